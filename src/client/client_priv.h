@@ -60,7 +60,8 @@ enum client_feature {
 	/* max_prepared_statements, or it has prepared statements */
 	CLIENT_FOLLOWS_STATEMENTS = 1 << 2,
 	/* session_state; or its session mode has parameters to restore */
-	CLIENT_FOLLOWS_SESSION = 1 << 3
+	CLIENT_FOLLOWS_SESSION = 1 << 3,
+	CLIENT_IS_AUDITED = 1 << 4 /* session_audit */
 };
 
 static inline unsigned int client_features(const struct client *client)

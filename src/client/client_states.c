@@ -18,6 +18,7 @@ static void free_work(struct client *client)
 {
 	statements_free(client);
 	session_free(client);
+	audit_leave(client);
 	listening_free(client);
 	late_begin_forget(client);
 	slow_forget(client);

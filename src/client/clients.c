@@ -100,6 +100,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
 	slab_init(&clients->late_slab, "late_begin_cache", late_begin_size());
 	has_keys = cancel_keys_init(&clients->keys);
+	audit_init(&clients->audit);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->delayed_logins);
@@ -140,6 +141,7 @@ void clients_free(struct clients **clientsp)
 	auth_lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);
+	audit_done(&clients->audit);
 	slab_done(&clients->slab);
 	slab_done(&clients->late_slab);
 	cancel_keys_done(&clients->keys);
@@ -157,7 +159,7 @@ static unsigned int features_of(const struct config *config)
 	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
 	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |
 	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0) |
-	       CLIENT_FOLLOWS_SESSION;
+	       (config->session_audit ? CLIENT_IS_AUDITED : 0) | CLIENT_FOLLOWS_SESSION;
 }
 
 void clients_configure(struct clients *clients, const struct config *config, struct users *users)
@@ -165,6 +167,8 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	const struct config *old = clients->config;
 	struct users *old_users = clients->users;
 
+	if (config->session_audit && !(clients->features & CLIENT_IS_AUDITED))
+		audit_restart(&clients->audit);
 	clients->config = config_ref(config);
 	clients->features = features_of(config);
 	clients->users = users_hold(users);

@@ -398,9 +398,8 @@ const struct setting settings[] = {
 	                "host name."),
 	SETTING(session_audit, .initial = "0", LIVE, GROUP(GENERIC), .since = "0.3.0",
 	        .help = "In session mode, records which session features clients use: SHOW "
-	                "AUDIT has them, and says what transaction mode would do with each. At "
-	                "the end of sampled transactions the server is asked for session state "
-	                "that no statement has in its text."),
+	                "AUDIT has them, and says what transaction mode would do with each, and "
+	                "how many servers would be enough. Switching it on begins a new audit."),
 	SETTING(session_sample, .initial = "1000", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .since = "0.3.0",
 	        .help = "At the end of one transaction in this many, the server is asked for "

@@ -264,7 +264,7 @@ static void read_statement(struct walk *walk, const struct token *first)
 	}
 }
 
-static void run(struct walk *walk)
+static void walk_text(struct walk *walk)
 {
 	bool is_first = true;
 
@@ -290,8 +290,8 @@ static bool are_alike(struct bytes text)
 	struct walk plain = { .scanner = { .rest = text } };
 	struct walk escaped = { .scanner = { .rest = text, .is_escaped = true } };
 
-	run(&plain);
-	run(&escaped);
+	walk_text(&plain);
+	walk_text(&escaped);
 	return plain.count == escaped.count && plain.last == escaped.last;
 }
 
@@ -311,9 +311,9 @@ void sql_items(struct bytes text, void (*found)(void *context, const struct sql_
 			found(context, &unsure);
 			walk.is_for_names = true;
 		}
-		run(&escaped);
+		walk_text(&escaped);
 	}
-	run(&walk);
+	walk_text(&walk);
 }
 
 /* ---- one SET ---- */

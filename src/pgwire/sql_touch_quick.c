@@ -130,11 +130,13 @@ static bool is_quiet_statement(struct quick *quick, struct bytes rest)
 	return is_quiet(quick, four) || is_end_word(rest);
 }
 
-/* Not a dollar sign: a name may follow $$a string$$ at once. */
+/*
+ * Not a dollar sign or a digit: a name may follow $$a string$$ or a number at once. Digits are only
+ * at the end of the names that are looked for.
+ */
 static bool is_in_name(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || (c & 0x80);
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
 }
 
 /* Judges the name before a parenthesis. false: it may be one of the functions. */
@@ -142,6 +144,8 @@ static bool is_quiet_name(const char *begin, const char *end)
 {
 	const char *at = end;
 
+	if (at > begin && at[-1] >= '0' && at[-1] <= '9')
+		at--;
 	while (at > begin && is_in_name(at[-1]) && end - at <= 4 * SQL_FUNCTION_MAX)
 		at--;
 	return !sql_function(bytes_of(at, (size_t)(end - at)));

@@ -402,6 +402,15 @@ def many_are_suppressed(s):
     assert len(clients) == 20
 
 
+def sessions_are_audited(s):
+    client = s.client()
+    client.query("LISTEN before")
+    yield
+    client.query("LISTEN after")
+    rows = [row for row in s.weir.admin("SHOW AUDIT") if row["feature"]]
+    assert [(row["feature"], row["count"]) for row in rows] == [("LISTEN", 1)]
+
+
 def the_log_goes_to_a_file(s):
     yield
     s.client()
@@ -1004,6 +1013,7 @@ SETTINGS = (
     Row("syslog_ident", "somebody", said_to_syslog(rb"somebody\[\d+\]: "), dict(syslog=1)),
     Row("syslog_facility", "local3", said_to_syslog(rb"^<158>"), dict(syslog=1)),
     Row("verbose", "2", states_are_logged),
+    Row("session_audit", "1", sessions_are_audited, dict(pool_mode="session")),
     # console
     Row("admin_users", "admin, alice", becomes_an_administrator),
     Row("stats_users", "stats, alice", may_look),
@@ -1241,7 +1251,7 @@ def test_a_setting(play, row, way):
 
 
 # Their rows come with the code that uses them.
-TO_COME = ["pin_functions", "session_sample", "session_audit"]
+TO_COME = ["pin_functions", "session_sample"]
 
 
 def test_no_setting_is_forgotten(pgweir):

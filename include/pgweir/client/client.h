@@ -43,6 +43,7 @@ enum client_state {
 	CLIENT_STATES
 };
 
+struct audit_client;
 struct hba_check;
 struct delayed_login;
 struct auth_query;
@@ -131,6 +132,8 @@ struct client {
 	uint32_t touched;
 	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
 	struct session *session;
+	/* where its use of session features is counted; NULL: not audited. client/audit.c */
+	struct audit_client *audit;
 	/* its channels; NULL: it has never listened. client/session/listening.c */
 	struct client_listening *listening;
 	/* its prepared statements; NULL: none so far. client/statements/names.c */

@@ -6,6 +6,7 @@
 #define PGWEIR_CLIENT_CLIENTS_H
 
 #include "pgweir/auth/hba.h"
+#include "pgweir/client/audit.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
 #include "pgweir/net/ranges.h"
@@ -105,6 +106,7 @@ struct clients {
 	usec_t limit_said_at;        /* when the log last had that; 0: never */
 	unsigned int guest_count;    /* clients at the console that are not administrators */
 	uint64_t guest_limit_hits;   /* console clients refused by max_db_client_connections */
+	struct audit audit;          /* of clients in session mode: session_audit */
 	struct close_counts closes;  /* why clients were closed */
 	bool is_shutting_down;       /* only console logins and */
 	uint64_t shutdown_id;        /* clients with a lower id are admitted; 0 = no such client */

@@ -38,6 +38,7 @@
 	SHOW(session_state)  \
 	SHOW(limits)         \
 	SHOW(errors)         \
+	SHOW(audit)          \
 	SHOW(ready)          \
 	SHOW(drain)          \
 	SHOW(pending)        \

@@ -278,6 +278,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		judgement = judge_statements(client, frame, in, batch, head, &is_noted);
 	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS))
 		session_bind(client, frame, in);
+	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)
+		audit_frame(client, frame, in);
 	if (judgement != JUDGE_SEND || is_noted)
 		return judgement;
 	if (note(server, requests[type].kind, batch) == LEDGER_NO_MEMORY)

@@ -33,6 +33,8 @@ void relay_begin_batch(struct client *client)
 		return;
 	client->xact_at = client->request_at;
 	stats->xact_count++;
+	if (client->audit)
+		audit_transaction(client);
 }
 
 void relay_end_batch(struct client *client, char status)
@@ -48,6 +50,8 @@ void relay_end_batch(struct client *client, char status)
 		return;
 	stats->xact_time += (uint64_t)(now_of(client) - client->xact_at);
 	client->xact_at = 0;
+	if (client->audit)
+		audit_transaction(client);
 }
 
 /* ---- getting and returning a server ---- */

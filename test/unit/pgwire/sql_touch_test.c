@@ -412,6 +412,8 @@ static const struct {
 	{ "(SET x = 1)", "" },
 	{ "SELECT $$a$$INTO TEMP t", "TO" },
 	{ "SELECT $a$b$a$set_config(1)", "PD" },
+	{ "SELECT 1set_config(1)", "PD" },
+	{ "SELECT crosstab22('a')", "" },
 	{ "*; SET x = 1", "P" },
 };
 

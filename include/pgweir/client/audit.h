@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The audit of session mode (session_audit): which session features clients use, and how many
+ * servers transaction mode would have needed for them.
+ *
+ *   client --> audit_client --> row of its database, user and application_name
+ *                           \-> row of its database and user, where sessions are counted
+ *
+ * The texts of clients are looked at, with sql_touch(). What functions and DO blocks do inside is
+ * not seen. A client needs a server while it is in a transaction, and, from its first use of a
+ * feature with which the server stays, until it disconnects or says DISCARD ALL: so the number of
+ * servers may be too large, but not too small for what was seen.
+ *
+ * Hard here: database, user and application_name are chosen by clients, so there is a maximum of
+ * rows. When it is reached, the row without clients that was used longest ago makes room; if all
+ * have clients, a new client belongs to the row of the others.
+ */
+#ifndef PGWEIR_CLIENT_AUDIT_H
+#define PGWEIR_CLIENT_AUDIT_H
+
+#include <sys/queue.h>
+
+#include "pgweir/base/bytes.h"
+#include "pgweir/base/hash.h"
+#include "pgweir/base/table.h"
+
+struct client;
+struct frame;
+
+enum audit_feature {
+	AUDIT_PARAMS,
+	AUDIT_LIBRARY,
+	AUDIT_PREPARED,
+	AUDIT_LISTEN,
+	AUDIT_SEQUENCE,
+	AUDIT_HIDDEN,
+	AUDIT_CURSOR,
+	AUDIT_TEMP,
+	AUDIT_LOCK,
+	AUDIT_EXTENSION,
+	AUDIT_FEATURES
+};
+
+struct audit_feature_row {
+	const char *name;
+	const char *fate;   /* what transaction mode does with it */
+	unsigned int touch; /* enum sql_touch; 0: judged by other means */
+	bool stays;         /* the server stays with the client */
+};
+
+const struct audit_feature_row *audit_feature_row(enum audit_feature feature);
+
+#define AUDIT_ROWS_MAX 1000
+#define AUDIT_EXAMPLE_MAX 160 /* bytes of an example; longer ones are cut */
+
+struct audit_row {
+	UT_hash_handle hh;
+	TAILQ_ENTRY(audit_row) node;   /* in audit->rows: by number */
+	TAILQ_ENTRY(audit_row) unused; /* in audit->unused, while it has no clients */
+	const char *database, *user;   /* NULL: the row of the others */
+	const char *application_name;  /* NULL: all clients of database and user together */
+	uint64_t number;               /* of its first use; never used again */
+	unsigned int sessions, sessions_peak;
+	unsigned int servers, servers_peak; /* that its clients need at once */
+	uint64_t counts[AUDIT_FEATURES];    /* how often statements used it */
+	char *examples[AUDIT_FEATURES];     /* a statement without its constants; or NULL */
+	size_t key_size;
+	char key[]; /* the names, each with a zero after it */
+};
+
+TAILQ_HEAD(audit_row_list, audit_row);
+
+struct audit {
+	struct hash_key secret;
+	struct audit_row *table;
+	struct audit_row_list rows, unused;
+	struct audit_row *others; /* NULL until it is needed */
+	uint64_t next_number;
+};
+
+void audit_init(struct audit *audit);
+
+/* After the last client has left. */
+void audit_done(struct audit *audit);
+
+/* session_audit was switched on: what was counted before is forgotten. */
+void audit_restart(struct audit *audit);
+
+/* The row with this number, or the next one after it. NULL: there are no more. */
+const struct audit_row *audit_find(const struct audit *audit, uint64_t number);
+
+/*
+ * A client in session mode sends a frame, of which the received bytes are `in`. It belongs to a
+ * row from then on.
+ */
+void audit_frame(struct client *client, const struct frame *frame, struct bytes in);
+
+/* A transaction of a client that belongs to a row has begun or ended. */
+void audit_transaction(struct client *client);
+
+/* The client leaves its pool. */
+void audit_leave(struct client *client);
+
+#endif

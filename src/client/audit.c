@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The audit of session mode. Only clients whose features have CLIENT_IS_AUDITED come here.
+ */
+#include "pgweir/client/audit.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_priv.h"
+
+#include "pgweir/base/strbuf.h"
+#include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/sql_digest.h"
+#include "pgweir/pgwire/sql_touch.h"
+
+#include "pgweir/base/banned.h"
+
+#define NAMES_MAX 200  /* prepared statements of a client that use a feature */
+#define TEXT_MAX 65536 /* bytes of a text that are looked at */
+
+static const struct audit_feature_row features[AUDIT_FEATURES] = {
+	[AUDIT_PARAMS] = { "SET, RESET", "carried", SQL_TOUCH_PARAMS, false },
+	[AUDIT_LIBRARY] = { "LOAD", "carried", SQL_TOUCH_LIBRARY, false },
+	[AUDIT_PREPARED] = { "prepared statement",
+	                     "carried, up to max_prepared_statements on each server",
+	                     SQL_TOUCH_EXECUTE, false },
+	[AUDIT_LISTEN] = { "LISTEN", "carried", SQL_TOUCH_LISTEN, false },
+	[AUDIT_SEQUENCE] = { "currval(), lastval()",
+	                     "right, or refused if another client had the server",
+	                     SQL_TOUCH_SEQUENCE, false },
+	[AUDIT_HIDDEN] = { "DO, CALL", "the server is asked what it did", SQL_TOUCH_HIDDEN, false },
+	[AUDIT_CURSOR] = { "cursor WITH HOLD", "the server stays until the cursor is closed",
+	                   SQL_TOUCH_CURSOR, true },
+	[AUDIT_TEMP] = { "temporary object", "the server stays until the last one is dropped",
+	                 SQL_TOUCH_TEMP, true },
+	[AUDIT_LOCK] = { "session advisory lock", "the server stays until the last one is released",
+	                 SQL_TOUCH_LOCK, true },
+	[AUDIT_EXTENSION] = { "function that keeps something",
+	                      "the server stays until the client disconnects", SQL_TOUCH_EXTENSION,
+	                      true },
+};
+
+/* Any bit of these makes a statement worth a note. */
+#define FEATURES_OF_TEXT                                                               \
+	(SQL_TOUCH_PARAMS | SQL_TOUCH_LIBRARY | SQL_TOUCH_EXECUTE | SQL_TOUCH_LISTEN | \
+	 SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | SQL_TOUCH_PINS | SQL_TOUCH_FORGET)
+
+/* It makes a server like a new one, and is no feature that a client needs. */
+#define DISCARD_ALL ((unsigned int)(SQL_TOUCH_PARAMS | SQL_TOUCH_FORGET))
+
+/* A prepared statement that uses a feature. */
+struct name {
+	SLIST_ENTRY(name) next;
+	unsigned int touches;
+	char *example; /* NULL: no memory */
+	char text[];
+};
+
+struct audit_client {
+	struct audit_row *of_application, *of_pool; /* the same for the row of the others */
+	SLIST_HEAD(, name) names;
+	unsigned int name_count;
+	unsigned int unnamed_touches; /* of the unnamed statement */
+	char *unnamed_example;
+	bool stays;     /* it has used a feature with which the server stays */
+	bool is_needed; /* it needs a server: counted in both rows */
+};
+
+const struct audit_feature_row *audit_feature_row(enum audit_feature feature)
+{
+	return &features[feature];
+}
+
+/* ---- rows ---- */
+
+void audit_init(struct audit *audit)
+{
+	*audit = (struct audit){ .next_number = 1 };
+	hash_key_draw(&audit->secret);
+	TAILQ_INIT(&audit->rows);
+	TAILQ_INIT(&audit->unused);
+}
+
+static void forget_counts(struct audit_row *row)
+{
+	row->sessions_peak = row->sessions;
+	row->servers_peak = row->servers;
+	for (int i = 0; i < AUDIT_FEATURES; i++) {
+		row->counts[i] = 0;
+		free(row->examples[i]);
+		row->examples[i] = NULL;
+	}
+}
+
+static void free_row(struct audit *audit, struct audit_row *row)
+{
+	assert(row->sessions == 0);
+	forget_counts(row);
+	TAILQ_REMOVE(&audit->unused, row, unused);
+	TAILQ_REMOVE(&audit->rows, row, node);
+	if (row == audit->others)
+		audit->others = NULL;
+	else
+		HASH_DEL(audit->table, row);
+	free(row);
+}
+
+void audit_done(struct audit *audit)
+{
+	while (!TAILQ_EMPTY(&audit->unused))
+		free_row(audit, TAILQ_FIRST(&audit->unused));
+	assert(TAILQ_EMPTY(&audit->rows));
+}
+
+void audit_restart(struct audit *audit)
+{
+	struct audit_row *row;
+
+	while (!TAILQ_EMPTY(&audit->unused))
+		free_row(audit, TAILQ_FIRST(&audit->unused));
+	TAILQ_FOREACH (row, &audit->rows, node)
+		forget_counts(row);
+}
+
+const struct audit_row *audit_find(const struct audit *audit, uint64_t number)
+{
+	const struct audit_row *row;
+
+	TAILQ_FOREACH (row, &audit->rows, node) {
+		if (row->number >= number)
+			return row;
+	}
+	return NULL;
+}
+
+static struct audit_row *add_row(struct audit *audit, struct bytes key)
+{
+	struct audit_row *row = calloc(1, sizeof(*row) + key.count);
+
+	if (!row)
+		return NULL;
+	row->key_size = key.count;
+	memcpy(row->key, key.at, key.count);
+	row->number = audit->next_number++;
+	TAILQ_INSERT_TAIL(&audit->rows, row, node);
+	TAILQ_INSERT_TAIL(&audit->unused, row, unused);
+	return row;
+}
+
+static struct audit_row *others(struct audit *audit)
+{
+	if (!audit->others)
+		audit->others = add_row(audit, bytes_of("", 0));
+	return audit->others;
+}
+
+/* Whether a row can be added; one without clients makes room. */
+static bool has_room(struct audit *audit)
+{
+	struct audit_row *oldest = TAILQ_FIRST(&audit->unused);
+
+	if (HASH_COUNT(audit->table) < AUDIT_ROWS_MAX)
+		return true;
+	if (oldest && oldest == audit->others)
+		oldest = TAILQ_NEXT(oldest, unused);
+	if (!oldest)
+		return false;
+	free_row(audit, oldest);
+	return true;
+}
+
+/* application_name: NULL for the row of the pool. Returns NULL without memory. */
+static struct audit_row *find_row(struct client *client, const char *application_name)
+{
+	const struct pool *pool = client->borrower.pool;
+	struct audit *audit = &client->clients->audit;
+	struct buf key = { 0 };
+	struct audit_row *row = NULL;
+
+	buf_add_cstr(&key, pool->database->name);
+	buf_add_cstr(&key, application_name ? client_user(client) : pool->role->name);
+	if (application_name)
+		buf_add_cstr(&key, application_name);
+	if (buf_ok(&key))
+		TABLE_FIND(hh, &audit->secret, audit->table, key.at, key.count, row);
+	if (buf_ok(&key) && !row && !has_room(audit)) {
+		row = others(audit);
+	} else if (buf_ok(&key) && !row) {
+		row = add_row(audit, buf_bytes(&key));
+		if (row) {
+			row->database = row->key;
+			row->user = row->database + strlen(row->database) + 1;
+			if (application_name)
+				row->application_name = row->user + strlen(row->user) + 1;
+			TABLE_ADD(hh, &audit->secret, audit->table, row->key, row->key_size, row);
+		}
+	}
+	buf_free(&key);
+	return row;
+}
+
+static void count_session(struct audit *audit, struct audit_row *row)
+{
+	if (row->sessions++ == 0)
+		TAILQ_REMOVE(&audit->unused, row, unused);
+	if (row->sessions > row->sessions_peak)
+		row->sessions_peak = row->sessions;
+}
+
+static void drop_session(struct audit *audit, struct audit_row *row)
+{
+	if (--row->sessions == 0)
+		TAILQ_INSERT_TAIL(&audit->unused, row, unused);
+}
+
+static void count_server(struct audit_row *row, bool is_needed)
+{
+	row->servers += is_needed ? 1 : -1u;
+	if (row->servers > row->servers_peak)
+		row->servers_peak = row->servers;
+}
+
+/* ---- clients ---- */
+
+/* NULL: no memory; the next frame tries again. */
+static struct audit_client *attach(struct client *client)
+{
+	struct audit *audit = &client->clients->audit;
+	struct audit_client *own = calloc(1, sizeof(*own));
+	const char *name = params_find(client->params, "application_name");
+
+	if (!own)
+		return NULL;
+	SLIST_INIT(&own->names);
+	own->of_pool = find_row(client, NULL);
+	/* The new row has a client before the next one may need its place. */
+	if (own->of_pool)
+		count_session(audit, own->of_pool);
+	own->of_application = own->of_pool ? find_row(client, name ? name : "") : NULL;
+	if (!own->of_application) {
+		if (own->of_pool)
+			drop_session(audit, own->of_pool);
+		free(own);
+		return NULL;
+	}
+	if (own->of_application != own->of_pool)
+		count_session(audit, own->of_application);
+	client->audit = own;
+	return own;
+}
+
+static void set_needed(struct audit_client *own, bool is_needed)
+{
+	if (is_needed == own->is_needed)
+		return;
+	own->is_needed = is_needed;
+	count_server(own->of_application, is_needed);
+	if (own->of_pool != own->of_application)
+		count_server(own->of_pool, is_needed);
+}
+
+void audit_transaction(struct client *client)
+{
+	set_needed(client->audit, client->xact_at || client->audit->stays);
+}
+
+static void drop_name(struct audit_client *own, const char *text)
+{
+	struct name *name;
+
+	SLIST_FOREACH(name, &own->names, next)
+	{
+		if (strcmp(name->text, text) == 0)
+			break;
+	}
+	if (!name)
+		return;
+	SLIST_REMOVE(&own->names, name, name, next);
+	own->name_count--;
+	free(name->example);
+	free(name);
+}
+
+void audit_leave(struct client *client)
+{
+	struct audit *audit = &client->clients->audit;
+	struct audit_client *own = client->audit;
+
+	if (!own)
+		return;
+	set_needed(own, false);
+	if (own->of_application != own->of_pool)
+		drop_session(audit, own->of_application);
+	drop_session(audit, own->of_pool);
+	while (!SLIST_EMPTY(&own->names))
+		drop_name(own, SLIST_FIRST(&own->names)->text);
+	free(own->unnamed_example);
+	free(own);
+	client->audit = NULL;
+}
+
+/* ---- statements ---- */
+
+static char *example_of(struct bytes text)
+{
+	char out[AUDIT_EXAMPLE_MAX + 1];
+	struct strbuf strbuf = strbuf_begin(out, sizeof(out));
+
+	sql_digest_text(text, &strbuf);
+	return strdup(out);
+}
+
+static void count(struct audit_client *own, enum audit_feature feature, const char *example)
+{
+	struct audit_row *row = own->of_application;
+
+	row->counts[feature]++;
+	if (!row->examples[feature] && example)
+		row->examples[feature] = strdup(example);
+	own->stays |= features[feature].stays;
+}
+
+/* A statement that touches this is executed. */
+static void count_all(struct client *client, unsigned int touches, const char *example)
+{
+	if ((touches & DISCARD_ALL) == DISCARD_ALL) {
+		touches &= ~DISCARD_ALL;
+		client->audit->stays = false;
+	}
+	for (int i = 0; i < AUDIT_FEATURES; i++) {
+		if (touches & features[i].touch)
+			count(client->audit, (enum audit_feature)i, example);
+	}
+}
+
+static unsigned int touches_of(struct bytes text) { return sql_touch(text) & FEATURES_OF_TEXT; }
+
+static void see_query(struct client *client, struct bytes body)
+{
+	struct bytes text = bytes_of(body.at, strnlen(body.at, body.count));
+	unsigned int touches = touches_of(text);
+	char *example;
+
+	if (!touches)
+		return;
+	example = example_of(text);
+	count_all(client, touches, example);
+	free(example);
+}
+
+static void keep_name(struct audit_client *own, const char *text, unsigned int touches,
+                      char *example)
+{
+	struct name *name = NULL;
+
+	if (own->name_count < NAMES_MAX)
+		name = malloc(sizeof(*name) + strlen(text) + 1);
+	if (!name) {
+		free(example);
+		return;
+	}
+	name->touches = touches;
+	name->example = example;
+	memcpy(name->text, text, strlen(text) + 1);
+	SLIST_INSERT_HEAD(&own->names, name, next);
+	own->name_count++;
+}
+
+static void see_parse(struct client *client, struct bytes body)
+{
+	struct audit_client *own = client->audit;
+	unsigned int touches;
+	const char *name;
+	struct bytes text;
+	char *example;
+
+	if (!bytes_take_text(&body, &name))
+		return;
+	text = bytes_of(body.at, strnlen(body.at, body.count));
+	touches = touches_of(text);
+	example = touches || *name ? example_of(text) : NULL;
+	if (*name) {
+		count(own, AUDIT_PREPARED, example);
+		drop_name(own, name);
+		if (touches)
+			keep_name(own, name, touches, example);
+		else
+			free(example);
+		return;
+	}
+	free(own->unnamed_example);
+	own->unnamed_touches = touches;
+	own->unnamed_example = example;
+}
+
+static void see_bind(struct client *client, struct bytes body)
+{
+	struct audit_client *own = client->audit;
+	const char *portal, *text;
+	const struct name *name;
+
+	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &text))
+		return;
+	if (!*text) {
+		count_all(client, own->unnamed_touches, own->unnamed_example);
+		return;
+	}
+	SLIST_FOREACH(name, &own->names, next)
+	{
+		if (strcmp(name->text, text) == 0)
+			count_all(client, name->touches, name->example);
+	}
+}
+
+static void see_close(struct client *client, struct bytes body)
+{
+	const char *name;
+
+	if (body.count && body.at[0] == 'S') {
+		body = bytes_skip(body, 1);
+		if (bytes_take_text(&body, &name) && *name)
+			drop_name(client->audit, name);
+	}
+}
+
+void audit_frame(struct client *client, const struct frame *frame, struct bytes in)
+{
+	size_t size = frame->length < in.count ? frame->length : in.count;
+	struct bytes body = bytes_of(in.at + FRAME_HEADER_SIZE, size - FRAME_HEADER_SIZE);
+
+	if (client->borrower.pool->limits.mode != POOL_MODE_SESSION || client->replication ||
+	    (!client->audit && !attach(client)))
+		return;
+	if (body.count > TEXT_MAX)
+		body.count = TEXT_MAX;
+	if (frame->type == 'Q')
+		see_query(client, body);
+	else if (frame->type == 'P')
+		see_parse(client, body);
+	else if (frame->type == 'B')
+		see_bind(client, body);
+	else if (frame->type == 'C')
+		see_close(client, body);
+	else if (frame->type == 'F')
+		count(client->audit, AUDIT_HIDDEN, NULL);
+	audit_transaction(client);
+}
