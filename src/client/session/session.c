@@ -10,6 +10,7 @@
  */
 #include "session_priv.h"
 
+#include "libraries_priv.h"
 #include "placeholders_priv.h"
 
 #include <stdio.h>
@@ -62,7 +63,7 @@ static const struct feature {
 	(QUESTION_PARAMS | QUESTION_CHANNELS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS)
 
 /* Pins that the question cannot find: they end with DISCARD ALL only. */
-#define LASTING ((unsigned int)(SESSION_PIN_EXTENSION | SESSION_PIN_PARAMS))
+#define LASTING ((unsigned int)(SESSION_PIN_EXTENSION | SESSION_PIN_PARAMS | SESSION_PIN_LIBRARY))
 
 #define FEATURES (sizeof(features) / sizeof(features[0]))
 
@@ -246,6 +247,11 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		client->session->pinning |= SESSION_PIN_PARAMS;
 	if (touches && client->session && client->session->set)
 		client->session->set->is_alone = false;
+	if (touches & SQL_TOUCH_LIBRARY) {
+		if (!session_get(client))
+			return err_close(err, CLOSE_MEMORY);
+		libraries_note(client->session, text);
+	}
 	client->touched |= touches;
 	if (touches)
 		server_set_dirty(client->borrower.server, true);
@@ -339,6 +345,7 @@ static void forget_transaction(struct session *session)
 	session->was_discarded = false;
 	session->pinning = 0;
 	buf_free(&session->names);
+	buf_free(&session->libraries);
 	free(session->set);
 	session->set = NULL;
 }
@@ -408,7 +415,8 @@ static unsigned int lasting_pins(const struct client *client)
 
 	if (!session)
 		return 0;
-	pins = session->was_discarded ? 0 : session->pins & LASTING;
+	/* DISCARD ALL leaves libraries loaded. */
+	pins = session->pins & (session->was_discarded ? SESSION_PIN_LIBRARY : LASTING);
 	return pins | session->pinning;
 }
 
@@ -428,11 +436,24 @@ static void ask(struct client *client, unsigned int parts)
 	server_ask(server, parts, session ? buf_bytes(&session->names) : bytes_of("", 0));
 }
 
+/* What was loaded becomes part of the server's parameters, or the server stays. */
+static void take_libraries(struct client *client)
+{
+	struct server *server = client->borrower.server;
+
+	if (!server->load_count && !(client->touched & SQL_TOUCH_LIBRARY))
+		return;
+	/* Without memory for that, the load_count that is left closes the server. */
+	if (session_get(client) && !libraries_take(client->session, server))
+		client->session->pinning |= SESSION_PIN_LIBRARY;
+}
+
 bool session_ask(struct client *client)
 {
-	unsigned int parts = parts_of(client);
-	unsigned int pins = lasting_pins(client);
+	unsigned int parts = parts_of(client), pins;
 
+	take_libraries(client);
+	pins = lasting_pins(client);
 	if (!parts || take_set(client)) {
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;

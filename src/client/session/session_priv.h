@@ -30,7 +30,8 @@ enum session_pin {
 	SESSION_PIN_TEMP = 1 << 1,      /* temporary tables or other objects exist */
 	SESSION_PIN_LOCK = 1 << 2,      /* session advisory locks are held */
 	SESSION_PIN_EXTENSION = 1 << 3, /* a function of an extension keeps something there */
-	SESSION_PIN_PARAMS = 1 << 4     /* parameters that are too many or too long to carry */
+	SESSION_PIN_PARAMS = 1 << 4,    /* parameters that are too many or too long to carry */
+	SESSION_PIN_LIBRARY = 1 << 5    /* libraries of which not all names are known */
 };
 
 /* A SET that is all of its transaction. */
@@ -54,6 +55,7 @@ struct session {
 	char *text;              /* beginning of the statement that made the server stay; or NULL */
 	struct session_set *set; /* a lone SET of this transaction; or NULL */
 	struct buf names;        /* placeholders that may have been set: name\0name\0 */
+	struct buf libraries;    /* that may have been loaded: name\0name\0 */
 };
 
 /* Whether clients of this pool are followed, or refused what cannot be. */

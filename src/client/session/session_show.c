@@ -41,6 +41,7 @@ bool session_list_pins(const struct client *client, struct buf *out)
 		{ SESSION_PIN_LOCK, "session lock" },
 		{ SESSION_PIN_EXTENSION, "function of an extension" },
 		{ SESSION_PIN_PARAMS, "too many parameters" },
+		{ SESSION_PIN_LIBRARY, "library" },
 	};
 	bool has_any = false;
 
