@@ -195,12 +195,19 @@ static uint64_t half(block found, int number)
 
 static bool has_any(block found) { return (half(found, 0) | half(found, 1)) != 0; }
 
-/* Whether three letters begin anywhere in a block. */
-static bool has_three(const char *at, const char *three)
+static block signs_in(const char *at)
+{
+	block bytes = load(at);
+
+	return (bytes == '(') | (bytes == ';') | (bytes == '&');
+}
+
+/* Where these three letters begin in a block. */
+static inline block letters_in(const char *at, const char three[static 3])
 {
 	block first = load(at) | 0x20, second = load(at + 1) | 0x20, third = load(at + 2) | 0x20;
 
-	return has_any((first == three[0]) & (second == three[1]) & (third == three[2]));
+	return (first == three[0]) & (second == three[1]) & (third == three[2]);
 }
 
 static bool is_quiet_sign(struct quick *quick, const char *at)
@@ -235,28 +242,41 @@ static bool are_quiet_signs(struct quick *quick, const char *at, uint64_t found)
 	return true;
 }
 
-static bool is_quiet_block(struct quick *quick, const char *at)
+/* Judges all signs of a text. Most texts have few, and many have none. */
+static bool are_quiet_all_signs(struct quick *quick, struct bytes text)
 {
-	block bytes = load(at), found = (bytes == '(') | (bytes == ';') | (bytes == '&');
+	const char *last = text.at + text.count - BLOCK;
+	block found = signs_in(last);
 
-	if (has_any(found) && (!are_quiet_signs(quick, at, half(found, 0)) ||
-	                       !are_quiet_signs(quick, at + BLOCK / 2, half(found, 1))))
-		return false;
-	return !(quick->has_select && has_three(at, "nto")) &&
-	       !(quick->has_with && has_three(at, "ngs"));
+	for (const char *at = text.at; at < last; at += BLOCK)
+		found |= signs_in(at);
+	if (!has_any(found))
+		return true;
+	for (const char *at = text.at;; at = at + BLOCK < last ? at + BLOCK : last) {
+		found = signs_in(at);
+		if (has_any(found) && (!are_quiet_signs(quick, at, half(found, 0)) ||
+		                       !are_quiet_signs(quick, at + BLOCK / 2, half(found, 1))))
+			return false;
+		if (at == last)
+			return true;
+	}
+}
+
+static inline bool has_letters(struct bytes text, const char three[static 3])
+{
+	const char *last = text.at + text.count - BLOCK - AHEAD;
+	block found = letters_in(last, three);
+
+	for (const char *at = text.at; at < last; at += BLOCK)
+		found |= letters_in(at, three);
+	return has_any(found);
 }
 
 static bool are_quiet_blocks(struct quick *quick, struct bytes text)
 {
-	const char *last = text.at + text.count - BLOCK - AHEAD;
-
-	for (const char *at = text.at; at < last; at += BLOCK) {
-		if (!is_quiet_block(quick, at))
-			return false;
-	}
-	/* The last bytes of the text belong to no block. */
-	return is_quiet_block(quick, last) && is_quiet_sign(quick, last + BLOCK) &&
-	       is_quiet_sign(quick, last + BLOCK + 1);
+	return are_quiet_all_signs(quick, text) &&
+	       !(quick->has_select && has_letters(text, "nto")) &&
+	       !(quick->has_with && has_letters(text, "ngs"));
 }
 
 /* For texts that are shorter than a block. */
@@ -293,15 +313,20 @@ static bool is_block_word(struct bytes text)
 
 bool sql_touch_quick(struct bytes text, unsigned int *bits)
 {
-	struct quick quick = { .begin = text.at, .end = text.at + text.count };
-	struct bytes rest = text;
+	struct quick quick = { .begin = text.at };
+	struct bytes rest;
 	bool is_quiet;
 
 	*bits = 0;
+	/* Nothing follows these at the end. */
+	while (text.count && (text.at[text.count - 1] == ';' || text.at[text.count - 1] == ' '))
+		text.count--;
 	if (is_block_word(text))
 		return false;
-	if (!sql_skip_space(&rest) || rest.count == 0)
-		return false; /* it is empty, or ends within a comment */
+	rest = text;
+	if (!sql_word_size(bytes_of(text.at, text.count ? 1 : 0)) && !sql_skip_space(&rest))
+		return false; /* it ends within a comment */
+	quick.end = text.at + text.count;
 	is_quiet = is_quiet_statement(&quick, rest) &&
 	           (text.count < BLOCK + AHEAD ? are_quiet_bytes(&quick, text)
 	                                       : are_quiet_blocks(&quick, text)) &&
