@@ -26,6 +26,8 @@
 
 #include "pgweir/base/banned.h"
 
+#define NOTIFICATIONS (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY)
+
 /* ---- the process that hands over ---- */
 
 /* Whether only its current work prevents the hand-over. */
@@ -38,6 +40,9 @@ static bool can_ever_leave(const struct client *client)
 		return false; /* a late BEGIN: the client can be handed over when that was sent */
 	if (listening_has_any(client))
 		return false; /* the listening connection stays with this process */
+	if (client->clients->with.pools->is_handover_plain &&
+	    (session_has_record(client) || !handover_params_are_plain(client->params)))
+		return false;
 	return !server || !server->stream.tls;
 }
 
@@ -51,8 +56,8 @@ static bool may_leave(const struct client *client)
 	case CLIENT_WAITING:
 		return client->borrower.state == BORROWER_WAITING;
 	case CLIENT_ACTIVE:
-		/* What the session has is not in the record. */
-		return !client->touched && !session_stays(client) &&
+		/* Which channels it will have is known when its transaction has ended. */
+		return !(client->touched & NOTIFICATIONS) &&
 		       handover_server_may_leave(client->borrower.server);
 	default:
 		return false;
@@ -163,6 +168,7 @@ static bool write_client(struct client *client, struct channel *channel)
 	write_session(client, &record);
 	ok = ok && unnamed_write(client, &record, channel) &&
 	     sql_unnamed_write(client, &record, channel);
+	session_write(client, &record);
 	if (ok)
 		names_each(client, &names.walk);
 	ok = ok && !names.walk.is_over &&
@@ -261,6 +267,7 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 	record_read(&record, &client_record_table, &values);
 	unnamed_read(NULL, &record, NULL);
 	sql_unnamed_read(NULL, &record, NULL);
+	session_read(NULL, &record);
 	read_names(NULL, &record, NULL);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, "client", err);
@@ -344,6 +351,10 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 		take_server(client, arrival);
 	unnamed_read(client, &record, arrival);
 	sql_unnamed_read(client, &record, arrival);
+	if (!session_read(client, &record)) {
+		client_refuse_for(client, CLOSE_MEMORY);
+		return;
+	}
 	read_names(client, &record, arrival);
 	client->is_arriving = true;
 	if (client->state == CLIENT_IDLE)

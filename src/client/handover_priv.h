@@ -33,6 +33,14 @@ struct sql_record {
 	uint64_t number;
 };
 
+/* Session state: client/session/session_handover.c. No record if there is none. */
+struct session_record {
+	uint64_t touched, pins, pinning;
+	bool has_slot, was_discarded, was_told;
+	usec_t pinned_at;
+	struct bytes text, names;
+};
+
 /* A client's record ends with any number of these. */
 struct name_record {
 	struct bytes name;
@@ -40,6 +48,6 @@ struct name_record {
 };
 
 extern const struct record_table client_record_table, unnamed_record_table, sql_record_table,
-    name_record_table;
+    session_record_table, name_record_table;
 
 #endif

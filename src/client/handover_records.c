@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pgweir/client/cancel_key.h"
+#include "pgweir/client/session.h"
 
 #include "pgweir/base/banned.h"
 
@@ -74,6 +75,32 @@ static bool is_sql_good(const void *values)
 const struct record_table sql_record_table =
     RECORD_TABLE("unnamed statement in SQL", sql_fields, is_sql_good);
 
+static const struct record_field session_fields[] = {
+	RECORD_FIELD('T', struct session_record, touched),
+	RECORD_FIELD('p', struct session_record, pins),
+	RECORD_FIELD('g', struct session_record, pinning),
+	RECORD_FIELD('L', struct session_record, has_slot),
+	RECORD_FIELD('D', struct session_record, was_discarded),
+	RECORD_FIELD('W', struct session_record, was_told),
+	RECORD_FIELD('t', struct session_record, pinned_at),
+	RECORD_BYTES_FIELD('x', struct session_record, text, SESSION_TEXT_MAX),
+	RECORD_BYTES_FIELD('n', struct session_record, names, PARAMS_SIZE_MAX),
+};
+
+static bool is_session_good(const void *values)
+{
+	const struct session_record *record = values;
+	struct bytes names = record->names;
+
+	return record->touched <= UINT32_MAX && record->pins <= UINT32_MAX &&
+	       record->pinning <= UINT32_MAX &&
+	       !(record->text.count && memchr(record->text.at, 0, record->text.count)) &&
+	       (!names.count || names.at[names.count - 1] == 0);
+}
+
+const struct record_table session_record_table =
+    RECORD_TABLE("session state", session_fields, is_session_good);
+
 static const struct record_field name_fields[] = {
 	RECORD_BYTES_FIELD('N', struct name_record, name, NAME_MAX_SIZE),
 	RECORD_FIELD('m', struct name_record, number),
@@ -102,4 +129,9 @@ uint64_t handover_clients_hash(uint64_t hash)
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		hash = record_hash(hash, tables[i]);
 	return hash;
+}
+
+uint64_t handover_session_hash(uint64_t hash)
+{
+	return record_hash(handover_pools_session_hash(hash), &session_record_table);
 }

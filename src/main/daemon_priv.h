@@ -67,7 +67,7 @@ struct daemon {
  * handover.c: handover_may_start() checks whether another process may take over with this version
  * of hand-overs. handover_start() begins the hand-over on the socket fd, which it owns.
  */
-bool handover_may_start(const struct daemon *daemon, const char *version, struct err *err);
+bool handover_may_start(struct daemon *daemon, const char *version, struct err *err);
 void handover_start(struct daemon *daemon, int fd);
 void handover_free(struct handover **handover);
 

@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
@@ -346,11 +347,12 @@ void handover_start(struct daemon *daemon, int fd)
 		serve_on(handover);
 }
 
-bool handover_may_start(const struct daemon *daemon, const char *version, struct err *err)
+bool handover_may_start(struct daemon *daemon, const char *version, struct err *err)
 {
+	bool is_plain = *version && strcmp(version, handover_version_plain()) == 0;
 	char own[HANDOVER_VERSION_SIZE];
 
-	if (!handover_version_is(version)) {
+	if (!is_plain && !handover_version_is(version)) {
 		handover_version(own, sizeof(own));
 		return err_set(
 		    err, ERR_UNSUPPORTED,
@@ -364,5 +366,6 @@ bool handover_may_start(const struct daemon *daemon, const char *version, struct
 		return err_set(err, ERR_STATE, "pooler is shutting down");
 	if (daemon->pools->suspend != SUSPEND_NONE)
 		return err_set(err, ERR_STATE, "everything is suspended: RESUME first");
+	daemon->pools->is_handover_plain = is_plain;
 	return true;
 }

@@ -6,6 +6,10 @@
  * The version is a hash of the tables of all records, so it changes with them by itself. If
  * a release had the same hash, the version has the short name that this release uses for
  * it.
+ *
+ * Releases before 0.3.0 know no session state. Their records are ours without the tables of session
+ * state: the plain format. We read it, and write it to them: then clients that have session state
+ * stay in the old process.
  */
 #ifndef PGWEIR_MAIN_HANDOVER_PRIV_H
 #define PGWEIR_MAIN_HANDOVER_PRIV_H
@@ -22,6 +26,9 @@ void handover_version(char *out, size_t size);
 
 /* Whether `word`, the argument of TAKEOVER, is our version, by either name. */
 bool handover_version_is(const char *word);
+
+/* The version of the plain format: "3". */
+const char *handover_version_plain(void);
 
 /* HELLO: describes the old process. */
 struct hello_record {

@@ -23,7 +23,7 @@ static const struct {
 	uint64_t hash;
 	const char *name;
 } released[] = {
-	{ UINT64_C(0x2c82896d066331f9), "3" }, /* 0.1.0 */
+	{ UINT64_C(0x2c82896d066331f9), "3" }, /* 0.1.0, 0.2.0: the plain format */
 };
 
 static const struct record_field hello_fields[] = {
@@ -34,10 +34,12 @@ static const struct record_field hello_fields[] = {
 
 const struct record_table hello_record_table = RECORD_TABLE("hello", hello_fields, NULL);
 
-static uint64_t version_hash(void)
+static uint64_t plain_hash(void)
 {
 	return handover_clients_hash(record_hash(CHANNEL_VERSION, &hello_record_table));
 }
+
+static uint64_t version_hash(void) { return handover_session_hash(plain_hash()); }
 
 /* NULL: no release had this hash. */
 static const char *release_name(uint64_t hash)
@@ -73,4 +75,11 @@ bool handover_version_is(const char *word)
 
 	hash_name(hash, own, sizeof(own));
 	return strcmp(word, own) == 0 || (name && strcmp(word, name) == 0);
+}
+
+const char *handover_version_plain(void)
+{
+	const char *name = release_name(plain_hash());
+
+	return name ? name : "";
 }

@@ -222,6 +222,7 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	successor->channel.fd = takeover->fd;
 	takeover->fd = -1;
 	successor->arrival.pools = daemon->pools;
+	successor->arrival.is_plain = takeover->is_plain;
 	watch_init(&successor->watch, daemon->loop, successor->channel.fd, on_round);
 	successor->channel.deadline = clock_now() + ROUND_LIMIT;
 	if (!channel_send(&successor->channel, HANDOVER_GO, bytes_of("", 0), -1)) {

@@ -20,6 +20,9 @@ struct takeover {
 	int listeners[TAKEOVER_LISTENERS_MAX]; /* -1: the listener owns it now */
 	unsigned int listener_count;
 	bool is_given; /* a service manager opened them */
+	/* the process refuses our version */
+	bool is_other_version;
+	bool is_plain; /* it hands over in the plain format: handover_priv.h */
 };
 
 /*

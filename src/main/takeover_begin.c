@@ -53,12 +53,13 @@ static bool take_hello(struct takeover *takeover, struct bytes body, struct err 
 	       err_set(err, ERR_PROTOCOL, "the running process does not identify itself");
 }
 
-static bool take_error(struct bytes body, struct err *err)
+static bool take_error(struct takeover *takeover, struct bytes body, struct err *err)
 {
 	struct report report;
 
 	if (fields_report(body, &report) != WIRE_OK)
 		return err_set(err, ERR_PROTOCOL, "the peer is not a pgweir console");
+	takeover->is_other_version = strcmp(report.sqlstate, err_sqlstate(ERR_UNSUPPORTED)) == 0;
 	return err_set(err, ERR_CONFIG, "the running process refuses the take-over: %s",
 	               report.text);
 }
@@ -68,7 +69,7 @@ static bool take_answer(struct takeover *takeover, struct channel_message *messa
 {
 	switch (message->kind) {
 	case HANDOVER_ERROR:
-		return take_error(buf_bytes(&message->body), err);
+		return take_error(takeover, buf_bytes(&message->body), err);
 	case HANDOVER_HELLO:
 		return take_hello(takeover, buf_bytes(&message->body), err);
 	case HANDOVER_LISTENER:
@@ -104,16 +105,16 @@ static bool take_answers(struct takeover *takeover, struct err *err)
 }
 
 /* The answering process hands over sockets and secrets, so it must run as our own system user. */
-static bool ask_for_it(struct takeover *takeover, const char *path, struct err *err)
+static bool ask_for_it(struct takeover *takeover, const char *path, const char *version,
+                       struct err *err)
 {
 	struct ask_whom whom = { .owner = geteuid(), .is_strict = true };
-	char command[64], version[HANDOVER_VERSION_SIZE];
+	char command[64];
 	struct ask ask;
 
 	snprintf(whom.path, sizeof(whom.path), "%s", path);
 	if (!ask_open(&ask, &whom, err))
 		return false;
-	handover_version(version, sizeof(version));
 	snprintf(command, sizeof(command), "TAKEOVER %s", version);
 	if (!ask_say(&ask, command, err)) {
 		ask_close(&ask);
@@ -123,6 +124,25 @@ static bool ask_for_it(struct takeover *takeover, const char *path, struct err *
 	ask.fd = -1;
 	ask_close(&ask);
 	return take_answers(takeover, err);
+}
+
+/*
+ * Asks for our version of a hand-over; a release that refuses it is asked for the plain format. The
+ * error is about our version.
+ */
+static bool ask_for_either(struct takeover *takeover, const char *path, struct err *err)
+{
+	char version[HANDOVER_VERSION_SIZE];
+	struct err ignored;
+
+	handover_version(version, sizeof(version));
+	if (ask_for_it(takeover, path, version, err))
+		return true;
+	if (!takeover->is_other_version)
+		return false;
+	takeover_end(takeover);
+	takeover->is_plain = true;
+	return ask_for_it(takeover, path, handover_version_plain(), &ignored);
 }
 
 bool takeover_begin(struct takeover *takeover, const struct config *config, struct err *err)
@@ -137,7 +157,7 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 		    "socket");
 	if (!is_somebody_there(path))
 		return true;
-	if (ask_for_it(takeover, path, err))
+	if (ask_for_either(takeover, path, err))
 		return true;
 	err_prefix(err, "cannot take over: ");
 	takeover_end(takeover);

@@ -68,6 +68,11 @@ struct server_record {
 	int64_t connect_wall, request_wall;
 };
 
+/* The session state of a server; no record if there is none. */
+struct server_session_record {
+	bool is_dirty;
+};
+
 /* A server's record ends with any number of these, from two tables: a statement may be stale. */
 struct on_server_record {
 	uint64_t number;
@@ -75,7 +80,7 @@ struct on_server_record {
 
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
-    stale_record_table;
+    stale_record_table, server_session_record_table;
 
 /* ---- servers: handover_server.c ---- */
 

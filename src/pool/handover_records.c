@@ -37,6 +37,19 @@ void handover_params_read(struct pools *pools, struct bytes pairs, const struct 
 	params_add_text(pools->with.params, params, pairs);
 }
 
+bool handover_params_are_plain(const struct params *params)
+{
+	const char *at = NULL, *name, *value;
+
+	if (params_find(params, "role") || params_find(params, "session_authorization"))
+		return false;
+	while (params_next(params, &at, &name, &value)) {
+		if (strncmp(name, "load:", strlen("load:")) == 0)
+			return false;
+	}
+	return true;
+}
+
 bool handover_address_is_good(const struct address *address)
 {
 	return address->family == AF_UNSPEC || address->family == AF_INET ||
@@ -191,6 +204,13 @@ static bool is_server_good(const void *values)
 const struct record_table server_record_table =
     RECORD_TABLE("server", server_fields, is_server_good);
 
+static const struct record_field server_session_fields[] = {
+	RECORD_FIELD('d', struct server_session_record, is_dirty),
+};
+
+const struct record_table server_session_record_table =
+    RECORD_TABLE("session state of a server", server_session_fields, NULL);
+
 static const struct record_field on_server_fields[] = {
 	RECORD_FIELD('n', struct on_server_record, number),
 };
@@ -218,4 +238,9 @@ uint64_t handover_pools_hash(uint64_t hash)
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		hash = record_hash(hash, tables[i]);
 	return hash;
+}
+
+uint64_t handover_pools_session_hash(uint64_t hash)
+{
+	return record_hash(hash, &server_session_record_table);
 }

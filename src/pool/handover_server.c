@@ -23,14 +23,21 @@ static bool is_plain(const struct stream *stream)
 	return stream_is_open(stream) && !stream->tls && !stream->error;
 }
 
+/* Whether the plain format has all there is to say of the server. */
+static bool is_plain_enough(const struct server *server)
+{
+	return !server->pool->pools->is_handover_plain ||
+	       (!server->is_dirty && handover_params_are_plain(server->params));
+}
+
 bool handover_server_may_leave(const struct server *server)
 {
 	bool is_there = server->state == SERVER_IDLE || server->state == SERVER_USED ||
 	                (server->state == SERVER_LENT && server->borrower);
 
 	return is_there && is_plain(&server->stream) && !server_is_dedicated(server) &&
-	       !server->login && server_has_nothing_pending(server) && !server->cancel_count &&
-	       !server->pool->cancel_waiting_count;
+	       is_plain_enough(server) && !server->login && server_has_nothing_pending(server) &&
+	       !server->cancel_count && !server->pool->cancel_waiting_count;
 }
 
 /*
@@ -105,10 +112,13 @@ static struct server_record record_of(const struct server *server)
 bool handover_server_write(struct server *server, struct channel *channel)
 {
 	struct server_record values = record_of(server);
+	struct server_session_record session = { .is_dirty = server->is_dirty };
 	struct buf record = { .is_secret = true };
 	struct server_statements_out out = { channel, &record, true };
 
 	record_write(&record, &server_record_table, &values);
+	if (server->is_dirty)
+		record_write(&record, &server_session_record_table, &session);
 	server_statements_each(&server->statements, write_known, &out);
 	server->is_leaving = out.ok && channel_send_record(channel, HANDOVER_SERVER, &record,
 	                                                   server->stream.watch.fd);
@@ -150,12 +160,16 @@ static bool next_known(struct record *record, uint64_t *number, bool *is_stale)
 }
 
 /* *known: the rest of the record, which is the list of statements. */
-static bool read_server(struct record *record, struct server_record *values, struct bytes *known)
+static bool read_server(struct record *record, struct server_record *values,
+                        struct server_session_record *session, struct bytes *known)
 {
 	uint64_t number;
 	bool is_stale;
 
 	record_read(record, &server_record_table, values);
+	*session = (struct server_session_record){ 0 };
+	if (record_has_table(record, &server_session_record_table))
+		record_read(record, &server_session_record_table, session);
 	*known = record->rest;
 	while (next_known(record, &number, &is_stale))
 		;
@@ -166,9 +180,10 @@ bool handover_server_judge(struct bytes body, char *database, struct err *err)
 {
 	struct record record = { .rest = body };
 	struct server_record values;
+	struct server_session_record session;
 	struct bytes known;
 
-	if (!read_server(&record, &values, &known))
+	if (!read_server(&record, &values, &session, &known))
 		return handover_refuse(&record, "server", err);
 	memcpy(database, values.database, sizeof(values.database));
 	return true;
@@ -279,13 +294,14 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 	struct record record = { .rest = body };
 	struct pools *pools = arrival->pools;
 	struct server_record values;
+	struct server_session_record session;
 	struct bytes known;
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
 
 	close_lent(arrival);
-	if (*fd >= 0 && read_server(&record, &values, &known))
+	if (*fd >= 0 && read_server(&record, &values, &session, &known))
 		database = pools_database(pools, values.database);
 	if (database)
 		pool = pools_exact_pool(database, values.role, values.is_for_lookups);
@@ -300,7 +316,11 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 	stream_defer(&server->stream);
 	*fd = -1;
 	fill_known(server, arrival, known);
+	server_set_dirty(server, session.is_dirty);
 	enter_state(server, &values);
+	if (arrival->is_plain && pool->limits.mode != POOL_MODE_SESSION &&
+	    pool->limits.session_state != SESSION_STATE_OFF)
+		server_set_close_needed(server, CLOSE_TAKEN_OVER);
 	if (values.is_lent)
 		arrival->lent = server;
 	stream_want(&server->stream, WANT_INPUT);

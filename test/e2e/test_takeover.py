@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pwd
+import re
 import signal
 import socket
 import struct
@@ -24,6 +25,7 @@ def weir(pgweir):
 
 
 SLEEP = "SELECT pg_sleep(600)"
+PID = "SELECT pg_backend_pid()"
 
 
 def wait_asleep(postgres, count=1):
@@ -150,9 +152,70 @@ def test_session_mode(pgweir):
     assert client.query("SELECT six FROM mine").rows == [["6"]]
 
 
+def test_a_client_whose_server_stays(make_pgweir):
+    """It passes with its server, and all that is known of the stay with it."""
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=3, log_pin_duration="0.1")
+    weir.start()
+    client, other, third = weir.client(), weir.client(), weir.client()
+    client.query("CREATE TEMP TABLE mine AS SELECT 6 AS six")
+    client.query("SELECT pg_advisory_lock(8)")
+    backend = client.value(PID)
+    weir.wait_log("its server has stayed with it for")
+    (before,) = weir.admin("SHOW PINNED")
+    weir.disconnect_console()
+    assert weir.take_over().wait(15) == 0
+    (after,) = weir.admin("SHOW PINNED")
+    for name in ("id", "server_pid", "since", "why", "statement"):
+        assert after[name] == before[name]
+    assert client.value(PID) == backend
+    assert client.value("SELECT six FROM mine") == "6"
+    assert backend not in {other.value(PID), third.value(PID)}
+    assert other.value("SELECT pg_try_advisory_lock(8)") == "f"
+    assert other.query("CREATE TEMP TABLE t (a int)").tags == ["CREATE TABLE"]
+    assert third.query("CREATE TEMP TABLE t (a int)").error["C"] == "53300"
+    client.query("DROP TABLE mine")
+    client.query("SELECT pg_advisory_unlock(8)")
+    wait_until(lambda: len(weir.admin("SHOW PINNED")) == 1)
+    wait_until(lambda: weir.log.count("its server has stayed with it for") == 2)  # and the other's
+
+
+def test_a_client_whose_server_stays_leaves_after_it(make_pgweir):
+    """Nobody finds what it had."""
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=1)
+    weir.start()
+    client, other = weir.client(), weir.client()
+    client.query("CREATE TEMP TABLE mine (a int)")
+    assert weir.take_over().wait(15) == 0
+    client.close()
+    assert other.value("SELECT to_regclass('pg_temp.mine') IS NULL") == "t"
+    assert weir.admin("SHOW PINNED") == []
+
+
+@pytest.mark.parametrize("sql, asked, mine", (
+    ("SET work_mem = '77MB'", "SHOW work_mem", "77MB"),
+    ("SELECT set_config('app.tenant', '7', false)", "SELECT coalesce(current_setting('app.tenant', true), '')",
+     "7")))
+def test_a_transaction_that_has_changed_the_session(make_pgweir, sql, asked, mine):
+    """What it set before the take-over follows its client after its end, and nobody else."""
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=1)
+    weir.start()
+    client, other = weir.client(), weir.client()
+    default = other.value(asked)
+    client.query("BEGIN")
+    client.query(sql)
+    assert weir.take_over().wait(15) == 0
+    client.query("SET enable_seqscan = off")
+    client.query("COMMIT")
+    for _ in range(2):
+        assert other.value(asked) == default
+        assert other.value("SHOW enable_seqscan") == "on"
+        assert client.value(asked) == mine
+        assert client.value("SHOW enable_seqscan") == "off"
+
+
 def test_a_message_cut_in_two(weir):
     client = weir.client()
-    whole = query("SELECT 'whole'")
+    whole = query("SELECT 'whole' -- " + "x" * 70000)  # too long to be awaited in full
     client.send(whole[:8])
     weir.wait_pool(sv_active=1)
     weir.disconnect_console()
@@ -372,9 +435,9 @@ def refused(weir, command):
 
 
 def test_refusals(weir):
-    assert refused(weir, "TAKEOVER 2") == \
-        "hand-over version 2 was requested, but the running process supports version 3: " \
-        "stop it, then start the new one"
+    assert re.fullmatch(
+        "hand-over version 2 was requested, but the running process supports version r[0-9a-f]{16}: "
+        "stop it, then start the new one", refused(weir, "TAKEOVER 2"))
     assert weir.ask_admin("TAKEOVER 3").error["C"] == "42501"
     with Successor(weir, None) as successor:
         weir.admin("SUSPEND")
@@ -438,8 +501,11 @@ as_root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be tw
 
 
 @as_root_only
-def test_one_of_another_version(make_pgweir, account):
-    """The new process ends with an error; the socket file still belongs to the other one."""
+@pytest.mark.parametrize("sqlstate, further", (("22023", 0), ("0A000", 1)))
+def test_one_of_another_version(make_pgweir, account, sqlstate, further):
+    """The new process ends with an error; the socket file still belongs to the other one. One that
+    refuses the version is asked for that of older releases first.
+    """
     weir = make_pgweir()
     refusal = ("hand-over version 3 was requested, but the running process supports version 1: "
                "stop it, then start the new one")
@@ -447,13 +513,15 @@ def test_one_of_another_version(make_pgweir, account):
 
     def answer(listener):
         listener.accept()[0].close()  # checks whether a process listens
-        with listener.accept()[0] as there:
-            there.settimeout(LIMIT)
-            there.recv(1000)
-            there.sendall(message("R", struct.pack("!I", 0)) + message("Z", b"I"))
-            asked.append(there.recv(1000))
-            there.sendall(message("E", f"SERROR\0C22023\0M{refusal}\0\0".encode()))
-            asked.append(there.recv(1000))
+        for number in range(1 + further):
+            with listener.accept()[0] as there:
+                there.settimeout(LIMIT)
+                there.recv(1000)
+                there.sendall(message("R", struct.pack("!I", 0)) + message("Z", b"I"))
+                asked.append(there.recv(1000))
+                text = refusal if number == 0 else "another one"
+                there.sendall(message("E", f"SERROR\0C{sqlstate}\0M{text}\0\0".encode()))
+                asked.append(there.recv(1000))
 
     with stranger(weir.socket_path, account.name) as listener:
         thread = threading.Thread(target=answer, args=(listener,))
@@ -461,7 +529,8 @@ def test_one_of_another_version(make_pgweir, account):
         done = weir.run("-R", weir.ini)
         thread.join(LIMIT)
         assert os.path.exists(weir.socket_path)
-    assert asked == [query("TAKEOVER 3"), b""]
+    assert re.fullmatch(rb"Q\0\0\0.TAKEOVER r[0-9a-f]{16}\0", asked[0])
+    assert asked[1:] == [b"", query("TAKEOVER 3"), b""][:1 + 2 * further]
     assert done.returncode == 1
     assert f"cannot take over: the running process refuses the take-over: {refusal}" in done.stderr
 

@@ -36,6 +36,7 @@ def move(request, make_pgweir, binary, last_release):
     def start(**settings):
         weir = make_pgweir(pool_mode="transaction", **settings)
         weir.binary = first
+        weir.is_downgrade = first == binary
         weir.start()
         weir.move = lambda: weir.take_over(binary=second)
         return weir
@@ -59,8 +60,47 @@ def test_idle_clients_and_servers(move):
     backend = clients[0].value("SELECT pg_backend_pid()")
     assert weir.move().wait(15) == 0
     assert [client.value("SELECT 7") for client in clients] == ["7"] * 5
-    assert clients[0].value("SELECT pg_backend_pid()") == backend
+    # That release leaves session state on its servers, so they are replaced.
+    assert (clients[0].value("SELECT pg_backend_pid()") == backend) == weir.is_downgrade
     assert weir.client().value("SELECT 8") == "8"
+
+
+def test_what_the_last_release_has_left_behind(make_pgweir, binary, last_release):
+    """Its servers have what its clients have set; no client of this program meets that."""
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=1)
+    weir.binary = last_release
+    weir.start()
+    first, second = weir.client(), weir.client()
+    first.query("SET work_mem = '77MB'")
+    assert second.value("SHOW work_mem") == "77MB"
+    first.query("BEGIN")
+    assert weir.take_over(binary=binary).wait(15) == 0
+    first.query("COMMIT")
+    assert second.value("SHOW work_mem") != "77MB"
+    assert first.value("SHOW work_mem") != "77MB"
+
+
+def test_session_state_stays_with_this_program(make_pgweir, binary, last_release):
+    """The last release could not follow it. Other clients pass, and these when they have none."""
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=5)
+    weir.binary = binary
+    weir.start()
+    pinned, touching, free = weir.client(), weir.client(), weir.client()
+    pinned.query("CREATE TEMP TABLE mine AS SELECT 6 AS six")
+    touching.query("BEGIN")
+    touching.query("SET work_mem = '77MB'")
+    free.query("SELECT 1")
+    weir.disconnect_console()
+    old = weir.take_over(binary=last_release)
+    wait_until(lambda: "2 remain" in weir.log)
+    assert free.value("SELECT 2") == "2"
+    assert pinned.value("SELECT six FROM mine") == "6"
+    touching.query("COMMIT")
+    assert touching.value("SHOW work_mem") == "77MB"
+    assert old.poll() is None
+    pinned.query("DROP TABLE mine")
+    assert old.wait(15) == 0
+    assert [client.value("SELECT 3") for client in (pinned, touching, free)] == ["3"] * 3
 
 
 def test_transactions_and_who_waits_for_them(move):
@@ -108,10 +148,10 @@ def test_busy_clients_follow(move, postgres):
     weir = move(default_pool_size=5)
     sleeper, copier, half = weir.client(), weir.client(), weir.client()
     copier.query("BEGIN")
-    copier.query("CREATE TEMP TABLE t (a int)")
+    copier.query("CREATE TEMP TABLE t (a int) ON COMMIT DROP")
     copier.send(query("COPY t FROM STDIN"))
     copier.expect("G")
-    whole = query("SELECT 'whole'")
+    whole = query("SELECT 'whole' -- " + "x" * 70000)
     half.send(whole[:8])
     weir.wait_pool(sv_active=2)
     weir.disconnect_console()

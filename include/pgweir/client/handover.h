@@ -58,4 +58,7 @@ void clients_start(struct clients *clients);
 /* Adds the format of all records of clients and pools to the hash: see record_hash(). */
 uint64_t handover_clients_hash(uint64_t hash);
 
+/* The same for the tables of session state, which the plain format does not have. */
+uint64_t handover_session_hash(uint64_t hash);
+
 #endif

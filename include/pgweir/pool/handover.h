@@ -17,7 +17,10 @@
 
 /* ---- the process that hands over ---- */
 
-/* Whether the server is between two statements with nothing pending, and can be handed over. */
+/*
+ * Whether the server is between two statements with nothing pending, and can be handed over. To a
+ * process that knows no session state (pools->is_handover_plain): only a server without any.
+ */
 bool handover_server_may_leave(const struct server *server);
 
 /*
@@ -58,6 +61,8 @@ struct arrived_statement;
 struct pools_arrival {
 	struct pools *pools;
 	bool is_later; /* the first round is over */
+	/* the other process knows no session state, so its servers may have some of strangers */
+	bool is_plain;
 	/* ids of clients and servers up to this one are from the other process */
 	uint64_t last_id;
 	struct arrived_statement *statements; /* by their numbers in the other process */
@@ -102,6 +107,9 @@ void pools_arrival_done(struct pools_arrival *arrival);
 bool handover_params_are_good(struct bytes pairs);
 void handover_params_read(struct pools *pools, struct bytes pairs, const struct params **params);
 
+/* Whether a process that knows no session state can use this map: it has no roles, no libraries. */
+bool handover_params_are_plain(const struct params *params);
+
 bool handover_address_is_good(const struct address *address);
 
 /* Sets *err to name the first bad field of a record. Returns false. */
@@ -109,5 +117,8 @@ bool handover_refuse(const struct record *record, const char *what, struct err *
 
 /* Adds the format of all records written above to the hash: see record_hash(). */
 uint64_t handover_pools_hash(uint64_t hash);
+
+/* The same for the tables of session state, which the plain format does not have. */
+uint64_t handover_pools_session_hash(uint64_t hash);
 
 #endif

@@ -90,6 +90,8 @@ struct pools {
 	enum suspend_state suspend;
 	bool is_closing; /* freeing all pools: no new work starts */
 	bool is_ending;  /* wait queues accept no borrower any more */
+	/* the process that takes over is a release that knows no session state: pool/handover.h */
+	bool is_handover_plain;
 	bool is_leaving; /* another process has taken over: min_pool_size is not kept */
 	void (*serve)(struct task *task); /* the function of each pool's serve_task, */
 	/* and the functions servers call: both are in files above pools.c */

@@ -15,6 +15,7 @@
 
 #include "../client_priv.h"
 
+#include "pgweir/base/record.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
@@ -134,6 +135,20 @@ void session_watch_stay(struct client *client);
 
 /* Allocates client->session unless it exists. NULL: no memory. */
 struct session *session_get(struct client *client);
+
+/* ---- hand-over: session_handover.c ---- */
+
+/* Whether the client has session state that a process must know which takes it over. */
+bool session_has_record(const struct client *client);
+
+/* Adds its record, if there is any. */
+void session_write(const struct client *client, struct buf *record);
+
+/*
+ * Reads the record, if it is next. The client has got its server. client NULL: only checks it.
+ * false: no memory.
+ */
+bool session_read(struct client *client, struct record *record);
 
 /* The client is closed or has returned its server. */
 void session_free(struct client *client);

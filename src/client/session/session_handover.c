@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Hand-over of session state: a client whose server stays with it passes to the other process
+ * together with that server, and so does a transaction that has touched session state.
+ */
+#include <string.h>
+
+#include "../handover_priv.h"
+#include "session_priv.h"
+
+#include "pgweir/base/banned.h"
+
+bool session_has_record(const struct client *client) { return client->session || client->touched; }
+
+void session_write(const struct client *client, struct buf *record)
+{
+	static const struct session nothing;
+	const struct session *session = client->session ? client->session : &nothing;
+	struct session_record values = {
+		.touched = client->touched,
+		.pins = session->pins,
+		/* too many names were not all noted: session_ask() */
+		.pinning = session->pinning |
+		           (buf_ok(&session->names) ? 0 : (unsigned int)SESSION_PIN_PARAMS),
+		.has_slot = session->slot != NULL,
+		.was_discarded = session->was_discarded,
+		.was_told = session->was_told,
+		.pinned_at = session->pinned_at,
+		.text = bytes_text(session->text ? session->text : ""),
+		.names = buf_bytes(&session->names),
+	};
+
+	if (session_has_record(client))
+		record_write(record, &session_record_table, &values);
+}
+
+static void restore_pins(struct client *client, const struct session_record *values)
+{
+	struct session *session = client->session;
+
+	session->pins = (unsigned int)values->pins;
+	session->pinning = (unsigned int)values->pinning;
+	session->pinned_at = values->pinned_at;
+	session->was_told = values->was_told;
+	if (values->text.count)
+		session->text = strndup(values->text.at, values->text.count);
+	if (values->has_slot) {
+		session->slot = client->borrower.pool;
+		pool_pin_anyway(session->slot);
+	}
+	if (session->pins && !session->was_told)
+		session_watch_stay(client);
+}
+
+/* false: no memory. */
+static bool restore(struct client *client, const struct session_record *values)
+{
+	bool is_lent = client->borrower.server != NULL;
+
+	/* What its only statement is (session->set) is not handed over: the server is asked. */
+	if (is_lent && values->touched)
+		client->touched = (unsigned int)values->touched | SQL_TOUCH_HIDDEN;
+	if (!session_get(client))
+		return false;
+	client->session->was_discarded = values->was_discarded;
+	if (is_lent)
+		restore_pins(client, values);
+	buf_add(&client->session->names, values->names.at, values->names.count);
+	return buf_ok(&client->session->names);
+}
+
+bool session_read(struct client *client, struct record *record)
+{
+	struct session_record values;
+
+	if (!record_has_table(record, &session_record_table))
+		return true;
+	record_read(record, &session_record_table, &values);
+	return !client || record->is_bad || restore(client, &values);
+}
