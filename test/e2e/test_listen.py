@@ -2,6 +2,8 @@
 """LISTEN, UNLISTEN and NOTIFY in transaction mode: as with PostgreSQL, on one server connection for
 all clients of a pool."""
 
+import os
+
 import pytest
 
 from .kit import wire
@@ -574,3 +576,54 @@ def test_take_over_leaves_listeners_to_the_old_process(start, postgres):
     silent(client)
     client.close()
     assert old is None or old.wait(30) == 0
+
+
+# -- many --------------------------------------------------------------------------------------
+
+# More of them: PGWEIR_LISTENERS=5000 PGWEIR_NOTIFICATIONS=20 ./test/run test/e2e/test_listen.py
+LISTENERS = int(os.environ.get("PGWEIR_LISTENERS", "300"))
+NOTIFICATIONS = int(os.environ.get("PGWEIR_NOTIFICATIONS", "100"))
+
+
+def test_many_listeners_on_one_connection(start, postgres):
+    weir = start(servers=2, max_client_conn=LISTENERS + 10)
+    clients = [weir.client() for _ in range(LISTENERS)]
+    for client in clients:
+        client.send(wire.query("LISTEN news"))
+    for client in clients:
+        assert client.read_until("Z")[0].type == "C"
+    weir.wait_pool(sv_active=0)
+    assert len(listeners_of(weir)) == 1
+    assert len(postgres.backends(user="alice")) <= 3
+    for number in range(NOTIFICATIONS):
+        postgres.query(f"NOTIFY news, '{number}'")
+    wanted = [("news", str(number)) for number in range(NOTIFICATIONS)]
+    for client in clients:
+        assert heard(client, NOTIFICATIONS) == wanted
+    for client in clients:
+        silent(client)
+
+
+def test_many_notifications_while_clients_work(start, postgres):
+    """Listeners that also run transactions get each notification once, in order."""
+    weir = start(servers=3)
+    clients = [weir.client() for _ in range(8)]
+    for client in clients:
+        client.query("LISTEN news")
+    count, batch = 2000, 40
+    got = {client: [] for client in clients}
+    for at in range(0, count, batch):
+        postgres.query("SELECT pg_notify('news', n::text) FROM generate_series(%s::int, %s::int) n",
+                       at, at + batch - 1)
+        for client in clients:
+            client.send(wire.query("BEGIN") + wire.query("SELECT 1") + wire.query("COMMIT"))
+        for client in clients:
+            ready = 0
+            while ready < 3:
+                message = client.read()
+                ready += message.type == "Z"
+                if message.type == "A":
+                    got[client].append(int(note_of(message)[1]))
+    for client in clients:
+        got[client] += [int(payload) for _, payload in heard(client, count - len(got[client]))]
+        assert got[client] == list(range(count))
