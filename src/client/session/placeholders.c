@@ -29,7 +29,7 @@ static bool has_name(struct bytes names, struct bytes name)
 	return false;
 }
 
-static void add_name(struct session *session, struct bytes name)
+static void note_name(struct session *session, struct bytes name)
 {
 	if (!question_can_name(name) || has_name(buf_bytes(&session->names), name))
 		return;
@@ -117,7 +117,7 @@ void placeholders_note(struct session *session, struct bytes text)
 		while (size < text.count && is_in_name(text.at[size]))
 			size++;
 		if (size && memchr(text.at, '.', size))
-			add_name(session, bytes_of(text.at, size));
+			note_name(session, bytes_of(text.at, size));
 		text = bytes_skip(text, size ? size : 1);
 	}
 }
@@ -131,7 +131,7 @@ void placeholders_note_values(struct session *session, struct bytes body)
 		return;
 	while (fields_value(&bind.parameters, &value) == WALK_ITEM) {
 		if (value.at && value.count <= QUESTION_NAME_MAX)
-			add_name(session, value);
+			note_name(session, value);
 	}
 }
 
@@ -141,6 +141,6 @@ void placeholders_note_map(struct session *session, const struct params *params)
 
 	while (params_next(params, &at, &name, &value)) {
 		if (strchr(name, '.'))
-			add_name(session, bytes_text(name));
+			note_name(session, bytes_text(name));
 	}
 }
