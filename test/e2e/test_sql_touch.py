@@ -4,6 +4,7 @@
 import pathlib
 import random
 import subprocess
+from collections import namedtuple
 
 import psycopg
 import pytest
@@ -12,6 +13,8 @@ from psycopg.pq import ExecStatus
 from .kit.daemon import find_binary
 
 BITS = {letter: 1 << place for place, letter in enumerate("PDYLUNCTKQXHERWOF")}
+
+KINDS = ("library", "listen", "unlisten", "unlisten *", "savepoint", "parameter", "unsure")
 
 # What PostgreSQL keeps in a session, one query for each letter. A placeholder that was set for one
 # transaction only is '' after it, and was NULL before.
@@ -164,14 +167,24 @@ def texts(number=400):
         yield text
 
 
+Judged = namedtuple("Judged", "bits items set")
+
+
 def judge(texts):
-    """The bits of each text."""
+    """What is found in each text: both kinds of bits, the items, the name and value of one SET."""
     program = pathlib.Path(find_binary()).parent / "test" / "lib" / "touches"
     if not program.exists():
         pytest.skip(f"no {program}")
     done = subprocess.run([program], input=b"".join(text.encode() + b"\0" for text in texts),
                           capture_output=True, check=True, timeout=60)
-    return [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    found = []
+    for lines in done.stdout.decode().split("\n\n")[:-1]:
+        bits, *rest = [line.split("\t") for line in lines.lstrip("\n").split("\n")]
+        found.append(Judged(tuple(map(int, bits)),
+                            [(KINDS[int(kind)], name) for _, kind, name in
+                             (line for line in rest if line[0] == "item")],
+                            next((line[1:] for line in rest if line[0] == "set"), None)))
+    return found
 
 
 def ask(connection):
@@ -205,7 +218,7 @@ def test_what_changes_is_found(private_postgres):
         setup.execute("INSERT INTO kept VALUES (1)")
         setup.execute("SELECT pg_replication_origin_create('o')")
         setup.execute("GRANT EXECUTE ON FUNCTION pg_replication_origin_session_is_setup TO public")
-    for text, (bits, unclear) in zip(all_texts, judged, strict=True):
+    for text, found in zip(all_texts, judged, strict=True):
         changed = set()
         for option in ("on", "off")[:1 + ("\\" in text)]:
             option = f"-c standard_conforming_strings={option}"
@@ -216,6 +229,74 @@ def test_what_changes_is_found(private_postgres):
                 after = ask(connection)
             changed |= {letter for letter in ASK if before[letter] != after[letter]}
         changes += len(changed)
-        for kind in (bits, unclear):
+        for kind in found.bits:
             assert kind & BITS["H"] or changed <= set(letters(kind)), (text, changed, letters(kind))
     assert changes > 500
+
+
+CHANNELS = [
+    "LISTEN a", "LISTEN ABC", 'LISTEN "Ab c"', 'LISTEN "a""b"', "LISTEN a$1", "LISTEN _x",
+    "LISTEN /* x */ a -- y", "LISTEN a; LISTEN b; UNLISTEN a", "LISTEN a; UNLISTEN *; LISTEN b",
+    "LISTEN a; DISCARD TEMP", 'LISTEN "A"; UNLISTEN a; UNLISTEN "A"; LISTEN c', "listen u",
+    "SELECT 'LISTEN a'; LISTEN b", "LISTEN a; LISTEN a; UNLISTEN A", "LISTEN select", "LISTEN E'a'",
+    "LISTEN " + "n" * 63, 'LISTEN "\u00e4"', 'LISTEN "' + "n" * 63 + '"', "LISTEN a.b", "LISTEN 'a'",
+    "SELECT $$ LISTEN x; $$; LISTEN y;", "SELECT E'\\'; LISTEN x; --'; LISTEN z",
+]
+
+
+def listen(items):
+    """The channels after these items."""
+    channels = set()
+    for kind, name in items:
+        if kind == "listen":
+            channels.add(name)
+        elif kind == "unlisten":
+            channels.discard(name)
+        elif kind == "unlisten *":
+            channels.clear()
+    return channels
+
+
+def test_names_of_channels_are_those_of_postgresql(postgres):
+    for text, found in zip(CHANNELS, judge(CHANNELS), strict=True):
+        with postgres.connect() as connection:
+            run(connection, text)
+            rows = connection.execute("SELECT * FROM pg_listening_channels()").fetchall()
+            has_failed = not rows and "DISCARD" not in text
+        assert ("unsure", "") in found.items or has_failed or \
+            {row[0] for row in rows} == listen(found.items), text
+
+
+@pytest.mark.limit(240)
+def test_a_set_that_is_certain_can_be_said_again(postgres):
+    """For every parameter that a user may set: the value read from a text has the same effect."""
+    asked = """SELECT name, boot_val, coalesce(enumvals, '{}'), vartype, max_val FROM pg_settings
+               WHERE context IN ('user', 'superuser') ORDER BY name"""
+    texts, names = [], []
+    for name, boot, words, kind, most in postgres.query(asked):
+        values = [f"'{boot}'" if boot is not None else "''", "default", "'a b'", "x"]
+        values += words + [f"'{word}'" for word in words[:1]]
+        values += {"bool": ["on", "OFF", "true", "0", "'no'"], "integer": ["10000", "-1", "'20000'", most],
+                   "real": ["0.5", "'1e-1'", "2"]}.get(kind, ["'1, 2'", '"Public"'])
+        for value in values:
+            texts.append(f"SET {name} = {value}")
+            names.append(name)
+    sure = 0
+    with postgres.connect(prepare_threshold=None) as connection:
+        for text, name, found in zip(texts, names, judge(texts), strict=True):
+            if not found.set:
+                continue
+            connection.execute("DISCARD ALL")
+            connection.pgconn.exec_(text.encode())
+            value = connection.execute("SELECT current_setting(%s)", [name]).fetchone()
+            source = connection.execute("SELECT source FROM pg_settings WHERE name = %s",
+                                        [name]).fetchone()
+            if source != ("session",):
+                continue  # PostgreSQL refused it
+            assert found.set[0] == name.lower()
+            connection.execute("DISCARD ALL")
+            connection.execute("SELECT set_config(%s, %s, false)", found.set)
+            again = connection.execute("SELECT current_setting(%s)", [name]).fetchone()
+            assert again == value, (text, value, again)
+            sure += 1
+    assert sure > 300

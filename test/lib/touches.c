@@ -1,12 +1,31 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Prints what texts touch, for test_sql_touch.py: for each text of the standard input, which has
- * a zero after it, a line with two numbers: sql_touch() and sql_touch_unclear().
+ * Prints what texts touch, for test_sql_touch.py. Each text of the standard input has a zero after
+ * it. For each, a line with sql_touch() and sql_touch_unclear(), and for each item that sql_items()
+ * and sql_set_read() find: `item`, its kind, its name; `set`, name, value. Then an empty line.
  */
 #include <stdio.h>
 
 #include "pgweir/base/buf.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
+
+static void print_item(void *context, const struct sql_item *item)
+{
+	(void)context;
+	printf("item\t%d\t%.*s\n", (int)item->kind, (int)item->name.count, item->name.at);
+}
+
+static void print(struct bytes text)
+{
+	struct sql_set set;
+
+	printf("%u\t%u\n", sql_touch(text), sql_touch_unclear(text));
+	sql_items(text, print_item, NULL);
+	if (sql_set_read(text, &set))
+		printf("set\t%s\t%s\n", set.name, set.value);
+	printf("\n");
+}
 
 int main(void)
 {
@@ -25,7 +44,7 @@ int main(void)
 	} while (count);
 	rest = buf_bytes(&texts);
 	while (bytes_take_text(&rest, &text))
-		printf("%u %u\n", sql_touch(bytes_text(text)), sql_touch_unclear(bytes_text(text)));
+		print(bytes_text(text));
 	buf_free(&texts);
 	return 0;
 }
