@@ -168,6 +168,34 @@ def test_unlisten_and_savepoints(start, postgres):
     silent(client)
 
 
+@pytest.mark.parametrize("statements, left", [
+    (["SAVEPOINT s", "UNLISTEN a", "ROLLBACK TO s", "UNLISTEN b"], "ac"),
+    (["UNLISTEN a", "DO $$ BEGIN EXECUTE 'UNLISTEN b'; END $$"], "c"),
+    (["DO $$ BEGIN EXECUTE 'UNLISTEN b'; END $$", "UNLISTEN a"], "c"),
+    (["UNLISTEN *", "DO $$ BEGIN END $$", "LISTEN b"], "b"),
+    (["UNLISTEN a", "LISTEN a", "UNLISTEN c"], "ab"),
+    (["LISTEN a", "UNLISTEN a; UNLISTEN b"], "c"),
+    (["UNLISTEN a", "SAVEPOINT s", "LISTEN a", "ROLLBACK TO s"], "bc"),
+    (["SAVEPOINT s", "UNLISTEN *", "RELEASE s"], ""),
+    (["SAVEPOINT s", "UNLISTEN *", "LISTEN c", "ROLLBACK TO s", "UNLISTEN b"], "ac"),
+    (["DO $$ BEGIN EXECUTE 'UNLISTEN *'; EXECUTE 'LISTEN b'; END $$"], "b"),
+])
+@pytest.mark.parametrize("how", ["query", "extended"])
+def test_unlisten_of_many_kinds(start, postgres, statements, left, how):
+    weir = start()
+    client = weir.client()
+    for name in "abc":
+        client.query(f"LISTEN {name}")
+    client.query("BEGIN")
+    for sql in statements:
+        ask(client, sql, how if ";" not in sql or "$$" in sql else "query")
+    client.query("COMMIT")
+    for name in "abc":
+        postgres.query(f"NOTIFY {name}")
+    assert heard(client, len(left)) == [(name, "") for name in left]
+    silent(client)
+
+
 def test_failed_unlisten_changes_nothing(start, postgres):
     weir = start()
     client = weir.client()

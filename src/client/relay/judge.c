@@ -172,7 +172,7 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 	if (!touches)
 		return JUDGE_SEND;
 	if (is_run) {
-		enum listening_go go = listening_before(client, frame->type, touches, batch);
+		enum listening_go go = listening_before(client, frame->type, touches, text, batch);
 
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? JUDGE_WAIT

@@ -12,6 +12,7 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/listening.h"
 #include "pgweir/pool/notification.h"
@@ -21,6 +22,10 @@
 
 #include "pgweir/base/banned.h"
 
+/* A client with more channels is not asked what DO and functions unlisten: that costs too much. */
+#define HIDDEN_MAX 200
+#define UNLISTENS_MAX 1000 /* texts with UNLISTEN in one transaction */
+
 #define MARK_SIZE 64 /* the name of a mark: of the channel of marks, and a number */
 
 /* What a text that may have executed UNLISTEN left on the lent server. */
@@ -29,7 +34,10 @@ struct unlisten {
 	unsigned int number; /* of its marks */
 	bool is_in_block;    /* two marks; else one, and it was committed */
 	bool has_failed;     /* the marks were not set: nothing is known */
-	struct buf channels; /* those that the server was made to listen to: name\0 */
+	bool is_all;         /* the text has UNLISTEN * */
+	bool is_unsure;      /* it may have others than those it names */
+	struct buf named;    /* the channels that it names: name\0 */
+	struct buf channels; /* those that the server was made to listen to */
 };
 TAILQ_HEAD(unlisten_list, unlisten);
 TAILQ_HEAD(ahead_list, ahead);
@@ -56,6 +64,7 @@ struct client_listening {
 	uint32_t own_pid;    /* notifications of this process are the client's own; 0: none are */
 	unsigned int number; /* of the last unlisten */
 	struct unlisten_list unlistens;
+	unsigned int unlisten_count;
 	struct ahead_list aheads;
 	bool is_discarding; /* DISCARD ALL was sent in this transaction, */
 	bool is_discarded;  /* and has run */
@@ -377,46 +386,125 @@ static void forget_unlistens(struct client_listening *listening)
 
 	while ((unlisten = TAILQ_FIRST(&listening->unlistens))) {
 		TAILQ_REMOVE(&listening->unlistens, unlisten, node);
+		listening->unlisten_count--;
+		buf_free(&unlisten->named);
 		buf_free(&unlisten->channels);
 		free(unlisten);
 	}
 }
 
-/* The server need not be made to listen again to what it was made to listen to before. */
-static void note_channels(struct client_listening *listening, struct unlisten *unlisten)
+static void take_item(void *context, const struct sql_item *item)
+{
+	struct unlisten *unlisten = context;
+
+	if (item->kind == SQL_ITEM_UNLISTEN) {
+		buf_add(&unlisten->named, item->name.at, item->name.count);
+		buf_add_byte(&unlisten->named, 0);
+	} else if (item->kind == SQL_ITEM_UNLISTEN_ALL) {
+		unlisten->is_all = true;
+	} else if (item->kind == SQL_ITEM_UNSURE) {
+		unlisten->is_unsure = true;
+	}
+}
+
+static bool has_text(struct bytes list, struct bytes text)
+{
+	const char *other;
+
+	while (bytes_take_text(&list, &other)) {
+		if (bytes_equal(bytes_text(other), text))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether the transaction may have unlistened this channel before, or the server listens to it
+ * already.
+ */
+static bool was_unlistened(const struct client_listening *listening, struct bytes name)
+{
+	const struct unlisten *unlisten;
+
+	TAILQ_FOREACH (unlisten, &listening->unlistens, node) {
+		if (unlisten->is_all || unlisten->is_unsure ||
+		    has_text(buf_bytes(&unlisten->named), name))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Which channels the server is made to listen to. Not those that the transaction may have
+ * unlistened before: they would come back. And within a transaction block the marks say enough
+ * about the channels that a text names.
+ */
+static void choose_channels(struct client_listening *listening, struct unlisten *unlisten)
 {
 	const struct subscription *at = NULL;
 	const char *name;
 
-	if (!TAILQ_EMPTY(&listening->unlistens))
-		return;
-	while ((name = listening_next(&listening->listener, &at)))
-		buf_add_cstr(&unlisten->channels, name);
+	while ((name = listening_next(&listening->listener, &at))) {
+		struct bytes text = bytes_text(name);
+		bool is_named = has_text(buf_bytes(&unlisten->named), text);
+
+		if (unlisten->is_unsure ? listening->listener.count <= HIDDEN_MAX &&
+		                              !was_unlistened(listening, text)
+		                        : is_named && !unlisten->is_in_block)
+			buf_add_cstr(&unlisten->channels, name);
+	}
 }
 
-static bool add_unlisten(struct client *client, char type, bool is_in_block, struct batch *batch)
+static struct unlisten *unlisten_new(struct client *client, bool is_in_block, struct bytes text)
+{
+	struct unlisten *unlisten = calloc(1, sizeof(*unlisten));
+
+	if (!unlisten)
+		return NULL;
+	unlisten->number = ++client->listening->number;
+	unlisten->is_in_block = is_in_block;
+	sql_items(text, take_item, unlisten);
+	/* DO, a function, or a text that is not known */
+	unlisten->is_unsure |= !unlisten->is_all && !unlisten->named.count;
+	choose_channels(client->listening, unlisten);
+	client->listening->unlisten_count++;
+	TAILQ_INSERT_TAIL(&client->listening->unlistens, unlisten, node);
+	return unlisten;
+}
+
+static void set_after(struct client *client, char type)
+{
+	client->touched |= type == 'Q' ? LISTENING_AFTER : LISTENING_AFTER_EXECUTE;
+}
+
+/* Whether the server listens to all that is needed to find out what this text does. */
+static bool needs_only_mark(const struct client *client, bool is_in_block, unsigned int touches)
+{
+	const struct unlisten *last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
+
+	return is_in_block && last && last->is_unsure && !(touches & SQL_TOUCH_UNLISTEN);
+}
+
+static bool add_unlisten(struct client *client, char type, bool is_in_block, struct bytes text,
+                         struct batch *batch)
 {
 	struct client_listening *listening = client->listening;
-	struct unlisten *unlisten = calloc(1, sizeof(*unlisten));
-	char mark[MARK_SIZE];
+	struct unlisten *unlisten = unlisten_new(client, is_in_block, text);
 	struct buf names = { 0 };
+	char mark[MARK_SIZE];
 	bool is_added;
 
 	if (!unlisten)
 		return false;
-	unlisten->number = ++listening->number;
-	unlisten->is_in_block = is_in_block;
-	note_channels(listening, unlisten);
-	TAILQ_INSERT_TAIL(&listening->unlistens, unlisten, node);
 	buf_add_cstr(&names, mark_name(listening, unlisten->number, 'b', mark));
 	buf_add(&names, unlisten->channels.at, unlisten->channels.count);
 	buf_clear(&listening->ahead);
-	is_added = buf_ok(&names) && buf_ok(&unlisten->channels) &&
+	is_added = buf_ok(&names) && buf_ok(&unlisten->channels) && buf_ok(&unlisten->named) &&
 	           add_listens(listening, &listening->ahead, buf_bytes(&names));
 	buf_free(&names);
 	batch_run(batch, buf_bytes(&listening->ahead));
-	if (is_in_block)
-		client->touched |= type == 'Q' ? LISTENING_AFTER : LISTENING_AFTER_EXECUTE;
+	if (is_in_block && (unlisten->is_all || unlisten->is_unsure))
+		set_after(client, type);
 	return is_added;
 }
 
@@ -454,7 +542,8 @@ static enum listening_go wait_for_ledger(struct batch *batch, enum ledger_wait w
 	return LISTENING_WAIT;
 }
 
-static enum listening_go before_unlisten(struct client *client, char type, struct batch *batch)
+static enum listening_go before_unlisten(struct client *client, char type, unsigned int touches,
+                                         struct bytes text, struct batch *batch)
 {
 	const struct ledger *ledger = &client->borrower.server->ledger;
 	bool is_in_block = ledger->is_open || client->borrower.server->status != 'I';
@@ -466,7 +555,14 @@ static enum listening_go before_unlisten(struct client *client, char type, struc
 		return wait_for_ledger(batch, LEDGER_WAIT_SPACE);
 	if (client->borrower.server->status == 'E')
 		return LISTENING_SEND; /* nothing is executed */
-	return add_unlisten(client, type, is_in_block, batch) ? LISTENING_SEND : LISTENING_END;
+	if (needs_only_mark(client, is_in_block, touches)) {
+		set_after(client, type);
+		return LISTENING_SEND;
+	}
+	if (client->listening->unlisten_count == UNLISTENS_MAX)
+		return LISTENING_END;
+	return add_unlisten(client, type, is_in_block, text, batch) ? LISTENING_SEND
+	                                                            : LISTENING_END;
 }
 
 /* Notifications of the server's former borrower must have come before those of this one. */
@@ -499,7 +595,7 @@ void listening_discarded(struct client *client)
 }
 
 enum listening_go listening_before(struct client *client, char type, unsigned int touches,
-                                   struct batch *batch)
+                                   struct bytes text, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	enum listening_go go = LISTENING_SEND;
@@ -519,7 +615,7 @@ enum listening_go listening_before(struct client *client, char type, unsigned in
 		return LISTENING_SEND;
 	}
 	if (touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
-		go = before_unlisten(client, type, batch);
+		go = before_unlisten(client, type, touches, text, batch);
 	return go;
 }
 
@@ -557,14 +653,13 @@ static bool has_name(const struct names *names, const char *name)
 	return bsearch(&name, names->list, names->count, sizeof(*names->list), by_name);
 }
 
-/* Removes those channels that the server was made to listen to, and does not listen to now. */
-static void remove_missing(struct client_listening *listening, const struct unlisten *unlisten,
+/* Removes those channels of a list that the server does not listen to now. */
+static void remove_missing(struct client_listening *listening, struct bytes channels,
                            const struct names *names)
 {
-	struct bytes made = buf_bytes(&unlisten->channels);
 	const char *name;
 
-	while (bytes_take_text(&made, &name)) {
+	while (bytes_take_text(&channels, &name)) {
 		if (!has_name(names, name))
 			listening_remove(&listening->listener, bytes_text(name));
 	}
@@ -602,7 +697,25 @@ static bool drop_unread(struct client_listening *listening)
 	return is_kept;
 }
 
-/* What UNLISTEN has done, according to the marks among the server's channels. */
+/* What one text has done, according to the marks among the server's channels. */
+static void judge_unlisten(struct client_listening *listening, const struct unlisten *unlisten,
+                           const struct names *names)
+{
+	char mark[MARK_SIZE];
+	bool is_before = has_name(names, mark_name(listening, unlisten->number, 'b', mark));
+	bool is_after = has_name(names, mark_name(listening, unlisten->number, 'a', mark));
+
+	if (unlisten->has_failed)
+		return; /* better one notification too many than one lost */
+	if (is_before) {
+		remove_missing(listening, buf_bytes(&unlisten->channels), names);
+		if (unlisten->is_in_block)
+			remove_missing(listening, buf_bytes(&unlisten->named), names);
+	} else if (is_after || !unlisten->is_in_block) {
+		remove_others(listening, names);
+	}
+}
+
 static bool judge_unlistens(struct client_listening *listening, const struct names *names)
 {
 	const struct unlisten *unlisten;
@@ -611,18 +724,8 @@ static bool judge_unlistens(struct client_listening *listening, const struct nam
 	if (listening->is_discarded)
 		listening_remove_all(&listening->listener);
 	listening->is_discarding = listening->is_discarded = false;
-	TAILQ_FOREACH (unlisten, &listening->unlistens, node) {
-		char mark[MARK_SIZE];
-		bool is_before = has_name(names, mark_name(listening, unlisten->number, 'b', mark));
-		bool is_after = has_name(names, mark_name(listening, unlisten->number, 'a', mark));
-
-		if (unlisten->has_failed)
-			continue; /* better one notification too many than one lost */
-		if (is_before)
-			remove_missing(listening, unlisten, names);
-		else if (is_after || !unlisten->is_in_block)
-			remove_others(listening, names);
-	}
+	TAILQ_FOREACH (unlisten, &listening->unlistens, node)
+		judge_unlisten(listening, unlisten, names);
 	forget_unlistens(listening);
 	return listening->listener.count == count || drop_unread(listening);
 }

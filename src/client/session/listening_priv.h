@@ -50,11 +50,11 @@ enum listening_go {
 
 /*
  * A message is about to be sent whose statement is executed and may touch these (enum sql_touch).
- * type: 'Q', or another if an Execute follows. Adds to the batch what must run before it. To be
- * called again after LISTENING_WAIT.
+ * type: 'Q', or another if an Execute follows; text: "" if it is not known. Adds to the batch what
+ * must run before it. To be called again after LISTENING_WAIT.
  */
 enum listening_go listening_before(struct client *client, char type, unsigned int touches,
-                                   struct batch *batch);
+                                   struct bytes text, struct batch *batch);
 
 /*
  * A message of this type is about to be sent, while listening_is_followed(): adds what must run

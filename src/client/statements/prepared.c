@@ -230,7 +230,8 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
 	if (frame->type == 'B' && names_statement(entry)->touches) {
-		go = listening_before(client, 'B', names_statement(entry)->touches, batch);
+		go = listening_before(client, 'B', names_statement(entry)->touches,
+		                      bytes_text(statement_text(names_statement(entry)).at), batch);
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}

@@ -327,7 +327,9 @@ static enum statements_result execute_known(const struct query *query,
 	if (!names_enter_scope(client, entry))
 		return STATEMENTS_END;
 	if (names_statement(entry)->touches)
-		go = listening_before(client, 'Q', names_statement(entry)->touches, query->batch);
+		go = listening_before(client, 'Q', names_statement(entry)->touches,
+		                      bytes_text(statement_text(names_statement(entry)).at),
+		                      query->batch);
 	if (go != LISTENING_SEND)
 		return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	if (!use_statement(client, names_statement(entry), &err))

@@ -238,14 +238,15 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	if (unnamed && unnamed->open_count &&
 	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
 		return STATEMENTS_WAIT;
-	if (type == 'B')
-		batch->unnamed = bytes_of(NULL, 0);
 	if (type == 'B' && unnamed && unnamed->touches) {
-		enum listening_go go = listening_before(client, 'B', unnamed->touches, batch);
+		enum listening_go go = listening_before(client, 'B', unnamed->touches,
+		                                        unnamed_text(unnamed, parsed), batch);
 
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}
+	if (type == 'B')
+		batch->unnamed = bytes_of(NULL, 0);
 	if (type == 'B' && unnamed && unnamed->touches &&
 	    !session_use(client, unnamed->touches, unnamed_text(unnamed, parsed), true, &err))
 		return inject_refuse(client, &err, batch);
