@@ -26,7 +26,8 @@
 
 #include "pgweir/base/banned.h"
 
-#define NOTIFICATIONS (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY)
+/* What these do is known when their transaction has ended, and not to another process. */
+#define NOT_NOW (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | SQL_TOUCH_LIBRARY)
 
 /* ---- the process that hands over ---- */
 
@@ -46,6 +47,13 @@ static bool can_ever_leave(const struct client *client)
 	return !server || !server->stream.tls;
 }
 
+/* Whether its transaction must end before it can leave. */
+static bool is_undecided(const struct client *client)
+{
+	return client->state == CLIENT_ACTIVE &&
+	       ((client->touched & NOT_NOW) || client->borrower.server->load_count);
+}
+
 static bool may_leave(const struct client *client)
 {
 	if (!can_ever_leave(client) || client->frame_left)
@@ -56,9 +64,7 @@ static bool may_leave(const struct client *client)
 	case CLIENT_WAITING:
 		return client->borrower.state == BORROWER_WAITING;
 	case CLIENT_ACTIVE:
-		/* Which channels it will have is known when its transaction has ended. */
-		return !(client->touched & NOTIFICATIONS) &&
-		       handover_server_may_leave(client->borrower.server);
+		return !is_undecided(client) && handover_server_may_leave(client->borrower.server);
 	default:
 		return false;
 	}
@@ -75,12 +81,12 @@ bool clients_have_leavers(const struct clients *clients)
 	return false;
 }
 
-/* Whether its batch cannot end without more input from the client. */
+/* Whether its batch, or its transaction, must go on before it can leave, with more of its input. */
 static bool needs_more(const struct client *client)
 {
 	bool has_half = stream_kept(&client->stream).count && client->stream.want == WANT_INPUT;
 
-	return client->frame_left || has_half ||
+	return client->frame_left || has_half || is_undecided(client) ||
 	       (client->state == CLIENT_ACTIVE &&
 	        ledger_needs_more(&client->borrower.server->ledger));
 }

@@ -6,6 +6,8 @@
 
 #include "handover_priv.h"
 
+#include "pgweir/pool/server/tracked.h"
+
 #include "pgweir/base/banned.h"
 
 /* ---- counters ---- */
@@ -41,10 +43,10 @@ bool handover_params_are_plain(const struct params *params)
 {
 	const char *at = NULL, *name, *value;
 
-	if (params_find(params, "role") || params_find(params, "session_authorization"))
+	if (params_find(params, "role") || params_find(params, SESSION_AUTHORIZATION))
 		return false;
 	while (params_next(params, &at, &name, &value)) {
-		if (strncmp(name, "load:", strlen("load:")) == 0)
+		if (strncmp(name, LIBRARY_PREFIX, strlen(LIBRARY_PREFIX)) == 0)
 			return false;
 	}
 	return true;

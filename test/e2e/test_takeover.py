@@ -213,6 +213,31 @@ def test_a_transaction_that_has_changed_the_session(make_pgweir, sql, asked, min
         assert client.value("SHOW enable_seqscan") == "off"
 
 
+@pytest.mark.parametrize("sql, column, shown", (("LOAD 'auto_explain'", "libraries", "auto_explain"),
+                                                ("LISTEN a", "channels", "a")))
+def test_a_transaction_whose_effect_is_not_known_yet(make_pgweir, sql, column, shown):
+    """It ends in the old process."""
+    weir = make_pgweir(pool_mode="transaction", databases={"app": "user=postgres"})
+    weir.start()
+    client, other = weir.client(application_name="first"), weir.client()
+    client.query("BEGIN")
+    client.query(sql)
+    weir.disconnect_console()
+    old = weir.take_over()
+    assert other.value("SELECT 1") == "1"
+    assert old.poll() is None
+    client.query("COMMIT")
+    assert client.value("SELECT 2") == "2"
+    if column == "channels":  # it listens, so it does not pass
+        other.query("NOTIFY a, 'b'")
+        client.expect("A")
+        client.close()
+        assert old.wait(15) == 0
+        return
+    assert old.wait(15) == 0
+    assert weir.admin("SHOW SESSION_STATE")[0][column] == shown
+
+
 def test_a_message_cut_in_two(weir):
     client = weir.client()
     whole = query("SELECT 'whole' -- " + "x" * 70000)  # too long to be awaited in full
