@@ -127,11 +127,26 @@ def test_what_follows_each_client(start):
     two.query(CURSOR)
     rows = states(weir, "one", "two")
     assert rows["one"]["parameters"].split(", ") == ["search_path", "work_mem"]
-    assert [rows["one"][name] for name in ("libraries", "pins")] == ["", ""]
+    assert [rows["one"][name] for name in ("libraries", "channels", "pins")] == ["", "", ""]
     assert (rows["two"]["parameters"], rows["two"]["pins"]) == ("", "held cursor")
     one.query("RESET ALL")
     two.query("CLOSE ALL")
     states(weir)
+
+
+def test_libraries_and_channels(start):
+    weir = start(databases={"app": "user=postgres"})
+    client = weir.client(application_name="app")
+    client.query("LOAD 'auto_explain'")
+    client.query("LISTEN first")
+    client.query('LISTEN "Second one"')
+
+    def listed():
+        row = states(weir, "app")["app"]
+        return row["libraries"], sorted(row["channels"].split(", "))
+    wait_until(lambda: listed() == ("auto_explain", ["Second one", "first"]))
+    client.query("UNLISTEN first")
+    wait_until(lambda: listed() == ("auto_explain", ["Second one"]))
 
 
 def test_what_was_given_at_the_login_is_not_listed(start):

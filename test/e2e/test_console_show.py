@@ -67,7 +67,7 @@ state_since:t xact_since:t wait seconds xact_seconds statement:t""",
     "PINNED": """id database:t user:t application_name:t addr:t port ptr:t link:t server_pid since:t
 seconds why:t statement:t""",
     "SESSION_STATE": """id database:t user:t application_name:t addr:t port ptr:t parameters:t libraries:t
-pins:t""",
+channels:t pins:t""",
     "LIMITS": "limit:t database:t user:t value source:t used hits:b",
     "AUDIT": """database:t user:t application_name:t sessions servers feature:t count:b
 in_transaction_mode:t example:t""",

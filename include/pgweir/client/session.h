@@ -18,10 +18,11 @@ const char *session_pin_text(const struct client *client);
 
 /*
  * These add lists of names, separated by ", ": why the server stays; the parameters that are not as
- * they were after the login; the libraries. They return false if there are none.
+ * they were after the login; the libraries; the channels. They return false if there are none.
  */
 bool session_list_pins(const struct client *client, struct buf *out);
 bool session_list_parameters(const struct client *client, struct buf *out);
 bool session_list_libraries(const struct client *client, struct buf *out);
+bool session_list_channels(const struct client *client, struct buf *out);
 
 #endif

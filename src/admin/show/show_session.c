@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct pinned_row) <= ROW_SIZE_MAX, "a row is too large");
 
 struct state_row {
 	struct who who;
-	const char *parameters, *libraries, *pins;
+	const char *parameters, *libraries, *channels, *pins;
 };
 _Static_assert(sizeof(struct state_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -56,7 +56,7 @@ static const struct column pinned_columns[] = {
 	COLUMN(struct pinned_row, VALUE_INT4, seconds, "For how many seconds it has stayed."),
 	COLUMN(struct pinned_row, VALUE_TEXT, why,
 	       "What is in the session: held cursor, temporary object, session lock, function "
-	       "of an extension, too many parameters."),
+	       "of an extension, parameters or a library that cannot follow the client."),
 	COLUMN(struct pinned_row, VALUE_TEXT, statement,
 	       "Beginning of the statement that made the server stay. NULL unless the user is "
 	       "one of admin_users."),
@@ -67,6 +67,7 @@ static const struct column state_columns[] = {
 	COLUMN(struct state_row, VALUE_TEXT, parameters,
 	       "Names of the parameters that are not as they were after the login."),
 	COLUMN(struct state_row, VALUE_TEXT, libraries, "Libraries that the client has loaded."),
+	COLUMN(struct state_row, VALUE_TEXT, channels, "Channels that the client listens to."),
 	COLUMN(struct state_row, VALUE_TEXT, pins,
 	       "Why its server stays with it, as in SHOW PINNED; empty: it does not."),
 };
@@ -146,6 +147,7 @@ const struct show show_pinned = { .item = "PINNED",
 static bool (*const lists[])(const struct client *client, struct buf *out) = {
 	session_list_parameters,
 	session_list_libraries,
+	session_list_channels,
 	session_list_pins,
 };
 
@@ -181,7 +183,8 @@ static bool next_state(struct cursor *cursor, void *at)
 		fill_who(&row->who, client);
 		row->parameters = texts[0];
 		row->libraries = texts[1];
-		row->pins = texts[2];
+		row->channels = texts[2];
+		row->pins = texts[3];
 		return true;
 	}
 	return false;

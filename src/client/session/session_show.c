@@ -6,11 +6,12 @@
 
 #include <string.h>
 
+#include "pgweir/pool/server/tracked.h"
+
+#include "listening_priv.h"
 #include "session_priv.h"
 
 #include "pgweir/base/banned.h"
-
-#define LIBRARY "load:" /* a library is a name in the map of parameters: load:NAME */
 
 usec_t session_pinned_at(const struct client *client)
 {
@@ -40,7 +41,7 @@ bool session_list_pins(const struct client *client, struct buf *out)
 		{ SESSION_PIN_TEMP, "temporary object" },
 		{ SESSION_PIN_LOCK, "session lock" },
 		{ SESSION_PIN_EXTENSION, "function of an extension" },
-		{ SESSION_PIN_PARAMS, "too many parameters" },
+		{ SESSION_PIN_PARAMS, "parameters" },
 		{ SESSION_PIN_LIBRARY, "library" },
 	};
 	bool has_any = false;
@@ -52,7 +53,10 @@ bool session_list_pins(const struct client *client, struct buf *out)
 	return has_any;
 }
 
-static bool is_library(const char *name) { return strncmp(name, LIBRARY, strlen(LIBRARY)) == 0; }
+static bool is_library(const char *name)
+{
+	return strncmp(name, LIBRARY_PREFIX, strlen(LIBRARY_PREFIX)) == 0;
+}
 
 /* Adds the names of `some` that `others` does not have, or not with this value. */
 static void add_others(struct buf *out, bool *has_any, const struct params *some,
@@ -89,7 +93,18 @@ bool session_list_libraries(const struct client *client, struct buf *out)
 
 	while (params_next(client->params, &at, &name, &value)) {
 		if (is_library(name))
-			add_name(out, &has_any, name + strlen(LIBRARY));
+			add_name(out, &has_any, name + strlen(LIBRARY_PREFIX));
 	}
+	return has_any;
+}
+
+bool session_list_channels(const struct client *client, struct buf *out)
+{
+	const struct subscription *at = NULL;
+	const char *channel;
+	bool has_any = false;
+
+	while ((channel = listening_next_channel(client, &at)))
+		add_name(out, &has_any, channel);
 	return has_any;
 }
