@@ -12,6 +12,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
@@ -271,9 +272,12 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		return refuse_message(client, CLOSE_MEMORY);
 	if (type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);
-	if ((features & CLIENT_FOLLOWS_SESSION) && has_text(frame->type) &&
-	    session_is_watched(client))
-		judgement = judge_session(client, frame, in, batch);
+	if ((features & CLIENT_FOLLOWS_SESSION) && has_text(frame->type)) {
+		if (session_is_watched(client))
+			judgement = judge_session(client, frame, in, batch);
+		else if (session_may_reset(client))
+			session_mode_note(client, frame, in);
+	}
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, &is_noted);
 	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS))

@@ -23,6 +23,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "judge_priv.h"
@@ -190,6 +191,22 @@ static bool restart_session(struct client *client)
 	return false;
 }
 
+/*
+ * A session may have reset parameters: asks the server for them. false: it cannot be asked now.
+ */
+static bool ask_session(struct client *client)
+{
+	struct server *server = client->borrower.server;
+
+	if (client->frame_left || server_rest(server) != REST_FULL || server->cancel_count ||
+	    !ledger_is_certain(&server->ledger))
+		return false;
+	session_mode_ask(client);
+	client_enter(client, CLIENT_SETTLING);
+	stream_want(&client->stream, WANT_END);
+	return true;
+}
+
 void relay_ready(struct borrower *borrower, char status, bool is_settled)
 {
 	struct client *client = client_of(borrower);
@@ -203,6 +220,8 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 		return;
 	}
 	if (!relay_is_session(client) && relay_give_back(client))
+		return;
+	if (relay_is_session(client) && client->touched && status == 'I' && ask_session(client))
 		return;
 	/*
 	 * A dedicated server was started with the client's parameters, so it resets to them itself.
@@ -226,15 +245,21 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 {
 	struct client *client = client_of(borrower);
 
-	session_facts(client, facts);
-	if (client->state == CLIENT_SETTLING && listening_settle(client, facts))
+	if (relay_is_session(client))
+		session_mode_facts(client, facts);
+	else
+		session_facts(client, facts);
+	if (client->state == CLIENT_SETTLING &&
+	    (relay_is_session(client) || listening_settle(client, facts)))
 		relay_settled(client);
 }
 
 void relay_settled(struct client *client)
 {
 	client_enter(client, CLIENT_ACTIVE);
-	if (relay_give_back(client))
+	if (!relay_is_session(client) && relay_give_back(client))
+		return;
+	if (server_has_reset(client->borrower.server) && !restart_session(client))
 		return;
 	read_on_with_server(client);
 	drain_look(client);

@@ -29,7 +29,7 @@ static bool has_name(struct bytes names, struct bytes name)
 	return false;
 }
 
-static void note_name(struct session *session, struct bytes name)
+static void add_name(struct session *session, struct bytes name)
 {
 	if (!question_can_name(name) || has_name(buf_bytes(&session->names), name))
 		return;
@@ -38,10 +38,38 @@ static void note_name(struct session *session, struct bytes name)
 	buf_add_byte(&session->names, 0);
 }
 
+static bool is_first_in_part(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+	       (unsigned char)c >= 0x80;
+}
+
 static bool is_in_name(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '$' || c == '.';
+	return is_first_in_part(c) || (c >= '0' && c <= '9') || c == '$' || c == '.';
+}
+
+/* Whether PostgreSQL may accept this as the name of a placeholder. */
+static bool may_be_name(struct bytes name)
+{
+	bool is_start = true, has_dot = false;
+
+	for (size_t i = 0; i < name.count; i++) {
+		if (is_start ? !is_first_in_part(name.at[i]) : !is_in_name(name.at[i]))
+			return false;
+		is_start = name.at[i] == '.';
+		has_dot |= is_start;
+	}
+	return has_dot && !is_start;
+}
+
+/* Some names cannot be asked for: then it is not known what is set. */
+static void note_name(struct session *session, struct bytes name)
+{
+	if (question_can_name(name))
+		add_name(session, name);
+	else if (may_be_name(name))
+		session->pinning |= SESSION_PIN_PARAMS;
 }
 
 /* ---- names that are no constants ---- */
@@ -86,7 +114,7 @@ static bool is_constant(struct bytes call)
 			call = bytes_skip(call, 1);
 	} else if (call.at[0] == '\'') {
 		end = memchr(call.at + 1, '\'', call.count - 1);
-		if (!end)
+		if (!end || memchr(call.at, '\\', (size_t)(end - call.at)))
 			return false;
 		call = bytes_skip(call, (size_t)(end - call.at) + 1);
 	} else {
@@ -109,14 +137,32 @@ bool placeholders_are_known(struct bytes text)
 
 /* ---- names ---- */
 
+/* Notes a name that is written with quotes. */
+static void note_quoted(struct session *session, struct bytes name)
+{
+	struct buf plain = { 0 };
+
+	for (size_t i = 0; i < name.count; i++) {
+		if (name.at[i] != '"')
+			buf_add_byte(&plain, name.at[i]);
+	}
+	if (buf_ok(&plain))
+		note_name(session, buf_bytes(&plain));
+	else
+		session->pinning |= SESSION_PIN_PARAMS;
+	buf_free(&plain);
+}
+
 void placeholders_note(struct session *session, struct bytes text)
 {
 	while (text.count) {
 		size_t size = 0;
 
-		while (size < text.count && is_in_name(text.at[size]))
+		while (size < text.count && (is_in_name(text.at[size]) || text.at[size] == '"'))
 			size++;
-		if (size && memchr(text.at, '.', size))
+		if (size && memchr(text.at, '.', size) && memchr(text.at, '"', size))
+			note_quoted(session, bytes_of(text.at, size));
+		else if (size && memchr(text.at, '.', size))
 			note_name(session, bytes_of(text.at, size));
 		text = bytes_skip(text, size ? size : 1);
 	}
@@ -130,7 +176,7 @@ void placeholders_note_values(struct session *session, struct bytes body)
 	if (fields_bind(body, &bind) != WIRE_OK)
 		return;
 	while (fields_value(&bind.parameters, &value) == WALK_ITEM) {
-		if (value.at && value.count <= QUESTION_NAME_MAX)
+		if (value.at)
 			note_name(session, value);
 	}
 }
@@ -141,6 +187,6 @@ void placeholders_note_map(struct session *session, const struct params *params)
 
 	while (params_next(params, &at, &name, &value)) {
 		if (strchr(name, '.'))
-			note_name(session, bytes_text(name));
+			add_name(session, bytes_text(name));
 	}
 }

@@ -125,7 +125,7 @@ static void add_literal(struct buf *text, const char *value, bool is_native)
 }
 
 /* A parameter's name: identifiers with dots between them. */
-static void add_name(struct buf *text, const char *name)
+static void add_identifier(struct buf *text, const char *name)
 {
 	buf_add_byte(text, '"');
 	for (; *name; name++) {
@@ -151,7 +151,7 @@ static void add_set(struct buf *text, const char *name, const char *value, bool 
 		return;
 	}
 	buf_add_text(text, "SET ");
-	add_name(text, name);
+	add_identifier(text, name);
 	buf_add_byte(text, '=');
 	add_literal(text, value, is_native);
 	buf_add_byte(text, ';');
@@ -182,7 +182,7 @@ static void add_set_back(struct buf *text, const struct server *server, const ch
 		return;
 	}
 	buf_add_text(text, "RESET ");
-	add_name(text, name);
+	add_identifier(text, name);
 	buf_add_byte(text, ';');
 }
 
@@ -363,12 +363,18 @@ static bool is_at_work(const struct server *server)
 	       !ledger_is_empty(&server->ledger) && !ledger_owes_ignored(&server->ledger);
 }
 
+/* What follows from a role that we set: the client knows it since it has set that role itself. */
+static bool is_of_role(const struct server *server, const char *name)
+{
+	return server->errand == ERRAND_REPLAY && strcmp(name, "is_superuser") == 0;
+}
+
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news)
 {
 	*is_news = true;
 	if (!is_at_work(server)) {
 		server_settle_reports(server);
-		*is_news = file_now(server, name, value);
+		*is_news = file_now(server, name, value) && !is_of_role(server, name);
 		return ++server->report_count <= REPORTS_MAX;
 	}
 	buf_add_cstr(&server->reports, name);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Session mode: a client that resets a parameter of its startup packet gets that value again, as it
+ * would from PostgreSQL.
+ *
+ * A server does not report most parameters, and "SET x TO DEFAULT" is confirmed as any other SET
+ * is. So a text that resets parameters is noted, and the server is asked for its parameters when
+ * that transaction is over.
+ */
+#include "session_mode_priv.h"
+
+#include "pgweir/config/entries.h"
+
+#include "placeholders_priv.h"
+
+#include "pgweir/base/banned.h"
+
+void session_mode_note(struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct bytes text;
+
+	client->touched |= session_touches(client, frame, in, &text) & SQL_TOUCH_DEFAULT;
+}
+
+void session_mode_ask(struct client *client)
+{
+	struct server *server = client->borrower.server;
+	struct session *session = session_get(client);
+
+	if (session) {
+		placeholders_note_map(session, server->params);
+		placeholders_note_map(session, client->startup);
+	}
+	server_ask(server, QUESTION_PARAMS, session ? buf_bytes(&session->names) : bytes_of("", 0));
+}
+
+void session_mode_facts(struct client *client, const struct facts *facts)
+{
+	client->touched = 0;
+	session_free(client);
+	server_take_facts(client->borrower.server, facts, client->startup);
+}

@@ -1,0 +1,479 @@
+# SPDX-License-Identifier: ISC
+"""Parameters, roles and libraries of a session follow their client, whatever sets them."""
+
+import pytest
+
+from .kit.wire import bind, execute, parse, query, sync
+
+PID = "SELECT pg_backend_pid()"
+LIBRARY = "auto_explain"
+HAS_LIBRARY = f"SELECT count(*) FROM pg_settings WHERE name = '{LIBRARY}.log_analyze'"
+
+
+@pytest.fixture
+def one(pgweir):
+    """Transaction mode with a single server, which all clients share."""
+    def start(**settings):
+        return pgweir(pool_mode="transaction", default_pool_size=1, **settings)
+    return start
+
+
+@pytest.fixture
+def superuser(one):
+    """Clients that may do everything."""
+    def start(**settings):
+        weir = one(databases={"app": "user=postgres"}, **settings)
+        return weir, weir.client
+    return start
+
+
+def alternate(first, second, asked, mine, other):
+    """Each client has its own answer, whichever ran before on their server."""
+    for _ in range(3):
+        assert first.value(asked) == mine
+        assert second.value(asked) == other
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+WAYS = {
+    "SET": "SET {name} = '{value}'",
+    "SET SESSION": "SET SESSION {name} TO '{value}'",
+    "a function": "SELECT set_config('{name}', '{value}', false)",
+    "a function within a block": "DO $$BEGIN PERFORM set_config('{name}', '{value}', false); END$$",
+    "several statements": "SELECT 1; SET {name} = '{value}'; SELECT 2",
+    "a transaction": "BEGIN; SET {name} = '{value}'; COMMIT",
+    "a savepoint that stays": "BEGIN; SAVEPOINT a; SET {name} = '{value}'; RELEASE a; COMMIT",
+    "quotes": "SET \"{quoted}\" = '{value}'",
+    "the value of another": "SELECT set_config('{name}', current_setting('app.source'), false)",
+}
+
+
+@pytest.mark.parametrize("name, value", (("work_mem", "77kB"), ("app.tenant", "it''s \\ x"),
+                                         ("app.tenant", ""), ("search_path", "nowhere, public")))
+@pytest.mark.parametrize("way", WAYS)
+def test_a_value_follows(one, way, name, value):
+    weir = one()
+    first, second = weir.client(), weir.client()
+    first.query(f"SET app.source = '{value}'")
+    asked = f"SELECT coalesce(current_setting('{name}', true), '')"
+    normal = second.value(asked)
+    result = first.query(WAYS[way].format(name=name, value=value,
+                                          quoted=name.replace(".", '"."')))
+    assert not result.error
+    plain = value.replace("''", "'")
+    mine = first.value(asked)
+    assert mine.replace('"', "") == plain
+    alternate(first, second, asked, mine, normal)
+
+
+ODD_NAMES = {
+    "quotes in a block": "DO $$BEGIN SET \"app\".\"tenant\" = 'x'; END$$",
+    "spaces": "SET app . tenant = 'x'",
+    "a name made by the text": "SELECT set_config('app.' || 'tenant', 'x', false)",
+    "a bound name": None,
+}
+
+
+@pytest.mark.parametrize("way", ODD_NAMES)
+def test_no_value_is_left_behind(pgweir, way):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    first, second = weir.client(), weir.client()
+    if ODD_NAMES[way]:
+        first.query(ODD_NAMES[way])
+    else:
+        first.send(parse("SELECT set_config($1, $2, false)")
+                   + bind((b"app.tenant", b"x")) + execute() + sync())
+        first.read_result()
+    assert first.value("SELECT current_setting('app.tenant', true)") == "x"
+    for _ in range(3):
+        assert second.value("SELECT current_setting('app.tenant', true)") in (None, "")
+    first.close()
+    third = weir.client()
+    for client in (second, third):
+        assert client.value("SELECT current_setting('app.tenant', true)") in (None, "")
+
+
+@pytest.mark.parametrize("name", ("app.ключ", "app.\"ключ\"", "a" * 63 + "." + "b" * 63 + ".c"))
+def test_a_name_that_cannot_be_asked_for_keeps_the_server(pgweir, name):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    first, second = weir.client(), weir.client()
+    first.query(f"SET {name} = 'x'")
+    plain = name.replace('"', "")
+    assert first.value(f"SELECT current_setting('{plain}', true)") == "x"
+    first.close()
+    for client in (second, weir.client(), weir.client()):
+        assert client.value(f"SELECT current_setting('{plain}', true)") in (None, "")
+
+
+LOST = {
+    "a local value": "BEGIN; SET LOCAL work_mem = '77kB'; COMMIT",
+    "a rollback": "BEGIN; SET work_mem = '77kB'; ROLLBACK",
+    "a rollback to a savepoint": "BEGIN; SAVEPOINT a; SET work_mem = '77kB'; ROLLBACK TO a; COMMIT",
+    "a later error": "SET work_mem = '77kB'; SELECT 1 / 0",
+    "set and reset": "SET work_mem = '77kB'; RESET work_mem",
+    "DISCARD ALL": "DISCARD ALL",
+}
+
+
+@pytest.mark.parametrize("way", LOST)
+def test_a_value_that_is_not_kept(one, way):
+    weir = one()
+    first, second = weir.client(), weir.client()
+    normal = first.value("SHOW work_mem")
+    first.query("SET work_mem = '99kB'" if way == "DISCARD ALL" else "SELECT 1")
+    first.query(LOST[way])
+    alternate(first, second, "SHOW work_mem", normal, normal)
+
+
+def test_letters_in_a_value(one):
+    weir = one()
+    first, second = weir.client(), weir.client(client_encoding="LATIN2")
+    first.query("SET app.tenant = 'žlutý жук \\'")
+    second.query("SELECT 1")
+    for _ in range(3):
+        assert second.value("SELECT coalesce(current_setting('app.tenant', true), '')") == ""
+        assert first.value("SHOW app.tenant") == "žlutý жук \\"
+
+
+def test_letters_in_another_encoding_keep_the_server(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    first = weir.client(client_encoding="LATIN2")
+    first.query("SELECT set_config('app.tenant', chr(382), false)")
+    assert first.value("SELECT ascii(current_setting('app.tenant'))") == "382"
+    (pinned,) = weir.admin("SHOW PINNED")
+    assert pinned["why"] == "too many parameters"
+
+
+def test_too_many_values_keep_the_server(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    first, second = weir.client(), weir.client()
+    first.query("SELECT set_config('app.tenant', repeat('x', 70000), false)")
+    first.query("SELECT 1")
+    (pinned,) = weir.admin("SHOW PINNED")
+    assert pinned["why"] == "too many parameters"
+    for _ in range(3):
+        assert first.value("SELECT length(current_setting('app.tenant'))") == "70000"
+        assert second.value("SELECT current_setting('app.tenant', true)") in (None, "")
+    first.close()
+    third = weir.client()
+    for client in (second, third):
+        assert client.value("SELECT current_setting('app.tenant', true)") in (None, "")
+
+
+# ---- the startup's values ------------------------------------------------------------------------
+
+BACK = ("RESET {name}", "SET {name} TO DEFAULT", "SET SESSION {name} = DEFAULT", "RESET ALL",
+        "DISCARD ALL", "BEGIN; SET {name} TO DEFAULT; COMMIT")
+BACK_ZONE = ("SET TIME ZONE DEFAULT", "SET TIME ZONE LOCAL")
+
+
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+@pytest.mark.parametrize("name, given, other", (("TimeZone", "Asia/Tokyo", "CET"),
+                                                ("DateStyle", "German, DMY", "SQL, MDY"),
+                                                ("work_mem", "77kB", "99kB")))
+@pytest.mark.parametrize("back", BACK)
+def test_a_value_of_the_startup_comes_back(pgweir, mode, name, given, other, back):
+    weir = pgweir(pool_mode=mode, default_pool_size=2, track_extra_parameters="work_mem")
+    first, second = weir.client(**{name: given}), weir.client()
+    normal = second.value(f"SHOW {name}")
+    assert first.value(f"SHOW {name}") == given
+    for statement in ("SELECT 1", f"SET {name} = '{other}'"):
+        first.query(statement)
+        assert not first.query(back.format(name=name)).error
+        alternate(first, second, f"SHOW {name}", given, normal)
+
+
+def test_a_function_gives_the_value_of_the_startup_back(one):
+    weir = one()
+    first, second = weir.client(TimeZone="Asia/Tokyo"), weir.client()
+    normal = second.value("SHOW TimeZone")
+    first.query("SELECT set_config('TimeZone', NULL, false)")
+    alternate(first, second, "SHOW TimeZone", "Asia/Tokyo", normal)
+
+
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+@pytest.mark.parametrize("back", BACK_ZONE)
+def test_the_time_zone_comes_back(pgweir, mode, back):
+    weir = pgweir(pool_mode=mode, default_pool_size=2)
+    first = weir.client(TimeZone="Asia/Tokyo")
+    first.query("SET TIME ZONE 'CET'")
+    first.query(back)
+    assert first.value("SHOW TimeZone") == "Asia/Tokyo"
+
+
+def test_the_default_is_no_reset(one):
+    """The client wants the server's default, and not what its startup had."""
+    weir = one()
+    first, second = weir.client(TimeZone="Asia/Tokyo"), weir.client()
+    normal = second.value("SHOW TimeZone")
+    first.query(f"SELECT set_config('TimeZone', '{normal}', false)")
+    alternate(first, second, "SHOW TimeZone", normal, normal)
+
+
+def test_a_reset_that_is_rolled_back(one):
+    weir = one(track_extra_parameters="work_mem")
+    first, second = weir.client(work_mem="77kB"), weir.client()
+    first.query("SET work_mem = '99kB'")
+    first.query("BEGIN; RESET work_mem; ROLLBACK")
+    normal = second.value("SHOW work_mem")
+    alternate(first, second, "SHOW work_mem", "99kB", normal)
+
+
+def test_a_value_of_the_startup_comes_back_while_the_server_stays(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    first = weir.client(TimeZone="Asia/Tokyo")
+    first.query("CREATE TEMP TABLE mine (a int)")
+    pid = first.value(PID)
+    first.query("SET TimeZone = 'CET'")
+    first.query("RESET TimeZone")
+    assert first.value("SHOW TimeZone") == "Asia/Tokyo"
+    assert first.value(PID) == pid
+
+
+# ---- roles ---------------------------------------------------------------------------------------
+
+WHO = "SELECT current_user || ' ' || session_user"
+
+
+@pytest.fixture
+def roles(postgres):
+    postgres.query("CREATE ROLE follows_one")
+    postgres.query("CREATE ROLE follows_two")
+    yield
+    for name in ("follows_one", "follows_two"):
+        postgres.query(f"DROP ROLE IF EXISTS {name}")
+
+
+def test_a_role_follows(superuser, roles):
+    weir, client = superuser()
+    first, second, third = client(), client(), client()
+    first.query("SET ROLE follows_one")
+    second.query("SET ROLE follows_two")
+    for _ in range(2):
+        assert first.value(WHO) == "follows_one postgres"
+        assert second.value(WHO) == "follows_two postgres"
+        assert third.value(WHO) == "postgres postgres"
+    first.query("RESET ROLE")
+    second.query("SET ROLE NONE")
+    for one_of in (first, second, third):
+        assert one_of.value(WHO) == "postgres postgres"
+
+
+def test_what_was_set_before_the_role(superuser, roles):
+    """The role must not set log_statement, and must not read where libraries are."""
+    weir, client = superuser()
+    first, second = client(), client()
+    first.query("SET log_min_duration_statement = '17min'")
+    first.query("SET dynamic_library_path = '$libdir:/nowhere'")
+    first.query("SET ROLE follows_one")
+    for _ in range(3):
+        assert second.value("SHOW log_min_duration_statement") == "-1"
+        assert second.value("SHOW dynamic_library_path") == "$libdir"
+        assert first.value("SHOW log_min_duration_statement") == "17min"
+        assert first.value(WHO) == "follows_one postgres"
+    first.query("SET work_mem = '77kB'")
+    assert second.value("SHOW work_mem") != "77kB"
+    assert first.value("SHOW work_mem") == "77kB"
+    first.query("RESET ROLE")
+    assert first.value("SHOW dynamic_library_path") == "$libdir:/nowhere"
+
+
+def test_a_role_within_a_session_authorization(superuser, roles, postgres):
+    postgres.query("GRANT follows_two TO follows_one")
+    weir, client = superuser()
+    first, second = client(), client()
+    first.query("SET SESSION AUTHORIZATION follows_one")
+    first.query("SET ROLE follows_two")
+    alternate(first, second, WHO, "follows_two follows_one", "postgres postgres")
+    first.query("RESET SESSION AUTHORIZATION")
+    alternate(first, second, "SELECT session_user", "postgres", "postgres")
+
+
+def test_a_role_that_cannot_be_set_any_more(superuser, roles, postgres):
+    weir, client = superuser()
+    first, second = client(), client()
+    first.query("SET ROLE follows_one")
+    assert second.value(WHO) == "postgres postgres"
+    postgres.query("DROP ROLE follows_one")
+    first.send(query("SELECT 1"))
+    error = first.read_refusal()
+    assert "follows_one" in error.fields["M"]
+    assert second.value(WHO) == "postgres postgres"
+
+
+def test_reports_of_a_role_come_once(superuser, roles):
+    """is_superuser is reported when the role changes: to its client, and to no other."""
+    weir, client = superuser()
+    first, second = client(), client()
+    result = first.query("SET ROLE follows_one")
+    assert "S" in result.types
+    for _ in range(3):
+        assert second.query("SELECT 1").types == "TDCZ"
+        assert first.query("SELECT 1").types == "TDCZ"
+    assert "S" in first.query("RESET ROLE").types
+
+
+# ---- prepared statements -------------------------------------------------------------------------
+
+@pytest.fixture
+def two_schemas(postgres):
+    for name in ("first_one", "second_one"):
+        postgres.query(f"CREATE SCHEMA {name}")
+        postgres.query(f"CREATE TABLE {name}.t AS SELECT '{name}'::text AS a")
+    postgres.query("GRANT USAGE ON SCHEMA first_one, second_one TO PUBLIC")
+    postgres.query("GRANT SELECT ON first_one.t, second_one.t TO PUBLIC")
+    yield
+    postgres.query("DROP SCHEMA first_one, second_one CASCADE")
+
+
+def run(name):
+    return bind(name=name) + execute()
+
+
+def test_a_statement_is_prepared_in_its_scope(one, two_schemas):
+    weir = one()
+    first, second = weir.client(), weir.client()
+    first.query("SET search_path = first_one")
+    second.query("SET search_path = second_one")
+    for _ in range(2):
+        for client, name in ((first, "first_one"), (second, "second_one")):
+            client.send(parse("SELECT a FROM t", f"s{_}") + run(f"s{_}") + sync())
+            assert client.read_result().rows == [[name]]
+    for client, name in ((first, "first_one"), (second, "second_one")):
+        client.send(run("s0") + sync())
+        assert client.read_result().rows == [[name]]
+
+
+def test_a_statement_in_the_transaction_that_sets_the_scope(one, two_schemas):
+    """What search_path is, is not known before the transaction ends."""
+    weir = one()
+    first, second = weir.client(), weir.client()
+    second.send(parse("SET search_path = second_one", "") + bind() + execute() + sync())
+    second.read_result()
+    first.send(query("BEGIN") + query("SET search_path = first_one")
+               + parse("SELECT a FROM t", "mine") + run("mine") + sync() + query("COMMIT"))
+    for _ in range(2):
+        assert not first.read_result().error
+    assert first.read_result().rows == [["first_one"]]
+    first.read_result()
+    second.send(parse("SELECT a FROM t", "mine") + run("mine") + sync())
+    assert second.read_result().rows == [["second_one"]]
+    third = weir.client()
+    third.send(parse("SELECT a FROM t", "mine") + run("mine") + sync())
+    assert third.read_result().error["C"] == "42P01"
+    first.send(run("mine") + sync())
+    assert first.read_result().rows == [["first_one"]]
+
+
+def test_a_statement_behind_set_in_the_same_pipeline(one, two_schemas):
+    weir = one()
+    first, second = weir.client(), weir.client()
+    for client, name in ((first, "first_one"), (second, "second_one")):
+        client.send(parse(f"SET search_path = {name}") + bind() + execute()
+                    + parse("SELECT a FROM t", "mine") + run("mine") + sync())
+        assert client.read_result().rows == [[name]]
+    third = weir.client()
+    third.send(parse("SELECT a FROM t", "mine") + run("mine") + sync())
+    assert third.read_result().error["C"] == "42P01"
+    for client, name in ((first, "first_one"), (second, "second_one")):
+        client.send(run("mine") + sync())
+        assert client.read_result().rows == [[name]]
+
+
+def test_a_statement_behind_a_local_set(one, two_schemas):
+    """SET LOCAL is not kept, but a statement that is prepared behind it must not be another's."""
+    weir = one()
+    first, second = weir.client(), weir.client()
+    first.send(query("BEGIN") + query("SET LOCAL search_path = first_one")
+               + parse("SELECT a FROM t", "mine") + run("mine") + sync() + query("COMMIT"))
+    for _ in range(2):
+        first.read_result()
+    assert first.read_result().rows == [["first_one"]]
+    first.read_result()
+    second.send(parse("SELECT a FROM t", "mine") + run("mine") + sync())
+    assert second.read_result().error["C"] == "42P01"
+
+
+# ---- libraries ----------------------------------------------------------------------------------
+
+
+def test_a_library_follows_its_client(superuser):
+    weir, client = superuser()
+    first, second = client(), client()
+    assert second.value(HAS_LIBRARY) == "0"
+    first.query(f"LOAD '{LIBRARY}'")
+    first.query(f"SET {LIBRARY}.log_min_duration = '1h'")
+    for _ in range(3):
+        assert second.value(HAS_LIBRARY) == "0"
+        assert first.value(HAS_LIBRARY) == "1"
+        assert first.value(f"SHOW {LIBRARY}.log_min_duration") == "1h"
+    assert weir.log.count("a client has loaded a library") >= 3
+
+
+def test_two_clients_with_a_library_share_servers(superuser):
+    weir, client = superuser()
+    first, second = client(), client()
+    first.query(f"LOAD '{LIBRARY}'")
+    second.query(f"LOAD '{LIBRARY}'")
+    pid = second.value(PID)
+    assert [first.value(PID), second.value(PID), first.value(PID)] == [pid] * 3
+
+
+def test_a_library_that_is_not_there(superuser):
+    weir, client = superuser()
+    first, second = client(), client()
+    assert first.query("LOAD 'nowhere'").error["C"] == "58P01"
+    pid = second.value(PID)
+    assert first.value(PID) == pid
+    assert first.value("SELECT 1") == "1"
+
+
+def test_one_library_of_two_is_there(superuser):
+    """Which of the two was loaded is not known: the server stays."""
+    weir, client = superuser()
+    first, second = client(), client()
+    first.query("BEGIN")
+    first.query("SAVEPOINT a")
+    assert first.query("LOAD 'nowhere'").error
+    first.query("ROLLBACK TO a")
+    first.query(f"LOAD '{LIBRARY}'")
+    first.query("COMMIT")
+    assert first.value(HAS_LIBRARY) == "1"
+    (pinned,) = weir.admin("SHOW PINNED")
+    assert pinned["why"] == "library"
+    first.close()
+    assert second.value(HAS_LIBRARY) == "0"
+
+
+def test_a_library_stays_loaded_after_a_rollback(superuser):
+    weir, client = superuser()
+    first, second = client(), client()
+    first.query("BEGIN")
+    first.query(f"LOAD '{LIBRARY}'")
+    first.query("ROLLBACK")
+    assert second.value(HAS_LIBRARY) == "0"
+    assert first.value(HAS_LIBRARY) == "1"
+    first.query("DISCARD ALL")
+    assert second.value(HAS_LIBRARY) == "0"
+    assert first.value(HAS_LIBRARY) == "1"
+
+
+def test_a_client_that_loaded_a_library_leaves_in_its_transaction(superuser):
+    weir, client = superuser()
+    first, second = client(), client()
+    first.query("BEGIN")
+    first.query(f"LOAD '{LIBRARY}'")
+    first.close()
+    assert second.value(HAS_LIBRARY) == "0"
+
+
+def test_a_library_in_session_mode(pgweir):
+    weir = pgweir(pool_mode="session", default_pool_size=1, databases={"app": "user=postgres"})
+    first = weir.client()
+    first.query(f"LOAD '{LIBRARY}'")
+    pid = first.value(PID)
+    first.close()
+    second = weir.client()
+    assert second.value(HAS_LIBRARY) == "0"
+    assert second.value(PID) != pid
