@@ -909,7 +909,8 @@ bool listening_takes(struct client *client, struct bytes frame, struct buf *inst
 	if (notification_read(frame, &notification) != NOTIFICATION_OK)
 		return false;
 	is_own = notification->pid == server_pid(client->borrower.server);
-	if (is_mid_settling && is_of_ours(listening, notification->channel))
+	/* The marks of other clients come too: only the server's own is this client's. */
+	if (is_mid_settling && is_own && is_of_ours(listening, notification->channel))
 		listening->is_mark_here = true;
 	is_forwarded = !listening || !listening->listener.listening ||
 	               (!is_of_ours(listening, notification->channel) &&
@@ -989,6 +990,7 @@ static void settle_channels(struct client *client, const struct names *names)
 		return;
 	}
 	listening->step = STEP_CONNECT;
+	listening->is_mark_here = false; /* of an earlier LISTEN */
 	listening_ask(&listening->listener);
 }
 
