@@ -11,6 +11,7 @@
 #include "client_priv.h"
 
 #include "pgweir/base/strbuf.h"
+#include "pgweir/config/config.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_digest.h"
 #include "pgweir/pgwire/sql_touch.h"
@@ -335,12 +336,31 @@ static void count_all(struct client *client, unsigned int touches, const char *e
 	}
 }
 
-static unsigned int touches_of(struct bytes text) { return sql_touch(text) & FEATURES_OF_TEXT; }
+/* Whether a text calls a function of pin_functions. */
+static bool calls_pin_function(const struct client *client, struct bytes text)
+{
+	const struct config_list *list = client->borrower.pool->limits.pin_functions;
+
+	for (size_t i = 0; i < list->count; i++) {
+		struct bytes name = bytes_of(list->names[i], strlen(list->names[i]) + 1);
+
+		if (sql_touch_calls(text, name))
+			return true;
+	}
+	return false;
+}
+
+static unsigned int touches_of(const struct client *client, struct bytes text)
+{
+	unsigned int touches = sql_touch(text) & FEATURES_OF_TEXT;
+
+	return calls_pin_function(client, text) ? touches | SQL_TOUCH_EXTENSION : touches;
+}
 
 static void see_query(struct client *client, struct bytes body)
 {
 	struct bytes text = bytes_of(body.at, strnlen(body.at, body.count));
-	unsigned int touches = touches_of(text);
+	unsigned int touches = touches_of(client, text);
 	char *example;
 
 	if (!touches)
@@ -379,7 +399,7 @@ static void see_parse(struct client *client, struct bytes body)
 	if (!bytes_take_text(&body, &name))
 		return;
 	text = bytes_of(body.at, strnlen(body.at, body.count));
-	touches = touches_of(text);
+	touches = touches_of(client, text);
 	example = touches || *name ? example_of(text) : NULL;
 	if (*name) {
 		count(own, AUDIT_PREPARED, example);

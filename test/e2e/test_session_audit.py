@@ -64,6 +64,16 @@ def test_features(start, text, feature, example):
         assert row["example"].lower() == example.lower()
 
 
+def test_functions_of_a_setting(start):
+    weir = start(pin_functions="my_keep, remember")
+    client = weir.client()
+    for text in ("SELECT my_keep(1)", "SELECT tools.Remember (2)", "SELECT 'my_keep(1)'",
+                 "SELECT forget(1)"):
+        client.query(text)
+    row = audit(weir)["function that keeps something"]
+    assert (row["count"], row["example"]) == (2, "SELECT my_keep(?)")
+
+
 @pytest.mark.parametrize("text", [
     "SELECT 1", "SET LOCAL work_mem = '5MB'", "BEGIN; CREATE TEMP TABLE t () ON COMMIT DROP; COMMIT",
     "SELECT 'SET x = 1; LISTEN a'", "DISCARD ALL", "SELECT set_config('a.b', 'c', true)",
