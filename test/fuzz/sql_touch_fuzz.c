@@ -10,8 +10,9 @@
 
 #include <assert.h>
 
-/* Whether a statement with an unknown first word is one of these depends on its first letters. */
-#define MISSPELT ((unsigned int)(SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE))
+/* Whether a text that PostgreSQL refuses touches these depends on how much of it is read. */
+#define MISSPELT \
+	((unsigned int)(SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE | SQL_TOUCH_TEMP))
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,6 +32,7 @@ static void judge_item(void *context, const struct sql_item *item)
 static void has_company(struct bytes text, unsigned int bits)
 {
 	struct buf both = { 0 };
+	unsigned int more;
 
 	buf_add_text(&both, "SELECT 1;");
 	buf_add(&both, text.at, text.count);
@@ -40,6 +42,15 @@ static void has_company(struct bytes text, unsigned int bits)
 	buf_add(&both, text.at, text.count);
 	buf_add_text(&both, "\n;SELECT 1");
 	assert((sql_touch(buf_bytes(&both)) & bits) == bits);
+	/*
+	 * With this the tokens of all statements are read: the first step must not miss any. It
+	 * looks for an UPDATE of pg_settings only where PostgreSQL allows it.
+	 */
+	buf_add_text(&both, "\n;LISTEN a");
+	more = sql_touch(buf_bytes(&both)) & ~(MISSPELT | SQL_TOUCH_LISTEN);
+	if (memmem(text.at, text.count, "tting", 5))
+		more &= ~(unsigned int)(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT);
+	assert((more & ~bits) == 0);
 	buf_free(&both);
 }
 
