@@ -117,7 +117,7 @@ static const struct keyword {
 	KEYWORD("discard", WORD_DISCARD, SQL_TOUCH_RELEASE),
 	KEYWORD("execute", WORD_EXECUTE, SQL_TOUCH_EXECUTE),
 	KEYWORD("explain", WORD_EXPLAIN, 0),
-	KEYWORD("prepare", WORD_PREPARE, 0),
+	KEYWORD("prepare", WORD_PREPARE, SQL_TOUCH_PREPARE),
 	KEYWORD("refresh", WORD_STATEMENT, SQL_TOUCH_WRITE),
 	KEYWORD("reindex", WORD_STATEMENT, 0),
 	KEYWORD("release", WORD_STATEMENT, 0),
@@ -131,7 +131,7 @@ static const struct keyword {
 	KEYWORD("savepoint", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("temporary", WORD_TEMP),
 	KEYWORD("checkpoint", WORD_STATEMENT, 0),
-	KEYWORD("deallocate", WORD_STATEMENT, 0),
+	KEYWORD("deallocate", WORD_STATEMENT, SQL_TOUCH_RELEASE),
 	KEYWORD_INSIDE("pg_settings", WORD_PG_SETTINGS),
 };
 

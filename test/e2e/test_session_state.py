@@ -228,3 +228,37 @@ def test_refused_statement_fails_its_transaction(pgweir):
     assert client.query("CREATE TEMP TABLE x (a int)").status == "E"
     assert client.query("SELECT 1").error["C"] == "25P02"
     assert client.query("ROLLBACK").status == "I"
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1; PREPARE hidden AS SELECT 'mine'",
+                                 "DO $$ BEGIN EXECUTE 'PREPARE hidden AS SELECT 1'; END $$"])
+def test_prepare_that_is_not_followed_keeps_the_server(start, sql):
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    first.query(sql)
+    pid = first.value(PID)
+    assert pid not in {second.value(PID) for _ in range(3)}
+    assert second.query("SELECT 1; EXECUTE hidden").error["C"] == "26000"
+    assert not first.query("SELECT 1; EXECUTE hidden").errors
+    assert not first.query("SELECT 1; DEALLOCATE hidden").errors
+    weir.wait_pool(sv_active=0)
+
+
+def test_prepare_alone_keeps_no_server(start):
+    weir = start()
+    client = weir.client()
+    client.query("PREPARE p AS SELECT 1")
+    weir.wait_pool(sv_active=0)
+
+
+def test_session_mode_ends(pgweir):
+    """What the client had in session mode is still there after a RELOAD, or the server stays."""
+    weir = pgweir(pool_mode="session", default_pool_size=2)
+    first, second = weir.client(), weir.client()
+    first.query("SET work_mem = '77MB'; CREATE TEMP TABLE mine (a int)")
+    pid = first.value(PID)
+    weir.reload(pool_mode="transaction")
+    for _ in range(3):
+        assert first.value("SELECT count(*) FROM mine") == "0"
+        assert first.value("SHOW work_mem") == "77MB"
+        assert second.value(PID) != pid

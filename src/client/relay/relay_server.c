@@ -138,6 +138,9 @@ bool relay_give_back(struct client *client)
 		server_make_certain(server);
 		return false;
 	}
+	/* pool_mode was session until now: the server may have anything of the client. */
+	if (server->has_session && session_is_watched(client))
+		session_run_unknown(client);
 	if (client->touched && ask(client))
 		return true;
 	if (client->touched)

@@ -16,22 +16,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/client/session.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/sql.h"
 
 #include "pgweir/base/banned.h"
 
 /* What a DISCARD ALL touches. */
 #define DISCARDS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE)
 
+/* The server may have to stay. */
+#define PINS (SQL_TOUCH_PINS | SQL_TOUCH_PREPARE)
+
 /* What is noted of a client that is not pinned. */
-#define NOTED                                                                          \
-	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN | \
-	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | SQL_TOUCH_PINS | SQL_TOUCH_SEQUENCE | \
-	 SQL_TOUCH_HIDDEN | SESSION_TOUCH_UNKNOWN)
+#define NOTED                                                                                   \
+	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN |          \
+	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
+	 SESSION_TOUCH_UNKNOWN)
 
 /* A kind of session state: which pin it is, how it is asked for, how to do without it. */
 static const struct feature {
@@ -57,10 +62,13 @@ static const struct feature {
 	{ SQL_TOUCH_EXTENSION, SESSION_PIN_EXTENSION, 0,
 	  "a function that keeps something in the session",
 	  "Use a database with pool_mode = session." },
+	{ SQL_TOUCH_PREPARE, SESSION_PIN_STATEMENT, QUESTION_STATEMENTS,
+	  "PREPARE together with other statements in one text", "Send it alone." },
 };
 
-#define QUESTION_ALL \
-	(QUESTION_PARAMS | QUESTION_CHANNELS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS)
+#define QUESTION_ALL                                                                               \
+	(QUESTION_PARAMS | QUESTION_CHANNELS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS | \
+	 QUESTION_STATEMENTS)
 
 /* Pins that the question cannot find: they end with DISCARD ALL only. */
 #define LASTING ((unsigned int)(SESSION_PIN_EXTENSION | SESSION_PIN_PARAMS | SESSION_PIN_LIBRARY))
@@ -169,6 +177,21 @@ static bool refuse_pin(const struct client *client, const struct feature *featur
 
 /* ---- a statement is used ---- */
 
+/* Whether a text is one RESET or DISCARD. */
+static bool is_reset(struct bytes text)
+{
+	const char *end = text.count ? memchr(text.at, ';', text.count) : NULL;
+
+	while (text.count && text.at[0] <= ' ')
+		text = bytes_skip(text, 1);
+	for (const char *at = end; at && at < text.at + text.count; at++) {
+		if (*at > ' ' && *at != ';')
+			return false;
+	}
+	return (text.count > 6 && strncasecmp(text.at, "reset ", 6) == 0) ||
+	       (text.count > 8 && strncasecmp(text.at, "discard ", 8) == 0);
+}
+
 /*
  * Whether a text may run although session state is refused: what sets parameters back does no harm,
  * and parameters that PostgreSQL reports follow their client anyway.
@@ -179,7 +202,7 @@ static bool is_harmless(const struct client *client, unsigned int touches, struc
 
 	if (first_feature(touches & ~(unsigned int)SQL_TOUCH_PARAMS))
 		return false;
-	return (touches & SQL_TOUCH_DEFAULT) ||
+	return is_reset(text) ||
 	       (sql_set_name(text, name) && params_find(client->borrower.server->baseline, name));
 }
 
@@ -202,7 +225,7 @@ static bool take_slot(struct client *client, unsigned int touches, struct bytes 
 		return err_close(err, CLOSE_MEMORY);
 	if (!session->slot) {
 		if (!pool_pin(client->borrower.pool))
-			return refuse_pin(client, first_feature(touches & SQL_TOUCH_PINS), err);
+			return refuse_pin(client, first_feature(touches & PINS), err);
 		session->slot = client->borrower.pool;
 	}
 	if (!session->pins)
@@ -210,6 +233,17 @@ static bool take_slot(struct client *client, unsigned int touches, struct bytes 
 	if (touches & SQL_TOUCH_EXTENSION)
 		session->pinning |= SESSION_PIN_EXTENSION;
 	return true;
+}
+
+/* Whether a text is one PREPARE, which is followed or refused elsewhere: sql.c. */
+static bool is_followed_prepare(const struct client *client, struct bytes text)
+{
+	struct sql_statement sql;
+
+	if (client->clients->config->max_prepared_statements <= 0)
+		return false;
+	sql_read(text, &sql);
+	return sql.kind == SQL_PREPARE || sql.kind == SQL_UNSURE;
 }
 
 /* Notes the placeholders in a text: a Bind may come without it. */
@@ -228,6 +262,8 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	const struct feature *feature;
 	bool refuses = client->borrower.pool->limits.session_state == SESSION_STATE_REFUSE;
 
+	if ((touches & SQL_TOUCH_PREPARE) && is_followed_prepare(client, text))
+		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
 	touches = with_unknown(touches, text);
 	if (touches == SQL_TOUCH_EXECUTE && client->clients->config->max_prepared_statements > 0)
 		return true; /* the statement that it executes counts: sql.c */
@@ -241,7 +277,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	if (!is_run)
 		return true;
 	touches &= session_stays(client) ? NOTED | SQL_TOUCH_RELEASE : NOTED;
-	if ((touches & SQL_TOUCH_PINS) && !take_slot(client, touches, text, err))
+	if ((touches & PINS) && !take_slot(client, touches, text, err))
 		return false;
 	if ((touches & SESSION_TOUCH_UNKNOWN) && session_get(client))
 		client->session->pinning |= SESSION_PIN_PARAMS;
@@ -474,6 +510,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->cursor_count ? SESSION_PIN_CURSOR : 0;
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
+	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
 	if (facts->parts & QUESTION_PARAMS &&
 	    !server_take_facts(client->borrower.server, facts, client->startup))
 		pins |= SESSION_PIN_PARAMS;
@@ -482,6 +519,7 @@ void session_facts(struct client *client, const struct facts *facts)
 		return;
 	}
 	settle_pins(client, pins);
+	server_end_session(client->borrower.server);
 }
 
 /* ---- idle ---- */

@@ -32,7 +32,8 @@ enum session_pin {
 	SESSION_PIN_LOCK = 1 << 2,      /* session advisory locks are held */
 	SESSION_PIN_EXTENSION = 1 << 3, /* a function of an extension keeps something there */
 	SESSION_PIN_PARAMS = 1 << 4,    /* parameters that are too many or too long to carry */
-	SESSION_PIN_LIBRARY = 1 << 5    /* libraries of which not all names are known */
+	SESSION_PIN_LIBRARY = 1 << 5,   /* libraries of which not all names are known */
+	SESSION_PIN_STATEMENT = 1 << 6  /* SQL's PREPARE made statements that are not followed */
 };
 
 /* A SET that is all of its transaction. */

@@ -43,6 +43,7 @@ bool session_list_pins(const struct client *client, struct buf *out)
 		{ SESSION_PIN_EXTENSION, "function of an extension" },
 		{ SESSION_PIN_PARAMS, "parameters" },
 		{ SESSION_PIN_LIBRARY, "library" },
+		{ SESSION_PIN_STATEMENT, "prepared statement" },
 	};
 	bool has_any = false;
 

@@ -156,13 +156,19 @@ static bool take_locks(struct facts *facts, const struct bytes *columns)
 	return read_count(&facts->lock_count, columns[2]);
 }
 
+static bool take_statements(struct facts *facts, const struct bytes *columns)
+{
+	return read_count(&facts->statement_count, columns[2]);
+}
+
 static const struct {
 	const char *kind;
 	size_t columns;
 	bool (*take)(struct facts *facts, const struct bytes *columns);
 } kinds[] = {
-	{ "r", 9, take_roles },   { "p", 3, take_param }, { "c", 3, take_channel },
-	{ "u", 3, take_cursors }, { "t", 3, take_temp },  { "l", 3, take_locks },
+	{ "r", 9, take_roles },      { "p", 3, take_param }, { "c", 3, take_channel },
+	{ "u", 3, take_cursors },    { "t", 3, take_temp },  { "l", 3, take_locks },
+	{ "s", 3, take_statements },
 };
 
 void facts_row(struct facts *facts, struct bytes row)

@@ -13,6 +13,8 @@
 
 #include <assert.h>
 
+#include "pgweir/pool/server/statements.h"
+
 #include "pgweir/base/banned.h"
 
 #define VALUE_MAX "65536"    /* bytes; a longer value is not sent */
@@ -103,6 +105,9 @@ static const struct {
 	                  "FROM pg_catalog.pg_lock_status()AS l "
 	                  "WHERE l.locktype OPERATOR(pg_catalog.=)'advisory'"
 	                  "AND l.pid OPERATOR(pg_catalog.=)pg_catalog.pg_backend_pid()" },
+	{ QUESTION_STATEMENTS, "SELECT 's','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
+	                       "FROM pg_catalog.pg_prepared_statement()AS s WHERE s.from_sql "
+	                       "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')" },
 };
 
 /* Adds a column with the hexadecimal digits of a value. */

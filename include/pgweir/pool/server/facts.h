@@ -22,6 +22,7 @@ struct facts {
 	unsigned int cursor_count;
 	unsigned int temp_count;
 	unsigned int lock_count;
+	unsigned int statement_count;
 	bool is_broken; /* a row that the question does not ask for: the server must be closed */
 };
 

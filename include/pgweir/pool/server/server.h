@@ -390,6 +390,16 @@ static inline void server_set_dirty(struct server *server, bool is_dirty)
 }
 
 /*
+ * The server was lent in session mode, and its borrower is in another mode now, which follows what
+ * it has there. The server is reset when it is returned.
+ */
+static inline void server_end_session(struct server *server)
+{
+	server->is_dirty |= server->has_session;
+	server->has_session = false;
+}
+
+/*
  * The server's session has this value of a parameter, without doubt. false: no memory, or too many.
  */
 bool server_take_set(struct server *server, const char *name, const char *value);
