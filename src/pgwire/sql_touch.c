@@ -526,20 +526,24 @@ static unsigned int touch_once(struct scanner scanner)
 	}
 }
 
-unsigned int sql_touch(struct bytes text)
-{
-	unsigned int bits;
-
-	if (!sql_touch_quick(text, &bits))
-		return bits;
-	bits = touch_once((struct scanner){ .rest = text });
-	/* standard_conforming_strings of the session is not known here. */
-	if (memchr(text.at, '\\', text.count))
-		bits |= touch_once((struct scanner){ .rest = text, .is_escaped = true });
-	return bits;
-}
-
 /* ---- other encodings ---- */
+
+/*
+ * Whether the end of a quoted text may be another than it seems. In Shift JIS, Big5, GBK, UHC, GB
+ * 18030 and Johab the last byte of a character may look like a backslash, or like a sign that ends
+ * the tag of a dollar-quoted string. In all other encodings this only finds a bit too much.
+ */
+static bool is_unclear(struct bytes text)
+{
+	for (size_t i = 1; i < text.count; i++) {
+		char c = text.at[i];
+
+		if ((text.at[i - 1] & 0x80) && !(c & 0x80) && c > '0' && c <= '~' &&
+		    strchr(":;<=>?@[\\]^`{|}~", c))
+			return true;
+	}
+	return false;
+}
 
 /* Not a dollar sign: a word may follow $$a string$$ at once. */
 static bool is_in_word(char c)
@@ -548,8 +552,8 @@ static bool is_in_word(char c)
 	       c == '_' || (c & 0x80);
 }
 
-/* What a word means at most, wherever it is. */
-static unsigned int judge_anywhere(struct bytes word)
+/* What a word means at most, wherever it is. begins: it may be the first of a statement. */
+static unsigned int judge_anywhere(struct bytes word, bool begins)
 {
 	const struct keyword *keyword = find_keyword(word);
 	const struct sql_function *function = sql_function(word);
@@ -557,7 +561,9 @@ static unsigned int judge_anywhere(struct bytes word)
 
 	if (!keyword)
 		return bits;
-	bits |= keyword->bits;
+	bits |= keyword->word == WORD_EXECUTE || begins ? keyword->bits : 0;
+	if ((keyword->word == WORD_SET || keyword->word == WORD_DISCARD) && !begins)
+		return bits;
 	switch (keyword->word) {
 	case WORD_SET:
 	case WORD_PG_SETTINGS:
@@ -584,45 +590,78 @@ static unsigned int judge_anywhere(struct bytes word)
 	}
 }
 
-unsigned int sql_touch_unclear(struct bytes text)
+/* Whether a statement may begin after this byte; `begins`: so it was before it. */
+static bool begins_after(const char *at, const char *first, bool begins)
 {
-	bool has_seed_word = false;
-	unsigned int bits;
+	switch (*at) {
+	case ' ':
+	case '\t':
+	case '\f':
+	case '\v':
+		return begins;
+	case ';':
+	case '\n': /* after a comment */
+	case '\r':
+		return true;
+	default:
+		return *at == '/' && at > first && at[-1] == '*';
+	}
+}
 
-	if (!sql_touch_quick(text, &bits))
-		return bits;
+/* The bits of a text in which quotes and comments are not followed. */
+static unsigned int touch_anywhere(struct bytes text)
+{
+	bool has_seed_word = false, begins = true;
+	const char *first = text.at;
+	unsigned int bits = 0;
+
 	while (text.count) {
 		struct token token = { TOKEN_WORD, { text.at, 0 } };
 
 		while (token.text.count < text.count && is_in_word(text.at[token.text.count]))
 			token.text.count++;
 		text = bytes_skip(text, token.text.count);
-		skip_number(&token);
-		bits |= judge_anywhere(token.text);
-		has_seed_word |= name_is(&token, "seed");
+		if (token.text.count) {
+			skip_number(&token);
+			bits |= judge_anywhere(token.text, begins);
+			has_seed_word |= name_is(&token, "seed");
+			begins = false;
+		}
 		if (is_unicode_name(&token, text))
 			bits |= SQL_TOUCH_HIDDEN;
-		if (text.count)
+		if (text.count) {
+			begins = begins_after(text.at, first, begins);
 			text = bytes_skip(text, 1);
+		}
 	}
 	if (has_seed_word && (bits & SQL_TOUCH_PARAMS))
 		bits |= SQL_TOUCH_EXTENSION;
+	return bits;
+}
+
+unsigned int sql_touch_unclear(struct bytes text)
+{
+	unsigned int bits;
+
+	if (!sql_touch_quick(text, &bits))
+		return bits;
+	bits |= touch_anywhere(text);
 	return bits ? bits : SQL_TOUCH_HIDDEN; /* a statement that is not known here */
 }
 
-bool sql_touch_is_unclear(struct bytes name)
+/* ---- texts ---- */
+
+unsigned int sql_touch(struct bytes text)
 {
-	static const char *const clear[] = { "UTF8", "SQL_ASCII",    "EUC_", "LATIN",
-		                             "ISO_", "ISO8859",      "WIN1", "WIN8",
-		                             "KOI8", "MULE_INTERNAL" };
+	unsigned int bits;
 
-	for (size_t i = 0; i < sizeof(clear) / sizeof(clear[0]); i++) {
-		size_t size = strlen(clear[i]);
-
-		if (name.count >= size && memcmp(name.at, clear[i], size) == 0)
-			return false;
-	}
-	return true;
+	if (!sql_touch_quick(text, &bits))
+		return bits;
+	bits = touch_once((struct scanner){ .rest = text });
+	/* standard_conforming_strings of the session is not known here. */
+	if (memchr(text.at, '\\', text.count))
+		bits |= touch_once((struct scanner){ .rest = text, .is_escaped = true });
+	return is_unclear(text) ? bits | touch_anywhere(text) : bits;
 }
 
 /* ---- functions by name ---- */

@@ -36,19 +36,16 @@ enum sql_touch {
 #define SQL_TOUCH_PINS (SQL_TOUCH_CURSOR | SQL_TOUCH_TEMP | SQL_TOUCH_LOCK | SQL_TOUCH_EXTENSION)
 
 /*
- * Returns the SQL_TOUCH_ bits of a whole text, without its terminating zero. Its time is linear
- * in the size of the text.
+ * Returns the SQL_TOUCH_ bits of a whole text, without its terminating zero, in any of PostgreSQL's
+ * encodings. Its time is linear in the size of the text.
  */
 unsigned int sql_touch(struct bytes text);
 
 /*
- * The same for a text in one of the encodings in which a byte of a long character may look like
- * a backslash: words in quotes and comments count too.
+ * The same without following quotes and comments, in which words count too. sql_touch() uses this
+ * where the end of a quoted text depends on the encoding.
  */
 unsigned int sql_touch_unclear(struct bytes text);
-
-/* Whether sql_touch_unclear() must be used; `name` as PostgreSQL reports client_encoding. */
-bool sql_touch_is_unclear(struct bytes name);
 
 /*
  * Whether a text calls one of these functions by its name. `names` are in lower case, without a
