@@ -339,15 +339,9 @@ static void count_all(struct client *client, unsigned int touches, const char *e
 /* Whether a text calls a function of pin_functions. */
 static bool calls_pin_function(const struct client *client, struct bytes text)
 {
-	const struct config_list *list = client->borrower.pool->limits.pin_functions;
+	const struct buf *names = &client->borrower.pool->pin_functions;
 
-	for (size_t i = 0; i < list->count; i++) {
-		struct bytes name = bytes_of(list->names[i], strlen(list->names[i]) + 1);
-
-		if (sql_touch_calls(text, name))
-			return true;
-	}
-	return false;
+	return names->count && sql_touch_calls(text, buf_bytes(names));
 }
 
 static unsigned int touches_of(const struct client *client, struct bytes text)

@@ -43,6 +43,23 @@ static void configure_hosts(struct pool *pool)
 	pool_reset_retry(pool); /* the cause of failures may have been fixed */
 }
 
+static void configure_pin_functions(struct pool *pool)
+{
+	const struct config_list *list =
+	    config_pin_functions(pool->pools->config, pool->database->entry);
+
+	buf_free(&pool->pin_functions);
+	for (size_t i = 0; i < list->count; i++)
+		buf_add_cstr(&pool->pin_functions, list->names[i]);
+	if (!buf_ok(&pool->pin_functions))
+		log_error(&pool->log, "no memory for pin_functions");
+	for (size_t i = 0; i < pool->pin_functions.count; i++) {
+		char *at = &pool->pin_functions.at[i];
+
+		*at = *at >= 'A' && *at <= 'Z' ? (char)(*at | 0x20) : *at;
+	}
+}
+
 void pool_forget_greeting(struct pool *pool)
 {
 	buf_free(&pool->greeting);
@@ -62,7 +79,6 @@ void pool_configure(struct pool *pool)
 		.mode = config_pool_mode(config, entry, user),
 		.session_state = config_session_state(config, entry, user),
 		.max_pinned = config_max_pinned_servers(config, entry, user),
-		.pin_functions = config_pin_functions(config, entry),
 		.size = config_pool_size(config, entry, user),
 		.reserve_size = config_reserve_pool_size(config, entry, user),
 		.min_size = pool->is_for_lookups ? 0 : config_min_pool_size(config, entry),
@@ -86,6 +102,7 @@ void pool_configure(struct pool *pool)
 	};
 	pool->limits.late_begin =
 	    pool->limits.mode == POOL_MODE_TRANSACTION && config_late_begin(config, entry, user);
+	configure_pin_functions(pool);
 	configure_credentials(pool);
 	pool_forget_greeting(pool); /* the tracked parameters may have changed */
 	configure_hosts(pool);

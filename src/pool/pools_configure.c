@@ -103,7 +103,6 @@ static void configure_database(struct database *database, const struct config *o
 			pool_close_all(pool, CLOSE_DATABASE_REMOVED);
 			pool_refuse(pool, &err);
 			pool->site.entry = NULL;
-			pool->limits.pin_functions = &pools->config->pin_functions;
 			continue;
 		}
 		pool_configure(pool);

@@ -34,6 +34,7 @@ static void forget_pool(struct pool *pool)
 	listening_forget_all(pool);
 	params_release(pools->with.params, &pool->baseline);
 	buf_free(&pool->welcome);
+	buf_free(&pool->pin_functions);
 	pool_forget_greeting(pool);
 	credentials_done(&pool->credentials);
 	credentials_done(&pool->learnt);

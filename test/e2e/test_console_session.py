@@ -4,7 +4,7 @@
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import bind, execute, parse, sync
+from .kit.wire import bind, execute, parse, query, sync
 
 PID = "SELECT pg_backend_pid()"
 TABLE = "CREATE TEMP TABLE mine (a int)"
@@ -113,6 +113,54 @@ def test_a_pinned_client_can_be_killed(start):
     pinned(weir)
     assert limit(weir)[1] == 0
     assert weir.client().value("SELECT to_regclass('pg_temp.mine') IS NULL") == "t"
+
+
+# -- pin_functions ---------------------------------------------------------------------------------
+
+
+CALL = "SELECT count(pg_catalog.PG_Backend_Pid())"
+
+
+@pytest.mark.parametrize("steps", (
+    [[query(CALL)]], [[parse(CALL), bind(), execute(), sync()]],
+    [[parse(CALL, "s"), sync()], [bind(name="s"), execute(), sync()]],
+    [[query(f"PREPARE s AS {CALL}")], [query("EXECUTE s")]]),
+    ids=("simple", "extended", "named", "PREPARE"))
+def test_functions_that_keep_the_server(start, steps):
+    weir = start(pin_functions="other, pg_backend_PID")
+    client = weir.client()
+    client.query("SELECT 'pg_backend_pid', pg_backend_pid_other FROM (SELECT 1) x (pg_backend_pid_other)")
+    weir.wait_pool(sv_active=0)
+    for step in steps:
+        assert not client.ask(*step).errors
+    (row,) = pinned(weir, "function of an extension")
+    assert "PG_Backend_Pid" in row["statement"]
+    client.query("SELECT 1")
+    pinned(weir, "function of an extension")
+    client.query("DISCARD ALL")
+    pinned(weir)
+
+
+def test_functions_of_one_database(start):
+    weir = start(pin_functions="other", databases={"app": "pin_functions=pg_backend_pid", "app2": ""})
+    one, two = weir.client(), weir.client(database="app2")
+    two.query(CALL)
+    one.query(CALL)
+    (row,) = pinned(weir, "function of an extension")
+    assert row["database"] == "app"
+
+
+@pytest.mark.parametrize("steps", ([[query(TABLE)]], [[parse(TABLE, "s"), sync()],
+                                                      [bind(name="s"), execute(), sync()]]),
+                         ids=("simple", "named"))
+def test_no_server_stays_if_state_is_off(start, steps):
+    weir = start(session_state="off", pin_functions="pg_backend_pid")
+    client = weir.client()
+    for step in steps:
+        assert not client.ask(*step).errors
+    client.query(CALL)
+    weir.wait_pool(sv_active=0)
+    assert weir.admin("SHOW PINNED") == []
 
 
 # -- SHOW SESSION_STATE ----------------------------------------------------------------------------

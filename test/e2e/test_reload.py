@@ -657,6 +657,18 @@ def resting_with_a_server_ends(s):
     assert other.value("SELECT 1") == "1"
 
 
+def the_server_of_a_function_stays(s):
+    client = s.client()
+    client.query("SELECT pg_sleep(0)")
+    s.weir.wait_pool(sv_active=0)
+    yield
+    client.query("SELECT 1")
+    s.weir.wait_pool(sv_active=0)
+    client.query("SELECT pg_sleep(0)")
+    wait_until(lambda: [row["why"] for row in s.weir.admin("SHOW PINNED")] ==
+               ["function of an extension"])
+
+
 def a_long_stay_is_logged(s):
     s.client().query(TEMPORARY)
     yield
@@ -976,6 +988,7 @@ SETTINGS = (
     Row("late_begin", "1", begin_holds_no_server, SMALL),
     Row("session_state", "refuse", session_state_is_refused),
     Row("max_pinned_servers", "0", no_further_server_stays),
+    Row("pin_functions", "pg_sleep", the_server_of_a_function_stays),
     Row("pin_idle_timeout", "1", resting_with_a_server_ends),
     Row("log_pin_duration", SHORT, a_long_stay_is_logged),
     Row("scram_iterations", "5000", the_rounds_change, dict(auth_type="scram-sha-256")),
@@ -1251,7 +1264,7 @@ def test_a_setting(play, row, way):
 
 
 # Their rows come with the code that uses them.
-TO_COME = ["pin_functions", "session_sample"]
+TO_COME = ["session_sample"]
 
 
 def test_no_setting_is_forgotten(pgweir):
@@ -1287,6 +1300,7 @@ DATABASE_KEYS = (
         databases={"app": "max_db_connections=1"}),
     Row("max_pinned_servers", "max_pinned_servers=0", no_further_server_stays),
     Row("min_pool_size", "min_pool_size=2", the_pool_fills),
+    Row("pin_functions", "pin_functions=pg_sleep", the_server_of_a_function_stays),
     Row("pool_mode", "pool_mode=transaction", a_session_becomes_a_transaction,
         dict(SMALL, pool_mode="session")),
     Row("pool_size", "pool_size=2", the_line_moves, databases={"app": "pool_size=1"}),
@@ -1395,7 +1409,7 @@ def keys_in_source(kind):
 
 
 def test_no_key_is_forgotten():
-    names = {row.name for row in DATABASE_KEYS} | set(SERVERS) | {"pin_functions"}
+    names = {row.name for row in DATABASE_KEYS} | set(SERVERS)
     assert keys_in_source("DATABASE") == names
     assert keys_in_source("USER") == {row.name for row in USER_KEYS}
     assert keys_in_source("PEER") == {"host", "port", "pool_size"}

@@ -94,13 +94,30 @@ static unsigned int with_unknown(unsigned int touches, struct bytes text)
 	           : touches;
 }
 
+/* Adds SQL_TOUCH_EXTENSION for the functions of the setting pin_functions. */
+static unsigned int with_functions(const struct client *client, unsigned int touches,
+                                   struct bytes text)
+{
+	const struct buf *names = &client->borrower.pool->pin_functions;
+
+	return names->count && sql_touch_calls(text, buf_bytes(names))
+	           ? touches | SQL_TOUCH_EXTENSION
+	           : touches;
+}
+
+unsigned int session_touches_of(const struct client *client, const struct statement *statement)
+{
+	struct bytes text = bytes_text(statement_text(statement).at);
+
+	return session_is_watched(client) ? with_functions(client, statement->touches, text) : 0;
+}
+
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text)
 {
 	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
 	const char *name, *end;
 
-	(void)client;
 	*text = bytes_of("", 0);
 	if (frame->type == 'F')
 		return SQL_TOUCH_HIDDEN;
@@ -113,7 +130,7 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 	if (!end)
 		return 0; /* PostgreSQL reports the error */
 	*text = bytes_of(body.at, (size_t)(end - body.at));
-	return with_unknown(sql_touch(*text), *text);
+	return with_unknown(with_functions(client, sql_touch(*text), *text), *text);
 }
 
 /* ---- refusing ---- */
@@ -504,7 +521,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	unsigned int unasked = session ? session->pins : 0, pins = lasting_pins(client);
 
 	for (size_t i = 0; i < FEATURES; i++) {
-		if (!(features[i].parts & facts->parts))
+		if (features[i].parts && !(features[i].parts & facts->parts))
 			pins |= unasked & features[i].pin;
 	}
 	pins |= facts->cursor_count ? SESSION_PIN_CURSOR : 0;

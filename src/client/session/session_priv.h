@@ -91,6 +91,16 @@ static inline bool session_needs_more(const struct client *client, const struct 
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text);
 
+/* The same for a statement whose text is known; 0 if the client's session state is not followed. */
+unsigned int session_touches_of(const struct client *client, const struct statement *statement);
+static inline unsigned int session_statement_touches(const struct client *client,
+                                                     const struct statement *statement)
+{
+	return statement->touches || client->borrower.pool->pin_functions.count
+	           ? session_touches_of(client, statement)
+	           : 0;
+}
+
 /*
  * A statement of this text is about to be sent, which may touch these. is_run: it is executed, not
  * only parsed. false: it must be refused with *err.

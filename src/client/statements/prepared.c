@@ -214,6 +214,7 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
                                     size_t *head)
 {
 	struct client_statement *entry = names_find(client, names->statement);
+	unsigned int touches = 0;
 	enum listening_go go;
 	struct bytes name;
 	struct err err;
@@ -229,15 +230,17 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
-	if (frame->type == 'B' && names_statement(entry)->touches) {
-		go = listening_before(client, 'B', names_statement(entry)->touches,
+	if (frame->type == 'B')
+		touches = session_statement_touches(client, names_statement(entry));
+	if (touches) {
+		go = listening_before(client, 'B', touches,
 		                      bytes_text(statement_text(names_statement(entry)).at), batch);
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}
-	if (frame->type == 'B' && names_statement(entry)->touches &&
-	    !session_use(client, names_statement(entry)->touches,
-	                 bytes_text(statement_text(names_statement(entry)).at), true, &err))
+	if (touches &&
+	    !session_use(client, touches, bytes_text(statement_text(names_statement(entry)).at),
+	                 true, &err))
 		return inject_refuse(client, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)

@@ -310,9 +310,10 @@ static enum statements_result on_stage(const struct query *query)
 /* A statement is executed by its name. false: it must be refused with *err. */
 static bool use_statement(struct client *client, const struct statement *statement, struct err *err)
 {
-	return !statement->touches ||
-	       session_use(client, statement->touches, bytes_text(statement_text(statement).at),
-	                   true, err);
+	unsigned int touches = session_statement_touches(client, statement);
+
+	return !touches ||
+	       session_use(client, touches, bytes_text(statement_text(statement).at), true, err);
 }
 
 static enum statements_result execute_known(const struct query *query,
@@ -321,13 +322,15 @@ static enum statements_result execute_known(const struct query *query,
 	struct client *client = query->client;
 	struct server *server = client->borrower.server;
 	enum listening_go go = LISTENING_SEND;
+	unsigned int touches;
 	struct err err;
 	bool is_there;
 
 	if (!names_enter_scope(client, entry))
 		return STATEMENTS_END;
-	if (names_statement(entry)->touches)
-		go = listening_before(client, 'Q', names_statement(entry)->touches,
+	touches = session_statement_touches(client, names_statement(entry));
+	if (touches)
+		go = listening_before(client, 'Q', touches,
 		                      bytes_text(statement_text(names_statement(entry)).at),
 		                      query->batch);
 	if (go != LISTENING_SEND)

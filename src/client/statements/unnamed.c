@@ -316,7 +316,8 @@ void unnamed_read(struct client *client, struct record *record, const struct poo
 		statement = handover_arrival_statement(arrival, values.number);
 	client->unnamed->statement = statement ? statement_hold(statement) : NULL;
 	/* a text that is not kept may touch anything */
-	client->unnamed->touches = statement ? statement->touches : SQL_TOUCH_HIDDEN;
+	client->unnamed->touches =
+	    statement ? session_statement_touches(client, statement) : SQL_TOUCH_HIDDEN;
 	client->unnamed->has_text = values.has_text && statement;
 	client->unnamed->is_here = values.is_here && client->borrower.server;
 }
