@@ -134,6 +134,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	borrower->waits_for = LEDGER_WAIT_NOT;
 	/* a reset query of ours does not matter to this borrower */
 	server_settle_rest(server);
+	server_close_scope(server);
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool_sequences_lend(server, borrower);
 	pool->served_count++;

@@ -381,6 +381,46 @@ def test_a_statement_behind_set_in_the_same_pipeline(one, two_schemas):
         assert client.read_result().rows == [[name]]
 
 
+ODD = "SELECT a = NULL FROM (VALUES (NULL::int)) AS v (a)"
+ODD_ON = "SET transform_null_equals = on"
+
+
+@pytest.mark.parametrize("begins", (True, False))
+def test_a_statement_that_means_something_else(one, begins):
+    """How PostgreSQL has read it cannot be changed any more, and is not reported."""
+    weir = one()
+    first, second, third = weir.client(), weir.client(), weir.client()
+    second.send(parse(ODD, "mine") + run("mine") + sync())
+    assert second.read_result().rows == [[None]]
+    if begins:
+        first.query("BEGIN")
+    first.send(parse(ODD_ON) + bind() + execute() + parse(ODD, "mine") + run("mine") + sync())
+    assert first.read_result().rows == [["t"]]
+    if begins:
+        first.query("COMMIT")
+    for client in (second, third):
+        client.send((parse(ODD, "mine") if client is third else b"") + run("mine") + sync())
+        assert client.read_result().rows == [[None]]
+    first.send(run("mine") + sync())
+    assert first.read_result().rows == [["t"]]
+    second.send(run("mine") + sync())
+    assert second.read_result().rows == [[None]]
+
+
+def test_a_date_that_means_another_day(one):
+    """The report comes too late for a statement in the same write."""
+    weir = one()
+    text = "SELECT extract(month FROM '01/02/2024'::date)::int"
+    first, second = weir.client(), weir.client()
+    first.send(parse("SET DateStyle = 'ISO, DMY'") + bind() + execute()
+               + parse(text, "mine") + run("mine") + sync())
+    assert first.read_result().rows == [["2"]]
+    second.send(parse(text, "mine") + run("mine") + sync())
+    assert second.read_result().rows == [["1"]]
+    first.send(run("mine") + sync())
+    assert first.read_result().rows == [["2"]]
+
+
 def test_a_statement_behind_a_local_set(one, two_schemas):
     """SET LOCAL is not kept, but a statement that is prepared behind it must not be another's."""
     weir = one()

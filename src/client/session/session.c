@@ -23,6 +23,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
+#include "pgweir/pool/server/text_scope.h"
 
 #include "pgweir/base/banned.h"
 
@@ -305,6 +306,9 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 			return err_close(err, CLOSE_MEMORY);
 		libraries_note(client->session, text);
 	}
+	if ((touches & SQL_TOUCH_HIDDEN) ||
+	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))
+		server_open_scope(client->borrower.server);
 	client->touched |= touches;
 	if (touches)
 		server_set_dirty(client->borrower.server, true);
@@ -439,6 +443,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 
 	client->touched = 0;
 	server_set_dirty(server, pins != 0);
+	if (server->is_scope_open)
+		server_close_scope(server);
 	/* This cannot be removed, or is not known: nobody else may get this server. */
 	if (pins & LASTING)
 		server_need_close(server, CLOSE_SESSION_STATE);

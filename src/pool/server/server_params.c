@@ -622,8 +622,19 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 	return params_change(table, &server->params, name, value);
 }
 
+void server_close_scope(struct server *server)
+{
+	if (server->has_used_scope)
+		server_statements_distrust_sent(&server->statements);
+	server->is_scope_open = server->has_used_scope = false;
+}
+
 bool server_scope(struct server *server, struct bytes *scope)
 {
+	if (server->is_scope_open && !server->has_used_scope) {
+		server_statements_distrust_sent(&server->statements);
+		server->has_used_scope = true;
+	}
 	if (server->reports.count)
 		server_settle_reports(server);
 	return text_scope_read(&server->scope, server->site->shared->params, server->params, scope);

@@ -7,6 +7,7 @@
  */
 #include "pgweir/pool/server/text_scope.h"
 
+#include <string.h>
 #include <strings.h>
 
 #include "pgweir/base/banned.h"
@@ -32,6 +33,45 @@ static bool is_in_scope(const char *name)
 {
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcasecmp(names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Words of statements that set parameters of the scope, or parameters that are not known. */
+static const char *const words[] = {
+	"all",
+	"array_nulls",
+	"backslash_quote",
+	"client_encoding",
+	"datestyle",
+	"intervalstyle",
+	"lc_monetary",
+	"names",
+	"standard_conforming_strings",
+	"timezone",
+	"transform_null_equals",
+	"xml",
+	"zone",
+	"$1", /* set_config($1, $2, false) */
+};
+
+static bool has_word(struct bytes text, const char *word)
+{
+	size_t size = strlen(word);
+
+	for (; text.count >= size; text = bytes_skip(text, 1)) {
+		if ((text.at[0] | 0x20) == (word[0] | 0x20) &&
+		    strncasecmp(text.at, word, size) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool text_scope_is_named(struct bytes text)
+{
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (has_word(text, words[i]))
 			return true;
 	}
 	return false;

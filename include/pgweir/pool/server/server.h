@@ -243,6 +243,9 @@ struct server {
 	/* the scope of `params`, in which statements are prepared */
 	struct text_scope scope;
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
+	/* the borrower may have changed the scope since its parameters were known for certain */
+	bool is_scope_open;
+	bool has_used_scope; /* statements were prepared or used since */
 	/* the parameters set there, without those at their default */
 	const struct params *params;
 	const struct params *before;    /* `params` before ERRAND_REPLAY, while that runs */
@@ -304,6 +307,13 @@ struct description {
  * no memory.
  */
 bool server_scope(struct server *server, struct bytes *scope);
+
+/*
+ * The borrower is about to change parameters of the scope. Until server_close_scope() it is not
+ * known, so statements are prepared again if they are used, and once more for those who come then.
+ */
+static inline void server_open_scope(struct server *server) { server->is_scope_open = true; }
+void server_close_scope(struct server *server);
 
 /*
  * Sends a borrower's bytes. false: the connection is broken; on_lost() comes from the loop. If

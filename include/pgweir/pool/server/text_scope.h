@@ -21,6 +21,12 @@ struct text_scope {
 bool text_scope_read(struct text_scope *scope, struct params_table *table,
                      const struct params *params, struct bytes *text);
 
+/*
+ * Whether a text that sets parameters may set one of the scope. search_path and role do not count:
+ * PostgreSQL itself looks at them again whenever a statement is used.
+ */
+bool text_scope_is_named(struct bytes text);
+
 void text_scope_done(struct text_scope *scope, struct params_table *table);
 
 #endif

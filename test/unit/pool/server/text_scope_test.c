@@ -68,12 +68,38 @@ START_TEST(text_scope_of_maps)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	bool is_named;
+} texts[] = {
+	{ "SET DateStyle = 'ISO, DMY'", true },
+	{ "set time  zone 'CET'", true },
+	{ "SET NAMES 'LATIN1'", true },
+	{ "RESET ALL", true },
+	{ "SELECT set_config($1, $2, false)", true },
+	{ "SET XML OPTION document", true },
+	{ "x", false },
+	{ "", false },
+	{ "SET search_path = a", false },
+	{ "SET ROLE app", false },
+	{ "SELECT set_config('app.tenant', '5', false)", false },
+	{ "SET work_mem = '1MB'", false },
+};
+
+START_TEST(text_scope_is_named_says)
+{
+	ck_assert_msg(text_scope_is_named(bytes_text(texts[_i].text)) == texts[_i].is_named, "%s",
+	              texts[_i].text);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/text_scope");
 	TCase *tcase = tcase_create("text_scope");
 
 	tcase_add_test(tcase, text_scope_of_maps);
+	tcase_add_loop_test(tcase, text_scope_is_named_says, 0, COUNT_OF(texts));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
