@@ -63,9 +63,10 @@ bool pool_discard_sequences(struct borrower *borrower)
 {
 	struct server *server = borrower->server;
 
-	if (server->status != 'I' || !server->is_ready || server->errand != ERRAND_NONE ||
+	if (server->status != 'I' || server->errand != ERRAND_NONE ||
 	    !ledger_is_empty(&server->ledger) || server->prefix.count)
 		return false;
+	borrower->has_moved = true; /* its own values will be gone */
 	server_discard_begin(server);
 	return server_errand_ahead(server, DISCARD_SEQUENCES);
 }

@@ -130,6 +130,8 @@ struct client {
 	const struct params *params; /* the parameters its servers must have */
 	/* what its transaction may have touched of its session state: enum sql_touch */
 	uint32_t touched;
+	/* it has used currval() or lastval(): client/session/sequences.c */
+	bool asks_sequences;
 	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
 	struct session *session;
 	/* where its use of session features is counted; NULL: not audited. client/audit.c */

@@ -193,7 +193,7 @@ static inline bool has_text(char type) { return type == 'Q' || type == 'P' || ty
 static void begin_query(struct client *client, struct server *server)
 {
 	if (session_stays(client))
-		timer_clear(&client->timer); /* pin_idle_timeout */
+		session_idle_end(client);
 	if (!client->request_at) {
 		relay_begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);

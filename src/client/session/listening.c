@@ -752,7 +752,7 @@ static void end_settling(struct client *client)
 	timer_clear(&listening->timer);
 	listening->step = STEP_NONE;
 	leave_if_silent(listening);
-	server_set_dirty(client->borrower.server, session_stays(client));
+	server_set_dirty(client->borrower.server, session_is_pinned(client));
 	client->clients->ops->on_settled(client);
 }
 

@@ -25,6 +25,8 @@
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pool/server/text_scope.h"
 
+#include "sequences_priv.h"
+
 #include "pgweir/base/banned.h"
 
 /* What a DISCARD ALL touches. */
@@ -274,6 +276,18 @@ static bool note_names(struct client *client, struct bytes text)
 	return session;
 }
 
+/* Which bits are noted of a statement of this client. */
+static unsigned int noted(const struct client *client)
+{
+	unsigned int bits = NOTED;
+
+	if (session_stays(client))
+		bits |= SQL_TOUCH_RELEASE;
+	if (client->asks_sequences)
+		bits |= SQL_TOUCH_WRITE;
+	return bits;
+}
+
 bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
                  struct err *err)
 {
@@ -292,9 +306,11 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		return refuse_feature(client, feature, err);
 	if ((touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) && !note_names(client, text))
 		return err_close(err, CLOSE_MEMORY);
+	if ((touches & SQL_TOUCH_SEQUENCE) && !sequences_use(client, touches, is_run, err))
+		return false;
 	if (!is_run)
 		return true;
-	touches &= session_stays(client) ? NOTED | SQL_TOUCH_RELEASE : NOTED;
+	touches &= noted(client);
 	if ((touches & PINS) && !take_slot(client, touches, text, err))
 		return false;
 	if ((touches & SESSION_TOUCH_UNKNOWN) && session_get(client))
@@ -310,7 +326,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))
 		server_open_scope(client->borrower.server);
 	client->touched |= touches;
-	if (touches)
+	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE))
 		server_set_dirty(client->borrower.server, true);
 	return true;
 }
@@ -438,9 +454,11 @@ void session_watch_stay(struct client *client)
 /* The transaction has ended with these pins, which are known. */
 static void settle_pins(struct client *client, unsigned int pins)
 {
-	struct session *session = client->session;
+	struct session *session;
 	struct server *server = client->borrower.server;
+	unsigned int held = sequences_pin(client);
 
+	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
 	client->touched = 0;
 	server_set_dirty(server, pins != 0);
 	if (server->is_scope_open)
@@ -448,14 +466,15 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* This cannot be removed, or is not known: nobody else may get this server. */
 	if (pins & LASTING)
 		server_need_close(server, CLOSE_SESSION_STATE);
+	session = held ? session_get(client) : client->session;
 	if (!session)
 		return;
-	if (!pins) {
+	if (!pins && !held) {
 		session_free(client);
 		return;
 	}
 	forget_transaction(session);
-	if (!session->pins) {
+	if (pins && !session_is_pinned(client)) {
 		session->pinned_at = loop_now(client->clients->with.loop);
 		if (!session->slot) {
 			session->slot = client->borrower.pool;
@@ -464,7 +483,11 @@ static void settle_pins(struct client *client, unsigned int pins)
 		session->was_told = false;
 		session_watch_stay(client);
 	}
-	session->pins = pins;
+	if (!pins) {
+		release_slot(session);
+		timer_clear(&session->told);
+	}
+	session->pins = pins | held;
 }
 
 static unsigned int lasting_pins(const struct client *client)
@@ -566,6 +589,10 @@ void session_idle_begin(struct client *client)
 	struct loop *loop = client->clients->with.loop;
 	usec_t limit = config_pin_idle_timeout(client->clients->config, client->role->entry);
 
+	if (client->session->pins == SESSION_PIN_SEQUENCE) {
+		sequences_idle_begin(client);
+		return;
+	}
 	if (limit || timer_is_set(&client->timer))
 		timer_set(&client->timer, loop_timer_queue(loop, limit, on_pin_due),
 		          loop_now(loop));
@@ -577,13 +604,19 @@ void session_rearm(struct client *client)
 	struct loop *loop = client->clients->with.loop;
 	usec_t limit = config_pin_idle_timeout(config, client->role->entry);
 
-	if (!session_stays(client))
+	if (!session_is_pinned(client))
 		return;
 	if (!client->request_at && !client->xact_at)
 		timer_change(&client->timer, loop_timer_queue(loop, limit, on_pin_due));
 	if (!client->session->was_told)
 		timer_change(&client->session->told,
 		             loop_timer_queue(loop, config->log_pin_duration, on_stay_due));
+}
+
+void session_idle_end(struct client *client)
+{
+	timer_clear(&client->timer);
+	client->session->pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
 }
 
 /* ---- end ---- */

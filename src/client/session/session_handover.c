@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../handover_priv.h"
-#include "session_priv.h"
+#include "sequences_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -48,8 +48,10 @@ static void restore_pins(struct client *client, const struct session_record *val
 		session->slot = client->borrower.pool;
 		pool_pin_anyway(session->slot);
 	}
-	if (session->pins && !session->was_told)
+	if (session_is_pinned(client) && !session->was_told)
 		session_watch_stay(client);
+	if (session->pins == SESSION_PIN_SEQUENCE)
+		sequences_idle_begin(client);
 }
 
 /* false: no memory. */

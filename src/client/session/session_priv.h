@@ -33,7 +33,9 @@ enum session_pin {
 	SESSION_PIN_EXTENSION = 1 << 3, /* a function of an extension keeps something there */
 	SESSION_PIN_PARAMS = 1 << 4,    /* parameters that are too many or too long to carry */
 	SESSION_PIN_LIBRARY = 1 << 5,   /* libraries of which not all names are known */
-	SESSION_PIN_STATEMENT = 1 << 6  /* SQL's PREPARE made statements that are not followed */
+	SESSION_PIN_STATEMENT = 1 << 6, /* SQL's PREPARE made statements that are not followed */
+	/* it may ask for a value of a sequence next: sequences.c. For a moment only, not counted */
+	SESSION_PIN_SEQUENCE = 1 << 7
 };
 
 /* A SET that is all of its transaction. */
@@ -136,14 +138,23 @@ bool session_ask(struct client *client);
 /* The server's answer. */
 void session_facts(struct client *client, const struct facts *facts);
 
-/* Whether the server must stay with the client. */
+/* Whether the server stays with the client: it is pinned, or may ask for values of sequences. */
 static inline bool session_stays(const struct client *client)
 {
 	return client->session && client->session->pins;
 }
 
-/* The client is idle between two transactions with a server that stays: starts pin_idle_timeout. */
+static inline bool session_is_pinned(const struct client *client)
+{
+	return client->session && client->session->pins & ~(unsigned int)SESSION_PIN_SEQUENCE;
+}
+
+/*
+ * The client is idle between two transactions with a server that stays: starts pin_idle_timeout.
+ * session_idle_end(): it sends a message.
+ */
 void session_idle_begin(struct client *client);
+void session_idle_end(struct client *client);
 
 /* The limits have changed: of the time it may be idle, and of the time until the log has a line. */
 void session_rearm(struct client *client);

@@ -15,12 +15,12 @@
 
 usec_t session_pinned_at(const struct client *client)
 {
-	return session_stays(client) ? client->session->pinned_at : 0;
+	return session_is_pinned(client) ? client->session->pinned_at : 0;
 }
 
 const char *session_pin_text(const struct client *client)
 {
-	return session_stays(client) ? client->session->text : NULL;
+	return session_is_pinned(client) ? client->session->text : NULL;
 }
 
 static void add_name(struct buf *out, bool *has_any, const char *name)
@@ -44,6 +44,7 @@ bool session_list_pins(const struct client *client, struct buf *out)
 		{ SESSION_PIN_PARAMS, "parameters" },
 		{ SESSION_PIN_LIBRARY, "library" },
 		{ SESSION_PIN_STATEMENT, "prepared statement" },
+		{ SESSION_PIN_SEQUENCE, "sequence" },
 	};
 	bool has_any = false;
 

@@ -128,9 +128,9 @@ struct borrower {
 	bool is_hasty;       /* never waits then: pool_hurry() */
 	bool is_mid_message; /* leaves with half a message sent: its server cannot be lent again */
 	bool is_mid_answer;  /* lost its server with half a message received */
-	bool has_moved;      /* it had another server before the current one */
-	uint8_t waits_for;   /* enum ledger_wait: what it waits for before it sends more */
-	uint64_t id;         /* since it joined its pool; never used again */
+	bool has_moved;    /* values of sequences from before it got the current server are gone */
+	uint8_t waits_for; /* enum ledger_wait: what it waits for before it sends more */
+	uint64_t id;       /* since it joined its pool; never used again */
 	uint64_t last_server_id; /* of the server that it had last; 0: none */
 	/* that server, while nobody else has had it; only if the pool guards sequences */
 	struct server *last_server;

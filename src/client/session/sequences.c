@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Values of sequences. The pool knows whose values a server may give: pool_sequences.c.
+ *
+ *   only the client's, since it got the server     --> PostgreSQL answers
+ *   foreign ones, between two transactions         --> DISCARD SEQUENCES ahead, then the same
+ *   foreign ones, within a transaction             --> refused: the client's own are among them
+ *
+ * After a change of the server the client's values are not there. A statement that does nothing
+ * but ask for them is refused at once, since our error says what to do; in all other cases
+ * PostgreSQL finds that there is no value.
+ */
+#include "sequences_priv.h"
+
+#include "pgweir/base/container_of.h"
+
+#include "pgweir/base/banned.h"
+
+static bool refuse_sequences(struct err *err)
+{
+	err_set(err, ERR_STATE,
+	        "currval() and lastval() have no value here: this client's server has changed, or "
+	        "had other clients before");
+	return err_hint(err, "Use INSERT ... RETURNING, or call them in the transaction that "
+	                     "called nextval(), or directly after it.");
+}
+
+/* Whether nothing before in this transaction can have called nextval(). */
+static bool is_first(const struct client *client)
+{
+	const struct server *server = client->borrower.server;
+
+	return server->used_at <= server->lent_at &&
+	       !(client->touched & (SQL_TOUCH_WRITE | SQL_TOUCH_HIDDEN));
+}
+
+bool sequences_use(struct client *client, unsigned int touches, bool is_run, struct err *err)
+{
+	struct borrower *borrower = &client->borrower;
+
+	client->asks_sequences = true;
+	pool_guard_sequences(borrower->pool);
+	if (borrower->server->sequences == SEQUENCES_FOREIGN && !pool_discard_sequences(borrower))
+		return !is_run || refuse_sequences(err);
+	if (!is_run)
+		return true;
+	if (borrower->has_moved && !(touches & SQL_TOUCH_WRITE) && is_first(client))
+		return refuse_sequences(err);
+	pool_use_sequences(borrower);
+	return true;
+}
+
+unsigned int sequences_pin(const struct client *client)
+{
+	bool is_due =
+	    client->asks_sequences && (client->touched & (SQL_TOUCH_WRITE | SQL_TOUCH_SEQUENCE));
+
+	return is_due ? SESSION_PIN_SEQUENCE : 0;
+}
+
+static void on_hold_due(struct timer *timer);
+
+static void hold(struct client *client)
+{
+	struct loop *loop = client->clients->with.loop;
+
+	timer_set(&client->timer, loop_timer_queue(loop, SEQUENCES_HOLD, on_hold_due),
+	          loop_now(loop));
+}
+
+/* The server's last ReadyForQuery was when the client's transaction ended. */
+static void on_hold_due(struct timer *timer)
+{
+	struct client *client = container_of(timer, struct client, timer);
+	usec_t since = loop_now(client->clients->with.loop) - client->borrower.server->used_at;
+
+	if (client->borrower.pool->waiting_count == 0 && since < SEQUENCES_HOLD_MAX) {
+		hold(client);
+		return;
+	}
+	client->session->pins = 0;
+	client->borrower.ops->on_writable(&client->borrower); /* returns the server */
+}
+
+void sequences_idle_begin(struct client *client)
+{
+	if (!timer_is_set(&client->timer))
+		hold(client);
+}

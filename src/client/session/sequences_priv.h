@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * currval() and lastval() in transaction mode: the client's own value, or an error; never the value
+ * of another client.
+ *
+ * A client that has asked once keeps its server from a transaction that may call nextval() to its
+ * next statement, but not longer than SEQUENCES_HOLD_MAX; SEQUENCES_HOLD if others wait for a
+ * server.
+ */
+#ifndef PGWEIR_CLIENT_SESSION_SEQUENCES_PRIV_H
+#define PGWEIR_CLIENT_SESSION_SEQUENCES_PRIV_H
+
+#include "session_priv.h"
+
+#define SEQUENCES_HOLD ((usec_t)20 * 1000)
+#define SEQUENCES_HOLD_MAX USEC_PER_SEC
+
+/*
+ * A statement that asks for values of sequences is about to be sent. is_run: it is executed, not
+ * only parsed. false: it must be refused with *err.
+ */
+bool sequences_use(struct client *client, unsigned int touches, bool is_run, struct err *err);
+
+/* The client's transaction has ended: SESSION_PIN_SEQUENCE, or 0 if it need not keep its server. */
+unsigned int sequences_pin(const struct client *client);
+
+/* The client is idle with a server that only sequences_pin() keeps: it does so for a while. */
+void sequences_idle_begin(struct client *client);
+
+#endif
