@@ -54,7 +54,8 @@ struct subscription {
 	TAILQ_ENTRY(subscription) other; /* in its listener */
 	struct listener *listener;
 	struct listened *channel;
-	bool is_active; /* its mark has arrived */
+	bool is_active; /* its mark has arrived, */
+	bool is_old;    /* and the listener knows */
 };
 
 struct listening {
@@ -169,12 +170,20 @@ bool listening_has(const struct listener *listener, struct bytes name)
 	return listener->listening && find_subscription(listener, name);
 }
 
-bool listening_has_active(const struct listener *listener, struct bytes name)
+bool listening_has_old(const struct listener *listener, struct bytes name)
 {
 	const struct subscription *subscription =
 	    listener->listening ? find_subscription(listener, name) : NULL;
 
-	return subscription && subscription->is_active;
+	return subscription && subscription->is_old;
+}
+
+void listening_confirm(struct listener *listener)
+{
+	struct subscription *subscription;
+
+	TAILQ_FOREACH (subscription, &listener->subscriptions, other)
+		subscription->is_old = subscription->is_active;
 }
 
 bool listening_add(struct listener *listener, struct bytes name)

@@ -59,7 +59,7 @@ def test_listening_connection_serves_all_and_ends_with_the_last(start, postgres)
     clients = [weir.client() for _ in range(5)]
     for client in clients:
         client.query("LISTEN news")
-    (row,) = listeners_of(weir)
+    (row,) = wait_until(lambda: listeners_of(weir))
     assert row["application_name"] == "pgweir LISTEN"
     weir.wait_pool(sv_active=0, sv_idle=1)
     postgres.query("NOTIFY news, 'all'")
@@ -179,6 +179,11 @@ def test_unlisten_and_savepoints(start, postgres):
     (["SAVEPOINT s", "UNLISTEN *", "RELEASE s"], ""),
     (["SAVEPOINT s", "UNLISTEN *", "LISTEN c", "ROLLBACK TO s", "UNLISTEN b"], "ac"),
     (["DO $$ BEGIN EXECUTE 'UNLISTEN *'; EXECUTE 'LISTEN b'; END $$"], "b"),
+    (["SAVEPOINT s; UNLISTEN a; ROLLBACK TO s; UNLISTEN b"], "ac"),
+    (["SAVEPOINT s; UNLISTEN *; ROLLBACK TO s"], "abc"),
+    (["UNLISTEN *; ROLLBACK", "BEGIN"], "abc"),
+    (["UNLISTEN a; ROLLBACK", "BEGIN"], "abc"),
+    (["UNLISTEN a; COMMIT; BEGIN", "UNLISTEN b"], "c"),
 ])
 @pytest.mark.parametrize("how", ["query", "extended"])
 def test_unlisten_of_many_kinds(start, postgres, statements, left, how):
@@ -308,7 +313,7 @@ def test_lost_connection_closes_the_listeners(start, postgres):
     idle.query("LISTEN a")
     busy.query("LISTEN b")
     busy.query("BEGIN")
-    (row,) = listeners_of(weir)
+    (row,) = wait_until(lambda: listeners_of(weir))
     postgres.query("SELECT pg_terminate_backend(%s)", row["remote_pid"])
     for client in (idle, busy):
         error = client.expect("E").fields
@@ -416,6 +421,24 @@ def test_begin_of_listening_loses_nothing_and_repeats_nothing(start, postgres):
             client.close()
 
 
+def test_new_channel_keeps_the_order(start, postgres):
+    """What came for other channels during the transaction comes before what came after it."""
+    weir = start(servers=2)
+    client = weir.client()
+    client.query("LISTEN a")
+    for number in range(10):
+        client.query("BEGIN")
+        client.query(f"LISTEN b{number}")
+        postgres.query("NOTIFY a, 'first'")
+        client.query(f"NOTIFY b{number}, 'second'")
+        client.send(wire.query("COMMIT"))
+        got = client.read_until("Z")
+        assert "".join(message.type for message in got) == "CAAZ", (number, got)
+        postgres.query(f"NOTIFY b{number}, 'third'")
+        postgres.query("NOTIFY a, 'fourth'")
+        assert heard(client, 2) == [(f"b{number}", "third"), ("a", "fourth")]
+
+
 def test_late_begin(start, postgres):
     weir = start(servers=2, late_begin=1)
     client = weir.client()
@@ -472,7 +495,8 @@ def test_encodings(start, postgres):
     postgres.query("NOTIFY news, 'ä'")
     assert heard(utf8, 1) == [("news", "ä")]
     assert latin.expect("A").body.endswith(b"\xe4\0")
-    assert len(listeners_of(weir)) == 2
+    wait_until(lambda: len(listeners_of(weir)) == 2)
+    weir.wait_pool(sv_active=0)
     utf8.query("SET client_encoding = 'LATIN1'")
     postgres.query("NOTIFY news, 'a'")
     assert heard(utf8, 1) == [("news", "a")]

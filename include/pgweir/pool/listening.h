@@ -81,8 +81,11 @@ void listening_leave(struct listener *listener);
 /* Whether it has this channel. */
 bool listening_has(const struct listener *listener, struct bytes name);
 
-/* The same, and notifications of this channel come already. */
-bool listening_has_active(const struct listener *listener, struct bytes name);
+/* Whether it had this channel before listening_confirm(). */
+bool listening_has_old(const struct listener *listener, struct bytes name);
+
+/* The channels whose mark has arrived are old from now on. */
+void listening_confirm(struct listener *listener);
 
 /* Adds a channel that it does not have; it counts after the next mark. false: no memory. */
 bool listening_add(struct listener *listener, struct bytes name);

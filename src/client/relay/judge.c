@@ -160,6 +160,20 @@ static bool is_first(const struct client *client)
 	return ledger_is_empty(&server->ledger) && server->status == 'I' && !client->late;
 }
 
+static enum judgement judge_listening(struct client *client, enum listening_go go)
+{
+	if (go == LISTENING_SEND)
+		return JUDGE_SEND;
+	return go == LISTENING_WAIT ? JUDGE_WAIT : refuse_message(client, CLOSE_MEMORY);
+}
+
+/* Adds what must run between the last text, with UNLISTEN, and this frame. */
+static enum judgement judge_follow(struct client *client, const struct frame *frame,
+                                   struct batch *batch)
+{
+	return judge_listening(client, listening_follow(client, frame->type, batch));
+}
+
 /* Handles a frame with a text, which may touch session state. JUDGE_SEND: no objection. */
 static enum judgement judge_session(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
@@ -176,8 +190,7 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 		enum listening_go go = listening_before(client, frame->type, touches, text, batch);
 
 		if (go != LISTENING_SEND)
-			return go == LISTENING_WAIT ? JUDGE_WAIT
-			                            : refuse_message(client, CLOSE_MEMORY);
+			return judge_listening(client, go);
 	}
 	if (session_use(client, touches, text, is_run, &err)) {
 		if (frame->type == 'Q' && is_first(client))
@@ -268,8 +281,11 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		slow_note(client, frame, in);
 	batch->server = server;
 	begin_query(client, server);
-	if (listening_is_followed(client) && !listening_follow(client, frame->type, batch))
-		return refuse_message(client, CLOSE_MEMORY);
+	if (listening_is_followed(client)) {
+		judgement = judge_follow(client, frame, batch);
+		if (judgement != JUDGE_SEND)
+			return judgement;
+	}
 	if (type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);
 	if ((features & CLIENT_FOLLOWS_SESSION) && has_text(frame->type)) {

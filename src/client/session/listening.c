@@ -36,6 +36,7 @@ struct unlisten {
 	bool has_failed;     /* the marks were not set: nothing is known */
 	bool is_all;         /* the text has UNLISTEN * */
 	bool is_unsure;      /* it may have others than those it names */
+	bool has_savepoint;  /* it may undo a part of itself */
 	struct buf named;    /* the channels that it names: name\0 */
 	struct buf channels; /* those that the server was made to listen to */
 };
@@ -57,6 +58,7 @@ struct client_listening {
 	struct client *client;
 	enum listening_step step;
 	struct timer timer;  /* from STEP_CONNECT on */
+	bool had_channels;   /* before those that are being settled */
 	bool is_server_done; /* in STEP_MARK: the lent server listens to nothing any more */
 	bool is_mark_here;   /* the mark has come from the lent server, */
 	bool is_mark_there;  /* and from the listening connection */
@@ -71,6 +73,8 @@ struct client_listening {
 	struct buf ahead;   /* goes ahead of the text of the batch in progress */
 	/* notifications to be sent: a ring */
 	struct notification **unread;
+	/* in STEP_MARK: how many of them came before the mark on both connections */
+	size_t later_at;
 	size_t unread_at, unread_count, unread_capacity, unread_bytes;
 };
 
@@ -144,6 +148,17 @@ static bool keep_unread(struct client_listening *listening, struct notification 
 	    tag(notification_hold(notification), is_own);
 	listening->unread_bytes += share_of(notification);
 	return true;
+}
+
+static void swap_unread(struct client_listening *listening, size_t one, size_t other)
+{
+	size_t capacity = listening->unread_capacity;
+	struct notification **a = &listening->unread[(listening->unread_at + one) % capacity];
+	struct notification **b = &listening->unread[(listening->unread_at + other) % capacity];
+	struct notification *saved = *a;
+
+	*a = *b;
+	*b = saved;
 }
 
 /* The caller owns it. */
@@ -402,6 +417,8 @@ static void take_item(void *context, const struct sql_item *item)
 		buf_add_byte(&unlisten->named, 0);
 	} else if (item->kind == SQL_ITEM_UNLISTEN_ALL) {
 		unlisten->is_all = true;
+	} else if (item->kind == SQL_ITEM_SAVEPOINT) {
+		unlisten->has_savepoint = true;
 	} else if (item->kind == SQL_ITEM_UNSURE) {
 		unlisten->is_unsure = true;
 	}
@@ -436,21 +453,27 @@ static bool was_unlistened(const struct client_listening *listening, struct byte
 
 /*
  * Which channels the server is made to listen to. Not those that the transaction may have
- * unlistened before: they would come back. And within a transaction block the marks say enough
- * about the channels that a text names.
+ * unlistened before: they would come back.
  */
+static bool is_needed(const struct client_listening *listening, const struct unlisten *unlisten,
+                      struct bytes name)
+{
+	if (unlisten->is_unsure)
+		return listening->listener.count <= HIDDEN_MAX && !was_unlistened(listening, name);
+	if (!has_text(buf_bytes(&unlisten->named), name))
+		return false;
+	/* Within a block the mark says enough, unless the text undoes a part of itself. */
+	return !unlisten->is_in_block ||
+	       (unlisten->has_savepoint && !was_unlistened(listening, name));
+}
+
 static void choose_channels(struct client_listening *listening, struct unlisten *unlisten)
 {
 	const struct subscription *at = NULL;
 	const char *name;
 
 	while ((name = listening_next(&listening->listener, &at))) {
-		struct bytes text = bytes_text(name);
-		bool is_named = has_text(buf_bytes(&unlisten->named), text);
-
-		if (unlisten->is_unsure ? listening->listener.count <= HIDDEN_MAX &&
-		                              !was_unlistened(listening, text)
-		                        : is_named && !unlisten->is_in_block)
+		if (is_needed(listening, unlisten, bytes_text(name)))
 			buf_add_cstr(&unlisten->channels, name);
 	}
 }
@@ -525,21 +548,28 @@ static bool add_after(struct client *client, struct batch *batch)
 	return is_added;
 }
 
-bool listening_follow(struct client *client, char type, struct batch *batch)
-{
-	bool is_due = client->touched & LISTENING_AFTER;
-
-	if (is_due)
-		client->touched &= ~LISTENING_AFTER;
-	else if (type == 'E')
-		client->touched ^= LISTENING_AFTER_EXECUTE | LISTENING_AFTER;
-	return !is_due || add_after(client, batch);
-}
-
 static enum listening_go wait_for_ledger(struct batch *batch, enum ledger_wait wait)
 {
 	batch->waits_for = wait;
 	return LISTENING_WAIT;
+}
+
+enum listening_go listening_follow(struct client *client, char type, struct batch *batch)
+{
+	const struct server *server = client->borrower.server;
+	bool is_due = client->touched & LISTENING_AFTER;
+
+	if (!is_due && type == 'E')
+		client->touched ^= LISTENING_AFTER_EXECUTE | LISTENING_AFTER;
+	if (!is_due)
+		return LISTENING_SEND;
+	/* The text may have ended its transaction block: then the mark would say too much. */
+	if (!server->ledger.is_open && !ledger_knows_status(&server->ledger))
+		return wait_for_ledger(batch, LEDGER_WAIT_READY);
+	client->touched &= ~LISTENING_AFTER;
+	if (!server->ledger.is_open && server->status != 'T')
+		return LISTENING_SEND;
+	return add_after(client, batch) ? LISTENING_SEND : LISTENING_END;
 }
 
 static enum listening_go before_unlisten(struct client *client, char type, unsigned int touches,
@@ -751,6 +781,10 @@ static void end_settling(struct client *client)
 
 	timer_clear(&listening->timer);
 	listening->step = STEP_NONE;
+	listening->is_mark_here = listening->is_mark_there = false;
+	listening->later_at = 0;
+	if (listening->listener.listening)
+		listening_confirm(&listening->listener);
 	leave_if_silent(listening);
 	server_set_dirty(client->borrower.server, session_is_pinned(client));
 	client->clients->ops->on_settled(client);
@@ -826,6 +860,7 @@ static void on_listener_mark(struct listener *listener)
 	struct client *client = client_of(listener);
 
 	client->listening->is_mark_there = true;
+	client->listening->later_at = client->listening->unread_count;
 	look_for_end_of_mark(client);
 }
 
@@ -886,7 +921,35 @@ bool listening_holds(struct client *client)
 static bool is_new(const struct client_listening *listening, const char *channel)
 {
 	return !listening->is_mark_here &&
-	       !listening_has_active(&listening->listener, bytes_text(channel));
+	       !listening_has_old(&listening->listener, bytes_text(channel));
+}
+
+/* Whether notifications of other channels may wait: then this one waits behind them. */
+static bool has_older(const struct client_listening *listening)
+{
+	return listening->step >= STEP_CONNECT ? listening->had_channels
+	                                       : listening->listener.count > 0;
+}
+
+/* What the listening connection has sent after the mark comes later. */
+static void keep_in_order(struct client *client, struct notification *notification, bool is_own)
+{
+	struct client_listening *listening = client->listening;
+	size_t at = listening->unread_count;
+
+	if (listening->unread_bytes + share_of(notification) > LISTENING_UNREAD_MAX) {
+		client_refuse_for(client, CLOSE_LISTENING_UNREAD);
+		return;
+	}
+	if (!keep_unread(listening, notification, is_own)) {
+		client_refuse_for(client, CLOSE_MEMORY);
+		return;
+	}
+	if (!listening->is_mark_there)
+		return;
+	for (; at > listening->later_at; at--)
+		swap_unread(listening, at, at - 1);
+	listening->later_at++;
 }
 
 static void add_own(const struct client *client, const struct notification *notification,
@@ -915,6 +978,10 @@ bool listening_takes(struct client *client, struct bytes frame, struct buf *inst
 	is_forwarded = !listening || !listening->listener.listening ||
 	               (!is_of_ours(listening, notification->channel) &&
 	                is_new(listening, notification->channel) && listening->step != STEP_CLEAN);
+	if (is_forwarded && listening && has_older(listening)) {
+		keep_in_order(client, notification, is_own);
+		is_forwarded = is_own = false;
+	}
 	if (is_forwarded && is_own)
 		add_own(client, notification, instead);
 	notification_release(&notification);
@@ -980,6 +1047,7 @@ static void settle_channels(struct client *client, const struct names *names)
 	if (!add_channels(client, names))
 		return;
 	listening = client->listening;
+	listening->had_channels = before > 0;
 	if (listening->listener.count == before) {
 		begin_clean(client);
 		return;

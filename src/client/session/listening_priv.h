@@ -58,9 +58,9 @@ enum listening_go listening_before(struct client *client, char type, unsigned in
 
 /*
  * A message of this type is about to be sent, while listening_is_followed(): adds what must run
- * after the text that may have executed UNLISTEN. false: no memory.
+ * after the text that may have executed UNLISTEN.
  */
-bool listening_follow(struct client *client, char type, struct batch *batch);
+enum listening_go listening_follow(struct client *client, char type, struct batch *batch);
 
 /* All statements were deallocated, perhaps by DISCARD ALL. */
 void listening_discarded(struct client *client);
