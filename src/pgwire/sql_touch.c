@@ -493,7 +493,9 @@ static void judge_name(struct pass *pass, const struct token *token)
 	/* A name in quotes is no keyword. */
 	if (token->kind == TOKEN_QUOTED && word != WORD_PG_TEMP && word != WORD_PG_SETTINGS)
 		word = WORD_NONE;
-	if (token->kind == TOKEN_WORD && pass->first == WORD_NONE)
+	if (pass->first == WORD_NONE && token->kind == TOKEN_QUOTED)
+		pass->first = WORD_STATEMENT; /* no statement begins so */
+	else if (pass->first == WORD_NONE)
 		judge_first(pass, keyword);
 	if (is_unicode_name(token, pass->scanner.rest))
 		pass->statement |= SQL_TOUCH_HIDDEN;
@@ -598,6 +600,7 @@ static bool begins_after(const char *at, const char *first, bool begins)
 	case '\t':
 	case '\f':
 	case '\v':
+	case '$': /* of a dollar-quoted string, or of a parameter */
 		return begins;
 	case ';':
 	case '\n': /* after a comment */
