@@ -33,6 +33,8 @@ struct sql_record {
 	uint64_t number;
 };
 
+#define SESSION_TEXT_MAX 200 /* bytes of a statement that are kept */
+
 /* Session state: client/session/session_handover.c. No record if there is none. */
 struct session_record {
 	uint64_t touched, pins, pinning;

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "pgweir/client/cancel_key.h"
-#include "pgweir/client/session.h"
 
 #include "pgweir/base/banned.h"
 

@@ -8,8 +8,6 @@
 
 #include "pgweir/client/client.h"
 
-#define SESSION_TEXT_MAX 200 /* bytes of a statement that are kept */
-
 /* Since when the server stays with the client (monotonic). 0: it does not. */
 usec_t session_pinned_at(const struct client *client);
 

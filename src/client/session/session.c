@@ -10,6 +10,7 @@
  */
 #include "session_priv.h"
 
+#include "../handover_priv.h"
 #include "libraries_priv.h"
 #include "placeholders_priv.h"
 
