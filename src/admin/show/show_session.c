@@ -56,7 +56,8 @@ static const struct column pinned_columns[] = {
 	COLUMN(struct pinned_row, VALUE_INT4, seconds, "For how many seconds it has stayed."),
 	COLUMN(struct pinned_row, VALUE_TEXT, why,
 	       "What is in the session: held cursor, temporary object, session lock, function "
-	       "of an extension, parameters or a library that cannot follow the client."),
+	       "of an extension; or what cannot follow the client: parameters, library, "
+	       "prepared statement."),
 	COLUMN(struct pinned_row, VALUE_TEXT, statement,
 	       "Beginning of the statement that made the server stay. NULL unless the user is "
 	       "one of admin_users."),
