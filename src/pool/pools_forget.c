@@ -9,6 +9,8 @@
 #include "outage_priv.h"
 #include "pool_priv.h"
 
+#include "pgweir/pool/learnt.h"
+
 #include "pgweir/base/banned.h"
 
 void pools_keep_stats(struct pool *pool)
@@ -33,6 +35,7 @@ static void forget_pool(struct pool *pool)
 	loop_undefer(pools->with.loop, &pool->serve_task);
 	listening_forget_all(pool);
 	params_release(pools->with.params, &pool->baseline);
+	learnt_free(&pool->hidden);
 	buf_free(&pool->welcome);
 	buf_free(&pool->pin_functions);
 	pool_forget_greeting(pool);

@@ -262,3 +262,17 @@ def test_session_mode_ends(pgweir):
         assert first.value("SELECT count(*) FROM mine") == "0"
         assert first.value("SHOW work_mem") == "77MB"
         assert second.value(PID) != pid
+
+
+@pytest.mark.parametrize("sqls", [["SET search_path = pg_temp, public", "CREATE TABLE secret (a int)"],
+                                  ["BEGIN; SET search_path = pg_temp; CREATE TABLE secret (a int)",
+                                   "COMMIT"],
+                                  ["SET search_path = pg_temp", "SELECT 1 AS a INTO secret"]])
+def test_table_that_search_path_makes_temporary(start, sqls):
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    for sql in sqls:
+        assert not first.query(sql).errors
+    for _ in range(3):
+        assert not first.query("SELECT a FROM secret").errors
+        assert second.query("SELECT a FROM secret").error["C"] == "42P01"

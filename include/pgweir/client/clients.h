@@ -6,6 +6,7 @@
 #define PGWEIR_CLIENT_CLIENTS_H
 
 #include "pgweir/auth/hba.h"
+#include "pgweir/base/hash.h"
 #include "pgweir/client/audit.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
@@ -76,6 +77,7 @@ TAILQ_HEAD(delayed_login_list, delayed_login);
 TAILQ_HEAD(unauthenticated_list, client_login);
 
 struct clients {
+	struct hash_key digest_key; /* of sql_digest() */
 	struct clients_with with;
 	const struct client_ops *ops; /* the functions of each client state */
 	const struct config *config;  /* one reference */

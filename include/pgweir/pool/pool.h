@@ -79,8 +79,8 @@ struct pool {
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_haste.c */
-	unsigned int pinned_count;    /* servers that stay with their clients, or may: pool_pins.c */
-	uint64_t pins_refused;        /* how often max_pinned_servers refused a statement */
+	unsigned int pinned_count; /* servers that stay with their clients, or may: pool_pins.c */
+	uint64_t pins_refused;     /* how often max_pinned_servers refused a statement */
 
 	struct cancel_list cancels_waiting;
 	struct cancel_list cancels_active;
@@ -111,6 +111,8 @@ struct pool {
 	TAILQ_ENTRY(pool) role_blocked;
 	bool is_database_blocked, is_role_blocked;
 	unsigned int library_count; /* servers that have_library: see pool_idle_server() */
+	unsigned int sample_count;  /* transactions since the last sample: session_sample */
+	struct learnt *hidden;      /* statements with hidden session state; NULL: none so far */
 	/* a client has asked for values of sequences: pool_sequences.c */
 	bool guards_sequences;
 	bool is_unblocked; /* just taken off the blocked list: a limit may allow a server now */

@@ -12,6 +12,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/sample_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
@@ -184,6 +185,8 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 	struct err err;
 
 	batch->touches = touches;
+	if (sample_is_running(client))
+		sample_note(client, text);
 	if (!touches)
 		return JUDGE_SEND;
 	if (is_run) {

@@ -23,6 +23,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/sample_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
@@ -138,6 +139,7 @@ void relay_lent(struct borrower *borrower)
 
 	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE) {
 		timer_clear(&client->timer);
+		sample_begin(client);
 		if (!pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_PREPARING);
 			return;

@@ -9,6 +9,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/sample_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
@@ -165,6 +166,7 @@ bool relay_get_server(struct client *client)
 	relay_begin_batch(client);
 	if (pool_take(borrower)) {
 		timer_clear(&client->timer);
+		sample_begin(client);
 		if (pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_ACTIVE);
 			server_begin_query(borrower->server, client->request_at, client->xact_at);

@@ -26,6 +26,7 @@
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pool/server/text_scope.h"
 
+#include "sample_priv.h"
 #include "sequences_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -98,22 +99,27 @@ static unsigned int with_unknown(unsigned int touches, struct bytes text)
 	           : touches;
 }
 
-/* Adds SQL_TOUCH_EXTENSION for the functions of the setting pin_functions. */
-static unsigned int with_functions(const struct client *client, unsigned int touches,
+/* Adds what the settings say of a text (pin_functions), and what samples have shown. */
+static unsigned int with_invisible(const struct client *client, unsigned int touches,
                                    struct bytes text)
 {
 	const struct buf *names = &client->borrower.pool->pin_functions;
 
+	touches |= sample_touches(client, text);
 	return names->count && sql_touch_calls(text, buf_bytes(names))
 	           ? touches | SQL_TOUCH_EXTENSION
 	           : touches;
 }
 
-unsigned int session_touches_of(const struct client *client, const struct statement *statement)
+unsigned int session_statement_touches(struct client *client, const struct statement *statement)
 {
 	struct bytes text = bytes_text(statement_text(statement).at);
 
-	return session_is_watched(client) ? with_functions(client, statement->touches, text) : 0;
+	if (!session_is_watched(client))
+		return 0;
+	if (sample_is_running(client))
+		sample_note(client, text);
+	return with_invisible(client, statement->touches, text);
 }
 
 unsigned int session_touches(const struct client *client, const struct frame *frame,
@@ -121,6 +127,7 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 {
 	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
 	const char *name, *end;
+	unsigned int touches;
 
 	*text = bytes_of("", 0);
 	if (frame->type == 'F')
@@ -134,7 +141,8 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 	if (!end)
 		return 0; /* PostgreSQL reports the error */
 	*text = bytes_of(body.at, (size_t)(end - body.at));
-	return with_unknown(with_functions(client, sql_touch(*text), *text), *text);
+	touches = with_invisible(client, sql_touch(*text), *text);
+	return with_unknown(touches, *text);
 }
 
 /* ---- refusing ---- */
@@ -256,6 +264,14 @@ static bool take_slot(struct client *client, unsigned int touches, struct bytes 
 	return true;
 }
 
+/* Whether what a CREATE makes is temporary, or may be, because search_path says so. */
+static bool creates_temporary(const struct client *client)
+{
+	const char *path = params_find(client->borrower.server->params, "search_path");
+
+	return (path && strstr(path, "pg_temp")) || (client->touched & SQL_TOUCH_PARAMS);
+}
+
 /* Whether a text is one PREPARE, which is followed or refused elsewhere: sql.c. */
 static bool is_followed_prepare(const struct client *client, struct bytes text)
 {
@@ -297,6 +313,8 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 
 	if ((touches & SQL_TOUCH_PREPARE) && is_followed_prepare(client, text))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
+	if ((touches & SQL_TOUCH_CREATE) && creates_temporary(client))
+		touches |= SQL_TOUCH_TEMP;
 	touches = with_unknown(touches, text);
 	if (touches == SQL_TOUCH_EXECUTE && client->clients->config->max_prepared_statements > 0)
 		return true; /* the statement that it executes counts: sql.c */
@@ -395,7 +413,7 @@ static unsigned int parts_of(const struct client *client)
 {
 	unsigned int touched = client->touched, parts = 0;
 
-	if (touched & SQL_TOUCH_HIDDEN)
+	if (touched & (SQL_TOUCH_HIDDEN | SAMPLE_TOUCH))
 		return QUESTION_ALL;
 	for (size_t i = 0; i < FEATURES; i++) {
 		bool is_released = (touched & SQL_TOUCH_RELEASE) && client->session &&
@@ -421,7 +439,9 @@ static void forget_transaction(struct session *session)
 	buf_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
+	free(session->sample);
 	session->set = NULL;
+	session->sample = NULL;
 }
 
 /* ---- pins ---- */
@@ -549,6 +569,7 @@ void session_facts(struct client *client, const struct facts *facts)
 {
 	struct session *session = client->session;
 	unsigned int unasked = session ? session->pins : 0, pins = lasting_pins(client);
+	const struct params *had; /* only compared: it may be freed */
 
 	for (size_t i = 0; i < FEATURES; i++) {
 		if (features[i].parts && !(features[i].parts & facts->parts))
@@ -558,9 +579,12 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
+	had = client->borrower.server->params;
 	if (facts->parts & QUESTION_PARAMS &&
 	    !server_take_facts(client->borrower.server, facts, client->startup))
 		pins |= SESSION_PIN_PARAMS;
+	if (sample_is_running(client))
+		sample_end(client, facts, client->borrower.server->params != had);
 	if (pins && !session_get(client)) {
 		client_close(client, CLOSE_MEMORY);
 		return;

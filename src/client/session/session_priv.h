@@ -23,7 +23,7 @@
 #include "pgweir/pool/server/facts.h"
 
 /* Beside enum sql_touch: a placeholder is set whose name nobody knows before it is set. */
-#define SESSION_TOUCH_UNKNOWN (1u << 31)
+#define SESSION_TOUCH_UNKNOWN (1u << 28)
 
 /* Why a server stays with its client. */
 enum session_pin {
@@ -59,7 +59,8 @@ struct session {
 	char *text;              /* beginning of the statement that made the server stay; or NULL */
 	struct session_set *set; /* a lone SET of this transaction; or NULL */
 	struct buf names;        /* placeholders that may have been set: name\0name\0 */
-	struct buf libraries;    /* that may have been loaded: name\0name\0 */
+	struct session_sample *sample; /* of the running transaction: sample.c; or NULL */
+	struct buf libraries;          /* that may have been loaded: name\0name\0 */
 };
 
 /* Whether clients of this pool are followed, or refused what cannot be. */
@@ -93,15 +94,8 @@ static inline bool session_needs_more(const struct client *client, const struct 
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text);
 
-/* The same for a statement whose text is known; 0 if the client's session state is not followed. */
-unsigned int session_touches_of(const struct client *client, const struct statement *statement);
-static inline unsigned int session_statement_touches(const struct client *client,
-                                                     const struct statement *statement)
-{
-	return statement->touches || client->borrower.pool->pin_functions.count
-	           ? session_touches_of(client, statement)
-	           : 0;
-}
+/* The same for a prepared statement that is about to be executed. */
+unsigned int session_statement_touches(struct client *client, const struct statement *statement);
 
 /*
  * A statement of this text is about to be sent, which may touch these. is_run: it is executed, not

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Samples. The texts of a sampled transaction are kept as digests, and as texts without constants,
+ * until the server has answered. If several statements may have left the state, all of them are
+ * suspected: to ask too often costs little.
+ */
+#include "sample_priv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "pgweir/pgwire/sql_block.h"
+#include "pgweir/pgwire/sql_digest.h"
+#include "pgweir/pool/learnt.h"
+
+#include "pgweir/base/banned.h"
+
+#define TEXTS_MAX 16 /* statements of one transaction that are noted */
+
+struct session_sample {
+	unsigned int count;
+	struct learnt_statement statements[TEXTS_MAX];
+};
+
+void sample_begin(struct client *client)
+{
+	struct pool *pool = client->borrower.pool;
+	unsigned int every = (unsigned int)client->clients->config->session_sample;
+
+	if (every == 0 || pool->limits.session_state != SESSION_STATE_FOLLOW ||
+	    ++pool->sample_count < every)
+		return;
+	pool->sample_count = 0;
+	client->touched |= SAMPLE_TOUCH;
+}
+
+static const struct hash_key *key_of(const struct client *client)
+{
+	return &client->clients->digest_key;
+}
+
+unsigned int sample_touches(const struct client *client, struct bytes text)
+{
+	struct learnt *hidden = client->borrower.pool->hidden;
+
+	return hidden ? learnt_touches(hidden, sql_digest(key_of(client), text)) : 0;
+}
+
+void sample_note(struct client *client, struct bytes text)
+{
+	struct session *session = session_get(client);
+	struct learnt_statement *statement;
+	struct strbuf out;
+
+	if (!session || sql_block_read(text).kind != SQL_BLOCK_OTHER)
+		return;
+	if (!session->sample)
+		session->sample = calloc(1, sizeof(*session->sample));
+	if (!session->sample || session->sample->count == TEXTS_MAX)
+		return;
+	statement = &session->sample->statements[session->sample->count++];
+	statement->digest = sql_digest(key_of(client), text);
+	out = strbuf_begin(statement->text, sizeof(statement->text));
+	sql_digest_text(text, &out);
+}
+
+/* Kinds of state that are there, and that neither a text nor an earlier transaction explains. */
+static unsigned int unexplained(const struct client *client, const struct facts *facts,
+                                bool has_params)
+{
+	unsigned int pins = client->session ? client->session->pins : 0, found = 0;
+
+	if (client->touched & SQL_TOUCH_HIDDEN)
+		return 0;
+	if (has_params)
+		found |= SQL_TOUCH_PARAMS;
+	if (facts->channels.count)
+		found |= SQL_TOUCH_LISTEN;
+	if (facts->cursor_count && !(pins & SESSION_PIN_CURSOR))
+		found |= SQL_TOUCH_CURSOR;
+	if (facts->temp_count && !(pins & SESSION_PIN_TEMP))
+		found |= SQL_TOUCH_TEMP;
+	if (facts->lock_count && !(pins & SESSION_PIN_LOCK))
+		found |= SQL_TOUCH_LOCK;
+	return found & ~client->touched;
+}
+
+static void warn(const struct client *client, const struct learnt_statement *statement,
+                 unsigned int count)
+{
+	log_warning(&client->log,
+	            "%s has left session state that its text does not show, so the server is "
+	            "asked after it from now on: statement %016" PRIx64 ": %s",
+	            count == 1 ? "a statement" : "a transaction of several statements",
+	            statement->digest, statement->text);
+}
+
+void sample_end(struct client *client, const struct facts *facts, bool has_params)
+{
+	struct pool *pool = client->borrower.pool;
+	struct session_sample *sample = client->session ? client->session->sample : NULL;
+	unsigned int found = unexplained(client, facts, has_params);
+
+	if (!sample || !found)
+		return;
+	for (unsigned int i = 0; i < sample->count; i++) {
+		struct learnt_statement *statement = &sample->statements[i];
+		const struct learnt_statement *entry;
+
+		statement->touches = found;
+		statement->is_sure = sample->count == 1;
+		statement->found_wall = wall_now();
+		entry = learnt_add(&pool->hidden, statement);
+		/* With so many, more lines say nothing new. */
+		if (entry && entry->found_count == 1 && pool->hidden->count < LEARNT_MAX)
+			warn(client, entry, sample->count);
+	}
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Session state that no text shows, because a function makes it. After one transaction in
+ * session_sample the server is asked for everything. If there is state that nothing explains, the
+ * statements of that transaction are noted by their digests (pool/learnt.h), and from then on
+ * their server is asked each time.
+ */
+#ifndef PGWEIR_CLIENT_SESSION_SAMPLE_PRIV_H
+#define PGWEIR_CLIENT_SESSION_SAMPLE_PRIV_H
+
+#include "session_priv.h"
+
+/* In client->touched: the running transaction is a sample. */
+#define SAMPLE_TOUCH (1u << 29)
+
+/* The client has got a server for a transaction: decides whether it is a sample. */
+void sample_begin(struct client *client);
+
+/* Whether texts of the running transaction must be noted. */
+static inline bool sample_is_running(const struct client *client)
+{
+	return client->touched & SAMPLE_TOUCH;
+}
+
+/* A statement of this text is sent. */
+void sample_note(struct client *client, struct bytes text);
+
+/* What is known of a text besides what it shows: enum sql_touch. */
+unsigned int sample_touches(const struct client *client, struct bytes text);
+
+/* The server's answer after a sample. has_params: it has changed the parameters that are known. */
+void sample_end(struct client *client, const struct facts *facts, bool has_params);
+
+#endif

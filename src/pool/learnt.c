@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A table of statements by their digests. A digest is a keyed hash, so it needs no other.
+ */
+#include "pgweir/pool/learnt.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/banned.h"
+
+static struct learnt_statement *find(const struct learnt *learnt, uint64_t digest)
+{
+	struct learnt_statement *statement = NULL;
+
+	if (learnt)
+		HASH_FIND_BYHASHVALUE(hh, learnt->table, &digest, sizeof(digest),
+		                      (unsigned int)digest, statement);
+	return statement;
+}
+
+static void use(struct learnt *learnt, struct learnt_statement *statement)
+{
+	TAILQ_REMOVE(&learnt->list, statement, node);
+	TAILQ_INSERT_HEAD(&learnt->list, statement, node);
+}
+
+unsigned int learnt_touches(struct learnt *learnt, uint64_t digest)
+{
+	struct learnt_statement *statement = find(learnt, digest);
+
+	if (!statement)
+		return 0;
+	use(learnt, statement);
+	return statement->touches;
+}
+
+static void drop(struct learnt *learnt, struct learnt_statement *statement)
+{
+	TAILQ_REMOVE(&learnt->list, statement, node);
+	HASH_DEL(learnt->table, statement);
+	learnt->count--;
+	free(statement);
+}
+
+/* The entry of a digest, which may be new. NULL: no memory. */
+static struct learnt_statement *get(struct learnt *learnt, uint64_t digest)
+{
+	struct learnt_statement *statement = find(learnt, digest);
+
+	if (statement) {
+		use(learnt, statement);
+		return statement;
+	}
+	if (learnt->count == LEARNT_MAX)
+		drop(learnt, TAILQ_LAST(&learnt->list, learnt_list));
+	statement = calloc(1, sizeof(*statement));
+	if (!statement)
+		return NULL;
+	statement->digest = digest;
+	HASH_ADD_BYHASHVALUE(hh, learnt->table, digest, sizeof(digest), (unsigned int)digest,
+	                     statement);
+	TAILQ_INSERT_HEAD(&learnt->list, statement, node);
+	learnt->count++;
+	return statement;
+}
+
+const struct learnt_statement *learnt_add(struct learnt **learnt,
+                                          const struct learnt_statement *found)
+{
+	struct learnt_statement *statement;
+
+	if (!*learnt) {
+		*learnt = calloc(1, sizeof(**learnt));
+		if (!*learnt)
+			return NULL;
+		TAILQ_INIT(&(*learnt)->list);
+	}
+	statement = get(*learnt, found->digest);
+	if (!statement)
+		return NULL;
+	statement->touches |= found->touches;
+	statement->is_sure |= found->is_sure;
+	statement->found_count++;
+	statement->found_wall = found->found_wall;
+	memcpy(statement->text, found->text, sizeof(statement->text));
+	return statement;
+}
+
+const struct learnt_statement *learnt_next(const struct learnt *learnt,
+                                           const struct learnt_statement *statement)
+{
+	if (!learnt)
+		return NULL;
+	return statement ? TAILQ_NEXT(statement, node) : TAILQ_FIRST(&learnt->list);
+}
+
+void learnt_free(struct learnt **learnt)
+{
+	if (!*learnt)
+		return;
+	while (!TAILQ_EMPTY(&(*learnt)->list))
+		drop(*learnt, TAILQ_FIRST(&(*learnt)->list));
+	free(*learnt);
+	*learnt = NULL;
+}
