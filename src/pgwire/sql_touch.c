@@ -511,8 +511,11 @@ static unsigned int touch_once(struct scanner scanner)
 	for (;;) {
 		struct token token = sql_token(&pass.scanner);
 
-		if (token.kind == TOKEN_NUMBER)
+		if (token.kind == TOKEN_NUMBER) {
+			if (pass.first == WORD_NONE)
+				pass.first = WORD_STATEMENT; /* no statement begins so */
 			skip_number(&token);
+		}
 		if (is_name(&token)) {
 			judge_name(&pass, &token);
 			continue;

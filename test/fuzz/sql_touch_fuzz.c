@@ -28,6 +28,15 @@ static void judge_item(void *context, const struct sql_item *item)
 		assert(item->name.count == 0);
 }
 
+static bool is_ascii(struct bytes text)
+{
+	for (size_t i = 0; i < text.count; i++) {
+		if (text.at[i] & 0x80)
+			return false;
+	}
+	return true;
+}
+
 /* A statement in front changes nothing of what follows it. */
 static void has_company(struct bytes text, unsigned int bits)
 {
@@ -48,6 +57,8 @@ static void has_company(struct bytes text, unsigned int bits)
 	 */
 	buf_add_text(&both, "\n;LISTEN a");
 	more = sql_touch(buf_bytes(&both)) & ~(MISSPELT | SQL_TOUCH_LISTEN);
+	if (!is_ascii(text)) /* words in quotes may count only if the tokens are read */
+		more = 0;
 	if (memmem(text.at, text.count, "tting", 5))
 		more &= ~(unsigned int)(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT);
 	assert((more & ~bits) == 0);

@@ -385,7 +385,7 @@ static const struct {
 	{ "PREPARE p AS SELECT pg_advisory_lock(1)", "K" },
 	{ "PREPARE TRANSACTION 'a'", "" },
 	{ "COMMIT PREPARED 'a'", "" },
-	{ "DEALLOCATE p", "" },
+	{ "DEALLOCATE p", "R" },
 
 	/* other statements with these words */
 	{ "ALTER ROLE r SET x = 1", "W" },
