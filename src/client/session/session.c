@@ -265,11 +265,12 @@ static bool take_slot(struct client *client, unsigned int touches, struct bytes 
 }
 
 /* Whether what a CREATE makes is temporary, or may be, because search_path says so. */
-static bool creates_temporary(const struct client *client)
+static bool creates_temporary(const struct client *client, unsigned int touches)
 {
 	const char *path = params_find(client->borrower.server->params, "search_path");
 
-	return (path && strstr(path, "pg_temp")) || (client->touched & SQL_TOUCH_PARAMS);
+	return (path && strstr(path, "pg_temp")) ||
+	       ((client->touched | touches) & SQL_TOUCH_PARAMS);
 }
 
 /* Whether a text is one PREPARE, which is followed or refused elsewhere: sql.c. */
@@ -313,7 +314,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 
 	if ((touches & SQL_TOUCH_PREPARE) && is_followed_prepare(client, text))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
-	if ((touches & SQL_TOUCH_CREATE) && creates_temporary(client))
+	if ((touches & SQL_TOUCH_CREATE) && creates_temporary(client, touches))
 		touches |= SQL_TOUCH_TEMP;
 	touches = with_unknown(touches, text);
 	if (touches == SQL_TOUCH_EXECUTE && client->clients->config->max_prepared_statements > 0)
