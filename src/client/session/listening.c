@@ -57,8 +57,9 @@ struct client_listening {
 	struct listener listener;
 	struct client *client;
 	enum listening_step step;
-	struct timer timer;  /* from STEP_CONNECT on */
-	bool had_channels;   /* before those that are being settled */
+	struct timer timer;             /* from STEP_CONNECT on */
+	char mark[LISTENING_MARK_SIZE]; /* in STEP_MARK */
+	bool had_channels;              /* before those that are being settled */
 	bool is_server_done; /* in STEP_MARK: the lent server listens to nothing any more */
 	bool is_mark_here;   /* the mark has come from the lent server, */
 	bool is_mark_there;  /* and from the listening connection */
@@ -825,14 +826,14 @@ static void begin_mark(struct client *client)
 {
 	struct client_listening *listening = client->listening;
 	struct listener *listener = &listening->listener;
-	char mark[LISTENING_MARK_SIZE];
 	struct buf text = { 0 };
 
 	listening_expect(listener);
+	listening_mark(listener, listening->mark);
 	listening->step = STEP_MARK;
 	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
 	buf_printf(&text, "LISTEN %s;NOTIFY %s,'%s'", listening_mark_channel(listener),
-	           listening_mark_channel(listener), listening_mark(listener, mark));
+	           listening_mark_channel(listener), listening->mark);
 	server_clear_channels(client->borrower.server, buf_text(&text));
 	buf_free(&text);
 }
@@ -972,8 +973,9 @@ bool listening_takes(struct client *client, struct bytes frame, struct buf *inst
 	if (notification_read(frame, &notification) != NOTIFICATION_OK)
 		return false;
 	is_own = notification->pid == server_pid(client->borrower.server);
-	/* The marks of other clients come too: only the server's own is this client's. */
-	if (is_mid_settling && is_own && is_of_ours(listening, notification->channel))
+	/* The marks of other clients come too. */
+	if (is_mid_settling && is_of_ours(listening, notification->channel) &&
+	    strcmp(notification->payload, listening->mark) == 0)
 		listening->is_mark_here = true;
 	is_forwarded = !listening || !listening->listener.listening ||
 	               (!is_of_ours(listening, notification->channel) &&
