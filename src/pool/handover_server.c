@@ -272,6 +272,9 @@ static void enter_state(struct server *server, const struct server_record *recor
 	    record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_set_close_needed(server, CLOSE_TAKEN_OVER);
+	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query)
+		server_set_close_needed(server,
+		                        CLOSE_TAKEN_OVER); /* what it has set is not known */
 	else if (!record->is_lent && pool_is_left_over(server))
 		server_set_close_needed(server, CLOSE_POOL_MODE_CHANGED);
 	timer_set(&server->life, pool->site.limits.life, server->connected_at);

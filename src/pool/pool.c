@@ -270,6 +270,9 @@ static bool begin_reset(struct server *server)
 {
 	const char *query = reset_query(server);
 
+	/* DISCARD ALL resets what connect_query has set, too. */
+	if (server->is_dirty && server->unreported && params_count(server->unreported))
+		server_set_close_needed(server, CLOSE_SESSION_STATE);
 	if (!*query || server->is_close_needed || !ledger_is_certain(&server->ledger))
 		return false;
 	server_enter(server, SERVER_RESETTING);

@@ -86,6 +86,7 @@ void pool_configure(struct pool *pool)
 		.lifetime = config_server_lifetime(config, entry),
 	};
 	pool->site.entry = entry;
+	pool->site.is_followed = pool->limits.session_state == SESSION_STATE_FOLLOW;
 	pool->site.limits = (struct server_limits){
 		.connect = limit_queue(pool, config->server_connect_timeout, server_connect_due),
 		.idle = limit_queue(pool, config->server_idle_timeout, pool_idle_due),

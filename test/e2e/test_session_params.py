@@ -22,7 +22,8 @@ def one(pgweir):
 def superuser(one):
     """Clients that may do everything."""
     def start(**settings):
-        weir = one(databases={"app": "user=postgres"}, **settings)
+        settings.setdefault("databases", {"app": "user=postgres"})
+        weir = one(**settings)
         return weir, weir.client
     return start
 
@@ -229,6 +230,55 @@ def test_a_value_of_the_startup_comes_back_while_the_server_stays(pgweir):
     first.query("RESET TimeZone")
     assert first.value("SHOW TimeZone") == "Asia/Tokyo"
     assert first.value(PID) == pid
+
+
+# ---- connect_query -------------------------------------------------------------------------------
+
+CONNECT = ("connect_query='SET work_mem = ''77kB''; SET app.kind = ''plain'';"
+           " SET TimeZone = ''Asia/Tokyo'''")
+CONNECTED = ("SELECT concat_ws(' ', current_setting('work_mem'), current_setting('app.kind'),"
+             " current_setting('TimeZone'))")
+
+
+@pytest.mark.parametrize("touch", (
+    "SET app.other = 'x'", "DO 'BEGIN NULL; END'", "RESET ALL", "DISCARD ALL", "RESET work_mem",
+    "SET work_mem TO DEFAULT", "SET work_mem = '77kB'"))
+def test_what_connect_query_sets_stays(one, touch):
+    weir = one(databases={"app": CONNECT})
+    first, second = weir.client(), weir.client()
+    normal = "77kB plain Asia/Tokyo"
+    alternate(first, second, CONNECTED, normal, normal)
+    first.query(touch)
+    alternate(first, second, CONNECTED, normal, normal)
+
+
+def test_a_value_in_place_of_that_of_connect_query(one):
+    weir = one(databases={"app": CONNECT})
+    first, second = weir.client(), weir.client()
+    first.query("SET work_mem = '99kB'")
+    first.query("SELECT set_config('app.kind', 'special', false)")
+    alternate(first, second, CONNECTED, "99kB special Asia/Tokyo", "77kB plain Asia/Tokyo")
+    first.query("RESET work_mem")
+    alternate(first, second, CONNECTED, "77kB special Asia/Tokyo", "77kB plain Asia/Tokyo")
+
+
+def test_what_connect_query_sets_after_a_client_that_left_state(one):
+    weir = one(databases={"app": CONNECT})
+    first = weir.client()
+    first.query("CREATE TEMP TABLE mine (a int)")
+    first.close()
+    assert weir.client().value(CONNECTED) == "77kB plain Asia/Tokyo"
+
+
+def test_a_connect_query_that_sets_a_role(superuser, roles):
+    weir, client = superuser(databases={
+        "app": "user=postgres connect_query='SET ROLE follows_one'"})
+    first, second = client(), client()
+    alternate(first, second, WHO, "follows_one postgres", "follows_one postgres")
+    first.query("SET ROLE follows_two")
+    alternate(first, second, WHO, "follows_two postgres", "follows_one postgres")
+    first.query("RESET ROLE")
+    alternate(first, second, WHO, "follows_one postgres", "follows_one postgres")
 
 
 # ---- roles ---------------------------------------------------------------------------------------

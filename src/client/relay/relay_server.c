@@ -76,6 +76,14 @@ __attribute__((noinline)) static void restore_startup_params(struct client *clie
 			again[count++] = (struct params_pair){ name, value };
 	}
 	params_change_all(client->clients->with.params, &client->params, again, count);
+	/* The client has no value of its own for others that are unknown. */
+	at = NULL;
+	count = 0;
+	while (params_next(client->params, &at, &name, &value)) {
+		if (*value == '\001')
+			again[count++] = (struct params_pair){ name, NULL };
+	}
+	params_change_all(client->clients->with.params, &client->params, again, count);
 }
 
 void relay_take_params(struct client *client)

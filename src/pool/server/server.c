@@ -192,6 +192,7 @@ static void release_server(struct server *server)
 	server->refusal = NULL;
 	forget_facts(server);
 	params_release(params, &server->baseline);
+	params_release(params, &server->unreported);
 	explicit_bzero(server->key, sizeof(server->key));
 }
 
@@ -646,7 +647,7 @@ void server_errand_done(struct server *server)
 	server->errand = ERRAND_NONE;
 	if (server->errand_failed)
 		log_warning(&server->log, "%s failed", errands[kind].name);
-	if (server->errand_failed && errands[kind].failure) {
+	if (server->errand_failed && errands[kind].failure && server->state != SERVER_LOGIN) {
 		server_close_for(server, errands[kind].failure);
 		return;
 	}
@@ -657,7 +658,10 @@ void server_errand_done(struct server *server)
 	server->is_ready = true;
 	switch (kind) {
 	case ERRAND_CONNECT:
-		server->site->ops->on_login_done(server);
+		if (server->site->is_followed && !server_is_dedicated(server))
+			server_ask_defaults(server);
+		else
+			server->site->ops->on_login_done(server);
 		return;
 	case ERRAND_REPLAY:
 		server_discard_end(server, !server->errand_failed);
@@ -674,6 +678,12 @@ void server_errand_done(struct server *server)
 		server->borrower->ops->on_channels_cleared(server->borrower);
 		return;
 	case ERRAND_ASK:
+		if (server->state == SERVER_LOGIN) {
+			server_take_defaults(server, server->facts);
+			forget_facts(server);
+			server->site->ops->on_login_done(server);
+			return;
+		}
 		timer_clear(&server->timer);
 		give_facts(server);
 		return;

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pool/server/facts.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/tracked.h"
@@ -173,9 +175,17 @@ static bool has_native_values(const struct server *server, const struct params *
 	return encoding && native && strcasecmp(encoding, native) == 0;
 }
 
+/* A default that connect_query has set and the server does not report. */
+static const char *find_unreported(const struct server *server, const char *name)
+{
+	return server->unreported ? params_find(server->unreported, name) : NULL;
+}
+
 static void add_set_back(struct buf *text, const struct server *server, const char *name)
 {
 	const char *value = params_find(server->baseline, name);
+
+	value = value ? value : find_unreported(server, name);
 
 	if (value) {
 		add_set(text, name, value, has_native_values(server, server->baseline));
@@ -256,6 +266,7 @@ static const char *role_of(const struct server *server, const struct params *par
 {
 	const char *own = params_find(params, "role");
 
+	own = own ? own : find_unreported(server, "role");
 	own = own ? own : params_find(server->baseline, "role");
 	return own ? own : "none";
 }
@@ -514,15 +525,25 @@ static bool change_by(struct server *server, const struct params **params, struc
 	return is_done;
 }
 
-/* What the map has and the facts do not have is not set any more. */
-static void add_removals(const struct server *server, struct buf *changes)
+/*
+ * What the map has and the facts do not have is not set any more. A value that was reported since
+ * is that of PostgreSQL's files, which clients do not get: it is set back. true: there is one.
+ */
+static bool add_removals(const struct server *server, const struct params *set, struct buf *changes)
 {
-	const char *at = NULL, *name, *value;
+	const char *at = NULL, *name, *value, *found;
+	struct params_seek in_set = { 0 };
+	bool is_any = false;
 
 	while (params_next(server->params, &at, &name, &value)) {
-		if (!is_reported(server, name) && !is_library(name))
-			add_change(changes, name, NULL);
+		bool is_known = is_reported(server, name);
+
+		if (is_library(name) || (is_known && params_seek(set, &in_set, name, &found)))
+			continue;
+		add_change(changes, name, is_known ? UNKNOWN : NULL);
+		is_any |= is_known;
 	}
+	return is_any;
 }
 
 /* What the facts have. *baseline gets the names whose default is not known after all. */
@@ -530,10 +551,11 @@ static bool add_facts(const struct server *server, struct bytes list, struct buf
                       struct buf *baseline)
 {
 	bool is_native = has_native_values(server, server->params);
-	const char *name, *value;
+	const char *name, *value, *normal;
 
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
-		if (is_reported(server, name))
+		normal = find_unreported(server, name);
+		if (is_reported(server, name) || (normal && strcmp(normal, value) == 0))
 			continue;
 		if (!can_carry(name, value, is_native))
 			return false;
@@ -546,7 +568,8 @@ static bool add_facts(const struct server *server, struct bytes list, struct buf
 
 /*
  * What the client has given at its startup and what is not set now has been reset, so the client
- * must get its value again: the server's is unknown until then, unless it is the same.
+ * must get its value again: the server's is unknown until then, unless it is the same. The same is
+ * true of what connect_query has set.
  */
 static bool add_resets(const struct server *server, const struct params *set,
                        const struct params *startup, struct buf *changes)
@@ -560,6 +583,14 @@ static bool add_resets(const struct server *server, const struct params *set,
 
 		if (params_seek(set, &in_set, name, &found) ||
 		    (has_normal && is_same(name, normal, value)) || is_library(name))
+			continue;
+		add_change(changes, name, UNKNOWN);
+		is_any = true;
+	}
+	at = NULL;
+	in_set = (struct params_seek){ 0 };
+	while (server->unreported && params_next(server->unreported, &at, &name, &value)) {
+		if (params_seek(set, &in_set, name, &found))
 			continue;
 		add_change(changes, name, UNKNOWN);
 		is_any = true;
@@ -590,10 +621,10 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 	    !params_add_text(table, &set, buf_bytes(&facts->params)))
 		return false;
 	params = params_hold(server->params);
-	add_removals(server, &changes);
+	is_unset = add_removals(server, set, &changes);
 	is_done = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
 	add_defaults(buf_bytes(&facts->defaults), &baseline);
-	is_unset = add_resets(server, set, startup, &changes);
+	is_unset |= add_resets(server, set, startup, &changes);
 	is_done = is_done && change_by(server, &params, &changes) &&
 	          change_by(server, &server->baseline, &baseline);
 	if (is_done) {
@@ -620,6 +651,38 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 	if (params_find(server->baseline, name))
 		return true;
 	return params_change(table, &server->params, name, value);
+}
+
+static void add_placeholder(void *context, const struct sql_item *item)
+{
+	if (item->kind == SQL_ITEM_PARAMETER) {
+		buf_add(context, item->name.at, item->name.count);
+		buf_add_byte(context, 0);
+	}
+}
+
+void server_ask_defaults(struct server *server)
+{
+	struct buf names = { 0 };
+
+	sql_items(bytes_text(server->site->entry->connect_query), add_placeholder, &names);
+	server_ask(server, QUESTION_PARAMS, buf_bytes(&names));
+	buf_free(&names);
+}
+
+void server_take_defaults(struct server *server, const struct facts *facts)
+{
+	bool is_native = has_native_values(server, server->params);
+	struct bytes list = buf_bytes(&facts->params);
+	struct buf changes = { 0 };
+	const char *name, *value;
+
+	server->unreported = params_none(server->site->shared->params);
+	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
+		if (!is_reported(server, name) && can_carry(name, value, is_native))
+			add_change(&changes, name, value);
+	}
+	check_map(server, change_by(server, &server->unreported, &changes));
 }
 
 void server_close_scope(struct server *server)

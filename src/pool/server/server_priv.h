@@ -187,6 +187,13 @@ bool server_libraries_are_in(const struct params *params, const struct params *o
 /* Notes whether the server's map has libraries, after it was replaced. */
 void server_find_libraries(struct server *server);
 
+/*
+ * Asks what connect_query has set, since a client must get that, too. on_login_done() comes after
+ * the answer: server_take_defaults().
+ */
+void server_ask_defaults(struct server *server);
+void server_take_defaults(struct server *server, const struct facts *facts);
+
 /* The pool's time limits have changed: running timers get the new limits, from their old start. */
 void server_rearm(struct server *server);
 

@@ -122,6 +122,7 @@ struct server_site {
 	const char *user;                    /* the role they log in as */
 	const struct config_database *entry; /* of the snapshot in force */
 	struct server_limits limits;
+	bool is_followed;       /* session state follows clients from one of them to another */
 	struct hosts hosts;     /* where they are */
 	uint64_t *client_bytes; /* counts bytes that borrowers send */
 	uint64_t *server_bytes; /* counts bytes that arrive after the login */
@@ -255,6 +256,7 @@ struct server {
 	struct err *refusal;
 	struct facts *facts;           /* the answer to ERRAND_ASK, while that runs; or NULL */
 	const struct params *baseline; /* what it reported at its login: its defaults */
+	const struct params *unreported; /* defaults by connect_query that are not reported; or NULL */
 	/* reported during the borrower's work; not yet in `params` or `baseline` */
 	struct buf reports;
 	unsigned int report_count;  /* reports that no borrower's work explains */
