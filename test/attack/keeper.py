@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: ISC
+"""Clients in transaction mode that keep session state, and check all of it with every statement.
+
+Each has values of its own: a role, a search_path, a custom parameter, a temporary table, an
+advisory lock. A value of another client, or one that is missing, is a finding.
+"""
+
+from e2e.kit.wire import bind, execute, message, parse, query, sync
+
+from .honest import Honest
+from .scene import Finding
+
+SETUP = """
+CREATE ROLE kept_1; CREATE ROLE kept_2; GRANT kept_1, kept_2 TO alice, bob;
+CREATE SCHEMA kept_1; CREATE SCHEMA kept_2; GRANT USAGE ON SCHEMA kept_1, kept_2 TO PUBLIC;
+GRANT SELECT ON written TO kept_1, kept_2;
+"""
+
+# One row, one column: everything that a client keeps. A missing custom parameter is as an empty one.
+CHECK = """SELECT pg_catalog.concat_ws('/', current_user, pg_catalog.current_setting('search_path'),
+ coalesce(pg_catalog.current_setting('attack.kept', true), ''), pg_catalog.current_setting('work_mem'),
+ (SELECT coalesce(pg_catalog.string_agg(relname, ',' ORDER BY relname), '') FROM pg_catalog.pg_class
+   WHERE relnamespace = pg_catalog.pg_my_temp_schema()),
+ (SELECT coalesce(pg_catalog.string_agg(objid::text, ',' ORDER BY objid), '') FROM pg_catalog.pg_locks
+   WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'advisory' AND classid = 4711))"""
+
+LIMIT = "53300"  # the limit of pinned servers
+
+
+class Keeper(Honest):
+    """All its state can be carried from server to server."""
+
+    def login(self):
+        super().login()
+        self.kept = {"role": self.user, "search_path": '"$user", public', "custom": "", "work_mem": "4MB",
+                     "table": "", "lock": ""}
+        self.check()  # nothing of another client is here
+
+    # -- checking -----------------------------------------------------------------------------
+
+    def wanted(self):
+        return "/".join(self.kept[name] for name in ("role", "search_path", "custom", "work_mem", "table", "lock"))
+
+    def check(self):
+        if self.rng.random() < 0.5:
+            sent = query(CHECK)
+        else:
+            sent = parse(CHECK) + bind() + execute() + sync()
+        self.tell(sent, self.wanted())
+
+    def tell(self, sent, *rows, errors=()):
+        """Sends what has these rows as response; returns the errors."""
+        self.say(sent)
+        messages = self.hear()
+        seen = [got.row[0] for got in messages if got.type == "D"]
+        failed = [got.fields for got in messages if got.type == "E"]
+        for error in failed:
+            if error["C"] not in errors:
+                raise Finding(f"an error without a reason: {error}; sent {sent[:300]}")
+        if not failed and seen != list(rows):
+            raise Finding(f"has {seen} and should have {list(rows)}; sent {sent[:200]}")
+        self.scene.count("own states", len(seen))
+        return failed
+
+    # -- what it does -------------------------------------------------------------------------
+
+    def change(self, sent, **changes):
+        """Changes state; sometimes in a transaction, that is rolled back or not."""
+        how = self.rng.randrange(5)
+        old = dict(self.kept)
+        if how > 1:
+            self.tell(sent)
+            self.kept.update(changes)
+        else:
+            self.tell(query("BEGIN"))
+            self.tell(sent)
+            self.kept.update(changes)
+            self.check()
+            self.tell(query(("COMMIT", "ROLLBACK")[how]))
+            if how == 1:
+                self.kept = old
+        self.check()
+
+    def set_role(self):
+        role = self.rng.choice(("kept_1", "kept_2", self.user))
+        self.change(query("SET ROLE NONE" if role == self.user else f"SET ROLE {role}"), role=role)
+
+    def set_path(self):
+        path = self.rng.choice(("kept_1, public", "kept_2"))
+        self.change(query(f"SET search_path = {path}"), search_path=path)
+
+    def set_custom(self):
+        value = self.mark()
+        if self.rng.random() < 0.5:
+            self.change(query(f"SET attack.kept = '{value}'"), custom=value)
+        else:
+            bound = parse("SELECT 1 FROM set_config($1, $2, false) x WHERE x = ''")
+            self.change(bound + bind(("attack.kept", value)) + execute() + sync(), custom=value)
+
+    def set_number(self):
+        value = f"{self.rng.randrange(2001, 4000, 2)}kB"
+        self.change(query(f"DO $$ BEGIN EXECUTE 'SET work_mem = ''{value}'''; END $$"), work_mem=value)
+
+    def set_locally(self):
+        self.tell(query("BEGIN; SET LOCAL search_path = kept_2; SET LOCAL attack.kept = 'local';"
+                        " SET LOCAL ROLE kept_1; COMMIT"))
+        self.check()
+
+    def fail(self):
+        """A text that fails leaves everything as it was."""
+        self.tell(query("SET search_path = nowhere; SET attack.kept = 'lost'; SELECT 1 / 0"), errors=("22012",))
+        self.check()
+
+    def reset(self):
+        self.change(query("RESET ALL"), search_path='"$user", public', custom="", work_mem="4MB")
+
+    def begin_again(self):
+        """Another connection, without a word or after DISCARD ALL."""
+        if self.rng.random() < 0.3:
+            self.tell(query("DISCARD ALL"))
+        if self.rng.random() < 0.7:
+            self.say(message("X"))
+        self.drop()
+
+    kinds = [Honest.simple, set_role, set_path, set_custom, set_custom, set_number, set_locally, fail,
+             reset, begin_again]
+
+
+class Pinned(Keeper):
+    """Has a temporary table and an advisory lock as well, for which a server must stay."""
+
+    def make_table(self):
+        self.tell(query("SET ROLE NONE"))  # it owns the table
+        self.kept["role"] = self.user
+        if self.kept["table"]:
+            self.tell(query("SELECT mark FROM pg_temp.kept"), self.in_table)
+            self.change(query("DROP TABLE pg_temp.kept"), table="")
+            return
+        mark = self.mark()
+        if not self.tell(query(f"CREATE TEMP TABLE kept AS SELECT '{mark}'::text AS mark"), errors=(LIMIT,)):
+            self.in_table, self.kept["table"] = mark, "kept"
+        else:
+            self.scene.count("pins refused")
+        self.check()
+
+    def take_lock(self):
+        if self.kept["lock"]:
+            self.change(query(f"SELECT pg_advisory_unlock(4711, {self.kept['lock']}), ''"), lock="")
+            return
+        key = str(self.number * 1000000 + self.serial)
+        errors = self.tell(query(f"SELECT pg_advisory_lock(4711, {key})"), "", errors=(LIMIT,))
+        if errors:
+            self.scene.count("pins refused")
+        else:
+            self.kept["lock"] = key
+        self.check()
+
+    def change(self, sent, **changes):
+        # Unlocking answers with a row, and is not undone by a rollback.
+        if "lock" not in changes:
+            super().change(sent, **changes)
+            return
+        self.tell(sent, "t")
+        self.kept.update(changes)
+        self.check()
+
+    kinds = Keeper.kinds + [make_table] * 6 + [take_lock] * 6
