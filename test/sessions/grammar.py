@@ -11,6 +11,8 @@ costs. So is whether a custom parameter is empty or unknown, which depends on th
 pg_prepared_statements, where a server has names of pgweir's.
 """
 
+import re
+
 SETUP = """
 CREATE ROLE boss SUPERUSER LOGIN
 CREATE ROLE role_a
@@ -397,6 +399,11 @@ class Grammar:
                          f"SELECT public.hid_scoped($in${text}$in$)")
 
 
+# These are followed only where they are alone in a simple query, or in one without a name; see the
+# feature prepare_anywhere, which is not among the default ones.
+PREPARES = re.compile(r"(EXPLAIN .*|CREATE TEMP TABLE .* AS )?(PREPARE [^T]|EXECUTE |DEALLOCATE )")
+NOT_DEFAULT = ("prepare_anywhere",)
+
 # How often each kind is chosen in a session that has it.
 COMMON = ("transaction",) * 9 + ("look",) * 6 + ("show", "show", "rows", "rows", "rows", "failure")
 FEATURES = {
@@ -405,6 +412,7 @@ FEATURES = {
     "discard": ("discard",),
     "libraries": ("load", "load", "set"),
     "prepare": ("prepare",) * 4,
+    "prepare_anywhere": ("prepare",) * 4,
     "notifications": ("listen",) * 5 + ("notify",) * 5,
     "cursors": ("cursor",) * 6,
     "temporary": ("temporary",) * 8,

@@ -162,7 +162,7 @@ class Player:
         parts = self.direct.parts
         wanted = len(parts[at].notes) if at < len(parts) and parts[at].notes is not None else 0
         while len(self.notes) < wanted and self.status == "I":
-            if not select.select([self.wire.sock], [], [], self.patience)[0] and not self.wire.buffer:
+            if not self.wire.buffer and not select.select([self.wire.sock], [], [], self.patience)[0]:
                 return
             extra = []
             self.keep(self.wire.read(), extra)

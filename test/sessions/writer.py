@@ -19,7 +19,7 @@ import ast
 import random
 from collections import namedtuple
 
-from .grammar import CHANNELS, COMMON, FEATURES, Grammar
+from .grammar import CHANNELS, COMMON, FEATURES, PREPARES, Grammar
 
 Session = namedtuple("Session", "user startup steps")
 
@@ -73,7 +73,14 @@ class Writer:
         return ("query", self.flags(), [self.disguised(self.grammar.text())])
 
     def several(self):
-        return ("query", self.flags(), [self.grammar.text() for _ in range(self.rng.randint(2, 4))])
+        return ("query", self.flags(), [self.followed() for _ in range(self.rng.randint(2, 4))])
+
+    def followed(self):
+        """A text that pgweir follows wherever it is."""
+        while True:
+            text = self.grammar.text()
+            if "prepare_anywhere" in self.features or not PREPARES.match(text):
+                return text
 
     def disguised(self, text):
         """Comments and case change nothing for PostgreSQL."""
@@ -94,10 +101,10 @@ class Writer:
         if self.names and self.rng.random() < 0.35:
             name = self.rng.choice(sorted(self.names))
             return ("again", name, self.names[name], self.limit())
-        text, values = self.grammar.text(), ()
+        name = self.rng.choice(("", "", *NAMES))
+        text, values = self.followed() if name else self.grammar.text(), ()
         if "parameters" in self.features and self.rng.random() < 0.25:
             text, values = self.grammar.set_config_bound()
-        name = self.rng.choice(("", "", *NAMES))
         if name:
             self.names[name] = values
         return ("run", name, text, values, self.limit())
