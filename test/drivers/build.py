@@ -15,6 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE.parent.parent / "out" / "drivers"
 BUILD_LIMIT_S = 900
 PYTHON = "/usr/bin/python3"
+GO_ENVIRONMENT = (("GOPATH", f"{OUT}/go"), ("GOCACHE", f"{OUT}/go-build"),
+                  ("GOFLAGS", "-modcacherw -mod=readonly"))
 SESSION = "parameters custom zone role temporary held lock sequence hidden reset"
 
 
@@ -81,8 +83,7 @@ DRIVERS = (
         ("go", "build", "-o", "pgx", "."),), ("./pgx",),
         variants=("cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"),
         scenarios="simple prepared rollback recovery copy batch cancel notices",
-        environment=(("GOPATH", f"{OUT}/go"), ("GOCACHE", f"{OUT}/go-build"),
-                     ("GOFLAGS", "-modcacherw -mod=readonly"))),
+        environment=GO_ENVIRONMENT),
     npm("node-postgres", variants=("plain", "pipeline")),
     npm("postgres-js"),
     Driver("tokio-postgres", ("cargo",), ("Cargo.toml", "Cargo.lock", "src/main.rs"), (
@@ -104,6 +105,9 @@ DRIVERS = (
                "migrate/20260101000002_index_books.rb"), (), ("ruby", "main.rb"),
               "rows savepoints variables tenant schema lock temporary listen",
               variants=("prepared", "plain")),
+    framework("gorm", ("go",), ("go.mod", "go.sum", "main.go"), (("go", "build", "-o", "gorm", "."),),
+              ("./gorm",), "rows savepoints pieces parameters connection lock",
+              environment=GO_ENVIRONMENT),
 )
 
 
