@@ -31,7 +31,7 @@ void sample_begin(struct client *client)
 	    ++pool->sample_count < every)
 		return;
 	pool->sample_count = 0;
-	client->touched |= SAMPLE_TOUCH;
+	client->touched |= SESSION_TOUCH_SAMPLE;
 }
 
 static const struct hash_key *key_of(const struct client *client)

@@ -10,16 +10,13 @@
 
 #include "session_priv.h"
 
-/* In client->touched: the running transaction is a sample. */
-#define SAMPLE_TOUCH (1u << 29)
-
 /* The client has got a server for a transaction: decides whether it is a sample. */
 void sample_begin(struct client *client);
 
 /* Whether texts of the running transaction must be noted. */
 static inline bool sample_is_running(const struct client *client)
 {
-	return client->touched & SAMPLE_TOUCH;
+	return client->touched & SESSION_TOUCH_SAMPLE;
 }
 
 /* A statement of this text is sent. */

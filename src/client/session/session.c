@@ -111,7 +111,7 @@ static unsigned int with_invisible(const struct client *client, unsigned int tou
 	           : touches;
 }
 
-unsigned int session_statement_touches(struct client *client, const struct statement *statement)
+unsigned int session_touches_of(struct client *client, const struct statement *statement)
 {
 	struct bytes text = bytes_text(statement_text(statement).at);
 
@@ -414,7 +414,7 @@ static unsigned int parts_of(const struct client *client)
 {
 	unsigned int touched = client->touched, parts = 0;
 
-	if (touched & (SQL_TOUCH_HIDDEN | SAMPLE_TOUCH))
+	if (touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
 		return QUESTION_ALL;
 	for (size_t i = 0; i < FEATURES; i++) {
 		bool is_released = (touched & SQL_TOUCH_RELEASE) && client->session &&

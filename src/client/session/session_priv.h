@@ -24,6 +24,8 @@
 
 /* Beside enum sql_touch: a placeholder is set whose name nobody knows before it is set. */
 #define SESSION_TOUCH_UNKNOWN (1u << 28)
+/* The running transaction is a sample: sample.c. */
+#define SESSION_TOUCH_SAMPLE (1u << 29)
 
 /* Why a server stays with its client. */
 enum session_pin {
@@ -95,7 +97,18 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
                              struct bytes in, struct bytes *text);
 
 /* The same for a prepared statement that is about to be executed. */
-unsigned int session_statement_touches(struct client *client, const struct statement *statement);
+unsigned int session_touches_of(struct client *client, const struct statement *statement);
+static inline unsigned int session_statement_touches(struct client *client,
+                                                     const struct statement *statement)
+{
+	const struct pool *pool = client->borrower.pool;
+
+	/* Most touch nothing. Then not even the size of the text is wanted. */
+	return statement->touches || pool->pin_functions.count || pool->hidden ||
+	               (client->touched & SESSION_TOUCH_SAMPLE)
+	           ? session_touches_of(client, statement)
+	           : 0;
+}
 
 /*
  * A statement of this text is about to be sent, which may touch these. is_run: it is executed, not
