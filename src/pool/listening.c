@@ -425,7 +425,8 @@ void listening_ask(struct listener *listener)
 {
 	struct listening *listening = listener->listening;
 
-	assert(!listener->asked);
+	if (listener->asked)
+		TAILQ_REMOVE(&listening->asking, listener, ask_node);
 	listener->asked = listening->sent_count + 1;
 	TAILQ_INSERT_TAIL(&listening->asking, listener, ask_node);
 	wake_listening(listening);

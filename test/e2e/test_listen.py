@@ -475,6 +475,32 @@ def test_pipeline(start, postgres):
     silent(client)
 
 
+def test_pipeline_that_listens_and_notifies(start, postgres):
+    weir = start(servers=2)
+    client = weir.client()
+    client.query("LISTEN old")
+    client.send(wire.query("LISTEN a") + wire.query("NOTIFY a, '1'") + wire.query("NOTIFY old, '2'")
+                + wire.query("LISTEN b") + wire.query("NOTIFY b, '3'"))
+    got = []
+    while [message.type for message in got].count("Z") < 5:
+        got.append(client.read())
+    notes = [note_of(message) for message in got if message.type == "A"]
+    notes += heard(client, 3 - len(notes))
+    assert sorted(notes) == [("a", "1"), ("b", "3"), ("old", "2")]
+    silent(client)
+
+
+@pytest.mark.parametrize("unlisten", ["UNLISTEN a", "UNLISTEN *"])
+def test_own_notification_of_a_channel_that_is_unlistened(start, postgres, unlisten):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN a")
+    for sql in ("BEGIN", "NOTIFY a, 'x'", unlisten):
+        client.query(sql)
+    assert client.query("COMMIT").types == "CZ"
+    silent(client)
+
+
 def test_pinned_client_listens(start, postgres):
     weir = start(servers=2, max_pinned_servers=1)
     client = weir.client()

@@ -97,7 +97,10 @@ void listening_remove_all(struct listener *listener);
 /* Walks its channels: start with NULL. Returns the name; NULL: no more. */
 const char *listening_next(const struct listener *listener, const struct subscription **at);
 
-/* Waits until the connection has executed all that was asked so far: on_answer(). */
+/*
+ * Waits until the connection has executed all that was asked so far: on_answer(). If it waits
+ * already, on_answer() comes once, for the later call.
+ */
 void listening_ask(struct listener *listener);
 
 /* Whether the connection listens to all its channels, so that there is nothing to ask. */

@@ -60,6 +60,7 @@ struct client_listening {
 	struct timer timer;             /* from STEP_CONNECT on */
 	char mark[LISTENING_MARK_SIZE]; /* in STEP_MARK */
 	bool had_channels;              /* before those that are being settled */
+	bool is_released;               /* the ReadyForQuery that was held may pass */
 	bool is_server_done; /* in STEP_MARK: the lent server listens to nothing any more */
 	bool is_mark_here;   /* the mark has come from the lent server, */
 	bool is_mark_there;  /* and from the listening connection */
@@ -245,7 +246,13 @@ void listening_deliver(struct client *client)
 {
 	struct client_listening *listening = client->listening;
 
-	if (listening && listening->unread_count && is_between_transactions(client))
+	if (!listening)
+		return;
+	if (client->state == CLIENT_IDLE) { /* its next server is another one */
+		listening->is_clear = false;
+		listening->own_pid = 0;
+	}
+	if (listening->unread_count && is_between_transactions(client))
 		send_unread(client);
 }
 
@@ -872,9 +879,7 @@ static void release_ready(struct client *client)
 	struct server *server = client->borrower.server;
 
 	listening->step = STEP_NONE;
-	listening->is_clear = false;
-	listening->own_pid = 0;
-	server->watches &= (uint8_t)~SERVER_WATCHES_READY;
+	listening->is_released = true;
 	send_unread(client);
 	if (client->state == CLIENT_ACTIVE)
 		server_go_on(server);
@@ -908,9 +913,19 @@ static void on_listener_answer(struct listener *listener)
 bool listening_holds(struct client *client)
 {
 	struct client_listening *listening = client->listening;
+	struct server *server = client->borrower.server;
 
-	if (!listening_has_any(client) || listening->step == STEP_HOLD)
-		return listening && listening->step == STEP_HOLD;
+	if (!listening_has_any(client))
+		return false;
+	if (listening->step == STEP_HOLD)
+		return true;
+	/* What the transaction has unlistened must not be delivered: that is not known yet. */
+	if (listening->is_released || listening->unlisten_count || listening->is_discarding) {
+		listening->is_released = false;
+		if (server->ledger.count <= 1) /* else another NOTIFY may be under way */
+			server->watches &= (uint8_t)~SERVER_WATCHES_READY;
+		return false;
+	}
 	listening->step = STEP_HOLD;
 	listening_ask(&listening->listener);
 	return true;
