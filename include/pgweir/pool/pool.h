@@ -30,7 +30,7 @@ struct pool_limits {
 	bool late_begin;                       /* only in transaction mode */
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	int max_pinned;                        /* INT_MAX = no limit */
-	int size; /* 0 = no limit */
+	int size;                              /* 0 = no limit */
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
@@ -54,7 +54,7 @@ struct pool {
 	TAILQ_ENTRY(pool) node; /* in pools->list */
 	struct logger log;
 	struct pool_limits limits;
-	struct buf pin_functions; /* in lower case: name\0name\0; mostly empty */
+	struct buf pin_functions;       /* in lower case: name\0name\0; mostly empty */
 	struct server_site site;        /* what its servers share */
 	struct credentials credentials; /* from the entry's password; empty: the role's are used */
 	struct credentials learnt;      /* obtained from a client's authentication: pool_learn() */

@@ -24,7 +24,8 @@ static void add_wish(struct buf *out, const struct server_wish *wish)
 
 	if (wish->replication)
 		message_startup_pair(out, "replication",
-		                     wish->replication == REPLICATION_LOGICAL ? "database" : "true");
+		                     wish->replication == REPLICATION_LOGICAL ? "database"
+		                                                              : "true");
 	if (wish->options)
 		message_startup_pair(out, "options", wish->options);
 	while (params_next(wish->params, &at, &name, &value))

@@ -256,7 +256,8 @@ struct server {
 	struct err *refusal;
 	struct facts *facts;           /* the answer to ERRAND_ASK, while that runs; or NULL */
 	const struct params *baseline; /* what it reported at its login: its defaults */
-	const struct params *unreported; /* defaults by connect_query that are not reported; or NULL */
+	const struct params
+	    *unreported; /* defaults by connect_query that are not reported; or NULL */
 	/* reported during the borrower's work; not yet in `params` or `baseline` */
 	struct buf reports;
 	unsigned int report_count;  /* reports that no borrower's work explains */
