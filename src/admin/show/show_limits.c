@@ -241,23 +241,23 @@ static const struct scope {
 		bool (*applies)(const struct thing *thing);
 	} limits[4];
 } scopes[] = {
-	{ .limits = { { "max_client_conn", max_client_conn } } },
+	{ .limits = { { "max_client_conn", max_client_conn, NULL } } },
 	{ .collect = show_collect_databases,
 	  .find = find_database,
-	  .limits = { { "max_db_connections", max_db_connections },
-	              { "max_db_client_connections", max_db_client_connections } } },
+	  .limits = { { "max_db_connections", max_db_connections, NULL },
+	              { "max_db_client_connections", max_db_client_connections, NULL } } },
 	{ .name = CONFIG_CONSOLE_DATABASE,
-	  .limits = { { "max_db_client_connections", max_guests } } },
+	  .limits = { { "max_db_client_connections", max_guests, NULL } } },
 	{ .collect = show_collect_users,
 	  .find = find_user,
 	  .is_user = true,
-	  .limits = { { "max_user_connections", max_user_connections },
-	              { "max_user_client_connections", max_user_client_connections } } },
+	  .limits = { { "max_user_connections", max_user_connections, NULL },
+	              { "max_user_client_connections", max_user_client_connections, NULL } } },
 	{ .collect = collect_pools,
 	  .find = find_pool,
 	  .has_both = true,
-	  .limits = { { "pool_size", pool_size },
-	              { "reserve_pool_size", reserve_pool_size },
+	  .limits = { { "pool_size", pool_size, NULL },
+	              { "reserve_pool_size", reserve_pool_size, NULL },
 	              { "max_pinned_servers", max_pinned_servers, follows_state } } },
 };
 
