@@ -87,6 +87,7 @@ def test_server_stays(start, maker):
     pid = first.value(PID)
     assert pid not in {second.value(PID) for _ in range(5)}
     first.close()
+    weir.wait_pool(cl_active=1, sv_active=0, sv_tested=0)
     third = weir.client()
     assert third.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == "0"
     assert third.value("SELECT to_regclass('pg_temp.hidden_one') IS NULL") == "t"
@@ -131,3 +132,16 @@ def test_pin_functions(start, run):
     first.close()
     third = weir.client()
     assert pid not in {second.value(PID), third.value(PID)}  # nobody else gets that server
+
+
+@RUNS
+def test_placeholder_that_a_function_sets(start, postgres, run):
+    """Its name is in the text, in a string: a sample asks for it."""
+    postgres.query("CREATE OR REPLACE FUNCTION run_it(text) RETURNS int LANGUAGE plpgsql AS "
+                   "$$ BEGIN EXECUTE $1; RETURN 1; END $$")
+    weir = start(session_sample=1)
+    first, second = weir.client(), weir.client()
+    run(first, "SELECT run_it('SET app.hidden = 7')")
+    for _ in range(2):
+        assert second.value("SELECT current_setting('app.hidden', true)") in (None, "")
+        assert first.value("SELECT current_setting('app.hidden', true)") == "7"

@@ -6,6 +6,8 @@
  */
 #include "sample_priv.h"
 
+#include "placeholders_priv.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -54,6 +56,7 @@ void sample_note(struct client *client, struct bytes text)
 
 	if (!session || sql_block_read(text).kind != SQL_BLOCK_OTHER)
 		return;
+	placeholders_note(session, text);
 	if (!session->sample)
 		session->sample = calloc(1, sizeof(*session->sample));
 	if (!session->sample || session->sample->count == TEXTS_MAX)

@@ -531,7 +531,7 @@ static unsigned int lasting_pins(const struct client *client)
 static void ask(struct client *client, unsigned int parts)
 {
 	struct server *server = client->borrower.server;
-	struct session *session = client->session;
+	struct session *session = session_get(client);
 
 	if (session && (parts & QUESTION_PARAMS))
 		placeholders_note_map(session, server->params);
