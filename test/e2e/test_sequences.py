@@ -290,3 +290,16 @@ def test_never_the_value_of_another(start, seed):
             players[0] = Player(weir, rng)
     assert sum(player.right for player in players) > 5
     assert sum(player.refused for player in players) > 5
+
+
+def test_statement_prepared_in_a_batch_of_its_own(start):
+    """Drivers do that. It is no statement yet, so the server stays until it is executed."""
+    weir = start(servers=2, server_round_robin=1)
+    client, other = weir.client(), weir.client()
+    make_aware(client)
+    for _ in range(5):
+        number = client.value(INSERT)
+        client.ask(wire.parse("SELECT lastval()", "s"), wire.describe("S", "s"), wire.sync())
+        other.value(INSERT)
+        assert client.ask(wire.bind(name="s"), wire.execute(), wire.sync()).rows == [[number]]
+        client.ask(wire.close("S", "s"), wire.sync())

@@ -206,10 +206,10 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 static inline bool has_text(char type) { return type == 'Q' || type == 'P' || type == 'F'; }
 
 /* Starts the client's batch and the server's query, unless they have started. */
-static void begin_query(struct client *client, struct server *server)
+static void begin_query(struct client *client, struct server *server, char type)
 {
 	if (session_stays(client))
-		session_idle_end(client);
+		session_idle_end(client, type);
 	if (!client->request_at) {
 		relay_begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);
@@ -283,7 +283,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (features & CLIENT_NOTES_SLOW)
 		slow_note(client, frame, in);
 	batch->server = server;
-	begin_query(client, server);
+	begin_query(client, server, frame->type);
 	if (listening_is_followed(client)) {
 		judgement = judge_follow(client, frame, batch);
 		if (judgement != JUDGE_SEND)

@@ -480,6 +480,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 	struct server *server = client->borrower.server;
 	unsigned int held = sequences_pin(client);
 
+	/* It is still there if nothing was executed since. */
+	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
 	client->touched = 0;
 	server_set_dirty(server, pins != 0);
@@ -639,10 +641,12 @@ void session_rearm(struct client *client)
 		             loop_timer_queue(loop, config->log_pin_duration, on_stay_due));
 }
 
-void session_idle_end(struct client *client)
+void session_idle_end(struct client *client, char type)
 {
 	timer_clear(&client->timer);
-	client->session->pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
+	/* Drivers prepare a statement in a batch of its own: that is not yet the next statement. */
+	if (type == 'Q' || type == 'B' || type == 'E' || type == 'F')
+		client->session->pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
 }
 
 /* ---- end ---- */
