@@ -54,10 +54,13 @@ def sanitizer_of(binary):
 
 @pytest.fixture
 def counted(make_pgweir, account):
-    """Starts a daemon whose allocations are counted: (daemon, its counter)."""
+    """Starts a daemon whose allocations are counted: (daemon, its counter).
+
+    A sampled transaction allocates, so there are no samples.
+    """
 
     def start(**settings):
-        weir = make_pgweir(**{"pool_mode": "transaction", "default_pool_size": 2,
+        weir = make_pgweir(**{"pool_mode": "transaction", "default_pool_size": 2, "session_sample": 0,
                               "server_round_robin": 1, **QUIET, **settings})
         counter = Counter(account, weir.dir)
         return weir.start(env=counter.env), counter

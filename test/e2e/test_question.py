@@ -49,7 +49,7 @@ def ask(question):
             for row in range(result.ntuples):
                 kind, *rest = [result.get_value(row, at) for at in range(result.nfields)]
                 take(told, kind.decode(), [unhex(value) for value in rest])
-        assert set(told.counts) == set("utl")
+        assert set(told.counts) == set("utls")
         return told
 
     return ask
@@ -88,7 +88,7 @@ def test_nothing_is_set(postgres, ask):
     told = ask(session(postgres))
     assert others(told) == {}
     assert told.channels == []
-    assert told.counts == {"u": 0, "t": 0, "l": 0}
+    assert told.counts == {"u": 0, "t": 0, "l": 0, "s": 0}
     assert (told.role, told.normal_role) == ("none", "none")
     assert told.user == told.normal_user == "alice"
     assert told.timeout == told.normal_timeout
@@ -216,7 +216,7 @@ def test_channels(postgres, ask):
 
 def test_cursors(postgres, ask):
     connection = session(postgres, "DECLARE c CURSOR WITH HOLD FOR SELECT 1")
-    assert ask(connection).counts == {"u": 1, "t": 0, "l": 0}
+    assert ask(connection).counts == {"u": 1, "t": 0, "l": 0, "s": 0}
     connection.execute("CLOSE ALL")
     assert ask(connection).counts["u"] == 0
 
@@ -242,7 +242,7 @@ TEMPORARY = {
 def test_temporary_objects(postgres, ask, says):
     make, drop = TEMPORARY[says]
     connection = session(postgres, make, user="postgres")
-    assert ask(connection).counts == {"u": 0, "t": ask(connection).counts["t"], "l": 0}
+    assert ask(connection).counts == {"u": 0, "t": ask(connection).counts["t"], "l": 0, "s": 0}
     assert ask(connection).counts["t"] > 0
     connection.execute(drop)
     assert ask(connection).counts["t"] == 0
@@ -283,7 +283,7 @@ def test_a_standby(private_postgres, account, ask):
                          "SET app.one = 'x'")
     told = ask(connection)
     assert others(told) == {"default_transaction_isolation": "serializable", "app.one": "x"}
-    assert told.counts == {"u": 0, "t": 0, "l": 0}
+    assert told.counts == {"u": 0, "t": 0, "l": 0, "s": 0}
 
 
 def test_others_operators_and_functions_are_not_used(postgres, ask):
