@@ -79,8 +79,8 @@ class Others:
 @pytest.mark.parametrize("mode", ("session", "transaction"))
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_output_is_that_of_postgresql(account, postgres, pgweir, scripter, name, mode):
-    weir = pgweir(pool_mode=mode, default_pool_size=3, server_round_robin=1, databases={"app": f"connect_query='{PRELUDE}'"},
-                  userlist={**USERS, "scripter": "scripter secret"})
+    weir = pgweir(pool_mode=mode, default_pool_size=3, server_round_robin=1,
+                  databases={"app": f"connect_query='{PRELUDE}'"}, userlist={**USERS, "scripter": "scripter secret"})
     lane = f"script_{name}"
     direct = run_script(account, postgres, name, postgres.port, "app2", lane)
     assert len(direct) > 20, direct

@@ -49,7 +49,10 @@ def compare_parts(number, direct, pooled):
 
 
 def is_refusal(got):
-    return bool(got) and got[0] == "E" and got[3] in REFUSALS and not got[-1]
+    if not got or got[0] != "E" or got[3] not in REFUSALS:
+        return False
+    # On another server than before, PostgreSQL itself says that there is no value.
+    return not got[-1] or (got[3] == "55000" and "is not yet defined in this session" in got[4])
 
 
 def shorten(got):

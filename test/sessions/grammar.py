@@ -422,4 +422,5 @@ FEATURES = {
     "two_phase": ("prepared_transaction",) * 2,
     "do": ("do",) * 4,
     "hidden": ("hidden",) * 4,
+    "startup": (),  # parameters in the startup packet
 }

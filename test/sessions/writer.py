@@ -42,7 +42,8 @@ class Writer:
     def __init__(self, seed, features=None, length=30):
         self.rng = random.Random(seed)
         self.length = length
-        allowed = list(features or FEATURES)
+        allowed = [name for name in features or FEATURES if name != "startup"]
+        self.has_startup = "startup" in (features or FEATURES)
         chosen = self.rng.sample(allowed, self.rng.randint(1, min(4, len(allowed))))
         if {"notifications", "two_phase"} <= set(chosen):
             chosen.remove("two_phase")  # a backend that once listened refuses PREPARE TRANSACTION after UNLISTEN
@@ -56,7 +57,7 @@ class Writer:
 
     def session(self):
         startup = {name: self.rng.choice(values) for name, values in STARTUP.items()
-                   if self.rng.random() < 0.12}
+                   if self.has_startup and self.rng.random() < 0.12}
         steps = [self.step() for _ in range(self.rng.randint(3, self.length))]
         return Session(self.user, startup, steps)
 
