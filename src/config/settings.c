@@ -400,7 +400,7 @@ const struct setting settings[] = {
 	        .help = "In session mode, records which session features clients use: SHOW "
 	                "AUDIT has them, and says what transaction mode would do with each, and "
 	                "how many servers would be enough. Switching it on begins a new audit."),
-	SETTING(session_sample, .initial = "1000", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	SETTING(session_sample, .initial = "10000", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .since = "0.3.0",
 	        .help = "At the end of one transaction in this many, the server is asked for "
 	                "session state that no statement has in its text, because a function "
