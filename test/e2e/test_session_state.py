@@ -180,6 +180,20 @@ def test_lone_sets_in_one_write(start):
         assert first.value("SHOW statement_timeout") == "7min"
 
 
+def test_lone_set_and_an_unknown_execute_in_one_write(start):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    default = second.value("SHOW statement_timeout")
+    first.query("SELECT 1; PREPARE hidden AS SELECT set_config('statement_timeout', '7min', false)")
+    first.send(query("SET work_mem = '7MB'"), query("EXECUTE hidden"))
+    assert [bool(first.read_result().errors) for _ in range(2)] == [False, False]
+    assert first.query("SELECT 1; DEALLOCATE hidden").errors == []
+    for _ in range(2):
+        assert second.value("SHOW statement_timeout") == default
+        assert first.value("SHOW statement_timeout") == "7min"
+        assert first.value("SHOW work_mem") == "7MB"
+
+
 def test_failed_set_before_another_one(start):
     weir = start()
     first, second = weir.client(), weir.client()

@@ -387,7 +387,8 @@ static bool take_set(struct client *client)
 {
 	const struct session_set *set = client->session ? client->session->set : NULL;
 
-	if (!set || !set->is_alone || client->session->pinning || client->session->pins)
+	if (!set || !set->is_alone || client->touched != SQL_TOUCH_PARAMS ||
+	    client->session->pinning || client->session->pins)
 		return false;
 	return !set->is_done ||
 	       server_take_set(client->borrower.server, set->set.name, set->set.value);
