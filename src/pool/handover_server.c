@@ -23,7 +23,7 @@ static bool is_plain(const struct stream *stream)
 	return stream_is_open(stream) && !stream->tls && !stream->error;
 }
 
-/* Whether the plain format has all there is to say of the server. */
+/* Whether the plain format can describe the server. */
 static bool is_plain_enough(const struct server *server)
 {
 	return !server->pool->pools->is_handover_plain ||

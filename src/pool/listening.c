@@ -510,7 +510,7 @@ static void answer_asked(struct listening *listening)
 
 /* ---- the end ---- */
 
-/* The listeners are told at the end of the turn: their clients cannot be closed here. */
+/* Calls the listeners at the end of the turn: their clients cannot be closed here. */
 static void fail_listening(struct listening *listening, const struct err *err)
 {
 	struct err cause = listening->has_error ? listening->err : *err;

@@ -115,7 +115,7 @@ class Keeper(Honest):
         self.change(query("RESET ALL"), search_path='"$user", public', custom="", work_mem="4MB")
 
     def begin_again(self):
-        """Another connection, without a word or after DISCARD ALL."""
+        """Another connection, at once or after DISCARD ALL."""
         if self.rng.random() < 0.3:
             self.tell(query("DISCARD ALL"))
         if self.rng.random() < 0.7:

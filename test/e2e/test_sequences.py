@@ -186,7 +186,7 @@ def test_discard_fails(start):
 
 
 def test_session_state_off(start):
-    """PgBouncer's behaviour, for those who want it."""
+    """The behaviour is that of PgBouncer."""
     weir = start(session_state="off")
     first, second = weir.client(), weir.client()
     number = first.value(INSERT)

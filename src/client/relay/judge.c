@@ -176,7 +176,7 @@ static enum judgement judge_follow(struct client *client, const struct frame *fr
 }
 
 /* Handles a frame with a text, which may touch session state. JUDGE_SEND: no objection. */
-static enum judgement judge_session(struct client *client, const struct frame *frame,
+static enum judgement judge_watched(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
 {
 	struct bytes text;
@@ -201,6 +201,17 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 		return JUDGE_SEND;
 	}
 	return refuse_frame(client, frame, &err, batch);
+}
+
+/* The same for a client whose session state may not be followed. */
+static enum judgement judge_session(struct client *client, const struct frame *frame,
+                                    struct bytes in, struct batch *batch)
+{
+	if (session_is_watched(client))
+		return judge_watched(client, frame, in, batch);
+	if (session_may_reset(client))
+		session_mode_note(client, frame, in);
+	return JUDGE_SEND;
 }
 
 static inline bool has_text(char type) { return type == 'Q' || type == 'P' || type == 'F'; }
@@ -291,12 +302,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	}
 	if (type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);
-	if ((features & CLIENT_FOLLOWS_SESSION) && has_text(frame->type)) {
-		if (session_is_watched(client))
-			judgement = judge_session(client, frame, in, batch);
-		else if (session_may_reset(client))
-			session_mode_note(client, frame, in);
-	}
+	if ((features & CLIENT_FOLLOWS_SESSION) && has_text(frame->type))
+		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, &is_noted);
 	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS))

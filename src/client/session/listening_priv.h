@@ -24,7 +24,7 @@
  *   open       LISTEN channels, mark  LISTEN mark 2     mark 2 only: UNLISTEN *; none: rolled back
  *
  * NOTIFY. A client that listens gets ReadyForQuery only after the listening connection has
- * delivered what was committed before, so that it has its own notifications by then, as with
+ * delivered what was committed before, so that its own notifications come first, as with
  * PostgreSQL. Those have the process id of its cancel key.
  */
 #ifndef PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H

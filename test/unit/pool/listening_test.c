@@ -14,7 +14,7 @@
 
 #include "../unit.h"
 
-/* A listener that writes down what it is told. */
+/* A listener that records its calls. */
 struct ear {
 	struct listener listener;
 	struct engine *engine;

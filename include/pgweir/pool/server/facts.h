@@ -10,7 +10,8 @@
 
 /* A zeroed one is empty. */
 struct facts {
-	unsigned int parts;    /* enum question_part: those that were asked; set by who asks */
+	unsigned int parts; /* enum question_part: those that were asked; the caller of server_ask()
+	                       sets it */
 	unsigned int too_long; /* those whose answer is too long and was not kept */
 	/*
 	 * name\0value\0: the parameters that were set in the session and the placeholders that have

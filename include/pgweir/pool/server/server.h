@@ -313,7 +313,7 @@ bool server_scope(struct server *server, struct bytes *scope);
 
 /*
  * The borrower is about to change parameters of the scope. Until server_close_scope() it is not
- * known, so statements are prepared again if they are used, and once more for those who come then.
+ * known, so statements are prepared again if they are used, and once more for later clients.
  */
 static inline void server_open_scope(struct server *server) { server->is_scope_open = true; }
 void server_close_scope(struct server *server);
