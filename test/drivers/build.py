@@ -17,6 +17,8 @@ BUILD_LIMIT_S = 900
 PYTHON = "/usr/bin/python3"
 GO_ENVIRONMENT = (("GOPATH", f"{OUT}/go"), ("GOCACHE", f"{OUT}/go-build"),
                   ("GOFLAGS", "-modcacherw -mod=readonly"))
+JAVA_TOOLS = ("java", "javac", "mvn")
+JAVA_RUN = ("java", "-cp", "jars/*:classes", "Main")
 SESSION = "parameters custom zone role temporary held lock sequence hidden reset"
 
 
@@ -69,16 +71,19 @@ def framework_python(name, session, files=(), **more):
         ("venv/bin/python", "main.py"), session, shared=("python/harness.py",), **more)
 
 
+def java_builds(*sources):
+    return (("mvn", "-B", "-q", f"-Dmaven.repo.local={OUT}/m2", "-DoutputDirectory=jars",
+             "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"),
+            ("javac", "-cp", "jars/*", "-d", "classes", *sources))
+
+
 DRIVERS = (
     python("psycopg", "with_psycopg", variants=("0", "1"),
            scenarios=Driver.scenarios + " pipeline"),
     python("asyncpg", "with_asyncpg", session=Driver.session + " leave_clean"),
     python("pg8000", "with_pg8000", scenarios="simple prepared rollback recovery copy batch cursor notices"),
-    Driver("pgjdbc", ("java", "javac", "mvn"), ("pom.xml", "Main.java"), (
-        ("mvn", "-B", "-q", f"-Dmaven.repo.local={OUT}/m2", "-DoutputDirectory=jars",
-         "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"),
-        ("javac", "-cp", "jars/*", "-d", "classes", "Main.java")),
-        ("java", "-cp", "jars/*:classes", "Main"), variants=("never", "always", "conservative")),
+    Driver("pgjdbc", JAVA_TOOLS, ("pom.xml", "Main.java"), java_builds("Main.java"), JAVA_RUN,
+           variants=("never", "always", "conservative")),
     Driver("pgx", ("go",), ("go.mod", "go.sum", "main.go"), (
         ("go", "build", "-o", "pgx", "."),), ("./pgx",),
         variants=("cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"),
@@ -108,6 +113,10 @@ DRIVERS = (
     framework("gorm", ("go",), ("go.mod", "go.sum", "main.go"), (("go", "build", "-o", "gorm", "."),),
               ("./gorm",), "rows savepoints pieces parameters connection lock",
               environment=GO_ENVIRONMENT),
+    framework("hibernate", JAVA_TOOLS, ("pom.xml", "Main.java", "Models.java", "OlderDialect.java"),
+              java_builds("Main.java", "Models.java", "OlderDialect.java"), JAVA_RUN,
+              "rows versions identity several savepoints pieces tenant parameters isolation lock"
+              " temporary", variants=("default", "older")),
 )
 
 
