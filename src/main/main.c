@@ -77,11 +77,11 @@ static bool enter_background(const struct options *options, const struct config 
 
 /*
  * Keeps secrets out of core dumps, and the memory closed to other processes. Not with a
- * sanitizer, which could not find leaks then.
+ * sanitizer, which must be able to examine its own process.
  */
 static void close_memory(const struct config *config)
 {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PGWEIR_SANITIZED
 	(void)config;
 #else
 	if (!config->core_dumps)

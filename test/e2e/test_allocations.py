@@ -49,7 +49,7 @@ class Counter:
 def sanitizer_of(binary):
     """The library of a sanitizer, if there is one: it must be loaded first."""
     said = subprocess.run(["ldd", binary], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"libasan\S* => (\S+)", said)
+    return re.findall(r"lib[at]san\S* => (\S+)", said)
 
 
 @pytest.fixture
