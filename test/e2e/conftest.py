@@ -134,11 +134,13 @@ def daemons(request, postgres):
 
 
 @pytest.fixture
-def make_pgweir(account, binary, place, postgres, daemons):
+def make_pgweir(request, account, binary, place, postgres, daemons):
     """Configures a daemon without starting it; the arguments are those of Pgweir.configure."""
+    has_one_loop = request.node.get_closest_marker("one_loop") is not None
 
     def make(postgres=postgres, **settings):
-        daemon = Pgweir(account, binary, os.path.join(place, f"w{next(_numbers)}"), postgres)
+        daemon = Pgweir(account, binary, os.path.join(place, f"w{next(_numbers)}"), postgres,
+                        has_one_loop)
         daemons.append(daemon)
         return daemon.configure(**settings)
 
@@ -224,6 +226,13 @@ def pytest_runtest_makereport(item, call):
         report.sections.append((f"log of {os.path.basename(folder)}", log[-20000:]))
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for marker in item.iter_markers("one_loop"):
+            if len(marker.args) != 1 or marker.kwargs or len(str(marker.args[0])) < 10:
+                raise pytest.UsageError(f"{item.nodeid}: one_loop needs a reason")
+
+
 def pytest_runtestloop(session):
     path = os.environ.get("PGWEIR_TEST_SHARE")
     if not path or session.testsfailed or session.config.option.collectonly:
@@ -261,4 +270,6 @@ class Tally:
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): this test may take so long")
+    config.addinivalue_line("markers", "one_loop(reason): the daemon has one event loop, also in"
+                            " `test/run loops`")
     config.pluginmanager.register(Tally())

@@ -16,6 +16,7 @@ from .kit.wire import bind, describe, execute, message, parse, query, sync
 from .test_takeover import SLEEP, Load, refused, wait_asleep
 
 LAST = "0.1.0"
+pytestmark = pytest.mark.one_loop("the last release does not know the setting")
 
 
 @pytest.fixture(scope="session")

@@ -296,13 +296,20 @@ class Pooler(Process):
         "log_stats": 0,
     }
 
+    @staticmethod
+    def _of_variant(binary):
+        """Each pgweir of `test/run loops` has several event loops."""
+        count = os.environ.get("PGWEIR_TEST_LOOPS")
+        return {"loops": count} if count and pathlib.Path(binary).name == "pgweir" else {}
+
     def __init__(self, workplace, name, binary, databases, users, settings=None):
         port = free_port()
         users_file = workplace.write(f"{name}.users", "".join(
             f'"{user}" "{secret}"\n' for user, secret in users.items()))
         values = {**self.SETTINGS, "listen_port": port, "auth_file": users_file,
                   "logfile": workplace.directory / f"{name}.log",
-                  "admin_users": next(iter(users)), **(settings or {})}
+                  "admin_users": next(iter(users)), **self._of_variant(binary),
+                  **(settings or {})}
         ini = "[databases]\n" + "".join(f"{line}\n" for line in databases) + "\n[pgbouncer]\n"
         ini += "".join(f"{key} = {value}\n" for key, value in values.items())
         self.log = values["logfile"]

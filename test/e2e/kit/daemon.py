@@ -51,14 +51,23 @@ def place_binary(account, place):
     return account.own(shutil.copy(find_binary(), os.path.join(place, "pgweir")), 0o755)
 
 
+def with_loops(text, count):
+    """The configuration with `loops`, unless it sets that itself. At its end: lines keep their number.
+    """
+    if not count or re.search(r"^\s*loops\s*=", text, re.MULTILINE):
+        return text
+    return text + ("" if text.endswith("\n") else "\n") + f"[pgbouncer]\nloops = {count}\n"
+
+
 def quote_userlist(users):
     return "".join('"%s" "%s"\n' % (name.replace('"', '""'), secret.replace('"', '""'))
                    for name, secret in users.items())
 
 
 class Pgweir:
-    def __init__(self, account, binary, folder, postgres=None):
+    def __init__(self, account, binary, folder, postgres=None, has_one_loop=False):
         self.account = account
+        self.loops = None if has_one_loop else os.environ.get("PGWEIR_TEST_LOOPS")
         self.binary = binary
         self.dir = account.mkdir(folder)
         self.postgres = postgres
@@ -94,7 +103,7 @@ class Pgweir:
         if userlist is not None:
             self.users = dict(userlist)
         self.account.write(self.userlist, quote_userlist(self.users), 0o600)
-        self.account.write(self.ini, ini if ini is not None else self.text())
+        self.account.write(self.ini, with_loops(ini if ini is not None else self.text(), self.loops))
         return self
 
     def _databases(self, given):
