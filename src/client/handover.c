@@ -21,6 +21,7 @@
 #include "session/listening_priv.h"
 #include "session/session_priv.h"
 #include "statements/names_priv.h"
+#include "statements/statements_priv.h"
 #include "statements/sql_priv.h"
 #include "statements/unnamed_priv.h"
 
@@ -51,7 +52,8 @@ static bool can_ever_leave(const struct client *client)
 static bool is_undecided(const struct client *client)
 {
 	return client->state == CLIENT_ACTIVE &&
-	       ((client->touched & NOT_NOW) || client->borrower.server->load_count);
+	       ((client->touched & NOT_NOW) || client->borrower.server->load_count ||
+	        statements_are_exposed(client));
 }
 
 static bool may_leave(const struct client *client)

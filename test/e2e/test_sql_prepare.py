@@ -120,6 +120,43 @@ DIALOGUES = {
         [parse("SELECT 1/0"), bind(), execute(), extended("PREPARE s AS SELECT 1")], "EXECUTE s",
         "PREPARE s AS SELECT 1",
         [parse("SELECT 1/0"), bind(), execute(), extended("DEALLOCATE s")], "EXECUTE s"],
+    "behind other statements of one text": [
+        "PREPARE s AS SELECT 1 AS a", "PREPARE t (int) AS SELECT $1 + 1", 'PREPARE "T u" AS SELECT 3',
+        "SELECT 0; EXECUTE s", "SELECT 0; EXECUTE t(1); EXECUTE s", 'SELECT 0; EXECUTE "T u"',
+        "SELECT 0; EXPLAIN (COSTS off) EXECUTE s", "EXECUTE s; SELECT 0",
+        "BEGIN; CREATE TEMP TABLE made ON COMMIT DROP AS EXECUTE s; TABLE made; COMMIT",
+        "SELECT 0; EXECUTE nowhere", "SELECT 0; PREPARE s AS SELECT 2", "SELECT 0; EXECUTE s",
+        "SELECT 0; DEALLOCATE s", "EXECUTE s", "SELECT 0; EXECUTE s", "EXECUTE t(4)",
+        "PREPARE s AS SELECT 5", "SELECT 0; DEALLOCATE s; SELECT 1/0", "EXECUTE s"],
+    "behind other statements in a transaction": [
+        "PREPARE s AS SELECT 1", "PREPARE t AS SELECT 2", "BEGIN", "SELECT 0; EXECUTE s", "EXECUTE s",
+        "SELECT 0; DEALLOCATE s", "EXECUTE s", "ROLLBACK", "EXECUTE s", "EXECUTE t", "BEGIN",
+        "SELECT 0; DEALLOCATE t; SELECT 1/0", "SELECT 0; EXECUTE t", "ROLLBACK", "EXECUTE t"],
+    "behind other statements, all of them": [
+        "PREPARE s AS SELECT 1", "PREPARE t AS SELECT 2", "SELECT 0; DEALLOCATE ALL", "EXECUTE s",
+        "SELECT 0; EXECUTE t", "PREPARE s AS SELECT 3", "EXECUTE s"],
+    "in strings that are executed": [
+        "PREPARE s AS SELECT 1 AS a",
+        "DO $$ BEGIN EXECUTE 'CREATE TEMP TABLE made ON COMMIT DROP AS EXECUTE s'; "
+        "PERFORM * FROM made; END $$",
+        "DO $$ BEGIN EXECUTE 'CREATE TEMP TABLE made ON COMMIT DROP AS EXEC' || 'UTE s'; END $$",
+        [extended("DO $$ BEGIN EXECUTE 'DEALLOCATE s'; END $$")], "EXECUTE s",
+        "PREPARE s AS SELECT 2", "BEGIN",
+        "DO $$ BEGIN EXECUTE 'EXECUTE s'; END $$", "SAVEPOINT a",
+        "DO $$ BEGIN EXECUTE 'DEALLOCATE s'; END $$", "ROLLBACK TO a", "EXECUTE s", "COMMIT",
+        "EXECUTE s"],
+    "what cannot be prepared any more": [
+        "CREATE TEMP TABLE made AS SELECT 1", "PREPARE s AS TABLE made", "PREPARE t AS SELECT 2",
+        "DROP TABLE made", "BEGIN", "SELECT 's'; EXECUTE t", "DO $$ BEGIN EXECUTE 'EXECUTE t'; END $$",
+        "COMMIT", "SELECT 's'; EXECUTE t", "DO $$ BEGIN EXECUTE 'EXECUTE t'; END $$"],
+    "together with other statements": [
+        "PREPARE s AS SELECT 1; EXECUTE s", "EXECUTE s", "EXECUTE s; SELECT 2", "DEALLOCATE s; SELECT 3",
+        "EXECUTE s", "PREPARE s AS SELECT 4", "EXECUTE s", "EXECUTE s; EXECUTE s",
+        "DEALLOCATE s; PREPARE s AS SELECT 5", "EXECUTE s", "DEALLOCATE s", "EXECUTE s"],
+    "types and names that are not known": [
+        "PREPARE s (information_schema.sql_identifier) AS SELECT $1", "EXECUTE s('a')",
+        'PREPARE U&"t" AS SELECT 1', "EXECUTE t", 'EXECUTE U&"t"', "DEALLOCATE s", 'DEALLOCATE U&"t"',
+        "EXECUTE t", "PREPARE t AS SELECT 2", 'EXECUTE U&"t"', 'DEALLOCATE U&"t"', "EXECUTE t"],
 }
 
 
@@ -167,8 +204,9 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_not_certain_is_refused(pgweir, text):
-    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+@pytest.mark.parametrize("state", ("refuse", "off"))
+def test_what_is_not_certain_is_refused(pgweir, text, state):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state=state)
     client = weir.client()
     for messages in ((query(text),), (extended(text),)):
         got = client.ask(*messages)
@@ -222,6 +260,68 @@ def test_clients_do_not_meet(pgweir):
     clients[0].query("DEALLOCATE s")
     assert clients[0].query("EXECUTE s").error["C"] == "26000"
     assert clients[1].query("EXECUTE s").rows == [["1"]]
+
+
+HAS_S = "SELECT count(*) FROM pg_prepared_statements WHERE name = 's'"
+
+
+@pytest.mark.parametrize("leaves", ("COMMIT", "ROLLBACK", "SELECT 1/0", "X"))
+def test_names_do_not_stay_on_the_server(pgweir, leaves):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client, other = weir.client(), weir.client()
+    for text in ("PREPARE s AS SELECT 1", "PREPARE t AS SELECT 2", "BEGIN", "SELECT 0; EXECUTE s"):
+        assert not client.query(text).errors
+    assert client.value(HAS_S) == "1"
+    if leaves == "X":
+        client.close()
+    else:
+        client.query(leaves)
+        client.query("COMMIT")
+    assert other.value(HAS_S) == "0"
+    assert other.query("SELECT 0; EXECUTE s").error["C"] == "26000"
+    assert weir.console().query("SHOW PINNED").rows == []
+
+
+def test_more_names_than_are_exposed(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client, other = weir.client(), weir.client()
+    for at in range(150):
+        assert not client.query(f"PREPARE s{at} AS SELECT {at}").errors
+    for at in (0, 149):
+        assert client.query(f"SELECT 0; EXECUTE s{at}").rows == [["0"], [str(at)]]
+    everything = "; ".join(f"EXECUTE s{at}" for at in range(150))
+    assert client.query("SELECT 0; " + everything).error["C"] == "26000"
+    assert not client.query("DO $$ BEGIN END $$").errors
+    assert other.value("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 's%'") == "0"
+    assert client.query("EXECUTE s149").rows == [["149"]]
+
+
+def test_exposed_names_in_pieces_and_pipelines(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    assert not client.query("PREPARE s AS SELECT 1").errors
+    client.send(query("SELECT 5"), query("SELECT 6; EXECUTE s"), query("SELECT 7; DEALLOCATE s"),
+                query("EXECUTE s"))
+    assert client.read_result().rows == [["5"]]
+    assert client.read_result().rows == [["6"], ["1"]]
+    assert client.read_result().rows == [["7"]]
+    assert client.read_result().error["C"] == "26000"
+    assert not client.query("PREPARE s AS SELECT 1").errors
+    client.send_slowly(query("SELECT 6; EXECUTE s"))
+    assert client.read_result().rows == [["6"], ["1"]]
+
+
+def test_a_name_that_is_exposed_waits_for_its_take_over(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    for text in ("PREPARE s AS SELECT 1", "BEGIN", "SELECT 0; EXECUTE s"):
+        assert not client.query(text).errors
+    new = weir.take_over()
+    assert client.query("SELECT 0; EXECUTE s").rows == [["0"], ["1"]]
+    client.query("COMMIT")
+    assert new.wait(15) == 0
+    assert client.query("SELECT 0; EXECUTE s").rows == [["0"], ["1"]]
+    assert client.query("EXECUTE s").rows == [["1"]]
 
 
 # -- "cached plan must not change result type" ---------------------------------------------------

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from .kit.wire import bind, describe, execute, parse, sync
+from .kit.wire import bind, describe, execute, extended, parse, sync
 
 USE = bind((), "s") + execute() + sync()
 
@@ -103,7 +103,7 @@ def test_what_is_refused_is_refused_whatever_is_prepared(weir):
     thief, client = weir.client(), weir.client()
     assert not thief.query('SELECT 1; PREPARE "PGBOUNCER_" AS SELECT 1').errors
     assert client.ask(bind((), "PGBOUNCER_1"), sync()).error["C"] == "26000"
-    assert client.query("PREPARE s AS SELECT 1; SELECT 1").error["C"] == "0A000"
+    assert client.ask(extended("PREPARE s AS SELECT 1; SELECT 1")).error["C"] == "0A000"
     assert client.value("SELECT 1") == "1"
 
 

@@ -144,6 +144,18 @@ static enum judgement judge_statements(struct client *client, const struct frame
 	return refuse_message(client, CLOSE_MEMORY);
 }
 
+/* Adds the statements that a text may use by the client's names. JUDGE_SEND: no objection. */
+static enum judgement judge_exposed(struct client *client, const struct frame *frame,
+                                    struct bytes in, struct batch *batch)
+{
+	enum statements_result result = statements_expose(client, frame, in, batch);
+
+	if (result == STATEMENTS_PASS)
+		return JUDGE_SEND;
+	return result == STATEMENTS_WAIT_EMPTY ? wait_for(batch, LEDGER_WAIT_EMPTY)
+	                                       : refuse_message(client, CLOSE_MEMORY);
+}
+
 /* Sends a message that fails in place of a frame, which is refused with *err. */
 static enum judgement refuse_frame(struct client *client, const struct frame *frame,
                                    const struct err *err, struct batch *batch)
@@ -302,6 +314,11 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	}
 	if (type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);
+	if ((features & CLIENT_HAS_SQL_NAMES) && has_text(frame->type)) {
+		judgement = judge_exposed(client, frame, in, batch);
+		if (judgement != JUDGE_SEND)
+			return judgement;
+	}
 	if ((features & CLIENT_FOLLOWS_SESSION) && has_text(frame->type))
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))

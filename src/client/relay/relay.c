@@ -215,6 +215,10 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 
 	if (!is_settled)
 		return;
+	if (client->state == CLIENT_SETTLING) {
+		relay_settled(client); /* what statements_withdraw() has sent was answered */
+		return;
+	}
 	relay_end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
 	    !client->replication) {
@@ -251,6 +255,7 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 		session_mode_facts(client, facts);
 	else
 		session_facts(client, facts);
+	statements_settle(client, facts);
 	if (client->state == CLIENT_SETTLING &&
 	    (relay_is_session(client) || listening_settle(client, facts)))
 		relay_settled(client);
@@ -258,6 +263,8 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 
 void relay_settled(struct client *client)
 {
+	if (statements_withdraw(client))
+		return;
 	client_enter(client, CLIENT_ACTIVE);
 	if (!relay_is_session(client) && relay_give_back(client))
 		return;

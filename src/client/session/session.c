@@ -273,15 +273,15 @@ static bool creates_temporary(const struct client *client, unsigned int touches)
 	       ((client->touched | touches) & SQL_TOUCH_PARAMS);
 }
 
-/* Whether a text is one PREPARE, which is followed or refused elsewhere: sql.c. */
-static bool is_followed_prepare(const struct client *client, struct bytes text)
+/* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere: sql.c. */
+static bool is_followed(const struct client *client, struct bytes text, enum sql_kind kind)
 {
 	struct sql_statement sql;
 
 	if (client->clients->config->max_prepared_statements <= 0)
 		return false;
 	sql_read(text, &sql);
-	return sql.kind == SQL_PREPARE || sql.kind == SQL_UNSURE;
+	return sql.kind == kind || (sql.kind == SQL_UNSURE && !session_is_followed(client));
 }
 
 /* Notes the placeholders in a text: a Bind may come without it. */
@@ -312,12 +312,12 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	const struct feature *feature;
 	bool refuses = client->borrower.pool->limits.session_state == SESSION_STATE_REFUSE;
 
-	if ((touches & SQL_TOUCH_PREPARE) && is_followed_prepare(client, text))
+	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
 	if ((touches & SQL_TOUCH_CREATE) && creates_temporary(client, touches))
 		touches |= SQL_TOUCH_TEMP;
 	touches = with_unknown(touches, text);
-	if (touches == SQL_TOUCH_EXECUTE && client->clients->config->max_prepared_statements > 0)
+	if (touches == SQL_TOUCH_EXECUTE && is_followed(client, text, SQL_EXECUTE))
 		return true; /* the statement that it executes counts: sql.c */
 	if (touches & SQL_TOUCH_EXECUTE)
 		touches |= SQL_TOUCH_HIDDEN;
@@ -415,8 +415,10 @@ static unsigned int parts_of(const struct client *client)
 {
 	unsigned int touched = client->touched, parts = 0;
 
+	if (touched & SESSION_TOUCH_EXPOSED)
+		parts |= QUESTION_EXPOSED;
 	if (touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
-		return QUESTION_ALL;
+		return parts | QUESTION_ALL;
 	for (size_t i = 0; i < FEATURES; i++) {
 		bool is_released = (touched & SQL_TOUCH_RELEASE) && client->session &&
 		                   (client->session->pins & features[i].pin);

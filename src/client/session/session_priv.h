@@ -22,7 +22,9 @@
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/facts.h"
 
-/* Beside enum sql_touch: a placeholder is set whose name nobody knows before it is set. */
+/* Beside enum sql_touch: the server has the client's statements under its names: exposed.c. */
+#define SESSION_TOUCH_EXPOSED (1u << 27)
+/* A placeholder is set whose name nobody knows before it is set. */
 #define SESSION_TOUCH_UNKNOWN (1u << 28)
 /* The running transaction is a sample: sample.c. */
 #define SESSION_TOUCH_SAMPLE (1u << 29)
@@ -69,6 +71,13 @@ struct session {
 static inline bool session_is_watched(const struct client *client)
 {
 	return client->borrower.pool->limits.session_state != SESSION_STATE_OFF &&
+	       !client->replication;
+}
+
+/* Whether the session state of clients of this pool is followed. */
+static inline bool session_is_followed(const struct client *client)
+{
+	return client->borrower.pool->limits.session_state == SESSION_STATE_FOLLOW &&
 	       !client->replication;
 }
 

@@ -18,7 +18,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define COME_NUMBERS (UINT32_C(1) << 30)
+#define COME_NUMBERS (UINT32_C(1) << 29)
 
 /*
  * The names of one client. Most clients never prepare a statement, so this is allocated
@@ -31,6 +31,7 @@ struct names {
 	uint32_t change_count;   /* changes so far; gives each change its number */
 	uint32_t loss_count;     /* how often the client lost all names */
 	struct ledger_open open; /* changes that are not settled yet */
+	struct buf exposed;      /* name\0name\0 */
 };
 
 struct statements *names_store(const struct client *client)
@@ -52,6 +53,13 @@ static struct names *get(struct client *client)
 		client->features |= CLIENT_FOLLOWS_STATEMENTS;
 	return client->names;
 }
+
+struct buf *names_exposed(const struct client *client)
+{
+	return client->names ? &client->names->exposed : NULL;
+}
+
+void names_watch_texts(struct client *client) { client->features |= CLIENT_HAS_SQL_NAMES; }
 
 static int compare(const void *one, const void *other) { return strcmp(one, other); }
 
@@ -137,6 +145,7 @@ void names_free(struct client *client)
 		return;
 	assert(client->names->open.count == 0);
 	forget_name(client->names, true);
+	buf_free(&client->names->exposed);
 	free(client->names);
 	client->names = NULL;
 }
@@ -424,4 +433,5 @@ void names_restore(struct client *client, const char *name, struct statement *st
 		return;
 	}
 	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
+	names_watch_texts(client); /* the record does not say how it was made */
 }

@@ -16,7 +16,8 @@ struct client_statement {
 	/* change of each open Bind and Describe; `statement` holds a reference */
 	struct ledger_change use;
 	uint32_t use_count;        /* open uses of `use` */
-	uint32_t come_number : 30; /* number of the change that added the name */
+	uint32_t come_number : 29; /* number of the change that added the name */
+	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
 	uint32_t is_gone : 1;      /* removed; freed after the last use */
 	uint32_t is_confirmed : 1; /* the server has accepted the name */
 	char name[];
@@ -57,6 +58,15 @@ bool names_enter_scope(struct client *client, struct client_statement *entry);
  * memory.
  */
 struct ledger_change *names_describe(struct client *client, struct client_statement *entry);
+
+/*
+ * The names under which the client's server has the client's statements too, as name\0name\0:
+ * exposed.c. NULL: the client has no names and never had one.
+ */
+struct buf *names_exposed(const struct client *client);
+
+/* The client has names of SQL's PREPARE: its texts may use them. */
+void names_watch_texts(struct client *client);
 
 /* Removes all names. If the request fails, they are added again. NULL: no memory. */
 struct ledger_change *names_go_all(struct client *client);

@@ -28,6 +28,7 @@
 #include "../client_priv.h"
 #include "../session/listening_priv.h"
 #include "../session/session_priv.h"
+#include "exposed_priv.h"
 #include "inject_priv.h"
 #include "names_priv.h"
 
@@ -256,6 +257,10 @@ static struct ledger_change *set_stage(struct client *client, enum sql_kind kind
 		change = rename_only(client, name, NULL);
 	if (change)
 		change->statement = NULL; /* the server uses the scratch name */
+	if (change && kind == SQL_PREPARE && !is_there) {
+		names_find(client, name)->is_sql = true;
+		names_watch_texts(client);
+	}
 	return change;
 }
 
@@ -393,10 +398,19 @@ static enum statements_result judge_query(const struct query *query)
 		return STATEMENTS_PASS;
 	if (sql->kind == SQL_FORGET)
 		return judge_forget(client);
+	if (sql->kind == SQL_UNSURE && session_is_followed(client)) {
+		/* The names that it may use are exposed; what it prepares makes the server stay. */
+		session_run_unknown(client);
+		return STATEMENTS_PASS;
+	}
 	if (sql->kind == SQL_UNSURE)
 		return refuse_query(client, sql->reason, query->batch);
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
+	if (exposed_has(client, sql->name)) {
+		session_run_unknown(client);
+		return STATEMENTS_PASS;
+	}
 	entry = names_find(client, sql->name);
 	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name)) {
 		/* a Query of several statements may have prepared the name */
@@ -502,6 +516,10 @@ static enum statements_result judge_parse(struct client *client, const struct sq
 		return sql_remember(client, sql, NULL) ? STATEMENTS_PASS : STATEMENTS_END;
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
+	if (exposed_has(client, sql->name)) {
+		session_run_unknown(client);
+		return STATEMENTS_PASS;
+	}
 	entry = names_find(client, sql->name);
 	if (sql->kind == SQL_EXECUTE && entry)
 		return parse_execute(client, sql, entry, body, batch);

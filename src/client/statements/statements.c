@@ -7,6 +7,7 @@
 #include "pgweir/pgwire/fields.h"
 
 #include "../client_priv.h"
+#include "exposed_priv.h"
 #include "inject_priv.h"
 #include "names_priv.h"
 #include "prepared_priv.h"
@@ -158,6 +159,28 @@ enum statements_result statements_judge(struct client *client, const struct fram
 	if (client->borrower.server->ledger.is_skipping)
 		return STATEMENTS_PASS; /* an error occurred: the server skips the frame */
 	return judge_names(client, frame, in, batch, head);
+}
+
+/* ---- names on the server ---- */
+
+enum statements_result statements_expose(struct client *client, const struct frame *frame,
+                                         struct bytes in, struct batch *batch)
+{
+	return exposed_before(client, frame, in, batch);
+}
+
+void statements_settle(struct client *client, const struct facts *facts)
+{
+	exposed_settle(client, facts);
+}
+
+bool statements_withdraw(struct client *client) { return exposed_withdraw(client); }
+
+bool statements_are_exposed(const struct client *client)
+{
+	const struct buf *exposed = names_exposed(client);
+
+	return exposed && exposed->count;
 }
 
 /* ---- events of the client ---- */

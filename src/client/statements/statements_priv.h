@@ -6,6 +6,7 @@
  *   unnamed.c    the unnamed statement               inject.c   what else a server is sent
  *   sql.c        PREPARE, EXECUTE, DEALLOCATE        replan.c   "cached plan must not change ..."
  *   whole.c      which messages must be complete
+ *   exposed.c    statements under the client's own names
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
@@ -15,6 +16,8 @@
 #include "pgweir/client/clients.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql.h"
+
+struct facts;
 
 enum statements_result {
 	STATEMENTS_PASS, /* forward it unchanged; not noted yet */
@@ -79,6 +82,25 @@ static inline bool statements_concern(const struct client *client, const struct 
 		return false;
 	}
 }
+
+/*
+ * A frame with a text of a client with CLIENT_HAS_SQL_NAMES: adds to the batch what must be there
+ * before it. PASS, WAIT_EMPTY or END.
+ */
+enum statements_result statements_expose(struct client *client, const struct frame *frame,
+                                         struct bytes in, struct batch *batch);
+
+/* The server has answered the question at the end of such a client's transaction. */
+void statements_settle(struct client *client, const struct facts *facts);
+
+/*
+ * Removes from the server what was added for texts. The server is at rest. true: on_ready() of the
+ * borrower comes, or the client was closed. false: there is nothing.
+ */
+bool statements_withdraw(struct client *client);
+
+/* Whether there is something to remove. */
+bool statements_are_exposed(const struct client *client);
 
 /*
  * Sends a message that fails in place of a frame of this type: the client gets *err.

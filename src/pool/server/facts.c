@@ -8,6 +8,8 @@
  *   u | | number of cursors
  *   t | | number of temporary objects
  *   l | | number of locks
+ *   s | | number of statements of SQL's PREPARE
+ *   e | name of a statement |
  *
  * Names and values are in hexadecimal digits. The value is NULL if it is too long.
  *
@@ -91,14 +93,24 @@ static bool take_param(struct facts *facts, const struct bytes *columns)
 	return settle(facts, QUESTION_PARAMS, out, is_good);
 }
 
-static bool take_channel(struct facts *facts, const struct bytes *columns)
+/* Adds a name to an answer that is a list of names. */
+static bool take_name(struct facts *facts, enum question_part part, struct buf *out,
+                      struct bytes name)
 {
-	struct buf *out = &facts->channels;
-
-	if (facts->too_long & QUESTION_CHANNELS)
+	if (facts->too_long & part)
 		return true;
 	out->limit = ANSWER_MAX;
-	return settle(facts, QUESTION_CHANNELS, out, add_decoded(out, columns[1]));
+	return settle(facts, part, out, add_decoded(out, name));
+}
+
+static bool take_channel(struct facts *facts, const struct bytes *columns)
+{
+	return take_name(facts, QUESTION_CHANNELS, &facts->channels, columns[1]);
+}
+
+static bool take_exposed(struct facts *facts, const struct bytes *columns)
+{
+	return take_name(facts, QUESTION_EXPOSED, &facts->exposed, columns[1]);
 }
 
 /* Adds a parameter whose default is known, unless it has that. */
@@ -166,9 +178,9 @@ static const struct {
 	size_t columns;
 	bool (*take)(struct facts *facts, const struct bytes *columns);
 } kinds[] = {
-	{ "r", 9, take_roles },      { "p", 3, take_param }, { "c", 3, take_channel },
-	{ "u", 3, take_cursors },    { "t", 3, take_temp },  { "l", 3, take_locks },
-	{ "s", 3, take_statements },
+	{ "r", 9, take_roles },      { "p", 3, take_param },   { "c", 3, take_channel },
+	{ "u", 3, take_cursors },    { "t", 3, take_temp },    { "l", 3, take_locks },
+	{ "s", 3, take_statements }, { "e", 3, take_exposed },
 };
 
 void facts_row(struct facts *facts, struct bytes row)
@@ -197,5 +209,6 @@ void facts_done(struct facts *facts)
 	buf_free(&facts->params);
 	buf_free(&facts->defaults);
 	buf_free(&facts->channels);
+	buf_free(&facts->exposed);
 	*facts = (struct facts){ 0 };
 }

@@ -17,7 +17,8 @@
 
 #include "pgweir/base/banned.h"
 
-#define VALUE_MAX "65536"    /* bytes; a longer value is not sent */
+#define VALUE_MAX "65536" /* bytes; a longer value is not sent */
+#define EXPOSED_MAX "1000"
 #define CHANNELS_MAX "40000" /* more do not fit into what is kept */
 
 /* ---- the text ---- */
@@ -108,6 +109,9 @@ static const struct {
 	{ QUESTION_STATEMENTS, "SELECT 's','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
 	                       "FROM pg_catalog.pg_prepared_statement()AS s WHERE s.from_sql "
 	                       "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')" },
+	{ QUESTION_EXPOSED,
+	  "(SELECT 'e',s.name,''FROM pg_catalog.pg_prepared_statement()AS s WHERE NOT s.from_sql "
+	  "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')LIMIT " EXPOSED_MAX ")" },
 };
 
 /* Adds a column with the hexadecimal digits of a value. */

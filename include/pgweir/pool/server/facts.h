@@ -20,6 +20,7 @@ struct facts {
 	struct buf params;
 	struct buf defaults; /* name\0value\0: the default of role, if it is not "none" */
 	struct buf channels; /* name\0 */
+	struct buf exposed;  /* name\0: statements of the protocol that have no name of ours */
 	unsigned int cursor_count;
 	unsigned int temp_count;
 	unsigned int lock_count;

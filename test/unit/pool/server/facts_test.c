@@ -50,6 +50,7 @@ static const struct {
 	const char *params; /* with | instead of zeros */
 	const char *defaults;
 	const char *channels;
+	const char *exposed;
 	unsigned int cursors, temp, locks, too_long;
 	bool is_broken;
 } rows[] = {
@@ -66,6 +67,12 @@ static const struct {
 	{ .says = "and this", .columns = { "p", "transaction_read_only", "x" } },
 	{ .says = "and this", .columns = { "p", "transaction_deferrable", "x" } },
 	{ .says = "a channel", .columns = { "c", "jobs", "" }, .channels = "jobs|" },
+	{ .says = "a statement under a client's name",
+	  .columns = { "e", "s", "" },
+	  .exposed = "s|" },
+	{ .says = "such a statement without a name",
+	  .columns = { "e", NULL_VALUE, "" },
+	  .is_broken = true },
 	{ .says = "cursors", .columns = { "u", "", "3" }, .cursors = 3 },
 	{ .says = "temporary objects", .columns = { "t", "", "12" }, .temp = 12 },
 	{ .says = "locks", .columns = { "l", "", "999999999" }, .locks = 999999999 },
@@ -122,6 +129,7 @@ START_TEST(facts_row_takes)
 		expect_text(rows[_i].says, &facts.params, rows[_i].params);
 		expect_text(rows[_i].says, &facts.defaults, rows[_i].defaults);
 		expect_text(rows[_i].says, &facts.channels, rows[_i].channels);
+		expect_text(rows[_i].says, &facts.exposed, rows[_i].exposed);
 	}
 	ck_assert_msg(facts.too_long == rows[_i].too_long, "%s", rows[_i].says);
 	if (!rows[_i].is_broken) {

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Exposed names: a client's prepared statements under the client's own names.
+ *
+ * In a text of several statements, in a DO block and in a function, the name of a statement cannot
+ * be replaced by ours. So the server gets the statements under the names that the client uses:
+ *
+ *   SELECT 1; EXECUTE s     -->  Parse "s" ..., Sync      and then the text as it is
+ *   end of the transaction  -->  the question: which of these names are left?
+ *   the answer              -->  Close "s", Sync
+ *
+ * Until then the server is dirty, and lone statements with these names are not changed either: only
+ * PostgreSQL knows whether a name is still there.
+ *
+ * Hard here: a Parse may fail, for example because a table was dropped, and nobody knows whether
+ * the text uses that statement. So each Parse has a Sync of its own, and a transaction block gets a
+ * savepoint. Prepared statements do not depend on transactions: they survive the ROLLBACK.
+ */
+#include "exposed_priv.h"
+
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql.h"
+#include "pgweir/pgwire/sql_touch.h"
+
+#include "../client_priv.h"
+#include "../session/session_priv.h"
+#include "inject_priv.h"
+#include "names_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* What is exposed at the same time, at most. */
+#define NAMES_MAX 100
+#define TEXTS_MAX ((size_t)1024 * 1024)
+
+struct exposing {
+	struct names_walk walk;
+	struct client *client;
+	struct batch *batch;
+	unsigned int count;
+	size_t size;   /* of the texts */
+	bool is_block; /* within a transaction block */
+	bool has_savepoint;
+	bool is_failed; /* no memory */
+};
+
+static bool is_among(struct bytes names, const char *name)
+{
+	const char *each;
+
+	while (bytes_take_text(&names, &each)) {
+		if (strcmp(each, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool exposed_has(const struct client *client, const char *name)
+{
+	const struct buf *exposed = names_exposed(client);
+
+	return exposed && is_among(buf_bytes(exposed), name);
+}
+
+/* ---- messages ---- */
+
+/* Adds a message whose reply does not matter. */
+static void add_ignored(struct exposing *exposing, enum ledger_kind kind, struct bytes message)
+{
+	batch_copy(exposing->batch, message);
+	if (!inject_note(exposing->client->borrower.server, kind, LEDGER_IGNORE, NULL))
+		exposing->is_failed = true;
+}
+
+static void add_savepoint(struct exposing *exposing)
+{
+	MESSAGE_STATIC(begin, 'Q', "SAVEPOINT \"" SCRATCH_NAME "\"");
+
+	if (exposing->is_block && !exposing->has_savepoint)
+		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(begin));
+	exposing->has_savepoint = exposing->is_block;
+}
+
+static void add_rollback(struct exposing *exposing)
+{
+	MESSAGE_STATIC(back, 'Q', "ROLLBACK TO \"" SCRATCH_NAME "\"");
+
+	if (exposing->is_block)
+		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(back));
+}
+
+static void end_savepoint(struct exposing *exposing)
+{
+	MESSAGE_STATIC(end, 'Q', "RELEASE \"" SCRATCH_NAME "\"");
+
+	if (exposing->has_savepoint)
+		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(end));
+}
+
+/* Adds a Parse of the statement under the client's name. */
+static void add_parse(struct exposing *exposing, const struct client_statement *entry)
+{
+	static const char sync[] = { 'S', 0, 0, 0, 4 };
+	struct bytes text = statement_text(names_statement(entry));
+	char front[FRAME_HEADER_SIZE + SQL_NAME_MAX + 1] = { 'P' };
+	size_t name_size = strlen(entry->name) + 1;
+
+	store_be32(front + 1, (uint32_t)(4 + name_size + text.count));
+	memcpy(front + FRAME_HEADER_SIZE, entry->name, name_size);
+	add_ignored(exposing, LEDGER_PARSE, bytes_of(front, FRAME_HEADER_SIZE + name_size));
+	batch_run(exposing->batch, text);
+	add_ignored(exposing, LEDGER_SYNC, bytes_of(sync, sizeof(sync)));
+}
+
+/* ---- which names ---- */
+
+/*
+ * Whether the server can be asked for the name again: the answer is in its own encoding. A longer
+ * name would be cut.
+ */
+static bool is_plain(const char *name)
+{
+	size_t size = 0;
+
+	for (; name[size]; size++) {
+		if (name[size] & 0x80)
+			return false;
+	}
+	return size <= SQL_NAME_MAX && !statement_name_is_reserved(name);
+}
+
+static void expose(struct exposing *exposing, const struct client_statement *entry)
+{
+	struct buf *exposed = names_exposed(exposing->client);
+	size_t size = statement_text(names_statement(entry)).count;
+
+	if (exposing->count == NAMES_MAX || exposing->size + size > TEXTS_MAX ||
+	    !is_plain(entry->name) || is_among(buf_bytes(exposed), entry->name))
+		return;
+	exposing->count++;
+	exposing->size += size;
+	buf_add_cstr(exposed, entry->name);
+	if (!buf_ok(exposed))
+		exposing->is_failed = true;
+	add_savepoint(exposing);
+	add_parse(exposing, entry);
+	add_rollback(exposing);
+}
+
+static void expose_name(struct exposing *exposing, const char *name)
+{
+	const struct client_statement *entry = names_find(exposing->client, name);
+
+	if (entry)
+		expose(exposing, entry);
+}
+
+static bool expose_sql(struct names_walk *walk, const struct client_statement *entry)
+{
+	if (entry->is_sql)
+		expose((struct exposing *)walk, entry);
+	return true;
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '$' || (c & 0x80);
+}
+
+/* The word at the start of the text, in lower case. Returns its size; too long: name is "". */
+static size_t read_word(struct bytes text, char name[static SQL_NAME_MAX + 1])
+{
+	size_t size = 0;
+
+	for (; size < text.count && is_letter(text.at[size]); size++) {
+		char c = text.at[size];
+
+		if (size < SQL_NAME_MAX)
+			name[size] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+	}
+	name[size <= SQL_NAME_MAX ? size : 0] = 0;
+	return size;
+}
+
+/* What is between the quote at the start of the text and the next one. Too long: name is "". */
+static void read_quoted(struct bytes text, char name[static SQL_NAME_MAX + 1])
+{
+	size_t used = 0;
+
+	for (size_t i = 1; i < text.count && used <= SQL_NAME_MAX; i++) {
+		if (text.at[i] == '"' && (i + 1 == text.count || text.at[++i] != '"')) {
+			name[used] = 0;
+			return;
+		}
+		if (used < SQL_NAME_MAX)
+			name[used] = text.at[i];
+		used++;
+	}
+	name[0] = 0;
+}
+
+/* Exposes each name that is a word anywhere in the text: it may be in a string that is executed. */
+static void expose_words(struct exposing *exposing, struct bytes text)
+{
+	char name[SQL_NAME_MAX + 1];
+	size_t size;
+
+	while (text.count) {
+		size = read_word(text, name);
+		if (text.at[0] == '"')
+			read_quoted(text, name);
+		if (*name)
+			expose_name(exposing, name);
+		text = bytes_skip(text, size ? size : 1);
+	}
+}
+
+/* ---- which texts ---- */
+
+/* Whether the text has one of the commands anywhere, perhaps in a string that is executed. */
+static bool has_command(struct bytes text)
+{
+	static const char *const words[] = { "execute", "allocate", "prepare" };
+
+	for (; text.count >= strlen("execute"); text = bytes_skip(text, 1)) {
+		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+			size_t size = strlen(words[i]);
+
+			if ((text.at[0] | 0x20) == words[i][0] && text.count >= size &&
+			    strncasecmp(text.at, words[i], size) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Whether the text is one statement, whose name sql.c replaces. */
+static bool is_lone(struct bytes text)
+{
+	struct sql_statement sql;
+
+	sql_read(text, &sql);
+	return sql.kind != SQL_OTHER && sql.kind != SQL_UNSURE;
+}
+
+/* The text of a frame that is executed. false: there is none. A part of a text is "". */
+static bool take_text(const struct frame *frame, struct bytes in, struct bytes *text)
+{
+	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
+	const char *name, *whole;
+
+	*text = bytes_of("", 0);
+	if (frame->type == 'P' && (!bytes_take_text(&body, &name) || *name))
+		return false;
+	if (in.count >= frame->length) {
+		body.count = (size_t)(in.at + frame->length - body.at);
+		if (!bytes_take_text(&body, &whole))
+			return false;
+		*text = bytes_text(whole);
+	}
+	return frame->type == 'P' || frame->type == 'Q';
+}
+
+static void count_exposed(struct exposing *exposing)
+{
+	struct bytes names = buf_bytes(names_exposed(exposing->client));
+	const char *name;
+
+	while (bytes_take_text(&names, &name))
+		exposing->count++;
+}
+
+enum statements_result exposed_before(struct client *client, const struct frame *frame,
+                                      struct bytes in, struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+	const struct ledger *ledger = &server->ledger;
+	struct exposing exposing = { .walk = { expose_sql, false },
+		                     .client = client,
+		                     .batch = batch };
+	bool may_name, may_hide;
+	struct bytes text;
+
+	if (!client_statement_count(client) || !session_is_watched(client) ||
+	    !take_text(frame, in, &text))
+		return STATEMENTS_PASS;
+	may_name = has_command(text);
+	may_hide = text.count == 0 || (sql_touch(text) & SQL_TOUCH_HIDDEN);
+	if ((!may_name && !may_hide) || is_lone(text))
+		return STATEMENTS_PASS;
+	/* Nothing can be put before a text that the server may skip, or in a COPY. */
+	if (ledger->is_open || ledger->is_copying || ledger->is_skipping ||
+	    !ledger_is_certain(ledger))
+		return STATEMENTS_PASS;
+	if (!ledger_is_empty(ledger))
+		return STATEMENTS_WAIT_EMPTY;
+	if (server->status == 'E')
+		return STATEMENTS_PASS;
+	exposing.is_block = server->status == 'T';
+	count_exposed(&exposing);
+	if (may_name)
+		expose_words(&exposing, text);
+	if (may_hide)
+		names_each(client, &exposing.walk);
+	end_savepoint(&exposing);
+	if (names_exposed(client)->count) {
+		session_run_unknown(client);
+		client->touched |= SESSION_TOUCH_EXPOSED;
+	}
+	return exposing.is_failed ? STATEMENTS_END : STATEMENTS_PASS;
+}
+
+/* ---- the end of the transaction ---- */
+
+/* The client has this name no more. */
+static void forget(struct client *client, const char *name)
+{
+	struct ledger_change *change = names_find(client, name) ? names_go(client, name) : NULL;
+
+	if (change)
+		change->settle(change, true);
+}
+
+void exposed_settle(struct client *client, const struct facts *facts)
+{
+	struct buf *exposed = names_exposed(client);
+	struct buf left = { 0 };
+	struct bytes names;
+	const char *name;
+
+	if (!exposed || !exposed->count || !(facts->parts & QUESTION_EXPOSED) ||
+	    (facts->too_long & QUESTION_EXPOSED))
+		return;
+	names = buf_bytes(exposed);
+	while (bytes_take_text(&names, &name)) {
+		if (is_among(buf_bytes(&facts->exposed), name))
+			buf_add_cstr(&left, name);
+		else
+			forget(client, name);
+	}
+	if (!buf_ok(&left)) { /* to close a name twice does no harm */
+		buf_free(&left);
+		return;
+	}
+	buf_free(exposed);
+	*exposed = left;
+}
+
+bool exposed_withdraw(struct client *client)
+{
+	static const char sync[] = { 'S', 0, 0, 0, 4 };
+	struct server *server = client->borrower.server;
+	struct buf *exposed = names_exposed(client);
+	struct batch batch;
+	struct bytes names;
+	const char *name;
+	bool is_good = true;
+
+	if (!exposed || !exposed->count)
+		return false;
+	batch_begin(&batch);
+	batch.server = server;
+	names = buf_bytes(exposed);
+	while (bytes_take_text(&names, &name)) {
+		inject_close(&batch, bytes_text(name));
+		is_good = is_good && inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
+	}
+	batch_run(&batch, bytes_of(sync, sizeof(sync)));
+	is_good = is_good && inject_note(server, LEDGER_SYNC, LEDGER_INJECT, NULL);
+	if (is_good) {
+		batch_send(&batch);
+	} else {
+		server_set_dirty(server, true);
+		client_refuse_for(client, CLOSE_MEMORY);
+	}
+	buf_free(exposed);
+	return true;
+}
