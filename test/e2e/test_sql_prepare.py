@@ -30,6 +30,10 @@ def said(result):
     return result.types, result.rows, result.tags, errors, result.status
 
 
+def positions(result):
+    return [error.get("P") for error in result.errors]
+
+
 # Each is a dialogue; an item is a Query, or messages that end with a Sync.
 DIALOGUES = {
     "prepare, execute, deallocate": [
@@ -160,8 +164,12 @@ DIALOGUES = {
 }
 
 
+def tell(wire, what):
+    return wire.query(what) if isinstance(what, str) else wire.ask(*what)
+
+
 def ask(wire, what):
-    return said(wire.query(what) if isinstance(what, str) else wire.ask(*what))
+    return said(tell(wire, what))
 
 
 @LIMITS
@@ -170,11 +178,45 @@ def test_as_directly(weir, direct, says):
     others = [weir.client() for _ in range(2)]
     client = weir.client()
     for what in DIALOGUES[says]:
-        assert ask(client, what) == ask(direct, what), what
+        ours, theirs = tell(client, what), tell(direct, what)
+        assert said(ours) == said(theirs), what
+        for have, wanted in zip(positions(ours), positions(theirs)):
+            assert have in (None, wanted), what
         for at, other in enumerate(others):  # servers are reassigned, and statements are evicted
             text = f"SELECT {at}, {DIALOGUES[says].index(what)}"
             assert other.ask(parse(text), bind(), execute(), sync()).rows
             other.ask(close("S", "o"), parse(text, "o"), bind((), "o"), execute(), sync())
+
+
+# What must be said before, and a text with an error of which the position is known.
+POSITIONS = (
+    ((), "PREPARE a_long_name_that_is_the_clients_own_and_longer_than_ours AS SELECT 1 +"),
+    ((), "PREPARE s AS SELECT nowhere"), ((), "  /* ä */ PREPARE s AS SELEC"),
+    ((), "PREPARE s (int) AS SELECT $1, ä"), ((), 'PREPARE "ä ä" AS SELECT 1, nowhere'),
+    (("PREPARE s (int) AS SELECT $1",), "EXECUTE s ('x')"),
+    (("PREPARE s (int) AS SELECT $1",), "EXPLAIN ANALYZE EXECUTE s (1 + 'y')"),
+)
+
+
+@pytest.mark.parametrize("first, text", POSITIONS)
+def test_positions_are_those_of_the_clients_text(pgweir, direct, first, text):
+    client = pgweir(pool_mode="transaction", default_pool_size=1).client()
+    for messages in ((query(text),), (extended(text),)):
+        for wire in (client, direct):
+            for what in first:
+                wire.query(what)
+        ours, theirs = client.ask(*messages), direct.ask(*messages)
+        assert positions(ours) == positions(theirs) != [None]
+        assert said(ours) == said(theirs)
+
+
+def test_no_position_in_what_was_analyzed_again(pgweir, direct):
+    client = pgweir(pool_mode="transaction", default_pool_size=1).client()
+    for text in ("CREATE TABLE analyzed (a int)", "PREPARE s (int) AS SELECT a FROM analyzed",
+                 "DROP TABLE analyzed"):
+        client.query(text)
+    got = client.query("EXECUTE s ((SELECT 1 WHERE true OR 1 = 1))")
+    assert got.error["C"] in ("42P01", "0A000") and "P" not in got.error
 
 
 @LIMITS

@@ -58,8 +58,22 @@ bool inject_evict(struct client *client, struct batch *batch)
 	return true;
 }
 
+/*
+ * Adds a Parse to the ledger. is_sql: for an EXECUTE, in whose text the position of an error means
+ * nothing.
+ */
+static bool note_parse(struct server *server, struct ledger_change *change, bool is_sql)
+{
+	static const struct server_renaming unknown = { 0 };
+
+	if (is_sql)
+		change = server_renamed(change, &unknown);
+	return change && inject_note(server, LEDGER_PARSE, LEDGER_INJECT, change);
+}
+
 /* Closes the statement on the server and parses it again. */
-static bool repeat(struct client *client, struct batch *batch, struct statement *statement)
+static bool repeat(struct client *client, struct batch *batch, struct statement *statement,
+                   bool is_sql)
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *close, *parse;
@@ -72,7 +86,7 @@ static bool repeat(struct client *client, struct batch *batch, struct statement 
 		parse->settle(parse, false);
 		return false;
 	}
-	return inject_note(server, LEDGER_PARSE, LEDGER_INJECT, parse);
+	return note_parse(server, parse, is_sql);
 }
 
 bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
@@ -80,13 +94,14 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *change;
+	bool is_sql = !name;
 
 	if (name && server_statements_use_as(&server->statements, statement, name))
 		return true;
 	if (name)
 		*name = statement_name(statement);
 	if (server_statements_is_stale(&server->statements, statement))
-		return repeat(client, batch, statement);
+		return repeat(client, batch, statement, is_sql);
 	if (server_statements_use(&server->statements, statement))
 		return true;
 	if (!inject_evict(client, batch))
@@ -95,7 +110,7 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 	if (!change)
 		return false;
 	inject_parse(client, batch, statement);
-	return inject_note(server, LEDGER_PARSE, LEDGER_INJECT, change);
+	return note_parse(server, change, is_sql);
 }
 
 /* ---- refusals ---- */

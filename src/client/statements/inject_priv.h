@@ -28,8 +28,8 @@ bool inject_evict(struct client *client, struct batch *batch);
 
 /*
  * Adds a Parse if the server does not know the statement or cannot run it any more. *name:
- * the name that the server knows it by. name NULL: it must be the statement's own name.
- * false: no memory.
+ * the name that the server knows it by. name NULL: it must be the statement's own name, for an
+ * EXECUTE. false: no memory.
  */
 bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
                       struct bytes *name);

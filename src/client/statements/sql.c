@@ -53,6 +53,15 @@ void sql_leave(struct client *client)
 
 /* ---- unsupported ---- */
 
+/* NULL: not known. */
+static const char *encoding_of(const struct client *client)
+{
+	const char *encoding = params_find(client->params, "client_encoding");
+
+	return encoding ? encoding
+	                : params_find(client->borrower.server->baseline, "client_encoding");
+}
+
 /*
  * Whether the client's encoding has characters with a byte that looks like a quote or a
  * backslash, and the text may have such characters.
@@ -61,7 +70,7 @@ static bool is_unclear_encoding(const struct client *client, struct bytes text)
 {
 	static const char *const unclear[] = { "SJIS",    "BIG5",  "GBK",           "UHC",
 		                               "GB18030", "JOHAB", "SHIFT_JIS_2004" };
-	const char *encoding = params_find(client->params, "client_encoding");
+	const char *encoding = encoding_of(client);
 	bool is_plain = true;
 
 	for (size_t i = 0; i < text.count; i++)
@@ -228,6 +237,35 @@ static void batch_renamed(struct batch *batch, char type, struct bytes body, str
 	batch_run(batch, bytes_of(behind, (size_t)(end - behind)));
 }
 
+/* Counts the characters of a text. false: they cannot be counted. */
+static bool count_characters(const struct client *client, struct bytes text, uint32_t *count)
+{
+	const char *encoding = encoding_of(client);
+	const char *stored = params_find(client->borrower.server->baseline, "server_encoding");
+	bool is_utf8 = encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
+	               strcasecmp(stored, "UTF8") == 0;
+
+	*count = 0;
+	for (size_t i = 0; i < text.count; i++) {
+		if ((text.at[i] & 0x80) && !is_utf8)
+			return false;
+		*count += (text.at[i] & 0xc0) != 0x80;
+	}
+	return true;
+}
+
+/* `name`, quoted, replaces a token of the text. */
+static struct server_renaming renaming_of(const struct client *client, const char *text,
+                                          struct bytes token, struct bytes name)
+{
+	struct server_renaming renaming = { .ours = (uint32_t)name.count + 2 };
+	struct bytes before = bytes_of(text, (size_t)(token.at - text));
+
+	renaming.is_known = count_characters(client, before, &renaming.before) &&
+	                    count_characters(client, token, &renaming.theirs);
+	return renaming;
+}
+
 static bool guard(struct client *client, struct batch *batch)
 {
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
@@ -293,6 +331,7 @@ static enum statements_result on_stage(const struct query *query)
 	struct client *client = query->client;
 	const struct sql_statement *sql = query->sql;
 	struct statement *statement = NULL;
+	struct server_renaming renaming;
 	struct ledger_change *change;
 
 	if (is_unclear(client))
@@ -306,6 +345,10 @@ static enum statements_result on_stage(const struct query *query)
 	}
 	change = set_stage(client, sql->kind, sql->name, statement, query->batch);
 	statement_release(names_store(client), &statement);
+	if (!change)
+		return STATEMENTS_END;
+	renaming = renaming_of(client, query->body.at, sql->token, bytes_text(SCRATCH_NAME));
+	change = server_renamed(change, &renaming);
 	if (!change || !inject_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change))
 		return STATEMENTS_END;
 	batch_renamed(query->batch, 'Q', query->body, sql->token, bytes_text(SCRATCH_NAME));
@@ -327,7 +370,10 @@ static enum statements_result execute_known(const struct query *query,
 	struct client *client = query->client;
 	struct server *server = client->borrower.server;
 	enum listening_go go = LISTENING_SEND;
+	struct server_renaming renaming;
+	struct ledger_change *change;
 	unsigned int touches;
+	struct bytes name;
 	struct err err;
 	bool is_there;
 
@@ -353,10 +399,12 @@ static enum statements_result execute_known(const struct query *query,
 	if (!inject_statement(client, query->batch, names_statement(entry), NULL))
 		return STATEMENTS_END;
 	entry->use_count++;
-	if (!inject_note(server, LEDGER_QUERY, LEDGER_FORWARD, &entry->use))
+	name = statement_name(names_statement(entry));
+	renaming = renaming_of(client, query->body.at, query->sql->token, name);
+	change = server_renamed(&entry->use, &renaming);
+	if (!change || !inject_note(server, LEDGER_QUERY, LEDGER_FORWARD, change))
 		return STATEMENTS_END;
-	batch_renamed(query->batch, 'Q', query->body, query->sql->token,
-	              statement_name(names_statement(entry)));
+	batch_renamed(query->batch, 'Q', query->body, query->sql->token, name);
 	return is_there || guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
 }
 
@@ -482,6 +530,8 @@ static enum statements_result parse_execute(struct client *client, const struct 
 	if (!inject_statement(client, batch, names_statement(entry), NULL) ||
 	    !sql_remember(client, sql, names_statement(entry)))
 		return STATEMENTS_END;
+	client->sql->renaming =
+	    renaming_of(client, body.at + 1, sql->token, statement_name(names_statement(entry)));
 	batch_renamed(batch, 'P', body, sql->token, statement_name(names_statement(entry)));
 	return STATEMENTS_HEAD;
 }
@@ -496,8 +546,12 @@ static enum statements_result parse_on_stage(struct client *client, const struct
 		return STATEMENTS_END;
 	is_good = sql_remember(client, sql, statement);
 	statement_release(names_store(client), &statement);
+	if (!is_good)
+		return STATEMENTS_END;
+	client->sql->renaming =
+	    renaming_of(client, body.at + 1, sql->token, bytes_text(SCRATCH_NAME));
 	batch_renamed(batch, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
-	return is_good ? STATEMENTS_HEAD : STATEMENTS_END;
+	return STATEMENTS_HEAD;
 }
 
 static enum statements_result judge_parse(struct client *client, const struct sql_statement *sql,
@@ -585,6 +639,8 @@ enum statements_result sql_execute(struct client *client, const char *portal, st
 	} else {
 		change = set_stage(client, sql->kind, sql->name, sql->statement, batch);
 	}
+	if (change && sql->kind != SQL_FORGET)
+		change = server_renamed(change, &sql->renaming);
 	return change && inject_note(server, LEDGER_EXECUTE, LEDGER_FORWARD, change)
 	           ? STATEMENTS_HEAD
 	           : STATEMENTS_END;

@@ -80,18 +80,20 @@ static struct unnamed *get(struct client *client)
 	return client->unnamed;
 }
 
-/* Adds a Parse to the ledger. */
-static bool note_parse(struct client *client, enum ledger_fate fate)
+/* Adds a Parse to the ledger. is_renamed: its text has another name of a statement. */
+static bool note_parse(struct client *client, enum ledger_fate fate, bool is_renamed)
 {
 	struct server *server = client->borrower.server;
 	struct unnamed *unnamed = client->unnamed;
+	struct ledger_change *change = fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change;
 
 	unnamed->is_here = true;
 	unnamed->open_count++;
 	unnamed->number += fate == LEDGER_FORWARD;
 	unnamed->sync_epoch = server->ledger.sync_epoch;
-	return inject_note(server, LEDGER_PARSE, fate,
-	                   fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change);
+	if (is_renamed)
+		change = server_renamed(change, &client->sql->renaming);
+	return change && inject_note(server, LEDGER_PARSE, fate, change);
 }
 
 enum statements_result unnamed_parse(struct client *client, const struct frame *frame,
@@ -115,7 +117,7 @@ enum statements_result unnamed_parse(struct client *client, const struct frame *
 	if (result == STATEMENTS_DROP)
 		return result;
 	client->unnamed->touches = batch->touches;
-	if (!note_parse(client, LEDGER_FORWARD))
+	if (!note_parse(client, LEDGER_FORWARD, result == STATEMENTS_HEAD))
 		return STATEMENTS_END;
 	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
 	    fields_parse(body, &parse) == WIRE_OK)
@@ -152,7 +154,7 @@ static enum statements_result inject(struct client *client, struct batch *batch)
 	}
 	if (result != STATEMENTS_HEAD)
 		return result;
-	return note_parse(client, LEDGER_INJECT) ? STATEMENTS_PASS : STATEMENTS_END;
+	return note_parse(client, LEDGER_INJECT, false) ? STATEMENTS_PASS : STATEMENTS_END;
 }
 
 /*

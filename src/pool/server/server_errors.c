@@ -12,6 +12,7 @@
  * Severity and SQLSTATE come first. A name in the text is replaced only if the whole error is
  * available.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,24 +141,116 @@ static struct bytes find_ours(const struct server *server, struct bytes body,
 	return at ? bytes_of(at, name.count) : bytes_of("", 0);
 }
 
+/* ---- texts with our name of a statement ---- */
+
+struct renamed {
+	struct ledger_change base;
+	struct ledger_change *change;
+	struct server_renaming renaming;
+};
+
+static void settle_renamed(struct ledger_change *change, bool is_done)
+{
+	struct renamed *renamed = (struct renamed *)change;
+
+	renamed->change->settle(renamed->change, is_done);
+	free(renamed);
+}
+
+struct ledger_change *server_renamed(struct ledger_change *change,
+                                     const struct server_renaming *renaming)
+{
+	struct renamed *renamed = calloc(1, sizeof(*renamed));
+
+	if (!renamed) {
+		change->settle(change, false);
+		return NULL;
+	}
+	*renamed = (struct renamed){
+		.base = { settle_renamed, change->statement, change->name },
+		.change = change,
+		.renaming = *renaming,
+	};
+	return &renamed->base;
+}
+
 /*
- * Sends the error with the client's name of the statement instead of ours. false: the error does
- * not contain our name.
+ * The position of an error in the client's text. 0: none. In an EXECUTE, it may be a position in
+ * the text of the prepared statement, which PostgreSQL has analyzed again; but then the error is
+ * not about a value.
  */
-static bool say_renamed(struct server *server, struct bytes body,
+static unsigned long position_of(const struct renamed *renamed, const char *position,
+                                 const char *sqlstate)
+{
+	const struct server_renaming *renaming = &renamed->renaming;
+	unsigned long at = strtoul(position, NULL, 10);
+	bool is_behind = at > (unsigned long)renaming->before + renaming->ours;
+
+	if (!renaming->is_known ||
+	    (renamed->base.statement && !(is_behind && strncmp(sqlstate, "22", 2) == 0)))
+		return 0;
+	if (is_behind)
+		return at - renaming->ours + renaming->theirs;
+	return at <= renaming->before ? at : (unsigned long)renaming->before + 1;
+}
+
+/* Adds the fields of an error, without those that must be left out. */
+static void add_fields(struct buf *out, struct bytes body, const struct renamed *renamed,
+                       const char *sqlstate)
+{
+	const char *text;
+
+	while (body.count && body.at[0]) {
+		char type = body.at[0], digits[24];
+
+		body = bytes_skip(body, 1);
+		if (!bytes_take_text(&body, &text))
+			return;
+		if (type == 'P') {
+			unsigned long at = position_of(renamed, text, sqlstate);
+
+			if (!at)
+				continue;
+			snprintf(digits, sizeof(digits), "%lu", at);
+			text = digits;
+		}
+		buf_add_byte(out, type);
+		buf_add_cstr(out, text);
+	}
+	buf_add_byte(out, 0);
+}
+
+/*
+ * Sends the error with the client's name of the statement instead of ours, and with the position in
+ * the client's text. false: the error needs no change.
+ */
+static bool say_renamed(struct server *server, struct bytes body, const char *sqlstate,
                         const struct ledger_change *change)
 {
-	struct bytes name = find_ours(server, body, change->statement);
-	const char *at = name.at, *behind = at + name.count, *end = body.at + body.count;
+	bool is_text = change->settle == settle_renamed;
+	struct bytes name =
+	    change->name ? find_ours(server, body, change->statement) : bytes_of("", 0);
+	struct buf renamed = { 0 };
 	size_t frame;
 
-	if (!name.count)
+	if (!name.count && !is_text)
 		return false;
+	if (name.count) {
+		const char *behind = name.at + name.count;
+
+		buf_add(&renamed, body.at, (size_t)(name.at - body.at));
+		buf_add_text(&renamed, change->name);
+		buf_add(&renamed, behind, (size_t)(body.at + body.count - behind));
+		body = buf_bytes(&renamed);
+	}
 	frame = message_begin(&server->replacement, 'E');
-	buf_add(&server->replacement, body.at, (size_t)(at - body.at));
-	buf_add_text(&server->replacement, change->name);
-	buf_add(&server->replacement, behind, (size_t)(end - behind));
+	if (is_text)
+		add_fields(&server->replacement, body, (const struct renamed *)change, sqlstate);
+	else
+		buf_add(&server->replacement, body.at, body.count);
 	message_end(&server->replacement, frame);
+	server->replacement.is_broken |= !buf_ok(&renamed);
+	buf_free(&renamed);
 	return true;
 }
 
@@ -217,13 +310,13 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	if (verdict == LEDGER_REPLACED) {
 		say_refusal(server, change);
 		fate = FRAME_REPLACE;
-	} else if (change->name && is_whole) {
-		bool is_wrong = change->statement &&
+	} else if (is_whole) {
+		bool is_wrong = change->name && change->statement &&
 		                is_belief_wrong(server, body, report.sqlstate, change->statement);
 
 		if (is_wrong && tries_again(server))
 			fate = FRAME_DROP;
-		else if (say_renamed(server, body, change))
+		else if (say_renamed(server, body, report.sqlstate, change))
 			fate = FRAME_REPLACE;
 	}
 	if (fate != FRAME_DROP)
