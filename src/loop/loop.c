@@ -57,6 +57,7 @@ struct loop *loop_new(struct err *err)
 		return NULL;
 	}
 	TAILQ_INIT(&loop->tasks);
+	loop_letters_init(&loop->mailbox);
 	return loop;
 }
 
@@ -101,6 +102,7 @@ void loop_free(struct loop **loop)
 {
 	if (!*loop)
 		return;
+	loop_letters_done(*loop);
 	if ((*loop)->leaving_count)
 		close_leaving(*loop, (*loop)->leaving_count);
 	free((*loop)->leaving);
@@ -188,11 +190,30 @@ static void turn(struct loop *loop)
 	loop->turn_count++;
 }
 
+static usec_t read_clock(clockid_t clock)
+{
+	struct timespec time = { 0 };
+
+	clock_gettime(clock, &time);
+	return time.tv_sec * USEC_PER_SEC + time.tv_nsec / 1000;
+}
+
 void loop_run(struct loop *loop)
 {
+	usec_t begun = read_clock(CLOCK_THREAD_CPUTIME_ID);
+
+	loop->is_running = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
+	loop->cpu_before -= begun;
 	while (!loop->is_stopping)
 		turn(loop);
 	loop->is_stopping = false;
+	loop->is_running = false;
+	loop->cpu_before += read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+usec_t loop_cpu(const struct loop *loop)
+{
+	return loop->cpu_before + (loop->is_running ? read_clock(loop->cpu_clock) : 0);
 }
 
 void loop_poll(struct loop *loop, usec_t limit) { loop->poll_limit = limit; }

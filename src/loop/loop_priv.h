@@ -5,12 +5,25 @@
 #ifndef PGWEIR_LOOP_LOOP_PRIV_H
 #define PGWEIR_LOOP_LOOP_PRIV_H
 
+#include <pthread.h>
+#include <time.h>
+
+#include "pgweir/loop/letter.h"
 #include "pgweir/loop/loop.h"
 
 struct event_base;
 struct signal_watch;
 
 TAILQ_HEAD(task_list, task);
+TAILQ_HEAD(letter_list, letter);
+
+struct mailbox {
+	struct watch wake;    /* on an eventfd; -1 before loop_take_letters() */
+	pthread_mutex_t lock; /* guards all fields below */
+	struct letter_list letters;
+	size_t count;
+	bool is_woken; /* the eventfd was written and not yet read */
+};
 
 struct loop {
 	struct event_base *base;
@@ -30,12 +43,27 @@ struct loop {
 	struct signal_watch *signals;
 	int *leaving; /* descriptors to close once the kernel no longer watches them */
 	size_t leaving_count, leaving_capacity;
+	bool is_running; /* cpu_clock is valid */
+	clockid_t cpu_clock;
+	usec_t cpu_before; /* of earlier runs */
 	char scratch[LOOP_SCRATCH_SIZE];
+	/* Written by other threads, so it is far from what the loop itself uses most. */
+	struct mailbox mailbox;
 };
 
 /* ---- timers.c ---- */
 
 /* Frees all timer queues; no timer may be set. */
 void timers_free(struct loop *loop);
+
+/* ---- loop_letters.c ---- */
+
+void loop_letters_init(struct mailbox *mailbox);
+
+/* Opens what is left. */
+void loop_letters_done(struct loop *loop);
+
+/* Makes the loop begin a turn if it sleeps. From any thread, after loop_take_letters(). */
+void loop_letters_wake(struct loop *loop);
 
 #endif

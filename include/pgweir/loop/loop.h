@@ -7,7 +7,7 @@
  * short intervals, loop_poll() makes the loop poll for a while before it sleeps.
  *
  * Nothing here is thread-safe: a loop and all its objects belong to the thread that runs it. A
- * process may have several loops.
+ * process may have several loops (crew.h), which send each other letters (letter.h).
  */
 #ifndef PGWEIR_LOOP_LOOP_H
 #define PGWEIR_LOOP_LOOP_H
@@ -48,6 +48,12 @@ usec_t loop_now(struct loop *loop);
 
 /* Number of turns so far: for tests and SHOW. */
 unsigned long loop_turn_count(const struct loop *loop);
+
+/*
+ * Processor time used while the loop ran, in microseconds, of its thread alone. The clock is
+ * read only here. Another thread may call this while the loop is held (crew.h).
+ */
+usec_t loop_cpu(const struct loop *loop);
 
 /*
  * The scratch buffer, into which descriptors are read. Its content is valid until the callback
