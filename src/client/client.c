@@ -205,7 +205,8 @@ static void note_end(const struct client *client, enum close_reason reason, cons
 
 void client_release_admission(struct client *client)
 {
-	client->clients->admitted_count -= client->is_admitted;
+	if (client->is_admitted)
+		broker_release_admission(client->clients->with.pools->with.broker);
 	client->is_admitted = false;
 }
 
@@ -226,12 +227,11 @@ static void detach(struct client *client)
 	client_release_admission(client);
 	if (client->is_counted) {
 		client->clients->guest_count -= client->is_guest;
-		client->role->exempt_count -= client->is_exempt;
-		client->is_guest = client->is_exempt = false;
 		if (client->database)
 			database_count_client(client->database, -1);
 		client->database = NULL;
-		role_leave(clients->with.pools, &client->role);
+		role_leave(clients->with.pools, &client->role, client->is_exempt);
+		client->is_guest = client->is_exempt = false;
 	}
 	client->is_counted = false;
 }

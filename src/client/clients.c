@@ -273,7 +273,7 @@ struct client *clients_revive(struct clients *clients, int fd, const struct addr
 	clients->count++;
 	clients->state_counts[CLIENT_STARTUP]++;
 	client->is_admitted = true;
-	clients->admitted_count++;
+	broker_admit(clients->with.pools->with.broker, PERMIT_NO_LIMIT);
 	client_enter(client, CLIENT_AUTHENTICATION);
 	client_login_free(client);
 	client_enter(client, CLIENT_IDLE);

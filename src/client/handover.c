@@ -298,7 +298,7 @@ static bool enter_house(struct client *client, const struct client_record *recor
 	if (!pool || !client->database || !client->role)
 		return false;
 	database_count_client(client->database, 1);
-	role_enter(client->role);
+	role_enter(client->role, false);
 	client->is_counted = true;
 	pool_join(pool, &client->borrower);
 	return true;

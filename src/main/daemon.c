@@ -171,6 +171,9 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	if (!daemon->lookups || !make_outside(daemon, err))
 		return false;
 	daemon->verifiers = daemon->workers ? verifiers_new(VERIFIERS_MAX, err) : NULL;
+	daemon->broker = broker_new(1, err);
+	if (!daemon->broker)
+		return false;
 	daemon->params = params_table_new();
 	if (!daemon->params)
 		return err_set(err, ERR_MEMORY, "out of memory");
@@ -182,6 +185,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	daemon->pools = pools_new(
 	    &(struct pools_with){
 		.loop = daemon->loop,
+		.broker = daemon->broker,
 		.log = daemon->log,
 		.streams = &daemon->streams,
 		.resolver = daemon->resolver,
@@ -284,6 +288,7 @@ void daemon_free(struct daemon **daemonp)
 	for (int method = 0; method < AUTH_METHODS; method++)
 		workers_leave(&daemon->outside[method], OUTSIDE_LIMIT);
 	pools_free(&daemon->pools);
+	broker_free(&daemon->broker);
 	resolver_free(&daemon->resolver);
 	verifiers_free(&daemon->verifiers);
 	params_table_free(&daemon->params);

@@ -47,6 +47,7 @@ struct daemon {
 	struct verifiers *verifiers;
 	struct params_table *params;
 	struct resolver *resolver;
+	struct broker *broker;
 	struct pools *pools;
 	struct clients *clients;
 	struct listener *listener;

@@ -35,10 +35,13 @@ void database_rearm(struct database *database)
 void database_count_client(struct database *database, int change)
 {
 	database->client_count += (unsigned int)change;
-	if (change > 0)
+	if (change > 0) {
+		share_add_client(&database->share);
 		timer_clear(&database->rest);
-	else
+	} else {
+		share_remove_client(&database->share);
 		database_arm_expiry(database);
+	}
 }
 
 struct database *database_add(struct pools *pools, const char *name,
@@ -49,6 +52,11 @@ struct database *database_add(struct pools *pools, const char *name,
 	if (!database)
 		return NULL;
 	text_copy(database->name, sizeof(database->name), name);
+	database->share.on_woken = pool_database_woken;
+	if (!share_open(&database->share, &pools->member, TALLY_DATABASE, name, "")) {
+		slab_put(&pools->database_slab, database);
+		return NULL;
+	}
 	database->pools = pools;
 	database->entry = entry;
 	database->is_auto = is_auto;

@@ -45,7 +45,7 @@ static bool send_record(struct channel *channel, enum handover_kind kind,
 static bool write_global(const struct pools *pools, struct channel *channel)
 {
 	struct global_record record = {
-		.last_id = pools->last_id,
+		.last_id = broker_last_id(pools->with.broker),
 		.last_number = pools->statements.last_number,
 		.is_paused = pools->is_paused,
 		.stats = pools->gone,
@@ -252,7 +252,8 @@ static void take_global(struct pools_arrival *arrival, const union any_record *a
 	stats_add(&pools->gone, &record->stats);
 	if (arrival->is_later)
 		return;
-	arrival->last_id = pools->last_id = record->last_id;
+	arrival->last_id = record->last_id;
+	broker_skip_ids(pools->with.broker, record->last_id);
 	pools->statements.last_number = record->last_number + NUMBERS_LEFT;
 	pools->is_paused = record->is_paused;
 }

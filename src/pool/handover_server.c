@@ -308,8 +308,10 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 		database = pools_database(pools, values.database);
 	if (database)
 		pool = pools_exact_pool(database, values.role, values.is_for_lookups);
-	if (pool)
-		server = pool_add_server(pool);
+	if (pool) {
+		pool_take_permit_anyway(pool);
+		server = pool_add_server(pool, false);
+	}
 	if (!server)
 		return;
 	keep_id(server, arrival, values.id);

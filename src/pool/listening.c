@@ -747,13 +747,13 @@ static bool launch_listening(struct listening *listening)
 	struct pool *pool = listening->pool;
 	struct server *server;
 
-	if (!pool_may_login(pool) || !pool_may_try(pool) || !pool_passes_limits(pool, EVICT_ANY))
+	if (!pool_may_login(pool) || !pool_may_try(pool) ||
+	    !pool_take_permit(pool, PERMIT_FOR_LISTENING, EVICT_ANY))
 		return false;
 	pool_leave_blocked(pool);
-	server = pool_add_server(pool);
+	server = pool_add_server(pool, true);
 	if (!server)
 		return false;
-	pool_count_listening(server);
 	server->expected_by = &listening->borrower;
 	listening->wish.expected = server;
 	return server_launch(server);

@@ -73,7 +73,7 @@ static bool has_space_for(struct pool *pool, const struct borrower *borrower)
 
 static bool launch_for(struct borrower *borrower)
 {
-	struct server *server = pool_add_server(borrower->pool);
+	struct server *server = pool_add_server(borrower->pool, false);
 
 	if (!server)
 		return false;
@@ -87,7 +87,7 @@ void pool_dedicated_grow(struct pool *pool)
 
 	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) && pool_may_login(pool) &&
 	       may_try(pool) && has_space_for(pool, borrower) &&
-	       pool_passes_limits(pool, EVICT_ANY)) {
+	       pool_take_permit(pool, pool_size_most(pool), EVICT_ANY)) {
 		pool_leave_blocked(pool);
 		if (!launch_for(borrower))
 			return;

@@ -27,7 +27,7 @@ static bool may_use_reserve(struct pool *pool)
 
 	if (limits->reserve_size <= 0 || limits->reserve_after <= 0 || !head)
 		return false;
-	if (pool->server_count >= pool_limits_most(limits))
+	if (share_servers(&pool->share) >= pool_limits_most(limits))
 		return false;
 	if (now - head->waiting_since < limits->reserve_after) {
 		timer_set(&pool->reserve,
@@ -39,15 +39,24 @@ static bool may_use_reserve(struct pool *pool)
 	return true;
 }
 
-static bool has_space_in_pool(struct pool *pool)
+/* How many servers the pool may have now. */
+static unsigned int most_now(struct pool *pool)
 {
+	unsigned int size = pool_size_most(pool);
+
 	if (!pool_is_full(pool))
-		return true;
+		return size;
 	/* No client could log in while all servers are busy and the pool has no welcome. */
-	if (!pool->has_welcome && pool->newcomer_count && pool_login_count(pool) == 0 &&
-	    pool->server_count == (unsigned int)pool->limits.size)
-		return true;
-	return may_use_reserve(pool);
+	if (!pool->has_welcome && pool->newcomer_count && pool_login_count(pool) == 0)
+		return size + 1;
+	return may_use_reserve(pool) ? pool_limits_most(&pool->limits) : size;
+}
+
+static bool take_permit(struct pool *pool)
+{
+	unsigned int most = most_now(pool);
+
+	return share_servers(&pool->share) < most && pool_take_permit(pool, most, EVICT_OTHERS);
 }
 
 /* ---- growing ---- */
@@ -56,8 +65,9 @@ static bool has_space_in_pool(struct pool *pool)
 unsigned int pool_missing(const struct pool *pool)
 {
 	unsigned int sure = pool_shared_login_count(pool) - pool->probe_count;
-	unsigned int coming =
-	    sure + pool->server_counts[SERVER_CHECKING] + pool->server_counts[SERVER_RESETTING];
+	unsigned int coming = sure + share_promised(&pool->share) +
+	                      pool->server_counts[SERVER_CHECKING] +
+	                      pool->server_counts[SERVER_RESETTING];
 	unsigned int wanted = pool->waiting_count;
 
 	if (pool->newcomer_count && !pool->has_welcome && wanted == 0)
@@ -72,29 +82,30 @@ static bool wants_minimum(const struct pool *pool)
 
 	if (pool->limits.size > 0 && least > pool->limits.size)
 		least = pool->limits.size;
-	return pool->server_count < (unsigned int)least && pool_login_count(pool) == 0 &&
+	return share_servers(&pool->share) < (unsigned int)least && pool_login_count(pool) == 0 &&
 	       !pool->pools->is_leaving && pool_is_current(pool) &&
 	       (pool->member_count || entry->user);
 }
 
 static bool launch_shared(struct pool *pool)
 {
-	struct server *server = pool_add_server(pool);
+	struct server *server = pool_add_server(pool, false);
 
 	return server && server_launch(server);
 }
 
+void pool_share_woken(struct share *share) { pool_wake(container_of(share, struct pool, share)); }
+
 void pool_grow(struct pool *pool)
 {
 	while (pool_missing(pool) && pool_login_count(pool) < POOL_LOGINS_MAX &&
-	       pool_may_try(pool) && has_space_in_pool(pool) &&
-	       pool_passes_limits(pool, EVICT_OTHERS)) {
+	       pool_may_try(pool) && take_permit(pool)) {
 		pool_leave_blocked(pool);
 		if (!launch_shared(pool))
 			return;
 	}
 	if (!pool_missing(pool) && (wants_minimum(pool) || pool_wants_probe(pool)) &&
-	    pool_may_try(pool) && pool_passes_limits(pool, EVICT_NONE)) {
+	    pool_may_try(pool) && pool_take_permit(pool, pool_size_most(pool), EVICT_NONE)) {
 		pool->probes_left -= pool->probes_left > 0;
 		launch_shared(pool);
 	}

@@ -89,7 +89,7 @@ void pool_idle_due(struct timer *timer)
 	const struct pool *pool = server->pool;
 	bool is_used = pool->member_count || (pool->database->entry && pool->database->entry->user);
 
-	if (is_used && pool->server_count <= (unsigned int)pool->limits.min_size) {
+	if (is_used && share_servers(&pool->share) <= (unsigned int)pool->limits.min_size) {
 		timer_set(timer, pool->site.limits.idle, loop_now(pool_loop(pool)));
 		return;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Servers that stay with their clients because of session state.
+ * Servers that stay with their clients because of session state: counted in all loops together.
  */
 #include "pool_priv.h"
 
@@ -8,14 +8,12 @@
 
 bool pool_pin(struct pool *pool)
 {
-	if (pool->pinned_count >= (unsigned int)pool->limits.max_pinned) {
-		pool->pins_refused++;
-		return false;
-	}
-	pool->pinned_count++;
-	return true;
+	if (share_pin(&pool->share, (unsigned int)pool->limits.max_pinned))
+		return true;
+	pool->pins_refused++;
+	return false;
 }
 
-void pool_pin_anyway(struct pool *pool) { pool->pinned_count++; }
+void pool_pin_anyway(struct pool *pool) { share_pin(&pool->share, PERMIT_NO_LIMIT); }
 
-void pool_unpin(struct pool *pool) { pool->pinned_count--; }
+void pool_unpin(struct pool *pool) { share_unpin(&pool->share); }

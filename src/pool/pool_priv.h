@@ -23,7 +23,14 @@
 
 static inline bool pool_is_full(const struct pool *pool)
 {
-	return pool->limits.size > 0 && pool->server_count >= (unsigned int)pool->limits.size;
+	return pool->limits.size > 0 &&
+	       share_servers(&pool->share) >= (unsigned int)pool->limits.size;
+}
+
+/* pool_size: the greatest number of servers, without the reserve. */
+static inline unsigned int pool_size_most(const struct pool *pool)
+{
+	return pool->limits.size > 0 ? (unsigned int)pool->limits.size : PERMIT_NO_LIMIT;
 }
 
 /* Logins in progress, including those of dedicated servers. */
@@ -86,10 +93,22 @@ enum eviction {
 };
 
 /*
- * Whether the limits of database and role allow one more server, perhaps after an eviction.
- * If not, the pool waits for them.
+ * Counts one more server of the pool, if there are fewer than `most`, and if the limits of database
+ * and role allow one more, perhaps after an eviction. false: the pool waits for them.
+ * pool_add_server() uses the permit. PERMIT_FOR_LISTENING: the server does not count for the pool.
  */
-bool pool_passes_limits(struct pool *pool, enum eviction eviction);
+#define PERMIT_FOR_LISTENING 0
+bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction);
+
+/* Whatever the limits are: the server exists already. */
+void pool_take_permit_anyway(struct pool *pool);
+
+/* The server is closed: wakes who waits for that. */
+void pool_give_permit(struct pool *pool, bool is_listening);
+
+/* on_woken() of the shares of a database and of a role. */
+void pool_database_woken(struct share *share);
+void pool_role_woken(struct share *share);
 
 /* A limit of this pool's database or role may allow more servers now: wakes a blocked pool. */
 void pool_unblock(struct pool *pool);
@@ -159,14 +178,11 @@ void pool_configure(struct pool *pool);
 
 /* ---- its servers: pool_servers.c ---- */
 
-/* Adds a server that is about to connect: pool, role and database count it. NULL: no memory. */
-struct server *pool_add_server(struct pool *pool);
-
 /*
- * The server is a listening connection: it counts for database and role, not for the pool. To be
- * called before it is launched.
+ * Adds a server that is about to connect, and counts it; it has a permit. A listening connection
+ * counts for database and role, not for the pool. NULL: no memory; the permit was given back.
  */
-void pool_count_listening(struct server *server);
+struct server *pool_add_server(struct pool *pool, bool is_listening);
 
 /* Frees a closed server. */
 void pool_remove_server(struct server *server);
@@ -228,6 +244,9 @@ void pool_sequences_forget(struct server *server);
 bool pool_sequences_are_due(const struct server *server);
 
 /* ---- growing: pool_grow.c, pool_dedicated.c ---- */
+
+/* on_woken() of the share of a pool. */
+void pool_share_woken(struct share *share);
 
 /* How many more servers the waiting borrowers need. */
 unsigned int pool_missing(const struct pool *pool);

@@ -64,16 +64,6 @@ static void file_home(struct pool *pool, struct server *server, bool was, bool i
 	}
 }
 
-void pool_count_listening(struct server *server)
-{
-	struct pool *pool = server->pool;
-
-	count_server(server, -1);
-	server->is_listening = true;
-	count_server(server, 1);
-	pool->listening_login_count++;
-}
-
 static bool is_logging_in(enum server_state state)
 {
 	return state == SERVER_CONNECTING || state == SERVER_LOGIN;
@@ -101,11 +91,11 @@ void pool_file_server(struct server *server, enum server_state from)
 	if (to != SERVER_CLOSING)
 		return;
 	count_server(server, -1);
+	pool_give_permit(pool, server->is_listening);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
 	pool->library_count -= server->has_library;
 	server_set_close_needed(server, CLOSE_NONE);
 	cancel_forget_server(server);
-	pool_unblock(pool);
 	pool_wake(pool);
 	pools_changed(pool->pools);
 }
@@ -122,14 +112,18 @@ void pool_count_library(struct server *server) { server->pool->library_count++; 
 
 /* ---- adding and removing ---- */
 
-struct server *pool_add_server(struct pool *pool)
+struct server *pool_add_server(struct pool *pool, bool is_listening)
 {
 	struct pools *pools = pool->pools;
 	struct server *server = slab_take(&pools->server_slab);
 
-	if (!server)
+	if (!server) {
+		pool_give_permit(pool, is_listening);
 		return NULL;
+	}
 	server_init(server, &pool->site, pool, pools_next_id(pools));
+	server->is_listening = is_listening;
+	pool->listening_login_count += is_listening;
 	TAILQ_INSERT_TAIL(&pools->servers, server, all_node);
 	TAILQ_INSERT_TAIL(&pool->servers[SERVER_CONNECTING], server, node);
 	pool->server_counts[SERVER_CONNECTING]++;

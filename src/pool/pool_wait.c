@@ -73,10 +73,10 @@ static void count_hits(struct pool *pool)
 {
 	const struct pool_limits *limits = &pool->limits;
 
-	if (limits->size <= 0 || pool->server_count < (unsigned int)limits->size)
+	if (!pool_is_full(pool))
 		return;
 	pool->size_hits++;
-	if (limits->reserve_size > 0 && pool->server_count >= pool_limits_most(limits))
+	if (limits->reserve_size > 0 && share_servers(&pool->share) >= pool_limits_most(limits))
 		pool->reserve_hits++;
 }
 

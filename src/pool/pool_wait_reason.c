@@ -155,7 +155,7 @@ static void explain_full(const struct pool *pool, struct buf *out)
 {
 	int size = pool->limits.size;
 
-	add_servers(pool->server_count, out);
+	add_servers(share_servers(&pool->share), out);
 	buf_printf(out, ", pool_size %d", size);
 	if (pool->limits.reserve_size > 0)
 		buf_printf(out, ", reserve_pool_size %d", pool->limits.reserve_size);
@@ -185,12 +185,12 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason, str
 		explain_full(pool, out);
 		return;
 	case WAIT_DATABASE_LIMIT:
-		add_servers(pool->database->server_count, out);
+		add_servers(share_servers(&pool->database->share), out);
 		buf_printf(out, ", max_db_connections %d", pool->database->server_limit);
 		add_holder(longest_of_database(pool->database), out);
 		return;
 	case WAIT_USER_LIMIT:
-		add_servers(pool->role->server_count, out);
+		add_servers(share_servers(&pool->role->share), out);
 		buf_printf(out, ", max_user_connections %d", pool->role->server_limit);
 		add_holder(longest_of_role(pool->role, pool->pools), out);
 		return;

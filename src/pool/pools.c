@@ -27,6 +27,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	}
 	hash_key_draw(&pools->secret);
 	pools->with = *with;
+	broker_join(with->broker, &pools->member, with->loop);
 	pools->shared = (struct server_shared){
 		.loop = with->loop,
 		.log = with->log,
@@ -88,6 +89,7 @@ void pools_free(struct pools **poolsp)
 	loop_undefer(pools->with.loop, &pools->sweep_task);
 	buf_free(&pools->errand_text);
 	buf_free(&pools->errand_message);
+	broker_leave(&pools->member);
 	slab_done(&pools->server_slab);
 	slab_done(&pools->pool_slab);
 	slab_done(&pools->database_slab);

@@ -46,6 +46,13 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	pool->database = database;
 	pool->role = role;
 	pool->is_for_lookups = is_for_lookups;
+	pool->share.on_woken = pool_share_woken;
+	if (!share_open(&pool->share, &pools->member,
+	                is_for_lookups ? TALLY_LOOKUP_POOL : TALLY_POOL, database->name,
+	                role->name)) {
+		slab_put(&pools->pool_slab, pool);
+		return NULL;
+	}
 	pool->filed_by = pools_file_by(role, is_for_lookups);
 	pool->log = (struct logger){ pools->with.log, tell_pool };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);

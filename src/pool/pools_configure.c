@@ -55,7 +55,7 @@ static void shrink(struct pool *pool)
 	struct err err;
 
 	err_close(&err, CLOSE_POOL_SHRUNK);
-	while (pool->limits.size > 0 && pool->server_count > most &&
+	while (pool->limits.size > 0 && share_servers(&pool->share) > most &&
 	       ((server = TAILQ_FIRST(&pool->servers[SERVER_USED])) ||
 	        (server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list))))
 		server_close(server, &err);

@@ -6,7 +6,7 @@
 
 #include "pgweir/base/banned.h"
 
-uint64_t pools_next_id(struct pools *pools) { return ++pools->last_id; }
+uint64_t pools_next_id(struct pools *pools) { return broker_next_id(pools->with.broker); }
 
 struct database *pools_find_database(struct pools *pools, const char *name)
 {

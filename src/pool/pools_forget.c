@@ -42,6 +42,7 @@ static void forget_pool(struct pool *pool)
 	credentials_done(&pool->credentials);
 	credentials_done(&pool->learnt);
 	hosts_done(&pool->site.hosts);
+	share_close(&pool->share);
 	HASH_DEL(pool->database->pool_table, pool);
 	TAILQ_REMOVE(&pools->list, pool, node);
 	pool->database->pool_count--;
@@ -87,6 +88,7 @@ void pools_forget_database(struct database *database)
 	stats_add(&pools->gone, &database->gone);
 	timer_clear(&database->rest);
 	outages_done(&database->outages);
+	share_close(&database->share);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);
 	pools->database_count--;

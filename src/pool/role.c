@@ -48,6 +48,11 @@ struct role *role_of_name(struct pools *pools, const char *name)
 	if (!role)
 		return NULL;
 	text_copy(role->name, sizeof(role->name), name);
+	role->share.on_woken = pool_role_woken;
+	if (!share_open(&role->share, &pools->member, TALLY_ROLE, name, "")) {
+		slab_put(&pools->role_slab, role);
+		return NULL;
+	}
 	TAILQ_INIT(&role->blocked);
 	TAILQ_INIT(&role->idle);
 	role_configure(pools, role);
@@ -59,6 +64,7 @@ struct role *role_of_name(struct pools *pools, const char *name)
 void role_free(struct pools *pools, struct role *role)
 {
 	HASH_DEL(pools->role_table, role);
+	share_close(&role->share);
 	TAILQ_REMOVE(&pools->roles, role, node);
 	credentials_done(&role->credentials);
 	forget_secret(role);
@@ -71,13 +77,20 @@ void role_forget_unused(struct pools *pools, struct role *role)
 		role_free(pools, role);
 }
 
-void role_enter(struct role *role) { role->client_count++; }
+void role_enter(struct role *role, bool is_exempt)
+{
+	role->client_count++;
+	if (!is_exempt)
+		share_add_client(&role->share);
+}
 
-void role_leave(struct pools *pools, struct role **rolep)
+void role_leave(struct pools *pools, struct role **rolep, bool was_exempt)
 {
 	struct role *role = *rolep;
 
 	*rolep = NULL;
 	role->client_count--;
+	if (!was_exempt)
+		share_remove_client(&role->share);
 	role_forget_unused(pools, role);
 }

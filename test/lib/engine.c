@@ -114,9 +114,11 @@ void engine_open(struct engine *engine, const char *settings, const char *entry)
 	must(engine->streams.outbox != NULL, "out of memory");
 	engine->params = params_table_new();
 	engine->verifiers = verifiers_new(10, &err);
+	engine->broker = broker_new(1, &err);
 	engine->pools = pools_new(
 	    &(struct pools_with){
 		.loop = engine->loop,
+		.broker = engine->broker,
 		.streams = &engine->streams,
 		.verifiers = engine->verifiers,
 		.params = engine->params,
@@ -152,6 +154,7 @@ void engine_close(struct engine *engine)
 {
 	clients_free(&engine->clients);
 	pools_free(&engine->pools);
+	broker_free(&engine->broker);
 	verifiers_free(&engine->verifiers);
 	must(params_table_count(engine->params) == 0, "a map of parameters was not let go");
 	params_table_free(&engine->params);

@@ -19,6 +19,7 @@ struct engine {
 	struct stream_pool streams;
 	struct params_table *params;
 	struct verifiers *verifiers;
+	struct broker *broker;
 	struct pools *pools;
 	struct clients *clients;
 	const struct config *config;

@@ -103,7 +103,6 @@ struct clients {
 	usec_t shortage_told_at; /* when the log last had that; 0: never */
 	unsigned int count;      /* all clients, without the closed ones */
 	unsigned int state_counts[CLIENT_STATES];
-	unsigned int admitted_count; /* clients that count for max_client_conn */
 	uint64_t limit_hits;         /* clients refused by max_client_conn */
 	usec_t limit_said_at;        /* when the log last had that; 0: never */
 	unsigned int guest_count;    /* clients at the console that are not administrators */

@@ -10,6 +10,7 @@
 
 #include "pgweir/auth/credentials.h"
 #include "pgweir/config/entries.h"
+#include "pgweir/pool/broker.h"
 #include "pgweir/pool/server/server.h"
 #include "pgweir/pool/stats.h"
 
@@ -39,12 +40,13 @@ struct database {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(database) node;
 	struct pools *pools;
+	struct share share; /* in the counts of all loops: max_db_connections */
 	const struct config_database *entry; /* of the current snapshot; NULL: being removed */
 	struct pool *pool_table;             /* its pools, by role */
 	struct pool_list blocked;            /* pools blocked by max_db_connections */
 	struct server_list idle;             /* in IDLE and USED, the longest unused first */
 	unsigned int pool_count;
-	unsigned int server_count; /* all but CLOSING */
+	unsigned int server_count; /* all but CLOSING; in this loop */
 	unsigned int busy_count;   /* in LENT, CHECKING, RESETTING and CANCELED */
 	unsigned int close_needed_count;
 	unsigned int waiting_count; /* borrowers in all wait queues of its pools */
@@ -66,13 +68,13 @@ struct database {
 struct role {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(role) node;
+	struct share share; /* in the counts of all loops: max_user_connections */
 	const struct config_user *entry; /* its entry of [users]; NULL: none */
 	struct pool_list blocked;        /* pools blocked by max_user_connections */
 	struct server_list idle;
 	unsigned int server_count;
 	unsigned int pool_count;   /* pools that log in as this role */
 	unsigned int client_count; /* clients logged in under this name: role_enter() */
-	unsigned int exempt_count; /* of them: clients that count for no client limit */
 	int server_limit;          /* max_user_connections; 0 = none */
 	uint64_t server_limit_hits, client_limit_hits; /* like those of a database */
 	struct credentials credentials;                /* derived from `secret` */

@@ -45,6 +45,7 @@ static inline unsigned int pool_limits_most(const struct pool_limits *limits)
 
 struct pool {
 	struct pools *pools;
+	struct share share; /* in the counts of all loops: pool_size, max_pinned_servers */
 	struct database *database;
 	struct role *role; /* the user its servers log in as */
 	UT_hash_handle hh; /* in its database, by `filed_by` */
@@ -79,7 +80,6 @@ struct pool {
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_haste.c */
-	unsigned int pinned_count; /* servers that stay with their clients, or may: pool_pins.c */
 	uint64_t pins_refused;     /* how often max_pinned_servers refused a statement */
 
 	struct cancel_list cancels_waiting;

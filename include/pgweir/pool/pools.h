@@ -18,6 +18,7 @@
 /* What all pools share. All pointers are borrowed and must outlive the pools. */
 struct pools_with {
 	struct loop *loop;
+	struct broker *broker; /* of all loops */
 	struct log *log;
 	struct stream_pool *streams;
 	struct resolver *resolver;
@@ -61,6 +62,7 @@ enum suspend_state {
 
 struct pools {
 	struct pools_with with;
+	struct broker_member member;
 	struct server_shared shared; /* what servers share, with its current values */
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
@@ -81,7 +83,6 @@ struct pools {
 	unsigned int busy_count;
 	unsigned int close_needed_count;
 	unsigned int cancel_count; /* all cancel requests */
-	uint64_t last_id;          /* of clients and servers together */
 	uint64_t last_borrower_id;
 	uint64_t last_line_number;  /* the last wait_number given to a borrower */
 	struct close_counts closes; /* why servers were closed */
@@ -155,11 +156,12 @@ struct pool *pools_lookup_pool(struct database *database, const char *user);
 const struct pool *pools_lookup_sibling(const struct pool *pool);
 
 /*
- * Count a client under this name. role_leave() sets *role to NULL, and frees a role that no client,
- * pool or file uses: with auth_type = any, any name gets a role.
+ * Count a client under this name; an exempt one counts for no limit. role_leave() sets *role to
+ * NULL, and frees a role that no client, pool or file uses: with auth_type = any, any name gets a
+ * role.
  */
-void role_enter(struct role *role);
-void role_leave(struct pools *pools, struct role **role);
+void role_enter(struct role *role, bool is_exempt);
+void role_leave(struct pools *pools, struct role **role, bool was_exempt);
 
 /* A client of the database connects (1) or disconnects (-1). */
 void database_count_client(struct database *database, int change);

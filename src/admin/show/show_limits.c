@@ -98,7 +98,7 @@ static void max_client_conn(struct limit_row *row, const struct thing *thing)
 {
 	row->value = thing->config->max_client_conn;
 	row->source = by_setting(row, thing->config, "max_client_conn");
-	row->used = thing->source->clients->admitted_count;
+	row->used = broker_admitted(thing->source->with->pools->with.broker);
 	row->hits = (int64_t)thing->source->clients->limit_hits;
 }
 
@@ -107,7 +107,7 @@ static void max_db_connections(struct limit_row *row, const struct thing *thing)
 	row->value = config_max_db_connections(thing->config, thing->entry);
 	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_connections),
 	                        "max_db_connections");
-	row->used = thing->database->server_count;
+	row->used = share_servers(&thing->database->share);
 	row->hits = (int64_t)thing->database->server_limit_hits;
 }
 
@@ -117,7 +117,7 @@ static void max_db_client_connections(struct limit_row *row, const struct thing 
 	row->source =
 	    source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_client_connections),
 	              "max_db_client_connections");
-	row->used = thing->database->client_count;
+	row->used = share_clients(&thing->database->share);
 	row->hits = (int64_t)thing->database->client_limit_hits;
 }
 
@@ -135,7 +135,7 @@ static void max_user_connections(struct limit_row *row, const struct thing *thin
 	row->value = config_max_user_connections(thing->config, thing->user);
 	row->source = source_of(row, thing, SAID(thing->user, max_user_connections), CONFIG_INHERIT,
 	                        "max_user_connections");
-	row->used = thing->role ? thing->role->server_count : 0;
+	row->used = thing->role ? share_servers(&thing->role->share) : 0;
 	row->hits = thing->role ? (int64_t)thing->role->server_limit_hits : 0;
 }
 
@@ -144,7 +144,7 @@ static void max_user_client_connections(struct limit_row *row, const struct thin
 	row->value = config_max_user_client_connections(thing->config, thing->user);
 	row->source = source_of(row, thing, SAID(thing->user, max_user_client_connections),
 	                        CONFIG_INHERIT, "max_user_client_connections");
-	row->used = thing->role ? thing->role->client_count - thing->role->exempt_count : 0;
+	row->used = thing->role ? share_clients(&thing->role->share) : 0;
 	row->hits = thing->role ? (int64_t)thing->role->client_limit_hits : 0;
 }
 
@@ -153,7 +153,7 @@ static void pool_size(struct limit_row *row, const struct thing *thing)
 	row->value = thing->pool->limits.size;
 	row->source = source_of(row, thing, SAID(thing->user, pool_size),
 	                        SAID(thing->entry, pool_size), "default_pool_size");
-	row->used = thing->pool->server_count;
+	row->used = share_servers(&thing->pool->share);
 	row->hits = (int64_t)thing->pool->size_hits;
 }
 
@@ -164,13 +164,13 @@ static void max_pinned_servers(struct limit_row *row, const struct thing *thing)
 	row->value = limits->max_pinned == INT_MAX ? -1 : limits->max_pinned;
 	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_pinned_servers),
 	                        "max_pinned_servers");
-	row->used = thing->pool->pinned_count;
+	row->used = share_pins(&thing->pool->share);
 	row->hits = (int64_t)thing->pool->pins_refused;
 }
 
 static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
 {
-	int64_t above = (int64_t)thing->pool->server_count - thing->pool->limits.size;
+	int64_t above = (int64_t)share_servers(&thing->pool->share) - thing->pool->limits.size;
 
 	row->value = thing->pool->limits.reserve_size;
 	row->source = source_of(row, thing, SAID(thing->user, reserve_pool_size),

@@ -44,15 +44,15 @@ bool admit_hold(struct client *client)
 {
 	struct clients *clients = client->clients;
 	int limit = clients->config->max_client_conn;
+	unsigned int most = limit > 0 ? (unsigned int)limit : PERMIT_NO_LIMIT;
 
 	if (client->is_admitted || admit_is_console(client))
 		return true;
-	if (limit > 0 && clients->admitted_count >= (unsigned int)limit) {
+	if (!broker_admit(clients->with.pools->with.broker, most)) {
 		crowd_refuse(client);
 		return false;
 	}
 	client->is_admitted = true;
-	clients->admitted_count++;
 	return true;
 }
 
@@ -84,23 +84,21 @@ static bool count_in(struct client *client)
 
 	if (database)
 		database_count_client(client->database, 1);
-	role_enter(client->role);
+	client->is_exempt = client->login->console_role == CONSOLE_ADMIN;
+	role_enter(client->role, client->is_exempt);
 	client->is_counted = true;
-	if (client->login->console_role == CONSOLE_ADMIN) {
-		client->is_exempt = true;
-		role->exempt_count++;
+	if (client->is_exempt)
 		return true;
-	}
 	if (client->login->console_role != CONSOLE_NOBODY && !count_guest(client))
 		return false;
 	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
 	user_limit = config_max_user_client_connections(config, role->entry);
-	if (database_limit > 0 && database->client_count > (unsigned int)database_limit) {
+	if (database_limit > 0 && share_clients(&database->share) > (unsigned int)database_limit) {
 		database->client_limit_hits++;
 		client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
 		return false;
 	}
-	if (user_limit > 0 && role->client_count - role->exempt_count > (unsigned int)user_limit) {
+	if (user_limit > 0 && share_clients(&role->share) > (unsigned int)user_limit) {
 		role->client_limit_hits++;
 		client_refuse_for(client, CLOSE_USER_CLIENT_LIMIT);
 		return false;

@@ -199,7 +199,7 @@ static bool refuse_pin(const struct client *client, const struct feature *featur
 	snprintf(detail, sizeof(detail),
 	         "Servers of this pool that stay with clients: %u of %d. SHOW PINNED in the "
 	         "console lists them.",
-	         pool->pinned_count, pool->limits.max_pinned);
+	         share_pins(&pool->share), pool->limits.max_pinned);
 	err_detail(&why, detail);
 	return refuse(client, feature, &why, err);
 }

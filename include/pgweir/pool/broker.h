@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The broker: what the loops of a process have in common about pools, databases and roles.
+ *
+ * A tally counts the servers and clients of one pool, database or role in all loops, so that each
+ * limit holds for the process. A loop has a share in the tally of each pool, database and role that
+ * it knows. A loop that waits because of a limit posts a want; the loops with shares in the same
+ * tally are woken, and give up what they do not need.
+ *
+ *   struct pool, database, role --> share --> tally <-- shares of other loops
+ *
+ * All functions may be called from any loop, each with shares of its own. Counting takes a lock,
+ * so it is done only when a server is opened or closed, a client connects or disconnects, or a
+ * limit is reached. Reading takes none.
+ */
+#ifndef PGWEIR_POOL_BROKER_H
+#define PGWEIR_POOL_BROKER_H
+
+#include <limits.h>
+#include <stdatomic.h>
+
+#include "pgweir/base/buf.h"
+#include "pgweir/base/hash.h"
+#include "pgweir/loop/letter.h"
+
+struct broker;
+struct share;
+
+TAILQ_HEAD(share_list, share);
+
+enum tally_kind { TALLY_POOL, TALLY_LOOKUP_POOL, TALLY_DATABASE, TALLY_ROLE };
+
+/* One limit's count in all loops. Everything but the atomic fields is guarded by the broker. */
+struct tally {
+	struct tally *next; /* in its chain of the broker's table */
+	struct share_list shares;
+	struct share_list wants; /* of shares, the longest waiting first */
+	unsigned int share_count;
+	atomic_uint server_count; /* all but CLOSING; of a pool: without listening connections */
+	atomic_uint client_count; /* clients that count for a limit */
+	atomic_uint pinned_count; /* of a pool: servers that stay with their clients, or may */
+	atomic_uint want_count;
+	unsigned int evict_count; /* idle servers that other loops shall close */
+	bool has_welcome;
+	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
+	enum tally_kind kind;
+	struct buf name;
+};
+
+/* What one loop has to do with the broker. Zeroed: not a member. */
+struct broker_member {
+	struct broker *broker;
+	struct loop *loop;
+	struct letter letter;
+	bool is_posted;
+	struct share_list woken; /* shares whose on_woken() is due */
+};
+
+/* A loop's share in a tally. Embedded in its pool, database or role. */
+struct share {
+	struct tally *tally;
+	struct broker_member *member;
+	TAILQ_ENTRY(share) node; /* in tally->shares */
+	TAILQ_ENTRY(share) want_node;
+	TAILQ_ENTRY(share) woken_node;
+	/*
+	 * Called in its loop: another loop wants something of this tally, or what this share waits
+	 * for may be available now.
+	 */
+	void (*on_woken)(struct share *share);
+	bool is_woken;
+	atomic_bool is_wanting;
+	usec_t wanted_since;
+	unsigned int wanted_count;
+	atomic_uint promised_count; /* servers on their way to this share */
+};
+
+/* loops: how many will join. NULL: *err has the reason. */
+struct broker *broker_new(unsigned int loops, struct err *err);
+
+/* No share may be left. */
+void broker_free(struct broker **broker);
+
+/* A loop joins before it opens a share, and leaves when it has none. */
+void broker_join(struct broker *broker, struct broker_member *member, struct loop *loop);
+void broker_leave(struct broker_member *member);
+
+/* An id for a client or server; higher than all before. */
+uint64_t broker_next_id(struct broker *broker);
+
+/* Ids up to this one are in use already. */
+void broker_skip_ids(struct broker *broker, uint64_t last);
+uint64_t broker_last_id(const struct broker *broker);
+
+/* Counts one client for max_client_conn, if there are fewer than `most`. */
+bool broker_admit(struct broker *broker, unsigned int most);
+void broker_release_admission(struct broker *broker);
+unsigned int broker_admitted(const struct broker *broker);
+
+/*
+ * Opens a share in the tally of these names; second may be "". on_woken must be set. false: no
+ * memory.
+ */
+bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
+                const char *first, const char *second);
+
+/* Safe if it is not open. */
+void share_close(struct share *share);
+
+/* ---- servers ---- */
+
+enum permit { PERMIT_GRANTED, PERMIT_POOL_FULL, PERMIT_DATABASE_FULL, PERMIT_ROLE_FULL };
+
+#define PERMIT_NO_LIMIT UINT_MAX
+
+/* What a server counts for, and the greatest number that is allowed there, itself included. */
+struct permit_ask {
+	struct share *pool; /* NULL: a listening connection, which counts for no pool */
+	struct share *database, *role;
+	unsigned int pool_most, database_most, role_most;
+};
+
+/* Counts one server more, if all three limits allow it. */
+enum permit broker_take(const struct permit_ask *ask);
+
+/* Counts one server less, and wakes who waits for that. The limits in `ask` are not used. */
+void broker_give(const struct permit_ask *ask);
+
+static inline unsigned int share_servers(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->server_count, memory_order_relaxed);
+}
+
+static inline unsigned int share_clients(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->client_count, memory_order_relaxed);
+}
+
+static inline unsigned int share_promised(const struct share *share)
+{
+	return atomic_load_explicit(&share->promised_count, memory_order_relaxed);
+}
+
+/* ---- clients and pins: no lock ---- */
+
+/* Counts one client more, and returns the new number. */
+unsigned int share_add_client(struct share *share);
+void share_remove_client(struct share *share);
+
+static inline unsigned int share_pins(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->pinned_count, memory_order_relaxed);
+}
+
+/* Counts one pinned server more, if there are fewer than `most`. */
+bool share_pin(struct share *share, unsigned int most);
+void share_unpin(struct share *share);
+
+/* ---- wants ---- */
+
+/*
+ * The share waits since then for so many servers. The first call wakes the other shares. count 0:
+ * it waits no more.
+ */
+void share_want(struct share *share, usec_t since, unsigned int count);
+
+/* Whether shares of other loops want something. One load. */
+static inline bool share_is_asked(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->want_count, memory_order_relaxed) >
+	       atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
+}
+
+/*
+ * The share of another loop that has waited longest, if it has waited since before `before`: it is
+ * promised one server. NULL: there is none. share_unpromise(): the server cannot be moved, or it
+ * has arrived.
+ */
+struct share *share_promise(struct share *share, usec_t before);
+void share_unpromise(struct share *share);
+
+/* Wakes the share that has waited longest, whoever's it is. Nobody waits: one load. */
+void share_wake_first(struct share *share);
+
+/*
+ * A database or role with no idle server in this loop asks the others to close one.
+ * share_may_evict(): whether one is asked for; counts it as done.
+ */
+void share_ask_eviction(struct share *share);
+bool share_may_evict(struct share *share);
+
+/* ---- the welcome of a pool ---- */
+
+/* A login has shown it: it is the welcome of this pool in all loops. Wakes their shares. */
+void share_put_welcome(struct share *share, struct bytes welcome, struct bytes baseline);
+
+/* Adds the welcome and the baseline to the buffers. false: there is none. */
+bool share_get_welcome(struct share *share, struct buf *welcome, struct buf *baseline);
+void share_forget_welcome(struct share *share);
+
+#endif

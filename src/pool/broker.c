@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The broker itself, and permits: see broker.h.
+ */
+#include "broker_priv.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "pgweir/base/container_of.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- members ---- */
+
+struct broker *broker_new(unsigned int loops, struct err *err)
+{
+	struct broker *broker = calloc(1, sizeof(*broker));
+
+	if (!broker) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	pthread_mutex_init(&broker->lock, NULL);
+	hash_key_draw(&broker->secret);
+	broker->loop_count = loops;
+	return broker;
+}
+
+void broker_free(struct broker **broker)
+{
+	if (!*broker)
+		return;
+	assert((*broker)->tally_count == 0 && (*broker)->member_count == 0);
+	pthread_mutex_destroy(&(*broker)->lock);
+	free(*broker);
+	*broker = NULL;
+}
+
+static struct share *next_woken(struct broker_member *member)
+{
+	struct share *share;
+
+	pthread_mutex_lock(&member->broker->lock);
+	share = TAILQ_FIRST(&member->woken);
+	if (share) {
+		TAILQ_REMOVE(&member->woken, share, woken_node);
+		share->is_woken = false;
+	}
+	pthread_mutex_unlock(&member->broker->lock);
+	return share;
+}
+
+static void on_letter(struct letter *letter)
+{
+	struct broker_member *member = container_of(letter, struct broker_member, letter);
+	struct share *share;
+
+	if (letter->is_late)
+		return;
+	pthread_mutex_lock(&member->broker->lock);
+	member->is_posted = false;
+	pthread_mutex_unlock(&member->broker->lock);
+	while ((share = next_woken(member)))
+		share->on_woken(share);
+}
+
+void broker_join(struct broker *broker, struct broker_member *member, struct loop *loop)
+{
+	member->broker = broker;
+	member->loop = loop;
+	member->letter.open = on_letter;
+	TAILQ_INIT(&member->woken);
+	pthread_mutex_lock(&broker->lock);
+	broker->member_count++;
+	pthread_mutex_unlock(&broker->lock);
+}
+
+void broker_leave(struct broker_member *member)
+{
+	struct broker *broker = member->broker;
+
+	if (!broker)
+		return;
+	pthread_mutex_lock(&broker->lock);
+	assert(TAILQ_EMPTY(&member->woken));
+	broker->member_count--;
+	pthread_mutex_unlock(&broker->lock);
+	loop_take_back(member->loop, &member->letter);
+	member->broker = NULL;
+}
+
+/* ---- ids ---- */
+
+uint64_t broker_next_id(struct broker *broker)
+{
+	return atomic_fetch_add_explicit(&broker->last_id, 1, memory_order_relaxed) + 1;
+}
+
+void broker_skip_ids(struct broker *broker, uint64_t last)
+{
+	uint_fast64_t before = atomic_load(&broker->last_id);
+
+	while (before < last && !atomic_compare_exchange_weak(&broker->last_id, &before, last))
+		continue;
+}
+
+uint64_t broker_last_id(const struct broker *broker)
+{
+	return atomic_load_explicit(&broker->last_id, memory_order_relaxed);
+}
+
+/* ---- max_client_conn ---- */
+
+bool broker_admit(struct broker *broker, unsigned int most)
+{
+	unsigned int before = broker_admitted(broker);
+
+	do {
+		if (before >= most)
+			return false;
+	} while (!atomic_compare_exchange_weak(&broker->admitted_count, &before, before + 1));
+	return true;
+}
+
+void broker_release_admission(struct broker *broker)
+{
+	atomic_fetch_sub_explicit(&broker->admitted_count, 1, memory_order_relaxed);
+}
+
+unsigned int broker_admitted(const struct broker *broker)
+{
+	return atomic_load_explicit(&broker->admitted_count, memory_order_relaxed);
+}
+
+/* ---- servers ---- */
+
+static bool is_below(const struct share *share, unsigned int most)
+{
+	return share_servers(share) < most;
+}
+
+static void count_server(const struct permit_ask *ask, int change)
+{
+	unsigned int number = (unsigned int)change;
+
+	if (ask->pool)
+		atomic_fetch_add_explicit(&ask->pool->tally->server_count, number,
+		                          memory_order_relaxed);
+	atomic_fetch_add_explicit(&ask->database->tally->server_count, number,
+	                          memory_order_relaxed);
+	atomic_fetch_add_explicit(&ask->role->tally->server_count, number, memory_order_relaxed);
+}
+
+enum permit broker_take(const struct permit_ask *ask)
+{
+	struct broker *broker = ask->database->member->broker;
+	enum permit permit = PERMIT_GRANTED;
+
+	pthread_mutex_lock(&broker->lock);
+	if (ask->pool && !is_below(ask->pool, ask->pool_most))
+		permit = PERMIT_POOL_FULL;
+	else if (!is_below(ask->database, ask->database_most))
+		permit = PERMIT_DATABASE_FULL;
+	else if (!is_below(ask->role, ask->role_most))
+		permit = PERMIT_ROLE_FULL;
+	else
+		count_server(ask, 1);
+	pthread_mutex_unlock(&broker->lock);
+	return permit;
+}
+
+void broker_give(const struct permit_ask *ask)
+{
+	struct broker *broker = ask->database->member->broker;
+
+	pthread_mutex_lock(&broker->lock);
+	count_server(ask, -1);
+	pthread_mutex_unlock(&broker->lock);
+	if (ask->pool)
+		share_wake_first(ask->pool);
+	share_wake_first(ask->database);
+	share_wake_first(ask->role);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The broker, for share.c.
+ */
+#ifndef PGWEIR_POOL_BROKER_PRIV_H
+#define PGWEIR_POOL_BROKER_PRIV_H
+
+#include <pthread.h>
+
+#include "pgweir/pool/broker.h"
+
+#define BROKER_CHAINS 1024
+
+struct broker {
+	pthread_mutex_t lock; /* guards all shares and tallies, but for their atomic fields */
+	struct hash_key secret;
+	atomic_uint_fast64_t last_id;
+	atomic_uint admitted_count;
+	unsigned int loop_count, member_count;
+	unsigned int tally_count;
+	struct tally *chains[BROKER_CHAINS];
+};
+
+#endif

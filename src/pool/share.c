@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Shares and their tallies: see broker.h.
+ *
+ * Hard here: a share belongs to a loop, and only that loop may close it, so another loop may use it
+ * only while it holds the lock. on_woken() is called without the lock, in the share's own loop.
+ */
+#include "broker_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/bytes.h"
+
+#include "pgweir/base/banned.h"
+
+/* Called with the lock held. */
+static void post_woken(struct share *share)
+{
+	struct broker_member *member = share->member;
+
+	if (share->is_woken)
+		return;
+	share->is_woken = true;
+	TAILQ_INSERT_TAIL(&member->woken, share, woken_node);
+	if (!member->is_posted) {
+		member->is_posted = true;
+		loop_post(member->loop, &member->letter);
+	}
+}
+
+/* Called with the lock held. Wakes the shares of all other loops. */
+static void post_others(struct share *share)
+{
+	struct share *other;
+
+	TAILQ_FOREACH (other, &share->tally->shares, node) {
+		if (other->member != share->member)
+			post_woken(other);
+	}
+}
+
+/* ---- tallies ---- */
+
+/* Kind, first name, zero, second name. */
+static void name_tally(struct buf *name, enum tally_kind kind, const char *first,
+                       const char *second)
+{
+	buf_add_byte(name, (char)kind);
+	buf_add_cstr(name, first);
+	buf_add_text(name, second);
+}
+
+static struct tally **chain_of(struct broker *broker, struct bytes name)
+{
+	return &broker->chains[hash_bytes(&broker->secret, name.at, name.count) % BROKER_CHAINS];
+}
+
+static struct tally *find_tally(struct broker *broker, struct bytes name)
+{
+	struct tally *tally = *chain_of(broker, name);
+
+	while (tally && !bytes_equal(buf_bytes(&tally->name), name))
+		tally = tally->next;
+	return tally;
+}
+
+/* Takes the name. */
+static struct tally *make_tally(struct broker *broker, enum tally_kind kind, struct buf *name)
+{
+	struct tally *tally = calloc(1, sizeof(*tally));
+	struct tally **chain = chain_of(broker, buf_bytes(name));
+
+	if (!tally)
+		return NULL;
+	tally->kind = kind;
+	tally->name = *name;
+	*name = (struct buf){ 0 };
+	TAILQ_INIT(&tally->shares);
+	TAILQ_INIT(&tally->wants);
+	tally->next = *chain;
+	*chain = tally;
+	broker->tally_count++;
+	return tally;
+}
+
+static void free_tally(struct broker *broker, struct tally *tally)
+{
+	struct tally **at = chain_of(broker, buf_bytes(&tally->name));
+
+	while (*at != tally)
+		at = &(*at)->next;
+	*at = tally->next;
+	broker->tally_count--;
+	buf_free(&tally->name);
+	buf_free(&tally->welcome);
+	buf_free(&tally->baseline);
+	free(tally);
+}
+
+bool share_open(struct share *share, struct broker_member *member, enum tally_kind kind,
+                const char *first, const char *second)
+{
+	struct broker *broker = member->broker;
+	struct buf name = { 0 };
+	struct tally *tally = NULL;
+
+	name_tally(&name, kind, first, second);
+	pthread_mutex_lock(&broker->lock);
+	if (buf_ok(&name)) {
+		tally = find_tally(broker, buf_bytes(&name));
+		if (!tally)
+			tally = make_tally(broker, kind, &name);
+	}
+	if (tally) {
+		share->tally = tally;
+		share->member = member;
+		TAILQ_INSERT_TAIL(&tally->shares, share, node);
+		tally->share_count++;
+	}
+	pthread_mutex_unlock(&broker->lock);
+	buf_free(&name);
+	return tally != NULL;
+}
+
+static bool is_wanting(const struct share *share)
+{
+	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
+}
+
+/* Called with the lock held. */
+static void stop_wanting(struct share *share)
+{
+	if (!is_wanting(share))
+		return;
+	TAILQ_REMOVE(&share->tally->wants, share, want_node);
+	atomic_store_explicit(&share->is_wanting, false, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&share->tally->want_count, 1, memory_order_relaxed);
+}
+
+void share_close(struct share *share)
+{
+	struct tally *tally = share->tally;
+	struct broker *broker;
+
+	if (!tally)
+		return;
+	broker = share->member->broker;
+	pthread_mutex_lock(&broker->lock);
+	stop_wanting(share);
+	if (share->is_woken)
+		TAILQ_REMOVE(&share->member->woken, share, woken_node);
+	share->is_woken = false;
+	TAILQ_REMOVE(&tally->shares, share, node);
+	if (--tally->share_count == 0)
+		free_tally(broker, tally);
+	pthread_mutex_unlock(&broker->lock);
+	share->tally = NULL;
+}
+
+/* ---- clients and pins ---- */
+
+unsigned int share_add_client(struct share *share)
+{
+	return atomic_fetch_add_explicit(&share->tally->client_count, 1, memory_order_relaxed) + 1;
+}
+
+void share_remove_client(struct share *share)
+{
+	atomic_fetch_sub_explicit(&share->tally->client_count, 1, memory_order_relaxed);
+}
+
+bool share_pin(struct share *share, unsigned int most)
+{
+	atomic_uint *count = &share->tally->pinned_count;
+	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
+
+	do {
+		if (before >= most)
+			return false;
+	} while (!atomic_compare_exchange_weak(count, &before, before + 1));
+	return true;
+}
+
+void share_unpin(struct share *share) { atomic_fetch_sub(&share->tally->pinned_count, 1); }
+
+/* ---- wants ---- */
+
+/* Called with the lock held. There are as many wants as loops at most. */
+static void insert_want(struct share *share)
+{
+	struct tally *tally = share->tally;
+	struct share *behind;
+
+	TAILQ_FOREACH (behind, &tally->wants, want_node) {
+		if (behind->wanted_since > share->wanted_since)
+			break;
+	}
+	if (behind)
+		TAILQ_INSERT_BEFORE(behind, share, want_node);
+	else
+		TAILQ_INSERT_TAIL(&tally->wants, share, want_node);
+}
+
+/* A pool without shares in other loops hears of its own servers without the broker. */
+static bool is_alone(const struct share *share)
+{
+	return share->member->broker->loop_count < 2 && share->tally->kind <= TALLY_LOOKUP_POOL;
+}
+
+void share_want(struct share *share, usec_t since, unsigned int count)
+{
+	struct broker *broker = share->member->broker;
+	bool is_new;
+
+	if (is_alone(share) || (!count && !is_wanting(share)))
+		return;
+	pthread_mutex_lock(&broker->lock);
+	is_new = !is_wanting(share);
+	stop_wanting(share);
+	share->wanted_since = since;
+	share->wanted_count = count;
+	if (count) {
+		insert_want(share);
+		atomic_store_explicit(&share->is_wanting, true, memory_order_relaxed);
+		atomic_fetch_add_explicit(&share->tally->want_count, 1, memory_order_relaxed);
+		if (is_new)
+			post_others(share);
+	}
+	pthread_mutex_unlock(&broker->lock);
+}
+
+struct share *share_promise(struct share *share, usec_t before)
+{
+	struct broker *broker = share->member->broker;
+	struct share *first;
+
+	if (!share_is_asked(share))
+		return NULL;
+	pthread_mutex_lock(&broker->lock);
+	first = TAILQ_FIRST(&share->tally->wants);
+	if (first == share)
+		first = TAILQ_NEXT(first, want_node);
+	if (first && first->wanted_since < before) {
+		atomic_fetch_add_explicit(&first->promised_count, 1, memory_order_relaxed);
+		if (--first->wanted_count == 0)
+			stop_wanting(first);
+	} else {
+		first = NULL;
+	}
+	pthread_mutex_unlock(&broker->lock);
+	return first;
+}
+
+void share_unpromise(struct share *share)
+{
+	unsigned int before = share_promised(share);
+
+	/* A share that was opened after the promise to the one before it was promised nothing. */
+	while (before && !atomic_compare_exchange_weak(&share->promised_count, &before, before - 1))
+		continue;
+}
+
+void share_wake_first(struct share *share)
+{
+	struct broker *broker = share->member->broker;
+	struct share *first;
+
+	if (!atomic_load_explicit(&share->tally->want_count, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&broker->lock);
+	first = TAILQ_FIRST(&share->tally->wants);
+	if (first && first->member != share->member) {
+		post_woken(first);
+		first = NULL;
+	}
+	pthread_mutex_unlock(&broker->lock);
+	if (first)
+		first->on_woken(first);
+}
+
+void share_ask_eviction(struct share *share)
+{
+	struct broker *broker = share->member->broker;
+
+	pthread_mutex_lock(&broker->lock);
+	if (share->tally->evict_count + 1 < share->tally->share_count)
+		share->tally->evict_count++;
+	post_others(share);
+	pthread_mutex_unlock(&broker->lock);
+}
+
+bool share_may_evict(struct share *share)
+{
+	struct broker *broker = share->member->broker;
+	bool may;
+
+	if (!share_is_asked(share))
+		return false;
+	pthread_mutex_lock(&broker->lock);
+	may = share->tally->evict_count > 0;
+	share->tally->evict_count -= may;
+	pthread_mutex_unlock(&broker->lock);
+	return may;
+}
+
+/* ---- the welcome of a pool ---- */
+
+void share_put_welcome(struct share *share, struct bytes welcome, struct bytes baseline)
+{
+	struct broker *broker = share->member->broker;
+	struct tally *tally = share->tally;
+
+	pthread_mutex_lock(&broker->lock);
+	if (broker->loop_count > 1) {
+		buf_clear(&tally->welcome);
+		buf_clear(&tally->baseline);
+		buf_add(&tally->welcome, welcome.at, welcome.count);
+		buf_add(&tally->baseline, baseline.at, baseline.count);
+		tally->has_welcome = buf_ok(&tally->welcome) && buf_ok(&tally->baseline);
+		post_others(share);
+	}
+	pthread_mutex_unlock(&broker->lock);
+}
+
+static void add_all(struct buf *to, const struct buf *from) { buf_add(to, from->at, from->count); }
+
+bool share_get_welcome(struct share *share, struct buf *welcome, struct buf *baseline)
+{
+	struct broker *broker = share->member->broker;
+	bool has;
+
+	pthread_mutex_lock(&broker->lock);
+	has = share->tally->has_welcome;
+	if (has) {
+		add_all(welcome, &share->tally->welcome);
+		add_all(baseline, &share->tally->baseline);
+	}
+	pthread_mutex_unlock(&broker->lock);
+	return has && buf_ok(welcome) && buf_ok(baseline);
+}
+
+void share_forget_welcome(struct share *share)
+{
+	struct broker *broker = share->member->broker;
+
+	pthread_mutex_lock(&broker->lock);
+	share->tally->has_welcome = false;
+	pthread_mutex_unlock(&broker->lock);
+}
