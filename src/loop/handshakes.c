@@ -208,7 +208,7 @@ static bool has_threads(struct handshakes *handshakes, struct err *err)
 {
 	while (handshakes->thread_count < handshakes->thread_max) {
 		if (!thread_start(&handshakes->threads[handshakes->thread_count], run_thread,
-		                  handshakes, err))
+		                  handshakes, THREAD_STACK_SIZE, err))
 			return handshakes->thread_count > 0;
 		handshakes->thread_count++;
 	}

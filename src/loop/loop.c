@@ -3,6 +3,7 @@
  * The event loop, on libevent. Only this file, watch.c and timers.c use libevent.
  *
  *   turn:  wait --> descriptors, signals, due timers --> deferred tasks --> turn's end --> again
+ *                                                                           [parked, if called]
  */
 #include "pgweir/loop/loop.h"
 
@@ -165,13 +166,21 @@ static bool may_poll(const struct loop *loop)
 	return loop->poll_limit && clock_now() < loop->poll_until;
 }
 
+/* The holder may have deferred tasks or written something: the next turn must not sleep. */
+static void park(struct loop *loop)
+{
+	loop->was_parked = true;
+	loop->park(loop->park_arg);
+}
+
 static void turn(struct loop *loop)
 {
 	size_t leaving = loop->leaving_count;
 	unsigned long ready_before = loop->ready_count;
-	bool may_sleep = TAILQ_EMPTY(&loop->tasks);
+	bool may_sleep = TAILQ_EMPTY(&loop->tasks) && !loop->was_parked;
 
 	loop->now = 0;
+	loop->was_parked = false;
 	loop->is_turning = true;
 	if (!may_sleep || !may_poll(loop) || !poll_for_a_while(loop))
 		event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY |
@@ -188,6 +197,25 @@ static void turn(struct loop *loop)
 	look_on(loop, ready_before);
 	loop->is_turning = false;
 	loop->turn_count++;
+	if (__atomic_load_n(&loop->is_called, __ATOMIC_ACQUIRE))
+		park(loop);
+}
+
+void loop_parks_by(struct loop *loop, void (*park_by)(void *arg), void *arg)
+{
+	loop->park = park_by;
+	loop->park_arg = arg;
+}
+
+void loop_call(struct loop *loop)
+{
+	__atomic_store_n(&loop->is_called, true, __ATOMIC_RELEASE);
+	loop_letters_wake(loop);
+}
+
+void loop_call_off(struct loop *loop)
+{
+	__atomic_store_n(&loop->is_called, false, __ATOMIC_RELEASE);
 }
 
 static usec_t read_clock(clockid_t clock)

@@ -43,6 +43,10 @@ struct loop {
 	struct signal_watch *signals;
 	int *leaving; /* descriptors to close once the kernel no longer watches them */
 	size_t leaving_count, leaving_capacity;
+	bool is_called;  /* atomic: park at the end of the turn */
+	bool was_parked; /* the next turn must not sleep */
+	void (*park)(void *arg);
+	void *park_arg;
 	bool is_running; /* cpu_clock is valid */
 	clockid_t cpu_clock;
 	usec_t cpu_before; /* of earlier runs */
@@ -50,6 +54,18 @@ struct loop {
 	/* Written by other threads, so it is far from what the loop itself uses most. */
 	struct mailbox mailbox;
 };
+
+/* ---- loop.c ---- */
+
+/* What the loop calls between two turns when it is called; returns when it may go on. */
+void loop_parks_by(struct loop *loop, void (*park)(void *arg), void *arg);
+
+/*
+ * Calls the loop to park between two turns, until it is called off. Wakes it if it sleeps.
+ * From any thread, after loop_parks_by() and loop_take_letters().
+ */
+void loop_call(struct loop *loop);
+void loop_call_off(struct loop *loop);
 
 /* ---- timers.c ---- */
 

@@ -224,7 +224,8 @@ static void count_living(struct workers *workers, int change)
 static bool start_thread(struct workers *workers, struct err *err)
 {
 	count_living(workers, 1);
-	if (thread_start(&workers->threads[workers->thread_count], work, workers, err)) {
+	if (thread_start(&workers->threads[workers->thread_count], work, workers, THREAD_STACK_SIZE,
+	                 err)) {
 		workers->thread_count++;
 		return true;
 	}
