@@ -287,7 +287,7 @@ static void on_over(struct handshake_job *job)
 		report_broken(stream, "cannot watch the connection");
 }
 
-static bool has_tls_slots(struct stream_pool *pool)
+bool stream_secure_has_slots(struct stream_pool *pool)
 {
 	if (!pool->tls_slots)
 		pool->tls_slots = calloc(1, sizeof(*pool->tls_slots));
@@ -319,7 +319,7 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 	struct tls *tls = tls_new(context, name);
 
 	assert(!stream->tls && !stream->in && stream->pool->handshakes);
-	if (!handshake || !tls || !has_tls_slots(stream->pool)) {
+	if (!handshake || !tls || !stream_secure_has_slots(stream->pool)) {
 		free(handshake);
 		tls_free(&tls);
 		return err_set(err, ERR_MEMORY, "no memory for TLS");
@@ -351,6 +351,18 @@ static void leave_tls_slot(struct stream *stream)
 	if (tls->slot)
 		stream->pool->tls_slots->slots[tls->slot - 1] = NULL;
 	tls->slot = 0;
+}
+
+struct tls *stream_secure_detach(struct stream *stream)
+{
+	struct tls *tls = stream->tls;
+
+	assert(!tls->handshake);
+	if (tls->slot)
+		tls_drop_buffers(tls);
+	leave_tls_slot(stream);
+	stream->tls = NULL;
+	return tls;
 }
 
 ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)

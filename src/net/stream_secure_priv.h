@@ -24,6 +24,9 @@ void stream_secure_goodbye(struct stream *stream);
  */
 bool stream_secure_close(struct stream *stream);
 
+/* Takes the engine out of a stream that moves to another loop. Its handshake must be over. */
+struct tls *stream_secure_detach(struct stream *stream);
+
 /* Number of streams that may keep OpenSSL's buffers: those that became active last. */
 #define TLS_SLOTS 32
 
@@ -36,5 +39,8 @@ struct tls_slots {
 	struct buf out;
 };
 void stream_secure_slots_free(struct tls_slots **slots);
+
+/* Makes them if necessary. false: no memory. */
+bool stream_secure_has_slots(struct stream_pool *pool);
 
 #endif

@@ -22,10 +22,11 @@
 
 #include "pgweir/base/buf.h"
 #include "pgweir/loop/handshakes.h"
+#include "pgweir/net/stream_parcel.h"
 #include "pgweir/net/tls.h"
 
 #include "../unit.h"
-#include "../../../src/net/tls_priv.h"
+#include "../../../src/net/stream_secure_priv.h"
 
 #define TURNS_MAX 2000000
 
@@ -396,6 +397,9 @@ END_TEST
 static size_t expected;
 
 static bool all_came(struct stage *stage) { return stage->here.got.count >= expected; }
+static size_t partial;
+static bool all_came_back(struct stage *stage) { return stage->there.got.count >= 8 * expected; }
+static bool there_has_ended(struct stage *stage) { return stage->there.has_ended; }
 
 static void fill(char *out, size_t count)
 {
@@ -578,6 +582,81 @@ START_TEST(secure_key_updates_with_data)
 }
 END_TEST
 
+/* Moves an end to another loop. The wire and the other end stay. */
+static void move(struct end *end, struct loop *loop, struct stream_pool *pool)
+{
+	struct stream_parcel parcel;
+
+	ck_assert(stream_detach(&end->stream, &parcel));
+	ck_assert_ptr_nonnull(parcel.tls);
+	ck_assert(stream_attach(&end->stream, loop, pool, &parcel, &ops));
+	ck_assert(stream_is_encrypted(&end->stream));
+	stream_want(&end->stream, WANT_INPUT);
+}
+
+static bool a_part_came(struct stage *stage) { return stage->carried[1] >= partial; }
+
+/* There and back, each time with a part of a record in the engine. */
+START_TEST(secure_moves_to_another_loop)
+{
+	static char data[30000];
+	struct loop *loops[2];
+	struct stream_pool other;
+	struct stage stage;
+	struct err err;
+
+	make(&stage, 65536, _i ? "tlsv1.2" : "tlsv1.3");
+	stream_pool_init(&other, 4096);
+	loops[0] = stage.loop;
+	loops[1] = loop_new(&err);
+	begin(&stage);
+	run_until(&stage, both_secured);
+	for (int round = 1; round <= 8; round++) {
+		memset(data, 'a' + round, sizeof(data));
+		stage.cut = 3001;
+		partial = stage.carried[1] + 10000;
+		ck_assert(stream_send(&stage.there.stream, bytes_of(data, sizeof(data))));
+		run_until(&stage, a_part_came);
+		stage.cut = 65536;
+		stage.loop = loops[round % 2];
+		move(&stage.here, stage.loop, round % 2 ? &other : &stage.pool);
+		expected = sizeof(data);
+		run_until(&stage, all_came);
+		ck_assert_uint_eq(stage.here.got.count, sizeof(data));
+		ck_assert_mem_eq(stage.here.got.at, data, sizeof(data));
+		buf_clear(&stage.here.got);
+		ck_assert(stream_send(&stage.here.stream, bytes_of(data, sizeof(data))));
+	}
+	ck_assert_ptr_eq(stage.loop, loops[0]);
+	run_until(&stage, all_came_back);
+	ck_assert(!stage.here.has_ended && !stage.there.has_ended);
+	ck_assert_uint_eq(other.buffers.used_count, 0);
+	for (size_t i = 0; i < TLS_SLOTS; i++)
+		ck_assert_ptr_null(other.tls_slots->slots[i]);
+	stream_pool_done(&other);
+	loop_free(&loops[1]);
+	done(&stage);
+}
+END_TEST
+
+START_TEST(secure_parcel_ends_encrypted)
+{
+	struct stream_parcel parcel;
+	struct stage stage;
+
+	make(&stage, 65536, "secure");
+	begin(&stage);
+	ck_assert(!stream_detach(&stage.here.stream, &parcel));
+	run_until(&stage, both_secured);
+	ck_assert(stream_detach(&stage.here.stream, &parcel));
+	stream_parcel_end(&parcel, bytes_text("goodbye"));
+	run_until(&stage, there_has_ended);
+	ck_assert_uint_eq(stage.there.got.count, 7);
+	ck_assert_mem_eq(stage.there.got.at, "goodbye", 7);
+	done(&stage);
+}
+END_TEST
+
 START_TEST(secure_sets_are_told_apart)
 {
 	struct tls_context *one = make_context(TLS_ACCEPTS, "secure");
@@ -615,6 +694,8 @@ int main(void)
 	tcase_add_test(tcase, secure_broken_record_is_the_end);
 	tcase_add_test(tcase, secure_key_updates_are_limited);
 	tcase_add_test(tcase, secure_key_updates_with_data);
+	tcase_add_loop_test(tcase, secure_moves_to_another_loop, 0, 2);
+	tcase_add_test(tcase, secure_parcel_ends_encrypted);
 	tcase_add_test(tcase, secure_sets_are_told_apart);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A stream parcel: the connection of a stream without its loop, on the way to another loop, maybe
+ * in another thread. It has everything that a stream has: the socket, the state of its TLS, kept
+ * input and unsent output. What belongs to a loop (its watch, its place in the outbox, its slots)
+ * stays behind.
+ */
+#ifndef PGWEIR_NET_STREAM_PARCEL_H
+#define PGWEIR_NET_STREAM_PARCEL_H
+
+#include "pgweir/base/buf.h"
+#include "pgweir/net/stream.h"
+
+struct stream_parcel {
+	int fd;
+	struct tls *tls;    /* NULL: a plain stream */
+	struct buf in, out; /* kept input; unsent output, encrypted if the stream is */
+	bool is_secret, gathers;
+};
+
+/*
+ * Takes the connection out of a stream, which is closed then. Deferred output is sent first. false:
+ * the stream is unchanged. It is in a handshake, halted or broken, or there is no descriptor left
+ * (one more is needed until the end of the next turn).
+ */
+bool stream_detach(struct stream *stream, struct stream_parcel *parcel);
+
+/*
+ * Opens a stream with the connection of the parcel, which is empty then. To be called in the thread
+ * of `loop`. It starts with WANT_NOTHING, and stream_kept() may have input. Output is deferred if
+ * it was before and if the loop has an outbox. false: no memory; the parcel is unchanged.
+ */
+bool stream_attach(struct stream *stream, struct loop *loop, struct stream_pool *pool,
+                   struct stream_parcel *parcel, const struct stream_ops *ops);
+
+/*
+ * Ends the connection of a parcel that no loop takes. Sends `last`, encrypted if the connection is,
+ * as far as the socket accepts it, and not at all behind unsent output.
+ */
+void stream_parcel_end(struct stream_parcel *parcel, struct bytes last);
+
+#endif
