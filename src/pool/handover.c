@@ -164,9 +164,10 @@ bool handover_write_statement(struct statement *statement, struct channel *chann
 		return true;
 	assert(stem.count < sizeof(record.stem));
 	memcpy(record.stem, stem.at, stem.count);
-	statement->is_written =
-	    send_record(channel, HANDOVER_STATEMENT, &statement_record_table, &record);
-	return statement->is_written;
+	if (!send_record(channel, HANDOVER_STATEMENT, &statement_record_table, &record))
+		return false;
+	statement->is_written = !statement->is_alias; /* pools_keep() does not find an alias */
+	return true;
 }
 
 bool handover_write_idle_servers(struct pools *pools, struct channel *channel, bool is_first)
@@ -231,8 +232,8 @@ void pools_keep(struct pools *pools, bool is_all)
 struct arrived_statement {
 	UT_hash_handle hh;
 	uint64_t number;
-	struct statement *statement; /* one reference */
-	bool is_called_so;           /* it has the same name in this process */
+	struct statement *statement; /* for clients; one reference */
+	struct statement *called;    /* the same with its old name, for servers; one reference */
 };
 
 /* The content of any of the records. */
@@ -368,13 +369,15 @@ static void take_statement(struct pools_arrival *arrival, const union any_record
 		return;
 	arrived->number = record->number;
 	arrived->statement = statement_named(statements, record->text, record->scope, &name);
-	if (!arrived->statement) {
+	arrived->called = statement_called(statements, record->text, record->scope, &name);
+	if (!arrived->statement || !arrived->called) {
+		statement_release(statements, &arrived->statement);
+		statement_release(statements, &arrived->called);
 		free(arrived);
 		return;
 	}
 	arrived->statement->is_typed |= record->is_typed;
 	arrived->statement->is_forgetting |= record->is_forgetting;
-	arrived->is_called_so = statement_is_called(arrived->statement, &name);
 	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
 }
 
@@ -458,12 +461,12 @@ struct statement *handover_arrival_statement(const struct pools_arrival *arrival
 	return arrived ? arrived->statement : NULL;
 }
 
-bool handover_arrival_has_name(const struct pools_arrival *arrival, uint64_t number)
+struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number)
 {
 	const struct arrived_statement *arrived;
 
 	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
-	return arrived && arrived->is_called_so;
+	return arrived ? arrived->called : NULL;
 }
 
 struct pool *handover_arrival_pool(struct pools *pools, const char *database_name, const char *role)
@@ -480,6 +483,7 @@ void pools_arrival_done(struct pools_arrival *arrival)
 	HASH_ITER (hh, arrival->statements, arrived, next) {
 		HASH_DEL(arrival->statements, arrived);
 		statement_release(&arrival->pools->statements, &arrived->statement);
+		statement_release(&arrival->pools->statements, &arrived->called);
 		free(arrived);
 	}
 }

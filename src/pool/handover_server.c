@@ -221,13 +221,9 @@ static void fill_known(struct server *server, const struct pools_arrival *arriva
 	bool is_stale;
 
 	while (next_known(&record, &number, &is_stale)) {
-		struct statement *statement = handover_arrival_statement(arrival, number);
+		struct statement *statement = handover_arrival_called(arrival, number);
 
-		/*
-		 * The same text may have another name in this process: then the server's one is not
-		 * used.
-		 */
-		if (statement && handover_arrival_has_name(arrival, number))
+		if (statement)
 			server_statements_restore(&server->statements, statement, is_stale);
 	}
 }

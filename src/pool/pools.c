@@ -20,7 +20,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	if (!statements_init(&pools->statements)) {
+	if (!statements_init(&pools->statements, with->statement_names)) {
 		err_set(err, ERR_INTERNAL, "the system provides no random numbers");
 		free(pools);
 		return NULL;

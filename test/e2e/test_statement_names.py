@@ -34,15 +34,17 @@ def names(client):
 
 
 def test_names_have_a_random_part(pgweir):
-    stems = set()
+    stems, numbers = set(), set()
     for _ in range(2):
         client = pgweir(pool_mode="transaction", default_pool_size=1).client()
         for number in range(2):
             client.ask(parse(f"SELECT {number}", f"s{number}"), sync())
-        found = [re.fullmatch(r"PGBOUNCER_([a-z2-7]{12})_([12])", name) for name in names(client)]
+        found = [re.fullmatch(r"PGBOUNCER_([a-z2-7]{12})_([0-9]+)", name)
+                 for name in names(client)]
         assert all(found) and len(found) == 2
         stems |= {match[1] for match in found}
-    assert len(stems) == 2
+        numbers |= {match[2] for match in found}
+    assert len(stems) == 2 and len(numbers) == 4
 
 
 def test_replaced_behind_another_statement(weir, victim):

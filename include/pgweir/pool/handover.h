@@ -82,8 +82,8 @@ void pools_take(struct pools_arrival *arrival, char kind, struct bytes body, int
 /* The statement with this number in the other process. NULL: no record had it. */
 struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number);
 
-/* Whether that statement has the same name on servers in this process. */
-bool handover_arrival_has_name(const struct pools_arrival *arrival, uint64_t number);
+/* The same for servers, which have it under its old name: maybe an alias (statements.h). */
+struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number);
 
 /*
  * Lends the server that has just arrived to this borrower, which is already a member of its pool.

@@ -26,6 +26,8 @@ struct pools_with {
 	struct workers *slow_workers; /* if a server asks for many iterations */
 	struct verifiers *verifiers;
 	struct params_table *params;
+	/* of the process, for all its loops; copied. NULL: these pools draw their own */
+	const struct statement_names *statement_names;
 	struct tls_context *tls; /* the initial one: see pools_set_tls() */
 };
 

@@ -35,7 +35,7 @@ void inject_close(struct batch *batch, struct bytes name)
  */
 void inject_parse(struct client *client, struct batch *batch, const struct statement *statement)
 {
-	batch_run(batch, bytes_of(statement->message, statement->message_size));
+	batch_run(batch, statement_message(statement));
 	client->borrower.pool->stats.server_parse_count++;
 }
 

@@ -138,9 +138,8 @@ static enum statements_result inject(struct client *client, struct batch *batch)
 {
 	const struct statement *statement = client->unnamed->statement;
 	/* keep the zero of the empty name */
-	size_t skipped = FRAME_HEADER_SIZE + statement->name_size - 1;
-	struct bytes body =
-	    bytes_of(statement->message + skipped, statement->message_size - skipped);
+	struct bytes body = bytes_skip(statement_message(statement),
+	                               FRAME_HEADER_SIZE + statement_name(statement).count);
 	enum statements_result result = sql_parse(client, body, body.count, batch);
 	char front[FRAME_HEADER_SIZE] = { 'P' };
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Statements; each is stored once.
+ * Statements; each is stored once in each loop, and what it consists of once for all loops that got
+ * it from each other.
  */
 #include "pgweir/pool/server/statements.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,48 +28,125 @@ static size_t write_name(char *out, size_t size, const struct statement_name *na
 	       1;
 }
 
-static struct statement *make(struct statements *statements, struct bytes key, size_t scope_size,
-                              const struct statement_name *given)
+/* ---- images ---- */
+
+/* key: begins with the query and its zero. */
+static uint32_t touches_of(struct bytes key)
+{
+	return sql_touch(bytes_of(key.at, strnlen(key.at, key.count)));
+}
+
+/* key: the text followed by the scope. */
+static struct statement_image *image_new(struct bytes key, size_t scope_size, uint64_t hash,
+                                         const struct statement_name *given)
 {
 	char name[NAME_MAX_SIZE];
 	size_t name_size = write_name(name, sizeof(name), given);
 	size_t front = FRAME_HEADER_SIZE + name_size;
 	size_t size = front + key.count - scope_size;
-	struct statement *statement = calloc(1, sizeof(*statement) + size + scope_size);
+	struct statement_image *image = malloc(sizeof(*image) + size + scope_size);
 
-	if (!statement)
+	if (!image)
 		return NULL;
-	statement->statements = statements;
-	statement->name_size = name_size;
-	statement->message_size = size;
-	statement->scope_size = scope_size;
-	statement->touches = sql_touch(bytes_of(key.at, strnlen(key.at, key.count)));
-	statement->message[0] = 'P';
-	store_be32(statement->message + 1, (uint32_t)(size - 1));
-	memcpy(statement->message + FRAME_HEADER_SIZE, name, name_size);
-	memcpy(statement->message + front, key.at, key.count);
-	TABLE_ADD(hh, &statements->secret, statements->table, statement->message + front, key.count,
-	          statement);
+	*image = (struct statement_image){ .owner_count = 1,
+		                           .hash = hash,
+		                           .touches = touches_of(key),
+		                           .name_size = name_size,
+		                           .message_size = size,
+		                           .scope_size = scope_size };
+	image->message[0] = 'P';
+	store_be32(image->message + 1, (uint32_t)(size - 1));
+	memcpy(image->message + FRAME_HEADER_SIZE, name, name_size);
+	memcpy(image->message + front, key.at, key.count);
+	return image;
+}
+
+struct statement_image *statement_image_hold(struct statement_image *image)
+{
+	atomic_fetch_add_explicit(&image->owner_count, 1, memory_order_relaxed);
+	return image;
+}
+
+/* The last owner frees it, after what all others have done with it. */
+void statement_image_release(struct statement_image **imagep)
+{
+	struct statement_image *image = *imagep;
+
+	*imagep = NULL;
+	if (image && atomic_fetch_sub_explicit(&image->owner_count, 1, memory_order_acq_rel) == 1)
+		free(image);
+}
+
+/* Text and scope. */
+static struct bytes key_of(const struct statement_image *image)
+{
+	size_t front = FRAME_HEADER_SIZE + image->name_size;
+
+	return bytes_of(image->message + front, image->message_size - front + image->scope_size);
+}
+
+static struct bytes name_of(const struct statement_image *image)
+{
+	return bytes_of(image->message + FRAME_HEADER_SIZE, image->name_size - 1);
+}
+
+/* ---- the table ---- */
+
+/* The hash of the table. */
+static unsigned int bucket_of(const struct statements *statements, uint64_t hash)
+{
+	return (unsigned int)((hash * (statements->salt | 1)) >> 32);
+}
+
+/* The format of the text shows where it ends, so equal keys have equal scopes. */
+static struct statement *find(const struct statements *statements, struct bytes key, uint64_t hash)
+{
+	struct statement *statement;
+
+	HASH_FIND_BYHASHVALUE(hh, statements->table, key.at, key.count, bucket_of(statements, hash),
+	                      statement);
 	return statement;
 }
 
-/* key: the text followed by the scope, which has scope_size bytes. */
+/* Takes the reference to the image, which may be NULL. */
+static struct statement *make(struct statements *statements, struct statement_image *image,
+                              bool is_alias)
+{
+	struct statement *statement = image ? calloc(1, sizeof(*statement)) : NULL;
+	struct bytes key;
+
+	if (!statement) {
+		statement_image_release(&image);
+		return NULL;
+	}
+	key = key_of(image);
+	statement->statements = statements;
+	statement->image = image;
+	statement->is_alias = is_alias;
+	statement->touches = image->touches;
+	if (!is_alias)
+		HASH_ADD_KEYPTR_BYHASHVALUE(hh, statements->table, key.at, key.count,
+		                            bucket_of(statements, image->hash), statement);
+	return statement;
+}
+
+/* key: the text followed by the scope, which has scope_size bytes. name: NULL: by content. */
 static struct statement *find_or_make(struct statements *statements, struct bytes key,
                                       size_t scope_size, const struct statement_name *name)
 {
 	struct statement *statement;
-	struct statement_name next = { statements->stem, 0 };
+	struct statement_name own;
+	uint64_t hash;
 
 	if (key.count > TEXT_MAX)
 		return NULL;
-	/* The format of the text shows where it ends, so equal keys have equal scopes. */
-	TABLE_FIND(hh, &statements->secret, statements->table, key.at, key.count, statement);
-	if (!statement && !name) {
-		next.number = ++statements->last_number;
-		name = &next;
+	hash = hash_bytes(&statements->names.key, key.at, key.count);
+	statement = find(statements, key, hash);
+	if (!statement) {
+		own = (struct statement_name){ statements->names.stem, hash };
+		statement =
+		    make(statements, image_new(key, scope_size, hash, name ? name : &own), false);
 	}
-	if (!statement)
-		statement = make(statements, key, scope_size, name);
 	return statement ? statement_hold(statement) : NULL;
 }
 
@@ -96,6 +175,31 @@ struct statement *statement_named(struct statements *statements, struct bytes te
 	if (scope.count == 0)
 		return find_or_make(statements, text, 0, name);
 	return find_joined(statements, text, bytes_of("", 0), scope, name);
+}
+
+struct statement *statement_called(struct statements *statements, struct bytes text,
+                                   struct bytes scope, const struct statement_name *name)
+{
+	struct statement *statement = statement_named(statements, text, scope, name), *alias;
+	const struct statement_image *stored = statement ? statement->image : NULL;
+	char called[NAME_MAX_SIZE];
+	size_t size = write_name(called, sizeof(called), name);
+
+	if (!statement || bytes_equal(name_of(stored), bytes_of(called, size - 1)))
+		return statement;
+	alias = make(statements, image_new(key_of(stored), stored->scope_size, stored->hash, name),
+	             true);
+	statement_release(statements, &statement);
+	return alias ? statement_hold(alias) : NULL;
+}
+
+struct statement *statement_of_image(struct statements *statements, struct statement_image *image)
+{
+	struct statement *statement = find(statements, key_of(image), image->hash);
+
+	if (!statement || !bytes_equal(name_of(statement->image), name_of(image)))
+		statement = make(statements, statement_image_hold(image), statement != NULL);
+	return statement ? statement_hold(statement) : NULL;
 }
 
 struct statement *statement_of(struct statements *statements, struct bytes text, struct bytes scope)
@@ -140,7 +244,9 @@ void statement_release(struct statements *statements, struct statement **stateme
 	*statementp = NULL;
 	if (!statement || --statement->owner_count)
 		return;
-	HASH_DEL(statements->table, statement);
+	if (!statement->is_alias)
+		HASH_DEL(statements->table, statement);
+	statement_image_release(&statement->image);
 	free(statement);
 	if (!statements->table)
 		buf_free(&statements->key);
@@ -159,24 +265,29 @@ struct bytes statement_stem(const struct statement *statement)
 	return bytes_of(at, end ? (size_t)(end - at) : 0);
 }
 
-bool statement_is_called(const struct statement *statement, const struct statement_name *name)
-{
-	char called[NAME_MAX_SIZE];
-	size_t size = write_name(called, sizeof(called), name);
-
-	return bytes_equal(statement_name(statement), bytes_of(called, size - 1));
-}
-
-bool statements_init(struct statements *statements)
+bool statement_names_draw(struct statement_names *names)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
 	unsigned char random[STEM_SIZE];
 
-	hash_key_draw(&statements->secret);
+	*names = (struct statement_names){ 0 };
+	hash_key_draw(&names->key);
 	_Static_assert(STEM_SIZE < STATEMENT_STEM_MAX, "its zero has room");
 	if (!digest_random(random, sizeof(random)))
 		return false;
 	for (size_t i = 0; i < STEM_SIZE; i++)
-		statements->stem[i] = letters[random[i] % 32];
+		names->stem[i] = letters[random[i] % 32];
+	return true;
+}
+
+bool statements_init(struct statements *statements, const struct statement_names *names)
+{
+	struct hash_key salt;
+
+	hash_key_draw(&salt);
+	statements->salt = salt.half[0];
+	if (!names)
+		return statement_names_draw(&statements->names);
+	statements->names = *names;
 	return true;
 }

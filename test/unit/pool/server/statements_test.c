@@ -44,17 +44,42 @@ START_TEST(statements_differ_by_their_types)
 }
 END_TEST
 
-START_TEST(statements_never_give_a_number_twice)
+/* The number is a hash of the content: the same in each loop, and at each time. */
+START_TEST(statements_have_names_from_their_content)
 {
-	struct statements statements = { 0 };
-	struct statement *one = statement_of(&statements, text_of("x\0\0\0", 4), none);
+	static const struct bytes scope = { "role\0a\0", 7 };
+	static const struct {
+		const char *says;
+		struct bytes text, scope;
+		bool is_same;
+	} cases[] = {
+		{ "the same", { "x\0\0\0", 4 }, { "", 0 }, true },
+		{ "another text", { "y\0\0\0", 4 }, { "", 0 }, false },
+		{ "other types", { "x\0\0\1\0\0\0\27", 8 }, { "", 0 }, false },
+		{ "another scope", { "x\0\0\0", 4 }, scope, false },
+	};
+	struct statements one = { 0 }, other = { 0 };
+	struct statement_names names;
+	struct statement *first, *second;
 
-	ck_assert_str_eq(statement_name(one).at, "PGBOUNCER_1");
-	statement_release(&statements, &one);
-	one = statement_of(&statements, text_of("x\0\0\0", 4), none);
-	ck_assert_str_eq(statement_name(one).at, "PGBOUNCER_2");
-	ck_assert_uint_eq(statement_name(one).count, strlen("PGBOUNCER_2"));
-	statement_release(&statements, &one);
+	ck_assert(statement_names_draw(&names));
+	ck_assert(statements_init(&one, &names) && statements_init(&other, &names));
+	first = statement_of(&one, text_of("x\0\0\0", 4), none);
+	ck_assert(bytes_are(statement_stem(first), names.stem));
+	ck_assert_uint_eq(statement_number(first), hash_bytes(&names.key, "x\0\0\0", 4));
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		second = statement_of(&other, cases[i].text, cases[i].scope);
+		ck_assert_msg(bytes_equal(statement_name(first), statement_name(second)) ==
+		                  cases[i].is_same,
+		              "%s", cases[i].says);
+		statement_release(&other, &second);
+		second = statement_of(&other, cases[i].text, cases[i].scope);
+		ck_assert_msg(bytes_equal(statement_name(first), statement_name(second)) ==
+		                  cases[i].is_same,
+		              "%s, again", cases[i].says);
+		statement_release(&other, &second);
+	}
+	statement_release(&one, &first);
 }
 END_TEST
 
@@ -64,17 +89,17 @@ START_TEST(statements_have_names_that_nobody_can_guess)
 	struct statement_name old = { "", 7 }, arrived = { "abc", 9 };
 	struct statement *one, *two, *three;
 
-	ck_assert(statements_init(&statements) && statements_init(&others));
-	ck_assert_str_ne(statements.stem, others.stem);
+	ck_assert(statements_init(&statements, NULL) && statements_init(&others, NULL));
+	ck_assert_str_ne(statements.names.stem, others.names.stem);
 	one = statement_of(&statements, text_of("x\0\0\0", 4), none);
-	ck_assert(bytes_are(statement_stem(one), statements.stem));
-	ck_assert_uint_eq(statement_number(one), 1);
+	two = statement_of(&others, text_of("x\0\0\0", 4), none);
+	ck_assert_uint_ne(statement_number(one), statement_number(two));
+	statement_release(&others, &two);
 	/* From another process; and from one without stems. */
 	two = statement_named(&statements, text_of("y\0\0\0", 4), none, &arrived);
 	ck_assert_str_eq(statement_name(two).at, "PGBOUNCER_abc_9");
 	ck_assert(bytes_are(statement_stem(two), "abc"));
 	ck_assert_uint_eq(statement_number(two), 9);
-	ck_assert(statement_is_called(two, &arrived) && !statement_is_called(two, &old));
 	three = statement_named(&statements, text_of("z\0\0\0", 4), none, &old);
 	ck_assert_str_eq(statement_name(three).at, "PGBOUNCER_7");
 	ck_assert(bytes_are(statement_stem(three), ""));
@@ -82,6 +107,98 @@ START_TEST(statements_have_names_that_nobody_can_guess)
 	statement_release(&statements, &one);
 	statement_release(&statements, &two);
 	statement_release(&statements, &three);
+}
+END_TEST
+
+/* A server has a statement under the name that another process gave it. */
+START_TEST(statements_have_aliases_for_servers)
+{
+	struct statement_name arrived = { "abc", 9 };
+	struct bytes text = text_of("x\0\0\0", 4);
+	struct statements statements = { 0 };
+	struct statement *own, *called, *again;
+
+	ck_assert(statements_init(&statements, NULL));
+	/* No other name is known: it gets this one, for clients too. */
+	called = statement_called(&statements, text, none, &arrived);
+	own = statement_of(&statements, text, none);
+	ck_assert_ptr_eq(own, called);
+	ck_assert_str_eq(statement_name(own).at, "PGBOUNCER_abc_9");
+	statement_release(&statements, &own);
+	statement_release(&statements, &called);
+	own = statement_of(&statements, text, none);
+	called = statement_called(&statements, text, none, &arrived);
+	ck_assert_ptr_ne(own, called);
+	ck_assert_str_eq(statement_name(called).at, "PGBOUNCER_abc_9");
+	ck_assert(bytes_equal(statement_text(called), text));
+	again = statement_of(&statements, text, none);
+	ck_assert_ptr_eq(again, own);
+	ck_assert_uint_eq(HASH_COUNT(statements.table), 1);
+	statement_release(&statements, &again);
+	statement_release(&statements, &own);
+	statement_release(&statements, &called);
+	ck_assert_ptr_null(statements.table);
+}
+END_TEST
+
+/* What loops share is the image: no text is copied or hashed again. */
+START_TEST(statements_go_to_another_loop)
+{
+	static const struct bytes scope = { "role\0a\0", 7 };
+	struct bytes text = text_of("listen x\0\0\0", 11);
+	struct statements here = { 0 }, there = { 0 };
+	struct statement_names names;
+	struct statement *one, *two, *three;
+	struct statement_image *image;
+
+	ck_assert(statement_names_draw(&names));
+	ck_assert(statements_init(&here, &names) && statements_init(&there, &names));
+	one = statement_of(&here, text, scope);
+	image = statement_image_hold(one->image);
+	two = statement_of_image(&there, image);
+	ck_assert_ptr_eq(two->image, image);
+	ck_assert_ptr_ne(two, one);
+	ck_assert_uint_eq(two->touches, one->touches);
+	ck_assert_uint_ne(two->touches, 0);
+	three = statement_of(&there, text, scope);
+	ck_assert_ptr_eq(three, two);
+	statement_release(&here, &one);
+	statement_release(&there, &two);
+	/* Found by its content, though it was made there. */
+	two = statement_of_image(&there, image);
+	ck_assert_ptr_eq(three, two);
+	statement_release(&there, &two);
+	statement_release(&there, &three);
+	statement_image_release(&image);
+	ck_assert_ptr_null(image);
+	ck_assert_ptr_null(here.table);
+	ck_assert_ptr_null(there.table);
+}
+END_TEST
+
+/* Two loops may have different names for one text that came from another process. */
+START_TEST(statements_of_another_loop_keep_their_name)
+{
+	struct bytes text = text_of("x\0\0\0", 4);
+	struct statements here = { 0 }, there = { 0 };
+	struct statement_name arrived = { "abc", 9 };
+	struct statement_names names;
+	struct statement *one, *two, *three;
+
+	ck_assert(statement_names_draw(&names));
+	ck_assert(statements_init(&here, &names) && statements_init(&there, &names));
+	one = statement_named(&here, text, none, &arrived);
+	two = statement_of(&there, text, none);
+	three = statement_of_image(&there, one->image);
+	ck_assert_ptr_ne(three, two);
+	ck_assert(three->is_alias && !two->is_alias);
+	ck_assert_str_eq(statement_name(three).at, "PGBOUNCER_abc_9");
+	statement_release(&there, &two);
+	two = statement_of_image(&here, three->image);
+	ck_assert_ptr_eq(two, one);
+	statement_release(&here, &one);
+	statement_release(&here, &two);
+	statement_release(&there, &three);
 }
 END_TEST
 
@@ -94,7 +211,7 @@ START_TEST(statements_of_chosen_texts_make_no_long_chains)
 	unsigned int longest;
 
 	colliding_find(&colliding);
-	ck_assert(statements_init(&statements));
+	ck_assert(statements_init(&statements, NULL));
 	for (int i = 0; i < COLLIDING_COUNT; i++) {
 		colliding_text(&colliding, i, text);
 		all[i] = statement_of(&statements, bytes_of(text, sizeof(text)), none);
@@ -111,10 +228,10 @@ START_TEST(statements_are_whole_parse_messages)
 {
 	static const char expected[] = "P\0\0\0\024PGBOUNCER_1\0x\0\0\0";
 	struct statements statements = { 0 };
-	struct statement *one = statement_of(&statements, text_of("x\0\0\0", 4), none);
+	struct statement_name name = { "", 1 };
+	struct statement *one = statement_named(&statements, text_of("x\0\0\0", 4), none, &name);
 
-	ck_assert_uint_eq(one->message_size, sizeof(expected) - 1);
-	ck_assert_mem_eq(one->message, expected, sizeof(expected) - 1);
+	ck_assert(bytes_equal(statement_message(one), bytes_of(expected, sizeof(expected) - 1)));
 	statement_release(&statements, &one);
 }
 END_TEST
@@ -132,7 +249,7 @@ START_TEST(statements_differ_by_their_scope)
 	ck_assert(bytes_equal(statement_scope(two), scope));
 	ck_assert(bytes_equal(statement_scope(one), none));
 	/* The scope is not sent to a server. */
-	ck_assert_uint_eq(one->message_size, two->message_size);
+	ck_assert_uint_eq(statement_message(one).count, statement_message(two).count);
 	ck_assert(bytes_equal(statement_text(one), statement_text(two)));
 	statement_release(&statements, &one);
 	statement_release(&statements, &two);
@@ -171,8 +288,11 @@ int main(void)
 	tcase_add_test(tcase, statements_differ_by_their_types);
 	tcase_add_test(tcase, statements_differ_by_their_scope);
 	tcase_add_test(tcase, statements_with_the_types_that_were_found);
-	tcase_add_test(tcase, statements_never_give_a_number_twice);
+	tcase_add_test(tcase, statements_have_names_from_their_content);
 	tcase_add_test(tcase, statements_have_names_that_nobody_can_guess);
+	tcase_add_test(tcase, statements_have_aliases_for_servers);
+	tcase_add_test(tcase, statements_go_to_another_loop);
+	tcase_add_test(tcase, statements_of_another_loop_keep_their_name);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, statements_of_chosen_texts_make_no_long_chains);
 	tcase_add_test(tcase, statements_are_whole_parse_messages);
