@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/broker.c and pool/share.c: limits hold for all loops together, and who waits is woken.
+ */
+#include "pgweir/pool/broker.h"
+
+#include <pthread.h>
+
+#include "pgweir/base/container_of.h"
+
+#include "../unit.h"
+
+/* One loop's shares in a pool, a database and a role. */
+struct side {
+	struct loop *loop;
+	struct broker_member member;
+	struct share pool, database, role;
+	unsigned int pool_woken, database_woken, role_woken;
+};
+
+static void on_pool(struct share *share) { container_of(share, struct side, pool)->pool_woken++; }
+
+static void on_database(struct share *share)
+{
+	container_of(share, struct side, database)->database_woken++;
+}
+
+static void on_role(struct share *share) { container_of(share, struct side, role)->role_woken++; }
+
+static void open_side(struct side *side, struct broker *broker, const char *database,
+                      const char *role)
+{
+	*side = (struct side){ .loop = loop_new(NULL),
+		               .pool.on_woken = on_pool,
+		               .database.on_woken = on_database,
+		               .role.on_woken = on_role };
+	ck_assert(loop_take_letters(side->loop, NULL));
+	broker_join(broker, &side->member, side->loop);
+	ck_assert(share_open(&side->pool, &side->member, TALLY_POOL, database, role));
+	ck_assert(share_open(&side->database, &side->member, TALLY_DATABASE, database, ""));
+	ck_assert(share_open(&side->role, &side->member, TALLY_ROLE, role, ""));
+}
+
+static void close_side(struct side *side)
+{
+	share_close(&side->pool);
+	share_close(&side->database);
+	share_close(&side->role);
+	broker_leave(&side->member);
+	loop_free(&side->loop);
+}
+
+struct end {
+	struct task task;
+	struct loop *loop;
+};
+
+static void stop(struct task *task) { loop_stop(container_of(task, struct end, task)->loop); }
+
+/* Opens the letters that have been posted to this side. */
+static void turn(struct side *side)
+{
+	struct end end = { { .run = stop }, side->loop };
+
+	loop_defer(side->loop, &end.task);
+	loop_run(side->loop);
+}
+
+static struct permit_ask ask_of(struct side *side)
+{
+	return (struct permit_ask){ &side->pool,     &side->database, &side->role,
+		                    PERMIT_NO_LIMIT, PERMIT_NO_LIMIT, PERMIT_NO_LIMIT };
+}
+
+static enum permit take(struct side *side, unsigned int pool, unsigned int database,
+                        unsigned int role)
+{
+	struct permit_ask ask = ask_of(side);
+
+	ask.pool_most = pool;
+	ask.database_most = database;
+	ask.role_most = role;
+	return broker_take(&ask);
+}
+
+static void give(struct side *side)
+{
+	struct permit_ask ask = ask_of(side);
+
+	broker_give(&ask);
+}
+
+START_TEST(each_limit_holds_for_both_loops_together)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "alice");
+	ck_assert_int_eq(take(&one, 2, 9, 9), PERMIT_GRANTED);
+	ck_assert_int_eq(take(&other, 2, 9, 9), PERMIT_GRANTED);
+	ck_assert_int_eq(take(&one, 2, 9, 9), PERMIT_POOL_FULL);
+	ck_assert_int_eq(take(&other, 9, 2, 9), PERMIT_DATABASE_FULL);
+	ck_assert_int_eq(take(&other, 9, 9, 2), PERMIT_ROLE_FULL);
+	ck_assert_uint_eq(share_servers(&one.pool), 2);
+	give(&other);
+	ck_assert_int_eq(take(&one, 2, 2, 2), PERMIT_GRANTED);
+	give(&one);
+	give(&one);
+	ck_assert_uint_eq(share_servers(&other.role), 0);
+	close_side(&one);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(pools_of_one_database_share_its_limit)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "bob");
+	ck_assert_int_eq(take(&one, 1, 2, 1), PERMIT_GRANTED);
+	ck_assert_int_eq(take(&other, 1, 2, 1), PERMIT_GRANTED);
+	ck_assert_uint_eq(share_servers(&one.database), 2);
+	ck_assert_uint_eq(share_servers(&one.pool), 1);
+	ck_assert_uint_eq(share_servers(&one.role), 1);
+	give(&one);
+	give(&other);
+	close_side(&one);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
+/* The longest waiting one is woken first, whichever loop the permit was given back in. */
+START_TEST(the_loop_that_has_waited_longest_is_woken)
+{
+	struct broker *broker = broker_new(3, NULL);
+	struct side sides[3];
+
+	for (int i = 0; i < 3; i++)
+		open_side(&sides[i], broker, "db", "alice");
+	take(&sides[0], 1, 1, 1);
+	share_want(&sides[1].database, 200, 1);
+	share_want(&sides[2].database, 100, 1);
+	for (int i = 0; i < 3; i++)
+		turn(&sides[i]);
+	ck_assert_uint_eq(sides[0].database_woken, 1); /* asked for what it has */
+	sides[1].database_woken = sides[2].database_woken = 0;
+	give(&sides[0]);
+	turn(&sides[1]);
+	turn(&sides[2]);
+	ck_assert_uint_eq(sides[1].database_woken, 0);
+	ck_assert_uint_eq(sides[2].database_woken, 1);
+	share_want(&sides[2].database, 0, 0);
+	share_wake_first(&sides[1].database);
+	ck_assert_uint_eq(sides[1].database_woken, 1); /* its own loop: at once, without a letter */
+	for (int i = 0; i < 3; i++)
+		close_side(&sides[i]);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(a_want_is_promised_as_many_servers_as_it_wants)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "alice");
+	ck_assert(!share_is_asked(&one.pool));
+	ck_assert_ptr_null(share_promise(&one.pool, INT64_MAX));
+	share_want(&other.pool, 100, 2);
+	ck_assert(share_is_asked(&one.pool));
+	ck_assert(!share_is_asked(&other.pool));
+	turn(&one);
+	ck_assert_uint_eq(one.pool_woken, 1);
+	ck_assert_ptr_null(share_promise(&one.pool, 100)); /* waits no longer than one's own */
+	ck_assert_ptr_eq(share_promise(&one.pool, 101), &other.pool);
+	ck_assert_ptr_eq(share_promise(&one.pool, 101), &other.pool);
+	ck_assert_ptr_null(share_promise(&one.pool, 101));
+	ck_assert_uint_eq(share_promised(&other.pool), 2);
+	share_unpromise(&other.pool);
+	share_unpromise(&other.pool);
+	share_unpromise(&other.pool);
+	ck_assert_uint_eq(share_promised(&other.pool), 0);
+	close_side(&one);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(an_eviction_is_done_once_by_another_loop)
+{
+	struct broker *broker = broker_new(3, NULL);
+	struct side sides[3];
+	unsigned int evictions = 0;
+
+	for (int i = 0; i < 3; i++)
+		open_side(&sides[i], broker, "db", "alice");
+	ck_assert(!share_may_evict(&sides[1].database));
+	share_want(&sides[0].database, 100, 1);
+	share_ask_eviction(&sides[0].database);
+	ck_assert(!share_may_evict(&sides[0].database)); /* it has none */
+	for (int i = 1; i < 3; i++) {
+		turn(&sides[i]);
+		ck_assert_uint_eq(sides[i].database_woken, 1);
+		evictions += share_may_evict(&sides[i].database);
+	}
+	ck_assert_uint_eq(evictions, 1);
+	for (int i = 0; i < 3; i++)
+		close_side(&sides[i]);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(a_welcome_is_known_in_all_loops_and_later_ones)
+{
+	struct broker *broker = broker_new(3, NULL);
+	struct buf welcome = { 0 }, baseline = { 0 };
+	struct side one, other, late;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "alice");
+	ck_assert(!share_get_welcome(&other.pool, &welcome, &baseline));
+	share_put_welcome(&one.pool, bytes_of("w", 1), bytes_of("base", 4));
+	turn(&other);
+	ck_assert_uint_eq(other.pool_woken, 1);
+	open_side(&late, broker, "db", "alice");
+	ck_assert(share_get_welcome(&late.pool, &welcome, &baseline));
+	ck_assert_str_eq(buf_text(&welcome), "w");
+	ck_assert_str_eq(buf_text(&baseline), "base");
+	share_forget_welcome(&other.pool);
+	ck_assert(!share_get_welcome(&late.pool, &welcome, &baseline));
+	buf_free(&welcome);
+	buf_free(&baseline);
+	close_side(&one);
+	close_side(&other);
+	close_side(&late);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(pins_and_clients_are_counted_together)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "alice");
+	ck_assert(share_pin(&one.pool, 2));
+	ck_assert(share_pin(&other.pool, 2));
+	ck_assert(!share_pin(&one.pool, 2));
+	share_unpin(&other.pool);
+	ck_assert(share_pin(&one.pool, 2));
+	ck_assert_uint_eq(share_add_client(&one.database), 1);
+	ck_assert_uint_eq(share_add_client(&other.database), 2);
+	share_remove_client(&one.database);
+	ck_assert_uint_eq(share_clients(&other.database), 1);
+	ck_assert(broker_admit(broker, 1));
+	ck_assert(!broker_admit(broker, 1));
+	broker_release_admission(broker);
+	ck_assert(broker_admit(broker, 1));
+	ck_assert_uint_eq(broker_admitted(broker), 1);
+	close_side(&one);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(ids_are_never_given_twice)
+{
+	struct broker *broker = broker_new(1, NULL);
+
+	ck_assert_uint_eq(broker_next_id(broker), 1);
+	broker_skip_ids(broker, 10);
+	broker_skip_ids(broker, 5);
+	ck_assert_uint_eq(broker_next_id(broker), 11);
+	ck_assert_uint_eq(broker_last_id(broker), 11);
+	broker_free(&broker);
+}
+END_TEST
+
+/* ---- several threads ---- */
+
+#define THREADS 4
+#define ROUNDS 20000
+#define LIMIT 5
+
+struct crowd {
+	struct side side;
+	atomic_uint *open; /* servers that exist now, counted beside the broker */
+	unsigned int taken;
+	bool is_over_limit;
+};
+
+static void *take_and_give(void *arg)
+{
+	struct crowd *crowd = arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		if (take(&crowd->side, LIMIT, PERMIT_NO_LIMIT, PERMIT_NO_LIMIT) != PERMIT_GRANTED) {
+			share_want(&crowd->side.pool, i, 1);
+			continue;
+		}
+		crowd->taken++;
+		if (atomic_fetch_add(crowd->open, 1) >= LIMIT)
+			crowd->is_over_limit = true;
+		atomic_fetch_sub(crowd->open, 1);
+		give(&crowd->side);
+		share_want(&crowd->side.pool, 0, 0);
+	}
+	return NULL;
+}
+
+START_TEST(threads_never_have_more_than_the_limit)
+{
+	struct broker *broker = broker_new(THREADS, NULL);
+	struct crowd crowds[THREADS];
+	pthread_t threads[THREADS];
+	atomic_uint open = 0;
+
+	for (int i = 0; i < THREADS; i++) {
+		open_side(&crowds[i].side, broker, "db", "alice");
+		crowds[i].open = &open;
+		crowds[i].taken = 0;
+		crowds[i].is_over_limit = false;
+	}
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, take_and_give, &crowds[i]), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < THREADS; i++) {
+		ck_assert(!crowds[i].is_over_limit);
+		ck_assert_uint_gt(crowds[i].taken, 0);
+		turn(&crowds[i].side);
+	}
+	ck_assert_uint_eq(share_servers(&crowds[0].side.pool), 0);
+	for (int i = 0; i < THREADS; i++)
+		close_side(&crowds[i].side);
+	broker_free(&broker);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/broker");
+	TCase *cases = tcase_create("broker");
+
+	tcase_set_timeout(cases, 60);
+	tcase_add_test(cases, each_limit_holds_for_both_loops_together);
+	tcase_add_test(cases, pools_of_one_database_share_its_limit);
+	tcase_add_test(cases, the_loop_that_has_waited_longest_is_woken);
+	tcase_add_test(cases, a_want_is_promised_as_many_servers_as_it_wants);
+	tcase_add_test(cases, an_eviction_is_done_once_by_another_loop);
+	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
+	tcase_add_test(cases, pins_and_clients_are_counted_together);
+	tcase_add_test(cases, ids_are_never_given_twice);
+	tcase_add_test(cases, threads_never_have_more_than_the_limit);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}
