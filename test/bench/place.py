@@ -92,6 +92,14 @@ def make_certificate(workplace):
     return key, certificate
 
 
+def knows_setting(workplace, program, setting):
+    """Whether this pgweir program knows a setting."""
+    path = workplace.write("check.ini", f"[pgbouncer]\n{setting} = 1\n")
+    done = subprocess.run([workplace.program("pgweir-check", program), "--check", path], timeout=60,
+                          capture_output=True, text=True, **servers.account())
+    return f'unknown setting "{setting}"' not in done.stdout + done.stderr
+
+
 class Place:
     """The servers of a run. `programs`: target name -> path."""
 
@@ -131,10 +139,8 @@ class Place:
 
     def _knows(self, setting):
         if setting not in self.unknown:
-            path = self.workplace.write("check.ini", f"[pgbouncer]\n{setting} = 1\n")
-            done = subprocess.run([self.programs["pgweir"], "--check", path], timeout=60,
-                                  capture_output=True, text=True, **servers.account())
-            self.unknown[setting] = f'unknown setting "{setting}"' in done.stdout + done.stderr
+            self.unknown[setting] = not knows_setting(
+                self.workplace, self.programs["pgweir"], setting)
         return not self.unknown[setting]
 
     def target(self, name, flavour="trust"):

@@ -43,6 +43,13 @@ METRICS = {
     "logins_s": ("logins/s", "{:.0f}"),
     "login_cpu_us": ("CPU us/login", "{:.1f}"),
     "growth_percent": ("growth %", "{:.1f}"),
+    "wait_p50_ms": ("p50 ms of waiting", "{:.3f}"),
+    "wait_p99_ms": ("p99 ms of waiting", "{:.3f}"),
+    "uneven": ("clients: largest loop/mean", "{:.3f}"),
+    "moved_percent": ("servers moved/100 transactions", "{:.2f}"),
+    "busiest_percent": ("% of a core, busiest thread", "{:.0f}"),
+    "generator_us": ("CPU us/transaction, load generator", "{:.2f}"),
+    "machine_percent": ("% of the machine", "{:.0f}"),
 }
 VERDICTS = {True: "met", False: "missed", None: "-"}
 
@@ -74,7 +81,7 @@ def figure(metric, value):
     return METRICS[metric][1].format(value)
 
 
-def _cell(runs, metric):
+def cell(runs, metric):
     value = medians(runs).get(metric) if runs else None
     if value is None:
         return "-"
@@ -84,7 +91,7 @@ def _cell(runs, metric):
     return f"{figure(metric, value)} ±{width * 50:.0f}%"
 
 
-def _ratio(figures, above, below, metric):
+def ratio(figures, above, below, metric):
     values = [figures.get(name, {}).get(metric) for name in (above, below)]
     if metric == "growth_percent" or None in values or not values[1]:
         return "-"
@@ -110,16 +117,16 @@ def rows_of(case, results, targets, has_goals):
     runs = results.get(case.name, {})
     for metric in metrics_of(case, results):
         yield [case.name, METRICS[metric][0],
-               *(_cell(runs.get(target), metric) for target in targets),
-               _ratio(figures, "pgweir", "pgbouncer", metric),
-               _ratio(figures, "pgweir", "relay", metric),
+               *(cell(runs.get(target), metric) for target in targets),
+               ratio(figures, "pgweir", "pgbouncer", metric),
+               ratio(figures, "pgweir", "relay", metric),
                *(_goals(case, metric, figures) if has_goals else ())]
 
 
 def markdown(lines):
     """A table; the first line is its head."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    text = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |"
+    text = ["| " + " | ".join(word.ljust(width) for word, width in zip(line, widths)) + " |"
             for line in lines]
     text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(text)

@@ -6,6 +6,7 @@ unprivileged user when started by root, and is removed when the Workplace exits,
 Every wait has a limit.
 """
 
+import csv
 import os
 import pathlib
 import pwd
@@ -328,6 +329,15 @@ class Pooler(Process):
         if done.returncode != 0:
             raise ServerError(done.stderr.strip())
         return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def console_dicts(self, command):
+        """Rows of a console command: column -> text."""
+        done = subprocess.run(
+            ["psql", "-Xq", "--csv", "-d", self.conninfo("pgbouncer"), "-c", command],
+            capture_output=True, text=True, timeout=60, cwd="/")
+        if done.returncode != 0:
+            raise ServerError(done.stderr.strip())
+        return list(csv.DictReader(done.stdout.splitlines()))
 
 
 class BareRelay(Process):
