@@ -501,6 +501,18 @@ def test_a_library_follows_its_client(superuser):
     assert weir.log.count("a client has loaded a library") >= 3
 
 
+def test_a_library_removes_placeholders_of_its_name(superuser):
+    """PostgreSQL 15 does; then the next server would refuse the placeholder."""
+    _, client = superuser()
+    first, second = client(), client()
+    first.query(f"SET {LIBRARY}.nonsense = '1'")
+    first.query(f"LOAD '{LIBRARY}'")
+    has = first.value(f"SELECT current_setting('{LIBRARY}.nonsense', true)")
+    for _ in range(3):
+        assert second.value(HAS_LIBRARY) == "0"
+        assert first.value(f"SELECT current_setting('{LIBRARY}.nonsense', true)") == has
+
+
 def test_two_clients_with_a_library_share_servers(superuser):
     weir, client = superuser()
     first, second = client(), client()

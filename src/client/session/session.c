@@ -53,7 +53,8 @@ static const struct feature {
 } features[] = {
 	{ SQL_TOUCH_PARAMS, 0, QUESTION_PARAMS, "SET for the session",
 	  "Use SET LOCAL, or set the parameter at startup or with ALTER ROLE." },
-	{ SQL_TOUCH_LIBRARY, 0, 0, "LOAD", "Use session_preload_libraries." },
+	/* A library removes placeholders of its name. */
+	{ SQL_TOUCH_LIBRARY, 0, QUESTION_PARAMS, "LOAD", "Use session_preload_libraries." },
 	{ SQL_TOUCH_LISTEN, 0, QUESTION_CHANNELS, "LISTEN",
 	  "Use a database with pool_mode = session." },
 	{ SQL_TOUCH_UNLISTEN, 0, QUESTION_CHANNELS, NULL, NULL },
