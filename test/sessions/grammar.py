@@ -242,7 +242,7 @@ class Grammar:
                              f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE {name}")
         self.prepared.append(name)
         return f"PREPARE {name} AS " + self.pick(
-            "SELECT name FROM which", "SELECT set_config('app.tenant', 'by execute', false)",
+            "SELECT name FROM s1.which", "SELECT set_config('app.tenant', 'by execute', false)",
             "SELECT pg_try_advisory_lock({n}, 7)", "INSERT INTO public.own_{n} (v) VALUES ('by execute') RETURNING id",
             "SELECT pg_notify('c1_{n}', 'by execute')", "SELECT nextval('public.q_{n}')")
 
@@ -402,6 +402,9 @@ class Grammar:
 # These are followed only where they are alone in a simple query, or in one without a name; see the
 # feature prepare_anywhere, which is not among the default ones.
 PREPARES = re.compile(r"(EXPLAIN .*|CREATE TEMP TABLE .* AS )?(PREPARE [^T]|EXECUTE |DEALLOCATE )")
+# What a temporary table may hide later: a statement keeps the table that it had at its PREPARE only
+# until it is prepared again on another server.
+HIDDEN_TABLE = re.compile(r"(?<![.\w])which\b(?!_)", re.I)
 NOT_DEFAULT = ("prepare_anywhere",)
 
 # How often each kind is chosen in a session that has it.

@@ -76,6 +76,7 @@ def fill(text, names):
 
 class Player:
     has_prelude = False  # a server runs it as its connect_query
+    limit = PATIENCE  # for a message
     patience = PATIENCE  # for notifications
     has_own_key = True  # its own notifications have the process ID of its cancel key
 
@@ -89,10 +90,11 @@ class Player:
         self.outcome = Outcome()
         self.notes = []
         self.status = "I"
+        self.on_step = lambda: None
 
     def play(self, session):
         try:
-            with Wire(self.address, PATIENCE) as self.wire:
+            with Wire(self.address, self.limit) as self.wire:
                 self.wire.login(session.user, self.database, **session.startup)
                 self.outcome.parameters = self.wire.parameters
                 if self.has_prelude:
@@ -111,6 +113,7 @@ class Player:
                 text = fill(f"NOTIFY {step[2]}, 'from the companion {step[3]}'", self.names)
                 self.companion(text)
             self.send(build(step, self.names), "c" in step[1])
+            self.on_step()
             owed.append(step)
             if "p" not in step[1] or number == len(steps) - 1 or steps[number + 1][0] == "notify":
                 self.hear_all(owed)

@@ -15,6 +15,8 @@ from .player import PATIENCE, Player, fill
 from .writer import Writer
 
 DIRECT, POOLED = "app2", "app"
+DIRECT_LIMIT = 5  # seconds: then it waits for itself, for example for a lock of its prepared transaction
+STEPS_PER_LOOK = 5
 LANES_KEPT = 60  # the objects of a lane are dropped when so many others have begun
 
 
@@ -60,6 +62,7 @@ class Stage:
         self.address, self.postgres = address, postgres
         self.seed, self.features = seed, features
         self.lanes = itertools.count(1000001)
+        self.steps = itertools.count(1)
         self.used = []
         self.lock = threading.Lock()
         self.is_over = threading.Event()
@@ -67,7 +70,7 @@ class Stage:
         self.counts = {}
         self.servers = servers
         self.renew = renew
-        self.probes = {}  # by user
+        self.looks_due = threading.Semaphore(0)
         self.clean = {user: self.clean_row(user) for user in ("alice", "boss")}
         self.companions = {name: Companion(postgres, name) for name in (DIRECT, POOLED)}
         self.dblink = f"host={postgres.host} port={postgres.port} dbname=app3 user=alice"
@@ -87,14 +90,13 @@ class Stage:
 
     def __exit__(self, *_):
         self.is_over.set()
+        self.looks_due.release(len(self.threads))
         for thread in self.threads:
             thread.join(60)
             if thread.is_alive():
                 self.problems.append("a busy client did not come to its end")
         for companion in self.companions.values():
             companion.connection.close()
-        for wire in self.probes.values():
-            wire.close()
 
     def count(self, what):
         with self.lock:
@@ -105,19 +107,23 @@ class Stage:
     def open_lane(self, databases):
         with self.lock:
             lane = next(self.lanes)
-            self.used.append((lane, databases))
-            old = self.used.pop(0) if len(self.used) > LANES_KEPT else None
         names = {"n": str(lane), "dblink": self.dblink}
         for name in databases:
             self.companions[name].run(fill(LANE, names))
+        return names
+
+    def close_lane(self, names, databases):
+        """Its session is over. But a server may still be at work for it."""
+        with self.lock:
+            self.used.append((names["n"], databases))
+            old = self.used.pop(0) if len(self.used) > LANES_KEPT else None
         if old:
             self.drop_lane(*old)
-        return names
 
     def drop_lane(self, lane, databases):
         for name in databases:
             for text in LANE_DROP:
-                self.companions[name].try_run(fill(text, {"n": str(lane), "side": SIDES[name]}))
+                self.companions[name].try_run(fill(text, {"n": lane, "side": SIDES[name]}))
 
     # -- other clients ------------------------------------------------------------------------
 
@@ -133,7 +139,10 @@ class Stage:
         """A client without any state: it must never see any."""
         user = ("alice", "boss")[number % 2]
         with Wire(self.address, 60).login(user, POOLED) as wire:
-            while not self.is_over.is_set():
+            while True:
+                self.looks_due.acquire()
+                if self.is_over.is_set():
+                    return
                 if number:
                     wire.query("BEGIN")
                 foreign = seen_by(wire, self.clean[user])
@@ -156,20 +165,35 @@ class Stage:
             writer = Writer(f"{self.seed} busy {number} {turn}", self.features)
             player = Player(self.address, POOLED, self.companions[POOLED].run, names)
             player.play(writer.session())
+            self.close_lane(names, (POOLED,))
             self.count("busy sessions")
 
     # -- one session --------------------------------------------------------------------------
 
+    def on_step(self):
+        """A session has played a step: one look for so many."""
+        if next(self.steps) % STEPS_PER_LOOK == 0:
+            self.looks_due.release()
+
     def judge(self, session, patience=PATIENCE):
         names = self.open_lane((DIRECT, POOLED))
+        verdict = self.compare(session, patience, names)
+        self.close_lane(names, (DIRECT, POOLED))
+        return verdict
+
+    def compare(self, session, patience, names):
         player = Player((self.postgres.host, self.postgres.port), DIRECT, self.companions[DIRECT].run, names)
-        player.has_prelude = True
+        player.has_prelude, player.limit = True, DIRECT_LIMIT
         direct = player.play(session)
         if direct.end:
             return Verdict("skipped", direct.end)
         player = Player(self.address, POOLED, self.companions[POOLED].run, names, direct)
-        player.patience = patience
-        verdict = compare(direct, player.play(session))
+        player.patience, player.on_step = patience, self.on_step
+        return compare(direct, player.play(session))
+
+    def judge_closely(self, session, patience=PATIENCE):
+        """Sees also what the session has left on the servers that are free afterwards."""
+        verdict = self.judge(session, patience)
         foreign = self.probe(session.user)
         if foreign and verdict.what != "differs":
             verdict = Verdict("differs", f"afterwards another client sees {foreign}")
@@ -177,17 +201,16 @@ class Stage:
 
     def probe(self, user):
         """What a client without state sees on the servers that are free now."""
-        if user not in self.probes:
-            self.probes[user] = Wire(self.address, 60).login(user, POOLED)
-        for _ in range(self.servers + 1):
-            foreign = seen_by(self.probes[user], self.clean[user])
-            if foreign:
-                self.renew()  # so that the next session begins with clean servers
-                return foreign
+        with Wire(self.address, 60).login(user, POOLED) as wire:
+            for _ in range(self.servers + 1):
+                foreign = seen_by(wire, self.clean[user])
+                if foreign:
+                    self.renew()  # so that the next session begins with clean servers
+                    return foreign
         return None
 
     def differs(self, session, tries=2):
-        return any(self.judge(session, 2).what == "differs" for _ in range(tries))
+        return any(self.judge_closely(session, 2).what == "differs" for _ in range(tries))
 
     def shorten(self, session, seconds):
         end = time.monotonic() + seconds

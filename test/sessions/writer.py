@@ -19,7 +19,7 @@ import ast
 import random
 from collections import namedtuple
 
-from .grammar import CHANNELS, COMMON, FEATURES, PREPARES, Grammar
+from .grammar import CHANNELS, COMMON, FEATURES, HIDDEN_TABLE, PREPARES, Grammar
 
 Session = namedtuple("Session", "user startup steps")
 
@@ -67,20 +67,34 @@ class Writer:
             kinds += (self.notify,) * 3
         return self.rng.choice(kinds)()
 
-    def flags(self):
-        return ("p" if self.rng.random() < 0.15 else "") + ("c" if self.rng.random() < 0.1 else "")
+    def flags(self, text=""):
+        flags = ("p" if self.rng.random() < 0.15 else "") + ("c" if self.rng.random() < 0.1 else "")
+        # Behind a DISCARD ALL that is not answered yet, nobody knows which statements there are.
+        return "" if text == "DISCARD ALL" else flags
 
     def simple(self):
-        return ("query", self.flags(), [self.disguised(self.grammar.text())])
+        text = self.grammar.text()
+        return ("query", self.flags(text), [self.disguised(text)])
 
     def several(self):
-        return ("query", self.flags(), [self.followed() for _ in range(self.rng.randint(2, 4))])
+        texts = [self.followed() for _ in range(self.rng.randint(2, 4))]
+        return ("query", self.flags("DISCARD ALL" if "DISCARD ALL" in texts else ""), texts)
 
     def followed(self):
         """A text that pgweir follows wherever it is."""
         while True:
             text = self.grammar.text()
             if "prepare_anywhere" in self.features or not PREPARES.match(text):
+                return text
+
+    def named(self):
+        """A text for a named statement, which may be prepared again: a temporary table must not hide
+        what it reads, and it must not remove itself.
+        """
+        while True:
+            text = self.followed()
+            may_hide = "temporary" in self.features and HIDDEN_TABLE.search(text)
+            if not may_hide and text not in ("DISCARD ALL", "DEALLOCATE ALL"):
                 return text
 
     def disguised(self, text):
@@ -103,7 +117,7 @@ class Writer:
             name = self.rng.choice(sorted(self.names))
             return ("again", name, self.names[name], self.limit())
         name = self.rng.choice(("", "", *NAMES))
-        text, values = self.followed() if name else self.grammar.text(), ()
+        text, values = self.named() if name else self.grammar.text(), ()
         if "parameters" in self.features and self.rng.random() < 0.25:
             text, values = self.grammar.set_config_bound()
         if name:
