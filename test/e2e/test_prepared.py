@@ -331,3 +331,14 @@ def test_answers_come_in_the_order_of_the_questions(pgweir, postgres, batch, end
                 said.append(client.ask(sync()).types)
                 client.query("DEALLOCATE ALL")
     assert said[3:] == said[:3]
+
+
+def test_notice_of_a_parse_comes_once(pgweir):
+    """PostgreSQL repeats it on each server that parses the statement."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1)
+    client = weir.client()
+    run = bind(name="s") + describe("P") + execute() + sync()
+    made = client.ask(parse("CREATE GLOBAL TEMPORARY TABLE t (a int) ON COMMIT DROP", name="s"), sync())
+    assert made.types == "N1Z"
+    for _ in range(3):
+        assert client.ask(run).types == "2nCZ"

@@ -92,6 +92,15 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	           : FRAME_PASS;
 }
 
+/* The client has had the notice of a Parse that is repeated on another server. */
+static enum frame_fate notice_fate(const struct server *server)
+{
+	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
+	               !ledger_owes_injected_parse(&server->ledger)
+	           ? FRAME_PASS
+	           : FRAME_DROP;
+}
+
 static enum frame_fate notification_frame(struct server *server, struct bytes frame)
 {
 	if (server->state != SERVER_LENT)
@@ -241,8 +250,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 	case 'S':
 		return parameter_frame(server, body);
 	case 'N':
-		return server->state == SERVER_LENT && server->errand == ERRAND_NONE ? FRAME_PASS
-		                                                                     : FRAME_DROP;
+		return notice_fate(server);
 	case 'A':
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));

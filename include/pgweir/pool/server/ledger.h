@@ -182,6 +182,14 @@ static inline bool ledger_owes_ignored(const struct ledger *ledger)
 	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_IGNORE;
 }
 
+/* Whether the next reply is to a Parse that was injected for the client. */
+static inline bool ledger_owes_injected_parse(const struct ledger *ledger)
+{
+	const struct ledger_entry *head = &ledger->ring[ledger->head];
+
+	return ledger->count && head->kind == LEDGER_PARSE && head->fate == LEDGER_INJECT;
+}
+
 /* Whether DataRow and CopyData are forwarded to the client: a short form of ledger_reply(). */
 static inline bool ledger_passes_rows(const struct ledger *ledger)
 {
