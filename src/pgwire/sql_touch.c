@@ -645,13 +645,49 @@ static unsigned int touch_anywhere(struct bytes text)
 	return bits;
 }
 
+/* ---- within strings ---- */
+
+/* LOAD and the begin of a string, or what format() replaces by one. `text` is after the word. */
+static bool is_load(struct bytes word, struct bytes text)
+{
+	if (word.count != 4 || strncasecmp(word.at, "load", 4) != 0)
+		return false;
+	while (text.count && text.at[0] && strchr(" \t\r\n\f\v", text.at[0]))
+		text = bytes_skip(text, 1);
+	return text.count && text.at[0] && strchr("'$%\\eE", text.at[0]);
+}
+
+/*
+ * The bits of what a DO block, or an argument of a procedure, may run and the server cannot be
+ * asked for.
+ */
+static unsigned int touch_inside(struct bytes text)
+{
+	unsigned int bits = 0;
+
+	while (text.count) {
+		struct bytes word = bytes_of(text.at, 0);
+		const struct sql_function *function;
+
+		while (word.count < text.count && is_in_word(text.at[word.count]))
+			word.count++;
+		text = bytes_skip(text, word.count ? word.count : 1);
+		function = sql_function(word);
+		if (function)
+			bits |= function->bits & SQL_TOUCH_EXTENSION;
+		if (is_load(word, text))
+			bits |= SQL_TOUCH_LIBRARY;
+	}
+	return bits;
+}
+
 unsigned int sql_touch_unclear(struct bytes text)
 {
 	unsigned int bits;
 
 	if (!sql_touch_quick(text, &bits))
 		return bits;
-	bits |= touch_anywhere(text);
+	bits |= touch_anywhere(text) | touch_inside(text);
 	return bits ? bits : SQL_TOUCH_HIDDEN; /* a statement that is not known here */
 }
 
@@ -667,6 +703,8 @@ unsigned int sql_touch(struct bytes text)
 	/* standard_conforming_strings of the session is not known here. */
 	if (memchr(text.at, '\\', text.count))
 		bits |= touch_once((struct scanner){ .rest = text, .is_escaped = true });
+	if (bits & SQL_TOUCH_HIDDEN)
+		bits |= touch_inside(text);
 	return is_unclear(text) ? bits | touch_anywhere(text) : bits;
 }
 

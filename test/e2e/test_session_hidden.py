@@ -145,3 +145,33 @@ def test_placeholder_that_a_function_sets(start, postgres, run):
     for _ in range(2):
         assert second.value("SELECT current_setting('app.hidden', true)") in (None, "")
         assert first.value("SELECT current_setting('app.hidden', true)") == "7"
+
+
+@pytest.mark.parametrize("sql", (
+    "DO $do$ BEGIN PERFORM setseed(0.5); END $do$",
+    "DO $do$ BEGIN EXECUTE $in$SELECT setseed(0.5)$in$; END $do$",
+))
+def test_function_of_an_extension_within_a_string(pgweir, sql):
+    """The server cannot be asked for what it keeps: so it stays."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    first, second = weir.client(), weir.client()
+    first.query(sql)
+    pid = first.value(PID)
+    assert [row["why"] for row in weir.admin("SHOW PINNED")] == ["function of an extension"]
+    assert second.value(PID) != pid
+    assert first.value(PID) == pid
+
+
+def test_library_within_a_string(pgweir, postgres):
+    postgres.query("ALTER ROLE alice SUPERUSER")
+    try:
+        weir = pgweir(pool_mode="transaction", default_pool_size=2)
+        first, second = weir.client(), weir.client()
+        first.query("DO $do$ BEGIN LOAD 'auto_explain'; END $do$")
+        assert first.value("SHOW auto_explain.log_min_duration") == "-1"
+        assert [row["why"] for row in weir.admin("SHOW PINNED")] == ["library"]
+        first.close()
+        for _ in range(3):
+            assert "auto_explain" in second.query("SHOW auto_explain.log_min_duration").error["M"]
+    finally:
+        postgres.query("ALTER ROLE alice NOSUPERUSER")

@@ -342,6 +342,8 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		if (!session_get(client))
 			return err_close(err, CLOSE_MEMORY);
 		libraries_note(client->session, text);
+		if (touches & SQL_TOUCH_HIDDEN) /* the server does not say what a DO block loads */
+			client->session->pinning |= SESSION_PIN_LIBRARY;
 	}
 	if ((touches & SQL_TOUCH_HIDDEN) ||
 	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))

@@ -353,6 +353,15 @@ static const struct {
 	/* what may do anything */
 	{ "DO $$ BEGIN PERFORM set_config('x', '1', false); END $$", "HW" },
 	{ "CALL p()", "HW" },
+
+	/* within the strings of what may do anything: what the server cannot be asked for */
+	{ "DO $$ BEGIN PERFORM dblink_connect('a', 'b'); END $$", "XHW" },
+	{ "CALL p('SELECT public.DBLINK_CONNECT(''a'', ''b'')')", "XHW" },
+	{ "SELECT query_to_xml('SELECT setseed(0)', true, true, '')", "XH" },
+	{ "SELECT 'SELECT setseed(0)'", "" },
+	{ "DO $$ BEGIN LOAD 'a'; END $$", "YHW" },
+	{ "DO $$ BEGIN EXECUTE format('load %L', 'a'); END $$", "YHW" },
+	{ "DO $$ BEGIN RAISE NOTICE 'load is high'; load := 1; END $$", "HW" },
 	{ "SELECT U&\"set\\005fconfig\"('x', '1', false)", "H" },
 	{ "SELECT u&\"d\\0061t\\+000061\" FROM t", "H" },
 	{ "SELECT U&'d\\0061t\\+000061'", "" },
