@@ -103,6 +103,24 @@ static void add_client_message(struct buf *out, char type, const char *first, co
 	message_end(out, at);
 }
 
+/* A row of the question: its kind, a name and a value, in hexadecimal digits. */
+static void add_fact(struct buf *out, const char *kind, const char *name, const char *value)
+{
+	const char *const columns[] = { name, value };
+	size_t at = message_row_begin(out, 3);
+
+	message_row_text(out, kind);
+	for (size_t i = 0; i < 2; i++) {
+		struct buf digits = { 0 };
+
+		for (const char *next = columns[i]; *next; next++)
+			buf_printf(&digits, "%02x", (unsigned int)*next);
+		message_row_bytes(out, buf_bytes(&digits));
+		buf_free(&digits);
+	}
+	message_end(out, at);
+}
+
 static void add_server_message(struct buf *out, char type, const char *first, const char *second)
 {
 	struct report report = { .severity = "ERROR", .sqlstate = first, .text = second };
@@ -119,6 +137,9 @@ static void add_server_message(struct buf *out, char type, const char *first, co
 		break;
 	case 't':
 		message_parameter_types(out, NULL, 0);
+		break;
+	case 'D':
+		add_fact(out, first, second, second + strlen(second) + 1);
 		break;
 	default:
 		message_end(out, message_columns_begin(out, 0));
@@ -137,7 +158,7 @@ static void copy_content(const struct stage *stage, struct buf *content, const c
 		else
 			buf_add_byte(content, *at == '_' ? ' ' : *at);
 	}
-	buf_add(content, "\0", 2); /* ends the first part, and the second, if there is one */
+	buf_add(content, "\0\0", 3); /* ends the first part, and others, if there are any */
 }
 
 /* The content of a message, at its '('; returns what stands behind it. */

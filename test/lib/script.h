@@ -16,7 +16,8 @@
  * A message is its letter, and may have a content in parentheses, in which '_' is a space:
  *   client:  Q(text) P(name:text) B(name) or B(name:portal) E(portal) D(S:name) D(P:portal)
  *            C(S:name)
- *   server:  C(tag) E(SQLSTATE:text) S(name:value), and t() and T() with no column
+ *   server:  C(tag) E(SQLSTATE:text) S(name:value), and t() and T() with no column; and
+ *            D(kind:name:value), a row of the question
  * "1<<" has heard exactly this, contents included: those of Q, P, B, D and C, and at a client
  * those of C and S, the SQLSTATE of E, and the status of Z if it is not I. Names that pgweir has
  * made are #1, #2 and so on, in the order in which they are heard; a client may say them, too.

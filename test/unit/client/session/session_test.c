@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * client/session/session.c: when a server is asked what a transaction has left, and whose it is
+ * after the answer. In these scripts a Query that the server hears behind the client's own is the
+ * question; D(u::1) in its answer is one held cursor, D(t::1) one temporary object.
+ */
+#include "../../../lib/script.h"
+
+#include "../../unit.h"
+
+#define FOLLOW "pool_mode=transaction\nsession_state=follow\nsession_sample=0\ndefault_pool_size=1"
+#define LOGIN "a^ 1^ a<RSKZ b^ b<RSKZ "
+#define HOLD "aQ(declare_c_cursor_with_hold_for_select_1) "
+#define TEMP "aQ(create_temp_table_t_as_select_1) "
+/* a has a held cursor, and so the server. */
+#define PINNED LOGIN HOLD "1<Q 1C(DECLARE_CURSOR)Z a<CZ 1<Q 1D(u::1)CZ a< "
+/* b has the server. */
+#define B_IS_SERVED "bQ(select_2) 1<<Q(select_2) 1CZ b<CZ"
+#define B_WAITS "bQ(select_2) 1< "
+
+static const struct script cases[] = {
+	/* asked, or not */
+	{ "what touches nothing", FOLLOW, LOGIN "aQ 1<Q 1CZ a<CZ 1< " B_IS_SERVED },
+	{ "a SET with a literal is known without a question", FOLLOW,
+	  LOGIN "aQ(set_app.x='y') 1<Q 1C(SET)Z a<CZ 1< aQ(select_1) 1<<Q(select_1)" },
+	{ "two of them in one write are not", FOLLOW,
+	  LOGIN "aQ(set_app.x='y')Q(set_app.x='z') 1<QQ 1C(SET)Z a<CZ 1< 1C(SET)Z a<CZ 1<Q" },
+	{ "a DO block", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1CZ " B_IS_SERVED },
+	{ "a failed one, too", FOLLOW,
+	  LOGIN "aQ(do_x) 1<Q 1E(42601:no)Z a<EZ 1<Q 1CZ " B_IS_SERVED },
+	{ "a function that is called by its number", FOLLOW, LOGIN "aF 1<F 1VZ a<VZ 1<Q" },
+	{ "not before the transaction has ended", FOLLOW,
+	  LOGIN "aQ(begin) 1<Q 1C(BEGIN)z a<CZ aQ(do_x) 1<Q 1C(DO)z a<CZ 1< aQ(commit) 1<Q "
+	        "1C(COMMIT)Z a<CZ 1<Q" },
+	{ "after a rollback, too: what is not undone by it", FOLLOW,
+	  LOGIN "aQ(begin) 1<Q 1C(BEGIN)z a<CZ aQ(do_x) 1<Q 1E(42601:no)y a<EZ 1< aQ(rollback) 1<Q "
+	        "1C(ROLLBACK)Z a<CZ 1<Q" },
+	{ "once, behind all that was sent at the same time", FOLLOW,
+	  LOGIN "aQ(do_x)Q(select_1) 1<QQ 1C(DO)Z a<CZ 1< 1CZ a<CZ 1<Q 1CZ " B_IS_SERVED },
+	{ "not for a Parse alone", FOLLOW,
+	  LOGIN "aP(:do_x)S 1<PS 11Z a<1Z 1< aB()ES 1<PBES 112CZ a<2CZ 1<Q" },
+	{ "for a named statement at each use", FOLLOW,
+	  LOGIN "aP(s:do_x)S 1<PS 11Z a<1Z 1< aB(s)ES 1<BES 12CZ a<2CZ 1<Q 1CZ aB(s)ES 1<BES 12CZ "
+	        "a<2CZ 1<Q" },
+	{ "nobody if session state is not followed",
+	  "pool_mode=transaction\nsession_state=off\ndefault_pool_size=1",
+	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1< " B_IS_SERVED },
+
+	/* while it is asked */
+	{ "the client's next message waits", FOLLOW,
+	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q aQ(select_1) 1< 1CZ 1<<Q(select_1)" },
+	{ "others wait", FOLLOW,
+	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q " B_WAITS "1CZ 1<<Q(select_2)" },
+	{ "the client leaves: the server is closed", FOLLOW,
+	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q a. 1<X. bQ(select_2) 2^ 2<<Q(select_2)" },
+	{ "the server ends", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1. a<E." },
+	{ "an answer that nobody can read", FOLLOW,
+	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1D(x::1)CZ 1<X. a<E." },
+
+	/* pinned, and released */
+	{ "a held cursor keeps the server", FOLLOW, PINNED B_WAITS "aQ(select_1) 1<<Q(select_1)" },
+	{ "one that was not there after all does not", FOLLOW,
+	  LOGIN HOLD "1<Q 1C(DECLARE_CURSOR)Z a<CZ 1<Q 1D(u::0)CZ " B_IS_SERVED },
+	{ "what touches nothing is not asked after, and changes nothing", FOLLOW,
+	  PINNED "aQ(select_1) 1<Q 1CZ a<CZ 1< " B_WAITS },
+	{ "its CLOSE is asked after", FOLLOW,
+	  PINNED "aQ(close_c) 1<Q 1C(CLOSE_CURSOR)Z a<CZ 1<Q 1D(u::0)CZ " B_IS_SERVED },
+	{ "the CLOSE of another one changes nothing", FOLLOW,
+	  PINNED "aQ(close_d) 1<Q 1E(34000:no)Z a<EZ 1<Q 1D(u::1)CZ " B_WAITS },
+	{ "a CLOSE that was rolled back", FOLLOW,
+	  PINNED
+	  "aQ(begin) 1<Q 1C(BEGIN)z a<CZ aQ(close_c) 1<Q 1C(CLOSE_CURSOR)z a<CZ aQ(rollback) "
+	  "1<Q 1C(ROLLBACK)Z a<CZ 1<Q 1D(u::1)CZ " B_WAITS },
+	{ "two reasons: the last one counts", FOLLOW,
+	  PINNED TEMP
+	  "1<Q 1C(SELECT_1)Z a<CZ 1<Q 1D(t::1)CZ aQ(close_c) 1<Q 1C(CLOSE_CURSOR)Z a<CZ "
+	  "1<Q 1D(u::0)D(t::1)CZ aQ(drop_table_t) 1<Q 1C(DROP_TABLE)Z a<CZ 1<Q "
+	  "1D(t::0)CZ " B_IS_SERVED },
+	{ "a DO block may end all of them", FOLLOW,
+	  PINNED "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1D(u::0)D(t::0)D(l::0)CZ " B_IS_SERVED },
+	{ "what cannot be asked for stays until DISCARD ALL, and then the server is closed", FOLLOW,
+	  LOGIN "aQ(set_seed=0.5) 1<Q 1C(SET)Z a<CZ 1<Q 1CZ aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1CZ "
+	        "aQ(select_1) 1<<Q(select_1) 1CZ a<CZ aQ(discard_all) 1<Q 1xZ a<CZ 1<Q 1CZ 1<X. "
+	        "bQ(select_2) 2^ 2<<Q(select_2)" },
+
+	/* ended in between */
+	{ "the client leaves between two transactions: the server is reset", FOLLOW,
+	  PINNED "aX 1<<Q(DISCARD_ALL) 1xZ " B_IS_SERVED },
+	{ "with what cannot be removed it is closed", FOLLOW,
+	  LOGIN
+	  "aQ(set_seed=0.5) 1<Q 1C(SET)Z a<CZ 1<Q 1CZ aX 1<X. bQ(select_2) 2^ 2<<Q(select_2)" },
+	{ "the client leaves in a statement", FOLLOW, PINNED "aQ(select_1) 1<Q a. 1<X." },
+	{ "the client leaves in a transaction", FOLLOW,
+	  PINNED "aQ(begin) 1<Q 1C(BEGIN)z a<CZ aX 1<X." },
+	{ "the server ends", FOLLOW, PINNED "1. a<E. bQ(select_2) 2^ 2<<Q(select_2)" },
+	{ "its place is free again then", FOLLOW "\nmax_pinned_servers=1",
+	  PINNED "1. a<E. c^ c<RSKZ cQ(declare_d_cursor_with_hold_for_select_1) 2^ 2<Q "
+	         "2C(DECLARE_CURSOR)Z c<CZ 2<Q 2D(u::1)CZ bQ(select_2) 2<" },
+
+	/* refused */
+	{ "no place: before the statement runs, and it fails the transaction",
+	  FOLLOW "\nmax_pinned_servers=0",
+	  LOGIN "aQ(begin) 1<Q 1C(BEGIN)z a<CZ " HOLD "1<Q 1E(42601:no)y a<<E(53300)Z(E)" },
+	{ "the place of another client", FOLLOW "\nmax_pinned_servers=1\ndefault_pool_size=2",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ " HOLD "1<Q 1C(DECLARE_CURSOR)Z a<CZ 1<Q 1D(u::1)CZ a< "
+	  "bQ(create_temp_table_t_as_select_1) 2^ 2<Q 2E(42601:no)Z b<<E(53300)Z aQ(close_c) 1<Q "
+	  "1C(CLOSE_CURSOR)Z a<CZ 1<Q 1D(u::0)CZ bQ(create_temp_table_t_as_select_1)" },
+	{ "the client's own place serves again", FOLLOW "\nmax_pinned_servers=1",
+	  PINNED TEMP "1<<Q(create_temp_table_t_as_select_1)" },
+	{ "session_state = refuse",
+	  "pool_mode=transaction\nsession_state=refuse\ndefault_pool_size=1",
+	  LOGIN TEMP "1<Q 1E(42601:no)Z a<<E(0A000)Z 1< " B_IS_SERVED },
+	{ "what sets parameters back is not refused",
+	  "pool_mode=transaction\nsession_state=refuse\ndefault_pool_size=1",
+	  LOGIN "aQ(reset_all) 1<<Q(reset_all)" },
+	{ "pool_mode = statement", "pool_mode=statement\nsession_state=follow\ndefault_pool_size=1",
+	  LOGIN TEMP "1<Q 1E(42601:no)Z a<<E(0A000)Z 1< " B_IS_SERVED },
+	{ "by the extended protocol", FOLLOW "\nmax_pinned_servers=0",
+	  LOGIN "aP(:create_temp_table_t_as_select_1)S 1<PS 11Z a<1Z aB()ES 1<PES 1E(42601:no)Z "
+	        "a<<E(53300)Z" },
+};
+
+START_TEST(session) { script_play(&cases[_i]); }
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("client/session/session");
+	TCase *tests = tcase_create("session");
+
+	tcase_add_loop_test(tests, session, 0, COUNT_OF(cases));
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}
