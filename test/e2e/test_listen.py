@@ -230,6 +230,86 @@ def test_own_notification_comes_before_ready(start, how):
         assert [message.type for message in messages][-2:] == ["A", "Z"]
 
 
+NOTIFIERS = """
+CREATE OR REPLACE PROCEDURE notify_and_commit() LANGUAGE plpgsql AS 'BEGIN NOTIFY a, ''x''; COMMIT; END';
+CREATE OR REPLACE FUNCTION notify_of_row() RETURNS trigger LANGUAGE plpgsql
+    AS 'BEGIN PERFORM pg_notify(''a'', NEW.v); RETURN NEW; END';
+CREATE TABLE IF NOT EXISTS notifying (v text); GRANT ALL ON notifying TO PUBLIC;
+CREATE OR REPLACE TRIGGER notify AFTER INSERT ON notifying FOR EACH ROW EXECUTE FUNCTION notify_of_row()"""
+
+
+@pytest.mark.parametrize("statements", [
+    ["CALL notify_and_commit()"], ["DO $$ BEGIN NOTIFY a, 'x'; END $$"], ["INSERT INTO notifying VALUES ('x')"],
+    ["UNLISTEN other", "NOTIFY a, 'x'"], ["NOTIFY a, 'x'", "UNLISTEN b"], ["LISTEN c", "NOTIFY a, 'x'"],
+])
+@pytest.mark.parametrize("how", ["query", "extended", "block"])
+def test_own_notification_comes_before_ready_in_any_case(start, postgres, statements, how):
+    """Whatever sends it, and whatever else the transaction does with channels."""
+    if how == "block" and statements[0].startswith("CALL"):
+        statements = ["DO $$ BEGIN PERFORM pg_notify('a', 'x'); END $$"]  # as it cannot commit
+    postgres.query(NOTIFIERS)
+    weir = start(servers=2)
+    client, other = weir.client(), weir.client()
+    client.query("LISTEN a; LISTEN b")
+    for _ in range(5):
+        other.query("NOTIFY a, 'of another client'")
+        assert heard(client, 1) == [("a", "of another client")]
+        if how == "block":
+            for sql in ["BEGIN", *statements]:
+                client.query(sql)
+            client.send(wire.query("COMMIT"))
+        elif how == "extended":
+            client.send(b"".join(wire.parse(sql) + wire.bind() + wire.execute() for sql in statements) + wire.sync())
+        else:
+            client.send(wire.query("; ".join(statements)))
+        got = client.read_until("Z")
+        assert "".join(message.type for message in got).endswith("CAZ"), got
+        assert note_of(got[-2]) == ("a", "x") and got[-2].body[:4] == client.key[:4]
+        client.query("LISTEN b")
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_do_block_that_listens_and_notifies(start, listens):
+    weir = start(servers=2)
+    client = weir.client()
+    if listens:
+        client.query("LISTEN old")
+    client.send(wire.query("DO $$ BEGIN NOTIFY a, 'x'; LISTEN a; END $$"))
+    got = client.read_until("Z")
+    assert [message.type for message in got] == ["C", "A", "Z"]
+    assert note_of(got[1]) == ("a", "x") and got[1].body[:4] == client.key[:4]
+    client.send(wire.query("NOTIFY a, 'y'"))
+    assert [message.type for message in client.read_until("Z")] == ["C", "A", "Z"]
+
+
+def test_statements_of_sql_do_not_disturb(start):
+    """PREPARE leaves a statement behind, whose name the LISTEN ahead of an UNLISTEN has too."""
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN a; LISTEN b")
+    client.query("PREPARE mine AS SELECT 1")
+    client.query("DEALLOCATE mine")
+    client.query("PREPARE mine AS SELECT 2")
+    batch = b"".join(wire.parse(sql) + wire.bind() + wire.execute() for sql in ("SELECT 1", "UNLISTEN b", "NOTIFY a"))
+    for _ in range(2):
+        client.send(batch + wire.sync())
+        assert "".join(message.type for message in client.read_until("Z")) == "12DC" + "12C" + "12C" + "AZ"
+
+
+def test_pipeline_of_transactions_that_notify(start):
+    """Each ReadyForQuery comes behind the notifications of its transaction, and ahead of the next
+    response."""
+    weir = start(servers=2)
+    client = weir.client()
+    client.query("LISTEN a")
+    client.send(b"".join(map(wire.query, ("NOTIFY a, '1'", "BEGIN", "NOTIFY a, '2'", "SELECT 1", "COMMIT", "LISTEN b",
+                                          "SELECT 1", "UNLISTEN b", "NOTIFY a, '3'"))))
+    kinds = ""
+    while kinds.count("Z") < 9:
+        kinds += client.read().type
+    assert kinds == "CAZ" + "CZ" + "CZ" + "TDCZ" + "CAZ" + "CZ" + "TDCZ" + "CZ" + "CAZ"
+
+
 def test_own_notification_in_the_transaction_that_listens(start):
     weir = start()
     client = weir.client()
@@ -448,7 +528,7 @@ def test_late_begin(start, postgres):
     weir.one_turn()
     client.query("UNLISTEN other")
     client.send(wire.query("COMMIT"))
-    assert [client.read().type for _ in range(3)] == ["C", "Z", "A"]
+    assert [client.read().type for _ in range(3)] == ["C", "A", "Z"]
     for sql in ("BEGIN", "UNLISTEN news", "ROLLBACK", "BEGIN", "LISTEN more", "COMMIT"):
         client.query(sql)
     postgres.query("NOTIFY news")
@@ -535,7 +615,8 @@ def test_encodings(start, postgres):
 def test_limit_of_the_database(start, postgres):
     weir = start(max_db_connections=1, server_connect_timeout=1)
     client = weir.client()
-    client.query("LISTEN news")
+    client.send(wire.query("LISTEN news"))
+    assert client.expect("C")
     error = client.expect("E").fields
     assert error["C"] == "08006" and "one more server" in error["M"]
     fresh = weir.client()

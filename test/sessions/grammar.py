@@ -356,6 +356,8 @@ class Grammar:
                              f"RELEASE {name}")
         text = self.pick("COMMIT", "COMMIT", "COMMIT", "COMMIT", "ROLLBACK", "ROLLBACK", "END", "ABORT",
                          "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "PREPARE TRANSACTION 'x{n}{side}'")
+        if "listen" in self.kinds and text.startswith("PREPARE"):
+            text = "COMMIT"  # a backend that once listened refuses it after UNLISTEN
         self.is_in_transaction = text.endswith("CHAIN")
         return text
 

@@ -46,7 +46,7 @@ class Writer:
         self.has_startup = "startup" in (features or FEATURES)
         chosen = self.rng.sample(allowed, self.rng.randint(1, min(4, len(allowed))))
         if {"notifications", "two_phase"} <= set(chosen):
-            chosen.remove("two_phase")  # a backend that once listened refuses PREPARE TRANSACTION after UNLISTEN
+            chosen.remove("two_phase")  # see Grammar.transaction()
         kinds = list(COMMON)
         for feature in chosen:
             kinds += FEATURES[feature] * 2

@@ -250,14 +250,14 @@ void relay_deallocated(struct borrower *borrower)
 void relay_facts(struct borrower *borrower, const struct facts *facts)
 {
 	struct client *client = client_of(borrower);
+	bool is_session = relay_is_session(client);
 
-	if (relay_is_session(client))
+	if (is_session)
 		session_mode_facts(client, facts);
 	else
 		session_facts(client, facts);
 	statements_settle(client, facts);
-	if (client->state == CLIENT_SETTLING &&
-	    (relay_is_session(client) || listening_settle(client, facts)))
+	if (client->state == CLIENT_SETTLING && (is_session || listening_settle(client, facts)))
 		relay_settled(client);
 }
 
@@ -267,6 +267,8 @@ void relay_settled(struct client *client)
 		return;
 	client_enter(client, CLIENT_ACTIVE);
 	if (!relay_is_session(client) && relay_give_back(client))
+		return;
+	if (relay_is_session(client) && !listening_release(client))
 		return;
 	if (server_has_reset(client->borrower.server) && !restart_session(client))
 		return;

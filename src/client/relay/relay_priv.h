@@ -9,6 +9,8 @@
 
 #include "pgweir/pgwire/frame.h"
 
+#include "../session/listening_priv.h"
+
 /* ---- relay.c: see struct client_state_ops and struct borrower_ops ---- */
 
 bool relay_input(struct client *client, struct bytes in);
@@ -54,10 +56,14 @@ void relay_take_params(struct client *client);
 /* Cancels in CLIENT_WAITING: the request is answered with an error here. */
 void relay_cancel_waiting(struct client *client);
 
-/* Whether the client keeps its server until it disconnects. */
+/*
+ * Whether the client keeps its server until it disconnects. After a change of pool_mode, a
+ * transaction that listens or notifies is settled first, as it was begun.
+ */
 static inline bool relay_is_session(const struct client *client)
 {
-	return client->replication || client->borrower.pool->limits.mode == POOL_MODE_SESSION;
+	return client->replication || (client->borrower.pool->limits.mode == POOL_MODE_SESSION &&
+	                               !(client->touched & LISTENING_HOLDS));
 }
 
 /* ---- slow.c ---- */

@@ -154,6 +154,13 @@ bool relay_give_back(struct client *client)
 		return true;
 	if (client->touched)
 		return false;
+	if (client->listening && listening_waits(client)) {
+		client_enter(client, CLIENT_SETTLING);
+		stream_want(&client->stream, WANT_END);
+		return true;
+	}
+	if (!listening_release(client))
+		return true;
 	if (session_stays(client)) {
 		session_idle_begin(client);
 		listening_deliver(client);

@@ -24,6 +24,7 @@
 
 /* A client with more channels is not asked what DO and functions unlisten: that costs too much. */
 #define HIDDEN_MAX 200
+#define MAY_NOTIFY (SQL_TOUCH_NOTIFY | SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE) /* by triggers */
 #define UNLISTENS_MAX 1000 /* texts with UNLISTEN in one transaction */
 
 #define MARK_SIZE 64 /* the name of a mark: of the channel of marks, and a number */
@@ -47,7 +48,7 @@ TAILQ_HEAD(ahead_list, ahead);
 enum listening_step {
 	STEP_NONE,
 	STEP_BEFORE,  /* a NOTIFY: the listening connection delivers what was committed before it */
-	STEP_HOLD,    /* ReadyForQuery after a NOTIFY: the same again */
+	STEP_AFTER,   /* the end of its transaction: the same again */
 	STEP_CONNECT, /* the listening connection gets the new channels */
 	STEP_MARK,    /* the mark, on both connections */
 	STEP_CLEAN    /* only UNLISTEN * on the lent server */
@@ -60,11 +61,12 @@ struct client_listening {
 	struct timer timer;             /* from STEP_CONNECT on */
 	char mark[LISTENING_MARK_SIZE]; /* in STEP_MARK */
 	bool had_channels;              /* before those that are being settled */
-	bool is_released;               /* the ReadyForQuery that was held may pass */
+	bool may_notify;                /* the transaction may have notified the client itself */
+	bool is_withheld;               /* the ReadyForQuery of the transaction, */
 	bool is_server_done; /* in STEP_MARK: the lent server listens to nothing any more */
 	bool is_mark_here;   /* the mark has come from the lent server, */
 	bool is_mark_there;  /* and from the listening connection */
-	bool is_clear;       /* STEP_BEFORE is over for this transaction */
+	bool is_clear;       /* STEP_BEFORE is over for this server */
 	uint32_t own_pid;    /* notifications of this process are the client's own; 0: none are */
 	unsigned int number; /* of the last unlisten */
 	struct unlisten_list unlistens;
@@ -227,19 +229,43 @@ static bool is_between_transactions(const struct client *client)
 	       !client->xact_at && server_rest(client->borrower.server) == REST_FULL;
 }
 
+/* false: the client is closed, and its `listening` is freed. */
+static bool send_next_unread(struct client *client)
+{
+	bool is_own;
+	struct notification *notification = take_unread(client->listening, &is_own);
+	bool is_sent = send_notification(client, notification, is_own);
+
+	notification_release(&notification);
+	return is_sent;
+}
+
 static void send_unread(struct client *client)
 {
-	struct client_listening *listening = client->listening;
-
-	while (listening->unread_count && !stream_unsent(&client->stream)) {
-		bool is_own;
-		struct notification *notification = take_unread(listening, &is_own);
-		bool is_sent = send_notification(client, notification, is_own);
-
-		notification_release(&notification);
-		if (!is_sent)
-			return; /* the client is closed, and `listening` is freed */
+	while (client->listening->unread_count && !stream_unsent(&client->stream)) {
+		if (!send_next_unread(client))
+			return;
 	}
+}
+
+bool listening_release(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+	struct buf out = { 0 };
+	bool is_sent;
+
+	if (!listening || !listening->is_withheld)
+		return true;
+	listening->is_withheld = false;
+	/* All of them, even if the client reads slowly: at most LISTENING_UNREAD_MAX. */
+	while (listening->unread_count) {
+		if (!send_next_unread(client))
+			return false;
+	}
+	message_ready(&out, 'I');
+	is_sent = client_send(client, buf_bytes(&out));
+	buf_free(&out);
+	return is_sent;
 }
 
 void listening_deliver(struct client *client)
@@ -321,14 +347,27 @@ static bool note_ahead(struct client_listening *listening, struct server *server
 	return note_injected(server, LEDGER_QUERY, LEDGER_IGNORE, &ahead->change);
 }
 
-/* LISTEN in the extended protocol: within messages that end with the client's Sync. */
+static void add_close(struct buf *out, char what)
+{
+	size_t at = message_begin(out, 'C');
+
+	buf_add_byte(out, what);
+	buf_add_cstr(out, SCRATCH_NAME);
+	message_end(out, at);
+}
+
+/*
+ * LISTEN in the extended protocol: within messages that end with the client's Sync. A statement of
+ * the scratch name may be left from a PREPARE of SQL.
+ */
 static bool add_extended(struct server *server, struct buf *out, struct bytes channel)
 {
-	static const enum ledger_kind kinds[] = { LEDGER_PARSE, LEDGER_BIND, LEDGER_EXECUTE,
-		                                  LEDGER_CLOSE, LEDGER_CLOSE };
-	static const char targets[] = { 'P', 'S' };
-	size_t at = message_begin(out, 'P');
+	static const enum ledger_kind kinds[] = { LEDGER_CLOSE,   LEDGER_PARSE, LEDGER_BIND,
+		                                  LEDGER_EXECUTE, LEDGER_CLOSE, LEDGER_CLOSE };
+	size_t at;
 
+	add_close(out, 'S');
+	at = message_begin(out, 'P');
 	buf_add_cstr(out, SCRATCH_NAME);
 	buf_add_text(out, "LISTEN ");
 	listening_add_name(out, channel);
@@ -346,12 +385,8 @@ static bool add_extended(struct server *server, struct buf *out, struct bytes ch
 	buf_add_cstr(out, SCRATCH_NAME);
 	buf_add_be32(out, 0);
 	message_end(out, at);
-	for (size_t i = 0; i < sizeof(targets); i++) {
-		at = message_begin(out, 'C');
-		buf_add_byte(out, targets[i]);
-		buf_add_cstr(out, SCRATCH_NAME);
-		message_end(out, at);
-	}
+	add_close(out, 'P');
+	add_close(out, 'S');
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (!note_injected(server, kinds[i], LEDGER_INJECT, NULL))
 			return false;
@@ -567,7 +602,11 @@ enum listening_go listening_follow(struct client *client, char type, struct batc
 	const struct server *server = client->borrower.server;
 	bool is_due = client->touched & LISTENING_AFTER;
 
-	if (!is_due && type == 'E')
+	/* This message would be answered before the ReadyForQuery that is withheld. */
+	if ((client->touched & LISTENING_HOLDS) &&
+	    !ledger_ends_wait(&server->ledger, LEDGER_WAIT_READY))
+		return wait_for_ledger(batch, LEDGER_WAIT_READY);
+	if (!is_due && type == 'E' && (client->touched & LISTENING_AFTER_EXECUTE))
 		client->touched ^= LISTENING_AFTER_EXECUTE | LISTENING_AFTER;
 	if (!is_due)
 		return LISTENING_SEND;
@@ -603,6 +642,8 @@ static enum listening_go before_unlisten(struct client *client, char type, unsig
 	                                                            : LISTENING_END;
 }
 
+static struct client_listening *get_listening(struct client *client);
+
 /* Notifications of the server's former borrower must have come before those of this one. */
 static enum listening_go before_notify(struct client *client, struct batch *batch)
 {
@@ -632,22 +673,51 @@ void listening_discarded(struct client *client)
 		client->listening->is_discarded = true;
 }
 
+/* Begins to withhold the ReadyForQuery. */
+static enum listening_go hold_ready(struct client *client, struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+
+	if (client->touched & LISTENING_HOLDS)
+		return LISTENING_SEND;
+	/* Not one of an earlier transaction: it would be withheld while this one is answered. */
+	if (!ledger_knows_status(&server->ledger))
+		return wait_for_ledger(batch, LEDGER_WAIT_READY);
+	if (!get_listening(client))
+		return LISTENING_END;
+	client->touched |= LISTENING_HOLDS;
+	server->watches |= SERVER_WATCHES_READY;
+	return LISTENING_SEND;
+}
+
+/* The ReadyForQuery is withheld, and the client has notifications of its own before it. */
+static enum listening_go before_any(struct client *client, unsigned int touches,
+                                    struct batch *batch)
+{
+	bool has_any = listening_has_any(client), may_notify = has_any && (touches & MAY_NOTIFY);
+	enum listening_go go = LISTENING_SEND;
+
+	if ((touches & SQL_TOUCH_LISTEN) || may_notify ||
+	    (has_any && (touches & SQL_TOUCH_UNLISTEN)))
+		go = hold_ready(client, batch);
+	if (go != LISTENING_SEND || !may_notify)
+		return go;
+	client->listening->may_notify = true;
+	return before_notify(client, batch);
+}
+
 enum listening_go listening_before(struct client *client, char type, unsigned int touches,
                                    struct bytes text, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
-	enum listening_go go = LISTENING_SEND;
+	enum listening_go go = before_any(client, touches, batch);
 
+	if (go != LISTENING_SEND)
+		return go;
 	if (touches & (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
 		server->watches |= SERVER_WATCHES_NOTIFICATIONS;
 	if (!listening_has_any(client))
 		return LISTENING_SEND;
-	if (touches & SQL_TOUCH_NOTIFY)
-		go = before_notify(client, batch);
-	if (go != LISTENING_SEND)
-		return go;
-	if (touches & SQL_TOUCH_NOTIFY)
-		server->watches |= SERVER_WATCHES_READY;
 	if (is_discard(touches)) {
 		client->listening->is_discarding = true;
 		return LISTENING_SEND;
@@ -789,6 +859,7 @@ static void end_settling(struct client *client)
 
 	timer_clear(&listening->timer);
 	listening->step = STEP_NONE;
+	listening->may_notify = listening->may_notify && !listening->is_mark_there;
 	listening->is_mark_here = listening->is_mark_there = false;
 	listening->later_at = 0;
 	if (listening->listener.listening)
@@ -872,19 +943,6 @@ static void on_listener_mark(struct listener *listener)
 	look_for_end_of_mark(client);
 }
 
-/* The listening connection has delivered what was committed before. */
-static void release_ready(struct client *client)
-{
-	struct client_listening *listening = client->listening;
-	struct server *server = client->borrower.server;
-
-	listening->step = STEP_NONE;
-	listening->is_released = true;
-	send_unread(client);
-	if (client->state == CLIENT_ACTIVE)
-		server_go_on(server);
-}
-
 static void on_listener_answer(struct listener *listener)
 {
 	struct client *client = client_of(listener);
@@ -899,8 +957,9 @@ static void on_listener_answer(struct listener *listener)
 		listening->own_pid = server_pid(client->borrower.server);
 		client_read_on(client);
 		return;
-	case STEP_HOLD:
-		release_ready(client);
+	case STEP_AFTER:
+		listening->step = STEP_NONE;
+		client->clients->ops->on_settled(client);
 		return;
 	case STEP_CONNECT:
 		begin_mark(client);
@@ -912,21 +971,24 @@ static void on_listener_answer(struct listener *listener)
 
 bool listening_holds(struct client *client)
 {
-	struct client_listening *listening = client->listening;
-	struct server *server = client->borrower.server;
+	if (!client->listening || !(client->touched & LISTENING_HOLDS))
+		return false;
+	client->listening->is_withheld = true;
+	return true;
+}
 
-	if (!listening_has_any(client))
+bool listening_waits(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+	bool may_notify = listening && listening->may_notify;
+
+	if (!listening)
 		return false;
-	if (listening->step == STEP_HOLD)
-		return true;
-	/* What the transaction has unlistened must not be delivered: that is not known yet. */
-	if (listening->is_released || listening->unlisten_count || listening->is_discarding) {
-		listening->is_released = false;
-		if (server->ledger.count <= 1) /* else another NOTIFY may be under way */
-			server->watches &= (uint8_t)~SERVER_WATCHES_READY;
+	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_READY;
+	listening->may_notify = false;
+	if (!may_notify || !listening->is_withheld || !listening_has_any(client))
 		return false;
-	}
-	listening->step = STEP_HOLD;
+	listening->step = STEP_AFTER;
 	listening_ask(&listening->listener);
 	return true;
 }
@@ -1086,7 +1148,6 @@ bool listening_settle(struct client *client, const struct facts *facts)
 
 	if (!(facts->parts & QUESTION_CHANNELS))
 		return true;
-	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_READY;
 	if (!read_names(&names, channels) ||
 	    (client->listening && !judge_unlistens(client->listening, &names))) {
 		client_refuse_for(client, CLOSE_MEMORY);

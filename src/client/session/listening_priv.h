@@ -23,9 +23,11 @@
  *   none       LISTEN channels, mark                    mark missing: UNLISTEN *
  *   open       LISTEN channels, mark  LISTEN mark 2     mark 2 only: UNLISTEN *; none: rolled back
  *
- * NOTIFY. A client that listens gets ReadyForQuery only after the listening connection has
- * delivered what was committed before, so that its own notifications come first, as with
- * PostgreSQL. Those have the process id of its cancel key.
+ * ReadyForQuery. It is not forwarded after a transaction that may have executed LISTEN, nor after
+ * one of a client that listens, if it may have executed UNLISTEN or NOTIFY, by a trigger too. The
+ * client gets it when all is settled: its channels are those of the listening connection, and that
+ * has delivered what was committed before. So its own notifications come first, as with PostgreSQL.
+ * They have the process id of its cancel key.
  */
 #ifndef PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
 #define PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
@@ -57,8 +59,9 @@ enum listening_go listening_before(struct client *client, char type, unsigned in
                                    struct bytes text, struct batch *batch);
 
 /*
- * A message of this type is about to be sent, while listening_is_followed(): adds what must run
- * after the text that may have executed UNLISTEN.
+ * A message of this type is about to be sent, while listening_is_followed(): it waits for a
+ * ReadyForQuery that may be withheld. Adds what must run after the text that may have executed
+ * UNLISTEN.
  */
 enum listening_go listening_follow(struct client *client, char type, struct batch *batch);
 
@@ -77,13 +80,24 @@ const char *listening_next_channel(const struct client *client, const struct sub
  */
 bool listening_takes(struct client *client, struct bytes body, struct buf *instead);
 
-/* Whether the ReadyForQuery of the lent server must wait; server_go_on() follows when it need not.
- */
+/* Whether the ReadyForQuery of the lent server is not forwarded: listening_release() sends it. */
 bool listening_holds(struct client *client);
 
 /*
+ * The transaction is settled but for notifications, and its server is at rest. true: the client
+ * waits for the listening connection in CLIENT_SETTLING.
+ */
+bool listening_waits(struct client *client);
+
+/*
+ * Sends the notifications that wait, and the ReadyForQuery that was withheld, if one was. false:
+ * the client was closed.
+ */
+bool listening_release(struct client *client);
+
+/*
  * The lent server has answered the question about channels. true: done. false: the client stays in
- * CLIENT_SETTLING; session_settled() comes.
+ * CLIENT_SETTLING; on_settled() comes.
  */
 bool listening_settle(struct client *client, const struct facts *facts);
 
@@ -96,13 +110,15 @@ void listening_deliver(struct client *client);
 /* The client is closed. */
 void listening_free(struct client *client);
 
-/* Bits of client->touched: a mark is due after the next Execute, or after the last message. */
+/* Bits of client->touched: the ReadyForQuery that ends the transaction is withheld. */
+#define LISTENING_HOLDS ((uint32_t)1 << 27)
+/* A mark is due after the next Execute, or after the last message. */
 #define LISTENING_AFTER_EXECUTE ((uint32_t)1 << 30)
 #define LISTENING_AFTER ((uint32_t)1 << 31)
 
 static inline bool listening_is_followed(const struct client *client)
 {
-	return client->touched & (LISTENING_AFTER_EXECUTE | LISTENING_AFTER);
+	return client->touched & (LISTENING_HOLDS | LISTENING_AFTER_EXECUTE | LISTENING_AFTER);
 }
 
 #endif

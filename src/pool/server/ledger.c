@@ -455,6 +455,21 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	return type == 'Z' && fate == LEDGER_REPLACE ? LEDGER_PASS : verdicts[fate];
 }
 
+bool ledger_owes_borrower(const struct ledger *ledger)
+{
+	for (uint32_t i = 0; i < ledger->count; i++) {
+		switch (entry_at(ledger, i)->fate) {
+		case LEDGER_INTERNAL:
+		case LEDGER_IGNORE:
+		case LEDGER_SYNC_GUARD: /* the Query before it was answered */
+			break;
+		default:
+			return true;
+		}
+	}
+	return false;
+}
+
 bool ledger_drop_sync(struct ledger *ledger)
 {
 	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;

@@ -221,18 +221,21 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	return FRAME_PASS;
 }
 
-/* Whether this ReadyForQuery waits for server_go_on(). */
-static bool is_held(struct server *server, struct bytes body)
+/* Whether the borrower sends this ReadyForQuery itself. */
+static bool is_held(struct server *server)
 {
-	const struct ledger *ledger = &server->ledger;
+	return server->status == 'I' && server->borrower &&
+	       !ledger_owes_borrower(&server->ledger) &&
+	       server->borrower->ops->holds_ready(server->borrower);
+}
 
-	if (body.count != 1 || body.at[0] != 'I' || server->state != SERVER_LENT ||
-	    !server->borrower || ledger->count == 0 ||
-	    ledger->ring[ledger->head].fate != LEDGER_FORWARD ||
-	    !server->borrower->ops->holds_ready(server->borrower))
-		return false;
-	stream_want(&server->stream, WANT_NOTHING);
-	return true;
+static enum frame_fate ready_frame(struct server *server, struct bytes body)
+{
+	enum frame_fate fate = answer_frame(server, 'Z', body);
+
+	if (fate == FRAME_READY && (server->watches & SERVER_WATCHES_READY) && is_held(server))
+		return FRAME_SETTLED;
+	return fate;
 }
 
 static enum frame_fate judge_frame(struct server *server, const struct frame *frame,
@@ -255,9 +258,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));
 	case 'Z':
-		if ((server->watches & SERVER_WATCHES_READY) && is_held(server, body))
-			return FRAME_STAY;
-		return answer_frame(server, frame->type, body);
+		return ready_frame(server, body);
 	default:
 		return answer_frame(server, frame->type, body);
 	}
@@ -491,12 +492,6 @@ static bool consume_input(struct server *server, struct bytes in)
 void server_judge_kept(struct server *server)
 {
 	consume_input(server, stream_kept(&server->stream));
-}
-
-void server_go_on(struct server *server)
-{
-	stream_want(&server->stream, WANT_INPUT);
-	server_judge_kept(server);
 }
 
 static void on_server_end(struct server *server)

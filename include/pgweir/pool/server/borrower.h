@@ -66,8 +66,8 @@ struct borrower_ops {
 	bool (*takes_notification)(struct borrower *borrower, struct bytes frame,
 	                           struct buf *instead);
 	/*
-	 * With SERVER_WATCHES_READY: whether a ReadyForQuery that ends a transaction is held back,
-	 * until server_go_on(). Asked again then.
+	 * With SERVER_WATCHES_READY: whether a ReadyForQuery that ends a transaction is not
+	 * forwarded, because the borrower sends it to its client later. on_ready() comes anyway.
 	 */
 	bool (*holds_ready)(struct borrower *borrower);
 	/*

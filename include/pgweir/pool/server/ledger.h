@@ -268,6 +268,9 @@ bool ledger_drop_sync(struct ledger *ledger);
 /* Whether a LEDGER_ANSWER is due; removes it. *type: the type byte of the reply. */
 bool ledger_answer(struct ledger *ledger, char *type);
 
+/* Whether any reply is owed that the borrower gets. */
+bool ledger_owes_borrower(const struct ledger *ledger);
+
 /* Whether the next reply is to a request with a change. */
 static inline bool ledger_is_followed(const struct ledger *ledger)
 {

@@ -453,9 +453,6 @@ void server_ask(struct server *server, unsigned int parts, struct bytes names);
  */
 void server_clear_channels(struct server *server, const char *query);
 
-/* Handles what holds_ready() has held back. */
-void server_go_on(struct server *server);
-
 /*
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's
  * client has given at its startup and has set back is marked as unknown, and is_startup_unset is
