@@ -519,6 +519,39 @@ def test_new_channel_keeps_the_order(start, postgres):
         assert heard(client, 2) == [(f"b{number}", "third"), ("a", "fourth")]
 
 
+@pytest.mark.parametrize("texts", [
+    ["LISTEN b"], ["DO $$ BEGIN LISTEN b; END $$"], ["UNLISTEN c", "LISTEN b"], ["BEGIN", "SAVEPOINT s", "LISTEN b"],
+    ["BEGIN", "UNLISTEN c", "LISTEN b", "UNLISTEN other"], ["BEGIN", "LISTEN b", "LISTEN b2", "UNLISTEN c"],
+])
+@pytest.mark.parametrize("how", ["query", "extended"])
+def test_old_and_new_channels_have_one_order(start, postgres, texts, how):
+    """Within the transaction that listens, and up to the moment when the listening connection has
+    the new channel."""
+    weir = start(servers=2)
+    other, witness = weir.client(), wire.Wire((postgres.host, postgres.port)).login("alice", "app")
+    witness.query("LISTEN a")
+    for number in range(6):
+        client = weir.client()
+        client.query("LISTEN a; LISTEN c; LISTEN d")
+        for sql in texts:
+            ask(client, sql, how)
+        if texts[0] != "BEGIN":
+            client.query("BEGIN")
+        client.query("NOTIFY a, '1'; NOTIFY b, '2'; NOTIFY d, '3'; NOTIFY b, '4'")
+        client.send(wire.query("NOTIFY a, '5'; COMMIT") + wire.query("SELECT 1"))
+        assert heard(witness, 2) == [("a", "1"), ("a", "5")]  # it is committed
+        other.query("NOTIFY d, '6'; NOTIFY b, '7'; NOTIFY a, '8'")
+        assert heard(witness, 1) == [("a", "8")]
+        got, kinds = [], ""
+        while kinds.count("Z") < 2 or len(got) < 8:
+            message = client.read()
+            kinds += message.type
+            got += [note_of(message)] if message.type == "A" else []
+        assert got == [(channel, str(at + 1)) for at, channel in enumerate("abdbadba")], number
+        assert kinds.startswith("CC" + "A" * 5), kinds
+        client.close()
+
+
 def test_late_begin(start, postgres):
     weir = start(servers=2, late_begin=1)
     client = weir.client()

@@ -19,6 +19,7 @@
 #include "pgweir/pool/server/question.h"
 
 #include "session_priv.h"
+#include "unread_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -72,14 +73,17 @@ struct client_listening {
 	struct unlisten_list unlistens;
 	unsigned int unlisten_count;
 	struct ahead_list aheads;
-	bool is_discarding; /* DISCARD ALL was sent in this transaction, */
-	bool is_discarded;  /* and has run */
-	struct buf ahead;   /* goes ahead of the text of the batch in progress */
-	/* notifications to be sent: a ring */
-	struct notification **unread;
-	/* in STEP_MARK: how many of them came before the mark on both connections */
-	size_t later_at;
-	size_t unread_at, unread_count, unread_capacity, unread_bytes;
+	bool is_discarding;   /* DISCARD ALL was sent in this transaction, */
+	bool is_discarded;    /* and has run */
+	struct buf ahead;     /* goes ahead of the text of the batch in progress */
+	struct unread unread; /* notifications to be sent */
+	/*
+	 * those of the lent server since the last transaction began, which are not sent yet because
+	 * others may come before them
+	 */
+	struct unread lent;
+	size_t early_count;    /* in STEP_MARK: how many in `unread` came before the mark */
+	bool is_lent_complete; /* `lent` has what came for all channels of the client */
 };
 
 static struct client *client_of(struct listener *listener)
@@ -104,81 +108,6 @@ bool listening_has_any(const struct client *client)
 const char *listening_next_channel(const struct client *client, const struct subscription **at)
 {
 	return client->listening ? listening_next(&client->listening->listener, at) : NULL;
-}
-
-/* ---- unread notifications ---- */
-
-/* A pointer in the ring has its lowest bit set if the notification is the client's own. */
-static struct notification *tag(struct notification *notification, bool is_own)
-{
-	return (struct notification *)((uintptr_t)notification | is_own);
-}
-
-static struct notification *untag(struct notification *tagged, bool *is_own)
-{
-	*is_own = (uintptr_t)tagged & 1;
-	return (struct notification *)((uintptr_t)tagged & ~(uintptr_t)1);
-}
-
-static size_t share_of(const struct notification *notification)
-{
-	return notification->size + sizeof(struct notification *);
-}
-
-static bool grow_unread(struct client_listening *listening)
-{
-	size_t capacity = listening->unread_capacity ? 2 * listening->unread_capacity : 16;
-	struct notification **ring = calloc(capacity, sizeof(*ring));
-
-	if (!ring)
-		return false;
-	for (size_t i = 0; i < listening->unread_count; i++)
-		ring[i] =
-		    listening->unread[(listening->unread_at + i) % listening->unread_capacity];
-	free(listening->unread);
-	listening->unread = ring;
-	listening->unread_at = 0;
-	listening->unread_capacity = capacity;
-	return true;
-}
-
-static bool keep_unread(struct client_listening *listening, struct notification *notification,
-                        bool is_own)
-{
-	if (listening->unread_count == listening->unread_capacity && !grow_unread(listening))
-		return false;
-	listening->unread[(listening->unread_at + listening->unread_count++) %
-	                  listening->unread_capacity] =
-	    tag(notification_hold(notification), is_own);
-	listening->unread_bytes += share_of(notification);
-	return true;
-}
-
-static void swap_unread(struct client_listening *listening, size_t one, size_t other)
-{
-	size_t capacity = listening->unread_capacity;
-	struct notification **a = &listening->unread[(listening->unread_at + one) % capacity];
-	struct notification **b = &listening->unread[(listening->unread_at + other) % capacity];
-	struct notification *saved = *a;
-
-	*a = *b;
-	*b = saved;
-}
-
-/* The caller owns it. */
-static struct notification *take_unread(struct client_listening *listening, bool *is_own)
-{
-	struct notification *notification = untag(listening->unread[listening->unread_at], is_own);
-
-	listening->unread_at = (listening->unread_at + 1) % listening->unread_capacity;
-	listening->unread_count--;
-	listening->unread_bytes -= share_of(notification);
-	if (listening->unread_count)
-		return notification;
-	free(listening->unread);
-	listening->unread = NULL;
-	listening->unread_at = listening->unread_capacity = 0;
-	return notification;
 }
 
 /* ---- to the client ---- */
@@ -233,7 +162,7 @@ static bool is_between_transactions(const struct client *client)
 static bool send_next_unread(struct client *client)
 {
 	bool is_own;
-	struct notification *notification = take_unread(client->listening, &is_own);
+	struct notification *notification = unread_take(&client->listening->unread, &is_own);
 	bool is_sent = send_notification(client, notification, is_own);
 
 	notification_release(&notification);
@@ -242,7 +171,7 @@ static bool send_next_unread(struct client *client)
 
 static void send_unread(struct client *client)
 {
-	while (client->listening->unread_count && !stream_unsent(&client->stream)) {
+	while (client->listening->unread.count && !stream_unsent(&client->stream)) {
 		if (!send_next_unread(client))
 			return;
 	}
@@ -258,7 +187,7 @@ bool listening_release(struct client *client)
 		return true;
 	listening->is_withheld = false;
 	/* All of them, even if the client reads slowly: at most LISTENING_UNREAD_MAX. */
-	while (listening->unread_count) {
+	while (listening->unread.count) {
 		if (!send_next_unread(client))
 			return false;
 	}
@@ -278,8 +207,24 @@ void listening_deliver(struct client *client)
 		listening->is_clear = false;
 		listening->own_pid = 0;
 	}
-	if (listening->unread_count && is_between_transactions(client))
+	if (listening->unread.count && is_between_transactions(client))
 		send_unread(client);
+}
+
+/* false: the client is closed. */
+static bool keep(struct client *client, struct unread *unread, struct notification *notification,
+                 bool is_own)
+{
+	const struct client_listening *listening = client->listening;
+
+	if (listening->unread.bytes + listening->lent.bytes + unread_share(notification) >
+	    LISTENING_UNREAD_MAX)
+		client_refuse_for(client, CLOSE_LISTENING_UNREAD);
+	else if (!unread_add(unread, notification, is_own))
+		client_refuse_for(client, CLOSE_MEMORY);
+	else
+		return true;
+	return false;
 }
 
 static void on_notification(struct listener *listener, struct notification *notification)
@@ -288,13 +233,11 @@ static void on_notification(struct listener *listener, struct notification *noti
 	struct client_listening *listening = client->listening;
 	bool is_own = listening->own_pid && notification->pid == listening->own_pid;
 
-	if (!listening->unread_count && is_between_transactions(client) &&
+	if (!listening->unread.count && is_between_transactions(client) &&
 	    !stream_unsent(&client->stream))
 		send_notification(client, notification, is_own);
-	else if (listening->unread_bytes + share_of(notification) > LISTENING_UNREAD_MAX)
-		client_refuse_for(client, CLOSE_LISTENING_UNREAD);
-	else if (!keep_unread(listening, notification, is_own))
-		client_refuse_for(client, CLOSE_MEMORY);
+	else
+		keep(client, &listening->unread, notification, is_own);
 }
 
 /* ---- messages of our own to the lent server ---- */
@@ -462,7 +405,7 @@ static void take_item(void *context, const struct sql_item *item)
 		unlisten->is_all = true;
 	} else if (item->kind == SQL_ITEM_SAVEPOINT) {
 		unlisten->has_savepoint = true;
-	} else if (item->kind == SQL_ITEM_UNSURE) {
+	} else if (item->kind == SQL_ITEM_UNSURE || item->kind == SQL_ITEM_LISTEN) {
 		unlisten->is_unsure = true;
 	}
 }
@@ -551,7 +494,7 @@ static bool needs_only_mark(const struct client *client, bool is_in_block, unsig
 	return is_in_block && last && last->is_unsure && !(touches & SQL_TOUCH_UNLISTEN);
 }
 
-static bool add_unlisten(struct client *client, char type, bool is_in_block, struct bytes text,
+static bool add_unlisten(struct client *client, bool is_in_block, struct bytes text,
                          struct batch *batch)
 {
 	struct client_listening *listening = client->listening;
@@ -569,8 +512,6 @@ static bool add_unlisten(struct client *client, char type, bool is_in_block, str
 	           add_listens(listening, &listening->ahead, buf_bytes(&names));
 	buf_free(&names);
 	batch_run(batch, buf_bytes(&listening->ahead));
-	if (is_in_block && (unlisten->is_all || unlisten->is_unsure))
-		set_after(client, type);
 	return is_added;
 }
 
@@ -624,7 +565,11 @@ static enum listening_go before_unlisten(struct client *client, char type, unsig
 {
 	const struct ledger *ledger = &client->borrower.server->ledger;
 	bool is_in_block = ledger->is_open || client->borrower.server->status != 'I';
+	bool may_unlisten = touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN);
+	const struct unlisten *last;
 
+	if (!may_unlisten && client->listening->listener.count > HIDDEN_MAX)
+		return LISTENING_SEND;
 	/* Until then it is not known whether a transaction block is open. */
 	if (!ledger_knows_status(ledger))
 		return wait_for_ledger(batch, LEDGER_WAIT_READY);
@@ -632,14 +577,14 @@ static enum listening_go before_unlisten(struct client *client, char type, unsig
 		return wait_for_ledger(batch, LEDGER_WAIT_SPACE);
 	if (client->borrower.server->status == 'E')
 		return LISTENING_SEND; /* nothing is executed */
-	if (needs_only_mark(client, is_in_block, touches)) {
-		set_after(client, type);
-		return LISTENING_SEND;
-	}
-	if (client->listening->unlisten_count == UNLISTENS_MAX)
+	if (!needs_only_mark(client, is_in_block, touches) &&
+	    (client->listening->unlisten_count == UNLISTENS_MAX ||
+	     !add_unlisten(client, is_in_block, text, batch)))
 		return LISTENING_END;
-	return add_unlisten(client, type, is_in_block, text, batch) ? LISTENING_SEND
-	                                                            : LISTENING_END;
+	last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
+	if (is_in_block && may_unlisten && (last->is_all || last->is_unsure))
+		set_after(client, type);
+	return LISTENING_SEND;
 }
 
 static struct client_listening *get_listening(struct client *client);
@@ -722,7 +667,7 @@ enum listening_go listening_before(struct client *client, char type, unsigned in
 		client->listening->is_discarding = true;
 		return LISTENING_SEND;
 	}
-	if (touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
+	if (touches & (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
 		go = before_unlisten(client, type, touches, text, batch);
 	return go;
 }
@@ -791,16 +736,17 @@ static void remove_others(struct client_listening *listening, const struct names
 /* What arrived during the transaction that unlistened: PostgreSQL would not send it either. */
 static bool drop_unread(struct client_listening *listening)
 {
-	size_t count = listening->unread_count;
+	struct unread old = listening->unread;
 	bool is_kept = true;
 
-	for (size_t i = 0; i < count; i++) {
-		bool is_own;
-		struct notification *notification = take_unread(listening, &is_own);
+	listening->unread = (struct unread){ 0 };
+	while (old.count) {
+		const char *channel = unread_look(&old, 0)->channel;
 
-		if (listening_has(&listening->listener, bytes_text(notification->channel)))
-			is_kept &= keep_unread(listening, notification, is_own);
-		notification_release(&notification);
+		if (listening_has(&listening->listener, bytes_text(channel)))
+			is_kept &= unread_move(&old, &listening->unread, 1);
+		else
+			unread_drop(&old, 1);
 	}
 	return is_kept;
 }
@@ -852,16 +798,74 @@ static void leave_if_silent(struct client_listening *listening)
 		listening_leave(&listening->listener);
 }
 
+/* How many of the lent server's notifications have come from the listening connection, too. */
+static size_t count_twice(const struct client_listening *listening)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < listening->lent.count; i++) {
+		const char *channel = unread_look(&listening->lent, i)->channel;
+
+		count += listening_has_old(&listening->listener, bytes_text(channel));
+	}
+	return count;
+}
+
+/* What the client does not listen to any more, or, if is_new_only, has listened to before. */
+static bool drop_lent(struct client_listening *listening, bool is_new_only)
+{
+	struct unread old = listening->lent;
+	bool is_kept = true;
+
+	listening->lent = (struct unread){ 0 };
+	while (old.count) {
+		struct bytes channel = bytes_text(unread_look(&old, 0)->channel);
+
+		if (listening_has(&listening->listener, channel) &&
+		    !(is_new_only && listening_has_old(&listening->listener, channel)))
+			is_kept &= unread_move(&old, &listening->lent, 1);
+		else
+			unread_drop(&old, 1);
+	}
+	return is_kept;
+}
+
+/*
+ * Both connections have delivered what came before the mark. The lent server knows the order among
+ * old and new channels, if it has listened to all of them; then the end of what the listening
+ * connection has delivered is a part of that.
+ */
+static bool merge(struct client_listening *listening)
+{
+	struct unread all = { 0 };
+	size_t early = listening->early_count, twice;
+	bool is_kept = drop_lent(listening, !listening->is_lent_complete);
+
+	twice = listening->is_lent_complete ? count_twice(listening) : 0;
+	if (twice > early)
+		twice = early;
+	is_kept &= unread_move(&listening->unread, &all, early - twice);
+	unread_drop(&listening->unread, twice);
+	is_kept &= unread_move(&listening->lent, &all, listening->lent.count);
+	is_kept &= unread_move(&listening->unread, &all, listening->unread.count);
+	listening->unread = all;
+	return is_kept;
+}
+
 /* The client's channels are on the listening connection, and its server listens to nothing. */
 static void end_settling(struct client *client)
 {
 	struct client_listening *listening = client->listening;
 
 	timer_clear(&listening->timer);
+	if (listening->step == STEP_MARK && !merge(listening)) {
+		client_refuse_for(client, CLOSE_MEMORY);
+		return;
+	}
+	unread_done(&listening->lent);
 	listening->step = STEP_NONE;
 	listening->may_notify = listening->may_notify && !listening->is_mark_there;
 	listening->is_mark_here = listening->is_mark_there = false;
-	listening->later_at = 0;
 	if (listening->listener.listening)
 		listening_confirm(&listening->listener);
 	leave_if_silent(listening);
@@ -939,7 +943,7 @@ static void on_listener_mark(struct listener *listener)
 	struct client *client = client_of(listener);
 
 	client->listening->is_mark_there = true;
-	client->listening->later_at = client->listening->unread_count;
+	client->listening->early_count = client->listening->unread.count;
 	look_for_end_of_mark(client);
 }
 
@@ -986,6 +990,7 @@ bool listening_waits(struct client *client)
 		return false;
 	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_READY;
 	listening->may_notify = false;
+	unread_done(&listening->lent);
 	if (!may_notify || !listening->is_withheld || !listening_has_any(client))
 		return false;
 	listening->step = STEP_AFTER;
@@ -995,39 +1000,11 @@ bool listening_waits(struct client *client)
 
 /* ---- notifications of the lent server ---- */
 
-/* Before the mark, of channels that the client has just begun to listen to. */
-static bool is_new(const struct client_listening *listening, const char *channel)
-{
-	return !listening->is_mark_here &&
-	       !listening_has_old(&listening->listener, bytes_text(channel));
-}
-
 /* Whether notifications of other channels may wait: then this one waits behind them. */
 static bool has_older(const struct client_listening *listening)
 {
 	return listening->step >= STEP_CONNECT ? listening->had_channels
 	                                       : listening->listener.count > 0;
-}
-
-/* What the listening connection has sent after the mark comes later. */
-static void keep_in_order(struct client *client, struct notification *notification, bool is_own)
-{
-	struct client_listening *listening = client->listening;
-	size_t at = listening->unread_count;
-
-	if (listening->unread_bytes + share_of(notification) > LISTENING_UNREAD_MAX) {
-		client_refuse_for(client, CLOSE_LISTENING_UNREAD);
-		return;
-	}
-	if (!keep_unread(listening, notification, is_own)) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return;
-	}
-	if (!listening->is_mark_there)
-		return;
-	for (; at > listening->later_at; at--)
-		swap_unread(listening, at, at - 1);
-	listening->later_at++;
 }
 
 static void add_own(const struct client *client, const struct notification *notification,
@@ -1055,10 +1032,10 @@ bool listening_takes(struct client *client, struct bytes frame, struct buf *inst
 	    strcmp(notification->payload, listening->mark) == 0)
 		listening->is_mark_here = true;
 	is_forwarded = !listening || !listening->listener.listening ||
-	               (!is_of_ours(listening, notification->channel) &&
-	                is_new(listening, notification->channel) && listening->step != STEP_CLEAN);
+	               (!is_of_ours(listening, notification->channel) && !listening->is_mark_here &&
+	                listening->step != STEP_CLEAN);
 	if (is_forwarded && listening && has_older(listening)) {
-		keep_in_order(client, notification, is_own);
+		keep(client, &listening->lent, notification, is_own);
 		is_forwarded = is_own = false;
 	}
 	if (is_forwarded && is_own)
@@ -1116,6 +1093,20 @@ static bool add_channels(struct client *client, const struct names *names)
 	return is_added;
 }
 
+/* Whether the server listens to what the client has listened to before. */
+static bool has_all_old(const struct client_listening *listening, const struct names *names)
+{
+	const struct subscription *at = NULL;
+	const char *name;
+
+	while ((name = listening_next(&listening->listener, &at))) {
+		if (listening_has_old(&listening->listener, bytes_text(name)) &&
+		    !has_name(names, name))
+			return false;
+	}
+	return true;
+}
+
 /* The server listens to some channels. */
 static void settle_channels(struct client *client, const struct names *names)
 {
@@ -1127,6 +1118,7 @@ static void settle_channels(struct client *client, const struct names *names)
 		return;
 	listening = client->listening;
 	listening->had_channels = before > 0;
+	listening->is_lent_complete = has_all_old(listening, names);
 	if (listening->listener.count == before) {
 		begin_clean(client);
 		return;
@@ -1175,12 +1167,8 @@ void listening_free(struct client *client)
 	listening_leave(&listening->listener);
 	forget_aheads(listening);
 	forget_unlistens(listening);
-	while (listening->unread_count) {
-		bool is_own;
-		struct notification *notification = take_unread(listening, &is_own);
-
-		notification_release(&notification);
-	}
+	unread_done(&listening->unread);
+	unread_done(&listening->lent);
 	buf_free(&listening->ahead);
 	free(listening);
 }
