@@ -683,29 +683,34 @@ static unsigned int touch_inside(struct bytes text)
 
 unsigned int sql_touch_unclear(struct bytes text)
 {
-	unsigned int bits;
+	unsigned int bits = sql_touch_quick(text);
 
-	if (!sql_touch_quick(text, &bits))
+	if (!(bits & SQL_TOUCH_UNREAD))
 		return bits;
-	bits |= touch_anywhere(text) | touch_inside(text);
+	bits = (bits & ~SQL_TOUCH_UNREAD) | touch_anywhere(text) | touch_inside(text);
 	return bits ? bits : SQL_TOUCH_HIDDEN; /* a statement that is not known here */
 }
 
 /* ---- texts ---- */
 
-unsigned int sql_touch(struct bytes text)
+/* Not inlined: most texts need no tokens. */
+__attribute__((noinline)) static unsigned int touch_tokens(struct bytes text)
 {
-	unsigned int bits;
+	unsigned int bits = touch_once((struct scanner){ .rest = text });
 
-	if (!sql_touch_quick(text, &bits))
-		return bits;
-	bits = touch_once((struct scanner){ .rest = text });
 	/* standard_conforming_strings of the session is not known here. */
 	if (memchr(text.at, '\\', text.count))
 		bits |= touch_once((struct scanner){ .rest = text, .is_escaped = true });
 	if (bits & SQL_TOUCH_HIDDEN)
 		bits |= touch_inside(text);
 	return is_unclear(text) ? bits | touch_anywhere(text) : bits;
+}
+
+unsigned int sql_touch(struct bytes text)
+{
+	unsigned int bits = sql_touch_quick(text);
+
+	return bits & SQL_TOUCH_UNREAD ? touch_tokens(text) : bits;
 }
 
 /* ---- functions by name ---- */

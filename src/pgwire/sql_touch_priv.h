@@ -7,10 +7,13 @@
 
 #include "pgweir/pgwire/sql_touch.h"
 
+/* Beside enum sql_touch: the tokens of the text must be read. */
+#define SQL_TOUCH_UNREAD (1u << 31)
+
 /*
- * Looks at few bytes of a text, and does not know what is a quote. false: the text has no bits
- * but those in *bits. true: its tokens must be read.
+ * Looks at few bytes of a text, and does not know what is a quote. The text has no bits but those
+ * returned, unless SQL_TOUCH_UNREAD is among them.
  */
-bool sql_touch_quick(struct bytes text, unsigned int *bits);
+unsigned int sql_touch_quick(struct bytes text);
 
 #endif

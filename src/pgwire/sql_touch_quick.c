@@ -42,7 +42,6 @@ struct quick {
 static bool is_quiet(struct quick *quick, uint32_t four)
 {
 	switch (four) {
-	case FOUR('s', 'e', 'l', 'e'):
 	case FOUR('v', 'a', 'l', 'u'):
 	case FOUR('t', 'a', 'b', 'l'):
 		quick->has_select = true;
@@ -176,6 +175,9 @@ static bool is_quiet_call(struct quick *quick, const char *end)
 
 typedef char block __attribute__((vector_size(BLOCK)));
 
+/* A comparison: all bits of a byte, or none. */
+typedef uint64_t found __attribute__((vector_size(BLOCK)));
+
 static block load(const char *at)
 {
 	block bytes;
@@ -184,30 +186,20 @@ static block load(const char *at)
 	return bytes;
 }
 
-/* Eight bytes of a comparison, the first in the lowest bits. */
-static uint64_t half(block found, int number)
+static inline bool has_any(found bits) { return (bits[0] | bits[1]) != 0; }
+
+static inline found signs_in(block bytes)
 {
-	uint64_t bits;
-
-	memcpy(&bits, (const char *)&found + number * sizeof(bits), sizeof(bits));
-	return le64toh(bits);
-}
-
-static bool has_any(block found) { return (half(found, 0) | half(found, 1)) != 0; }
-
-static block signs_in(const char *at)
-{
-	block bytes = load(at);
-
-	return (bytes == '(') | (bytes == ';') | (bytes == '&');
+	return (found)(bytes == '(') | (found)(bytes == ';') | (found)(bytes == '&');
 }
 
 /* Where these three letters begin in a block. */
-static inline block letters_in(const char *at, const char three[static 3])
+static inline found letters_in(const char *at, const char three[static 3])
 {
 	block first = load(at) | 0x20, second = load(at + 1) | 0x20, third = load(at + 2) | 0x20;
 
-	return (first == three[0]) & (second == three[1]) & (third == three[2]);
+	return (found)(first == three[0]) & (found)(second == three[1]) &
+	       (found)(third == three[2]);
 }
 
 static bool is_quiet_sign(struct quick *quick, const char *at)
@@ -229,57 +221,69 @@ static bool is_quiet_sign(struct quick *quick, const char *at)
 	}
 }
 
-/* Judges the signs that a comparison has found in eight bytes. */
-static bool are_quiet_signs(struct quick *quick, const char *at, uint64_t found)
+/* Judges the signs among eight bytes. signs: the comparison, the first byte in the lowest bits. */
+static bool are_quiet_signs(struct quick *quick, const char *at, uint64_t signs)
 {
-	while (found) {
-		int bit = __builtin_ctzll(found) & ~7;
+	while (signs) {
+		int bit = __builtin_ctzll(signs) & ~7;
 
 		if (!is_quiet_sign(quick, at + bit / 8))
 			return false;
-		found &= ~(0xffULL << bit);
+		signs &= ~(0xffULL << bit);
 	}
 	return true;
 }
 
-/* Judges all signs of a text. Most texts have few, and many have none. */
 static bool are_quiet_all_signs(struct quick *quick, struct bytes text)
 {
 	const char *last = text.at + text.count - BLOCK;
-	block found = signs_in(last);
 
-	for (const char *at = text.at; at < last; at += BLOCK)
-		found |= signs_in(at);
-	if (!has_any(found))
-		return true;
 	for (const char *at = text.at;; at = at + BLOCK < last ? at + BLOCK : last) {
-		found = signs_in(at);
-		if (has_any(found) && (!are_quiet_signs(quick, at, half(found, 0)) ||
-		                       !are_quiet_signs(quick, at + BLOCK / 2, half(found, 1))))
+		found signs = signs_in(load(at));
+
+		if (has_any(signs) && (!are_quiet_signs(quick, at, le64toh(signs[0])) ||
+		                       !are_quiet_signs(quick, at + BLOCK / 2, le64toh(signs[1]))))
 			return false;
 		if (at == last)
 			return true;
 	}
 }
 
-static inline bool has_letters(struct bytes text, const char three[static 3])
+static bool has_letters(struct bytes text, const char three[static 3])
 {
 	const char *last = text.at + text.count - BLOCK - AHEAD;
-	block found = letters_in(last, three);
+	found letters = letters_in(last, three);
 
 	for (const char *at = text.at; at < last; at += BLOCK)
-		found |= letters_in(at, three);
-	return has_any(found);
+		letters |= letters_in(at, three);
+	return has_any(letters);
 }
 
-static bool are_quiet_blocks(struct quick *quick, struct bytes text)
+/* What one look at all bytes has found. */
+struct hits {
+	found signs; /* in all bytes but the first */
+	found words; /* where "to" begins, perhaps of INTO */
+};
+
+static inline void look(struct hits *hits, const char *at)
 {
-	return are_quiet_all_signs(quick, text) &&
-	       !(quick->has_select && has_letters(text, "nto")) &&
-	       !(quick->has_with && has_letters(text, "ngs"));
+	block here = load(at) | 0x20, next = load(at + 1);
+
+	hits->signs |= signs_in(next);
+	hits->words |= (found)(here == 't') & (found)((next | 0x20) == 'o');
 }
 
-/* For texts that are shorter than a block. */
+static inline struct hits look_at_all(struct bytes text)
+{
+	const char *last = text.at + text.count - BLOCK - 1;
+	struct hits hits = { 0 };
+
+	look(&hits, last);
+	for (const char *at = text.at; at < last; at += BLOCK)
+		look(&hits, at);
+	return hits;
+}
+
 static bool are_quiet_bytes(struct quick *quick, struct bytes text)
 {
 	for (const char *at = text.at; at < quick->end; at++) {
@@ -311,26 +315,63 @@ static bool is_block_word(struct bytes text)
 	return true;
 }
 
-bool sql_touch_quick(struct bytes text, unsigned int *bits)
+static inline bool is_letter(char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
+
+/* Where the first statement begins. false: nothing is there but a comment that does not end. */
+static bool skip_to_statement(struct bytes *rest)
 {
-	struct quick quick = { .begin = text.at };
-	struct bytes rest;
+	return (rest->count && is_letter(rest->at[0])) || sql_skip_space(rest);
+}
+
+/* Judges what follows the beginning of the text. */
+static unsigned int result(struct quick *quick, struct bytes text, bool is_quiet)
+{
+	is_quiet = is_quiet && !(quick->has_line && memmem(text.at, text.count, "--", 2));
+	return is_quiet ? quick->bits : quick->bits | SQL_TOUCH_UNREAD;
+}
+
+/* For texts that are shorter than a block. Not inlined, like the next: most texts need neither. */
+__attribute__((noinline)) static unsigned int touch_bytes(struct bytes text)
+{
+	struct quick quick = { .begin = text.at, .end = text.at + text.count };
+	struct bytes rest = text;
+
+	if (is_block_word(text) || !skip_to_statement(&rest))
+		return 0;
+	return result(&quick, text,
+	              is_quiet_statement(&quick, rest) && are_quiet_bytes(&quick, text));
+}
+
+__attribute__((noinline)) static unsigned int touch_blocks(struct bytes text, bool has_signs,
+                                                           bool has_words)
+{
+	struct quick quick = { .begin = text.at, .end = text.at + text.count };
+	struct bytes rest = text;
 	bool is_quiet;
 
-	*bits = 0;
+	if (text.at[0] == ';')
+		return SQL_TOUCH_UNREAD; /* no sign was looked for in the first byte */
+	if (!skip_to_statement(&rest))
+		return 0;
+	is_quiet = is_quiet_statement(&quick, rest) &&
+	           !(has_signs && !are_quiet_all_signs(&quick, text)) &&
+	           !(quick.has_select && has_words && has_letters(text, "nto")) &&
+	           !(quick.has_with && has_letters(text, "ngs"));
+	return result(&quick, text, is_quiet);
+}
+
+unsigned int sql_touch_quick(struct bytes text)
+{
+	struct hits hits;
+
 	/* Nothing follows these at the end. */
 	while (text.count && (text.at[text.count - 1] == ';' || text.at[text.count - 1] == ' '))
 		text.count--;
-	if (is_block_word(text))
-		return false;
-	rest = text;
-	if (!sql_word_size(bytes_of(text.at, text.count ? 1 : 0)) && !sql_skip_space(&rest))
-		return false; /* it ends within a comment */
-	quick.end = text.at + text.count;
-	is_quiet = is_quiet_statement(&quick, rest) &&
-	           (text.count < BLOCK + AHEAD ? are_quiet_bytes(&quick, text)
-	                                       : are_quiet_blocks(&quick, text)) &&
-	           !(quick.has_line && memmem(text.at, text.count, "--", 2));
-	*bits = quick.bits;
-	return !is_quiet;
+	if (text.count < BLOCK + AHEAD)
+		return touch_bytes(text);
+	hits = look_at_all(text);
+	/* One SELECT without signs: so are most of those that are executed most often. */
+	if (!has_any(hits.signs | hits.words) && four_letters(text.at) == FOUR('s', 'e', 'l', 'e'))
+		return 0;
+	return touch_blocks(text, has_any(hits.signs), has_any(hits.words));
 }
