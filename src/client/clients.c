@@ -160,7 +160,7 @@ static unsigned int features_of(const struct config *config)
 	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
 	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |
 	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0) |
-	       (config->session_audit ? CLIENT_IS_AUDITED : 0) | CLIENT_FOLLOWS_SESSION;
+	       (config->session_audit ? CLIENT_IS_AUDITED : 0);
 }
 
 void clients_configure(struct clients *clients, const struct config *config, struct users *users)

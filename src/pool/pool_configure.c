@@ -85,6 +85,8 @@ void pool_configure(struct pool *pool)
 		.reserve_after = config->reserve_pool_timeout,
 		.lifetime = config_server_lifetime(config, entry),
 	};
+	if (pool->limits.session_state == SESSION_STATE_FOLLOW)
+		pool->limits.session_sample = (unsigned int)config->session_sample;
 	pool->site.entry = entry;
 	pool->site.is_followed = pool->limits.session_state == SESSION_STATE_FOLLOW;
 	pool->site.limits = (struct server_limits){

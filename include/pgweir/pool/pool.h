@@ -29,6 +29,7 @@ struct pool_limits {
 	enum pool_mode mode;
 	bool late_begin;                       /* only in transaction mode */
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
+	unsigned int session_sample;           /* 0 = no transaction is a sample */
 	int max_pinned;                        /* INT_MAX = no limit */
 	int size;                              /* 0 = no limit */
 	int reserve_size;

@@ -25,15 +25,22 @@
 static const struct {
 	bool is_known;
 	bool needs_server; /* has no meaning without a server */
+	bool may_touch;    /* session state: it has a text, or calls a function */
 	enum ledger_kind kind;
 } requests[128] = {
-	['Q'] = { true, true, LEDGER_QUERY },     ['P'] = { true, true, LEDGER_PARSE },
-	['B'] = { true, true, LEDGER_BIND },      ['D'] = { true, true, LEDGER_DESCRIBE },
-	['E'] = { true, true, LEDGER_EXECUTE },   ['C'] = { true, true, LEDGER_CLOSE },
-	['S'] = { true, true, LEDGER_SYNC },      ['F'] = { true, true, LEDGER_FUNCTION },
-	['H'] = { true, false, LEDGER_NONE },     ['d'] = { true, false, LEDGER_COPY_DATA },
-	['c'] = { true, false, LEDGER_COPY_END }, ['f'] = { true, false, LEDGER_COPY_END },
-	['X'] = { true, false, LEDGER_NONE },
+	['Q'] = { true, true, true, LEDGER_QUERY },
+	['P'] = { true, true, true, LEDGER_PARSE },
+	['B'] = { true, true, false, LEDGER_BIND },
+	['D'] = { true, true, false, LEDGER_DESCRIBE },
+	['E'] = { true, true, false, LEDGER_EXECUTE },
+	['C'] = { true, true, false, LEDGER_CLOSE },
+	['S'] = { true, true, false, LEDGER_SYNC },
+	['F'] = { true, true, true, LEDGER_FUNCTION },
+	['H'] = { true, false, false, LEDGER_NONE },
+	['d'] = { true, false, false, LEDGER_COPY_DATA },
+	['c'] = { true, false, false, LEDGER_COPY_END },
+	['f'] = { true, false, false, LEDGER_COPY_END },
+	['X'] = { true, false, false, LEDGER_NONE },
 };
 
 static enum judgement refuse_message(struct client *client, enum close_reason reason)
@@ -187,20 +194,13 @@ static enum judgement judge_follow(struct client *client, const struct frame *fr
 	return judge_listening(client, listening_follow(client, frame->type, batch));
 }
 
-/* Handles a frame with a text, which may touch session state. JUDGE_SEND: no objection. */
-static enum judgement judge_watched(struct client *client, const struct frame *frame,
-                                    struct bytes in, struct batch *batch)
+/* Handles a frame with a text that may touch session state. JUDGE_SEND: no objection. */
+static enum judgement judge_touching(struct client *client, const struct frame *frame,
+                                     unsigned int touches, struct bytes text, struct batch *batch)
 {
-	struct bytes text;
-	unsigned int touches = session_touches(client, frame, in, &text);
 	bool is_run = frame->type != 'P' || !statements_follow(client);
 	struct err err;
 
-	batch->touches = touches;
-	if (sample_is_running(client))
-		sample_note(client, text);
-	if (!touches)
-		return JUDGE_SEND;
 	if (is_run) {
 		enum listening_go go = listening_before(client, frame->type, touches, text, batch);
 
@@ -215,6 +215,19 @@ static enum judgement judge_watched(struct client *client, const struct frame *f
 	return refuse_frame(client, frame, &err, batch);
 }
 
+/* Handles a frame with a text. JUDGE_SEND: no objection. */
+static enum judgement judge_watched(struct client *client, const struct frame *frame,
+                                    struct bytes in, struct batch *batch)
+{
+	struct bytes text;
+	unsigned int touches = session_touches(client, frame, in, &text);
+
+	batch->touches = touches;
+	if (sample_is_running(client))
+		sample_note(client, text);
+	return touches ? judge_touching(client, frame, touches, text, batch) : JUDGE_SEND;
+}
+
 /* The same for a client whose session state may not be followed. */
 static enum judgement judge_session(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
@@ -225,8 +238,6 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 		session_mode_note(client, frame, in);
 	return JUDGE_SEND;
 }
-
-static inline bool has_text(char type) { return type == 'Q' || type == 'P' || type == 'F'; }
 
 /* Starts the client's batch and the server's query, unless they have started. */
 static void begin_query(struct client *client, struct server *server, char type)
@@ -241,19 +252,13 @@ static void begin_query(struct client *client, struct server *server, char type)
 	}
 }
 
-/* Checks the optional features before a frame takes a server. JUDGE_SEND: no objection. */
-static enum judgement judge_features(struct client *client, const struct frame *frame,
-                                     struct bytes in, unsigned int features)
+/* Whether more of a frame must be received before it is judged. */
+static bool needs_more(struct client *client, const struct frame *frame, struct bytes in,
+                       unsigned int features)
 {
-	if ((features & CLIENT_REFUSES_QUERY) && frame->type == 'Q')
-		return refuse_message(client, CLOSE_PQEXEC);
-	if ((features & CLIENT_FOLLOWS_SESSION) && in.count < frame->length &&
-	    session_needs_more(client, frame))
-		return JUDGE_MORE;
-	if ((features & CLIENT_FOLLOWS_STATEMENTS) && in.count < frame->length &&
-	    statements_follow(client) && statements_need_more(client, frame, in))
-		return JUDGE_MORE;
-	return JUDGE_SEND;
+	return session_needs_more(client, frame) ||
+	       ((features & CLIENT_FOLLOWS_STATEMENTS) && statements_follow(client) &&
+	        statements_need_more(client, frame, in));
 }
 
 static enum ledger_send note(struct server *server, enum ledger_kind kind, struct batch *batch)
@@ -290,12 +295,15 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (!requests[type].needs_server && (client->state != CLIENT_ACTIVE || server->is_ready))
 		return JUDGE_DROP;
 	/* A frame that is refused or incomplete must not take a server. */
-	if (features)
-		judgement = judge_features(client, frame, in, features);
-	if (judgement == JUDGE_SEND && client->state != CLIENT_ACTIVE)
+	if ((features & CLIENT_REFUSES_QUERY) && type == 'Q')
+		return refuse_message(client, CLOSE_PQEXEC);
+	if (in.count < frame->length && needs_more(client, frame, in, features))
+		return JUDGE_MORE;
+	if (client->state != CLIENT_ACTIVE) {
 		judgement = judge_without(client, frame, in, batch);
-	if (judgement != JUDGE_SEND)
-		return judgement;
+		if (judgement != JUDGE_SEND)
+			return judgement;
+	}
 	server = client->borrower.server;
 	/* A frame that has to wait must not be in the ledger. */
 	if (ledger_is_full(&server->ledger))
@@ -314,12 +322,12 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	}
 	if (type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);
-	if ((features & CLIENT_HAS_SQL_NAMES) && has_text(frame->type)) {
+	if ((features & CLIENT_HAS_SQL_NAMES) && requests[type].may_touch) {
 		judgement = judge_exposed(client, frame, in, batch);
 		if (judgement != JUDGE_SEND)
 			return judgement;
 	}
-	if ((features & CLIENT_FOLLOWS_SESSION) && has_text(frame->type))
+	if (requests[type].may_touch)
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, &is_noted);

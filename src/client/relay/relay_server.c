@@ -111,13 +111,16 @@ static void read_on_without(struct client *client)
 	drain_look(client);
 }
 
-static void go_idle(struct client *client)
+static inline void go_idle(struct client *client)
 {
 	client_enter(client, CLIENT_IDLE);
 	client_idle_begin(client);
-	listening_deliver(client);
-	if (client->state == CLIENT_IDLE)
-		read_on_without(client);
+	if (client->listening) {
+		listening_deliver(client);
+		if (client->state != CLIENT_IDLE)
+			return;
+	}
+	read_on_without(client);
 }
 
 /*

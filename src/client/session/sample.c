@@ -24,18 +24,6 @@ struct session_sample {
 	struct learnt_statement statements[TEXTS_MAX];
 };
 
-void sample_begin(struct client *client)
-{
-	struct pool *pool = client->borrower.pool;
-	unsigned int every = (unsigned int)client->clients->config->session_sample;
-
-	if (every == 0 || pool->limits.session_state != SESSION_STATE_FOLLOW ||
-	    ++pool->sample_count < every)
-		return;
-	pool->sample_count = 0;
-	client->touched |= SESSION_TOUCH_SAMPLE;
-}
-
 static const struct hash_key *key_of(const struct client *client)
 {
 	return &client->clients->digest_key;

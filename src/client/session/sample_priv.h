@@ -11,7 +11,16 @@
 #include "session_priv.h"
 
 /* The client has got a server for a transaction: decides whether it is a sample. */
-void sample_begin(struct client *client);
+static inline void sample_begin(struct client *client)
+{
+	struct pool *pool = client->borrower.pool;
+	unsigned int every = pool->limits.session_sample;
+
+	if (every == 0 || ++pool->sample_count < every)
+		return;
+	pool->sample_count = 0;
+	client->touched |= SESSION_TOUCH_SAMPLE;
+}
 
 /* Whether texts of the running transaction must be noted. */
 static inline bool sample_is_running(const struct client *client)

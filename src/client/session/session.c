@@ -92,12 +92,17 @@ struct session *session_get(struct client *client)
 
 /* ---- what texts touch ---- */
 
+/* Whether placeholders may be set. */
+static inline bool has_names(unsigned int touches)
+{
+	return touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN);
+}
+
 /* Adds SESSION_TOUCH_UNKNOWN. */
 static unsigned int with_unknown(unsigned int touches, struct bytes text)
 {
-	return (touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) && !placeholders_are_known(text)
-	           ? touches | SESSION_TOUCH_UNKNOWN
-	           : touches;
+	return has_names(touches) && !placeholders_are_known(text) ? touches | SESSION_TOUCH_UNKNOWN
+	                                                           : touches;
 }
 
 /* Adds what the settings say of a text (pin_functions), and what samples have shown. */
@@ -112,6 +117,13 @@ static unsigned int with_invisible(const struct client *client, unsigned int tou
 	           : touches;
 }
 
+/* Not inlined, as parse_text(): most texts need neither. */
+__attribute__((noinline)) static unsigned int with_all(const struct client *client,
+                                                       unsigned int touches, struct bytes text)
+{
+	return with_unknown(with_invisible(client, touches, text), text);
+}
+
 unsigned int session_touches_of(struct client *client, const struct statement *statement)
 {
 	struct bytes text = bytes_text(statement_text(statement).at);
@@ -123,27 +135,50 @@ unsigned int session_touches_of(struct client *client, const struct statement *s
 	return with_invisible(client, statement->touches, text);
 }
 
+/* The text of a whole Parse. false: there is none, and PostgreSQL reports that. */
+__attribute__((noinline)) static bool parse_text(struct bytes body, struct bytes *text)
+{
+	const char *end;
+
+	/* The name of the statement, which is most often empty, comes first. */
+	if (body.count == 0)
+		return false;
+	end = *body.at ? memchr(body.at, 0, body.count) : body.at;
+	if (!end)
+		return false;
+	body = bytes_skip(body, (size_t)(end - body.at) + 1);
+	end = body.count ? memchr(body.at, 0, body.count) : NULL;
+	*text = bytes_of(body.at, end ? (size_t)(end - body.at) : 0);
+	return end;
+}
+
+/* The same of a Query, in which PostgreSQL accepts a zero byte at the end only. */
+static bool query_text(struct bytes body, struct bytes *text)
+{
+	*text = bytes_of(body.at, body.count ? body.count - 1 : 0);
+	return body.count && body.at[body.count - 1] == 0;
+}
+
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text)
 {
-	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
-	const char *name, *end;
+	const struct pool *pool = client->borrower.pool;
 	unsigned int touches;
+	bool is_there;
 
 	*text = bytes_of("", 0);
 	if (frame->type == 'F')
 		return SQL_TOUCH_HIDDEN;
 	if (in.count < frame->length)
 		return SQL_TOUCH_HIDDEN | SQL_TOUCH_RELEASE; /* nobody knows what follows */
-	body.count = frame->length - FRAME_HEADER_SIZE;
-	if (frame->type == 'P' && !bytes_take_text(&body, &name))
+	is_there = frame->type == 'Q' ? query_text(frame_body(in, frame), text)
+	                              : parse_text(frame_body(in, frame), text);
+	if (!is_there)
 		return 0;
-	end = body.count ? memchr(body.at, 0, body.count) : NULL;
-	if (!end)
-		return 0; /* PostgreSQL reports the error */
-	*text = bytes_of(body.at, (size_t)(end - body.at));
-	touches = with_invisible(client, sql_touch(*text), *text);
-	return with_unknown(touches, *text);
+	touches = sql_touch(*text);
+	return pool->hidden || pool->pin_functions.count || has_names(touches)
+	           ? with_all(client, touches, *text)
+	           : touches;
 }
 
 /* ---- refusing ---- */
