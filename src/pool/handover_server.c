@@ -23,11 +23,17 @@ static bool is_plain(const struct stream *stream)
 	return stream_is_open(stream) && !stream->tls && !stream->error;
 }
 
+/* Whether the server must be reset before anybody else gets it. */
+static bool needs_reset(const struct server *server)
+{
+	return server->is_dirty || server->has_unknown_params;
+}
+
 /* Whether the plain format can describe the server. */
 static bool is_plain_enough(const struct server *server)
 {
 	return !server->pool->pools->is_handover_plain ||
-	       (!server->is_dirty && handover_params_are_plain(server->params));
+	       (!needs_reset(server) && handover_params_are_plain(server->params));
 }
 
 bool handover_server_may_leave(const struct server *server)
@@ -112,12 +118,12 @@ static struct server_record record_of(const struct server *server)
 bool handover_server_write(struct server *server, struct channel *channel)
 {
 	struct server_record values = record_of(server);
-	struct server_session_record session = { .is_dirty = server->is_dirty };
+	struct server_session_record session = { .is_dirty = needs_reset(server) };
 	struct buf record = { .is_secret = true };
 	struct server_statements_out out = { channel, &record, true };
 
 	record_write(&record, &server_record_table, &values);
-	if (server->is_dirty)
+	if (session.is_dirty)
 		record_write(&record, &server_session_record_table, &session);
 	server_statements_each(&server->statements, write_known, &out);
 	server->is_leaving = out.ok && channel_send_record(channel, HANDOVER_SERVER, &record,

@@ -251,6 +251,12 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	stream_want(&server->stream, WANT_INPUT);
 }
 
+/* Whether a reset query runs that an administrator has chosen. */
+static bool has_own_reset(const struct server *server)
+{
+	return server->has_session || server->pool->pools->config->server_reset_query_always;
+}
+
 /*
  * The query that resets the server; "": none is necessary. In session mode an administrator decides
  * what is reset. Session state that a client has left behind in another mode is always reset.
@@ -261,15 +267,17 @@ static const char *reset_query(const struct server *server)
 
 	if (server->is_dirty)
 		return "DISCARD ALL";
-	return server->has_session || config->server_reset_query_always ? config->server_reset_query
-	                                                                : "";
+	return has_own_reset(server) ? config->server_reset_query : "";
 }
 
 /* Starts the reset query if necessary. false: it is not. */
 static bool begin_reset(struct server *server)
 {
-	const char *query = reset_query(server);
+	const char *query;
 
+	/* An administrator's query may leave them. */
+	server->is_dirty |= server->has_unknown_params && has_own_reset(server);
+	query = reset_query(server);
 	/* DISCARD ALL resets what connect_query has set, too. */
 	if (server->is_dirty && server->unreported && params_count(server->unreported))
 		server_set_close_needed(server, CLOSE_SESSION_STATE);
@@ -278,6 +286,25 @@ static bool begin_reset(struct server *server)
 	server_enter(server, SERVER_RESETTING);
 	server_errand(server, ERRAND_RESET, query);
 	return true;
+}
+
+/* Removes placeholders that are in no map. false: there are none, or the server must be closed. */
+static bool begin_clean(struct server *server)
+{
+	struct buf *text = &server->pool->pools->errand_text;
+	bool is_due;
+
+	if (!server->has_unknown_params || server->is_close_needed ||
+	    !ledger_is_certain(&server->ledger))
+		return false;
+	server_clean_text(server, text);
+	is_due = buf_ok(text);
+	if (is_due) {
+		server_enter(server, SERVER_RESETTING);
+		server_errand(server, ERRAND_CLEAN, buf_text(text));
+	}
+	buf_reuse(text, ERRAND_KEEP_MAX);
+	return is_due; /* if not, pool_home() closes it */
 }
 
 /*
@@ -301,7 +328,7 @@ void pool_return(struct borrower *borrower)
 	part_from_server(borrower, server);
 	if (server->load_count)
 		look_for_libraries(server);
-	if (!begin_reset(server))
+	if (!begin_reset(server) && !begin_clean(server))
 		pool_home(server);
 }
 

@@ -36,6 +36,7 @@ static void forget_pool(struct pool *pool)
 	listening_forget_all(pool);
 	params_release(pools->with.params, &pool->baseline);
 	learnt_free(&pool->hidden);
+	buf_free(&pool->source_names);
 	buf_free(&pool->welcome);
 	buf_free(&pool->pin_functions);
 	pool_forget_greeting(pool);

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from .kit import fake
+from .kit.wait import wait_until
 from .kit.wire import query
 
 LEVEL = ("SELECT current_user, session_user, current_setting('role'),"
@@ -42,7 +43,7 @@ def unhex(value):
 def ask(question):
     """What the session of a psycopg connection has: parameters, channels and the three counts."""
     def ask(connection):
-        told = SimpleNamespace(params={}, channels=[], counts={})
+        told = SimpleNamespace(params={}, channels=[], names=set(), counts={})
         connection.pgconn.send_query(question)
         while result := connection.pgconn.get_result():
             assert not result.error_message, result.error_message
@@ -64,6 +65,8 @@ def take(told, kind, values):
         told.params[values[0]] = values[1]
     elif kind == "c":
         told.channels.append(values[0])
+    elif kind == "n":
+        told.names.add(values[0])
     else:
         told.counts[kind] = int(values[1])
 
@@ -302,3 +305,94 @@ def test_others_operators_and_functions_are_not_used(postgres, ask):
         connection.close()
     finally:
         postgres.query("DROP SCHEMA trap CASCADE")
+
+
+SOURCES = {
+    "set_config()": ("PERFORM set_config('src.one', 'x', false)", {"src.one"}),
+    "SET in a string": ("EXECUTE 'SET  SESSION src.two = 1'", {"src.two"}),
+    "SET": ("set Src.Three TO 1", {"Src.Three"}),
+    "a constant": ("DECLARE n text := 'src.four.x'; BEGIN PERFORM set_config(n, 'x', false); END",
+                   {"src.four.x"}),
+    "quotes in a string": ("EXECUTE 'SELECT set_config(''src.five'', '''', false)'", {"src.five"}),
+    "no words": ("PERFORM count(*) FROM src.six", set()),
+    "columns": ("UPDATE t SET a = src.b WHERE src.c = 'x'", set()),
+}
+
+
+@pytest.mark.parametrize("says", SOURCES)
+def test_names_in_sources(postgres, ask, says):
+    body, names = SOURCES[says]
+    postgres.query("CREATE FUNCTION source_of() RETURNS void LANGUAGE plpgsql AS "
+                   f"$f$BEGIN {body}; END$f$")
+    try:
+        connection = session(postgres, "SET src.one = 'mine'")
+        told = ask(connection)
+        assert {name for name in told.names if name.lower().startswith("src.")} == names
+        assert told.params.get("src.one") == ("mine" if "src.one" in names else None)
+    finally:
+        postgres.query("DROP FUNCTION source_of()")
+
+
+# ---- a question that fails -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(pgweir, fake_server, major):
+    """pgweir, a client, and a scripted server that is about to get the question."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    client = weir.wire().startup()
+    server = far.accept().login(server_version=f"{major}.0")
+    client.finish_login("alice")
+    client.send(query("DO 'SET app.one = 1; SET app.two = 2'"))
+    server.expect("Q")
+    server.send(fake.complete("DO"), fake.ready())
+    return weir, client, server
+
+
+def refuse(server, sqlstate):
+    body = server.expect("Q").body
+    server.send(fake.error("no", sqlstate), fake.ready())
+    return body
+
+
+def test_a_canceled_question_is_asked_again(asked):
+    weir, _, server = asked
+    first = refuse(server, "57014")
+    assert b"app.two" in first and b"prosrc" in first
+    for _ in range(3):
+        assert refuse(server, "57014") == first
+    assert server.expect("Q").body == first
+    server.send(fake.complete("SELECT 0"), fake.ready())
+    assert server.expect("Q").body == b"RESET ALL;\0"
+    server.send(fake.complete("RESET"), fake.ready())
+    weir.wait_pool(sv_idle=1)
+    assert weir.admin("SHOW PINNED") == []
+
+
+def test_a_question_that_is_always_canceled(asked):
+    server = asked[-1]
+    for _ in range(5):
+        refuse(server, "57014")
+    server.expect("X")
+
+
+def test_a_question_without_rights(asked):
+    """Neither the sources of functions can be read nor one of the placeholders."""
+    weir, _, server = asked
+    assert b"prosrc" in refuse(server, "42501")
+    second = refuse(server, "42501")
+    assert b"prosrc" not in second and b"app.two" in second
+    third = server.expect("Q").body
+    assert b"app.two" not in third and b"pg_show_all_settings" in third
+    server.send(fake.complete("SELECT 0"), fake.ready())
+    wait_until(lambda: weir.admin("SHOW PINNED"), what="a pinned client")
+    (pinned,) = weir.admin("SHOW PINNED")
+    assert pinned["why"] == "parameters"
+
+
+def test_a_question_that_fails_for_another_reason(asked):
+    server = asked[-1]
+    for _ in range(3):
+        refuse(server, "XX000")
+    server.expect("X")

@@ -175,3 +175,84 @@ def test_library_within_a_string(pgweir, postgres):
             assert "auto_explain" in second.query("SHOW auto_explain.log_min_duration").error["M"]
     finally:
         postgres.query("ALTER ROLE alice NOSUPERUSER")
+# ---- custom parameters that a function sets ------------------------------------------------------
+
+def custom(name):
+    return f"SELECT coalesce(current_setting('{name}', true), '')"
+
+
+def test_a_name_in_the_source_of_a_function_follows(start, postgres):
+    """No text of the clients has the name, and only samples and DO look into functions."""
+    postgres.query("CREATE OR REPLACE FUNCTION set_tenant(text) RETURNS int LANGUAGE plpgsql AS "
+                   "$$ BEGIN PERFORM set_config('hid.tenant', $1, false); RETURN 1; END $$")
+    weir = start(servers=2, session_sample=1)
+    first, second = weir.client(), weir.client()
+    first.query("SELECT set_tenant('one')")
+    second.query("DO $$ BEGIN PERFORM set_tenant('two'); END $$")
+    for _ in range(4):
+        assert second.value(custom("hid.tenant")) == "two"
+        assert first.value(custom("hid.tenant")) == "one"
+        assert weir.client().value(custom("hid.tenant")) == ""
+
+
+def test_a_function_made_later(start):
+    """The pool has asked for the sources already."""
+    weir = start(session_sample=0)
+    first, second = weir.client(), weir.client()
+    first.query("DO 'BEGIN END'")
+    name = f"hid.later_{weir.port}"
+    first.query("BEGIN")
+    assert not first.query("CREATE OR REPLACE FUNCTION set_later() RETURNS int LANGUAGE plpgsql AS "
+                           f"$$ BEGIN EXECUTE 'SET {name} = 1'; RETURN 1; END $$").error
+    first.query("COMMIT")
+    first.query("DO 'BEGIN PERFORM set_later(); END'")
+    for _ in range(3):
+        assert second.value(custom(name)) == ""
+        assert first.value(custom(name)) == "1"
+
+
+@pytest.fixture
+def disguised(postgres):
+    """A function that executes a text in hexadecimal digits: nobody can see names in it."""
+    postgres.query("CREATE OR REPLACE FUNCTION disguised(text) RETURNS int LANGUAGE plpgsql AS "
+                   "$$ BEGIN EXECUTE convert_from(decode($1, 'hex'), 'UTF8'); RETURN 1; END $$")
+    return lambda text: f"disguised('{text.encode().hex()}')"
+
+
+@pytest.mark.parametrize("way", ["sample", "DO", "taught"])
+def test_a_name_that_nobody_knows_is_not_left_behind(start, disguised, way):
+    call = disguised("SET hid.secret = 'x'")
+    query = "SET hid.own = ''mine''; SET TimeZone = ''Asia/Tokyo''"
+    weir = start(session_sample={"sample": 1, "DO": 0, "taught": 2}[way],
+                 databases={"app": f"user=postgres connect_query='{query}'"})
+    first, second = weir.client(), weir.client(work_mem="99kB")
+    first.query("SET work_mem = '77kB'; SET hid.known = 'k'; SET ROLE alice")
+    if way == "taught":
+        for _ in range(4):
+            first.query("SELECT disguised('" + "SET geqo = off".encode().hex() + "')")
+        weir.wait_log("left session state that its text does not show")
+    first.query(f"DO $$BEGIN PERFORM {call}; END$$" if way == "DO" else f"SELECT {call}")
+    for _ in range(2):
+        assert second.value(custom("hid.secret")) == ""
+        assert second.value(custom("hid.own")) == "mine"
+        assert second.value("SHOW work_mem") == "99kB"
+        assert first.value(custom("hid.secret")) == ""
+        for name, value in (("work_mem", "77kB"), ("hid.known", "k"), ("hid.own", "mine"),
+                            ("role", "alice"), ("TimeZone", "Asia/Tokyo")):
+            assert first.value(f"SHOW {name}") == value, name
+
+
+def test_each_transaction_of_a_pinned_client_is_a_sample(start, disguised):
+    """The stay ends with a transaction that concerns the temporary table only."""
+    weir = start(servers=2, session_sample=1)
+    first = weir.client()
+    first.query("CREATE TEMP TABLE stays (a int)")
+    first.query(f"SELECT {disguised('SET hid.pinned = 1')}")
+    assert first.value("SHOW hid.pinned") == "1"
+    first.query("SELECT set_work_mem()")
+    first.query("DROP TABLE stays")
+    others = [weir.client() for _ in range(2)]
+    for client in others:
+        client.query("BEGIN")
+        assert client.value(custom("hid.pinned")) == ""
+        assert client.value("SHOW work_mem") != "77MB"

@@ -114,6 +114,12 @@ struct pool {
 	unsigned int library_count; /* servers that have_library: see pool_idle_server() */
 	unsigned int sample_count;  /* transactions since the last sample: session_sample */
 	struct learnt *hidden;      /* statements with hidden session state; NULL: none so far */
+	/*
+	 * Placeholders that are named in the sources of the database's functions (name\0), and when
+	 * a server was asked for them last. 0: they must be asked for.
+	 */
+	struct buf source_names;
+	usec_t sources_at;
 	/* a client has asked for values of sequences: pool_sequences.c */
 	bool guards_sequences;
 	bool is_unblocked; /* just taken off the blocked list: a limit may allow a server now */

@@ -242,8 +242,11 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 /* Starts the client's batch and the server's query, unless they have started. */
 static void begin_query(struct client *client, struct server *server, char type)
 {
-	if (session_stays(client))
+	if (session_stays(client)) {
 		session_idle_end(client, type);
+		if (!client->xact_at)
+			sample_begin(client);
+	}
 	if (!client->request_at) {
 		relay_begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);

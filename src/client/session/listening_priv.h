@@ -111,7 +111,7 @@ void listening_deliver(struct client *client);
 void listening_free(struct client *client);
 
 /* Bits of client->touched: the ReadyForQuery that ends the transaction is withheld. */
-#define LISTENING_HOLDS ((uint32_t)1 << 27)
+#define LISTENING_HOLDS ((uint32_t)1 << 25)
 /* A mark is due after the next Execute, or after the last message. */
 #define LISTENING_AFTER_EXECUTE ((uint32_t)1 << 30)
 #define LISTENING_AFTER ((uint32_t)1 << 31)

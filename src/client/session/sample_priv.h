@@ -10,7 +10,7 @@
 
 #include "session_priv.h"
 
-/* The client has got a server for a transaction: decides whether it is a sample. */
+/* The client has its server for a new transaction: decides whether that is a sample. */
 static inline void sample_begin(struct client *client)
 {
 	struct pool *pool = client->borrower.pool;

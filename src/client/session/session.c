@@ -41,7 +41,10 @@
 #define NOTED                                                                                   \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN |          \
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
-	 SESSION_TOUCH_UNKNOWN)
+	 SESSION_TOUCH_LEARNT | SESSION_TOUCH_UNKNOWN)
+
+/* A function may have set placeholders, whose names need not be in any text. */
+#define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_LEARNT)
 
 /* A kind of session state: which pin it is, how it is asked for, how to do without it. */
 static const struct feature {
@@ -111,7 +114,10 @@ static unsigned int with_invisible(const struct client *client, unsigned int tou
 {
 	const struct buf *names = &client->borrower.pool->pin_functions;
 
-	touches |= sample_touches(client, text);
+	unsigned int learnt = sample_touches(client, text);
+
+	if (learnt)
+		touches |= learnt | SESSION_TOUCH_LEARNT;
 	return names->count && sql_touch_calls(text, buf_bytes(names))
 	           ? touches | SQL_TOUCH_EXTENSION
 	           : touches;
@@ -346,6 +352,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
                  struct err *err)
 {
 	const struct feature *feature;
+	unsigned int bits;
 	bool refuses = client->borrower.pool->limits.session_state == SESSION_STATE_REFUSE;
 
 	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
@@ -366,7 +373,10 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		return false;
 	if (!is_run)
 		return true;
-	touches &= noted(client);
+	bits = noted(client);
+	if ((touches & SQL_TOUCH_CREATE) && placeholders_are_added(text))
+		bits |= SQL_TOUCH_CREATE;
+	touches &= bits;
 	if ((touches & PINS) && !take_slot(client, touches, text, err))
 		return false;
 	if ((touches & SESSION_TOUCH_UNKNOWN) && session_get(client))
@@ -384,7 +394,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))
 		server_open_scope(client->borrower.server);
 	client->touched |= touches;
-	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE))
+	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE))
 		server_set_dirty(client->borrower.server, true);
 	return true;
 }
@@ -524,6 +534,10 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* It is still there if nothing was executed since. */
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
+	if (client->touched & INSIDE)
+		server_doubt_params(server);
+	if (client->touched & SQL_TOUCH_CREATE)
+		placeholders_forget_sources(client);
 	client->touched = 0;
 	server_set_dirty(server, pins != 0);
 	if (server->is_scope_open)
@@ -578,6 +592,9 @@ static void ask(struct client *client, unsigned int parts)
 
 	if (session && (parts & QUESTION_PARAMS))
 		placeholders_note_map(session, server->params);
+	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE) &&
+	    !placeholders_note_sources(session))
+		parts |= QUESTION_SOURCES;
 	if (session && !buf_ok(&session->names))
 		session->pinning |= SESSION_PIN_PARAMS;
 	server_ask(server, parts, session ? buf_bytes(&session->names) : bytes_of("", 0));
@@ -624,8 +641,11 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
 	had = client->borrower.server->params;
+	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)
+		placeholders_take_sources(client, facts);
 	if (facts->parts & QUESTION_PARAMS &&
-	    !server_take_facts(client->borrower.server, facts, client->startup))
+	    (facts->lacks_names ||
+	     !server_take_facts(client->borrower.server, facts, client->startup)))
 		pins |= SESSION_PIN_PARAMS;
 	if (sample_is_running(client))
 		sample_end(client, facts, client->borrower.server->params != had);

@@ -38,5 +38,7 @@ void session_mode_facts(struct client *client, const struct facts *facts)
 {
 	client->touched = 0;
 	session_free(client);
-	server_take_facts(client->borrower.server, facts, client->startup);
+	/* Without the placeholders it is not known which of them were reset. */
+	if (!facts->lacks_names)
+		server_take_facts(client->borrower.server, facts, client->startup);
 }

@@ -22,7 +22,9 @@
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/facts.h"
 
-/* Beside enum sql_touch: the server has the client's statements under its names: exposed.c. */
+/* Beside enum sql_touch: samples have shown that the statement leaves something. */
+#define SESSION_TOUCH_LEARNT (1u << 26)
+/* The server has the client's statements under its names: exposed.c. */
 #define SESSION_TOUCH_EXPOSED (1u << 27)
 /* A placeholder is set whose name nobody knows before it is set. */
 #define SESSION_TOUCH_UNKNOWN (1u << 28)

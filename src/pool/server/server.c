@@ -161,12 +161,14 @@ static void free_server(struct task *task)
 	server->site->ops->on_free(server);
 }
 
-static void forget_facts(struct server *server)
+static void question_free(struct server_question **question)
 {
-	if (server->facts)
-		facts_done(server->facts);
-	free(server->facts);
-	server->facts = NULL;
+	if (*question) {
+		facts_done(&(*question)->facts);
+		buf_free(&(*question)->names);
+	}
+	free(*question);
+	*question = NULL;
 }
 
 static void release_server(struct server *server)
@@ -190,7 +192,7 @@ static void release_server(struct server *server)
 	params_release(params, &server->forgotten);
 	free(server->refusal);
 	server->refusal = NULL;
-	forget_facts(server);
+	question_free(&server->question);
 	params_release(params, &server->baseline);
 	params_release(params, &server->unreported);
 	explicit_bzero(server->key, sizeof(server->key));
@@ -572,6 +574,8 @@ bool server_errand_ahead(struct server *server, const char *query)
 	return false;
 }
 
+#define QUESTION_TRIES 5
+
 static const struct {
 	const char *name;
 	enum close_reason failure; /* CLOSE_NONE: a failure is only logged */
@@ -582,27 +586,69 @@ static const struct {
 	[ERRAND_RESET] = { "server_reset_query", CLOSE_RESET_FAILED },
 	[ERRAND_REPLAY] = { "parameters", CLOSE_NONE },
 	[ERRAND_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
+	[ERRAND_CLEAN] = { "RESET ALL", CLOSE_RESET_FAILED },
 	[ERRAND_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
 	[ERRAND_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
 };
 
-void server_ask(struct server *server, unsigned int parts, struct bytes names)
+static void send_question(struct server *server)
 {
 	const char *version = params_find(server->baseline, "server_version");
+	struct server_question *question = server->question;
 	struct buf text = { 0 };
 
-	server->facts = calloc(1, sizeof(*server->facts));
-	if (server->facts)
-		question_text(parts, names, version ? (unsigned int)strtoul(version, NULL, 10) : 0,
-		              &text);
+	question->try_count++;
+	question_text(question->facts.parts, buf_bytes(&question->names),
+	              version ? (unsigned int)strtoul(version, NULL, 10) : 0, &text);
 	buf_add_byte(&text, 0);
-	if (server->facts && buf_ok(&text)) {
-		server->facts->parts = parts;
+	if (buf_ok(&question->names) && buf_ok(&text))
 		server_errand(server, ERRAND_ASK, text.at);
-	} else {
+	else
 		server_break(server);
-	}
 	buf_free(&text);
+}
+
+void server_ask(struct server *server, unsigned int parts, struct bytes names)
+{
+	server->question = calloc(1, sizeof(*server->question));
+	if (!server->question) {
+		server_break(server);
+		return;
+	}
+	server->question->facts.parts = parts;
+	buf_add(&server->question->names, names.at, names.count);
+	send_question(server);
+}
+
+/*
+ * The question has failed. It is canceled by a cancel request that was on its way, or by a short
+ * statement_timeout before that is put aside. Otherwise a name may be one that this role must not
+ * ask for, or it must not read the sources of functions. false: it is not asked again.
+ */
+static bool ask_again(struct server *server)
+{
+	struct server_question *question = server->question;
+	unsigned int parts = question->facts.parts;
+	bool lacks_names = question->facts.lacks_names;
+
+	if (server->status != 'I' || question->try_count >= QUESTION_TRIES)
+		return false;
+	facts_done(&question->facts);
+	if (question->was_canceled) {
+		/* the same again */
+	} else if (parts & QUESTION_SOURCES) {
+		parts &= ~(unsigned int)QUESTION_SOURCES;
+	} else if (question->names.count) {
+		buf_free(&question->names);
+		lacks_names = true;
+	} else {
+		return false;
+	}
+	question->was_canceled = false;
+	question->facts.parts = parts;
+	question->facts.lacks_names = lacks_names;
+	send_question(server);
+	return true;
 }
 
 /* Its replies are dropped. false: the connection is broken, or there is no memory. */
@@ -629,15 +675,14 @@ void server_clear_channels(struct server *server, const char *query)
 
 static void give_facts(struct server *server)
 {
-	struct facts *facts = server->facts;
+	struct server_question *question = server->question;
 
-	server->facts = NULL;
-	if (facts->is_broken)
+	server->question = NULL;
+	if (question->facts.is_broken)
 		server_close_for(server, CLOSE_QUESTION_FAILED);
 	else
-		server->borrower->ops->on_facts(server->borrower, facts);
-	facts_done(facts);
-	free(facts);
+		server->borrower->ops->on_facts(server->borrower, &question->facts);
+	question_free(&question);
 }
 
 void server_errand_done(struct server *server)
@@ -647,6 +692,8 @@ void server_errand_done(struct server *server)
 	server->errand = ERRAND_NONE;
 	if (server->errand_failed)
 		log_warning(&server->log, "%s failed", errands[kind].name);
+	if (server->errand_failed && kind == ERRAND_ASK && ask_again(server))
+		return;
 	if (server->errand_failed && errands[kind].failure && server->state != SERVER_LOGIN) {
 		server_close_for(server, errands[kind].failure);
 		return;
@@ -679,8 +726,8 @@ void server_errand_done(struct server *server)
 		return;
 	case ERRAND_ASK:
 		if (server->state == SERVER_LOGIN) {
-			server_take_defaults(server, server->facts);
-			forget_facts(server);
+			server_take_defaults(server, &server->question->facts);
+			question_free(&server->question);
 			server->site->ops->on_login_done(server);
 			return;
 		}
@@ -688,7 +735,11 @@ void server_errand_done(struct server *server)
 		give_facts(server);
 		return;
 	case ERRAND_RESET:
-		server->has_session = server->is_dirty = false;
+		server->has_session = server->is_dirty = server->has_unknown_params = false;
+		server->site->ops->on_home(server);
+		return;
+	case ERRAND_CLEAN:
+		server->has_unknown_params = false;
 		server->site->ops->on_home(server);
 		return;
 	case ERRAND_SET_BACK:

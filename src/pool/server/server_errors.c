@@ -94,6 +94,8 @@ void server_errand_error(struct server *server, struct bytes body)
 	read_error(body, buffer, sizeof(buffer), &report);
 	server->errand_failed = true;
 	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
+	if (server->errand == ERRAND_ASK)
+		server->question->was_canceled = strcmp(report.sqlstate, "57014") == 0;
 	if (server->errand != ERRAND_REPLAY || server->refusal)
 		return;
 	/* Kept for the borrower, which gets this error when the errand is complete. */

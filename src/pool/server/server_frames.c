@@ -157,9 +157,10 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 	if (type == 'E')
 		server_errand_error(server, body);
 	if (type == 'D' && server->errand == ERRAND_ASK)
-		facts_row(server->facts, body);
+		facts_row(&server->question->facts, body);
 	/* The SQL that sets our own parameters resets no others. */
-	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK)
+	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK &&
+	    server->errand != ERRAND_CLEAN)
 		complete_frame(server, body, false);
 	if (is_end) {
 		server_errand_done(server);

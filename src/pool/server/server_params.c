@@ -313,6 +313,50 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 	return false;
 }
 
+/* What connect_query has set, unless `have` has another value. */
+static void add_defaults_again(struct buf *text, const struct server *server,
+                               const struct params *have)
+{
+	const char *at = NULL, *name, *value;
+
+	while (params_next(server->baseline, &at, &name, &value)) {
+		if (tracked_find(server->site->shared->config, name) && !has_own_place(name) &&
+		    !params_find(have, name))
+			add_set_back(text, server, name);
+	}
+	at = NULL;
+	while (server->unreported && params_next(server->unreported, &at, &name, &value)) {
+		if (!has_own_place(name) && !params_find(have, name))
+			add_set_back(text, server, name);
+	}
+}
+
+void server_clean_text(const struct server *server, struct buf *text)
+{
+	const struct params *have = server->params;
+	const char *authorization = params_find(have, SESSION_AUTHORIZATION);
+	const char *role = role_of(server, have);
+	bool is_native = has_native_values(server, have);
+	const char *at = NULL, *name, *value;
+
+	buf_clear(text);
+	if (strcmp(role, "none") != 0)
+		add_set(text, "role", "none", false);
+	if (authorization)
+		add_set_back(text, server, SESSION_AUTHORIZATION);
+	buf_add_text(text, "RESET ALL;");
+	if (server->site->entry->connect_query)
+		add_defaults_again(text, server, have);
+	while (params_next(have, &at, &name, &value)) {
+		if (!has_own_place(name) && strcmp(value, UNKNOWN) != 0)
+			add_set(text, name, value, is_native);
+	}
+	if (authorization && strcmp(authorization, UNKNOWN) != 0)
+		add_set(text, SESSION_AUTHORIZATION, authorization, is_native);
+	if (strcmp(role, "none") != 0 && strcmp(role, UNKNOWN) != 0)
+		add_set(text, "role", role, is_native);
+}
+
 /* ---- reports ---- */
 
 /*

@@ -15,6 +15,14 @@
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pool/server/server.h"
 
+/* A question that a server has been asked: ERRAND_ASK. */
+struct server_question {
+	struct facts facts; /* the answer so far */
+	struct buf names;   /* as question_text() wants them */
+	unsigned int try_count;
+	bool was_canceled; /* the last try, by a cancel or by statement_timeout */
+};
+
 /* What to do with a frame. */
 enum frame_fate {
 	FRAME_PASS,    /* forward it to the borrower */
@@ -165,6 +173,12 @@ void server_discard_end(struct server *server, bool is_done);
  * failure would do no harm.
  */
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text);
+
+/*
+ * Writes the SQL that leaves exactly the parameters of the server's map: RESET ALL also sets back
+ * placeholders whose names are not known. `text` may be broken afterwards: no memory.
+ */
+void server_clean_text(const struct server *server, struct buf *text);
 
 /*
  * Handles a ParameterStatus after the login. *is_news: the borrower does not know the value yet.

@@ -12,6 +12,7 @@
 struct facts {
 	unsigned int parts; /* enum question_part: those that were asked; the caller of server_ask()
 	                       sets it */
+	bool lacks_names;      /* placeholders could not be asked for, so `params` has none */
 	unsigned int too_long; /* those whose answer is too long and was not kept */
 	/*
 	 * name\0value\0: the parameters that were set in the session and the placeholders that have
@@ -21,6 +22,7 @@ struct facts {
 	struct buf defaults; /* name\0value\0: the default of role, if it is not "none" */
 	struct buf channels; /* name\0 */
 	struct buf exposed;  /* name\0: statements of the protocol that have no name of ours */
+	struct buf names;    /* name\0: those that QUESTION_SOURCES has found */
 	unsigned int cursor_count;
 	unsigned int temp_count;
 	unsigned int lock_count;

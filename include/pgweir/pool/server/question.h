@@ -21,7 +21,9 @@ enum question_part {
 	QUESTION_LOCKS = 1 << 4,   /* advisory locks; between transactions all are of the session */
 	QUESTION_STATEMENTS = 1 << 5, /* of SQL's PREPARE, without those of ours */
 	/* the names of those of the protocol, without those of ours */
-	QUESTION_EXPOSED = 1 << 6
+	QUESTION_EXPOSED = 1 << 6,
+	/* with PARAMS: names of placeholders in the sources of functions, and their values */
+	QUESTION_SOURCES = 1 << 7
 };
 
 #define QUESTION_NAME_MAX 127 /* bytes of a placeholder's name */

@@ -59,6 +59,7 @@ enum errand_kind {
 	ERRAND_RESET,    /* server_reset_query */
 	ERRAND_REPLAY,   /* sets the borrower's parameters */
 	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
+	ERRAND_CLEAN,    /* removes parameters that are in no map: server_clean_text() */
 	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
 	ERRAND_ASK       /* asks which session state there is: question.h */
 };
@@ -78,7 +79,7 @@ enum server_watch {
 
 TAILQ_HEAD(server_list, server);
 
-struct facts;
+struct server_question;
 
 /*
  * What all servers of one loop use. All pointers are borrowed; the owner of the pools updates them.
@@ -208,6 +209,8 @@ struct server {
 	bool has_library;     /* a library was loaded there for a borrower: it cannot be removed */
 	/* its borrower may have left session state there that nobody else may see */
 	bool is_dirty;
+	/* placeholders may be set there that are in no map, since nobody knows their names */
+	bool has_unknown_params;
 	/* a RESET ran: parameters that are not reported may have any value */
 	bool is_rest_unknown;
 	/* facts: some of the parameters that its client gave at the startup were set back */
@@ -254,7 +257,7 @@ struct server {
 	enum close_reason close_reason; /* if is_close_needed */
 	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
 	struct err *refusal;
-	struct facts *facts;           /* the answer to ERRAND_ASK, while that runs; or NULL */
+	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
 	const struct params *baseline; /* what it reported at its login: its defaults */
 	const struct params
 	    *unreported; /* defaults by connect_query that are not reported; or NULL */
@@ -422,6 +425,12 @@ static inline void server_set_dirty(struct server *server, bool is_dirty)
 }
 
 /*
+ * The borrower may have set placeholders whose names nobody knows. They are removed when the server
+ * is returned.
+ */
+static inline void server_doubt_params(struct server *server) { server->has_unknown_params = true; }
+
+/*
  * The server was lent in session mode, and its borrower is in another mode now, which follows what
  * it has there. The server is reset when it is returned.
  */
@@ -442,7 +451,8 @@ void server_need_close(struct server *server, enum close_reason reason);
 /*
  * Asks the server for parts of its session state (enum question_part; names: see question_text()).
  * It must be at rest. The answer comes with on_facts() of the borrower; if there is none, the
- * server is closed.
+ * server is closed. A question that fails is asked again: as it was if it was canceled, else
+ * without the names.
  */
 void server_ask(struct server *server, unsigned int parts, struct bytes names);
 

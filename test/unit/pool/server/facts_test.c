@@ -51,6 +51,7 @@ static const struct {
 	const char *defaults;
 	const char *channels;
 	const char *exposed;
+	const char *names;
 	unsigned int cursors, temp, locks, too_long;
 	bool is_broken;
 } rows[] = {
@@ -73,6 +74,9 @@ static const struct {
 	{ .says = "such a statement without a name",
 	  .columns = { "e", NULL_VALUE, "" },
 	  .is_broken = true },
+	{ .says = "a name in a function",
+	  .columns = { "n", "app.user", "" },
+	  .names = "app.user|" },
 	{ .says = "cursors", .columns = { "u", "", "3" }, .cursors = 3 },
 	{ .says = "temporary objects", .columns = { "t", "", "12" }, .temp = 12 },
 	{ .says = "locks", .columns = { "l", "", "999999999" }, .locks = 999999999 },
@@ -130,6 +134,7 @@ START_TEST(facts_row_takes)
 		expect_text(rows[_i].says, &facts.defaults, rows[_i].defaults);
 		expect_text(rows[_i].says, &facts.channels, rows[_i].channels);
 		expect_text(rows[_i].says, &facts.exposed, rows[_i].exposed);
+		expect_text(rows[_i].says, &facts.names, rows[_i].names);
 	}
 	ck_assert_msg(facts.too_long == rows[_i].too_long, "%s", rows[_i].says);
 	if (!rows[_i].is_broken) {

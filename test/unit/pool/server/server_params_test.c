@@ -333,6 +333,51 @@ START_TEST(server_replay_text_says)
 }
 END_TEST
 
+static const struct {
+	const char *says;
+	struct pair baseline[MAP_MAX];
+	struct pair have[MAP_MAX];
+	const char *connect_query;
+	const char *text;
+} cleanings[] = {
+	{ "nothing is known", { { "TimeZone", "UTC" } }, { { 0 } }, NULL, "RESET ALL;" },
+	{ "what is known is set again",
+	  { { "TimeZone", "UTC" } },
+	  { { "a.b", "1" }, { "TimeZone", "CET" } },
+	  NULL,
+	  "RESET ALL;SET \"a\".\"b\"='1';SET \"TimeZone\"='CET';" },
+	{ "what is to be set back stays so", { { 0 } }, { { "a", "\001" } }, NULL, "RESET ALL;" },
+	{ "without the role, which may not set all of it",
+	  { { "session_authorization", "app" } },
+	  { { "a", "1" }, { "role", "r" }, { "session_authorization", "bob" } },
+	  NULL,
+	  "SET \"role\"='none';SET \"session_authorization\"='app';RESET ALL;SET \"a\"='1';"
+	  "SET \"session_authorization\"='bob';SET \"role\"='r';" },
+	{ "a library cannot be removed", { { 0 } }, { { "load:x", "x" } }, NULL, "RESET ALL;" },
+	{ "connect_query has set defaults",
+	  { { "DateStyle", "ISO" }, { "TimeZone", "CET" } },
+	  { { "DateStyle", "SQL" } },
+	  "SET TimeZone = 'CET'",
+	  "RESET ALL;SET \"TimeZone\"='CET';SET \"DateStyle\"='SQL';" },
+};
+
+START_TEST(server_clean_text_says)
+{
+	struct config_database entry = { .connect_query = (char *)cleanings[_i].connect_query };
+	struct dummy dummy;
+	struct buf text = { 0 };
+
+	make(&dummy, cleanings[_i].baseline, cleanings[_i].have);
+	dummy.site.entry = &entry;
+	buf_add_text(&text, "what was there before");
+	server_clean_text(&dummy.server, &text);
+	ck_assert_msg(strcmp(buf_text(&text), cleanings[_i].text) == 0, "%s: %s",
+	              cleanings[_i].says, buf_text(&text));
+	buf_free(&text);
+	done(&dummy);
+}
+END_TEST
+
 START_TEST(server_replay_is_harmless_for_a_name_alone)
 {
 	static const struct pair other[MAP_MAX] = { { "application_name", "other" } };
@@ -911,6 +956,7 @@ int main(void)
 	TCase *tcase = tcase_create("server_params");
 
 	tcase_add_loop_test(tcase, server_replay_text_says, 0, COUNT_OF(replays));
+	tcase_add_loop_test(tcase, server_clean_text_says, 0, COUNT_OF(cleanings));
 	tcase_add_test(tcase, server_replay_is_harmless_for_a_name_alone);
 	tcase_add_loop_test(tcase, server_parameter_files, 0, COUNT_OF(reports));
 	tcase_add_test(tcase, server_replay_text_compares_little);
