@@ -579,3 +579,16 @@ def test_a_library_in_session_mode(pgweir):
     second = weir.client()
     assert second.value(HAS_LIBRARY) == "0"
     assert second.value(PID) != pid
+
+
+# ---- options of the startup packet ---------------------------------------------------------------
+
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+@pytest.mark.parametrize("order", (("options", "work_mem"), ("work_mem", "options")))
+def test_a_parameter_given_directly_wins_over_options(pgweir, mode, order):
+    given = {"options": "-c work_mem=6MB -c app.one=x", "work_mem": "5MB"}
+    given = {name: given[name] for name in order}
+    client = pgweir(pool_mode=mode).client(**given)
+    for _ in range(2):
+        assert client.value("SHOW work_mem") == "5MB"
+        assert client.value("SHOW app.one") == "x"

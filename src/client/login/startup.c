@@ -78,8 +78,7 @@ static bool take_parameter(struct client *client, const char *name, const char *
 	return is_ignored(client, name) || note_parameter(client, name, value, err);
 }
 
-static bool take_options(struct client *client, const char *name, const char *value,
-                         struct err *err)
+static bool take_options(struct client *client, const char *value, struct err *err)
 {
 	struct options_walk walk = { .rest = value };
 	bool ignores = is_ignored(client, "options");
@@ -87,7 +86,6 @@ static bool take_options(struct client *client, const char *name, const char *va
 	bool is_good = true;
 	const char *option, *setting;
 
-	(void)name;
 	if (client->replication) {
 		free(client->login->options);
 		client->login->options = strdup(value);
@@ -103,9 +101,8 @@ static bool take_options(struct client *client, const char *name, const char *va
 	return is_good && (result != WALK_BAD || ignores);
 }
 
-/* find_replication() has parsed it already. */
-static bool take_replication(struct client *client, const char *name, const char *value,
-                             struct err *err)
+/* take_first() has taken it already. */
+static bool is_taken(struct client *client, const char *name, const char *value, struct err *err)
 {
 	(void)client;
 	(void)name;
@@ -155,8 +152,8 @@ static const struct {
 } takers[] = {
 	{ "user", take_user },
 	{ "database", take_database },
-	{ "options", take_options },
-	{ "replication", take_replication },
+	{ "options", is_taken },
+	{ "replication", is_taken },
 	{ "application_name", take_application_name },
 };
 
@@ -174,18 +171,22 @@ static bool take_pair(struct client *client, const char *name, const char *value
 }
 
 /*
- * Parses `replication` before all other parameters: whether a client replicates decides
- * what is done with `options`, and their order is not fixed.
+ * Takes `replication` and then `options` before all other parameters, wherever they are: whether a
+ * client replicates decides what is done with `options`, and a parameter that is given directly
+ * wins over one in `options`.
  */
-static void find_replication(struct client *client, struct bytes list)
+static bool take_first(struct client *client, struct bytes list, struct err *err)
 {
-	const char *name, *value;
-	struct err err;
+	const char *name, *value, *options = NULL;
+	struct err ignored;
 
-	while (startup_next(&list, &name, &value, &err) == WALK_ITEM) {
+	while (startup_next(&list, &name, &value, &ignored) == WALK_ITEM) {
 		if (strcmp(name, "replication") == 0)
 			client->replication = (uint8_t)startup_replication(value);
+		else if (strcmp(name, "options") == 0)
+			options = value;
 	}
+	return !options || take_options(client, options, err);
 }
 
 static bool take_pairs(struct client *client, struct bytes packet, struct err *err)
@@ -195,7 +196,8 @@ static bool take_pairs(struct client *client, struct bytes packet, struct err *e
 	bool has_application_name = false;
 	enum walk_result result;
 
-	find_replication(client, list);
+	if (!take_first(client, list, err))
+		return false;
 	while ((result = startup_next(&list, &name, &value, err)) == WALK_ITEM) {
 		if (strcmp(name, "application_name") == 0)
 			has_application_name = true;

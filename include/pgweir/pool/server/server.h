@@ -258,7 +258,7 @@ struct server {
 	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
 	struct err *refusal;
 	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
-	const struct params *baseline; /* what it reported at its login: its defaults */
+	const struct params *baseline;    /* what it reported at its login: its defaults */
 	const struct params
 	    *unreported; /* defaults by connect_query that are not reported; or NULL */
 	/* reported during the borrower's work; not yet in `params` or `baseline` */
