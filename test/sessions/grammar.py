@@ -81,7 +81,6 @@ PARAMETERS = {
     "temp_tablespaces": ("''",),
     "session_replication_role": ("replica", "origin"),
     "log_min_messages": ("error",),
-    "auto_explain.log_timing": ("off", "on"),
     "nonsense": ("1",),
     "max_connections": ("1",),
     "role": ("role_a", "none"),
@@ -404,9 +403,9 @@ class Grammar:
 # These are followed only where they are alone in a simple query, or in one without a name; see the
 # feature prepare_anywhere, which is not among the default ones.
 PREPARES = re.compile(r"(EXPLAIN .*|CREATE TEMP TABLE .* AS )?(PREPARE [^T]|EXECUTE |DEALLOCATE )")
-# What a temporary table may hide later: a statement keeps the table that it had at its PREPARE only
-# until it is prepared again on another server.
-HIDDEN_TABLE = re.compile(r"(?<![.\w])which\b(?!_)", re.I)
+# What a temporary table may hide later, or a type that may be dropped and made again: a statement
+# keeps what it had at its PREPARE only until it is prepared again on another server.
+HIDDEN_TABLE = re.compile(r"(?<![.\w])which\b(?!_)|pg_temp\.(color|positive)", re.I)
 NOT_DEFAULT = ("prepare_anywhere",)
 
 # How often each kind is chosen in a session that has it.
