@@ -355,7 +355,27 @@ enum outside_answer ldap_judge(struct outside_question *question)
 	return answer;
 }
 
+/*
+ * libldap initializes itself and its lock for TLS when they are first used, without a lock. So
+ * they are used here, before there are threads. The context is of no certificate files, and is
+ * not kept.
+ */
+void ldap_prepare(void)
+{
+	const int is_server = 0;
+	LDAP *ldap = NULL;
+
+	if (ldap_initialize(&ldap, NULL) != LDAP_SUCCESS)
+		return; /* out of memory: a login then tries again */
+	ldap_set_option(ldap, LDAP_OPT_X_TLS_CACERTFILE, NULL);
+	ldap_set_option(ldap, LDAP_OPT_X_TLS_CACERTDIR, NULL);
+	ldap_set_option(ldap, LDAP_OPT_X_TLS_NEWCTX, &is_server);
+	ldap_unbind_ext_s(ldap, NULL, NULL);
+}
+
 #else
+
+void ldap_prepare(void) {}
 
 enum outside_answer ldap_judge(struct outside_question *question)
 {

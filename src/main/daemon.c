@@ -18,6 +18,8 @@
 #include "processors.h"
 #include "stop.h"
 
+#include "pgweir/auth/outside.h"
+
 #include "pgweir/base/banned.h"
 
 #define WORKER_THREADS 2
@@ -137,6 +139,7 @@ static unsigned int handshake_threads(void)
 
 static bool make_outside(struct daemon *daemon, struct err *err)
 {
+	outside_prepare();
 	for (int method = 0; method < AUTH_METHODS; method++) {
 		unsigned int threads = auth_methods[method].threads;
 

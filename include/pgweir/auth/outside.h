@@ -36,6 +36,9 @@ struct outside_who {
 
 struct outside;
 
+/* To be called once, before any job runs: prepares the libraries for several threads. */
+void outside_prepare(void);
+
 /* NULL: no memory. */
 struct outside *outside_new(const struct outside_who *who);
 
