@@ -572,6 +572,22 @@ def test_late_begin(start, postgres):
     wait_until(lambda: not listeners_of(weir))
 
 
+@pytest.mark.parametrize("late_begin", [0, 1])
+@pytest.mark.parametrize("sql", ["DO $$ BEGIN END $$", "UNLISTEN news", "UNLISTEN *", "NOTIFY other; UNLISTEN news",
+                                 "LISTEN more; UNLISTEN news"])
+@pytest.mark.parametrize("how", ["query", "extended"])
+def test_rollback_keeps_the_channels(start, late_begin, sql, how):
+    weir = start(servers=2, late_begin=late_begin)
+    client = weir.client()
+    client.query("LISTEN news; LISTEN third")
+    for _ in range(3):
+        client.query("BEGIN")
+        ask(client, sql, how if ";" not in sql else "query")
+        ask(client, "SELECT 1", "extended")
+        client.query("ROLLBACK")
+        assert client.query("NOTIFY news; NOTIFY third").types == "CCAAZ"
+
+
 def test_pipeline(start, postgres):
     weir = start()
     client = weir.client()

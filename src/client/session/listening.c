@@ -570,7 +570,8 @@ static enum listening_go before_unlisten(struct client *client, char type, unsig
                                          struct bytes text, struct batch *batch)
 {
 	const struct ledger *ledger = &client->borrower.server->ledger;
-	bool is_in_block = ledger->is_open || client->borrower.server->status != 'I';
+	bool is_in_block =
+	    ledger->is_open || ledger->is_begun || client->borrower.server->status != 'I';
 	bool may_unlisten = touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN);
 	const struct unlisten *last;
 

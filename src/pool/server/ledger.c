@@ -123,7 +123,7 @@ void ledger_clear(struct ledger *ledger)
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
 	ledger->is_skip_unsure = ledger->is_doubtful = false;
-	ledger->is_open = ledger->is_held_back = false;
+	ledger->is_open = ledger->is_begun = ledger->is_held_back = false;
 	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = ledger->unsure_count = 0;
 }
@@ -166,6 +166,7 @@ static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate 
 	};
 	ledger->count++;
 	ledger->ready_count += ends_ready(kind);
+	ledger->is_begun |= fate == LEDGER_BEGIN;
 	if (fate != LEDGER_ANSWER)
 		ledger->is_held_back = !ends_ready(kind);
 	return true;
@@ -398,6 +399,7 @@ static void on_ready(struct ledger *ledger, enum ledger_kind kind)
 {
 	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
 
+	ledger->is_begun = false;
 	if (!head)
 		ledger->is_open = false;
 	else if (kind == LEDGER_QUERY && head->fate == LEDGER_SYNC_GUARD)
