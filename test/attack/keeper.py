@@ -2,7 +2,8 @@
 """Clients in transaction mode that keep session state, and check all of it with every statement.
 
 Each has values of its own: a role, a search_path, a custom parameter, a temporary table, an
-advisory lock. A value of another client, or one that is missing, is a finding.
+advisory lock, a channel. A value of another client, or one that is missing, is a finding. Each
+client notifies others; the notifications must come complete, once, and in order.
 """
 
 from e2e.kit.wire import bind, execute, message, parse, query, sync
@@ -27,6 +28,39 @@ CHECK = """SELECT pg_catalog.concat_ws('/', current_user, pg_catalog.current_set
 LIMIT = "53300"  # the limit of pinned servers
 
 
+class Board:
+    """The channels on which clients listen, and how many notifications of each sender are committed.
+
+    A sender has a new name after each login, so that the numbers of a name have no gap.
+    """
+
+    def __init__(self, lock):
+        self._lock = lock
+        self._sent = {}  # channel -> {sender: committed notifications}
+
+    def open(self, channel):
+        with self._lock:
+            self._sent[channel] = {}
+
+    def close(self, channel):
+        with self._lock:
+            self._sent.pop(channel, None)
+
+    def channels(self):
+        with self._lock:
+            return sorted(self._sent)
+
+    def committed(self, channel, sender):
+        with self._lock:
+            senders = self._sent.get(channel)
+            if senders is not None:
+                senders[sender] = senders.get(sender, 0) + 1
+
+    def state_of(self, channel):
+        with self._lock:
+            return dict(self._sent.get(channel, {}))
+
+
 class Keeper(Honest):
     """All its state can be carried from server to server."""
 
@@ -34,7 +68,17 @@ class Keeper(Honest):
         super().login()
         self.kept = {"role": self.user, "search_path": '"$user", public', "custom": "", "work_mem": "4MB",
                      "table": "", "lock": ""}
+        self.channel = None
+        self.is_within = False  # a transaction
+        self.sent = {}   # channel -> notifications sent by this connection
+        self.heard = {}  # sender -> last number
+        self.me = self.mark()
         self.check()  # nothing of another client is here
+
+    def drop(self):
+        if self.wire and self.channel:
+            self.scene.board.close(self.channel)
+        super().drop()
 
     # -- checking -----------------------------------------------------------------------------
 
@@ -61,6 +105,26 @@ class Keeper(Honest):
             raise Finding(f"has {seen} and should have {list(rows)}; sent {sent[:200]}")
         self.scene.count("own states", len(seen))
         return failed
+
+    def hear(self):
+        messages = super().hear()
+        for got in messages:
+            if got.type == "A":
+                self.take_note(got.body)
+        is_within, self.is_within = self.is_within, messages[-1].body != b"I"
+        if is_within and self.is_within and any(got.type == "A" for got in messages):
+            raise Finding("a notification within a transaction")
+        return messages
+
+    def take_note(self, body):
+        channel, payload, _ = body[4:].split(b"\0")
+        if channel.decode() != self.channel:
+            raise Finding(f"a notification of {channel}, but the channel is {self.channel}: {payload}")
+        sender, number = payload.decode().split(":")
+        if int(number) != self.heard.get(sender, 0) + 1:
+            raise Finding(f"notification {payload}, but the last one was {self.heard.get(sender)}")
+        self.heard[sender] = int(number)
+        self.scene.count("notifications")
 
     # -- what it does -------------------------------------------------------------------------
 
@@ -165,3 +229,46 @@ class Pinned(Keeper):
         self.check()
 
     kinds = Keeper.kinds + [make_table] * 6 + [take_lock] * 6
+
+
+class Listening(Keeper):
+    """Listens, and notifies others and itself."""
+
+    def listen(self):
+        channel = f"kept {self.me} {self.mark()}"
+        if self.channel:
+            self.scene.board.close(self.channel)
+            # A notification may still come with the response.
+            self.tell(query("UNLISTEN *"))
+            self.channel = None
+        self.tell(query(f'LISTEN "{channel}"'))
+        self.channel = channel
+        self.heard = {}
+        self.scene.board.open(channel)
+        self.check()
+
+    def notify(self):
+        """Notifies another client, or itself; the transaction may be rolled back."""
+        channels = self.scene.board.channels()
+        if not channels:
+            return
+        channel = self.rng.choice(channels)
+        if self.rng.random() < 0.2:
+            self.tell(query(f"BEGIN; NOTIFY \"{channel}\", '{self.me}:0'; ROLLBACK"))
+        number = self.sent[channel] = self.sent.get(channel, 0) + 1
+        self.tell(query(f"NOTIFY \"{channel}\", '{self.me}:{number}'"))
+        self.scene.board.committed(channel, self.me)
+
+    def notice_all(self):
+        """What was committed before an own notification has come with that notification."""
+        if not self.channel:
+            return
+        before = self.scene.board.state_of(self.channel)
+        number = self.sent[self.channel] = self.sent.get(self.channel, 0) + 1
+        self.tell(query(f"NOTIFY \"{self.channel}\", '{self.me}:{number}'"))
+        self.scene.board.committed(self.channel, self.me)
+        for sender, count in {**before, self.me: number}.items():
+            if self.heard.get(sender, 0) < count:
+                raise Finding(f"{count} notifications of {sender} and only {self.heard.get(sender, 0)} have come")
+
+    kinds = Keeper.kinds + [listen, listen, notify, notify, notify, notify, notice_all, notice_all]
