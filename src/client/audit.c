@@ -15,6 +15,7 @@
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_digest.h"
 #include "pgweir/pgwire/sql_touch.h"
+#include "pgweir/pool/server/facts.h"
 
 #include "pgweir/base/banned.h"
 
@@ -65,8 +66,9 @@ struct audit_client {
 	unsigned int name_count;
 	unsigned int unnamed_touches; /* of the unnamed statement */
 	char *unnamed_example;
-	bool stays;     /* it has used a feature with which the server stays */
-	bool is_needed; /* it needs a server: counted in both rows */
+	unsigned int used; /* features, as bits of 1 << enum audit_feature */
+	bool stays;        /* it has used a feature with which the server stays */
+	bool is_needed;    /* it needs a server: counted in both rows */
 };
 
 const struct audit_feature_row *audit_feature_row(enum audit_feature feature)
@@ -89,7 +91,7 @@ static void forget_counts(struct audit_row *row)
 	row->sessions_peak = row->sessions;
 	row->servers_peak = row->servers;
 	for (int i = 0; i < AUDIT_FEATURES; i++) {
-		row->counts[i] = 0;
+		row->counts[i] = row->found[i] = 0;
 		free(row->examples[i]);
 		row->examples[i] = NULL;
 	}
@@ -320,6 +322,7 @@ static void count(struct audit_client *own, enum audit_feature feature, const ch
 	row->counts[feature]++;
 	if (!row->examples[feature] && example)
 		row->examples[feature] = strdup(example);
+	own->used |= 1u << feature;
 	own->stays |= features[feature].stays;
 }
 
@@ -460,4 +463,54 @@ void audit_frame(struct client *client, const struct frame *frame, struct bytes 
 	else if (frame->type == 'F')
 		count(client->audit, AUDIT_HIDDEN, NULL);
 	audit_transaction(client);
+}
+
+/* ---- what the server has ---- */
+
+bool audit_is_sample(struct client *client)
+{
+	struct pool *pool = client->borrower.pool;
+	unsigned int every = (unsigned int)client->clients->config->session_sample;
+
+	if (!client->audit || every == 0 || client->replication || ++pool->sample_count < every)
+		return false;
+	pool->sample_count = 0;
+	return true;
+}
+
+/* Whether a parameter is set that neither the client's startup nor a report explains. */
+static bool has_more_params(const struct client *client, const struct facts *facts)
+{
+	struct bytes params = buf_bytes(&facts->params);
+	const char *name, *value;
+
+	while (bytes_take_text(&params, &name) && bytes_take_text(&params, &value)) {
+		if (!params_find(client->borrower.server->params, name) &&
+		    !params_find(client->startup, name))
+			return true;
+	}
+	return false;
+}
+
+void audit_facts(struct client *client, const struct facts *facts)
+{
+	struct audit_client *own = client->audit;
+	const bool has[AUDIT_FEATURES] = {
+		[AUDIT_PARAMS] = has_more_params(client, facts),
+		[AUDIT_PREPARED] = facts->statement_count > 0,
+		[AUDIT_LISTEN] = facts->channels.count > 0,
+		[AUDIT_CURSOR] = facts->cursor_count > 0,
+		[AUDIT_TEMP] = facts->temp_count > 0,
+		[AUDIT_LOCK] = facts->lock_count > 0,
+	};
+
+	for (int i = 0; own && i < AUDIT_FEATURES; i++) {
+		if (!has[i] || own->used & (1u << i))
+			continue;
+		own->used |= 1u << i;
+		own->of_application->found[i]++;
+		own->stays |= features[i].stays;
+	}
+	if (own)
+		audit_transaction(client);
 }

@@ -70,7 +70,7 @@ seconds why:t statement:t""",
 channels:t pins:t""",
     "LIMITS": "limit:t database:t user:t value source:t used hits:b",
     "AUDIT": """database:t user:t application_name:t sessions servers feature:t count:b
-in_transaction_mode:t example:t""",
+in_transaction_mode:t example:t found:b""",
     "READY": "ready:t reason:t",
     "PENDING": "key:t value:t in_force:t reason:t",
     "DRAIN": "state:t clients working waiting closed:b cut:b seconds_left",

@@ -126,6 +126,76 @@ def test_a_long_text_is_looked_at_as_far_as_it_has_come(start):
     assert len(audit(weir)["LISTEN"]["example"]) <= 160
 
 
+HIDDEN = {
+    "SET, RESET": "set_config('work_mem', '5MB', false)",
+    "session advisory lock": "pg_advisory_lock(77)",
+}
+
+
+@pytest.fixture
+def hidden(postgres):
+    """A function for each of them, whose name shows nothing."""
+    for at, call in enumerate(HIDDEN.values()):
+        postgres.query(f"CREATE FUNCTION hidden{at}() RETURNS void LANGUAGE plpgsql AS "
+                       f"'BEGIN PERFORM {call.replace(chr(39), chr(39) * 2)}; END'")
+    postgres.query("CREATE FUNCTION hidden_table() RETURNS void LANGUAGE plpgsql AS "
+                   "'BEGIN CREATE TEMP TABLE of_function (); END'")
+    yield
+    for name in ("hidden0()", "hidden1()", "hidden_table()"):
+        postgres.query(f"DROP FUNCTION {name}")
+
+
+def found(weir):
+    return {name: row["found"] for name, row in audit(weir).items() if name}
+
+
+def test_what_functions_did_is_found_by_samples(start, hidden):
+    weir = start(session_sample=1)
+    client, other = weir.client(), weir.client()
+    assert other.value("SELECT 1") == "1"
+    assert found(weir) == {}
+    for at, feature in enumerate(HIDDEN):
+        assert not client.query(f"SELECT hidden{at}()").errors
+        assert client.value("SELECT 1") == "1"
+        assert found(weir)[feature] == 1
+    client.query("SELECT hidden_table()")
+    client.ask(parse("SELECT 1"), bind(), execute(), sync())
+    assert found(weir) == {**dict.fromkeys(HIDDEN, 1), "temporary object": 1}
+    assert {row["count"] for row in audit(weir).values()} == {0}
+    assert other.value("SELECT 1") == "1"
+    assert peaks(pool_of(weir)) == (2, 2)  # the client keeps its server
+    assert client.value("SHOW work_mem") == "5MB"
+
+
+def test_what_texts_show_is_not_found_again(start):
+    weir = start(session_sample=1)
+    client = weir.client(options="-c work_mem=6MB")
+    for text in ("SET work_mem = '5MB'", "CREATE TEMP TABLE t ()", "LISTEN a", "SELECT 1"):
+        assert not client.query(text).errors
+    assert found(weir) == {"SET, RESET": 0, "temporary object": 0, "LISTEN": 0}
+    assert client.value("SHOW work_mem") == "5MB"
+
+
+def test_the_next_message_waits_for_a_sample(start, hidden):
+    weir = start(session_sample=2)
+    client = weir.client()
+    client.send(query("SELECT hidden1()"), query("BEGIN"), query("COMMIT"),
+                query("SELECT 1"), query("SELECT 2"))
+    for _ in range(5):
+        assert not client.read_result().errors
+    for number in ("3", "4"):
+        assert client.value(f"SELECT {number}") == number
+    assert found(weir) == {"session advisory lock": 1}
+
+
+def test_without_samples_nothing_is_found(start, hidden):
+    weir = start(session_sample=0)
+    client = weir.client()
+    client.query("SELECT hidden1()")
+    assert client.value("SELECT 1") == "1"
+    assert found(weir) == {}
+
+
 def test_how_many_servers_are_enough(start):
     weir = start()
     clients = [weir.client() for _ in range(4)]

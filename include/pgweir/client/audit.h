@@ -7,9 +7,10 @@
  *                           \-> row of its database and user, where sessions are counted
  *
  * The texts of clients are looked at, with sql_touch(). What functions and DO blocks do inside is
- * not seen. A client needs a server while it is in a transaction, and, from its first use of a
- * feature with which the server stays, until it disconnects or says DISCARD ALL: so the number of
- * servers may be too large, but not too small for what was seen.
+ * not seen there: after one transaction in session_sample the server is asked for it. A client
+ * needs a server while it is in a transaction, and, from its first use of a feature with which the
+ * server stays, until it disconnects or says DISCARD ALL: so the number of servers may be too
+ * large, but not too small for what was seen.
  *
  * Hard here: database, user and application_name are chosen by clients, so there is a maximum of
  * rows. When it is reached, the row without clients that was used longest ago makes room; if all
@@ -25,6 +26,7 @@
 #include "pgweir/base/table.h"
 
 struct client;
+struct facts;
 struct frame;
 
 enum audit_feature {
@@ -63,6 +65,7 @@ struct audit_row {
 	unsigned int sessions, sessions_peak;
 	unsigned int servers, servers_peak; /* that its clients need at once */
 	uint64_t counts[AUDIT_FEATURES];    /* how often statements used it */
+	uint64_t found[AUDIT_FEATURES];     /* in how many sessions the server had it anyway */
 	char *examples[AUDIT_FEATURES];     /* a statement without its constants; or NULL */
 	size_t key_size;
 	char key[]; /* the names, each with a zero after it */
@@ -97,6 +100,13 @@ void audit_frame(struct client *client, const struct frame *frame, struct bytes 
 
 /* A transaction of a client that belongs to a row has begun or ended. */
 void audit_transaction(struct client *client);
+
+/*
+ * A transaction of a client in session mode has ended, with its server at rest. Whether the server
+ * is to be asked what the session has now; then audit_facts() is called with the answer.
+ */
+bool audit_is_sample(struct client *client);
+void audit_facts(struct client *client, const struct facts *facts);
 
 /* The client leaves its pool. */
 void audit_leave(struct client *client);

@@ -16,7 +16,7 @@
 
 struct audit_shown {
 	const char *database, *user, *application_name, *feature, *in_transaction_mode, *example;
-	int64_t sessions, servers, count;
+	int64_t sessions, servers, count, found;
 	char advice[ADVICE_SIZE];
 };
 _Static_assert(sizeof(struct audit_shown) <= ROW_SIZE_MAX, "a row is too large");
@@ -39,6 +39,9 @@ static const struct column audit_columns[] = {
 	TEXT(in_transaction_mode,
 	     "What transaction mode does with it, with session_state = follow."),
 	TEXT(example, "The first of these statements, without its constants."),
+	COLUMN(struct audit_shown, VALUE_INT8, found,
+	       "How many sessions had it although none of their statements shows it, so that a "
+	       "function did it. The server is asked after one transaction in session_sample."),
 };
 
 #undef TEXT
@@ -63,6 +66,7 @@ static void fill_feature(struct audit_shown *shown, const struct audit_row *row,
 	fill(shown, row);
 	shown->feature = about->name;
 	shown->count = (int64_t)row->counts[feature];
+	shown->found = (int64_t)row->found[feature];
 	shown->in_transaction_mode = about->fate;
 	shown->example = row->examples[feature];
 }
@@ -84,7 +88,7 @@ static void fill_end(struct audit_shown *shown, const struct audit_row *row)
 static bool has_used_any(const struct audit_row *row)
 {
 	for (int i = 0; i < AUDIT_FEATURES; i++) {
-		if (row->counts[i])
+		if (row->counts[i] || row->found[i])
 			return true;
 	}
 	return false;
@@ -102,7 +106,7 @@ static bool next_audit(struct cursor *cursor, void *at)
 		if (!cursor_may_look(cursor))
 			return false;
 		cursor->index = row->number * STEPS + step + 1;
-		if (step < AUDIT_FEATURES && row->counts[step]) {
+		if (step < AUDIT_FEATURES && (row->counts[step] || row->found[step])) {
 			fill_feature(at, row, (enum audit_feature)step);
 			return true;
 		}

@@ -227,6 +227,8 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	}
 	if (!relay_is_session(client) && relay_give_back(client))
 		return;
+	if (client->audit && relay_is_session(client) && status == 'I' && audit_is_sample(client))
+		client->touched |= SESSION_TOUCH_SAMPLE;
 	if (relay_is_session(client) && client->touched && status == 'I' && ask_session(client))
 		return;
 	/*

@@ -75,10 +75,6 @@ static const struct feature {
 	  "PREPARE together with other statements in one text", "Send it alone." },
 };
 
-#define QUESTION_ALL                                                                               \
-	(QUESTION_PARAMS | QUESTION_CHANNELS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS | \
-	 QUESTION_STATEMENTS)
-
 /* Pins that the question cannot find: they end with DISCARD ALL only. */
 #define LASTING ((unsigned int)(SESSION_PIN_EXTENSION | SESSION_PIN_PARAMS | SESSION_PIN_LIBRARY))
 

@@ -24,6 +24,7 @@ void session_mode_note(struct client *client, const struct frame *frame, struct 
 
 void session_mode_ask(struct client *client)
 {
+	bool is_sample = client->touched & SESSION_TOUCH_SAMPLE;
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
 
@@ -31,14 +32,19 @@ void session_mode_ask(struct client *client)
 		placeholders_note_map(session, server->params);
 		placeholders_note_map(session, client->startup);
 	}
-	server_ask(server, QUESTION_PARAMS, session ? buf_bytes(&session->names) : bytes_of("", 0));
+	server_ask(server, is_sample ? QUESTION_ALL : QUESTION_PARAMS,
+	           session ? buf_bytes(&session->names) : bytes_of("", 0));
 }
 
 void session_mode_facts(struct client *client, const struct facts *facts)
 {
+	unsigned int touched = client->touched;
+
 	client->touched = 0;
 	session_free(client);
+	if (touched & SESSION_TOUCH_SAMPLE)
+		audit_facts(client, facts);
 	/* Without the placeholders it is not known which of them were reset. */
-	if (!facts->lacks_names)
+	if ((touched & SQL_TOUCH_DEFAULT) && !facts->lacks_names)
 		server_take_facts(client->borrower.server, facts, client->startup);
 }

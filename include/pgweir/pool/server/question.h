@@ -26,6 +26,11 @@ enum question_part {
 	QUESTION_SOURCES = 1 << 7
 };
 
+/* What can make a server stay, or can be carried. */
+#define QUESTION_ALL                                                                               \
+	(QUESTION_PARAMS | QUESTION_CHANNELS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS | \
+	 QUESTION_STATEMENTS)
+
 #define QUESTION_NAME_MAX 127 /* bytes of a placeholder's name */
 
 /*
