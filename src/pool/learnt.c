@@ -78,6 +78,8 @@ const struct learnt_statement *learnt_add(struct learnt **learnt,
 	statement = get(*learnt, found->digest);
 	if (!statement)
 		return NULL;
+	if (!statement->found_count)
+		statement->since_wall = found->found_wall;
 	statement->touches |= found->touches;
 	statement->is_sure |= found->is_sure;
 	statement->found_count++;
@@ -92,6 +94,18 @@ const struct learnt_statement *learnt_next(const struct learnt *learnt,
 	if (!learnt)
 		return NULL;
 	return statement ? TAILQ_NEXT(statement, node) : TAILQ_FIRST(&learnt->list);
+}
+
+const struct learnt_statement *learnt_after(const struct learnt *learnt, const uint64_t *digest)
+{
+	const struct learnt_statement *statement, *best = NULL;
+
+	TAILQ_FOREACH (statement, &learnt->list, node) {
+		if ((!digest || statement->digest > *digest) &&
+		    (!best || statement->digest < best->digest))
+			best = statement;
+	}
+	return best;
 }
 
 void learnt_free(struct learnt **learnt)

@@ -329,6 +329,16 @@ def test_what_is_refused_is_named(pgweir, mode, name, unit):
     assert client.value("SELECT 1") == "1"
 
 
+def test_refusals_are_counted(pgweir):
+    weir = pgweir(pool_mode="transaction", session_state="refuse")
+    client = weir.client()
+    for sql in (TABLE, CURSOR, "SELECT 1"):
+        client.query(sql)
+    (row,) = [row for row in weir.admin("SHOW LIMITS HIT") if row["limit"] == "session_state"]
+    assert (row["database"], row["user"], row["hits"]) == ("app", "alice", 2)
+    assert "pgweir.ini:" in row["source"]
+
+
 def test_the_limit_says_what_to_do(start):
     weir = start(servers=2, log_pooler_errors=1)
     first, second = weir.client(), weir.client()

@@ -71,6 +71,8 @@ channels:t pins:t""",
     "LIMITS": "limit:t database:t user:t value source:t used hits:b",
     "AUDIT": """database:t user:t application_name:t sessions servers feature:t count:b
 in_transaction_mode:t example:t found:b""",
+    "LEARNT": """database:t user:t digest:t statement:t state:t is_sure:t count:b since:t
+last_time:t""",
     "READY": "ready:t reason:t",
     "PENDING": "key:t value:t in_force:t reason:t",
     "DRAIN": "state:t clients working waiting closed:b cut:b seconds_left",

@@ -175,6 +175,8 @@ def test_library_within_a_string(pgweir, postgres):
             assert "auto_explain" in second.query("SHOW auto_explain.log_min_duration").error["M"]
     finally:
         postgres.query("ALTER ROLE alice NOSUPERUSER")
+
+
 # ---- custom parameters that a function sets ------------------------------------------------------
 
 def custom(name):
@@ -256,3 +258,27 @@ def test_each_transaction_of_a_pinned_client_is_a_sample(start, disguised):
         client.query("BEGIN")
         assert client.value(custom("hid.pinned")) == ""
         assert client.value("SHOW work_mem") != "77MB"
+
+
+def test_show_learnt(start):
+    weir = start(session_sample=1)
+    client = weir.client()
+    assert weir.admin("SHOW LEARNT") == []
+    for _ in range(2):
+        client.query("SELECT make_table(), take_lock(), 'secret'")
+        client.query("DISCARD ALL")
+    client.query("BEGIN; SELECT set_work_mem()")
+    client.query("SELECT 1, 2")
+    client.query("COMMIT")
+    assert client.value("SELECT 1") == "1"
+    rows = {row["statement"]: row for row in weir.admin("SHOW LEARNT")}
+    row = rows["SELECT make_table(), take_lock(), ?"]
+    assert (row["database"], row["user"], row["is_sure"]) == ("app", "alice", "yes")
+    assert row["state"] == "temporary object, session lock"
+    assert row["count"] == 1  # from then on the text explains it
+    assert f"statement {row['digest']}: {row['statement']}" in weir.log
+    assert row["since"] == row["last_time"]
+    others = [row for statement, row in rows.items() if "make_table" not in statement]
+    assert {row["state"] for row in others} == {"parameters"}
+    assert {row["is_sure"] for row in others} == {"no"} and len(others) == 2
+    assert len(weir.admin("SHOW LEARNT app")) == 3 and weir.admin("SHOW LEARNT app2") == []

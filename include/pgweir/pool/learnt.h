@@ -21,7 +21,8 @@ struct learnt_statement {
 	unsigned int touches;        /* enum sql_touch: what it was found to leave */
 	bool is_sure;                /* no other statement of its transaction can have done it */
 	uint64_t found_count;        /* how often that was found */
-	int64_t found_wall;          /* and when last, as wall-clock time */
+	int64_t since_wall;          /* when first, as wall-clock time */
+	int64_t found_wall;          /* and when last */
 	char text[LEARNT_TEXT_SIZE]; /* from sql_digest_text(): no constants */
 	TAILQ_ENTRY(learnt_statement) node;
 	UT_hash_handle hh;
@@ -48,6 +49,9 @@ const struct learnt_statement *learnt_add(struct learnt **learnt,
 /* The entries, the last used first. NULL: there is none, or no more. */
 const struct learnt_statement *learnt_next(const struct learnt *learnt,
                                            const struct learnt_statement *statement);
+
+/* The entry with the lowest digest above this one; NULL: of all. NULL: there is none. */
+const struct learnt_statement *learnt_after(const struct learnt *learnt, const uint64_t *digest);
 
 void learnt_free(struct learnt **learnt);
 

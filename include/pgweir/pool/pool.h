@@ -81,7 +81,8 @@ struct pool {
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_haste.c */
-	uint64_t pins_refused;     /* how often max_pinned_servers refused a statement */
+	uint64_t pins_refused;        /* how often max_pinned_servers refused a statement */
+	uint64_t state_refused; /* how often session_state = refuse, or the statement mode, did */
 
 	struct cancel_list cancels_waiting;
 	struct cancel_list cancels_active;

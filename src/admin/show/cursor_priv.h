@@ -114,6 +114,12 @@ struct limits_walk {
 	bool has_begun;
 };
 
+/* The position of SHOW LEARNT within the pool that `ordered` names. */
+struct learnt_walk {
+	bool has_pool, has_begun;
+	uint64_t digest; /* of the last statement shown, if has_begun */
+};
+
 /* What a cursor returns rows of. The texts are borrowed and outlive the cursor. */
 struct show_asked {
 	const struct show *show;
@@ -130,6 +136,7 @@ struct cursor {
 	struct ordered ordered;
 	struct waiting_walk waiting;
 	struct limits_walk limits;
+	struct learnt_walk learnt;
 	enum console_role role; /* of the session */
 	bool is_owner;          /* see session_is_owner() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */

@@ -32,7 +32,8 @@ static const struct column limit_columns[] = {
 	COLUMN(struct limit_row, VALUE_TEXT, user,
 	       "User that the limit applies to; NULL: all users together."),
 	COLUMN(struct limit_row, VALUE_INT4, value,
-	       "Value in effect; 0: no limit (max_pinned_servers: none; -1: no limit)."),
+	       "Value in effect; 0: no limit (max_pinned_servers: none; -1: no limit; "
+	       "session_state: nothing that concerns the session is accepted)."),
 	COLUMN(struct limit_row, VALUE_TEXT, source,
 	       "Source of the value: file and line (with the database or user whose "
 	       "entry sets it), SET, or default."),
@@ -168,6 +169,22 @@ static void max_pinned_servers(struct limit_row *row, const struct thing *thing)
 	row->hits = (int64_t)thing->pool->pins_refused;
 }
 
+/* Whether an entry sets session_state, as source_of() wants it. */
+static int said_state(enum session_state_mode mode)
+{
+	return mode == SESSION_STATE_INHERIT ? CONFIG_INHERIT : (int)mode;
+}
+
+/* What is refused because it concerns the session. */
+static void session_state(struct limit_row *row, const struct thing *thing)
+{
+	int user = thing->user ? said_state(thing->user->session_state) : CONFIG_INHERIT;
+	int entry = thing->entry ? said_state(thing->entry->session_state) : CONFIG_INHERIT;
+
+	row->source = source_of(row, thing, user, entry, "session_state");
+	row->hits = (int64_t)thing->pool->state_refused;
+}
+
 static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
 {
 	int64_t above = (int64_t)share_servers(&thing->pool->share) - thing->pool->limits.size;
@@ -227,6 +244,11 @@ static bool follows_state(const struct thing *thing)
 	return thing->pool->limits.session_state == SESSION_STATE_FOLLOW;
 }
 
+static bool refuses_state(const struct thing *thing)
+{
+	return thing->pool->limits.session_state == SESSION_STATE_REFUSE;
+}
+
 /* The kinds of objects, each with its limits; a NULL name ends them. */
 static const struct scope {
 	void (*collect)(struct cursor *cursor); /* NULL: there is one object, without a name */
@@ -239,7 +261,7 @@ static const struct scope {
 		void (*fill)(struct limit_row *row, const struct thing *thing);
 		/* whether this object has the limit; NULL: each has it */
 		bool (*applies)(const struct thing *thing);
-	} limits[4];
+	} limits[5];
 } scopes[] = {
 	{ .limits = { { "max_client_conn", max_client_conn, NULL } } },
 	{ .collect = show_collect_databases,
@@ -258,7 +280,8 @@ static const struct scope {
 	  .has_both = true,
 	  .limits = { { "pool_size", pool_size, NULL },
 	              { "reserve_pool_size", reserve_pool_size, NULL },
-	              { "max_pinned_servers", max_pinned_servers, follows_state } } },
+	              { "max_pinned_servers", max_pinned_servers, follows_state },
+	              { "session_state", session_state, refuses_state } } },
 };
 
 #define SCOPE_COUNT (sizeof(scopes) / sizeof(scopes[0]))

@@ -38,6 +38,7 @@
 	SHOW(session_state)  \
 	SHOW(limits)         \
 	SHOW(errors)         \
+	SHOW(learnt)         \
 	SHOW(audit)          \
 	SHOW(ready)          \
 	SHOW(drain)          \

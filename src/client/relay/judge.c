@@ -334,7 +334,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, &is_noted);
-	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS))
+	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS) && judgement == JUDGE_SEND)
 		session_bind(client, frame, in);
 	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)
 		audit_frame(client, frame, in);

@@ -216,6 +216,7 @@ static bool refuse_feature(const struct client *client, const struct feature *fe
 	bool is_statement_mode = client->borrower.pool->limits.mode == POOL_MODE_STATEMENT;
 	struct err why;
 
+	client->borrower.pool->state_refused++;
 	err_set(&why, ERR_UNSUPPORTED, "%s is not available here (%s)", feature->name,
 	        is_statement_mode ? "pool_mode = statement" : "session_state = refuse");
 	err_detail(&why, is_statement_mode

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW LEARNT: statements that were found to leave session state which their texts do not show.
+ *
+ * Pools are shown in the order of their names, and the statements of each in the order of their
+ * digests: between two rows any of them may be forgotten.
+ */
+#include "show_priv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "pgweir/pgwire/sql_touch.h"
+#include "pgweir/pool/learnt.h"
+
+#include "pgweir/base/banned.h"
+
+#define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
+
+struct learnt_row {
+	const char *database, *user, *digest, *statement, *state, *is_sure, *since, *last_time;
+	int64_t count;
+	char digest_buffer[DIGEST_SIZE];
+	char since_buffer[TIME_TEXT_SIZE], last_buffer[TIME_TEXT_SIZE];
+};
+_Static_assert(sizeof(struct learnt_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define TEXT(field, help) COLUMN(struct learnt_row, VALUE_TEXT, field, help)
+
+static const struct column learnt_columns[] = {
+	TEXT(database, "Database of the pool."),
+	TEXT(user, "User of the pool."),
+	TEXT(digest, "Digest of the statement, as in the log."),
+	TEXT(statement, "Beginning of the statement, without its constants."),
+	TEXT(state, "Kinds of session state that it has left: parameters, channel, held cursor, "
+	            "temporary object, session lock."),
+	TEXT(is_sure, "yes: no other statement of its transaction can have done it; no: the "
+	              "transaction had several."),
+	COLUMN(struct learnt_row, VALUE_INT8, count, "How often a sample has found that."),
+	TEXT(since, "Time when it was found first."),
+	TEXT(last_time, "Time when it was found last."),
+};
+
+#undef TEXT
+
+static void list_kinds(unsigned int touches, struct buf *out)
+{
+	static const struct {
+		unsigned int touch;
+		const char *name;
+	} kinds[] = {
+		{ SQL_TOUCH_PARAMS, "parameters" },  { SQL_TOUCH_LISTEN, "channel" },
+		{ SQL_TOUCH_CURSOR, "held cursor" }, { SQL_TOUCH_TEMP, "temporary object" },
+		{ SQL_TOUCH_LOCK, "session lock" },
+	};
+	const char *between = "";
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!(touches & kinds[i].touch))
+			continue;
+		buf_add_text(out, between);
+		buf_add_text(out, kinds[i].name);
+		between = ", ";
+	}
+}
+
+static const char *time_of(int64_t wall, const struct cursor *cursor, char buffer[TIME_TEXT_SIZE])
+{
+	usec_t now = loop_now(cursor->source->with->loop);
+
+	return show_time_text(now - (wall_now() - wall), now, buffer);
+}
+
+static void fill(struct cursor *cursor, struct learnt_row *row, const struct pool *pool,
+                 const struct learnt_statement *statement)
+{
+	buf_clear(&cursor->text);
+	list_kinds(statement->touches, &cursor->text);
+	snprintf(row->digest_buffer, sizeof(row->digest_buffer), "%016" PRIx64, statement->digest);
+	row->database = pool->database->name;
+	row->user = pool->role->name;
+	row->digest = row->digest_buffer;
+	row->statement = statement->text;
+	row->state = buf_text(&cursor->text);
+	row->is_sure = statement->is_sure ? "yes" : "no";
+	row->count = (int64_t)statement->found_count;
+	row->since = time_of(statement->since_wall, cursor, row->since_buffer);
+	row->last_time = time_of(statement->found_wall, cursor, row->last_buffer);
+}
+
+static void collect_pools(struct cursor *cursor)
+{
+	const struct pool *pool;
+
+	TAILQ_FOREACH (pool, &cursor->source->with->pools->list, node) {
+		if (pool->hidden && cursor_wants(cursor, pool->database->name))
+			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
+			                                             pool->role->name, pool });
+	}
+}
+
+static bool next_learnt(struct cursor *cursor, void *row)
+{
+	struct learnt_walk *walk = &cursor->learnt;
+	const struct learnt_statement *statement;
+	struct ordered_item item;
+	const struct pool *pool;
+
+	while (walk->has_pool || ordered_next(cursor, collect_pools, &item)) {
+		if (!walk->has_pool)
+			walk->has_begun = false;
+		walk->has_pool = true;
+		pool = pools_find_pool(cursor->source->with->pools, cursor->ordered.first,
+		                       cursor->ordered.second);
+		statement = pool && pool->hidden
+		                ? learnt_after(pool->hidden, walk->has_begun ? &walk->digest : NULL)
+		                : NULL;
+		if (statement) {
+			walk->has_begun = true;
+			walk->digest = statement->digest;
+			fill(cursor, row, pool, statement);
+			return true;
+		}
+		walk->has_pool = false;
+		if (!cursor_may_look(cursor))
+			return false;
+	}
+	return false;
+}
+
+const struct show show_learnt = { .item = "LEARNT",
+	                          .next = next_learnt,
+	                          .columns = COLUMNS(learnt_columns),
+	                          .help =
+	                              "Statements that were found, by samples, to leave session "
+	                              "state which their texts do not show.",
+	                          .argument = SHOW_OF_DATABASE };
