@@ -197,21 +197,24 @@ static bool wait_for_threads(struct workers *workers, usec_t until)
 	return is_over;
 }
 
-void workers_leave(struct workers **workersp, usec_t limit)
+bool workers_leave(struct workers **workersp, usec_t limit)
 {
 	struct workers *workers = *workersp;
 
 	if (!workers)
-		return;
+		return true;
 	tell_the_end(workers);
 	if (wait_for_threads(workers, clock_now() + limit)) {
 		workers_free(workersp);
-		return;
+		return true;
 	}
 	finish_jobs(workers, &workers->ended);
 	finish_jobs(workers, &workers->waiting);
 	watch_done(&workers->watch);
+	for (unsigned int i = 0; i < workers->thread_count; i++)
+		pthread_detach(workers->threads[i]);
 	*workersp = NULL;
+	return false;
 }
 
 static void count_living(struct workers *workers, int change)

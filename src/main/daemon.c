@@ -265,12 +265,13 @@ void daemon_run(struct daemon *daemon)
 	loop_run(daemon->loop);
 }
 
-void daemon_free(struct daemon **daemonp)
+bool daemon_free(struct daemon **daemonp)
 {
 	struct daemon *daemon = *daemonp;
+	bool have_threads_ended = true;
 
 	if (!daemon)
-		return;
+		return true;
 	*daemonp = NULL;
 	stop_watching(daemon);
 	timer_clear(&daemon->suspend);
@@ -289,7 +290,7 @@ void daemon_free(struct daemon **daemonp)
 	workers_free(&daemon->slow_workers);
 	workers_free(&daemon->lookups);
 	for (int method = 0; method < AUTH_METHODS; method++)
-		workers_leave(&daemon->outside[method], OUTSIDE_LIMIT);
+		have_threads_ended &= workers_leave(&daemon->outside[method], OUTSIDE_LIMIT);
 	pools_free(&daemon->pools);
 	broker_free(&daemon->broker);
 	resolver_free(&daemon->resolver);
@@ -307,4 +308,5 @@ void daemon_free(struct daemon **daemonp)
 	hba_release(&daemon->hba);
 	notify_close(&daemon->notify);
 	free(daemon);
+	return have_threads_ended;
 }

@@ -37,7 +37,10 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 /* Tells the service manager that the daemon is ready, and runs until the loop is stopped. */
 void daemon_run(struct daemon *daemon);
 
-/* Closes and frees everything. *daemon may be NULL, and becomes NULL. */
-void daemon_free(struct daemon **daemon);
+/*
+ * Closes and frees everything. *daemon may be NULL, and becomes NULL. false: a helper thread still
+ * waits for PAM or LDAP, so the process must end by _exit().
+ */
+bool daemon_free(struct daemon **daemon);
 
 #endif

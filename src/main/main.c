@@ -102,10 +102,13 @@ static bool take_over(struct daemon *daemon, struct takeover *takeover, const ch
 	return true;
 }
 
-/* Runs the daemon until it stops. Takes over the references. */
+/*
+ * Runs the daemon until it stops. Takes over the references. *may_exit: false if the process must
+ * end by _exit().
+ */
 static bool run(struct log *log, const struct options *options, const struct config *config,
                 struct users *users, struct hba *hba, const struct activation *given,
-                struct takeover *takeover, struct err *err)
+                struct takeover *takeover, bool *may_exit, struct err *err)
 {
 	struct logger logger = { log, NULL };
 	char *pidfile = has_pidfile(config) ? strdup(config->pidfile) : NULL;
@@ -129,7 +132,7 @@ static bool run(struct log *log, const struct options *options, const struct con
 		daemon_run(daemon);
 		pidfile_remove(pidfile);
 	}
-	daemon_free(&daemon);
+	*may_exit = daemon_free(&daemon);
 	free(pidfile);
 	return is_up;
 }
@@ -145,7 +148,7 @@ static int start(const struct options *options)
 	struct takeover takeover = { .fd = -1 };
 	struct problems problems = { 0 };
 	struct err err;
-	bool is_good;
+	bool is_good, may_exit = true;
 
 	if (!log)
 		return EXIT_FAILURE;
@@ -166,13 +169,15 @@ static int start(const struct options *options)
 	load_log_warnings(&logger, &problems); /* now that the log file is open, it gets them too */
 	problems_done(&problems);
 	if (is_good)
-		is_good = run(log, options, config, users, hba, &given, &takeover, &err);
+		is_good = run(log, options, config, users, hba, &given, &takeover, &may_exit, &err);
 	else
 		config_unref(&config), users_release(&users), hba_release(&hba);
 	takeover_end(&takeover);
 	if (!is_good)
 		log_fatal(&logger, "%s", err.text);
 	log_free(&log);
+	if (!may_exit)
+		_exit(is_good ? EXIT_SUCCESS : EXIT_FAILURE);
 	return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

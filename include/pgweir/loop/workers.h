@@ -30,9 +30,10 @@ void workers_free(struct workers **workers);
 
 /*
  * The same for jobs that may never end, just before the process exits: waits at most `limit`
- * microseconds. Jobs that still run then keep their thread and all they need.
+ * microseconds. Jobs that still run then keep their thread and all they need. false: there are
+ * such jobs, so the process must end by _exit(): exit() would let libraries free what these use.
  */
-void workers_leave(struct workers **workers, usec_t limit);
+bool workers_leave(struct workers **workers, usec_t limit);
 
 /*
  * Queues a job. false: too many jobs wait, or no thread can be started; done() will not be
