@@ -2,12 +2,12 @@
 /*
  * Handshake threads.
  *
- *   begin --> epoll --> go_on() on a thread --> epoll --> ... --> over --> eventfd --> done()
+ *   begin --> epoll --> go_on() on a thread --> epoll --> ... --> over --> letter --> done()
  *
  * Hard here: EPOLLONESHOT gives a socket to one thread at a time, and as soon as the socket is
- * armed again, another thread may get it. The loop cannot take a handshake away from a thread.
- * So to abandon a handshake, the loop shuts the connection down; a thread is then woken and
- * returns the handshake to the loop.
+ * armed again, another thread may get it. A loop cannot take a handshake away from a thread.
+ * So to abandon a handshake, its loop shuts the connection down; a thread is then woken and
+ * returns the handshake to that loop. Several loops share the threads.
  */
 #include "pgweir/loop/handshakes.h"
 
@@ -27,16 +27,15 @@
 TAILQ_HEAD(handshake_list, handshake_job);
 
 struct handshakes {
-	struct watch watch; /* on an eventfd: a handshake is over */
-	int epoll_fd;       /* the sockets that the threads wait for */
-	int end_fd;         /* an eventfd: tells the threads to end */
+	int epoll_fd; /* the sockets that the threads wait for */
+	int end_fd;   /* an eventfd: tells the threads to end */
 	unsigned int thread_max;
+
+	pthread_mutex_t lock;      /* guards all fields below */
 	unsigned int thread_count; /* threads that have been started */
 	pthread_t *threads;
-
-	pthread_mutex_t lock; /* guards all fields below */
 	struct handshake_list held;
-	struct handshake_list over;
+	struct handshake_list over; /* their letters are not opened yet */
 };
 
 /*
@@ -61,15 +60,11 @@ static bool wait_for(const struct handshakes *handshakes, int operation, struct 
 
 static void move_to_over(struct handshakes *handshakes, struct handshake_job *job)
 {
-	bool is_first;
-
 	pthread_mutex_lock(&handshakes->lock);
-	is_first = TAILQ_EMPTY(&handshakes->over);
 	TAILQ_REMOVE(&handshakes->held, job, node);
 	TAILQ_INSERT_TAIL(&handshakes->over, job, node);
+	loop_post(job->loop, &job->letter);
 	pthread_mutex_unlock(&handshakes->lock);
-	if (is_first)
-		eventfd_write(handshakes->watch.fd, 1);
 }
 
 /* ---- on the helper threads ---- */
@@ -113,64 +108,61 @@ static void *run_thread(void *arg)
 	return NULL;
 }
 
-/* ---- on the loop's thread ---- */
+/* ---- on the loops' threads ---- */
 
-static void finish_all(struct handshakes *handshakes, struct handshake_list *list, bool is_end)
+static void on_over(struct letter *letter)
 {
-	struct handshake_list taken = TAILQ_HEAD_INITIALIZER(taken);
+	struct handshake_job *job = (struct handshake_job *)letter;
+	struct handshakes *handshakes = job->handshakes;
+
+	_Static_assert(offsetof(struct handshake_job, letter) == 0, "on_over() counts on it");
+	pthread_mutex_lock(&handshakes->lock);
+	TAILQ_REMOVE(&handshakes->over, job, node);
+	pthread_mutex_unlock(&handshakes->lock);
+	job->done(job);
+}
+
+/* The end: the threads have ended, and no loop runs that has handshakes here. */
+static void finish_all(struct handshake_list *list)
+{
 	struct handshake_job *job;
 
-	pthread_mutex_lock(&handshakes->lock);
-	TAILQ_CONCAT(&taken, list, node);
-	pthread_mutex_unlock(&handshakes->lock);
-	while ((job = TAILQ_FIRST(&taken))) {
-		TAILQ_REMOVE(&taken, job, node);
-		if (is_end)
-			job->is_abandoned = true;
+	while ((job = TAILQ_FIRST(list))) {
+		TAILQ_REMOVE(list, job, node);
+		loop_take_back(job->loop, &job->letter);
+		job->is_abandoned = true;
 		job->done(job);
 	}
 }
 
-static void on_over(struct watch *watch, unsigned int what)
-{
-	struct handshakes *handshakes = (struct handshakes *)watch;
-	eventfd_t count;
-
-	(void)what;
-	eventfd_read(watch->fd, &count);
-	finish_all(handshakes, &handshakes->over, false);
-}
-
 static void close_all(const struct handshakes *handshakes)
 {
-	const int fds[] = { handshakes->watch.fd, handshakes->epoll_fd, handshakes->end_fd };
+	const int fds[] = { handshakes->epoll_fd, handshakes->end_fd };
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 }
 
-static bool make_descriptors(struct handshakes *handshakes, struct loop *loop)
+static bool make_descriptors(struct handshakes *handshakes)
 {
 	struct epoll_event end = { .events = EPOLLIN, .data.ptr = NULL };
 
-	watch_init(&handshakes->watch, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_over);
 	handshakes->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	handshakes->end_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (handshakes->watch.fd >= 0 && handshakes->epoll_fd >= 0 && handshakes->end_fd >= 0 &&
+	if (handshakes->epoll_fd >= 0 && handshakes->end_fd >= 0 &&
 	    epoll_ctl(handshakes->epoll_fd, EPOLL_CTL_ADD, handshakes->end_fd, &end) == 0)
 		return true;
 	close_all(handshakes);
 	return false;
 }
 
-struct handshakes *handshakes_new(struct loop *loop, unsigned int threads, struct err *err)
+struct handshakes *handshakes_new(unsigned int threads, struct err *err)
 {
 	struct handshakes *handshakes = calloc(1, sizeof(*handshakes));
 
-	_Static_assert(offsetof(struct handshakes, watch) == 0, "on_over() counts on it");
 	if (!handshakes || !(handshakes->threads = calloc(threads, sizeof(pthread_t))) ||
-	    !make_descriptors(handshakes, loop)) {
+	    !make_descriptors(handshakes)) {
 		err_set(err, ERR_FILES, "cannot prepare helper threads: %s", strerror(errno));
 		if (handshakes)
 			free(handshakes->threads);
@@ -193,9 +185,8 @@ void handshakes_free(struct handshakes **handshakesp)
 	eventfd_write(handshakes->end_fd, 1);
 	for (unsigned int i = 0; i < handshakes->thread_count; i++)
 		pthread_join(handshakes->threads[i], NULL);
-	finish_all(handshakes, &handshakes->over, true);
-	finish_all(handshakes, &handshakes->held, true);
-	watch_done(&handshakes->watch);
+	finish_all(&handshakes->over);
+	finish_all(&handshakes->held);
 	close_all(handshakes);
 	pthread_mutex_destroy(&handshakes->lock);
 	free(handshakes->threads);
@@ -203,7 +194,10 @@ void handshakes_free(struct handshakes **handshakesp)
 	*handshakesp = NULL;
 }
 
-/* One thread is enough. If more cannot be started, handshakes are only slower. */
+/*
+ * The lock must be held. One thread is enough. If more cannot be started, handshakes are only
+ * slower.
+ */
 static bool has_threads(struct handshakes *handshakes, struct err *err)
 {
 	while (handshakes->thread_count < handshakes->thread_max) {
@@ -215,18 +209,30 @@ static bool has_threads(struct handshakes *handshakes, struct err *err)
 	return true;
 }
 
-bool handshakes_begin(struct handshakes *handshakes, struct handshake_job *job, unsigned int what,
-                      struct err *err)
+static bool hold(struct handshakes *handshakes, struct handshake_job *job, struct err *err)
 {
-	if (!watch_set(&handshakes->watch, WATCH_READ))
-		return err_set(err, ERR_FILES, "cannot watch the helper threads");
-	if (!has_threads(handshakes, err))
+	bool is_held;
+
+	pthread_mutex_lock(&handshakes->lock);
+	is_held = has_threads(handshakes, err);
+	if (is_held)
+		TAILQ_INSERT_TAIL(&handshakes->held, job, node);
+	pthread_mutex_unlock(&handshakes->lock);
+	return is_held;
+}
+
+bool handshakes_begin(struct handshakes *handshakes, struct loop *loop, struct handshake_job *job,
+                      unsigned int what, struct err *err)
+{
+	if (!loop_take_letters(loop, err))
 		return false;
+	job->letter = (struct letter){ .open = on_over };
+	job->loop = loop;
+	job->handshakes = handshakes;
 	job->is_abandoned = false;
 	job->is_waiting = false;
-	pthread_mutex_lock(&handshakes->lock);
-	TAILQ_INSERT_TAIL(&handshakes->held, job, node);
-	pthread_mutex_unlock(&handshakes->lock);
+	if (!hold(handshakes, job, err))
+		return false;
 	if (wait_for(handshakes, EPOLL_CTL_ADD, job, what))
 		return true;
 	err_set(err, ERR_FILES, "cannot watch the connection: %s", strerror(errno));

@@ -2,11 +2,13 @@
 /*
  * Helper threads.
  *
- *   submit --> waiting --> run() on a thread --> ended --> eventfd --> done() in the loop
+ *   submit --> waiting --> run() on a thread --> ended --> letter --> done() in the loop
  *
- * Hard here: only the two lists are shared, under the lock. done() and abandoning happen on the
- * loop's thread only. A thread reads is_abandoned without the lock, only to skip work whose
- * result is not wanted any more.
+ * Hard here: several loops share the threads. Only the lists and counts are shared, under the
+ * lock. A job knows the loop that submitted it; done() and abandoning happen on the thread of
+ * that loop only. A thread reads is_abandoned without the lock, only to skip work whose result
+ * is not wanted any more. Letters are posted under the lock, so none is posted after the
+ * threads were asked to end, when the loops may be freed.
  */
 #include "pgweir/loop/workers.h"
 
@@ -15,7 +17,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "thread_priv.h"
@@ -25,21 +26,20 @@
 TAILQ_HEAD(job_list, job);
 
 struct workers {
-	struct watch watch; /* on an eventfd: a job has ended */
 	unsigned int limit;
 	unsigned int thread_max;
+
+	pthread_mutex_t lock;      /* guards all fields below */
 	unsigned int thread_count; /* threads that have been started */
 	pthread_t *threads;
-
-	pthread_mutex_t lock; /* guards all fields below */
-	pthread_cond_t wake;  /* a job waits, or the threads must end */
+	pthread_cond_t wake; /* a job waits, or the threads must end */
 	unsigned int waiting_count;
 	unsigned int resting_count; /* threads without work */
 	unsigned int living_count;  /* threads that have not ended */
 	pthread_cond_t gone;        /* a thread has ended */
 	bool is_ending;
 	struct job_list waiting;
-	struct job_list ended;
+	struct job_list ended; /* their letters are not opened yet */
 };
 
 /* ---- on the helper threads ---- */
@@ -65,14 +65,11 @@ static struct job *take_job(struct workers *workers)
 
 static void end_job(struct workers *workers, struct job *job)
 {
-	bool is_first;
-
 	pthread_mutex_lock(&workers->lock);
-	is_first = TAILQ_EMPTY(&workers->ended);
 	TAILQ_INSERT_TAIL(&workers->ended, job, node);
+	if (!workers->is_ending)
+		loop_post(job->loop, &job->letter);
 	pthread_mutex_unlock(&workers->lock);
-	if (is_first)
-		eventfd_write(workers->watch.fd, 1);
 }
 
 static void *work(void *arg)
@@ -92,47 +89,52 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* ---- on the loop's thread ---- */
+/* ---- on the loops' threads ---- */
 
-static void finish_jobs(struct workers *workers, struct job_list *jobs)
+static void on_ended(struct letter *letter)
 {
-	struct job_list taken = TAILQ_HEAD_INITIALIZER(taken);
+	struct job *job = (struct job *)letter;
+	struct workers *workers = job->workers;
+
+	_Static_assert(offsetof(struct job, letter) == 0, "on_ended() counts on it");
+	pthread_mutex_lock(&workers->lock);
+	TAILQ_REMOVE(&workers->ended, job, node);
+	pthread_mutex_unlock(&workers->lock);
+	job->done(job);
+}
+
+static struct job *take_first(struct workers *workers, struct job_list *jobs)
+{
 	struct job *job;
 
 	pthread_mutex_lock(&workers->lock);
-	TAILQ_CONCAT(&taken, jobs, node);
+	job = TAILQ_FIRST(jobs);
+	if (job)
+		TAILQ_REMOVE(jobs, job, node);
 	pthread_mutex_unlock(&workers->lock);
-	while ((job = TAILQ_FIRST(&taken))) {
-		TAILQ_REMOVE(&taken, job, node);
-		if (workers->is_ending)
-			job->is_abandoned = true;
+	return job;
+}
+
+/* The end: no loop runs that has jobs here. */
+static void finish_jobs(struct workers *workers, struct job_list *jobs)
+{
+	struct job *job;
+
+	while ((job = take_first(workers, jobs))) {
+		loop_take_back(job->loop, &job->letter);
+		job->is_abandoned = true;
 		job->done(job);
 	}
 }
 
-static void on_ended(struct watch *watch, unsigned int what)
-{
-	struct workers *workers = (struct workers *)watch;
-	eventfd_t count;
-
-	(void)what;
-	eventfd_read(watch->fd, &count);
-	finish_jobs(workers, &workers->ended);
-}
-
-struct workers *workers_new(struct loop *loop, unsigned int threads, unsigned int limit,
-                            struct err *err)
+struct workers *workers_new(unsigned int threads, unsigned int limit, struct err *err)
 {
 	struct workers *workers = calloc(1, sizeof(*workers));
-	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	pthread_condattr_t monotonic;
 
-	_Static_assert(offsetof(struct workers, watch) == 0, "on_ended() counts on it");
-	if (!workers || fd < 0 || !(workers->threads = calloc(threads, sizeof(pthread_t)))) {
-		err_set(err, ERR_FILES, "cannot prepare helper threads: %s", strerror(errno));
+	if (!workers || !(workers->threads = calloc(threads, sizeof(pthread_t)))) {
+		err_set(err, ERR_MEMORY, "no memory for helper threads");
 		free(workers);
-		if (fd >= 0)
-			close(fd);
 		return NULL;
 	}
 	workers->thread_max = threads;
@@ -145,7 +147,6 @@ struct workers *workers_new(struct loop *loop, unsigned int threads, unsigned in
 	pthread_condattr_destroy(&monotonic);
 	TAILQ_INIT(&workers->waiting);
 	TAILQ_INIT(&workers->ended);
-	watch_init(&workers->watch, loop, fd, on_ended);
 	return workers;
 }
 
@@ -172,8 +173,6 @@ void workers_free(struct workers **workers)
 	stop_threads(*workers);
 	finish_jobs(*workers, &(*workers)->ended);
 	finish_jobs(*workers, &(*workers)->waiting);
-	watch_done(&(*workers)->watch);
-	close((*workers)->watch.fd);
 	pthread_cond_destroy(&(*workers)->wake);
 	pthread_cond_destroy(&(*workers)->gone);
 	pthread_mutex_destroy(&(*workers)->lock);
@@ -210,57 +209,61 @@ bool workers_leave(struct workers **workersp, usec_t limit)
 	}
 	finish_jobs(workers, &workers->ended);
 	finish_jobs(workers, &workers->waiting);
-	watch_done(&workers->watch);
 	for (unsigned int i = 0; i < workers->thread_count; i++)
 		pthread_detach(workers->threads[i]);
 	*workersp = NULL;
 	return false;
 }
 
-static void count_living(struct workers *workers, int change)
-{
-	pthread_mutex_lock(&workers->lock);
-	workers->living_count += (unsigned int)change;
-	pthread_mutex_unlock(&workers->lock);
-}
-
+/* The lock must be held. */
 static bool start_thread(struct workers *workers, struct err *err)
 {
-	count_living(workers, 1);
-	if (thread_start(&workers->threads[workers->thread_count], work, workers, THREAD_STACK_SIZE,
-	                 err)) {
-		workers->thread_count++;
-		return true;
-	}
-	count_living(workers, -1);
-	return false;
+	if (!thread_start(&workers->threads[workers->thread_count], work, workers,
+	                  THREAD_STACK_SIZE, err))
+		return false;
+	workers->thread_count++;
+	workers->living_count++;
+	return true;
 }
 
-bool workers_submit(struct workers *workers, struct job *job, struct err *err)
+/* The lock must be held. */
+static bool has_hands(struct workers *workers, struct err *err)
 {
-	bool has_space, has_hands;
+	if (workers->resting_count > workers->waiting_count ||
+	    workers->thread_count == workers->thread_max)
+		return true;
+	/* One thread is enough. If more cannot be started, jobs only wait longer. */
+	return start_thread(workers, workers->thread_count ? NULL : err) || workers->thread_count;
+}
 
-	if (!watch_set(&workers->watch, WATCH_READ))
-		return err_set(err, ERR_FILES, "cannot watch the helper threads");
-	pthread_mutex_lock(&workers->lock);
-	has_space = workers->waiting_count < workers->limit;
-	has_hands = workers->resting_count > workers->waiting_count ||
-	            workers->thread_count == workers->thread_max;
-	pthread_mutex_unlock(&workers->lock);
-	if (!has_space)
+/* The lock must be held. */
+static bool take_in(struct workers *workers, struct job *job, struct err *err)
+{
+	if (workers->waiting_count >= workers->limit)
 		return err_set(err, ERR_LIMIT, "too many jobs (%u) wait for a helper thread",
 		               workers->limit);
-	/* One thread is enough. If more cannot be started, jobs only wait longer. */
-	if (!has_hands && !start_thread(workers, workers->thread_count ? NULL : err) &&
-	    workers->thread_count == 0)
+	if (!has_hands(workers, err))
 		return false;
-	job->is_abandoned = false;
-	pthread_mutex_lock(&workers->lock);
 	TAILQ_INSERT_TAIL(&workers->waiting, job, node);
 	workers->waiting_count++;
 	pthread_cond_signal(&workers->wake);
-	pthread_mutex_unlock(&workers->lock);
 	return true;
+}
+
+bool workers_submit(struct workers *workers, struct loop *loop, struct job *job, struct err *err)
+{
+	bool is_taken;
+
+	if (!loop_take_letters(loop, err))
+		return false;
+	job->letter = (struct letter){ .open = on_ended };
+	job->loop = loop;
+	job->workers = workers;
+	job->is_abandoned = false;
+	pthread_mutex_lock(&workers->lock);
+	is_taken = take_in(workers, job, err);
+	pthread_mutex_unlock(&workers->lock);
+	return is_taken;
 }
 
 void workers_abandon(struct job *job)

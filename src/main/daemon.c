@@ -145,7 +145,7 @@ static bool make_outside(struct daemon *daemon, struct err *err)
 
 		if (!threads)
 			continue;
-		daemon->outside[method] = workers_new(daemon->loop, threads, OUTSIDE_JOBS, err);
+		daemon->outside[method] = workers_new(threads, OUTSIDE_JOBS, err);
 		if (!daemon->outside[method])
 			return false;
 	}
@@ -158,19 +158,19 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	if (!daemon->loop)
 		return false;
 	stream_pool_init(&daemon->streams, daemon->config->pkt_buf);
-	daemon->workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
-	daemon->server_workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
-	daemon->slow_workers = workers_new(daemon->loop, SLOW_WORKER_THREADS, WORKER_JOBS, err);
+	daemon->workers = workers_new(WORKER_THREADS, WORKER_JOBS, err);
+	daemon->server_workers = workers_new(WORKER_THREADS, WORKER_JOBS, err);
+	daemon->slow_workers = workers_new(SLOW_WORKER_THREADS, WORKER_JOBS, err);
 	if (!daemon->workers || !daemon->server_workers || !daemon->slow_workers)
 		return false;
-	daemon->handshakes = handshakes_new(daemon->loop, handshake_threads(), err);
+	daemon->handshakes = handshakes_new(handshake_threads(), err);
 	daemon->streams.handshakes = daemon->handshakes;
 	if (!daemon->handshakes)
 		return false;
 	daemon->streams.outbox = outbox_new(daemon->loop, &daemon->logger);
 	if (!daemon->streams.outbox)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	daemon->lookups = workers_new(daemon->loop, AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
+	daemon->lookups = workers_new(AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
 	if (!daemon->lookups || !make_outside(daemon, err))
 		return false;
 	daemon->verifiers = daemon->workers ? verifiers_new(VERIFIERS_MAX, err) : NULL;

@@ -307,7 +307,7 @@ static bool hand_over(struct stream *stream, struct handshake *handshake, struct
 	watch_set(&stream->watch, 0);
 	has_work = handshake->said.count || is_due(handshake);
 	handshake->is_held =
-	    handshakes_begin(stream->pool->handshakes, &handshake->job,
+	    handshakes_begin(stream->pool->handshakes, stream->watch.loop, &handshake->job,
 	                     has_work ? (unsigned int)WATCH_WRITE : (unsigned int)WATCH_READ, err);
 	return handshake->is_held;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Helper threads for work that would block the loop: key derivation and blocking calls. The
- * result returns through the loop.
+ * Helper threads for work that would block a loop: key derivation and blocking calls. Several
+ * loops may use the same threads; the result returns to the loop that submitted the job.
  */
 #ifndef PGWEIR_LOOP_WORKERS_H
 #define PGWEIR_LOOP_WORKERS_H
 
+#include "pgweir/loop/letter.h"
 #include "pgweir/loop/loop.h"
 
 struct workers;
@@ -15,17 +16,22 @@ struct workers;
  * closed while the job runs.
  */
 struct job {
+	struct letter letter; /* the first four fields: for workers.c only */
 	TAILQ_ENTRY(job) node;
+	struct loop *loop;
+	struct workers *workers;
 	void (*run)(struct job *job);  /* called on a helper thread; uses only the job's object */
-	void (*done)(struct job *job); /* called in the loop after run() */
+	void (*done)(struct job *job); /* called in its loop after run() */
 	bool is_abandoned;             /* the owner is closed: done() must only clean up */
 };
 
 /* Threads start with the first job. `limit` is how many jobs may wait. NULL: *err says why. */
-struct workers *workers_new(struct loop *loop, unsigned int threads, unsigned int limit,
-                            struct err *err);
+struct workers *workers_new(unsigned int threads, unsigned int limit, struct err *err);
 
-/* Waits for running jobs, then calls done() of all jobs with is_abandoned set. */
+/*
+ * Waits for running jobs, then calls done() of all jobs with is_abandoned set, on the caller's
+ * thread. Of the loops that have jobs here, none may run but the caller's.
+ */
 void workers_free(struct workers **workers);
 
 /*
@@ -36,14 +42,15 @@ void workers_free(struct workers **workers);
 bool workers_leave(struct workers **workers, usec_t limit);
 
 /*
- * Queues a job. false: too many jobs wait, or no thread can be started; done() will not be
- * called.
+ * Queues a job; done() will be called in `loop`. To be called by the thread of that loop; the
+ * loops need no order among each other. false: too many jobs wait, or no thread can be started;
+ * done() will not be called.
  */
-bool workers_submit(struct workers *workers, struct job *job, struct err *err);
+bool workers_submit(struct workers *workers, struct loop *loop, struct job *job, struct err *err);
 
 /*
- * To be called when the owner closes. done() is still called, with is_abandoned set, when the
- * job has ended. run() is skipped if it has not begun.
+ * To be called by the job's loop when the owner closes. done() is still called, with is_abandoned
+ * set, when the job has ended. run() is skipped if it has not begun.
  */
 void workers_abandon(struct job *job);
 

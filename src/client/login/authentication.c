@@ -95,7 +95,7 @@ static void derive(struct client *client, struct err *err)
 	struct auth_server *entry = client->login->auth;
 	struct job *job = auth_server_job(entry);
 
-	if (job && workers_submit(workers_for(client), job, err)) {
+	if (job && workers_submit(workers_for(client), client->clients->with.loop, job, err)) {
 		client_enter(client, CLIENT_DERIVING);
 		stream_want(&client->stream, WANT_END);
 		return;

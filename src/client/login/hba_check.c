@@ -167,7 +167,8 @@ static enum hba_check_result look_system_user_up(struct client *client)
 	*hba_check->job = (struct name_job){ .job = { .run = run_name, .done = done_name },
 		                             .owner = hba_check,
 		                             .uid = client->peer.un.uid };
-	if (workers_submit(client->clients->with.lookups, &hba_check->job->job, &err))
+	if (workers_submit(client->clients->with.lookups, client->clients->with.loop,
+	                   &hba_check->job->job, &err))
 		return HBA_CHECK_LOOKING;
 	free(hba_check->job);
 	hba_check->job = NULL;

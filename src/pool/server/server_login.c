@@ -40,7 +40,7 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 		job = auth_client_job(login);
 		if (job && workers_submit(auth_client_is_slow(login) ? shared->slow_workers
 		                                                     : shared->workers,
-		                          job, err)) {
+		                          shared->loop, job, err)) {
 			server->login->is_working = true;
 			stream_want(&server->stream, WANT_NOTHING);
 			return true;

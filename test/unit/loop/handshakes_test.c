@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "pgweir/loop/crew.h"
+
 #include "../unit.h"
 
 struct counter {
@@ -113,12 +115,13 @@ static char hear(const struct echo *echo)
 START_TEST(handshakes_run_on_threads_and_end_in_the_loop)
 {
 	struct counter counter = make_counter(50);
-	struct handshakes *handshakes = handshakes_new(counter.loop, 3, NULL);
+	struct handshakes *handshakes = handshakes_new(3, NULL);
 	struct echo echoes[50];
 
 	for (int i = 0; i < 50; i++) {
 		echoes[i] = make_echo(&counter, 2);
-		ck_assert(handshakes_begin(handshakes, &echoes[i].job, WATCH_READ, NULL));
+		ck_assert(
+		    handshakes_begin(handshakes, counter.loop, &echoes[i].job, WATCH_READ, NULL));
 	}
 	for (int round = 0; round < 2; round++) {
 		for (int i = 49; i >= 0; i--)
@@ -142,12 +145,12 @@ END_TEST
 START_TEST(who_has_to_speak_first_does)
 {
 	struct counter counter = make_counter(1);
-	struct handshakes *handshakes = handshakes_new(counter.loop, 1, NULL);
+	struct handshakes *handshakes = handshakes_new(1, NULL);
 	struct echo echo = make_echo(&counter, 1);
 
 	echo.has_to_say = true;
 	echo.byte = '!';
-	ck_assert(handshakes_begin(handshakes, &echo.job, WATCH_WRITE, NULL));
+	ck_assert(handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_WRITE, NULL));
 	loop_run(counter.loop);
 	ck_assert_int_eq(hear(&echo), '!');
 	close(echo.far);
@@ -159,10 +162,10 @@ END_TEST
 START_TEST(the_far_ends_end_is_told)
 {
 	struct counter counter = make_counter(1);
-	struct handshakes *handshakes = handshakes_new(counter.loop, 1, NULL);
+	struct handshakes *handshakes = handshakes_new(1, NULL);
 	struct echo echo = make_echo(&counter, 9);
 
-	ck_assert(handshakes_begin(handshakes, &echo.job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_READ, NULL));
 	close(echo.far);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 1);
@@ -175,11 +178,11 @@ END_TEST
 START_TEST(what_is_abandoned_while_it_waits_goes_no_further)
 {
 	struct counter counter = make_counter(1);
-	struct handshakes *handshakes = handshakes_new(counter.loop, 2, NULL);
+	struct handshakes *handshakes = handshakes_new(2, NULL);
 	struct echo echo = make_echo(&counter, 9);
 	char byte;
 
-	ck_assert(handshakes_begin(handshakes, &echo.job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_READ, NULL));
 	handshakes_abandon(&echo.job);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 0);
@@ -194,7 +197,7 @@ END_TEST
 START_TEST(what_is_abandoned_amid_a_call_ends_behind_it)
 {
 	struct counter counter = make_counter(1);
-	struct handshakes *handshakes = handshakes_new(counter.loop, 2, NULL);
+	struct handshakes *handshakes = handshakes_new(2, NULL);
 	struct echo echo = make_echo(&counter, 9);
 	sem_t gate, begun;
 
@@ -203,7 +206,7 @@ START_TEST(what_is_abandoned_amid_a_call_ends_behind_it)
 	echo.gate = &gate;
 	echo.begun = &begun;
 	say(&echo, 'x');
-	ck_assert(handshakes_begin(handshakes, &echo.job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_READ, NULL));
 	sem_wait(&begun);
 	handshakes_abandon(&echo.job);
 	sem_post(&gate);
@@ -219,11 +222,11 @@ END_TEST
 START_TEST(what_is_left_at_the_end_is_cleaned_up)
 {
 	struct counter counter = make_counter(0);
-	struct handshakes *handshakes = handshakes_new(counter.loop, 2, NULL);
+	struct handshakes *handshakes = handshakes_new(2, NULL);
 	struct echo waits = make_echo(&counter, 9), is_over = make_echo(&counter, 1);
 
-	ck_assert(handshakes_begin(handshakes, &waits.job, WATCH_READ, NULL));
-	ck_assert(handshakes_begin(handshakes, &is_over.job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, counter.loop, &waits.job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, counter.loop, &is_over.job, WATCH_READ, NULL));
 	say(&is_over, 'x');
 	hear(&is_over);
 	handshakes_free(&handshakes);
@@ -238,16 +241,104 @@ END_TEST
 START_TEST(what_cannot_be_waited_for_is_refused)
 {
 	struct counter counter = make_counter(0);
-	struct handshakes *handshakes = handshakes_new(counter.loop, 1, NULL);
+	struct handshakes *handshakes = handshakes_new(1, NULL);
 	struct echo echo = { .job = { .fd = -1, .go_on = go_on, .done = done },
 		             .counter = &counter };
 	struct err err = { 0 };
 
-	ck_assert(!handshakes_begin(handshakes, &echo.job, WATCH_READ, &err));
+	ck_assert(!handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_READ, &err));
 	ck_assert_str_eq(err.text, "cannot watch the connection: Bad file descriptor");
 	handshakes_free(&handshakes);
 	ck_assert_uint_eq(counter.done_count, 0);
 	loop_free(&counter.loop);
+}
+END_TEST
+
+/* ---- several loops ---- */
+
+#define LOOPS 4
+#define EACH 50
+
+struct many {
+	struct letter letter;
+	struct counter counter;
+	struct handshakes *handshakes;
+	struct echo echoes[EACH];
+	sem_t *all_done;
+};
+
+static void done_of_many(struct handshake_job *job)
+{
+	struct many *many =
+	    (struct many *)((char *)((struct echo *)job)->counter - offsetof(struct many, counter));
+
+	unit_expect(pthread_equal(pthread_self(), many->counter.thread));
+	close(job->fd);
+	many->counter.abandoned_count += job->is_abandoned;
+	if (++many->counter.done_count == EACH)
+		sem_post(many->all_done);
+}
+
+static unsigned int go_on_of_many(struct handshake_job *job)
+{
+	char byte;
+
+	return recv(job->fd, &byte, 1, 0) == 1 ? (unsigned int)WATCH_READ : 0;
+}
+
+static void begin_many(struct letter *letter)
+{
+	struct many *many = (struct many *)letter;
+
+	many->counter.thread = pthread_self();
+	for (int i = 0; i < EACH; i++) {
+		struct echo *echo = &many->echoes[i];
+
+		*echo = make_echo(&many->counter, 0);
+		echo->job.go_on = go_on_of_many;
+		echo->job.done = done_of_many;
+		unit_expect(handshakes_begin(many->handshakes, many->counter.loop, &echo->job,
+		                             WATCH_READ, NULL));
+		say(echo, 'x');
+		if (i % 2)
+			handshakes_abandon(&echo->job);
+		else
+			shutdown(echo->far, SHUT_WR);
+	}
+}
+
+START_TEST(each_handshake_returns_to_its_own_loop)
+{
+	static struct many many[LOOPS];
+	struct handshakes *handshakes = handshakes_new(2, NULL);
+	struct loop *loops[LOOPS];
+	struct crew *crew;
+	sem_t all_done;
+
+	sem_init(&all_done, 0, 0);
+	for (int i = 0; i < LOOPS; i++) {
+		loops[i] = loop_new(NULL);
+		many[i] = (struct many){ .letter.open = begin_many,
+			                 .counter.loop = loops[i],
+			                 .handshakes = handshakes,
+			                 .all_done = &all_done };
+	}
+	crew = crew_new(loops, LOOPS, NULL);
+	ck_assert(crew_start(crew, NULL));
+	for (int i = 1; i < LOOPS; i++)
+		loop_post(loops[i], &many[i].letter);
+	for (int i = 1; i < LOOPS; i++)
+		sem_wait(&all_done);
+	crew_stop(crew);
+	handshakes_free(&handshakes);
+	for (int i = 1; i < LOOPS; i++) {
+		ck_assert_uint_eq(many[i].counter.abandoned_count, EACH / 2);
+		for (int j = 0; j < EACH; j++)
+			close(many[i].echoes[j].far);
+	}
+	crew_free(&crew);
+	for (int i = 0; i < LOOPS; i++)
+		loop_free(&loops[i]);
 }
 END_TEST
 
@@ -264,6 +355,7 @@ int main(void)
 	tcase_add_test(cases, what_is_abandoned_amid_a_call_ends_behind_it);
 	tcase_add_test(cases, what_is_left_at_the_end_is_cleaned_up);
 	tcase_add_test(cases, what_cannot_be_waited_for_is_refused);
+	tcase_add_test(cases, each_handshake_returns_to_its_own_loop);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }

@@ -218,7 +218,7 @@ static void make(struct stage *stage, size_t cut, const char *protocols)
 
 	*stage = (struct stage){ .task.run = turn, .cut = cut, .left = SIZE_MAX };
 	stage->loop = loop_new(&err);
-	stage->handshakes = handshakes_new(stage->loop, 2, &err);
+	stage->handshakes = handshakes_new(2, &err);
 	stream_pool_init(&stage->pool, 4096);
 	stage->pool.handshakes = stage->handshakes;
 	stage->accepts = make_context(TLS_ACCEPTS, protocols);
