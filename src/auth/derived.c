@@ -6,8 +6,8 @@
  *
  * Hard here: when many clients reconnect, many want the same derivation at the same time. Each
  * submits a job, but all jobs share one `struct derived`. Its lock lets the first job do the
- * work, and the others find it done. References are counted on the loop's thread only: a job
- * gets its own when it is made and returns it in done().
+ * work, and the others find it done. Clients of several loops may hold it, so its references
+ * are counted atomically.
  */
 #include "derived_priv.h"
 

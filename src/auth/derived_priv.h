@@ -16,8 +16,8 @@ enum outcome { OUTCOME_NONE, OUTCOME_KEYS, OUTCOME_FAILED };
 struct derived {
 	UT_hash_handle hh; /* while it is cached */
 	unsigned char id[SHA256_SIZE];
-	unsigned long reference_count;
-	bool is_kept;
+	atomic_size_t reference_count;
+	bool is_kept;           /* guarded by the cache's lock, like hh */
 	char *user;             /* owner, for verifiers_trim(); NULL = nobody */
 	struct scram_keys keys; /* valid once there is an outcome */
 	pthread_mutex_t lock;   /* held during the derivation */

@@ -5,6 +5,8 @@
 #ifndef PGWEIR_AUTH_HBA_PRIV_H
 #define PGWEIR_AUTH_HBA_PRIV_H
 
+#include <stdatomic.h>
+
 #include "pgweir/auth/hba.h"
 #include "pgweir/net/range.h"
 
@@ -49,7 +51,7 @@ void hba_rule_done(struct hba_rule *rule);
 const char *hba_type_name(enum hba_type type);
 
 struct hba {
-	unsigned long reference_count;
+	atomic_size_t reference_count; /* everything else never changes after loading */
 	struct hba_rule *rules;
 	size_t count, capacity;
 	struct ident *ident;

@@ -12,6 +12,7 @@
 #include "pgweir/auth/users.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,7 +34,7 @@ struct row {
 };
 
 struct users {
-	unsigned long reference_count;
+	atomic_size_t reference_count; /* everything else never changes */
 	struct row *by_name;
 	const struct user **with_secret; /* users that have a secret */
 	size_t with_secret_count;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * The cache of derivations. They are found by a keyed hash.
+ *
+ * All loops share it. The lock is held only while the table is used; hashes of passwords are
+ * computed before. It is never taken on the way of a query: only logins need it.
  */
 #include "derived_priv.h"
 
@@ -13,6 +16,7 @@
 struct verifiers {
 	unsigned char key[SHA256_SIZE]; /* random key of this process, for salts and ids */
 	size_t limit;
+	pthread_mutex_t lock; /* guards the field below */
 	struct derived *kept; /* sorted by last use */
 };
 
@@ -30,9 +34,11 @@ struct verifiers *verifiers_new(size_t limit, struct err *err)
 		return NULL;
 	}
 	verifiers->limit = limit;
+	pthread_mutex_init(&verifiers->lock, NULL);
 	return verifiers;
 }
 
+/* The lock must be held. */
 static void forget_derived(struct verifiers *verifiers, struct derived *derived)
 {
 	HASH_DEL(verifiers->kept, derived);
@@ -48,12 +54,21 @@ void verifiers_free(struct verifiers **verifiers)
 		return;
 	HASH_ITER (hh, (*verifiers)->kept, derived, next)
 		forget_derived(*verifiers, derived);
+	pthread_mutex_destroy(&(*verifiers)->lock);
 	secret_wipe(*verifiers, sizeof(**verifiers));
 	free(*verifiers);
 	*verifiers = NULL;
 }
 
-size_t verifiers_count(const struct verifiers *verifiers) { return HASH_COUNT(verifiers->kept); }
+size_t verifiers_count(struct verifiers *verifiers)
+{
+	size_t count;
+
+	pthread_mutex_lock(&verifiers->lock);
+	count = HASH_COUNT(verifiers->kept);
+	pthread_mutex_unlock(&verifiers->lock);
+	return count;
+}
 
 /* ---- keyed hashes ---- */
 
@@ -109,7 +124,8 @@ static bool make_id(const struct verifiers *verifiers, const char *password, str
 
 /* ---- the cache ---- */
 
-void verifiers_keep(struct verifiers *verifiers, struct derived *derived)
+/* The lock must be held. */
+static void keep_derived(struct verifiers *verifiers, struct derived *derived)
 {
 	struct derived *same;
 
@@ -123,7 +139,14 @@ void verifiers_keep(struct verifiers *verifiers, struct derived *derived)
 	HASH_ADD(hh, verifiers->kept, id, SHA256_SIZE, derived);
 }
 
-/* Finds a cached derivation and marks it as the last used. */
+void verifiers_keep(struct verifiers *verifiers, struct derived *derived)
+{
+	pthread_mutex_lock(&verifiers->lock);
+	keep_derived(verifiers, derived);
+	pthread_mutex_unlock(&verifiers->lock);
+}
+
+/* Finds a cached derivation and marks it as the last used. The lock must be held. */
 static struct derived *find_derived(struct verifiers *verifiers,
                                     const unsigned char id[SHA256_SIZE])
 {
@@ -150,12 +173,17 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, con
 
 	if (!make_id(verifiers, password, salt, iterations, id))
 		return NULL;
+	/* One lock for both: clients of two loops that need it at the same time share it too. */
+	pthread_mutex_lock(&verifiers->lock);
 	derived = find_derived(verifiers, id);
-	if (derived)
-		return derived_hold(derived);
-	derived = derived_new(id, user, salt, iterations);
-	if (derived && keep == DERIVED_SHARED)
-		verifiers_keep(verifiers, derived);
+	if (derived) {
+		derived_hold(derived);
+	} else {
+		derived = derived_new(id, user, salt, iterations);
+		if (derived && keep == DERIVED_SHARED)
+			keep_derived(verifiers, derived);
+	}
+	pthread_mutex_unlock(&verifiers->lock);
 	return derived;
 }
 
@@ -190,8 +218,10 @@ void verifiers_trim(struct verifiers *verifiers, const struct users *users)
 {
 	struct derived *derived, *next;
 
+	pthread_mutex_lock(&verifiers->lock);
 	HASH_ITER (hh, verifiers->kept, derived, next) {
 		if (derived->user && !belongs(verifiers, derived, users_find(users, derived->user)))
 			forget_derived(verifiers, derived);
 	}
+	pthread_mutex_unlock(&verifiers->lock);
 }

@@ -9,7 +9,9 @@
  * changed, nothing is found. The keys of a removed user are never looked up; verifiers_trim()
  * frees their memory.
  *
- * For one thread only, except run() of the job.
+ * Several loops share one `struct verifiers`: its functions may be called from any thread, but
+ * for verifiers_new() and verifiers_free(). A derivation's keys do not change once they are
+ * there. A job belongs to the loop that submits it.
  */
 #ifndef PGWEIR_AUTH_DERIVED_H
 #define PGWEIR_AUTH_DERIVED_H
@@ -30,7 +32,7 @@ void verifiers_free(struct verifiers **verifiers);
 void verifiers_trim(struct verifiers *verifiers, const struct users *users);
 
 /* Number of cached derivations. */
-size_t verifiers_count(const struct verifiers *verifiers);
+size_t verifiers_count(struct verifiers *verifiers);
 
 /*
  * Makes the salt for a user: the same as long as name and secret are the same. secret NULL: a

@@ -3,7 +3,8 @@
  * The users of auth_file, and kinds of secrets.
  *
  * A `struct users` is immutable and counts its references: a reload makes a new one, and the
- * old one exists as long as a reference is held. For one thread only.
+ * old one exists as long as a reference is held. Any thread may use one to which it holds a
+ * reference.
  */
 #ifndef PGWEIR_AUTH_USERS_H
 #define PGWEIR_AUTH_USERS_H

@@ -6,6 +6,7 @@
 #include "pgweir/auth/derived.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "../unit.h"
@@ -213,6 +214,91 @@ START_TEST(derived_jobs_are_dropped)
 }
 END_TEST
 
+/* ---- several loops ---- */
+
+#define LOOPS 4
+#define ROUNDS 300
+
+struct logins {
+	struct verifiers *verifiers;
+	struct users *users;
+	pthread_barrier_t begin;
+	struct derived *got[LOOPS];
+};
+
+struct login {
+	struct logins *logins;
+	unsigned int number;
+};
+
+static void do_nothing(void *arg) { (void)arg; }
+
+/* As a client's login does, with its job run at once. */
+static struct derived *log_in(struct logins *logins, const char *user, const char *password)
+{
+	struct users *users = users_hold(logins->users);
+	struct derived *derived =
+	    verifiers_ask(logins->verifiers, user, password, SALT, 2, DERIVED_SHARED);
+	struct job *job = NULL;
+
+	unit_expect(users_find(users, "plain") != NULL);
+	unit_expect(derived_job(derived, password, &job, do_nothing, NULL));
+	run_job(job);
+	unit_expect(derived_keys(derived) != NULL);
+	users_release(&users);
+	return derived;
+}
+
+static void *log_in_often(void *arg)
+{
+	struct login *login = arg;
+	struct logins *logins = login->logins;
+	char password[32];
+
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		/* All ask for the same one at the same time, ... */
+		snprintf(password, sizeof(password), "round %u", round);
+		pthread_barrier_wait(&logins->begin);
+		logins->got[login->number] = log_in(logins, NULL, password);
+		pthread_barrier_wait(&logins->begin);
+		unit_expect(logins->got[login->number] == logins->got[0]);
+		pthread_barrier_wait(&logins->begin);
+		derived_release(&logins->got[login->number]);
+		/* ... and then for those of a user, which the main thread trims. */
+		logins->got[login->number] = log_in(logins, "gone", password);
+		derived_release(&logins->got[login->number]);
+	}
+	return NULL;
+}
+
+START_TEST(derived_in_several_loops_is_one)
+{
+	struct logins logins = { .verifiers = verifiers_new(5, NULL), .users = make_users("a") };
+	struct login login[LOOPS];
+	pthread_t threads[LOOPS];
+
+	pthread_barrier_init(&logins.begin, NULL, LOOPS);
+	for (unsigned int i = 0; i < LOOPS; i++) {
+		login[i] = (struct login){ &logins, i };
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, log_in_often, &login[i]), 0);
+	}
+	for (int i = 0; i < ROUNDS; i++) {
+		verifiers_trim(logins.verifiers, logins.users);
+		unit_expect(verifiers_count(logins.verifiers) <= 5);
+	}
+	for (int i = 0; i < LOOPS; i++)
+		pthread_join(threads[i], NULL);
+	verifiers_trim(logins.verifiers, logins.users);
+	for (int i = 0; i < 5; i++)
+		ask(logins.verifiers, NULL, (const char *[]){ "a", "b", "c", "d", "e" }[i],
+		    DERIVED_SHARED);
+	ck_assert_uint_eq(verifiers_count(logins.verifiers), 5);
+	pthread_barrier_destroy(&logins.begin);
+	users_release(&logins.users);
+	verifiers_free(&logins.verifiers);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("auth/derived");
@@ -225,6 +311,7 @@ int main(void)
 	tcase_add_test(cases, derived_salts_are_stable);
 	tcase_add_test(cases, derived_by_two_threads);
 	tcase_add_test(cases, derived_jobs_are_dropped);
+	tcase_add_test(cases, derived_in_several_loops_is_one);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }
