@@ -38,7 +38,7 @@
 #define WRITER_PAUSE (20 * USEC_PER_MS)
 
 struct log {
-	enum log_level level; /* the most detailed level that is written */
+	enum log_level level; /* atomic: the most detailed level that is written */
 	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t wake;  /* something is queued, or the writer must end */
 	pthread_cond_t idle;  /* nothing is queued and nothing is being written */
@@ -240,6 +240,13 @@ static void switch_syslog(struct log *log, const struct log_options *options)
 		openlog(log->ident, LOG_PID, log_facility(options->facility));
 }
 
+static enum log_level level_of(const struct log_options *options)
+{
+	if (options->verbosity <= 0)
+		return LOG_LEVEL_INFO;
+	return options->verbosity == 1 ? LOG_LEVEL_DEBUG : LOG_LEVEL_NOISE;
+}
+
 bool log_configure(struct log *log, const struct log_options *options, struct err *err)
 {
 	int fd = -1;
@@ -260,9 +267,7 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 	log->is_journal = stderr_is_journal(); /* false after daemonize() */
 	__atomic_store_n(&log->is_json, options->is_json, __ATOMIC_RELAXED);
 	log->limit.per_second = options->rate;
-	log->level = options->verbosity <= 0   ? LOG_LEVEL_INFO
-	             : options->verbosity == 1 ? LOG_LEVEL_DEBUG
-	                                       : LOG_LEVEL_NOISE;
+	__atomic_store_n(&log->level, level_of(options), __ATOMIC_RELAXED);
 	switch_syslog(log, options);
 	log_direct_look(&log->direct, outlets_of(log));
 	pthread_mutex_unlock(&log->lock);
