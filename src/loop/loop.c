@@ -260,6 +260,8 @@ usec_t loop_now(struct loop *loop)
 	return loop->now;
 }
 
+bool loop_is_in_turn(const struct loop *loop) { return loop->is_turning; }
+
 unsigned long loop_turn_count(const struct loop *loop) { return loop->turn_count; }
 
 char *loop_scratch(struct loop *loop) { return loop->scratch; }

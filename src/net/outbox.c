@@ -46,11 +46,17 @@ _Static_assert(SENDS_MAX <= UINT8_MAX, "a stream numbers its pending send with 8
 
 /* ---- sending ---- */
 
-/* Created lazily: daemonize() forks, and an io_uring instance must be created after that. */
-static bool has_ring(struct outbox *outbox)
+/*
+ * Created lazily: daemonize() forks, and an io_uring instance must be created after that. The
+ * kernel lets only the thread use it that created it, so a thread that holds the loop sends
+ * without.
+ */
+static bool may_use_ring(struct outbox *outbox)
 {
-	if (outbox->ring || !outbox->wants_ring)
-		return outbox->ring != NULL;
+	if (!outbox->wants_ring || !loop_is_in_turn(outbox->loop))
+		return false;
+	if (outbox->ring)
+		return true;
 	outbox->ring = ring_new(SENDS_MAX);
 	outbox->wants_ring = outbox->ring != NULL;
 	if (!outbox->ring)
@@ -78,7 +84,7 @@ static void send_all(struct outbox *outbox)
 	struct ring_send *sends = outbox->sends;
 	unsigned int count = outbox->count, tried = 0;
 
-	if (count > 1 && has_ring(outbox)) {
+	if (count > 1 && may_use_ring(outbox)) {
 		tried = ring_send(outbox->ring, sends, count);
 		if (!tried || is_unknown(&sends[0])) {
 			ring_free(&outbox->ring);

@@ -46,6 +46,12 @@ unsigned long loop_poll_count(const struct loop *loop);
 /* The time of this turn, in microseconds of the monotonic clock. */
 usec_t loop_now(struct loop *loop);
 
+/*
+ * Whether the loop's own thread is in a turn. false before it runs, between two turns, and for
+ * a thread that holds it (crew.h).
+ */
+bool loop_is_in_turn(const struct loop *loop);
+
 /* Number of turns so far: for tests and SHOW. */
 unsigned long loop_turn_count(const struct loop *loop);
 

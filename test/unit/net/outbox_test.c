@@ -5,8 +5,10 @@
  */
 #include "pgweir/net/outbox.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,6 +394,68 @@ START_TEST(outbox_tells_the_owner_that_a_connection_broke)
 }
 END_TEST
 
+/* ---- another thread ---- */
+
+/* Number of io_uring instances of this process. */
+static int count_rings(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	char target[64] = { 0 };
+	int count = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	while ((entry = readdir(dir)))
+		count += readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1) > 0 &&
+		         strstr(target, "[io_uring]") != NULL;
+	closedir(dir);
+	return count;
+}
+
+static void say_to_all(struct stage *stage)
+{
+	for (size_t i = 0; i < ENDS; i++)
+		say(stage, i, "x");
+}
+
+static void *hold_and_say(void *arg)
+{
+	say_to_all(arg);
+	return NULL;
+}
+
+/* The kernel refuses a thread that did not create the ring, and the ring would be given up. */
+START_TEST(outbox_of_a_held_loop_keeps_its_ring)
+{
+	struct stage *stage = make(_i);
+	pthread_t thread;
+	int rings;
+
+	turn(stage, say_to_all);
+	rings = count_rings();
+	ck_assert_int_eq(pthread_create(&thread, NULL, hold_and_say, stage), 0);
+	pthread_join(thread, NULL);
+	turn(stage, say_to_all);
+	ck_assert_int_eq(count_rings(), rings);
+	for (size_t i = 0; i < ENDS; i++)
+		check_got(stage, i, "xxx");
+	done(stage);
+}
+END_TEST
+
+START_TEST(outbox_without_a_turn_makes_no_ring)
+{
+	struct stage *stage = make(_i);
+
+	say_to_all(stage);
+	outbox_send(stage->outbox);
+	ck_assert_int_eq(count_rings(), 0);
+	for (size_t i = 0; i < ENDS; i++)
+		check_got(stage, i, "x");
+	done(stage);
+}
+END_TEST
+
 /* ---- the ring ---- */
 
 START_TEST(ring_says_what_became_of_each)
@@ -475,6 +539,8 @@ int main(void)
 	TCase *tcase = tcase_create("outbox");
 
 	add_both(tcase);
+	tcase_add_loop_test(tcase, outbox_of_a_held_loop_keeps_its_ring, 0, 2);
+	tcase_add_loop_test(tcase, outbox_without_a_turn_makes_no_ring, 0, 2);
 	tcase_add_test(tcase, ring_says_what_became_of_each);
 	tcase_add_test(tcase, ring_does_not_wait_for_a_full_socket);
 	suite_add_tcase(suite, tcase);
