@@ -150,7 +150,7 @@ void clients_free(struct clients **clientsp)
 	users_release(&clients->users);
 	tls_context_unref(&clients->tls);
 	hba_release(&clients->hba);
-	ranges_free(&clients->proxies);
+	ranges_release(&clients->proxies);
 	explicit_bzero(clients->random, sizeof(clients->random));
 	free(clients);
 }
@@ -199,8 +199,10 @@ void clients_set_hba(struct clients *clients, struct hba *hba)
 
 void clients_set_proxies(struct clients *clients, struct ranges *proxies)
 {
-	ranges_free(&clients->proxies);
-	clients->proxies = proxies;
+	struct ranges *old = clients->proxies;
+
+	clients->proxies = proxies ? ranges_hold(proxies) : NULL;
+	ranges_release(&old);
 }
 
 /* An incomplete client; no other module knows of it yet. */

@@ -30,6 +30,7 @@ void apply_settings(struct daemon *daemon, struct ranges *proxies)
 	clients_set_tls(daemon->clients, daemon->tls.client);
 	if (proxies)
 		clients_set_proxies(daemon->clients, proxies);
+	ranges_release(&proxies);
 	pools_set_tls(daemon->pools, daemon->tls.server);
 	verifiers_trim(daemon->verifiers, daemon->users);
 	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);

@@ -100,7 +100,7 @@ static void judge_proxies(struct check *check)
 
 	if (!load_proxies(check->config, &proxies, &err))
 		report_setting(check, &err);
-	ranges_free(&proxies);
+	ranges_release(&proxies);
 }
 
 /* Files that the daemon reads as root at the start, but as its own user at a RELOAD. */

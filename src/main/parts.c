@@ -130,7 +130,7 @@ static bool make_proxies(struct parts *parts, const struct config *config, struc
 
 	if (!load_proxies(config, &proxies, err))
 		return false;
-	ranges_free(&parts->proxies);
+	ranges_release(&parts->proxies);
 	parts->proxies = proxies;
 	return true;
 }
@@ -158,5 +158,5 @@ void parts_done(struct parts *parts)
 	users_release(&parts->users);
 	hba_release(&parts->hba);
 	tls_sets_done(&parts->tls);
-	ranges_free(&parts->proxies);
+	ranges_release(&parts->proxies);
 }

@@ -4,12 +4,14 @@
  */
 #include "pgweir/net/ranges.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/banned.h"
 
 struct ranges {
+	atomic_size_t reference_count; /* everything else never changes */
 	bool has_unix;
 	size_t count;
 	struct range list[];
@@ -42,16 +44,25 @@ struct ranges *ranges_new(char *const *texts, size_t count, struct err *err)
 
 	if (!ranges)
 		err_set(err, ERR_MEMORY, "out of memory");
+	else
+		ranges->reference_count = 1;
 	for (size_t i = 0; ranges && i < count; i++) {
 		if (!add(ranges, texts[i], err))
-			ranges_free(&ranges);
+			ranges_release(&ranges);
 	}
 	return ranges;
 }
 
-void ranges_free(struct ranges **ranges)
+struct ranges *ranges_hold(struct ranges *ranges)
 {
-	free(*ranges);
+	ranges->reference_count++;
+	return ranges;
+}
+
+void ranges_release(struct ranges **ranges)
+{
+	if (*ranges && --(*ranges)->reference_count == 0)
+		free(*ranges);
 	*ranges = NULL;
 }
 

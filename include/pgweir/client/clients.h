@@ -146,7 +146,7 @@ void clients_set_tls(struct clients *clients, struct tls_context *tls);
  */
 void clients_set_hba(struct clients *clients, struct hba *hba);
 
-/* The addresses that may send PROXY headers from now on. Takes ownership. */
+/* The addresses that may send PROXY headers from now on. Takes its own reference. */
 void clients_set_proxies(struct clients *clients, struct ranges *proxies);
 
 /* A connection was accepted. Takes ownership of the socket. */

@@ -24,7 +24,7 @@ START_TEST(ranges_have_what_any_of_them_has)
 	ck_assert(has(ranges, "2001:db8::1") && has(ranges, "::ffff:10.1.2.3"));
 	ck_assert(!has(ranges, "192.0.2.2") && !has(ranges, "11.0.0.0") && !has(ranges, "::1"));
 	ck_assert(!ranges_have(ranges, &local));
-	ranges_free(&ranges);
+	ranges_release(&ranges);
 	ck_assert(!has(ranges, "10.1.2.3"));
 }
 END_TEST
@@ -37,10 +37,23 @@ START_TEST(ranges_have_unix_sockets_only_by_name)
 
 	ck_assert(ranges_have(ranges, &local));
 	ck_assert(!ranges_have(ranges, &nowhere) && !has(ranges, "127.0.0.1"));
-	ranges_free(&ranges);
+	ranges_release(&ranges);
 	ranges = ranges_new(NULL, 0, NULL);
 	ck_assert(ranges && !ranges_have(ranges, &local));
-	ranges_free(&ranges);
+	ranges_release(&ranges);
+}
+END_TEST
+
+START_TEST(ranges_are_there_until_the_last_release)
+{
+	char *texts[] = { "10.0.0.0/8" };
+	struct ranges *ranges = ranges_new(texts, 1, NULL), *held = ranges_hold(ranges);
+
+	ranges_release(&ranges);
+	ck_assert_ptr_null(ranges);
+	ranges_release(&ranges);
+	ck_assert(has(held, "10.1.2.3"));
+	ranges_release(&held);
 }
 END_TEST
 
@@ -66,6 +79,7 @@ int main(void)
 
 	tcase_add_test(tests, ranges_have_what_any_of_them_has);
 	tcase_add_test(tests, ranges_have_unix_sockets_only_by_name);
+	tcase_add_test(tests, ranges_are_there_until_the_last_release);
 	tcase_add_test(tests, ranges_refuse_what_is_none);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
