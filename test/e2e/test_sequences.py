@@ -296,6 +296,9 @@ def test_statement_prepared_in_a_batch_of_its_own(start):
     """Drivers do that. It is no statement yet, so the server stays until it is executed."""
     weir = start(servers=2, server_round_robin=1)
     client, other = weir.client(), weir.client()
+    client.query("BEGIN")
+    other.query("SELECT 1")  # both servers are there: a client that waits would end the stay
+    client.query("COMMIT")
     make_aware(client)
     for _ in range(5):
         number = client.value(INSERT)
