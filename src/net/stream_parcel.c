@@ -5,9 +5,9 @@
  *   stream --> [dup(socket), TLS, kept, unsent] --> stream of another loop
  *   socket --> closed by the old loop, when its epoll set does not have it any more
  *
- * Hard here: libevent removes a descriptor from its epoll set at the start of the next turn. By
- * then the new loop may have closed it, and its number may belong to another connection; or a
- * process that takes over may have it open, so that the old set would report it for ever. The
+ * Hard here: libevent removes a descriptor from its epoll set at the start of the next turn.
+ * Before that the new loop may have closed it, and its number may belong to another connection; or
+ * a process that takes over may have it open, so that the old set would report it in each turn. The
  * kernel files a socket by its descriptor in each set. So the new loop gets a descriptor of its
  * own, and the old one stays open until the old set has let go of it. No event reaches the old
  * loop in between, because it removes the descriptor before it waits again.

@@ -182,3 +182,41 @@ void broker_give(const struct permit_ask *ask)
 	share_wake_first(ask->database);
 	share_wake_first(ask->role);
 }
+
+/* ---- on the way from one loop to another ---- */
+
+void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed)
+{
+	struct broker *broker = ask->database->member->broker;
+
+	*packed = (struct packed_permit){ broker, ask->pool->tally, ask->database->tally,
+		                          ask->role->tally };
+	pthread_mutex_lock(&broker->lock);
+	packed->pool->owner_count++;
+	packed->database->owner_count++;
+	packed->role->owner_count++;
+	pthread_mutex_unlock(&broker->lock);
+}
+
+static void unpack(const struct packed_permit *packed, struct tally *tally, bool has_server)
+{
+	if (!has_server) {
+		atomic_fetch_sub_explicit(&tally->server_count, 1, memory_order_relaxed);
+		share_post_first(tally);
+	}
+	share_drop_tally(packed->broker, tally);
+}
+
+void broker_unpack_permit(struct packed_permit *packed, bool has_server)
+{
+	struct broker *broker = packed->broker;
+
+	if (!broker)
+		return;
+	pthread_mutex_lock(&broker->lock);
+	unpack(packed, packed->pool, has_server);
+	unpack(packed, packed->database, has_server);
+	unpack(packed, packed->role, has_server);
+	pthread_mutex_unlock(&broker->lock);
+	*packed = (struct packed_permit){ 0 };
+}

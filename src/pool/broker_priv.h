@@ -21,4 +21,12 @@ struct broker {
 	struct tally *chains[BROKER_CHAINS];
 };
 
+/* ---- share.c; called with the lock held ---- */
+
+/* One owner less. The last one frees the tally. */
+void share_drop_tally(struct broker *broker, struct tally *tally);
+
+/* Posts a letter to the loop of the share that has waited longest. */
+void share_post_first(struct tally *tally);
+
 #endif

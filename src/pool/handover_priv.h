@@ -78,11 +78,58 @@ struct on_server_record {
 	uint64_t number;
 };
 
+/*
+ * What only another loop of the same process can use: it comes before the record of a server that
+ * moves there, and is not part of the format.
+ */
+struct move_record {
+	bool has_welcome, is_tls_direct, has_defaults;
+	struct bytes welcome, baseline; /* of the pool */
+	struct bytes unreported;        /* if has_defaults */
+	usec_t packed_at;
+};
+
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
-    stale_record_table, server_session_record_table;
+    stale_record_table, server_session_record_table, move_record_table;
 
 /* ---- servers: handover_server.c ---- */
+
+/* Whether the server is at rest, so that its record can describe it. */
+bool handover_server_is_at_rest(const struct server *server);
+
+/* The numbers of statements in the record of a server. */
+struct statement_numbers {
+	/* false: no memory, or the other side is gone */
+	bool (*give)(struct statement_numbers *numbers, struct statement *statement,
+	             uint64_t *number);
+};
+
+/* Writes the record of a server, with its session state and its statements. */
+bool handover_server_record(const struct server *server, struct statement_numbers *numbers,
+                            struct buf *record);
+
+/* Where a server comes from whose record is read. */
+struct server_source {
+	struct pools *pools;
+	/* it may keep an id up to this one; UINT64_MAX: of this process, so any */
+	uint64_t last_id;
+	bool has_permit; /* the server is counted already; false after the server has been made */
+	/* Opens the stream, and fills what is not in the record. false: impossible. */
+	bool (*open)(struct server_source *source, struct server *server);
+	/* The statement with this number; the caller gets a reference. NULL: there is none. */
+	struct statement *(*statement)(struct server_source *source, uint64_t number);
+};
+
+/*
+ * Makes a server from its record, which is in *values then. NULL: the record is bad, there is no
+ * such database, no memory, or open() failed.
+ */
+struct server *handover_server_make(struct server_source *source, struct bytes body,
+                                    struct server_record *values);
+
+/* Gives the pool the welcome of a record, if it has none. */
+void handover_pool_welcome(struct pool *pool, struct bytes welcome, struct bytes baseline);
 
 /*
  * Whether the record of a server is complete. database[CONFIG_DATABASE_NAME_MAX + 1]: the name of

@@ -227,6 +227,18 @@ static const struct record_field stale_fields[] = {
 const struct record_table stale_record_table =
     RECORD_TABLE("stale statement on a server", stale_fields, NULL);
 
+static const struct record_field move_fields[] = {
+	RECORD_FIELD('W', struct move_record, has_welcome),
+	RECORD_FIELD('t', struct move_record, is_tls_direct),
+	RECORD_FIELD('d', struct move_record, has_defaults),
+	RECORD_BYTES_FIELD('w', struct move_record, welcome, WELCOME_MAX),
+	RECORD_BYTES_FIELD('b', struct move_record, baseline, PARAMS_SIZE_MAX),
+	RECORD_BYTES_FIELD('u', struct move_record, unreported, PARAMS_SIZE_MAX),
+	RECORD_FIELD('p', struct move_record, packed_at),
+};
+
+const struct record_table move_record_table = RECORD_TABLE("move", move_fields, NULL);
+
 /* ---- the version ---- */
 
 uint64_t handover_pools_hash(uint64_t hash)

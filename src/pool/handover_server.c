@@ -18,11 +18,6 @@
 
 /* ---- the process that hands over ---- */
 
-static bool is_plain(const struct stream *stream)
-{
-	return stream_is_open(stream) && !stream->tls && !stream->error;
-}
-
 /* Whether the server must be reset before anybody else gets it. */
 static bool needs_reset(const struct server *server)
 {
@@ -36,14 +31,21 @@ static bool is_plain_enough(const struct server *server)
 	       (!needs_reset(server) && handover_params_are_plain(server->params));
 }
 
+bool handover_server_is_at_rest(const struct server *server)
+{
+	return stream_is_open(&server->stream) && !server->stream.error &&
+	       !server_is_dedicated(server) && !server->login &&
+	       server_has_nothing_pending(server) && !server->cancel_count &&
+	       !server->pool->cancel_waiting_count;
+}
+
 bool handover_server_may_leave(const struct server *server)
 {
 	bool is_there = server->state == SERVER_IDLE || server->state == SERVER_USED ||
 	                (server->state == SERVER_LENT && server->borrower);
 
-	return is_there && is_plain(&server->stream) && !server_is_dedicated(server) &&
-	       is_plain_enough(server) && !server->login && server_has_nothing_pending(server) &&
-	       !server->cancel_count && !server->pool->cancel_waiting_count;
+	return is_there && !server->stream.tls && is_plain_enough(server) &&
+	       handover_server_is_at_rest(server);
 }
 
 /*
@@ -59,18 +61,18 @@ static void name_destination(const struct pool *pool, char *out, size_t size)
 	         entry ? config_database_dbname(entry, pool->database->name) : "");
 }
 
-struct server_statements_out {
-	struct channel *channel;
+struct known_out {
+	struct statement_numbers *numbers;
 	struct buf *record;
 	bool ok;
 };
 
 static void write_known(void *arg, struct statement *statement, bool is_stale)
 {
-	struct server_statements_out *out = arg;
-	struct on_server_record record = { statement_number(statement) };
+	struct known_out *out = arg;
+	struct on_server_record record = { 0 };
 
-	out->ok = out->ok && handover_write_statement(statement, out->channel);
+	out->ok = out->ok && out->numbers->give(out->numbers, statement, &record.number);
 	record_write(out->record, is_stale ? &stale_record_table : &on_server_record_table,
 	             &record);
 }
@@ -115,19 +117,41 @@ static struct server_record record_of(const struct server *server)
 	return record;
 }
 
-bool handover_server_write(struct server *server, struct channel *channel)
+bool handover_server_record(const struct server *server, struct statement_numbers *numbers,
+                            struct buf *record)
 {
 	struct server_record values = record_of(server);
 	struct server_session_record session = { .is_dirty = needs_reset(server) };
-	struct buf record = { .is_secret = true };
-	struct server_statements_out out = { channel, &record, true };
+	struct known_out out = { numbers, record, true };
 
-	record_write(&record, &server_record_table, &values);
+	record_write(record, &server_record_table, &values);
 	if (session.is_dirty)
-		record_write(&record, &server_session_record_table, &session);
+		record_write(record, &server_session_record_table, &session);
 	server_statements_each(&server->statements, write_known, &out);
-	server->is_leaving = out.ok && channel_send_record(channel, HANDOVER_SERVER, &record,
-	                                                   server->stream.watch.fd);
+	return out.ok && buf_ok(record);
+}
+
+/* Numbers for another process, which gets the statements in records of their own. */
+struct numbers_sent {
+	struct statement_numbers base;
+	struct channel *channel;
+};
+
+static bool send_statement(struct statement_numbers *numbers, struct statement *statement,
+                           uint64_t *number)
+{
+	*number = statement_number(statement);
+	return handover_write_statement(statement, ((struct numbers_sent *)numbers)->channel);
+}
+
+bool handover_server_write(struct server *server, struct channel *channel)
+{
+	struct numbers_sent numbers = { { send_statement }, channel };
+	struct buf record = { .is_secret = true };
+
+	server->is_leaving =
+	    handover_server_record(server, &numbers.base, &record) &&
+	    channel_send_record(channel, HANDOVER_SERVER, &record, server->stream.watch.fd);
 	buf_wipe(&record);
 	return server->is_leaving;
 }
@@ -219,28 +243,32 @@ static void fill_server(struct server *server, const struct server_record *recor
 	server->request_wall = record->request_wall;
 }
 
-static void fill_known(struct server *server, const struct pools_arrival *arrival,
-                       struct bytes list)
+/* false: no memory. */
+static bool fill_known(struct server *server, struct server_source *source, struct bytes list)
 {
 	struct record record = { .rest = list };
 	uint64_t number;
 	bool is_stale;
 
 	while (next_known(&record, &number, &is_stale)) {
-		struct statement *statement = handover_arrival_called(arrival, number);
+		struct statement *statement = source->statement(source, number);
+		bool ok = statement &&
+		          server_statements_restore(&server->statements, statement, is_stale);
 
-		if (statement)
-			server_statements_restore(&server->statements, statement, is_stale);
+		statement_release(server->statements.statements, &statement);
+		if (!ok)
+			return false;
 	}
+	return true;
 }
 
 /* The server keeps its id if no client or server of this process can have it. */
-static void keep_id(struct server *server, const struct pools_arrival *arrival, uint64_t id)
+static void keep_id(struct server *server, const struct server_source *source, uint64_t id)
 {
 	struct pools *pools = server->pool->pools;
 	struct server *before;
 
-	if (id == 0 || id > arrival->last_id)
+	if (id == 0 || id > source->last_id)
 		return;
 	server->id = id;
 	TAILQ_REMOVE(&pools->servers, server, all_node);
@@ -274,7 +302,8 @@ static void enter_state(struct server *server, const struct server_record *recor
 	    record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_set_close_needed(server, CLOSE_TAKEN_OVER);
-	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query)
+	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query &&
+	         !server->unreported)
 		server_set_close_needed(server,
 		                        CLOSE_TAKEN_OVER); /* what it has set is not known */
 	else if (!record->is_lent && pool_is_left_over(server))
@@ -294,44 +323,93 @@ static void close_lent(struct pools_arrival *arrival)
 	server_close(server, &err);
 }
 
-void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
+struct server *handover_server_make(struct server_source *source, struct bytes body,
+                                    struct server_record *values)
 {
 	struct record record = { .rest = body };
-	struct pools *pools = arrival->pools;
-	struct server_record values;
+	struct pools *pools = source->pools;
 	struct server_session_record session;
 	struct bytes known;
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
 
-	close_lent(arrival);
-	if (*fd >= 0 && read_server(&record, &values, &session, &known))
-		database = pools_database(pools, values.database);
+	if (read_server(&record, values, &session, &known))
+		database = pools_database(pools, values->database);
 	if (database)
-		pool = pools_exact_pool(database, values.role, values.is_for_lookups);
-	if (pool) {
+		pool = pools_exact_pool(database, values->role, values->is_for_lookups);
+	if (!pool)
+		return NULL;
+	if (!source->has_permit)
 		pool_take_permit_anyway(pool);
-		server = pool_add_server(pool, false);
-	}
+	source->has_permit = false; /* the server has it, or it was given back */
+	server = pool_add_server(pool, false);
 	if (!server)
-		return;
-	keep_id(server, arrival, values.id);
-	fill_server(server, &values);
-	stream_open(&server->stream, pools->with.loop, pools->with.streams, *fd,
-	            &server_stream_ops);
+		return NULL;
+	if (source->last_id == UINT64_MAX)
+		server->id = values->id;
+	else
+		keep_id(server, source, values->id);
+	fill_server(server, values);
+	if (!source->open(source, server)) {
+		server_forget(server);
+		return NULL;
+	}
+	/* A statement that is there and not known could not be prepared there. */
+	if (!fill_known(server, source, known))
+		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);
+	server_set_dirty(server, session.is_dirty);
+	enter_state(server, values);
+	stream_want(&server->stream, WANT_INPUT);
+	pool_wake(pool);
+	return server;
+}
+
+/* A server of another process. */
+struct server_taken {
+	struct server_source base;
+	struct pools_arrival *arrival;
+	int *fd;
+};
+
+static bool open_taken(struct server_source *source, struct server *server)
+{
+	struct pools_with *with = &source->pools->with;
+	int *fd = ((struct server_taken *)source)->fd;
+
+	stream_open(&server->stream, with->loop, with->streams, *fd, &server_stream_ops);
 	stream_defer(&server->stream);
 	*fd = -1;
-	fill_known(server, arrival, known);
-	server_set_dirty(server, session.is_dirty);
-	enter_state(server, &values);
-	if (arrival->is_plain && pool->limits.mode != POOL_MODE_SESSION &&
-	    pool->limits.session_state != SESSION_STATE_OFF)
+	return true;
+}
+
+static struct statement *find_taken(struct server_source *source, uint64_t number)
+{
+	const struct pools_arrival *arrival = ((struct server_taken *)source)->arrival;
+	struct statement *statement = handover_arrival_called(arrival, number);
+
+	return statement ? statement_hold(statement) : NULL;
+}
+
+void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
+{
+	struct server_taken taken = {
+		{ arrival->pools, arrival->last_id, false, open_taken, find_taken },
+		arrival,
+		fd,
+	};
+	struct server_record values;
+	struct server *server;
+
+	close_lent(arrival);
+	server = *fd >= 0 ? handover_server_make(&taken.base, body, &values) : NULL;
+	if (!server)
+		return;
+	if (arrival->is_plain && server->pool->limits.mode != POOL_MODE_SESSION &&
+	    server->pool->limits.session_state != SESSION_STATE_OFF)
 		server_set_close_needed(server, CLOSE_TAKEN_OVER);
 	if (values.is_lent)
 		arrival->lent = server;
-	stream_want(&server->stream, WANT_INPUT);
-	pool_wake(pool);
 }
 
 void handover_server_rejoin(struct server *server, struct borrower *borrower)

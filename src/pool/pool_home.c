@@ -43,6 +43,16 @@ static bool is_too_old(struct pool *pool, const struct server *server)
 	return true;
 }
 
+void pool_note_home(struct pool *pool)
+{
+	if (pool->waiting_count || pool->newcomer_count || pool->wait_dedicated_count) {
+		pool->has_come_home = true;
+		pool_wake(pool);
+	} else {
+		pool_unblock(pool);
+	}
+}
+
 void pool_home(struct server *server)
 {
 	struct pool *pool = server->pool;
@@ -73,12 +83,7 @@ void pool_home(struct server *server)
 	} else {
 		server_enter(server, SERVER_IDLE);
 	}
-	if (pool->waiting_count || pool->newcomer_count || pool->wait_dedicated_count) {
-		pool->has_come_home = true;
-		pool_wake(pool);
-	} else {
-		pool_unblock(pool);
-	}
+	pool_note_home(pool);
 }
 
 /* ---- time limits ---- */

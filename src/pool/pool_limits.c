@@ -104,6 +104,13 @@ void pool_take_permit_anyway(struct pool *pool)
 	broker_take(&ask);
 }
 
+void pool_pack_permit(struct pool *pool, struct packed_permit *packed)
+{
+	struct permit_ask ask = ask_for(pool, PERMIT_NO_LIMIT);
+
+	broker_pack_permit(&ask, packed);
+}
+
 void pool_give_permit(struct pool *pool, bool is_listening)
 {
 	struct permit_ask ask =

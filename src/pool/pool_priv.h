@@ -103,6 +103,9 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction evicti
 /* Whatever the limits are: the server exists already. */
 void pool_take_permit_anyway(struct pool *pool);
 
+/* The server moves with its permit. */
+void pool_pack_permit(struct pool *pool, struct packed_permit *packed);
+
 /* The server is closed: wakes who waits for that. */
 void pool_give_permit(struct pool *pool, bool is_listening);
 
@@ -156,6 +159,9 @@ void pool_close_server(struct server *server, enum close_reason reason);
 
 /* A server was returned: it is ready, and gets its next state. */
 void pool_home(struct server *server);
+
+/* A server of the pool has become idle: for the borrowers that wait, or for another pool. */
+void pool_note_home(struct pool *pool);
 
 /*
  * The server has served a session and was not reset, and its pool has another mode now: it must not

@@ -91,7 +91,8 @@ void pool_file_server(struct server *server, enum server_state from)
 	if (to != SERVER_CLOSING)
 		return;
 	count_server(server, -1);
-	pool_give_permit(pool, server->is_listening);
+	if (!server->keeps_permit)
+		pool_give_permit(pool, server->is_listening);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
 	pool->library_count -= server->has_library;
 	server_set_close_needed(server, CLOSE_NONE);

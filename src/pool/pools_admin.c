@@ -15,6 +15,7 @@ static void each_pool(struct pools *pools, struct database *database,
 {
 	struct pool *pool;
 
+	pools->changed_at = clock_now();
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (!database || pool->database == database)
 			act(pool, reason);

@@ -156,6 +156,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	pools->config = config_ref(config);
 	pools->users = users_hold(users);
 	pools->shared.config = pools->config;
+	pools->changed_at = clock_now();
 	pools->pool_expiry =
 	    loop_timer_queue(pools->with.loop, config->pool_idle_timeout, pools_pool_expired);
 	pools->database_expiry =

@@ -116,6 +116,7 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 		share->member = member;
 		TAILQ_INSERT_TAIL(&tally->shares, share, node);
 		tally->share_count++;
+		tally->owner_count++;
 	}
 	pthread_mutex_unlock(&broker->lock);
 	buf_free(&name);
@@ -125,6 +126,18 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 static bool is_wanting(const struct share *share)
 {
 	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
+}
+
+void share_drop_tally(struct broker *broker, struct tally *tally)
+{
+	if (--tally->owner_count == 0)
+		free_tally(broker, tally);
+}
+
+void share_post_first(struct tally *tally)
+{
+	if (!TAILQ_EMPTY(&tally->wants))
+		post_woken(TAILQ_FIRST(&tally->wants));
 }
 
 /* Called with the lock held. */
@@ -151,8 +164,8 @@ void share_close(struct share *share)
 		TAILQ_REMOVE(&share->member->woken, share, woken_node);
 	share->is_woken = false;
 	TAILQ_REMOVE(&tally->shares, share, node);
-	if (--tally->share_count == 0)
-		free_tally(broker, tally);
+	tally->share_count--;
+	share_drop_tally(broker, tally);
 	pthread_mutex_unlock(&broker->lock);
 	share->tally = NULL;
 }

@@ -36,6 +36,7 @@ struct tally {
 	struct share_list shares;
 	struct share_list wants; /* of shares, the longest waiting first */
 	unsigned int share_count;
+	unsigned int owner_count; /* shares and packed permits */
 	atomic_uint server_count; /* all but CLOSING; of a pool: without listening connections */
 	atomic_uint client_count; /* clients that count for a limit */
 	atomic_uint pinned_count; /* of a pool: servers that stay with their clients, or may */
@@ -125,6 +126,18 @@ enum permit broker_take(const struct permit_ask *ask);
 
 /* Counts one server less, and wakes who waits for that. The limits in `ask` are not used. */
 void broker_give(const struct permit_ask *ask);
+
+/*
+ * The permit of a server that is on its way from one loop to another: it still counts. Zeroed:
+ * empty. broker_unpack_permit() empties it; has_server: the server has arrived and has the permit;
+ * else it is given back.
+ */
+struct packed_permit {
+	struct broker *broker;
+	struct tally *pool, *database, *role;
+};
+void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed);
+void broker_unpack_permit(struct packed_permit *packed, bool has_server);
 
 static inline unsigned int share_servers(const struct share *share)
 {

@@ -79,7 +79,8 @@ struct pools {
 	struct role_list roles;
 	struct pool_list list;
 	unsigned int pool_count;
-	struct server_list servers;   /* all, in order of ids */
+	/* all, in order of ids; those that moved here from another loop behind them */
+	struct server_list servers;
 	unsigned int server_count;    /* all but CLOSING */
 	unsigned int listening_count; /* of those: listening connections */
 	unsigned int busy_count;
@@ -91,7 +92,8 @@ struct pools {
 	bool is_paused;
 	struct hold hold; /* valid while everything is paused or suspended */
 	enum suspend_state suspend;
-	bool is_closing; /* freeing all pools: no new work starts */
+	usec_t changed_at; /* the last reload or command that closes servers: server_parcel.h */
+	bool is_closing;   /* freeing all pools: no new work starts */
 	bool is_ending;  /* wait queues accept no borrower any more */
 	/* the process that takes over is a release that knows no session state: pool/handover.h */
 	bool is_handover_plain;

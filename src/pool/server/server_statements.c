@@ -213,16 +213,19 @@ void server_statements_each(const struct server_statements *known,
 	}
 }
 
-void server_statements_restore(struct server_statements *known, struct statement *statement,
+bool server_statements_restore(struct server_statements *known, struct statement *statement,
                                bool is_stale)
 {
-	struct server_statement *entry =
-	    find_statement_at(known, statement) ? NULL : learn(known, statement);
+	struct server_statement *entry;
 
+	if (find_statement_at(known, statement))
+		return true;
+	entry = learn(known, statement);
 	if (!entry)
-		return;
+		return false;
 	entry->is_confirmed = true;
 	entry->is_stale = is_stale;
+	return true;
 }
 
 struct statement *server_statements_oldest(struct server_statements *known, unsigned int limit)

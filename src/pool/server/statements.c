@@ -109,8 +109,8 @@ static struct statement *find(const struct statements *statements, struct bytes 
 }
 
 /* Takes the reference to the image, which may be NULL. */
-static struct statement *make(struct statements *statements, struct statement_image *image,
-                              bool is_alias)
+static struct statement *make_statement(struct statements *statements,
+                                        struct statement_image *image, bool is_alias)
 {
 	struct statement *statement = image ? calloc(1, sizeof(*statement)) : NULL;
 	struct bytes key;
@@ -144,8 +144,8 @@ static struct statement *find_or_make(struct statements *statements, struct byte
 	statement = find(statements, key, hash);
 	if (!statement) {
 		own = (struct statement_name){ statements->names.stem, hash };
-		statement =
-		    make(statements, image_new(key, scope_size, hash, name ? name : &own), false);
+		statement = make_statement(
+		    statements, image_new(key, scope_size, hash, name ? name : &own), false);
 	}
 	return statement ? statement_hold(statement) : NULL;
 }
@@ -187,8 +187,8 @@ struct statement *statement_called(struct statements *statements, struct bytes t
 
 	if (!statement || bytes_equal(name_of(stored), bytes_of(called, size - 1)))
 		return statement;
-	alias = make(statements, image_new(key_of(stored), stored->scope_size, stored->hash, name),
-	             true);
+	alias = make_statement(
+	    statements, image_new(key_of(stored), stored->scope_size, stored->hash, name), true);
 	statement_release(statements, &statement);
 	return alias ? statement_hold(alias) : NULL;
 }
@@ -198,7 +198,8 @@ struct statement *statement_of_image(struct statements *statements, struct state
 	struct statement *statement = find(statements, key_of(image), image->hash);
 
 	if (!statement || !bytes_equal(name_of(statement->image), name_of(image)))
-		statement = make(statements, statement_image_hold(image), statement != NULL);
+		statement =
+		    make_statement(statements, statement_image_hold(image), statement != NULL);
 	return statement ? statement_hold(statement) : NULL;
 }
 

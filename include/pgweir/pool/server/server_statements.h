@@ -99,8 +99,11 @@ void server_statements_each(const struct server_statements *known,
                             void (*see)(void *arg, struct statement *statement, bool is_stale),
                             void *arg);
 
-/* Adds a statement that another process had on this server. Call it in the order of last use. */
-void server_statements_restore(struct server_statements *known, struct statement *statement,
+/*
+ * Adds a statement that another process or loop has prepared on this server. Call it in the order
+ * of last use. false: no memory.
+ */
+bool server_statements_restore(struct server_statements *known, struct statement *statement,
                                bool is_stale);
 
 /* The statement to close to make space for another one. NULL: fewer than `limit` are known. */
