@@ -3,7 +3,8 @@
  * Finds clients by their cancel keys.
  *
  * Our keys are random, so some of their bytes serve as the hash. The bytes with id and TTL for
- * peers (cancel_key.h) are left out.
+ * peers (cancel_key.h) are left out. In the one with the loop, some bits may be the same for all
+ * keys, so it is mixed with another.
  */
 #include "pgweir/client/cancel_keys.h"
 
@@ -39,6 +40,7 @@ static struct client **chain_of(const struct cancel_keys *keys, struct bytes key
 	uint32_t hash;
 
 	memcpy(&hash, key.at + HASH_AT, sizeof(hash));
+	hash ^= hash >> 16;
 	return &keys->chains[hash & (keys->chain_count - 1)];
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Gives a client its cancel key: random bytes that no other client has. With peers, the key also
- * contains the id of this instance.
+ * contains the id of this instance, and with several loops the number of the client's.
  */
 #include "pgweir/auth/digest.h"
 #include "pgweir/pgwire/startup.h"
@@ -35,6 +35,9 @@ bool client_key_give(struct client *client)
 		drawn[0] &= 0x7f;
 		if (clients->config->peer_id)
 			cancel_key_sign(drawn, clients->config->peer_id);
+		if (clients->with.loop_count > 1)
+			cancel_key_set_loop(drawn, clients->with.loop_number,
+			                    clients->with.loop_count);
 	} while (cancel_keys_find(&clients->keys, key));
 	is_added = cancel_keys_add(&clients->keys, client, key);
 	explicit_bzero(drawn, sizeof(drawn));

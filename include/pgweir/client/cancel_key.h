@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The part of a cancel key for peers: which instance owns the client, and how often a request with
- * it may still be forwarded.
+ * The part of a cancel key that says where the client is. For peers: which instance owns it, and
+ * how often a request with the key may still be forwarded. Within an instance of several loops:
+ * which loop.
  *
- *   byte 1      byte 2       last two bits of byte 7
- *   id, low     id, high     TTL
+ *   byte 1      byte 2       byte 6                         last two bits of byte 7
+ *   id, low     id, high     its rest by the loops: loop    TTL
  *
  * All other bits are random. Keys of protocol 3.2 are longer; their first bytes have the same
  * layout.
+ *
+ * The loop is the rest of a division, so N loops cost log2(N) random bits. A short key has 63 of
+ * them (PostgreSQL's process ids are not negative), with a peer id 45; with 4 loops 61 and 43, with
+ * 256 loops 55 and 37. And any number of loops finds a loop in any key: a process of N loops that
+ * takes over a client puts it where cancel_key_loop() says for N.
  */
 #ifndef PGWEIR_CLIENT_CANCEL_KEY_H
 #define PGWEIR_CLIENT_CANCEL_KEY_H
@@ -20,6 +26,7 @@
 #define CANCEL_KEY_LONG_SIZE 36  /* for clients of protocol 3.2; as long as PostgreSQL's */
 #define CANCEL_KEY_SIGNED_SIZE 8 /* a key needs so many bytes to contain id and TTL */
 #define CANCEL_KEY_TTL_MAX 3     /* the TTL of a new key */
+#define CANCEL_KEY_LOOPS_MAX 256 /* loops that a key can tell apart */
 
 /* Writes the id of this instance and the full TTL into a key of random bytes. */
 void cancel_key_sign(unsigned char key[CANCEL_KEY_SIGNED_SIZE], int peer_id);
@@ -33,5 +40,15 @@ int cancel_key_peer(struct bytes key);
 /* The TTL in a key of at least CANCEL_KEY_SIGNED_SIZE bytes. */
 unsigned int cancel_key_ttl(struct bytes key);
 void cancel_key_set_ttl(unsigned char key[CANCEL_KEY_SIGNED_SIZE], unsigned int ttl);
+
+/*
+ * The loop of the client with this key, one of `loops` (1 to CANCEL_KEY_LOOPS_MAX), numbered from
+ * 0. A key that is too short leads to loop 0.
+ */
+unsigned int cancel_key_loop(struct bytes key, unsigned int loops);
+
+/* Writes the number of the loop into a key of random bytes. With one loop nothing changes. */
+void cancel_key_set_loop(unsigned char key[CANCEL_KEY_SIGNED_SIZE], unsigned int loop,
+                         unsigned int loops);
 
 #endif

@@ -18,6 +18,8 @@ TAILQ_HEAD(client_list, client);
 /* What all clients share. All pointers are borrowed and must outlive the clients. */
 struct clients_with {
 	struct loop *loop;
+	/* the number of this loop, from 0; how many there are: 0 or 1 if it is the only one */
+	unsigned int loop_number, loop_count;
 	struct log *log;
 	struct stream_pool *streams;
 	struct workers *workers;

@@ -60,6 +60,63 @@ START_TEST(key_of_another_length)
 }
 END_TEST
 
+/* Each loop of each number of loops, for each value of the byte. */
+START_TEST(key_leads_to_its_loop)
+{
+	unsigned char key[CANCEL_KEY_SIGNED_SIZE];
+	struct bytes bytes = bytes_of(key, sizeof(key));
+
+	for (unsigned int loops = 1; loops <= CANCEL_KEY_LOOPS_MAX; loops++) {
+		for (unsigned int loop = 0; loop < loops; loop++) {
+			memset(key, (int)(loop * 7 + loops), sizeof(key));
+			cancel_key_set_loop(key, loop, loops);
+			unit_expect(cancel_key_loop(bytes, loops) == loop);
+		}
+	}
+	for (unsigned int byte = 0; byte < 256; byte++) {
+		memset(key, (int)byte, sizeof(key));
+		cancel_key_set_loop(key, 0, 1);
+		unit_expect(key[6] == byte);
+		cancel_key_set_loop(key, 2, 3);
+		unit_expect(cancel_key_loop(bytes, 3) == 2);
+		key[6] = (unsigned char)byte;
+		unit_expect(memcmp(key, key + 1, 7) == 0);
+	}
+}
+END_TEST
+
+/* Of 256 values, 86 or 85 are left with three loops. */
+START_TEST(key_with_a_loop_is_still_random)
+{
+	unsigned char key[CANCEL_KEY_SIGNED_SIZE] = { 0 };
+	bool seen[256] = { false };
+	unsigned int count = 0;
+
+	for (unsigned int byte = 0; byte < 256; byte++) {
+		key[6] = (unsigned char)byte;
+		cancel_key_set_loop(key, (unsigned int)_i, 3);
+		count += !seen[key[6]];
+		seen[key[6]] = true;
+	}
+	ck_assert_uint_eq(count, _i == 0 ? 86 : 85);
+}
+END_TEST
+
+START_TEST(key_with_id_and_loop)
+{
+	unsigned char key[CANCEL_KEY_SIGNED_SIZE] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	struct bytes bytes = bytes_of(key, sizeof(key));
+
+	cancel_key_sign(key, 513);
+	cancel_key_set_loop(key, 3, 4);
+	cancel_key_set_ttl(key, 1);
+	ck_assert_int_eq(cancel_key_peer(bytes), 513);
+	ck_assert_uint_eq(cancel_key_loop(bytes, 4), 3);
+	ck_assert_uint_eq(cancel_key_ttl(bytes), 1);
+	ck_assert_uint_eq(cancel_key_loop(bytes_of(key, 7), 4), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("client/key");
@@ -68,6 +125,9 @@ int main(void)
 	tcase_add_loop_test(tcase, key_is_signed, 0, COUNT_OF(keys));
 	tcase_add_test(tcase, key_counts_down);
 	tcase_add_test(tcase, key_of_another_length);
+	tcase_add_test(tcase, key_leads_to_its_loop);
+	tcase_add_loop_test(tcase, key_with_a_loop_is_still_random, 0, 3);
+	tcase_add_test(tcase, key_with_id_and_loop);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
