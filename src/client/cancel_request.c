@@ -4,6 +4,7 @@
  * open until the cancel was delivered, so that it can wait for that.
  *
  *   a key of ours --> the client's server      a peer's --> that peer (TTL - 1)
+ *   a key of another loop --> that loop gets the connection, and begins here again
  */
 #include "client_priv.h"
 
@@ -62,6 +63,20 @@ static bool is_for_peer(const struct clients *clients, struct bytes key)
 
 	return own && key.count >= CANCEL_KEY_SIGNED_SIZE && key.count <= FORWARD_KEY_MAX &&
 	       cancel_key_peer(key) != own;
+}
+
+/* Whether the client goes to the loop to which the key leads. */
+static bool goes_to_loop(struct client *client, struct bytes key)
+{
+	const struct clients_with *with = &client->clients->with;
+	unsigned int loop;
+
+	if (!with->send_elsewhere || with->loop_count < 2 || client->login->has_moved ||
+	    is_for_peer(client->clients, key))
+		return false;
+	loop = cancel_key_loop(key, with->loop_count);
+	return loop != with->loop_number &&
+	       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CANCEL, loop);
 }
 
 static void forward(struct client *client, struct bytes key)
@@ -143,6 +158,8 @@ void cancel_request_begin(struct client *client, struct bytes key)
 	struct clients *clients = client->clients;
 	struct client *target = find_target(clients, key);
 
+	if (!target && goes_to_loop(client, key))
+		return;
 	timer_clear(&client->timer);
 	stream_want(&client->stream, WANT_NOTHING);
 	if (target)

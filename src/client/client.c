@@ -288,7 +288,8 @@ void client_forget(struct client *client)
 	struct loop *loop = client->clients->with.loop;
 
 	log_debug(&client->log, "handed over");
-	loop_close_later(loop, stream_take_socket(&client->stream));
+	if (stream_is_open(&client->stream))
+		loop_close_later(loop, stream_take_socket(&client->stream));
 	detach(client);
 	client_login_free(client);
 	client_retire(client);

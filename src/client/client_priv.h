@@ -114,7 +114,10 @@ void client_leave(struct client *client, const struct err *err);
 /* Closes the client, and sends it a message if the socket accepts that without blocking. */
 void client_dismiss(struct client *client, struct bytes words, enum close_reason reason);
 
-/* The client was handed over to another process: closes our socket, and logs nothing. */
+/*
+ * The client was handed over to another process or loop: closes our socket, if it is still here,
+ * and logs nothing.
+ */
 void client_forget(struct client *client);
 
 /* In CLIENT_LINGERING: reads and drops input. client_finish(): stops sending. */
@@ -243,6 +246,16 @@ void cancel_request_end(struct client *client);
 void cancel_request_end_forward(struct client *client);
 
 /* ---- clients.c ---- */
+
+/*
+ * A client that comes from another loop, where it had not logged in yet: it is in CLIENT_STARTUP,
+ * and its stream is not open. NULL: no memory.
+ */
+struct client *clients_welcome(struct clients *clients, const struct address *peer, uint64_t id,
+                               usec_t connected_at);
+
+/* The stream of a new client is open: its login begins. */
+void clients_begin_login(struct client *client);
 
 /*
  * Makes a client that another process of ours hands over, which has logged in there. It is

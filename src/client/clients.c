@@ -206,7 +206,7 @@ void clients_set_proxies(struct clients *clients, struct ranges *proxies)
 }
 
 /* An incomplete client; no other module knows of it yet. */
-static struct client *make(struct clients *clients, int fd, const struct address *peer)
+static struct client *make(struct clients *clients, const struct address *peer)
 {
 	struct client *client = slab_take(&clients->slab);
 
@@ -223,36 +223,51 @@ static struct client *make(struct clients *clients, int fd, const struct address
 	client->params = client->startup = params_none(clients->with.params);
 	client->peer = *peer;
 	client->connected_at = loop_now(clients->with.loop);
-	client->id = pools_next_id(clients->with.pools);
-	stream_open(&client->stream, clients->with.loop, clients->with.streams, fd,
-	            &client_stream_ops);
 	return client;
 }
 
-void clients_accept(struct clients *clients, int fd, const struct address *peer)
+static void open_stream(struct client *client, int fd)
 {
-	struct client *client = make(clients, fd, peer);
+	const struct clients_with *with = &client->clients->with;
 
-	if (!client) {
-		close(fd);
-		return;
-	}
-	TAILQ_INSERT_TAIL(&clients->list, client, node);
-	clients->count++;
-	clients->state_counts[CLIENT_STARTUP]++;
+	stream_open(&client->stream, with->loop, with->streams, fd, &client_stream_ops);
+}
+
+void clients_begin_login(struct client *client)
+{
 	client_login_begin(client);
 	unauthenticated_add(client);
 	client->stream.is_secret = true; /* until the login is over: a password may arrive */
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, CLOSE_NOT_WATCHED);
-	else if (clients->config->tcp_defer_accept > 0 && !address_is_unix(peer))
+}
+
+void clients_accept(struct clients *clients, int fd, const struct address *peer)
+{
+	struct client *client = make(clients, peer);
+
+	if (!client) {
+		close(fd);
+		return;
+	}
+	client->id = pools_next_id(clients->with.pools);
+	open_stream(client, fd);
+	TAILQ_INSERT_TAIL(&clients->list, client, node);
+	clients->count++;
+	clients->state_counts[CLIENT_STARTUP]++;
+	clients_begin_login(client);
+	if (client->state == CLIENT_STARTUP && clients->config->tcp_defer_accept > 0 &&
+	    !address_is_unix(peer))
 		client_stream_ops.on_input(&client->stream); /* its first packet has arrived */
 }
 
-/* Inserts the client in the order of ids. */
+/* Inserts the client in the order of ids, and counts it. */
 static void file_by_id(struct clients *clients, struct client *client)
 {
 	struct client *before = TAILQ_LAST(&clients->list, client_list);
+
+	clients->count++;
+	clients->state_counts[CLIENT_STARTUP]++;
 
 	while (before && before->id > client->id)
 		before = TAILQ_PREV(before, client_list, node);
@@ -262,18 +277,29 @@ static void file_by_id(struct clients *clients, struct client *client)
 		TAILQ_INSERT_HEAD(&clients->list, client, node);
 }
 
-struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
-                              uint64_t id)
+struct client *clients_welcome(struct clients *clients, const struct address *peer, uint64_t id,
+                               usec_t connected_at)
 {
-	struct client *client = make(clients, fd, peer);
+	struct client *client = make(clients, peer);
 
 	if (!client)
 		return NULL;
-	if (id)
-		client->id = id;
+	client->id = id;
+	client->connected_at = connected_at;
 	file_by_id(clients, client);
-	clients->count++;
-	clients->state_counts[CLIENT_STARTUP]++;
+	return client;
+}
+
+struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
+                              uint64_t id)
+{
+	struct client *client = make(clients, peer);
+
+	if (!client)
+		return NULL;
+	client->id = id ? id : pools_next_id(clients->with.pools);
+	open_stream(client, fd);
+	file_by_id(clients, client);
 	client->is_admitted = true;
 	broker_admit(clients->with.pools->with.broker, PERMIT_NO_LIMIT);
 	client_enter(client, CLIENT_AUTHENTICATION);

@@ -15,6 +15,12 @@
 
 TAILQ_HEAD(client_list, client);
 
+/* Why a client goes to another loop. */
+enum client_goes {
+	CLIENT_GOES_TO_CONSOLE, /* it asks for the console */
+	CLIENT_GOES_TO_CANCEL   /* its cancel request has a key of that loop */
+};
+
 /* What all clients share. All pointers are borrowed and must outlive the clients. */
 struct clients_with {
 	struct loop *loop;
@@ -41,6 +47,14 @@ struct clients_with {
 	 * it.
 	 */
 	bool (*on_unknown_cancel_key)(void *arg, struct bytes key);
+	/*
+	 * Called when a client has sent its startup packet or a cancel request, which another loop
+	 * may have to handle. `loop`: for a cancel request, the number of that loop, which is not
+	 * this one. The callee calls client_pack() (client_parcel.h). true: it did, so the client
+	 * is not here any more. NULL: there is no other loop.
+	 */
+	bool (*send_elsewhere)(void *arg, struct client *client, enum client_goes why,
+	                       unsigned int loop);
 	void *arg;
 	/*
 	 * Clients must use descriptors below this one; the rest is for servers and consoles. 0 = no
