@@ -314,6 +314,9 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	/* The batch that is sent again comes first. */
 	if (server->replay.is_failed)
 		return wait_for(batch, LEDGER_WAIT_READY);
+	if (client->listening && relay_is_session(client) && !batch->count &&
+	    listening_goes_home(client))
+		return wait_for(batch, LEDGER_WAIT_NOT);
 	if (features & CLIENT_NOTES_SLOW)
 		slow_note(client, frame, in);
 	batch->server = server;

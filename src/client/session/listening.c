@@ -56,6 +56,8 @@ enum listening_step {
 	STEP_NONE,
 	STEP_BEFORE,  /* a NOTIFY: the listening connection delivers what was committed before it */
 	STEP_AFTER,   /* the end of its transaction: the same again */
+	STEP_HOME,    /* its server begins to listen, and the mark comes on both connections */
+	STEP_LEAVE,   /* the same; the server stops to listen to the mark */
 	STEP_CONNECT, /* the listening connection gets the new channels */
 	STEP_MARK,    /* the mark, on both connections */
 	STEP_CLEAN    /* only UNLISTEN * on the lent server */
@@ -238,7 +240,10 @@ static void on_notification(struct listener *listener, struct notification *noti
 	struct client *client = client_of(listener);
 	struct client_listening *listening = client->listening;
 	bool is_own = listening->own_pid && notification->pid == listening->own_pid;
+	bool is_home = listening->step == STEP_HOME || listening->step == STEP_LEAVE;
 
+	if (is_home && listening->is_mark_there)
+		return; /* its own server has it */
 	if (!listening->unread.count && is_between_transactions(client) &&
 	    !stream_unsent(&client->stream))
 		send_notification(client, notification, is_own);
@@ -880,11 +885,17 @@ static void end_settling(struct client *client)
 	client->clients->ops->on_settled(client);
 }
 
+static void end_home(struct client *client);
+
 static void look_for_end_of_mark(struct client *client)
 {
 	const struct client_listening *listening = client->listening;
 
-	if (listening->is_server_done && listening->is_mark_there)
+	if (!listening->is_server_done || !listening->is_mark_there)
+		return;
+	if (listening->step == STEP_LEAVE)
+		end_home(client);
+	else
 		end_settling(client);
 }
 
@@ -933,10 +944,83 @@ static void begin_clean(struct client *client)
 	server_clear_channels(client->borrower.server, NULL);
 }
 
+/* Its server listens to all channels, and has the mark; the listening connection has it, too. */
+static void end_home(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	timer_clear(&listening->timer);
+	listening->step = STEP_NONE;
+	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
+	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_NOTIFICATIONS;
+	listening_leave(&listening->listener);
+	if (!unread_move(&listening->lent, &listening->unread, listening->lent.count)) {
+		client_refuse_for(client, CLOSE_MEMORY);
+		return;
+	}
+	while (listening->unread.count) {
+		if (!send_next_unread(client))
+			return;
+	}
+	client->clients->ops->on_settled(client);
+}
+
+static void leave_mark(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+	struct buf text = { 0 };
+
+	listening->step = STEP_LEAVE;
+	buf_printf(&text, "UNLISTEN %s", listening_mark_channel(&listening->listener));
+	server_change_channels(client->borrower.server, buf_text(&text));
+	buf_free(&text);
+}
+
+bool listening_goes_home(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+	struct server *server = client->borrower.server;
+	const struct subscription *at = NULL;
+	struct buf text = { 0 };
+	const char *name;
+
+	if (!listening_has_any(client) || listening->step != STEP_NONE || client->frame_left ||
+	    server->status != 'I' || server->cancel_count || server->ledger.is_open ||
+	    ledger_needs_more(&server->ledger) || ledger_owes_borrower(&server->ledger) ||
+	    !ledger_is_certain(&server->ledger))
+		return false;
+	while ((name = listening_next(&listening->listener, &at))) {
+		buf_add_text(&text, "LISTEN ");
+		listening_add_name(&text, bytes_text(name));
+		buf_add_byte(&text, ';');
+	}
+	listening_expect(&listening->listener);
+	listening_mark(&listening->listener, listening->mark);
+	name = listening_mark_channel(&listening->listener);
+	buf_printf(&text, "LISTEN %s;NOTIFY %s,'%s'", name, name, listening->mark);
+	listening->step = STEP_HOME;
+	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
+	server->watches |= SERVER_WATCHES_NOTIFICATIONS;
+	arm_settling(client);
+	client_enter(client, CLIENT_SETTLING);
+	stream_want(&client->stream, WANT_END);
+	server_push(server);
+	if (buf_ok(&text))
+		server_change_channels(server, buf_text(&text));
+	else
+		client_refuse_for(client, CLOSE_MEMORY);
+	buf_free(&text);
+	return true;
+}
+
 void listening_errand_done(struct client *client)
 {
 	struct client_listening *listening = client->listening;
 
+	if (listening->step == STEP_HOME) {
+		leave_mark(client);
+		return;
+	}
 	if (listening->step == STEP_CLEAN) {
 		end_settling(client);
 		return;
@@ -1024,6 +1108,17 @@ static void add_own(const struct client *client, const struct notification *noti
 		store_be32(out->at + at + FRAME_HEADER_SIZE, pid_of(client_key(client)));
 }
 
+/* What comes before the mark, the listening connection delivers, too. */
+static void take_at_home(struct client *client, struct notification *notification)
+{
+	struct client_listening *listening = client->listening;
+
+	if (is_of_ours(listening, notification->channel))
+		listening->is_mark_here |= strcmp(notification->payload, listening->mark) == 0;
+	else if (listening->is_mark_here)
+		keep(client, &listening->lent, notification, false);
+}
+
 bool listening_takes(struct client *client, struct bytes frame, struct buf *instead)
 {
 	struct client_listening *listening = client->listening;
@@ -1034,6 +1129,11 @@ bool listening_takes(struct client *client, struct bytes frame, struct buf *inst
 	if (notification_read(frame, &notification) != NOTIFICATION_OK)
 		return false;
 	is_own = notification->pid == server_pid(client->borrower.server);
+	if (listening && (listening->step == STEP_HOME || listening->step == STEP_LEAVE)) {
+		take_at_home(client, notification);
+		notification_release(&notification);
+		return true;
+	}
 	/* The marks of other clients come too. */
 	if (is_mid_settling && is_of_ours(listening, notification->channel) &&
 	    strcmp(notification->payload, listening->mark) == 0)
@@ -1121,6 +1221,8 @@ static void settle_channels(struct client *client, const struct names *names)
 	struct client_listening *listening;
 
 	server_set_dirty(client->borrower.server, true);
+	/* The mark will come; in session mode nobody has watched. */
+	client->borrower.server->watches |= SERVER_WATCHES_NOTIFICATIONS;
 	if (!add_channels(client, names))
 		return;
 	listening = client->listening;

@@ -13,6 +13,9 @@
  *   listening_settle()     the transaction has ended, and the server has answered the question
  *   listening_deliver()    the client is between two transactions
  *
+ * Session mode. After a change of pool_mode the client's own server listens. The change back is
+ * made at a mark, too: listening_goes_home().
+ *
  * UNLISTEN. The lent server does not listen to the client's channels, so UNLISTEN changes nothing
  * there that could be asked for. So ahead of the text, the server is made to listen to what the
  * client listens to, and to a mark; what is missing there at the end was unlistened. Within a
@@ -101,7 +104,14 @@ bool listening_release(struct client *client);
  */
 bool listening_settle(struct client *client, const struct facts *facts);
 
-/* The errand of listening_settle() is over. */
+/*
+ * The client is in session mode now and has a server: that listens itself from now on. true: the
+ * client waits for the change in CLIENT_SETTLING; on_settled() comes. false: it does not listen, or
+ * must try again when its server is between two transactions.
+ */
+bool listening_goes_home(struct client *client);
+
+/* The errand of listening_settle() or listening_goes_home() is over. */
 void listening_errand_done(struct client *client);
 
 /* Sends the notifications that wait, if the client is between two transactions. */

@@ -673,6 +673,11 @@ void server_clear_channels(struct server *server, const char *query)
 		server_errand(server, ERRAND_CHANNELS, "UNLISTEN *");
 }
 
+void server_change_channels(struct server *server, const char *query)
+{
+	server_errand(server, ERRAND_CHANNELS, query);
+}
+
 static void give_facts(struct server *server)
 {
 	struct server_question *question = server->question;

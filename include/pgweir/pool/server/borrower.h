@@ -57,7 +57,7 @@ struct borrower_ops {
 	void (*on_retry)(struct borrower *borrower, struct bytes batch);
 	/* The server's answer to server_ask(). `facts` is valid during the call. */
 	void (*on_facts)(struct borrower *borrower, const struct facts *facts);
-	/* server_clear_channels() is done. */
+	/* server_clear_channels() or server_change_channels() is done. */
 	void (*on_channels_cleared)(struct borrower *borrower);
 	/*
 	 * With SERVER_WATCHES_NOTIFICATIONS: a whole NotificationResponse. false: it is forwarded.

@@ -465,6 +465,12 @@ void server_ask(struct server *server, unsigned int parts, struct bytes names);
 void server_clear_channels(struct server *server, const char *query);
 
 /*
+ * Executes LISTEN or the like. on_channels_cleared() of the borrower comes; if the query fails, the
+ * server is closed. The server is between two transactions, and owes its borrower nothing.
+ */
+void server_change_channels(struct server *server, const char *query);
+
+/*
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's
  * client has given at its startup and has set back is marked as unknown, and is_startup_unset is
  * set, since the client must get its startup's value again.
