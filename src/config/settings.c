@@ -286,9 +286,10 @@ const struct setting settings[] = {
 	        .since = "0.3.0",
 	        .help = "Functions that leave something in the session which pgweir cannot see "
 	                "(those of extensions, for example), without schema. The server of a "
-	                "client that uses one in a statement stays with the client until "
-	                "DISCARD ALL, or until the client disconnects. Statements of more than "
-	                "64 kB are not searched. Only with session_state = follow."),
+	                "client that uses one in a statement stays with the client until it "
+	                "disconnects, and is closed then; so is a server in session mode. "
+	                "Statements of more than 64 kB are not searched. In transaction mode "
+	                "only with session_state = follow."),
 	SETTING(pin_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
 	        .help = "Closes a client connection whose server stays with it (session_state "
 	                "= follow) when it has been idle between transactions for this long. 0 "

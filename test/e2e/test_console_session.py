@@ -137,8 +137,10 @@ def test_functions_that_keep_the_server(start, steps):
     assert "PG_Backend_Pid" in row["statement"]
     client.query("SELECT 1")
     pinned(weir, "function of an extension")
-    client.query("DISCARD ALL")
-    pinned(weir)
+    client.query("DISCARD ALL")  # which PostgreSQL does not tell any function
+    pinned(weir, "function of an extension")
+    client.close()
+    weir.wait_pool(sv_active=0, sv_idle=0)
 
 
 def test_functions_of_one_database(start):

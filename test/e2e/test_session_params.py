@@ -592,3 +592,59 @@ def test_a_parameter_given_directly_wins_over_options(pgweir, mode, order):
     for _ in range(2):
         assert client.value("SHOW work_mem") == "5MB"
         assert client.value("SHOW app.one") == "x"
+
+
+# ---- what outlives DISCARD ALL -------------------------------------------------------------------
+
+ORIGIN = "SELECT pg_replication_origin_session_setup('origin_{}')"
+HAS_ORIGIN = "SELECT pg_replication_origin_session_is_setup()"
+
+
+@pytest.fixture
+def origin(postgres):
+    name = postgres.value("SELECT 'n' || floor(random() * 1e9)::text")
+    postgres.query(f"SELECT pg_replication_origin_create('origin_{name}')")
+    return ORIGIN.format(name)
+
+
+def run_query(client, text):
+    assert not client.query(text).error
+
+
+def run_prepared(client, text):
+    client.send(parse(text, "s") + bind(name="s") + execute() + sync())
+    assert not client.read_result().error
+
+
+@pytest.mark.parametrize("run", (run_query, run_prepared))
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+def test_what_outlives_discard_all_is_left_to_nobody(pgweir, origin, mode, run):
+    weir = pgweir(pool_mode=mode, default_pool_size=1, databases={"app": "user=postgres"})
+    first = weir.client()
+    run(first, origin)
+    first.query("DISCARD ALL")
+    assert first.value(HAS_ORIGIN) == "t"
+    pid = first.value(PID)
+    first.close()
+    second = weir.client()
+    assert second.value(HAS_ORIGIN) == "f"
+    assert second.value(PID) != pid
+
+
+def test_an_origin_keeps_its_server_after_discard_all(pgweir, origin):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2,
+                  databases={"app": "user=postgres"})
+    first, second = weir.client(), weir.client()
+    first.query(origin)
+    first.query("DISCARD ALL")
+    for _ in range(3):
+        assert second.value(HAS_ORIGIN) == "f"
+        assert first.value(HAS_ORIGIN) == "t"
+
+
+def test_other_clients_in_session_mode_keep_their_server(pgweir):
+    weir = pgweir(pool_mode="session", default_pool_size=1)
+    first = weir.client()
+    pid = first.value(PID)
+    first.close()
+    assert weir.client().value(PID) == pid

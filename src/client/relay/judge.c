@@ -234,7 +234,7 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 {
 	if (session_is_watched(client))
 		return judge_watched(client, frame, in, batch);
-	if (session_may_reset(client))
+	if (session_is_in_session_mode(client))
 		session_mode_note(client, frame, in);
 	return JUDGE_SEND;
 }

@@ -75,7 +75,7 @@ static const struct feature {
 	  "PREPARE together with other statements in one text", "Send it alone." },
 };
 
-/* Pins that the question cannot find: they end with DISCARD ALL only. */
+/* Pins that the question cannot find. */
 #define LASTING ((unsigned int)(SESSION_PIN_EXTENSION | SESSION_PIN_PARAMS | SESSION_PIN_LIBRARY))
 
 #define FEATURES (sizeof(features) / sizeof(features[0]))
@@ -573,8 +573,9 @@ static unsigned int lasting_pins(const struct client *client)
 
 	if (!session)
 		return 0;
-	/* DISCARD ALL leaves libraries loaded. */
-	pins = session->pins & (session->was_discarded ? SESSION_PIN_LIBRARY : LASTING);
+	/* DISCARD ALL leaves all but parameters as it is. */
+	pins = session->pins &
+	       (session->was_discarded ? LASTING & ~(unsigned int)SESSION_PIN_PARAMS : LASTING);
 	return pins | session->pinning;
 }
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Session mode: a client that resets a parameter of its startup packet gets that value again, as it
- * would from PostgreSQL.
+ * Session mode: what DISCARD ALL does not do between two clients.
+ *
+ * What some functions keep in the session (connections of dblink, a replication origin) outlives
+ * DISCARD ALL. So a server on which a client may have called them is closed when the client leaves.
+ *
+ * And a client that resets a parameter of its startup packet gets that value again, as it would
+ * from PostgreSQL.
  *
  * A server does not report most parameters, and "SET x TO DEFAULT" is confirmed as any other SET
  * is. So a text that resets parameters is noted, and the server is asked for its parameters when
@@ -18,8 +23,12 @@
 void session_mode_note(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct bytes text;
+	unsigned int touches = session_touches(client, frame, in, &text);
 
-	client->touched |= session_touches(client, frame, in, &text) & SQL_TOUCH_DEFAULT;
+	if (touches & SQL_TOUCH_EXTENSION)
+		server_need_close(client->borrower.server, CLOSE_SESSION_STATE);
+	if (params_count(client->startup))
+		client->touched |= touches & SQL_TOUCH_DEFAULT;
 }
 
 void session_mode_ask(struct client *client)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Session mode: parameters of a client's startup packet that the client resets.
+ * Session mode: what one client must not leave to the next, and parameters of a client's startup
+ * packet that the client resets.
  */
 #ifndef PGWEIR_CLIENT_SESSION_SESSION_MODE_PRIV_H
 #define PGWEIR_CLIENT_SESSION_SESSION_MODE_PRIV_H
 
 #include "session_priv.h"
 
-/* A Query or Parse: notes in client->touched whether it resets parameters. `in`: its received
- * bytes. */
+/*
+ * A Query, Parse or FunctionCall: notes in client->touched whether it resets parameters, and closes
+ * the server at the client's end if need be. `in`: its received bytes.
+ */
 void session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
 
 /* Asks the server for its parameters: on_facts() of the borrower comes. */

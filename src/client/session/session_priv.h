@@ -83,11 +83,10 @@ static inline bool session_is_followed(const struct client *client)
 	       !client->replication;
 }
 
-/* Whether a client in session mode may reset parameters of its startup packet: session_mode.c. */
-static inline bool session_may_reset(const struct client *client)
+/* Whether texts of a client in session mode are scanned: session_mode.c. */
+static inline bool session_is_in_session_mode(const struct client *client)
 {
-	return client->borrower.pool->limits.mode == POOL_MODE_SESSION && !client->replication &&
-	       params_count(client->startup);
+	return client->borrower.pool->limits.mode == POOL_MODE_SESSION && !client->replication;
 }
 
 /* A text of this size is awaited in full, so that it is known what it touches. */
@@ -97,7 +96,7 @@ static inline bool session_may_reset(const struct client *client)
 static inline bool session_needs_more(const struct client *client, const struct frame *frame)
 {
 	return (frame->type == 'Q' || frame->type == 'P') && frame->length <= SESSION_WHOLE_MAX &&
-	       (session_is_watched(client) || session_may_reset(client));
+	       (session_is_watched(client) || session_is_in_session_mode(client));
 }
 
 /*
