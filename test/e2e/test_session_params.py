@@ -648,3 +648,128 @@ def test_other_clients_in_session_mode_keep_their_server(pgweir):
     pid = first.value(PID)
     first.close()
     assert weir.client().value(PID) == pid
+
+
+# ---- startup values within a transaction ---------------------------------------------------------
+
+MODES = pytest.mark.parametrize("mode", ("transaction", "session"))
+GIVEN = {"search_path": "odd, \"S 2\", public", "work_mem": "77kB", "DateStyle": "German, DMY"}
+RESETS = ("RESET {}", "SET {} TO DEFAULT", "SET SESSION {} = DEFAULT", "RESET ALL",
+          "SELECT 1; RESET {}", "RESET ALL; CLOSE ALL; SELECT pg_advisory_unlock_all()")
+
+
+def extended(text):
+    return parse(text) + bind() + execute()
+
+
+def reports(messages):
+    return [got.body.split(b"\0")[:2] for got in messages if got.type == "S"]
+
+
+@MODES
+@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("reset", RESETS)
+def test_a_startup_value_is_back_at_once(pgweir, mode, name, reset):
+    weir = pgweir(pool_mode=mode, default_pool_size=2)
+    client, other = weir.client(**GIVEN), weir.client()
+    normal, mine = other.value(f"SHOW {name}"), client.value(f"SHOW {name}")
+    assert mine != normal
+    for begin in ("BEGIN", f"BEGIN; SET {name} TO DEFAULT"):
+        client.query(begin)
+        assert not client.query(reset.format(name)).error
+        assert client.value(f"SHOW {name}") == mine
+        client.query("COMMIT")
+    for _ in range(2):
+        assert other.value(f"SHOW {name}") == normal
+        assert client.value(f"SHOW {name}") == mine
+
+
+@MODES
+def test_a_startup_value_is_back_in_the_extended_protocol(pgweir, mode):
+    client = pgweir(pool_mode=mode).client(**GIVEN)
+    for steps in ([extended("BEGIN"), extended("RESET work_mem"), extended("SHOW work_mem"), sync()],
+                  [extended("COMMIT"), extended("RESET ALL"), extended("SHOW work_mem"), sync()],
+                  [extended("BEGIN"), sync(), extended("RESET work_mem"), sync(),
+                   extended("SHOW work_mem"), sync()],
+                  [query("RESET work_mem"), extended("SHOW work_mem"), sync()],
+                  [query("COMMIT"), query("RESET work_mem"), query("SHOW work_mem")]):
+        client.send(b"".join(steps))
+        ends = sum(step[:1] in b"QS" for step in steps)
+        result = [client.read_result() for _ in range(ends)][-1]
+        assert result.rows[-1][0] == "77kB", (len(steps), ends)
+
+
+@MODES
+def test_what_is_set_behind_a_reset_stays(pgweir, mode):
+    client = pgweir(pool_mode=mode).client(**GIVEN)
+    for texts in (["RESET work_mem; SET work_mem = '99kB'"],
+                  ["RESET work_mem", "SET work_mem = '99kB'"],
+                  ["SAVEPOINT a", "RESET work_mem", "SET work_mem = '99kB'", "RELEASE a"]):
+        client.query("BEGIN")
+        for text in texts:
+            assert not client.query(text).error
+        assert client.value("SHOW work_mem") == "99kB"
+        client.query("COMMIT")
+        assert client.value("SHOW work_mem") == "99kB"
+        client.query("BEGIN; SET work_mem = '55kB'")
+        client.query("RESET work_mem")
+        client.query("ROLLBACK")
+        assert client.value("SHOW work_mem") == "99kB"
+
+
+@MODES
+def test_a_reset_takes_no_snapshot(pgweir, mode):
+    client = pgweir(pool_mode=mode).client(**GIVEN)
+    client.query("BEGIN")
+    client.query("RESET ALL")
+    assert not client.query("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE").error
+    client.query("SELECT 1 / 0")
+    assert client.query("RESET ALL").error["C"] == "25P02"
+    assert client.query("SHOW work_mem").error["C"] == "25P02"
+    client.query("ROLLBACK")
+    assert client.value("SHOW work_mem") == "77kB"
+
+
+def test_statements_behind_a_reset_in_one_text(one):
+    weir = one()
+    client, other = weir.client(**GIVEN), weir.client(application_name="x")
+    for text in ("RESET ALL; SELECT 1", "BEGIN; RESET search_path; SELECT 1; COMMIT",
+                 "BEGIN; RESET work_mem; ROLLBACK"):
+        assert client.query(text).error["C"] == "0A000"
+        client.query("ROLLBACK")
+        assert client.value("SHOW work_mem") == "77kB"
+        assert not other.query(text).error
+    assert not client.query("RESET geqo; SELECT 1").error
+
+
+@MODES
+@pytest.mark.parametrize("block", (False, True))
+def test_a_client_is_not_told_the_value_of_the_server(pgweir, mode, block):
+    """PostgreSQL would report nothing if the client has its startup value, or else that value."""
+    client = pgweir(pool_mode=mode, default_pool_size=1).client(DateStyle="German, DMY")
+    mine = [b"DateStyle", b"German, DMY"]
+    client.query("SELECT 1")
+    for before, told in (("SELECT 1", []), ("SET DateStyle = 'SQL, DMY'", [mine])):
+        for reset in ("RESET DateStyle", "RESET ALL", "SET DateStyle TO DEFAULT", "DISCARD ALL"):
+            if block and reset == "DISCARD ALL":
+                continue
+            client.query(before)
+            got = []
+            for text in ("BEGIN", reset, "SELECT 1", "COMMIT") if block else (reset, "SELECT 1"):
+                client.send(query(text))
+                got += client.read_until("Z")
+            assert reports(got) == told, (before, reset)
+            assert client.value("SHOW DateStyle") == "German, DMY"
+
+
+@MODES
+def test_a_client_is_told_what_it_has_set_behind_a_reset(pgweir, mode):
+    weir = pgweir(pool_mode=mode, default_pool_size=1)
+    normal = weir.client().value("SHOW DateStyle") if mode == "transaction" else "ISO, MDY"
+    client = weir.client(DateStyle="German, DMY")
+    client.send(query(f"RESET ALL; SET DateStyle = '{normal}'"))
+    got = client.read_until("Z")
+    client.send(query("SHOW DateStyle"))
+    got += client.read_until("Z")
+    assert reports(got)[-1] == [b"DateStyle", normal.encode()]
+    assert client.value("SHOW DateStyle") == normal

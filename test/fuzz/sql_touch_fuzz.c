@@ -4,6 +4,7 @@
  * statement in front or behind must not touch less, unless it changes where quotes end.
  */
 #include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_resets.h"
 #include "pgweir/pgwire/sql_touch.h"
 
 #include "pgweir/base/buf.h"
@@ -63,6 +64,14 @@ static void has_company(struct bytes text, unsigned int bits)
 	buf_free(&both);
 }
 
+static void judge_reset(void *context, const struct sql_reset *reset)
+{
+	size_t size = *(const size_t *)context;
+
+	assert(!reset->name || (strlen(reset->name) <= SQL_RESETS_NAME_MAX &&
+	                        strlen(reset->name) <= size + sizeof("session_authorization")));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes text = bytes_of(data, size);
@@ -81,6 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(set.name[0] && strlen(set.name) <= SQL_SET_NAME_MAX);
 		assert(strlen(set.value) <= SQL_SET_VALUE_MAX);
 	}
+	if (!memchr(text.at, '\\', size) && sql_resets(text, judge_reset, &size))
+		assert(bits & SQL_TOUCH_DEFAULT);
 	sql_touch_calls(text, bytes_of("f\0set_config", 13));
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/resets_priv.h"
 #include "../session/sample_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
@@ -187,10 +188,20 @@ static enum judgement judge_listening(struct client *client, enum listening_go g
 	return go == LISTENING_WAIT ? JUDGE_WAIT : refuse_message(client, CLOSE_MEMORY);
 }
 
-/* Adds what must run between the last text, with UNLISTEN, and this frame. */
+/* Something must run between the last text and the next frame. */
+#define FOLLOWED \
+	(LISTENING_AFTER_EXECUTE | LISTENING_AFTER | RESETS_NOTED | RESETS_WAIT | RESETS_DUE)
+
+/* Adds what must run between the last text, with UNLISTEN or RESET, and this frame. */
 static enum judgement judge_follow(struct client *client, const struct frame *frame,
                                    struct batch *batch)
 {
+	if (resets_are_followed(client)) {
+		enum listening_go go = resets_follow(client, batch);
+
+		if (go != LISTENING_SEND || !listening_is_followed(client))
+			return judge_listening(client, go);
+	}
 	return judge_listening(client, listening_follow(client, frame->type, batch));
 }
 
@@ -321,7 +332,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		slow_note(client, frame, in);
 	batch->server = server;
 	begin_query(client, server, frame->type);
-	if (listening_is_followed(client)) {
+	if (client->touched & FOLLOWED) {
 		judgement = judge_follow(client, frame, batch);
 		if (judgement != JUDGE_SEND)
 			return judgement;
@@ -339,6 +350,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		judgement = judge_statements(client, frame, in, batch, head, &is_noted);
 	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS) && judgement == JUDGE_SEND)
 		session_bind(client, frame, in);
+	if (type == 'E' && judgement <= JUDGE_DROP)
+		resets_execute(client);
 	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)
 		audit_frame(client, frame, in);
 	if (judgement != JUDGE_SEND || is_noted)

@@ -23,6 +23,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/resets_priv.h"
 #include "../session/sample_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
@@ -287,6 +288,12 @@ bool relay_holds_ready(struct borrower *borrower) { return listening_holds(clien
 bool relay_takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead)
 {
 	return listening_takes(client_of(borrower), frame, instead);
+}
+
+bool relay_takes_parameter(struct borrower *borrower, const char *name, const char *value,
+                           struct buf *instead)
+{
+	return resets_take_report(client_of(borrower), name, value, instead);
 }
 
 void relay_channels_cleared(struct borrower *borrower)

@@ -13,6 +13,7 @@
 #include "../handover_priv.h"
 #include "libraries_priv.h"
 #include "placeholders_priv.h"
+#include "resets_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -370,6 +371,9 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		return false;
 	if (!is_run)
 		return true;
+	if ((touches & SQL_TOUCH_DEFAULT) && params_count(client->startup) && session_get(client) &&
+	    !resets_use(client, text, true, err))
+		return false;
 	bits = noted(client);
 	if ((touches & SQL_TOUCH_CREATE) && placeholders_are_added(text))
 		bits |= SQL_TOUCH_CREATE;
@@ -489,6 +493,7 @@ static void forget_transaction(struct session *session)
 	buf_free(&session->libraries);
 	free(session->set);
 	free(session->sample);
+	resets_free(&session->resets);
 	session->set = NULL;
 	session->sample = NULL;
 }
@@ -645,6 +650,8 @@ void session_facts(struct client *client, const struct facts *facts)
 	    (facts->lacks_names ||
 	     !server_take_facts(client->borrower.server, facts, client->startup)))
 		pins |= SESSION_PIN_PARAMS;
+	if (client->touched & SQL_TOUCH_DEFAULT)
+		resets_settle(client);
 	if (sample_is_running(client))
 		sample_end(client, facts, client->borrower.server->params != had);
 	if (pins && !session_get(client)) {

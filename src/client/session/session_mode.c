@@ -17,6 +17,7 @@
 #include "pgweir/config/entries.h"
 
 #include "placeholders_priv.h"
+#include "resets_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -27,8 +28,11 @@ void session_mode_note(struct client *client, const struct frame *frame, struct 
 
 	if (touches & SQL_TOUCH_EXTENSION)
 		server_need_close(client->borrower.server, CLOSE_SESSION_STATE);
-	if (params_count(client->startup))
-		client->touched |= touches & SQL_TOUCH_DEFAULT;
+	if (!(touches & SQL_TOUCH_DEFAULT) || !params_count(client->startup))
+		return;
+	client->touched |= SQL_TOUCH_DEFAULT;
+	if (session_get(client))
+		resets_use(client, text, false, NULL);
 }
 
 void session_mode_ask(struct client *client)
@@ -50,10 +54,11 @@ void session_mode_facts(struct client *client, const struct facts *facts)
 	unsigned int touched = client->touched;
 
 	client->touched = 0;
-	session_free(client);
 	if (touched & SESSION_TOUCH_SAMPLE)
 		audit_facts(client, facts);
 	/* Without the placeholders it is not known which of them were reset. */
 	if ((touched & SQL_TOUCH_DEFAULT) && !facts->lacks_names)
 		server_take_facts(client->borrower.server, facts, client->startup);
+	resets_settle(client);
+	session_free(client);
 }

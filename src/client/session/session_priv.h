@@ -67,6 +67,7 @@ struct session {
 	struct buf names;        /* placeholders that may have been set: name\0name\0 */
 	struct session_sample *sample; /* of the running transaction: sample.c; or NULL */
 	struct buf libraries;          /* that may have been loaded: name\0name\0 */
+	struct session_resets *resets; /* parameters set back: resets.c; or NULL */
 };
 
 /* Whether clients of this pool are followed, or refused what cannot be. */

@@ -86,6 +86,11 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 		return close_bad(server, "server reports parameters without end"), FRAME_STOP;
 	if (server->state != SERVER_LENT)
 		return FRAME_DROP;
+	if ((server->watches & SERVER_WATCHES_PARAMETERS) && server->borrower &&
+	    server->errand == ERRAND_NONE &&
+	    server->borrower->ops->takes_parameter(server->borrower, name, value,
+	                                           &server->replacement))
+		return server->replacement.count ? FRAME_REPLACE : FRAME_DROP;
 	/* The reply to our own SET is forwarded only if the value is spelled differently. */
 	return !is_news && (server->errand == ERRAND_REPLAY || ledger_owes_ignored(&server->ledger))
 	           ? FRAME_DROP

@@ -159,6 +159,37 @@ static void add_set(struct buf *text, const char *name, const char *value, bool 
 	buf_add_byte(text, ';');
 }
 
+/*
+ * Adds the elements of a list of names, each as a constant: in SET, a name without quotes might be
+ * a keyword. The value is one that PostgreSQL has accepted.
+ */
+static void add_elements(struct buf *text, const char *list, bool is_native)
+{
+	struct buf name = { 0 };
+	bool is_quoted = false;
+
+	for (;; list++) {
+		if (*list == '"' && is_quoted && list[1] == '"') {
+			buf_add_byte(&name, *list++);
+		} else if (*list == '"') {
+			is_quoted = !is_quoted;
+		} else if (*list == 0 || (*list == ',' && !is_quoted)) {
+			buf_add_byte(&name, 0);
+			add_literal(text, buf_ok(&name) ? name.at : "", is_native);
+			text->is_broken |= !buf_ok(&name);
+			buf_clear(&name);
+			if (*list == 0)
+				break;
+			buf_add_byte(text, ',');
+		} else if (is_quoted || !strchr(" \t\n\r\f\v", *list)) {
+			bool is_upper = !is_quoted && *list >= 'A' && *list <= 'Z';
+
+			buf_add_byte(&name, (char)(is_upper ? *list + 32 : *list));
+		}
+	}
+	buf_free(&name);
+}
+
 static const char *encoding_of(const struct server *server, const struct params *params)
 {
 	const char *own = params_find(params, "client_encoding");
@@ -173,6 +204,23 @@ static bool has_native_values(const struct server *server, const struct params *
 	const char *native = params_find(server->baseline, "server_encoding");
 
 	return encoding && native && strcasecmp(encoding, native) == 0;
+}
+
+void server_set_text(const struct server *server, const char *name, const char *value,
+                     struct buf *text)
+{
+	bool is_native = has_native_values(server, server->params);
+
+	/* An empty list has no other form. */
+	if (!is_name_list(name) || !*value) {
+		add_set(text, name, value, is_native);
+		return;
+	}
+	buf_add_text(text, "SET ");
+	add_identifier(text, name);
+	buf_add_byte(text, '=');
+	add_elements(text, value, is_native);
+	buf_add_byte(text, ';');
 }
 
 /* A default that connect_query has set and the server does not report. */

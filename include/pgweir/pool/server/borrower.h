@@ -66,6 +66,12 @@ struct borrower_ops {
 	bool (*takes_notification)(struct borrower *borrower, struct bytes frame,
 	                           struct buf *instead);
 	/*
+	 * With SERVER_WATCHES_PARAMETERS: a ParameterStatus. false: it is forwarded. true: what was
+	 * added to `instead` is.
+	 */
+	bool (*takes_parameter)(struct borrower *borrower, const char *name, const char *value,
+	                        struct buf *instead);
+	/*
 	 * With SERVER_WATCHES_READY: whether a ReadyForQuery that ends a transaction is not
 	 * forwarded, because the borrower sends it to its client later. on_ready() comes anyway.
 	 */

@@ -74,7 +74,8 @@ enum server_sequences {
 /* What a borrower wants to be asked about. */
 enum server_watch {
 	SERVER_WATCHES_NOTIFICATIONS = 1 << 0, /* takes_notification() */
-	SERVER_WATCHES_READY = 1 << 1          /* holds_ready() */
+	SERVER_WATCHES_READY = 1 << 1,         /* holds_ready() */
+	SERVER_WATCHES_PARAMETERS = 1 << 2     /* takes_parameter() */
 };
 
 TAILQ_HEAD(server_list, server);
@@ -440,6 +441,13 @@ static inline void server_end_session(struct server *server)
 	server->is_dirty |= server->has_session;
 	server->has_session = false;
 }
+
+/*
+ * Adds the SQL statement SET that gives a parameter this value, which is in the client_encoding of
+ * the server's map. It takes no snapshot.
+ */
+void server_set_text(const struct server *server, const char *name, const char *value,
+                     struct buf *text);
 
 /*
  * The server's session has this value of a parameter, without doubt. false: no memory, or too many.

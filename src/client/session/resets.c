@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Parameters of the startup packet that are set back: see resets_priv.h.
+ *
+ * Hard here: what is set behind the statement must not overwrite a value that the client has set
+ * since, so only statements are followed of which the text says all. And SELECT set_config() would
+ * take a snapshot, after which SET TRANSACTION fails: so it is SET.
+ */
+#include "resets_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_resets.h"
+#include "pgweir/pool/server/statements.h"
+
+#include "pgweir/base/banned.h"
+
+#define ITEMS_MAX 100 /* parameters in one text; more are not followed */
+
+struct session_resets {
+	struct buf pending; /* to be set behind the statement that was sent: name\0 */
+	struct buf told;    /* what the client was told instead of the truth: name\0value\0 */
+};
+
+/* NULL: no memory. */
+static struct session_resets *resets_get(struct client *client)
+{
+	struct session *session = client->session;
+
+	if (session && !session->resets)
+		session->resets = calloc(1, sizeof(*session->resets));
+	return session ? session->resets : NULL;
+}
+
+void resets_free(struct session_resets **resets)
+{
+	if (*resets) {
+		buf_free(&(*resets)->pending);
+		buf_free(&(*resets)->told);
+	}
+	free(*resets);
+	*resets = NULL;
+}
+
+/* ---- a text ---- */
+
+struct reading {
+	const struct client *client;
+	struct buf *pending;
+	const char *relevant; /* one whose value may change the result of a query; or NULL */
+	unsigned int count;
+};
+
+static void remove_name(struct buf *names, const char *name)
+{
+	struct bytes rest = buf_bytes(names);
+	struct buf others = { 0 };
+	const char *other;
+
+	while (bytes_take_text(&rest, &other)) {
+		if (strcasecmp(other, name) != 0)
+			buf_add_cstr(&others, other);
+	}
+	buf_free(names);
+	*names = others;
+}
+
+/* Whether PostgreSQL sets it back to another value than the client's. */
+static bool is_other(const struct client *client, const char *name, const char *value)
+{
+	const char *normal = params_find(client->borrower.server->baseline, name);
+
+	return !normal || strcmp(normal, value) != 0;
+}
+
+/* RESET ALL leaves the role as it is. */
+static bool is_of_all(const char *name)
+{
+	return strcasecmp(name, "role") != 0 && strcasecmp(name, SESSION_AUTHORIZATION) != 0;
+}
+
+static void take_reset(void *context, const struct sql_reset *reset)
+{
+	struct reading *reading = context;
+	const char *at = NULL, *name, *value;
+
+	if (++reading->count > ITEMS_MAX)
+		return;
+	if (!reset->name)
+		buf_clear(reading->pending);
+	while (params_next(reading->client->startup, &at, &name, &value)) {
+		if (reset->name ? strcasecmp(name, reset->name) != 0 : !is_of_all(name))
+			continue;
+		if (reset->name)
+			remove_name(reading->pending, name);
+		if (reset->is_set || !is_other(reading->client, name, value))
+			continue;
+		buf_add_cstr(reading->pending, name);
+		if (strcasecmp(name, "application_name") != 0)
+			reading->relevant = name;
+	}
+}
+
+static bool refuse(const char *name, struct err *err)
+{
+	char detail[ERR_DETAIL_SIZE];
+
+	err_set(err, ERR_UNSUPPORTED,
+	        "a startup parameter cannot be set back together with other statements in one "
+	        "text");
+	snprintf(detail, sizeof(detail),
+	         "The statements behind it would run with the server's value of \"%.100s\", not "
+	         "with the client's.",
+	         name);
+	err_detail(err, detail);
+	err_hint(err, "Send the RESET alone.");
+	return false;
+}
+
+bool resets_use(struct client *client, struct bytes text, bool may_refuse, struct err *err)
+{
+	struct session_resets *resets = resets_get(client);
+	struct reading reading = { .client = client };
+	enum sql_resets result;
+
+	client->borrower.server->watches |= SERVER_WATCHES_PARAMETERS;
+	/* With a backslash it is not known where strings end. */
+	if (!resets || !text.count || memchr(text.at, '\\', text.count))
+		return true;
+	reading.pending = &resets->pending;
+	result = sql_resets(text, take_reset, &reading);
+	if (may_refuse && reading.relevant &&
+	    (result == SQL_RESETS_USED || result == SQL_RESETS_UNDONE))
+		return refuse(reading.relevant, err);
+	if (result == SQL_RESETS_LAST && reading.count <= ITEMS_MAX && resets->pending.count)
+		client->touched |= RESETS_NOTED;
+	else
+		buf_free(&resets->pending);
+	return true;
+}
+
+/* ---- behind it ---- */
+
+static bool note_injected(struct server *server, enum ledger_kind kind, enum ledger_fate fate)
+{
+	return server_note_change(server, kind, fate, NULL) != LEDGER_NO_MEMORY;
+}
+
+static void add_closes(struct buf *out)
+{
+	static const char targets[] = { 'P', 'S' };
+
+	for (size_t i = 0; i < sizeof(targets); i++) {
+		size_t at = message_begin(out, 'C');
+
+		buf_add_byte(out, targets[i]);
+		buf_add_cstr(out, SCRATCH_NAME);
+		message_end(out, at);
+	}
+}
+
+/* A statement within messages that end with the client's Sync. */
+static bool add_extended(struct server *server, struct buf *out, const char *statement)
+{
+	static const enum ledger_kind kinds[] = { LEDGER_PARSE, LEDGER_BIND, LEDGER_EXECUTE,
+		                                  LEDGER_CLOSE, LEDGER_CLOSE };
+	size_t at = message_begin(out, 'P');
+
+	buf_add_cstr(out, SCRATCH_NAME);
+	buf_add_cstr(out, statement);
+	buf_add_be16(out, 0);
+	message_end(out, at);
+	at = message_begin(out, 'B');
+	buf_add_cstr(out, SCRATCH_NAME);
+	buf_add_cstr(out, SCRATCH_NAME);
+	buf_add_be16(out, 0);
+	buf_add_be16(out, 0);
+	buf_add_be16(out, 0);
+	message_end(out, at);
+	at = message_begin(out, 'E');
+	buf_add_cstr(out, SCRATCH_NAME);
+	buf_add_be32(out, 0);
+	message_end(out, at);
+	add_closes(out);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!note_injected(server, kinds[i], LEDGER_INJECT))
+			return false;
+	}
+	return true;
+}
+
+/* Adds statements (text\0), in the protocol that is in use. Their replies are dropped. */
+static bool add_statements(struct server *server, struct batch *batch, struct bytes statements)
+{
+	bool is_extended = server->ledger.is_open, is_added = true;
+	struct buf out = { 0 };
+	const char *statement;
+	size_t at = is_extended ? 0 : message_begin(&out, 'Q');
+
+	while (is_added && bytes_take_text(&statements, &statement)) {
+		if (is_extended)
+			is_added = add_extended(server, &out, statement);
+		else
+			buf_add_text(&out, statement);
+	}
+	if (!is_extended) {
+		buf_add_byte(&out, 0);
+		message_end(&out, at);
+		is_added = note_injected(server, LEDGER_QUERY, LEDGER_IGNORE);
+	}
+	is_added = is_added && buf_ok(&out);
+	if (is_added)
+		batch_copy(batch, buf_bytes(&out));
+	buf_free(&out);
+	return is_added;
+}
+
+/* Makes a list of SQL statements: text\0 */
+static void make_statements(struct client *client, struct buf *out)
+{
+	struct bytes names = buf_bytes(&client->session->resets->pending);
+	const char *name, *value;
+
+	while (bytes_take_text(&names, &name)) {
+		value = params_find(client->startup, name);
+		if (!value)
+			continue;
+		server_set_text(client->borrower.server, name, value, out);
+		buf_add_byte(out, 0);
+	}
+}
+
+enum listening_go resets_follow(struct client *client, struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+	bool is_open = server->ledger.is_open, is_sent;
+	struct buf statements = { 0 };
+
+	if (client->touched & RESETS_NOTED) {
+		client->touched ^= RESETS_NOTED;
+		client->touched |= is_open ? RESETS_WAIT : RESETS_DUE;
+	}
+	if (!(client->touched & RESETS_DUE))
+		return LISTENING_SEND;
+	/* If no transaction block is open, it is set after the question. */
+	if (!is_open && !ledger_knows_status(&server->ledger)) {
+		batch->waits_for = LEDGER_WAIT_READY;
+		return LISTENING_WAIT;
+	}
+	client->touched &= ~RESETS_DUE;
+	if (!client->session || !client->session->resets)
+		return LISTENING_SEND;
+	if (is_open || server->status == 'T')
+		make_statements(client, &statements);
+	is_sent = buf_ok(&client->session->resets->pending) && buf_ok(&statements) &&
+	          (!statements.count || add_statements(server, batch, buf_bytes(&statements)));
+	buf_free(&client->session->resets->pending);
+	buf_free(&statements);
+	return is_sent ? LISTENING_SEND : LISTENING_END;
+}
+
+/* ---- reports ---- */
+
+/*
+ * What the client takes for the value of a parameter. The server's map has the reports up to the
+ * last ReadyForQuery.
+ */
+static const char *told_of(const struct client *client, const char *name)
+{
+	struct bytes list = bytes_of("", 0);
+	const struct server *server = client->borrower.server;
+	const char *told = params_find(server->params, name), *other, *value;
+
+	if (!told)
+		told = params_find(server->baseline, name);
+	if (client->session && client->session->resets)
+		list = buf_bytes(&client->session->resets->told);
+	while (bytes_take_text(&list, &other) && bytes_take_text(&list, &value)) {
+		if (strcasecmp(other, name) == 0)
+			told = value;
+	}
+	return told ? told : "";
+}
+
+/* Notes what the client is told now, instead of what it was told before. */
+static void note_told(struct session_resets *resets, const char *name, const char *value)
+{
+	struct bytes list = buf_bytes(&resets->told);
+	struct buf others = { 0 };
+	const char *other, *told;
+
+	while (bytes_take_text(&list, &other) && bytes_take_text(&list, &told)) {
+		if (strcasecmp(other, name) == 0)
+			continue;
+		buf_add_cstr(&others, other);
+		buf_add_cstr(&others, told);
+	}
+	buf_add_cstr(&others, name);
+	buf_add_cstr(&others, value);
+	buf_free(&resets->told);
+	resets->told = others;
+}
+
+bool resets_take_report(struct client *client, const char *name, const char *value,
+                        struct buf *instead)
+{
+	const char *startup = params_find(client->startup, name), *shown = value;
+	const char *normal = params_find(client->borrower.server->baseline, name);
+	struct session_resets *resets = startup ? resets_get(client) : NULL;
+	bool is_told;
+
+	if (!resets || !(client->touched & SQL_TOUCH_DEFAULT))
+		return false;
+	if (normal && strcmp(normal, value) == 0)
+		shown = startup;
+	is_told = strcmp(told_of(client, name), shown) == 0;
+	note_told(resets, name, shown);
+	if (!is_told && shown == value)
+		return false;
+	if (!is_told)
+		message_parameter(instead, name, shown);
+	return true;
+}
+
+void resets_settle(struct client *client)
+{
+	struct server *server = client->borrower.server;
+	struct bytes list = bytes_of("", 0);
+	struct buf out = { 0 };
+	const char *name, *told, *value;
+
+	server->watches &= (uint8_t)~SERVER_WATCHES_PARAMETERS;
+	if (client->session && client->session->resets)
+		list = buf_bytes(&client->session->resets->told);
+	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &told)) {
+		value = params_find(server->params, name);
+		value = value ? value : params_find(server->baseline, name);
+		/* \001: it is set back to the client's value next, see server_take_facts() */
+		if (value && *value != '\001' && strcmp(value, told) != 0)
+			message_parameter(&out, name, value);
+	}
+	if (out.count)
+		client_send(client, buf_bytes(&out));
+	buf_free(&out);
+	if (client->session)
+		resets_free(&client->session->resets);
+}

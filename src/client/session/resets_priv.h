@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Parameters of a client's startup packet that its statements set back.
+ *
+ * PostgreSQL sets a parameter back to the server's own value, as it does not know the client's. So
+ * within a transaction block the client's value is set behind that statement, before the client's
+ * next one. After a transaction the server is asked, and gets the client's values again. And the
+ * client gets no ParameterStatus with the server's value, which it does not have.
+ */
+#ifndef PGWEIR_CLIENT_SESSION_RESETS_PRIV_H
+#define PGWEIR_CLIENT_SESSION_RESETS_PRIV_H
+
+#include "listening_priv.h"
+#include "session_priv.h"
+
+/* In client->touched: a statement that sets parameters back was noted; */
+#define RESETS_NOTED (1u << 23)
+#define RESETS_WAIT (1u << 24) /* its Execute has not come; */
+#define RESETS_DUE (1u << 25)  /* it was sent: the next message comes behind it */
+
+static inline bool resets_are_followed(const struct client *client)
+{
+	return client->touched & (RESETS_NOTED | RESETS_WAIT | RESETS_DUE);
+}
+
+/*
+ * A text that may set parameters back (SQL_TOUCH_DEFAULT) is about to be sent; client->session
+ * exists. may_refuse: false is returned, with *err, if statements in the same text would run with
+ * the server's values.
+ */
+bool resets_use(struct client *client, struct bytes text, bool may_refuse, struct err *err);
+
+/* An Execute is sent. */
+static inline void resets_execute(struct client *client)
+{
+	if (client->touched & RESETS_WAIT)
+		client->touched ^= RESETS_WAIT | RESETS_DUE;
+}
+
+/* Adds what must run between a text that has set parameters back and the next frame. */
+enum listening_go resets_follow(struct client *client, struct batch *batch);
+
+/*
+ * A ParameterStatus of the lent server. false: it is forwarded. true: what was added to `instead`
+ * is.
+ */
+bool resets_take_report(struct client *client, const char *name, const char *value,
+                        struct buf *instead);
+
+/*
+ * The transaction has ended and the server's parameters are known: corrects what the client was
+ * told.
+ */
+void resets_settle(struct client *client);
+
+void resets_free(struct session_resets **resets);
+
+#endif
