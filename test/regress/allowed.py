@@ -28,7 +28,7 @@ NO_VALUE = (r"- currval ", r"-+", r"- +\d+", r"-\(1 row\)", EMPTY,
             r"\+HINT:  Use INSERT \.\.\. RETURNING, or call them in the transaction .*")
 # A backend keeps statistics for a moment before it reports them, and other servers have not seen
 # them. New sessions are counted; the client begins none on PostgreSQL.
-STATISTICS = (r"[-+] (trunc_stats_test\d? +|stats_test_func2 +)?[ |\dtf]+",)
+STATISTICS = (r"[-+] (trunc_stats_test\d? +|stats_test_func\d +)?[ |\dtf]+",)
 # Static variables of functions in C: refint caches plans, ttdummy whether it is switched on.
 C_VARIABLES = (r"[-+]ERROR:  ttdummy \(tttest\): you cannot change .*", r"[-+][ |\d-]+", ROWS,
                r"[-+]ERROR:  (\"check_fkeys2_fkey_restrict\": tuple is referenced in \"fkeys\"|"
