@@ -88,7 +88,7 @@ static void fill(struct cursor *cursor, struct learnt_row *row, const struct poo
 	row->last_time = time_of(statement->found_wall, cursor, row->last_buffer);
 }
 
-static void collect_pools(struct cursor *cursor)
+static void collect_learnt(struct cursor *cursor)
 {
 	const struct pool *pool;
 
@@ -106,7 +106,7 @@ static bool next_learnt(struct cursor *cursor, void *row)
 	struct ordered_item item;
 	const struct pool *pool;
 
-	while (walk->has_pool || ordered_next(cursor, collect_pools, &item)) {
+	while (walk->has_pool || ordered_next(cursor, collect_learnt, &item)) {
 		if (!walk->has_pool)
 			walk->has_begun = false;
 		walk->has_pool = true;
