@@ -287,7 +287,7 @@ static bool add_changes(const struct server *server, const struct params *want, 
 {
 	struct params_seek in_want = { 0 }, in_have = { 0 }, in_baseline = { 0 };
 	const char *at = NULL, *name, *value, *have;
-	bool all_harmless = !add_libraries(server, want, text);
+	bool all_harmless = true;
 	bool is_native = has_native_values(server, want);
 
 	while (params_next(server->params, &at, &name, &value)) {
@@ -296,6 +296,9 @@ static bool add_changes(const struct server *server, const struct params *want, 
 		add_set_back(text, server, name);
 		all_harmless &= is_harmless(name);
 	}
+	/* A library refuses placeholders of its name: they are set back before it is loaded. */
+	if (add_libraries(server, want, text))
+		all_harmless = false;
 	at = NULL;
 	while (params_next(want, &at, &name, &value)) {
 		if (((params_seek(server->params, &in_have, name, &have) ||
