@@ -192,7 +192,8 @@ void lone_server_open(struct lone_server *lone, const char *settings)
 	buf_free(&text);
 	lone->loop = loop_new(&err);
 	lone->params = params_table_new();
-	must(lone->loop && lone->params && statements_init(&lone->statements), "out of memory");
+	must(lone->loop && lone->params && statements_init(&lone->statements, NULL),
+	     "out of memory");
 	stream_pool_init(&lone->streams, lone->config->pkt_buf);
 	lone->shared = (struct server_shared){
 		.loop = lone->loop,
