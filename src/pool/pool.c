@@ -134,7 +134,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	borrower->waits_for = LEDGER_WAIT_NOT;
 	/* a reset query of ours does not matter to this borrower */
 	server_settle_rest(server);
-	server_close_scope(server);
+	if (server->is_scope_open)
+		server_close_scope(server);
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool_sequences_lend(server, borrower);
 	pool->served_count++;
@@ -145,9 +146,9 @@ void pool_lend(struct server *server, struct borrower *borrower)
 /*
  * In a pool with servers on which libraries were loaded: one that has no library that the borrower
  * does not want. If there is none, and none is coming, one is closed, so that another may be
- * opened.
+ * opened. Not inlined: few pools have such servers.
  */
-static struct server *fitting_server(struct borrower *borrower)
+__attribute__((noinline)) static struct server *fitting_server(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
 	const struct params *want = borrower->ops->params(borrower);
@@ -167,7 +168,7 @@ static struct server *fitting_server(struct borrower *borrower)
 	return NULL;
 }
 
-struct server *pool_idle_server(struct borrower *borrower)
+static inline struct server *idle_server(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
 	struct server *server = borrower->last_server;
@@ -184,6 +185,8 @@ struct server *pool_idle_server(struct borrower *borrower)
 	return NULL;
 }
 
+struct server *pool_idle_server(struct borrower *borrower) { return idle_server(borrower); }
+
 struct server *pool_take(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
@@ -191,7 +194,7 @@ struct server *pool_take(struct borrower *borrower)
 
 	if (!TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_dedicated_goes_first(pool))
 		return NULL;
-	server = pool_idle_server(borrower);
+	server = idle_server(borrower);
 	if (server)
 		pool_lend(server, borrower);
 	return server;

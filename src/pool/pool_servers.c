@@ -23,17 +23,19 @@ static bool is_home(enum server_state state)
 	return state == SERVER_IDLE || state == SERVER_USED;
 }
 
-/* A listening connection is always lent, and PAUSE does not wait for it. */
-static bool is_busy(const struct server *server, enum server_state state)
+static bool is_busy(enum server_state state)
 {
-	if (server->is_listening)
-		return false;
 	return state == SERVER_LENT || state == SERVER_CHECKING || state == SERVER_RESETTING ||
 	       state == SERVER_CANCELED;
 }
 
-static void count_busy(struct pool *pool, int change)
+static void count_busy(const struct server *server, int change)
 {
+	struct pool *pool = server->pool;
+
+	/* A listening connection is always lent, and PAUSE does not wait for it. */
+	if (server->is_listening)
+		return;
 	pool->database->busy_count += (unsigned int)change;
 	pool->pools->busy_count += (unsigned int)change;
 	if (change < 0)
@@ -84,9 +86,9 @@ void pool_file_server(struct server *server, enum server_state from)
 		TAILQ_INSERT_HEAD(&pool->servers[to], server, node);
 	pool->server_counts[to]++;
 	file_home(pool, server, is_home(from), is_home(to));
-	if (is_busy(server, from) != is_busy(server, to))
-		count_busy(pool, is_busy(server, to) ? 1 : -1);
-	if (server->is_listening && is_logging_in(from) && !is_logging_in(to))
+	if (is_busy(from) != is_busy(to))
+		count_busy(server, is_busy(to) ? 1 : -1);
+	if (is_logging_in(from) && !is_logging_in(to) && server->is_listening)
 		pool->listening_login_count--;
 	if (to != SERVER_CLOSING)
 		return;

@@ -119,14 +119,23 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 
 /* ---- replies ---- */
 
+/* Whether a tag with this first letter may be one that complete_frame() examines. */
+static inline bool may_be_examined(char first)
+{
+	return first == 'D' || first == 'L' || first == 'R';
+}
+
 /*
  * Examines the tag of a CommandComplete: parameters may have been reset, statements deallocated, or
  * a library loaded.
  */
 static void complete_frame(struct server *server, struct bytes body, bool is_followed)
 {
-	bool is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
+	bool is_discard;
 
+	if (!may_be_examined(body.count ? body.at[0] : 0))
+		return;
+	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
 		server_statements_forget_confirmed(&server->statements);
 		if (server->borrower && server->errand == ERRAND_NONE)
@@ -235,9 +244,9 @@ static bool is_held(struct server *server)
 	       server->borrower->ops->holds_ready(server->borrower);
 }
 
-static enum frame_fate ready_frame(struct server *server, struct bytes body)
+static enum frame_fate reply_frame(struct server *server, char type, struct bytes body)
 {
-	enum frame_fate fate = answer_frame(server, 'Z', body);
+	enum frame_fate fate = answer_frame(server, type, body);
 
 	if (fate == FRAME_READY && (server->watches & SERVER_WATCHES_READY) && is_held(server))
 		return FRAME_SETTLED;
@@ -263,10 +272,8 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 	case 'A':
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));
-	case 'Z':
-		return ready_frame(server, body);
 	default:
-		return answer_frame(server, frame->type, body);
+		return reply_frame(server, frame->type, body);
 	}
 }
 
@@ -394,7 +401,7 @@ static void tell_space(struct server *server, bool was_within)
 
 /*
  * Whether a whole frame is forwarded without further handling: rows, of which a COPY has millions,
- * and the other frequent replies. The tags that are examined begin with D, L or R.
+ * and the other frequent replies, except tags that are examined.
  */
 static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 {
@@ -403,8 +410,8 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 	case 'd':
 		return passes_rows;
 	case 'C':
-		return frame[FRAME_HEADER_SIZE] != 'D' && frame[FRAME_HEADER_SIZE] != 'L' &&
-		       frame[FRAME_HEADER_SIZE] != 'R' && ledger_passes_plain(&server->ledger, 'C');
+		return !may_be_examined(frame[FRAME_HEADER_SIZE]) &&
+		       ledger_passes_plain(&server->ledger, 'C');
 	case 'T':
 		return ledger_passes_plain(&server->ledger, 'T');
 	default:
