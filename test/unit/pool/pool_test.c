@@ -40,8 +40,11 @@ static const struct script cases[] = {
 	  "a^ 1^ a<RSKZ aQ 1<Q 1G a. 1<X." },
 	{ "a client that goes with half an answer", "pool_mode=transaction\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ aQ 1<Q 1TD a. 1<X." },
-	{ "a client that goes with half a message", "pool_mode=session\ndefault_pool_size=1",
-	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ a% a. 1<." },
+	{ "a client that goes with half a message, which the server has not got",
+	  "pool_mode=session\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ a% a. 1<<Q(DISCARD_ALL)" },
+	{ "a client that goes with half a message, which the server has got",
+	  "pool_mode=transaction\ndefault_pool_size=1", "a^ 1^ a<RSKZ a% 1< a. 1<." },
 	{ "a session that leaves", "pool_mode=session\ndefault_pool_size=1\nserver_reset_query=",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ a<CZ aX 1< bQ 1<Q" },
 };
