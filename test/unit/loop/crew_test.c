@@ -189,7 +189,7 @@ START_TEST(loops_that_sleep_are_woken_to_be_held)
 }
 END_TEST
 
-/* ---- what the holder leaves behind, in a loop that would sleep for ever otherwise ---- */
+/* ---- what the holder leaves behind, in a loop that would sleep otherwise ---- */
 
 static void say_later(struct task *task)
 {
