@@ -1119,10 +1119,17 @@ static void take_at_home(struct client *client, struct notification *notificatio
 		keep(client, &listening->lent, notification, false);
 }
 
+/* The mark of this client; those of other clients come too. */
+static bool is_own_mark(const struct client_listening *listening,
+                        const struct notification *notification)
+{
+	return listening->step == STEP_MARK && is_of_ours(listening, notification->channel) &&
+	       strcmp(notification->payload, listening->mark) == 0;
+}
+
 bool listening_takes(struct client *client, struct bytes frame, struct buf *instead)
 {
 	struct client_listening *listening = client->listening;
-	bool is_mid_settling = listening && listening->step == STEP_MARK;
 	struct notification *notification;
 	bool is_own, is_forwarded;
 
@@ -1134,9 +1141,7 @@ bool listening_takes(struct client *client, struct bytes frame, struct buf *inst
 		notification_release(&notification);
 		return true;
 	}
-	/* The marks of other clients come too. */
-	if (is_mid_settling && is_of_ours(listening, notification->channel) &&
-	    strcmp(notification->payload, listening->mark) == 0)
+	if (listening && is_own_mark(listening, notification))
 		listening->is_mark_here = true;
 	is_forwarded = !listening || !listening->listener.listening ||
 	               (!is_of_ours(listening, notification->channel) && !listening->is_mark_here &&
