@@ -310,6 +310,24 @@ START_TEST(unknown_keys_go_once)
 }
 END_TEST
 
+/* It moves once, even if it comes to a loop to which its key does not lead. */
+START_TEST(a_cancel_request_never_moves_twice)
+{
+	static const unsigned char key[CANCEL_KEY_SIZE] = { 1, 2, 3, 4, 5, 6, 1, 8 };
+	struct stage stage;
+	struct peer asker;
+
+	stage_open(&stage);
+	asker = cancel(&stage.here, key, sizeof(key));
+	ck_assert_uint_eq(stage.asked_count, 1);
+	unpack(&stage, &stage.here);
+	ck_assert_uint_eq(stage.asked_count, 1);
+	ck_assert_str_eq(peer_hear(&stage.here, &asker), ".");
+	peer_close(&asker);
+	stage_close(&stage);
+}
+END_TEST
+
 START_TEST(a_parcel_may_end)
 {
 	struct stage stage;
@@ -340,6 +358,7 @@ int main(void)
 	tcase_add_test(tests, who_may_stay_goes_on_here);
 	tcase_add_test(tests, cancel_requests_go_to_their_loop);
 	tcase_add_loop_test(tests, unknown_keys_go_once, 0, 4);
+	tcase_add_test(tests, a_cancel_request_never_moves_twice);
 	tcase_add_test(tests, a_parcel_may_end);
 	return unit_run(suite);
 }

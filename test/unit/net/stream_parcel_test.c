@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -264,6 +265,37 @@ START_TEST(parcel_sends_deferred_output_first)
 }
 END_TEST
 
+/* What the socket does not accept of it moves, too. */
+START_TEST(parcel_has_deferred_output_that_is_not_accepted)
+{
+	static const struct logger logger = { NULL, NULL };
+	static char much[65536], back[65536];
+	struct stage stage;
+	size_t sent = 0, got = 0;
+	ssize_t done;
+
+	make(&stage);
+	stage.here.pool.outbox = outbox_new(stage.here.loop, &logger);
+	while ((done = send(stage.here.stream.watch.fd, much, sizeof(much), 0)) > 0)
+		sent += (size_t)done;
+	stream_defer(&stage.here.stream);
+	ck_assert(stream_send(&stage.here.stream, bytes_text("last")));
+	ck_assert_uint_eq(stream_unsent(&stage.here.stream), 0);
+	move(&stage.here, &stage.there);
+	ck_assert_uint_eq(stream_unsent(&stage.there.stream), 4);
+	while (got < sent + 4) {
+		done = recv(stage.far, back, sizeof(back), 0);
+		if (done > 0)
+			got += (size_t)done;
+		else
+			turn(&stage.there, 2);
+	}
+	ck_assert_uint_eq(got, sent + 4);
+	outbox_free(&stage.here.pool.outbox);
+	drop(&stage);
+}
+END_TEST
+
 START_TEST(parcel_of_a_halted_or_broken_stream_is_refused)
 {
 	struct stream_parcel parcel;
@@ -279,6 +311,27 @@ START_TEST(parcel_of_a_halted_or_broken_stream_is_refused)
 	ck_assert(stream_is_open(&stage.here.stream));
 	ck_assert(stream_detach(&stage.here.stream, &parcel));
 	stream_parcel_end(&parcel, bytes_text("bye"));
+	drop(&stage);
+}
+END_TEST
+
+/* The new loop needs a descriptor of its own, and there is none. */
+START_TEST(parcel_without_a_descriptor_is_refused)
+{
+	struct stream_parcel parcel;
+	struct rlimit limit, none;
+	struct stage stage;
+
+	make(&stage);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 3;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_assert(!stream_detach(&stage.here.stream, &parcel));
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	say(&stage, "still here");
+	turn(&stage.here, 3);
+	expect_got(&stage.here, "still here");
 	drop(&stage);
 }
 END_TEST
@@ -422,7 +475,9 @@ int main(void)
 	tcase_add_loop_test(tcase, parcel_event_of_the_same_turn_is_dropped, 0, 2);
 	tcase_add_test(tcase, parcel_has_kept_input_and_unsent_output);
 	tcase_add_test(tcase, parcel_sends_deferred_output_first);
+	tcase_add_test(tcase, parcel_has_deferred_output_that_is_not_accepted);
 	tcase_add_test(tcase, parcel_of_a_halted_or_broken_stream_is_refused);
+	tcase_add_test(tcase, parcel_without_a_descriptor_is_refused);
 	tcase_add_test(tcase, parcel_ends_with_last_words);
 	tcase_add_test(tcase, parcel_numbers_may_be_used_again);
 	tcase_add_test(tcase, parcel_moves_between_threads);

@@ -585,10 +585,14 @@ END_TEST
 /* Moves an end to another loop. The wire and the other end stay. */
 static void move(struct end *end, struct loop *loop, struct stream_pool *pool)
 {
+	const struct tls_slots *slots = end->stream.pool->tls_slots;
 	struct stream_parcel parcel;
 
 	ck_assert(stream_detach(&end->stream, &parcel));
 	ck_assert_ptr_nonnull(parcel.tls);
+	ck_assert_uint_eq(parcel.tls->slot, 0);
+	for (size_t i = 0; i < TLS_SLOTS; i++)
+		ck_assert_ptr_ne(slots->slots[i], parcel.tls);
 	ck_assert(stream_attach(&end->stream, loop, pool, &parcel, &ops));
 	ck_assert(stream_is_encrypted(&end->stream));
 	stream_want(&end->stream, WANT_INPUT);

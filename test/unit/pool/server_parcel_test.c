@@ -173,6 +173,18 @@ static void prepare(struct peer *client, const char *name, const char *text)
 	buf_free(&out);
 }
 
+static struct statement *find_text(struct engine *engine, const char *text)
+{
+	struct statement *statement, *next;
+
+	HASH_ITER (hh, engine->pools->statements.table, statement, next) {
+		if (strcmp(statement_text(statement).at, text) == 0)
+			return statement;
+	}
+	ck_abort_msg("no statement \"%s\"", text);
+	return NULL;
+}
+
 #define STATEMENTS 30
 
 /* What a client of one loop has prepared there, a client of another does not prepare again. */
@@ -191,6 +203,7 @@ START_TEST(statements_come_along)
 		peer_say(&stage.server, "1Z");
 		ck_assert_str_eq(peer_hear(&stage.here, &stage.client), "1Z");
 	}
+	find_text(&stage.here, "select 7")->is_typed = true;
 	ck_assert(move(&stage.here, &stage.there));
 	server = server_of(&stage.there);
 	ck_assert_uint_eq(server_statements_count(&server->statements), STATEMENTS);
@@ -205,6 +218,8 @@ START_TEST(statements_come_along)
 		ck_assert_str_eq(peer_hear(&stage.there, &stage.other), "1Z");
 	}
 	ck_assert_uint_eq(HASH_COUNT(stage.there.pools->statements.table), STATEMENTS + 1);
+	ck_assert(find_text(&stage.there, "select 7")->is_typed);
+	ck_assert(!find_text(&stage.there, "select 8")->is_typed);
 	/* The first loop has the texts of its client only, and finds them there again. */
 	ck_assert(move(&stage.there, &stage.here));
 	ck_assert_uint_eq(server_statements_count(&server_of(&stage.here)->statements),
@@ -237,6 +252,19 @@ START_TEST(parameters_come_along)
 }
 END_TEST
 
+static const struct {
+	const char *says;
+	size_t offset;
+} flags[] = {
+	{ "it was written to the hand-over", offsetof(struct server, is_leaving) },
+	{ "it listens for clients", offsetof(struct server, is_listening) },
+	{ "it reports too much", offsetof(struct server, has_flooded) },
+	{ "it has state of a client", offsetof(struct server, is_dirty) },
+	{ "its parameters are not known", offsetof(struct server, has_unknown_params) },
+	{ "it was within a frame", offsetof(struct server, is_mid_response) },
+	{ "it has sent a FATAL error", offsetof(struct server, got_fatal) },
+};
+
 START_TEST(who_is_not_at_rest_stays)
 {
 	struct stage stage;
@@ -248,9 +276,13 @@ START_TEST(who_is_not_at_rest_stays)
 	server->cancel_count = 1;
 	ck_assert_ptr_null(server_pack(server));
 	server->cancel_count = 0;
-	server->is_leaving = true;
-	ck_assert_ptr_null(server_pack(server));
-	server->is_leaving = false;
+	for (size_t i = 0; i < COUNT_OF(flags); i++) {
+		bool *flag = (bool *)((char *)server + flags[i].offset);
+
+		*flag = true;
+		ck_assert_msg(!server_pack(server), "%s", flags[i].says);
+		*flag = false;
+	}
 	server_set_close_needed(server, CLOSE_RECONNECT);
 	ck_assert_ptr_null(server_pack(server));
 	server_set_close_needed(server, CLOSE_NONE);
