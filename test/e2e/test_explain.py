@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from .kit.daemon import with_loops
+
 
 def lines(done):
     return [line for line in (done.stdout + done.stderr).splitlines() if line]
@@ -13,7 +15,7 @@ def lines(done):
 def changes(weir, text, name="next.ini"):
     """The output of --against for a file with this text."""
     path = f"{weir.dir}/{name}"
-    weir.account.write(path, text)
+    weir.account.write(path, with_loops(text, weir.loops))
     done = weir.run("--check", path, "--against", weir.socket_path)
     assert done.returncode == 0, done.stderr
     said = lines(done)

@@ -11,7 +11,10 @@ ADDED = "[pgbouncer]\nloops = 3\n"
 @pytest.mark.parametrize("text, expected", (
     ("[pgbouncer]\na = 1\n", "[pgbouncer]\na = 1\n" + ADDED),
     ("[pgbouncer]\na = 1", "[pgbouncer]\na = 1\n" + ADDED),
-    ("[users]\nloopsy = pool_size=1\n", "[users]\nloopsy = pool_size=1\n" + ADDED),
+    ("[pgbouncer]\n[users]\nloopsy = pool_size=1\n",
+     "[pgbouncer]\n[users]\nloopsy = pool_size=1\n" + ADDED),
+    ("[databases]\n* =\n", "[databases]\n* =\n"),
+    ("", ""),
     ("[pgbouncer]\n;loops = 2\n", "[pgbouncer]\n;loops = 2\n" + ADDED),
     ("[pgbouncer]\nloops=2\n", "[pgbouncer]\nloops=2\n"),
     ("[pgbouncer]\n  loops = 1\n[users]\n", "[pgbouncer]\n  loops = 1\n[users]\n"),

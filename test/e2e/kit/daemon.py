@@ -52,9 +52,11 @@ def place_binary(account, place):
 
 
 def with_loops(text, count):
-    """The configuration with `loops`, unless it sets that itself. At its end: lines keep their number.
+    """The configuration with `loops`, unless it sets that itself, or has no settings at all, which is
+    then what a test is about. At its end: lines keep their number.
     """
-    if not count or re.search(r"^\s*loops\s*=", text, re.MULTILINE):
+    if (not count or not re.search(r"^\[pgbouncer\]", text, re.MULTILINE)
+            or re.search(r"^\s*loops\s*=", text, re.MULTILINE)):
         return text
     return text + ("" if text.endswith("\n") else "\n") + f"[pgbouncer]\nloops = {count}\n"
 
