@@ -119,14 +119,14 @@ struct clients {
 	usec_t shortage_told_at; /* when the log last had that; 0: never */
 	unsigned int count;      /* all clients, without the closed ones */
 	unsigned int state_counts[CLIENT_STATES];
-	uint64_t limit_hits;         /* clients refused by max_client_conn */
-	usec_t limit_said_at;        /* when the log last had that; 0: never */
-	unsigned int guest_count;    /* clients at the console that are not administrators */
-	uint64_t guest_limit_hits;   /* console clients refused by max_db_client_connections */
-	struct audit audit;          /* of clients in session mode: session_audit */
-	struct close_counts closes;  /* why clients were closed */
-	bool is_shutting_down;       /* only console logins and */
-	uint64_t shutdown_id;        /* clients with a lower id are admitted; 0 = no such client */
+	uint64_t limit_hits;        /* clients refused by max_client_conn */
+	usec_t limit_said_at;       /* when the log last had that; 0: never */
+	unsigned int guest_count;   /* clients at the console that are not administrators */
+	uint64_t guest_limit_hits;  /* console clients refused by max_db_client_connections */
+	struct audit audit;         /* of clients in session mode: session_audit */
+	struct close_counts closes; /* why clients were closed */
+	bool is_shutting_down;      /* only console logins and */
+	uint64_t shutdown_id;       /* clients with a lower id are admitted; 0 = no such client */
 	struct drain drain;
 	struct slab slab;
 	struct slab late_slab; /* BEGINs that have not been sent yet. client/relay/late_begin.c */

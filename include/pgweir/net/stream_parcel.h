@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * A stream parcel: the connection of a stream without its loop, to be given to another loop,
- * maybe in another thread. It has everything that a stream has: the socket, the state of its TLS, kept
- * input and unsent output. What belongs to a loop (its watch, its place in the outbox, its slots)
- * stays behind.
+ * maybe in another thread. It has everything that a stream has: the socket, the state of its TLS,
+ * kept input and unsent output. What belongs to a loop (its watch, its place in the outbox, its
+ * slots) stays behind.
  */
 #ifndef PGWEIR_NET_STREAM_PARCEL_H
 #define PGWEIR_NET_STREAM_PARCEL_H

@@ -40,7 +40,7 @@ struct database {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(database) node;
 	struct pools *pools;
-	struct share share; /* in the counts of all loops: max_db_connections */
+	struct share share;                  /* in the counts of all loops: max_db_connections */
 	const struct config_database *entry; /* of the current snapshot; NULL: being removed */
 	struct pool *pool_table;             /* its pools, by role */
 	struct pool_list blocked;            /* pools blocked by max_db_connections */
@@ -68,7 +68,7 @@ struct database {
 struct role {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(role) node;
-	struct share share; /* in the counts of all loops: max_user_connections */
+	struct share share;              /* in the counts of all loops: max_user_connections */
 	const struct config_user *entry; /* its entry of [users]; NULL: none */
 	struct pool_list blocked;        /* pools blocked by max_user_connections */
 	struct server_list idle;

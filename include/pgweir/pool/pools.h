@@ -94,7 +94,7 @@ struct pools {
 	enum suspend_state suspend;
 	usec_t changed_at; /* the last reload or command that closes servers: server_parcel.h */
 	bool is_closing;   /* freeing all pools: no new work starts */
-	bool is_ending;  /* wait queues accept no borrower any more */
+	bool is_ending;    /* wait queues accept no borrower any more */
 	/* the process that takes over is a release that knows no session state: pool/handover.h */
 	bool is_handover_plain;
 	bool is_leaving; /* another process has taken over: min_pool_size is not kept */

@@ -55,7 +55,8 @@ void crowd_refuse(struct client *client)
 	char detail[64];
 
 	clients->limit_hits++;
-	snprintf(detail, sizeof(detail), "%u of %d", broker_admitted(clients->with.pools->with.broker),
+	snprintf(detail, sizeof(detail), "%u of %d",
+	         broker_admitted(clients->with.pools->with.broker),
 	         clients->config->max_client_conn);
 	say(clients, detail);
 	err_close(&err, CLOSE_CLIENT_LIMIT);
