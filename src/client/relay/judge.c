@@ -188,10 +188,6 @@ static enum judgement judge_listening(struct client *client, enum listening_go g
 	return go == LISTENING_WAIT ? JUDGE_WAIT : refuse_message(client, CLOSE_MEMORY);
 }
 
-/* Something must run between the last text and the next frame. */
-#define FOLLOWED \
-	(LISTENING_AFTER_EXECUTE | LISTENING_AFTER | RESETS_NOTED | RESETS_WAIT | RESETS_DUE)
-
 /* Adds what must run between the last text, with UNLISTEN or RESET, and this frame. */
 static enum judgement judge_follow(struct client *client, const struct frame *frame,
                                    struct batch *batch)
@@ -332,7 +328,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		slow_note(client, frame, in);
 	batch->server = server;
 	begin_query(client, server, frame->type);
-	if (client->touched & FOLLOWED) {
+	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED)) {
 		judgement = judge_follow(client, frame, batch);
 		if (judgement != JUDGE_SEND)
 			return judgement;

@@ -23,12 +23,6 @@
 
 #include "pgweir/base/banned.h"
 
-/* All of them are bits of client->touched. */
-_Static_assert(!((LISTENING_HOLDS | LISTENING_AFTER_EXECUTE | LISTENING_AFTER) &
-                 (SESSION_TOUCH_LEARNT | SESSION_TOUCH_EXPOSED | SESSION_TOUCH_UNKNOWN |
-                  SESSION_TOUCH_SAMPLE)),
-               "a bit has two meanings");
-
 /* A client with more channels is not asked what DO and functions unlisten: that costs too much. */
 #define HIDDEN_MAX 200
 #define MAY_NOTIFY (SQL_TOUCH_NOTIFY | SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE) /* by triggers */

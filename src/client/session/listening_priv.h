@@ -37,6 +37,7 @@
 
 #include "../batch_priv.h"
 #include "../client_priv.h"
+#include "touched_priv.h"
 
 struct facts;
 struct subscription;
@@ -120,15 +121,9 @@ void listening_deliver(struct client *client);
 /* The client is closed. */
 void listening_free(struct client *client);
 
-/* Bits of client->touched: the ReadyForQuery that ends the transaction is withheld. */
-#define LISTENING_HOLDS ((uint32_t)1 << 25)
-/* A mark is due after the next Execute, or after the last message. */
-#define LISTENING_AFTER_EXECUTE ((uint32_t)1 << 30)
-#define LISTENING_AFTER ((uint32_t)1 << 31)
-
 static inline bool listening_is_followed(const struct client *client)
 {
-	return client->touched & (LISTENING_HOLDS | LISTENING_AFTER_EXECUTE | LISTENING_AFTER);
+	return client->touched & LISTENING_FOLLOWED;
 }
 
 #endif

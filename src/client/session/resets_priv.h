@@ -13,14 +13,9 @@
 #include "listening_priv.h"
 #include "session_priv.h"
 
-/* In client->touched: a statement that sets parameters back was noted; */
-#define RESETS_NOTED (1u << 23)
-#define RESETS_WAIT (1u << 24) /* its Execute has not come; */
-#define RESETS_DUE (1u << 25)  /* it was sent: the next message comes behind it */
-
 static inline bool resets_are_followed(const struct client *client)
 {
-	return client->touched & (RESETS_NOTED | RESETS_WAIT | RESETS_DUE);
+	return client->touched & RESETS_FOLLOWED;
 }
 
 /*

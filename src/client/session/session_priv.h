@@ -22,14 +22,7 @@
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/facts.h"
 
-/* Beside enum sql_touch: samples have shown that the statement leaves something. */
-#define SESSION_TOUCH_LEARNT (1u << 26)
-/* The server has the client's statements under its names: exposed.c. */
-#define SESSION_TOUCH_EXPOSED (1u << 27)
-/* A placeholder is set whose name nobody knows before it is set. */
-#define SESSION_TOUCH_UNKNOWN (1u << 28)
-/* The running transaction is a sample: sample.c. */
-#define SESSION_TOUCH_SAMPLE (1u << 29)
+#include "touched_priv.h"
 
 /* Why a server stays with its client. */
 enum session_pin {

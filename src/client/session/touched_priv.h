@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The bits of client->touched beside those of enum sql_touch.
+ */
+#ifndef PGWEIR_CLIENT_SESSION_TOUCHED_PRIV_H
+#define PGWEIR_CLIENT_SESSION_TOUCHED_PRIV_H
+
+#include <stdint.h>
+
+#include "pgweir/pgwire/sql_touch.h"
+
+/* The ReadyForQuery that ends the transaction is withheld: listening.c. */
+#define LISTENING_HOLDS ((uint32_t)1 << 22)
+/*
+ * A statement that sets parameters back was noted; its Execute has not come; it was sent, and the
+ * next message comes behind it: resets.c.
+ */
+#define RESETS_NOTED ((uint32_t)1 << 23)
+#define RESETS_WAIT ((uint32_t)1 << 24)
+#define RESETS_DUE ((uint32_t)1 << 25)
+/* Samples have shown that the statement leaves something. */
+#define SESSION_TOUCH_LEARNT ((uint32_t)1 << 26)
+/* The server has the client's statements under its names: exposed.c. */
+#define SESSION_TOUCH_EXPOSED ((uint32_t)1 << 27)
+/* A placeholder is set whose name nobody knows before it is set. */
+#define SESSION_TOUCH_UNKNOWN ((uint32_t)1 << 28)
+/* The running transaction is a sample: sample.c. */
+#define SESSION_TOUCH_SAMPLE ((uint32_t)1 << 29)
+/* A mark is due after the next Execute, or after the last message: listening.c. */
+#define LISTENING_AFTER_EXECUTE ((uint32_t)1 << 30)
+#define LISTENING_AFTER ((uint32_t)1 << 31)
+
+/* Something must run between the last text and the next frame. */
+#define RESETS_FOLLOWED (RESETS_NOTED | RESETS_WAIT | RESETS_DUE)
+#define LISTENING_FOLLOWED (LISTENING_HOLDS | LISTENING_AFTER_EXECUTE | LISTENING_AFTER)
+
+/* 22 to 31, each once, and none of them of enum sql_touch. */
+_Static_assert((uint64_t)LISTENING_HOLDS + RESETS_NOTED + RESETS_WAIT + RESETS_DUE +
+                       SESSION_TOUCH_LEARNT + SESSION_TOUCH_EXPOSED + SESSION_TOUCH_UNKNOWN +
+                       SESSION_TOUCH_SAMPLE + LISTENING_AFTER_EXECUTE + LISTENING_AFTER ==
+                   UINT64_C(0xffc00000),
+               "a bit has two meanings");
+_Static_assert(SQL_TOUCH_PREPARE < LISTENING_HOLDS, "a bit has two meanings");
+
+#endif
