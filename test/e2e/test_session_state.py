@@ -290,3 +290,46 @@ def test_table_that_search_path_makes_temporary(start, sqls):
     for _ in range(3):
         assert not first.query("SELECT a FROM secret").errors
         assert second.query("SELECT a FROM secret").error["C"] == "42P01"
+
+
+READINGS = pytest.mark.parametrize("name, value, sql, row", (
+    ("standard_conforming_strings", "off", "SELECT 'a\\tb'", "a\\tb"),
+    ("client_encoding", "LATIN1", "SELECT length('ä')", "1"),
+), ids=("backslash", "encoding"))
+USES = pytest.mark.parametrize("use", (
+    lambda client, name: client.ask(bind((), name), execute(), sync()),
+    lambda client, name: client.query(f"EXECUTE {name}"),
+    lambda client, name: client.ask(parse(f"EXECUTE {name}"), bind(), execute(), sync()),
+), ids=("Bind", "EXECUTE", "Parse of EXECUTE"))
+
+
+@USES
+@READINGS
+def test_named_statement_is_read_once(start, name, value, sql, row, use):
+    weir = start()
+    client = weir.client()
+    client.ask(parse(sql, "s"), sync())
+    for setting in (f"SET {name} = {value}", f"RESET {name}", f"BEGIN; SET LOCAL {name} = {value}"):
+        client.query(setting)
+        assert use(client, "s").rows == [[row]], setting
+
+
+@USES
+@READINGS
+def test_named_statement_that_this_server_would_read_otherwise(start, name, value, sql, row, use):
+    weir = start(servers=2)
+    client, other = weir.client(), weir.client()
+    client.ask(parse(sql, "s"), parse("SELECT 'plain'", "t"), sync())
+    pid = client.value(PID)
+    other.query("BEGIN")
+    if other.value(PID) != pid:
+        other, holder = weir.client(), other
+        other.query("BEGIN")
+        assert other.value(PID) == pid
+        holder.query("ROLLBACK")
+    client.query(f"SET {name} = {value}")
+    assert use(client, "t").rows == [["plain"]]
+    got = use(client, "s")
+    assert got.error["C"] == "0A000" and got.error["H"], got
+    client.query(f"RESET {name}")
+    assert use(client, "s").rows == [[row]]

@@ -135,7 +135,8 @@ static void expose(struct exposing *exposing, const struct client_statement *ent
 	size_t size = statement_text(names_statement(entry)).count;
 
 	if (exposing->count == NAMES_MAX || exposing->size + size > TEXTS_MAX ||
-	    !is_plain(entry->name) || is_among(buf_bytes(exposed), entry->name))
+	    !is_plain(entry->name) || is_among(buf_bytes(exposed), entry->name) ||
+	    !names_can_parse(exposing->client, entry))
 		return;
 	exposing->count++;
 	exposing->size += size;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/pool/server/text_scope.h"
 
 #include "../client_priv.h"
 
@@ -222,10 +223,16 @@ static void set_statement(struct client_statement *entry, struct statement *stat
 	statement_release(statement->statements, &old);
 }
 
+static struct bytes query_of(const struct statement *statement)
+{
+	return bytes_text(statement_text(statement).at);
+}
+
 bool names_enter_scope(struct client *client, struct client_statement *entry)
 {
 	struct server *server = client->borrower.server;
 	struct statement *statement = names_statement(entry);
+	struct buf merged = { 0 };
 	struct bytes scope, name;
 
 	if (!server_scope(server, &scope))
@@ -237,11 +244,57 @@ bool names_enter_scope(struct client *client, struct client_statement *entry)
 	 */
 	if (statement->is_typed && server_statements_use_as(&server->statements, statement, &name))
 		return true;
-	statement = statement_scoped(statement, scope);
+	if (text_scope_merge(query_of(statement), statement_scope(statement), scope, &merged))
+		statement = statement_scoped(statement, buf_bytes(&merged));
+	else
+		statement = NULL;
+	buf_free(&merged);
 	if (!statement)
 		return false;
 	set_statement(entry, statement);
 	return true;
+}
+
+bool names_can_parse(struct client *client, const struct client_statement *entry)
+{
+	struct statement *statement = names_statement(entry);
+	struct buf merged = { 0 };
+	struct bytes scope;
+	bool is_same;
+
+	if (!server_scope(client->borrower.server, &scope))
+		return false;
+	if (bytes_equal(scope, statement_scope(statement)))
+		return true;
+	is_same =
+	    text_scope_merge(query_of(statement), statement_scope(statement), scope, &merged) &&
+	    bytes_equal(scope, buf_bytes(&merged));
+	buf_free(&merged);
+	return is_same;
+}
+
+static bool is_known(struct server_statements *known, const struct statement *statement,
+                     bool is_sql)
+{
+	struct bytes name;
+
+	if (is_sql)
+		return server_statements_use(known, statement) &&
+		       !server_statements_is_stale(known, statement);
+	return server_statements_use_as(known, statement, &name);
+}
+
+bool names_can_run(struct client *client, const struct client_statement *entry, bool is_sql,
+                   struct err *err)
+{
+	if (names_can_parse(client, entry) ||
+	    is_known(&client->borrower.server->statements, names_statement(entry), is_sql))
+		return true;
+	err_set(err, ERR_UNSUPPORTED,
+	        "prepared statement \"%s\" was parsed with another client_encoding, "
+	        "standard_conforming_strings or backslash_quote, and this server does not have it",
+	        entry->name);
+	return err_hint(err, "Set the parameter back, or prepare the statement again.");
 }
 
 struct name_description {

@@ -53,6 +53,19 @@ struct ledger_change *names_go(struct client *client, const char *name);
 bool names_enter_scope(struct client *client, struct client_statement *entry);
 
 /*
+ * Whether the client's server would read the statement's text as the server did that parsed it
+ * first: text_scope_merge(). Call names_enter_scope() before.
+ */
+bool names_can_parse(struct client *client, const struct client_statement *entry);
+
+/*
+ * Whether the server has the statement, or can parse it. is_sql: for an EXECUTE, which needs it
+ * under its own name. Call it when the server's statements are sure. false: *err says why not.
+ */
+bool names_can_run(struct client *client, const struct client_statement *entry, bool is_sql,
+                   struct err *err);
+
+/*
  * For a Describe of the statement under its own name. When the answer has the types of its
  * parameters, the name means the statement with these types on every server. NULL: no
  * memory.

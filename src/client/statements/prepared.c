@@ -230,6 +230,8 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
+	if (!names_can_run(client, entry, false, &err))
+		return inject_refuse(client, &err, batch);
 	if (frame->type == 'B')
 		touches = session_statement_touches(client, names_statement(entry));
 	if (touches) {

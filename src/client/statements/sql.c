@@ -392,6 +392,8 @@ static enum statements_result execute_known(const struct query *query,
 	           !server_statements_is_stale(&server->statements, names_statement(entry));
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
 		return STATEMENTS_WAIT;
+	if (!names_can_run(client, entry, true, &err))
+		return sql_refuse_query(client, &err, query->batch);
 	if (!is_there && is_unclear(client))
 		return refuse_query(client, no_sync, query->batch);
 	if (!is_there && !ledger_is_empty(&server->ledger))
@@ -522,11 +524,14 @@ static enum statements_result parse_execute(struct client *client, const struct 
                                             struct batch *batch)
 {
 	struct server *server = client->borrower.server;
+	struct err err;
 
 	if (!names_enter_scope(client, entry))
 		return STATEMENTS_END;
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
 		return STATEMENTS_WAIT;
+	if (!names_can_run(client, entry, true, &err))
+		return inject_refuse(client, &err, batch);
 	if (!inject_statement(client, batch, names_statement(entry), NULL) ||
 	    !sql_remember(client, sql, names_statement(entry)))
 		return STATEMENTS_END;

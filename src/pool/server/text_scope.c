@@ -77,6 +77,65 @@ bool text_scope_is_named(struct bytes text)
 	return false;
 }
 
+static bool is_ascii(struct bytes text)
+{
+	for (size_t i = 0; i < text.count; i++) {
+		if (text.at[i] & 0x80)
+			return false;
+	}
+	return true;
+}
+
+/* What of a text makes a parameter decide over how it is read first. */
+struct reading {
+	bool has_backslash;
+	bool has_encoding; /* it is not ASCII */
+};
+
+static bool is_read_once(const char *name, struct reading reading)
+{
+	if (strcasecmp(name, "client_encoding") == 0)
+		return reading.has_encoding;
+	return reading.has_backslash && (strcasecmp(name, "standard_conforming_strings") == 0 ||
+	                                 strcasecmp(name, "backslash_quote") == 0);
+}
+
+struct pair {
+	const char *name; /* NULL: the end of the list */
+	const char *value;
+};
+
+static struct pair next_pair(struct bytes *list, bool is_once, struct reading reading)
+{
+	struct pair pair;
+
+	while (bytes_take_text(list, &pair.name) && bytes_take_text(list, &pair.value)) {
+		if (is_read_once(pair.name, reading) == is_once)
+			return pair;
+	}
+	return (struct pair){ NULL, NULL };
+}
+
+bool text_scope_merge(struct bytes text, struct bytes first, struct bytes now, struct buf *out)
+{
+	struct reading reading = {
+		.has_backslash = memchr(text.at, '\\', text.count) != NULL,
+		.has_encoding = !is_ascii(text),
+	};
+	struct pair old = next_pair(&first, true, reading);
+	struct pair new = next_pair(&now, false, reading);
+
+	while (old.name || new.name) {
+		bool is_old = old.name && (!new.name || strcasecmp(old.name, new.name) < 0);
+		struct pair *pair = is_old ? &old : &new;
+
+		buf_add_cstr(out, pair->name);
+		buf_add_cstr(out, pair->value);
+		*pair = next_pair(is_old ? &first : &now, is_old, reading);
+	}
+	return buf_ok(out);
+}
+
 bool text_scope_read(struct text_scope *scope, struct params_table *table,
                      const struct params *params, struct bytes *text)
 {

@@ -22,6 +22,15 @@ bool text_scope_read(struct text_scope *scope, struct params_table *table,
                      const struct params *params, struct bytes *text);
 
 /*
+ * The scope of a text that was prepared in the scope `first` and is prepared again in the scope
+ * `now`. PostgreSQL converts and parses a text only once, so what decides over that stays as it
+ * was: client_encoding if the text is not ASCII, standard_conforming_strings and backslash_quote if
+ * it has backslashes. It may look up names and literals again at any time. Adds to *out. false: no
+ * memory.
+ */
+bool text_scope_merge(struct bytes text, struct bytes first, struct bytes now, struct buf *out);
+
+/*
  * Whether a text that sets parameters may set one of the scope. search_path and role do not count:
  * PostgreSQL itself looks at them again whenever a statement is used.
  */

@@ -93,6 +93,38 @@ START_TEST(text_scope_is_named_says)
 }
 END_TEST
 
+static const struct {
+	const char *says;
+	const char *text;
+	const char *result;
+} merges[] = {
+	{ "what is plain is read as it would be now", "SELECT 'a'",
+	  "client_encoding=UTF8;search_path=b;standard_conforming_strings=off;TimeZone=UTC;" },
+	{ "backslashes as at first", "SELECT 'a\\n'",
+	  "backslash_quote=on;client_encoding=UTF8;search_path=b;"
+	  "standard_conforming_strings=on;TimeZone=UTC;" },
+	{ "other characters too", "SELECT '\xe4'",
+	  "client_encoding=LATIN1;search_path=b;standard_conforming_strings=off;TimeZone=UTC;" },
+	{ "both", "SELECT '\\\xe4'",
+	  "backslash_quote=on;client_encoding=LATIN1;search_path=b;"
+	  "standard_conforming_strings=on;TimeZone=UTC;" },
+};
+
+START_TEST(text_scope_merge_says)
+{
+	static const char first[] = "backslash_quote\0on\0client_encoding\0LATIN1\0search_path\0a\0"
+				    "standard_conforming_strings\0on";
+	static const char now[] = "client_encoding\0UTF8\0search_path\0b\0"
+				  "standard_conforming_strings\0off\0TimeZone\0UTC";
+	struct buf out = { 0 };
+
+	ck_assert(text_scope_merge(bytes_text(merges[_i].text), bytes_of(first, sizeof(first)),
+	                           bytes_of(now, sizeof(now)), &out));
+	expect(buf_bytes(&out), merges[_i].result, merges[_i].says);
+	buf_free(&out);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/text_scope");
@@ -100,6 +132,7 @@ int main(void)
 
 	tcase_add_test(tcase, text_scope_of_maps);
 	tcase_add_loop_test(tcase, text_scope_is_named_says, 0, COUNT_OF(texts));
+	tcase_add_loop_test(tcase, text_scope_merge_says, 0, COUNT_OF(merges));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
