@@ -123,17 +123,20 @@ static void read_set(struct walk *walk)
 {
 	char name[SQL_RESETS_NAME_MAX + 1];
 	const char *parameter;
-	bool is_zone, is_default;
+	bool is_zone, is_names, is_default;
 
 	if (skip_scope(walk, "local"))
 		return;
 	skip_scope(walk, "session");
 	is_zone = sql_token_is(&walk->token, "time");
+	is_names = sql_token_is(&walk->token, "names"); /* without a value: the default */
 	parameter = read_parameter(walk, name);
 	if (!parameter)
 		return;
 	if (!takes(walk, "to") && sql_token_is_sign(&walk->token, '='))
 		next(walk);
+	if (is_end(&walk->token) && !is_names)
+		return; /* a syntax error */
 	is_default = sql_token_is(&walk->token, "default") || is_end(&walk->token) ||
 	             (is_zone && sql_token_is(&walk->token, "local"));
 	report(walk, parameter, !is_default);

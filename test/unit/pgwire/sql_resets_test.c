@@ -48,6 +48,8 @@ static const struct {
 	{ "SET work_mem = 5", "work_mem=;", SQL_RESETS_NONE },
 	{ "SET x = 'DEFAULT'", "x=;", SQL_RESETS_NONE },
 	{ "SET LOCAL x TO DEFAULT", "", SQL_RESETS_NONE },
+	{ "SET x", "", SQL_RESETS_NONE },
+	{ "SET x TO", "", SQL_RESETS_NONE },
 	{ "SET local.x TO DEFAULT", "local.x;", SQL_RESETS_LAST },
 	{ "SET local TO DEFAULT", "local;", SQL_RESETS_LAST },
 	{ "SELECT 'RESET a'; SELECT $$; RESET b$$", "", SQL_RESETS_NONE },
