@@ -9,12 +9,16 @@
  * Hard here: a client under load is never at rest at the moment of the check. So it is not read any
  * more as soon as it has sent all that its current batch needs; after the reply it is at rest. A
  * client that must send more first (a Sync, the data of a COPY) is read.
+ *
+ * Clients that listen are handed over together, with their listening connection. Those at rest wait
+ * for the others without being read, but only for a few looks: another one may work for long.
  */
 #include "pgweir/client/handover.h"
 
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
+#include "pgweir/pool/listening_handover.h"
 
 #include "client_priv.h"
 #include "handover_priv.h"
@@ -32,20 +36,30 @@
 
 /* ---- the process that hands over ---- */
 
-/* Whether only its current work prevents the hand-over. */
-static bool can_ever_leave(const struct client *client)
+/* The listeners of a connection wait for each other in so many of so many calls. */
+#define CALM_WAITS 5U
+#define CALM_ROUND 50U
+
+/* Whether only its current work prevents the hand-over; the other listeners do not count. */
+static bool can_ever_leave_alone(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
 	if (!stream_is_open(&client->stream) || client->stream.tls || client->stream.error ||
 	    client->replication || !client->borrower.pool || client->late)
 		return false; /* a late BEGIN: the client can be handed over when that was sent */
-	if (listening_has_any(client))
-		return false; /* the listening connection stays with this process */
 	if (client->clients->with.pools->is_handover_plain &&
-	    (session_has_record(client) || !handover_params_are_plain(client->params)))
+	    (session_has_record(client) || listening_listener(client) ||
+	     !handover_params_are_plain(client->params)))
 		return false;
 	return !server || !server->stream.tls;
+}
+
+static bool can_ever_leave(const struct client *client)
+{
+	const struct listener *listener = listening_listener(client);
+
+	return can_ever_leave_alone(client) && (!listener || listening_can_ever_leave(listener));
 }
 
 /* Whether its transaction must end before it can leave. */
@@ -53,12 +67,12 @@ static bool is_undecided(const struct client *client)
 {
 	return client->state == CLIENT_ACTIVE &&
 	       ((client->touched & NOT_NOW) || client->borrower.server->load_count ||
-	        statements_are_exposed(client));
+	        statements_are_exposed(client) || !listening_is_at_rest(client));
 }
 
-static bool may_leave(const struct client *client)
+static bool may_leave_alone(const struct client *client)
 {
-	if (!can_ever_leave(client) || client->frame_left)
+	if (!can_ever_leave_alone(client) || client->frame_left || !listening_is_at_rest(client))
 		return false;
 	switch (client->state) {
 	case CLIENT_IDLE:
@@ -72,10 +86,20 @@ static bool may_leave(const struct client *client)
 	}
 }
 
+static bool may_leave(const struct client *client)
+{
+	const struct listener *listener = listening_listener(client);
+
+	return may_leave_alone(client) && (!listener || listening_may_leave(listener));
+}
+
+static void note_listeners(const struct clients *clients);
+
 bool clients_have_leavers(const struct clients *clients)
 {
 	const struct client *client;
 
+	note_listeners(clients);
 	TAILQ_FOREACH (client, &clients->list, node) {
 		if (may_leave(client))
 			return true;
@@ -83,30 +107,79 @@ bool clients_have_leavers(const struct clients *clients)
 	return false;
 }
 
+/* Whether its transaction cannot leave, and its server waits for the next statement of it. */
+static bool waits_for_more(const struct client *client)
+{
+	return is_undecided(client) && server_rest(client->borrower.server) != REST_WORKING;
+}
+
 /* Whether its batch, or its transaction, must go on before it can leave, with more of its input. */
 static bool needs_more(const struct client *client)
 {
 	bool has_half = stream_kept(&client->stream).count && client->stream.want == WANT_INPUT;
 
-	return client->frame_left || has_half || is_undecided(client) ||
+	return client->frame_left || has_half || waits_for_more(client) ||
 	       (client->state == CLIENT_ACTIVE &&
 	        ledger_needs_more(&client->borrower.server->ledger));
 }
 
-static bool shall_be_still(const struct client *client)
+/* Whether its current work ends without more input. */
+static bool ends_alone(const struct client *client)
 {
 	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
 	                  client->state == CLIENT_SETTLING;
 
+	return is_at_work && can_ever_leave_alone(client) && !needs_more(client);
+}
+
+static enum listener_rest rest_of(const struct client *client)
+{
+	if (!can_ever_leave_alone(client))
+		return LISTENER_STAYS;
+	if (may_leave_alone(client))
+		return LISTENER_AT_REST;
+	return ends_alone(client) ? LISTENER_ENDS : LISTENER_WORKS;
+}
+
+/* Tells each listening connection how many of its listeners can leave. */
+static void note_listeners(const struct clients *clients)
+{
+	const struct listener *listener;
+	const struct client *client;
+
+	TAILQ_FOREACH (client, &clients->list, node) {
+		if ((listener = listening_listener(client)))
+			listening_look_begin(listener);
+	}
+	TAILQ_FOREACH (client, &clients->list, node) {
+		if ((listener = listening_listener(client)))
+			listening_look_note(listener, rest_of(client));
+	}
+}
+
+/* Whether it is at rest, and the other listeners will soon be. */
+static bool waits_for_listeners(const struct client *client)
+{
+	const struct listener *listener = listening_listener(client);
+
+	return listener && client->clients->calm_count % CALM_ROUND < CALM_WAITS &&
+	       may_leave_alone(client) && listening_leaves_soon(listener);
+}
+
+static bool shall_be_still(const struct client *client)
+{
+	if (waits_for_listeners(client))
+		return true;
 	/* A client that has disconnected needs no reply: its statement must end at once. */
-	return is_at_work && can_ever_leave(client) && !needs_more(client) &&
-	       !stream_has_hung_up(&client->stream);
+	return ends_alone(client) && can_ever_leave(client) && !stream_has_hung_up(&client->stream);
 }
 
 void clients_calm(struct clients *clients)
 {
 	struct client *client;
 
+	note_listeners(clients);
+	clients->calm_count++;
 	TAILQ_FOREACH (client, &clients->list, node) {
 		bool is_still = shall_be_still(client);
 
@@ -169,14 +242,16 @@ static bool write_client(struct client *client, struct channel *channel)
 {
 	struct buf record = { .is_secret = true };
 	struct names_out names = { { write_name, false }, channel, &record };
-	bool ok = true;
+	const struct listener *listener = listening_listener(client);
+	bool ok = !listener || listening_write(listener, channel);
 
-	if (client->borrower.server)
+	if (ok && client->borrower.server)
 		ok = handover_server_write(client->borrower.server, channel);
 	write_session(client, &record);
 	ok = ok && unnamed_write(client, &record, channel) &&
 	     sql_unnamed_write(client, &record, channel);
 	session_write(client, &record);
+	listening_record(client, &record);
 	if (ok)
 		names_each(client, &names.walk);
 	ok = ok && !names.walk.is_over &&
@@ -191,6 +266,7 @@ bool clients_write(struct clients *clients, struct channel *channel)
 	struct client *client;
 	bool ok = true;
 
+	note_listeners(clients);
 	TAILQ_FOREACH (client, &clients->list, node) {
 		if (ok && may_leave(client))
 			ok = write_client(client, channel);
@@ -276,6 +352,7 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 	unnamed_read(NULL, &record, NULL);
 	sql_unnamed_read(NULL, &record, NULL);
 	session_read(NULL, &record);
+	listening_read(NULL, &record);
 	read_names(NULL, &record, NULL);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, "client", err);
@@ -363,6 +440,8 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 		client_refuse_for(client, CLOSE_MEMORY);
 		return;
 	}
+	if (!listening_read(client, &record))
+		return;
 	read_names(client, &record, arrival);
 	client->is_arriving = true;
 	if (client->state == CLIENT_IDLE)
@@ -385,6 +464,9 @@ static void start(struct client *client)
 		client_close(client, CLOSE_NOT_WATCHED);
 		return;
 	}
+	listening_deliver(client);
+	if (client->state == CLIENT_CLOSED)
+		return;
 	client_judge_kept(client);
 	if (client->state != CLIENT_WAITING || !waiting_since)
 		return;

@@ -43,6 +43,13 @@ struct session_record {
 	struct bytes text, names;
 };
 
+/* What the client listens to, and what it has not got yet. No record if it does not listen. */
+struct client_listening_record {
+	uint64_t number;       /* of the listening connection */
+	struct bytes channels; /* name\0 */
+	struct bytes unread;   /* NotificationResponses */
+};
+
 /* A client's record ends with any number of these. */
 struct name_record {
 	struct bytes name;
@@ -50,6 +57,6 @@ struct name_record {
 };
 
 extern const struct record_table client_record_table, unnamed_record_table, sql_record_table,
-    session_record_table, name_record_table;
+    session_record_table, client_listening_record_table, name_record_table;
 
 #endif

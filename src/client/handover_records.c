@@ -100,6 +100,23 @@ static bool is_session_good(const void *values)
 const struct record_table session_record_table =
     RECORD_TABLE("session state", session_fields, is_session_good);
 
+static const struct record_field client_listening_fields[] = {
+	RECORD_FIELD('l', struct client_listening_record, number),
+	RECORD_BYTES_FIELD('c', struct client_listening_record, channels, CHANNEL_MESSAGE_MAX),
+	RECORD_BYTES_FIELD('u', struct client_listening_record, unread, CHANNEL_MESSAGE_MAX),
+};
+
+static bool is_client_listening_good(const void *values)
+{
+	const struct client_listening_record *record = values;
+	struct bytes channels = record->channels;
+
+	return channels.count && channels.at[channels.count - 1] == 0;
+}
+
+const struct record_table client_listening_record_table =
+    RECORD_TABLE("listening client", client_listening_fields, is_client_listening_good);
+
 static const struct record_field name_fields[] = {
 	RECORD_BYTES_FIELD('N', struct name_record, name, NAME_MAX_SIZE),
 	RECORD_FIELD('m', struct name_record, number),
@@ -132,5 +149,6 @@ uint64_t handover_clients_hash(uint64_t hash)
 
 uint64_t handover_session_hash(uint64_t hash)
 {
-	return record_hash(handover_pools_session_hash(hash), &session_record_table);
+	hash = record_hash(handover_pools_session_hash(hash), &session_record_table);
+	return record_hash(hash, &client_listening_record_table);
 }

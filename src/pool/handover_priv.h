@@ -12,6 +12,8 @@
 
 #include "pgweir/auth/scram.h"
 
+#include "listening_priv.h"
+
 /* ---- records: handover_records.c ---- */
 
 struct global_record {
@@ -73,6 +75,13 @@ struct server_session_record {
 	bool is_dirty;
 };
 
+/* A listening connection; no record if the server is none. Its listeners follow as clients. */
+struct listening_record {
+	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
+	char encoding[LISTENING_ENCODING_SIZE];
+	struct bytes input; /* an incomplete message of the server */
+};
+
 /* A server's record ends with any number of these, from two tables: a statement may be stale. */
 struct on_server_record {
 	uint64_t number;
@@ -91,7 +100,7 @@ struct move_record {
 
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
-    stale_record_table, server_session_record_table, move_record_table;
+    stale_record_table, server_session_record_table, listening_record_table, move_record_table;
 
 /* ---- servers: handover_server.c ---- */
 
@@ -141,5 +150,13 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 
 /* Releases the server's socket: nothing is sent to PostgreSQL, and the borrower is not called. */
 void handover_server_let_go(struct server *server);
+
+/* ---- listening connections: listening.c ---- */
+
+/* Writes what the record of its server has in addition. */
+void listening_record_write(const struct server *server, struct buf *record);
+
+/* Makes the listening connection of a server that has arrived; may close the server. */
+void listening_take(struct server *server, const struct listening_record *values, uint64_t number);
 
 #endif

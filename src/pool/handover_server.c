@@ -34,7 +34,7 @@ static bool is_plain_enough(const struct server *server)
 bool handover_server_is_at_rest(const struct server *server)
 {
 	return stream_is_open(&server->stream) && !server->stream.error &&
-	       !server_is_dedicated(server) && !server->login &&
+	       server->replication == REPLICATION_NONE && !server->login &&
 	       server_has_nothing_pending(server) && !server->cancel_count &&
 	       !server->pool->cancel_waiting_count;
 }
@@ -127,6 +127,8 @@ bool handover_server_record(const struct server *server, struct statement_number
 	record_write(record, &server_record_table, &values);
 	if (session.is_dirty)
 		record_write(record, &server_session_record_table, &session);
+	if (server->is_listening)
+		listening_record_write(server, record);
 	server_statements_each(&server->statements, write_known, &out);
 	return out.ok && buf_ok(record);
 }
@@ -189,31 +191,40 @@ static bool next_known(struct record *record, uint64_t *number, bool *is_stale)
 	return !record->is_bad;
 }
 
-/* *known: the rest of the record, which is the list of statements. */
+/* What a record has after its first table. */
+struct server_tail {
+	struct server_session_record session;
+	bool is_listening;
+	struct listening_record listening;
+	struct bytes known; /* the list of statements */
+};
+
 static bool read_server(struct record *record, struct server_record *values,
-                        struct server_session_record *session, struct bytes *known)
+                        struct server_tail *tail)
 {
 	uint64_t number;
 	bool is_stale;
 
 	record_read(record, &server_record_table, values);
-	*session = (struct server_session_record){ 0 };
+	*tail = (struct server_tail){ 0 };
 	if (record_has_table(record, &server_session_record_table))
-		record_read(record, &server_session_record_table, session);
-	*known = record->rest;
+		record_read(record, &server_session_record_table, &tail->session);
+	tail->is_listening = record_has_table(record, &listening_record_table);
+	if (tail->is_listening)
+		record_read(record, &listening_record_table, &tail->listening);
+	tail->known = record->rest;
 	while (next_known(record, &number, &is_stale))
 		;
-	return record_is_whole(record);
+	return record_is_whole(record) && (!tail->is_listening || values->is_lent);
 }
 
 bool handover_server_judge(struct bytes body, char *database, struct err *err)
 {
 	struct record record = { .rest = body };
 	struct server_record values;
-	struct server_session_record session;
-	struct bytes known;
+	struct server_tail tail;
 
-	if (!read_server(&record, &values, &session, &known))
+	if (!read_server(&record, &values, &tail))
 		return handover_refuse(&record, "server", err);
 	memcpy(database, values.database, sizeof(values.database));
 	return true;
@@ -303,7 +314,7 @@ static void enter_state(struct server *server, const struct server_record *recor
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_set_close_needed(server, CLOSE_TAKEN_OVER);
 	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query &&
-	         !server->unreported)
+	         !server->unreported && !server->is_listening)
 		server_set_close_needed(server,
 		                        CLOSE_TAKEN_OVER); /* what it has set is not known */
 	else if (!record->is_lent && pool_is_left_over(server))
@@ -323,27 +334,36 @@ static void close_lent(struct pools_arrival *arrival)
 	server_close(server, &err);
 }
 
+/* A dedicated server is never returned. So if it cannot be used here, its listeners learn it now.
+ */
+static void take_listening(struct server *server, const struct listening_record *values,
+                           uint64_t number)
+{
+	listening_take(server, values, number);
+	if (server->state == SERVER_LENT && server->is_close_needed)
+		server_close_as(server, ERR_ADMIN_SHUTDOWN, server->close_reason);
+}
+
 struct server *handover_server_make(struct server_source *source, struct bytes body,
                                     struct server_record *values)
 {
 	struct record record = { .rest = body };
 	struct pools *pools = source->pools;
-	struct server_session_record session;
-	struct bytes known;
+	struct server_tail tail;
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
 
-	if (read_server(&record, values, &session, &known))
+	if (read_server(&record, values, &tail))
 		database = pools_database(pools, values->database);
 	if (database)
 		pool = pools_exact_pool(database, values->role, values->is_for_lookups);
 	if (!pool)
 		return NULL;
 	if (!source->has_permit)
-		pool_take_permit_anyway(pool);
+		pool_take_permit_anyway(pool, tail.is_listening);
 	source->has_permit = false; /* the server has it, or it was given back */
-	server = pool_add_server(pool, false);
+	server = pool_add_server(pool, tail.is_listening);
 	if (!server)
 		return NULL;
 	if (source->last_id == UINT64_MAX)
@@ -356,11 +376,13 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 		return NULL;
 	}
 	/* A statement that is there and not known could not be prepared there. */
-	if (!fill_known(server, source, known))
+	if (!fill_known(server, source, tail.known))
 		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);
-	server_set_dirty(server, session.is_dirty);
+	server_set_dirty(server, tail.session.is_dirty);
 	enter_state(server, values);
 	stream_want(&server->stream, WANT_INPUT);
+	if (tail.is_listening)
+		take_listening(server, &tail.listening, values->id);
 	pool_wake(pool);
 	return server;
 }
@@ -408,7 +430,7 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 	if (arrival->is_plain && server->pool->limits.mode != POOL_MODE_SESSION &&
 	    server->pool->limits.session_state != SESSION_STATE_OFF)
 		server_set_close_needed(server, CLOSE_TAKEN_OVER);
-	if (values.is_lent)
+	if (values.is_lent && !server->is_listening)
 		arrival->lent = server;
 }
 

@@ -21,70 +21,24 @@
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/notification.h"
 
+#include "handover_priv.h"
+#include "listening_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 
-/* The longest NotificationResponse: PostgreSQL accepts payloads of less than 8000 bytes. */
-#define NOTIFICATION_MAX ((uint32_t)64 * 1024)
 #define APPLICATION_NAME "pgweir LISTEN"
 #define TEXT_KEEP_MAX 4096 /* bytes of a query's text that are kept for the next one */
 
-/* A channel that clients listen to. */
-struct listened {
-	UT_hash_handle hh;
-	struct subscription_list subscriptions;
-	unsigned int count; /* of those */
-	TAILQ_ENTRY(listened) stale_node;
-	bool is_stale; /* LISTEN, UNLISTEN or neither is due: in `stale` */
-	bool is_on;    /* the connection listens to it, or has been asked to */
-	uint32_t size;
-	char name[];
-};
-TAILQ_HEAD(listened_list, listened);
-
-/* One listener on one channel. */
-struct subscription {
-	TAILQ_ENTRY(subscription) node;  /* in its channel */
-	TAILQ_ENTRY(subscription) other; /* in its listener */
-	struct listener *listener;
-	struct listened *channel;
-	bool is_active; /* its mark has arrived, */
-	bool is_old;    /* and the listener knows */
-};
-
-struct listening {
-	TAILQ_ENTRY(listening) node; /* in its pool */
-	struct pool *pool;
-	struct borrower borrower;
-	struct server_wish wish;
-	const struct params *params; /* of the startup packet */
-	struct task task;
-	struct listener_list listeners;
-	struct listener_list asking; /* in order of `asked` */
-	struct listener *marks;      /* those that expect a mark */
-	struct listened *channels;
-	struct listened_list stale;
-	struct hash_key secret;
-	struct buf in;                   /* an incomplete message of the server */
-	struct buf text;                 /* of the query; the memory is kept */
-	uint64_t sent_count, done_count; /* queries */
-	bool is_mark_on;
-	bool is_lost;
-	bool has_error; /* the server has sent `err` */
-	struct err err;
-	char mark_channel[48];
-	char encoding[64];
-};
-
 /* ---- channels and subscriptions ---- */
 
-static void wake_listening(struct listening *listening)
+void listening_wake(struct listening *listening)
 {
 	loop_defer(pool_loop(listening->pool), &listening->task);
 }
@@ -95,7 +49,7 @@ static void set_stale(struct listening *listening, struct listened *channel)
 		return;
 	channel->is_stale = true;
 	TAILQ_INSERT_TAIL(&listening->stale, channel, stale_node);
-	wake_listening(listening);
+	listening_wake(listening);
 }
 
 static void free_listened(struct listening *listening, struct listened *channel)
@@ -186,21 +140,40 @@ void listening_confirm(struct listener *listener)
 		subscription->is_old = subscription->is_active;
 }
 
-bool listening_add(struct listener *listener, struct bytes name)
+/* NULL: no memory. */
+static struct subscription *subscribe(struct listener *listener, struct bytes name)
 {
 	struct listened *channel = get_listened(listener->listening, name);
 	struct subscription *subscription = channel ? calloc(1, sizeof(*subscription)) : NULL;
 
 	if (!subscription)
-		return false;
+		return NULL;
 	subscription->listener = listener;
 	subscription->channel = channel;
 	TAILQ_INSERT_TAIL(&channel->subscriptions, subscription, node);
 	TAILQ_INSERT_TAIL(&listener->subscriptions, subscription, other);
 	listener->count++;
 	channel->count++;
-	if (!channel->is_on)
-		set_stale(listener->listening, channel);
+	return subscription;
+}
+
+bool listening_add(struct listener *listener, struct bytes name)
+{
+	const struct subscription *subscription = subscribe(listener, name);
+
+	if (subscription && !subscription->channel->is_on)
+		set_stale(listener->listening, subscription->channel);
+	return subscription;
+}
+
+bool listening_restore(struct listener *listener, struct bytes name)
+{
+	struct subscription *subscription = subscribe(listener, name);
+
+	if (!subscription)
+		return false;
+	subscription->is_active = subscription->is_old = true;
+	subscription->channel->is_on = true;
 	return true;
 }
 
@@ -338,7 +311,7 @@ static void free_listening(struct listening *listening)
 	free(listening);
 }
 
-static struct listening *listening_new(struct pool *pool, const char *encoding)
+struct listening *listening_new(struct pool *pool, const char *encoding)
 {
 	struct listening *listening = calloc(1, sizeof(*listening));
 	struct hash_key name;
@@ -352,8 +325,9 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 	TAILQ_INIT(&listening->stale);
 	hash_key_draw(&listening->secret);
 	hash_key_draw(&name);
-	snprintf(listening->mark_channel, sizeof(listening->mark_channel), "pgweir_%016llx%016llx",
-	         (unsigned long long)name.half[0], (unsigned long long)name.half[1]);
+	snprintf(listening->mark_channel, sizeof(listening->mark_channel),
+	         MARK_CHANNEL_PREFIX "%016llx%016llx", (unsigned long long)name.half[0],
+	         (unsigned long long)name.half[1]);
 	snprintf(listening->encoding, sizeof(listening->encoding), "%s", encoding);
 	TAILQ_INSERT_TAIL(&pool->listenings, listening, node);
 	if (!set_params(listening)) {
@@ -364,6 +338,15 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 	listening->borrower.wish = &listening->wish;
 	listening->wish = (struct server_wish){ .params = listening->params };
 	return listening;
+}
+
+void listening_enter(struct listening *listening, struct listener *listener)
+{
+	TAILQ_INIT(&listener->subscriptions);
+	listener->listening = listening;
+	TAILQ_INSERT_TAIL(&listening->listeners, listener, node);
+	listening->listener_count++;
+	listening_wake(listening);
 }
 
 bool listening_join(struct listener *listener, struct pool *pool, const char *encoding)
@@ -377,10 +360,7 @@ bool listening_join(struct listener *listener, struct pool *pool, const char *en
 		listening = listening_new(pool, encoding);
 	if (!listening)
 		return false;
-	TAILQ_INIT(&listener->subscriptions);
-	listener->listening = listening;
-	TAILQ_INSERT_TAIL(&listening->listeners, listener, node);
-	wake_listening(listening);
+	listening_enter(listening, listener);
 	return true;
 }
 
@@ -396,8 +376,9 @@ void listening_leave(struct listener *listener)
 		TAILQ_REMOVE(&listening->asking, listener, ask_node);
 	listener->asked = 0;
 	TAILQ_REMOVE(&listening->listeners, listener, node);
+	listening->listener_count--;
 	listener->listening = NULL;
-	wake_listening(listening);
+	listening_wake(listening);
 }
 
 /* ---- the query ---- */
@@ -429,7 +410,7 @@ void listening_ask(struct listener *listener)
 		TAILQ_REMOVE(&listening->asking, listener, ask_node);
 	listener->asked = listening->sent_count + 1;
 	TAILQ_INSERT_TAIL(&listening->asking, listener, ask_node);
-	wake_listening(listening);
+	listening_wake(listening);
 }
 
 void listening_add_name(struct buf *out, struct bytes name)
@@ -520,7 +501,7 @@ static void fail_listening(struct listening *listening, const struct err *err)
 	listening->is_lost = true;
 	err_close(&listening->err, CLOSE_LISTENING_LOST);
 	err_suffix(&listening->err, ": %s", cause.text);
-	wake_listening(listening);
+	listening_wake(listening);
 }
 
 static void refuse_listeners(struct listening *listening)
@@ -649,14 +630,14 @@ static struct bytes take_messages(struct listening *listening, struct bytes in)
 	return nothing;
 }
 
-static struct listening *of_borrower(struct borrower *borrower)
+struct listening *listening_of(struct borrower *borrower)
 {
 	return container_of(borrower, struct listening, borrower);
 }
 
 static bool on_listening_bytes(struct borrower *borrower, struct bytes bytes)
 {
-	struct listening *listening = of_borrower(borrower);
+	struct listening *listening = listening_of(borrower);
 	struct buf *in = &listening->in;
 	struct bytes rest;
 
@@ -677,7 +658,7 @@ static bool on_listening_bytes(struct borrower *borrower, struct bytes bytes)
 
 static void on_listening_ready(struct borrower *borrower, char status, bool is_settled)
 {
-	struct listening *listening = of_borrower(borrower);
+	struct listening *listening = listening_of(borrower);
 
 	(void)status;
 	if (!is_settled || listening->is_lost)
@@ -691,13 +672,13 @@ static void on_listening_ready(struct borrower *borrower, char status, bool is_s
 	listening->done_count = listening->sent_count;
 	answer_asked(listening);
 	if (!TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking))
-		wake_listening(listening);
+		listening_wake(listening);
 }
 
 static void on_listening_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
 {
 	(void)got_fatal;
-	fail_listening(of_borrower(borrower), err);
+	fail_listening(listening_of(borrower), err);
 }
 
 /* None of these comes: it is in no wait queue, sends no batch, and deallocates nothing. */
@@ -781,7 +762,20 @@ static struct listening *take_expected(struct server *server)
 		return NULL;
 	server->expected_by = NULL;
 	borrower->wish->expected = NULL;
-	return of_borrower(borrower);
+	return listening_of(borrower);
+}
+
+void listening_open(struct listening *listening, struct server *server)
+{
+	struct pool *pool = server->pool;
+
+	server->borrower = &listening->borrower;
+	listening->borrower.pool = pool;
+	listening->borrower.server = server;
+	listening->borrower.state = BORROWER_SERVED;
+	pool->served_count++;
+	server->request_at = 0;
+	listening_wake(listening);
 }
 
 void listening_login_done(struct server *server)
@@ -794,13 +788,7 @@ void listening_login_done(struct server *server)
 	server_host_done(server, true);
 	server_login_free(server);
 	server_enter(server, SERVER_LENT);
-	server->borrower = &listening->borrower;
-	listening->borrower.pool = pool;
-	listening->borrower.server = server;
-	listening->borrower.state = BORROWER_SERVED;
-	pool->served_count++;
-	server->request_at = 0;
-	wake_listening(listening);
+	listening_open(listening, server);
 }
 
 void listening_login_failed(struct server *server, const struct err *err)
@@ -821,4 +809,33 @@ void listening_login_failed(struct server *server, const struct err *err)
 		pool_wake(pool);
 	else if (listening)
 		fail_listening(listening, err);
+}
+
+/* ---- hand-over ---- */
+
+void listening_record_write(const struct server *server, struct buf *record)
+{
+	const struct listening *listening = listening_of(server->borrower);
+	struct listening_record values = { .input = buf_bytes(&listening->in) };
+
+	text_copy(values.mark_channel, sizeof(values.mark_channel), listening->mark_channel);
+	text_copy(values.encoding, sizeof(values.encoding), listening->encoding);
+	record_write(record, &listening_record_table, &values);
+}
+
+void listening_take(struct server *server, const struct listening_record *values, uint64_t number)
+{
+	struct listening *listening = listening_new(server->pool, values->encoding);
+
+	if (!listening) {
+		server_close_for(server, CLOSE_MEMORY);
+		return;
+	}
+	listening->number = number;
+	listening->is_mark_on = true;
+	text_copy(listening->mark_channel, sizeof(listening->mark_channel), values->mark_channel);
+	buf_add(&listening->in, values->input.at, values->input.count);
+	listening_open(listening, server);
+	if (!buf_ok(&listening->in))
+		server_close_for(server, CLOSE_MEMORY);
 }

@@ -96,9 +96,10 @@ bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction evicti
 	return true;
 }
 
-void pool_take_permit_anyway(struct pool *pool)
+void pool_take_permit_anyway(struct pool *pool, bool is_listening)
 {
-	struct permit_ask ask = ask_for(pool, PERMIT_NO_LIMIT);
+	struct permit_ask ask =
+	    ask_for(pool, is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
 
 	ask.database_most = ask.role_most = PERMIT_NO_LIMIT;
 	broker_take(&ask);

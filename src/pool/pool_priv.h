@@ -101,7 +101,7 @@ enum eviction {
 bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction);
 
 /* Whatever the limits are: the server exists already. */
-void pool_take_permit_anyway(struct pool *pool);
+void pool_take_permit_anyway(struct pool *pool, bool is_listening);
 
 /* The server moves with its permit. */
 void pool_pack_permit(struct pool *pool, struct packed_permit *packed);

@@ -3,7 +3,9 @@
 all clients of a pool."""
 
 import os
+import threading
 
+import psycopg
 import pytest
 
 from .kit import wire
@@ -825,18 +827,211 @@ def test_shutdown_waits_for_no_listener(start):
     weir.wait_exit()
 
 
-def test_take_over_leaves_listeners_to_the_old_process(start, postgres):
+# -- take-overs --------------------------------------------------------------------------------
+
+
+class Speaker:
+    """Notifies the channel without a pause until the end: 0, 1, 2 ..."""
+
+    def __init__(self, postgres, channel):
+        self.count = 0
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.speak, args=(postgres.connect(), channel))
+        self.thread.start()
+
+    def speak(self, connection, channel):
+        with connection:
+            while not self.is_over.is_set():
+                connection.execute("SELECT pg_notify(%s, %s)", (channel, str(self.count)))
+                self.count += 1
+
+    def wait_more(self):
+        since = self.count
+        wait_until(lambda: self.count > since + 20)
+
+    def stop(self):
+        self.is_over.set()
+        self.thread.join(30)
+
+
+def listening_pid(weir):
+    (row,) = listeners_of(weir)
+    return row["remote_pid"]
+
+
+def test_listeners_pass_with_their_connection(start, postgres):
     weir = start()
-    client, other = weir.client(), weir.client()
+    clients = [weir.client() for _ in range(3)]
+    for client in clients:
+        client.query("LISTEN news")
+    clients[0].query("LISTEN first")
+    backend = listening_pid(weir)
+    weir.disconnect_console()
+    postgres.query("NOTIFY news, 'before'")
+    assert weir.take_over().wait(30) == 0
+    assert listening_pid(weir) == backend
+    postgres.query("NOTIFY first, 'own'")
+    postgres.query("NOTIFY news, 'after'")
+    assert heard(clients[0], 3) == [("news", "before"), ("first", "own"), ("news", "after")]
+    for client in clients[1:]:
+        assert heard(client, 2) == [("news", "before"), ("news", "after")]
+    clients[0].query("UNLISTEN news")
+    clients[1].query("LISTEN more")
+    weir.client().query("LISTEN news")
+    assert listening_pid(weir) == backend
+    for channel in ("news", "more", "first"):
+        postgres.query(f"NOTIFY {channel}, 'x'")
+    assert heard(clients[0], 1) == [("first", "x")]
+    assert heard(clients[1], 2) == [("news", "x"), ("more", "x")]
+    assert heard(clients[2], 1) == [("news", "x")]
+    for client in clients:
+        silent(client)
+
+
+def test_take_overs_lose_and_repeat_no_notification(start, postgres):
+    weir = start()
+    clients = [weir.client() for _ in range(5)]
+    for client in clients:
+        client.query("LISTEN news")
+    weir.disconnect_console()
+    speaker = Speaker(postgres, "news")
+    try:
+        for _ in range(4):
+            speaker.wait_more()
+            assert weir.take_over().wait(30) == 0
+        speaker.wait_more()
+    finally:
+        speaker.stop()
+    for client in clients:
+        got = [int(payload) for _, payload in heard(client, speaker.count)]
+        assert got == list(range(speaker.count))
+        silent(client)
+
+
+def test_take_over_of_listeners_at_work(start, postgres):
+    """Each of them is at rest for short moments only."""
+    weir = start(servers=4)
+    got, problems, is_over = [[] for _ in range(8)], [], threading.Event()
+
+    def work(number):
+        try:
+            with psycopg.connect(host="127.0.0.1", port=weir.port, dbname="app", user="alice",
+                                 autocommit=True) as connection:
+                connection.add_notify_handler(lambda note: got[number].append(int(note.payload)))
+                connection.execute("LISTEN news")
+                while not is_over.is_set():
+                    with connection.transaction():
+                        connection.execute("SELECT pg_sleep(0.001)")
+                    connection.execute("SELECT pg_sleep(0.001)")
+                connection.execute("UNLISTEN *")
+        except Exception as problem:  # pylint: disable=broad-except
+            problems.append(repr(problem))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(got))]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: problems or
+               weir.admin("SHOW SESSION_STATE") and
+               all(row["channels"] for row in weir.admin("SHOW SESSION_STATE")) and
+               len(weir.admin("SHOW SESSION_STATE")) == len(got))
+    weir.disconnect_console()
+    speaker = Speaker(postgres, "news")
+    try:
+        for _ in range(3):
+            speaker.wait_more()
+            assert weir.take_over().wait(60) == 0
+        speaker.wait_more()
+    finally:
+        speaker.stop()
+        wait_until(lambda: problems or all(len(each) >= speaker.count for each in got))
+        is_over.set()
+        for thread in threads:
+            thread.join(30)
+    assert not problems
+    assert got == [list(range(speaker.count))] * len(got)
+
+
+def test_unread_notifications_pass_with_their_client(start, postgres):
+    weir = start(servers=2)
+    client = weir.client()
     client.query("LISTEN news")
-    wait_until(lambda: listeners_of(weir))
+    client.query("BEGIN")
+    client.query("SELECT 1")
+    for number in range(3):
+        postgres.query(f"NOTIFY news, '{number}'")
+    other = weir.client()
+    other.query("LISTEN news")
+    postgres.query("NOTIFY news, 'all'")
+    assert heard(other, 1) == [("news", "all")]
+    weir.disconnect_console()
+    assert weir.take_over().wait(30) == 0
+    assert client.query("SELECT 2").types == "TDCZ"
+    client.send(wire.query("COMMIT"))
+    client.read_until("Z")
+    assert heard(client, 4) == [("news", str(number)) for number in range(3)] + [("news", "all")]
+
+
+def test_slow_reader_passes(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    notify_many(postgres, 500)
+    assert weir.take_over().wait(30) == 0
+    postgres.query("NOTIFY news, 'last'")
+    got = [payload.lstrip("x") for _, payload in heard(client, 501)]
+    assert got == [str(number) for number in range(1, 501)] + ["last"]
+
+
+def test_own_notifications_after_a_take_over(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    assert weir.take_over().wait(30) == 0
+    got = client.query("NOTIFY news, 'own'")
+    assert got.types == "CAZ"
+
+
+def test_encodings_pass(start, postgres):
+    weir = start(servers=2)
+    plain, latin = weir.client(), weir.client(client_encoding="LATIN1")
+    for client in (plain, latin):
+        client.query("LISTEN news")
+    assert weir.take_over().wait(30) == 0
+    postgres.query("NOTIFY news, 'é'")
+    assert heard(plain, 1) == [("news", "é")]
+    assert latin.expect("A").body.endswith(b"\xe9\0")
+
+
+def test_listener_within_an_unlisten_waits(start, postgres):
+    """Both listeners stay until it is known to what one of them listens."""
+    weir = start(servers=2)
+    client, other = weir.client(), weir.client()
+    for each in (client, other):
+        each.query("LISTEN news")
+    client.query("BEGIN")
+    client.query("UNLISTEN news")
+    weir.disconnect_console()
     old = weir.take_over()
     postgres.query("NOTIFY news, 'x'")
-    assert heard(client, 1) == [("news", "x")]
-    assert other.value("SELECT 1") == "1"
-    silent(client)
-    client.close()
-    assert old is None or old.wait(30) == 0
+    assert heard(other, 1) == [("news", "x")]
+    assert old.poll() is None
+    assert other.value("SELECT 2") == "2"
+    assert client.query("ROLLBACK").types == "CAZ"
+    assert old.wait(30) == 0
+    postgres.query("NOTIFY news, 'y'")
+    for each in (client, other):
+        assert heard(each, 1) == [("news", "y")]
+
+
+def test_take_over_to_another_host_closes_the_listeners(start):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    weir.disconnect_console()
+    weir.configure(databases={name: f"host=localhost port={weir.postgres.port}"
+                              for name in ("app", "app2", "app3")})
+    assert weir.take_over().wait(30) == 0
+    assert client.expect("E").fields["C"] == "08006"
 
 
 # -- many --------------------------------------------------------------------------------------

@@ -228,12 +228,6 @@ def test_a_transaction_whose_effect_is_not_known_yet(make_pgweir, sql, column, s
     assert old.poll() is None
     client.query("COMMIT")
     assert client.value("SELECT 2") == "2"
-    if column == "channels":  # it listens, so it does not pass
-        other.query("NOTIFY a, 'b'")
-        client.expect("A")
-        client.close()
-        assert old.wait(15) == 0
-        return
     assert old.wait(15) == 0
     assert weir.admin("SHOW SESSION_STATE")[0][column] == shown
 
@@ -668,6 +662,47 @@ def test_tls_clients_stay_to_their_end(secure_weir):
     assert old.wait(15) == 0
     assert later.execute("SELECT 3").fetchone() == (3,)
     weir.wait_log("the take-over is complete")
+
+
+def test_listeners_stay_with_one_of_tls(secure_weir):
+    """Only one process can read the listening connection."""
+    weir = secure_weir()
+    plain, secure = weir.client(), weir.connect(sslmode="require", autocommit=True)
+    got = []
+    secure.add_notify_handler(lambda note: got.append(note.payload))
+    plain.query("LISTEN news")
+    secure.execute("LISTEN news")
+    weir.disconnect_console()
+    old = weir.take_over()
+    weir.postgres.query("NOTIFY news, 'x'")
+    assert note_of(plain.expect("A")) == "x"
+    wait_until(lambda: secure.execute("SELECT 1") and got == ["x"])
+    assert plain.value("SELECT 1") == "1"
+    assert old.poll() is None
+    secure.execute("UNLISTEN news")
+    secure.close()
+    assert old.wait(15) == 0
+    weir.postgres.query("NOTIFY news, 'y'")
+    assert note_of(plain.expect("A")) == "y"
+
+
+def note_of(message):
+    return message.body[4:].split(b"\0")[1].decode()
+
+
+def test_listening_connection_with_tls_stays(pgweir, secure_postgres):
+    weir = pgweir(postgres=secure_postgres, pool_mode="transaction", server_tls_sslmode="require")
+    client, other = weir.client(), weir.client()
+    client.query("LISTEN news")
+    weir.disconnect_console()
+    old = weir.take_over()
+    assert other.value("SELECT 1") == "1"
+    secure_postgres.query("NOTIFY news, 'x'")
+    assert note_of(client.expect("A")) == "x"
+    assert old.poll() is None
+    client.query("UNLISTEN news")
+    assert old.wait(15) == 0
+    assert client.value("SELECT 2") == "2"
 
 
 def test_servers_with_tls_stay(pgweir, secure_postgres):

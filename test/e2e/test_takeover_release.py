@@ -104,6 +104,24 @@ def test_session_state_stays_with_this_program(make_pgweir, binary, last_release
     assert [client.value("SELECT 3") for client in (pinned, touching, free)] == ["3"] * 3
 
 
+def test_listeners_stay_with_this_program(make_pgweir, postgres, binary, last_release):
+    """The last release does not follow LISTEN."""
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=5)
+    weir.binary = binary
+    weir.start()
+    client, free = weir.client(), weir.client()
+    client.query("LISTEN news")
+    weir.disconnect_console()
+    old = weir.take_over(binary=last_release)
+    assert free.value("SELECT 2") == "2"
+    postgres.query("NOTIFY news, 'x'")
+    client.expect("A")
+    assert old.poll() is None
+    client.query("UNLISTEN news")
+    assert old.wait(15) == 0
+    assert client.value("SELECT 3") == "3"
+
+
 def test_transactions_and_who_waits_for_them(move):
     weir = move(default_pool_size=1)
     holder, first, second = weir.client(), weir.client(), weir.client()

@@ -29,6 +29,15 @@
 #include "pgweir/base/err.h"
 #include "pgweir/base/table.h"
 
+/* Whether the owner of a listener can be handed over to another process. */
+enum listener_rest {
+	LISTENER_AT_REST,
+	LISTENER_ENDS, /* its current work ends without more input */
+	LISTENER_WORKS,
+	LISTENER_STAYS, /* never */
+	LISTENER_RESTS
+};
+
 struct buf;
 struct listened;
 struct listener;
@@ -89,6 +98,12 @@ void listening_confirm(struct listener *listener);
 
 /* Adds a channel that it does not have; it counts after the next mark. false: no memory. */
 bool listening_add(struct listener *listener, struct bytes name);
+
+/*
+ * Adds a channel that the connection listens to already; its notifications come at once. false: no
+ * memory.
+ */
+bool listening_restore(struct listener *listener, struct bytes name);
 
 /* Removes a channel, or all. */
 void listening_remove(struct listener *listener, struct bytes name);

@@ -40,6 +40,8 @@
 #include "touched_priv.h"
 
 struct facts;
+struct listener;
+struct record;
 struct subscription;
 
 /* How many channels a client may listen to. */
@@ -117,6 +119,20 @@ void listening_errand_done(struct client *client);
 
 /* Sends the notifications that wait, if the client is between two transactions. */
 void listening_deliver(struct client *client);
+
+/* The connection that it listens with. NULL: none. */
+const struct listener *listening_listener(const struct client *client);
+
+/* Whether channels and notifications that wait are all that there is to be handed over. */
+bool listening_is_at_rest(const struct client *client);
+
+/* Writes that, if the client listens. */
+void listening_record(const struct client *client, struct buf *record);
+
+/*
+ * Reads it, if it is next in the record. client NULL: only checks it. false: the client was closed.
+ */
+bool listening_read(struct client *client, struct record *record);
 
 /* The client is closed. */
 void listening_free(struct client *client);

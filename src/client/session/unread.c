@@ -59,11 +59,16 @@ bool unread_add(struct unread *unread, struct notification *notification, bool i
 	return true;
 }
 
+struct notification *unread_look_at(const struct unread *unread, size_t index, bool *is_own)
+{
+	return untag(*slot_of(unread, index), is_own);
+}
+
 struct notification *unread_look(const struct unread *unread, size_t index)
 {
 	bool is_own;
 
-	return untag(*slot_of(unread, index), &is_own);
+	return unread_look_at(unread, index, &is_own);
 }
 
 struct notification *unread_take(struct unread *unread, bool *is_own)

@@ -25,6 +25,7 @@ bool unread_add(struct unread *unread, struct notification *notification, bool i
 
 /* Looks at an entry: 0 is the oldest. It is borrowed. */
 struct notification *unread_look(const struct unread *unread, size_t index);
+struct notification *unread_look_at(const struct unread *unread, size_t index, bool *is_own);
 
 /* Removes the oldest one; the caller owns it. NULL: it is empty. */
 struct notification *unread_take(struct unread *unread, bool *is_own);
