@@ -186,6 +186,16 @@ def test_unlisten_and_savepoints(start, postgres):
     (["UNLISTEN *; ROLLBACK", "BEGIN"], "abc"),
     (["UNLISTEN a; ROLLBACK", "BEGIN"], "abc"),
     (["UNLISTEN a; COMMIT; BEGIN", "UNLISTEN b"], "c"),
+    (["UNLISTEN *; COMMIT", "BEGIN"], ""),
+    (["UNLISTEN *; COMMIT; BEGIN"], ""),
+    (["UNLISTEN *; COMMIT AND CHAIN; LISTEN b; ROLLBACK", "BEGIN"], ""),
+    (["UNLISTEN *; LISTEN b; COMMIT", "BEGIN"], "b"),
+    (["DO $$ BEGIN EXECUTE 'UNLISTEN *'; END $$; COMMIT", "BEGIN"], ""),
+    (["UNLISTEN *; ROLLBACK; BEGIN; COMMIT", "BEGIN"], "abc"),
+    (["SAVEPOINT s", "UNLISTEN *; ROLLBACK TO s; COMMIT", "BEGIN"], "abc"),
+    (["SAVEPOINT s", "UNLISTEN *", "ROLLBACK TO s; COMMIT", "BEGIN"], "abc"),
+    (["UNLISTEN *; SELECT 1/0; COMMIT"], "abc"),
+    (["SAVEPOINT s; UNLISTEN *; ROLLBACK TO s; COMMIT", "BEGIN"], "abc"),
 ])
 @pytest.mark.parametrize("how", ["query", "extended"])
 def test_unlisten_of_many_kinds(start, postgres, statements, left, how):
@@ -195,7 +205,7 @@ def test_unlisten_of_many_kinds(start, postgres, statements, left, how):
         client.query(f"LISTEN {name}")
     client.query("BEGIN")
     for sql in statements:
-        ask(client, sql, how if ";" not in sql or "$$" in sql else "query")
+        ask(client, sql, how if ";" not in sql or sql.endswith("$$") else "query")
     client.query("COMMIT")
     for name in "abc":
         postgres.query(f"NOTIFY {name}")

@@ -41,6 +41,8 @@ struct unlisten {
 	bool is_all;         /* the text has UNLISTEN * */
 	bool is_unsure;      /* it may have others than those it names */
 	bool has_savepoint;  /* it may undo a part of itself */
+	bool is_watched;     /* it may end its transaction itself: server_watch_end() */
+	bool is_committed;   /* it has done so, before it undid anything */
 	struct buf named;    /* the channels that it names: name\0 */
 	struct buf channels; /* those that the server was made to listen to */
 };
@@ -545,6 +547,26 @@ static enum listening_go wait_for_ledger(struct batch *batch, enum ledger_wait w
 	return LISTENING_WAIT;
 }
 
+/* The text that may have unlistened is over. */
+static void note_end(struct client *client)
+{
+	struct unlisten *last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
+
+	if (!last || !last->is_watched)
+		return;
+	last->is_watched = false;
+	last->is_committed = server_end_seen(client->borrower.server) == SERVER_END_COMMIT;
+}
+
+/* A text of several statements may end the transaction: then no second mark can follow it. */
+static void watch_end(struct client *client)
+{
+	struct unlisten *last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
+
+	last->is_watched = true;
+	server_watch_end(client->borrower.server);
+}
+
 enum listening_go listening_follow(struct client *client, char type, struct batch *batch)
 {
 	const struct server *server = client->borrower.server;
@@ -562,6 +584,7 @@ enum listening_go listening_follow(struct client *client, char type, struct batc
 	if (!server->ledger.is_open && !ledger_knows_status(&server->ledger))
 		return wait_for_ledger(batch, LEDGER_WAIT_READY);
 	client->touched &= ~LISTENING_AFTER;
+	note_end(client);
 	if (!server->ledger.is_open && server->status != 'T')
 		return LISTENING_SEND;
 	return add_after(client, batch) ? LISTENING_SEND : LISTENING_END;
@@ -575,6 +598,7 @@ static enum listening_go before_unlisten(struct client *client, char type, unsig
 	    ledger->is_open || ledger->is_begun || client->borrower.server->status != 'I';
 	bool may_unlisten = touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN);
 	const struct unlisten *last;
+	bool is_added;
 
 	if (!may_unlisten && client->listening->listener.count > HIDDEN_MAX)
 		return LISTENING_SEND;
@@ -585,13 +609,15 @@ static enum listening_go before_unlisten(struct client *client, char type, unsig
 		return wait_for_ledger(batch, LEDGER_WAIT_SPACE);
 	if (client->borrower.server->status == 'E')
 		return LISTENING_SEND; /* nothing is executed */
-	if (!needs_only_mark(client, is_in_block, touches) &&
-	    (client->listening->unlisten_count == UNLISTENS_MAX ||
-	     !add_unlisten(client, is_in_block, text, batch)))
+	is_added = !needs_only_mark(client, is_in_block, touches);
+	if (is_added && (client->listening->unlisten_count == UNLISTENS_MAX ||
+	                 !add_unlisten(client, is_in_block, text, batch)))
 		return LISTENING_END;
 	last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
 	if (is_in_block && may_unlisten && (last->is_all || last->is_unsure))
 		set_after(client, type);
+	if (is_added && is_in_block && type == 'Q' && !ledger->is_open)
+		watch_end(client);
 	return LISTENING_SEND;
 }
 
@@ -767,13 +793,15 @@ static void judge_unlisten(struct client_listening *listening, const struct unli
 	bool is_before = has_name(names, mark_name(listening, unlisten->number, 'b', mark));
 	bool is_after = has_name(names, mark_name(listening, unlisten->number, 'a', mark));
 
+	bool is_committed = unlisten->is_committed && (unlisten->is_all || unlisten->is_unsure);
+
 	if (unlisten->has_failed)
 		return; /* better one notification too many than one lost */
 	if (is_before) {
 		remove_missing(listening, buf_bytes(&unlisten->channels), names);
 		if (unlisten->is_in_block)
 			remove_missing(listening, buf_bytes(&unlisten->named), names);
-	} else if (is_after || !unlisten->is_in_block) {
+	} else if (is_after || !unlisten->is_in_block || is_committed) {
 		remove_others(listening, names);
 	}
 }
@@ -786,6 +814,7 @@ static bool judge_unlistens(struct client_listening *listening, const struct nam
 	if (listening->is_discarded)
 		listening_remove_all(&listening->listener);
 	listening->is_discarding = listening->is_discarded = false;
+	note_end(listening->client);
 	TAILQ_FOREACH (unlisten, &listening->unlistens, node)
 		judge_unlisten(listening, unlisten, names);
 	forget_unlistens(listening);

@@ -26,6 +26,9 @@
  *   none       LISTEN channels, mark                    mark missing: UNLISTEN *
  *   open       LISTEN channels, mark  LISTEN mark 2     mark 2 only: UNLISTEN *; none: rolled back
  *
+ * A text that ends the transaction block itself has no second mark: if COMMIT is the first end that
+ * its tags show, and the mark is missing, UNLISTEN * took effect.
+ *
  * ReadyForQuery. It is not forwarded after a transaction that may have executed LISTEN, nor after
  * one of a client that listens, if it may have executed UNLISTEN or NOTIFY, by a trigger too. The
  * client gets it when all is settled: its channels are those of the listening connection, and that

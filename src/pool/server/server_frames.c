@@ -125,6 +125,16 @@ static inline bool may_be_examined(char first)
 	return first == 'D' || first == 'L' || first == 'R';
 }
 
+static void note_end(struct server *server, struct bytes body)
+{
+	if (server->end != SERVER_END_NONE)
+		return;
+	if (bytes_equal(body, bytes_of("COMMIT", 7)))
+		server->end = SERVER_END_COMMIT;
+	else if (bytes_equal(body, bytes_of("ROLLBACK", 9)))
+		server->end = SERVER_END_ROLLBACK;
+}
+
 /*
  * Examines the tag of a CommandComplete: parameters may have been reset, statements deallocated, or
  * a library loaded.
@@ -133,6 +143,8 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 {
 	bool is_discard;
 
+	if (server->watches & SERVER_WATCHES_END)
+		note_end(server, body);
 	if (!may_be_examined(body.count ? body.at[0] : 0))
 		return;
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
@@ -411,6 +423,7 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 		return passes_rows;
 	case 'C':
 		return !may_be_examined(frame[FRAME_HEADER_SIZE]) &&
+		       !(server->watches & SERVER_WATCHES_END) &&
 		       ledger_passes_plain(&server->ledger, 'C');
 	case 'T':
 		return ledger_passes_plain(&server->ledger, 'T');

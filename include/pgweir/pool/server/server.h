@@ -75,7 +75,15 @@ enum server_sequences {
 enum server_watch {
 	SERVER_WATCHES_NOTIFICATIONS = 1 << 0, /* takes_notification() */
 	SERVER_WATCHES_READY = 1 << 1,         /* holds_ready() */
-	SERVER_WATCHES_PARAMETERS = 1 << 2     /* takes_parameter() */
+	SERVER_WATCHES_PARAMETERS = 1 << 2,    /* takes_parameter() */
+	SERVER_WATCHES_END = 1 << 3            /* server_end_seen() */
+};
+
+/* How a text ended its transaction, or undid a part of it, according to the tags. */
+enum server_end {
+	SERVER_END_NONE,
+	SERVER_END_COMMIT,
+	SERVER_END_ROLLBACK /* ROLLBACK TO has the same tag */
 };
 
 TAILQ_HEAD(server_list, server);
@@ -248,6 +256,7 @@ struct server {
 	struct server_statements statements; /* the prepared statements it has */
 	/* the scope of `params`, in which statements are prepared */
 	struct text_scope scope;
+	enum server_end end;     /* the first one since server_watch_end() */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
 	/* the borrower may have changed the scope since its parameters were known for certain */
 	bool is_scope_open;
@@ -496,6 +505,20 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 bool server_add_library(struct server *server, const char *name);
 
 /* The borrower has handled all LOADs. */
+/* Looks for the first COMMIT or ROLLBACK from now on. */
+static inline void server_watch_end(struct server *server)
+{
+	server->watches |= SERVER_WATCHES_END;
+	server->end = SERVER_END_NONE;
+}
+
+/* Ends the watch. */
+static inline enum server_end server_end_seen(struct server *server)
+{
+	server->watches &= (uint8_t)~SERVER_WATCHES_END;
+	return server->end;
+}
+
 static inline void server_settle_loads(struct server *server) { server->load_count = 0; }
 
 /* Whether the borrower must look for parameters of its startup: relay_take_params(). */
