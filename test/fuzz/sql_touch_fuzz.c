@@ -57,7 +57,11 @@ static void has_company(struct bytes text, unsigned int bits)
 	 * looks for an UPDATE of pg_settings only where PostgreSQL allows it.
 	 */
 	buf_add_text(&both, "\n;LISTEN a");
-	more = sql_touch(buf_bytes(&both)) & ~(MISSPELT | SQL_TOUCH_LISTEN);
+	more = sql_touch(buf_bytes(&both)) & ~(unsigned int)SQL_TOUCH_LISTEN;
+	/* What strings may run counts only in a text that hides something. */
+	if (more & SQL_TOUCH_HIDDEN)
+		more &= ~(unsigned int)(SQL_TOUCH_LIBRARY | SQL_TOUCH_EXTENSION);
+	more &= ~MISSPELT;
 	if (memmem(text.at, text.count, "tting", 5))
 		more &= ~(unsigned int)(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT);
 	assert((more & ~bits) == 0);
