@@ -773,3 +773,21 @@ def test_a_client_is_told_what_it_has_set_behind_a_reset(pgweir, mode):
     got += client.read_until("Z")
     assert reports(got)[-1] == [b"DateStyle", normal.encode()]
     assert client.value("SHOW DateStyle") == normal
+
+
+def test_custom_parameter_that_is_not_ascii_and_another_encoding(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=3, server_round_robin=1)
+    client, other = weir.client(), weir.client()
+    client.query("SET app.user_id = 'ä'")
+    client.query("SET client_encoding = LATIN1")
+    asked = "SELECT encode(convert_to(current_setting('app.user_id', true), 'UTF8'), 'hex')"
+    for sql in ("SELECT 1", "RESET TIME ZONE", "SELECT 2"):
+        client.query(sql)
+        assert client.value(asked) == "c3a4", sql
+        assert other.value("SELECT current_setting('app.user_id', true)") in (None, "")
+    client.query("RESET client_encoding")
+    assert client.value(asked) == "c3a4"
+    assert len(weir.admin("SHOW PINNED")) == 1  # until DISCARD ALL: the value was in no map
+    client.query("DISCARD ALL")
+    assert not weir.admin("SHOW PINNED")
+    assert client.value(asked) in (None, "")

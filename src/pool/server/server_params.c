@@ -641,24 +641,31 @@ static bool add_removals(const struct server *server, const struct params *set, 
 	return is_any;
 }
 
-/* What the facts have. *baseline gets the names whose default is not known after all. */
+/*
+ * What the facts have. *baseline gets the names whose default is not known after all. false: some
+ * values cannot be in a map. They are in none, so nobody sets them back on this server.
+ */
 static bool add_facts(const struct server *server, struct bytes list, struct buf *changes,
                       struct buf *baseline)
 {
 	bool is_native = has_native_values(server, server->params);
 	const char *name, *value, *normal;
+	bool is_done = true;
 
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
 		normal = find_unreported(server, name);
 		if (is_reported(server, name) || (normal && strcmp(normal, value) == 0))
 			continue;
-		if (!can_carry(name, value, is_native))
-			return false;
+		if (!can_carry(name, value, is_native)) {
+			add_change(changes, name, NULL);
+			is_done = false;
+			continue;
+		}
 		add_change(changes, name, value);
 		if (!is_role(name) && params_find(server->baseline, name))
 			add_change(baseline, name, NULL);
 	}
-	return true;
+	return is_done;
 }
 
 /*
@@ -709,7 +716,7 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 	struct params_table *table = server->site->shared->params;
 	struct buf changes = { 0 }, baseline = { 0 };
 	const struct params *set = params_none(table), *params;
-	bool is_done, is_unset;
+	bool is_done, is_carried, is_unset;
 
 	server_settle_reports(server);
 	if (facts->too_long & QUESTION_PARAMS ||
@@ -717,11 +724,11 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 		return false;
 	params = params_hold(server->params);
 	is_unset = add_removals(server, set, &changes);
-	is_done = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
+	is_carried = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
 	add_defaults(buf_bytes(&facts->defaults), &baseline);
 	is_unset |= add_resets(server, set, startup, &changes);
-	is_done = is_done && change_by(server, &params, &changes) &&
-	          change_by(server, &server->baseline, &baseline);
+	is_done =
+	    change_by(server, &params, &changes) && change_by(server, &server->baseline, &baseline);
 	if (is_done) {
 		const struct params *old = server->params;
 
@@ -734,7 +741,16 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 	params_release(table, &set);
 	buf_free(&changes);
 	buf_free(&baseline);
-	return is_done;
+	return is_done && is_carried;
+}
+
+static bool is_ascii_list(struct bytes list)
+{
+	for (size_t i = 0; i < list.count; i++) {
+		if ((unsigned char)list.at[i] >= 0x80)
+			return false;
+	}
+	return true;
 }
 
 bool server_take_set(struct server *server, const char *name, const char *value)
@@ -742,6 +758,9 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 	struct params_table *table = server->site->shared->params;
 
 	server_settle_reports(server);
+	/* The map's values were in the encoding before. */
+	if (strcasecmp(name, "client_encoding") == 0 && !is_ascii_list(params_text(server->params)))
+		return false;
 	/* PostgreSQL has reported its value, in its own spelling. */
 	if (params_find(server->baseline, name))
 		return true;

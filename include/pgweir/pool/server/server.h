@@ -492,8 +492,8 @@ void server_change_channels(struct server *server, const char *query);
  * client has given at its startup and has set back is marked as unknown, and is_startup_unset is
  * set, since the client must get its startup's value again.
  *
- * false: what is set does not fit into a map, or its encoding does not. The map is not changed and
- * not exact: the server must stay with its borrower, and be closed when that leaves.
+ * false: what is set does not fit into a map, or its encoding does not. The map is without
+ * that: the server must stay with its borrower, and be closed when that leaves.
  */
 bool server_take_facts(struct server *server, const struct facts *facts,
                        const struct params *startup);

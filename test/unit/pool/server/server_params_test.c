@@ -911,15 +911,16 @@ static const struct {
 	unsigned int too_long;
 } cannot[] = {
 	{ .says = "too long", .too_long = QUESTION_PARAMS },
-	{ .says = "the value that means unknown", .facts = { { "a.b", "\001" } } },
-	{ .says = "an encoding that is not known", .facts = { { "a.b", "\xc3\xa9" } } },
+	{ .says = "the value that means unknown", .facts = { { "a.b", "\001" }, { "x", "1" } } },
+	{ .says = "an encoding that is not known",
+	  .facts = { { "a.b", "\xc3\xa9" }, { "x", "1" } } },
 	{ .says = "another encoding",
 	  .baseline = { { "client_encoding", "UTF8" }, { "server_encoding", "UTF8" } },
 	  .have = { { "client_encoding", "LATIN1" } },
-	  .facts = { { "a.b", "\xc3\xa9" } } },
+	  .facts = { { "a.b", "\xc3\xa9" }, { "x", "1" } } },
 };
 
-/* The map is not changed: the caller keeps the server. */
+/* The value is in no map, so nobody sets it back: the caller keeps the server. */
 START_TEST(server_take_facts_cannot)
 {
 	struct facts facts = { .too_long = cannot[_i].too_long };
@@ -927,10 +928,13 @@ START_TEST(server_take_facts_cannot)
 
 	make(&dummy, cannot[_i].baseline, cannot[_i].have);
 	ck_assert(params_change(dummy.shared.params, &dummy.server.params, "x", "1"));
+	ck_assert(params_change(dummy.shared.params, &dummy.server.params, "a.b", "old"));
 	make_facts(&facts, cannot[_i].facts, NULL);
 	ck_assert_msg(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params)),
 	              "%s", cannot[_i].says);
 	ck_assert_str_eq(params_find(dummy.server.params, "x"), "1");
+	if (!cannot[_i].too_long)
+		ck_assert_ptr_null(params_find(dummy.server.params, "a.b"));
 	facts_done(&facts);
 	done(&dummy);
 }
