@@ -3,6 +3,7 @@
 
 import pytest
 
+from .kit.wait import wait_until
 from .kit.wire import bind, execute, parse, query, sync
 
 PID = "SELECT pg_backend_pid()"
@@ -789,5 +790,5 @@ def test_custom_parameter_that_is_not_ascii_and_another_encoding(pgweir):
     assert client.value(asked) == "c3a4"
     assert len(weir.admin("SHOW PINNED")) == 1  # until DISCARD ALL: the value was in no map
     client.query("DISCARD ALL")
-    assert not weir.admin("SHOW PINNED")
+    wait_until(lambda: not weir.admin("SHOW PINNED"))
     assert client.value(asked) in (None, "")
