@@ -413,9 +413,10 @@ CUTS = (cut_at_once, cut_behind_the_sockets, cut_behind_go, cut_within_the_round
 
 @pytest.mark.parametrize("cut", CUTS + (cut_within_a_client,))
 def test_one_that_ends_before_it_is_ready(weir, cut):
-    client, idle = weir.client(), weir.client()
+    client, idle, listener = weir.client(), weir.client(), weir.client()
     client.query("BEGIN")
     client.query("SELECT set_config('app.mine', 'yes', true)")
+    listener.query("LISTEN news")
     with Successor(weir) as successor:
         cut(successor)
     weir.wait_log("take-over failed, this process continues")
@@ -424,9 +425,12 @@ def test_one_that_ends_before_it_is_ready(weir, cut):
     assert idle.value("SELECT 2") == "2"
     assert weir.client().value("SELECT 3") == "3"
     assert os.path.exists(weir.socket_path)
+    weir.postgres.query("NOTIFY news, 'x'")
     # Then one that succeeds.
     assert weir.take_over().wait(15) == 0
     assert [one.value("SELECT 4") for one in (client, idle)] == ["4", "4"]
+    weir.postgres.query("NOTIFY news, 'y'")
+    assert [note_of(listener.expect("A")) for _ in range(2)] == ["x", "y"]
 
 
 def test_one_that_ends_when_it_had_begun(weir, postgres):
