@@ -273,13 +273,11 @@ void share_unpromise(struct share *share)
 		continue;
 }
 
-void share_wake_first(struct share *share)
+void share_wake_waiting(struct share *share)
 {
 	struct broker *broker = share->member->broker;
 	struct share *first;
 
-	if (!atomic_load_explicit(&share->tally->want_count, memory_order_relaxed))
-		return;
 	pthread_mutex_lock(&broker->lock);
 	first = TAILQ_FIRST(&share->tally->wants);
 	if (first && first->member != share->member) {

@@ -193,7 +193,13 @@ struct share *share_promise(struct share *share, usec_t before);
 void share_unpromise(struct share *share);
 
 /* Wakes the share that has waited longest, whoever's it is. Nobody waits: one load. */
-void share_wake_first(struct share *share);
+void share_wake_waiting(struct share *share);
+
+static inline void share_wake_first(struct share *share)
+{
+	if (atomic_load_explicit(&share->tally->want_count, memory_order_relaxed))
+		share_wake_waiting(share);
+}
 
 /*
  * A database or role with no idle server in this loop asks the others to close one.

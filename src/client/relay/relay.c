@@ -273,7 +273,7 @@ void relay_settled(struct client *client)
 	client_enter(client, CLIENT_ACTIVE);
 	if (!relay_is_session(client) && relay_give_back(client))
 		return;
-	if (relay_is_session(client) && !listening_release(client))
+	if (relay_is_session(client) && client->listening && !listening_release(client))
 		return;
 	if (client->listening && relay_is_session(client) && listening_goes_home(client))
 		return;

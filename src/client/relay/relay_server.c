@@ -162,7 +162,7 @@ bool relay_give_back(struct client *client)
 		stream_want(&client->stream, WANT_END);
 		return true;
 	}
-	if (!listening_release(client))
+	if (client->listening && !listening_release(client))
 		return true;
 	if (session_stays(client)) {
 		session_idle_begin(client);
