@@ -163,13 +163,19 @@ static void add_closes(struct buf *out)
 	}
 }
 
-/* A statement within messages that end with the client's Sync. */
+/*
+ * A statement within messages that end with the client's Sync. After an error the name may be there
+ * still: it is closed first, too.
+ */
 static bool add_extended(struct server *server, struct buf *out, const char *statement)
 {
-	static const enum ledger_kind kinds[] = { LEDGER_PARSE, LEDGER_BIND, LEDGER_EXECUTE,
-		                                  LEDGER_CLOSE, LEDGER_CLOSE };
-	size_t at = message_begin(out, 'P');
+	static const enum ledger_kind kinds[] = { LEDGER_CLOSE, LEDGER_CLOSE,   LEDGER_PARSE,
+		                                  LEDGER_BIND,  LEDGER_EXECUTE, LEDGER_CLOSE,
+		                                  LEDGER_CLOSE };
+	size_t at;
 
+	add_closes(out);
+	at = message_begin(out, 'P');
 	buf_add_cstr(out, SCRATCH_NAME);
 	buf_add_cstr(out, statement);
 	buf_add_be16(out, 0);
