@@ -792,3 +792,14 @@ def test_custom_parameter_that_is_not_ascii_and_another_encoding(pgweir):
     client.query("DISCARD ALL")
     wait_until(lambda: not weir.admin("SHOW PINNED"))
     assert client.value(asked) in (None, "")
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_a_value_set_after_a_reset_is_reported(pgweir, mode):
+    """It is the server's own value, so a RESET would have the same report."""
+    client = pgweir(pool_mode=mode).client(client_encoding="LATIN1")
+    client.query("BEGIN")
+    client.query("SET TIME ZONE DEFAULT")
+    told = client.query("SET client_encoding = UTF8")
+    assert [message.body for message in told.messages if message.type == "S"] == [
+        b"client_encoding\0UTF8\0"]

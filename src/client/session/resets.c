@@ -292,6 +292,25 @@ static const char *told_of(const struct client *client, const char *name)
 	return told ? told : "";
 }
 
+/*
+ * Whether the statement that runs sets it back, and the client's value follows. Without names, it
+ * is DISCARD ALL or a function, which ends its transaction if no block is open.
+ */
+static bool is_pending(const struct client *client, const struct session_resets *resets,
+                       const char *name)
+{
+	struct bytes list = buf_bytes(&resets->pending);
+	const char *other;
+
+	if (!list.count)
+		return client->borrower.server->status == 'I';
+	while (bytes_take_text(&list, &other)) {
+		if (strcasecmp(other, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Notes what the client is told now, instead of what it was told before. */
 static void note_told(struct session_resets *resets, const char *name, const char *value)
 {
@@ -321,7 +340,7 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 
 	if (!resets || !(client->touched & SQL_TOUCH_DEFAULT))
 		return false;
-	if (normal && strcmp(normal, value) == 0)
+	if (normal && strcmp(normal, value) == 0 && is_pending(client, resets, name))
 		shown = startup;
 	is_told = strcmp(told_of(client, name), shown) == 0;
 	note_told(resets, name, shown);
