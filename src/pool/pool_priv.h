@@ -106,7 +106,7 @@ void pool_take_permit_anyway(struct pool *pool, bool is_listening);
 /* The server moves with its permit. */
 void pool_pack_permit(struct pool *pool, struct packed_permit *packed);
 
-/* The server is closed: wakes who waits for that. */
+/* The server is closed: wakes the pools that wait for it. */
 void pool_give_permit(struct pool *pool, bool is_listening);
 
 /* on_woken() of the shares of a database and of a role. */

@@ -41,7 +41,7 @@ struct tally {
 	atomic_uint client_count; /* clients that count for a limit */
 	atomic_uint pinned_count; /* of a pool: servers that stay with their clients, or may */
 	atomic_uint want_count;
-	unsigned int evict_count; /* idle servers that other loops shall close */
+	unsigned int evict_count; /* idle servers that other loops are asked to close */
 	bool has_welcome;
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
 	enum tally_kind kind;
@@ -73,7 +73,7 @@ struct share {
 	atomic_bool is_wanting;
 	usec_t wanted_since;
 	unsigned int wanted_count;
-	atomic_uint promised_count; /* servers on their way to this share */
+	atomic_uint promised_count; /* servers that other loops have sent to this share */
 };
 
 /* loops: how many will join. NULL: *err has the reason. */
@@ -124,11 +124,12 @@ struct permit_ask {
 /* Counts one server more, if all three limits allow it. */
 enum permit broker_take(const struct permit_ask *ask);
 
-/* Counts one server less, and wakes who waits for that. The limits in `ask` are not used. */
+/* Counts one server less, and wakes the shares that wait for it. The limits in `ask` are not used.
+ */
 void broker_give(const struct permit_ask *ask);
 
 /*
- * The permit of a server that is on its way from one loop to another: it still counts. Zeroed:
+ * The permit of a server that moves from one loop to another: it still counts. Zeroed:
  * empty. broker_unpack_permit() empties it; has_server: the server has arrived and has the permit;
  * else it is given back.
  */
@@ -192,7 +193,7 @@ static inline bool share_is_asked(const struct share *share)
 struct share *share_promise(struct share *share, usec_t before);
 void share_unpromise(struct share *share);
 
-/* Wakes the share that has waited longest, whoever's it is. Nobody waits: one load. */
+/* Wakes the share that has waited longest, in any loop. Without a want: one load. */
 void share_wake_waiting(struct share *share);
 
 static inline void share_wake_first(struct share *share)

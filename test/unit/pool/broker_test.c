@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/broker.c and pool/share.c: limits hold for all loops together, and who waits is woken.
+ * pool/broker.c and pool/share.c: limits hold for all loops together, and waiting loops are woken.
  */
 #include "pgweir/pool/broker.h"
 
