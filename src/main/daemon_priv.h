@@ -7,7 +7,7 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/derived.h"
-#include "pgweir/client/clients.h"
+#include "pgweir/client/lanes.h"
 #include "pgweir/loop/handshakes.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
@@ -37,19 +37,15 @@ struct daemon {
 	struct users *users;
 	struct tls_sets tls;
 	struct hba *hba; /* NULL unless auth_type is hba */
-	struct loop *loop;
-	struct stream_pool streams;
+	struct lanes lanes; /* the first is the main thread's */
+	struct loop *loop;  /* the main thread's */
 	struct workers *workers;                       /* derive keys for client logins */
 	struct workers *server_workers, *slow_workers; /* the same for logins at servers */
 	struct handshakes *handshakes;                 /* TLS handshakes */
 	struct workers *lookups;                       /* blocking calls: system user names */
 	struct workers *outside[AUTH_METHODS];         /* methods with their own threads */
 	struct verifiers *verifiers;
-	struct params_table *params;
-	struct resolver *resolver;
 	struct broker *broker;
-	struct pools *pools;
-	struct clients *clients;
 	struct listener *listener;
 	struct console *console;
 	struct notify notify;

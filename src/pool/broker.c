@@ -220,3 +220,10 @@ void broker_unpack_permit(struct packed_permit *packed, bool has_server)
 	pthread_mutex_unlock(&broker->lock);
 	*packed = (struct packed_permit){ 0 };
 }
+
+void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to)
+{
+	pthread_mutex_lock(&packed->broker->lock);
+	share_settle_promise(packed->pool, to);
+	pthread_mutex_unlock(&packed->broker->lock);
+}

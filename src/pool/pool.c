@@ -192,7 +192,8 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (!TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_dedicated_goes_first(pool))
+	if (!TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_dedicated_goes_first(pool) ||
+	    share_is_asked(&pool->share))
 		return NULL;
 	server = idle_server(borrower);
 	if (server)

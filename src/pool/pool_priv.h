@@ -6,6 +6,7 @@
  *   pools_configure  pools_admin         reload and the administrator's commands
  *   pools_forget                         frees unused databases and pools
  *   pool_serve                           a pool's turn; the table of server_ops
+ *   pool_trade  server_parcel            servers that move from loop to loop
  *   pool_move  pool_logins  pool_dedicated  pool_grow
  *   listening
  *   pools_add  pool_servers  pool        pools, their servers, their borrowers
@@ -248,6 +249,14 @@ void pool_sequences_forget(struct server *server);
  * borrower's next message.
  */
 bool pool_sequences_are_due(const struct server *server);
+
+/* ---- servers of other loops: pool_trade.c ---- */
+
+/* Gives idle servers to other loops whose borrowers have waited longer. */
+void pool_trade_first(struct pool *pool);
+
+/* Gives away idle servers that nobody here waits for, and asks other loops for theirs. */
+void pool_trade(struct pool *pool);
 
 /* ---- growing: pool_grow.c, pool_dedicated.c ---- */
 

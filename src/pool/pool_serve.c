@@ -54,6 +54,8 @@ void pool_serve(struct task *task)
 	listening_grow(pool);
 	if (!pool_is_held(pool))
 		pool_dedicated_grow(pool);
+	if (!pool_is_held(pool))
+		pool_trade_first(pool);
 	while (!pool_is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
 	       (server = pool_idle_server(borrower))) {
 		pool_give_up(borrower);
@@ -65,6 +67,7 @@ void pool_serve(struct task *task)
 		cancel_serve(pool);
 		pool_grow(pool);
 	}
+	pool_trade(pool);
 	/*
 	 * The borrowers that the returned server was for have left: another pool may use its slot.
 	 */

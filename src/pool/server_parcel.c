@@ -33,6 +33,8 @@ struct packed_statement {
 };
 
 struct server_parcel {
+	struct letter letter; /* of server_move() */
+	struct broker_member *to;
 	struct statement_numbers numbers;
 	struct stream_parcel stream;
 	struct packed_permit permit;
@@ -231,4 +233,39 @@ struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp
 	server = settle_in(server, &move);
 	parcel_free(parcelp, true);
 	return server;
+}
+
+/* ---- from loop to loop ---- */
+
+static void on_arrival(struct letter *letter)
+{
+	struct server_parcel *parcel = container_of(letter, struct server_parcel, letter);
+	struct broker_member *to = parcel->to;
+	struct pools *pools = container_of(to, struct pools, member);
+	struct server *server;
+
+	if (letter->is_late) {
+		server_parcel_end(&parcel);
+		return;
+	}
+	broker_keep_promise(&parcel->permit, to);
+	server = server_unpack(pools, &parcel);
+	if (server) {
+		server->arrived_at = loop_now(pools->with.loop);
+		pools->moved_in++;
+	}
+}
+
+bool server_move(struct server *server, struct broker_member *to)
+{
+	struct pools *pools = server->pool->pools;
+	struct server_parcel *parcel = server_pack(server);
+
+	if (!parcel)
+		return false;
+	pools->moved_out++;
+	parcel->to = to;
+	parcel->letter.open = on_arrival;
+	loop_post(to->loop, &parcel->letter);
+	return true;
 }

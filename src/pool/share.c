@@ -242,9 +242,10 @@ void share_want(struct share *share, usec_t since, unsigned int count)
 	pthread_mutex_unlock(&broker->lock);
 }
 
-struct share *share_promise(struct share *share, usec_t before)
+struct broker_member *share_promise(struct share *share, usec_t before)
 {
 	struct broker *broker = share->member->broker;
+	struct broker_member *to = NULL;
 	struct share *first;
 
 	if (!share_is_asked(share))
@@ -254,23 +255,33 @@ struct share *share_promise(struct share *share, usec_t before)
 	if (first == share)
 		first = TAILQ_NEXT(first, want_node);
 	if (first && first->wanted_since < before) {
+		to = first->member;
 		atomic_fetch_add_explicit(&first->promised_count, 1, memory_order_relaxed);
 		if (--first->wanted_count == 0)
 			stop_wanting(first);
-	} else {
-		first = NULL;
 	}
 	pthread_mutex_unlock(&broker->lock);
-	return first;
+	return to;
 }
 
-void share_unpromise(struct share *share)
+void share_settle_promise(struct tally *tally, const struct broker_member *to)
 {
-	unsigned int before = share_promised(share);
+	struct share *share;
 
-	/* A share that was opened after the promise to the one before it was promised nothing. */
-	while (before && !atomic_compare_exchange_weak(&share->promised_count, &before, before - 1))
-		continue;
+	TAILQ_FOREACH (share, &tally->shares, node) {
+		/* A share opened after the promise was promised nothing. */
+		if (share->member == to && share_promised(share))
+			atomic_fetch_sub_explicit(&share->promised_count, 1, memory_order_relaxed);
+	}
+}
+
+void share_unpromise(struct share *share, struct broker_member *to)
+{
+	struct broker *broker = share->member->broker;
+
+	pthread_mutex_lock(&broker->lock);
+	share_settle_promise(share->tally, to);
+	pthread_mutex_unlock(&broker->lock);
 }
 
 void share_wake_waiting(struct share *share)

@@ -103,6 +103,12 @@ static void load(struct engine *engine, const char *settings, const char *entry)
 
 void engine_open(struct engine *engine, const char *settings, const char *entry)
 {
+	engine_open_beside(engine, NULL, settings, entry);
+}
+
+void engine_open_beside(struct engine *engine, const struct engine *first, const char *settings,
+                        const char *entry)
+{
 	struct err err;
 
 	*engine = (struct engine){ .stop.run = count_turn, .door.open = open_door };
@@ -114,7 +120,9 @@ void engine_open(struct engine *engine, const char *settings, const char *entry)
 	must(engine->streams.outbox != NULL, "out of memory");
 	engine->params = params_table_new();
 	engine->verifiers = verifiers_new(10, &err);
-	engine->broker = broker_new(1, &err);
+	engine->broker = first ? first->broker : broker_new(ENGINES_MAX, &err);
+	engine->is_first = !first;
+	must(engine->broker != NULL && loop_take_letters(engine->loop, &err), "no broker");
 	engine->pools = pools_new(
 	    &(struct pools_with){
 		.loop = engine->loop,
@@ -154,7 +162,8 @@ void engine_close(struct engine *engine)
 {
 	clients_free(&engine->clients);
 	pools_free(&engine->pools);
-	broker_free(&engine->broker);
+	if (engine->is_first)
+		broker_free(&engine->broker);
 	verifiers_free(&engine->verifiers);
 	must(params_table_count(engine->params) == 0, "a map of parameters was not let go");
 	params_table_free(&engine->params);

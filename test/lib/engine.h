@@ -20,6 +20,7 @@ struct engine {
 	struct params_table *params;
 	struct verifiers *verifiers;
 	struct broker *broker;
+	bool is_first; /* it owns the broker */
 	struct pools *pools;
 	struct clients *clients;
 	const struct config *config;
@@ -49,6 +50,14 @@ struct peer {
  * d0, d1 and d2. entry: additional keys for their lines.
  */
 void engine_open(struct engine *engine, const char *settings, const char *entry);
+/*
+ * The same for a second loop of the same process: both count for the same limits. It must be closed
+ * before the first one.
+ */
+#define ENGINES_MAX 2
+void engine_open_beside(struct engine *engine, const struct engine *first, const char *settings,
+                        const char *entry);
+
 void engine_close(struct engine *engine);
 
 /* Other settings are in force from now on, as after a RELOAD. */

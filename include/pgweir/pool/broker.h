@@ -186,12 +186,14 @@ static inline bool share_is_asked(const struct share *share)
 }
 
 /*
- * The share of another loop that has waited longest, if it has waited since before `before`: it is
- * promised one server. NULL: there is none. share_unpromise(): the server cannot be moved, or it
- * has arrived.
+ * The loop that has waited longest among the others, if it has waited since before `before`: it is
+ * promised one server. NULL: there is none. share_unpromise(): the server cannot be moved.
  */
-struct share *share_promise(struct share *share, usec_t before);
-void share_unpromise(struct share *share);
+struct broker_member *share_promise(struct share *share, usec_t before);
+void share_unpromise(struct share *share, struct broker_member *to);
+
+/* A promised server has arrived in this loop. */
+void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to);
 
 /* Wakes the share that has waited longest, in any loop. Without a want: one load. */
 void share_wake_waiting(struct share *share);

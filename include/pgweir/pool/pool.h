@@ -107,6 +107,7 @@ struct pool {
 	struct timer retry;   /* server_login_retry */
 	struct timer reserve; /* reserve_pool_timeout of the head of the wait queue */
 	struct timer rest;    /* pool_idle_timeout */
+	struct timer stay;    /* until a server that has come from another loop may leave again */
 
 	/* in the blocked list: needs a server, but a limit of the database forbids it */
 	TAILQ_ENTRY(pool) database_blocked;

@@ -85,7 +85,8 @@ struct pools {
 	unsigned int listening_count; /* of those: listening connections */
 	unsigned int busy_count;
 	unsigned int close_needed_count;
-	unsigned int cancel_count; /* all cancel requests */
+	unsigned int cancel_count;    /* all cancel requests */
+	uint64_t moved_in, moved_out; /* servers that came from and went to other loops */
 	uint64_t last_borrower_id;
 	uint64_t last_line_number;  /* the last wait_number given to a borrower */
 	struct close_counts closes; /* why servers were closed */

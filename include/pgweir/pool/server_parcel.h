@@ -33,6 +33,12 @@ struct server_parcel *server_pack(struct server *server);
  */
 struct server *server_unpack(struct pools *pools, struct server_parcel **parcel);
 
+/*
+ * Packs the server and posts it to the pools of another loop, which has been promised one. false:
+ * it cannot move, or there is no memory; nothing has changed.
+ */
+bool server_move(struct server *server, struct broker_member *to);
+
 /* Closes a server that no pool takes: the loop it was for has ended. */
 void server_parcel_end(struct server_parcel **parcel);
 

@@ -178,13 +178,13 @@ START_TEST(a_want_is_promised_as_many_servers_as_it_wants)
 	turn(&one);
 	ck_assert_uint_eq(one.pool_woken, 1);
 	ck_assert_ptr_null(share_promise(&one.pool, 100)); /* waits no longer than one's own */
-	ck_assert_ptr_eq(share_promise(&one.pool, 101), &other.pool);
-	ck_assert_ptr_eq(share_promise(&one.pool, 101), &other.pool);
+	ck_assert_ptr_eq(share_promise(&one.pool, 101), &other.member);
+	ck_assert_ptr_eq(share_promise(&one.pool, 101), &other.member);
 	ck_assert_ptr_null(share_promise(&one.pool, 101));
 	ck_assert_uint_eq(share_promised(&other.pool), 2);
-	share_unpromise(&other.pool);
-	share_unpromise(&other.pool);
-	share_unpromise(&other.pool);
+	share_unpromise(&one.pool, &other.member);
+	share_unpromise(&one.pool, &other.member);
+	share_unpromise(&one.pool, &other.member);
 	ck_assert_uint_eq(share_promised(&other.pool), 0);
 	close_side(&one);
 	close_side(&other);

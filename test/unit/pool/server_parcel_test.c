@@ -33,7 +33,7 @@ static void stage_open(struct stage *stage, const char *settings)
 	*stage = (struct stage){ 0 };
 	engine_open(&stage->here, settings, "");
 	snprintf(entry, sizeof(entry), "host=%s", stage->here.host);
-	engine_open(&stage->there, settings, entry);
+	engine_open_beside(&stage->there, &stage->here, settings, entry);
 	ck_assert(statement_names_draw(&names));
 	stage->here.pools->statements.names = stage->there.pools->statements.names = names;
 	stage->client = engine_client(&stage->here);
@@ -53,8 +53,8 @@ static void stage_close(struct stage *stage)
 	peer_close(&stage->server);
 	engine_turn(&stage->here);
 	engine_turn(&stage->there);
-	engine_close(&stage->here);
 	engine_close(&stage->there);
+	engine_close(&stage->here);
 }
 
 static struct server *server_of(struct engine *engine)

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Lanes: a lane is a loop with everything that belongs to it. Each thread that runs a loop has one.
+ *
+ * The first lane belongs to the main thread, which also has the listener, the console and the
+ * signals. Main makes the lanes and owns them. A function that gets all lanes may use the others
+ * only while they are held: see lanes_hold().
+ */
+#ifndef PGWEIR_CLIENT_LANES_H
+#define PGWEIR_CLIENT_LANES_H
+
+#include <stdatomic.h>
+
+#include "pgweir/client/clients.h"
+#include "pgweir/loop/crew.h"
+#include "pgweir/net/resolver.h"
+#include "pgweir/net/stream.h"
+#include "pgweir/pool/pools.h"
+
+#define LANES_MAX 64 /* greatest value of `loops` */
+
+struct lane {
+	unsigned int number; /* from 0 */
+	struct loop *loop;
+	struct stream_pool streams;
+	struct params_table *params;
+	struct resolver *resolver;
+	struct pools *pools;
+	struct clients *clients;
+	void *arg; /* main's */
+	/* connections that main has given this lane and that are not freed yet */
+	atomic_uint connection_count;
+};
+
+struct lanes {
+	unsigned int count;
+	struct lane *at;
+	struct crew *crew;
+};
+
+#define LANES_EACH(lane, lanes) \
+	for (lane = (lanes)->at; lane < (lanes)->at + (lanes)->count; lane++)
+
+/*
+ * Between these two, the other lanes stand still, and the main thread may use them. Calls nest.
+ */
+static inline void lanes_hold(const struct lanes *lanes) { crew_hold(lanes->crew); }
+static inline void lanes_release(const struct lanes *lanes) { crew_release(lanes->crew); }
+
+#endif

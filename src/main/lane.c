@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Lanes: made and freed, and the letters with which main gives them connections.
+ *
+ * Hard here: a lane's callbacks run in its own thread, and the listener belongs to the main thread.
+ */
+#include "lane.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pgweir/base/container_of.h"
+
+#include "limits.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- connections ---- */
+
+/* A connection on its way to a lane. */
+struct delivery {
+	struct letter letter;
+	struct lane *lane;
+	struct address peer;
+	int fd;
+};
+
+static void on_delivery(struct letter *letter)
+{
+	struct delivery *delivery = container_of(letter, struct delivery, letter);
+
+	if (letter->is_late)
+		close(delivery->fd);
+	else
+		clients_accept(delivery->lane->clients, delivery->fd, &delivery->peer);
+	free(delivery);
+}
+
+static struct lane *least_busy(struct daemon *daemon)
+{
+	struct lane *lane, *found = &daemon->lanes.at[0];
+	unsigned int count, least = UINT_MAX;
+
+	LANES_EACH (lane, &daemon->lanes) {
+		count = atomic_load_explicit(&lane->connection_count, memory_order_relaxed);
+		if (count < least) {
+			least = count;
+			found = lane;
+		}
+	}
+	return found;
+}
+
+void lane_deal(struct daemon *daemon, int fd, const struct address *peer)
+{
+	struct lane *lane = least_busy(daemon);
+	struct delivery *delivery;
+
+	atomic_fetch_add_explicit(&lane->connection_count, 1, memory_order_relaxed);
+	if (lane == daemon->lanes.at) {
+		clients_accept(lane->clients, fd, peer);
+		return;
+	}
+	delivery = calloc(1, sizeof(*delivery));
+	if (!delivery) {
+		atomic_fetch_sub_explicit(&lane->connection_count, 1, memory_order_relaxed);
+		close(fd);
+		return;
+	}
+	delivery->letter.open = on_delivery;
+	delivery->lane = lane;
+	delivery->peer = *peer;
+	delivery->fd = fd;
+	loop_post(lane->loop, &delivery->letter);
+}
+
+/* ---- callbacks of the clients ---- */
+
+static void on_retry(struct letter *letter)
+{
+	struct daemon *daemon = container_of(letter, struct daemon, retry);
+
+	if (!letter->is_late)
+		listener_retry(daemon->listener);
+}
+
+/* A client was freed: its descriptor can be used by another one. */
+static void on_free(void *arg)
+{
+	struct lane *lane = arg;
+	struct daemon *daemon = lane->arg;
+
+	atomic_fetch_sub_explicit(&lane->connection_count, 1, memory_order_relaxed);
+	if (lane->number == 0) {
+		listener_retry(daemon->listener);
+	} else if (atomic_exchange(&daemon->is_short, false)) {
+		daemon->retry.open = on_retry;
+		loop_post(daemon->loop, &daemon->retry);
+	}
+}
+
+/* After a take-over, the key may be of a client that the old process still serves. */
+static bool on_unknown_cancel_key(void *arg, struct bytes key)
+{
+	struct lane *lane = arg;
+	struct daemon *daemon = lane->arg;
+
+	return lane->number == 0 && takeover_pass_key(daemon->takeover, key);
+}
+
+/* ---- made and freed ---- */
+
+bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err)
+{
+	struct resolver_options options = { .resolv_conf = daemon->config->resolv_conf };
+
+	lane->arg = daemon;
+	lane->loop = loop_new(err);
+	if (!lane->loop)
+		return false;
+	stream_pool_init(&lane->streams, daemon->config->pkt_buf);
+	lane->streams.handshakes = daemon->handshakes;
+	lane->streams.outbox = outbox_new(lane->loop, &daemon->logger);
+	lane->params = params_table_new();
+	if (!lane->streams.outbox || !lane->params)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	lane->resolver = resolver_new(lane->loop, &options, err);
+	return lane->resolver != NULL;
+}
+
+bool lane_make_engine(struct daemon *daemon, struct lane *lane, struct err *err)
+{
+	lane->pools = pools_new(
+	    &(struct pools_with){
+		.loop = lane->loop,
+		.broker = daemon->broker,
+		.log = daemon->log,
+		.streams = &lane->streams,
+		.resolver = lane->resolver,
+		.workers = daemon->server_workers,
+		.slow_workers = daemon->slow_workers,
+		.verifiers = daemon->verifiers,
+		.params = lane->params,
+		.tls = daemon->tls.server,
+	    },
+	    daemon->config, daemon->users, err);
+	if (!lane->pools)
+		return false;
+	lane->clients = clients_new(
+	    &(struct clients_with){
+		.loop = lane->loop,
+		.log = daemon->log,
+		.streams = &lane->streams,
+		.workers = daemon->workers,
+		.lookups = daemon->lookups,
+		.outside = daemon->outside,
+		.resolver = lane->resolver,
+		.verifiers = daemon->verifiers,
+		.params = lane->params,
+		.pools = lane->pools,
+		.door = console_door(daemon->console),
+		.on_free = on_free,
+		.on_unknown_cancel_key = on_unknown_cancel_key,
+		.arg = lane,
+		.files_for_clients = limits_for_clients(),
+	    },
+	    daemon->config, daemon->users, err);
+	return lane->clients != NULL;
+}
+
+void lane_close(struct lane *lane)
+{
+	if (lane->pools)
+		lane->pools->suspend = SUSPEND_NONE; /* nothing is resumed at the end */
+	clients_free(&lane->clients);
+}
+
+void lane_free(struct lane *lane)
+{
+	if (lane->loop)
+		loop_open_late(lane->loop);
+	pools_free(&lane->pools);
+	resolver_free(&lane->resolver);
+	params_table_free(&lane->params);
+	if (lane->loop) {
+		outbox_free(&lane->streams.outbox);
+		stream_pool_done(&lane->streams);
+	}
+	loop_free(&lane->loop);
+}
