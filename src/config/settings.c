@@ -237,6 +237,9 @@ const struct setting settings[] = {
 	SETTING(login_notify_message, .initial = "", LIVE, GROUP(CHECKS),
 	        .help = "NOTICE that is sent to each client at the end of its login. Empty = "
 	                "none."),
+	SETTING(loops, .initial = "1", .max = 64, BOOT, GROUP(NETWORK),
+	        .help = "Number of event loops, each in a thread of its own, which are one pooler "
+	                "with one set of limits. 0 = one for each processor."),
 	SETTING(max_client_conn, .initial = "100", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of client connections, including those that are "
 	                "logging in. Console connections do not count. 0 = no limit."),

@@ -20,26 +20,37 @@ bool apply_log(struct log *log, const struct options *options, const struct conf
 	return log_configure(log, &wanted, err);
 }
 
-void apply_settings(struct daemon *daemon, struct ranges *proxies)
+static void apply_to_lane(struct daemon *daemon, struct lane *lane, struct ranges *proxies)
 {
 	const struct config *config = daemon->config;
 
-	pools_configure(daemon->pools, config, daemon->users);
-	clients_set_hba(daemon->clients, daemon->hba);
-	clients_configure(daemon->clients, config, daemon->users);
-	clients_set_tls(daemon->clients, daemon->tls.client);
+	pools_configure(lane->pools, config, daemon->users);
+	clients_set_hba(lane->clients, daemon->hba);
+	clients_configure(lane->clients, config, daemon->users);
+	clients_set_tls(lane->clients, daemon->tls.client);
 	if (proxies)
-		clients_set_proxies(daemon->clients, proxies);
+		clients_set_proxies(lane->clients, proxies);
+	pools_set_tls(lane->pools, daemon->tls.server);
+	resolver_set_ttl(lane->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
+	resolver_set_zone_period(lane->resolver, config->dns_zone_check_period);
+	loop_poll(lane->loop, config->busy_poll);
+	outbox_use_ring(lane->streams.outbox, config->io_uring);
+}
+
+void apply_settings(struct daemon *daemon, struct ranges *proxies)
+{
+	const struct config *config = daemon->config;
+	struct lane *lane;
+
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	apply_to_lane(daemon, lane, proxies);
+	lanes_release(&daemon->lanes);
 	ranges_release(&proxies);
-	pools_set_tls(daemon->pools, daemon->tls.server);
 	verifiers_trim(daemon->verifiers, daemon->users);
-	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
-	resolver_set_zone_period(daemon->resolver, config->dns_zone_check_period);
-	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
+	listener_set_options(daemon->listener, &daemon->lanes.at[0].pools->server_sockets,
 	                     config->tcp_defer_accept);
 	console_configure(daemon->console);
-	loop_poll(daemon->loop, config->busy_poll);
-	outbox_use_ring(daemon->streams.outbox, config->io_uring);
 }
 
 void apply_snapshot(struct daemon *daemon, const struct config *config, struct parts *parts)

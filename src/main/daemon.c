@@ -13,7 +13,7 @@
 
 #include "apply.h"
 #include "daemon_priv.h"
-#include "limits.h"
+#include "lane.h"
 #include "load.h"
 #include "processors.h"
 #include "stop.h"
@@ -38,15 +38,7 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 {
 	struct daemon *daemon = arg;
 
-	clients_accept(daemon->clients, fd, peer);
-}
-
-/* A client was freed: its descriptor can be used by another one. */
-static void on_free(void *arg)
-{
-	struct daemon *daemon = arg;
-
-	listener_retry(daemon->listener);
+	lane_deal(daemon, fd, peer);
 }
 
 /*
@@ -56,16 +48,16 @@ static void on_free(void *arg)
 static void on_shortage(void *arg)
 {
 	struct daemon *daemon = arg;
+	struct lane *lane;
 
-	clients_evict_oldest(daemon->clients);
-}
-
-/* After a take-over, the key may be of a client that the old process still serves. */
-static bool on_unknown_cancel_key(void *arg, struct bytes key)
-{
-	struct daemon *daemon = arg;
-
-	return takeover_pass_key(daemon->takeover, key);
+	lanes_hold(&daemon->lanes);
+	atomic_store(&daemon->is_short, true);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		if (clients_evict_oldest(lane->clients))
+			break;
+	}
+	lanes_release(&daemon->lanes);
 }
 
 /* ---- create the modules ---- */
@@ -116,14 +108,6 @@ static bool apply_at_start(struct daemon *daemon, struct err *err)
 	return true;
 }
 
-static bool make_resolver(struct daemon *daemon, struct err *err)
-{
-	struct resolver_options options = { .resolv_conf = daemon->config->resolv_conf };
-
-	daemon->resolver = resolver_new(daemon->loop, &options, err);
-	return daemon->resolver != NULL;
-}
-
 /*
  * One processor is for the loop. More threads than processors would only compete with each
  * other, and OpenSSL's shared data would move between the caches of the processors.
@@ -152,77 +136,71 @@ static bool make_outside(struct daemon *daemon, struct err *err)
 	return true;
 }
 
-static bool make_ground(struct daemon *daemon, struct err *err)
+static bool make_threads(struct daemon *daemon, struct err *err)
 {
-	daemon->loop = loop_new(err);
-	if (!daemon->loop)
-		return false;
-	stream_pool_init(&daemon->streams, daemon->config->pkt_buf);
 	daemon->workers = workers_new(WORKER_THREADS, WORKER_JOBS, err);
 	daemon->server_workers = workers_new(WORKER_THREADS, WORKER_JOBS, err);
 	daemon->slow_workers = workers_new(SLOW_WORKER_THREADS, WORKER_JOBS, err);
 	if (!daemon->workers || !daemon->server_workers || !daemon->slow_workers)
 		return false;
 	daemon->handshakes = handshakes_new(handshake_threads(), err);
-	daemon->streams.handshakes = daemon->handshakes;
 	if (!daemon->handshakes)
 		return false;
-	daemon->streams.outbox = outbox_new(daemon->loop, &daemon->logger);
-	if (!daemon->streams.outbox)
-		return err_set(err, ERR_MEMORY, "out of memory");
 	daemon->lookups = workers_new(AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
-	if (!daemon->lookups || !make_outside(daemon, err))
+	return daemon->lookups && make_outside(daemon, err);
+}
+
+/* `loops` of the configuration; 0 is written as auto: as many as there are processors. */
+static unsigned int loops_wanted(const struct config *config)
+{
+	unsigned int count = config->loops > 0 ? (unsigned int)config->loops : processors_count("");
+
+	return count < LANES_MAX ? count : LANES_MAX;
+}
+
+static bool make_ground(struct daemon *daemon, struct err *err)
+{
+	unsigned int count = loops_wanted(daemon->config);
+	struct loop *loops[LANES_MAX];
+
+	daemon->broker = broker_new(count, err);
+	daemon->verifiers = verifiers_new(VERIFIERS_MAX, err);
+	daemon->lanes.at = calloc(count, sizeof(*daemon->lanes.at));
+	if (!daemon->broker || !daemon->verifiers || !make_threads(daemon, err))
 		return false;
-	daemon->verifiers = daemon->workers ? verifiers_new(VERIFIERS_MAX, err) : NULL;
-	daemon->broker = broker_new(1, err);
-	if (!daemon->broker)
-		return false;
-	daemon->params = params_table_new();
-	if (!daemon->params)
+	if (!daemon->lanes.at)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	return daemon->verifiers && make_resolver(daemon, err);
+	if (!statement_names_draw(&daemon->statement_names))
+		return err_set(err, ERR_STATE, "no random bytes for the names of statements");
+	for (unsigned int i = 0; i < count; i++) {
+		daemon->lanes.at[i].number = i;
+		daemon->lanes.count = i + 1;
+		if (!lane_make_ground(daemon, &daemon->lanes.at[i], err))
+			return false;
+		loops[i] = daemon->lanes.at[i].loop;
+	}
+	daemon->loop = loops[0];
+	daemon->lanes.crew = crew_new(loops, count, err);
+	return daemon->lanes.crew != NULL;
 }
 
 static bool make_engine(struct daemon *daemon, struct err *err)
 {
-	daemon->pools = pools_new(
-	    &(struct pools_with){
-		.loop = daemon->loop,
-		.broker = daemon->broker,
-		.log = daemon->log,
-		.streams = &daemon->streams,
-		.resolver = daemon->resolver,
-		.workers = daemon->server_workers,
-		.slow_workers = daemon->slow_workers,
-		.verifiers = daemon->verifiers,
-		.params = daemon->params,
-		.tls = daemon->tls.server,
-	    },
-	    daemon->config, daemon->users, err);
-	if (!daemon->pools || !lifecycle_make_console(daemon, err))
+	struct lane *lane;
+
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		if (!lane_make_pools(daemon, lane, err))
+			return false;
+	}
+	if (!lifecycle_make_console(daemon, err))
 		return false;
-	daemon->clients = clients_new(
-	    &(struct clients_with){
-		.loop = daemon->loop,
-		.log = daemon->log,
-		.streams = &daemon->streams,
-		.workers = daemon->workers,
-		.lookups = daemon->lookups,
-		.outside = daemon->outside,
-		.resolver = daemon->resolver,
-		.verifiers = daemon->verifiers,
-		.params = daemon->params,
-		.pools = daemon->pools,
-		.door = console_door(daemon->console),
-		.on_free = on_free,
-		.on_unknown_cancel_key = on_unknown_cancel_key,
-		.arg = daemon,
-		.files_for_clients = limits_for_clients(),
-	    },
-	    daemon->config, daemon->users, err);
-	if (!daemon->clients)
-		return false;
-	console_attach(daemon->console, daemon->clients);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		if (!lane_make_clients(daemon, lane, err))
+			return false;
+	}
+	console_attach(daemon->console, daemon->lanes.at[0].clients);
 	return true;
 }
 
@@ -261,46 +239,67 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 
 void daemon_run(struct daemon *daemon)
 {
+	struct err err;
+
+	if (!crew_start(daemon->lanes.crew, &err)) {
+		log_error(&daemon->logger, "%s", err.text);
+		return;
+	}
 	lifecycle_ready(daemon);
 	loop_run(daemon->loop);
+	crew_stop(daemon->lanes.crew);
 }
 
-bool daemon_free(struct daemon **daemonp)
+/* false: a thread of PAM or LDAP still runs. */
+static bool free_threads(struct daemon *daemon)
 {
-	struct daemon *daemon = *daemonp;
-	bool have_threads_ended = true;
+	bool have_ended = true;
 
-	if (!daemon)
-		return true;
-	*daemonp = NULL;
-	stop_watching(daemon);
-	timer_clear(&daemon->suspend);
-	if (daemon->pools)
-		daemon->pools->suspend = SUSPEND_NONE; /* nothing is resumed at the end */
-	timer_clear(&daemon->watchdog);
-	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
-	takeover_free(&daemon->takeover);
-	handover_free(&daemon->handover);
-	clients_free(&daemon->clients);
-	lifecycle_free_console(daemon);
-	listener_free(&daemon->listener);
 	handshakes_free(&daemon->handshakes);
 	workers_free(&daemon->workers);
 	workers_free(&daemon->server_workers);
 	workers_free(&daemon->slow_workers);
 	workers_free(&daemon->lookups);
 	for (int method = 0; method < AUTH_METHODS; method++)
-		have_threads_ended &= workers_leave(&daemon->outside[method], OUTSIDE_LIMIT);
-	pools_free(&daemon->pools);
+		have_ended &= workers_leave(&daemon->outside[method], OUTSIDE_LIMIT);
+	return have_ended;
+}
+
+static void free_lanes(struct daemon *daemon)
+{
+	struct lane *lane;
+
+	LANES_EACH(lane, &daemon->lanes)
+	lane_free(lane);
+	crew_free(&daemon->lanes.crew);
+	LANES_EACH(lane, &daemon->lanes)
+	loop_free(&lane->loop);
+	free(daemon->lanes.at);
 	broker_free(&daemon->broker);
-	resolver_free(&daemon->resolver);
 	verifiers_free(&daemon->verifiers);
-	params_table_free(&daemon->params);
-	if (daemon->loop) {
-		outbox_free(&daemon->streams.outbox);
-		stream_pool_done(&daemon->streams);
-	}
-	loop_free(&daemon->loop);
+}
+
+bool daemon_free(struct daemon **daemonp)
+{
+	struct daemon *daemon = *daemonp;
+	bool have_threads_ended;
+	struct lane *lane;
+
+	if (!daemon)
+		return true;
+	*daemonp = NULL;
+	stop_watching(daemon);
+	timer_clear(&daemon->suspend);
+	timer_clear(&daemon->watchdog);
+	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
+	takeover_free(&daemon->takeover);
+	handover_free(&daemon->handover);
+	LANES_EACH(lane, &daemon->lanes)
+	lane_close(lane);
+	lifecycle_free_console(daemon);
+	listener_free(&daemon->listener);
+	have_threads_ended = free_threads(daemon);
+	free_lanes(daemon);
 	tls_sets_done(&daemon->tls);
 	config_unref(&daemon->config);
 	config_unref(&daemon->wanted);

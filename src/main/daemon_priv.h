@@ -36,9 +36,9 @@ struct daemon {
 	struct err why_held[PARTS];  /* the errors; valid for the parts in `held` */
 	struct users *users;
 	struct tls_sets tls;
-	struct hba *hba; /* NULL unless auth_type is hba */
-	struct lanes lanes; /* the first is the main thread's */
-	struct loop *loop;  /* the main thread's */
+	struct hba *hba;                               /* NULL unless auth_type is hba */
+	struct lanes lanes;                            /* the first is the main thread's */
+	struct loop *loop;                             /* the main thread's */
 	struct workers *workers;                       /* derive keys for client logins */
 	struct workers *server_workers, *slow_workers; /* the same for logins at servers */
 	struct handshakes *handshakes;                 /* TLS handshakes */
@@ -46,6 +46,9 @@ struct daemon {
 	struct workers *outside[AUTH_METHODS];         /* methods with their own threads */
 	struct verifiers *verifiers;
 	struct broker *broker;
+	struct statement_names statement_names; /* of all lanes */
+	struct letter retry;                    /* to the main thread: a descriptor is free */
+	atomic_bool is_short;                   /* the listener rests for want of descriptors */
 	struct listener *listener;
 	struct console *console;
 	struct notify notify;

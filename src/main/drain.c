@@ -13,16 +13,26 @@
 
 void main_drain_begin(struct daemon *daemon, usec_t limit)
 {
-	drain_begin(daemon->clients, limit);
+	struct lane *lane;
+
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	drain_begin(lane->clients, limit);
+	lanes_release(&daemon->lanes);
 	listener_unlisten(daemon->listener);
 	notify_send(&daemon->notify, "STATUS=draining");
 }
 
 void main_drain_end(struct daemon *daemon)
 {
-	if (!daemon->clients->drain.is_on)
+	struct lane *lane;
+
+	if (!daemon->lanes.at[0].clients->drain.is_on)
 		return;
-	drain_end(daemon->clients);
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	drain_end(lane->clients);
+	lanes_release(&daemon->lanes);
 	listener_relisten(daemon->listener);
 	notify_send(&daemon->notify, "STATUS=ready");
 }

@@ -21,6 +21,7 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/version.h"
+#include "pgweir/client/cancel_key.h"
 #include "pgweir/client/handover.h"
 
 #include "daemon_priv.h"
@@ -74,6 +75,15 @@ void handover_free(struct handover **handoverp)
 
 /* ---- requests of the new process ---- */
 
+static void cancel_in_lane(struct daemon *daemon, struct bytes key)
+{
+	unsigned int number = cancel_key_loop(key, daemon->lanes.count);
+
+	lanes_hold(&daemon->lanes);
+	clients_cancel(daemon->lanes.at[number].clients, key);
+	lanes_release(&daemon->lanes);
+}
+
 static void obey(struct handover *handover, char kind, struct bytes body)
 {
 	struct daemon *daemon = handover->daemon;
@@ -81,7 +91,7 @@ static void obey(struct handover *handover, char kind, struct bytes body)
 	if (!handover->moved_at)
 		return; /* requests count only after the first round */
 	if (kind == HANDOVER_CANCEL)
-		clients_cancel(daemon->clients, body);
+		cancel_in_lane(daemon, body);
 	if (kind == HANDOVER_STOP && body.count == 1) {
 		handover->is_to_stop = true;
 		stop_daemon(daemon, (enum shutdown_kind)body.at[0]);
@@ -147,10 +157,16 @@ static void serve_on(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
 	struct err err = handover->channel.err;
+	struct lane *lane;
 
-	pools_keep(daemon->pools, true);
-	clients_keep(daemon->clients);
-	clients_go_on(daemon->clients);
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		pools_keep(lane->pools, true);
+		clients_keep(lane->clients);
+		clients_go_on(lane->clients);
+	}
+	lanes_release(&daemon->lanes);
 	hear_last_words(handover);
 	if (handover->is_to_stop) {
 		log_info(&daemon->logger, "the other process has ended, shutting down as well");
@@ -179,38 +195,93 @@ static bool await_accepted(struct handover *handover)
 	return is_accepted;
 }
 
+static bool write_lane(struct lane *lane, struct channel *channel, bool is_first)
+{
+	/* send what is queued: what a socket does not accept is known then */
+	outbox_send(lane->streams.outbox);
+	return pools_write(lane->pools, channel, is_first) &&
+	       handover_write_idle_servers(lane->pools, channel, is_first) &&
+	       clients_write(lane->clients, channel);
+}
+
 static bool write_all(struct handover *handover, bool is_first)
 {
 	struct daemon *daemon = handover->daemon;
 	struct channel *channel = &handover->channel;
+	struct lane *lane;
 
-	/* send what is queued: what a socket does not accept is known then */
-	outbox_send(daemon->streams.outbox);
-	return pools_write(daemon->pools, channel, is_first) &&
-	       handover_write_idle_servers(daemon->pools, channel, is_first) &&
-	       clients_write(daemon->clients, channel) &&
-	       channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		if (!write_lane(lane, channel, is_first))
+			return false;
+	}
+	return channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }
 
-/* false: the new process is gone, and all connections are as they were before. */
-static bool make_round(struct handover *handover)
+static bool try_round(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
+	struct lane *lane;
 
 	set_limit(handover, ROUND_LIMIT);
 	if (!write_all(handover, handover->moved_at == 0) || !await_accepted(handover) ||
 	    !channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
 		return false;
-	pools_let_go(daemon->pools); /* pools first: a client that is let go returns its server */
-	handover->moved += clients_let_go(daemon->clients);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		pools_let_go(lane->pools); /* first: a client that is let go returns its server */
+		handover->moved += clients_let_go(lane->clients);
+	}
 	return true;
+}
+
+/* false: the new process is gone, and all connections are as they were before. */
+static bool make_round(struct handover *handover)
+{
+	const struct lanes *lanes = &handover->daemon->lanes;
+	bool is_good;
+
+	lanes_hold(lanes);
+	is_good = try_round(handover);
+	lanes_release(lanes);
+	return is_good;
 }
 
 /* ---- later rounds, and the end ---- */
 
+/* Of all lanes. */
+static unsigned int served_count(const struct daemon *daemon)
+{
+	const struct lane *lane;
+	unsigned int count = 0;
+
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	count += clients_served_count(lane->clients);
+	lanes_release(&daemon->lanes);
+	return count;
+}
+
 static bool is_empty(const struct daemon *daemon)
 {
-	return clients_served_count(daemon->clients) == 0 && !daemon->takeover;
+	return served_count(daemon) == 0 && !daemon->takeover;
+}
+
+/* Whether a client can leave now; brings those that must rest closer to it. */
+static bool have_leavers(struct daemon *daemon)
+{
+	struct lane *lane;
+	bool have = false;
+
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		have |= clients_have_leavers(lane->clients);
+		if (lane->pools->suspend == SUSPEND_NONE)
+			clients_calm(lane->clients);
+	}
+	lanes_release(&daemon->lanes);
+	return have;
 }
 
 static void finish_handover(struct handover *handover)
@@ -227,12 +298,16 @@ static void finish_handover(struct handover *handover)
 static void on_deadline(struct timer *timer)
 {
 	struct handover *handover = container_of(timer, struct handover, deadline);
+	struct lane *lane;
 	struct err err;
 
 	err_close(&err, CLOSE_TAKEOVER_TIMEOUT);
 	log_warning(&handover->daemon->logger, "takeover_timeout: closing the last %u clients",
-	            clients_served_count(handover->daemon->clients));
-	clients_dismiss(handover->daemon->clients, &err);
+	            served_count(handover->daemon));
+	lanes_hold(&handover->daemon->lanes);
+	LANES_EACH(lane, &handover->daemon->lanes)
+	clients_dismiss(lane->clients, &err);
+	lanes_release(&handover->daemon->lanes);
 }
 
 static void look(struct timer *timer)
@@ -241,7 +316,7 @@ static void look(struct timer *timer)
 	struct daemon *daemon = handover->daemon;
 	bool is_last = is_empty(daemon);
 
-	if ((is_last || clients_have_leavers(daemon->clients)) && !make_round(handover)) {
+	if ((is_last || have_leavers(daemon)) && !make_round(handover)) {
 		serve_on(handover);
 		return;
 	}
@@ -249,8 +324,6 @@ static void look(struct timer *timer)
 		finish_handover(handover);
 		return;
 	}
-	if (daemon->pools->suspend == SUSPEND_NONE)
-		clients_calm(daemon->clients);
 	timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look), loop_now(daemon->loop));
 	obey_requests(handover);
 }
@@ -261,7 +334,7 @@ static void move(struct handover *handover)
 	struct daemon *daemon = handover->daemon;
 	usec_t since = clock_now();
 
-	if (daemon->pools->suspend != SUSPEND_NONE) {
+	if (daemon->lanes.at[0].pools->suspend != SUSPEND_NONE) {
 		err_set(&handover->channel.err, ERR_STATE, "everything is suspended");
 		serve_on(handover);
 		return;
@@ -276,7 +349,7 @@ static void move(struct handover *handover)
 	log_info(&daemon->logger,
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
 	         handover->moved, (long long)((handover->moved_at - since) / USEC_PER_MS),
-	         clients_served_count(daemon->clients));
+	         served_count(daemon));
 	timer_set(&handover->deadline,
 	          loop_timer_queue(daemon->loop, daemon->config->takeover_timeout, on_deadline),
 	          loop_now(daemon->loop));
@@ -351,6 +424,7 @@ bool handover_may_start(struct daemon *daemon, const char *version, struct err *
 {
 	bool is_plain = *version && strcmp(version, handover_version_plain()) == 0;
 	char own[HANDOVER_VERSION_SIZE];
+	struct lane *lane;
 
 	if (!is_plain && !handover_version_is(version)) {
 		handover_version(own, sizeof(own));
@@ -362,10 +436,13 @@ bool handover_may_start(struct daemon *daemon, const char *version, struct err *
 	}
 	if (daemon->handover)
 		return err_set(err, ERR_STATE, "another process is already taking over");
-	if (daemon->clients->is_shutting_down)
+	if (daemon->lanes.at[0].clients->is_shutting_down)
 		return err_set(err, ERR_STATE, "pooler is shutting down");
-	if (daemon->pools->suspend != SUSPEND_NONE)
+	if (daemon->lanes.at[0].pools->suspend != SUSPEND_NONE)
 		return err_set(err, ERR_STATE, "everything is suspended: RESUME first");
-	daemon->pools->is_handover_plain = is_plain;
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	lane->pools->is_handover_plain = is_plain;
+	lanes_release(&daemon->lanes);
 	return true;
 }

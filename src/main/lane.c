@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/client/client_parcel.h"
 
 #include "limits.h"
 
@@ -29,6 +30,7 @@ static void on_delivery(struct letter *letter)
 {
 	struct delivery *delivery = container_of(letter, struct delivery, letter);
 
+	atomic_fetch_sub_explicit(&delivery->lane->arriving_count, 1, memory_order_relaxed);
 	if (letter->is_late)
 		close(delivery->fd);
 	else
@@ -36,13 +38,20 @@ static void on_delivery(struct letter *letter)
 	free(delivery);
 }
 
+static unsigned int connections(const struct lane *lane)
+{
+	return atomic_load_explicit(&lane->clients->count, memory_order_relaxed) +
+	       atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
+}
+
 static struct lane *least_busy(struct daemon *daemon)
 {
 	struct lane *lane, *found = &daemon->lanes.at[0];
 	unsigned int count, least = UINT_MAX;
 
-	LANES_EACH (lane, &daemon->lanes) {
-		count = atomic_load_explicit(&lane->connection_count, memory_order_relaxed);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		count = connections(lane);
 		if (count < least) {
 			least = count;
 			found = lane;
@@ -56,22 +65,68 @@ void lane_deal(struct daemon *daemon, int fd, const struct address *peer)
 	struct lane *lane = least_busy(daemon);
 	struct delivery *delivery;
 
-	atomic_fetch_add_explicit(&lane->connection_count, 1, memory_order_relaxed);
 	if (lane == daemon->lanes.at) {
 		clients_accept(lane->clients, fd, peer);
 		return;
 	}
 	delivery = calloc(1, sizeof(*delivery));
 	if (!delivery) {
-		atomic_fetch_sub_explicit(&lane->connection_count, 1, memory_order_relaxed);
 		close(fd);
 		return;
 	}
+	atomic_fetch_add_explicit(&lane->arriving_count, 1, memory_order_relaxed);
 	delivery->letter.open = on_delivery;
 	delivery->lane = lane;
 	delivery->peer = *peer;
 	delivery->fd = fd;
 	loop_post(lane->loop, &delivery->letter);
+}
+
+/* ---- clients for another lane ---- */
+
+/* A client on its way to another lane. */
+struct transfer {
+	struct letter letter;
+	struct lane *lane;
+	struct client_parcel *parcel;
+};
+
+static void on_transfer(struct letter *letter)
+{
+	struct transfer *transfer = container_of(letter, struct transfer, letter);
+
+	atomic_fetch_sub_explicit(&transfer->lane->arriving_count, 1, memory_order_relaxed);
+	if (letter->is_late)
+		client_parcel_end(&transfer->parcel);
+	else
+		client_unpack(transfer->lane->clients, &transfer->parcel);
+	free(transfer);
+}
+
+/* See send_elsewhere in struct clients_with. */
+static bool send_elsewhere(void *arg, struct client *client, enum client_goes why,
+                           unsigned int number)
+{
+	const struct lane *from = arg;
+	struct daemon *daemon = from->arg;
+	struct lane *to = &daemon->lanes.at[why == CLIENT_GOES_TO_CONSOLE ? 0 : number];
+	struct transfer *transfer;
+
+	if (to == from)
+		return false;
+	transfer = calloc(1, sizeof(*transfer));
+	if (!transfer)
+		return false;
+	transfer->parcel = client_pack(client);
+	if (!transfer->parcel) {
+		free(transfer);
+		return true; /* it was closed */
+	}
+	atomic_fetch_add_explicit(&to->arriving_count, 1, memory_order_relaxed);
+	transfer->letter.open = on_transfer;
+	transfer->lane = to;
+	loop_post(to->loop, &transfer->letter);
+	return true;
 }
 
 /* ---- callbacks of the clients ---- */
@@ -90,7 +145,6 @@ static void on_free(void *arg)
 	struct lane *lane = arg;
 	struct daemon *daemon = lane->arg;
 
-	atomic_fetch_sub_explicit(&lane->connection_count, 1, memory_order_relaxed);
 	if (lane->number == 0) {
 		listener_retry(daemon->listener);
 	} else if (atomic_exchange(&daemon->is_short, false)) {
@@ -128,7 +182,7 @@ bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err)
 	return lane->resolver != NULL;
 }
 
-bool lane_make_engine(struct daemon *daemon, struct lane *lane, struct err *err)
+bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
 {
 	lane->pools = pools_new(
 	    &(struct pools_with){
@@ -141,14 +195,20 @@ bool lane_make_engine(struct daemon *daemon, struct lane *lane, struct err *err)
 		.slow_workers = daemon->slow_workers,
 		.verifiers = daemon->verifiers,
 		.params = lane->params,
+		.statement_names = &daemon->statement_names,
 		.tls = daemon->tls.server,
 	    },
 	    daemon->config, daemon->users, err);
-	if (!lane->pools)
-		return false;
+	return lane->pools != NULL;
+}
+
+bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err)
+{
 	lane->clients = clients_new(
 	    &(struct clients_with){
 		.loop = lane->loop,
+		.loop_number = lane->number,
+		.loop_count = daemon->lanes.count,
 		.log = daemon->log,
 		.streams = &lane->streams,
 		.workers = daemon->workers,
@@ -161,6 +221,7 @@ bool lane_make_engine(struct daemon *daemon, struct lane *lane, struct err *err)
 		.door = console_door(daemon->console),
 		.on_free = on_free,
 		.on_unknown_cancel_key = on_unknown_cancel_key,
+		.send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL,
 		.arg = lane,
 		.files_for_clients = limits_for_clients(),
 	    },
@@ -186,5 +247,4 @@ void lane_free(struct lane *lane)
 		outbox_free(&lane->streams.outbox);
 		stream_pool_done(&lane->streams);
 	}
-	loop_free(&lane->loop);
 }

@@ -10,16 +10,19 @@
 /* Makes lane->loop and what needs nothing but the loop. false: *err has the reason. */
 bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err);
 
-/* Makes pools and clients. The console must exist. */
-bool lane_make_engine(struct daemon *daemon, struct lane *lane, struct err *err);
+bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err);
+
+/* The console must exist. */
+bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err);
 
 /* Closes all clients. */
 void lane_close(struct lane *lane);
 
-/* Frees everything else. The helper threads must have ended. */
+/* Frees everything else but the loop. The helper threads must have ended. */
 void lane_free(struct lane *lane);
 
-/* A connection was accepted: gives it to the lane that has fewest. Takes ownership of the socket. */
+/* A connection was accepted: gives it to the lane that has fewest. Takes ownership of the socket.
+ */
 void lane_deal(struct daemon *daemon, int fd, const struct address *peer);
 
 #endif

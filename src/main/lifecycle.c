@@ -253,6 +253,8 @@ static void on_hangup(int number, void *arg)
 /* The process stops with the last client; shutdown_drain limits how long that takes. */
 static void drain_and_stop(struct daemon *daemon, usec_t limit)
 {
+	struct lane *lane;
+
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=draining");
 	log_info(&daemon->logger,
 	         "got SIGTERM, shutting down, disconnecting clients within %lld s "
@@ -260,8 +262,11 @@ static void drain_and_stop(struct daemon *daemon, usec_t limit)
 	         (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
 	stop_daemon(daemon, SHUTDOWN_WAIT_FOR_CLIENTS);
 	daemon->is_draining_to_end = true;
-	drain_begin(daemon->clients, limit);
-	pools_changed(daemon->pools);
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	drain_begin(lane->clients, limit);
+	lanes_release(&daemon->lanes);
+	pools_changed(daemon->lanes.at[0].pools);
 }
 
 static void on_terminate(int number, void *arg)
@@ -269,7 +274,7 @@ static void on_terminate(int number, void *arg)
 	struct daemon *daemon = arg;
 	const char *name = number == SIGTERM ? "SIGTERM" : "SIGINT";
 
-	if (daemon->clients->is_shutting_down) {
+	if (daemon->lanes.at[0].clients->is_shutting_down) {
 		log_info(&daemon->logger, "got %s while shutting down, fast exit", name);
 		stop_daemon(daemon, SHUTDOWN_NOW);
 		return;
@@ -299,23 +304,28 @@ static void on_quit(int number, void *arg)
 static void on_pause(int number, void *arg)
 {
 	struct daemon *daemon = arg;
+	struct lane *lane;
 
 	(void)number;
-	if (pools_are_held(daemon->pools)) {
+	if (pools_are_held(daemon->lanes.at[0].pools)) {
 		log_info(&daemon->logger, "got SIGUSR1, but already paused/suspended");
 		return;
 	}
 	log_info(&daemon->logger, "got SIGUSR1, pausing all activity");
-	pools_pause(daemon->pools, NULL, "SIGUSR1");
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	pools_pause(lane->pools, NULL, "SIGUSR1");
+	lanes_release(&daemon->lanes);
 }
 
 static void on_resume(int number, void *arg)
 {
 	struct daemon *daemon = arg;
-	bool is_held = pools_are_held(daemon->pools) || daemon->clients->drain.is_on;
+	struct lane *lane = daemon->lanes.at;
+	bool is_held = pools_are_held(lane->pools) || lane->clients->drain.is_on;
 
 	(void)number;
-	if (daemon->clients->is_shutting_down) {
+	if (daemon->lanes.at[0].clients->is_shutting_down) {
 		log_info(&daemon->logger, "got SIGUSR2 while shutting down, ignoring");
 		return;
 	}
@@ -325,7 +335,10 @@ static void on_resume(int number, void *arg)
 	}
 	log_info(&daemon->logger, "got SIGUSR2, continuing from PAUSE");
 	suspend_end(daemon);
-	pools_resume(daemon->pools, NULL);
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	pools_resume(lane->pools, NULL);
+	lanes_release(&daemon->lanes);
 	main_drain_end(daemon);
 }
 
@@ -403,7 +416,7 @@ static bool is_shutting_down(void *arg)
 {
 	struct daemon *daemon = arg;
 
-	return daemon->clients->is_shutting_down;
+	return daemon->lanes.at[0].clients->is_shutting_down;
 }
 
 bool lifecycle_make_console(struct daemon *daemon, struct err *err)
@@ -412,10 +425,11 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 	    &(struct console_with){
 		.loop = daemon->loop,
 		.log = daemon->log,
-		.pools = daemon->pools,
-		.resolver = daemon->resolver,
-		.streams = &daemon->streams,
-		.params = daemon->params,
+		.lanes = &daemon->lanes,
+		.pools = daemon->lanes.at[0].pools,
+		.resolver = daemon->lanes.at[0].resolver,
+		.streams = &daemon->lanes.at[0].streams,
+		.params = daemon->lanes.at[0].params,
 		.arg = daemon,
 		.config = config_in_force,
 		.wanted = config_wanted,

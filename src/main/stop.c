@@ -11,15 +11,26 @@
 
 #include "pgweir/base/banned.h"
 
+static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lane)
+{
+	if (daemon->shutdown == SHUTDOWN_SERVERS)
+		return lane->pools->server_count == lane->pools->listening_count;
+	/* Consoles and unfinished logins do not delay a shutdown that has a deadline. */
+	return lane->clients->count == 0 ||
+	       (daemon->is_draining_to_end && lane->clients->drain.is_done);
+}
+
 static bool stop_is_due(struct pools_watch *watch)
 {
 	struct daemon *daemon = container_of(watch, struct daemon, watch);
+	const struct lane *lane;
+	bool is_due = true;
 
-	if (daemon->shutdown == SHUTDOWN_SERVERS)
-		return daemon->pools->server_count == daemon->pools->listening_count;
-	/* Consoles and unfinished logins do not delay a shutdown that has a deadline. */
-	return daemon->clients->count == 0 ||
-	       (daemon->is_draining_to_end && daemon->clients->drain.is_done);
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	is_due &= lane_stop_is_due(daemon, lane);
+	lanes_release(&daemon->lanes);
+	return is_due;
 }
 
 static void on_stop_due(struct pools_watch *watch)
@@ -36,8 +47,20 @@ static void on_stop_due(struct pools_watch *watch)
 void stop_watching(struct daemon *daemon)
 {
 	if (daemon->shutdown != SHUTDOWN_NONE)
-		pools_watch_stop(daemon->pools, &daemon->watch);
+		pools_watch_stop(daemon->lanes.at[0].pools, &daemon->watch);
 	daemon->shutdown = SHUTDOWN_NONE;
+}
+
+/*
+ * Connections on their way to another lane have no id yet: they get a higher one, and are refused
+ * with a request to try elsewhere.
+ */
+static void set_shutdown_id(struct daemon *daemon, uint64_t id)
+{
+	struct lane *lane;
+
+	LANES_EACH(lane, &daemon->lanes)
+	lane->clients->shutdown_id = id;
 }
 
 /*
@@ -47,22 +70,29 @@ void stop_watching(struct daemon *daemon)
  */
 static void stop_accepting(struct daemon *daemon, enum shutdown_state how)
 {
-	struct clients *clients = daemon->clients;
-	bool is_first = !clients->is_shutting_down;
+	bool is_first = !daemon->lanes.at[0].clients->is_shutting_down;
+	struct lane *lane;
 
-	clients->is_shutting_down = true;
-	clients->shutdown_id = how == SHUTDOWN_SERVERS ? 0
-	                       : is_first              ? UINT64_MAX
-	                                               : clients->shutdown_id;
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		struct clients *clients = lane->clients;
+
+		clients->is_shutting_down = true;
+		clients->shutdown_id = how == SHUTDOWN_SERVERS ? 0
+		                       : is_first              ? UINT64_MAX
+		                                               : clients->shutdown_id;
+	}
 	listener_close_tcp(daemon->listener);
 	if (how == SHUTDOWN_CLIENTS && is_first)
-		clients->shutdown_id = pools_next_id(daemon->pools);
+		set_shutdown_id(daemon, broker_next_id(daemon->broker));
 }
 
 static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 {
+	struct lane *lane;
 	struct err err;
 
+	lanes_hold(&daemon->lanes);
 	stop_watching(daemon);
 	suspend_end(daemon); /* a suspended client could never disconnect */
 	daemon->shutdown = how;
@@ -71,11 +101,15 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	                                                        : SHUTDOWN_WAIT_FOR_CLIENTS);
 	if (how == SHUTDOWN_SERVERS) {
 		err_close(&err, CLOSE_SERVER_SHUTDOWN);
-		pools_pause(daemon->pools, NULL, "shutdown");
-		pools_refuse_waiting(daemon->pools, &err);
+		LANES_EACH(lane, &daemon->lanes)
+		{
+			pools_pause(lane->pools, NULL, "shutdown");
+			pools_refuse_waiting(lane->pools, &err);
+		}
 	}
 	daemon->watch = (struct pools_watch){ .is_done = stop_is_due, .on_done = on_stop_due };
-	pools_watch_start(daemon->pools, &daemon->watch);
+	pools_watch_start(daemon->lanes.at[0].pools, &daemon->watch);
+	lanes_release(&daemon->lanes);
 }
 
 void stop_daemon(struct daemon *daemon, enum shutdown_kind kind)

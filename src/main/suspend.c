@@ -23,9 +23,12 @@
 
 static void finish_suspend(struct daemon *daemon)
 {
+	struct lane *lane;
+
 	listener_pause(daemon->listener);
 	log_info(&daemon->logger, "suspended");
-	pools_suspended(daemon->pools);
+	LANES_EACH(lane, &daemon->lanes)
+	pools_suspended(lane->pools);
 }
 
 static bool is_late(const struct daemon *daemon)
@@ -37,19 +40,29 @@ static bool is_late(const struct daemon *daemon)
 
 static void drop_undrained(struct daemon *daemon)
 {
+	struct lane *lane;
 	struct err err;
 
 	err_close(&err, CLOSE_SUSPEND_TIMEOUT);
-	clients_drop_busy(daemon->clients, &err);
-	pools_drop_busy(daemon->pools, &err);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		clients_drop_busy(lane->clients, &err);
+		pools_drop_busy(lane->pools, &err);
+	}
 }
 
 static void look(struct timer *timer)
 {
 	struct daemon *daemon = container_of(timer, struct daemon, suspend);
-	bool is_done = pools_quiesce(daemon->pools);
+	struct lane *lane;
+	bool is_done = true;
 
-	is_done &= clients_quiesce(daemon->clients);
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		is_done &= pools_quiesce(lane->pools);
+		is_done &= clients_quiesce(lane->clients);
+	}
 	if (!is_done && is_late(daemon)) {
 		drop_undrained(daemon);
 		is_done = true;
@@ -59,22 +72,35 @@ static void look(struct timer *timer)
 	else
 		timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look),
 		          loop_now(daemon->loop));
+	lanes_release(&daemon->lanes);
 }
 
 void suspend_begin(struct daemon *daemon, const char *by)
 {
+	struct lane *lane;
+
 	daemon->suspended_at = loop_now(daemon->loop);
-	pools_suspend(daemon->pools, by);
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	pools_suspend(lane->pools, by);
 	look(&daemon->suspend);
+	lanes_release(&daemon->lanes);
 }
 
 void suspend_end(struct daemon *daemon)
 {
+	struct lane *lane;
+
 	timer_clear(&daemon->suspend);
-	if (daemon->pools->suspend == SUSPEND_NONE)
+	if (daemon->lanes.at[0].pools->suspend == SUSPEND_NONE)
 		return;
 	log_info(&daemon->logger, "SUSPEND ended");
 	listener_resume(daemon->listener);
-	pools_go_on(daemon->pools);
-	clients_go_on(daemon->clients);
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		pools_go_on(lane->pools);
+		clients_go_on(lane->clients);
+	}
+	lanes_release(&daemon->lanes);
 }

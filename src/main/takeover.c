@@ -77,8 +77,8 @@ static bool judge(const struct daemon *daemon, const struct channel_message *mes
 		return err_set(err, ERR_PROTOCOL,
 		               "protocol error in the hand-over: a socket was lost");
 	if (message->kind == HANDOVER_CLIENT)
-		return client_judge(daemon->clients, body, err);
-	return pools_judge(daemon->pools, message->kind, body, err);
+		return client_judge(daemon->lanes.at[0].clients, body, err);
+	return pools_judge(daemon->lanes.at[0].pools, message->kind, body, err);
 }
 
 /* Receives and judges records up to END or DONE. */
@@ -133,13 +133,14 @@ static void use(struct successor *successor, struct round *round)
 		struct bytes body = buf_bytes(&message->body);
 
 		if (message->kind == HANDOVER_CLIENT)
-			client_take(daemon->clients, &successor->arrival, body, &message->fd);
+			client_take(daemon->lanes.at[0].clients, &successor->arrival, body,
+			            &message->fd);
 		else
 			pools_take(&successor->arrival, message->kind, body, &message->fd);
 	}
 	successor->has_begun = true;
 	pools_take_end(&successor->arrival);
-	clients_start(daemon->clients);
+	clients_start(daemon->lanes.at[0].clients);
 }
 
 static bool make_round(struct successor *successor, bool *is_done, struct err *err)
@@ -221,7 +222,7 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	successor->daemon = daemon;
 	successor->channel.fd = takeover->fd;
 	takeover->fd = -1;
-	successor->arrival.pools = daemon->pools;
+	successor->arrival.pools = daemon->lanes.at[0].pools;
 	successor->arrival.is_plain = takeover->is_plain;
 	watch_init(&successor->watch, daemon->loop, successor->channel.fd, on_round);
 	successor->channel.deadline = clock_now() + ROUND_LIMIT;
@@ -231,12 +232,12 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	}
 	if (!make_round(successor, &is_done, err))
 		return err_prefix(err, "cannot take over: ");
-	count = daemon->clients->count;
+	count = daemon->lanes.at[0].clients->count;
 	console_begin_at(daemon->console);
 	listener_own_file(daemon->listener, true);
 	listener_resume(daemon->listener);
 	log_info(&daemon->logger, "took over %u clients and %u servers from process %d", count,
-	         daemon->pools->server_count, (int)takeover->pid);
+	         daemon->lanes.at[0].pools->server_count, (int)takeover->pid);
 	if (!watch_set(&successor->watch, WATCH_READ))
 		log_warning(&daemon->logger, "cannot watch the old process");
 	return true;

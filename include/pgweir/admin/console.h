@@ -10,6 +10,7 @@
 #define PGWEIR_ADMIN_CONSOLE_H
 
 #include "pgweir/client/clients.h"
+#include "pgweir/client/lanes.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/config.h"
 #include "pgweir/net/resolver.h"
@@ -28,7 +29,8 @@ enum shutdown_kind {
 struct console_with {
 	struct loop *loop;
 	struct log *log;
-	struct pools *pools;
+	const struct lanes *lanes; /* hold them to use others than the first */
+	struct pools *pools;       /* those of the first lane */
 	struct resolver *resolver;
 	struct stream_pool *streams;
 	struct params_table *params;

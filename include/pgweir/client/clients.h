@@ -117,7 +117,7 @@ struct clients {
 	unsigned int high_count; /* of those: clients whose descriptor is reserved for others */
 	uint64_t evicted_count;  /* of those: clients closed because open files ran short */
 	usec_t shortage_told_at; /* when the log last had that; 0: never */
-	unsigned int count;      /* all clients, without the closed ones */
+	atomic_uint count;       /* all clients, without the closed ones; any thread may read it */
 	unsigned int state_counts[CLIENT_STATES];
 	uint64_t limit_hits;        /* clients refused by max_client_conn */
 	usec_t limit_said_at;       /* when the log last had that; 0: never */

@@ -27,9 +27,8 @@ struct lane {
 	struct resolver *resolver;
 	struct pools *pools;
 	struct clients *clients;
-	void *arg; /* main's */
-	/* connections that main has given this lane and that are not freed yet */
-	atomic_uint connection_count;
+	void *arg;                  /* main's */
+	atomic_uint arriving_count; /* clients in letters to this lane */
 };
 
 struct lanes {
