@@ -9,13 +9,13 @@
 
 #include "pgweir/base/banned.h"
 
-#define FUNCTION(name, bits)                                \
-	{                                                   \
-		name, sizeof(name) - 1, SQL_THIRD_ANY, bits \
-	}
-#define FUNCTION_OF_THIRD(name, third, bits)        \
+#define FUNCTION(name, bits)                        \
 	{                                           \
-		name, sizeof(name) - 1, third, bits \
+		SQL_WORD(name), SQL_THIRD_ANY, bits \
+	}
+#define FUNCTION_OF_THIRD(name, third, bits) \
+	{                                    \
+		SQL_WORD(name), third, bits  \
 	}
 
 /* In the order of their sizes. */
@@ -68,17 +68,6 @@ static const struct sql_function functions[] = {
 
 #define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
 
-static bool is_same(struct bytes name, const struct sql_function *function)
-{
-	for (size_t i = 0; i < name.count; i++) {
-		char c = name.at[i];
-
-		if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != function->name[i])
-			return false;
-	}
-	return true;
-}
-
 /* Puts an `i` in place of each run of bytes outside of ASCII. */
 static struct bytes to_ascii(struct bytes name, char out[static SQL_FUNCTION_MAX])
 {
@@ -105,22 +94,6 @@ static bool is_ascii(struct bytes name)
 	return true;
 }
 
-/* The first of the table with at least this size. */
-static size_t find_size(size_t size)
-{
-	size_t low = 0, high = FUNCTION_COUNT;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (functions[middle].size < size)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 const struct sql_function *sql_function(struct bytes name)
 {
 	char ascii[SQL_FUNCTION_MAX];
@@ -131,10 +104,5 @@ const struct sql_function *sql_function(struct bytes name)
 		name = to_ascii(name, ascii);
 	if (name.count > SQL_FUNCTION_MAX)
 		return NULL;
-	for (size_t i = find_size(name.count);
-	     i < FUNCTION_COUNT && functions[i].size == name.count; i++) {
-		if (is_same(name, &functions[i]))
-			return &functions[i];
-	}
-	return NULL;
+	return sql_word_find(functions, FUNCTION_COUNT, sizeof(functions[0]), name);
 }

@@ -5,7 +5,7 @@
 #ifndef PGWEIR_PGWIRE_SQL_FUNCTIONS_PRIV_H
 #define PGWEIR_PGWIRE_SQL_FUNCTIONS_PRIV_H
 
-#include "pgweir/base/bytes.h"
+#include "sql_words_priv.h"
 
 enum sql_third {
 	SQL_THIRD_ANY,      /* the arguments change nothing */
@@ -14,8 +14,7 @@ enum sql_third {
 };
 
 struct sql_function {
-	const char *name;
-	unsigned char size;
+	struct sql_word name;
 	unsigned char third; /* enum sql_third */
 	unsigned int bits;   /* SQL_TOUCH_ */
 };

@@ -13,6 +13,7 @@
 #include "sql_functions_priv.h"
 #include "sql_priv.h"
 #include "sql_touch_priv.h"
+#include "sql_words_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -51,19 +52,18 @@ enum word {
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE | \
 	 SQL_TOUCH_FORGET)
 
-#define KEYWORD(text, word, bits)                        \
-	{                                                \
-		text, sizeof(text) - 1, word, true, bits \
+#define KEYWORD(text, word, bits)                \
+	{                                        \
+		SQL_WORD(text), word, true, bits \
 	}
-#define KEYWORD_INSIDE(text, word)                     \
-	{                                              \
-		text, sizeof(text) - 1, word, false, 0 \
+#define KEYWORD_INSIDE(text, word)             \
+	{                                      \
+		SQL_WORD(text), word, false, 0 \
 	}
 
 /* In the order of their sizes. */
 static const struct keyword {
-	const char *text;
-	unsigned char size;
+	struct sql_word text;
 	unsigned char word; /* enum word */
 	bool is_first;      /* a statement may begin with it */
 	unsigned int bits;  /* of such a statement */
@@ -151,42 +151,15 @@ struct pass {
 	bool is_dropped;        /* ON COMMIT DROP */
 };
 
-static bool is_word(struct bytes text, const struct keyword *keyword)
-{
-	for (size_t i = 0; i < keyword->size; i++) {
-		char c = text.at[i];
-
-		if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != keyword->text[i])
-			return false;
-	}
-	return true;
-}
-
-/* The first keyword with at least this size. */
-static size_t find_size(size_t size)
-{
-	size_t low = 0, high = KEYWORD_COUNT;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (keywords[middle].size < size)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 static const struct keyword *find_keyword(struct bytes text)
 {
-	for (size_t i = find_size(text.count); i < KEYWORD_COUNT && keywords[i].size == text.count;
-	     i++) {
-		if (is_word(text, &keywords[i]))
-			return &keywords[i];
-	}
+	const struct keyword *keyword =
+	    sql_word_find(keywords, KEYWORD_COUNT, sizeof(keywords[0]), text);
+
+	if (keyword)
+		return keyword;
 	/* pg_temp_3 is the same schema under its own name. */
-	if (text.count >= pg_temp.size && is_word(text, &pg_temp))
+	if (text.count >= pg_temp.text.size && sql_word_begins(text, &pg_temp.text))
 		return &pg_temp;
 	return NULL;
 }
