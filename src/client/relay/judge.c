@@ -281,41 +281,45 @@ static enum ledger_send note(struct server *server, enum ledger_kind kind, struc
 	return server_note_change(server, kind, LEDGER_FORWARD, change);
 }
 
-static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
-                            struct batch *batch, size_t *head)
+/*
+ * Whether the header says enough, without a server: then *judgement is the answer. A frame that is
+ * refused or incomplete must not take a server.
+ */
+static bool is_decided(struct client *client, const struct frame *frame, struct bytes in,
+                       enum judgement *judgement)
 {
 	unsigned char type = (unsigned char)frame->type;
 	unsigned int features = client_features(client);
-	struct server *server = client->borrower.server;
-	enum judgement judgement = JUDGE_SEND;
-	bool is_noted = false;
+	const struct server *server = client->borrower.server;
+	bool is_active = client->state == CLIENT_ACTIVE;
 
 	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
-		return refuse_message(client, CLOSE_UNKNOWN_MESSAGE);
+		*judgement = refuse_message(client, CLOSE_UNKNOWN_MESSAGE);
 	/* More data of a COPY: there may be millions of such frames, and none adds an entry. */
-	if (type == 'd' && client->state == CLIENT_ACTIVE && server->ledger.has_data &&
-	    !server->is_ready)
-		return JUDGE_SEND;
+	else if (type == 'd' && is_active && server->ledger.has_data && !server->is_ready)
+		*judgement = JUDGE_SEND;
 	/* Before the next check: PostgreSQL, too, obeys Terminate while it ignores messages. */
-	if (type == 'X')
-		return JUDGE_LEAVE;
-	if (client->is_skipping)
-		return skip(client, frame->type);
+	else if (type == 'X')
+		*judgement = JUDGE_LEAVE;
+	else if (client->is_skipping)
+		*judgement = skip(client, frame->type);
 	/* The rest of a COPY that has failed, or a Flush with nothing to flush. */
-	if (!requests[type].needs_server && (client->state != CLIENT_ACTIVE || server->is_ready))
-		return JUDGE_DROP;
-	/* A frame that is refused or incomplete must not take a server. */
-	if ((features & CLIENT_REFUSES_QUERY) && type == 'Q')
-		return refuse_message(client, CLOSE_PQEXEC);
-	if (in.count < frame->length && needs_more(client, frame, in, features))
-		return JUDGE_MORE;
-	if (client->state != CLIENT_ACTIVE) {
-		judgement = judge_without(client, frame, in, batch);
-		if (judgement != JUDGE_SEND)
-			return judgement;
-	}
-	server = client->borrower.server;
-	/* A frame that has to wait must not be in the ledger. */
+	else if (!requests[type].needs_server && (!is_active || server->is_ready))
+		*judgement = JUDGE_DROP;
+	else if ((features & CLIENT_REFUSES_QUERY) && type == 'Q')
+		*judgement = refuse_message(client, CLOSE_PQEXEC);
+	else if (in.count < frame->length && needs_more(client, frame, in, features))
+		*judgement = JUDGE_MORE;
+	else
+		return false;
+	return true;
+}
+
+/* Whether a frame has to wait for the server: then it must not be in the ledger. */
+static enum judgement judge_turn(struct client *client, struct batch *batch)
+{
+	const struct server *server = client->borrower.server;
+
 	if (ledger_is_full(&server->ledger))
 		return wait_for(batch, LEDGER_WAIT_SPACE);
 	/* The batch that is sent again comes first. */
@@ -324,35 +328,74 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (client->listening && relay_is_session(client) && !batch->count &&
 	    listening_goes_home(client))
 		return wait_for(batch, LEDGER_WAIT_NOT);
-	if (features & CLIENT_NOTES_SLOW)
-		slow_note(client, frame, in);
-	batch->server = server;
-	begin_query(client, server, frame->type);
+	return JUDGE_SEND;
+}
+
+/* Adds what must come before the frame. */
+static enum judgement judge_before(struct client *client, const struct frame *frame,
+                                   struct bytes in, struct batch *batch)
+{
 	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED)) {
-		judgement = judge_follow(client, frame, batch);
+		enum judgement judgement = judge_follow(client, frame, batch);
+
 		if (judgement != JUDGE_SEND)
 			return judgement;
 	}
-	if (type == 'Q' && client->unnamed)
+	if (frame->type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);
-	if ((features & CLIENT_HAS_SQL_NAMES) && requests[type].may_touch) {
-		judgement = judge_exposed(client, frame, in, batch);
-		if (judgement != JUDGE_SEND)
-			return judgement;
-	}
-	if (requests[type].may_touch)
+	if ((client_features(client) & CLIENT_HAS_SQL_NAMES) &&
+	    requests[(unsigned char)frame->type].may_touch)
+		return judge_exposed(client, frame, in, batch);
+	return JUDGE_SEND;
+}
+
+/* Handles what the frame has: a text, and names of statements. *is_noted: it is in the ledger. */
+static enum judgement judge_content(struct client *client, const struct frame *frame,
+                                    struct bytes in, struct batch *batch, size_t *head,
+                                    bool *is_noted)
+{
+	unsigned int features = client_features(client);
+	enum judgement judgement = JUDGE_SEND;
+
+	if (requests[(unsigned char)frame->type].may_touch)
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
-		judgement = judge_statements(client, frame, in, batch, head, &is_noted);
+		judgement = judge_statements(client, frame, in, batch, head, is_noted);
 	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS) && judgement == JUDGE_SEND)
 		session_bind(client, frame, in);
-	if (type == 'E' && judgement <= JUDGE_DROP)
+	if (frame->type == 'E' && judgement <= JUDGE_DROP)
 		resets_execute(client);
 	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)
 		audit_frame(client, frame, in);
+	return judgement;
+}
+
+static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
+                            struct batch *batch, size_t *head)
+{
+	enum judgement judgement = JUDGE_SEND;
+	bool is_noted = false;
+	struct server *server;
+
+	if (is_decided(client, frame, in, &judgement))
+		return judgement;
+	if (client->state != CLIENT_ACTIVE)
+		judgement = judge_without(client, frame, in, batch);
+	if (judgement == JUDGE_SEND)
+		judgement = judge_turn(client, batch);
+	if (judgement != JUDGE_SEND)
+		return judgement;
+	server = client->borrower.server;
+	if (client_features(client) & CLIENT_NOTES_SLOW)
+		slow_note(client, frame, in);
+	batch->server = server;
+	begin_query(client, server, frame->type);
+	judgement = judge_before(client, frame, in, batch);
+	if (judgement == JUDGE_SEND)
+		judgement = judge_content(client, frame, in, batch, head, &is_noted);
 	if (judgement != JUDGE_SEND || is_noted)
 		return judgement;
-	if (note(server, requests[type].kind, batch) == LEDGER_NO_MEMORY)
+	if (note(server, requests[(unsigned char)frame->type].kind, batch) == LEDGER_NO_MEMORY)
 		return refuse_message(client, CLOSE_MEMORY);
 	return JUDGE_SEND;
 }
