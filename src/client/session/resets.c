@@ -17,6 +17,8 @@
 #include "pgweir/pgwire/sql_resets.h"
 #include "pgweir/pool/server/statements.h"
 
+#include "inject_text_priv.h"
+
 #include "pgweir/base/banned.h"
 
 #define ITEMS_MAX 100 /* parameters in one text; more are not followed */
@@ -145,80 +147,13 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 
 /* ---- behind it ---- */
 
-static bool note_injected(struct server *server, enum ledger_kind kind, enum ledger_fate fate)
-{
-	return server_note_change(server, kind, fate, NULL) != LEDGER_NO_MEMORY;
-}
-
-static void add_closes(struct buf *out)
-{
-	static const char targets[] = { 'P', 'S' };
-
-	for (size_t i = 0; i < sizeof(targets); i++) {
-		size_t at = message_begin(out, 'C');
-
-		buf_add_byte(out, targets[i]);
-		buf_add_cstr(out, SCRATCH_NAME);
-		message_end(out, at);
-	}
-}
-
-/*
- * A statement within messages that end with the client's Sync. After an error the name may be there
- * still: it is closed first, too.
- */
-static bool add_extended(struct server *server, struct buf *out, const char *statement)
-{
-	static const enum ledger_kind kinds[] = { LEDGER_CLOSE, LEDGER_CLOSE,   LEDGER_PARSE,
-		                                  LEDGER_BIND,  LEDGER_EXECUTE, LEDGER_CLOSE,
-		                                  LEDGER_CLOSE };
-	size_t at;
-
-	add_closes(out);
-	at = message_begin(out, 'P');
-	buf_add_cstr(out, SCRATCH_NAME);
-	buf_add_cstr(out, statement);
-	buf_add_be16(out, 0);
-	message_end(out, at);
-	at = message_begin(out, 'B');
-	buf_add_cstr(out, SCRATCH_NAME);
-	buf_add_cstr(out, SCRATCH_NAME);
-	buf_add_be16(out, 0);
-	buf_add_be16(out, 0);
-	buf_add_be16(out, 0);
-	message_end(out, at);
-	at = message_begin(out, 'E');
-	buf_add_cstr(out, SCRATCH_NAME);
-	buf_add_be32(out, 0);
-	message_end(out, at);
-	add_closes(out);
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!note_injected(server, kinds[i], LEDGER_INJECT))
-			return false;
-	}
-	return true;
-}
-
-/* Adds statements (text\0), in the protocol that is in use. Their replies are dropped. */
+/* Adds statements (text;\0), in the protocol that is in use. */
 static bool add_statements(struct server *server, struct batch *batch, struct bytes statements)
 {
-	bool is_extended = server->ledger.is_open, is_added = true;
 	struct buf out = { 0 };
-	const char *statement;
-	size_t at = is_extended ? 0 : message_begin(&out, 'Q');
+	bool is_added = server->ledger.is_open ? inject_text_extended(server, &out, statements)
+	                                       : inject_text_query(server, &out, statements, NULL);
 
-	while (is_added && bytes_take_text(&statements, &statement)) {
-		if (is_extended)
-			is_added = add_extended(server, &out, statement);
-		else
-			buf_add_text(&out, statement);
-	}
-	if (!is_extended) {
-		buf_add_byte(&out, 0);
-		message_end(&out, at);
-		is_added = note_injected(server, LEDGER_QUERY, LEDGER_IGNORE);
-	}
-	is_added = is_added && buf_ok(&out);
 	if (is_added)
 		batch_copy(batch, buf_bytes(&out));
 	buf_free(&out);

@@ -26,7 +26,7 @@
 #define SESSION_TOUCH_UNKNOWN ((uint32_t)1 << 28)
 /* The running transaction is a sample: sample.c. */
 #define SESSION_TOUCH_SAMPLE ((uint32_t)1 << 29)
-/* A mark is due after the next Execute, or after the last message: listening.c. */
+/* A mark is due after the next Execute, or after the last message: listening_unlisten.c. */
 #define LISTENING_AFTER_EXECUTE ((uint32_t)1 << 30)
 #define LISTENING_AFTER ((uint32_t)1 << 31)
 

@@ -14,12 +14,6 @@
 
 #include "pgweir/base/banned.h"
 
-bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
-                 struct ledger_change *change)
-{
-	return server_note_change(server, kind, fate, change) != LEDGER_NO_MEMORY;
-}
-
 void inject_close(struct batch *batch, struct bytes name)
 {
 	char front[FRAME_HEADER_SIZE + 1] = { 'C', 0, 0, 0, 0, 'S' };

@@ -5,11 +5,8 @@
 #ifndef PGWEIR_CLIENT_STATEMENTS_INJECT_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_INJECT_PRIV_H
 
+#include "../session/inject_text_priv.h"
 #include "statements_priv.h"
-
-/* Adds an entry to the ledger for a message to the client's server. false: no memory. */
-bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
-                 struct ledger_change *change);
 
 /*
  * Adds a Close of the statement `name`, its name on servers, which is followed by a zero
