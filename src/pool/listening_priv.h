@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The listening connections of a pool, internal to the module: listening.c, and their hand-over.
+ * The listening connections of a pool, internal to the module: listening*.c.
  */
 #ifndef PGWEIR_POOL_LISTENING_PRIV_H
 #define PGWEIR_POOL_LISTENING_PRIV_H
@@ -66,6 +66,24 @@ struct listening {
 	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
 	char encoding[LISTENING_ENCODING_SIZE];
 };
+
+/* ---- listening_channels.c ---- */
+
+void listening_free_channel(struct listening *listening, struct listened *channel);
+
+/* The listener expects no mark any more. */
+void listening_forget_mark(struct listener *listener);
+
+/* A mark has come, with this payload. */
+void listening_take_mark(struct listening *listening, const char *payload);
+
+/* Hands a notification to all that listen to its channel. */
+void listening_spread(struct listening *listening, struct notification *notification);
+
+/* Writes LISTEN and UNLISTEN that are due, and frees the channels that nobody has any more. */
+void listening_write_query(struct listening *listening, struct buf *out);
+
+/* ---- listening.c ---- */
 
 /* The listening connection of this borrower. */
 struct listening *listening_of(struct borrower *borrower);
