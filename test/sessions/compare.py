@@ -4,13 +4,20 @@
 import re
 from collections import namedtuple
 
-# what: "equal", "refused" (by an error of pgweir's own, which is the end of the comparison),
+# what: "equal", "refused" (by an error of pgweir's own, which is the end of the comparison), "inside"
+# (the same: behind a RESET in a function, statements of its transaction have the server's values),
 # "skipped" (the session ended early without pgweir), "differs".
 Verdict = namedtuple("Verdict", "what text")
 
 # pgweir may refuse: lastval() and currval() whose server is gone, a limit of pinned servers, what
 # cannot be followed. Always with a hint or a detail, and without the fields of PostgreSQL's source.
 REFUSALS = {"55000", "53300", "0A000"}
+
+# A function that may set parameters back. The values of the startup packet follow at the end of the
+# transaction. Until then the client has, and is told, those of the server.
+CALLS = re.compile(r"\b(DO|CALL|hid\w*)\b", re.I)
+RESETS = re.compile(r"\b(RESET|DEFAULT|DISCARD|TIME ZONE LOCAL)\b", re.I)
+HEXED = re.compile(r"hid_hex\('([0-9a-f]*)'")
 
 
 def compare(direct, pooled):
@@ -20,20 +27,43 @@ def compare(direct, pooled):
         if pooled.parameters.get(name, value) != value:
             return Verdict("differs",
                            f"at the login {name} is {value!r} directly and {pooled.parameters[name]!r} through pgweir")
-    is_failed = False
+    is_failed = is_inside = False
+    unsure = set()  # parameters whose reports need not be equal
     for number, part in enumerate(direct.parts):
         if number >= len(pooled.parts):
             return Verdict("differs", f"in step {number}, {part.step}: through pgweir: {pooled.end}")
-        verdict = compare_parts(number, part, pooled.parts[number], is_failed)
+        if direct.startup and any(resets_inside(text) for text in part.texts):
+            is_inside, unsure = True, startup_names(direct.startup)
+        verdict = (compare_messages(number, without_reports(part, unsure),
+                                    without_reports(pooled.parts[number], unsure), is_failed)
+                   or compare_notes(number, direct, pooled))
         if verdict:
-            return verdict
+            return Verdict("inside", "") if is_inside else verdict
         is_failed = part.messages[-1] == ("Z", b"E")
+        is_inside = is_inside and part.messages[-1] != ("Z", b"I")
     if pooled.end:
         return Verdict("differs", f"at the end: through pgweir: {pooled.end}")
     return Verdict("equal", "")
 
 
-def compare_parts(number, direct, pooled, is_failed):
+def resets_inside(text):
+    inner = HEXED.search(text)
+    text += bytes.fromhex(inner.group(1)).decode() if inner else ""
+    return CALLS.search(text) and RESETS.search(text)
+
+
+def startup_names(startup):
+    """In lower case, as bytes; of options all that are between -c and =."""
+    names = [*startup, *re.findall(r"-c (\S+?)=", startup.get("options", ""))]
+    return {name.lower().encode() for name in names}
+
+
+def without_reports(part, names):
+    return part._replace(messages=[message for message in part.messages
+                                   if message[0] != "S" or message[1].split(b"\0")[0].lower() not in names])
+
+
+def compare_messages(number, direct, pooled, is_failed):
     for at in range(max(len(direct.messages), len(pooled.messages))):
         expected = direct.messages[at] if at < len(direct.messages) else None
         seen = pooled.messages[at] if at < len(pooled.messages) else None
@@ -43,11 +73,15 @@ def compare_parts(number, direct, pooled, is_failed):
             return Verdict("refused", f"{seen[3]} {seen[4]}")
         return Verdict("differs", f"in step {number}, {direct.step}:\n      directly       {shorten(expected)}"
                                   f"\n      through pgweir {shorten(seen)}")
-    if direct.notes is not None and direct.notes != pooled.notes:
-        return Verdict("differs",
-                       f"notifications up to step {number}, {direct.step}:\n      directly       {direct.notes}"
-                                  f"\n      through pgweir {pooled.notes}")
     return None
+
+
+def compare_notes(number, direct, pooled):
+    part, other = direct.parts[number], pooled.parts[number]
+    if part.notes is None or direct.sure_notes(part.notes) == direct.sure_notes(other.notes or []):
+        return None
+    return Verdict("differs", f"notifications up to step {number}, {part.step}:\n      directly       {part.notes}"
+                              f"\n      through pgweir {other.notes}")
 
 
 def are_errors(expected, seen):

@@ -376,10 +376,10 @@ class Grammar:
 
     # -- hidden in functions ------------------------------------------------------------------
 
-    def inner(self):
+    def inner(self, without=()):
         kinds = [kind for kind in ("set", "set", "set_form", "role", "reset", "set_config", "temporary", "temporary",
-                                   "lock",
-                                   "sequence", "listen", "notify", "extension", "failure") if kind in self.kinds]
+                                   "lock", "sequence", "listen", "notify", "extension", "failure")
+                 if kind in self.kinds and kind not in without]
         return getattr(self, self.rng.choice(kinds or ["set"]))()
 
     def do(self):
@@ -392,7 +392,7 @@ class Grammar:
                          f"CALL public.hid_undone($in${text}$in$)")
 
     def hidden(self):
-        text = self.inner()
+        text = self.inner(without=("extension",))  # that is followed only if pin_functions has the function
         hexed = text.encode().hex()
         if "{n}" not in text and "{dblink}" not in text and self.rng.random() < 0.5:
             return f"SELECT public.hid_hex('{hexed}')"

@@ -3,7 +3,8 @@
 
 Notifications of other clients arrive when they arrive. They are recorded apart; what counts is
 their order, and that each has come before the next step that waits, as far as it had come when the
-session was played directly.
+session was played directly. Own notifications count as such, too, if a function in a SELECT may have
+made them: pgweir does not recognize those.
 """
 
 import re
@@ -25,8 +26,12 @@ LISTENS = re.compile(r'LISTEN (c\d_|"C\d )', re.I)
 OWN, OTHER = "own", "other"
 COMPANION = b"from the companion"
 
-# What came in response to one step; notes: notifications up to the end of this step, if it waited.
-Part = namedtuple("Part", "step messages notes")
+# A function in a SELECT that notifies: pgweir does not recognize the notifications as own ones.
+NOTIFIES_INSIDE = re.compile(r"SELECT public\.hid\w*\(.*notify", re.I | re.S)
+
+# What came in response to one step; texts: what it executed; notes: notifications up to the end of
+# this step, if it waited.
+Part = namedtuple("Part", "step texts messages notes")
 
 
 class Outcome:
@@ -36,7 +41,14 @@ class Outcome:
         self.parameters = {}
         self.parts = []
         self.end = None  # why the session ended early, if it did
-        self.listened = False
+        self.startup = {}
+        # Notifications that were sent during a transaction which executed LISTEN afterwards. A
+        # session that listens already gets them, too, as it has not read them before. PostgreSQL
+        # promises only those that are committed after the LISTEN.
+        self.early = set()
+
+    def sure_notes(self, notes):
+        return [note for note in notes if note[1:] not in self.early]
 
 
 def encode(text):
@@ -89,6 +101,8 @@ class Player:
         self.names = {**names, "side": SIDES[database], "inspect": INSPECT}
         self.outcome = Outcome()
         self.notes = []
+        self.sent_within = []  # notifications of the companion during the open transaction
+        self.texts = {}  # of named statements
         self.status = "I"
         self.on_step = lambda: None
 
@@ -97,6 +111,8 @@ class Player:
             with Wire(self.address, self.limit) as self.wire:
                 self.wire.login(session.user, self.database, **session.startup)
                 self.outcome.parameters = self.wire.parameters
+                self.outcome.startup = session.startup
+                self.knows_own = not NOTIFIES_INSIDE.search(repr(session.steps))
                 if self.has_prelude:
                     self.wire.query(PRELUDE)
                 self.play_steps(session.steps)
@@ -110,14 +126,35 @@ class Player:
         owed = []
         for number, step in enumerate(steps):
             if step[0] == "notify" and not owed:
-                text = fill(f"NOTIFY {step[2]}, 'from the companion {step[3]}'", self.names)
-                self.companion(text)
+                self.notify(fill(step[2], self.names), f"from the companion {step[3]}")
             self.send(build(step, self.names), "c" in step[1])
             self.on_step()
             owed.append(step)
             if "p" not in step[1] or number == len(steps) - 1 or steps[number + 1][0] == "notify":
                 self.hear_all(owed)
                 owed = []
+
+    def notify(self, channel, payload):
+        self.companion(f"NOTIFY {channel}, '{payload}'")
+        if self.status != "I":
+            self.sent_within.append((channel, payload))
+
+    def executed(self, step):
+        """The texts that a step executes."""
+        if step[0] != "extended":
+            return tuple(step[2]) if step[0] == "query" else ()
+        for item in step[2]:
+            if item[0] == "run":
+                self.texts[item[1]] = item[2]
+        return tuple(item[2] if item[0] == "run" else self.texts.get(item[1], "") for item in step[2])
+
+    def note_early(self, texts):
+        if self.status == "I":
+            self.sent_within = []
+        for channel, payload in self.sent_within:
+            listens = re.compile(rf"(?<!UN)LISTEN\b.*{re.escape(channel)}", re.I | re.S)
+            if any(listens.search(fill(text, self.names)) for text in texts):
+                self.outcome.early.add((channel.strip('"').encode(), payload.encode()))
 
     def send(self, data, in_pieces):
         if in_pieces:
@@ -126,12 +163,14 @@ class Player:
         self.wire.send(data)
 
     def hear_all(self, owed):
-        for step in owed[:-1]:
-            self.outcome.parts.append(Part(step, self.hear(), None))
-        messages = self.hear()
-        if self.direct:
-            self.wait_notes()
-        self.outcome.parts.append(Part(owed[-1], messages, list(self.notes)))
+        for step in owed:
+            texts = self.executed(step)
+            self.note_early(texts)
+            messages = self.hear()
+            if self.direct and step is owed[-1]:
+                self.wait_notes()
+            notes = list(self.notes) if step is owed[-1] else None
+            self.outcome.parts.append(Part(step, texts, messages, notes))
 
     def hear(self):
         """Reads up to ReadyForQuery."""
@@ -156,20 +195,21 @@ class Player:
         channel, payload, _ = got.body[4:].split(b"\0")
         is_own = not payload.startswith(COMPANION)
         has_own_pid = pid == struct.unpack_from("!I", self.wire.key)[0]
-        if is_own != has_own_pid and self.has_own_key:
+        if is_own != has_own_pid and self.has_own_key and self.knows_own:
             return ("with a wrong process ID", channel, payload)
-        return (OWN if is_own else OTHER, channel, payload)
+        return (OWN if is_own and self.knows_own else OTHER, channel, payload)
 
     def wait_notes(self):
         at = len(self.outcome.parts)
         parts = self.direct.parts
-        wanted = len(parts[at].notes) if at < len(parts) and parts[at].notes is not None else 0
-        while len(self.notes) < wanted and self.status == "I":
+        notes = parts[at].notes if at < len(parts) else None
+        wanted = len(self.direct.sure_notes(notes or []))
+        while len(self.direct.sure_notes(self.notes)) < wanted and self.status == "I":
             if not self.wire.buffer and not select.select([self.wire.sock], [], [], self.patience)[0]:
                 return
             extra = []
             self.keep(self.wire.read(), extra)
-            self.outcome.parts.append(Part(("between two steps",), extra, None)) if extra else None
+            self.outcome.parts.append(Part(("between two steps",), (), extra, None)) if extra else None
 
     def play_end(self, steps):
         """Shows the state at the end. Everything that was to be notified has come before the last
