@@ -331,17 +331,6 @@ static void take_learnt(struct pool *pool, const struct pool_record *record)
 		learn_text(pool, record, &shown);
 }
 
-void handover_pool_welcome(struct pool *pool, struct bytes welcome, struct bytes baseline)
-{
-	struct pools *pools = pool->pools;
-
-	buf_free(&pool->welcome);
-	buf_add(&pool->welcome, welcome.at, welcome.count);
-	params_release(pools->with.params, &pool->baseline);
-	handover_params_read(pools, baseline, &pool->baseline);
-	pool->has_welcome = buf_ok(&pool->welcome);
-}
-
 static void take_pool(struct pools_arrival *arrival, const union any_record *any)
 {
 	const struct pool_record *record = &any->pool;
@@ -357,7 +346,7 @@ static void take_pool(struct pools_arrival *arrival, const union any_record *any
 	take_learnt(pool, record);
 	if (!record->has_welcome || pool->has_welcome)
 		return;
-	handover_pool_welcome(pool, record->welcome, record->baseline);
+	pool_set_welcome(pool, record->welcome, record->baseline);
 	pool_arm_expiry(pool);
 }
 

@@ -137,9 +137,6 @@ struct server_source {
 struct server *handover_server_make(struct server_source *source, struct bytes body,
                                     struct server_record *values);
 
-/* Gives the pool the welcome of a record, if it has none. */
-void handover_pool_welcome(struct pool *pool, struct bytes welcome, struct bytes baseline);
-
 /*
  * Whether the record of a server is complete. database[CONFIG_DATABASE_NAME_MAX + 1]: the name of
  * its database.

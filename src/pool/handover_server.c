@@ -35,8 +35,7 @@ bool handover_server_is_at_rest(const struct server *server)
 {
 	return stream_is_open(&server->stream) && !server->stream.error &&
 	       server->replication == REPLICATION_NONE && !server->login &&
-	       server_has_nothing_pending(server) && !server->cancel_count &&
-	       !server->pool->cancel_waiting_count;
+	       server_has_nothing_pending(server) && !server->cancel_count;
 }
 
 bool handover_server_may_leave(const struct server *server)
@@ -45,7 +44,7 @@ bool handover_server_may_leave(const struct server *server)
 	                (server->state == SERVER_LENT && server->borrower);
 
 	return is_there && !server->stream.tls && is_plain_enough(server) &&
-	       handover_server_is_at_rest(server);
+	       !server->pool->cancel_waiting_count && handover_server_is_at_rest(server);
 }
 
 /*

@@ -75,23 +75,43 @@ unsigned int pool_missing(const struct pool *pool)
 	return wanted > coming ? wanted - coming : 0;
 }
 
-static bool wants_minimum(const struct pool *pool)
+static bool launch_shared(struct pool *pool)
+{
+	struct server *server = pool_add_server(pool, false);
+
+	return server && server_launch(server);
+}
+
+/* How many servers the pool has without waiting borrowers: min_pool_size, or 0. */
+static unsigned int least_now(const struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
 	int least = pool->limits.min_size;
 
 	if (pool->limits.size > 0 && least > pool->limits.size)
 		least = pool->limits.size;
-	return share_servers(&pool->share) < (unsigned int)least && pool_login_count(pool) == 0 &&
-	       !pool->pools->is_leaving && pool_is_current(pool) &&
-	       (pool->member_count || entry->user);
+	return !pool->pools->is_leaving && pool_is_current(pool) &&
+	               (pool->member_count || entry->user)
+	           ? (unsigned int)least
+	           : 0;
 }
 
-static bool launch_shared(struct pool *pool)
+/* The permit is asked for with this limit, as another loop may launch one, too. */
+static void grow_to_minimum(struct pool *pool)
 {
-	struct server *server = pool_add_server(pool, false);
+	unsigned int least = least_now(pool);
 
-	return server && server_launch(server);
+	if (share_servers(&pool->share) < least && pool_login_count(pool) == 0 &&
+	    pool_may_try(pool) && pool_take_permit(pool, least, EVICT_NONE))
+		launch_shared(pool);
+}
+
+static void probe(struct pool *pool)
+{
+	if (!pool_may_try(pool) || !pool_take_permit(pool, pool_size_most(pool), EVICT_NONE))
+		return;
+	pool->probes_left -= pool->probes_left > 0;
+	launch_shared(pool);
 }
 
 void pool_share_woken(struct share *share) { pool_wake(container_of(share, struct pool, share)); }
@@ -104,9 +124,10 @@ void pool_grow(struct pool *pool)
 		if (!launch_shared(pool))
 			return;
 	}
-	if (!pool_missing(pool) && (wants_minimum(pool) || pool_wants_probe(pool)) &&
-	    pool_may_try(pool) && pool_take_permit(pool, pool_size_most(pool), EVICT_NONE)) {
-		pool->probes_left -= pool->probes_left > 0;
-		launch_shared(pool);
-	}
+	if (pool_missing(pool))
+		return;
+	if (pool_wants_probe(pool))
+		probe(pool);
+	else
+		grow_to_minimum(pool);
 }

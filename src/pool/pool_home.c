@@ -46,7 +46,7 @@ static bool is_too_old(struct pool *pool, const struct server *server)
 void pool_note_home(struct pool *pool)
 {
 	if (pool->waiting_count || pool->newcomer_count || pool->wait_dedicated_count ||
-	    share_is_asked(&pool->share)) {
+	    pool_is_asked(pool)) {
 		pool->has_come_home = true;
 		pool_wake(pool);
 	} else {

@@ -15,20 +15,28 @@
 #include "pgweir/base/banned.h"
 
 /*
- * Closes the longest unused server in `idle` that belongs to a pool without waiting borrowers.
- * spared: not one of this pool; or NULL.
+ * The longest unused server in `idle` that belongs to a pool without waiting borrowers, in any
+ * loop. spared: not one of this pool; or NULL.
  */
-static bool evict_idle(struct server_list *idle, bool by_role, const struct pool *spared)
+static struct server *find_idle(struct server_list *idle, bool by_role, const struct pool *spared)
 {
 	struct server *server = TAILQ_FIRST(idle);
 
 	/*
-	 * Idle servers of a pool with waiting borrowers are about to be lent; such moments are
-	 * rare.
+	 * Idle servers of a pool with waiting borrowers are about to be lent, or to move; such
+	 * moments are rare.
 	 */
-	while (server && (server->pool == spared || server->pool->waiting_count))
+	while (server && (server->pool == spared || server->pool->waiting_count ||
+	                  share_is_asked(&server->pool->share)))
 		server =
 		    by_role ? TAILQ_NEXT(server, role_node) : TAILQ_NEXT(server, database_node);
+	return server;
+}
+
+static bool evict_idle(struct server_list *idle, bool by_role, const struct pool *spared)
+{
+	struct server *server = find_idle(idle, by_role, spared);
+
 	if (!server)
 		return false;
 	server_close_for(server, by_role ? CLOSE_EVICTED_USER : CLOSE_EVICTED_DATABASE);
@@ -36,23 +44,58 @@ static bool evict_idle(struct server_list *idle, bool by_role, const struct pool
 }
 
 /* The first blocked pool of a database or role waits in the name of this loop. */
+static void want_for_database(struct database *database)
+{
+	const struct pool *first = TAILQ_FIRST(&database->blocked);
+
+	share_want(&database->share, first ? first->blocked_since : 0, first != NULL);
+}
+
+static void want_for_role(struct role *role)
+{
+	const struct pool *first = TAILQ_FIRST(&role->blocked);
+
+	share_want(&role->share, first ? first->blocked_since : 0, first != NULL);
+}
+
+/*
+ * A pool that was unblocked, and found that another loop had been faster, has waited longer than
+ * the other blocked pools.
+ */
+static void block_by_database(struct pool *pool)
+{
+	struct database *database = pool->database;
+
+	pool->is_database_blocked = true;
+	database->server_limit_hits += !pool->is_unblocked;
+	if (pool->is_unblocked)
+		TAILQ_INSERT_HEAD(&database->blocked, pool, database_blocked);
+	else
+		TAILQ_INSERT_TAIL(&database->blocked, pool, database_blocked);
+	want_for_database(database);
+}
+
+static void block_by_role(struct pool *pool)
+{
+	struct role *role = pool->role;
+
+	pool->is_role_blocked = true;
+	role->server_limit_hits += !pool->is_unblocked;
+	if (pool->is_unblocked)
+		TAILQ_INSERT_HEAD(&role->blocked, pool, role_blocked);
+	else
+		TAILQ_INSERT_TAIL(&role->blocked, pool, role_blocked);
+	want_for_role(role);
+}
+
 static void block_pool(struct pool *pool, bool by_role)
 {
-	usec_t now = loop_now(pool_loop(pool));
-
-	if (by_role && !pool->is_role_blocked) {
-		pool->is_role_blocked = true;
-		pool->role->server_limit_hits++;
-		if (TAILQ_EMPTY(&pool->role->blocked))
-			share_want(&pool->role->share, now, 1);
-		TAILQ_INSERT_TAIL(&pool->role->blocked, pool, role_blocked);
-	} else if (!by_role && !pool->is_database_blocked) {
-		pool->is_database_blocked = true;
-		pool->database->server_limit_hits++;
-		if (TAILQ_EMPTY(&pool->database->blocked))
-			share_want(&pool->database->share, now, 1);
-		TAILQ_INSERT_TAIL(&pool->database->blocked, pool, database_blocked);
-	}
+	if (!pool->is_unblocked && !pool->is_database_blocked && !pool->is_role_blocked)
+		pool->blocked_since = loop_now(pool_loop(pool));
+	if (by_role && !pool->is_role_blocked)
+		block_by_role(pool);
+	else if (!by_role && !pool->is_database_blocked)
+		block_by_database(pool);
 }
 
 static unsigned int most_of(int limit) { return limit > 0 ? (unsigned int)limit : PERMIT_NO_LIMIT; }
@@ -69,7 +112,10 @@ static struct permit_ask ask_for(struct pool *pool, unsigned int most)
 	};
 }
 
-/* An idle server of this loop is closed. Without one, the other loops are asked to close one. */
+/*
+ * An idle server of this loop is closed. Without one, the other loops are asked to close one:
+ * pool_evict_elsewhere().
+ */
 static bool make_space(struct pool *pool, bool by_role, enum eviction eviction)
 {
 	const struct pool *spared = eviction == EVICT_OTHERS ? pool : NULL;
@@ -78,9 +124,17 @@ static bool make_space(struct pool *pool, bool by_role, enum eviction eviction)
 	    evict_idle(by_role ? &pool->role->idle : &pool->database->idle, by_role, spared))
 		return true;
 	block_pool(pool, by_role);
-	if (eviction != EVICT_NONE)
-		share_ask_eviction(by_role ? &pool->role->share : &pool->database->share);
+	pool->wants_eviction |= eviction != EVICT_NONE;
 	return false;
+}
+
+void pool_evict_elsewhere(struct pool *pool)
+{
+	if (pool->wants_eviction && pool->is_database_blocked)
+		share_ask_eviction(&pool->database->share);
+	if (pool->wants_eviction && pool->is_role_blocked)
+		share_ask_eviction(&pool->role->share);
+	pool->wants_eviction = false;
 }
 
 bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction)
@@ -127,12 +181,11 @@ void pool_leave_blocked(struct pool *pool)
 
 	if (pool->is_database_blocked) {
 		TAILQ_REMOVE(&database->blocked, pool, database_blocked);
-		share_want(&database->share, loop_now(pool_loop(pool)),
-		           !TAILQ_EMPTY(&database->blocked));
+		want_for_database(database);
 	}
 	if (pool->is_role_blocked) {
 		TAILQ_REMOVE(&role->blocked, pool, role_blocked);
-		share_want(&role->share, loop_now(pool_loop(pool)), !TAILQ_EMPTY(&role->blocked));
+		want_for_role(role);
 	}
 	pool->is_database_blocked = pool->is_role_blocked = false;
 }
@@ -146,11 +199,20 @@ static void unblock_first(struct pool *first)
 	pool_wake(first);
 }
 
-/* Another loop is blocked by this limit and has no idle server that it could close. */
+/*
+ * Other loops are blocked by this limit and have no idle server that they could close. An idle
+ * server that another loop wants is not closed: it is about to move.
+ */
 static void evict_for_others(struct share *share, struct server_list *idle, bool by_role)
 {
-	while (!TAILQ_EMPTY(idle) && share_may_evict(share) && evict_idle(idle, by_role, NULL))
-		continue;
+	while (find_idle(idle, by_role, NULL) && share_may_evict(share))
+		evict_idle(idle, by_role, NULL);
+}
+
+void pool_evict_for_others(struct pool *pool)
+{
+	evict_for_others(&pool->database->share, &pool->database->idle, false);
+	evict_for_others(&pool->role->share, &pool->role->idle, true);
 }
 
 void pool_database_woken(struct share *share)

@@ -24,15 +24,8 @@ void pool_login_done(struct server *server)
 		listening_login_done(server);
 		return;
 	}
-	if (!pool->has_welcome) {
-		buf_free(&pool->welcome);
-		pool->welcome = server->login->parameters;
-		server->login->parameters = (struct buf){ 0 };
-		params_release(pool->pools->with.params, &pool->baseline);
-		pool->baseline = params_hold(server->baseline);
-		pool->has_welcome = true;
-		pool_forget_greeting(pool);
-	}
+	if (!pool->has_welcome)
+		pool_learn_welcome(server);
 	pool->is_failing = pool->is_hopeful = false;
 	server->sequences = SEQUENCES_NONE;
 	server_host_done(server, true);

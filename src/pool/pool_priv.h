@@ -10,7 +10,7 @@
  *   pool_move  pool_logins  pool_dedicated  pool_grow
  *   listening
  *   pools_add  pool_servers  pool        pools, their servers, their borrowers
- *   pool_configure  pool_secret  cancel  pool_home
+ *   pool_configure  pool_secret  cancel  pool_home  pool_welcome
  *   pool_haste  pool_limits  pool_expiry  outage
  *   pool_retry                           after failed logins
  *   pool_wait  pools_watch  pools_find  pool_sequences  database  role
@@ -109,6 +109,23 @@ void pool_pack_permit(struct pool *pool, struct packed_permit *packed);
 
 /* The server is closed: wakes the pools that wait for it. */
 void pool_give_permit(struct pool *pool, bool is_listening);
+
+/*
+ * A pool that is blocked, and could use the slot of an idle server, asks the other loops to close
+ * one. At the end of a pool's turn, when the other loops know what it wants: an idle server of the
+ * same pool rather moves.
+ */
+void pool_evict_elsewhere(struct pool *pool);
+
+/* Closes idle servers of its database and role for other loops that have asked for it. */
+void pool_evict_for_others(struct pool *pool);
+
+/* Whether other loops want something of the pool, its database or its role. */
+static inline bool pool_is_asked(const struct pool *pool)
+{
+	return share_is_asked(&pool->share) || share_is_asked(&pool->database->share) ||
+	       share_is_asked(&pool->role->share);
+}
 
 /* on_woken() of the shares of a database and of a role. */
 void pool_database_woken(struct share *share);
@@ -232,6 +249,19 @@ void pool_lost_server(struct server *server, struct borrower *borrower);
 
 /* Expels all members. */
 void pool_expel(struct pool *pool, const struct err *err);
+
+/* ---- the welcome: pool_welcome.c ---- */
+
+/* Sets it, also for the other loops. baseline: as params_text() writes it. */
+void pool_set_welcome(struct pool *pool, struct bytes welcome, struct bytes baseline);
+
+/* A login has shown it; the server still has its login. */
+void pool_learn_welcome(struct server *server);
+
+/* Sets it if another loop has it. */
+void pool_find_welcome(struct pool *pool);
+
+void pool_forget_welcome(struct pool *pool);
 
 /* ---- values of sequences: pool_sequences.c ---- */
 

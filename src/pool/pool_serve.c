@@ -32,6 +32,8 @@ static void welcome_newcomers(struct pool *pool)
 {
 	struct borrower *borrower;
 
+	if (!pool->has_welcome)
+		pool_find_welcome(pool);
 	while (pool->has_welcome && (borrower = TAILQ_FIRST(&pool->newcomers))) {
 		pool_give_up(borrower);
 		borrower->ops->on_welcome(borrower);
@@ -68,11 +70,14 @@ void pool_serve(struct task *task)
 		pool_grow(pool);
 	}
 	pool_trade(pool);
+	pool_evict_elsewhere(pool);
 	/*
 	 * The borrowers that the returned server was for have left: another pool may use its slot.
 	 */
-	if (pool->has_come_home && !pool->waiting_count)
+	if (pool->has_come_home && !pool->waiting_count) {
 		pool_unblock(pool);
+		pool_evict_for_others(pool);
+	}
 	pool->has_come_home = false;
 	pool_pass_on(pool);
 }

@@ -95,6 +95,8 @@ void pool_file_server(struct server *server, enum server_state from)
 	count_server(server, -1);
 	if (!server->keeps_permit)
 		pool_give_permit(pool, server->is_listening);
+	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
+		share_wake_others(&pool->share); /* clients there keep min_pool_size */
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
 	pool->library_count -= server->has_library;
 	server_set_close_needed(server, CLOSE_NONE);
@@ -221,8 +223,7 @@ void pool_recycle(struct pool *pool, enum close_reason reason)
 		each_in(pool, working[i], need_close, reason);
 	if (closes_fast(pool))
 		each_in(pool, SERVER_LENT, fast_close, reason);
-	pool->has_welcome = false;
-	buf_free(&pool->welcome);
+	pool_forget_welcome(pool);
 	pool_reset_retry(pool);
 	pool_wake(pool);
 }

@@ -24,30 +24,43 @@
 
 static void on_stay_over(struct timer *timer) { pool_wake(container_of(timer, struct pool, stay)); }
 
-/* An idle server that may leave. NULL: there is none now. */
-static struct server *spare_server(struct pool *pool)
+static void look_again(struct pool *pool, usec_t since)
 {
-	struct loop *loop = pool_loop(pool);
+	if (!timer_is_set(&pool->stay))
+		timer_set(&pool->stay, loop_timer_queue(pool_loop(pool), STAY, on_stay_over),
+		          since);
+}
+
+/* The longest unused server of a state that may leave. NULL: there is none now. */
+static struct server *spare_server(struct pool *pool, enum server_state state)
+{
+	usec_t now = loop_now(pool_loop(pool));
 	struct server *server;
 
-	TAILQ_FOREACH_REVERSE(server, &pool->servers[SERVER_IDLE], server_list, node)
+	TAILQ_FOREACH_REVERSE(server, &pool->servers[state], server_list, node)
 	{
-		if (!server_may_move(server))
+		if (now - server->arrived_at < STAY) {
+			look_again(pool, server->arrived_at);
 			continue;
-		if (loop_now(loop) - server->arrived_at >= STAY)
+		}
+		if (server_may_move(server))
 			return server;
-		if (!timer_is_set(&pool->stay))
-			timer_set(&pool->stay, loop_timer_queue(loop, STAY, on_stay_over),
-			          server->arrived_at);
+		look_again(pool, now); /* part of a message has come, and the rest will come */
 	}
 	return NULL;
 }
 
 static bool move_one(struct pool *pool, usec_t before)
 {
-	struct server *server = share_is_asked(&pool->share) ? spare_server(pool) : NULL;
-	struct broker_member *to = server ? share_promise(&pool->share, before) : NULL;
+	struct broker_member *to;
+	struct server *server;
 
+	if (!share_is_asked(&pool->share))
+		return false;
+	server = spare_server(pool, SERVER_IDLE);
+	if (!server)
+		server = spare_server(pool, SERVER_USED);
+	to = server ? share_promise(&pool->share, before) : NULL;
 	if (!to)
 		return false;
 	if (server_move(server, to))
@@ -64,26 +77,30 @@ void pool_trade_first(struct pool *pool)
 		continue;
 }
 
-/* How many servers of other loops would be of use here. */
+/*
+ * How many servers of other loops would be of use here. Logins in progress do not count: a server
+ * that exists already is there sooner, and a login may fail.
+ */
 static unsigned int wanted(const struct pool *pool)
 {
-	unsigned int missing = pool_missing(pool);
+	unsigned int coming = share_promised(&pool->share) + pool->server_counts[SERVER_CHECKING] +
+	                      pool->server_counts[SERVER_RESETTING];
+	unsigned int count = pool->waiting_count;
 
-	if (pool_is_held(pool) || share_servers(&pool->share) <= pool->server_count)
-		return 0;
-	return pool_is_full(pool) ? missing + pool->wait_dedicated_count : missing;
+	if (pool_is_full(pool))
+		count += pool->wait_dedicated_count; /* it takes the slot of an idle server */
+	return count > coming && !pool_is_held(pool) ? count - coming : 0;
 }
 
 void pool_trade(struct pool *pool)
 {
 	const struct borrower *head = TAILQ_FIRST(&pool->waiting);
-	unsigned int count = wanted(pool);
 
-	if (!head)
-		head = TAILQ_FIRST(&pool->wait_dedicated);
-	if (TAILQ_EMPTY(&pool->waiting) && !pool_is_held(pool)) {
+	if (!head && !pool_is_held(pool)) {
 		while (move_one(pool, INT64_MAX))
 			continue;
 	}
-	share_want(&pool->share, head ? head->waiting_since : loop_now(pool_loop(pool)), count);
+	if (!head)
+		head = TAILQ_FIRST(&pool->wait_dedicated);
+	share_want(&pool->share, head ? head->waiting_since : 0, wanted(pool));
 }

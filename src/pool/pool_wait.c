@@ -160,6 +160,9 @@ void pool_give_up(struct borrower *borrower)
 	pool->hasty_count -= borrower->is_hasty;
 	pool->database->waiting_count--;
 	borrower->state = BORROWER_RESTING;
+	/* other loops must not send a server that nobody waits for */
+	if (line == &pool->waiting && pool->waiting_count == 0 && share_is_wanting(&pool->share))
+		pool_wake(pool);
 }
 
 /* Refuses all borrowers in both wait queues. */

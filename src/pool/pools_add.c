@@ -81,6 +81,7 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	role->pool_count++;
 	pools->pool_count++;
 	pool_configure(pool);
+	pool_find_welcome(pool);
 	return pool;
 }
 

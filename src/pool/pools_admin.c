@@ -61,7 +61,7 @@ static void kill_pool(struct pool *pool, enum close_reason reason)
 	pool_expel(pool, &err);
 	pool_refuse(pool, &err);
 	pool_close_all(pool, reason);
-	pool->has_welcome = false;
+	pool_forget_welcome(pool);
 	pools_keep_stats(pool);
 }
 

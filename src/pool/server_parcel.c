@@ -197,10 +197,8 @@ static struct server *settle_in(struct server *server, const struct move_record 
 		pool_close_server(server, reason);
 		return NULL;
 	}
-	if (move->has_welcome && !pool->has_welcome) {
-		pool_forget_greeting(pool);
-		handover_pool_welcome(pool, move->welcome, move->baseline);
-	}
+	if (move->has_welcome && !pool->has_welcome)
+		pool_set_welcome(pool, move->welcome, move->baseline);
 	if (pool->pools->suspend != SUSPEND_NONE)
 		stream_halt(&server->stream, 0);
 	pool_note_home(pool);

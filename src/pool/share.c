@@ -123,11 +123,6 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 	return tally != NULL;
 }
 
-static bool is_wanting(const struct share *share)
-{
-	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
-}
-
 void share_drop_tally(struct broker *broker, struct tally *tally)
 {
 	if (--tally->owner_count == 0)
@@ -143,7 +138,8 @@ void share_post_first(struct tally *tally)
 /* Called with the lock held. */
 static void stop_wanting(struct share *share)
 {
-	if (!is_wanting(share))
+	share->is_evicting = false;
+	if (!share_is_wanting(share))
 		return;
 	TAILQ_REMOVE(&share->tally->wants, share, want_node);
 	atomic_store_explicit(&share->is_wanting, false, memory_order_relaxed);
@@ -214,6 +210,31 @@ static void insert_want(struct share *share)
 		TAILQ_INSERT_TAIL(&tally->wants, share, want_node);
 }
 
+/* Called with the lock held. It must not want anything yet. */
+static void start_wanting(struct share *share)
+{
+	insert_want(share);
+	atomic_store_explicit(&share->is_wanting, true, memory_order_relaxed);
+	atomic_fetch_add_explicit(&share->tally->want_count, 1, memory_order_relaxed);
+}
+
+/* Called with the lock held. */
+static void change_want(struct share *share)
+{
+	TAILQ_REMOVE(&share->tally->wants, share, want_node);
+	insert_want(share);
+}
+
+static unsigned int wanted_count(const struct share *share)
+{
+	return atomic_load_explicit(&share->wanted_count, memory_order_relaxed);
+}
+
+static void set_wanted_count(struct share *share, unsigned int count)
+{
+	atomic_store_explicit(&share->wanted_count, count, memory_order_relaxed);
+}
+
 /* A pool without shares in other loops hears of its own servers without the broker. */
 static bool is_alone(const struct share *share)
 {
@@ -223,22 +244,33 @@ static bool is_alone(const struct share *share)
 void share_want(struct share *share, usec_t since, unsigned int count)
 {
 	struct broker *broker = share->member->broker;
-	bool is_new;
 
-	if (is_alone(share) || (!count && !is_wanting(share)))
+	if (is_alone(share) || (!count && !share_is_wanting(share)))
+		return;
+	/* Other loops change the count only. */
+	if (count && share_is_wanting(share) && count == wanted_count(share) &&
+	    since == share->wanted_since)
 		return;
 	pthread_mutex_lock(&broker->lock);
-	is_new = !is_wanting(share);
-	stop_wanting(share);
 	share->wanted_since = since;
-	share->wanted_count = count;
-	if (count) {
-		insert_want(share);
-		atomic_store_explicit(&share->is_wanting, true, memory_order_relaxed);
-		atomic_fetch_add_explicit(&share->tally->want_count, 1, memory_order_relaxed);
-		if (is_new)
-			post_others(share);
+	set_wanted_count(share, count);
+	if (!count) {
+		stop_wanting(share);
+	} else if (share_is_wanting(share)) {
+		change_want(share);
+	} else {
+		start_wanting(share);
+		post_others(share);
 	}
+	pthread_mutex_unlock(&broker->lock);
+}
+
+void share_wake_others(struct share *share)
+{
+	struct broker *broker = share->member->broker;
+
+	pthread_mutex_lock(&broker->lock);
+	post_others(share);
 	pthread_mutex_unlock(&broker->lock);
 }
 
@@ -257,7 +289,8 @@ struct broker_member *share_promise(struct share *share, usec_t before)
 	if (first && first->wanted_since < before) {
 		to = first->member;
 		atomic_fetch_add_explicit(&first->promised_count, 1, memory_order_relaxed);
-		if (--first->wanted_count == 0)
+		set_wanted_count(first, wanted_count(first) - 1);
+		if (wanted_count(first) == 0)
 			stop_wanting(first);
 	}
 	pthread_mutex_unlock(&broker->lock);
@@ -275,12 +308,27 @@ void share_settle_promise(struct tally *tally, const struct broker_member *to)
 	}
 }
 
+/* Nobody is woken: it was tried just now. */
+static void want_again(struct tally *tally, const struct broker_member *to)
+{
+	struct share *share;
+
+	TAILQ_FOREACH (share, &tally->shares, node) {
+		if (share->member != to)
+			continue;
+		set_wanted_count(share, wanted_count(share) + 1);
+		if (!share_is_wanting(share))
+			start_wanting(share);
+	}
+}
+
 void share_unpromise(struct share *share, struct broker_member *to)
 {
 	struct broker *broker = share->member->broker;
 
 	pthread_mutex_lock(&broker->lock);
 	share_settle_promise(share->tally, to);
+	want_again(share->tally, to);
 	pthread_mutex_unlock(&broker->lock);
 }
 
@@ -305,24 +353,29 @@ void share_ask_eviction(struct share *share)
 	struct broker *broker = share->member->broker;
 
 	pthread_mutex_lock(&broker->lock);
-	if (share->tally->evict_count + 1 < share->tally->share_count)
-		share->tally->evict_count++;
-	post_others(share);
+	if (share_is_wanting(share) && !share->is_evicting) {
+		share->is_evicting = true;
+		post_others(share);
+	}
 	pthread_mutex_unlock(&broker->lock);
 }
 
 bool share_may_evict(struct share *share)
 {
 	struct broker *broker = share->member->broker;
-	bool may;
+	struct share *other;
 
 	if (!share_is_asked(share))
 		return false;
 	pthread_mutex_lock(&broker->lock);
-	may = share->tally->evict_count > 0;
-	share->tally->evict_count -= may;
+	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
+		if (other != share && other->is_evicting)
+			break;
+	}
+	if (other)
+		other->is_evicting = false;
 	pthread_mutex_unlock(&broker->lock);
-	return may;
+	return other != NULL;
 }
 
 /* ---- the welcome of a pool ---- */
@@ -333,7 +386,7 @@ void share_put_welcome(struct share *share, struct bytes welcome, struct bytes b
 	struct tally *tally = share->tally;
 
 	pthread_mutex_lock(&broker->lock);
-	if (broker->loop_count > 1) {
+	if (broker->loop_count > 1 && !tally->has_welcome) {
 		buf_clear(&tally->welcome);
 		buf_clear(&tally->baseline);
 		buf_add(&tally->welcome, welcome.at, welcome.count);
@@ -351,6 +404,8 @@ bool share_get_welcome(struct share *share, struct buf *welcome, struct buf *bas
 	struct broker *broker = share->member->broker;
 	bool has;
 
+	if (!share->tally->has_welcome)
+		return false;
 	pthread_mutex_lock(&broker->lock);
 	has = share->tally->has_welcome;
 	if (has) {

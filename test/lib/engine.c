@@ -130,6 +130,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 		.streams = &engine->streams,
 		.verifiers = engine->verifiers,
 		.params = engine->params,
+		.statement_names = first ? &first->pools->statements.names : NULL,
 	    },
 	    engine->config, engine->users, &err);
 	engine->clients = clients_new(

@@ -54,7 +54,7 @@ void engine_open(struct engine *engine, const char *settings, const char *entry)
  * The same for a second loop of the same process: both count for the same limits. It must be closed
  * before the first one.
  */
-#define ENGINES_MAX 2
+#define ENGINES_MAX 3
 void engine_open_beside(struct engine *engine, const struct engine *first, const char *settings,
                         const char *entry);
 

@@ -41,8 +41,7 @@ struct tally {
 	atomic_uint client_count; /* clients that count for a limit */
 	atomic_uint pinned_count; /* of a pool: servers that stay with their clients, or may */
 	atomic_uint want_count;
-	unsigned int evict_count; /* idle servers that other loops are asked to close */
-	bool has_welcome;
+	atomic_bool has_welcome;
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
 	enum tally_kind kind;
 	struct buf name;
@@ -71,8 +70,9 @@ struct share {
 	void (*on_woken)(struct share *share);
 	bool is_woken;
 	atomic_bool is_wanting;
+	bool is_evicting; /* it asks other loops to close an idle server */
 	usec_t wanted_since;
-	unsigned int wanted_count;
+	atomic_uint wanted_count;
 	atomic_uint promised_count; /* servers that other loops have sent to this share */
 };
 
@@ -174,20 +174,27 @@ void share_unpin(struct share *share);
 
 /*
  * The share waits since then for so many servers. The first call wakes the other shares. count 0:
- * it waits no more.
+ * it waits no more. A call that changes nothing takes no lock.
  */
 void share_want(struct share *share, usec_t since, unsigned int count);
+
+/* Whether this share wants something. */
+static inline bool share_is_wanting(const struct share *share)
+{
+	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
+}
 
 /* Whether shares of other loops want something. One load. */
 static inline bool share_is_asked(const struct share *share)
 {
 	return atomic_load_explicit(&share->tally->want_count, memory_order_relaxed) >
-	       atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
+	       share_is_wanting(share);
 }
 
 /*
  * The loop that has waited longest among the others, if it has waited since before `before`: it is
- * promised one server. NULL: there is none. share_unpromise(): the server cannot be moved.
+ * promised one server. NULL: there is none. share_unpromise(): the server cannot be moved, and that
+ * loop wants it as before.
  */
 struct broker_member *share_promise(struct share *share, usec_t before);
 void share_unpromise(struct share *share, struct broker_member *to);
@@ -198,6 +205,9 @@ void broker_keep_promise(const struct packed_permit *packed, struct broker_membe
 /* Wakes the share that has waited longest, in any loop. Without a want: one load. */
 void share_wake_waiting(struct share *share);
 
+/* Wakes the shares of all other loops. */
+void share_wake_others(struct share *share);
+
 static inline void share_wake_first(struct share *share)
 {
 	if (atomic_load_explicit(&share->tally->want_count, memory_order_relaxed))
@@ -205,18 +215,20 @@ static inline void share_wake_first(struct share *share)
 }
 
 /*
- * A database or role with no idle server in this loop asks the others to close one.
- * share_may_evict(): whether one is asked for; counts it as done.
+ * A database or role that wants a server, and has no idle server in this loop, asks the others to
+ * close one. It asks for one at a time, until it wants none. share_may_evict(): whether another
+ * loop asks; then it is done.
  */
 void share_ask_eviction(struct share *share);
 bool share_may_evict(struct share *share);
 
 /* ---- the welcome of a pool ---- */
 
-/* A login has shown it: it is the welcome of this pool in all loops. Wakes their shares. */
+/* If there is none, this is the welcome of the pool in all loops from now on. Wakes their shares.
+ */
 void share_put_welcome(struct share *share, struct bytes welcome, struct bytes baseline);
 
-/* Adds the welcome and the baseline to the buffers. false: there is none. */
+/* Adds the welcome and the baseline to the buffers. false: there is none; without a lock. */
 bool share_get_welcome(struct share *share, struct buf *welcome, struct buf *baseline);
 void share_forget_welcome(struct share *share);
 

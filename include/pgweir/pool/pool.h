@@ -113,6 +113,9 @@ struct pool {
 	TAILQ_ENTRY(pool) database_blocked;
 	TAILQ_ENTRY(pool) role_blocked;
 	bool is_database_blocked, is_role_blocked;
+	usec_t blocked_since; /* valid while it is, or is_unblocked */
+	/* its waiting borrowers may use the slot of an idle server of another pool */
+	bool wants_eviction;
 	unsigned int library_count; /* servers that have_library: see pool_idle_server() */
 	unsigned int sample_count;  /* transactions since the last sample: session_sample */
 	struct learnt *hidden;      /* statements with hidden session state; NULL: none so far */

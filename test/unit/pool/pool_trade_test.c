@@ -1,0 +1,743 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/pool_trade.c and pool/pool_limits.c with several loops: three engines as three loops of one
+ * process, turned one after the other. All connect to the same PostgreSQL, which the test plays.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "../../lib/engine.h"
+
+#include "pgweir/pool/pools.h"
+
+#include "../unit.h"
+#include "../../../src/pool/pool_priv.h"
+#include "../../../src/pool/server/server_priv.h"
+
+#define LOOPS 3
+#define SERVERS_MAX 32
+#define LONG (3600 * USEC_PER_SEC)
+
+struct hall {
+	struct engine loops[LOOPS];
+	struct peer servers[SERVERS_MAX]; /* in the order in which they came; closed ones stay */
+	char heard[SERVERS_MAX][64];      /* what each has heard in the last round */
+	unsigned int server_count;        /* all that ever connected */
+	unsigned int open_count, most_open_count;
+};
+
+static void hall_open(struct hall *hall, const char *settings)
+{
+	char entry[128];
+
+	*hall = (struct hall){ 0 };
+	engine_open(&hall->loops[0], settings, "");
+	snprintf(entry, sizeof(entry), "host=%s", hall->loops[0].host);
+	for (int i = 1; i < LOOPS; i++)
+		engine_open_beside(&hall->loops[i], &hall->loops[0], settings, entry);
+}
+
+static void hall_reload(struct hall *hall, const char *settings)
+{
+	char entry[128];
+
+	snprintf(entry, sizeof(entry), "host=%s", hall->loops[0].host);
+	for (int i = 0; i < LOOPS; i++)
+		engine_reload(&hall->loops[i], settings, entry);
+}
+
+static void turn_all(struct hall *hall)
+{
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < LOOPS; i++)
+			engine_turn(&hall->loops[i]);
+	}
+}
+
+static void close_server(struct hall *hall, unsigned int number)
+{
+	peer_close(&hall->servers[number]);
+	hall->open_count--;
+}
+
+static void accept_servers(struct hall *hall)
+{
+	struct peer server;
+
+	while ((server = engine_server(&hall->loops[0])).fd >= 0) {
+		ck_assert_uint_lt(hall->server_count, SERVERS_MAX);
+		hall->servers[hall->server_count++] = server;
+		if (++hall->open_count > hall->most_open_count)
+			hall->most_open_count = hall->open_count;
+	}
+}
+
+/*
+ * Lets all loops work until nothing happens. A server that logs in is let in, and one that gets
+ * Terminate is closed. What the others hear is in hall->heard.
+ */
+static void play(struct hall *hall)
+{
+	bool is_moving = true;
+
+	memset(hall->heard, 0, sizeof(hall->heard));
+	while (is_moving) {
+		is_moving = false;
+		turn_all(hall);
+		/* those that have ended first, as PostgreSQL would count them */
+		for (unsigned int i = 0; i < hall->server_count; i++) {
+			struct peer *server = &hall->servers[i];
+			const char *heard;
+
+			if (server->fd < 0)
+				continue;
+			heard = peer_hear(&hall->loops[0], server);
+			is_moving |= *heard != 0;
+			strncat(hall->heard[i], heard, sizeof(hall->heard[i]) - 1);
+			if (strchr(heard, '^'))
+				peer_say(server, "RSKZ");
+			if (strchr(heard, '.'))
+				close_server(hall, i);
+		}
+		accept_servers(hall);
+		for (unsigned int i = 0; i < hall->server_count; i++)
+			is_moving |= hall->servers[i].fd >= 0 && !hall->servers[i].has_started;
+	}
+}
+
+static void hall_close(struct hall *hall)
+{
+	for (unsigned int i = 0; i < hall->server_count; i++)
+		peer_close(&hall->servers[i]);
+	turn_all(hall);
+	for (int i = LOOPS - 1; i >= 0; i--)
+		engine_close(&hall->loops[i]);
+}
+
+static struct peer enter(struct hall *hall, int loop, const char *user, const char *database)
+{
+	struct peer client = engine_client(&hall->loops[loop]);
+
+	peer_start(&client, user, database);
+	play(hall);
+	return client;
+}
+
+static bool is_in(struct hall *hall, int loop, struct peer *client)
+{
+	return strcmp(peer_hear(&hall->loops[loop], client), "RSKZ") == 0;
+}
+
+/* A client that has logged in. */
+static struct peer client_in(struct hall *hall, int loop, const char *user, const char *database)
+{
+	struct peer client = enter(hall, loop, user, database);
+
+	ck_assert(is_in(hall, loop, &client));
+	return client;
+}
+
+static void leave(struct hall *hall, struct peer *client)
+{
+	peer_close(client);
+	play(hall);
+}
+
+static struct pool *pool_in(struct hall *hall, int loop, const char *user, const char *database)
+{
+	struct pool *pool = pools_find_pool(hall->loops[loop].pools, database, user);
+
+	ck_assert_ptr_nonnull(pool);
+	return pool;
+}
+
+static struct pool *common_pool(struct hall *hall, int loop)
+{
+	return pool_in(hall, loop, "u0", "d0");
+}
+
+static void ask(struct hall *hall, struct peer *client)
+{
+	ck_assert(peer_say(client, "Q"));
+	play(hall);
+}
+
+/* The server that has just got a query; -1: none. */
+static int asked_server(const struct hall *hall)
+{
+	for (unsigned int i = 0; i < hall->server_count; i++) {
+		if (strchr(hall->heard[i], 'Q'))
+			return (int)i;
+	}
+	return -1;
+}
+
+static void answer(struct hall *hall, int server)
+{
+	ck_assert(peer_say(&hall->servers[server], "CZ"));
+	play(hall);
+}
+
+static void expect_answer(struct hall *hall, int loop, struct peer *client)
+{
+	ck_assert_str_eq(peer_hear(&hall->loops[loop], client), "CZ");
+}
+
+static void expect_waiting(struct hall *hall, int loop, unsigned int count)
+{
+	ck_assert_uint_eq(common_pool(hall, loop)->waiting_count, count);
+}
+
+static struct server *server_in(struct hall *hall, int loop)
+{
+	return TAILQ_FIRST(&hall->loops[loop].pools->servers);
+}
+
+/* As if all clients that wait in this loop had come so much earlier. */
+static void age(struct hall *hall, int loop, usec_t by)
+{
+	struct pool *pool = common_pool(hall, loop);
+	struct borrower *borrower;
+
+	TAILQ_FOREACH (borrower, &pool->waiting, wait_node)
+		borrower->waiting_since -= by;
+	pool_wake(pool);
+	play(hall);
+}
+
+static uint64_t moves(const struct hall *hall)
+{
+	uint64_t in = 0, out = 0;
+
+	for (int i = 0; i < LOOPS; i++) {
+		in += hall->loops[i].pools->moved_in;
+		out += hall->loops[i].pools->moved_out;
+	}
+	ck_assert_uint_eq(in, out);
+	return in;
+}
+
+#define ONE_SERVER "pool_mode = transaction\ndefault_pool_size = 1\nserver_lifetime = 3600"
+
+/* ---- servers go where clients wait ---- */
+
+START_TEST(an_idle_server_goes_where_a_client_waits)
+{
+	struct peer here, there;
+	struct hall hall;
+	int server;
+
+	hall_open(&hall, ONE_SERVER);
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0"); /* the welcome is known: no server is needed */
+	ck_assert_uint_eq(hall.server_count, 1);
+	ask(&hall, &there);
+	server = asked_server(&hall);
+	ck_assert_int_eq(server, 0);
+	answer(&hall, server);
+	expect_answer(&hall, 1, &there);
+	ck_assert_uint_eq(hall.server_count, 1);
+	ck_assert_uint_eq(moves(&hall), 1);
+	ck_assert(!share_is_asked(&common_pool(&hall, 0)->share));
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+START_TEST(a_server_that_has_just_come_stays_for_a_while)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	server_in(&hall, 0)->arrived_at = clock_now() + LONG;
+	ask(&hall, &there);
+	ck_assert_int_eq(asked_server(&hall), -1);
+	ck_assert(timer_is_set(&common_pool(&hall, 0)->stay));
+	/* Its own clients have it. */
+	ask(&hall, &here);
+	ck_assert_int_eq(asked_server(&hall), 0);
+	answer(&hall, 0);
+	expect_answer(&hall, 0, &here);
+	ck_assert_int_eq(asked_server(&hall), -1);
+	server_in(&hall, 0)->arrived_at = 0;
+	pool_wake(common_pool(&hall, 0));
+	play(&hall);
+	ck_assert_int_eq(asked_server(&hall), 0);
+	ck_assert_int_gt(server_in(&hall, 1)->arrived_at, 0);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+static const struct {
+	const char *says;
+	usec_t longer; /* the client of the other loop has waited so much longer */
+	int loop;      /* gets the server */
+} turns[] = {
+	{ "as long", 0, 0 },
+	{ "far longer", LONG, 1 },
+	{ "far less", -LONG, 0 },
+};
+
+START_TEST(own_clients_come_first_unless_others_have_waited_far_longer)
+{
+	struct peer busy, here, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	busy = client_in(&hall, 0, "u0", "d0");
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	ask(&hall, &busy);
+	ask(&hall, &here);
+	ask(&hall, &there);
+	expect_waiting(&hall, 0, 1);
+	expect_waiting(&hall, 1, 1);
+	age(&hall, 1, turns[_i].longer);
+	answer(&hall, 0);
+	ck_assert_msg(asked_server(&hall) == 0, "%s", turns[_i].says);
+	expect_waiting(&hall, turns[_i].loop, 0);
+	expect_waiting(&hall, 1 - turns[_i].loop, 1);
+	server_in(&hall, turns[_i].loop)->arrived_at = 0;
+	answer(&hall, 0);
+	ck_assert_int_eq(asked_server(&hall), 0);
+	expect_waiting(&hall, 1 - turns[_i].loop, 0);
+	peer_close(&busy);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+/* The loop whose client has waited longest is first. */
+START_TEST(the_loop_that_has_waited_longest_gets_it)
+{
+	struct peer busy, second, first;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	busy = client_in(&hall, 0, "u0", "d0");
+	second = client_in(&hall, 1, "u0", "d0");
+	first = client_in(&hall, 2, "u0", "d0");
+	ask(&hall, &busy);
+	ask(&hall, &second);
+	ask(&hall, &first);
+	age(&hall, 2, LONG);
+	answer(&hall, 0);
+	expect_waiting(&hall, 2, 0);
+	expect_waiting(&hall, 1, 1);
+	server_in(&hall, 2)->arrived_at = 0;
+	answer(&hall, 0);
+	expect_waiting(&hall, 1, 0);
+	ck_assert_uint_eq(moves(&hall), 2);
+	peer_close(&busy);
+	peer_close(&second);
+	peer_close(&first);
+	hall_close(&hall);
+}
+END_TEST
+
+START_TEST(a_client_that_leaves_wants_no_server)
+{
+	struct peer busy, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	busy = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	ask(&hall, &busy);
+	ask(&hall, &there);
+	ck_assert(share_is_asked(&common_pool(&hall, 0)->share));
+	leave(&hall, &there);
+	ck_assert(!share_is_asked(&common_pool(&hall, 0)->share));
+	answer(&hall, 0);
+	ck_assert_uint_eq(moves(&hall), 0);
+	ck_assert_ptr_nonnull(server_in(&hall, 0));
+	peer_close(&busy);
+	hall_close(&hall);
+}
+END_TEST
+
+/* A server that was not used for server_check_delay is checked where it comes to. */
+START_TEST(a_used_server_moves)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER "\nserver_check_delay = 3600\nserver_check_query = select 1");
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	server_enter(server_in(&hall, 0), SERVER_USED);
+	ask(&hall, &there);
+	ck_assert_str_eq(hall.heard[0], "Q"); /* the check */
+	ck_assert_int_eq(server_in(&hall, 1)->state, SERVER_CHECKING);
+	answer(&hall, 0);
+	ck_assert_str_eq(hall.heard[0], "Q");
+	answer(&hall, 0);
+	expect_answer(&hall, 1, &there);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+/* ---- a server under way ---- */
+
+/* A server of loop 0 is in a letter to loop 1. */
+static void send_server(struct hall *hall, struct peer *client)
+{
+	ck_assert(peer_say(client, "Q"));
+	engine_turn(&hall->loops[1]);
+	engine_turn(&hall->loops[0]);
+	ck_assert_uint_eq(hall->loops[0].pools->moved_out, 1);
+	ck_assert_uint_eq(hall->loops[1].pools->moved_in, 0);
+}
+
+static void reconnect_all(struct hall *hall)
+{
+	for (int i = 0; i < LOOPS; i++)
+		pools_reconnect(hall->loops[i].pools, NULL);
+}
+
+static void reload_all(struct hall *hall) { hall_reload(hall, ONE_SERVER); }
+
+static void pause_and_resume(struct hall *hall)
+{
+	for (int i = 0; i < LOOPS; i++) {
+		pools_pause(hall->loops[i].pools, NULL, "test");
+		pools_resume(hall->loops[i].pools, NULL);
+	}
+}
+
+static const struct {
+	const char *says;
+	void (*happens)(struct hall *hall);
+} events[] = {
+	{ "RECONNECT", reconnect_all },
+	{ "RELOAD", reload_all },
+	{ "PAUSE and RESUME", pause_and_resume },
+};
+
+/* It is closed, as it would have been in a pool, and the client gets another one. */
+START_TEST(a_promise_that_cannot_be_kept_costs_nobody_a_server)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	send_server(&hall, &there);
+	ck_assert_uint_eq(share_servers(&common_pool(&hall, 0)->share), 1);
+	events[_i].happens(&hall);
+	play(&hall);
+	ck_assert_msg(asked_server(&hall) == 1, "%s", events[_i].says);
+	ck_assert_int_eq(hall.servers[0].fd, -1);
+	ck_assert_uint_eq(share_promised(&common_pool(&hall, 1)->share), 0);
+	ck_assert_uint_eq(share_servers(&common_pool(&hall, 1)->share), 1);
+	answer(&hall, 1);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+/* The client has left: the server stays, and is of use for others. */
+START_TEST(a_server_for_a_client_that_has_left_goes_back)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	send_server(&hall, &there);
+	leave(&hall, &there);
+	ck_assert_ptr_nonnull(server_in(&hall, 1));
+	server_in(&hall, 1)->arrived_at = 0;
+	ask(&hall, &here);
+	ck_assert_int_eq(asked_server(&hall), 0);
+	ck_assert_uint_eq(hall.server_count, 1);
+	peer_close(&here);
+	hall_close(&hall);
+}
+END_TEST
+
+/* ---- limits over loops ---- */
+
+static const struct {
+	const char *setting;
+	const char *user, *database; /* of the client in the other loop */
+} limits[] = {
+	{ "max_db_connections = 1", "u1", "d0" },
+	{ "max_user_connections = 1", "u0", "d1" },
+};
+
+/* An idle server of another pool, in another loop, is closed for the client that waits. */
+START_TEST(a_limit_closes_an_idle_server_of_another_loop)
+{
+	char settings[256];
+	struct peer here, there;
+	struct hall hall;
+
+	snprintf(settings, sizeof(settings), "pool_mode = transaction\n%s", limits[_i].setting);
+	hall_open(&hall, settings);
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, limits[_i].user, limits[_i].database);
+	ck_assert_int_eq(hall.servers[0].fd, -1);
+	ck_assert_uint_eq(hall.server_count, 2);
+	ck_assert_uint_eq(hall.most_open_count, 1);
+	/* A busy server is not closed; when it is returned, it is. */
+	ask(&hall, &there);
+	ask(&hall, &here);
+	expect_waiting(&hall, 0, 1);
+	ck_assert_uint_eq(hall.server_count, 2);
+	answer(&hall, 1);
+	ck_assert_int_eq(asked_server(&hall), 2);
+	expect_waiting(&hall, 0, 0);
+	ck_assert_uint_eq(hall.most_open_count, 1);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+START_TEST(one_idle_server_is_closed_for_one_that_waits)
+{
+	struct peer here, there, third;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_db_connections = 2");
+	here = client_in(&hall, 0, "u0", "d0");
+	third = client_in(&hall, 2, "u2", "d0");
+	there = client_in(&hall, 1, "u1", "d0");
+	ck_assert_uint_eq(hall.server_count, 3);
+	ck_assert_uint_eq(hall.open_count, 2);
+	ck_assert_uint_eq(hall.most_open_count, 2);
+	peer_close(&here);
+	peer_close(&there);
+	peer_close(&third);
+	hall_close(&hall);
+}
+END_TEST
+
+/* A server of the same pool is not closed, it moves. */
+START_TEST(an_idle_server_of_the_pool_moves_instead)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_db_connections = 1");
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	ask(&hall, &there);
+	ck_assert_int_eq(asked_server(&hall), 0);
+	ck_assert_uint_eq(hall.server_count, 1);
+	ck_assert_uint_eq(moves(&hall), 1);
+	answer(&hall, 0);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+/* A permit that is given back is for the loop that has waited longest. */
+START_TEST(blocked_loops_are_served_in_order)
+{
+	struct peer busy, first, second;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_db_connections = 1");
+	busy = client_in(&hall, 1, "u0", "d0");
+	ask(&hall, &busy);
+	first = enter(&hall, 2, "u2", "d0");
+	second = enter(&hall, 0, "u1", "d0");
+	ck_assert_uint_eq(hall.server_count, 1);
+	close_server(&hall, 0);
+	play(&hall);
+	ck_assert(is_in(&hall, 2, &first));
+	ck_assert(is_in(&hall, 0, &second)); /* the idle server of the first was closed for it */
+	ck_assert_uint_eq(hall.server_count, 3);
+	ck_assert_int_eq(hall.servers[1].fd, -1);
+	ck_assert_uint_eq(hall.most_open_count, 1);
+	peer_close(&busy);
+	peer_close(&first);
+	peer_close(&second);
+	hall_close(&hall);
+}
+END_TEST
+
+#define RESERVE                                                                   \
+	"pool_mode = transaction\ndefault_pool_size = 1\nreserve_pool_size = 1\n" \
+	"reserve_pool_timeout = 10"
+
+START_TEST(the_reserve_is_one_for_all_loops)
+{
+	struct peer clients[LOOPS];
+	struct hall hall;
+
+	hall_open(&hall, RESERVE);
+	for (int i = 0; i < LOOPS; i++) {
+		clients[i] = client_in(&hall, i, "u0", "d0");
+		ask(&hall, &clients[i]);
+	}
+	ck_assert_uint_eq(hall.server_count, 1);
+	age(&hall, 1, LONG);
+	ck_assert_uint_eq(hall.server_count, 2);
+	age(&hall, 2, LONG);
+	ck_assert_uint_eq(hall.server_count, 2);
+	expect_waiting(&hall, 1, 0);
+	expect_waiting(&hall, 2, 1);
+	answer(&hall, 0);
+	expect_waiting(&hall, 2, 0);
+	for (int i = 0; i < LOOPS; i++)
+		peer_close(&clients[i]);
+	hall_close(&hall);
+}
+END_TEST
+
+#define MINIMUM "pool_mode = transaction\ndefault_pool_size = 5\nmin_pool_size = 3"
+
+START_TEST(min_pool_size_is_the_sum_over_loops)
+{
+	struct peer clients[LOOPS];
+	struct hall hall;
+
+	hall_open(&hall, MINIMUM);
+	for (int i = 0; i < LOOPS; i++)
+		clients[i] = client_in(&hall, i, "u0", "d0");
+	ck_assert_uint_eq(hall.server_count, 3);
+	/* The loops that are left with clients keep it. */
+	leave(&hall, &clients[0]);
+	for (unsigned int i = 0; i < 3; i++)
+		close_server(&hall, i);
+	play(&hall);
+	ck_assert_uint_eq(hall.server_count, 6);
+	ck_assert_uint_eq(hall.most_open_count, 3);
+	peer_close(&clients[1]);
+	peer_close(&clients[2]);
+	hall_close(&hall);
+}
+END_TEST
+
+START_TEST(a_smaller_pool_size_closes_idle_servers_of_all_loops)
+{
+	struct peer clients[LOOPS];
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\ndefault_pool_size = 3");
+	for (int i = 0; i < LOOPS; i++) {
+		clients[i] = client_in(&hall, i, "u0", "d0");
+		ask(&hall, &clients[i]);
+	}
+	ck_assert_uint_eq(hall.server_count, 3);
+	answer(&hall, 0);
+	answer(&hall, 1);
+	hall_reload(&hall, "pool_mode = transaction\ndefault_pool_size = 2");
+	play(&hall);
+	ck_assert_uint_eq(hall.open_count, 2);
+	hall_reload(&hall, "pool_mode = transaction\ndefault_pool_size = 1");
+	play(&hall);
+	ck_assert_uint_eq(hall.open_count, 1);
+	ck_assert_int_ge(hall.servers[2].fd, 0);
+	answer(&hall, 2);
+	for (int i = 0; i < LOOPS; i++)
+		peer_close(&clients[i]);
+	hall_close(&hall);
+}
+END_TEST
+
+/* The slot of an idle server in another loop. */
+START_TEST(a_replication_client_gets_a_slot_of_another_loop)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	here = client_in(&hall, 0, "u0", "d0");
+	there = engine_client(&hall.loops[1]);
+	peer_start_replication(&there, "u0", "d0", "database");
+	play(&hall);
+	ck_assert_uint_eq(hall.server_count, 2);
+	ck_assert_int_eq(hall.servers[0].fd, -1);
+	ck_assert_uint_eq(hall.most_open_count, 1);
+	ck_assert_str_eq(peer_hear(&hall.loops[1], &there), "RSKZ");
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+START_TEST(pins_are_counted_together)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_pinned_servers = 1");
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	ck_assert(pool_pin(common_pool(&hall, 0)));
+	ck_assert(!pool_pin(common_pool(&hall, 1)));
+	pool_unpin(common_pool(&hall, 0));
+	ck_assert(pool_pin(common_pool(&hall, 1)));
+	pool_unpin(common_pool(&hall, 1));
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+START_TEST(a_reconnect_forgets_the_welcome_in_all_loops)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	here = client_in(&hall, 0, "u0", "d0");
+	reconnect_all(&hall);
+	play(&hall);
+	ck_assert(!common_pool(&hall, 0)->has_welcome);
+	there = client_in(&hall, 1, "u0", "d0");
+	ck_assert_uint_eq(hall.server_count, 2);
+	ck_assert(common_pool(&hall, 0)->has_welcome);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/pool_trade");
+	TCase *tests = tcase_create("pool_trade");
+
+	suite_add_tcase(suite, tests);
+	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, an_idle_server_goes_where_a_client_waits);
+	tcase_add_test(tests, a_server_that_has_just_come_stays_for_a_while);
+	tcase_add_loop_test(tests, own_clients_come_first_unless_others_have_waited_far_longer, 0,
+	                    COUNT_OF(turns));
+	tcase_add_test(tests, the_loop_that_has_waited_longest_gets_it);
+	tcase_add_test(tests, a_client_that_leaves_wants_no_server);
+	tcase_add_test(tests, a_used_server_moves);
+	tcase_add_loop_test(tests, a_promise_that_cannot_be_kept_costs_nobody_a_server, 0,
+	                    COUNT_OF(events));
+	tcase_add_test(tests, a_server_for_a_client_that_has_left_goes_back);
+	tcase_add_loop_test(tests, a_limit_closes_an_idle_server_of_another_loop, 0,
+	                    COUNT_OF(limits));
+	tcase_add_test(tests, one_idle_server_is_closed_for_one_that_waits);
+	tcase_add_test(tests, an_idle_server_of_the_pool_moves_instead);
+	tcase_add_test(tests, blocked_loops_are_served_in_order);
+	tcase_add_test(tests, the_reserve_is_one_for_all_loops);
+	tcase_add_test(tests, min_pool_size_is_the_sum_over_loops);
+	tcase_add_test(tests, a_smaller_pool_size_closes_idle_servers_of_all_loops);
+	tcase_add_test(tests, a_replication_client_gets_a_slot_of_another_loop);
+	tcase_add_test(tests, pins_are_counted_together);
+	tcase_add_test(tests, a_reconnect_forgets_the_welcome_in_all_loops);
+	return unit_run(suite);
+}
