@@ -177,7 +177,7 @@ static void turn(struct loop *loop)
 {
 	size_t leaving = loop->leaving_count;
 	unsigned long ready_before = loop->ready_count;
-	bool may_sleep = TAILQ_EMPTY(&loop->tasks) && !loop->was_parked;
+	bool may_sleep = TAILQ_EMPTY(&loop->tasks) && !loop->was_parked && !leaving;
 
 	loop->now = 0;
 	loop->was_parked = false;

@@ -557,6 +557,40 @@ static void ask_time_twice(struct task *task)
 	loop_stop(counted->loop);
 }
 
+struct leaving {
+	struct task task;
+	struct loop *loop;
+	int fd;
+};
+
+static void close_it_later(struct task *task)
+{
+	const struct leaving *leaving = (struct leaving *)task;
+
+	loop_close_later(leaving->loop, leaving->fd);
+}
+
+/* The far end must not wait for an event of anybody else. */
+START_TEST(closed_later_means_before_the_loop_sleeps)
+{
+	struct loop *loop = make_loop();
+	struct leaving leaving = { .task.run = close_it_later, .loop = loop };
+	struct noted far_end = { .count = 0 };
+	int pair[2];
+
+	make_pair(pair);
+	leaving.fd = pair[0];
+	watch_init(&far_end.watch, loop, pair[1], note_and_stop);
+	ck_assert(watch_set(&far_end.watch, WATCH_READ));
+	loop_defer(loop, &leaving.task);
+	loop_run(loop);
+	ck_assert_uint_eq(far_end.count, 1);
+	watch_done(&far_end.watch);
+	close(pair[1]);
+	loop_free(&loop);
+}
+END_TEST
+
 START_TEST(clock_stands_still_within_a_turn)
 {
 	struct loop *loop = make_loop();
@@ -624,6 +658,7 @@ int main(void)
 	tcase_add_test(cases, watch_at_rest_may_be_ended);
 	tcase_add_loop_test(cases, watch_survives_that_a_number_comes_back, 0, COUNT_OF(reuses));
 	tcase_add_test(cases, watch_ended_by_another_is_not_called);
+	tcase_add_test(cases, closed_later_means_before_the_loop_sleeps);
 	tcase_add_test(cases, clock_stands_still_within_a_turn);
 	tcase_add_test(cases, signals_come_from_the_loop);
 	suite_add_tcase(suite, cases);
