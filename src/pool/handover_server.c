@@ -333,14 +333,12 @@ static void close_lent(struct pools_arrival *arrival)
 	server_close(server, &err);
 }
 
-/* A dedicated server is never returned. So if it cannot be used here, its listeners learn it now.
- */
 static void take_listening(struct server *server, const struct listening_record *values,
                            uint64_t number)
 {
 	listening_take(server, values, number);
 	if (server->state == SERVER_LENT && server->is_close_needed)
-		server_close_as(server, ERR_ADMIN_SHUTDOWN, server->close_reason);
+		listening_replace(server);
 }
 
 struct server *handover_server_make(struct server_source *source, struct bytes body,

@@ -34,12 +34,7 @@
 #include "pgweir/base/banned.h"
 
 #define APPLICATION_NAME "pgweir LISTEN"
-#define TEXT_KEEP_MAX 4096 /* bytes of a query's text that are kept for the next one */
-
-void listening_wake(struct listening *listening)
-{
-	loop_defer(pool_loop(listening->pool), &listening->task);
-}
+#define KEPT_MAX ((size_t)8 * 1024 * 1024) /* what waits of a successor */
 
 /* ---- joining and leaving ---- */
 
@@ -80,7 +75,10 @@ static void free_listening(struct listening *listening)
 		listening_free_channel(listening, channel);
 	TAILQ_REMOVE(&listening->pool->listenings, listening, node);
 	params_release(listening->pool->pools->with.params, &listening->params);
-	buf_free(&listening->in);
+	timer_clear(&listening->replace.timer);
+	buf_free(&listening->replace.left);
+	for (size_t i = 0; i < LISTENING_LINKS; i++)
+		buf_free(&listening->links[i].in);
 	buf_free(&listening->text);
 	free(listening);
 }
@@ -108,9 +106,16 @@ struct listening *listening_new(struct pool *pool, const char *encoding)
 		free_listening(listening);
 		return NULL;
 	}
-	listening->borrower.ops = &listening_borrower_ops;
-	listening->borrower.wish = &listening->wish;
-	listening->wish = (struct server_wish){ .params = listening->params };
+	for (size_t i = 0; i < LISTENING_LINKS; i++) {
+		struct listening_link *link = &listening->links[i];
+
+		link->listening = listening;
+		link->borrower.ops = &listening_borrower_ops;
+		link->borrower.wish = &link->wish;
+		link->wish = (struct server_wish){ .params = listening->params };
+	}
+	listening->now = &listening->links[0];
+	listening->next = &listening->links[1];
 	return listening;
 }
 
@@ -162,17 +167,13 @@ void listening_leave(struct listener *listener)
 
 /* ---- the query ---- */
 
-static bool is_running(const struct listening *listening)
-{
-	return listening->sent_count > listening->done_count;
-}
-
 bool listening_is_ready(const struct listener *listener)
 {
 	const struct listening *listening = listener->listening;
 	const struct subscription *subscription;
 
-	if (!listening->borrower.server || !listening->is_mark_on || is_running(listening))
+	if (!listening->now->borrower.server || !listening->is_mark_on ||
+	    listening->now->is_running)
 		return false;
 	TAILQ_FOREACH (subscription, &listener->subscriptions, other) {
 		if (!subscription->channel->is_on)
@@ -194,25 +195,12 @@ void listening_ask(struct listener *listener)
 
 static void send_query(struct listening *listening)
 {
-	struct server *server = listening->borrower.server;
-	usec_t now = loop_now(pool_loop(listening->pool));
-	struct buf *out = &listening->text;
-	size_t at;
+	struct buf *out = listening_link_begin(listening->now);
 
-	buf_reuse(out, TEXT_KEEP_MAX);
-	at = message_begin(out, 'Q');
 	listening_write_query(listening, out);
 	if (out->count == FRAME_HEADER_SIZE && TAILQ_EMPTY(&listening->asking))
 		return; /* what was due was taken back */
-	buf_add_byte(out, 0);
-	message_end(out, at);
-	listening->sent_count++;
-	server_begin_query(server, now, now);
-	if (!buf_ok(out) || server_note(server, LEDGER_QUERY) != LEDGER_SENT)
-		server_close_for(server, CLOSE_MEMORY);
-	else
-		server_send(server, buf_bytes(out)); /* if it fails, on_lost() is called */
-	buf_reuse(out, TEXT_KEEP_MAX);
+	listening_link_send(listening->now, ++listening->sent_count);
 }
 
 /* All that waits for a query that is done. A callback may ask again, or leave. */
@@ -230,19 +218,6 @@ static void answer_asked(struct listening *listening)
 
 /* ---- the end ---- */
 
-/* Calls the listeners at the end of the turn: their clients cannot be closed here. */
-static void fail_listening(struct listening *listening, const struct err *err)
-{
-	struct err cause = listening->has_error ? listening->err : *err;
-
-	if (listening->is_lost)
-		return;
-	listening->is_lost = true;
-	err_close(&listening->err, CLOSE_LISTENING_LOST);
-	err_suffix(&listening->err, ": %s", cause.text);
-	listening_wake(listening);
-}
-
 static void refuse_listeners(struct listening *listening)
 {
 	struct listener *listener;
@@ -253,41 +228,37 @@ static void refuse_listeners(struct listening *listening)
 	}
 }
 
-static void close_connection(struct listening *listening)
+static bool is_query_due(const struct listening *listening)
 {
-	struct server *server = listening->borrower.server;
-	struct server *expected = listening->wish.expected;
+	bool is_due = !TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking);
 
-	if (expected) {
-		expected->expected_by = NULL;
-		listening->wish.expected = NULL;
-		server_close_as(expected, ERR_ADMIN_SHUTDOWN, CLOSE_LISTENING_OVER);
-	}
-	if (!server)
-		return;
-	listening->borrower.server = NULL;
-	server->borrower = NULL;
-	listening->pool->served_count--;
-	server_close_for(server, CLOSE_LISTENING_OVER);
+	return is_due && listening->now->borrower.server && !listening->now->is_running &&
+	       listening->replace.state != REPLACE_MARK;
 }
+
+static void take_kept(struct listening_link *link);
 
 static void run_task(struct task *task)
 {
 	struct listening *listening = container_of(task, struct listening, task);
 	struct pool *pool = listening->pool;
-	bool is_due = !TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking);
 
 	if (listening->is_lost)
 		refuse_listeners(listening);
 	if (TAILQ_EMPTY(&listening->listeners)) {
-		close_connection(listening);
+		for (size_t i = 0; i < LISTENING_LINKS; i++)
+			listening_link_close(&listening->links[i], ERR_SERVER_LOST,
+			                     CLOSE_LISTENING_OVER);
 		free_listening(listening);
 		pool_arm_expiry(pool);
-	} else if (!listening->borrower.server) {
-		pool_wake(pool);
-	} else if (is_due && !is_running(listening)) {
-		send_query(listening);
+		return;
 	}
+	if (listening_replace_go_on(listening))
+		take_kept(listening->now);
+	if (is_query_due(listening))
+		send_query(listening);
+	if (!listening->now->borrower.server || listening_replace_is_wanted(listening))
+		pool_wake(pool);
 }
 
 void listening_forget_all(struct pool *pool)
@@ -300,108 +271,140 @@ void listening_forget_all(struct pool *pool)
 
 /* ---- from the server ---- */
 
-/* false: the server is closed. */
-static bool take_notification(struct listening *listening, struct bytes frame)
+static void hand_out(struct listening *listening, struct notification *notification)
 {
-	struct notification *notification;
-	enum notification_result result = notification_read(frame, &notification);
-
-	if (result != NOTIFICATION_OK) {
-		server_close_for(listening->borrower.server,
-		                 result == NOTIFICATION_BROKEN ? CLOSE_BAD_HEADER : CLOSE_MEMORY);
-		return false;
-	}
 	if (strcmp(notification->channel, listening->mark_channel) == 0)
 		listening_take_mark(listening, notification->payload);
 	else
 		listening_spread(listening, notification);
+}
+
+/* false: the server is closed. */
+static bool take_notification(struct listening_link *link, struct bytes frame)
+{
+	struct listening *listening = link->listening;
+	struct notification *notification;
+	enum notification_result result = notification_read(frame, &notification);
+
+	if (result != NOTIFICATION_OK) {
+		server_close_for(link->borrower.server,
+		                 result == NOTIFICATION_BROKEN ? CLOSE_BAD_HEADER : CLOSE_MEMORY);
+		return false;
+	}
+	if (listening_replace_is_mark(listening, notification)) {
+		link->is_mark_here = true;
+		listening_wake(listening);
+	} else if (!listening_replace_drops(link)) {
+		hand_out(listening, notification);
+	}
 	notification_release(&notification);
 	return true;
 }
 
-static void take_error(struct listening *listening, struct bytes body)
+static void take_error(struct listening_link *link, struct bytes body)
 {
 	struct report report;
 
-	listening->has_error = true;
+	link->has_error = true;
 	if (fields_report(body, &report) == WIRE_OK)
-		err_set_foreign(&listening->err, report.sqlstate, report.text);
+		err_set_foreign(&link->err, report.sqlstate, report.text);
 	else
-		err_set(&listening->err, ERR_PROTOCOL, "broken ErrorResponse");
+		err_set(&link->err, ERR_PROTOCOL, "broken ErrorResponse");
+}
+
+/* Whether what has come on the link must wait for the mark on the other one. */
+static bool is_early(const struct listening_link *link)
+{
+	return link == link->listening->next && link->is_mark_here;
 }
 
 /* Handles whole messages. Returns the rest; on an error, nothing. */
-static struct bytes take_messages(struct listening *listening, struct bytes in)
+static struct bytes take_messages(struct listening_link *link, struct bytes in)
 {
 	static const struct bytes nothing;
-	enum wire_result result;
+	enum wire_result result = WIRE_MORE;
 	struct frame frame;
 
-	while ((result = frame_peek(in, NOTIFICATION_MAX, &frame)) == WIRE_OK &&
+	while (!is_early(link) && (result = frame_peek(in, NOTIFICATION_MAX, &frame)) == WIRE_OK &&
 	       in.count >= frame.length) {
 		struct bytes whole = bytes_of(in.at, frame.length);
 
-		if (frame.type == 'A' && !take_notification(listening, whole))
+		if (frame.type == 'A' && !take_notification(link, whole))
 			return nothing;
 		if (frame.type == 'E')
-			take_error(listening, frame_body(whole, &frame));
+			take_error(link, frame_body(whole, &frame));
 		in = bytes_skip(in, frame.length);
+		result = WIRE_MORE;
 	}
 	if (result != WIRE_BAD)
 		return in;
-	server_close_for(listening->borrower.server, CLOSE_BAD_HEADER);
+	server_close_for(link->borrower.server, CLOSE_BAD_HEADER);
 	return nothing;
 }
 
-struct listening *listening_of(struct borrower *borrower)
+static void take_kept(struct listening_link *link)
 {
-	return container_of(borrower, struct listening, borrower);
+	struct bytes rest = take_messages(link, buf_bytes(&link->in));
+
+	buf_drop(&link->in, link->in.count - rest.count);
 }
 
 static bool on_listening_bytes(struct borrower *borrower, struct bytes bytes)
 {
-	struct listening *listening = listening_of(borrower);
-	struct buf *in = &listening->in;
-	struct bytes rest;
+	struct listening_link *link = listening_link_of(borrower);
+	struct buf *in = &link->in;
 
 	if (in->count == 0) {
-		rest = take_messages(listening, bytes);
+		struct bytes rest = take_messages(link, bytes);
+
 		buf_add(in, rest.at, rest.count);
 	} else {
 		buf_add(in, bytes.at, bytes.count);
-		rest = take_messages(listening, buf_bytes(in));
-		buf_drop(in, in->count - rest.count);
+		take_kept(link);
 	}
 	if (in->count == 0)
-		buf_reuse(in, TEXT_KEEP_MAX);
-	if (!buf_ok(in) && borrower->server)
+		buf_reuse(in, LISTENING_TEXT_KEEP_MAX);
+	if (borrower->server && (!buf_ok(in) || in->count > KEPT_MAX))
 		server_close_for(borrower->server, CLOSE_MEMORY);
 	return true;
 }
 
 static void on_listening_ready(struct borrower *borrower, char status, bool is_settled)
 {
-	struct listening *listening = listening_of(borrower);
+	struct listening_link *link = listening_link_of(borrower);
+	struct listening *listening = link->listening;
 
 	(void)status;
 	if (!is_settled || listening->is_lost)
 		return;
-	if (listening->has_error) {
-		struct err err = listening->err;
+	if (link->has_error) {
+		struct err err = link->err;
 
 		server_close(borrower->server, &err);
 		return;
 	}
-	listening->done_count = listening->sent_count;
-	answer_asked(listening);
-	if (!TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking))
-		listening_wake(listening);
+	link->is_running = false;
+	listening_wake(listening);
+	/* Behind the mark of a replacement, it says nothing about what the successor delivers. */
+	if (link == listening->now && link->query && !link->is_mark_here) {
+		listening->done_count = link->query;
+		answer_asked(listening);
+	}
+	listening_replace_answered(link);
 }
 
 static void on_listening_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
 {
+	struct listening_link *link = listening_link_of(borrower);
+	struct listening *listening = link->listening;
+
 	(void)got_fatal;
-	fail_listening(listening_of(borrower), err);
+	if (link == listening->next)
+		listening_replace_failed(listening, err);
+	else if (listening_replace_has_both_marks(listening))
+		listening_wake(listening);
+	else
+		listening_fail(listening, err);
 }
 
 /* None of these comes: it is in no wait queue, sends no batch, and deallocates nothing. */
@@ -439,27 +442,36 @@ static const struct borrower_ops listening_borrower_ops = {
 
 /* ---- launching ---- */
 
-static bool is_wanted(const struct listening *listening)
+/* The link that must be opened now. NULL: none. */
+static struct listening_link *wanted_link(struct listening *listening)
 {
-	return !listening->borrower.server && !listening->wish.expected && !listening->is_lost &&
-	       !TAILQ_EMPTY(&listening->listeners);
+	struct listening_link *now = listening->now;
+
+	if (listening->is_lost || TAILQ_EMPTY(&listening->listeners))
+		return NULL;
+	if (!now->borrower.server)
+		return now->wish.expected ? NULL : now;
+	return listening_replace_is_wanted(listening) ? listening->next : NULL;
 }
 
 /* false: a limit, or no memory. */
-static bool launch_listening(struct listening *listening)
+static bool launch_link(struct pool *pool, struct listening_link *link)
 {
-	struct pool *pool = listening->pool;
 	struct server *server;
 
-	if (!pool_may_login(pool) || !pool_may_try(pool) ||
-	    !pool_take_permit(pool, PERMIT_FOR_LISTENING, EVICT_ANY))
+	if (!pool_may_login(pool) || !pool_may_try(pool))
 		return false;
+	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, EVICT_ANY)) {
+		if (link == link->listening->next)
+			listening_replace_blocked(link->listening);
+		return false;
+	}
 	pool_leave_blocked(pool);
 	server = pool_add_server(pool, true);
 	if (!server)
 		return false;
-	server->expected_by = &listening->borrower;
-	listening->wish.expected = server;
+	server->expected_by = &link->borrower;
+	link->wish.expected = server;
 	return server_launch(server);
 }
 
@@ -471,13 +483,15 @@ void listening_grow(struct pool *pool)
 	if (pool->pools->suspend != SUSPEND_NONE || !pool->database->entry)
 		return;
 	TAILQ_FOREACH (listening, &pool->listenings, node) {
-		if (is_wanted(listening) && !launch_listening(listening))
+		struct listening_link *link = wanted_link(listening);
+
+		if (link && !launch_link(pool, link))
 			return;
 	}
 }
 
 /* Unlinks both. NULL: nobody listens any more. */
-static struct listening *take_expected(struct server *server)
+static struct listening_link *take_expected(struct server *server)
 {
 	struct borrower *borrower = server->expected_by;
 
@@ -485,39 +499,29 @@ static struct listening *take_expected(struct server *server)
 		return NULL;
 	server->expected_by = NULL;
 	borrower->wish->expected = NULL;
-	return listening_of(borrower);
-}
-
-void listening_open(struct listening *listening, struct server *server)
-{
-	struct pool *pool = server->pool;
-
-	server->borrower = &listening->borrower;
-	listening->borrower.pool = pool;
-	listening->borrower.server = server;
-	listening->borrower.state = BORROWER_SERVED;
-	pool->served_count++;
-	server->request_at = 0;
-	listening_wake(listening);
+	return listening_link_of(borrower);
 }
 
 void listening_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
-	struct listening *listening = take_expected(server);
+	struct listening_link *link = take_expected(server);
 
-	assert(listening); /* else the server would have been closed */
+	assert(link); /* else the server would have been closed */
 	pool->is_failing = pool->is_hopeful = false;
 	server_host_done(server, true);
 	server_login_free(server);
 	server_enter(server, SERVER_LENT);
-	listening_open(listening, server);
+	if (link == link->listening->next)
+		listening_replace_open(link->listening, server);
+	else
+		listening_link_open(link, server);
 }
 
 void listening_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
-	struct listening *listening = take_expected(server);
+	struct listening_link *link = take_expected(server);
 	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN;
 	bool is_again = is_ours;
 
@@ -528,10 +532,14 @@ void listening_login_failed(struct server *server, const struct err *err)
 		pool->is_hopeful = false;
 		pool->failure = *err;
 	}
-	if (listening && is_again && pool->database->entry)
+	if (!link)
+		return;
+	if (link == link->listening->next)
+		listening_replace_failed(link->listening, err);
+	else if (is_again && pool->database->entry)
 		pool_wake(pool);
-	else if (listening)
-		fail_listening(listening, err);
+	else
+		listening_fail(link->listening, err);
 }
 
 /* ---- hand-over ---- */
@@ -539,7 +547,7 @@ void listening_login_failed(struct server *server, const struct err *err)
 void listening_record_write(const struct server *server, struct buf *record)
 {
 	const struct listening *listening = listening_of(server->borrower);
-	struct listening_record values = { .input = buf_bytes(&listening->in) };
+	struct listening_record values = { .input = buf_bytes(&listening->now->in) };
 
 	text_copy(values.mark_channel, sizeof(values.mark_channel), listening->mark_channel);
 	text_copy(values.encoding, sizeof(values.encoding), listening->encoding);
@@ -557,8 +565,8 @@ void listening_take(struct server *server, const struct listening_record *values
 	listening->number = number;
 	listening->is_mark_on = true;
 	text_copy(listening->mark_channel, sizeof(listening->mark_channel), values->mark_channel);
-	buf_add(&listening->in, values->input.at, values->input.count);
-	listening_open(listening, server);
-	if (!buf_ok(&listening->in))
+	buf_add(&listening->now->in, values->input.at, values->input.count);
+	listening_link_open(listening->now, server);
+	if (!buf_ok(&listening->now->in))
 		server_close_for(server, CLOSE_MEMORY);
 }

@@ -15,6 +15,28 @@
 
 #include "pgweir/base/banned.h"
 
+#define LISTENS_MAX 1000 /* LISTEN statements in one query to a successor */
+
+/* ---- text ---- */
+
+void listening_add_name(struct buf *out, struct bytes name)
+{
+	buf_add_byte(out, '"');
+	for (size_t i = 0; i < name.count; i++) {
+		if (name.at[i] == '"')
+			buf_add_byte(out, '"');
+		buf_add_byte(out, name.at[i]);
+	}
+	buf_add_byte(out, '"');
+}
+
+static void add_statement(struct buf *out, const char *verb, struct bytes name)
+{
+	buf_add_text(out, verb);
+	listening_add_name(out, name);
+	buf_add_byte(out, ';');
+}
+
 /* ---- channels and subscriptions ---- */
 
 static void set_stale(struct listening *listening, struct listened *channel)
@@ -28,6 +50,12 @@ static void set_stale(struct listening *listening, struct listened *channel)
 
 void listening_free_channel(struct listening *listening, struct listened *channel)
 {
+	struct listening_replace *replace = &listening->replace;
+
+	if (replace->at == channel)
+		replace->at = channel->hh.next;
+	if (replace->state != REPLACE_NONE && channel->successor == replace->number)
+		add_statement(&replace->left, "UNLISTEN ", bytes_of(channel->name, channel->size));
 	HASH_DEL(listening->channels, channel);
 	if (channel->is_stale)
 		TAILQ_REMOVE(&listening->stale, channel, stale_node);
@@ -195,19 +223,25 @@ void listening_forget_mark(struct listener *listener)
 	listener->mark = 0;
 }
 
-void listening_expect(struct listener *listener)
+uint64_t listening_new_mark(const struct listening *listening)
 {
-	struct listening *listening = listener->listening;
 	struct listener *other;
 	uint64_t mark;
 
-	listening_forget_mark(listener);
 	do {
 		draw(&mark, sizeof(mark));
 		HASH_FIND(hh, listening->marks, &mark, sizeof(mark), other);
-	} while (mark == 0 || other);
-	listener->mark = mark;
-	HASH_ADD(hh, listening->marks, mark, sizeof(mark), listener);
+	} while (mark == 0 || mark == listening->replace.mark || other);
+	return mark;
+}
+
+void listening_expect(struct listener *listener)
+{
+	struct listening *listening = listener->listening;
+
+	listening_forget_mark(listener);
+	listener->mark = listening_new_mark(listening);
+	HASH_ADD(hh, listening->marks, mark, sizeof(listener->mark), listener);
 }
 
 const char *listening_mark(const struct listener *listener, char out[LISTENING_MARK_SIZE])
@@ -252,25 +286,7 @@ void listening_spread(struct listening *listening, struct notification *notifica
 	}
 }
 
-/* ---- the text ---- */
-
-void listening_add_name(struct buf *out, struct bytes name)
-{
-	buf_add_byte(out, '"');
-	for (size_t i = 0; i < name.count; i++) {
-		if (name.at[i] == '"')
-			buf_add_byte(out, '"');
-		buf_add_byte(out, name.at[i]);
-	}
-	buf_add_byte(out, '"');
-}
-
-static void add_statement(struct buf *out, const char *verb, struct bytes name)
-{
-	buf_add_text(out, verb);
-	listening_add_name(out, name);
-	buf_add_byte(out, ';');
-}
+/* ---- LISTEN and UNLISTEN ---- */
 
 void listening_write_query(struct listening *listening, struct buf *out)
 {
@@ -291,4 +307,50 @@ void listening_write_query(struct listening *listening, struct buf *out)
 		if (!is_wanted)
 			listening_free_channel(listening, channel);
 	}
+}
+
+void listening_walk(struct listening *listening)
+{
+	listening->replace.at = listening->channels;
+	listening->replace.number++;
+	buf_clear(&listening->replace.left);
+}
+
+void listening_write_mark_channel(const struct listening *listening, struct buf *out)
+{
+	add_statement(out, "LISTEN ", bytes_text(listening->mark_channel));
+}
+
+static bool add_for_successor(const struct listening *listening, struct listened *channel,
+                              struct buf *out)
+{
+	if (!channel->is_on || channel->successor == listening->replace.number)
+		return false;
+	channel->successor = listening->replace.number;
+	add_statement(out, "LISTEN ", bytes_of(channel->name, channel->size));
+	return true;
+}
+
+void listening_write_some(struct listening *listening, struct buf *out)
+{
+	struct listening_replace *replace = &listening->replace;
+	unsigned int count = 0;
+
+	while (replace->at && count < LISTENS_MAX) {
+		count += add_for_successor(listening, replace->at, out);
+		replace->at = replace->at->hh.next;
+	}
+}
+
+void listening_write_rest(struct listening *listening, struct buf *out)
+{
+	struct listening_replace *replace = &listening->replace;
+	struct listened *channel, *next;
+
+	buf_add(out, replace->left.at, replace->left.count);
+	if (!buf_ok(&replace->left))
+		out->is_broken = true;
+	buf_free(&replace->left);
+	HASH_ITER (hh, listening->channels, channel, next)
+		add_for_successor(listening, channel, out);
 }

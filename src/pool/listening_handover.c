@@ -25,7 +25,7 @@ void listening_look_note(const struct listener *listener, enum listener_rest res
 bool listening_can_ever_leave(const struct listener *listener)
 {
 	const struct listening *listening = listener->listening;
-	const struct server *server = listening->borrower.server;
+	const struct server *server = listening->now->borrower.server;
 
 	return !listening->rests[LISTENER_STAYS] && !listening->pool->pools->is_handover_plain &&
 	       !(server && server->stream.tls);
@@ -34,10 +34,13 @@ bool listening_can_ever_leave(const struct listener *listener)
 /* Whether the connection does nothing but listen. */
 static bool is_at_rest(const struct listening *listening)
 {
-	return listening->borrower.server && !listening->is_lost && !listening->has_error &&
-	       listening->is_mark_on && listening->sent_count == listening->done_count &&
-	       TAILQ_EMPTY(&listening->stale) && TAILQ_EMPTY(&listening->asking) &&
-	       !listening->marks && handover_server_may_leave(listening->borrower.server);
+	const struct listening_link *now = listening->now, *next = listening->next;
+
+	return now->borrower.server && !listening->is_lost && !now->has_error &&
+	       listening->is_mark_on && !now->is_running && !next->borrower.server &&
+	       !next->wish.expected && TAILQ_EMPTY(&listening->stale) &&
+	       TAILQ_EMPTY(&listening->asking) && !listening->marks &&
+	       handover_server_may_leave(listening->now->borrower.server);
 }
 
 bool listening_may_leave(const struct listener *listener)
@@ -59,12 +62,12 @@ bool listening_leaves_soon(const struct listener *listener)
 
 uint64_t listening_number(const struct listener *listener)
 {
-	return listener->listening->borrower.server->id;
+	return listener->listening->now->borrower.server->id;
 }
 
 bool listening_write(const struct listener *listener, struct channel *channel)
 {
-	struct server *server = listener->listening->borrower.server;
+	struct server *server = listener->listening->now->borrower.server;
 
 	return server->is_leaving || handover_server_write(server, channel);
 }

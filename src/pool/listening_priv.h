@@ -13,6 +13,10 @@
 /* The longest NotificationResponse: PostgreSQL accepts payloads of less than 8000 bytes. */
 #define NOTIFICATION_MAX ((uint32_t)64 * 1024)
 
+#define LISTENING_TEXT_KEEP_MAX 4096 /* bytes of a query's text that are kept for the next one */
+
+#define LISTENING_LINKS 2
+
 #define MARK_CHANNEL_PREFIX "pgweir_"
 #define LISTENING_MARK_CHANNEL_SIZE 48
 #define LISTENING_ENCODING_SIZE 64
@@ -23,8 +27,9 @@ struct listened {
 	struct subscription_list subscriptions;
 	unsigned int count; /* of those */
 	TAILQ_ENTRY(listened) stale_node;
-	bool is_stale; /* LISTEN, UNLISTEN or neither is due: in `stale` */
-	bool is_on;    /* the connection listens to it, or has been asked to */
+	bool is_stale;      /* LISTEN, UNLISTEN or neither is due: in `stale` */
+	bool is_on;         /* the connection listens to it, or has been asked to */
+	uint32_t successor; /* the last one that was asked to listen to it */
 	uint32_t size;
 	char name[];
 };
@@ -40,11 +45,49 @@ struct subscription {
 	bool is_old;    /* and the listener knows */
 };
 
+/* One server connection of a listening connection, or its place. */
+struct listening_link {
+	struct listening *listening;
+	struct borrower borrower;
+	struct server_wish wish;
+	struct buf in;     /* an incomplete message; of a successor, all that came after its mark */
+	uint64_t query;    /* the number of the one in progress; 0: it has none */
+	bool is_running;   /* a query is in progress */
+	bool is_mark_here; /* of the replacement */
+	bool has_error;    /* the server has sent `err` */
+	struct err err;
+};
+
+/*
+ * A connection that must be closed, because of RECONNECT or a new configuration, is replaced
+ * without a loss. A second one, its successor, executes LISTEN for all channels, and then sends a
+ * mark that both get. Notifications before the mark come from the old one, those after it from the
+ * successor. The old one stays in use until then, whatever becomes of its successor. If it does not
+ * get the mark, the successor has led to another server or database: the connection is lost.
+ */
+enum replace_state {
+	REPLACE_NONE,
+	REPLACE_LISTENS, /* the successor executes LISTEN */
+	REPLACE_MARK     /* the mark was sent; queries wait until it has come on both */
+};
+
+struct listening_replace {
+	enum replace_state state;
+	bool is_told;        /* the log has that there is no permit */
+	bool is_proving;     /* the old one executes a query behind the mark */
+	uint32_t number;     /* of the successor */
+	struct listened *at; /* the channels from here on, it was not asked to listen to */
+	struct buf left;     /* UNLISTEN, for those that nobody has any more */
+	uint64_t mark;
+	struct timer timer; /* of a step, or until the next attempt */
+};
+
 struct listening {
 	TAILQ_ENTRY(listening) node; /* in its pool */
 	struct pool *pool;
-	struct borrower borrower;
-	struct server_wish wish;
+	struct listening_link links[LISTENING_LINKS];
+	struct listening_link *now, *next; /* the connection, and its successor */
+	struct listening_replace replace;
 	const struct params *params; /* of the startup packet */
 	struct task task;
 	struct listener_list listeners;
@@ -56,16 +99,42 @@ struct listening {
 	struct listened *channels;
 	struct listened_list stale;
 	struct hash_key secret;
-	struct buf in;                   /* an incomplete message of the server */
 	struct buf text;                 /* of the query; the memory is kept */
-	uint64_t sent_count, done_count; /* queries */
+	uint64_t sent_count, done_count; /* queries that listeners wait for */
 	bool is_mark_on;
 	bool is_lost;
-	bool has_error; /* the server has sent `err` */
-	struct err err;
+	struct err err; /* why */
 	char mark_channel[LISTENING_MARK_CHANNEL_SIZE];
 	char encoding[LISTENING_ENCODING_SIZE];
 };
+
+/* ---- listening_link.c ---- */
+
+/* At the end of the turn it does what is due. */
+void listening_wake(struct listening *listening);
+
+/* Whose borrower this is. */
+struct listening_link *listening_link_of(struct borrower *borrower);
+struct listening *listening_of(struct borrower *borrower);
+
+/* This server, which is SERVER_LENT, is the link's from now on. */
+void listening_link_open(struct listening_link *link, struct server *server);
+
+/* Begins a query: its text is added to the buffer. */
+struct buf *listening_link_begin(struct listening_link *link);
+
+/* Ends and sends it. */
+void listening_link_send(struct listening_link *link, uint64_t number);
+
+/* Closes the server that it has or expects. */
+void listening_link_close(struct listening_link *link, enum err_code code,
+                          enum close_reason reason);
+
+/* Its server is gone. */
+void listening_link_reset(struct listening_link *link);
+
+/* At the end of the turn, all listeners get the error: their clients cannot be closed here. */
+void listening_fail(struct listening *listening, const struct err *err);
 
 /* ---- listening_channels.c ---- */
 
@@ -83,21 +152,55 @@ void listening_spread(struct listening *listening, struct notification *notifica
 /* Writes LISTEN and UNLISTEN that are due, and frees the channels that nobody has any more. */
 void listening_write_query(struct listening *listening, struct buf *out);
 
-/* ---- listening.c ---- */
+/* Makes a number that no mark has. */
+uint64_t listening_new_mark(const struct listening *listening);
 
-/* The listening connection of this borrower. */
-struct listening *listening_of(struct borrower *borrower);
+/* ---- the same, for the successor of the connection ---- */
+
+/* Begins a walk over all channels: listening_write_some() continues it, up to replace.at NULL. */
+void listening_walk(struct listening *listening);
+
+/* Write LISTEN: for the channel of marks, for some channels, and what the walk has missed. */
+void listening_write_mark_channel(const struct listening *listening, struct buf *out);
+void listening_write_some(struct listening *listening, struct buf *out);
+void listening_write_rest(struct listening *listening, struct buf *out);
+
+/* ---- listening_replace.c ---- */
+
+/* Whether a successor must be opened. */
+bool listening_replace_is_wanted(const struct listening *listening);
+
+/* There is no permit for it now. */
+void listening_replace_blocked(struct listening *listening);
+
+/* It has logged in. */
+void listening_replace_open(struct listening *listening, struct server *server);
+
+/* Whether a notification is the mark of the replacement. */
+bool listening_replace_is_mark(const struct listening *listening,
+                               const struct notification *notification);
+
+/* Whether notifications of a link do not count now: they come from the other one, too. */
+bool listening_replace_drops(const struct listening_link *link);
+
+/* A query of the link is done. */
+void listening_replace_answered(struct listening_link *link);
+
+/* Whether the connection is not needed any more. */
+bool listening_replace_has_both_marks(const struct listening *listening);
+
+/* true: the successor is the connection now, and what it has kept must be read. */
+bool listening_replace_go_on(struct listening *listening);
+
+/* The successor is lost, or could not be opened. */
+void listening_replace_failed(struct listening *listening, const struct err *err);
+
+/* ---- listening.c ---- */
 
 /* Makes one that has no server and no listeners. NULL: no memory. */
 struct listening *listening_new(struct pool *pool, const char *encoding);
 
-/* At the end of the turn it does what is due. */
-void listening_wake(struct listening *listening);
-
 /* Adds a listener that has not joined. */
 void listening_enter(struct listening *listening, struct listener *listener);
-
-/* This server, which is SERVER_LENT, is the connection from now on. */
-void listening_open(struct listening *listening, struct server *server);
 
 #endif

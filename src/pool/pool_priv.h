@@ -309,12 +309,15 @@ void pool_dedicated_login_failed(struct server *server, const struct err *err);
 /* Refuses all borrowers that wait for a dedicated server. */
 void pool_dedicated_refuse(struct pool *pool, const struct err *err);
 
-/* ---- listening connections: listening.c ---- */
+/* ---- listening connections: listening*.c ---- */
 
 /* Launches those that are needed. */
 void listening_grow(struct pool *pool);
 void listening_login_done(struct server *server);
 void listening_login_failed(struct server *server, const struct err *err);
+
+/* A server that listens must be closed: it is replaced, so that its clients lose nothing. */
+void listening_replace(struct server *server);
 
 /* Frees all; they must have no listeners. */
 void listening_forget_all(struct pool *pool);

@@ -515,6 +515,213 @@ START_TEST(a_limit_holds_it_back)
 }
 END_TEST
 
+/* ---- replaced by a successor ---- */
+
+/* RECONNECT: the successor has logged in, and its first query is in talk->query. */
+static struct peer succeed(struct talk *talk)
+{
+	struct peer next;
+
+	pools_reconnect(talk->engine.pools, NULL);
+	engine_turn(&talk->engine);
+	next = engine_server(&talk->engine);
+	ck_assert_int_ge(next.fd, 0);
+	next.see = see;
+	next.arg = talk;
+	ck_assert_str_eq(peer_hear(&talk->engine, &next), "^");
+	peer_say(&next, "RKZ");
+	engine_turn(&talk->engine);
+	*talk->query = 0;
+	ck_assert_str_eq(peer_hear(&talk->engine, &next), "Q");
+	return next;
+}
+
+/* The successor has executed LISTEN, and must send the mark of the replacement now. */
+static void get_mark(struct talk *talk, struct peer *next, char mark[static LISTENING_MARK_SIZE])
+{
+	const char *at;
+
+	peer_say(next, "CZ");
+	engine_turn(&talk->engine);
+	*talk->query = 0;
+	ck_assert_str_eq(peer_hear(&talk->engine, next), "Q");
+	at = strstr(talk->query, "NOTIFY pgweir_");
+	ck_assert_msg(at != NULL, "%s", talk->query);
+	snprintf(mark, LISTENING_MARK_SIZE, "%s", strchr(at, '\'') + 1);
+}
+
+static void notify_on(struct talk *talk, struct peer *peer, const char *channel,
+                      const char *payload)
+{
+	struct buf out = { 0 };
+
+	add_notification(&out, 7, channel, payload);
+	peer_say_bytes(peer, buf_bytes(&out));
+	buf_free(&out);
+	engine_turn(&talk->engine);
+}
+
+/*
+ * Words of two letters: the old connection or the successor (o, n) gets a notification with this
+ * payload; M: its mark; Z: it answers its query; !: it ends.
+ */
+static void play(struct talk *talk, struct peer *next, const char *mark, const char *events)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s", listening_mark_channel(&talk->ears[0].listener));
+	for (const char *at = events; *at; at += at[2] ? 3 : 2) {
+		struct peer *peer = *at == 'n' ? next : &talk->server;
+		const char payload[] = { at[1], 0 };
+
+		if (at[1] == 'M')
+			notify_on(talk, peer, name, mark);
+		else if (at[1] == 'Z')
+			peer_say(peer, "CZ");
+		else if (at[1] == '!')
+			peer_close(peer);
+		else
+			notify_on(talk, peer, "x", payload);
+		engine_turn(&talk->engine);
+	}
+}
+
+static const struct {
+	const char *says;
+	const char *events; /* after the successor was asked for the mark */
+	const char *heard;
+} replacements[] = {
+	{ "both at the same time", "o1 n1 o2 n2 oM nM n3 nZ n4", "x=1/7 x=2/7 x=3/7 x=4/7 " },
+	{ "the successor is late", "o1 o2 oM o3 o4 n1 n2 nM nZ n3 n4 n5",
+	  "x=1/7 x=2/7 x=3/7 x=4/7 x=5/7 " },
+	{ "the old one is late", "n1 n2 nM n3 nZ n4 o1 o2 oM n5",
+	  "x=1/7 x=2/7 x=3/7 x=4/7 x=5/7 " },
+	{ "nothing but the mark on the old one", "nM n1 n2 oM nZ", "x=1/7 x=2/7 " },
+	{ "nothing but the mark on both", "nM nZ oM", "" },
+	{ "the successor ends before the mark", "o1 n1 n! o2 o3", "x=1/7 x=2/7 x=3/7 " },
+	{ "it ends before the mark has come on the old one", "nM n2 n! o1 oM o2 o3",
+	  "x=1/7 x=2/7 x=3/7 " },
+	{ "it ends when the old one's notifications do not count any more", "o1 oM o2 n!",
+	  "x=1/7 08006 the listening connection was lost: server conn crashed? " },
+	{ "the old one ends", "o1 nM n2 o!",
+	  "x=1/7 08006 the listening connection was lost: server conn crashed? " },
+	{ "the old one is at another server", "o1 nM nZ oZ",
+	  "x=1/7 08006 the listening connection was lost: its successor is connected to another "
+	  "server or database " },
+};
+
+START_TEST(a_successor_begins_at_the_mark)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	char mark[LISTENING_MARK_SIZE];
+	struct peer next;
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	next = succeed(&talk);
+	ck_assert_uint_eq(talk.pool->listening_count, 2);
+	get_mark(&talk, &next, mark);
+	play(&talk, &next, mark, replacements[_i].events);
+	ck_assert_msg(strcmp(a->heard, replacements[_i].heard) == 0, "%s: %s",
+	              replacements[_i].says, a->heard);
+	ck_assert_uint_le(talk.pool->listening_count, 1);
+	talk_close(&talk);
+	peer_close(&next);
+}
+END_TEST
+
+/* What changes while the successor executes LISTEN, it gets with the mark. */
+START_TEST(a_successor_gets_new_channels)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1], *c = &talk.ears[2];
+	char mark[LISTENING_MARK_SIZE], query[256];
+	struct peer next;
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	begin(&talk, b, "old");
+	next = succeed(&talk);
+	snprintf(query, sizeof(query), "LISTEN \"%s\";LISTEN \"x\";LISTEN \"old\";",
+	         listening_mark_channel(&a->listener));
+	ck_assert_str_eq(talk.query, query);
+	listening_leave(&b->listener);
+	begin(&talk, c, "new");
+	ck_assert_str_eq(hears(&talk), "");
+	get_mark(&talk, &next, mark);
+	snprintf(query, sizeof(query), "UNLISTEN \"old\";LISTEN \"new\";NOTIFY %s,'%s'",
+	         listening_mark_channel(&a->listener), mark);
+	ck_assert_str_eq(talk.query, query);
+
+	/* then queries wait for the mark, and are for the successor */
+	ck_assert(listening_add(&a->listener, bytes_text("last")));
+	listening_ask(&a->listener);
+	ck_assert_str_eq(hears(&talk), "");
+	play(&talk, &next, mark, "oM nM nZ");
+	ck_assert_str_eq(a->heard, "");
+	*talk.query = 0;
+	ck_assert_str_eq(peer_hear(&talk.engine, &next), "Q");
+	ck_assert_str_eq(talk.query, "LISTEN \"last\";");
+	ck_assert_str_eq(hears(&talk), "X.");
+	peer_say(&next, "CZ");
+	engine_turn(&talk.engine);
+	ck_assert_str_eq(a->heard, "answer ");
+	talk_close(&talk);
+	peer_close(&next);
+}
+END_TEST
+
+/* The old connection's answer behind the mark says nothing about what the successor delivers. */
+START_TEST(a_query_in_progress_is_asked_again)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	char mark[LISTENING_MARK_SIZE];
+	struct peer next;
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	next = succeed(&talk);
+	listening_ask(&a->listener);
+	ck_assert_str_eq(hears(&talk), "Q");
+	get_mark(&talk, &next, mark);
+	play(&talk, &next, mark, "oM o1 oZ n1");
+	ck_assert_str_eq(a->heard, "");
+	play(&talk, &next, mark, "nM n2 nZ");
+	ck_assert_str_eq(a->heard, "x=2/7 ");
+	ck_assert_str_eq(peer_hear(&talk.engine, &next), "Q");
+	play(&talk, &next, mark, "n3 nZ");
+	ck_assert_str_eq(a->heard, "x=2/7 x=3/7 answer ");
+	talk_close(&talk);
+	peer_close(&next);
+}
+END_TEST
+
+START_TEST(a_limit_delays_the_successor)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	struct peer next;
+
+	talk_open(&talk, "max_db_connections=1");
+	begin(&talk, a, "x");
+	pools_reconnect(talk.engine.pools, NULL);
+	engine_turn(&talk.engine);
+	next = engine_server(&talk.engine);
+	ck_assert_int_eq(next.fd, -1);
+	notify(&talk, "x", "1");
+	ck_assert_str_eq(a->heard, "x=1/7 ");
+	engine_reload(&talk.engine, "max_db_connections=2", "");
+	engine_turn(&talk.engine);
+	next = engine_server(&talk.engine);
+	ck_assert_int_ge(next.fd, 0);
+	ck_assert_uint_eq(talk.pool->listening_count, 2);
+	talk_close(&talk);
+	peer_close(&next);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/listening");
@@ -534,6 +741,10 @@ int main(void)
 	tcase_add_test(tcase, one_that_leaves_during_the_login);
 	tcase_add_test(tcase, encodings_are_kept_apart);
 	tcase_add_test(tcase, a_limit_holds_it_back);
+	tcase_add_loop_test(tcase, a_successor_begins_at_the_mark, 0, COUNT_OF(replacements));
+	tcase_add_test(tcase, a_successor_gets_new_channels);
+	tcase_add_test(tcase, a_query_in_progress_is_asked_again);
+	tcase_add_test(tcase, a_limit_delays_the_successor);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
