@@ -4,8 +4,6 @@
  */
 #include "batch_priv.h"
 
-#include <assert.h>
-
 #include "pgweir/base/banned.h"
 
 bool batch_send(struct batch *batch)
@@ -39,10 +37,14 @@ void batch_run(struct batch *batch, struct bytes bytes)
 
 void batch_copy(struct batch *batch, struct bytes bytes)
 {
-	assert(bytes.count <= BATCH_SIZE);
-	if (batch->used + bytes.count > BATCH_SIZE || batch->count == BATCH_PIECES)
-		batch_send(batch);
-	memcpy(batch->buffer + batch->used, bytes.at, bytes.count);
-	batch_run(batch, bytes_of(batch->buffer + batch->used, bytes.count));
-	batch->used += bytes.count;
+	while (bytes.count) {
+		size_t count = bytes.count < BATCH_SIZE ? bytes.count : BATCH_SIZE;
+
+		if (batch->used + count > BATCH_SIZE || batch->count == BATCH_PIECES)
+			batch_send(batch);
+		memcpy(batch->buffer + batch->used, bytes.at, count);
+		batch_run(batch, bytes_of(batch->buffer + batch->used, count));
+		batch->used += count;
+		bytes = bytes_skip(bytes, count);
+	}
 }

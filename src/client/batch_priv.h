@@ -44,7 +44,7 @@ static inline void batch_begin(struct batch *batch)
 /* Adds bytes that stay in place until batch_send(). */
 void batch_run(struct batch *batch, struct bytes bytes);
 
-/* Adds a copy of bytes. At most BATCH_SIZE. */
+/* Adds a copy of bytes. Of more than BATCH_SIZE, a part is sent at once. */
 void batch_copy(struct batch *batch, struct bytes bytes);
 
 /* Sends all pieces. false: the connection is broken; on_lost() comes. */
