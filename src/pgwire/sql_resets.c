@@ -19,6 +19,8 @@ struct walk {
 	void (*found)(void *context, const struct sql_reset *reset);
 	void *context;
 	enum sql_resets result;
+	unsigned int count; /* of statements */
+	bool is_discard;    /* the only one is DISCARD ALL */
 };
 
 static bool is_end(const struct token *token)
@@ -38,7 +40,7 @@ static bool takes(struct walk *walk, const char *word)
 
 static void report(struct walk *walk, const char *name, bool is_set)
 {
-	walk->found(walk->context, &(struct sql_reset){ name, is_set });
+	walk->found(walk->context, &(struct sql_reset){ name, is_set, walk->is_discard });
 	if (!is_set && walk->result == SQL_RESETS_NONE)
 		walk->result = SQL_RESETS_LAST;
 }
@@ -178,6 +180,8 @@ static bool is_undoing(const struct walk *walk)
 
 static void read_statement(struct walk *walk)
 {
+	walk->count++;
+	walk->is_discard = false; /* with other statements it fails */
 	if (walk->result != SQL_RESETS_NONE && is_undoing(walk))
 		walk->result = SQL_RESETS_UNDONE;
 	else if (walk->result == SQL_RESETS_LAST && !is_indifferent(walk))
@@ -186,6 +190,8 @@ static void read_statement(struct walk *walk)
 		read_reset(walk);
 	else if (takes(walk, "set"))
 		read_set(walk);
+	else if (walk->count == 1 && takes(walk, "discard") && takes(walk, "all"))
+		walk->is_discard = true;
 }
 
 enum sql_resets sql_resets(struct bytes text,
@@ -203,5 +209,7 @@ enum sql_resets sql_resets(struct bytes text,
 		if (walk.token.kind != TOKEN_END)
 			next(&walk);
 	}
+	if (walk.is_discard)
+		report(&walk, NULL, false);
 	return walk.result;
 }

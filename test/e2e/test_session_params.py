@@ -668,6 +668,19 @@ def reports(messages):
 
 
 @MODES
+def test_long_startup_values_are_back_at_once(pgweir, mode):
+    """What sets them back is longer than what a batch has room for."""
+    path = ", ".join(f"schema_{number}" for number in range(300))
+    client = pgweir(pool_mode=mode).client(**{**GIVEN, "search_path": path})
+    client.query("BEGIN")
+    client.query("RESET ALL")
+    assert client.value("SHOW search_path") == path
+    client.query("COMMIT")
+    client.send(extended("RESET ALL") + extended("SHOW search_path") + sync())
+    assert client.read_result().rows == [[path]]
+
+
+@MODES
 @pytest.mark.parametrize("name", GIVEN)
 @pytest.mark.parametrize("reset", RESETS)
 def test_a_startup_value_is_back_at_once(pgweir, mode, name, reset):
@@ -803,3 +816,70 @@ def test_a_value_set_after_a_reset_is_reported(pgweir, mode):
     told = client.query("SET client_encoding = UTF8")
     assert [message.body for message in told.messages if message.type == "S"] == [
         b"client_encoding\0UTF8\0"]
+
+
+@MODES
+@pytest.mark.parametrize("sample", (1, 10000))
+def test_a_custom_startup_value_is_back(pgweir, mode, sample):
+    """PostgreSQL shows "" for what was reset, as if the client had set that."""
+    weir = pgweir(pool_mode=mode, session_sample=sample, default_pool_size=2)
+    client, asked = weir.client(options="-c app.tenant=mine"), "SELECT current_setting('app.tenant', true)"
+    for reset in ("RESET app.tenant", "RESET ALL", "SET app.tenant TO DEFAULT", "DISCARD ALL"):
+        assert not client.query(reset).error
+        assert client.value(asked) == "mine", reset
+    for kept in ("RESET app.tenant; SET app.tenant = ''", "RESET work_mem"):
+        client.query(kept)
+        assert client.value(asked) == "", kept
+    client.query("RESET app.tenant")
+    assert client.value(asked) == "mine"
+
+
+@MODES
+def test_startup_values_behind_discard_all_in_one_batch(pgweir, mode):
+    """DISCARD ALL commits at once: a ROLLBACK behind it does not concern it."""
+    weir = pgweir(pool_mode=mode, default_pool_size=2)
+    client = weir.client(search_path="pg_catalog", DateStyle="German, DMY")
+    show = extended("SHOW search_path") + extended("SHOW DateStyle")
+    for texts in (("DISCARD ALL",), ("DISCARD ALL", "BEGIN"), ("DISCARD ALL", "DISCARD ALL")):
+        client.send(b"".join(map(extended, texts)) + show + sync())
+        got = client.read_until("Z")
+        assert not reports(got), texts
+        assert [message.body[6:] for message in got if message.type == "D"] == [b"pg_catalog", b"German, DMY"]
+        client.query("ROLLBACK")
+        assert client.value("SHOW search_path") == "pg_catalog"
+
+
+def test_statements_behind_discard_all_in_one_batch(pgweir):
+    client = pgweir(pool_mode="transaction").client()
+    use = bind((), "s") + execute()
+
+    def prepare():
+        client.send(parse("SELECT 1", "s") + sync())
+        client.read_until("Z")
+
+    prepare()
+    client.send(extended("DISCARD ALL") + use + sync())
+    assert client.read_result().error["C"] == "26000"
+    prepare()
+    client.query("BEGIN")
+    client.send(query("DISCARD ALL") + use + sync())
+    assert client.read_result().error["C"] == "25001"
+    assert client.read_result().error["C"] == "25P02"
+    client.query("ROLLBACK")
+    client.send(use + sync())
+    assert client.read_result().rows == [["1"]]
+
+
+@MODES
+def test_application_name_of_the_startup_behind_other_statements(pgweir, mode):
+    weir = pgweir(pool_mode=mode, default_pool_size=1)
+    client = weir.client(application_name="mine")
+    for text, name in (("RESET application_name; SELECT 1", "mine"),
+                       ("RESET application_name; SELECT set_config('application_name', 'other', false)", "other")):
+        client.query("BEGIN")
+        client.send(query(text))
+        told = reports(client.read_until("Z"))
+        assert told == ([] if name == "mine" else [[b"application_name", b"other"]])
+        assert client.value("SHOW application_name") == name
+        client.query("COMMIT")
+        assert client.value("SHOW application_name") == name

@@ -67,18 +67,15 @@ class Writer:
             kinds += (self.notify,) * 3
         return self.rng.choice(kinds)()
 
-    def flags(self, text=""):
-        flags = ("p" if self.rng.random() < 0.15 else "") + ("c" if self.rng.random() < 0.1 else "")
-        # Behind a DISCARD ALL that is not answered yet, nobody knows which statements there are.
-        return "" if text == "DISCARD ALL" else flags
+    def flags(self):
+        return ("p" if self.rng.random() < 0.15 else "") + ("c" if self.rng.random() < 0.1 else "")
 
     def simple(self):
-        text = self.grammar.text()
-        return ("query", self.flags(text), [self.disguised(text)])
+        return ("query", self.flags(), [self.disguised(self.grammar.text())])
 
     def several(self):
         texts = [self.followed() for _ in range(self.rng.randint(2, 4))]
-        return ("query", self.flags("DISCARD ALL" if "DISCARD ALL" in texts else ""), texts)
+        return ("query", self.flags(), texts)
 
     def followed(self):
         """A text that pgweir follows wherever it is."""
@@ -94,7 +91,7 @@ class Writer:
         while True:
             text = self.followed()
             may_hide = "temporary" in self.features and HIDDEN_TABLE.search(text)
-            if not may_hide and text not in ("DISCARD ALL", "DEALLOCATE ALL"):
+            if not may_hide and text != "DEALLOCATE ALL":
                 return text
 
     def disguised(self, text):

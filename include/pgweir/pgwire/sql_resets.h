@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Reads which parameters of the session a text sets back to their defaults: RESET, SET ... TO
- * DEFAULT, SET TIME ZONE LOCAL. Not DISCARD ALL, which is a transaction of its own.
+ * DEFAULT, SET TIME ZONE LOCAL, and DISCARD ALL if it is the only statement.
  */
 #ifndef PGWEIR_PGWIRE_SQL_RESETS_H
 #define PGWEIR_PGWIRE_SQL_RESETS_H
@@ -13,6 +13,7 @@
 struct sql_reset {
 	const char *name; /* in lower case; NULL: all parameters */
 	bool is_set;      /* it is not set back, but gets a value */
+	bool is_discard;  /* by DISCARD ALL */
 };
 
 enum sql_resets {

@@ -193,7 +193,7 @@ static enum judgement judge_follow(struct client *client, const struct frame *fr
                                    struct batch *batch)
 {
 	if (resets_are_followed(client)) {
-		enum listening_go go = resets_follow(client, batch);
+		enum listening_go go = resets_follow(client, frame->type, batch);
 
 		if (go != LISTENING_SEND || !listening_is_followed(client))
 			return judge_listening(client, go);

@@ -15,6 +15,7 @@
 
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_resets.h"
+#include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/statements.h"
 
 #include "inject_text_priv.h"
@@ -26,6 +27,8 @@
 struct session_resets {
 	struct buf pending; /* to be set behind the statement that was sent: name\0 */
 	struct buf told;    /* what the client was told instead of the truth: name\0value\0 */
+	bool is_discard;    /* the statement that was sent is DISCARD ALL */
+	struct buf back;    /* set back in this transaction, and not set since: name\0 */
 };
 
 /* NULL: no memory. */
@@ -43,6 +46,7 @@ void resets_free(struct session_resets **resets)
 	if (*resets) {
 		buf_free(&(*resets)->pending);
 		buf_free(&(*resets)->told);
+		buf_free(&(*resets)->back);
 	}
 	free(*resets);
 	*resets = NULL;
@@ -53,6 +57,8 @@ void resets_free(struct session_resets **resets)
 struct reading {
 	const struct client *client;
 	struct buf *pending;
+	struct buf *back;
+	bool is_discard;
 	const char *relevant; /* one whose value may change the result of a query; or NULL */
 	unsigned int count;
 };
@@ -90,6 +96,7 @@ static void take_reset(void *context, const struct sql_reset *reset)
 	struct reading *reading = context;
 	const char *at = NULL, *name, *value;
 
+	reading->is_discard |= reset->is_discard;
 	if (++reading->count > ITEMS_MAX)
 		return;
 	if (!reset->name)
@@ -97,6 +104,9 @@ static void take_reset(void *context, const struct sql_reset *reset)
 	while (params_next(reading->client->startup, &at, &name, &value)) {
 		if (reset->name ? strcasecmp(name, reset->name) != 0 : !is_of_all(name))
 			continue;
+		remove_name(reading->back, name);
+		if (!reset->is_set)
+			buf_add_cstr(reading->back, name);
 		if (reset->name)
 			remove_name(reading->pending, name);
 		if (reset->is_set || !is_other(reading->client, name, value))
@@ -123,22 +133,37 @@ static bool refuse(const char *name, struct err *err)
 	return false;
 }
 
+/* Whether a text may set parameters in a way that is not reported to take_reset(). */
+static bool may_set_inside(struct bytes text)
+{
+	static const char name[] = "set_config";
+
+	return (sql_touch(text) & SQL_TOUCH_HIDDEN) ||
+	       sql_touch_calls(text, bytes_of(name, sizeof(name)));
+}
+
 bool resets_use(struct client *client, struct bytes text, bool may_refuse, struct err *err)
 {
 	struct session_resets *resets = resets_get(client);
 	struct reading reading = { .client = client };
 	enum sql_resets result;
+	bool is_last;
 
-	client->borrower.server->watches |= SERVER_WATCHES_PARAMETERS;
+	if (params_count(client->startup))
+		client->borrower.server->watches |= SERVER_WATCHES_PARAMETERS;
 	/* With a backslash it is not known where strings end. */
 	if (!resets || !text.count || memchr(text.at, '\\', text.count))
 		return true;
 	reading.pending = &resets->pending;
+	reading.back = &resets->back;
 	result = sql_resets(text, take_reset, &reading);
 	if (may_refuse && reading.relevant &&
 	    (result == SQL_RESETS_USED || result == SQL_RESETS_UNDONE))
 		return refuse(reading.relevant, err);
-	if (result == SQL_RESETS_LAST && reading.count <= ITEMS_MAX && resets->pending.count)
+	is_last = result == SQL_RESETS_LAST ||
+	          (result == SQL_RESETS_USED && !reading.relevant && !may_set_inside(text));
+	resets->is_discard = reading.is_discard;
+	if (is_last && reading.count <= ITEMS_MAX && (resets->pending.count || reading.is_discard))
 		client->touched |= RESETS_NOTED;
 	else
 		buf_free(&resets->pending);
@@ -175,7 +200,30 @@ static void make_statements(struct client *client, struct buf *out)
 	}
 }
 
-enum listening_go resets_follow(struct client *client, struct batch *batch)
+/*
+ * DISCARD ALL commits at once, and nothing of the session is left. In the extended protocol the
+ * transaction ends behind it, so that what comes next finds what the client has: before that, the
+ * names of its statements are not known, nor whether it has failed.
+ */
+static enum listening_go follow_discard(struct client *client, char type, struct batch *batch)
+{
+	static const char sync[] = { 'S', 0, 0, 0, 4 };
+	struct server *server = client->borrower.server;
+
+	if (type != 'S' && !ledger_ends_wait(&server->ledger, LEDGER_WAIT_EMPTY)) {
+		batch->waits_for = LEDGER_WAIT_EMPTY;
+		return LISTENING_WAIT;
+	}
+	client->touched &= ~RESETS_DUE;
+	if (type == 'S' || !server->ledger.is_open || server->ledger.is_skipping)
+		return LISTENING_SEND;
+	batch_copy(batch, bytes_of(sync, sizeof(sync)));
+	batch->waits_for = LEDGER_WAIT_READY;
+	return inject_note(server, LEDGER_SYNC, LEDGER_INJECT, NULL) ? LISTENING_WAIT
+	                                                             : LISTENING_END;
+}
+
+enum listening_go resets_follow(struct client *client, char type, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	bool is_open = server->ledger.is_open, is_sent;
@@ -187,6 +235,9 @@ enum listening_go resets_follow(struct client *client, struct batch *batch)
 	}
 	if (!(client->touched & RESETS_DUE))
 		return LISTENING_SEND;
+	if (is_open && client->session && client->session->resets &&
+	    client->session->resets->is_discard)
+		return follow_discard(client, type, batch);
 	/* If no transaction block is open, it is set after the question. */
 	if (!is_open && !ledger_knows_status(&server->ledger)) {
 		batch->waits_for = LEDGER_WAIT_READY;
@@ -229,7 +280,7 @@ static const char *told_of(const struct client *client, const char *name)
 
 /*
  * Whether the statement that runs sets it back, and the client's value follows. Without names, it
- * is DISCARD ALL or a function, which ends its transaction if no block is open.
+ * is a function, which ends its transaction if no block is open.
  */
 static bool is_pending(const struct client *client, const struct session_resets *resets,
                        const char *name)
@@ -284,6 +335,13 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 	if (!is_told)
 		message_parameter(instead, name, shown);
 	return true;
+}
+
+struct bytes resets_back(const struct client *client)
+{
+	const struct session *session = client->session;
+
+	return session && session->resets ? buf_bytes(&session->resets->back) : bytes_of("", 0);
 }
 
 void resets_settle(struct client *client)

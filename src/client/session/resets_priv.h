@@ -32,8 +32,11 @@ static inline void resets_execute(struct client *client)
 		client->touched ^= RESETS_WAIT | RESETS_DUE;
 }
 
-/* Adds what must run between a text that has set parameters back and the next frame. */
-enum listening_go resets_follow(struct client *client, struct batch *batch);
+/*
+ * Adds what must run between a text that has set parameters back and the next frame, which has this
+ * type.
+ */
+enum listening_go resets_follow(struct client *client, char type, struct batch *batch);
 
 /*
  * A ParameterStatus of the lent server. false: it is forwarded. true: what was added to `instead`
@@ -41,6 +44,12 @@ enum listening_go resets_follow(struct client *client, struct batch *batch);
  */
 bool resets_take_report(struct client *client, const char *name, const char *value,
                         struct buf *instead);
+
+/*
+ * Which parameters of the startup packet the texts of the transaction have set back (name\0). A
+ * custom parameter is "" then, as if the client had set that.
+ */
+struct bytes resets_back(const struct client *client);
 
 /*
  * The transaction has ended and the server's parameters are known: corrects what the client was

@@ -371,8 +371,9 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		return false;
 	if (!is_run)
 		return true;
-	if ((touches & SQL_TOUCH_DEFAULT) && params_count(client->startup) && session_get(client) &&
-	    !resets_use(client, text, true, err))
+	if ((touches & SQL_TOUCH_DEFAULT) &&
+	    (params_count(client->startup) || (touches & SQL_TOUCH_FORGET)) &&
+	    session_get(client) && !resets_use(client, text, true, err))
 		return false;
 	bits = noted(client);
 	if ((touches & SQL_TOUCH_CREATE) && placeholders_are_added(text))
@@ -647,8 +648,8 @@ void session_facts(struct client *client, const struct facts *facts)
 	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)
 		placeholders_take_sources(client, facts);
 	if (facts->parts & QUESTION_PARAMS &&
-	    (facts->lacks_names ||
-	     !server_take_facts(client->borrower.server, facts, client->startup)))
+	    (facts->lacks_names || !server_take_facts(client->borrower.server, facts,
+	                                              client->startup, resets_back(client))))
 		pins |= SESSION_PIN_PARAMS;
 	if (client->touched & SQL_TOUCH_DEFAULT)
 		resets_settle(client);

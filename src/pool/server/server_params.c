@@ -710,8 +710,23 @@ static void add_defaults(struct bytes list, struct buf *baseline)
 	add_change(baseline, "role", value);
 }
 
+/* PostgreSQL does not say that a custom parameter was set back: its value is "" then. */
+static bool remove_emptied(struct params_table *table, const struct params **set,
+                           struct bytes names)
+{
+	const char *name, *value;
+	bool is_done = true;
+
+	while (bytes_take_text(&names, &name)) {
+		value = strchr(name, '.') ? params_find(*set, name) : NULL;
+		if (value && !*value)
+			is_done &= params_change(table, set, name, NULL);
+	}
+	return is_done;
+}
+
 bool server_take_facts(struct server *server, const struct facts *facts,
-                       const struct params *startup)
+                       const struct params *startup, struct bytes back)
 {
 	struct params_table *table = server->site->shared->params;
 	struct buf changes = { 0 }, baseline = { 0 };
@@ -720,8 +735,11 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 
 	server_settle_reports(server);
 	if (facts->too_long & QUESTION_PARAMS ||
-	    !params_add_text(table, &set, buf_bytes(&facts->params)))
+	    !params_add_text(table, &set, buf_bytes(&facts->params)) ||
+	    !remove_emptied(table, &set, back)) {
+		params_release(table, &set);
 		return false;
+	}
 	params = params_hold(server->params);
 	is_unset = add_removals(server, set, &changes);
 	is_carried = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);

@@ -785,6 +785,7 @@ static const struct {
 	struct pair have[MAP_MAX];
 	struct pair startup[MAP_MAX];
 	struct pair facts[MAP_MAX];
+	const char *back; /* the startup parameter that a text set back */
 	const char *role; /* the default */
 	bool is_startup_unset;
 	struct pair baseline_after[MAP_MAX];
@@ -863,6 +864,24 @@ static const struct {
 	  .baseline = { { "client_encoding", "UTF8" } },
 	  .startup = { { "client_encoding", "utf8" } },
 	  .baseline_after = { { "client_encoding", "UTF8" } } },
+	{ .says = "a custom parameter that a text set back",
+	  .have = { { "a.b", "\001" } },
+	  .startup = { { "a.b", "1" } },
+	  .facts = { { "a.b", "" } },
+	  .back = "A.b",
+	  .is_startup_unset = true,
+	  .have_after = { { "a.b", "\001" } } },
+	{ .says = "a custom parameter that was set to nothing",
+	  .have = { { "a.b", "1" } },
+	  .startup = { { "a.b", "1" } },
+	  .facts = { { "a.b", "" } },
+	  .have_after = { { "a.b", "" } } },
+	{ .says = "a parameter of PostgreSQL is not set to nothing by a RESET",
+	  .have = { { "search_path", "\001" } },
+	  .startup = { { "search_path", "a" } },
+	  .facts = { { "search_path", "" } },
+	  .back = "search_path",
+	  .have_after = { { "search_path", "" } } },
 	{ .says = "a value in the encoding that both have",
 	  .baseline = { { "client_encoding", "UTF8" }, { "server_encoding", "UTF8" } },
 	  .facts = { { "a.b", "\xc3\xa9" } },
@@ -885,6 +904,7 @@ static void make_facts(struct facts *facts, const struct pair *pairs, const char
 START_TEST(server_take_facts_takes)
 {
 	struct facts facts = { .parts = QUESTION_PARAMS };
+	struct bytes back = bytes_of("", 0);
 	const struct params *startup;
 	struct dummy dummy;
 
@@ -892,7 +912,10 @@ START_TEST(server_take_facts_takes)
 	startup = make_map(dummy.shared.params, takes[_i].startup);
 	make_facts(&facts, takes[_i].facts, takes[_i].role);
 	dummy.server.is_rest_unknown = true;
-	ck_assert_msg(server_take_facts(&dummy.server, &facts, startup), "%s", takes[_i].says);
+	if (takes[_i].back)
+		back = bytes_of(takes[_i].back, strlen(takes[_i].back) + 1);
+	ck_assert_msg(server_take_facts(&dummy.server, &facts, startup, back), "%s",
+	              takes[_i].says);
 	ck_assert(!dummy.server.is_rest_unknown);
 	ck_assert_msg(dummy.server.is_startup_unset == takes[_i].is_startup_unset, "%s",
 	              takes[_i].says);
@@ -930,7 +953,8 @@ START_TEST(server_take_facts_cannot)
 	ck_assert(params_change(dummy.shared.params, &dummy.server.params, "x", "1"));
 	ck_assert(params_change(dummy.shared.params, &dummy.server.params, "a.b", "old"));
 	make_facts(&facts, cannot[_i].facts, NULL);
-	ck_assert_msg(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params)),
+	ck_assert_msg(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params),
+	                                 bytes_of("", 0)),
 	              "%s", cannot[_i].says);
 	ck_assert_str_eq(params_find(dummy.server.params, "x"), "1");
 	if (!cannot[_i].too_long)
@@ -949,10 +973,12 @@ START_TEST(server_take_facts_has_a_limit)
 	make(&dummy, none, none);
 	for (int i = 0; i < PARAMS_NAMES_MAX; i++)
 		buf_printf(&facts.params, "a.n%d%cx%c", i, 0, 0);
-	ck_assert(server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params)));
+	ck_assert(server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params),
+	                            bytes_of("", 0)));
 	ck_assert_uint_eq(params_count(dummy.server.params), PARAMS_NAMES_MAX);
 	buf_add(&facts.params, "b\0x", 4);
-	ck_assert(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params)));
+	ck_assert(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params),
+	                             bytes_of("", 0)));
 	ck_assert_uint_eq(params_count(dummy.server.params), PARAMS_NAMES_MAX);
 	facts_done(&facts);
 	done(&dummy);
