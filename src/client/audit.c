@@ -138,6 +138,16 @@ const struct audit_row *audit_find(const struct audit *audit, uint64_t number)
 	return NULL;
 }
 
+const struct audit_row *audit_like(const struct audit *audit, const struct audit_row *row)
+{
+	const struct audit_row *found;
+
+	if (!row->database)
+		return audit->others;
+	TABLE_FIND(hh, &audit->secret, audit->table, row->key, row->key_size, found);
+	return found;
+}
+
 static struct audit_row *add_row(struct audit *audit, struct bytes key)
 {
 	struct audit_row *row = calloc(1, sizeof(*row) + key.count);

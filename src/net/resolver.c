@@ -437,13 +437,23 @@ static struct resolver_name *name_after(const struct resolver *resolver, unsigne
 	return name;
 }
 
+/* A name may be kept only because a connection still uses one of its old addresses. */
+static bool is_row(const struct resolver_name *name) { return name->failure || name->is_asking; }
+
+bool resolver_has_row(const struct resolver *resolver, const char *host)
+{
+	const struct resolver_name *name;
+
+	HASH_FIND(hh, resolver->names, host, strlen(host), name);
+	return name && is_row(name);
+}
+
 bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct resolver_row *row)
 {
 	struct resolver_name *name = name_after(resolver, *cursor);
 	usec_t now = loop_now(resolver->loop);
 
-	/* Skip names kept only because a connection still uses one of their old addresses. */
-	while (name && !name->failure && !name->is_asking)
+	while (name && !is_row(name))
 		name = name->hh.next;
 	if (!name)
 		return false;

@@ -174,6 +174,22 @@ unsigned int resolver_zone_count(const struct resolver *resolver)
 	return HASH_COUNT(resolver->zones);
 }
 
+static struct resolver_zone_row row_of(const struct resolver_zone *zone)
+{
+	return (struct resolver_zone_row){ zone->text, zone->serial, zone->name_count };
+}
+
+bool resolver_find_zone(const struct resolver *resolver, const char *text,
+                        struct resolver_zone_row *row)
+{
+	const struct resolver_zone *zone;
+
+	HASH_FIND(hh, resolver->zones, text, strlen(text), zone);
+	if (zone)
+		*row = row_of(zone);
+	return zone != NULL;
+}
+
 bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
                         struct resolver_zone_row *row)
 {
@@ -184,6 +200,6 @@ bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
 	if (!zone)
 		return false;
 	*cursor = zone->number;
-	*row = (struct resolver_zone_row){ zone->text, zone->serial, zone->name_count };
+	*row = row_of(zone);
 	return true;
 }

@@ -92,6 +92,9 @@ void audit_restart(struct audit *audit);
 /* The row with this number, or the next one after it. NULL: there are no more. */
 const struct audit_row *audit_find(const struct audit *audit, uint64_t number);
 
+/* The row of the same names in this audit, which is of another lane. NULL: there is none. */
+const struct audit_row *audit_like(const struct audit *audit, const struct audit_row *row);
+
 /*
  * A client in session mode sends a frame, of which the received bytes are `in`. It belongs to a
  * row from then on.

@@ -131,6 +131,9 @@ struct resolver_row {
  */
 bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct resolver_row *row);
 
+/* Whether resolver_next_row() returns this host. */
+bool resolver_has_row(const struct resolver *resolver, const char *host);
+
 unsigned int resolver_zone_count(const struct resolver *resolver);
 
 struct resolver_zone_row {
@@ -141,6 +144,10 @@ struct resolver_zone_row {
 
 /* Returns the next zone, in the same way. */
 bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
+                        struct resolver_zone_row *row);
+
+/* false: there is no such zone. */
+bool resolver_find_zone(const struct resolver *resolver, const char *zone,
                         struct resolver_zone_row *row);
 
 #endif
