@@ -106,12 +106,23 @@ void commands_wait_stop(struct console_session *session);
 /* ---- what commands share: command.c ---- */
 
 /*
- * Finds the database that the argument names, created from `*` if needed. *database is NULL
- * if there is no argument. `verb` completes the error for the console's own database:
- * "cannot <verb> admin db". false: *err has the reason.
+ * Checks the database that the argument names: created from `*` in all lanes if needed. *database
+ * is its name, or NULL if there is no argument. `verb` completes the error for the console's own
+ * database: "cannot <verb> admin db". false: *err has the reason.
  */
-bool command_database(struct console_session *session, const char *verb, struct database **database,
+bool command_database(struct console_session *session, const char *verb, const char **database,
                       struct err *err);
+
+/* Calls `act` for this database in each lane. NULL: all databases. `by` is passed on. */
+void command_each_lane(const struct console *console, const char *database,
+                       void (*act)(struct pools *pools, struct database *database, const char *by),
+                       const char *by);
+
+/* Ends the PAUSE of this database. NULL: of all. */
+void command_resume(const struct console *console, const char *database);
+
+/* Ends a PAUSE of all databases and a SUSPEND. */
+void command_resume_all(const struct console *console);
 
 /*
  * Who gave a command, for struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and
@@ -329,11 +340,13 @@ struct console {
 	usec_t ticked_at;
 };
 
-/* Ends a PAUSE of all databases and a SUSPEND. */
-static inline void console_resume(const struct console *console)
+/*
+ * The pools of the first lane. PAUSE, SUSPEND and the configuration are the same in all lanes, and
+ * so are the databases that have an entry of their own, or are paused or disabled.
+ */
+static inline struct pools *console_pools(const struct console *console)
 {
-	console->with.go_on(console->with.arg);
-	pools_resume(console->with.pools, NULL);
+	return console->with.lanes->at[0].pools;
 }
 
 #endif

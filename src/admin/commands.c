@@ -16,7 +16,7 @@
 
 static struct pools *pools_of(const struct console_session *session)
 {
-	return session->console->with.pools;
+	return console_pools(session->console);
 }
 
 /* The words of the running command. */
@@ -35,14 +35,15 @@ static bool is_shutting_down(const struct console_session *session)
 /* Whether a RESUME of all databases would end something. */
 static bool is_held(const struct console_session *session)
 {
-	return pools_are_held(pools_of(session)) || session->console->source.clients->drain.is_on;
+	return pools_are_held(pools_of(session)) ||
+	       session->console->with.lanes->at[0].clients->drain.is_on;
 }
 
 static void resume_all(const struct console_session *session)
 {
 	const struct console_with *with = &session->console->with;
 
-	console_resume(session->console);
+	command_resume_all(session->console);
 	with->drain_end(with->arg);
 }
 
@@ -79,9 +80,8 @@ static void refuse_resume(struct console_session *session, struct err *err)
 
 static enum outcome run_resume(struct console_session *session, struct err *err)
 {
-	struct pools *pools = pools_of(session);
 	const struct words *words = words_of(session);
-	struct database *database = NULL;
+	const char *database = NULL;
 	bool is_console = strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0;
 	bool is_paused;
 
@@ -91,7 +91,8 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 		err_set(err, ERR_STATE, "pooler is shutting down");
 		return OUTCOME_FAILED;
 	}
-	is_paused = database ? database->is_paused : !is_console && is_held(session);
+	is_paused = database ? pools_find_database(pools_of(session), database)->is_paused
+	                     : !is_console && is_held(session);
 	if (!is_paused) {
 		if (words->count > 1)
 			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
@@ -100,16 +101,30 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 		return OUTCOME_FAILED;
 	}
 	if (database)
-		pools_resume(pools, database);
+		command_resume(session->console, database);
 	else
 		resume_all(session);
 	return OUTCOME_DONE;
 }
 
+static void disable(struct pools *pools, struct database *database, const char *by)
+{
+	(void)pools;
+	(void)by;
+	database->is_disabled = true;
+}
+
+static void enable(struct pools *pools, struct database *database, const char *by)
+{
+	(void)pools;
+	(void)by;
+	database->is_disabled = false;
+}
+
 static enum outcome set_disabled(struct console_session *session, const char *verb,
                                  bool is_disabled, struct err *err)
 {
-	struct database *database;
+	const char *database;
 
 	if (words_of(session)->count < 2) {
 		err_set(err, ERR_SYNTAX, "a database is required");
@@ -117,7 +132,7 @@ static enum outcome set_disabled(struct console_session *session, const char *ve
 	}
 	if (!command_database(session, verb, &database, err))
 		return OUTCOME_FAILED;
-	database->is_disabled = is_disabled;
+	command_each_lane(session->console, database, is_disabled ? disable : enable, NULL);
 	return OUTCOME_DONE;
 }
 
@@ -131,24 +146,57 @@ static enum outcome run_enable(struct console_session *session, struct err *err)
 	return set_disabled(session, "enable", false, err);
 }
 
+static void reconnect(struct pools *pools, struct database *database, const char *by)
+{
+	(void)by;
+	pools_reconnect(pools, database);
+}
+
 static enum outcome run_reconnect(struct console_session *session, struct err *err)
 {
-	struct database *database;
+	const char *database;
 
 	if (!command_database(session, "reconnect", &database, err))
 		return OUTCOME_FAILED;
-	pools_reconnect(pools_of(session), database);
+	command_each_lane(session->console, database, reconnect, NULL);
 	return OUTCOME_DONE;
+}
+
+/*
+ * KILL of all databases pauses those that have a pool: in all lanes, also in one in which the
+ * database has none.
+ */
+static void hold_killed(const struct lanes *lanes, const char *by)
+{
+	const struct lane *lane, *other;
+	const struct pool *pool;
+	struct database *database;
+
+	LANES_EACH(lane, lanes)
+	TAILQ_FOREACH (pool, &lane->pools->list, node) {
+		LANES_EACH(other, lanes)
+		{
+			database = pools_database(other->pools, pool->database->name);
+			if (database)
+				pools_hold(other->pools, database, by);
+		}
+	}
 }
 
 static enum outcome run_kill(struct console_session *session, struct err *err)
 {
-	struct database *database;
+	const struct lanes *lanes = session->console->with.lanes;
+	const char *database;
 	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err) || !command_database(session, "kill", &database, err))
 		return OUTCOME_FAILED;
-	pools_kill(pools_of(session), database, command_by(session, "KILL", by));
+	command_by(session, "KILL", by);
+	lanes_hold(lanes);
+	if (!database)
+		hold_killed(lanes, by);
+	command_each_lane(session->console, database, pools_kill, by);
+	lanes_release(lanes);
 	return OUTCOME_DONE;
 }
 
@@ -156,8 +204,11 @@ static enum outcome run_kill(struct console_session *session, struct err *err)
 
 static enum outcome run_kill_client(struct console_session *session, struct err *err)
 {
+	const struct lanes *lanes = session->console->with.lanes;
 	const char *text = words_of(session)->argument;
-	struct client *client;
+	struct client *client = NULL;
+	const struct lane *lane;
+	bool is_own = false;
 	char *end;
 	unsigned long long id = strtoull(text, &end, 10);
 
@@ -165,17 +216,21 @@ static enum outcome run_kill_client(struct console_session *session, struct err 
 		err_set(err, ERR_PARAMETER, "invalid client pointer supplied");
 		return OUTCOME_FAILED;
 	}
-	client = clients_find(session->console->source.clients, id);
-	if (!client) {
-		err_set(err, ERR_PARAMETER, "client not found");
-		return OUTCOME_FAILED;
+	lanes_hold(lanes);
+	LANES_EACH(lane, lanes)
+	{
+		client = clients_find(lane->clients, id);
+		if (client)
+			break;
 	}
-	if (client == session->client) {
+	if (client) {
+		is_own = client == session->client;
 		clients_kill(client);
-		return OUTCOME_OVER;
 	}
-	clients_kill(client);
-	return OUTCOME_DONE;
+	lanes_release(lanes);
+	if (!client)
+		err_set(err, ERR_PARAMETER, "client not found");
+	return is_own ? OUTCOME_OVER : client ? OUTCOME_DONE : OUTCOME_FAILED;
 }
 
 /* ---- configuration ---- */

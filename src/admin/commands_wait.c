@@ -22,53 +22,74 @@ static struct console_session *session_of(const struct pools_watch *watch)
 	return container_of(watch, struct console_session, waiting.watch);
 }
 
-static struct database *database_of(const struct waiting *waiting, const struct pools *pools)
+/* NULL: all databases, or the database is gone. */
+static const struct database *database_of(const struct waiting *waiting, const struct lane *lane)
 {
-	return pools_find_database((struct pools *)pools, waiting->database);
+	return *waiting->database ? pools_find_database(lane->pools, waiting->database) : NULL;
 }
 
 /* Whether the PAUSE that the session waits for is still in effect. */
-static bool is_paused(const struct waiting *waiting, const struct pools *pools)
+static bool is_paused(const struct waiting *waiting, const struct lane *lane)
 {
-	const struct database *database = database_of(waiting, pools);
+	const struct database *database = database_of(waiting, lane);
 
 	if (!*waiting->database)
-		return pools->is_paused;
+		return lane->pools->is_paused;
 	return database && database->is_paused;
 }
 
-static bool is_done(const struct console_session *session)
+static bool is_done_in_lane(const struct waiting *waiting, const struct lane *lane)
 {
-	const struct waiting *waiting = &session->waiting;
-	const struct clients *clients = session->console->source.clients;
-	const struct pools *pools = session->console->with.pools;
-	const struct database *database = database_of(waiting, pools);
+	const struct database *database = database_of(waiting, lane);
+	const struct pools *pools = lane->pools;
 
-	if (waiting->kind == WAITING_DRAIN)
-		return !clients->drain.is_on || drain_left(clients) == 0;
 	if (*waiting->database && !database)
 		return true;
 	if (waiting->kind == WAITING_SUSPEND)
 		return pools->suspend != SUSPEND_QUIESCING;
 	if (waiting->kind == WAITING_CLOSE)
 		return (database ? database->close_needed_count : pools->close_needed_count) == 0;
-	return !is_paused(waiting, pools) ||
+	return !is_paused(waiting, lane) ||
 	       (database ? database->busy_count : pools->busy_count) == 0;
+}
+
+static bool is_drained(const struct lanes *lanes)
+{
+	struct drain_progress sum;
+
+	lanes_drain(lanes, &sum);
+	return !sum.is_on || sum.left == 0;
+}
+
+static bool is_done(const struct console_session *session)
+{
+	const struct lanes *lanes = session->console->with.lanes;
+	const struct waiting *waiting = &session->waiting;
+	const struct lane *lane;
+	bool is_done = true;
+
+	if (waiting->kind == WAITING_DRAIN)
+		return is_drained(lanes);
+	lanes_hold(lanes);
+	LANES_EACH(lane, lanes)
+	is_done &= is_done_in_lane(waiting, lane);
+	lanes_release(lanes);
+	return is_done;
 }
 
 /* Whether the condition was met. false: another command ended the wait, for example RESUME. */
 static bool has_come(const struct console_session *session)
 {
+	const struct lane *first = &session->console->with.lanes->at[0];
 	const struct waiting *waiting = &session->waiting;
-	const struct pools *pools = session->console->with.pools;
 
 	switch (waiting->kind) {
 	case WAITING_PAUSE:
-		return is_paused(waiting, pools);
+		return is_paused(waiting, first);
 	case WAITING_SUSPEND:
-		return pools->suspend == SUSPEND_DONE;
+		return first->pools->suspend == SUSPEND_DONE;
 	case WAITING_DRAIN:
-		return session->console->source.clients->drain.is_on;
+		return first->clients->drain.is_on;
 	case WAITING_CLOSE:
 		break;
 	}
@@ -90,7 +111,7 @@ void commands_wait_stop(struct console_session *session)
 
 	timer_clear(&waiting->tick);
 	if (waiting->is_on)
-		pools_watch_stop(session->console->with.pools, &waiting->watch);
+		watches_stop(session->console->with.watches, &waiting->watch);
 	waiting->is_on = false;
 }
 
@@ -111,34 +132,35 @@ static void on_done(struct pools_watch *watch)
 	session_later(session);
 }
 
-static enum outcome begin_waiting(struct console_session *session, const struct database *database,
+/* database: its name; NULL: all. */
+static enum outcome begin_waiting(struct console_session *session, const char *database,
                                   enum waiting_kind kind)
 {
 	struct waiting *waiting = &session->waiting;
-	struct pools *pools = session->console->with.pools;
 
 	*waiting = (struct waiting){
 		.watch = { .is_done = watch_is_done, .on_done = on_done },
 		.kind = kind,
 	};
 	if (database)
-		text_copy(waiting->database, sizeof(waiting->database), database->name);
+		text_copy(waiting->database, sizeof(waiting->database), database);
 	if (is_done(session))
 		return OUTCOME_DONE;
 	waiting->is_on = true;
-	pools_watch_start(pools, &waiting->watch);
+	watches_start(session->console->with.watches, &waiting->watch);
 	return OUTCOME_WAIT;
 }
 
 enum outcome command_pause(struct console_session *session, struct err *err)
 {
-	struct database *database;
+	const char *database;
 	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err) ||
 	    !command_database(session, "pause", &database, err))
 		return OUTCOME_FAILED;
-	pools_pause(session->console->with.pools, database, command_by(session, "PAUSE", by));
+	command_each_lane(session->console, database, pools_pause,
+	                  command_by(session, "PAUSE", by));
 	return begin_waiting(session, database, WAITING_PAUSE);
 }
 
@@ -150,7 +172,7 @@ enum outcome command_suspend(struct console_session *session, struct err *err)
 
 	if (!command_not_paused(session, err))
 		return OUTCOME_FAILED;
-	TAILQ_FOREACH (database, &with->pools->databases, node) {
+	TAILQ_FOREACH (database, &console_pools(session->console)->databases, node) {
 		if (database->is_paused) {
 			err_set(err, ERR_STATE, "cannot suspend with paused databases");
 			return OUTCOME_FAILED;
@@ -162,7 +184,7 @@ enum outcome command_suspend(struct console_session *session, struct err *err)
 
 enum outcome command_wait_close(struct console_session *session, struct err *err)
 {
-	struct database *database;
+	const char *database;
 
 	if (!command_database(session, "wait in", &database, err))
 		return OUTCOME_FAILED;
@@ -176,12 +198,14 @@ static void on_drain_tick(struct timer *timer)
 {
 	struct console_session *session = container_of(timer, struct console_session, waiting.tick);
 	struct loop *loop = session->console->with.loop;
+	struct drain_progress sum;
 	char text[256];
 
 	timer_set(timer, loop_timer_queue(loop, TICK_PERIOD, on_drain_tick), loop_now(loop));
 	if (stream_unsent(&session->client->stream))
 		return;
-	drain_describe(session->console->source.clients, text, sizeof(text));
+	lanes_drain(session->console->with.lanes, &sum);
+	drain_describe(&sum, text, sizeof(text));
 	session_notice(session, text, NULL);
 	session_later(session);
 }

@@ -41,12 +41,14 @@ static void on_tick(struct timer *timer)
 	struct console *console = container_of(timer, struct console, tick);
 	usec_t now = loop_now(console->with.loop);
 
+	lanes_hold(console->with.lanes);
 	history_turn(console->source.history, now);
 	show_stats_note(&console->source);
 	history_settle(console->source.history);
 	console->ticked_at = now;
 	/* The averages begin at the tick before this one, so this line covers one stats_period. */
 	tell_averages(console, now);
+	lanes_release(console->with.lanes);
 	console_configure(console);
 }
 
@@ -75,19 +77,16 @@ struct console *console_new(const struct console_with *with, struct err *err)
 
 const struct console_door *console_door(const struct console *console) { return &console->door; }
 
-void console_attach(struct console *console, struct clients *clients)
-{
-	console->source.clients = clients;
-}
-
 void console_begin_at(struct console *console)
 {
 	usec_t now = loop_now(console->with.loop);
 
+	lanes_hold(console->with.lanes);
 	for (int i = 0; i < 2; i++) {
 		history_turn(console->source.history, now);
 		show_stats_note(&console->source);
 	}
+	lanes_release(console->with.lanes);
 }
 
 void console_configure(struct console *console)

@@ -23,7 +23,7 @@ bool request_check(const struct request *request, const struct console_session *
                    struct err *err)
 {
 	const char *name = request->words.value;
-	struct pools *pools = session->console->with.pools;
+	struct pools *pools = console_pools(session->console);
 
 	if (request->kind == REQUEST_TALK && request->talk->effect == TALK_ONE && is_pgcli(session))
 		return err_set(err, ERR_PROTOCOL, "invalid command 'SELECT 1', use SHOW HELP;");

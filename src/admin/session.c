@@ -181,8 +181,10 @@ static bool add_piece(struct console_session *session)
 
 void session_add_rows(struct console_session *session)
 {
+	const struct lanes *lanes = session->console->with.lanes;
 	size_t count = 0;
 
+	lanes_hold(lanes);
 	while (add_piece(session)) {
 		count += session->out.count;
 		if (!buf_ok(&session->out))
@@ -196,6 +198,7 @@ void session_add_rows(struct console_session *session)
 	}
 	if (session->state == SESSION_ROWS)
 		cursor_suspend(&session->portal->cursor);
+	lanes_release(lanes);
 }
 
 static void on_turn(struct timer *timer)

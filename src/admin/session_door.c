@@ -122,9 +122,9 @@ static void on_cancel(struct console_session *session)
 	 * idle, its command may have completed just before the cancel request arrived, so the PAUSE
 	 * is ended too.
 	 */
-	if ((is_global || is_at_rest) && pools_are_held(with->pools) &&
+	if ((is_global || is_at_rest) && pools_are_held(console_pools(session->console)) &&
 	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->arg))
-		console_resume(session->console);
+		command_resume_all(session->console);
 }
 
 /* While everything is suspended, no new console can log in to end the SUSPEND. */
@@ -132,7 +132,7 @@ static void resume_if_last(const struct console_session *session)
 {
 	const struct console *console = session->console;
 
-	if (console->with.pools->suspend != SUSPEND_NONE &&
+	if (console_pools(console)->suspend != SUSPEND_NONE &&
 	    show_source_console_count(&console->source) <= 1)
 		console->with.go_on(console->with.arg);
 }

@@ -12,7 +12,7 @@
 
 static const struct hash_key *table_secret(const struct console_session *session)
 {
-	return &session->console->with.pools->secret;
+	return &console_pools(session->console)->secret;
 }
 
 /* ---- statements ---- */

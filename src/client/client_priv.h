@@ -224,7 +224,7 @@ static inline void drain_look(struct client *client)
 /* A client was closed. */
 void drain_gone(struct client *client);
 
-/* Stops the timers and the task of DRAIN. */
+/* Stops looking at all clients. */
 void drain_stop(struct clients *clients);
 
 /* ---- console_door.c ---- */

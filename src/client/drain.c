@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * DRAIN: clients are disconnected, each at a moment when none of its work is interrupted.
+ * DRAIN: clients are disconnected, each at a moment when none of its work is interrupted. Main
+ * sets the deadline and logs the progress, for all lanes together.
  *
  *   drain_begin()   --> all clients are looked at once, some in each turn: closes those at rest
  *   a transaction ends, bytes arrive, bytes were sent
  *                   --> drain_look(): the same for one client
- *   the deadline    --> all clients are looked at again: closes all
+ *   drain_overrun() --> all clients are looked at again: closes all
  *
  * Hard here: a client at rest may have sent a message that is still in flight. Messages that have
  * reached us are executed first; messages that have not are never started. So a client that gets
@@ -32,7 +33,8 @@ static const bool is_inside[CLIENT_STATES] = {
 	[CLIENT_SETTLING] = true,
 };
 
-unsigned int drain_left(const struct clients *clients)
+/* Clients that are connected, and clients that may still read the error. */
+static unsigned int count_left(const struct clients *clients)
 {
 	unsigned int count = clients->drain.leaving_count;
 
@@ -85,7 +87,7 @@ void drain_check(struct client *client)
 
 /* ---- looking at all clients ---- */
 
-static void stop_walk(struct clients *clients)
+void drain_stop(struct clients *clients)
 {
 	if (!clients->drain.task.is_waiting)
 		return;
@@ -111,7 +113,7 @@ static void look_at_some(struct task *task)
 
 static void look_at_all(struct clients *clients)
 {
-	stop_walk(clients);
+	drain_stop(clients);
 	clients->drain.task.run = look_at_some;
 	clients_walk_start(clients, &clients->drain.walk);
 	loop_defer(clients->with.loop, &clients->drain.task);
@@ -119,7 +121,7 @@ static void look_at_all(struct clients *clients)
 
 /* ---- progress ---- */
 
-usec_t drain_time_left(const struct clients *clients)
+static usec_t time_left(const struct clients *clients)
 {
 	const struct drain *drain = &clients->drain;
 	usec_t now = loop_now(clients->with.loop);
@@ -131,57 +133,43 @@ usec_t drain_time_left(const struct clients *clients)
 	return drain->began_at + drain->limit - now;
 }
 
-void drain_describe(const struct clients *clients, char *text, size_t size)
+void drain_add(const struct clients *clients, struct drain_progress *sum)
 {
 	const unsigned int *counts = clients->state_counts;
-	usec_t left = drain_time_left(clients);
+	const struct drain *drain = &clients->drain;
+
+	sum->is_on = drain->is_on;
+	sum->is_overdue = drain->is_overdue;
+	sum->is_done &= drain->is_done;
+	sum->left += count_left(clients);
+	sum->leaving += drain->leaving_count;
+	sum->working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING];
+	sum->waiting += counts[CLIENT_WAITING];
+	sum->newcomers += counts[CLIENT_NEWCOMER];
+	sum->closed += drain->closed_count;
+	sum->cut += drain->cut_count;
+	sum->time_left = time_left(clients);
+}
+
+void drain_describe(const struct drain_progress *sum, char *text, size_t size)
+{
 	char deadline[64] = "no deadline";
 
-	if (left != DRAIN_NO_LIMIT)
+	if (sum->time_left != DRAIN_NO_LIMIT)
 		snprintf(deadline, sizeof(deadline), "%lld s left",
-		         (long long)((left + USEC_PER_SEC - 1) / USEC_PER_SEC));
+		         (long long)((sum->time_left + USEC_PER_SEC - 1) / USEC_PER_SEC));
 	snprintf(text, size,
 	         "draining: %u clients left, %u of them at work, %u waiting for a server; %" PRIu64
 	         " closed between transactions, %" PRIu64 " at the deadline; %s",
-	         drain_left(clients),
-	         counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING],
-	         counts[CLIENT_WAITING], clients->drain.closed_count, clients->drain.cut_count,
-	         deadline);
+	         sum->left, sum->working, sum->waiting, sum->closed, sum->cut, deadline);
 }
 
-static void report(const struct clients *clients)
-{
-	const struct logger log = { clients->with.log, NULL };
-	char text[256];
-
-	drain_describe(clients, text, sizeof(text));
-	log_info(&log, "%s", text);
-}
-
-static void on_report(struct timer *timer)
-{
-	struct clients *clients = container_of(timer, struct clients, drain.report);
-
-	report(clients);
-	timer_set(timer, loop_timer_queue(clients->with.loop, REPORT_PERIOD, on_report),
-	          loop_now(clients->with.loop));
-}
-
-/* Logs the end when the last client has gone. */
 static void look_for_end(struct clients *clients)
 {
 	struct drain *drain = &clients->drain;
-	const struct logger log = { clients->with.log, NULL };
 
-	if (!drain->is_on || drain->is_done || drain_left(clients))
-		return;
-	drain->is_done = true;
-	timer_clear(&drain->report);
-	timer_clear(&drain->deadline);
-	log_info(&log,
-	         "drained: no client is left; %" PRIu64 " closed between transactions, %" PRIu64
-	         " at the deadline",
-	         drain->closed_count, drain->cut_count);
+	if (drain->is_on && count_left(clients) == 0)
+		drain->is_done = true;
 }
 
 void drain_gone(struct client *client)
@@ -196,57 +184,30 @@ void drain_gone(struct client *client)
 
 /* ---- begin and end ---- */
 
-static void on_deadline(struct timer *timer)
-{
-	struct clients *clients = container_of(timer, struct clients, drain.deadline);
-	const struct logger log = { clients->with.log, NULL };
-
-	log_warning(&log, "the deadline of DRAIN has passed: closing the %u clients left",
-	            drain_left(clients) - clients->drain.leaving_count);
-	clients->drain.is_overdue = true;
-	look_at_all(clients);
-}
-
 void drain_begin(struct clients *clients, usec_t limit)
 {
 	struct drain *drain = &clients->drain;
-	struct loop *loop = clients->with.loop;
-	usec_t now = loop_now(loop);
 
 	if (!drain->is_on)
 		drain->closed_count = drain->cut_count = 0;
 	drain->is_on = true;
 	drain->is_done = false;
 	drain->is_overdue = limit == 0;
-	drain->began_at = now;
+	drain->began_at = loop_now(clients->with.loop);
 	drain->limit = limit == DRAIN_NO_LIMIT ? 0 : limit ? limit : 1;
-	report(clients);
-	timer_set(&drain->report, loop_timer_queue(loop, REPORT_PERIOD, on_report), now);
-	timer_set(&drain->deadline,
-	          limit ? loop_timer_queue(loop, drain->limit, on_deadline) : NULL, now);
 	look_at_all(clients);
 	look_for_end(clients);
 }
 
-void drain_end(struct clients *clients)
+void drain_overrun(struct clients *clients)
 {
-	struct drain *drain = &clients->drain;
-	const struct logger log = { clients->with.log, NULL };
-
-	if (!drain->is_on)
-		return;
-	if (!drain->is_done)
-		log_info(&log, "DRAIN canceled, accepting clients");
-	else
-		log_info(&log, "DRAIN ended, accepting clients");
-	drain_stop(clients);
-	drain->is_on = drain->is_overdue = false;
-	pools_changed(clients->with.pools);
+	clients->drain.is_overdue = true;
+	look_at_all(clients);
 }
 
-void drain_stop(struct clients *clients)
+void drain_end(struct clients *clients)
 {
-	stop_walk(clients);
-	timer_clear(&clients->drain.report);
-	timer_clear(&clients->drain.deadline);
+	drain_stop(clients);
+	clients->drain.is_on = clients->drain.is_overdue = false;
+	pools_changed(clients->with.pools);
 }

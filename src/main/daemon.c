@@ -180,6 +180,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		loops[i] = daemon->lanes.at[i].loop;
 	}
 	daemon->loop = loops[0];
+	watches_init(&daemon->watches, daemon->loop, count > 1);
 	daemon->lanes.crew = crew_new(loops, count, err);
 	return daemon->lanes.crew != NULL;
 }
@@ -200,7 +201,6 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		if (!lane_make_clients(daemon, lane, err))
 			return false;
 	}
-	console_attach(daemon->console, daemon->lanes.at[0].clients);
 	return true;
 }
 
@@ -271,6 +271,7 @@ static void free_lanes(struct daemon *daemon)
 
 	LANES_EACH(lane, &daemon->lanes)
 	lane_free(lane);
+	watches_done(&daemon->watches);
 	crew_free(&daemon->lanes.crew);
 	LANES_EACH(lane, &daemon->lanes)
 	loop_free(&lane->loop);
@@ -289,6 +290,7 @@ bool daemon_free(struct daemon **daemonp)
 		return true;
 	*daemonp = NULL;
 	stop_watching(daemon);
+	main_drain_stop(daemon);
 	timer_clear(&daemon->suspend);
 	timer_clear(&daemon->watchdog);
 	takeover_stop(daemon->takeover, SHUTDOWN_NOW);

@@ -46,6 +46,7 @@ struct daemon {
 	struct workers *outside[AUTH_METHODS];         /* methods with their own threads */
 	struct verifiers *verifiers;
 	struct broker *broker;
+	struct watches watches;
 	struct statement_names statement_names; /* of all lanes */
 	struct letter retry;                    /* to the main thread: a descriptor is free */
 	atomic_bool is_short;                   /* the listener rests for want of descriptors */
@@ -54,7 +55,12 @@ struct daemon {
 	struct notify notify;
 	struct timer watchdog; /* runs if the service manager wants it */
 	enum shutdown_state shutdown;
-	bool is_draining_to_end;  /* shutdown_drain: stop when the DRAIN has ended */
+	bool is_draining_to_end; /* shutdown_drain: stop when the DRAIN has ended */
+	struct {
+		struct timer report, deadline;
+		struct pools_watch watch; /* active while is_watched */
+		bool is_watched;
+	} drain;
 	struct pools_watch watch; /* active unless shutdown is SHUTDOWN_NONE */
 	struct timer suspend;     /* runs while a SUSPEND quiesces connections */
 	usec_t suspended_at;
@@ -91,9 +97,14 @@ void set_forget_all(struct daemon *daemon);
 void suspend_begin(struct daemon *daemon, const char *by);
 void suspend_end(struct daemon *daemon);
 
-/* drain.c: begin a DRAIN, or change its limit, and end it. See drain_begin(). */
+/*
+ * drain.c: begin a DRAIN, or change its limit, and end it. See drain_begin(). main_drain_clients()
+ * leaves the listener alone; main_drain_stop(): the process ends.
+ */
 void main_drain_begin(struct daemon *daemon, usec_t limit);
+void main_drain_clients(struct daemon *daemon, usec_t limit);
 void main_drain_end(struct daemon *daemon);
+void main_drain_stop(struct daemon *daemon);
 
 /* tells the service manager, and starts its watchdog */
 void lifecycle_ready(struct daemon *daemon);

@@ -188,6 +188,7 @@ bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
 	    &(struct pools_with){
 		.loop = lane->loop,
 		.broker = daemon->broker,
+		.watches = &daemon->watches,
 		.log = daemon->log,
 		.streams = &lane->streams,
 		.resolver = lane->resolver,

@@ -253,20 +253,14 @@ static void on_hangup(int number, void *arg)
 /* The process stops with the last client; shutdown_drain limits how long that takes. */
 static void drain_and_stop(struct daemon *daemon, usec_t limit)
 {
-	struct lane *lane;
-
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=draining");
 	log_info(&daemon->logger,
 	         "got SIGTERM, shutting down, disconnecting clients within %lld s "
 	         "(shutdown_drain)",
 	         (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
+	main_drain_clients(daemon, limit); /* its end is logged before the end of the process */
 	stop_daemon(daemon, SHUTDOWN_WAIT_FOR_CLIENTS);
 	daemon->is_draining_to_end = true;
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
-	drain_begin(lane->clients, limit);
-	lanes_release(&daemon->lanes);
-	pools_changed(daemon->lanes.at[0].pools);
 }
 
 static void on_terminate(int number, void *arg)
@@ -426,10 +420,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.loop = daemon->loop,
 		.log = daemon->log,
 		.lanes = &daemon->lanes,
-		.pools = daemon->lanes.at[0].pools,
-		.resolver = daemon->lanes.at[0].resolver,
-		.streams = &daemon->lanes.at[0].streams,
-		.params = daemon->lanes.at[0].params,
+		.watches = &daemon->watches,
 		.arg = daemon,
 		.config = config_in_force,
 		.wanted = config_wanted,

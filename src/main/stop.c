@@ -47,7 +47,7 @@ static void on_stop_due(struct pools_watch *watch)
 void stop_watching(struct daemon *daemon)
 {
 	if (daemon->shutdown != SHUTDOWN_NONE)
-		pools_watch_stop(daemon->lanes.at[0].pools, &daemon->watch);
+		watches_stop(&daemon->watches, &daemon->watch);
 	daemon->shutdown = SHUTDOWN_NONE;
 }
 
@@ -108,7 +108,7 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 		}
 	}
 	daemon->watch = (struct pools_watch){ .is_done = stop_is_due, .on_done = on_stop_due };
-	pools_watch_start(daemon->lanes.at[0].pools, &daemon->watch);
+	watches_start(&daemon->watches, &daemon->watch);
 	lanes_release(&daemon->lanes);
 }
 

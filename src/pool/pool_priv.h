@@ -13,7 +13,7 @@
  *   pool_configure  pool_secret  cancel  pool_home  pool_welcome
  *   pool_haste  pool_limits  pool_expiry  outage
  *   pool_retry                           after failed logins
- *   pool_wait  pools_watch  pools_find  pool_sequences  database  role
+ *   pool_wait  pools_walk  pools_find  pool_sequences  database  role
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
 #define PGWEIR_POOL_POOL_PRIV_H
@@ -364,9 +364,6 @@ const void *pools_file_by(const struct role *role, bool is_for_lookups);
 
 /* The pool of exactly this user, whatever user the entry forces. NULL: no memory. pools_add.c */
 struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups);
-
-/* The task that asks the watches. pools_watch.c */
-void pools_ask_watches(struct task *task);
 
 /* Frees databases and pools without an entry at the end of the turn. */
 void pools_sweep_later(struct pools *pools);

@@ -54,9 +54,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	TAILQ_INIT(&pools->roles);
 	TAILQ_INIT(&pools->list);
 	TAILQ_INIT(&pools->servers);
-	TAILQ_INIT(&pools->watches);
 	TAILQ_INIT(&pools->walks);
-	pools->watch_task.run = pools_ask_watches;
 	pools->sweep_task.run = pools_sweep;
 	pools->serve = pool_serve;
 	pools->server_ops = &pool_server_ops;
@@ -85,7 +83,6 @@ void pools_free(struct pools **poolsp)
 		pools_forget_database(TAILQ_FIRST(&pools->databases));
 	while (!TAILQ_EMPTY(&pools->roles))
 		role_free(pools, TAILQ_FIRST(&pools->roles));
-	loop_undefer(pools->with.loop, &pools->watch_task);
 	loop_undefer(pools->with.loop, &pools->sweep_task);
 	buf_free(&pools->errand_text);
 	buf_free(&pools->errand_message);

@@ -65,7 +65,7 @@ static void kill_pool(struct pool *pool, enum close_reason reason)
 	pools_keep_stats(pool);
 }
 
-static void hold_killed(struct pools *pools, struct database *database, const char *by)
+void pools_hold(struct pools *pools, struct database *database, const char *by)
 {
 	database->is_paused = true;
 	note_hold(pools, &database->hold, by);
@@ -77,10 +77,10 @@ void pools_kill(struct pools *pools, struct database *database, const char *by)
 
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (!database)
-			hold_killed(pools, pool->database, by);
+			pools_hold(pools, pool->database, by);
 	}
 	if (database)
-		hold_killed(pools, database, by);
+		pools_hold(pools, database, by);
 	each_pool(pools, database, kill_pool, CLOSE_DATABASE_REMOVED);
 }
 

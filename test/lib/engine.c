@@ -123,10 +123,12 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->broker = first ? first->broker : broker_new(ENGINES_MAX, &err);
 	engine->is_first = !first;
 	must(engine->broker != NULL && loop_take_letters(engine->loop, &err), "no broker");
+	watches_init(&engine->watches, engine->loop, false);
 	engine->pools = pools_new(
 	    &(struct pools_with){
 		.loop = engine->loop,
 		.broker = engine->broker,
+		.watches = &engine->watches,
 		.streams = &engine->streams,
 		.verifiers = engine->verifiers,
 		.params = engine->params,
@@ -163,6 +165,7 @@ void engine_close(struct engine *engine)
 {
 	clients_free(&engine->clients);
 	pools_free(&engine->pools);
+	watches_done(&engine->watches);
 	if (engine->is_first)
 		broker_free(&engine->broker);
 	verifiers_free(&engine->verifiers);

@@ -20,6 +20,7 @@ struct engine {
 	struct params_table *params;
 	struct verifiers *verifiers;
 	struct broker *broker;
+	struct watches watches; /* of this loop */
 	bool is_first; /* it owns the broker */
 	struct pools *pools;
 	struct clients *clients;

@@ -29,11 +29,8 @@ enum shutdown_kind {
 struct console_with {
 	struct loop *loop;
 	struct log *log;
-	const struct lanes *lanes; /* hold them to use others than the first */
-	struct pools *pools;       /* those of the first lane */
-	struct resolver *resolver;
-	struct stream_pool *streams;
-	struct params_table *params;
+	const struct lanes *lanes; /* the clients are made later, before the loop runs */
+	struct watches *watches;
 
 	/*
 	 * What only main can do. Each function gets `arg`, is called from the loop, and must not
@@ -65,7 +62,7 @@ struct console_with {
 	void (*shutdown)(void *arg, enum shutdown_kind kind);
 	/*
 	 * SUSPEND: stops reading from clients; all connections come to rest between two messages.
-	 * pools->suspend has the progress, and the watches of `pools` are asked when it changes.
+	 * pools->suspend has the progress, and the watches are asked when it changes.
 	 */
 	void (*suspend)(void *arg, const char *by);
 	/* Ends a SUSPEND. */
@@ -96,12 +93,6 @@ struct console *console_new(const struct console_with *with, struct err *err);
 
 /* The functions for clients_new(). Valid as long as the console exists. */
 const struct console_door *console_door(const struct console *console);
-
-/*
- * Gives the console the clients that it shows. Call it before the loop runs, and free the
- * clients before the console.
- */
-void console_attach(struct console *console, struct clients *clients);
 
 /* The counters so far were counted by another process (take-over): averages begin here. */
 void console_begin_at(struct console *console);

@@ -77,13 +77,12 @@ struct login_failures;
 struct drain {
 	bool is_on;
 	bool is_overdue; /* the deadline has passed: clients are closed within transactions, too */
-	bool is_done;    /* the last client has gone */
+	bool is_done;    /* the last client of this lane has gone */
 	usec_t began_at;
 	usec_t limit;               /* after began_at; 0 = none */
 	unsigned int leaving_count; /* clients that have got the error and may still read it */
 	uint64_t closed_count;      /* clients closed between transactions */
 	uint64_t cut_count;         /* clients closed by the deadline */
-	struct timer deadline, report;
 	/* the next client to look at; `task` waits while the walk lasts */
 	struct clients_walk walk;
 	struct task task;
@@ -195,25 +194,33 @@ void clients_go_on(struct clients *clients);
 
 /*
  * DRAIN: new clients are refused, except for the console. Existing clients are closed between two
- * transactions (57P01), and after `limit` also within one (DRAIN_NO_LIMIT: never; 0: at once).
- * Calling it again sets another limit that starts now. New clients are refused until drain_end(),
- * also when no client is left. The watches of the pools are asked whenever a client has gone.
+ * transactions (57P01), and after drain_overrun() also within one. `limit` is the time until then
+ * (DRAIN_NO_LIMIT: never; 0: now), after which the caller calls drain_overrun(). drain_begin() may
+ * be called again, with another limit that starts now. New clients are refused until drain_end(),
+ * also when no client is left. The watches are asked whenever a client has gone.
  */
 #define DRAIN_NO_LIMIT ((usec_t)-1)
 void drain_begin(struct clients *clients, usec_t limit);
+void drain_overrun(struct clients *clients);
 void drain_end(struct clients *clients);
 
-/*
- * How many clients DRAIN still waits for: clients that are connected, and clients that may still
- * read the error.
- */
-unsigned int drain_left(const struct clients *clients);
+/* The progress of DRAIN in all lanes: see lanes_drain(). */
+struct drain_progress {
+	bool is_on, is_overdue, is_done;
+	/* clients that DRAIN still waits for: connected clients, and those that may still read the
+	 * error */
+	unsigned int left;
+	unsigned int leaving; /* of those: clients that have got the error */
+	unsigned int working, waiting, newcomers;
+	uint64_t closed, cut; /* as in struct drain */
+	usec_t time_left;     /* until the deadline. DRAIN_NO_LIMIT: there is none */
+};
 
-/* The time until the deadline. DRAIN_NO_LIMIT: there is none. */
-usec_t drain_time_left(const struct clients *clients);
+/* Adds that of one lane. *sum begins with is_done alone: all lanes must be done. */
+void drain_add(const struct clients *clients, struct drain_progress *sum);
 
-/* Writes the progress of DRAIN as a text for people. */
-void drain_describe(const struct clients *clients, char *text, size_t size);
+/* Writes the progress as a text for people. */
+void drain_describe(const struct drain_progress *sum, char *text, size_t size);
 
 void clients_walk_start(struct clients *clients, struct clients_walk *walk);
 void clients_walk_stop(struct clients *clients, struct clients_walk *walk);

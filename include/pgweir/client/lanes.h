@@ -46,4 +46,7 @@ struct lanes {
 static inline void lanes_hold(const struct lanes *lanes) { crew_hold(lanes->crew); }
 static inline void lanes_release(const struct lanes *lanes) { crew_release(lanes->crew); }
 
+/* The progress of DRAIN. Holds the lanes. */
+void lanes_drain(const struct lanes *lanes, struct drain_progress *sum);
+
 #endif

@@ -14,11 +14,13 @@
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/pool.h"
 #include "pgweir/pool/server/tracked.h"
+#include "pgweir/pool/watches.h"
 
 /* What all pools share. All pointers are borrowed and must outlive the pools. */
 struct pools_with {
 	struct loop *loop;
-	struct broker *broker; /* of all loops */
+	struct broker *broker;   /* of all loops */
+	struct watches *watches; /* of all loops: pools_changed() */
 	struct log *log;
 	struct stream_pool *streams;
 	struct resolver *resolver;
@@ -30,18 +32,6 @@ struct pools_with {
 	const struct statement_names *statement_names;
 	struct tls_context *tls; /* the initial one: see pools_set_tls() */
 };
-
-/*
- * Waits for a state of the pools: PAUSE, WAIT_CLOSE, a shutdown. is_done() is called at the end of
- * each turn with a pools_changed().
- */
-struct pools_watch {
-	TAILQ_ENTRY(pools_watch) node;
-	bool (*is_done)(struct pools_watch *watch);
-	/* called after removal from the list; may free the watch */
-	void (*on_done)(struct pools_watch *watch);
-};
-TAILQ_HEAD(pools_watch_list, pools_watch);
 
 /*
  * A walk that survives removals. next_*: the next object to look at, or NULL. See
@@ -105,9 +95,8 @@ struct pools {
 	struct timer_queue *pool_expiry;     /* pool_idle_timeout, of unused pools */
 	struct timer_queue *database_expiry; /* autodb_idle_timeout, of databases */
 	struct slab server_slab, pool_slab, database_slab, role_slab, cancel_slab;
-	struct pools_watch_list watches;
 	struct pools_walk_list walks;
-	struct task watch_task, sweep_task;
+	struct task sweep_task;
 	struct peer_pools peers;
 	struct buf errand_text,
 	    errand_message; /* written again for each errand; the memory is kept */
@@ -135,8 +124,15 @@ struct database *pools_database(struct pools *pools, const char *name);
 /* The database of this name, if it exists already. NULL: it does not. */
 struct database *pools_find_database(struct pools *pools, const char *name);
 
-/* The pool of these names that serves clients. NULL: there is none. */
+/* The same, also if the database is being removed. */
+struct database *pools_find_any_database(const struct pools *pools, const char *name);
+
+/* The role of this name. NULL: there is none. */
+struct role *pools_find_role(const struct pools *pools, const char *name);
+
+/* The pool of these names that serves clients, or the one for lookups. NULL: there is none. */
 struct pool *pools_find_pool(struct pools *pools, const char *database, const char *role);
+struct pool *pools_find_lookup_pool(struct pools *pools, const char *database, const char *role);
 
 /* The role of this name, made if necessary. NULL: no memory. */
 struct role *role_of_name(struct pools *pools, const char *name);
@@ -180,10 +176,10 @@ uint64_t pools_next_id(struct pools *pools);
 void pools_pause(struct pools *pools, struct database *database, const char *by);
 void pools_resume(struct pools *pools, struct database *database);
 void pools_reconnect(struct pools *pools, struct database *database);
+/* Pauses the database, and closes nothing. */
+void pools_hold(struct pools *pools, struct database *database, const char *by);
 /* Closes all clients and servers of the database and leaves the database paused. */
 void pools_kill(struct pools *pools, struct database *database, const char *by);
-void pools_watch_start(struct pools *pools, struct pools_watch *watch);
-void pools_watch_stop(struct pools *pools, struct pools_watch *watch);
 /* Whether PAUSE or SUSPEND of all databases is in effect. */
 static inline bool pools_are_held(const struct pools *pools)
 {

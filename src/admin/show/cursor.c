@@ -10,17 +10,23 @@
 
 void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked)
 {
-	*cursor = (struct cursor){ .asked = asked, .source = source };
-	pools_walk_start(source->with->pools, &cursor->pools);
-	clients_walk_start(source->clients, &cursor->clients);
+	const struct lane *first = show_source_first(source);
+
+	*cursor = (struct cursor){
+		.asked = asked, .source = source, .pools_lane = first, .clients_lane = first
+	};
+	pools_walk_start(first->pools, &cursor->pools);
+	clients_walk_start(first->clients, &cursor->clients);
 }
 
 void cursor_end(struct cursor *cursor)
 {
 	if (!cursor->asked.show)
 		return;
-	pools_walk_stop(cursor->source->with->pools, &cursor->pools);
-	clients_walk_stop(cursor->source->clients, &cursor->clients);
+	lanes_hold(show_source_lanes(cursor->source));
+	pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
+	clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
+	lanes_release(show_source_lanes(cursor->source));
 	buf_free(&cursor->text);
 	cursor->asked.show = NULL;
 }
@@ -39,6 +45,45 @@ bool cursor_may_look(struct cursor *cursor)
 	return !cursor->has_more;
 }
 
+static bool is_last(const struct cursor *cursor, const struct lane *lane)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+
+	return lane + 1 == lanes->at + lanes->count;
+}
+
+const struct client *cursor_next_client(struct cursor *cursor)
+{
+	const struct client *client;
+
+	while (!cursor->clients.next && !is_last(cursor, cursor->clients_lane)) {
+		clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
+		cursor->clients_lane++;
+		clients_walk_start(cursor->clients_lane->clients, &cursor->clients);
+	}
+	client = cursor->clients.next;
+	if (!client || !cursor_may_look(cursor))
+		return NULL;
+	cursor->clients.next = TAILQ_NEXT(client, node);
+	return client;
+}
+
+const struct server *cursor_next_server(struct cursor *cursor)
+{
+	const struct server *server;
+
+	while (!cursor->pools.next_server && !is_last(cursor, cursor->pools_lane)) {
+		pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
+		cursor->pools_lane++;
+		pools_walk_start(cursor->pools_lane->pools, &cursor->pools);
+	}
+	server = cursor->pools.next_server;
+	if (!server || !cursor_may_look(cursor))
+		return NULL;
+	cursor->pools.next_server = TAILQ_NEXT(server, all_node);
+	return server;
+}
+
 bool cursor_wants(const struct cursor *cursor, const char *database)
 {
 	return !cursor->asked.argument || strcmp(cursor->asked.argument, database) == 0;
@@ -48,6 +93,5 @@ void cursor_suspend(struct cursor *cursor)
 {
 	cursor->ordered.at = cursor->ordered.count = 0;
 	cursor->ordered.is_last_batch = false;
-	cursor->waiting.pool = NULL;
-	cursor->waiting.next = NULL;
+	cursor->waiting.is_entered = false;
 }

@@ -5,7 +5,7 @@
  *   struct show_source --> struct show: next() --> row --> columns --> DataRow
  *
  * Between two turns of the loop, any object that a cursor has reached may be freed. So a
- * cursor keeps names, ids and walks, and no other pointer.
+ * cursor keeps names, ids and walks, and no other pointer. Within a turn, all lanes are held.
  */
 #ifndef PGWEIR_ADMIN_SHOW_CURSOR_PRIV_H
 #define PGWEIR_ADMIN_SHOW_CURSOR_PRIV_H
@@ -57,7 +57,6 @@ bool ordered_next(struct cursor *cursor, void (*collect)(struct cursor *cursor),
 /* The objects that every SHOW takes its rows from. */
 struct show_source {
 	const struct console_with *with;
-	struct clients *clients;
 	struct stats own; /* counters of the console itself */
 	struct history *history;
 	struct ordered_batch batch;
@@ -68,10 +67,21 @@ static inline const struct config *show_source_config(const struct show_source *
 	return source->with->config(source->with->arg);
 }
 
-/* The number of clients that are connected to the console. */
+static inline const struct lanes *show_source_lanes(const struct show_source *source)
+{
+	return source->with->lanes;
+}
+
+/* The first lane has what is the same in all of them. */
+static inline const struct lane *show_source_first(const struct show_source *source)
+{
+	return &source->with->lanes->at[0];
+}
+
+/* The number of clients that are connected to the console. All belong to the first lane. */
 static inline unsigned int show_source_console_count(const struct show_source *source)
 {
-	return source->clients->state_counts[CLIENT_CONSOLE];
+	return show_source_first(source)->clients->state_counts[CLIENT_CONSOLE];
 }
 
 #define ROW_SIZE_MAX 1024
@@ -99,13 +109,19 @@ struct show {
 /* Maximum number of items that are examined for one row before the loop gets its turn. */
 #define SHOW_LOOKS_MAX 4096
 
-/* The position of SHOW WAITING within the wait queues of the pool that `ordered` names. */
+/*
+ * The position of SHOW WAITING within the wait queues of the pools that `ordered` names: in each
+ * lane there may be one.
+ */
 struct waiting_walk {
 	bool has_begun;
-	struct pool *pool; /* both valid within one turn only */
-	struct borrower *next;
-	unsigned int queue, position;
-	uint64_t last; /* wait number of the last borrower shown */
+	bool is_entered; /* `next` is valid: within one turn only */
+	unsigned int queue;
+	struct waiting_place {
+		struct borrower *next;
+		unsigned int position; /* how many of this lane come before `next` */
+		uint64_t last;         /* wait number of the last borrower shown */
+	} places[LANES_MAX];
 };
 
 /* The position of SHOW LIMITS: which kind of object, and which of its limits. */
@@ -133,6 +149,7 @@ struct cursor {
 	struct show_source *source;
 	struct pools_walk pools;
 	struct clients_walk clients;
+	const struct lane *pools_lane, *clients_lane; /* where the walks are */
 	struct ordered ordered;
 	struct waiting_walk waiting;
 	struct limits_walk limits;
@@ -143,6 +160,7 @@ struct cursor {
 	bool has_more;
 	unsigned int look_count; /* items examined since the last row */
 	size_t index;
+	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
 	unsigned long dns;
 	struct buf text; /* memory for a value of the current row */
 };
@@ -161,6 +179,13 @@ bool cursor_next(struct cursor *cursor, void *row);
  * this turn; `next` returns false.
  */
 bool cursor_may_look(struct cursor *cursor);
+
+/*
+ * The next client, and the next server, of all lanes, one lane after the other. NULL: no more, or
+ * has_more.
+ */
+const struct client *cursor_next_client(struct cursor *cursor);
+const struct server *cursor_next_server(struct cursor *cursor);
 
 /* Whether rows of this database are wanted. */
 bool cursor_wants(const struct cursor *cursor, const char *database);

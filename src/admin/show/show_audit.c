@@ -94,11 +94,38 @@ static bool has_used_any(const struct audit_row *row)
 	return false;
 }
 
-/* cursor->index: the number of a row, and the next step within it. */
-static bool next_audit(struct cursor *cursor, void *at)
+/* Adds what the other lanes counted. false: a lane before the cursor's has the row. */
+static bool complete(const struct cursor *cursor, struct audit_row *sum,
+                     const struct audit_row *row)
 {
-	const struct audit *audit = &cursor->source->clients->audit;
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct audit_row *other;
+
+	for (unsigned int i = 0; i < lanes->count; i++) {
+		other = i == cursor->lane ? NULL : audit_like(&lanes->at[i].clients->audit, row);
+		if (!other)
+			continue;
+		if (i < cursor->lane)
+			return false;
+		sum->sessions_peak += other->sessions_peak;
+		sum->servers_peak += other->servers_peak;
+		for (int j = 0; j < AUDIT_FEATURES; j++) {
+			sum->counts[j] += other->counts[j];
+			sum->found[j] += other->found[j];
+			if (!sum->examples[j])
+				sum->examples[j] = other->examples[j];
+		}
+	}
+	return true;
+}
+
+/* The row that has this step of the cursor's index, or the next one, in the cursor's lane. */
+static bool next_of_lane(struct cursor *cursor, struct audit_shown *at)
+{
+	const struct audit *audit =
+	    &show_source_lanes(cursor->source)->at[cursor->lane].clients->audit;
 	const struct audit_row *row;
+	struct audit_row sum;
 
 	while ((row = audit_find(audit, cursor->index / STEPS)) != NULL) {
 		size_t step = row->number == cursor->index / STEPS ? cursor->index % STEPS : 0;
@@ -106,16 +133,32 @@ static bool next_audit(struct cursor *cursor, void *at)
 		if (!cursor_may_look(cursor))
 			return false;
 		cursor->index = row->number * STEPS + step + 1;
-		if (step < AUDIT_FEATURES && (row->counts[step] || row->found[step])) {
-			fill_feature(at, row, (enum audit_feature)step);
+		sum = *row;
+		if (!complete(cursor, &sum, row))
+			continue;
+		if (step < AUDIT_FEATURES && (sum.counts[step] || sum.found[step])) {
+			fill_feature(at, &sum, (enum audit_feature)step);
 			return true;
 		}
-		if (step == AUDIT_FEATURES && (!row->application_name || !has_used_any(row))) {
-			fill_end(at, row);
+		if (step == AUDIT_FEATURES && (!sum.application_name || !has_used_any(&sum))) {
+			fill_end(at, &sum);
 			return true;
 		}
 	}
 	return false;
+}
+
+/* cursor->index: the number of a row in its lane, and the next step within it. */
+static bool next_audit(struct cursor *cursor, void *at)
+{
+	while (!next_of_lane(cursor, at)) {
+		if (cursor->has_more ||
+		    cursor->lane + 1 == show_source_lanes(cursor->source)->count)
+			return false;
+		cursor->lane++;
+		cursor->index = 0;
+	}
+	return true;
 }
 
 const struct show show_audit = {

@@ -50,8 +50,9 @@ static const struct column state_columns[] = {
 static bool next_state(struct cursor *cursor, void *at)
 {
 	static const char *const keys[] = { "active", "paused", "suspended" };
-	const struct pools *pools = cursor->source->with->pools;
-	bool is_draining = cursor->source->clients->drain.is_on;
+	const struct lane *first = show_source_first(cursor->source);
+	const struct pools *pools = first->pools;
+	bool is_draining = first->clients->drain.is_on;
 	const bool values[] = { !pools_are_held(pools) && !is_draining, pools->is_paused,
 		                pools->suspend != SUSPEND_NONE };
 	struct state_row *row = at;
@@ -225,114 +226,157 @@ static const struct column list_columns[] = {
 	COLUMN(struct list_row, VALUE_INT4, items, "Number of objects of this kind."),
 };
 
+/*
+ * Databases, users and pools are counted by their names: each lane may have its own object of the
+ * same name. A lane counts those that no lane before it has.
+ */
+static bool is_database_before(const struct show_source *source, const struct lane *before,
+                               const char *name)
+{
+	const struct lane *lane = show_source_first(source);
+
+	while (lane < before && !pools_find_any_database(lane->pools, name))
+		lane++;
+	return lane < before;
+}
+
+static bool is_role_before(const struct show_source *source, const struct lane *before,
+                           const char *name)
+{
+	const struct lane *lane = show_source_first(source);
+
+	while (lane < before && !pools_find_role(lane->pools, name))
+		lane++;
+	return lane < before;
+}
+
+static bool is_pool_before(const struct show_source *source, const struct lane *before,
+                           const struct pool *pool)
+{
+	const char *database = pool->database->name, *role = pool->role->name;
+	const struct lane *lane;
+
+	for (lane = show_source_first(source); lane < before; lane++) {
+		if (pool->is_for_lookups ? pools_find_lookup_pool(lane->pools, database, role)
+		                         : pools_find_pool(lane->pools, database, role))
+			return true;
+	}
+	return false;
+}
+
 static int64_t count_databases(const struct show_source *source)
 {
-	return (int64_t)source->with->pools->database_count + 1; /* and the console's own */
+	const struct database *database;
+	const struct lane *lane;
+	int64_t count = 1; /* the console's own */
+
+	LANES_EACH(lane, show_source_lanes(source))
+	TAILQ_FOREACH (database, &lane->pools->databases, node)
+		count += !is_database_before(source, lane, database->name);
+	return count;
 }
 
 /* The users of auth_file, and those known from other sources. */
 static int64_t count_users(const struct show_source *source)
 {
-	const struct pools *pools = source->with->pools;
-	int64_t count = (int64_t)users_count(pools->users);
+	const struct users *users = show_source_first(source)->pools->users;
+	int64_t count = (int64_t)users_count(users);
+	const struct lane *lane;
 	const struct role *role;
 
-	TAILQ_FOREACH (role, &pools->roles, node)
-		count += !users_find(pools->users, role->name);
+	LANES_EACH(lane, show_source_lanes(source))
+	TAILQ_FOREACH (role, &lane->pools->roles, node)
+		count +=
+		    !users_find(users, role->name) && !is_role_before(source, lane, role->name);
 	return count;
 }
 
 static int64_t count_pools(const struct show_source *source)
 {
-	return (int64_t)source->with->pools->pool_count + 1;
+	const struct lane *lane;
+	const struct pool *pool;
+	int64_t count = 1;
+
+	LANES_EACH(lane, show_source_lanes(source))
+	TAILQ_FOREACH (pool, &lane->pools->list, node)
+		count += !is_pool_before(source, lane, pool);
+	return count;
 }
 
-static int64_t count_free_clients(const struct show_source *source)
+static int64_t count_peers(const struct show_source *source)
 {
-	return (int64_t)source->clients->slab.free_count;
+	return (int64_t)config_peer_count(show_source_first(source)->pools->config);
+}
+
+/* ---- of one lane ---- */
+
+static int64_t free_clients(const struct lane *lane)
+{
+	return (int64_t)lane->clients->slab.free_count;
 }
 
 /* Clients that only read their last error are not counted. */
-static int64_t count_used_clients(const struct show_source *source)
+static int64_t used_clients(const struct lane *lane)
 {
-	const struct clients *clients = source->clients;
+	const struct clients *clients = lane->clients;
 
 	return (int64_t)clients->count - clients->state_counts[CLIENT_LINGERING];
 }
 
-static int64_t count_login_clients(const struct show_source *source)
+static int64_t login_clients(const struct lane *lane)
 {
-	const unsigned int *counts = source->clients->state_counts;
+	const unsigned int *counts = lane->clients->state_counts;
 
 	return (int64_t)counts[CLIENT_STARTUP] + counts[CLIENT_AUTHENTICATION] +
 	       counts[CLIENT_LOOKING] + counts[CLIENT_DERIVING] + counts[CLIENT_DELAYED] +
 	       counts[CLIENT_NEWCOMER];
 }
 
-static int64_t count_free_servers(const struct show_source *source)
+static int64_t free_servers(const struct lane *lane)
 {
-	return (int64_t)source->with->pools->server_slab.free_count;
+	return (int64_t)lane->pools->server_slab.free_count;
 }
 
-static int64_t count_used_servers(const struct show_source *source)
-{
-	return source->with->pools->server_count;
-}
+static int64_t used_servers(const struct lane *lane) { return lane->pools->server_count; }
 
-static int64_t count_names(const struct show_source *source)
-{
-	return resolver_name_count(source->with->resolver);
-}
+static int64_t peer_pools(const struct lane *lane) { return lane->pools->peers.count; }
 
-static int64_t count_zones(const struct show_source *source)
-{
-	return resolver_zone_count(source->with->resolver);
-}
+static int64_t dns_names(const struct lane *lane) { return resolver_name_count(lane->resolver); }
 
-static int64_t count_queries(const struct show_source *source)
-{
-	return resolver_query_count(source->with->resolver);
-}
+static int64_t dns_zones(const struct lane *lane) { return resolver_zone_count(lane->resolver); }
 
-static int64_t count_peers(const struct show_source *source)
-{
-	return (int64_t)config_peer_count(source->with->pools->config);
-}
+static int64_t dns_queries(const struct lane *lane) { return resolver_query_count(lane->resolver); }
 
-static int64_t count_peer_pools(const struct show_source *source)
-{
-	return source->with->pools->peers.count;
-}
+/* ---- the rows ---- */
 
+/* Without a function the number is always 0. */
 static const struct {
 	const char *name;
-	int64_t (*count)(const struct show_source *source); /* NULL: the number is always 0 */
+	int64_t (*count)(const struct show_source *source);
+	int64_t (*count_lane)(const struct lane *lane); /* the number is the sum */
 } lists[] = {
-	{ "databases", count_databases },
-	{ "users", count_users },
-	{ "peers", count_peers },
-	{ "pools", count_pools },
-	{ "peer_pools", count_peer_pools },
-	{ "free_clients", count_free_clients },
-	{ "used_clients", count_used_clients },
-	{ "login_clients", count_login_clients },
-	{ "free_servers", count_free_servers },
-	{ "used_servers", count_used_servers },
-	{ "dns_names", count_names },
-	{ "dns_zones", count_zones },
-	{ "dns_queries", count_queries },
-	{ "dns_pending", NULL },
+	{ "databases", count_databases, NULL }, { "users", count_users, NULL },
+	{ "peers", count_peers, NULL },         { "pools", count_pools, NULL },
+	{ "peer_pools", NULL, peer_pools },     { "free_clients", NULL, free_clients },
+	{ "used_clients", NULL, used_clients }, { "login_clients", NULL, login_clients },
+	{ "free_servers", NULL, free_servers }, { "used_servers", NULL, used_servers },
+	{ "dns_names", NULL, dns_names },       { "dns_zones", NULL, dns_zones },
+	{ "dns_queries", NULL, dns_queries },   { "dns_pending", NULL, NULL },
 };
 
 static bool next_list(struct cursor *cursor, void *at)
 {
 	struct list_row *row = at;
 	size_t index = cursor->index++;
+	const struct lane *lane;
 
 	if (index >= sizeof(lists) / sizeof(lists[0]))
 		return false;
 	row->list = lists[index].name;
-	row->items = lists[index].count ? lists[index].count(cursor->source) : 0;
+	if (lists[index].count)
+		row->items = lists[index].count(cursor->source);
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	row->items += lists[index].count_lane ? lists[index].count_lane(lane) : 0;
 	return true;
 }
 
@@ -357,46 +401,52 @@ static const struct column mem_columns[] = {
 };
 
 /* The caches in PgBouncer's order. A cache that pgweir does not have is a row of zeros. */
-static void fill_mem(const struct show_source *source, size_t index, struct slab *slab)
+static struct slab mem_of_lane(const struct lane *lane, size_t index)
 {
-	const struct pools *pools = source->with->pools;
+	const struct pools *pools = lane->pools;
+	const struct clients *clients = lane->clients;
 	const struct slab caches[] = {
 		pools->role_slab,
 		{ .name = "credentials_cache" },
 		pools->database_slab,
+		/* the configuration is the same in all lanes */
 		{ .name = "peer_cache",
 		  .size = sizeof(struct config_peer),
-		  .used_count = config_peer_count(pools->config) },
+		  .used_count = lane->number ? 0 : config_peer_count(pools->config) },
 		pools->peers.pool_slab,
 		pools->pool_slab,
 		{ .name = "outstanding_request_cache" },
 		pools->server_slab,
-		source->clients->slab,
-		source->with->streams->buffers,
-		{ .name = "var_list_cache",
-		  .used_count = params_table_count(source->with->params) },
+		clients->slab,
+		lane->streams.buffers,
+		{ .name = "var_list_cache", .used_count = params_table_count(lane->params) },
 		{ .name = "server_prepared_statement_cache" },
 		pools->cancel_slab,
 		pools->peers.forward_slab,
-		source->clients->late_slab,
-		source->clients->keys.long_slab,
+		clients->late_slab,
+		clients->keys.long_slab,
 	};
 
-	*slab = index < sizeof(caches) / sizeof(caches[0]) ? caches[index] : (struct slab){ 0 };
+	return index < sizeof(caches) / sizeof(caches[0]) ? caches[index] : (struct slab){ 0 };
 }
 
 static bool next_mem(struct cursor *cursor, void *at)
 {
+	size_t index = cursor->index++;
+	const struct lane *lane;
 	struct mem_row *row = at;
-	struct slab slab;
 
-	fill_mem(cursor->source, cursor->index++, &slab);
-	row->name = slab.name;
-	row->size = (int64_t)slab.size;
-	row->used = (int64_t)slab.used_count;
-	row->free = (int64_t)slab.free_count;
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		struct slab slab = mem_of_lane(lane, index);
+
+		row->name = slab.name;
+		row->size = (int64_t)slab.size;
+		row->used += (int64_t)slab.used_count;
+		row->free += (int64_t)slab.free_count;
+	}
 	row->memtotal = row->size * (row->used + row->free);
-	return slab.name != NULL;
+	return row->name != NULL;
 }
 
 const struct show show_mem = {
@@ -419,13 +469,42 @@ static const struct column dns_columns[] = {
 	       "found."),
 };
 
+/*
+ * Each loop has a resolver of its own. A name is shown as the first one that has it knows it: this
+ * says whether one before the cursor's has.
+ */
+static bool was_shown(const struct cursor *cursor, const char *host)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	unsigned int i = 0;
+
+	while (i < cursor->lane && !resolver_has_row(lanes->at[i].resolver, host))
+		i++;
+	return i < cursor->lane;
+}
+
+static bool take_name(struct cursor *cursor, struct resolver_row *name)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+
+	for (; cursor->lane < lanes->count; cursor->lane++, cursor->dns = 0) {
+		struct resolver *resolver = lanes->at[cursor->lane].resolver;
+
+		while (resolver_next_row(resolver, &cursor->dns, name)) {
+			if (!was_shown(cursor, name->host))
+				return true;
+		}
+	}
+	return false;
+}
+
 static bool next_dns(struct cursor *cursor, void *at)
 {
 	struct resolver_row name;
 	struct dns_row *row = at;
 	char text[ADDRESS_TEXT_SIZE];
 
-	if (!resolver_next_row(cursor->source->with->resolver, &cursor->dns, &name))
+	if (!take_name(cursor, &name))
 		return false;
 	buf_clear(&cursor->text);
 	for (unsigned int i = 0; i < name.address_count; i++)
@@ -455,12 +534,44 @@ static const struct column zone_columns[] = {
 	COLUMN(struct zone_row, VALUE_INT4, count, "Number of server host names in the zone."),
 };
 
+/* What the resolvers of all loops know of it together. false: one before the cursor's has it. */
+static bool complete_zone(const struct cursor *cursor, struct resolver_zone_row *zone)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	struct resolver_zone_row other;
+
+	for (unsigned int i = 0; i < lanes->count; i++) {
+		if (!resolver_find_zone(lanes->at[i].resolver, zone->zone, &other))
+			continue;
+		if (i < cursor->lane)
+			return false;
+		zone->serial = zone->serial ? zone->serial : other.serial;
+		zone->count = zone->count > other.count ? zone->count : other.count;
+	}
+	return true;
+}
+
+static bool take_zone(struct cursor *cursor, struct resolver_zone_row *zone)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+
+	for (; cursor->lane < lanes->count; cursor->lane++, cursor->dns = 0) {
+		struct resolver *resolver = lanes->at[cursor->lane].resolver;
+
+		while (resolver_next_zone(resolver, &cursor->dns, zone)) {
+			if (complete_zone(cursor, zone))
+				return true;
+		}
+	}
+	return false;
+}
+
 static bool next_zone(struct cursor *cursor, void *at)
 {
 	struct resolver_zone_row zone;
 	struct zone_row *row = at;
 
-	if (!resolver_next_zone(cursor->source->with->resolver, &cursor->dns, &zone))
+	if (!take_zone(cursor, &zone))
 		return false;
 	row->zonename = zone.zone;
 	row->serial = zone.serial;

@@ -33,43 +33,54 @@ static const struct column error_columns[] = {
 
 #undef TEXT
 
-/* The reasons of clients first, then those of servers. Reasons that never occurred are left out. */
-static const struct close_reason_row *next_reason(struct cursor *cursor, const char **type,
-                                                  const struct close_count **count)
+/* The last close for this reason in any lane, or NULL, and the number of closes in all. */
+static const struct close_count *sum(const struct lanes *lanes, bool of_servers, size_t reason,
+                                     uint64_t *total)
 {
-	const struct close_counts *both[] = { &cursor->source->clients->closes,
-		                              &cursor->source->with->pools->closes };
+	const struct close_count *last = NULL;
+	const struct lane *lane;
 
-	for (; cursor->index < 2 * CLOSE_REASONS; cursor->index++) {
-		size_t side = cursor->index / CLOSE_REASONS, index = cursor->index % CLOSE_REASONS;
+	*total = 0;
+	LANES_EACH(lane, lanes)
+	{
+		const struct close_counts *closes =
+		    of_servers ? &lane->pools->closes : &lane->clients->closes;
+		const struct close_count *count = &closes->counts[reason];
 
-		*count = &both[side]->counts[index];
-		*type = side ? "S" : "C";
-		if (!(*count)->count)
-			continue;
-		cursor->index++;
-		return close_reason_row((enum close_reason)index);
+		*total += count->count;
+		if (count->count && (!last || count->wall_last > last->wall_last))
+			last = count;
 	}
-	return NULL;
+	return last;
 }
 
+/* The reasons of clients first, then those of servers. Reasons that never occurred are left out. */
 static bool next_error(struct cursor *cursor, void *at)
 {
 	usec_t now = loop_now(cursor->source->with->loop);
-	const struct close_count *count;
+	const struct close_count *last = NULL;
+	const struct close_reason_row *reason;
 	struct error_row *row = at;
-	const struct close_reason_row *reason = next_reason(cursor, &row->type, &count);
+	uint64_t total = 0;
+	size_t index = 0;
 
-	if (!reason)
+	while (!last && cursor->index < 2 * CLOSE_REASONS) {
+		index = cursor->index++;
+		last = sum(show_source_lanes(cursor->source), index >= CLOSE_REASONS,
+		           index % CLOSE_REASONS, &total);
+	}
+	if (!last)
 		return false;
+	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
+	row->type = index < CLOSE_REASONS ? "C" : "S";
 	row->reason = reason->name;
 	row->is_error = reason->is_error ? "yes" : "no";
-	row->count = (int64_t)count->count;
+	row->count = (int64_t)total;
 	row->last_time =
-	    show_time_text(now - (wall_now() - count->wall_last), now, row->time_buffer);
-	row->last_database = count->database;
-	row->last_user = count->user;
-	row->last_message = count->message;
+	    show_time_text(now - (wall_now() - last->wall_last), now, row->time_buffer);
+	row->last_database = last->database;
+	row->last_user = last->user;
+	row->last_message = last->message;
 	return true;
 }
 

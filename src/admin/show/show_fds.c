@@ -115,11 +115,10 @@ static bool next_client(struct cursor *cursor, struct fd_row *row)
 {
 	const struct client *client;
 
-	while ((client = cursor->clients.next)) {
+	while ((client = cursor_next_client(cursor))) {
 		const struct server *server = client->borrower.server;
 		const struct pool *pool = client->borrower.pool;
 
-		cursor->clients.next = TAILQ_NEXT(client, node);
 		if (!client_state_name(client) || !is_for_others(&client->stream))
 			continue;
 		fill_address(row, &client->peer, "client", client->stream.watch.fd);
@@ -127,7 +126,7 @@ static bool next_client(struct cursor *cursor, struct fd_row *row)
 		row->database = client_database(client);
 		row->link = server ? server->stream.watch.fd : 0;
 		fill_params(row, client->params,
-		            pool ? pool->baseline : params_none(cursor->source->with->params));
+		            pool ? pool->baseline : params_none(client->clients->with.params));
 		if (cursor->is_owner)
 			row->cancel = key_number(client_key(client));
 		if (cursor->is_owner && pool)
@@ -141,11 +140,10 @@ static bool next_server(struct cursor *cursor, struct fd_row *row)
 {
 	const struct server *server;
 
-	while ((server = cursor->pools.next_server)) {
+	while ((server = cursor_next_server(cursor))) {
 		const struct client *client =
 		    server->borrower ? client_of_borrower(server->borrower) : NULL;
 
-		cursor->pools.next_server = TAILQ_NEXT(server, all_node);
 		if (server->state == SERVER_CLOSING || server->login ||
 		    !is_for_others(&server->stream))
 			continue;
@@ -165,7 +163,8 @@ static bool next_server(struct cursor *cursor, struct fd_row *row)
 
 static bool next_fd(struct cursor *cursor, void *row)
 {
-	return next_listening(cursor, row) || next_client(cursor, row) || next_server(cursor, row);
+	return next_listening(cursor, row) || next_client(cursor, row) ||
+	       (!cursor->has_more && next_server(cursor, row));
 }
 
 const struct show show_fds = { .item = "FDS",

@@ -71,54 +71,94 @@ static const char *time_of(int64_t wall, const struct cursor *cursor, char buffe
 	return show_time_text(now - (wall_now() - wall), now, buffer);
 }
 
-static void fill(struct cursor *cursor, struct learnt_row *row, const struct pool *pool,
-                 const struct learnt_statement *statement)
-{
-	buf_clear(&cursor->text);
-	list_kinds(statement->touches, &cursor->text);
-	snprintf(row->digest_buffer, sizeof(row->digest_buffer), "%016" PRIx64, statement->digest);
-	row->database = pool->database->name;
-	row->user = pool->role->name;
-	row->digest = row->digest_buffer;
-	row->statement = statement->text;
-	row->state = buf_text(&cursor->text);
-	row->is_sure = statement->is_sure ? "yes" : "no";
-	row->count = (int64_t)statement->found_count;
-	row->since = time_of(statement->since_wall, cursor, row->since_buffer);
-	row->last_time = time_of(statement->found_wall, cursor, row->last_buffer);
-}
-
 static void collect_learnt(struct cursor *cursor)
 {
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lane *lane;
 	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &cursor->source->with->pools->list, node) {
+	LANES_EACH(lane, lanes)
+	TAILQ_FOREACH (pool, &lane->pools->list, node) {
 		if (pool->hidden && cursor_wants(cursor, pool->database->name))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->role->name, pool });
 	}
 }
 
+/* What all lanes have found about one statement. */
+struct learnt_sum {
+	const struct learnt_statement *first; /* of one lane; NULL: none */
+	unsigned int touches;
+	bool is_sure;
+	uint64_t found_count;
+	int64_t since_wall, found_wall;
+};
+
+static void add(struct learnt_sum *sum, const struct learnt_statement *statement)
+{
+	if (!statement || (sum->first && statement->digest > sum->first->digest))
+		return;
+	if (!sum->first || statement->digest < sum->first->digest)
+		*sum =
+		    (struct learnt_sum){ .first = statement, .since_wall = statement->since_wall };
+	sum->touches |= statement->touches;
+	sum->is_sure |= statement->is_sure;
+	sum->found_count += statement->found_count;
+	if (statement->since_wall < sum->since_wall)
+		sum->since_wall = statement->since_wall;
+	if (statement->found_wall > sum->found_wall)
+		sum->found_wall = statement->found_wall;
+}
+
+/* The next statement of the pool that `ordered` names, in any lane. */
+static struct learnt_sum sum_next(const struct cursor *cursor)
+{
+	const struct learnt_walk *walk = &cursor->learnt;
+	struct learnt_sum sum = { 0 };
+	const struct lane *lane;
+	const struct pool *pool;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		pool = pools_find_pool(lane->pools, cursor->ordered.first, cursor->ordered.second);
+		if (pool && pool->hidden)
+			add(&sum,
+			    learnt_after(pool->hidden, walk->has_begun ? &walk->digest : NULL));
+	}
+	return sum;
+}
+
+static void fill(struct cursor *cursor, struct learnt_row *row, const struct learnt_sum *sum)
+{
+	buf_clear(&cursor->text);
+	list_kinds(sum->touches, &cursor->text);
+	snprintf(row->digest_buffer, sizeof(row->digest_buffer), "%016" PRIx64, sum->first->digest);
+	row->database = cursor->ordered.first;
+	row->user = cursor->ordered.second;
+	row->digest = row->digest_buffer;
+	row->statement = sum->first->text;
+	row->state = buf_text(&cursor->text);
+	row->is_sure = sum->is_sure ? "yes" : "no";
+	row->count = (int64_t)sum->found_count;
+	row->since = time_of(sum->since_wall, cursor, row->since_buffer);
+	row->last_time = time_of(sum->found_wall, cursor, row->last_buffer);
+}
+
 static bool next_learnt(struct cursor *cursor, void *row)
 {
 	struct learnt_walk *walk = &cursor->learnt;
-	const struct learnt_statement *statement;
 	struct ordered_item item;
-	const struct pool *pool;
+	struct learnt_sum sum;
 
 	while (walk->has_pool || ordered_next(cursor, collect_learnt, &item)) {
 		if (!walk->has_pool)
 			walk->has_begun = false;
 		walk->has_pool = true;
-		pool = pools_find_pool(cursor->source->with->pools, cursor->ordered.first,
-		                       cursor->ordered.second);
-		statement = pool && pool->hidden
-		                ? learnt_after(pool->hidden, walk->has_begun ? &walk->digest : NULL)
-		                : NULL;
-		if (statement) {
+		sum = sum_next(cursor);
+		if (sum.first) {
 			walk->has_begun = true;
-			walk->digest = statement->digest;
-			fill(cursor, row, pool, statement);
+			walk->digest = sum.first->digest;
+			fill(cursor, row, &sum);
 			return true;
 		}
 		walk->has_pool = false;

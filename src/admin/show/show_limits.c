@@ -43,9 +43,11 @@ static const struct column limit_columns[] = {
 	       "How often a client had to wait or was refused because of the limit."),
 };
 
-/* The object of a row. Fields that do not belong to this kind of object are NULL. */
+/*
+ * The object of a row, in one lane. Fields that do not belong to this kind of object are NULL.
+ */
 struct thing {
-	const struct show_source *source;
+	const struct lane *lane;
 	const struct config *config;
 	const struct database *database;
 	const struct config_database *entry;
@@ -93,14 +95,19 @@ static const char *source_of(struct limit_row *row, const struct thing *thing, i
 
 #define SAID(entry, field) ((entry) ? (entry)->field : CONFIG_INHERIT)
 
-/* ---- the limits ---- */
+/*
+ * ---- the limits ----
+ *
+ * Each is called for the object in each lane that has it, with the same row. The broker counts what
+ * is used in all lanes; what each lane counts by itself is added up.
+ */
 
 static void max_client_conn(struct limit_row *row, const struct thing *thing)
 {
 	row->value = thing->config->max_client_conn;
 	row->source = by_setting(row, thing->config, "max_client_conn");
-	row->used = broker_admitted(thing->source->with->pools->with.broker);
-	row->hits = (int64_t)thing->source->clients->limit_hits;
+	row->used = broker_admitted(thing->lane->pools->with.broker);
+	row->hits += (int64_t)thing->lane->clients->limit_hits;
 }
 
 static void max_db_connections(struct limit_row *row, const struct thing *thing)
@@ -109,7 +116,7 @@ static void max_db_connections(struct limit_row *row, const struct thing *thing)
 	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_connections),
 	                        "max_db_connections");
 	row->used = share_servers(&thing->database->share);
-	row->hits = (int64_t)thing->database->server_limit_hits;
+	row->hits += (int64_t)thing->database->server_limit_hits;
 }
 
 static void max_db_client_connections(struct limit_row *row, const struct thing *thing)
@@ -119,7 +126,7 @@ static void max_db_client_connections(struct limit_row *row, const struct thing 
 	    source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_client_connections),
 	              "max_db_client_connections");
 	row->used = share_clients(&thing->database->share);
-	row->hits = (int64_t)thing->database->client_limit_hits;
+	row->hits += (int64_t)thing->database->client_limit_hits;
 }
 
 /* The limit of the console's database, which applies to users that are not in admin_users. */
@@ -127,8 +134,8 @@ static void max_guests(struct limit_row *row, const struct thing *thing)
 {
 	row->value = config_max_db_client_connections(thing->config, NULL);
 	row->source = by_setting(row, thing->config, "max_db_client_connections");
-	row->used = thing->source->clients->guest_count;
-	row->hits = (int64_t)thing->source->clients->guest_limit_hits;
+	row->used += thing->lane->clients->guest_count;
+	row->hits += (int64_t)thing->lane->clients->guest_limit_hits;
 }
 
 static void max_user_connections(struct limit_row *row, const struct thing *thing)
@@ -136,8 +143,10 @@ static void max_user_connections(struct limit_row *row, const struct thing *thin
 	row->value = config_max_user_connections(thing->config, thing->user);
 	row->source = source_of(row, thing, SAID(thing->user, max_user_connections), CONFIG_INHERIT,
 	                        "max_user_connections");
-	row->used = thing->role ? share_servers(&thing->role->share) : 0;
-	row->hits = thing->role ? (int64_t)thing->role->server_limit_hits : 0;
+	if (!thing->role)
+		return;
+	row->used = share_servers(&thing->role->share);
+	row->hits += (int64_t)thing->role->server_limit_hits;
 }
 
 static void max_user_client_connections(struct limit_row *row, const struct thing *thing)
@@ -145,8 +154,10 @@ static void max_user_client_connections(struct limit_row *row, const struct thin
 	row->value = config_max_user_client_connections(thing->config, thing->user);
 	row->source = source_of(row, thing, SAID(thing->user, max_user_client_connections),
 	                        CONFIG_INHERIT, "max_user_client_connections");
-	row->used = thing->role ? share_clients(&thing->role->share) : 0;
-	row->hits = thing->role ? (int64_t)thing->role->client_limit_hits : 0;
+	if (!thing->role)
+		return;
+	row->used = share_clients(&thing->role->share);
+	row->hits += (int64_t)thing->role->client_limit_hits;
 }
 
 static void pool_size(struct limit_row *row, const struct thing *thing)
@@ -155,7 +166,7 @@ static void pool_size(struct limit_row *row, const struct thing *thing)
 	row->source = source_of(row, thing, SAID(thing->user, pool_size),
 	                        SAID(thing->entry, pool_size), "default_pool_size");
 	row->used = share_servers(&thing->pool->share);
-	row->hits = (int64_t)thing->pool->size_hits;
+	row->hits += (int64_t)thing->pool->size_hits;
 }
 
 static void max_pinned_servers(struct limit_row *row, const struct thing *thing)
@@ -166,7 +177,7 @@ static void max_pinned_servers(struct limit_row *row, const struct thing *thing)
 	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_pinned_servers),
 	                        "max_pinned_servers");
 	row->used = share_pins(&thing->pool->share);
-	row->hits = (int64_t)thing->pool->pins_refused;
+	row->hits += (int64_t)thing->pool->pins_refused;
 }
 
 /* Whether an entry sets session_state, as source_of() wants it. */
@@ -182,7 +193,7 @@ static void session_state(struct limit_row *row, const struct thing *thing)
 	int entry = thing->entry ? said_state(thing->entry->session_state) : CONFIG_INHERIT;
 
 	row->source = source_of(row, thing, user, entry, "session_state");
-	row->hits = (int64_t)thing->pool->state_refused;
+	row->hits += (int64_t)thing->pool->state_refused;
 }
 
 static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
@@ -193,7 +204,7 @@ static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
 	row->source = source_of(row, thing, SAID(thing->user, reserve_pool_size),
 	                        SAID(thing->entry, reserve_pool_size), "reserve_pool_size");
 	row->used = thing->pool->limits.size > 0 && above > 0 ? above : 0;
-	row->hits = (int64_t)thing->pool->reserve_hits;
+	row->hits += (int64_t)thing->pool->reserve_hits;
 }
 
 /* ---- the objects ---- */
@@ -201,26 +212,28 @@ static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
 /* false: it no longer exists. */
 static bool find_database(struct cursor *cursor, struct thing *thing)
 {
-	thing->database = pools_find_database(cursor->source->with->pools, cursor->ordered.first);
+	thing->database = pools_find_database(thing->lane->pools, cursor->ordered.first);
 	thing->entry = thing->database ? thing->database->entry : NULL;
 	return thing->database != NULL;
 }
 
 static bool find_user(struct cursor *cursor, struct thing *thing)
 {
-	const struct pools *pools = cursor->source->with->pools;
 	const char *name = cursor->ordered.first;
 
-	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, name, thing->role);
+	thing->role = pools_find_role(thing->lane->pools, name);
 	thing->user = config_user_find(thing->config, name);
 	return true;
 }
 
 static void collect_pools(struct cursor *cursor)
 {
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lane *lane;
 	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &cursor->source->with->pools->list, node) {
+	LANES_EACH(lane, lanes)
+	TAILQ_FOREACH (pool, &lane->pools->list, node) {
 		if (pool->database->entry && !pool->is_for_lookups)
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->role->name, pool });
@@ -229,8 +242,8 @@ static void collect_pools(struct cursor *cursor)
 
 static bool find_pool(struct cursor *cursor, struct thing *thing)
 {
-	thing->pool = pools_find_pool(cursor->source->with->pools, cursor->ordered.first,
-	                              cursor->ordered.second);
+	thing->pool =
+	    pools_find_pool(thing->lane->pools, cursor->ordered.first, cursor->ordered.second);
 	if (!thing->pool || !thing->pool->database->entry)
 		return false;
 	thing->database = thing->pool->database;
@@ -313,6 +326,27 @@ static bool is_hit(const struct limit_row *row)
 	return row->hits > 0 || (row->value > 0 && row->used >= row->value);
 }
 
+/* false: no lane has the object, or it has not this limit. */
+static bool fill_limit(struct cursor *cursor, struct limit_row *row, const struct scope *scope,
+                       size_t limit)
+{
+	const struct lane *lane;
+	bool is_found = false;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		struct thing thing = { .lane = lane, .config = lane->pools->config };
+
+		if (scope->find && !scope->find(cursor, &thing))
+			continue;
+		if (scope->limits[limit].applies && !scope->limits[limit].applies(&thing))
+			continue;
+		scope->limits[limit].fill(row, &thing);
+		is_found = true;
+	}
+	return is_found;
+}
+
 static bool next_limit(struct cursor *cursor, void *at)
 {
 	const char *first = cursor->ordered.first, *second = cursor->ordered.second;
@@ -321,18 +355,14 @@ static bool next_limit(struct cursor *cursor, void *at)
 	struct limit_row *row = at;
 
 	while (cursor_may_look(cursor) && (scope = next_thing(cursor))) {
-		struct thing thing = { .source = cursor->source,
-			               .config = cursor->source->with->pools->config };
 		size_t limit = walk->limit++;
 
-		if (scope->find && !scope->find(cursor, &thing))
-			continue;
-		if (scope->limits[limit].applies && !scope->limits[limit].applies(&thing))
+		*row = (struct limit_row){ 0 };
+		if (!fill_limit(cursor, row, scope, limit))
 			continue;
 		row->limit = scope->limits[limit].name;
 		row->database = scope->collect && !scope->is_user ? first : scope->name;
 		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
-		scope->limits[limit].fill(row, &thing);
 		if (!cursor->asked.argument || is_hit(row))
 			return true;
 	}

@@ -9,7 +9,7 @@
 
 static const struct config_peer *next_entry(struct cursor *cursor)
 {
-	const struct config *config = cursor->source->with->pools->config;
+	const struct config *config = show_source_first(cursor->source)->pools->config;
 	const struct config_peer *peer = config_peer_after(config, (int)cursor->index);
 
 	if (peer)
@@ -44,7 +44,8 @@ static bool next_peer(struct cursor *cursor, void *at)
 	row->peer_id = peer->id;
 	row->host = peer->host;
 	row->port = peer->port;
-	row->pool_size = config_peer_pool_size(cursor->source->with->pools->config, peer);
+	row->pool_size =
+	    config_peer_pool_size(show_source_first(cursor->source)->pools->config, peer);
 	return true;
 }
 
@@ -74,22 +75,38 @@ static const struct column peer_pool_columns[] = {
 
 #undef INT4
 
-static bool next_peer_pool(struct cursor *cursor, void *at)
+/* false: no lane has a pool for this peer. */
+static bool fill_peer_pool(struct peer_pool_row *row, const struct lanes *lanes, int id)
 {
-	const struct pools *pools = cursor->source->with->pools;
-	const struct peer_pool *pool = NULL;
-	const struct config_peer *peer;
-	struct peer_pool_row *row = at;
+	const struct peer_pool *pool;
+	const struct lane *lane;
+	bool has_pool = false;
 
-	while (!pool && (peer = next_entry(cursor)))
-		pool = peer_pool_find(pools, peer->id);
-	if (!pool)
-		return false;
-	row->peer_id = pool->id;
-	row->cl_active_cancel_req = row->sv_active_cancel = pool->counts[FORWARD_SENT];
-	row->sv_login = pool->counts[FORWARD_CONNECTING];
-	row->cl_waiting_cancel_req = pool->counts[FORWARD_WAITING] + row->sv_login;
-	return true;
+	row->peer_id = id;
+	LANES_EACH(lane, lanes)
+	{
+		pool = peer_pool_find(lane->pools, id);
+		if (!pool)
+			continue;
+		has_pool = true;
+		row->cl_active_cancel_req += pool->counts[FORWARD_SENT];
+		row->sv_login += pool->counts[FORWARD_CONNECTING];
+		row->cl_waiting_cancel_req +=
+		    pool->counts[FORWARD_WAITING] + pool->counts[FORWARD_CONNECTING];
+	}
+	row->sv_active_cancel = row->cl_active_cancel_req;
+	return has_pool;
+}
+
+static bool next_peer_pool(struct cursor *cursor, void *row)
+{
+	const struct config_peer *peer;
+
+	while ((peer = next_entry(cursor))) {
+		if (fill_peer_pool(row, show_source_lanes(cursor->source), peer->id))
+			return true;
+	}
+	return false;
 }
 
 const struct show show_peer_pools = {

@@ -58,9 +58,12 @@ static bool is_at_rest(const struct database *database)
 
 void show_collect_databases(struct cursor *cursor)
 {
+	const struct lanes *lanes = show_source_lanes(cursor->source);
 	const struct database *database;
+	const struct lane *lane;
 
-	TAILQ_FOREACH (database, &cursor->source->with->pools->databases, node) {
+	LANES_EACH(lane, lanes)
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		if (database->entry && !is_at_rest(database))
 			ordered_offer(cursor,
 			              (struct ordered_item){ database->name, "", database });
@@ -90,8 +93,23 @@ static void fill_console(struct database_row *row, const struct show_source *sou
 	row->current_client_connections = show_source_console_count(source);
 }
 
+static int64_t count_clients(const struct show_source *source, const char *name)
+{
+	const struct database *database;
+	const struct lane *lane;
+	int64_t count = 0;
+
+	LANES_EACH(lane, show_source_lanes(source))
+	{
+		database = pools_find_database(lane->pools, name);
+		count += database ? database->client_count : 0;
+	}
+	return count;
+}
+
 static bool next_database(struct cursor *cursor, void *at)
 {
+	const struct pools *pools = show_source_first(cursor->source)->pools;
 	struct database_row *row = at;
 	const struct database *database;
 	struct ordered_item item;
@@ -103,7 +121,7 @@ static bool next_database(struct cursor *cursor, void *at)
 		fill_console(row, cursor->source);
 		return true;
 	}
-	fill_database(row, cursor->source->with->pools->config, database->entry);
+	fill_database(row, pools->config, database->entry);
 	row->name = database->name;
 	row->host = database->entry->host;
 	row->port = database->entry->port;
@@ -111,9 +129,9 @@ static bool next_database(struct cursor *cursor, void *at)
 	row->force_user = database->entry->user;
 	row->pool_mode = config_pool_mode_name(database->entry->pool_mode);
 	row->load_balance_hosts = config_load_balance_hosts(database->entry);
-	row->current_connections = database->server_count;
-	row->current_client_connections = database->client_count;
-	row->paused = database->is_paused || cursor->source->with->pools->is_paused;
+	row->current_connections = share_servers(&database->share);
+	row->current_client_connections = count_clients(cursor->source, database->name);
+	row->paused = database->is_paused || pools->is_paused;
 	row->disabled = database->is_disabled;
 	return true;
 }
@@ -163,14 +181,16 @@ static void offer_user(const struct user *user, void *arg)
 /* The users of auth_file, those of [users], and those known from other sources. */
 void show_collect_users(struct cursor *cursor)
 {
-	const struct pools *pools = cursor->source->with->pools;
+	const struct pools *pools = show_source_first(cursor->source)->pools;
 	const struct config_user *entry = NULL;
+	const struct lane *lane;
 	const struct role *role;
 
 	users_each(pools->users, offer_user, cursor);
 	while ((entry = config_user_next(pools->config, entry)))
 		ordered_offer(cursor, (struct ordered_item){ entry->name, "", NULL });
-	TAILQ_FOREACH (role, &pools->roles, node)
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	TAILQ_FOREACH (role, &lane->pools->roles, node)
 		ordered_offer(cursor, (struct ordered_item){ role->name, "", NULL });
 }
 
@@ -183,18 +203,31 @@ static const char *size_text(int size, char *buffer, size_t size_max)
 	return buffer;
 }
 
+static void count_connections(struct user_row *row, const struct lanes *lanes)
+{
+	const struct lane *lane;
+	const struct role *role;
+
+	LANES_EACH(lane, lanes)
+	{
+		role = pools_find_role(lane->pools, row->name);
+		if (!role)
+			continue;
+		row->current_connections = share_servers(&role->share);
+		row->current_client_connections += role->client_count;
+	}
+}
+
 static bool next_user(struct cursor *cursor, void *at)
 {
-	const struct pools *pools = cursor->source->with->pools;
+	const struct pools *pools = show_source_first(cursor->source)->pools;
 	const struct config_user *entry;
-	const struct role *role;
 	struct user_row *row = at;
 	struct ordered_item item;
 
 	if (!ordered_next(cursor, show_collect_users, &item))
 		return false;
 	entry = config_user_find(pools->config, item.first);
-	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, item.first, role);
 	row->name = item.first;
 	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_buffer,
 	                           sizeof(row->pool_size_buffer));
@@ -203,8 +236,7 @@ static bool next_user(struct cursor *cursor, void *at)
 	row->pool_mode = entry ? config_pool_mode_name(entry->pool_mode) : NULL;
 	row->max_user_connections = config_max_user_connections(pools->config, entry);
 	row->max_user_client_connections = config_max_user_client_connections(pools->config, entry);
-	row->current_connections = role ? role->server_count : 0;
-	row->current_client_connections = role ? role->client_count : 0;
+	count_connections(row, show_source_lanes(cursor->source));
 	return true;
 }
 
@@ -253,9 +285,12 @@ static const struct column pool_columns[] = {
 
 static void collect_pools(struct cursor *cursor)
 {
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lane *lane;
 	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &cursor->source->with->pools->list, node) {
+	LANES_EACH(lane, lanes)
+	TAILQ_FOREACH (pool, &lane->pools->list, node) {
 		if (cursor_wants(cursor, pool->database->name))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->role->name, pool });
@@ -265,8 +300,9 @@ static void collect_pools(struct cursor *cursor)
 		                                             CONFIG_CONSOLE_DATABASE, NULL });
 }
 
-static usec_t longest_wait(const struct pool *pool, usec_t now)
+static usec_t longest_wait(const struct pool *pool)
 {
+	usec_t now = loop_now(pool->pools->with.loop);
 	const struct borrower *const first[] = { TAILQ_FIRST(&pool->waiting),
 		                                 TAILQ_FIRST(&pool->newcomers),
 		                                 TAILQ_FIRST(&pool->wait_dedicated),
@@ -292,57 +328,65 @@ static void fill_servers(struct pool_row *row, const struct pool *pool)
 	row->sv_used += servers[SERVER_USED];
 	row->sv_tested += servers[SERVER_CHECKING] + servers[SERVER_RESETTING];
 	row->sv_login += servers[SERVER_CONNECTING] + servers[SERVER_LOGIN];
-	if (row->sv_login == 0 && pool_has_failed_lately(pool))
-		row->sv_login = 1;
 }
 
-/*
- * The pool that auth_query uses is shown in one row with the pool of the clients of the
- * same user.
- */
-static usec_t add_pool(struct pool_row *row, const struct pool *pool, usec_t now)
-{
-	unsigned int waiting = pool->waiting_count + pool->newcomer_count +
-	                       pool->wait_dedicated_count + pool->connect_dedicated_count;
+/* What the pools of one row have in common. */
+struct pool_sum {
+	usec_t wait; /* the longest */
+	bool has_failed;
+};
 
+static void add_pool(struct pool_row *row, struct pool_sum *sum, const struct pool *pool)
+{
+	unsigned int waiting;
+	usec_t wait;
+
+	if (!pool)
+		return;
+	waiting = pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
+	          pool->connect_dedicated_count;
 	row->cl_waiting += waiting;
 	row->cl_active += pool->member_count - waiting;
 	row->cl_active_cancel_req += pool->cancel_active_count;
 	row->cl_waiting_cancel_req += pool->cancel_waiting_count;
 	fill_servers(row, pool);
-	return longest_wait(pool, now);
+	wait = longest_wait(pool);
+	sum->wait = wait > sum->wait ? wait : sum->wait;
+	sum->has_failed |= pool_has_failed_lately(pool);
+	row->pool_mode = config_pool_mode_name(pool->limits.mode);
+	if (pool->database->entry)
+		row->load_balance_hosts = config_load_balance_hosts(pool->database->entry);
 }
 
+/*
+ * A row has the pools of these names in all lanes. The pool that auth_query uses is shown in one
+ * row with the pool of the clients of the same user.
+ */
 static bool next_pool(struct cursor *cursor, void *at)
 {
-	const struct pool *pool, *sibling;
-	usec_t now = loop_now(cursor->source->with->loop);
+	struct pool_sum sum = { 0 };
 	struct pool_row *row = at;
 	struct ordered_item item;
-	usec_t wait;
+	const struct lane *lane;
 
 	if (!ordered_next(cursor, collect_pools, &item))
 		return false;
 	row->database = item.first;
 	row->user = item.second;
-	pool = item.object;
-	if (!pool) {
+	if (!item.object) {
 		row->cl_active = show_source_console_count(cursor->source);
 		row->pool_mode = config_pool_mode_name(POOL_MODE_STATEMENT);
 		return true;
 	}
-	wait = add_pool(row, pool, now);
-	sibling = pools_lookup_sibling(pool);
-	if (sibling) {
-		usec_t other = add_pool(row, sibling, now);
-
-		wait = wait > other ? wait : other;
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		add_pool(row, &sum, pools_find_lookup_pool(lane->pools, row->database, row->user));
+		add_pool(row, &sum, pools_find_pool(lane->pools, row->database, row->user));
 	}
-	row->maxwait = wait / USEC_PER_SEC;
-	row->maxwait_us = wait % USEC_PER_SEC;
-	row->pool_mode = config_pool_mode_name(pool->limits.mode);
-	if (pool->database->entry)
-		row->load_balance_hosts = config_load_balance_hosts(pool->database->entry);
+	if (row->sv_login == 0 && sum.has_failed)
+		row->sv_login = 1;
+	row->maxwait = sum.wait / USEC_PER_SEC;
+	row->maxwait_us = sum.wait % USEC_PER_SEC;
 	return true;
 }
 

@@ -38,13 +38,14 @@ static bool is_all_shut(const struct pools *pools)
 static bool is_ready(const struct show_source *source, const char **why)
 {
 	const struct console_with *with = source->with;
-	const struct pools *pools = with->pools;
+	const struct lane *first = show_source_first(source);
+	const struct pools *pools = first->pools;
 	const struct {
 		bool is_so;
 		const char *words;
 	} hindrances[] = {
 		{ with->is_shutting_down(with->arg), "shutting down" },
-		{ source->clients->drain.is_on, "draining" },
+		{ first->clients->drain.is_on, "draining" },
 		{ pools->is_paused, "paused" },
 		{ pools->suspend != SUSPEND_NONE, "suspended" },
 		{ is_all_shut(pools), "every database is paused or disabled" },
@@ -101,30 +102,29 @@ static const struct column drain_columns[] = {
 	       "Seconds until the deadline; -1: no deadline."),
 };
 
-static const char *drain_state(const struct drain *drain)
+static const char *drain_state(const struct drain_progress *sum)
 {
-	if (!drain->is_on)
+	if (!sum->is_on)
 		return "no";
-	if (drain->is_done)
+	if (sum->is_done)
 		return "drained";
-	return drain->is_overdue ? "overdue" : "draining";
+	return sum->is_overdue ? "overdue" : "draining";
 }
 
 static bool next_drain(struct cursor *cursor, void *at)
 {
-	const struct clients *clients = cursor->source->clients;
-	const struct drain *drain = &clients->drain;
-	const unsigned int *counts = clients->state_counts;
-	usec_t left = drain->is_on ? drain_time_left(clients) : DRAIN_NO_LIMIT;
+	struct drain_progress sum;
+	usec_t left;
 
+	lanes_drain(show_source_lanes(cursor->source), &sum);
+	left = sum.is_on ? sum.time_left : DRAIN_NO_LIMIT;
 	*(struct drain_row *)at = (struct drain_row){
-		.state = drain_state(drain),
-		.clients = drain_left(clients),
-		.working =
-		    counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING],
-		.waiting = counts[CLIENT_WAITING] + counts[CLIENT_NEWCOMER],
-		.closed = (int64_t)drain->closed_count,
-		.cut = (int64_t)drain->cut_count,
+		.state = drain_state(&sum),
+		.clients = sum.left,
+		.working = sum.working,
+		.waiting = (int64_t)sum.waiting + sum.newcomers,
+		.closed = (int64_t)sum.closed,
+		.cut = (int64_t)sum.cut,
 		.seconds_left =
 		    left == DRAIN_NO_LIMIT ? -1 : (left + USEC_PER_SEC - 1) / USEC_PER_SEC,
 	};

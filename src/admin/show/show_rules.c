@@ -60,7 +60,7 @@ static void take_lists(struct cursor *cursor, struct hba_show_row *row, struct h
 
 static bool next_rule(struct cursor *cursor, void *at)
 {
-	const struct hba *hba = cursor->source->clients->hba;
+	const struct hba *hba = show_source_first(cursor->source)->clients->hba;
 	struct hba_show_row *row = at;
 	struct hba_lists lists = { 0 };
 	struct hba_row rule;
@@ -110,7 +110,7 @@ static const struct column ident_columns[] = {
 
 static bool next_mapping(struct cursor *cursor, void *at)
 {
-	const struct hba *hba = cursor->source->clients->hba;
+	const struct hba *hba = show_source_first(cursor->source)->clients->hba;
 	struct ident_show_row *row = at;
 	struct ident_row mapping;
 

@@ -3,7 +3,8 @@
  * SHOW PINNED: clients whose server stays with them, since when, and why. SHOW SESSION_STATE: the
  * session state that follows each client.
  *
- * Clients are walked in the order of their ids. Those without session state are skipped.
+ * The clients of each lane are walked in the order of their ids. Those without session state are
+ * skipped.
  */
 #include "show_priv.h"
 
@@ -95,8 +96,7 @@ static const struct client *take_client(struct cursor *cursor)
 {
 	const struct client *client;
 
-	while ((client = cursor->clients.next) && cursor_may_look(cursor)) {
-		cursor->clients.next = TAILQ_NEXT(client, node);
+	while ((client = cursor_next_client(cursor))) {
 		if (client->borrower.pool && cursor_wants(cursor, client_database(client)))
 			return client;
 	}
@@ -108,7 +108,7 @@ static const struct client *take_client(struct cursor *cursor)
 static void fill_pinned(struct cursor *cursor, struct pinned_row *row, const struct client *client)
 {
 	const struct server *server = client->borrower.server;
-	usec_t now = loop_now(cursor->source->with->loop), since = session_pinned_at(client);
+	usec_t now = loop_now(client->clients->with.loop), since = session_pinned_at(client);
 
 	fill_who(&row->who, client);
 	buf_clear(&cursor->text);

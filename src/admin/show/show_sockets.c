@@ -2,8 +2,8 @@
 /*
  * SHOW of connections: CLIENTS, SERVERS, and both as SOCKETS and ACTIVE_SOCKETS.
  *
- * They walk the connections in the order of ids. A walk moves on when the connection that
- * it points at is freed.
+ * They walk the connections of each lane in the order of ids. A walk moves on when the
+ * connection that it points at is freed.
  */
 #include "show_priv.h"
 
@@ -143,7 +143,7 @@ static const char *text_or_empty(const char *text) { return text ? text : ""; }
 static void fill_client(struct socket_row *row, const struct client *client,
                         const struct show_source *source)
 {
-	usec_t now = loop_now(source->with->loop);
+	usec_t now = loop_now(client->clients->with.loop);
 
 	row->type = "C";
 	row->user = client_user(client);
@@ -165,8 +165,7 @@ static const struct client *take_client(struct cursor *cursor)
 {
 	const struct client *client;
 
-	while ((client = cursor->clients.next) && cursor_may_look(cursor)) {
-		cursor->clients.next = TAILQ_NEXT(client, node);
+	while ((client = cursor_next_client(cursor))) {
 		if (cursor_wants(cursor, client_database(client)))
 			return client;
 	}
@@ -220,7 +219,7 @@ static const char *state_text(const struct server *server)
 static void fill_server(struct socket_row *row, const struct server *server,
                         const struct show_source *source)
 {
-	usec_t now = loop_now(source->with->loop);
+	usec_t now = loop_now(server->pool->pools->with.loop);
 	const char *name = params_find(server->params, "application_name");
 	const void *client = server->borrower ? client_of_borrower(server->borrower) : NULL;
 
@@ -248,8 +247,7 @@ static const struct server *take_server(struct cursor *cursor)
 {
 	const struct server *server;
 
-	while ((server = cursor->pools.next_server) && cursor_may_look(cursor)) {
-		cursor->pools.next_server = TAILQ_NEXT(server, all_node);
+	while ((server = cursor_next_server(cursor))) {
 		if (server->state != SERVER_CLOSING &&
 		    cursor_wants(cursor, server->pool->database->name))
 			return server;

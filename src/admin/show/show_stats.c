@@ -121,28 +121,44 @@ static bool has_counted(const struct database *database)
 	return database->pool_count || database->has_gone;
 }
 
-static void count_database(const struct database *database, struct stats *counted)
+static void add_database(const struct database *database, struct stats *counted)
 {
 	const struct pool *pool;
 
-	*counted = database->gone;
+	stats_add(counted, &database->gone);
 	for (pool = database->pool_table; pool; pool = pool->hh.next)
 		stats_add(counted, &pool->stats);
 }
 
+/* The counters of this database in all lanes. */
+static void count_database(const struct show_source *source, const char *name,
+                           struct stats *counted)
+{
+	const struct database *database;
+	const struct lane *lane;
+
+	*counted = (struct stats){ 0 };
+	LANES_EACH(lane, show_source_lanes(source))
+	{
+		database = pools_find_any_database(lane->pools, name);
+		if (database)
+			add_database(database, counted);
+	}
+}
+
 static void count_all(const struct show_source *source, struct stats *counted)
 {
-	const struct pools *pools = source->with->pools;
 	const struct database *database;
-	struct stats of_one;
+	const struct lane *lane;
 
-	*counted = pools->gone;
-	stats_add(counted, &source->own);
-	TAILQ_FOREACH (database, &pools->databases, node) {
-		if (!has_counted(database))
-			continue;
-		count_database(database, &of_one);
-		stats_add(counted, &of_one);
+	*counted = source->own;
+	LANES_EACH(lane, show_source_lanes(source))
+	{
+		stats_add(counted, &lane->pools->gone);
+		TAILQ_FOREACH (database, &lane->pools->databases, node) {
+			if (has_counted(database))
+				add_database(database, counted);
+		}
 	}
 }
 
@@ -157,15 +173,31 @@ void show_stats_average_all(const struct show_source *source, usec_t now, struct
 	history_average(source->history, STATS_ALL, &counted, now, average);
 }
 
+/* Whether a lane before this one has counters of the database. */
+static bool is_noted(const struct show_source *source, const struct lane *before, const char *name)
+{
+	const struct database *database;
+	const struct lane *lane;
+
+	for (lane = show_source_first(source); lane < before; lane++) {
+		database = pools_find_any_database(lane->pools, name);
+		if (database && has_counted(database))
+			return true;
+	}
+	return false;
+}
+
 void show_stats_note(const struct show_source *source)
 {
 	const struct database *database;
+	const struct lane *lane;
 	struct stats counted;
 
-	TAILQ_FOREACH (database, &source->with->pools->databases, node) {
-		if (!has_counted(database))
+	LANES_EACH(lane, show_source_lanes(source))
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
+		if (!has_counted(database) || is_noted(source, lane, database->name))
 			continue;
-		count_database(database, &counted);
+		count_database(source, database->name, &counted);
 		history_note(source->history, database->name, &counted);
 	}
 	history_note(source->history, CONFIG_CONSOLE_DATABASE, &source->own);
@@ -177,9 +209,12 @@ void show_stats_note(const struct show_source *source)
 
 static void collect(struct cursor *cursor)
 {
+	const struct lanes *lanes = show_source_lanes(cursor->source);
 	const struct database *database;
+	const struct lane *lane;
 
-	TAILQ_FOREACH (database, &cursor->source->with->pools->databases, node) {
+	LANES_EACH(lane, lanes)
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		if (has_counted(database))
 			ordered_offer(cursor,
 			              (struct ordered_item){ database->name, "", database });
@@ -197,7 +232,7 @@ static bool next_stats(struct cursor *cursor, void *at)
 		return false;
 	row->database = item.first;
 	if (item.object)
-		count_database(item.object, &row->total);
+		count_database(source, item.first, &row->total);
 	else
 		row->total = source->own;
 	history_average(source->history, row->database, &row->total, loop_now(source->with->loop),

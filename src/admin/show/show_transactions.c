@@ -3,7 +3,8 @@
  * SHOW TRANSACTIONS: clients that are in a transaction, what each of them does, and since
  * when.
  *
- * Clients are walked in the order of their ids. Those outside a transaction are skipped.
+ * The clients of each lane are walked in the order of their ids. Those outside a transaction are
+ * skipped.
  */
 #include "show_priv.h"
 
@@ -83,7 +84,7 @@ static void fill_transaction(struct cursor *cursor, struct transaction_row *row,
                              const struct client *client)
 {
 	const struct server *server = client->borrower.server;
-	usec_t now = loop_now(cursor->source->with->loop), since, wait = client->borrower.waited;
+	usec_t now = loop_now(client->clients->with.loop), since, wait = client->borrower.waited;
 
 	fill_who(row, client);
 	row->server_pid = server ? show_backend_pid(server) : 0;
@@ -103,8 +104,7 @@ static bool next_transaction(struct cursor *cursor, void *row)
 {
 	const struct client *client;
 
-	while ((client = cursor->clients.next) && cursor_may_look(cursor)) {
-		cursor->clients.next = TAILQ_NEXT(client, node);
+	while ((client = cursor_next_client(cursor))) {
 		if (!client->xact_at || !client->borrower.pool ||
 		    !cursor_wants(cursor, client_database(client)))
 			continue;

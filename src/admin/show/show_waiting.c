@@ -4,8 +4,9 @@
  * why.
  *
  * Hard here: a wait queue changes between two turns and may be long. Between two turns a
- * cursor only keeps the names of the pool and the wait number of the last borrower shown.
- * The next one shown has a greater number, and its position is counted again from the head.
+ * cursor only keeps the names of the pool and, for each lane, the wait number of the last borrower
+ * shown. The next one shown of that lane has a greater number, and its position is counted again
+ * from the head. The queues of all lanes are shown as one, the longest waiting first.
  */
 #include "show_priv.h"
 
@@ -60,9 +61,12 @@ static bool has_waiters(struct pool *pool)
 
 static void collect(struct cursor *cursor)
 {
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lane *lane;
 	struct pool *pool;
 
-	TAILQ_FOREACH (pool, &cursor->source->with->pools->list, node) {
+	LANES_EACH(lane, lanes)
+	TAILQ_FOREACH (pool, &lane->pools->list, node) {
 		if (!pool->is_for_lookups && has_waiters(pool) &&
 		    cursor_wants(cursor, pool->database->name))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
@@ -71,72 +75,102 @@ static void collect(struct cursor *cursor)
 }
 
 /* Moves to the first borrower of the current queue after the last one shown. */
-static void enter_line(struct waiting_walk *walk)
+static void enter_queue(struct waiting_place *place, struct borrower_list *list)
 {
-	struct borrower_list *list = pool_wait_queue_at(walk->pool, walk->queue);
-
-	walk->position = 0;
-	walk->next = TAILQ_FIRST(list);
-	while (walk->next && walk->next->wait_number <= walk->last) {
-		walk->next = TAILQ_NEXT(walk->next, wait_node);
-		walk->position++;
+	place->position = 0;
+	place->next = list ? TAILQ_FIRST(list) : NULL;
+	while (place->next && place->next->wait_number <= place->last) {
+		place->next = TAILQ_NEXT(place->next, wait_node);
+		place->position++;
 	}
 }
 
-/* Finds the pool of the last row again after a turn, or the next pool. false: no more. */
-static bool find_pool(struct cursor *cursor)
+/* Enters the current queue in each lane. false: there is no such queue. */
+static bool enter_queues(struct cursor *cursor)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	struct waiting_walk *walk = &cursor->waiting;
+	bool has_queue = false;
+
+	for (unsigned int i = 0; i < lanes->count; i++) {
+		struct pool *pool = pools_find_pool(lanes->at[i].pools, cursor->ordered.first,
+		                                    cursor->ordered.second);
+		struct borrower_list *list = pool ? pool_wait_queue_at(pool, walk->queue) : NULL;
+
+		enter_queue(&walk->places[i], list);
+		has_queue |= list != NULL;
+	}
+	walk->is_entered = true;
+	return has_queue;
+}
+
+/* The next queue of these pools, or the first one of the next pools. false: no more. */
+static bool next_queue(struct cursor *cursor)
 {
 	struct waiting_walk *walk = &cursor->waiting;
 	struct ordered_item item;
+	bool has_begun = walk->has_begun;
+	unsigned int queue = walk->queue + 1;
 
-	if (walk->has_begun) {
-		walk->pool = pools_find_pool(cursor->source->with->pools, cursor->ordered.first,
-		                             cursor->ordered.second);
-		if (walk->pool) {
-			enter_line(walk);
-			return true;
-		}
-	}
+	*walk = (struct waiting_walk){ .has_begun = has_begun, .queue = queue };
+	if (has_begun && enter_queues(cursor))
+		return true;
 	*walk = (struct waiting_walk){ 0 };
 	if (!ordered_next(cursor, collect, &item))
 		return false;
 	walk->has_begun = true;
-	walk->pool = (struct pool *)item.object;
-	enter_line(walk);
+	enter_queues(cursor);
 	return true;
 }
 
+/* The lane of the borrower that has waited longest in this queue. NULL: no more in it. */
+static struct waiting_place *longest_waiting(struct cursor *cursor)
+{
+	struct waiting_place *places = cursor->waiting.places, *found = NULL;
+
+	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++) {
+		const struct borrower *next = places[i].next;
+
+		if (next && (!found || next->waiting_since < found->next->waiting_since))
+			found = &places[i];
+	}
+	return found;
+}
+
 /* NULL: no more. */
-static const struct borrower *next_borrower(struct cursor *cursor)
+static struct waiting_place *next_place(struct cursor *cursor)
 {
 	struct waiting_walk *walk = &cursor->waiting;
-	const struct borrower *borrower;
+	struct waiting_place *place;
 
+	if (walk->has_begun && !walk->is_entered)
+		enter_queues(cursor);
 	for (;;) {
-		if (!walk->pool && !find_pool(cursor))
+		place = walk->has_begun ? longest_waiting(cursor) : NULL;
+		if (place)
+			return place;
+		if (!next_queue(cursor))
 			return NULL;
-		borrower = walk->next;
-		if (borrower) {
-			walk->next = TAILQ_NEXT(borrower, wait_node);
-			walk->last = borrower->wait_number;
-			walk->position++;
-			return borrower;
-		}
-		walk->queue++;
-		walk->last = 0;
-		if (pool_wait_queue_at(walk->pool, walk->queue))
-			enter_line(walk);
-		else
-			*walk = (struct waiting_walk){ 0 };
 	}
 }
 
+/* The position in the wait queue of all lanes, from 1, of the next borrower shown. */
+static unsigned int count_positions(const struct cursor *cursor)
+{
+	unsigned int position = 1;
+
+	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++)
+		position += cursor->waiting.places[i].position;
+	return position;
+}
+
+/* position: in the queue of its own lane, from 1, for the reason. */
 static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
-                         const struct borrower *borrower)
+                         const struct borrower *borrower, unsigned int position)
 {
 	const struct client *client = client_of_borrower(borrower);
-	usec_t wait = loop_now(cursor->source->with->loop) - borrower->waiting_since;
-	enum wait_reason reason = pool_wait_reason(borrower, cursor->waiting.position);
+	usec_t wait = loop_now(client->clients->with.loop) - borrower->waiting_since;
+	enum wait_reason reason = pool_wait_reason(borrower, position);
 	const char *name = params_find(client->params, "application_name");
 
 	buf_clear(&cursor->text);
@@ -144,7 +178,7 @@ static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
 	snprintf(row->ptr_buffer, sizeof(row->ptr_buffer), "%p", (const void *)client);
 	row->database = client_database(client);
 	row->user = client_user(client);
-	row->place = cursor->waiting.position;
+	row->place = count_positions(cursor);
 	row->wait = wait / USEC_PER_SEC;
 	row->wait_us = wait % USEC_PER_SEC;
 	row->reason = pool_wait_reason_name(reason);
@@ -158,11 +192,17 @@ static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
 
 static bool next_waiting(struct cursor *cursor, void *row)
 {
-	const struct borrower *borrower = next_borrower(cursor);
+	struct waiting_place *place = next_place(cursor);
+	const struct borrower *borrower;
 
-	if (borrower)
-		fill_waiting(cursor, row, borrower);
-	return borrower != NULL;
+	if (!place)
+		return false;
+	borrower = place->next;
+	fill_waiting(cursor, row, borrower, place->position + 1);
+	place->next = TAILQ_NEXT(borrower, wait_node);
+	place->last = borrower->wait_number;
+	place->position++;
+	return true;
 }
 
 const struct show show_waiting = { .item = "WAITING",

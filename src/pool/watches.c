@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Watches: see pgweir/pool/watches.h.
+ *
+ * Hard here: no change may be missed. A loop that finds the letter posted already need not post
+ * again: is_posted is cleared before the watches are asked, and they are asked while that loop is
+ * held, so what it has changed is seen.
+ */
+#include "pgweir/pool/watches.h"
+
+#include <assert.h>
+
+#include "pgweir/base/container_of.h"
+
+#include "pgweir/base/banned.h"
+
+/* With several loops, how often the watches are asked at most. */
+#define ASK_PERIOD (5 * USEC_PER_MS)
+
+static void remove_watch(struct watches *watches, struct pools_watch *watch)
+{
+	TAILQ_REMOVE(&watches->list, watch, node);
+	atomic_store(&watches->is_watched, !TAILQ_EMPTY(&watches->list));
+}
+
+static void ask_all(struct watches *watches)
+{
+	struct pools_watch *watch = TAILQ_FIRST(&watches->list);
+
+	watches->asked_at = loop_now(watches->loop);
+	while (watch) {
+		struct pools_watch *next = TAILQ_NEXT(watch, node);
+
+		if (watch->is_done(watch)) {
+			remove_watch(watches, watch);
+			watch->on_done(watch);
+		}
+		watch = next;
+	}
+}
+
+static void on_turn_end(struct task *task) { ask_all(container_of(task, struct watches, task)); }
+
+static void on_period(struct timer *timer) { ask_all(container_of(timer, struct watches, timer)); }
+
+static void ask_soon(struct watches *watches)
+{
+	struct loop *loop = watches->loop;
+
+	if (!watches->has_others || loop_now(loop) - watches->asked_at >= ASK_PERIOD)
+		loop_defer(loop, &watches->task);
+	else if (!timer_is_set(&watches->timer))
+		timer_set(&watches->timer, loop_timer_queue(loop, ASK_PERIOD, on_period),
+		          watches->asked_at);
+}
+
+static void on_letter(struct letter *letter)
+{
+	struct watches *watches = container_of(letter, struct watches, letter);
+
+	atomic_store(&watches->is_posted, false);
+	if (!letter->is_late)
+		ask_soon(watches);
+}
+
+void watches_init(struct watches *watches, struct loop *loop, bool has_others)
+{
+	*watches = (struct watches){
+		.loop = loop,
+		.has_others = has_others,
+		.letter.open = on_letter,
+		.task.run = on_turn_end,
+	};
+	TAILQ_INIT(&watches->list);
+}
+
+void watches_done(struct watches *watches)
+{
+	if (!watches->loop)
+		return;
+	assert(TAILQ_EMPTY(&watches->list));
+	timer_clear(&watches->timer);
+	loop_undefer(watches->loop, &watches->task);
+	loop_take_back(watches->loop, &watches->letter);
+}
+
+void watches_start(struct watches *watches, struct pools_watch *watch)
+{
+	TAILQ_INSERT_TAIL(&watches->list, watch, node);
+	atomic_store(&watches->is_watched, true);
+	loop_defer(watches->loop, &watches->task);
+}
+
+void watches_stop(struct watches *watches, struct pools_watch *watch)
+{
+	remove_watch(watches, watch);
+}
+
+void watches_changed(struct watches *watches, const struct loop *loop)
+{
+	if (!atomic_load_explicit(&watches->is_watched, memory_order_relaxed))
+		return;
+	if (loop == watches->loop)
+		ask_soon(watches);
+	else if (!atomic_exchange(&watches->is_posted, true))
+		loop_post(watches->loop, &watches->letter);
+}
