@@ -213,6 +213,7 @@ void pool_remove_server(struct server *server);
 
 /* Functions of struct server_ops. */
 void pool_file_server(struct server *server, enum server_state from);
+void pool_release_server(struct server *server);
 void pool_count_close_needed(struct server *server);
 void pool_count_library(struct server *server);
 bool pool_may_probe(const struct server *server);

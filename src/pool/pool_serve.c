@@ -84,6 +84,7 @@ void pool_serve(struct task *task)
 
 const struct server_ops pool_server_ops = {
 	.on_state = pool_file_server,
+	.on_released = pool_release_server,
 	.on_close_needed = pool_count_close_needed,
 	.on_login_done = pool_login_done,
 	.on_login_failed = pool_login_failed,

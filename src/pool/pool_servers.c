@@ -93,16 +93,22 @@ void pool_file_server(struct server *server, enum server_state from)
 	if (to != SERVER_CLOSING)
 		return;
 	count_server(server, -1);
-	if (!server->keeps_permit)
-		pool_give_permit(pool, server->is_listening);
-	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
-		share_wake_others(&pool->share); /* clients there keep min_pool_size */
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
 	pool->library_count -= server->has_library;
 	server_set_close_needed(server, CLOSE_NONE);
 	cancel_forget_server(server);
 	pool_wake(pool);
 	pools_changed(pool->pools);
+}
+
+void pool_release_server(struct server *server)
+{
+	struct pool *pool = server->pool;
+
+	if (!server->keeps_permit)
+		pool_give_permit(pool, server->is_listening);
+	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
+		share_wake_others(&pool->share); /* clients there keep min_pool_size */
 }
 
 void pool_count_close_needed(struct server *server)

@@ -39,6 +39,8 @@ static void on_state(struct server *server, enum server_state from)
 	(void)from;
 }
 
+static void on_released(struct server *server) { (void)server; }
+
 static void on_close_needed(struct server *server)
 {
 	if (server->is_close_needed)
@@ -62,6 +64,7 @@ static void on_free(struct server *server) { of_server(server)->is_freed = true;
 
 static const struct server_ops pool_ops = {
 	.on_state = on_state,
+	.on_released = on_released,
 	.on_close_needed = on_close_needed,
 	.on_home = on_home,
 	.on_params_refused = on_params_refused,

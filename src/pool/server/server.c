@@ -250,6 +250,7 @@ void server_forget(struct server *server)
 
 	server_enter(server, SERVER_CLOSING);
 	release_server(server);
+	server->site->ops->on_released(server);
 	server->free_task.run = free_server;
 	loop_undefer(loop, &server->free_task);
 	loop_defer(loop, &server->free_task);

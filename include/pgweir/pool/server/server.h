@@ -145,6 +145,8 @@ struct server_site {
 struct server_ops {
 	/* The state has changed; it was `from`. CLOSING is the last state. */
 	void (*on_state)(struct server *server, enum server_state from);
+	/* It is closed, and so is its socket: PostgreSQL does not count it any more. */
+	void (*on_released)(struct server *server);
 	/* server->is_close_needed has changed. */
 	void (*on_close_needed)(struct server *server);
 	/* The login and connect_query are done: the server is ready, and still in LOGIN. */
