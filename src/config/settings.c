@@ -409,8 +409,9 @@ const struct setting settings[] = {
 	        .help = "At the end of one transaction in this many, the server is asked for "
 	                "session state that no statement has in its text, because a function "
 	                "made it. What is found is logged, and such statements are known from "
-	                "then on. With session_audit, in session mode too: SHOW AUDIT has what "
-	                "was found. 1 = each transaction; 0 = none."),
+	                "then on. A function that notifies its own client, which listens, is "
+	                "found in the same way. With session_audit, in session mode too: SHOW "
+	                "AUDIT has what was found. 1 = each transaction; 0 = none."),
 	SETTING(session_state, .initial = "follow", .words = value_session_states, LIVE,
 	        GROUP(GENERIC), .since = "0.3.0",
 	        .help = "What becomes of session state in transaction mode. follow: parameters "

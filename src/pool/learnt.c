@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "pgweir/pgwire/sql_touch.h"
+
 #include "pgweir/base/banned.h"
 
 static struct learnt_statement *find(const struct learnt *learnt, uint64_t digest)
@@ -81,6 +83,7 @@ const struct learnt_statement *learnt_add(struct learnt **learnt,
 	if (!statement->found_count)
 		statement->since_wall = found->found_wall;
 	statement->touches |= found->touches;
+	(*learnt)->has_state |= (found->touches & ~(unsigned int)SQL_TOUCH_NOTIFY) != 0;
 	statement->is_sure |= found->is_sure;
 	statement->found_count++;
 	statement->found_wall = found->found_wall;

@@ -1245,3 +1245,91 @@ def test_many_notifications_while_clients_work(start, postgres):
     for client in clients:
         got[client] += [int(payload) for _, payload in heard(client, count - len(got[client]))]
         assert got[client] == list(range(count))
+
+
+# -- functions that notify ---------------------------------------------------------------------
+
+
+def prepare_function(postgres):
+    postgres.query("CREATE OR REPLACE FUNCTION tell(text) RETURNS void LANGUAGE plpgsql AS "
+                   "$$ BEGIN PERFORM pg_notify('news', $1); END $$")
+
+
+def own_of(client, text):
+    """The notifications before ReadyForQuery, all with the client's own process id."""
+    notes = [each for each in client.query(text).messages if each.type == "A"]
+    assert {each.body[:4] for each in notes} <= {client.key[:4]}
+    return [note_of(each) for each in notes]
+
+
+def run_and_hear(client, text):
+    """The one notification of a text, before or after ReadyForQuery."""
+    notes = [note_of(each) for each in client.query(text).messages if each.type == "A"]
+    return notes or heard(client, 1)
+
+
+def test_function_that_notifies_is_learnt(start, postgres):
+    prepare_function(postgres)
+    weir = start()
+    client, other = weir.client(), weir.client()
+    for each in (client, other):
+        each.query("LISTEN news")
+    count = 0
+    while not weir.admin("SHOW LEARNT"):
+        assert run_and_hear(client, f"SELECT tell('{count}')") == [("news", str(count))]
+        assert heard(other, 1) == [("news", str(count))]
+        count += 1
+    assert count <= 3
+    (row,) = weir.admin("SHOW LEARNT")
+    assert (row["state"], row["is_sure"]) == ("notifications", "yes")
+    assert "tell" in row["statement"]
+    weir.wait_log("a statement has notified its client, which its text does not show")
+    assert own_of(client, "SELECT tell('known')") == [("news", "known")]
+    assert heard(other, 1) == [("news", "known")]
+    assert own_of(other, "SELECT tell('to all')") == [("news", "to all")]
+    assert heard(client, 1) == [("news", "to all")]
+    client.send(wire.extended("SELECT tell($1)", ["extended"]))
+    notes = [note_of(each) for each in client.read_until("Z") if each.type == "A"]
+    if not notes:  # another text, which is learnt in its turn
+        notes = heard(client, 1)
+    assert notes == [("news", "extended")]
+    silent(client)
+
+
+def test_function_that_notifies_in_a_block_and_by_name(start, postgres):
+    prepare_function(postgres)
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    client.query("PREPARE say AS SELECT tell($1)")
+    for turn in range(6):
+        client.query("BEGIN")
+        client.query(f"EXECUTE say('{turn}')")
+        assert run_and_hear(client, "COMMIT") == [("news", str(turn))]
+    assert {row["state"] for row in weir.admin("SHOW LEARNT")} == {"notifications"}
+    client.query("BEGIN")
+    client.query("EXECUTE say('known')")
+    assert own_of(client, "COMMIT") == [("news", "known")]
+    silent(client)
+
+
+def test_notifications_of_others_on_the_same_server_are_no_own_ones(start, postgres):
+    """Nobody can tell them apart by the process id, so nothing is learnt from them."""
+    weir = start()
+    client, other = weir.client(), weir.client()
+    client.query("LISTEN news")
+    for turn in range(30):
+        client.query("SELECT 1")
+        other.query(f"NOTIFY news, '{turn}'")
+        assert heard(client, 1) == [("news", str(turn))]
+    assert not weir.admin("SHOW LEARNT")
+
+
+def test_functions_are_not_learnt_without_samples(start, postgres):
+    prepare_function(postgres)
+    weir = start(session_sample=0)
+    client = weir.client()
+    client.query("LISTEN news")
+    for turn in range(10):
+        assert run_and_hear(client, f"SELECT tell('{turn}')") == [("news", str(turn))]
+    assert not weir.admin("SHOW LEARNT")

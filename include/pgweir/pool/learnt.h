@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What was learnt about statements of a pool: those that left session state which their texts do
- * not show, because a function made it. They are known by their digest (sql_digest.h). When
+ * What was learnt about statements of a pool: those that left session state, or notified, without a
+ * sign of that in their texts, because a function did it. They are known by their digest (sql_digest.h). When
  * there are too many, the one that was not used for the longest time is forgotten.
  */
 #ifndef PGWEIR_POOL_LEARNT_H
@@ -34,6 +34,7 @@ struct learnt {
 	struct learnt_statement *table;
 	struct learnt_list list; /* the last used first */
 	unsigned int count;
+	bool has_state; /* one has left more than notifications: these matter to listeners only */
 };
 
 /* What the statement of this digest touches besides what its text shows. learnt NULL: 0. */

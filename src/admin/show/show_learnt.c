@@ -33,7 +33,7 @@ static const struct column learnt_columns[] = {
 	TEXT(digest, "Digest of the statement, as in the log."),
 	TEXT(statement, "Beginning of the statement, without its constants."),
 	TEXT(state, "Kinds of session state that it has left: parameters, channel, held cursor, "
-	            "temporary object, session lock."),
+	            "temporary object, session lock; notifications: it notifies its client."),
 	TEXT(is_sure, "yes: no other statement of its transaction can have done it; no: the "
 	              "transaction had several."),
 	COLUMN(struct learnt_row, VALUE_INT8, count, "How often a sample has found that."),
@@ -51,7 +51,7 @@ static void list_kinds(unsigned int touches, struct buf *out)
 	} kinds[] = {
 		{ SQL_TOUCH_PARAMS, "parameters" },  { SQL_TOUCH_LISTEN, "channel" },
 		{ SQL_TOUCH_CURSOR, "held cursor" }, { SQL_TOUCH_TEMP, "temporary object" },
-		{ SQL_TOUCH_LOCK, "session lock" },
+		{ SQL_TOUCH_LOCK, "session lock" },  { SQL_TOUCH_NOTIFY, "notifications" },
 	};
 	const char *between = "";
 

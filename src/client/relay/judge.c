@@ -192,6 +192,12 @@ static enum judgement judge_listening(struct client *client, enum listening_go g
 static enum judgement judge_follow(struct client *client, const struct frame *frame,
                                    struct batch *batch)
 {
+	if (client->listening && sample_is_running(client)) {
+		enum listening_go go = listening_sample(client, batch);
+
+		if (go != LISTENING_SEND)
+			return judge_listening(client, go);
+	}
 	if (resets_are_followed(client)) {
 		enum listening_go go = resets_follow(client, frame->type, batch);
 
@@ -335,7 +341,7 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 static enum judgement judge_before(struct client *client, const struct frame *frame,
                                    struct bytes in, struct batch *batch)
 {
-	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED)) {
+	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED | SESSION_TOUCH_SAMPLE)) {
 		enum judgement judgement = judge_follow(client, frame, batch);
 
 		if (judgement != JUDGE_SEND)

@@ -34,6 +34,11 @@
  * client gets it when all is settled: its channels are those of the listening connection, and that
  * has delivered what was committed before. So its own notifications come first, as with PostgreSQL.
  * They have the process id of its cancel key.
+ *
+ * A SELECT of a function that notifies looks like any other. Its notifications come with the
+ * process id of the server that the client had last. Another client may have sent them there, so
+ * nothing is said of them; but then the client's next transaction is a sample, which is treated
+ * like one that notifies. If it has done so, its statements are known from then on.
  */
 #ifndef PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
 #define PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
@@ -45,6 +50,7 @@
 struct facts;
 struct listener;
 struct record;
+struct session_sample;
 struct subscription;
 
 /* How many channels a client may listen to. */
@@ -73,6 +79,21 @@ enum listening_go listening_before(struct client *client, char type, unsigned in
  * UNLISTEN.
  */
 enum listening_go listening_follow(struct client *client, char type, struct batch *batch);
+
+/*
+ * The same in a sample (sample.c), for a message of any kind: what notifies the client itself is to
+ * be found out.
+ */
+enum listening_go listening_sample(struct client *client, struct batch *batch);
+
+/*
+ * Whether the next transaction must be a sample, because the last one may have notified the client
+ * itself although its texts do not show that.
+ */
+bool listening_wants_sample(struct client *client);
+
+/* The statements of a sample. true: they are needed until its notifications have come. */
+bool listening_keeps_sample(struct client *client, struct session_sample *sample);
 
 /* All statements were deallocated, perhaps by DISCARD ALL. */
 void listening_discarded(struct client *client);

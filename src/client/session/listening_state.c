@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What other files ask about a client's channels, without a change of anything.
+ * What other files ask about a client's channels, and when a transaction of it must be a sample.
  */
 #include "listening_state_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/pool/notification.h"
 
 #include "pgweir/base/banned.h"
 
@@ -35,4 +39,37 @@ bool listening_is_ours(const struct client_listening *listening, const char *nam
 	const char *channel = listening_mark_channel(&listening->listener);
 
 	return strncmp(name, channel, strlen(channel)) == 0;
+}
+
+/* ---- samples ---- */
+
+void listening_suspect(struct client_listening *listening, const struct notification *notification)
+{
+	if (listening->last_pid && notification->pid == listening->last_pid)
+		listening->is_suspect = true;
+}
+
+bool listening_wants_sample(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	if (!listening->is_suspect)
+		return false;
+	listening->is_suspect = false;
+	if (listening->sample_wait) {
+		listening->sample_wait--;
+		return false;
+	}
+	return true;
+}
+
+bool listening_keeps_sample(struct client *client, struct session_sample *sample)
+{
+	struct client_listening *listening = client->listening;
+
+	if (!listening || !listening->is_sampled)
+		return false;
+	free(listening->sample);
+	listening->sample = sample;
+	return true;
 }

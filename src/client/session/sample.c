@@ -31,9 +31,9 @@ static const struct hash_key *key_of(const struct client *client)
 
 unsigned int sample_touches(const struct client *client, struct bytes text)
 {
-	struct learnt *hidden = client->borrower.pool->hidden;
-
-	return hidden ? learnt_touches(hidden, sql_digest(key_of(client), text)) : 0;
+	return sample_has_learnt(client)
+	           ? learnt_touches(client->borrower.pool->hidden, sql_digest(key_of(client), text))
+	           : 0;
 }
 
 void sample_note(struct client *client, struct bytes text)
@@ -76,34 +76,49 @@ static unsigned int unexplained(const struct client *client, const struct facts 
 	return found & ~client->touched;
 }
 
-static void warn(const struct client *client, const struct learnt_statement *statement,
+/* What has followed from an entry that is new. */
+static void tell(const struct client *client, const struct learnt_statement *statement,
                  unsigned int count)
 {
-	log_warning(&client->log,
-	            "%s has left session state that its text does not show, so the server is "
-	            "asked after it from now on: statement %016" PRIx64 ": %s",
-	            count == 1 ? "a statement" : "a transaction of several statements",
-	            statement->digest, statement->text);
+	bool notifies = statement->touches == SQL_TOUCH_NOTIFY;
+
+	log_write(&client->log, notifies ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
+	          "%s has %s: statement %016" PRIx64 ": %s",
+	          count == 1 ? "a statement" : "a transaction of several statements",
+	          notifies ? "notified its client, which its text does not show, so clients that "
+	                     "listen get its notifications before its end from now on"
+	                   : "left session state that its text does not show, so the server is "
+	                     "asked after it from now on",
+	          statement->digest, statement->text);
 }
 
-void sample_end(struct client *client, const struct facts *facts, bool has_params)
+void sample_learn(struct client *client, struct session_sample *sample, unsigned int touches)
 {
 	struct pool *pool = client->borrower.pool;
-	struct session_sample *sample = client->session ? client->session->sample : NULL;
-	unsigned int found = unexplained(client, facts, has_params);
 
-	if (!sample || !found)
-		return;
 	for (unsigned int i = 0; i < sample->count; i++) {
 		struct learnt_statement *statement = &sample->statements[i];
 		const struct learnt_statement *entry;
 
-		statement->touches = found;
+		statement->touches = touches;
 		statement->is_sure = sample->count == 1;
 		statement->found_wall = wall_now();
 		entry = learnt_add(&pool->hidden, statement);
 		/* With so many, more lines say nothing new. */
 		if (entry && entry->found_count == 1 && pool->hidden->count < LEARNT_MAX)
-			warn(client, entry, sample->count);
+			tell(client, entry, sample->count);
 	}
+}
+
+void sample_end(struct client *client, const struct facts *facts, bool has_params)
+{
+	struct session_sample *sample = client->session ? client->session->sample : NULL;
+	unsigned int found = unexplained(client, facts, has_params);
+
+	if (!sample)
+		return;
+	if (found)
+		sample_learn(client, sample, found);
+	if (listening_keeps_sample(client, sample))
+		client->session->sample = NULL;
 }

@@ -113,8 +113,9 @@ static unsigned int with_invisible(const struct client *client, unsigned int tou
 
 	unsigned int learnt = sample_touches(client, text);
 
-	if (learnt)
-		touches |= learnt | SESSION_TOUCH_LEARNT;
+	touches |= learnt;
+	if (learnt & ~(unsigned int)SQL_TOUCH_NOTIFY)
+		touches |= SESSION_TOUCH_LEARNT;
 	return names->count && sql_touch_calls(text, buf_bytes(names))
 	           ? touches | SQL_TOUCH_EXTENSION
 	           : touches;
@@ -179,7 +180,7 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 	if (!is_there)
 		return 0;
 	touches = sql_touch(*text);
-	return pool->hidden || pool->pin_functions.count || has_names(touches)
+	return sample_has_learnt(client) || pool->pin_functions.count || has_names(touches)
 	           ? with_all(client, touches, *text)
 	           : touches;
 }

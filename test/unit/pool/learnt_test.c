@@ -2,6 +2,7 @@
 /*
  * pool/learnt.h.
  */
+#include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/learnt.h"
 
 #include "../unit.h"
@@ -42,6 +43,21 @@ START_TEST(touches_add_up)
 	ck_assert_uint_eq(learnt->count, 2);
 	learnt_free(&learnt);
 	ck_assert_ptr_null(learnt);
+}
+END_TEST
+
+/* Only clients that listen need to know which statements notify. */
+START_TEST(notifications_are_no_state)
+{
+	struct learnt *learnt = NULL;
+
+	add(&learnt, 7, SQL_TOUCH_NOTIFY);
+	ck_assert(!learnt->has_state);
+	add(&learnt, 7, SQL_TOUCH_NOTIFY | SQL_TOUCH_TEMP);
+	ck_assert(learnt->has_state);
+	add(&learnt, 8, SQL_TOUCH_NOTIFY);
+	ck_assert(learnt->has_state);
+	learnt_free(&learnt);
 }
 END_TEST
 
@@ -88,6 +104,7 @@ int main(void)
 
 	tcase_add_test(tests, nothing_learnt);
 	tcase_add_test(tests, touches_add_up);
+	tcase_add_test(tests, notifications_are_no_state);
 	tcase_add_test(tests, low_halves_collide);
 	tcase_add_test(tests, longest_unused_goes);
 	suite_add_tcase(suite, tests);
