@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: ISC
 """Compares the outcomes of one session, and shortens a session whose outcomes differ."""
 
+import itertools
 import re
 from collections import namedtuple
 
@@ -34,8 +35,7 @@ def compare(direct, pooled):
             return Verdict("differs", f"in step {number}, {part.step}: through pgweir: {pooled.end}")
         if direct.startup and any(resets_inside(text) for text in part.texts):
             is_inside, unsure = True, startup_names(direct.startup)
-        verdict = (compare_messages(number, without_reports(part, unsure),
-                                    without_reports(pooled.parts[number], unsure), is_failed)
+        verdict = (compare_messages(number, part, pooled.parts[number], is_failed, unsure)
                    or compare_notes(number, direct, pooled))
         if verdict:
             return Verdict("inside", "") if is_inside else verdict
@@ -58,15 +58,17 @@ def startup_names(startup):
     return {name.lower().encode() for name in names}
 
 
-def without_reports(part, names):
-    return part._replace(messages=[message for message in part.messages
-                                   if message[0] != "S" or message[1].split(b"\0")[0].lower() not in names])
+def in_order(part, unsure):
+    """PostgreSQL reports parameters at the end of a step. Through pgweir a report may come earlier in
+    the same step.
+    """
+    reports = [message for message in part.messages if message[0] == "S"]
+    return ([message for message in part.messages if message[0] != "S"]
+            + [message for message in reports if message[1].split(b"\0")[0].lower() not in unsure])
 
 
-def compare_messages(number, direct, pooled, is_failed):
-    for at in range(max(len(direct.messages), len(pooled.messages))):
-        expected = direct.messages[at] if at < len(direct.messages) else None
-        seen = pooled.messages[at] if at < len(pooled.messages) else None
+def compare_messages(number, direct, pooled, is_failed, unsure):
+    for expected, seen in itertools.zip_longest(in_order(direct, unsure), in_order(pooled, unsure)):
         if expected == seen or (is_failed and are_errors(expected, seen)):
             continue
         if is_refusal(seen):

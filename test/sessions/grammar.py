@@ -88,6 +88,8 @@ PARAMETERS = {
 }
 
 CUSTOM = ("app.tenant", "app.user_id", "App.Mixed", "app.a.b", "other.x")
+# What a function cannot hide: it is replaced before, or its name must be in a text.
+NAMED = re.compile(r"\{(n|dblink)\}|" + "|".join(map(re.escape, CUSTOM)), re.I)
 CUSTOM_VALUES = ("one", "two", "", "it''s", "a\nb", "back\\slash", "\u00e4", "z" * 300, "42")
 
 ROLES = ("role_a", "role_b", "alice", "none", "boss", "nobody", "'role_a'", "role_a")
@@ -392,10 +394,12 @@ class Grammar:
                          f"CALL public.hid_undone($in${text}$in$)")
 
     def hidden(self):
-        text = self.inner(without=("extension",))  # that is followed only if pin_functions has the function
-        hexed = text.encode().hex()
-        if "{n}" not in text and "{dblink}" not in text and self.rng.random() < 0.5:
-            return f"SELECT public.hid_hex('{hexed}')"
+        while True:
+            text = self.inner(without=("extension",))  # that is followed only if pin_functions has the function
+            if not text.startswith("UNLISTEN"):  # that is not seen
+                break
+        if not self.rng.randrange(2) and not NAMED.search(text):
+            return f"SELECT public.hid_hex('{text.encode().hex()}')"
         return self.pick(f"SELECT public.hid($in${text}$in$)", f"SELECT public.hid_caught($in${text}$in$)",
                          f"SELECT public.hid_scoped($in${text}$in$)")
 

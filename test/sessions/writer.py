@@ -17,6 +17,7 @@ Every step has exactly one ReadyForQuery.
 
 import ast
 import random
+import re
 from collections import namedtuple
 
 from .grammar import CHANNELS, COMMON, FEATURES, HIDDEN_TABLE, PREPARES, Grammar
@@ -36,6 +37,9 @@ STARTUP = {
 }
 
 NAMES = ("s1", "s2", "s3")
+
+# In one text that ends its transaction, these are not seen.
+UNSEEN_UNLISTEN = re.compile(r"(ABORT|ROLLBACK(?! TO)).*UNLISTEN|UNLISTEN.*ROLLBACK TO.*(COMMIT|END)", re.S)
 
 
 class Writer:
@@ -75,6 +79,8 @@ class Writer:
 
     def several(self):
         texts = [self.followed() for _ in range(self.rng.randint(2, 4))]
+        while UNSEEN_UNLISTEN.search("; ".join(texts)):
+            texts = [self.followed() for _ in range(self.rng.randint(2, 4))]
         return ("query", self.flags(), texts)
 
     def followed(self):

@@ -278,18 +278,12 @@ static const char *told_of(const struct client *client, const char *name)
 	return told ? told : "";
 }
 
-/*
- * Whether the statement that runs sets it back, and the client's value follows. Without names, it
- * is a function, which ends its transaction if no block is open.
- */
-static bool is_pending(const struct client *client, const struct session_resets *resets,
-                       const char *name)
+/* Whether the text that runs sets it back, so that the client's value follows. */
+static bool is_pending(const struct session_resets *resets, const char *name)
 {
 	struct bytes list = buf_bytes(&resets->pending);
 	const char *other;
 
-	if (!list.count)
-		return client->borrower.server->status == 'I';
 	while (bytes_take_text(&list, &other)) {
 		if (strcasecmp(other, name) == 0)
 			return true;
@@ -326,7 +320,7 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 
 	if (!resets || !(client->touched & SQL_TOUCH_DEFAULT))
 		return false;
-	if (normal && strcmp(normal, value) == 0 && is_pending(client, resets, name))
+	if (normal && strcmp(normal, value) == 0 && is_pending(resets, name))
 		shown = startup;
 	is_told = strcmp(told_of(client, name), shown) == 0;
 	note_told(resets, name, shown);
