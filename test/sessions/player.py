@@ -42,9 +42,9 @@ class Outcome:
         self.parts = []
         self.end = None  # why the session ended early, if it did
         self.startup = {}
-        # Notifications that were sent during a transaction which executed LISTEN afterwards. A
-        # session that listens already gets them, too, as it has not read them before. PostgreSQL
-        # promises only those that are committed after the LISTEN.
+        # Notifications that were sent during a transaction which executed LISTEN. A session that
+        # listens already gets them, too, as it has not read them before. PostgreSQL promises only
+        # those that are committed after the transaction.
         self.early = set()
 
     def sure_notes(self, notes):
@@ -101,7 +101,7 @@ class Player:
         self.names = {**names, "side": SIDES[database], "inspect": INSPECT}
         self.outcome = Outcome()
         self.notes = []
-        self.sent_within = []  # notifications of the companion during the open transaction
+        self.sent_within, self.run_within = [], []  # notifications and texts of the open transaction
         self.texts = {}  # of named statements
         self.status = "I"
         self.on_step = lambda: None
@@ -150,10 +150,11 @@ class Player:
 
     def note_early(self, texts):
         if self.status == "I":
-            self.sent_within = []
+            self.sent_within, self.run_within = [], []
+        self.run_within += texts
         for channel, payload in self.sent_within:
             listens = re.compile(rf"(?<!UN)LISTEN\b.*{re.escape(channel)}", re.I | re.S)
-            if any(listens.search(fill(text, self.names)) for text in texts):
+            if any(listens.search(fill(text, self.names)) for text in self.run_within):
                 self.outcome.early.add((channel.strip('"').encode(), payload.encode()))
 
     def send(self, data, in_pieces):
