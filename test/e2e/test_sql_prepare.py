@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from .kit import fake
-from .kit.wire import (Wire, bind, close, describe, execute, extended, message, parse, query,
-                       sync)
+from .kit.wire import (Closed, Wire, bind, close, describe, execute, extended, message, parse,
+                       query, sync)
 
 LIMITS = pytest.mark.parametrize("limit_of_statements", (200, 2))
 
@@ -530,3 +530,31 @@ def test_who_waits_for_our_own_query_keeps_the_server(scripted):
     server.send(message("3"), fake.complete("PREPARE"), fake.ready(), fake.ready())
     assert second.read_result().types == "CZ"
     assert weir.admin("SHOW STATS")[0]["total_query_count"] == 2
+
+
+@pytest.mark.parametrize("is_reloaded", (False, True))
+def test_names_are_withdrawn_within_a_limit(scripted, is_reloaded):
+    """The server has said that the name is still there, and does not answer to its Close."""
+    weir, client, server = scripted(default_pool_size=1, server_connect_timeout=1)
+    client.send(query("PREPARE s AS SELECT 5"))
+    for kind in "CQS":
+        server.expect(kind)
+    server.send(message("3"), fake.complete("PREPARE"), fake.ready(), fake.ready())
+    assert client.read_until("Z")
+    client.send(query("SELECT 1; EXECUTE s"))
+    assert server.expect("P").body.startswith(b"s\0")
+    server.expect("S")
+    server.send(message("1"), fake.ready())
+    server.expect("Q")
+    server.send(fake.complete("SELECT 1"), fake.complete("SELECT 1"), fake.ready())
+    assert client.read_until("Z")
+    server.expect("Q")  # the question
+    server.send(fake.columns("k", "n", "v"), fake.row("e", b"s".hex(), ""), fake.complete("SELECT 1"),
+                fake.ready())
+    assert server.expect("C").body == b"Ss\0"
+    server.expect("S")
+    if is_reloaded:
+        weir.reload(log_connections=0)
+    weir.wait_log("server parameters timeout")
+    with pytest.raises(Closed):
+        client.read_until("Z")

@@ -217,6 +217,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	if (!is_settled)
 		return;
 	if (client->state == CLIENT_SETTLING) {
+		server_end_limit(borrower->server);
 		relay_settled(client); /* what statements_withdraw() has sent was answered */
 		return;
 	}

@@ -369,9 +369,9 @@ bool exposed_withdraw(struct client *client)
 	}
 	batch_run(&batch, bytes_of(sync, sizeof(sync)));
 	is_good = is_good && inject_note(server, LEDGER_SYNC, LEDGER_INJECT, NULL);
-	if (is_good) {
-		batch_send(&batch);
-	} else {
+	if (is_good && batch_send(&batch)) {
+		server_begin_limit(server);
+	} else if (!is_good) {
 		server_set_dirty(server, true);
 		client_refuse_for(client, CLOSE_MEMORY);
 	}

@@ -412,6 +412,19 @@ void server_end_transaction(struct server *server, bool is_settled)
 	timer_set(&server->xact, is_settled ? NULL : transaction_limit(server), server->xact_at);
 }
 
+void server_begin_limit(struct server *server)
+{
+	server->is_limited = true;
+	timer_set(&server->timer, server->site->limits.connect,
+	          loop_now(server->site->shared->loop));
+}
+
+void server_end_limit(struct server *server)
+{
+	server->is_limited = false;
+	timer_clear(&server->timer);
+}
+
 void server_rearm(struct server *server)
 {
 	const struct server_limits *limits = &server->site->limits;
@@ -420,7 +433,7 @@ void server_rearm(struct server *server)
 		timer_change(&server->timer, limits->connect);
 	else if (server->state != SERVER_LENT)
 		set_state_timer(server);
-	else if (server->errand != ERRAND_NONE)
+	else if (server->errand != ERRAND_NONE || server->is_limited)
 		timer_change(&server->timer, limits->connect);
 	else if (server->is_ready)
 		timer_set(&server->timer, server->status == 'I' ? NULL : limits->idle_transaction,

@@ -260,6 +260,7 @@ struct server {
 	/* the scope of `params`, in which statements are prepared */
 	struct text_scope scope;
 	enum server_end end;     /* the first one since server_watch_end() */
+	bool is_limited;         /* between server_begin_limit() and server_end_limit() */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
 	/* the borrower may have changed the scope since its parameters were known for certain */
 	bool is_scope_open;
@@ -508,7 +509,13 @@ bool server_take_facts(struct server *server, const struct facts *facts,
  */
 bool server_add_library(struct server *server, const char *name);
 
-/* The borrower has handled all LOADs. */
+/*
+ * What was injected behind a transaction must be answered within server_connect_timeout, as the
+ * questions of ours.
+ */
+void server_begin_limit(struct server *server);
+void server_end_limit(struct server *server);
+
 /* Looks for the first COMMIT or ROLLBACK from now on. */
 static inline void server_watch_end(struct server *server)
 {
@@ -523,6 +530,7 @@ static inline enum server_end server_end_seen(struct server *server)
 	return server->end;
 }
 
+/* The borrower has handled all LOADs. */
 static inline void server_settle_loads(struct server *server) { server->load_count = 0; }
 
 /* Whether the borrower must look for parameters of its startup: relay_take_params(). */
