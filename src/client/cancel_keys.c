@@ -5,6 +5,9 @@
  * Our keys are random, so some of their bytes serve as the hash. The bytes with id and TTL for
  * peers (cancel_key.h) are left out. In the one with the loop, some bits may be the same for all
  * keys, so it is mixed with another.
+ *
+ * Clients that were taken over together with what they share keep together, and their keys too: one
+ * may lead to another loop.
  */
 #include "pgweir/client/cancel_keys.h"
 
@@ -12,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/client/cancel_key.h"
 #include "pgweir/client/client.h"
 
 #include "pgweir/base/banned.h"
@@ -91,6 +95,30 @@ static void grow(struct cancel_keys *keys)
 	free(old);
 }
 
+static void count_stray(struct cancel_keys *keys, struct bytes key, unsigned int change)
+{
+	struct cancel_keys_shared *shared = keys->shared;
+
+	if (shared && cancel_key_loop(key, shared->loop_count) != keys->loop_number)
+		atomic_fetch_add_explicit(&shared->stray_count, change, memory_order_relaxed);
+}
+
+unsigned int cancel_keys_next_loop(const struct cancel_keys *keys, struct bytes key, bool has_asked)
+{
+	const struct cancel_keys_shared *shared = keys->shared;
+	unsigned int first, next;
+
+	if (!shared)
+		return keys->loop_number;
+	first = cancel_key_loop(key, shared->loop_count);
+	if (!has_asked && first != keys->loop_number)
+		return first;
+	next = (keys->loop_number + 1) % shared->loop_count;
+	if (next == first || !atomic_load_explicit(&shared->stray_count, memory_order_relaxed))
+		return keys->loop_number;
+	return next;
+}
+
 bool cancel_keys_add(struct cancel_keys *keys, struct client *client, struct bytes key)
 {
 	bool is_long = key.count > CANCEL_KEY_SIZE;
@@ -107,6 +135,7 @@ bool cancel_keys_add(struct cancel_keys *keys, struct client *client, struct byt
 	if (keys->count++ >= CANCEL_KEYS_CHAIN * keys->chain_count)
 		grow(keys);
 	link_in(keys, client);
+	count_stray(keys, client_key(client), 1);
 	return true;
 }
 
@@ -120,6 +149,7 @@ void cancel_keys_remove(struct cancel_keys *keys, struct client *client)
 	while (*at != client)
 		at = &(*at)->key_next;
 	*at = client->key_next;
+	count_stray(keys, client_key(client), -1U);
 	if (client->key_size > CANCEL_KEY_SIZE)
 		slab_put(&keys->long_slab, client->long_key);
 	explicit_bzero(client->key, sizeof(client->key));

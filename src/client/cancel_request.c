@@ -4,7 +4,8 @@
  * open until the cancel was delivered, so that it can wait for that.
  *
  *   a key of ours --> the client's server      a peer's --> that peer (TTL - 1)
- *   a key of another loop --> that loop gets the connection, and begins here again
+ *   a key of another loop --> that loop gets the connection, and begins here again; if it does
+ *                             not know the key either, maybe the next loop (cancel_keys.h)
  */
 #include "client_priv.h"
 
@@ -65,16 +66,16 @@ static bool is_for_peer(const struct clients *clients, struct bytes key)
 	       cancel_key_peer(key) != own;
 }
 
-/* Whether the client goes to the loop to which the key leads. */
+/* Whether the client goes to another loop, which may know the key. */
 static bool goes_to_loop(struct client *client, struct bytes key)
 {
-	const struct clients_with *with = &client->clients->with;
+	const struct clients *clients = client->clients;
+	const struct clients_with *with = &clients->with;
 	unsigned int loop;
 
-	if (!with->send_elsewhere || with->loop_count < 2 || client->login->has_moved ||
-	    is_for_peer(client->clients, key))
+	if (!with->send_elsewhere || is_for_peer(clients, key))
 		return false;
-	loop = cancel_key_loop(key, with->loop_count);
+	loop = cancel_keys_next_loop(&clients->keys, key, client->login->has_moved);
 	return loop != with->loop_number &&
 	       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CANCEL, loop);
 }
@@ -171,6 +172,11 @@ void cancel_request_begin(struct client *client, struct bytes key)
 		client_close(client, CLOSE_CANCEL_DELIVERED);
 	else
 		client_close(client, CLOSE_CANCEL_FAILED);
+}
+
+bool clients_know_key(struct clients *clients, struct bytes key)
+{
+	return find_target(clients, key);
 }
 
 static void on_nothing(void *arg) { (void)arg; }

@@ -100,6 +100,8 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
 	slab_init(&clients->late_slab, "late_begin_cache", late_begin_size());
 	has_keys = cancel_keys_init(&clients->keys);
+	clients->keys.loop_number = with->loop_number;
+	clients->keys.shared = with->keys;
 	hash_key_draw(&clients->digest_key);
 	audit_init(&clients->audit);
 	TAILQ_INIT(&clients->list);

@@ -322,6 +322,17 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 
 /* ---- the process that takes over ---- */
 
+/* The number of the client's listening connection; 0: it does not listen. */
+static uint64_t listening_record_number(struct record *record)
+{
+	struct client_listening_record values;
+
+	if (!record_has_table(record, &client_listening_record_table))
+		return 0;
+	record_read(record, &client_listening_record_table, &values);
+	return values.number;
+}
+
 /* Reads the names at the end of a record. client NULL: only checks them. */
 static void read_names(struct client *client, struct record *record,
                        const struct pools_arrival *arrival)
@@ -362,6 +373,36 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 		               "the running process with it first",
 		               values.database);
 	return true;
+}
+
+static struct lane *lane_of_listening(const struct lanes *lanes, const struct client_record *values,
+                                      uint64_t number)
+{
+	struct lane *lane;
+
+	LANES_EACH(lane, lanes)
+	{
+		if (listening_has_arrived(lane->pools, values->database, values->pool, number))
+			return lane;
+	}
+	return NULL;
+}
+
+struct lane *client_lane(const struct lanes *lanes, struct bytes body)
+{
+	struct record record = { .rest = body };
+	struct client_record values;
+	struct lane *lane = NULL;
+	uint64_t listening;
+
+	record_read(&record, &client_record_table, &values);
+	unnamed_read(NULL, &record, NULL);
+	sql_unnamed_read(NULL, &record, NULL);
+	session_read(NULL, &record);
+	listening = listening_record_number(&record);
+	if (listening)
+		lane = lane_of_listening(lanes, &values, listening);
+	return lane ? lane : &lanes->at[cancel_key_loop(values.key, lanes->count)];
 }
 
 /* Links the client with its database, user and pool. false: no memory, or no such database. */
@@ -475,12 +516,17 @@ static void start(struct client *client)
 	client_wait_begin(client);
 }
 
+static int order(uint64_t one, uint64_t other) { return (one > other) - (one < other); }
+
 static int by_line(const void *one, const void *other)
 {
 	const struct client *a = *(struct client *const *)one, *b = *(struct client *const *)other;
 
-	return (a->borrower.wait_number > b->borrower.wait_number) -
-	       (a->borrower.wait_number < b->borrower.wait_number);
+	/* Each loop of the other process had its own numbers. */
+	if (a->borrower.waiting_since != b->borrower.waiting_since)
+		return order((uint64_t)a->borrower.waiting_since,
+		             (uint64_t)b->borrower.waiting_since);
+	return order(a->borrower.wait_number, b->borrower.wait_number);
 }
 
 void clients_start(struct clients *clients)

@@ -165,6 +165,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 
 	daemon->broker = broker_new(count, err);
 	daemon->verifiers = verifiers_new(VERIFIERS_MAX, err);
+	daemon->keys.loop_count = count;
 	daemon->lanes.at = calloc(count, sizeof(*daemon->lanes.at));
 	if (!daemon->broker || !daemon->verifiers || !make_threads(daemon, err))
 		return false;

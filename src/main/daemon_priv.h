@@ -48,6 +48,7 @@ struct daemon {
 	struct broker *broker;
 	struct watches watches;
 	struct statement_names statement_names; /* of all lanes */
+	struct cancel_keys_shared keys;         /* of all lanes */
 	struct letter retry;                    /* to the main thread: a descriptor is free */
 	atomic_bool is_short;                   /* the listener rests for want of descriptors */
 	struct listener *listener;
@@ -67,6 +68,7 @@ struct daemon {
 	struct handover *handover; /* another process takes over from this one; else NULL */
 	/* this process takes over from an old one that has not finished; else NULL */
 	struct successor *takeover;
+	atomic_bool has_old_process; /* the same, for other threads */
 };
 
 /*

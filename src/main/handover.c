@@ -21,7 +21,6 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/version.h"
-#include "pgweir/client/cancel_key.h"
 #include "pgweir/client/handover.h"
 
 #include "daemon_priv.h"
@@ -77,10 +76,15 @@ void handover_free(struct handover **handoverp)
 
 static void cancel_in_lane(struct daemon *daemon, struct bytes key)
 {
-	unsigned int number = cancel_key_loop(key, daemon->lanes.count);
+	struct lane *lane, *found = daemon->lanes.at;
 
 	lanes_hold(&daemon->lanes);
-	clients_cancel(daemon->lanes.at[number].clients, key);
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		if (clients_know_key(lane->clients, key))
+			found = lane;
+	}
+	clients_cancel(found->clients, key); /* the first one may know another process */
 	lanes_release(&daemon->lanes);
 }
 
@@ -249,7 +253,7 @@ static bool make_round(struct handover *handover)
 
 /* ---- later rounds, and the end ---- */
 
-/* Of all lanes. */
+/* Of all lanes, and those between two lanes. */
 static unsigned int served_count(const struct daemon *daemon)
 {
 	const struct lane *lane;
@@ -257,7 +261,8 @@ static unsigned int served_count(const struct daemon *daemon)
 
 	lanes_hold(&daemon->lanes);
 	LANES_EACH(lane, &daemon->lanes)
-	count += clients_served_count(lane->clients);
+	count += clients_served_count(lane->clients) +
+	         atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
 	lanes_release(&daemon->lanes);
 	return count;
 }

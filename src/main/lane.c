@@ -153,13 +153,48 @@ static void on_free(void *arg)
 	}
 }
 
+/* A cancel key for the old process, on its way to the main thread. */
+struct key_letter {
+	struct letter letter;
+	struct daemon *daemon;
+	size_t size;
+	char key[FORWARD_KEY_MAX];
+};
+
+static void on_key(struct letter *letter)
+{
+	struct key_letter *key = container_of(letter, struct key_letter, letter);
+
+	if (!letter->is_late)
+		takeover_pass_key(key->daemon->takeover, bytes_of(key->key, key->size));
+	explicit_bzero(key->key, sizeof(key->key));
+	free(key);
+}
+
+static bool post_key(struct daemon *daemon, struct bytes key)
+{
+	struct key_letter *letter;
+
+	if (!atomic_load(&daemon->has_old_process) || key.count > sizeof(letter->key))
+		return false;
+	letter = calloc(1, sizeof(*letter));
+	if (!letter)
+		return false;
+	letter->letter.open = on_key;
+	letter->daemon = daemon;
+	letter->size = key.count;
+	memcpy(letter->key, key.at, key.count);
+	loop_post(daemon->loop, &letter->letter);
+	return true;
+}
+
 /* After a take-over, the key may be of a client that the old process still serves. */
 static bool on_unknown_cancel_key(void *arg, struct bytes key)
 {
 	struct lane *lane = arg;
 	struct daemon *daemon = lane->arg;
 
-	return lane->number == 0 && takeover_pass_key(daemon->takeover, key);
+	return lane->number == 0 ? takeover_pass_key(daemon->takeover, key) : post_key(daemon, key);
 }
 
 /* ---- made and freed ---- */
@@ -211,6 +246,7 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.loop_number = lane->number,
 		.loop_count = daemon->lanes.count,
 		.log = daemon->log,
+		.keys = daemon->lanes.count > 1 ? &daemon->keys : NULL,
 		.streams = &lane->streams,
 		.workers = daemon->workers,
 		.lookups = daemon->lookups,

@@ -20,6 +20,7 @@
 #include "takeover.h"
 
 #include "daemon_priv.h"
+#include "takeover_deal.h"
 
 #include "pgweir/base/banned.h"
 
@@ -28,30 +29,24 @@
 /* The old process decides within a limit of its own. This limit only matters if it was stopped. */
 #define DECISION_LIMIT (60 * USEC_PER_SEC)
 
-struct round {
-	struct channel_message *messages;
-	size_t count, capacity;
-	bool is_done; /* the old process has nothing more to hand over */
-};
-
 /* The channel to the old process, while the daemon runs. */
 struct successor {
 	struct daemon *daemon;
 	struct channel channel;
 	struct watch watch;
-	struct pools_arrival arrival;
-	bool has_begun; /* the first round was completed */
+	struct pools_arrival arrivals[LANES_MAX]; /* of each lane */
+	bool has_begun;                           /* the first round was completed */
 };
 
-static void round_done(struct round *round)
+static void round_done(struct takeover_round *round)
 {
 	while (round->count)
 		channel_message_done(&round->messages[--round->count]);
 	free(round->messages);
-	*round = (struct round){ 0 };
+	*round = (struct takeover_round){ 0 };
 }
 
-static bool keep(struct round *round, const struct channel_message *message)
+static bool keep(struct takeover_round *round, const struct channel_message *message)
 {
 	if (round->count == round->capacity) {
 		size_t capacity = round->capacity ? 2 * round->capacity : 256;
@@ -82,7 +77,7 @@ static bool judge(const struct daemon *daemon, const struct channel_message *mes
 }
 
 /* Receives and judges records up to END or DONE. */
-static bool receive(struct successor *successor, struct round *round, struct err *err)
+static bool receive(struct successor *successor, struct takeover_round *round, struct err *err)
 {
 	struct channel *channel = &successor->channel;
 	struct channel_message message;
@@ -124,28 +119,19 @@ static bool accept_it(struct successor *successor, struct err *err)
 	       err_set(err, ERR_PROTOCOL, "protocol error in the hand-over: not a pgweir socket");
 }
 
-static void use(struct successor *successor, struct round *round)
+static void use(struct successor *successor, struct takeover_round *round)
 {
-	struct daemon *daemon = successor->daemon;
+	const struct lanes *lanes = &successor->daemon->lanes;
 
-	for (size_t i = 0; i < round->count; i++) {
-		struct channel_message *message = &round->messages[i];
-		struct bytes body = buf_bytes(&message->body);
-
-		if (message->kind == HANDOVER_CLIENT)
-			client_take(daemon->lanes.at[0].clients, &successor->arrival, body,
-			            &message->fd);
-		else
-			pools_take(&successor->arrival, message->kind, body, &message->fd);
-	}
+	lanes_hold(lanes);
+	takeover_deal(lanes, successor->arrivals, round);
+	lanes_release(lanes);
 	successor->has_begun = true;
-	pools_take_end(&successor->arrival);
-	clients_start(daemon->lanes.at[0].clients);
 }
 
 static bool make_round(struct successor *successor, bool *is_done, struct err *err)
 {
-	struct round round = { 0 };
+	struct takeover_round round = { 0 };
 	bool is_good;
 
 	err_set(err, ERR_MEMORY, "out of memory");
@@ -164,13 +150,19 @@ static bool make_round(struct successor *successor, bool *is_done, struct err *e
 void takeover_free(struct successor **successorp)
 {
 	struct successor *successor = *successorp;
+	struct daemon *daemon;
 
 	if (!successor)
 		return;
 	*successorp = NULL;
+	daemon = successor->daemon;
 	watch_done(&successor->watch);
 	close(successor->channel.fd);
-	pools_arrival_done(&successor->arrival);
+	atomic_store(&daemon->has_old_process, false);
+	lanes_hold(&daemon->lanes);
+	for (unsigned int i = 0; i < daemon->lanes.count; i++)
+		pools_arrival_done(&successor->arrivals[i]);
+	lanes_release(&daemon->lanes);
 	free(successor);
 }
 
@@ -210,10 +202,37 @@ void takeover_stop(struct successor *successor, enum shutdown_kind kind)
 	channel_send(&successor->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
 }
 
+static void begin_arrivals(struct successor *successor, bool is_plain)
+{
+	struct pools_arrival *arrivals = successor->arrivals;
+	struct lane *lane;
+
+	LANES_EACH(lane, &successor->daemon->lanes)
+	arrivals[lane->number] = (struct pools_arrival){
+		.pools = lane->pools,
+		.first = lane->number ? arrivals : NULL,
+		.is_plain = is_plain,
+	};
+}
+
+static void tell_taken(const struct daemon *daemon, const struct takeover *takeover)
+{
+	unsigned int client_count = 0, server_count = 0;
+	const struct lane *lane;
+
+	LANES_EACH(lane, &daemon->lanes)
+	{
+		client_count += lane->clients->count;
+		server_count += lane->pools->server_count;
+	}
+	log_info(&daemon->logger, "took over %u clients and %u servers from process %d",
+	         client_count, server_count, (int)takeover->pid);
+}
+
+/* To be called before the other loops run. */
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err)
 {
 	struct successor *successor = calloc(1, sizeof(*successor));
-	unsigned int count;
 	bool is_done;
 
 	if (!successor)
@@ -222,8 +241,7 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	successor->daemon = daemon;
 	successor->channel.fd = takeover->fd;
 	takeover->fd = -1;
-	successor->arrival.pools = daemon->lanes.at[0].pools;
-	successor->arrival.is_plain = takeover->is_plain;
+	begin_arrivals(successor, takeover->is_plain);
 	watch_init(&successor->watch, daemon->loop, successor->channel.fd, on_round);
 	successor->channel.deadline = clock_now() + ROUND_LIMIT;
 	if (!channel_send(&successor->channel, HANDOVER_GO, bytes_of("", 0), -1)) {
@@ -232,12 +250,11 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	}
 	if (!make_round(successor, &is_done, err))
 		return err_prefix(err, "cannot take over: ");
-	count = daemon->lanes.at[0].clients->count;
+	atomic_store(&daemon->has_old_process, true);
+	tell_taken(daemon, takeover);
 	console_begin_at(daemon->console);
 	listener_own_file(daemon->listener, true);
 	listener_resume(daemon->listener);
-	log_info(&daemon->logger, "took over %u clients and %u servers from process %d", count,
-	         daemon->lanes.at[0].pools->server_count, (int)takeover->pid);
 	if (!watch_set(&successor->watch, WATCH_READ))
 		log_warning(&daemon->logger, "cannot watch the old process");
 	return true;

@@ -250,7 +250,8 @@ static void take_global(struct pools_arrival *arrival, const union any_record *a
 	const struct global_record *record = &any->global;
 	struct pools *pools = arrival->pools;
 
-	stats_add(&pools->gone, &record->stats);
+	if (!arrival->first)
+		stats_add(&pools->gone, &record->stats);
 	if (arrival->is_later)
 		return;
 	arrival->last_id = record->last_id;
@@ -259,27 +260,38 @@ static void take_global(struct pools_arrival *arrival, const union any_record *a
 	pools->is_paused = record->is_paused;
 }
 
-static void take_database(struct pools_arrival *arrival, const union any_record *any)
+static void count_database(struct database *database, const struct database_record *record)
 {
-	const struct database_record *record = &any->database;
-	struct database *database = pools_database(arrival->pools, record->database);
-
-	if (!database)
-		return;
 	stats_add(&database->gone, &record->stats);
 	database->server_limit_hits += record->server_hits;
 	database->client_limit_hits += record->client_hits;
 	database->has_gone |= record->has_gone;
+}
+
+/* A loop that is not the first needs it only if something holds there. */
+static void take_database(struct pools_arrival *arrival, const union any_record *any)
+{
+	const struct database_record *record = &any->database;
+	struct database *database;
+
+	if (arrival->first && !record->is_paused && !record->is_disabled)
+		return;
+	database = pools_database(arrival->pools, record->database);
+	if (!database)
+		return;
+	if (!arrival->first)
+		count_database(database, record);
 	if (arrival->is_later)
 		return;
-	database->is_paused = record->is_paused;
-	database->is_disabled = record->is_disabled;
+	/* each loop of the other process has written it; one may not know the database */
+	database->is_paused |= record->is_paused;
+	database->is_disabled |= record->is_disabled;
 }
 
 static void take_role(struct pools_arrival *arrival, const union any_record *any)
 {
 	const struct role_record *record = &any->role;
-	struct role *role = role_of_name(arrival->pools, record->role);
+	struct role *role = arrival->first ? NULL : role_of_name(arrival->pools, record->role);
 
 	if (!role)
 		return;
@@ -331,18 +343,34 @@ static void take_learnt(struct pool *pool, const struct pool_record *record)
 		learn_text(pool, record, &shown);
 }
 
-static void take_pool(struct pools_arrival *arrival, const union any_record *any)
+/* Only the first loop makes it. */
+static struct pool *pool_of_record(struct pools_arrival *arrival, const struct pool_record *record)
 {
-	const struct pool_record *record = &any->pool;
-	struct database *database = pools_database(arrival->pools, record->database);
-	struct pool *pool =
-	    database ? pools_exact_pool(database, record->role, record->is_for_lookups) : NULL;
+	struct database *database;
 
-	if (!pool)
-		return;
+	if (arrival->first)
+		return pools_find_exact_pool(arrival->pools, record->database, record->role,
+		                             record->is_for_lookups);
+	database = pools_database(arrival->pools, record->database);
+	return database ? pools_exact_pool(database, record->role, record->is_for_lookups) : NULL;
+}
+
+static void count_pool(struct pool *pool, const struct pool_record *record)
+{
 	stats_add(&pool->stats, &record->stats);
 	pool->size_hits += record->size_hits;
 	pool->reserve_hits += record->reserve_hits;
+}
+
+static void take_pool(struct pools_arrival *arrival, const union any_record *any)
+{
+	const struct pool_record *record = &any->pool;
+	struct pool *pool = pool_of_record(arrival, record);
+
+	if (!pool)
+		return;
+	if (!arrival->first)
+		count_pool(pool, record);
 	take_learnt(pool, record);
 	if (!record->has_welcome || pool->has_welcome)
 		return;
@@ -350,31 +378,63 @@ static void take_pool(struct pools_arrival *arrival, const union any_record *any
 	pool_arm_expiry(pool);
 }
 
-static void take_statement(struct pools_arrival *arrival, const union any_record *any)
+static struct arrived_statement *find_arrived(const struct pools_arrival *arrival, uint64_t number)
 {
-	const struct statement_record *record = &any->statement;
-	struct statements *statements = &arrival->pools->statements;
-	struct statement_name name = { record->stem, record->number };
 	struct arrived_statement *arrived;
 
-	HASH_FIND(hh, arrival->statements, &record->number, sizeof(record->number), arrived);
-	if (arrived)
-		return;
-	arrived = calloc(1, sizeof(*arrived));
-	if (!arrived)
-		return;
-	arrived->number = record->number;
+	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
+	return arrived;
+}
+
+/* Stores the statement in this loop; its content is stored once for all loops. */
+static void name_statement(struct pools_arrival *arrival, struct arrived_statement *arrived,
+                           const struct statement_record *record)
+{
+	struct statements *statements = &arrival->pools->statements;
+	struct statement_name name = { record->stem, record->number };
+	const struct arrived_statement *theirs =
+	    arrival->first ? find_arrived(arrival->first, record->number) : NULL;
+
+	if (theirs)
+		arrived->called = statement_of_image(statements, theirs->called->image);
 	arrived->statement = statement_named(statements, record->text, record->scope, &name);
-	arrived->called = statement_called(statements, record->text, record->scope, &name);
+	if (!theirs)
+		arrived->called = statement_called(statements, record->text, record->scope, &name);
+}
+
+/* NULL: no memory. */
+static struct arrived_statement *add_statement(struct pools_arrival *arrival,
+                                               const struct statement_record *record)
+{
+	struct statements *statements = &arrival->pools->statements;
+	struct arrived_statement *arrived = calloc(1, sizeof(*arrived));
+
+	if (!arrived)
+		return NULL;
+	arrived->number = record->number;
+	name_statement(arrival, arrived, record);
 	if (!arrived->statement || !arrived->called) {
 		statement_release(statements, &arrived->statement);
 		statement_release(statements, &arrived->called);
 		free(arrived);
-		return;
+		return NULL;
 	}
+	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
+	return arrived;
+}
+
+/* Each loop of the other process has written it, and they may know different things of it. */
+static void take_statement(struct pools_arrival *arrival, const union any_record *any)
+{
+	const struct statement_record *record = &any->statement;
+	struct arrived_statement *arrived = find_arrived(arrival, record->number);
+
+	if (!arrived)
+		arrived = add_statement(arrival, record);
+	if (!arrived)
+		return;
 	arrived->statement->is_typed |= record->is_typed;
 	arrived->statement->is_forgetting |= record->is_forgetting;
-	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
 }
 
 static const struct kind {
@@ -451,17 +511,15 @@ void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, i
 
 struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number)
 {
-	const struct arrived_statement *arrived;
+	const struct arrived_statement *arrived = find_arrived(arrival, number);
 
-	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
 	return arrived ? arrived->statement : NULL;
 }
 
 struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number)
 {
-	const struct arrived_statement *arrived;
+	const struct arrived_statement *arrived = find_arrived(arrival, number);
 
-	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
 	return arrived ? arrived->called : NULL;
 }
 

@@ -431,6 +431,26 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 		arrival->lent = server;
 }
 
+bool handover_server_is_lent(struct bytes body)
+{
+	struct record record = { .rest = body };
+	struct server_record values;
+
+	record_read(&record, &server_record_table, &values);
+	return values.is_lent;
+}
+
+unsigned long handover_server_need(struct pools *pools, struct bytes body)
+{
+	struct record record = { .rest = body };
+	struct server_record values;
+	const struct pool *pool;
+
+	record_read(&record, &server_record_table, &values);
+	pool = pools_find_exact_pool(pools, values.database, values.role, values.is_for_lookups);
+	return pool ? 1000UL * pool->member_count / (pool->server_count + 1) : 0;
+}
+
 void handover_server_rejoin(struct server *server, struct borrower *borrower)
 {
 	server->borrower = borrower;

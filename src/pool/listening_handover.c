@@ -74,7 +74,7 @@ bool listening_write(const struct listener *listener, struct channel *channel)
 
 /* ---- the process that takes over ---- */
 
-bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number)
+static struct listening *find_arrived(const struct pool *pool, uint64_t number)
 {
 	struct listening *listening;
 
@@ -82,6 +82,21 @@ bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t num
 		if (listening->number == number)
 			break;
 	}
+	return listening;
+}
+
+bool listening_has_arrived(struct pools *pools, const char *database, const char *role,
+                           uint64_t number)
+{
+	const struct pool *pool = pools_find_pool(pools, database, role);
+
+	return pool && find_arrived(pool, number);
+}
+
+bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number)
+{
+	struct listening *listening = find_arrived(pool, number);
+
 	if (listening)
 		listening_enter(listening, listener);
 	return listening;

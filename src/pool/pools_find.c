@@ -39,8 +39,8 @@ const void *pools_file_by(const struct role *role, bool is_for_lookups)
 	return is_for_lookups ? (const void *)&role->credentials : role;
 }
 
-static struct pool *find_pool(const struct pools *pools, const char *database_name,
-                              const char *role_name, bool is_for_lookups)
+struct pool *pools_find_exact_pool(const struct pools *pools, const char *database_name,
+                                   const char *role_name, bool is_for_lookups)
 {
 	const struct database *database = pools_find_any_database(pools, database_name);
 	const struct role *role = pools_find_role(pools, role_name);
@@ -54,12 +54,12 @@ static struct pool *find_pool(const struct pools *pools, const char *database_na
 
 struct pool *pools_find_pool(struct pools *pools, const char *database, const char *role)
 {
-	return find_pool(pools, database, role, false);
+	return pools_find_exact_pool(pools, database, role, false);
 }
 
 struct pool *pools_find_lookup_pool(struct pools *pools, const char *database, const char *role)
 {
-	return find_pool(pools, database, role, true);
+	return pools_find_exact_pool(pools, database, role, true);
 }
 
 const struct pool *pools_lookup_sibling(const struct pool *pool)

@@ -9,6 +9,8 @@
 #ifndef PGWEIR_CLIENT_CANCEL_KEYS_H
 #define PGWEIR_CLIENT_CANCEL_KEYS_H
 
+#include <stdatomic.h>
+
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/slab.h"
 
@@ -21,6 +23,14 @@ struct cancel_keys {
 	size_t chain_count;     /* a power of two */
 	size_t count;           /* clients in the table */
 	struct slab long_slab;
+	unsigned int loop_number;
+	struct cancel_keys_shared *shared; /* NULL: there is one loop */
+};
+
+/* What all loops of a process have in common: clients whose keys lead to another loop. */
+struct cancel_keys_shared {
+	unsigned int loop_count;
+	atomic_uint stray_count;
 };
 
 /* false: no memory; cancel_keys_done() may be called all the same. */
@@ -40,6 +50,14 @@ struct client *cancel_keys_find(const struct cancel_keys *keys, struct bytes key
  * has no key.
  */
 bool cancel_keys_add(struct cancel_keys *keys, struct client *client, struct bytes key);
+
+/*
+ * The next loop to ask for the client of a key that this loop does not know: first the one to which
+ * the key leads (has_asked: another loop was asked before), then, if any client has a key that
+ * leads to another loop, all others in turn. The number of this loop: there is none.
+ */
+unsigned int cancel_keys_next_loop(const struct cancel_keys *keys, struct bytes key,
+                                   bool has_asked);
 
 /* Removes the client and its key. Does nothing if it has no key. */
 void cancel_keys_remove(struct cancel_keys *keys, struct client *client);

@@ -27,6 +27,7 @@ struct clients_with {
 	/* the number of this loop, from 0; how many there are: 0 or 1 if it is the only one */
 	unsigned int loop_number, loop_count;
 	struct log *log;
+	struct cancel_keys_shared *keys; /* of all loops; NULL if there is one */
 	struct stream_pool *streams;
 	struct workers *workers;
 	struct workers *lookups; /* for lookups that may block: names of system users */
@@ -50,8 +51,8 @@ struct clients_with {
 	/*
 	 * Called when a client has sent its startup packet or a cancel request, which another loop
 	 * may have to handle. `loop`: for a cancel request, the number of that loop, which is not
-	 * this one. The callee calls client_pack() (client_parcel.h). true: it did, so the client
-	 * is not here any more. NULL: there is no other loop.
+	 * this one; it may send the client on. The callee calls client_pack() (client_parcel.h).
+	 * true: it did, so the client is not here any more. NULL: there is no other loop.
 	 */
 	bool (*send_elsewhere)(void *arg, struct client *client, enum client_goes why,
 	                       unsigned int loop);
@@ -176,6 +177,9 @@ bool clients_evict_oldest(struct clients *clients);
 
 /* The client with this id. NULL: there is none, or it has not logged in. */
 struct client *clients_find(struct clients *clients, uint64_t id);
+
+/* Whether one of these clients has this cancel key. */
+bool clients_know_key(struct clients *clients, struct bytes key);
 
 /* A cancel request for one of these clients that another process of ours received. */
 void clients_cancel(struct clients *clients, struct bytes key);

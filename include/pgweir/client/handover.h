@@ -9,6 +9,7 @@
 #define PGWEIR_CLIENT_HANDOVER_H
 
 #include "pgweir/client/clients.h"
+#include "pgweir/client/lanes.h"
 #include "pgweir/pool/handover.h"
 
 /* ---- the process that hands over ---- */
@@ -44,6 +45,12 @@ void clients_dismiss(struct clients *clients, const struct err *err);
 
 /* Whether a record is complete and consistent. false: *err has the reason. */
 bool client_judge(const struct clients *clients, struct bytes body, struct err *err);
+
+/*
+ * The lane for the client of a checked record: that of its listening connection, if it has arrived,
+ * else the one to which its cancel key leads.
+ */
+struct lane *client_lane(const struct lanes *lanes, struct bytes body);
 
 /*
  * Creates the client of a checked record. It does nothing until clients_start(). *fd becomes -1 if

@@ -57,9 +57,17 @@ void pools_keep(struct pools *pools, bool is_all);
 
 struct arrived_statement;
 
-/* State of a take-over; lives as long as the channel. Zeroed except for `pools`. */
+/*
+ * State of a take-over in one loop; lives as long as the channel. Zeroed except for `pools` and
+ * `first`.
+ */
 struct pools_arrival {
 	struct pools *pools;
+	/*
+	 * The arrival of the first loop, which gets the counters and the statements first. NULL:
+	 * this is it.
+	 */
+	const struct pools_arrival *first;
 	bool is_later; /* the first round is over */
 	/* the other process knows no session state, so its servers may have some of strangers */
 	bool is_plain;
@@ -76,7 +84,11 @@ struct pools_arrival {
  */
 bool pools_judge(const struct pools *pools, char kind, struct bytes body, struct err *err);
 
-/* Uses a checked record. *fd becomes -1 if a server owns it now. */
+/*
+ * Uses a checked record. *fd becomes -1 if a server owns it now. With several loops, servers go to
+ * one of them, all other records to each. In a loop that is not the first, no pool is made for the
+ * record of a pool, so the servers and clients come first.
+ */
 void pools_take(struct pools_arrival *arrival, char kind, struct bytes body, int *fd);
 
 /* The statement with this number in the other process. NULL: no record had it. */
@@ -84,6 +96,15 @@ struct statement *handover_arrival_statement(const struct pools_arrival *arrival
 
 /* The same for servers, which have it under its old name: maybe an alias (statements.h). */
 struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number);
+
+/* Whether the server of a checked record belongs to the client whose record comes next. */
+bool handover_server_is_lent(struct bytes body);
+
+/*
+ * How much these pools need the server of a checked record: the clients of its pool for each
+ * server, in thousandths. 0: there is no such pool here.
+ */
+unsigned long handover_server_need(struct pools *pools, struct bytes body);
 
 /*
  * Lends the server that has just arrived to this borrower, which is already a member of its pool.

@@ -39,6 +39,10 @@ uint64_t listening_number(const struct listener *listener);
 
 /* ---- the process that takes over ---- */
 
+/* Whether the connection with this number has arrived in these pools. */
+bool listening_has_arrived(struct pools *pools, const char *database, const char *role,
+                           uint64_t number);
+
 /* Joins the connection that has arrived with this number. false: none has. */
 bool listening_rejoin(struct listener *listener, struct pool *pool, uint64_t number);
 

@@ -134,6 +134,10 @@ struct role *pools_find_role(const struct pools *pools, const char *name);
 struct pool *pools_find_pool(struct pools *pools, const char *database, const char *role);
 struct pool *pools_find_lookup_pool(struct pools *pools, const char *database, const char *role);
 
+/* The same, or the pool for lookups: see pools_lookup_pool(). */
+struct pool *pools_find_exact_pool(const struct pools *pools, const char *database,
+                                   const char *role, bool is_for_lookups);
+
 /* The role of this name, made if necessary. NULL: no memory. */
 struct role *role_of_name(struct pools *pools, const char *name);
 

@@ -21,6 +21,7 @@ struct stage {
 	struct client_parcel *parcel;
 	unsigned int asked_count, last_loop;
 	enum client_goes last_why;
+	struct cancel_keys_shared keys;
 	bool refuses;
 };
 
@@ -48,6 +49,8 @@ static void connect_engine(struct stage *stage, struct engine *engine, unsigned 
 
 	with->loop_number = number;
 	with->loop_count = 2;
+	engine->clients->keys.loop_number = number;
+	engine->clients->keys.shared = &stage->keys;
 	with->send_elsewhere = send_elsewhere;
 	with->on_free = on_free;
 	with->arg = stage;
@@ -55,7 +58,7 @@ static void connect_engine(struct stage *stage, struct engine *engine, unsigned 
 
 static void stage_open(struct stage *stage)
 {
-	*stage = (struct stage){ 0 };
+	*stage = (struct stage){ .keys.loop_count = 2 };
 	engine_open(&stage->here, SETTINGS, "");
 	engine_open(&stage->there, SETTINGS, "");
 	connect_engine(stage, &stage->here, 0);
@@ -283,6 +286,60 @@ START_TEST(cancel_requests_go_to_their_loop)
 }
 END_TEST
 
+/* A take-over has put it where its key does not lead. */
+START_TEST(a_client_in_another_loop_than_its_key_says_is_found)
+{
+	unsigned char key[CANCEL_KEY_SIZE];
+	struct stage stage;
+	struct peer client, asker;
+	struct cancel_keys *keys;
+
+	stage_open(&stage);
+	keys = &stage.here.clients->keys;
+	client = waiting_client(&stage.here, key);
+	ck_assert_uint_eq(stage.keys.stray_count, 0);
+	cancel_keys_remove(keys, client_of(&stage.here));
+	key[6] = 1;
+	ck_assert(cancel_keys_add(keys, client_of(&stage.here), bytes_of(key, sizeof(key))));
+	ck_assert_uint_eq(stage.keys.stray_count, 1);
+	asker = cancel(&stage.there, key, sizeof(key));
+	ck_assert_uint_eq(stage.asked_count, 1);
+	ck_assert_uint_eq(stage.last_loop, 0);
+	unpack(&stage, &stage.here);
+	ck_assert_str_eq(peer_hear(&stage.here, &client), "EZ");
+	ck_assert(strncmp(client.error, "57014", 5) == 0);
+	ck_assert_str_eq(peer_hear(&stage.here, &asker), ".");
+	peer_close(&asker);
+	peer_close(&client);
+	engine_turn(&stage.here);
+	ck_assert_uint_eq(stage.keys.stray_count, 0);
+	stage_close(&stage);
+}
+END_TEST
+
+/* One that no loop knows ends after each has been asked. */
+START_TEST(unknown_keys_go_to_each_loop_while_one_client_is_astray)
+{
+	unsigned char key[CANCEL_KEY_SIZE] = { 1, 2, 3, 4, 5, 6, 0, 8 };
+	struct stage stage;
+	struct peer asker;
+
+	stage_open(&stage);
+	stage.keys.stray_count = 1;
+	asker = cancel(&stage.there, key, sizeof(key));
+	ck_assert_uint_eq(stage.last_loop, 0);
+	client_unpack(stage.here.clients, &stage.parcel); /* it goes on at once */
+	engine_turn(&stage.here);
+	ck_assert_uint_eq(stage.asked_count, 2);
+	ck_assert_uint_eq(stage.last_loop, 1);
+	unpack(&stage, &stage.there);
+	ck_assert_uint_eq(stage.asked_count, 2);
+	ck_assert_str_eq(peer_hear(&stage.there, &asker), ".");
+	peer_close(&asker);
+	stage_close(&stage);
+}
+END_TEST
+
 START_TEST(unknown_keys_go_once)
 {
 	unsigned char key[CANCEL_KEY_SIZE] = { 1, 2, 3, 4, 5, 6, 0, 8 };
@@ -359,6 +416,8 @@ int main(void)
 	tcase_add_test(tests, cancel_requests_go_to_their_loop);
 	tcase_add_loop_test(tests, unknown_keys_go_once, 0, 4);
 	tcase_add_test(tests, a_cancel_request_never_moves_twice);
+	tcase_add_test(tests, a_client_in_another_loop_than_its_key_says_is_found);
+	tcase_add_test(tests, unknown_keys_go_to_each_loop_while_one_client_is_astray);
 	tcase_add_test(tests, a_parcel_may_end);
 	return unit_run(suite);
 }
