@@ -106,7 +106,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	audit_init(&clients->audit);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
-	TAILQ_INIT(&clients->delayed_logins);
+	throttle_join(clients);
 	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
 	clients->lookups = auth_lookups_new(with->pools, config);
@@ -141,6 +141,7 @@ void clients_free(struct clients **clientsp)
 	stop_rearming(clients);
 	drain_stop(clients);
 	dismiss_all(clients);
+	throttle_leave(clients);
 	auth_lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);

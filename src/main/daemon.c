@@ -165,9 +165,10 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 
 	daemon->broker = broker_new(count, err);
 	daemon->verifiers = verifiers_new(VERIFIERS_MAX, err);
+	daemon->throttle = throttle_new(err);
 	daemon->keys.loop_count = count;
 	daemon->lanes.at = calloc(count, sizeof(*daemon->lanes.at));
-	if (!daemon->broker || !daemon->verifiers || !make_threads(daemon, err))
+	if (!daemon->broker || !daemon->verifiers || !daemon->throttle || !make_threads(daemon, err))
 		return false;
 	if (!daemon->lanes.at)
 		return err_set(err, ERR_MEMORY, "out of memory");
@@ -279,6 +280,7 @@ static void free_lanes(struct daemon *daemon)
 	free(daemon->lanes.at);
 	broker_free(&daemon->broker);
 	verifiers_free(&daemon->verifiers);
+	throttle_free(&daemon->throttle);
 }
 
 bool daemon_free(struct daemon **daemonp)

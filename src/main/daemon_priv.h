@@ -47,6 +47,7 @@ struct daemon {
 	struct verifiers *verifiers;
 	struct broker *broker;
 	struct watches watches;
+	struct throttle *throttle;
 	struct statement_names statement_names; /* of all lanes */
 	struct cancel_keys_shared keys;         /* of all lanes */
 	struct letter retry;                    /* to the main thread: a descriptor is free */

@@ -253,6 +253,7 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.outside = daemon->outside,
 		.resolver = lane->resolver,
 		.verifiers = daemon->verifiers,
+		.throttle = daemon->throttle,
 		.params = lane->params,
 		.pools = lane->pools,
 		.door = console_door(daemon->console),

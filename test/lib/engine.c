@@ -121,6 +121,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->params = params_table_new();
 	engine->verifiers = verifiers_new(10, &err);
 	engine->broker = first ? first->broker : broker_new(ENGINES_MAX, &err);
+	engine->throttle = first ? first->throttle : throttle_new(&err);
 	engine->is_first = !first;
 	must(engine->broker != NULL && loop_take_letters(engine->loop, &err), "no broker");
 	watches_init(&engine->watches, engine->loop, false);
@@ -140,6 +141,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 		.loop = engine->loop,
 		.streams = &engine->streams,
 		.verifiers = engine->verifiers,
+		.throttle = engine->throttle,
 		.params = engine->params,
 		.pools = engine->pools,
 		.door = &engine->door,
@@ -166,8 +168,10 @@ void engine_close(struct engine *engine)
 	clients_free(&engine->clients);
 	pools_free(&engine->pools);
 	watches_done(&engine->watches);
-	if (engine->is_first)
+	if (engine->is_first) {
 		broker_free(&engine->broker);
+		throttle_free(&engine->throttle);
+	}
 	verifiers_free(&engine->verifiers);
 	must(params_table_count(engine->params) == 0, "a map of parameters was not let go");
 	params_table_free(&engine->params);

@@ -21,7 +21,8 @@ struct engine {
 	struct verifiers *verifiers;
 	struct broker *broker;
 	struct watches watches; /* of this loop */
-	bool is_first; /* it owns the broker */
+	struct throttle *throttle;
+	bool is_first; /* it owns the broker and the throttle */
 	struct pools *pools;
 	struct clients *clients;
 	const struct config *config;

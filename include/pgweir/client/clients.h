@@ -10,6 +10,7 @@
 #include "pgweir/client/audit.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
+#include "pgweir/client/throttle.h"
 #include "pgweir/net/ranges.h"
 #include "pgweir/net/tls.h"
 
@@ -38,6 +39,7 @@ struct clients_with {
 	struct workers *const *outside;
 	struct resolver *resolver; /* for the names of client hosts */
 	struct verifiers *verifiers;
+	struct throttle *throttle; /* of all loops */
 	struct params_table *params;
 	struct pools *pools;
 	const struct console_door *door;
@@ -72,7 +74,6 @@ struct clients_walk {
 TAILQ_HEAD(clients_walk_list, clients_walk);
 
 struct client_ops;
-struct login_failures;
 
 /* DRAIN: clients are disconnected, each between two of its transactions. client/drain.c */
 struct drain {
@@ -89,7 +90,6 @@ struct drain {
 	struct task task;
 };
 
-TAILQ_HEAD(delayed_login_list, delayed_login);
 TAILQ_HEAD(unauthenticated_list, client_login);
 
 struct clients {
@@ -107,11 +107,7 @@ struct clients {
 	struct client_list list;      /* in order of ids */
 	struct client_list closed;    /* freed at the end of the turn */
 	struct cancel_keys keys;
-	/* failed logins that are answered later: login/throttle.c */
-	struct delayed_login_list delayed_logins;
-	unsigned int delayed_count;
-	bool is_delay_cut; /* more logins failed than can be delayed, and that was logged */
-	struct login_failures *login_failures; /* the addresses of failed logins */
+	struct throttle_member throttled;
 	struct unauthenticated_list
 	    unauthenticated;     /* clients that are not authenticated, the oldest first */
 	unsigned int high_count; /* of those: clients whose descriptor is reserved for others */

@@ -9,7 +9,14 @@
  * delayed logins is bounded. Beyond the bound the oldest one is answered early, and the log
  * reports it. So a flood from many networks shortens the delay. Refusing to check any
  * password at the bound would prevent that, but would also lock out legitimate users.
+ *
+ * All loops count together, under a lock. A client is answered by its own loop, which gets a
+ * letter if another one has found it to be the oldest.
  */
+#include "pgweir/client/throttle.h"
+
+#include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
@@ -33,11 +40,57 @@ struct login_failures {
 };
 
 struct delayed_login {
-	TAILQ_ENTRY(delayed_login) node; /* oldest first */
+	TAILQ_ENTRY(delayed_login) node; /* oldest first; under the lock */
 	struct client *client;
 	struct login_failures *failures; /* NULL: not counted (Unix socket, or no memory) */
+	bool is_early;                   /* in the list `early` of its loop; under the lock */
 	struct err err;
 };
+
+struct throttle {
+	pthread_mutex_t lock; /* guards all other fields, and those of each member */
+	struct hash_key secret;
+	struct login_failures *failures;
+	struct delayed_login_list delayed; /* without those that are answered early */
+	unsigned int delayed_count;
+	bool is_cut; /* more logins failed than can be delayed, and that was logged */
+};
+
+struct throttle *throttle_new(struct err *err)
+{
+	struct throttle *throttle = calloc(1, sizeof(*throttle));
+
+	if (!throttle) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	pthread_mutex_init(&throttle->lock, NULL);
+	hash_key_draw(&throttle->secret);
+	TAILQ_INIT(&throttle->delayed);
+	return throttle;
+}
+
+void throttle_free(struct throttle **throttlep)
+{
+	struct throttle *throttle = *throttlep;
+
+	if (!throttle)
+		return;
+	assert(TAILQ_EMPTY(&throttle->delayed) && !throttle->failures);
+	pthread_mutex_destroy(&throttle->lock);
+	free(throttle);
+	*throttlep = NULL;
+}
+
+static struct throttle *lock(const struct clients *clients)
+{
+	struct throttle *throttle = clients->with.throttle;
+
+	pthread_mutex_lock(&throttle->lock);
+	return throttle;
+}
+
+static void unlock(struct throttle *throttle) { pthread_mutex_unlock(&throttle->lock); }
 
 /* false: the address has no network. */
 static bool network_of(const struct address *address, struct network *network)
@@ -54,23 +107,33 @@ static bool network_of(const struct address *address, struct network *network)
 	return true;
 }
 
-static struct login_failures *find_failures(const struct client *client)
+static struct login_failures *find_failures(const struct throttle *throttle,
+                                            const struct client *client)
 {
 	struct login_failures *failures = NULL;
 	struct network network;
 
 	if (network_of(&client->peer, &network))
-		TABLE_FIND(hh, &client->clients->with.pools->secret,
-		           client->clients->login_failures, &network, sizeof(network), failures);
+		TABLE_FIND(hh, &throttle->secret, throttle->failures, &network, sizeof(network),
+		           failures);
 	return failures;
+}
+
+static bool is_over(const struct client *client, unsigned int limit)
+{
+	struct throttle *throttle = lock(client->clients);
+	const struct login_failures *failures = find_failures(throttle, client);
+	bool is_over = failures && failures->count >= limit;
+
+	unlock(throttle);
+	return is_over;
 }
 
 bool throttle_admits(struct client *client)
 {
 	int limit = client->clients->config->auth_failure_limit;
-	const struct login_failures *failures = limit > 0 ? find_failures(client) : NULL;
 
-	if (!failures || failures->count < (unsigned int)limit)
+	if (limit <= 0 || !is_over(client, (unsigned int)limit))
 		return true;
 	client_refuse(client, ERR_LIMIT,
 	              "too many failed logins from this address, try again later");
@@ -78,9 +141,9 @@ bool throttle_admits(struct client *client)
 }
 
 /* NULL: the address has no network, or no memory. */
-static struct login_failures *count_failure(struct client *client)
+static struct login_failures *count_failure(struct throttle *throttle, const struct client *client)
 {
-	struct login_failures *failures = find_failures(client);
+	struct login_failures *failures = find_failures(throttle, client);
 	struct network network;
 
 	if (!failures && network_of(&client->peer, &network)) {
@@ -88,30 +151,41 @@ static struct login_failures *count_failure(struct client *client)
 		if (!failures)
 			return NULL;
 		failures->network = network;
-		TABLE_ADD(hh, &client->clients->with.pools->secret, client->clients->login_failures,
-		          &failures->network, sizeof(failures->network), failures);
+		TABLE_ADD(hh, &throttle->secret, throttle->failures, &failures->network,
+		          sizeof(failures->network), failures);
 	}
 	if (failures)
 		failures->count++;
 	return failures;
 }
 
+static void take_out(struct throttle *throttle, struct delayed_login *delayed)
+{
+	TAILQ_REMOVE(&throttle->delayed, delayed, node);
+	throttle->delayed_count--;
+	if (throttle->delayed_count <= DELAYED_MAX / 2)
+		throttle->is_cut = false;
+}
+
 void throttle_drop(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct delayed_login *delayed = client->login->delayed;
+	struct throttle *throttle;
 
 	if (!delayed)
 		return;
 	client->login->delayed = NULL;
-	TAILQ_REMOVE(&clients->delayed_logins, delayed, node);
-	clients->delayed_count--;
-	if (clients->delayed_count <= DELAYED_MAX / 2)
-		clients->is_delay_cut = false;
+	throttle = lock(clients);
+	if (delayed->is_early)
+		TAILQ_REMOVE(&clients->throttled.early, delayed, node);
+	else
+		take_out(throttle, delayed);
 	if (delayed->failures && --delayed->failures->count == 0) {
-		HASH_DEL(clients->login_failures, delayed->failures);
+		HASH_DEL(throttle->failures, delayed->failures);
 		free(delayed->failures);
 	}
+	unlock(throttle);
 	free(delayed);
 }
 
@@ -139,18 +213,88 @@ static void set_timer(struct client *client, usec_t delay)
 		          loop_now(loop));
 }
 
-/* Too many logins are delayed: answers the oldest. Only the first of a series is logged. */
-static void cut_delay(struct clients *clients)
+/* ---- too many ---- */
+
+static struct delayed_login *first_early(struct clients *clients)
+{
+	struct throttle *throttle = lock(clients);
+	struct delayed_login *first = TAILQ_FIRST(&clients->throttled.early);
+
+	unlock(throttle);
+	return first;
+}
+
+static void answer_early(struct clients *clients)
+{
+	struct delayed_login *delayed;
+
+	/* Only this loop ends the delays of its clients. */
+	while ((delayed = first_early(clients)))
+		send_delayed_error(delayed->client);
+}
+
+static void on_letter(struct letter *letter)
+{
+	struct clients *clients = container_of(letter, struct clients, throttled.letter);
+	struct throttle *throttle = lock(clients);
+
+	clients->throttled.is_posted = false;
+	unlock(throttle);
+	if (!letter->is_late)
+		answer_early(clients);
+}
+
+/* Called with the lock held. */
+static void post_to(struct clients *clients)
+{
+	if (clients->throttled.is_posted)
+		return;
+	clients->throttled.is_posted = true;
+	loop_post(clients->with.loop, &clients->throttled.letter);
+}
+
+/* Called with the lock held. */
+static void answer_oldest_early(struct throttle *throttle, struct clients *here)
+{
+	struct delayed_login *oldest = TAILQ_FIRST(&throttle->delayed);
+	struct clients *clients = oldest->client->clients;
+
+	take_out(throttle, oldest);
+	oldest->is_early = true;
+	TAILQ_INSERT_TAIL(&clients->throttled.early, oldest, node);
+	if (clients != here)
+		post_to(clients);
+}
+
+/* Only the first of a series is logged. */
+static void say_cut(const struct clients *clients)
 {
 	const struct logger log = { clients->with.log, NULL };
 
-	if (!clients->is_delay_cut)
-		log_warning(&log,
-		            "more than %d failed logins wait for auth_failure_delay: the oldest "
-		            "are answered early; auth_failure_limit bounds those of one address",
-		            DELAYED_MAX);
-	clients->is_delay_cut = true;
-	send_delayed_error(TAILQ_FIRST(&clients->delayed_logins)->client);
+	log_warning(&log,
+	            "more than %d failed logins wait for auth_failure_delay: the oldest "
+	            "are answered early; auth_failure_limit bounds those of one address",
+	            DELAYED_MAX);
+}
+
+static void enlist(struct delayed_login *delayed)
+{
+	struct client *client = delayed->client;
+	struct throttle *throttle = lock(client->clients);
+	bool was_cut = throttle->is_cut;
+	bool is_full = throttle->delayed_count >= DELAYED_MAX;
+
+	if (is_full) {
+		answer_oldest_early(throttle, client->clients);
+		throttle->is_cut = true;
+	}
+	delayed->failures = count_failure(throttle, client);
+	TAILQ_INSERT_TAIL(&throttle->delayed, delayed, node);
+	throttle->delayed_count++;
+	unlock(throttle);
+	client->login->delayed = delayed;
+	if (is_full && !was_cut)
+		say_cut(client->clients);
 }
 
 void throttle_refuse(struct client *client, const struct err *err)
@@ -163,18 +307,27 @@ void throttle_refuse(struct client *client, const struct err *err)
 		client_fatal(client, err);
 		return;
 	}
-	if (clients->delayed_count >= DELAYED_MAX)
-		cut_delay(clients);
 	delayed->client = client;
 	delayed->err = *err;
-	delayed->failures = count_failure(client);
-	TAILQ_INSERT_TAIL(&clients->delayed_logins, delayed, node);
-	clients->delayed_count++;
-	client->login->delayed = delayed;
+	enlist(delayed);
+	answer_early(clients);
 	auth_server_free(&client->login->auth); /* frees secrets early */
 	client_release_admission(client);
 	client_enter(client, CLIENT_DELAYED);
 	set_timer(client, delay);
 	if (!stream_want(&client->stream, WANT_END))
 		client_close(client, CLOSE_NOT_WATCHED);
+}
+
+/* ---- of one loop ---- */
+
+void throttle_join(struct clients *clients)
+{
+	TAILQ_INIT(&clients->throttled.early);
+	clients->throttled.letter.open = on_letter;
+}
+
+void throttle_leave(struct clients *clients)
+{
+	loop_take_back(clients->with.loop, &clients->throttled.letter);
 }
