@@ -98,7 +98,7 @@ static const struct server *longest_lent(const struct pool *pool)
 	return server && server->borrower ? server : NULL;
 }
 
-static const struct server *longer(const struct server *a, const struct server *b)
+const struct server *pool_wait_longer(const struct server *a, const struct server *b)
 {
 	if (!a || !b)
 		return a ? a : b;
@@ -113,7 +113,7 @@ static const struct server *longest_of_database(const struct database *database)
 	if (HASH_COUNT(database->pool_table) > HOLDER_POOLS_MAX)
 		return NULL;
 	for (const struct pool *pool = database->pool_table; pool; pool = pool->hh.next)
-		longest = longer(longest, longest_lent(pool));
+		longest = pool_wait_longer(longest, longest_lent(pool));
 	return longest;
 }
 
@@ -126,9 +126,34 @@ static const struct server *longest_of_role(const struct role *role, const struc
 		return NULL;
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (pool->role == role)
-			longest = longer(longest, longest_lent(pool));
+			longest = pool_wait_longer(longest, longest_lent(pool));
 	}
 	return longest;
+}
+
+const struct server *pool_wait_holder(const struct pools *pools, const struct pool *waiting,
+                                      enum wait_reason reason)
+{
+	const char *database = waiting->database->name, *role = waiting->role->name;
+	bool is_here = pools == waiting->pools;
+	const struct pool *pool;
+	const void *limited;
+
+	switch (reason) {
+	case WAIT_POOL_FULL:
+		pool = is_here                   ? waiting
+		       : waiting->is_for_lookups ? pools_find_lookup_pool(pools, database, role)
+		                                 : pools_find_pool(pools, database, role);
+		return pool ? longest_lent(pool) : NULL;
+	case WAIT_DATABASE_LIMIT:
+		limited = pools_find_any_database(pools, database);
+		return limited ? longest_of_database(limited) : NULL;
+	case WAIT_USER_LIMIT:
+		limited = pools_find_role(pools, role);
+		return limited ? longest_of_role(limited, pools) : NULL;
+	default:
+		return NULL;
+	}
 }
 
 static void add_holder(const struct server *server, struct buf *out)
@@ -151,7 +176,7 @@ static void add_servers(unsigned int count, struct buf *out)
 	buf_printf(out, "%u server%s", count, count == 1 ? "" : "s");
 }
 
-static void explain_full(const struct pool *pool, struct buf *out)
+static void explain_full(const struct pool *pool, const struct server *holder, struct buf *out)
 {
 	int size = pool->limits.size;
 
@@ -159,7 +184,7 @@ static void explain_full(const struct pool *pool, struct buf *out)
 	buf_printf(out, ", pool_size %d", size);
 	if (pool->limits.reserve_size > 0)
 		buf_printf(out, ", reserve_pool_size %d", pool->limits.reserve_size);
-	add_holder(longest_lent(pool), out);
+	add_holder(holder, out);
 }
 
 static void explain_failure(const struct pool *pool, struct buf *out)
@@ -174,7 +199,8 @@ static void explain_failure(const struct pool *pool, struct buf *out)
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
 }
 
-static void explain_reason(const struct pool *pool, enum wait_reason reason, struct buf *out)
+static void explain_reason(const struct pool *pool, enum wait_reason reason,
+                           const struct server *holder, struct buf *out)
 {
 	switch (reason) {
 	case WAIT_RETRY:
@@ -182,17 +208,17 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason, str
 		explain_failure(pool, out);
 		return;
 	case WAIT_POOL_FULL:
-		explain_full(pool, out);
+		explain_full(pool, holder, out);
 		return;
 	case WAIT_DATABASE_LIMIT:
 		add_servers(share_servers(&pool->database->share), out);
 		buf_printf(out, ", max_db_connections %d", pool->database->server_limit);
-		add_holder(longest_of_database(pool->database), out);
+		add_holder(holder, out);
 		return;
 	case WAIT_USER_LIMIT:
 		add_servers(share_servers(&pool->role->share), out);
 		buf_printf(out, ", max_user_connections %d", pool->role->server_limit);
-		add_holder(longest_of_role(pool->role, pool->pools), out);
+		add_holder(holder, out);
 		return;
 	default:
 		return;
@@ -214,7 +240,8 @@ static void add_hold(const struct pools *pools, const struct hold *hold, struct 
 	buf_printf(out, "%s since %s", hold->by, text);
 }
 
-void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, struct buf *out)
+void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
+                           const struct server *holder, struct buf *out)
 {
 	switch (reason) {
 	case WAIT_SUSPENDED:
@@ -225,7 +252,7 @@ void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, str
 		add_hold(pool->pools, &pool->database->hold, out);
 		return;
 	default:
-		explain_reason(pool, reason, out);
+		explain_reason(pool, reason, holder, out);
 		return;
 	}
 }
@@ -253,7 +280,7 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 	enum wait_reason reason = pool_wait_reason(borrower, position_of(borrower));
 	struct buf more = { 0 };
 
-	explain_reason(pool, reason, &more);
+	explain_reason(pool, reason, pool_wait_holder(pool->pools, pool, reason), &more);
 	buf_add_text(out, pool_wait_reason_name(reason));
 	if (more.count)
 		buf_printf(out, ": %s", buf_text(&more));

@@ -52,12 +52,13 @@ struct pool *pools_find_exact_pool(const struct pools *pools, const char *databa
 	return pool;
 }
 
-struct pool *pools_find_pool(struct pools *pools, const char *database, const char *role)
+struct pool *pools_find_pool(const struct pools *pools, const char *database, const char *role)
 {
 	return pools_find_exact_pool(pools, database, role, false);
 }
 
-struct pool *pools_find_lookup_pool(struct pools *pools, const char *database, const char *role)
+struct pool *pools_find_lookup_pool(const struct pools *pools, const char *database,
+                                    const char *role)
 {
 	return pools_find_exact_pool(pools, database, role, true);
 }

@@ -275,7 +275,18 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
  * Adds details of that reason to a text: numbers, or the last error; and since when and by which
  * command all is paused or suspended.
  */
-void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, struct buf *out);
+void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason,
+                           const struct server *holder, struct buf *out);
+
+/*
+ * The server of these pools, of any loop, that the limit keeps from the waiting pool, and whose
+ * client has held it for longest. NULL: not known.
+ */
+const struct server *pool_wait_holder(const struct pools *pools, const struct pool *waiting,
+                                      enum wait_reason reason);
+
+/* Which of the two is held for longer. Each may be NULL. */
+const struct server *pool_wait_longer(const struct server *a, const struct server *b);
 
 /*
  * Adds both in one line, "reason: details", and the last error if logins fail. Returns a static

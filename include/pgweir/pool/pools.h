@@ -131,8 +131,9 @@ struct database *pools_find_any_database(const struct pools *pools, const char *
 struct role *pools_find_role(const struct pools *pools, const char *name);
 
 /* The pool of these names that serves clients, or the one for lookups. NULL: there is none. */
-struct pool *pools_find_pool(struct pools *pools, const char *database, const char *role);
-struct pool *pools_find_lookup_pool(struct pools *pools, const char *database, const char *role);
+struct pool *pools_find_pool(const struct pools *pools, const char *database, const char *role);
+struct pool *pools_find_lookup_pool(const struct pools *pools, const char *database,
+                                    const char *role);
 
 /* The same, or the pool for lookups: see pools_lookup_pool(). */
 struct pool *pools_find_exact_pool(const struct pools *pools, const char *database,

@@ -164,6 +164,18 @@ static unsigned int count_positions(const struct cursor *cursor)
 	return position;
 }
 
+/* In all lanes: whose server is what the pool waits for, for longest. NULL: not known. */
+static const struct server *find_holder(const struct cursor *cursor, const struct pool *pool,
+                                        enum wait_reason reason)
+{
+	const struct server *longest = NULL;
+	const struct lane *lane;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	longest = pool_wait_longer(longest, pool_wait_holder(lane->pools, pool, reason));
+	return longest;
+}
+
 /* position: in the queue of its own lane, from 1, for the reason. */
 static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
                          const struct borrower *borrower, unsigned int position)
@@ -174,7 +186,8 @@ static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
 	const char *name = params_find(client->params, "application_name");
 
 	buf_clear(&cursor->text);
-	pool_wait_explain_all(borrower->pool, reason, &cursor->text);
+	pool_wait_explain_all(borrower->pool, reason, find_holder(cursor, borrower->pool, reason),
+	                      &cursor->text);
 	snprintf(row->ptr_buffer, sizeof(row->ptr_buffer), "%p", (const void *)client);
 	row->database = client_database(client);
 	row->user = client_user(client);
