@@ -73,6 +73,8 @@ channels:t pins:t""",
 in_transaction_mode:t example:t found:b""",
     "LEARNT": """database:t user:t digest:t statement:t state:t is_sure:t count:b since:t
 last_time:t""",
+    "LOOPS": """loop clients servers idle_servers active_servers turns:b cpu_time:b servers_in:b
+servers_out:b""",
     "READY": "ready:t reason:t",
     "PENDING": "key:t value:t in_force:t reason:t",
     "DRAIN": "state:t clients working waiting closed:b cut:b seconds_left",

@@ -40,6 +40,7 @@
 	SHOW(errors)         \
 	SHOW(learnt)         \
 	SHOW(audit)          \
+	SHOW(loops)          \
 	SHOW(ready)          \
 	SHOW(drain)          \
 	SHOW(pending)        \
