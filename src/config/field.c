@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "value_priv.h"
 
@@ -117,7 +118,16 @@ static bool put_int(union field field, const struct setting *setting, const char
 {
 	int64_t number;
 
-	if (!value_int(text, 0, &number, err) || !fit_number(setting, &number, note, err))
+	if (setting->zero && strcasecmp(text, setting->zero) == 0) {
+		*field.number = 0;
+		return true;
+	}
+	if (!value_int(text, 0, &number, err))
+		return !setting->zero
+		           ? false
+		           : err_set(err, ERR_PARAMETER, "\"%s\" is not a whole number or %s", text,
+		                     setting->zero);
+	if (!fit_number(setting, &number, note, err))
 		return false;
 	*field.number = (int)number;
 	return true;
@@ -289,6 +299,8 @@ static const char *show_int(union field field, const struct setting *setting, ch
 {
 	if (!setting->initial && *field.number == CONFIG_UNSET)
 		return NULL;
+	if (setting->zero && !*field.number)
+		return setting->zero;
 	snprintf(buffer, size, "%d", *field.number);
 	return buffer;
 }

@@ -237,9 +237,12 @@ const struct setting settings[] = {
 	SETTING(login_notify_message, .initial = "", LIVE, GROUP(CHECKS),
 	        .help = "NOTICE that is sent to each client at the end of its login. Empty = "
 	                "none."),
-	SETTING(loops, .initial = "1", .max = 64, BOOT, GROUP(NETWORK),
-	        .help = "Number of event loops, each in a thread of its own, which are one pooler "
-	                "with one set of limits. 0 = one for each processor."),
+	SETTING(loops, .initial = "1", .zero = "auto", .min = 1, .max = 64, BOOT, GROUP(NETWORK),
+	        .since = "0.3.0",
+	        .help = "Number of event loops, each in a thread of its own. Together they are one "
+	                "pooler: all limits, pools and commands hold for all of them. auto = one "
+	                "for each processor that the process may use (the quota of a container "
+	                "counts)."),
 	SETTING(max_client_conn, .initial = "100", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of client connections, including those that are "
 	                "logging in. Console connections do not count. 0 = no limit."),

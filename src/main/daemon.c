@@ -109,16 +109,15 @@ static bool apply_at_start(struct daemon *daemon, struct err *err)
 }
 
 /*
- * One processor is for the loop. More threads than processors would only compete with each
+ * A processor is for each loop. More threads than processors would only compete with each
  * other, and OpenSSL's shared data would move between the caches of the processors.
  */
-static unsigned int handshake_threads(void)
+static unsigned int handshake_threads(unsigned int loop_count)
 {
 	unsigned int processors = processors_count("");
+	unsigned int left = processors > loop_count ? processors - loop_count : 1;
 
-	if (processors <= 2)
-		return 1;
-	return processors > HANDSHAKE_THREADS_MAX ? HANDSHAKE_THREADS_MAX : processors - 1;
+	return left < HANDSHAKE_THREADS_MAX ? left : HANDSHAKE_THREADS_MAX;
 }
 
 static bool make_outside(struct daemon *daemon, struct err *err)
@@ -136,31 +135,38 @@ static bool make_outside(struct daemon *daemon, struct err *err)
 	return true;
 }
 
-static bool make_threads(struct daemon *daemon, struct err *err)
+static bool make_threads(struct daemon *daemon, unsigned int loop_count, struct err *err)
 {
 	daemon->workers = workers_new(WORKER_THREADS, WORKER_JOBS, err);
 	daemon->server_workers = workers_new(WORKER_THREADS, WORKER_JOBS, err);
 	daemon->slow_workers = workers_new(SLOW_WORKER_THREADS, WORKER_JOBS, err);
 	if (!daemon->workers || !daemon->server_workers || !daemon->slow_workers)
 		return false;
-	daemon->handshakes = handshakes_new(handshake_threads(), err);
+	daemon->handshakes = handshakes_new(handshake_threads(loop_count), err);
 	if (!daemon->handshakes)
 		return false;
 	daemon->lookups = workers_new(AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
 	return daemon->lookups && make_outside(daemon, err);
 }
 
-/* `loops` of the configuration; 0 is written as auto: as many as there are processors. */
-static unsigned int loops_wanted(const struct config *config)
+/* More loops than processors are allowed, as they cost little, but nobody should want them. */
+static unsigned int loops_wanted(const struct daemon *daemon)
 {
-	unsigned int count = config->loops > 0 ? (unsigned int)config->loops : processors_count("");
+	unsigned int processors = processors_count("");
+	unsigned int count = (unsigned int)daemon->config->loops;
 
-	return count < LANES_MAX ? count : LANES_MAX;
+	if (!count)
+		return processors < LANES_MAX ? processors : LANES_MAX;
+	if (count > 1 && count > processors)
+		log_warning(&daemon->logger,
+		            "loops = %u, but this process may use %u processor%s only", count,
+		            processors, processors == 1 ? "" : "s");
+	return count;
 }
 
 static bool make_ground(struct daemon *daemon, struct err *err)
 {
-	unsigned int count = loops_wanted(daemon->config);
+	unsigned int count = loops_wanted(daemon);
 	struct loop *loops[LANES_MAX];
 
 	daemon->broker = broker_new(count, err);
@@ -168,7 +174,8 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	daemon->throttle = throttle_new(err);
 	daemon->keys.loop_count = count;
 	daemon->lanes.at = calloc(count, sizeof(*daemon->lanes.at));
-	if (!daemon->broker || !daemon->verifiers || !daemon->throttle || !make_threads(daemon, err))
+	if (!daemon->broker || !daemon->verifiers || !daemon->throttle ||
+	    !make_threads(daemon, count, err))
 		return false;
 	if (!daemon->lanes.at)
 		return err_set(err, ERR_MEMORY, "out of memory");

@@ -1114,7 +1114,7 @@ SETTINGS = (
 # Settings that need a restart, with another value for each.
 RESTART = {
     "core_dumps": "1", "disable_pqexec": "1", "job_name": "other", "listen_addr": "127.0.0.2", "listen_backlog": "64",
-    "listen_port": "7777", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
+    "listen_port": "7777", "loops": "5", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
     "so_reuseport": "1", "track_extra_parameters": "search_path", "unix_socket_dir": "/nowhere",
     "unix_socket_group": "nogroup", "unix_socket_mode": "448", "user": "nobody",
 }

@@ -221,7 +221,7 @@ struct config {
 	int listen_backlog;
 	int sbuf_loopcnt; /* 0 = no limit */
 	usec_t busy_poll;
-	int loops; /* 0: as many as there are processors */
+	int loops; /* 0 (auto): as many as there are processors */
 	bool io_uring;
 	bool so_reuseport;
 	int tcp_defer_accept;     /* value of the socket option; 0 = off */

@@ -266,6 +266,12 @@ class Pgweir:
                           f"the log line {pattern!r}")
 
     @property
+    def warnings(self):
+        """The log lines of that level, but for the one about the processors of this machine."""
+        return [line for line in self.log.splitlines()
+                if " WARNING " in line and "but this process may use" not in line]
+
+    @property
     def pid(self):
         return self.process.pid
 
