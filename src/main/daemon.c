@@ -239,7 +239,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
 	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
 	    !make_listener(daemon, given, takeover, err) || !apply_at_start(daemon, err) ||
-	    !listener_open(daemon->listener, err)) {
+	    !listener_open(daemon->listener, err) || !crew_start(daemon->lanes.crew, err)) {
 		load_say_where(config, err);
 		daemon_free(&daemon);
 	}
@@ -248,15 +248,8 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 
 void daemon_run(struct daemon *daemon)
 {
-	struct err err;
-
-	if (!crew_start(daemon->lanes.crew, &err)) {
-		log_error(&daemon->logger, "%s", err.text);
-		return;
-	}
 	lifecycle_ready(daemon);
 	loop_run(daemon->loop);
-	crew_stop(daemon->lanes.crew);
 }
 
 /* false: a thread of PAM or LDAP still runs. */
@@ -299,6 +292,8 @@ bool daemon_free(struct daemon **daemonp)
 	if (!daemon)
 		return true;
 	*daemonp = NULL;
+	if (daemon->lanes.crew)
+		crew_stop(daemon->lanes.crew);
 	stop_watching(daemon);
 	main_drain_stop(daemon);
 	timer_clear(&daemon->suspend);

@@ -220,16 +220,17 @@ static void tell_taken(const struct daemon *daemon, const struct takeover *takeo
 	unsigned int client_count = 0, server_count = 0;
 	const struct lane *lane;
 
+	lanes_hold(&daemon->lanes);
 	LANES_EACH(lane, &daemon->lanes)
 	{
 		client_count += lane->clients->count;
 		server_count += lane->pools->server_count;
 	}
+	lanes_release(&daemon->lanes);
 	log_info(&daemon->logger, "took over %u clients and %u servers from process %d",
 	         client_count, server_count, (int)takeover->pid);
 }
 
-/* To be called before the other loops run. */
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err)
 {
 	struct successor *successor = calloc(1, sizeof(*successor));
