@@ -9,6 +9,7 @@
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/lanes.h"
 #include "pgweir/loop/handshakes.h"
+#include "pgweir/loop/heartbeat.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
 
@@ -55,7 +56,7 @@ struct daemon {
 	struct listener *listener;
 	struct console *console;
 	struct notify notify;
-	struct timer watchdog; /* runs if the service manager wants it */
+	struct heartbeat *heartbeat; /* for the service manager's watchdog; else NULL */
 	enum shutdown_state shutdown;
 	bool is_draining_to_end; /* shutdown_drain: stop when the DRAIN has ended */
 	struct {

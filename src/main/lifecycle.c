@@ -220,21 +220,40 @@ static enum config_change set(void *arg, const char *name, const char *value, st
 
 /* ---- the service manager ---- */
 
-/* Sent from a timer of the loop, so it shows that the loop runs. */
-static void on_watchdog(struct timer *timer)
+static void on_heartbeat(void *arg)
 {
-	struct daemon *daemon = container_of(timer, struct daemon, watchdog);
+	struct daemon *daemon = arg;
 
 	notify_send(&daemon->notify, "WATCHDOG=1");
-	timer_set(timer, loop_timer_queue(daemon->loop, daemon->notify.watchdog / 2, on_watchdog),
-	          loop_now(daemon->loop));
+}
+
+/* Several loops: one that is busy at a beat delays it to the next one. */
+static void start_watchdog(struct daemon *daemon)
+{
+	struct loop *loops[LANES_MAX];
+	struct lane *lane;
+	struct err err;
+
+	LANES_EACH(lane, &daemon->lanes)
+	loops[lane->number] = lane->loop;
+	daemon->heartbeat = heartbeat_new(
+	    &(struct heartbeat_with){
+		.loops = loops,
+		.count = daemon->lanes.count,
+		.interval = daemon->notify.watchdog / (daemon->lanes.count > 1 ? 4 : 2),
+		.beat = on_heartbeat,
+		.arg = daemon,
+	    },
+	    &err);
+	if (!daemon->heartbeat)
+		log_warning(&daemon->logger, "no watchdog: %s", err.text);
 }
 
 void lifecycle_ready(struct daemon *daemon)
 {
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 	if (daemon->notify.watchdog)
-		on_watchdog(&daemon->watchdog);
+		start_watchdog(daemon);
 }
 
 /* ---- signals ---- */
