@@ -508,7 +508,7 @@ void listening_login_done(struct server *server)
 	struct listening_link *link = take_expected(server);
 
 	assert(link); /* else the server would have been closed */
-	pool->is_failing = pool->is_hopeful = false;
+	pool_note_success(pool);
 	server_host_done(server, true);
 	server_login_free(server);
 	server_enter(server, SERVER_LENT);
@@ -528,9 +528,7 @@ void listening_login_failed(struct server *server, const struct err *err)
 	if (!is_ours && pool_is_worth_waiting(err)) {
 		server_host_done(server, false);
 		is_again = hosts_has_up(&pool->site.hosts);
-		pool->is_failing = !is_again;
-		pool->is_hopeful = false;
-		pool->failure = *err;
+		pool_note_failure(pool, err);
 	}
 	if (!link)
 		return;

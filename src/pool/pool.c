@@ -92,6 +92,12 @@ static bool refuse_for_failure(const struct pool *pool, struct err *err)
 
 /* ---- asking ---- */
 
+/* Not even one that is logging in. */
+static bool has_no_server(const struct pool *pool)
+{
+	return pool_shared_count(pool) + pool_elsewhere_count(pool) == 0;
+}
+
 bool pool_await_welcome(struct borrower *borrower, struct err *err)
 {
 	struct pool *pool = borrower->pool;
@@ -99,7 +105,7 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 	assert(!pool->has_welcome);
 	if (pool_turns_away(pool, borrower, err))
 		return false;
-	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 &&
+	if (pool_is_backing_off(pool) && has_no_server(pool) &&
 	    !pool_is_worth_waiting(&pool->failure))
 		return refuse_for_failure(pool, err);
 	pool_stand(borrower, BORROWER_NEWCOMER);
@@ -114,7 +120,7 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 		return err_close(err, CLOSE_SERVER_SHUTDOWN);
 	if (pool_turns_away(pool, borrower, err))
 		return false;
-	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !pool_is_held(pool) &&
+	if (pool_is_backing_off(pool) && has_no_server(pool) && !pool_is_held(pool) &&
 	    !(borrower->is_patient && pool_is_worth_waiting(&pool->failure)))
 		return refuse_for_failure(pool, err);
 	pool_stand(borrower, BORROWER_WAITING);

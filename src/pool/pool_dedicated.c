@@ -103,7 +103,7 @@ void pool_dedicated_login_done(struct server *server)
 
 	assert(borrower); /* else the server would have been closed */
 	if (!pool->is_failing || pool_is_unreachable(pool)) {
-		pool->is_failing = pool->is_hopeful = false;
+		pool_note_success(pool);
 		server_host_done(server, true);
 	}
 	server_login_free(server);
@@ -123,9 +123,7 @@ void pool_dedicated_login_failed(struct server *server, const struct err *err)
 	pool_wake(pool);
 	if (!is_ours && pool_is_worth_waiting(err)) {
 		server_host_done(server, false);
-		pool->is_failing = !hosts_has_up(&pool->site.hosts);
-		pool->is_hopeful = false;
-		pool->failure = *err;
+		pool_note_failure(pool, err);
 	} else if (!is_ours && borrower) {
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);

@@ -47,7 +47,8 @@ static unsigned int most_now(struct pool *pool)
 	if (!pool_is_full(pool))
 		return size;
 	/* No client could log in while all servers are busy and the pool has no welcome. */
-	if (!pool->has_welcome && pool->newcomer_count && pool_login_count(pool) == 0)
+	if (!pool->has_welcome && pool->newcomer_count && pool_login_count(pool) == 0 &&
+	    share_logins(&pool->share) == 0)
 		return size + 1;
 	return may_use_reserve(pool) ? pool_limits_most(&pool->limits) : size;
 }
@@ -70,16 +71,29 @@ unsigned int pool_missing(const struct pool *pool)
 	                      pool->server_counts[SERVER_RESETTING];
 	unsigned int wanted = pool->waiting_count;
 
+	/* One login, in any loop, gives the welcome to all. */
 	if (pool->newcomer_count && !pool->has_welcome && wanted == 0)
-		return sure ? 0 : 1;
+		return share_logins(&pool->share) ? 0 : 1;
 	return wanted > coming ? wanted - coming : 0;
 }
 
+/* The pool has a permit. false: another loop was faster, or no memory. */
 static bool launch_shared(struct pool *pool)
 {
-	struct server *server = pool_add_server(pool, false);
+	struct server *server;
 
-	return server && server_launch(server);
+	if (!pool_begin_login(pool)) {
+		pool_give_permit(pool, false);
+		return false;
+	}
+	server = pool_add_server(pool, false);
+	if (!server) {
+		share_end_login(&pool->share);
+		return false;
+	}
+	server->is_login_counted = true;
+	pool->counted_login_count++;
+	return server_launch(server);
 }
 
 /* How many servers the pool has without waiting borrowers: min_pool_size, or 0. */
@@ -102,7 +116,8 @@ static void grow_to_minimum(struct pool *pool)
 	unsigned int least = least_now(pool);
 
 	if (share_servers(&pool->share) < least && pool_login_count(pool) == 0 &&
-	    pool_may_try(pool) && pool_take_permit(pool, least, EVICT_NONE))
+	    share_logins(&pool->share) == 0 && pool_may_try(pool) &&
+	    pool_take_permit(pool, least, EVICT_NONE))
 		launch_shared(pool);
 }
 
@@ -118,8 +133,8 @@ void pool_share_woken(struct share *share) { pool_wake(container_of(share, struc
 
 void pool_grow(struct pool *pool)
 {
-	while (pool_missing(pool) && pool_login_count(pool) < POOL_LOGINS_MAX &&
-	       pool_may_try(pool) && take_permit(pool)) {
+	while (pool_missing(pool) && pool_may_login(pool) && pool_may_try(pool) &&
+	       take_permit(pool)) {
 		pool_leave_blocked(pool);
 		if (!launch_shared(pool))
 			return;

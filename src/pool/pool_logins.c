@@ -26,7 +26,10 @@ void pool_login_done(struct server *server)
 	}
 	if (!pool->has_welcome)
 		pool_learn_welcome(server);
-	pool->is_failing = pool->is_hopeful = false;
+	pool_note_success(pool);
+	pool_end_login(server);
+	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
+		share_wake_others(&pool->share); /* if their clients are all that is left */
 	server->sequences = SEQUENCES_NONE;
 	server_host_done(server, true);
 	server_login_free(server);
@@ -51,15 +54,11 @@ void pool_login_failed(struct server *server, const struct err *err)
 		listening_login_failed(server, err);
 		return;
 	}
-	if (err->code == ERR_ADMIN_SHUTDOWN)
-		return;
-	server_host_done(server, false);
-	pool->is_failing = !hosts_has_up(&pool->site.hosts);
-	pool->is_hopeful = false;
-	pool->failure = *err;
-	/* While another host may be tried, waiting borrowers get no error. */
-	if (pool_is_backing_off(pool) && !pool_is_worth_waiting(err) &&
-	    (pool_live_count(pool) == 0 || !pool->has_welcome))
-		pool_refuse(pool, err);
-	pool_wake(pool);
+	if (err->code != ERR_ADMIN_SHUTDOWN) {
+		server_host_done(server, false);
+		pool_note_failure(pool, err);
+		pool_refuse_for_failure(pool);
+		pool_wake(pool);
+	}
+	pool_end_login(server);
 }

@@ -79,6 +79,22 @@ void pool_reset_retry(struct pool *pool); /* it may try at once */
 bool pool_may_try(struct pool *pool);
 bool pool_may_login(const struct pool *pool); /* POOL_LOGINS_MAX */
 
+/*
+ * Counts the login of a server for borrowers, so that all loops together have POOL_LOGINS_MAX, and
+ * after a failure one. false: there are as many. The server keeps it until pool_end_login(), which
+ * does nothing for other servers.
+ */
+bool pool_begin_login(struct pool *pool);
+void pool_end_login(struct server *server);
+
+/* How a login ended, also for the other loops; and what other loops have found out. */
+void pool_note_failure(struct pool *pool, const struct err *err);
+void pool_note_success(struct pool *pool);
+void pool_learn_outcome(struct pool *pool);
+
+/* Refuses waiting borrowers, if the failure of the pool is one that waiting does not end. */
+void pool_refuse_for_failure(struct pool *pool);
+
 /* Whether an error is about reachability, not our credentials, so that retrying may help. */
 bool pool_is_worth_waiting(const struct err *err);
 

@@ -6,6 +6,8 @@
 
 #include "pgweir/base/container_of.h"
 
+#include "server/server_priv.h"
+
 #include "pgweir/base/banned.h"
 
 /* How long SHOW POOLS has a failed login: monitoring scrapes at least once a minute. */
@@ -27,8 +29,62 @@ bool pool_has_failed_lately(const struct pool *pool)
 	return pool->failed_at && loop_now(pool_loop(pool)) < pool->failed_at + FAILURE_SHOWN;
 }
 
+/*
+ * A login that was refused because of what a client had shown in this loop says nothing about the
+ * other loops.
+ */
+static bool concerns_all(const struct pool *pool, const struct err *err)
+{
+	return pool_is_worth_waiting(err) || pool->learnt.kind == CREDENTIALS_NONE;
+}
+
+void pool_note_failure(struct pool *pool, const struct err *err)
+{
+	pool->is_failing = !hosts_has_up(&pool->site.hosts);
+	pool->is_hopeful = false;
+	pool->failure = *err;
+	if (pool->is_failing && concerns_all(pool, err))
+		share_put_outcome(&pool->share, err);
+}
+
+void pool_note_success(struct pool *pool)
+{
+	pool->is_failing = pool->is_hopeful = false;
+	share_put_outcome(&pool->share, NULL);
+}
+
+void pool_learn_outcome(struct pool *pool)
+{
+	bool is_failing;
+	struct err err;
+
+	if (!share_get_outcome(&pool->share, &is_failing, &err))
+		return;
+	pool->is_failing = is_failing;
+	pool->is_hopeful = false;
+	if (!is_failing) {
+		hosts_all_worked(&pool->site.hosts);
+		return;
+	}
+	pool->failure = err;
+	pool->failed_at = loop_now(pool_loop(pool));
+	hosts_all_failed(&pool->site.hosts, pool->failed_at);
+	pool_refuse_for_failure(pool);
+}
+
+void pool_refuse_for_failure(struct pool *pool)
+{
+	const struct err err = pool->failure;
+
+	/* While another host may be tried, waiting borrowers get no error. */
+	if (pool_is_backing_off(pool) && !pool_is_worth_waiting(&err) &&
+	    (pool_live_count(pool) == 0 || !pool->has_welcome))
+		pool_refuse(pool, &err);
+}
+
 void pool_reset_retry(struct pool *pool)
 {
+	share_put_outcome(&pool->share, NULL);
 	pool->is_failing = pool->is_hopeful = false;
 	pool->probes_left = 0;
 	hosts_reset(&pool->site.hosts);
@@ -55,11 +111,32 @@ bool pool_may_try(struct pool *pool)
 	if (!pool->is_failing)
 		return true;
 	if (!pool_is_backing_off(pool))
-		return pool_login_count(pool) == 0; /* one attempt at a time until one succeeds */
+		/* one attempt at a time until one succeeds */
+		return pool_login_count(pool) == 0 && share_logins(&pool->share) == 0;
 	timer_set(&pool->retry,
 	          loop_timer_queue(pool_loop(pool), pool->site.limits.retry_gap, on_retry),
 	          pool_due(pool) - pool->site.limits.retry_gap);
 	return false;
 }
 
-bool pool_may_login(const struct pool *pool) { return pool_login_count(pool) < POOL_LOGINS_MAX; }
+bool pool_begin_login(struct pool *pool)
+{
+	return share_begin_login(&pool->share, pool->is_failing ? 1 : POOL_LOGINS_MAX);
+}
+
+void pool_end_login(struct server *server)
+{
+	struct pool *pool = server->pool;
+
+	if (!server->is_login_counted)
+		return;
+	server->is_login_counted = false;
+	pool->counted_login_count--;
+	share_end_login(&pool->share);
+}
+
+bool pool_may_login(const struct pool *pool)
+{
+	return pool_login_count(pool) < POOL_LOGINS_MAX &&
+	       share_logins(&pool->share) < POOL_LOGINS_MAX;
+}

@@ -50,6 +50,7 @@ void pool_serve(struct task *task)
 		return;
 	if (!pool_is_current(pool))
 		pool_move_members(pool);
+	pool_learn_outcome(pool);
 	welcome_newcomers(pool);
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);
@@ -72,9 +73,10 @@ void pool_serve(struct task *task)
 	pool_trade(pool);
 	pool_evict_elsewhere(pool);
 	/*
-	 * The borrowers that the returned server was for have left: another pool may use its slot.
+	 * The borrowers that an idle server was for have left, or got another one: another pool may
+	 * use its slot.
 	 */
-	if (pool->has_come_home && !pool->waiting_count) {
+	if (!pool->waiting_count && (pool->has_come_home || pool->server_counts[SERVER_IDLE])) {
 		pool_unblock(pool);
 		pool_evict_for_others(pool);
 	}

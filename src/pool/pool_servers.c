@@ -164,8 +164,10 @@ bool pool_may_probe(const struct server *server) { return !pool_is_full(server->
 void pool_count_probe(struct server *server, int change)
 {
 	server->pool->probe_count += (unsigned int)change;
-	if (change > 0)
-		pool_wake(server->pool); /* waiting borrowers need another server */
+	if (change < 0)
+		return;
+	pool_end_login(server);
+	pool_wake(server->pool); /* waiting borrowers need another server */
 }
 
 /* ---- for administrators ---- */

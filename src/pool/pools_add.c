@@ -82,6 +82,7 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	pools->pool_count++;
 	pool_configure(pool);
 	pool_find_welcome(pool);
+	pool_learn_outcome(pool);
 	return pool;
 }
 

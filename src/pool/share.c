@@ -378,6 +378,61 @@ bool share_may_evict(struct share *share)
 	return other != NULL;
 }
 
+/* ---- logins ---- */
+
+bool share_begin_login(struct share *share, unsigned int most)
+{
+	atomic_uint *count = &share->tally->login_count;
+	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
+
+	do {
+		if (before >= most)
+			return false;
+	} while (!atomic_compare_exchange_weak(count, &before, before + 1));
+	return true;
+}
+
+void share_end_login(struct share *share)
+{
+	atomic_fetch_sub(&share->tally->login_count, 1);
+	/* Without a welcome, and after a failure, one loop tries for all. */
+	if (!share->tally->has_welcome || share->tally->is_failing)
+		share_wake_others(share);
+	else
+		share_wake_first(share);
+}
+
+void share_put_outcome(struct share *share, const struct err *failure)
+{
+	struct broker *broker = share->member->broker;
+	struct tally *tally = share->tally;
+
+	if (broker->loop_count < 2 || (!failure && !tally->is_failing))
+		return;
+	pthread_mutex_lock(&broker->lock);
+	tally->is_failing = failure != NULL;
+	if (failure)
+		tally->failure = *failure;
+	share->outcome_number = ++tally->outcome_number;
+	post_others(share);
+	pthread_mutex_unlock(&broker->lock);
+}
+
+bool share_get_outcome(struct share *share, bool *is_failing, struct err *err)
+{
+	struct broker *broker = share->member->broker;
+
+	if (atomic_load_explicit(&share->tally->outcome_number, memory_order_relaxed) ==
+	    share->outcome_number)
+		return false;
+	pthread_mutex_lock(&broker->lock);
+	share->outcome_number = share->tally->outcome_number;
+	*is_failing = share->tally->is_failing;
+	*err = share->tally->failure;
+	pthread_mutex_unlock(&broker->lock);
+	return true;
+}
+
 /* ---- the welcome of a pool ---- */
 
 void share_put_welcome(struct share *share, struct bytes welcome, struct bytes baseline)

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/err.h"
 #include "pgweir/base/hash.h"
 #include "pgweir/loop/letter.h"
 
@@ -43,6 +44,10 @@ struct tally {
 	atomic_uint want_count;
 	atomic_bool has_welcome;
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
+	atomic_uint login_count;      /* of a pool: logins in progress that borrowers rely on */
+	atomic_uint outcome_number;   /* of a pool: share_put_outcome() */
+	atomic_bool is_failing;
+	struct err failure; /* valid while is_failing */
 	enum tally_kind kind;
 	struct buf name;
 };
@@ -73,7 +78,8 @@ struct share {
 	bool is_evicting; /* it asks other loops to close an idle server */
 	usec_t wanted_since;
 	atomic_uint wanted_count;
-	atomic_uint promised_count; /* servers that other loops have sent to this share */
+	atomic_uint promised_count;  /* servers that other loops have sent to this share */
+	unsigned int outcome_number; /* the last outcome that its loop knows */
 };
 
 /* loops: how many will join. NULL: *err has the reason. */
@@ -221,6 +227,31 @@ static inline void share_wake_first(struct share *share)
  */
 void share_ask_eviction(struct share *share);
 bool share_may_evict(struct share *share);
+
+/* ---- logins of a pool's servers ---- */
+
+static inline unsigned int share_logins(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->login_count, memory_order_relaxed);
+}
+
+/* Counts one login more, if there are fewer than `most` in all loops. */
+bool share_begin_login(struct share *share, unsigned int most);
+
+/* One less. Wakes other loops that may wait for that. */
+void share_end_login(struct share *share);
+
+/*
+ * How logins end in this loop, for the other loops, which are woken: all hosts have failed, or
+ * (NULL) they have not. A success after a success takes no lock.
+ */
+void share_put_outcome(struct share *share, const struct err *failure);
+
+/*
+ * Whether another loop has put an outcome that this one does not know. *is_failing: *err has the
+ * failure. Without one: one load.
+ */
+bool share_get_outcome(struct share *share, bool *is_failing, struct err *err);
 
 /* ---- the welcome of a pool ---- */
 

@@ -69,6 +69,7 @@ struct pool {
 	struct listening_list listenings;
 	/* listening connections, and those of them that are logging in */
 	unsigned int listening_count, listening_login_count;
+	unsigned int counted_login_count; /* share_begin_login() */
 	/* logins at a host that had failed: no borrower relies on them */
 	unsigned int probe_count;
 
@@ -223,10 +224,26 @@ static inline unsigned int pool_shared_login_count(const struct pool *pool)
 /* For monitoring: whether a login failed recently enough that a scrape once a minute sees it. */
 bool pool_has_failed_lately(const struct pool *pool);
 
-/* Servers that have logged in and are not dedicated: what a client could wait for. */
+/* Servers of the pool in other loops, and those on the way. */
+static inline unsigned int pool_elsewhere_count(const struct pool *pool)
+{
+	unsigned int all = share_servers(&pool->share);
+
+	return all > pool->server_count ? all - pool->server_count : 0;
+}
+
+/*
+ * Servers that have logged in and are not dedicated, in any loop: what a client could wait for. May
+ * include dedicated ones of other loops.
+ */
 static inline unsigned int pool_live_count(const struct pool *pool)
 {
-	return pool_shared_count(pool) - pool_shared_login_count(pool);
+	unsigned int elsewhere = pool_elsewhere_count(pool);
+	unsigned int logins = share_logins(&pool->share);
+
+	logins = logins > pool->counted_login_count ? logins - pool->counted_login_count : 0;
+	return pool_shared_count(pool) - pool_shared_login_count(pool) +
+	       (elsewhere > logins ? elsewhere - logins : 0);
 }
 
 /* ---- values of sequences: pool_sequences.c ---- */

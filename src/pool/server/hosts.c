@@ -247,6 +247,24 @@ void hosts_worked(struct hosts *hosts, unsigned int index, const struct address 
 		find_addr(&hosts->list[index], address)->has_failed = false;
 }
 
+static void set_failed(struct hosts *hosts, bool has_failed, usec_t now)
+{
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		struct host *host = &hosts->list[i];
+
+		host->self.has_failed = has_failed && host->count == 0;
+		host->self.failed_at = now;
+		for (unsigned int at = 0; at < host->count; at++) {
+			host->list[at].has_failed = has_failed;
+			host->list[at].failed_at = now;
+		}
+	}
+}
+
+void hosts_all_failed(struct hosts *hosts, usec_t now) { set_failed(hosts, true, now); }
+
+void hosts_all_worked(struct hosts *hosts) { set_failed(hosts, false, 0); }
+
 void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,
                           enum host_protocol protocol)
 {

@@ -526,6 +526,40 @@ START_TEST(one_idle_server_is_closed_for_one_that_waits)
 }
 END_TEST
 
+/* An idle server that was kept for its own pool, and is not needed there, gives way in the end. */
+START_TEST(an_idle_server_that_nobody_wants_any_more_gives_way)
+{
+	struct peer here, there, third, other;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_db_connections = 2");
+	here = client_in(&hall, 0, "u0", "d0");
+	third = client_in(&hall, 2, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	ask(&hall, &here);
+	ask(&hall, &third);
+	ck_assert_uint_eq(hall.open_count, 2);
+	server_in(&hall, 0)->arrived_at = server_in(&hall, 2)->arrived_at = clock_now() + LONG;
+	answer(&hall, 0);
+	answer(&hall, 1);
+	ask(&hall, &there);
+	other = enter(&hall, 1, "u1", "d0");
+	expect_waiting(&hall, 1, 1);
+	ck_assert_uint_eq(hall.server_count, 2);
+	server_in(&hall, 0)->arrived_at = 0;
+	pool_wake(common_pool(&hall, 0));
+	play(&hall);
+	expect_waiting(&hall, 1, 0);
+	ck_assert(is_in(&hall, 1, &other));
+	ck_assert_uint_eq(hall.most_open_count, 2);
+	peer_close(&here);
+	peer_close(&there);
+	peer_close(&third);
+	peer_close(&other);
+	hall_close(&hall);
+}
+END_TEST
+
 /* A server of the same pool is not closed, it moves. */
 START_TEST(an_idle_server_of_the_pool_moves_instead)
 {
@@ -731,6 +765,7 @@ int main(void)
 	tcase_add_loop_test(tests, a_limit_closes_an_idle_server_of_another_loop, 0,
 	                    COUNT_OF(limits));
 	tcase_add_test(tests, one_idle_server_is_closed_for_one_that_waits);
+	tcase_add_test(tests, an_idle_server_that_nobody_wants_any_more_gives_way);
 	tcase_add_test(tests, an_idle_server_of_the_pool_moves_instead);
 	tcase_add_test(tests, blocked_loops_are_served_in_order);
 	tcase_add_test(tests, the_reserve_is_one_for_all_loops);

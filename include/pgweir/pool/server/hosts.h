@@ -83,6 +83,10 @@ void hosts_failed(struct hosts *hosts, unsigned int host, const struct address *
                   usec_t now);
 void hosts_worked(struct hosts *hosts, unsigned int host, const struct address *address);
 
+/* The same for all hosts: other connections have shown that none of them, or any of them, works. */
+void hosts_all_failed(struct hosts *hosts, usec_t now);
+void hosts_all_worked(struct hosts *hosts);
+
 /*
  * Notes and returns the protocol of an address. An address that is not in the list any more is
  * HOST_UNTRIED.

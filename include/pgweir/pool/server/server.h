@@ -250,6 +250,7 @@ struct server {
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	enum replication replication; /* NONE: not dedicated */
 	uint8_t watches;              /* enum server_watch, by its borrower */
+	bool is_login_counted;        /* share_begin_login() */
 	bool is_listening;            /* a listening connection: pool/listening.h */
 	struct ledger ledger;
 	struct buf replacement; /* sent to the borrower instead of the current frame */
