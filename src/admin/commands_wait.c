@@ -73,6 +73,8 @@ static bool is_done(const struct console_session *session)
 	lanes_hold(lanes);
 	LANES_EACH(lane, lanes)
 	is_done &= is_done_in_lane(waiting, lane);
+	/* what a server in a letter becomes is known when it has arrived */
+	is_done &= !broker_is_moving(lanes->at[0].pools->with.broker);
 	lanes_release(lanes);
 	return is_done;
 }

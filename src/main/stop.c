@@ -26,6 +26,8 @@ static bool stop_is_due(struct pools_watch *watch)
 	const struct lane *lane;
 	bool is_due = true;
 
+	if (daemon->shutdown == SHUTDOWN_SERVERS && broker_is_moving(daemon->broker))
+		return false;
 	lanes_hold(&daemon->lanes);
 	LANES_EACH(lane, &daemon->lanes)
 	is_due &= lane_stop_is_due(daemon, lane);

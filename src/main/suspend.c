@@ -63,6 +63,7 @@ static void look(struct timer *timer)
 		is_done &= pools_quiesce(lane->pools);
 		is_done &= clients_quiesce(lane->clients);
 	}
+	is_done &= !broker_is_moving(daemon->broker);
 	if (!is_done && is_late(daemon)) {
 		drop_undrained(daemon);
 		is_done = true;

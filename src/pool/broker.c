@@ -110,6 +110,18 @@ uint64_t broker_last_id(const struct broker *broker)
 	return atomic_load_explicit(&broker->last_id, memory_order_relaxed);
 }
 
+/* ---- servers in letters ---- */
+
+void broker_count_moving(struct broker *broker, int change)
+{
+	atomic_fetch_add(&broker->moving_count, (unsigned int)change);
+}
+
+bool broker_is_moving(const struct broker *broker)
+{
+	return atomic_load(&broker->moving_count) > 0;
+}
+
 /* ---- max_client_conn ---- */
 
 bool broker_admit(struct broker *broker, unsigned int most)

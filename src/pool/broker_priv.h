@@ -16,6 +16,7 @@ struct broker {
 	struct hash_key secret;
 	atomic_uint_fast64_t last_id;
 	atomic_uint admitted_count;
+	atomic_uint moving_count; /* servers in letters */
 	unsigned int loop_count, member_count;
 	unsigned int tally_count;
 	struct tally *chains[BROKER_CHAINS];

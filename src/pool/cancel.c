@@ -31,6 +31,23 @@ static void free_cancel(struct task *task)
 	pool_arm_expiry(pool);
 }
 
+/* Servers and cancel connections of a pool together may be up to twice pool_size, in all loops. */
+static bool has_space_for_cancel(const struct pool *pool)
+{
+	unsigned int used = share_servers(&pool->share) + share_cancels(&pool->share);
+
+	return pool->limits.size == 0 || used < 2 * (unsigned int)pool->limits.size;
+}
+
+static void end_active(struct pool *pool)
+{
+	bool was_full = !has_space_for_cancel(pool);
+
+	share_count_cancel(&pool->share, -1);
+	if (was_full)
+		share_wake_others(&pool->share); /* cancel requests may wait there */
+}
+
 /* Removes the cancel from its list and closes its connection. */
 static void detach_cancel(struct cancel *cancel)
 {
@@ -49,6 +66,8 @@ static void detach_cancel(struct cancel *cancel)
 	timer_clear(&cancel->way);
 	dial_cancel(&cancel->dial);
 	stream_close(&cancel->stream);
+	if (cancel->is_active)
+		end_active(pool);
 	cancel->server = NULL;
 	if (!cancel->is_sent || !server)
 		return;
@@ -237,14 +256,6 @@ static void on_cancel_connected(struct dial *dial, int fd, const struct err *fai
 	act_on_cancel_securing(cancel, securing_begin(&cancel->stream, &how, &err), &err);
 }
 
-/* Servers and cancel connections of a pool together may be up to twice pool_size. */
-static bool has_space_for_cancel(const struct pool *pool)
-{
-	unsigned int used = pool->server_count + pool->cancel_active_count;
-
-	return pool->limits.size == 0 || used < 2 * (unsigned int)pool->limits.size;
-}
-
 static void launch_cancel(struct cancel *cancel)
 {
 	struct pool *pool = cancel->pool;
@@ -256,6 +267,7 @@ static void launch_cancel(struct cancel *cancel)
 	pool->cancel_waiting_count--;
 	TAILQ_INSERT_TAIL(&pool->cancels_active, cancel, node);
 	pool->cancel_active_count++;
+	share_count_cancel(&pool->share, 1);
 	cancel->is_active = true;
 	timer_set(&cancel->way,
 	          loop_timer_queue(pools->with.loop, pools->config->server_connect_timeout,

@@ -26,6 +26,7 @@ void pool_join(struct pool *pool, struct borrower *borrower)
 	borrower->id = ++pool->pools->last_borrower_id;
 	TAILQ_INSERT_TAIL(&pool->members, borrower, node);
 	pool->member_count++;
+	share_add_client(&pool->share);
 	timer_clear(&pool->rest);
 	if (pool->limits.min_size)
 		pool_wake(pool);
@@ -58,6 +59,7 @@ void pool_leave(struct borrower *borrower)
 	pool_sequences_forget(borrower->last_server);
 	TAILQ_REMOVE(&pool->members, borrower, node);
 	pool->member_count--;
+	share_remove_client(&pool->share);
 	borrower->pool = NULL;
 	pool_arm_expiry(pool);
 }

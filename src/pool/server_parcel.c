@@ -239,9 +239,11 @@ static void on_arrival(struct letter *letter)
 {
 	struct server_parcel *parcel = container_of(letter, struct server_parcel, letter);
 	struct broker_member *to = parcel->to;
+	struct broker *broker = parcel->permit.broker;
 	struct pools *pools = container_of(to, struct pools, member);
 	struct server *server;
 
+	broker_count_moving(broker, -1);
 	if (letter->is_late) {
 		server_parcel_end(&parcel);
 		return;
@@ -252,6 +254,7 @@ static void on_arrival(struct letter *letter)
 		server->arrived_at = loop_now(pools->with.loop);
 		pools->moved_in++;
 	}
+	pools_changed(pools);
 }
 
 bool server_move(struct server *server, struct broker_member *to)
@@ -262,6 +265,7 @@ bool server_move(struct server *server, struct broker_member *to)
 	if (!parcel)
 		return false;
 	pools->moved_out++;
+	broker_count_moving(pools->with.broker, 1);
 	parcel->to = to;
 	parcel->letter.open = on_arrival;
 	loop_post(to->loop, &parcel->letter);

@@ -39,7 +39,8 @@ struct tally {
 	unsigned int share_count;
 	unsigned int owner_count; /* shares and packed permits */
 	atomic_uint server_count; /* all but CLOSING; of a pool: without listening connections */
-	atomic_uint client_count; /* clients that count for a limit */
+	atomic_uint client_count; /* clients that count for a limit; of a pool: its members */
+	atomic_uint cancel_count; /* of a pool: connections for cancel requests */
 	atomic_uint pinned_count; /* of a pool: servers that stay with their clients, or may */
 	atomic_uint want_count;
 	atomic_bool has_welcome;
@@ -98,6 +99,15 @@ uint64_t broker_next_id(struct broker *broker);
 /* Ids up to this one are in use already. */
 void broker_skip_ids(struct broker *broker, uint64_t last);
 uint64_t broker_last_id(const struct broker *broker);
+
+/* Counts a server that is in a letter from one loop to another, or one less. */
+void broker_count_moving(struct broker *broker, int change);
+
+/*
+ * Whether there are such servers. No loop counts them, so what waits for servers to be closed or at
+ * rest waits for them, too.
+ */
+bool broker_is_moving(const struct broker *broker);
 
 /* Counts one client for max_client_conn, if there are fewer than `most`. */
 bool broker_admit(struct broker *broker, unsigned int most);
@@ -166,6 +176,18 @@ static inline unsigned int share_promised(const struct share *share)
 /* Counts one client more, and returns the new number. */
 unsigned int share_add_client(struct share *share);
 void share_remove_client(struct share *share);
+
+static inline unsigned int share_cancels(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->cancel_count, memory_order_relaxed);
+}
+
+/* Counts a connection for a cancel request, or one less. */
+static inline void share_count_cancel(struct share *share, int change)
+{
+	atomic_fetch_add_explicit(&share->tally->cancel_count, (unsigned int)change,
+	                          memory_order_relaxed);
+}
 
 static inline unsigned int share_pins(const struct share *share)
 {

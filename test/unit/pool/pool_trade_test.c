@@ -396,6 +396,7 @@ static void send_server(struct hall *hall, struct peer *client)
 	engine_turn(&hall->loops[0]);
 	ck_assert_uint_eq(hall->loops[0].pools->moved_out, 1);
 	ck_assert_uint_eq(hall->loops[1].pools->moved_in, 0);
+	ck_assert(broker_is_moving(hall->loops[0].broker));
 }
 
 static void reconnect_all(struct hall *hall)
@@ -436,6 +437,7 @@ START_TEST(a_promise_that_cannot_be_kept_costs_nobody_a_server)
 	ck_assert_uint_eq(share_servers(&common_pool(&hall, 0)->share), 1);
 	events[_i].happens(&hall);
 	play(&hall);
+	ck_assert(!broker_is_moving(hall.loops[0].broker));
 	ck_assert_msg(asked_server(&hall) == 1, "%s", events[_i].says);
 	ck_assert_int_eq(hall.servers[0].fd, -1);
 	ck_assert_uint_eq(share_promised(&common_pool(&hall, 1)->share), 0);
@@ -707,6 +709,103 @@ START_TEST(a_replication_client_gets_a_slot_of_another_loop)
 }
 END_TEST
 
+/* ---- logins ---- */
+
+/* A client that has just sent its startup packet. */
+static struct peer newcomer(struct hall *hall, int loop)
+{
+	struct peer client = engine_client(&hall->loops[loop]);
+
+	peer_start(&client, "u0", "d0");
+	turn_all(hall);
+	return client;
+}
+
+/* Accepts all connections, and answers nothing. */
+static unsigned int accept_silently(struct hall *hall)
+{
+	unsigned int before = hall->server_count;
+
+	turn_all(hall);
+	accept_servers(hall);
+	return hall->server_count - before;
+}
+
+START_TEST(one_loop_logs_in_for_the_welcome_of_all)
+{
+	struct peer clients[LOOPS];
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction");
+	for (int i = 0; i < LOOPS; i++)
+		clients[i] = newcomer(&hall, i);
+	ck_assert_uint_eq(accept_silently(&hall), 1);
+	play(&hall);
+	ck_assert_uint_eq(hall.server_count, 1);
+	for (int i = 0; i < LOOPS; i++) {
+		ck_assert(is_in(&hall, i, &clients[i]));
+		peer_close(&clients[i]);
+	}
+	hall_close(&hall);
+}
+END_TEST
+
+START_TEST(a_refused_login_is_one_attempt_for_all_loops)
+{
+	struct peer clients[LOOPS], later;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nserver_login_retry = 3600");
+	for (int i = 0; i < LOOPS; i++)
+		clients[i] = newcomer(&hall, i);
+	ck_assert_uint_eq(accept_silently(&hall), 1);
+	peer_say(&hall.servers[0], "?");
+	turn_all(&hall);
+	ck_assert_uint_eq(accept_silently(&hall), 0);
+	for (int i = 0; i < LOOPS; i++) {
+		ck_assert_str_eq(peer_hear(&hall.loops[i], &clients[i]), "E.");
+		ck_assert_msg(strstr(clients[i].error, "3D000"), "%s", clients[i].error);
+	}
+	later = newcomer(&hall, 1);
+	ck_assert_str_eq(peer_hear(&hall.loops[1], &later), "E.");
+	ck_assert_uint_eq(accept_silently(&hall), 0);
+	/* RECONNECT in all loops: it is tried again, once. */
+	reconnect_all(&hall);
+	peer_close(&later);
+	later = newcomer(&hall, 2);
+	ck_assert_uint_eq(accept_silently(&hall), 1);
+	play(&hall);
+	ck_assert(is_in(&hall, 2, &later));
+	ck_assert(!common_pool(&hall, 0)->is_failing);
+	for (int i = 0; i < LOOPS; i++)
+		peer_close(&clients[i]);
+	peer_close(&later);
+	hall_close(&hall);
+}
+END_TEST
+
+START_TEST(all_loops_together_have_as_many_logins_as_one)
+{
+	struct peer clients[4 * LOOPS];
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction");
+	for (int i = 0; i < 4 * LOOPS; i++)
+		clients[i] = client_in(&hall, i % LOOPS, "u0", "d0");
+	for (int i = 0; i < 4 * LOOPS; i++)
+		peer_say(&clients[i], "Q");
+	accept_silently(&hall);
+	ck_assert_uint_eq(hall.server_count, 1 + POOL_LOGINS_MAX);
+	play(&hall);
+	ck_assert_uint_eq(hall.server_count, 4 * LOOPS);
+	for (int i = 0; i < 4 * LOOPS; i++)
+		peer_close(&clients[i]);
+	hall_close(&hall);
+}
+END_TEST
+
+/* ---- what is counted for all loops ---- */
+
 START_TEST(pins_are_counted_together)
 {
 	struct peer here, there;
@@ -772,6 +871,9 @@ int main(void)
 	tcase_add_test(tests, min_pool_size_is_the_sum_over_loops);
 	tcase_add_test(tests, a_smaller_pool_size_closes_idle_servers_of_all_loops);
 	tcase_add_test(tests, a_replication_client_gets_a_slot_of_another_loop);
+	tcase_add_test(tests, one_loop_logs_in_for_the_welcome_of_all);
+	tcase_add_test(tests, a_refused_login_is_one_attempt_for_all_loops);
+	tcase_add_test(tests, all_loops_together_have_as_many_logins_as_one);
 	tcase_add_test(tests, pins_are_counted_together);
 	tcase_add_test(tests, a_reconnect_forgets_the_welcome_in_all_loops);
 	return unit_run(suite);
