@@ -26,11 +26,18 @@ struct delivery {
 	int fd;
 };
 
+/* A client was in a letter to this lane. It may fail to become one of its clients. */
+static void arrived(struct lane *lane)
+{
+	atomic_fetch_sub_explicit(&lane->arriving_count, 1, memory_order_relaxed);
+	pools_changed(lane->pools);
+}
+
 static void on_delivery(struct letter *letter)
 {
 	struct delivery *delivery = container_of(letter, struct delivery, letter);
 
-	atomic_fetch_sub_explicit(&delivery->lane->arriving_count, 1, memory_order_relaxed);
+	arrived(delivery->lane);
 	if (letter->is_late)
 		close(delivery->fd);
 	else
@@ -95,7 +102,7 @@ static void on_transfer(struct letter *letter)
 {
 	struct transfer *transfer = container_of(letter, struct transfer, letter);
 
-	atomic_fetch_sub_explicit(&transfer->lane->arriving_count, 1, memory_order_relaxed);
+	arrived(transfer->lane);
 	if (letter->is_late)
 		client_parcel_end(&transfer->parcel);
 	else
