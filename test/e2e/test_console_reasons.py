@@ -139,6 +139,7 @@ def test_giving_up_when_nothing_is_down(pgweir):
         ("client_login_timeout (server down)", "database paused")
 
 
+@pytest.mark.one_loop("an error names the holder of a server only if it belongs to the same loop")
 def test_giving_up_in_the_line(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0.3")
     holder = weir.client()
@@ -320,6 +321,7 @@ def last_message(weir, kind, reason):
     return wait_until(lambda: endings(weir).get((kind, reason)))["last_message"]
 
 
+@pytest.mark.one_loop("an error names the holder of a server only if it belongs to the same loop")
 def test_the_last_message(pgweir):
     """The message of the last connection, in one line: with the detail, without a secret."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0.1",
