@@ -20,6 +20,25 @@ static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lan
 	       (daemon->is_draining_to_end && lane->clients->drain.is_done);
 }
 
+/*
+ * From here on new clients are refused. Connections on their way to a lane have no id yet, and
+ * count as clients that have connected before: they are waited for.
+ */
+static void stop_admitting(struct daemon *daemon)
+{
+	bool is_anyone_arriving = false;
+	struct lane *lane;
+	uint64_t id;
+
+	LANES_EACH(lane, &daemon->lanes)
+	is_anyone_arriving |= lane->arriving_count > 0;
+	if (is_anyone_arriving || daemon->lanes.at[0].clients->shutdown_id != UINT64_MAX)
+		return;
+	id = broker_next_id(daemon->broker);
+	LANES_EACH(lane, &daemon->lanes)
+	lane->clients->shutdown_id = id;
+}
+
 static bool stop_is_due(struct pools_watch *watch)
 {
 	struct daemon *daemon = container_of(watch, struct daemon, watch);
@@ -29,6 +48,7 @@ static bool stop_is_due(struct pools_watch *watch)
 	if (daemon->shutdown == SHUTDOWN_SERVERS && broker_is_moving(daemon->broker))
 		return false;
 	lanes_hold(&daemon->lanes);
+	stop_admitting(daemon);
 	LANES_EACH(lane, &daemon->lanes)
 	is_due &= lane_stop_is_due(daemon, lane);
 	lanes_release(&daemon->lanes);
@@ -54,18 +74,6 @@ void stop_watching(struct daemon *daemon)
 }
 
 /*
- * Connections on their way to another lane have no id yet: they get a higher one, and are refused
- * with a request to try elsewhere.
- */
-static void set_shutdown_id(struct daemon *daemon, uint64_t id)
-{
-	struct lane *lane;
-
-	LANES_EACH(lane, &daemon->lanes)
-	lane->clients->shutdown_id = id;
-}
-
-/*
  * SHUTDOWN_CLIENTS waits for all clients that have connected before, even if their login is
  * not complete, or if the kernel still has the connection in the backlog. SHUTDOWN_SERVERS
  * waits for no client.
@@ -85,8 +93,7 @@ static void stop_accepting(struct daemon *daemon, enum shutdown_state how)
 		                                               : clients->shutdown_id;
 	}
 	listener_close_tcp(daemon->listener);
-	if (how == SHUTDOWN_CLIENTS && is_first)
-		set_shutdown_id(daemon, broker_next_id(daemon->broker));
+	stop_admitting(daemon);
 }
 
 static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
