@@ -4,6 +4,7 @@
 import pytest
 
 from .kit import wire
+from .kit.wait import wait_until
 
 PID = "SELECT pg_backend_pid()"
 MAKERS = {
@@ -282,3 +283,26 @@ def test_show_learnt(start):
     assert {row["state"] for row in others} == {"parameters"}
     assert {row["is_sure"] for row in others} == {"no"} and len(others) == 2
     assert len(weir.admin("SHOW LEARNT app")) == 3 and weir.admin("SHOW LEARNT app2") == []
+
+
+def test_what_samples_have_shown_is_not_refused(start):
+    """The statement may be innocent: a sample suspects all statements of its transaction."""
+    weir = start(servers=3, session_sample=1, max_pinned_servers=1)
+    client, other = weir.client(), weir.client()
+    for text in ("BEGIN", "SELECT 1 AS innocent", "SELECT make_table()", "COMMIT"):
+        client.query(text)
+    wait_until(lambda: len(weir.admin("SHOW LEARNT")) == 2)
+    assert not other.query("SELECT 1 AS innocent").error
+    assert not other.query("SELECT make_table()").error
+    wait_until(lambda: len(weir.admin("SHOW PINNED")) == 2)
+    assert not other.query("SELECT pg_advisory_lock(1)").error  # its server stays already
+    assert weir.client().query("SELECT pg_advisory_lock(2)").error["C"] == "53300"
+
+
+def test_what_samples_have_shown_is_not_refused_by_session_state(start):
+    weir = start(session_sample=1, session_state="refuse")
+    client = weir.client()
+    for _ in range(3):
+        assert not client.query("SELECT set_work_mem()").error
+        assert client.value("SHOW work_mem") == "77MB"
+    assert client.query("SET work_mem = '1MB'").error["C"] == "0A000"

@@ -6,7 +6,7 @@ import re
 from collections import namedtuple
 
 # what: "equal", "refused" (by an error of pgweir's own, which is the end of the comparison), "inside"
-# (the same: behind a RESET in a function, statements of its transaction have the server's values),
+# (the same: behind some RESETs, statements of the same transaction have the server's values),
 # "skipped" (the session ended early without pgweir), "differs".
 Verdict = namedtuple("Verdict", "what text")
 
@@ -18,6 +18,9 @@ REFUSALS = {"55000", "53300", "0A000"}
 # transaction. Until then the client has, and is told, those of the server.
 CALLS = re.compile(r"\b(DO|CALL|hid\w*)\b", re.I)
 RESETS = re.compile(r"\b(RESET|DEFAULT|DISCARD|TIME ZONE LOCAL)\b", re.I)
+# Behind a RESET in the same text, statements have the server's application_name. Other names are refused.
+NAME_BEHIND = re.compile(r"\b(RESET (ALL|application_name)|application_name (=|TO) DEFAULT)\b"
+                         r".*(application_name|\{inspect\})", re.I | re.S)
 HEXED = re.compile(r"hid_hex\('([0-9a-f]*)'")
 
 
@@ -35,6 +38,8 @@ def compare(direct, pooled):
             return Verdict("differs", f"in step {number}, {part.step}: through pgweir: {pooled.end}")
         if direct.startup and any(resets_inside(text) for text in part.texts):
             is_inside, unsure = True, startup_names(direct.startup)
+        if "application_name" in direct.startup and NAME_BEHIND.search("; ".join(part.texts)):
+            is_inside = True
         verdict = (compare_messages(number, part, pooled.parts[number], is_failed, unsure)
                    or compare_notes(number, direct, pooled))
         if verdict:

@@ -431,4 +431,5 @@ FEATURES = {
     "do": ("do",) * 4,
     "hidden": ("hidden",) * 4,
     "startup": (),  # parameters in the startup packet
+    "names": (),  # named statements of the protocol; for max_prepared_statements = 0 without this and "prepare"
 }

@@ -46,8 +46,9 @@ class Writer:
     def __init__(self, seed, features=None, length=30):
         self.rng = random.Random(seed)
         self.length = length
-        allowed = [name for name in features or FEATURES if name != "startup"]
+        allowed = [name for name in features or FEATURES if name not in ("startup", "names")]
         self.has_startup = "startup" in (features or FEATURES)
+        self.has_names = "names" in (features or FEATURES)
         chosen = self.rng.sample(allowed, self.rng.randint(1, min(4, len(allowed))))
         if {"notifications", "two_phase"} <= set(chosen):
             chosen.remove("two_phase")  # see Grammar.transaction()
@@ -119,7 +120,7 @@ class Writer:
         if self.names and self.rng.random() < 0.35:
             name = self.rng.choice(sorted(self.names))
             return ("again", name, self.names[name], self.limit())
-        name = self.rng.choice(("", "", *NAMES))
+        name = self.rng.choice(("", "", *NAMES)) if self.has_names else ""
         text, values = self.named() if name else self.grammar.text(), ()
         if "parameters" in self.features and self.rng.random() < 0.25:
             text, values = self.grammar.set_config_bound()

@@ -285,18 +285,23 @@ static void keep_text(struct session *session, struct bytes text)
 		    strndup(text.at, text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX);
 }
 
-/* The server may have to stay: takes a slot. false: refuse with *err. */
-static bool take_slot(struct client *client, unsigned int touches, struct bytes text,
-                      struct err *err)
+/*
+ * The server may have to stay: takes a slot. false: refuse with *err. own: what the text itself
+ * touches.
+ */
+static bool take_slot(struct client *client, unsigned int touches, unsigned int own,
+                      struct bytes text, struct err *err)
 {
 	struct session *session = session_get(client);
 
 	if (!session)
 		return err_close(err, CLOSE_MEMORY);
 	if (!session->slot) {
-		if (!pool_pin(client->borrower.pool))
-			return refuse_pin(client, first_feature(touches & PINS), err);
-		session->slot = client->borrower.pool;
+		bool has_slot = pool_pin(client->borrower.pool);
+
+		if (!has_slot && (own & PINS))
+			return refuse_pin(client, first_feature(own & PINS), err);
+		session->slot = has_slot ? client->borrower.pool : NULL;
 	}
 	if (!session->pins)
 		keep_text(session, text);
@@ -335,6 +340,16 @@ static bool note_names(struct client *client, struct bytes text)
 	return session;
 }
 
+/*
+ * Without what samples have shown: that may be true of another statement of the same transaction,
+ * so it is no reason to refuse.
+ */
+static unsigned int own_touches(unsigned int touches, struct bytes text)
+{
+	return touches & SESSION_TOUCH_LEARNT ? touches & (sql_touch(text) | SQL_TOUCH_EXTENSION)
+	                                      : touches;
+}
+
 /* Which bits are noted of a statement of this client. */
 static unsigned int noted(const struct client *client)
 {
@@ -351,7 +366,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
                  struct err *err)
 {
 	const struct feature *feature;
-	unsigned int bits;
+	unsigned int bits, own;
 	bool refuses = client->borrower.pool->limits.session_state == SESSION_STATE_REFUSE;
 
 	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
@@ -363,8 +378,9 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		return true; /* the statement that it executes counts: sql.c */
 	if (touches & SQL_TOUCH_EXECUTE)
 		touches |= SQL_TOUCH_HIDDEN;
-	feature = first_feature(touches);
-	if (refuses && feature && !is_harmless(client, touches, text))
+	own = own_touches(touches, text);
+	feature = first_feature(own);
+	if (refuses && feature && !is_harmless(client, own, text))
 		return refuse_feature(client, feature, err);
 	if ((touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) && !note_names(client, text))
 		return err_close(err, CLOSE_MEMORY);
@@ -380,7 +396,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	if ((touches & SQL_TOUCH_CREATE) && placeholders_are_added(text))
 		bits |= SQL_TOUCH_CREATE;
 	touches &= bits;
-	if ((touches & PINS) && !take_slot(client, touches, text, err))
+	if ((touches & PINS) && !take_slot(client, touches, own, text, err))
 		return false;
 	if ((touches & SESSION_TOUCH_UNKNOWN) && session_get(client))
 		client->session->pinning |= SESSION_PIN_PARAMS;
