@@ -114,7 +114,8 @@ const struct setting settings[] = {
 	SETTING(busy_poll, .initial = "0", .max = USEC_PER_SEC, .unit = 1, LIVE, GROUP(NETWORK),
 	        .help = "How long the process keeps polling for events before it sleeps. "
 	                "Lowers the latency for few clients if CPUs are idle, and keeps one "
-	                "CPU busy while clients are active. 0 = sleeps at once."),
+	                "CPU for each event loop (loops) busy while clients are active. 0 = "
+	                "sleeps at once."),
 	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a cancel request may wait before it is sent: in its queue, "
 	                "and for its connection to PostgreSQL. 0 = no limit."),
