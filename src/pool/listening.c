@@ -364,8 +364,11 @@ static bool on_listening_bytes(struct borrower *borrower, struct bytes bytes)
 	}
 	if (in->count == 0)
 		buf_reuse(in, LISTENING_TEXT_KEEP_MAX);
-	if (borrower->server && (!buf_ok(in) || in->count > KEPT_MAX))
+	if (!buf_ok(in) && borrower->server)
 		server_close_for(borrower->server, CLOSE_MEMORY);
+	else if (in->count > KEPT_MAX && borrower->server)
+		server_close_with(borrower->server, ERR_LIMIT,
+		                  "too much has come before the mark of the old connection");
 	return true;
 }
 

@@ -698,6 +698,31 @@ START_TEST(a_query_in_progress_is_asked_again)
 }
 END_TEST
 
+/* What the successor gets while the old connection is late has a limit; the old one stays. */
+START_TEST(a_flood_ends_the_successor)
+{
+	static char payload[60000];
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	char mark[LISTENING_MARK_SIZE];
+	struct peer next;
+
+	memset(payload, 'x', sizeof(payload) - 1);
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	next = succeed(&talk);
+	get_mark(&talk, &next, mark);
+	play(&talk, &next, mark, "nM");
+	for (int i = 0; i < 150 && talk.pool->listening_count == 2; i++)
+		notify_on(&talk, &next, "x", payload);
+	ck_assert_uint_eq(talk.pool->listening_count, 1);
+	play(&talk, &next, mark, "o1 oM o2");
+	ck_assert_str_eq(a->heard, "x=1/7 x=2/7 ");
+	talk_close(&talk);
+	peer_close(&next);
+}
+END_TEST
+
 START_TEST(a_limit_delays_the_successor)
 {
 	struct talk talk;
@@ -744,6 +769,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_successor_begins_at_the_mark, 0, COUNT_OF(replacements));
 	tcase_add_test(tcase, a_successor_gets_new_channels);
 	tcase_add_test(tcase, a_query_in_progress_is_asked_again);
+	tcase_add_test(tcase, a_flood_ends_the_successor);
 	tcase_add_test(tcase, a_limit_delays_the_successor);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
