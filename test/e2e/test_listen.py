@@ -214,6 +214,22 @@ def test_unlisten_of_many_kinds(start, postgres, statements, left, how):
     silent(client)
 
 
+@pytest.mark.parametrize("sql", ["CALL roll_back()", "DO $$ BEGIN PERFORM 1; ROLLBACK; END $$",
+                                 "DO $$ BEGIN CALL roll_back(); END $$"])
+@pytest.mark.parametrize("how", ["query", "extended"])
+def test_procedure_that_rolls_back_keeps_the_channels(start, postgres, sql, how):
+    """It undoes our LISTEN that precedes it, too. That must not look like UNLISTEN *."""
+    postgres.query("CREATE OR REPLACE PROCEDURE roll_back() LANGUAGE plpgsql AS 'BEGIN ROLLBACK; END'")
+    client = start().client()
+    client.query("LISTEN a")
+    ask(client, sql, how)
+    postgres.query("NOTIFY a, 'x'")
+    assert heard(client, 1) == [("a", "x")]
+    client.query("UNLISTEN a")
+    postgres.query("NOTIFY a")
+    silent(client)
+
+
 def test_failed_unlisten_changes_nothing(start, postgres):
     weir = start()
     client = weir.client()

@@ -38,7 +38,8 @@ STARTUP = {
 
 NAMES = ("s1", "s2", "s3")
 
-# In one text that ends its transaction, these are not seen.
+# UNLISTEN that is not seen: in one text that ends its transaction, and in a procedure.
+IN_PROCEDURE = re.compile(r"CALL.*UNLISTEN|DO .*UNLISTEN.*ROLLBACK", re.S)  # in the extended protocol
 UNSEEN_UNLISTEN = re.compile(r"(ABORT|ROLLBACK(?! TO)).*UNLISTEN|UNLISTEN.*ROLLBACK TO.*(COMMIT|END)", re.S)
 
 
@@ -122,6 +123,8 @@ class Writer:
             return ("again", name, self.names[name], self.limit())
         name = self.rng.choice(("", "", *NAMES)) if self.has_names else ""
         text, values = self.named() if name else self.grammar.text(), ()
+        while IN_PROCEDURE.search(text):
+            text = self.named() if name else self.grammar.text()
         if "parameters" in self.features and self.rng.random() < 0.25:
             text, values = self.grammar.set_config_bound()
         if name:

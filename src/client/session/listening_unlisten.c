@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
@@ -32,6 +34,7 @@ struct unlisten {
 	bool is_all;         /* the text has UNLISTEN * */
 	bool is_unsure;      /* it may have others than those it names */
 	bool has_savepoint;  /* it may undo a part of itself */
+	bool may_roll_back;  /* it may undo the first mark, but not the second one */
 	bool is_watched;     /* it may end its transaction itself: server_watch_end() */
 	bool is_committed;   /* it has done so, before it undid anything */
 	struct buf named;    /* the channels that it names: name\0 */
@@ -302,6 +305,28 @@ enum listening_go listening_unlisten_follow(struct client *client, char type, st
 	return add_after(client, batch) ? LISTENING_SEND : LISTENING_END;
 }
 
+static bool has_word(struct bytes text, const char *word)
+{
+	size_t size = strlen(word);
+
+	for (; text.count >= size; text = bytes_skip(text, 1)) {
+		if (strncasecmp(text.at, word, size) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A procedure may execute ROLLBACK and begin another transaction if no transaction block is open.
+ * With Query the first mark is committed before. In the extended protocol it is not: then what is
+ * missing may have been undone, and was not necessarily unlistened.
+ */
+static bool may_roll_back(const struct server *server, struct bytes text)
+{
+	return server->ledger.is_open && server->status == 'I' &&
+	       (!text.count || has_word(text, "call") || has_word(text, "rollback"));
+}
+
 enum listening_go listening_unlisten_before(struct client *client, char type, unsigned int touches,
                                             struct bytes text, struct batch *batch)
 {
@@ -309,7 +334,7 @@ enum listening_go listening_unlisten_before(struct client *client, char type, un
 	bool is_in_block =
 	    ledger->is_open || ledger->is_begun || client->borrower.server->status != 'I';
 	bool may_unlisten = touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN);
-	const struct unlisten *last;
+	struct unlisten *last;
 	bool is_added;
 
 	if (!may_unlisten && client->listening->listener.count > HIDDEN_MAX)
@@ -326,6 +351,7 @@ enum listening_go listening_unlisten_before(struct client *client, char type, un
 	                 !add_unlisten(client, is_in_block, text, batch)))
 		return LISTENING_END;
 	last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
+	last->may_roll_back |= may_roll_back(client->borrower.server, text);
 	if (is_in_block && may_unlisten && (last->is_all || last->is_unsure))
 		set_after(client, type);
 	if (is_added && is_in_block && type == 'Q' && !ledger->is_open)
@@ -379,7 +405,8 @@ static void judge_unlisten(struct client_listening *listening, const struct unli
 		remove_missing(listening, buf_bytes(&unlisten->channels), names);
 		if (unlisten->is_in_block)
 			remove_missing(listening, buf_bytes(&unlisten->named), names);
-	} else if (is_after || !unlisten->is_in_block || is_committed) {
+	} else if ((is_after && !unlisten->may_roll_back) || !unlisten->is_in_block ||
+	           is_committed) {
 		remove_others(listening, names);
 	}
 }
