@@ -57,9 +57,10 @@ static void ask_soon(struct watches *watches)
 static void on_letter(struct letter *letter)
 {
 	struct watches *watches = container_of(letter, struct watches, letter);
+	bool is_late = letter->is_late;
 
-	atomic_store(&watches->is_posted, false);
-	if (!letter->is_late)
+	atomic_store(&watches->is_posted, false); /* from here on another loop may post it again */
+	if (!is_late)
 		ask_soon(watches);
 }
 
