@@ -196,6 +196,7 @@ def test_without_samples_nothing_is_found(start, hidden):
     assert found(weir) == {}
 
 
+@pytest.mark.one_loop("the peaks of several loops are added")
 def test_how_many_servers_are_enough(start):
     weir = start()
     clients = [weir.client() for _ in range(4)]
@@ -234,6 +235,7 @@ def test_what_stays_needs_a_server(start):
     assert peaks(pool_of(weir)) == (2, 0)
 
 
+@pytest.mark.one_loop("the peaks of several loops are added")
 def test_rows_of_applications(start):
     weir = start()
     first = weir.client(application_name="a")
@@ -272,6 +274,7 @@ def test_other_modes_are_not_audited(start):
     assert audit(weir)["SET, RESET"]["database"] == "app2"
 
 
+@pytest.mark.one_loop("each loop has rows of its own")
 def test_the_number_of_rows_is_bounded(start):
     weir = start()
     names = [f"application {number}" for number in range(1010)]
