@@ -290,11 +290,27 @@ bool params_change_all(struct params_table *table, const struct params **params,
 	return count == 0 || make_changes(table, params);
 }
 
+/* A server that comes from another loop mostly has a map that is known here. */
+static bool take_known(const struct params_table *table, const struct params **params,
+                       struct bytes text)
+{
+	const struct params *map;
+
+	if (*params != &table->none || !text.count)
+		return false;
+	TABLE_FIND(hh, &table->secret, table->maps, text.at, text.count, map);
+	if (map)
+		*params = params_hold(map);
+	return map != NULL;
+}
+
 bool params_add_text(struct params_table *table, const struct params **params, struct bytes text)
 {
 	const char *name, *value;
 	size_t order = 0;
 
+	if (take_known(table, params, text))
+		return true;
 	while (bytes_take_text(&text, &name) && bytes_take_text(&text, &value))
 		note(table, name, value, order++);
 	return order == 0 || make_changes(table, params);

@@ -294,6 +294,29 @@ START_TEST(params_change_all_compares_little)
 }
 END_TEST
 
+/* As for each server that comes from another loop: no name is compared. */
+START_TEST(params_add_text_finds_a_known_map)
+{
+	struct params_table *table = params_table_new();
+	const struct params *params = params_none(table), *again = params_none(table);
+	struct buf text = { 0 };
+
+	add_names(&text, 100);
+	ck_assert(params_add_text(table, &params, buf_bytes(&text)));
+	compare_count = 0;
+	ck_assert(params_add_text(table, &again, params_text(params)));
+	ck_assert_uint_eq(compare_count, 0);
+	ck_assert_ptr_eq(again, params);
+	/* Each is an owner. */
+	params_release(table, &params);
+	ck_assert_str_eq(params_find(again, "N0042"), "x");
+	params_release(table, &again);
+	ck_assert_uint_eq(params_table_count(table), 0);
+	params_table_free(&table);
+	buf_free(&text);
+}
+END_TEST
+
 START_TEST(params_seek_walks_once)
 {
 	struct params_table *table = params_table_new();
@@ -362,6 +385,7 @@ int main(void)
 	tcase_add_loop_test(tcase, params_change_all_makes_the_same_map, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tcase, params_change_all_at_random, 0, 4);
 	tcase_add_test(tcase, params_add_text_reads_pairs);
+	tcase_add_test(tcase, params_add_text_finds_a_known_map);
 	tcase_add_test(tcase, params_have_so_many_names);
 	tcase_add_test(tcase, params_change_all_compares_little);
 	tcase_add_test(tcase, params_seek_walks_once);
