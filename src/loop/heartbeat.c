@@ -30,7 +30,7 @@ struct heartbeat {
 	struct pulse pulses[]; /* of all loops but the first */
 };
 
-static void on_letter(struct letter *letter)
+static void on_pulse(struct letter *letter)
 {
 	struct pulse *pulse = container_of(letter, struct pulse, letter);
 
@@ -70,7 +70,7 @@ struct heartbeat *heartbeat_new(const struct heartbeat_with *with, struct err *e
 	heartbeat->loop = with->loops[0];
 	heartbeat->count = count;
 	for (unsigned int i = 0; i < count; i++)
-		heartbeat->pulses[i] = (struct pulse){ .letter.open = on_letter,
+		heartbeat->pulses[i] = (struct pulse){ .letter.open = on_pulse,
 			                               .loop = with->loops[i + 1],
 			                               .heartbeat = heartbeat };
 	on_timer(&heartbeat->timer);

@@ -48,15 +48,20 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 static void on_shortage(void *arg)
 {
 	struct daemon *daemon = arg;
-	struct lane *lane;
+	struct lane *lane, *oldest = daemon->lanes.at;
+	usec_t at, first = 0;
 
 	lanes_hold(&daemon->lanes);
 	atomic_store(&daemon->is_short, true);
 	LANES_EACH(lane, &daemon->lanes)
 	{
-		if (clients_evict_oldest(lane->clients))
-			break;
+		at = clients_oldest_login(lane->clients);
+		if (at && (!first || at < first)) {
+			first = at;
+			oldest = lane;
+		}
 	}
+	clients_evict_oldest(oldest->clients);
 	lanes_release(&daemon->lanes);
 }
 
@@ -172,9 +177,10 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	daemon->broker = broker_new(count, err);
 	daemon->verifiers = verifiers_new(VERIFIERS_MAX, err);
 	daemon->throttle = throttle_new(err);
+	daemon->likeness = likeness_new(err);
 	daemon->keys.loop_count = count;
 	daemon->lanes.at = calloc(count, sizeof(*daemon->lanes.at));
-	if (!daemon->broker || !daemon->verifiers || !daemon->throttle ||
+	if (!daemon->broker || !daemon->verifiers || !daemon->throttle || !daemon->likeness ||
 	    !make_threads(daemon, count, err))
 		return false;
 	if (!daemon->lanes.at)
@@ -281,6 +287,7 @@ static void free_lanes(struct daemon *daemon)
 	broker_free(&daemon->broker);
 	verifiers_free(&daemon->verifiers);
 	throttle_free(&daemon->throttle);
+	likeness_free(&daemon->likeness);
 }
 
 bool daemon_free(struct daemon **daemonp)

@@ -49,6 +49,8 @@ struct daemon {
 	struct broker *broker;
 	struct watches watches;
 	struct throttle *throttle;
+	struct likeness *likeness;
+	struct clients_told told;
 	struct statement_names statement_names; /* of all lanes */
 	struct cancel_keys_shared keys;         /* of all lanes */
 	struct letter retry;                    /* to the main thread: a descriptor is free */

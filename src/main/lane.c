@@ -261,6 +261,8 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.resolver = lane->resolver,
 		.verifiers = daemon->verifiers,
 		.throttle = daemon->throttle,
+		.likeness = daemon->likeness,
+		.told = &daemon->told,
 		.params = lane->params,
 		.pools = lane->pools,
 		.door = console_door(daemon->console),

@@ -122,6 +122,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->verifiers = verifiers_new(10, &err);
 	engine->broker = first ? first->broker : broker_new(ENGINES_MAX, &err);
 	engine->throttle = first ? first->throttle : throttle_new(&err);
+	engine->likeness = first ? first->likeness : likeness_new(&err);
 	engine->is_first = !first;
 	must(engine->broker != NULL && loop_take_letters(engine->loop, &err), "no broker");
 	watches_init(&engine->watches, engine->loop, false);
@@ -142,6 +143,8 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 		.streams = &engine->streams,
 		.verifiers = engine->verifiers,
 		.throttle = engine->throttle,
+		.likeness = engine->likeness,
+		.told = &engine->told,
 		.params = engine->params,
 		.pools = engine->pools,
 		.door = &engine->door,
@@ -171,6 +174,7 @@ void engine_close(struct engine *engine)
 	if (engine->is_first) {
 		broker_free(&engine->broker);
 		throttle_free(&engine->throttle);
+		likeness_free(&engine->likeness);
 	}
 	verifiers_free(&engine->verifiers);
 	must(params_table_count(engine->params) == 0, "a map of parameters was not let go");

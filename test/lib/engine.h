@@ -22,6 +22,8 @@ struct engine {
 	struct broker *broker;
 	struct watches watches; /* of this loop */
 	struct throttle *throttle;
+	struct likeness *likeness;
+	struct clients_told told;
 	bool is_first; /* it owns the broker and the throttle */
 	struct pools *pools;
 	struct clients *clients;

@@ -10,6 +10,7 @@
 #include "pgweir/client/audit.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
+#include "pgweir/client/likeness.h"
 #include "pgweir/client/throttle.h"
 #include "pgweir/net/ranges.h"
 #include "pgweir/net/tls.h"
@@ -20,6 +21,11 @@ TAILQ_HEAD(client_list, client);
 enum client_goes {
 	CLIENT_GOES_TO_CONSOLE, /* it asks for the console */
 	CLIENT_GOES_TO_CANCEL   /* its cancel request has a key of that loop */
+};
+
+/* When the log last had what is said once in a while; 0: never. Of all loops. */
+struct clients_told {
+	_Atomic usec_t shortage_at, limit_at;
 };
 
 /* What all clients share. All pointers are borrowed and must outlive the clients. */
@@ -39,7 +45,9 @@ struct clients_with {
 	struct workers *const *outside;
 	struct resolver *resolver; /* for the names of client hosts */
 	struct verifiers *verifiers;
-	struct throttle *throttle; /* of all loops */
+	struct throttle *throttle; /* of all loops, like the next two */
+	struct likeness *likeness;
+	struct clients_told *told;
 	struct params_table *params;
 	struct pools *pools;
 	const struct console_door *door;
@@ -112,11 +120,9 @@ struct clients {
 	    unauthenticated;     /* clients that are not authenticated, the oldest first */
 	unsigned int high_count; /* of those: clients whose descriptor is reserved for others */
 	uint64_t evicted_count;  /* of those: clients closed because open files ran short */
-	usec_t shortage_told_at; /* when the log last had that; 0: never */
 	atomic_uint count;       /* all clients, without the closed ones; any thread may read it */
 	unsigned int state_counts[CLIENT_STATES];
 	uint64_t limit_hits;        /* clients refused by max_client_conn */
-	usec_t limit_said_at;       /* when the log last had that; 0: never */
 	unsigned int guest_count;   /* clients at the console that are not administrators */
 	uint64_t guest_limit_hits;  /* console clients refused by max_db_client_connections */
 	struct audit audit;         /* of clients in session mode: session_audit */
@@ -170,6 +176,9 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
  * none.
  */
 bool clients_evict_oldest(struct clients *clients);
+
+/* When that client connected. 0: there is none. */
+usec_t clients_oldest_login(const struct clients *clients);
 
 /* The client with this id. NULL: there is none, or it has not logged in. */
 struct client *clients_find(struct clients *clients, uint64_t id);

@@ -64,75 +64,12 @@ struct auth_lookups {
 	struct auth_lookup_list list;  /* all lookups */
 	struct auth_lookup *under_way; /* those that may be joined, by key */
 	struct auth_cache answers;
-	struct users *likeness; /* one user to imitate; NULL only if there was no memory */
-	bool has_likeness;      /* it was made from an answer */
+	struct likeness *likeness; /* of all loops */
 };
 
 static struct loop *loop_of(const struct auth_lookups *lookups)
 {
 	return lookups->pools->with.loop;
-}
-
-/* ---- what unknown users imitate ---- */
-
-/* PostgreSQL's default number of SCRAM iterations. */
-#define USUAL_ITERATIONS 4096
-
-/* Makes one user whose secret is of the same kind, with made-up values. NULL: no memory. */
-static struct users *make_likeness(const struct secret *secret)
-{
-	struct scram_verifier like = { .iterations = USUAL_ITERATIONS,
-		                       .salt_count = SCRAM_SALT_SIZE };
-	struct scram_verifier verifier;
-	struct buf text = { 0 };
-	struct users *users;
-
-	buf_add_text(&text, "\"user\" \"");
-	if (secret->kind == SECRET_PLAIN)
-		buf_add_text(&text, "plain");
-	else if (secret->kind == SECRET_MD5)
-		buf_add_text(&text, "md500000000000000000000000000000000");
-	if (secret->kind == SECRET_SCRAM && scram_verifier_parse(secret->text, &verifier)) {
-		like.iterations = verifier.iterations;
-		like.salt_count = verifier.salt_count;
-	}
-	if (secret->kind == SECRET_SCRAM)
-		scram_verifier_text(&like, &text);
-	buf_add_text(&text, "\"\n");
-	users = buf_ok(&text) ? users_parse(buf_bytes(&text), "auth_query", NULL) : NULL;
-	buf_free(&text);
-	return users;
-}
-
-static const struct secret usual_secret = { .kind = SECRET_SCRAM, .text = "" };
-
-static void set_likeness(struct auth_lookups *lookups, const struct secret *secret)
-{
-	struct users *users = make_likeness(secret);
-
-	if (!users)
-		return;
-	users_release(&lookups->likeness);
-	lookups->likeness = users;
-}
-
-/*
- * Only the first answer is imitated, so that an unknown user gets the same kind of exchange
- * each time.
- */
-static void learn_likeness(struct auth_lookups *lookups, const char *text)
-{
-	struct secret secret = users_secret_of(text);
-
-	if (lookups->has_likeness || secret.kind == SECRET_NONE)
-		return;
-	set_likeness(lookups, &secret);
-	lookups->has_likeness = true;
-}
-
-const struct users *auth_lookups_likeness(const struct auth_lookups *lookups)
-{
-	return lookups->likeness;
 }
 
 /* ---- end ---- */
@@ -218,7 +155,7 @@ static void judge(struct auth_lookup *lookup)
 		return;
 	}
 	if (name)
-		learn_likeness(lookups, replies->secret);
+		likeness_learn(lookups->likeness, replies->secret);
 	lookup->answer = auth_answer_new(&lookup->key, name, replies->secret);
 	if (!lookup->answer)
 		err_set(&lookup->err, ERR_MEMORY, "out of memory");
@@ -531,17 +468,18 @@ void auth_lookups_disown(struct auth_lookups *lookups, const struct auth_answer 
 
 /* ---- the set of lookups ---- */
 
-struct auth_lookups *auth_lookups_new(struct pools *pools, const struct config *config)
+struct auth_lookups *auth_lookups_new(struct pools *pools, struct likeness *likeness,
+                                      const struct config *config)
 {
 	struct auth_lookups *lookups = calloc(1, sizeof(*lookups));
 
 	if (!lookups)
 		return NULL;
 	lookups->pools = pools;
+	lookups->likeness = likeness;
 	lookups->config = config;
 	TAILQ_INIT(&lookups->list);
 	auth_cache_init(&lookups->answers, pools->with.loop);
-	set_likeness(lookups, &usual_secret);
 	return lookups;
 }
 
@@ -551,7 +489,7 @@ void auth_lookups_configure(struct auth_lookups *lookups, const struct config *c
 
 	lookups->config = config;
 	/* auth_query may be another query now, with secrets of another kind */
-	lookups->has_likeness = false;
+	likeness_forget(lookups->likeness);
 	auth_cache_forget_all(&lookups->answers);
 	HASH_ITER (hh, lookups->under_way, lookup, next)
 		leave_table(lookup);
@@ -564,7 +502,6 @@ void auth_lookups_free(struct auth_lookups **lookups)
 	while (!TAILQ_EMPTY(&(*lookups)->list)) /* those that are DONE and wait for their task */
 		auth_lookup_free(TAILQ_FIRST(&(*lookups)->list));
 	auth_cache_forget_all(&(*lookups)->answers);
-	users_release(&(*lookups)->likeness);
 	free(*lookups);
 	*lookups = NULL;
 }

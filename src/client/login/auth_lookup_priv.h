@@ -11,6 +11,7 @@
 #define PGWEIR_CLIENT_LOGIN_AUTH_LOOKUP_PRIV_H
 
 #include "pgweir/config/config.h"
+#include "pgweir/client/likeness.h"
 #include "pgweir/pool/pools.h"
 
 /* Maximum number of cached answers, and of their bytes. */
@@ -59,7 +60,8 @@ struct auth_wait {
 };
 
 /* config: borrowed until auth_lookups_configure(). NULL: no memory. */
-struct auth_lookups *auth_lookups_new(struct pools *pools, const struct config *config);
+struct auth_lookups *auth_lookups_new(struct pools *pools, struct likeness *likeness,
+                                      const struct config *config);
 
 /* No login may be waiting. */
 void auth_lookups_free(struct auth_lookups **lookups);
@@ -89,13 +91,5 @@ void auth_lookups_give_up(struct auth_wait *wait);
  * runs the query.
  */
 void auth_lookups_disown(struct auth_lookups *lookups, const struct auth_answer *answer);
-
-/*
- * A user that unknown users imitate. Its secret is of the same kind as in the first answer
- * of auth_query since the start or the last RELOAD, with the same iteration count and
- * length of salt. Before the first answer it is of the kind that PostgreSQL makes.
- * Borrowed. NULL: no memory.
- */
-const struct users *auth_lookups_likeness(const struct auth_lookups *lookups);
 
 #endif

@@ -36,12 +36,13 @@ const char *auth_query_claimed(const struct client *client)
 	return auth_query ? auth_query->claimed : client->login->user;
 }
 
-const struct users *auth_query_likeness(const struct client *client)
+struct users *auth_query_likeness(const struct client *client)
 {
 	const struct auth_query *auth_query = client->login->auth_query;
+	const struct clients *clients = client->clients;
 
-	return auth_query && auth_query->answer ? auth_lookups_likeness(client->clients->lookups)
-	                                        : client->clients->users;
+	return auth_query && auth_query->answer ? likeness_users(clients->with.likeness)
+	                                        : users_hold(clients->users);
 }
 
 void auth_query_free(struct client_login *login)

@@ -18,8 +18,9 @@ enum auth_query_result {
 /* Finds the secret. *secret is borrowed: it is valid until the login ends, or until a reload. */
 enum auth_query_result auth_query_find(struct client *client, struct secret *secret);
 
-/* The users whose secrets an exchange with an unknown user imitates. */
-const struct users *auth_query_likeness(const struct client *client);
+/* The users whose secrets an exchange with an unknown user imitates; the caller gets a reference.
+ */
+struct users *auth_query_likeness(const struct client *client);
 
 /*
  * The name that the client sent, which it also uses in the exchange; auth_query may have

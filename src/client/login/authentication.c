@@ -244,6 +244,7 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 {
 	struct clients *clients = client->clients;
 	struct client_login *login = client->login;
+	struct users *likeness;
 	struct secret secret;
 	bool is_known = false;
 	char host[ADDRESS_TEXT_SIZE];
@@ -264,11 +265,12 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 		client_refuse_for(client, CLOSE_MEMORY);
 		return;
 	}
+	likeness = auth_query_likeness(client);
 	login->auth = auth_server_new(&(struct auth_server_who){
 	    .method = way->method,
 	    .user = auth_query_claimed(client),
 	    .secret = is_known ? &secret : NULL,
-	    .users = auth_query_likeness(client),
+	    .users = likeness,
 	    .is_proven = way->is_proven,
 	    .options = way->options,
 	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
@@ -279,6 +281,7 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	    .on_work = on_work,
 	    .arg = client,
 	});
+	users_release(&likeness);
 	if (!login->auth) {
 		client_refuse_for(client, CLOSE_MEMORY);
 		return;

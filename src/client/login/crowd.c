@@ -16,14 +16,15 @@
 #define SPACING (10 * USEC_PER_SEC)
 #define ROLES_MAX 10000
 
-/* The user with most clients. NULL: there are no clients. */
+/* The user with most clients, of those with a client in this loop. NULL: there are no clients. */
 static const struct role *largest(const struct clients *clients)
 {
 	const struct role *role, *found = NULL;
 	unsigned int left = ROLES_MAX;
 
 	TAILQ_FOREACH (role, &clients->with.pools->roles, node) {
-		if (role->client_count > (found ? found->client_count : 0))
+		if (role->client_count &&
+		    (!found || share_clients(&role->share) > share_clients(&found->share)))
 			found = role;
 		if (--left == 0)
 			break;
@@ -34,16 +35,14 @@ static const struct role *largest(const struct clients *clients)
 static void say(struct clients *clients, const char *detail)
 {
 	struct logger log = { clients->with.pools->with.log, NULL };
-	usec_t now = loop_now(clients->with.loop);
 	const struct role *role;
 
-	if (clients->limit_said_at && now - clients->limit_said_at < SPACING)
+	if (!login_may_tell(&clients->with.told->limit_at, loop_now(clients->with.loop), SPACING))
 		return;
-	clients->limit_said_at = now;
 	role = largest(clients);
 	if (role)
 		log_warning(&log, "max_client_conn is reached: %s; user %s has most of them: %u",
-		            detail, role->name, role->client_count);
+		            detail, role->name, share_clients(&role->share));
 	else
 		log_warning(&log, "max_client_conn is reached: %s; no user is logged in", detail);
 }

@@ -233,7 +233,7 @@ static void answer_early(struct clients *clients)
 		send_delayed_error(delayed->client);
 }
 
-static void on_letter(struct letter *letter)
+static void on_early(struct letter *letter)
 {
 	struct clients *clients = container_of(letter, struct clients, throttled.letter);
 	struct throttle *throttle = lock(clients);
@@ -324,7 +324,7 @@ void throttle_refuse(struct client *client, const struct err *err)
 void throttle_join(struct clients *clients)
 {
 	TAILQ_INIT(&clients->throttled.early);
-	clients->throttled.letter.open = on_letter;
+	clients->throttled.letter.open = on_early;
 }
 
 void throttle_leave(struct clients *clients)

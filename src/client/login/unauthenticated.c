@@ -39,15 +39,21 @@ void unauthenticated_add(struct client *client)
 static void report_shortage(struct clients *clients)
 {
 	struct logger logger = { clients->with.log, NULL };
-	usec_t now = loop_now(clients->with.loop);
 
-	if (clients->shortage_told_at && now - clients->shortage_told_at < TELL_PERIOD)
+	if (!login_may_tell(&clients->with.told->shortage_at, loop_now(clients->with.loop),
+	                    TELL_PERIOD))
 		return;
-	clients->shortage_told_at = now;
 	log_warning(&logger,
 	            "running out of open files: for each new connection, the oldest one that "
 	            "has not logged in is closed; raise the limit on open files, or lower "
 	            "client_login_timeout");
+}
+
+usec_t clients_oldest_login(const struct clients *clients)
+{
+	const struct client_login *oldest = TAILQ_FIRST(&clients->unauthenticated);
+
+	return oldest ? oldest->client->connected_at : 0;
 }
 
 bool clients_evict_oldest(struct clients *clients)
