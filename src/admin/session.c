@@ -179,12 +179,10 @@ static bool add_piece(struct console_session *session)
 	return true;
 }
 
-void session_add_rows(struct console_session *session)
+static void add_pieces(struct console_session *session)
 {
-	const struct lanes *lanes = session->console->with.lanes;
 	size_t count = 0;
 
-	lanes_hold(lanes);
 	while (add_piece(session)) {
 		count += session->out.count;
 		if (!buf_ok(&session->out))
@@ -198,7 +196,19 @@ void session_add_rows(struct console_session *session)
 	}
 	if (session->state == SESSION_ROWS)
 		cursor_suspend(&session->portal->cursor);
-	lanes_release(lanes);
+}
+
+/* Small talk needs no lane, and drivers repeat it often. */
+void session_add_rows(struct console_session *session)
+{
+	const struct lanes *lanes = session->console->with.lanes;
+	bool is_show = session->portal->request.kind == REQUEST_SHOW;
+
+	if (is_show)
+		lanes_hold(lanes);
+	add_pieces(session);
+	if (is_show)
+		lanes_release(lanes);
 }
 
 static void on_turn(struct timer *timer)

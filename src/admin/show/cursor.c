@@ -21,12 +21,19 @@ void cursor_begin(struct cursor *cursor, struct show_source *source, struct show
 
 void cursor_end(struct cursor *cursor)
 {
+	const struct lane *first;
+	bool is_elsewhere;
+
 	if (!cursor->asked.show)
 		return;
-	lanes_hold(show_source_lanes(cursor->source));
+	first = show_source_first(cursor->source);
+	is_elsewhere = cursor->pools_lane != first || cursor->clients_lane != first;
+	if (is_elsewhere)
+		lanes_hold(show_source_lanes(cursor->source));
 	pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
 	clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
-	lanes_release(show_source_lanes(cursor->source));
+	if (is_elsewhere)
+		lanes_release(show_source_lanes(cursor->source));
 	buf_free(&cursor->text);
 	cursor->asked.show = NULL;
 }
