@@ -54,7 +54,7 @@ static void ask_soon(struct watches *watches)
 		          watches->asked_at);
 }
 
-static void on_letter(struct letter *letter)
+static void on_told(struct letter *letter)
 {
 	struct watches *watches = container_of(letter, struct watches, letter);
 	bool is_late = letter->is_late;
@@ -69,7 +69,7 @@ void watches_init(struct watches *watches, struct loop *loop, bool has_others)
 	*watches = (struct watches){
 		.loop = loop,
 		.has_others = has_others,
-		.letter.open = on_letter,
+		.letter.open = on_told,
 		.task.run = on_turn_end,
 	};
 	TAILQ_INIT(&watches->list);
