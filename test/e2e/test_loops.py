@@ -3,6 +3,7 @@
 clients wait.
 """
 
+import collections
 import random
 import threading
 
@@ -67,6 +68,16 @@ def holders(weir, each, users=USERS, databases=DATABASES):
 # -- limits of servers ----------------------------------------------------------------------------
 
 
+def nobody_could_be_served(held, left):
+    """Whether each client that waits, of those that are left, waits because of a limit."""
+    of_database, of_user = collections.Counter(), collections.Counter()
+    for (user, database), count in held.items():
+        of_database[database] += count
+        of_user[user] += count
+    return all(held[who] in (POOL, count) or of_database[who[1]] == OF_DATABASE
+               or of_user[who[0]] == OF_USER for who, count in left.items())
+
+
 def test_all_permits_are_used_while_clients_wait_and_never_one_more(pgweir, counting):
     server = counting(*limits())
     weir = start(pgweir, server)
@@ -74,11 +85,12 @@ def test_all_permits_are_used_while_clients_wait_and_never_one_more(pgweir, coun
     full = len(DATABASES) * OF_DATABASE
     wait_until(lambda: server.held_count() == full, what="all permits are used")
     # Whichever answers first: its permit serves another client, until nobody waits.
-    for left in range(len(clients), full, -1):
-        server.release()
-        wait_until(lambda: server.held_count() == min(full, left - 1), what="the permit is used")
+    left = collections.Counter({(user, database): 8 for user in USERS for database in DATABASES})
+    while left.total():
+        left.subtract(server.release())
+        wait_until(lambda: nobody_could_be_served(server.held_by(), left),
+                   what="the permit is used")
         assert not server.excesses
-    server.release_all()
     for client in clients:
         assert client.read_result().rows == [["1"]]
         client.close()

@@ -60,11 +60,21 @@ class CountingServer:
         with self._lock:
             return len(self.held)
 
+    def held_by(self):
+        """(user, database) -> how many queries are held."""
+        with self._lock:
+            return collections.Counter(connection.who for connection in self.held)
+
     def release(self, count=1):
-        """Answers the queries that are held, the oldest first."""
+        """Answers the queries that are held, the oldest first; returns the (user, database) of
+        each.
+        """
+        released = []
         with self._lock:
             for _ in range(min(count, len(self.held))):
+                released.append(self.held[0].who)
                 self._send(self.held.popleft(), answer("1"))
+        return released
 
     def release_all(self):
         """The same for all, and for later ones at once."""
