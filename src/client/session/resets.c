@@ -133,13 +133,17 @@ static bool refuse(const char *name, struct err *err)
 	return false;
 }
 
-/* Whether a text may set parameters in a way that is not reported to take_reset(). */
-static bool may_set_inside(struct bytes text)
+/* Whether a text may set application_name in a way that is not reported to take_reset(). */
+static bool may_set_name_inside(struct bytes text)
 {
-	static const char name[] = "set_config";
+	static const char call[] = "set_config";
+	static const char name[] = "'application_name";
+	bool has_name = false;
 
+	for (struct bytes at = text; at.count >= sizeof(name) - 1; at = bytes_skip(at, 1))
+		has_name |= strncasecmp(at.at, name, sizeof(name) - 1) == 0;
 	return (sql_touch(text) & SQL_TOUCH_HIDDEN) ||
-	       sql_touch_calls(text, bytes_of(name, sizeof(name)));
+	       (has_name && sql_touch_calls(text, bytes_of(call, sizeof(call))));
 }
 
 bool resets_use(struct client *client, struct bytes text, bool may_refuse, struct err *err)
@@ -161,7 +165,7 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 	    (result == SQL_RESETS_USED || result == SQL_RESETS_UNDONE))
 		return refuse(reading.relevant, err);
 	is_last = result == SQL_RESETS_LAST ||
-	          (result == SQL_RESETS_USED && !reading.relevant && !may_set_inside(text));
+	          (result == SQL_RESETS_USED && !reading.relevant && !may_set_name_inside(text));
 	resets->is_discard = reading.is_discard;
 	if (is_last && reading.count <= ITEMS_MAX && (resets->pending.count || reading.is_discard))
 		client->touched |= RESETS_NOTED;
