@@ -28,6 +28,7 @@ struct session_resets {
 	struct buf pending; /* to be set behind the statement that was sent: name\0 */
 	struct buf told;    /* what the client was told instead of the truth: name\0value\0 */
 	bool is_discard;    /* the statement that was sent is DISCARD ALL */
+	bool is_unread;     /* the text that was sent was not read */
 	struct buf back;    /* set back in this transaction, and not set since: name\0 */
 };
 
@@ -156,7 +157,9 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 	if (params_count(client->startup))
 		client->borrower.server->watches |= SERVER_WATCHES_PARAMETERS;
 	/* With a backslash it is not known where strings end. */
-	if (!resets || !text.count || memchr(text.at, '\\', text.count))
+	if (resets)
+		resets->is_unread = !text.count || memchr(text.at, '\\', text.count);
+	if (!resets || resets->is_unread)
 		return true;
 	reading.pending = &resets->pending;
 	reading.back = &resets->back;
@@ -282,12 +285,18 @@ static const char *told_of(const struct client *client, const char *name)
 	return told ? told : "";
 }
 
-/* Whether the text that runs sets it back, so that the client's value follows. */
-static bool is_pending(const struct session_resets *resets, const char *name)
+/*
+ * Whether the text that runs sets it back, so that the client's value follows. If the text was not
+ * read, it may do so, and if no block is open, its transaction ends with it.
+ */
+static bool is_pending(const struct client *client, const struct session_resets *resets,
+                       const char *name)
 {
 	struct bytes list = buf_bytes(&resets->pending);
 	const char *other;
 
+	if (resets->is_unread)
+		return client->borrower.server->status == 'I';
 	while (bytes_take_text(&list, &other)) {
 		if (strcasecmp(other, name) == 0)
 			return true;
@@ -324,7 +333,7 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 
 	if (!resets || !(client->touched & SQL_TOUCH_DEFAULT))
 		return false;
-	if (normal && strcmp(normal, value) == 0 && is_pending(resets, name))
+	if (normal && strcmp(normal, value) == 0 && is_pending(client, resets, name))
 		shown = startup;
 	is_told = strcmp(told_of(client, name), shown) == 0;
 	note_told(resets, name, shown);
