@@ -243,7 +243,7 @@ const struct setting settings[] = {
 	        .help = "Number of event loops, each in a thread of its own. Together they are one "
 	                "pooler: all limits, pools and commands hold for all of them. auto = one "
 	                "for each processor that the process may use (the quota of a container "
-	                "counts)."),
+	                "counts). doc/loops.md says when to use it, and what it changes."),
 	SETTING(max_client_conn, .initial = "100", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of client connections, including those that are "
 	                "logging in. Console connections do not count. 0 = no limit."),
