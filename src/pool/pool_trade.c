@@ -7,8 +7,11 @@
  *   the letter                             --> server_unpack() --> lent
  *
  * Hard here: a server must not wander. Its loop keeps it for STAY after it has arrived, so one
- * client here and one there do not exchange a server with each transaction. And the clients of its
- * own loop come first, unless those of another loop have waited FAIR longer.
+ * client here and one there do not exchange a server with each transaction. And while clients of
+ * its own loop wait, it goes only to a loop that has fewer servers for its clients. Always to serve
+ * the first of all loops would send every second server to another loop: measured with 64 clients
+ * on 20 servers in two loops. With its part of the servers each loop serves its queue as fast as
+ * the others.
  */
 #include "pool_priv.h"
 
@@ -20,7 +23,13 @@
 #include "pgweir/base/banned.h"
 
 #define STAY USEC_PER_MS
+
+/*
+ * The head of another loop's queue comes before the own one if it has waited so much longer:
+ * without any server there; and with some, FAR longer, and twice as long.
+ */
 #define FAIR (2 * USEC_PER_MS)
+#define FAR (20 * USEC_PER_MS)
 
 static void on_stay_over(struct timer *timer) { pool_wake(container_of(timer, struct pool, stay)); }
 
@@ -50,7 +59,7 @@ static struct server *spare_server(struct pool *pool, enum server_state state)
 	return NULL;
 }
 
-static bool move_one(struct pool *pool, usec_t before)
+static bool move_one(struct pool *pool, const struct share_fair *fair)
 {
 	struct broker_member *to;
 	struct server *server;
@@ -60,7 +69,7 @@ static bool move_one(struct pool *pool, usec_t before)
 	server = spare_server(pool, SERVER_IDLE);
 	if (!server)
 		server = spare_server(pool, SERVER_USED);
-	to = server ? share_promise(&pool->share, before) : NULL;
+	to = server ? share_promise(&pool->share, fair) : NULL;
 	if (!to)
 		return false;
 	if (server_move(server, to))
@@ -69,12 +78,24 @@ static bool move_one(struct pool *pool, usec_t before)
 	return false;
 }
 
+static unsigned int demand(const struct pool *pool)
+{
+	return pool->waiting_count + pool->served_count;
+}
+
 void pool_trade_first(struct pool *pool)
 {
 	const struct borrower *head = TAILQ_FIRST(&pool->waiting);
 
-	while (head && move_one(pool, head->waiting_since - FAIR))
-		continue;
+	struct share_fair fair;
+
+	if (!head || !share_is_asked(&pool->share))
+		return;
+	fair.before_any = head->waiting_since - FAIR;
+	fair.before = 2 * head->waiting_since - loop_now(pool_loop(pool)) - FAR;
+	do
+		share_tell_load(&pool->share, demand(pool), pool_shared_count(pool));
+	while (move_one(pool, &fair));
 }
 
 /*
@@ -97,10 +118,11 @@ void pool_trade(struct pool *pool)
 	const struct borrower *head = TAILQ_FIRST(&pool->waiting);
 
 	if (!head && !pool_is_held(pool)) {
-		while (move_one(pool, INT64_MAX))
+		while (move_one(pool, NULL))
 			continue;
 	}
 	if (!head)
 		head = TAILQ_FIRST(&pool->wait_dedicated);
+	share_tell_load(&pool->share, demand(pool), pool_shared_count(pool));
 	share_want(&pool->share, head ? head->waiting_since : 0, wanted(pool));
 }

@@ -274,7 +274,36 @@ void share_wake_others(struct share *share)
 	pthread_mutex_unlock(&broker->lock);
 }
 
-struct broker_member *share_promise(struct share *share, usec_t before)
+void share_tell_load(struct share *share, unsigned int demand, unsigned int servers)
+{
+	atomic_store_explicit(&share->demand, demand, memory_order_relaxed);
+	atomic_store_explicit(&share->servers, servers, memory_order_relaxed);
+}
+
+/* Whether `other` would still not have more than its part of the servers with one of `share`. */
+static bool has_less(const struct share *other, const struct share *share)
+{
+	uint64_t demand = atomic_load_explicit(&other->demand, memory_order_relaxed);
+	uint64_t servers = atomic_load_explicit(&other->servers, memory_order_relaxed);
+	uint64_t own = atomic_load_explicit(&share->servers, memory_order_relaxed);
+
+	return own > 1 &&
+	       demand * (own - 1) >= (servers + share_promised(other) + 1) *
+	                                 atomic_load_explicit(&share->demand, memory_order_relaxed);
+}
+
+static bool is_served(const struct share *other, const struct share *share,
+                      const struct share_fair *fair)
+{
+	bool has_any =
+	    atomic_load_explicit(&other->servers, memory_order_relaxed) || share_promised(other);
+
+	return other != share &&
+	       (!fair || other->wanted_since < (has_any ? fair->before : fair->before_any) ||
+	        has_less(other, share));
+}
+
+struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
 {
 	struct broker *broker = share->member->broker;
 	struct broker_member *to = NULL;
@@ -283,10 +312,11 @@ struct broker_member *share_promise(struct share *share, usec_t before)
 	if (!share_is_asked(share))
 		return NULL;
 	pthread_mutex_lock(&broker->lock);
-	first = TAILQ_FIRST(&share->tally->wants);
-	if (first == share)
-		first = TAILQ_NEXT(first, want_node);
-	if (first && first->wanted_since < before) {
+	TAILQ_FOREACH (first, &share->tally->wants, want_node) {
+		if (is_served(first, share, fair))
+			break;
+	}
+	if (first) {
 		to = first->member;
 		atomic_fetch_add_explicit(&first->promised_count, 1, memory_order_relaxed);
 		set_wanted_count(first, wanted_count(first) - 1);

@@ -80,6 +80,7 @@ struct share {
 	usec_t wanted_since;
 	atomic_uint wanted_count;
 	atomic_uint promised_count;  /* servers that other loops have sent to this share */
+	atomic_uint demand, servers; /* share_tell_load() */
 	unsigned int outcome_number; /* the last outcome that its loop knows */
 };
 
@@ -220,11 +221,24 @@ static inline bool share_is_asked(const struct share *share)
 }
 
 /*
- * The loop that has waited longest among the others, if it has waited since before `before`: it is
- * promised one server. NULL: there is none. share_unpromise(): the server cannot be moved, and that
- * loop wants it as before.
+ * For share_promise(): how many borrowers of this loop wait or have a server, and how many servers
+ * it has.
  */
-struct broker_member *share_promise(struct share *share, usec_t before);
+void share_tell_load(struct share *share, unsigned int demand, unsigned int servers);
+
+/* Which wants of other loops are served, though borrowers of this loop wait. */
+struct share_fair {
+	usec_t before;     /* those since before that */
+	usec_t before_any; /* those since before that, of a loop without any server */
+};
+
+/*
+ * The first of the other loops that waits is promised one server. fair: only if it has waited far
+ * longer, or has, even with one server more, fewer servers for its borrowers than this loop with
+ * one less; NULL: any. Returns NULL if there is none. share_unpromise(): the server cannot be
+ * moved, and that loop wants it as before.
+ */
+struct broker_member *share_promise(struct share *share, const struct share_fair *fair);
 void share_unpromise(struct share *share, struct broker_member *to);
 
 /* A promised server has arrived in this loop. */

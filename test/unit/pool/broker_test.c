@@ -171,16 +171,17 @@ START_TEST(a_want_is_promised_as_many_servers_as_it_wants)
 	open_side(&one, broker, "db", "alice");
 	open_side(&other, broker, "db", "alice");
 	ck_assert(!share_is_asked(&one.pool));
-	ck_assert_ptr_null(share_promise(&one.pool, INT64_MAX));
+	ck_assert_ptr_null(share_promise(&one.pool, NULL));
 	share_want(&other.pool, 100, 2);
 	ck_assert(share_is_asked(&one.pool));
 	ck_assert(!share_is_asked(&other.pool));
 	turn(&one);
 	ck_assert_uint_eq(one.pool_woken, 1);
-	ck_assert_ptr_null(share_promise(&one.pool, 100)); /* waits no longer than one's own */
-	ck_assert_ptr_eq(share_promise(&one.pool, 101), &other.member);
-	ck_assert_ptr_eq(share_promise(&one.pool, 101), &other.member);
-	ck_assert_ptr_null(share_promise(&one.pool, 101));
+	ck_assert_ptr_null(share_promise(
+	    &one.pool, &(struct share_fair){ 100, 100 })); /* waits no longer than one's own */
+	ck_assert_ptr_eq(share_promise(&one.pool, &(struct share_fair){ 101, 101 }), &other.member);
+	ck_assert_ptr_eq(share_promise(&one.pool, &(struct share_fair){ 101, 101 }), &other.member);
+	ck_assert_ptr_null(share_promise(&one.pool, &(struct share_fair){ 101, 101 }));
 	ck_assert_uint_eq(share_promised(&other.pool), 2);
 	share_unpromise(&one.pool, &other.member);
 	share_unpromise(&one.pool, &other.member);
