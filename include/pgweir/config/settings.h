@@ -56,7 +56,7 @@ struct setting {
 	int64_t min, max;    /* in the unit of the field (INT, BYTES, TIME) */
 	/* TIME: unit of a number without one; 0 = seconds, with fractions */
 	usec_t unit;
-	usec_t step; /* TIME: the value must be a multiple of it; 0 = any */
+	usec_t step;      /* TIME: the value must be a multiple of it; 0 = any */
 	const char *zero; /* INT: the word for 0, which is outside of the range; NULL = none */
 	/* INT: a value out of range is refused, not replaced by the nearest */
 	bool is_exact;

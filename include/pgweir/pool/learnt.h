@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * What was learnt about statements of a pool: those that left session state, or notified, without a
- * sign of that in their texts, because a function did it. They are known by their digest (sql_digest.h). When
- * there are too many, the one that was not used for the longest time is forgotten.
+ * sign of that in their texts, because a function did it. They are known by their digest
+ * (sql_digest.h). When there are too many, the one that was not used for the longest time is
+ * forgotten.
  */
 #ifndef PGWEIR_POOL_LEARNT_H
 #define PGWEIR_POOL_LEARNT_H
