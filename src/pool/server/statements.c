@@ -108,26 +108,69 @@ static struct statement *find(const struct statements *statements, struct bytes 
 	return statement;
 }
 
-/* Takes the reference to the image, which may be NULL. */
+static void store(struct statement *statement)
+{
+	struct statements *statements = statement->statements;
+	struct bytes key = key_of(statement->image);
+
+	statement->is_alias = false;
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, statements->table, key.at, key.count,
+	                            bucket_of(statements, statement->image->hash), statement);
+}
+
+/*
+ * Takes the reference to the image, which may be NULL. stored: what the table has for this text and
+ * scope, under another name: the new one is its alias. NULL: nothing.
+ */
 static struct statement *make_statement(struct statements *statements,
-                                        struct statement_image *image, bool is_alias)
+                                        struct statement_image *image, struct statement *stored)
 {
 	struct statement *statement = image ? calloc(1, sizeof(*statement)) : NULL;
-	struct bytes key;
 
 	if (!statement) {
 		statement_image_release(&image);
 		return NULL;
 	}
-	key = key_of(image);
 	statement->statements = statements;
 	statement->image = image;
-	statement->is_alias = is_alias;
 	statement->touches = image->touches;
-	if (!is_alias)
-		HASH_ADD_KEYPTR_BYHASHVALUE(hh, statements->table, key.at, key.count,
-		                            bucket_of(statements, image->hash), statement);
+	statement->next_name = statement;
+	if (stored) {
+		statement->is_alias = true;
+		statement->next_name = stored->next_name;
+		stored->next_name = statement;
+	} else {
+		store(statement);
+	}
 	return statement;
+}
+
+/* The stored statement, or its alias with this name. NULL: there is none. */
+static struct statement *find_called(struct statement *stored, struct bytes name)
+{
+	struct statement *statement = stored;
+
+	do {
+		if (bytes_equal(name_of(statement->image), name))
+			return statement;
+		statement = statement->next_name;
+	} while (statement != stored);
+	return NULL;
+}
+
+/* If it was stored, an alias takes its place: a second statement must not get the alias's name. */
+static void leave_table(struct statement *statement)
+{
+	struct statement *before = statement;
+
+	while (before->next_name != statement)
+		before = before->next_name;
+	before->next_name = statement->next_name;
+	if (statement->is_alias)
+		return;
+	HASH_DEL(statement->statements->table, statement);
+	if (before != statement)
+		store(before);
 }
 
 /* key: the text followed by the scope, which has scope_size bytes. name: NULL: by content. */
@@ -145,7 +188,7 @@ static struct statement *find_or_make(struct statements *statements, struct byte
 	if (!statement) {
 		own = (struct statement_name){ statements->names.stem, hash };
 		statement = make_statement(
-		    statements, image_new(key, scope_size, hash, name ? name : &own), false);
+		    statements, image_new(key, scope_size, hash, name ? name : &own), NULL);
 	}
 	return statement ? statement_hold(statement) : NULL;
 }
@@ -180,26 +223,32 @@ struct statement *statement_named(struct statements *statements, struct bytes te
 struct statement *statement_called(struct statements *statements, struct bytes text,
                                    struct bytes scope, const struct statement_name *name)
 {
-	struct statement *statement = statement_named(statements, text, scope, name), *alias;
-	const struct statement_image *stored = statement ? statement->image : NULL;
+	struct statement *stored = statement_named(statements, text, scope, name), *statement;
 	char called[NAME_MAX_SIZE];
 	size_t size = write_name(called, sizeof(called), name);
+	const struct statement_image *image;
 
-	if (!statement || bytes_equal(name_of(stored), bytes_of(called, size - 1)))
-		return statement;
-	alias = make_statement(
-	    statements, image_new(key_of(stored), stored->scope_size, stored->hash, name), true);
-	statement_release(statements, &statement);
-	return alias ? statement_hold(alias) : NULL;
+	if (!stored)
+		return NULL;
+	image = stored->image;
+	statement = find_called(stored, bytes_of(called, size - 1));
+	if (!statement)
+		statement = make_statement(
+		    statements, image_new(key_of(image), image->scope_size, image->hash, name),
+		    stored);
+	if (statement)
+		statement_hold(statement);
+	statement_release(statements, &stored);
+	return statement;
 }
 
 struct statement *statement_of_image(struct statements *statements, struct statement_image *image)
 {
-	struct statement *statement = find(statements, key_of(image), image->hash);
+	struct statement *stored = find(statements, key_of(image), image->hash);
+	struct statement *statement = stored ? find_called(stored, name_of(image)) : NULL;
 
-	if (!statement || !bytes_equal(name_of(statement->image), name_of(image)))
-		statement =
-		    make_statement(statements, statement_image_hold(image), statement != NULL);
+	if (!statement)
+		statement = make_statement(statements, statement_image_hold(image), stored);
 	return statement ? statement_hold(statement) : NULL;
 }
 
@@ -245,8 +294,7 @@ void statement_release(struct statements *statements, struct statement **stateme
 	*statementp = NULL;
 	if (!statement || --statement->owner_count)
 		return;
-	if (!statement->is_alias)
-		HASH_DEL(statements->table, statement);
+	leave_table(statement);
 	statement_image_release(&statement->image);
 	free(statement);
 	if (!statements->table)

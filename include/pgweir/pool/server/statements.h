@@ -64,6 +64,7 @@ struct statement {
 	struct statements *statements; /* where it is stored */
 	struct statement_image *image; /* one reference */
 	UT_hash_handle hh;             /* by its text and its scope */
+	struct statement *next_name;   /* a ring: the stored one and its aliases */
 	size_t owner_count;
 	uint32_t touches;   /* image->touches */
 	bool is_alias;      /* not stored: another one with this text and scope is */
@@ -106,12 +107,13 @@ struct statement *statement_named(struct statements *statements, struct bytes te
 
 /*
  * The same, but with exactly this name, for servers that have it so. If another name is stored for
- * that text, the result is an alias: no client gets it.
+ * that text, the result is an alias: no client gets it while the other one is stored. Text, scope
+ * and name belong to one statement of the loop, so that servers and clients have the same one.
  */
 struct statement *statement_called(struct statements *statements, struct bytes text,
                                    struct bytes scope, const struct statement_name *name);
 
-/* The statement of another loop, with exactly its name: maybe an alias, too. */
+/* As statement_called(), for a statement of another loop. */
 struct statement *statement_of_image(struct statements *statements, struct statement_image *image);
 
 /* The stem of the statement's name. */

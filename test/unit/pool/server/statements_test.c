@@ -202,6 +202,60 @@ START_TEST(statements_of_another_loop_keep_their_name)
 }
 END_TEST
 
+/*
+ * Two statements with the same content and name: what a server knows as one of them would be
+ * prepared there again as the other one, and PostgreSQL refuses the name.
+ */
+START_TEST(statements_give_a_name_to_one_statement_only)
+{
+	struct bytes text = text_of("x\0\0\0", 4);
+	struct statements here = { 0 }, there = { 0 };
+	struct statement_name arrived = { "abc", 9 }, older = { "xyz", 5 };
+	struct statement_names names;
+	struct statement *stored, *alias, *other, *again, *theirs;
+
+	ck_assert(statement_names_draw(&names));
+	ck_assert(statements_init(&here, &names) && statements_init(&there, &names));
+	/* A server of the other loop has it under the name that both loops make. */
+	theirs = statement_of(&there, text, none);
+	stored = statement_named(&here, text, none, &arrived);
+	alias = statement_of_image(&here, theirs->image);
+	other = statement_called(&here, text, none, &older);
+	ck_assert(alias->is_alias && other->is_alias);
+	/* An alias is found again. */
+	again = statement_of_image(&here, theirs->image);
+	ck_assert_ptr_eq(again, alias);
+	statement_release(&here, &again);
+	again = statement_called(&here, text, none, &older);
+	ck_assert_ptr_eq(again, other);
+	statement_release(&here, &again);
+	/* No server and no client has the stored one any more: a client gets an alias. */
+	statement_release(&here, &stored);
+	again = statement_of(&here, text, none);
+	ck_assert(again == alias || again == other);
+	ck_assert(!again->is_alias);
+	ck_assert_uint_eq(HASH_COUNT(here.table), 1);
+	statement_release(&here, &again);
+	/* The last alias is the one with the name of the loop itself. */
+	statement_release(&here, &other);
+	again = statement_of(&here, text, none);
+	ck_assert_ptr_eq(again, alias);
+	ck_assert(bytes_equal(statement_name(again), statement_name(theirs)));
+	statement_release(&here, &again);
+	/* An alias that goes leaves the stored one. */
+	other = statement_called(&here, text, none, &older);
+	ck_assert(other->is_alias);
+	statement_release(&here, &other);
+	again = statement_of(&here, text, none);
+	ck_assert_ptr_eq(again, alias);
+	statement_release(&here, &again);
+	statement_release(&here, &alias);
+	statement_release(&there, &theirs);
+	ck_assert_ptr_null(here.table);
+	ck_assert_ptr_null(there.table);
+}
+END_TEST
+
 START_TEST(statements_of_chosen_texts_make_no_long_chains)
 {
 	struct statement *all[COLLIDING_COUNT];
@@ -293,6 +347,7 @@ int main(void)
 	tcase_add_test(tcase, statements_have_aliases_for_servers);
 	tcase_add_test(tcase, statements_go_to_another_loop);
 	tcase_add_test(tcase, statements_of_another_loop_keep_their_name);
+	tcase_add_test(tcase, statements_give_a_name_to_one_statement_only);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, statements_of_chosen_texts_make_no_long_chains);
 	tcase_add_test(tcase, statements_are_whole_parse_messages);
