@@ -31,12 +31,17 @@ static void free_cancel(struct task *task)
 	pool_arm_expiry(pool);
 }
 
-/* Servers and cancel connections of a pool together may be up to twice pool_size, in all loops. */
+/*
+ * Servers and cancel connections of a pool together may be up to twice pool_size, in all loops. A
+ * pool may have more servers (a reserve, a smaller pool_size now, a take-over): one request can go
+ * nevertheless.
+ */
 static bool has_space_for_cancel(const struct pool *pool)
 {
-	unsigned int used = share_servers(&pool->share) + share_cancels(&pool->share);
+	unsigned int cancels = share_cancels(&pool->share);
+	unsigned int used = share_servers(&pool->share) + cancels;
 
-	return pool->limits.size == 0 || used < 2 * (unsigned int)pool->limits.size;
+	return pool->limits.size == 0 || cancels == 0 || used < 2 * (unsigned int)pool->limits.size;
 }
 
 static void end_active(struct pool *pool)

@@ -31,6 +31,11 @@ static const struct script cases[] = {
 	  "a^ 1^ a<RSKZ aQ 1<Q a* 2* a. 1<X. 2." },
 	{ "the server has gone", "pool_mode=transaction\n",
 	  "a^ 1^ a<RSKZ aQ 1<Q a* 2* 1. a<E. 2. b^ b<RSKZ bQ 3^ 3<Q" },
+	{ "one request goes however many servers there are",
+	  "pool_mode=transaction\ndefault_pool_size=1\nreserve_pool_size=1\n"
+	  "reserve_pool_timeout=0.001",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q bQ 2~^ 2RSKZ 2<Q a* 3* b* 4- 3. 4* 4. "
+	  "1E(57014:no)Z a<<E(57014)Z 2E(57014:no)Z b<<E(57014)Z" },
 	{ "a client whose BEGIN is late, and that waits",
 	  "pool_mode=transaction\nlate_begin=1\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ bQ 1<Q 1Cz b<CZ aQ(begin) a<CZ aQ a* a<<E(57014)Z(E) "
