@@ -54,6 +54,7 @@ struct daemon {
 	struct statement_names statement_names; /* of all lanes */
 	struct cancel_keys_shared keys;         /* of all lanes */
 	struct letter retry;                    /* to the main thread: a descriptor is free */
+	atomic_bool is_retry_posted;            /* that letter is on its way */
 	atomic_bool is_short;                   /* the listener rests for want of descriptors */
 	struct listener *listener;
 	struct console *console;

@@ -142,8 +142,11 @@ static void on_retry(struct letter *letter)
 {
 	struct daemon *daemon = container_of(letter, struct daemon, retry);
 
-	if (!letter->is_late)
-		listener_retry(daemon->listener);
+	if (letter->is_late)
+		return;
+	atomic_store(&daemon->is_retry_posted, false);
+	atomic_store(&daemon->is_short, false);
+	listener_retry(daemon->listener); /* it may be short again */
 }
 
 /* A client was freed: its descriptor can be used by another one. */
@@ -154,7 +157,8 @@ static void on_free(void *arg)
 
 	if (lane->number == 0) {
 		listener_retry(daemon->listener);
-	} else if (atomic_exchange(&daemon->is_short, false)) {
+	} else if (atomic_load(&daemon->is_short) &&
+	           !atomic_exchange(&daemon->is_retry_posted, true)) {
 		daemon->retry.open = on_retry;
 		loop_post(daemon->loop, &daemon->retry);
 	}
