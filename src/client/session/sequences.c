@@ -72,9 +72,11 @@ static void hold(struct client *client)
 static void on_hold_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
+	const struct pool *pool = client->borrower.pool;
 	usec_t since = loop_now(client->clients->with.loop) - client->borrower.server->used_at;
+	bool is_wanted = pool->waiting_count || share_is_asked(&pool->share);
 
-	if (client->borrower.pool->waiting_count == 0 && since < SEQUENCES_HOLD_MAX) {
+	if (!is_wanted && since < SEQUENCES_HOLD_MAX) {
 		hold(client);
 		return;
 	}
