@@ -54,12 +54,13 @@ static unsigned long repeats_at(const char *at)
 }
 
 /*
- * Whether the + at `at` repeats something that may contain repetitions: the C library expands
- * that to twice its size.
+ * Whether the sign at `at` repeats something that may contain repetitions. The C library expands a
+ * + to twice its size, and follows a * or ? twice as often: its time for a long row of * would be
+ * exponential.
  */
 static bool doubles_at(const char *text, const char *at)
 {
-	return *at == '+' && at > text && strchr(")+*?}", at[-1]);
+	return strchr("+*?", *at) && at > text && strchr(")+*?}", at[-1]);
 }
 
 static bool check_regex(const char *text, struct err *err)

@@ -12,7 +12,7 @@
 #include "rulefile_priv.h"
 
 #define PATTERN_REGEX_MAX 512    /* bytes of a regular expression */
-#define PATTERN_REPEATS_MAX 128  /* limit for the product of all {..} and + of one expression */
+#define PATTERN_REPEATS_MAX 128  /* limit for the product of all repetitions of repetitions */
 #define PATTERN_SUBJECT_MAX 1024 /* longer texts match no regular expression */
 
 enum pattern_kind {

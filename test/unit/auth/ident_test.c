@@ -92,6 +92,8 @@ static const struct {
 	{ "m / b", "f:1: an empty regular expression" },
 	{ "m /a{100}{100} b", "f:1: /a{100}{100} repeats too often" },
 	{ "m /(a+)+++++++++ b", "f:1: /(a+)+++++++++ repeats too often" },
+	{ "m /a********** b", "f:1: /a********** repeats too often" },
+	{ "m /((((((((a*)*)*)*)*)*)*)*)* b", "f:1: /((((((((a*)*)*)*)*)*)*)*)* repeats too often" },
 	{ "m \"/a{1,99999999999999999999999}\" b",
 	  "f:1: /a{1,99999999999999999999999} repeats too often" },
 };
