@@ -21,7 +21,7 @@ static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lan
 }
 
 /*
- * From here on new clients are refused. Connections on their way to a lane have no id yet, and
+ * From here on new clients are refused. Connections in letters to a lane have no id yet, and
  * count as clients that have connected before: they are waited for.
  */
 static void stop_admitting(struct daemon *daemon)

@@ -126,13 +126,7 @@ bool broker_is_moving(const struct broker *broker)
 
 bool broker_admit(struct broker *broker, unsigned int most)
 {
-	unsigned int before = broker_admitted(broker);
-
-	do {
-		if (before >= most)
-			return false;
-	} while (!atomic_compare_exchange_weak(&broker->admitted_count, &before, before + 1));
-	return true;
+	return broker_count_below(&broker->admitted_count, most);
 }
 
 void broker_release_admission(struct broker *broker)

@@ -33,4 +33,16 @@ void share_settle_promise(struct tally *tally, const struct broker_member *to);
 /* Posts a letter to the loop of the share that has waited longest. */
 void share_post_first(struct tally *tally);
 
+/* Counts one more, if there are fewer than `most`. Needs no lock. */
+static inline bool broker_count_below(atomic_uint *count, unsigned int most)
+{
+	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
+
+	do {
+		if (before >= most)
+			return false;
+	} while (!atomic_compare_exchange_weak(count, &before, before + 1));
+	return true;
+}
+
 #endif

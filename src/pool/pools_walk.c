@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All pools: walks that survive removals, and what is told at changes.
+ * All pools: walks that survive removals, and the notice that something has changed.
  */
 #include "pool_priv.h"
 

@@ -180,14 +180,7 @@ void share_remove_client(struct share *share)
 
 bool share_pin(struct share *share, unsigned int most)
 {
-	atomic_uint *count = &share->tally->pinned_count;
-	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
-
-	do {
-		if (before >= most)
-			return false;
-	} while (!atomic_compare_exchange_weak(count, &before, before + 1));
-	return true;
+	return broker_count_below(&share->tally->pinned_count, most);
 }
 
 void share_unpin(struct share *share) { atomic_fetch_sub(&share->tally->pinned_count, 1); }
@@ -412,14 +405,7 @@ bool share_may_evict(struct share *share)
 
 bool share_begin_login(struct share *share, unsigned int most)
 {
-	atomic_uint *count = &share->tally->login_count;
-	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
-
-	do {
-		if (before >= most)
-			return false;
-	} while (!atomic_compare_exchange_weak(count, &before, before + 1));
-	return true;
+	return broker_count_below(&share->tally->login_count, most);
 }
 
 void share_end_login(struct share *share)

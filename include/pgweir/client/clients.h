@@ -23,7 +23,7 @@ enum client_goes {
 	CLIENT_GOES_TO_CANCEL   /* its cancel request has a key of that loop */
 };
 
-/* When the log last had what is said once in a while; 0: never. Of all loops. */
+/* When the log last had messages that are limited in their rate; 0: never. Of all loops. */
 struct clients_told {
 	_Atomic usec_t shortage_at, limit_at;
 };

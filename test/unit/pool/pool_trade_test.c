@@ -73,7 +73,7 @@ static void accept_servers(struct hall *hall)
 }
 
 /*
- * Lets all loops work until nothing happens. A server that logs in is let in, and one that gets
+ * Lets all loops work until nothing happens. A server that logs in is accepted, and one that gets
  * Terminate is closed. What the others hear is in hall->heard.
  */
 static void play(struct hall *hall)
