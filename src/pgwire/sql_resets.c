@@ -3,11 +3,14 @@
  * Parameters that a text sets back.
  *
  * Hard here: what follows in the same text is executed before anybody can set a parameter to
- * another default. So the statements behind a RESET count too.
+ * another default. So the statements behind a RESET count too. And where a string with a backslash
+ * ends depends on standard_conforming_strings, which is not known here.
  */
 #include "pgweir/pgwire/sql_resets.h"
 
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "sql_priv.h"
 
@@ -21,6 +24,9 @@ struct walk {
 	enum sql_resets result;
 	unsigned int count; /* of statements */
 	bool is_discard;    /* the only one is DISCARD ALL */
+	bool is_local;      /* the current one is SET LOCAL */
+	const char *begin;  /* of the text */
+	uint64_t places;    /* a hash of where parameters are set back or set */
 };
 
 static bool is_end(const struct token *token)
@@ -38,9 +44,14 @@ static bool takes(struct walk *walk, const char *word)
 	return true;
 }
 
-static void report(struct walk *walk, const char *name, bool is_set)
+static void note_reset(struct walk *walk, const char *name, bool is_set)
 {
-	walk->found(walk->context, &(struct sql_reset){ name, is_set, walk->is_discard });
+	if (walk->found)
+		walk->found(walk->context, &(struct sql_reset){ .name = name,
+		                                                .is_set = is_set,
+		                                                .is_local = walk->is_local,
+		                                                .is_discard = walk->is_discard });
+	walk->places = walk->places * 31 + (uint64_t)(walk->token.text.at - walk->begin) + 1;
 	if (!is_set && walk->result == SQL_RESETS_NONE)
 		walk->result = SQL_RESETS_LAST;
 }
@@ -100,12 +111,12 @@ static void read_reset(struct walk *walk)
 	const char *parameter;
 
 	if (takes(walk, "all")) {
-		report(walk, NULL, false);
+		note_reset(walk, NULL, false);
 		return;
 	}
 	parameter = read_parameter(walk, name);
 	if (parameter)
-		report(walk, parameter, false);
+		note_reset(walk, parameter, false);
 }
 
 /* SESSION or LOCAL in front of a name, which may also be a name itself. */
@@ -127,9 +138,9 @@ static void read_set(struct walk *walk)
 	const char *parameter;
 	bool is_zone, is_names, is_default;
 
-	if (skip_scope(walk, "local"))
-		return;
-	skip_scope(walk, "session");
+	walk->is_local = skip_scope(walk, "local");
+	if (!walk->is_local)
+		skip_scope(walk, "session");
 	is_zone = sql_token_is(&walk->token, "time");
 	is_names = sql_token_is(&walk->token, "names"); /* without a value: the default */
 	parameter = read_parameter(walk, name);
@@ -141,7 +152,7 @@ static void read_set(struct walk *walk)
 		return; /* a syntax error */
 	is_default = sql_token_is(&walk->token, "default") || is_end(&walk->token) ||
 	             (is_zone && sql_token_is(&walk->token, "local"));
-	report(walk, parameter, !is_default);
+	note_reset(walk, parameter, !is_default);
 }
 
 /* SELECT pg_advisory_unlock_all() belongs to the statements by which drivers reset a session. */
@@ -182,6 +193,7 @@ static void read_statement(struct walk *walk)
 {
 	walk->count++;
 	walk->is_discard = false; /* with other statements it fails */
+	walk->is_local = false;
 	if (walk->result != SQL_RESETS_NONE && is_undoing(walk))
 		walk->result = SQL_RESETS_UNDONE;
 	else if (walk->result == SQL_RESETS_LAST && !is_indifferent(walk))
@@ -194,22 +206,56 @@ static void read_statement(struct walk *walk)
 		walk->is_discard = true;
 }
 
+static void walk_text(struct walk *walk)
+{
+	next(walk);
+	while (walk->token.kind != TOKEN_END) {
+		if (!is_end(&walk->token))
+			read_statement(walk);
+		while (!is_end(&walk->token))
+			next(walk);
+		if (walk->token.kind != TOKEN_END)
+			next(walk);
+	}
+	if (walk->is_discard)
+		note_reset(walk, NULL, false);
+}
+
+static struct walk walk_as(struct bytes text, bool is_escaped,
+                           void (*found)(void *context, const struct sql_reset *reset),
+                           void *context)
+{
+	struct walk walk = { .scanner = { .rest = text, .is_escaped = is_escaped },
+		             .begin = text.at,
+		             .found = found,
+		             .context = context };
+
+	walk_text(&walk);
+	return walk;
+}
+
+static bool are_alike(const struct walk *plain, const struct walk *escaped)
+{
+	return plain->result == escaped->result && plain->places == escaped->places &&
+	       plain->is_discard == escaped->is_discard;
+}
+
 enum sql_resets sql_resets(struct bytes text,
                            void (*found)(void *context, const struct sql_reset *reset),
                            void *context)
 {
-	struct walk walk = { .scanner = { .rest = text }, .found = found, .context = context };
+	struct walk plain, escaped;
 
-	next(&walk);
-	while (walk.token.kind != TOKEN_END) {
-		if (!is_end(&walk.token))
-			read_statement(&walk);
-		while (!is_end(&walk.token))
-			next(&walk);
-		if (walk.token.kind != TOKEN_END)
-			next(&walk);
-	}
-	if (walk.is_discard)
-		report(&walk, NULL, false);
-	return walk.result;
+	if (!text.count || !memchr(text.at, '\\', text.count))
+		return walk_as(text, false, found, context).result;
+	plain = walk_as(text, false, NULL, NULL);
+	escaped = walk_as(text, true, NULL, NULL);
+	/* PostgreSQL executes nothing of a text that ends within a string. */
+	if (are_alike(&plain, &escaped) || escaped.scanner.is_broken)
+		return walk_as(text, false, found, context).result;
+	if (plain.scanner.is_broken)
+		return walk_as(text, true, found, context).result;
+	walk_as(text, false, found, context);
+	walk_as(text, true, found, context);
+	return SQL_RESETS_UNSURE;
 }

@@ -238,8 +238,10 @@ static unsigned int judge_set(struct scanner after)
 
 	if (has_seed(after)) /* also changed by SET LOCAL, and not taken back */
 		bits |= SQL_TOUCH_EXTENSION;
-	if (is_of_transaction(after))
-		return bits;
+	if (is_of_transaction(after)) {
+		sql_token(&after);
+		return has_default(after) ? bits | SQL_TOUCH_DEFAULT : bits;
+	}
 	bits |= SQL_TOUCH_PARAMS;
 	return has_default(after) ? bits | SQL_TOUCH_DEFAULT : bits;
 }

@@ -757,6 +757,87 @@ def test_statements_behind_a_reset_in_one_text(one):
 
 
 @MODES
+def test_a_reset_in_a_text_with_a_backslash(pgweir, mode):
+    client = pgweir(pool_mode=mode, default_pool_size=2).client(**GIVEN)
+    for conforming in ("on", "off"):
+        client.query(f"SET standard_conforming_strings = {conforming}")
+        for text in ("SELECT 'a\\b'; RESET work_mem", "SELECT E'\\''; RESET work_mem",
+                     "SELECT 'it''s \\\\'; RESET work_mem"):
+            client.query("BEGIN")
+            assert not client.query(text).error
+            assert client.value("SHOW work_mem") == "77kB", text
+            client.query("COMMIT")
+            assert client.value("SHOW work_mem") == "77kB", text
+
+
+def test_statements_behind_a_reset_in_a_text_with_a_backslash(one):
+    weir = one()
+    client, other = weir.client(**GIVEN), weir.client(application_name="x")
+    for conforming in ("on", "off"):
+        client.query(f"SET standard_conforming_strings = {conforming}")
+        other.query(f"SET standard_conforming_strings = {conforming}")
+        for text in ("RESET work_mem; SELECT 'a\\b'",
+                     # with one of the two it is a comment or a string
+                     "SELECT '\\'; RESET work_mem; SELECT 1 --'",
+                     "RESET search_path; SELECT '\\'; SELECT 2 --'"):
+            assert client.query(text).error["C"] == "0A000", text
+            assert client.value("SHOW work_mem") == "77kB", text
+            assert not other.query(text).error, text
+
+
+@MODES
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_startup_value_is_the_default_of_set_local(pgweir, mode, name):
+    weir = pgweir(pool_mode=mode, default_pool_size=2)
+    client, other = weir.client(**GIVEN), weir.client()
+    mine, odd = client.value(f"SHOW {name}"), {"work_mem": "99kB", "DateStyle": "SQL, MDY"}.get(name, "pg_catalog")
+    for before in ("SELECT 1", f"SET LOCAL {name} = {odd!r}", f"SET {name} = {odd!r}"):
+        client.query("BEGIN")
+        client.query(before)
+        client.query(f"SET LOCAL {name} TO DEFAULT")
+        assert client.value(f"SHOW {name}") == mine, before
+        client.query(f"SET LOCAL {name} = {odd!r}")
+        assert client.value(f"SHOW {name}") == odd, before
+        client.send(query(f"SET LOCAL {name} TO DEFAULT") + query("SAVEPOINT a") + query(f"SHOW {name}"))
+        assert [client.read_result() for _ in range(3)][-1].rows == [[mine]]
+        client.query("COMMIT")
+        assert client.value(f"SHOW {name}") == (odd if before.startswith("SET " + name) else mine), before
+        assert other.value(f"SHOW {name}") != mine
+    assert client.query(f"SET LOCAL {name} TO DEFAULT; SHOW {name}").error or mode == "session"
+
+
+@MODES
+def test_set_local_to_default_in_the_extended_protocol(pgweir, mode):
+    client = pgweir(pool_mode=mode).client(**GIVEN)
+    for begin in (extended("BEGIN"), extended("BEGIN") + sync()):
+        client.send(begin + extended("SET LOCAL work_mem = '99kB'") + extended("SET LOCAL work_mem TO DEFAULT")
+                    + extended("SHOW work_mem") + extended("COMMIT") + extended("SHOW work_mem") + sync())
+        results = [client.read_result() for _ in range(begin[-5:] == sync() and 2 or 1)]
+        assert results[-1].rows == [["77kB"], ["77kB"]]
+        assert not [got for got in results[-1].messages if got.type == "N"]
+    client.send(extended("SET LOCAL work_mem TO DEFAULT") + extended("SHOW work_mem") + sync())
+    result = client.read_result()
+    assert result.rows == [["77kB"]]
+    assert result.types.count("N") == 1  # that it has no effect outside of a transaction block
+
+
+@MODES
+def test_a_client_is_not_told_the_value_of_the_server_by_set_local(pgweir, mode):
+    client = pgweir(pool_mode=mode, default_pool_size=1).client(DateStyle="German, DMY")
+    for before, told in ((None, []), ("SET DateStyle = 'SQL, DMY'", [b"SQL, DMY", b"German, DMY", b"SQL, DMY"])):
+        got = []
+        for text in (before or "SELECT 1", "BEGIN", "SET LOCAL DateStyle TO DEFAULT", "SELECT 1", "COMMIT"):
+            client.send(query(text))
+            got += client.read_until("Z")
+        assert [value for _, value in reports(got)] == told
+        got = []
+        for text in ("BEGIN", "SET LOCAL DateStyle TO DEFAULT", "COMMIT"):
+            client.send(query(text))
+            got += client.read_until("Z")
+        assert [value for _, value in reports(got)] == told[1:]
+
+
+@MODES
 @pytest.mark.parametrize("block", (False, True))
 def test_a_client_is_not_told_the_value_of_the_server(pgweir, mode, block):
     """PostgreSQL would report nothing if the client has its startup value, or else that value."""

@@ -13,7 +13,7 @@
 
 enum sql_touch {
 	SQL_TOUCH_PARAMS = 1 << 0,     /* SET, RESET, set_config() of the session, DISCARD ALL */
-	SQL_TOUCH_DEFAULT = 1 << 1,    /* with PARAMS: a parameter may get its default back */
+	SQL_TOUCH_DEFAULT = 1 << 1,    /* a parameter may get its default; by SET LOCAL if alone */
 	SQL_TOUCH_LIBRARY = 1 << 2,    /* LOAD */
 	SQL_TOUCH_LISTEN = 1 << 3,     /* LISTEN */
 	SQL_TOUCH_UNLISTEN = 1 << 4,   /* UNLISTEN, DISCARD ALL */

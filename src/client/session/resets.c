@@ -26,6 +26,7 @@
 
 struct session_resets {
 	struct buf pending; /* to be set behind the statement that was sent: name\0 */
+	struct buf local;   /* those of them that are to be set with SET LOCAL */
 	struct buf told;    /* what the client was told instead of the truth: name\0value\0 */
 	bool is_discard;    /* the statement that was sent is DISCARD ALL */
 	bool is_unread;     /* the text that was sent was not read */
@@ -46,6 +47,7 @@ void resets_free(struct session_resets **resets)
 {
 	if (*resets) {
 		buf_free(&(*resets)->pending);
+		buf_free(&(*resets)->local);
 		buf_free(&(*resets)->told);
 		buf_free(&(*resets)->back);
 	}
@@ -57,12 +59,22 @@ void resets_free(struct session_resets **resets)
 
 struct reading {
 	const struct client *client;
-	struct buf *pending;
-	struct buf *back;
+	struct session_resets *resets;
 	bool is_discard;
 	const char *relevant; /* one whose value may change the result of a query; or NULL */
 	unsigned int count;
 };
+
+static bool has_name(struct bytes names, const char *name)
+{
+	const char *other;
+
+	while (bytes_take_text(&names, &other)) {
+		if (strcasecmp(other, name) == 0)
+			return true;
+	}
+	return false;
+}
 
 static void remove_name(struct buf *names, const char *name)
 {
@@ -76,6 +88,18 @@ static void remove_name(struct buf *names, const char *name)
 	}
 	buf_free(names);
 	*names = others;
+}
+
+static void remove_pending(struct session_resets *resets, const char *name)
+{
+	remove_name(&resets->pending, name);
+	remove_name(&resets->local, name);
+}
+
+static void clear_pending(struct session_resets *resets)
+{
+	buf_free(&resets->pending);
+	buf_free(&resets->local);
 }
 
 /* Whether PostgreSQL sets it back to another value than the client's. */
@@ -95,24 +119,28 @@ static bool is_of_all(const char *name)
 static void take_reset(void *context, const struct sql_reset *reset)
 {
 	struct reading *reading = context;
+	struct session_resets *resets = reading->resets;
 	const char *at = NULL, *name, *value;
 
 	reading->is_discard |= reset->is_discard;
 	if (++reading->count > ITEMS_MAX)
 		return;
 	if (!reset->name)
-		buf_clear(reading->pending);
+		clear_pending(resets);
 	while (params_next(reading->client->startup, &at, &name, &value)) {
 		if (reset->name ? strcasecmp(name, reset->name) != 0 : !is_of_all(name))
 			continue;
-		remove_name(reading->back, name);
-		if (!reset->is_set)
-			buf_add_cstr(reading->back, name);
+		if (!reset->is_local)
+			remove_name(&resets->back, name);
+		if (!reset->is_set && !reset->is_local)
+			buf_add_cstr(&resets->back, name);
 		if (reset->name)
-			remove_name(reading->pending, name);
+			remove_pending(resets, name);
 		if (reset->is_set || !is_other(reading->client, name, value))
 			continue;
-		buf_add_cstr(reading->pending, name);
+		buf_add_cstr(&resets->pending, name);
+		if (reset->is_local)
+			buf_add_cstr(&resets->local, name);
 		if (strcasecmp(name, "application_name") != 0)
 			reading->relevant = name;
 	}
@@ -150,30 +178,27 @@ static bool may_set_name_inside(struct bytes text)
 bool resets_use(struct client *client, struct bytes text, bool may_refuse, struct err *err)
 {
 	struct session_resets *resets = resets_get(client);
-	struct reading reading = { .client = client };
+	struct reading reading = { .client = client, .resets = resets };
 	enum sql_resets result;
 	bool is_last;
 
 	if (params_count(client->startup))
 		client->borrower.server->watches |= SERVER_WATCHES_PARAMETERS;
-	/* With a backslash it is not known where strings end. */
 	if (resets)
-		resets->is_unread = !text.count || memchr(text.at, '\\', text.count);
+		resets->is_unread = !text.count;
 	if (!resets || resets->is_unread)
 		return true;
-	reading.pending = &resets->pending;
-	reading.back = &resets->back;
 	result = sql_resets(text, take_reset, &reading);
-	if (may_refuse && reading.relevant &&
-	    (result == SQL_RESETS_USED || result == SQL_RESETS_UNDONE))
+	if (may_refuse && reading.relevant && result != SQL_RESETS_LAST)
 		return refuse(reading.relevant, err);
+	resets->is_unread = result == SQL_RESETS_UNSURE;
 	is_last = result == SQL_RESETS_LAST ||
 	          (result == SQL_RESETS_USED && !reading.relevant && !may_set_name_inside(text));
 	resets->is_discard = reading.is_discard;
 	if (is_last && reading.count <= ITEMS_MAX && (resets->pending.count || reading.is_discard))
 		client->touched |= RESETS_NOTED;
 	else
-		buf_free(&resets->pending);
+		clear_pending(resets);
 	return true;
 }
 
@@ -195,14 +220,16 @@ static bool add_statements(struct server *server, struct batch *batch, struct by
 /* Makes a list of SQL statements: text\0 */
 static void make_statements(struct client *client, struct buf *out)
 {
-	struct bytes names = buf_bytes(&client->session->resets->pending);
+	const struct session_resets *resets = client->session->resets;
+	struct bytes names = buf_bytes(&resets->pending);
 	const char *name, *value;
 
 	while (bytes_take_text(&names, &name)) {
 		value = params_find(client->startup, name);
 		if (!value)
 			continue;
-		server_set_text(client->borrower.server, name, value, out);
+		server_set_text(client->borrower.server, name, value,
+		                has_name(buf_bytes(&resets->local), name), out);
 		buf_add_byte(out, 0);
 	}
 }
@@ -255,9 +282,10 @@ enum listening_go resets_follow(struct client *client, char type, struct batch *
 		return LISTENING_SEND;
 	if (is_open || server->status == 'T')
 		make_statements(client, &statements);
-	is_sent = buf_ok(&client->session->resets->pending) && buf_ok(&statements) &&
+	is_sent = buf_ok(&client->session->resets->pending) &&
+	          buf_ok(&client->session->resets->local) && buf_ok(&statements) &&
 	          (!statements.count || add_statements(server, batch, buf_bytes(&statements)));
-	buf_free(&client->session->resets->pending);
+	clear_pending(client->session->resets);
 	buf_free(&statements);
 	return is_sent ? LISTENING_SEND : LISTENING_END;
 }
@@ -292,16 +320,9 @@ static const char *told_of(const struct client *client, const char *name)
 static bool is_pending(const struct client *client, const struct session_resets *resets,
                        const char *name)
 {
-	struct bytes list = buf_bytes(&resets->pending);
-	const char *other;
-
 	if (resets->is_unread)
 		return client->borrower.server->status == 'I';
-	while (bytes_take_text(&list, &other)) {
-		if (strcasecmp(other, name) == 0)
-			return true;
-	}
-	return false;
+	return has_name(buf_bytes(&resets->pending), name);
 }
 
 /* Notes what the client is told now, instead of what it was told before. */

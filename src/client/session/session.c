@@ -388,6 +388,9 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		return false;
 	if (!is_run)
 		return true;
+	/* SET LOCAL ... TO DEFAULT: PostgreSQL has all defaults but those of the startup packet. */
+	if (!params_count(client->startup) && !(touches & SQL_TOUCH_PARAMS))
+		touches &= ~(unsigned int)SQL_TOUCH_DEFAULT;
 	if ((touches & SQL_TOUCH_DEFAULT) &&
 	    (params_count(client->startup) || (touches & SQL_TOUCH_FORGET)) &&
 	    session_get(client) && !resets_use(client, text, true, err))
@@ -640,6 +643,8 @@ bool session_ask(struct client *client)
 	take_libraries(client);
 	pins = lasting_pins(client);
 	if (!parts || take_set(client)) {
+		if (client->touched & SQL_TOUCH_DEFAULT)
+			resets_settle(client);
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}

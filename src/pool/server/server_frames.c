@@ -97,11 +97,14 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	           : FRAME_PASS;
 }
 
-/* The client has had the notice of a Parse that is repeated on another server. */
+/*
+ * The client has had the notice of a Parse that is repeated on another server, and that of a SET
+ * LOCAL whose effect is corrected.
+ */
 static enum frame_fate notice_fate(const struct server *server)
 {
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
-	               !ledger_owes_injected_parse(&server->ledger)
+	               !ledger_owes_injected(&server->ledger)
 	           ? FRAME_PASS
 	           : FRAME_DROP;
 }

@@ -142,14 +142,20 @@ static void add_identifier(struct buf *text, const char *name)
 	buf_add_byte(text, '"');
 }
 
+static void add_call(struct buf *text, const char *name, const char *value, bool is_native,
+                     bool is_local)
+{
+	buf_add_text(text, "SELECT pg_catalog.set_config(");
+	add_literal(text, name, false);
+	buf_add_text(text, ",");
+	add_literal(text, value, is_native);
+	buf_add_text(text, is_local ? ",true);" : ",false);");
+}
+
 static void add_set(struct buf *text, const char *name, const char *value, bool is_native)
 {
 	if (is_name_list(name)) {
-		buf_add_text(text, "SELECT pg_catalog.set_config(");
-		add_literal(text, name, false);
-		buf_add_text(text, ",");
-		add_literal(text, value, is_native);
-		buf_add_text(text, ",false);");
+		add_call(text, name, value, is_native, false);
 		return;
 	}
 	buf_add_text(text, "SET ");
@@ -207,19 +213,22 @@ static bool has_native_values(const struct server *server, const struct params *
 }
 
 void server_set_text(const struct server *server, const char *name, const char *value,
-                     struct buf *text)
+                     bool is_local, struct buf *text)
 {
 	bool is_native = has_native_values(server, server->params);
 
 	/* An empty list has no other form. */
-	if (!is_name_list(name) || !*value) {
-		add_set(text, name, value, is_native);
+	if (is_name_list(name) && !*value) {
+		add_call(text, name, value, is_native, is_local);
 		return;
 	}
-	buf_add_text(text, "SET ");
+	buf_add_text(text, is_local ? "SET LOCAL " : "SET ");
 	add_identifier(text, name);
 	buf_add_byte(text, '=');
-	add_elements(text, value, is_native);
+	if (is_name_list(name))
+		add_elements(text, value, is_native);
+	else
+		add_literal(text, value, is_native);
 	buf_add_byte(text, ';');
 }
 

@@ -47,7 +47,13 @@ static const struct {
 	{ "SET NAMES 'UTF8'", "client_encoding=;", SQL_RESETS_NONE },
 	{ "SET work_mem = 5", "work_mem=;", SQL_RESETS_NONE },
 	{ "SET x = 'DEFAULT'", "x=;", SQL_RESETS_NONE },
-	{ "SET LOCAL x TO DEFAULT", "", SQL_RESETS_NONE },
+	{ "SET LOCAL x TO DEFAULT", "x local;", SQL_RESETS_LAST },
+	{ "SET LOCAL x = 1", "x=local;", SQL_RESETS_NONE },
+	{ "SET LOCAL TIME ZONE LOCAL", "timezone local;", SQL_RESETS_LAST },
+	{ "SET LOCAL SESSION AUTHORIZATION DEFAULT", "session_authorization local;",
+	  SQL_RESETS_LAST },
+	{ "SET LOCAL x TO DEFAULT; SET y TO DEFAULT; SELECT 1", "x local;y;", SQL_RESETS_USED },
+	{ "SET LOCAL x TO DEFAULT; RESET y", "x local;y;", SQL_RESETS_LAST },
 	{ "SET x", "", SQL_RESETS_NONE },
 	{ "SET x TO", "", SQL_RESETS_NONE },
 	{ "SET local.x TO DEFAULT", "local.x;", SQL_RESETS_LAST },
@@ -72,6 +78,18 @@ static const struct {
 	{ "RESET a; SELECT pg_advisory_unlock_all", "a;", SQL_RESETS_USED },
 	{ "RESET a; (SELECT 1)", "a;", SQL_RESETS_USED },
 	{ "RESET a; SELECT 'x", "a;", SQL_RESETS_USED },
+	{ "RESET a; SELECT 'b\\c'", "a;", SQL_RESETS_USED },
+	{ "RESET a; SET b = 'c\\d'", "a;b=;", SQL_RESETS_LAST },
+	{ "SELECT 'a\\b', E'\\''; RESET c", "c;", SQL_RESETS_LAST },
+	{ "RESET a; SELECT 'b:\\'", "a;", SQL_RESETS_USED }, /* without an end if it escapes */
+	{ "SET a = 'b:\\'; RESET c", "a=;c;", SQL_RESETS_LAST },
+	{ "SELECT 'it\\'s'; RESET a", "a;", SQL_RESETS_LAST }, /* without an end if it does not */
+	{ "SELECT 'it\\'s; RESET a'", "", SQL_RESETS_NONE },
+	{ "SELECT '\\'; RESET a; --'", "a;", SQL_RESETS_UNSURE },
+	{ "SELECT '\\'; RESET a; SELECT 1 --'\n; RESET b", "a;b;b;", SQL_RESETS_UNSURE },
+	{ "RESET a; SELECT '\\'; SELECT 2 --'\n; RESET b", "a;b;", SQL_RESETS_USED },
+	{ "SELECT '\\'; DISCARD ALL; --'", "", SQL_RESETS_NONE },
+	{ "SELECT \"a\\\"; RESET b", "b;", SQL_RESETS_LAST },
 };
 
 static void add_item(void *context, const struct sql_reset *reset)
@@ -79,7 +97,8 @@ static void add_item(void *context, const struct sql_reset *reset)
 	struct buf *out = context;
 
 	buf_add_text(out, reset->name ? reset->name : "*");
-	buf_add_text(out, reset->is_set ? "=;" : ";");
+	buf_add_text(out, reset->is_set ? "=" : "");
+	buf_add_text(out, reset->is_local ? (reset->is_set ? "local;" : " local;") : ";");
 }
 
 START_TEST(sql_resets_finds)

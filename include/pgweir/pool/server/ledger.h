@@ -183,12 +183,13 @@ static inline bool ledger_owes_ignored(const struct ledger *ledger)
 	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_IGNORE;
 }
 
-/* Whether the next reply is to a Parse that was injected for the client. */
-static inline bool ledger_owes_injected_parse(const struct ledger *ledger)
+/* Whether the next reply is to a Parse or an Execute that was injected for the client. */
+static inline bool ledger_owes_injected(const struct ledger *ledger)
 {
 	const struct ledger_entry *head = &ledger->ring[ledger->head];
 
-	return ledger->count && head->kind == LEDGER_PARSE && head->fate == LEDGER_INJECT;
+	return ledger->count && head->fate == LEDGER_INJECT &&
+	       (head->kind == LEDGER_PARSE || head->kind == LEDGER_EXECUTE);
 }
 
 /* Whether DataRow and CopyData are forwarded to the client: a short form of ledger_reply(). */

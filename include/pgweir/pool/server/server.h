@@ -457,11 +457,11 @@ static inline void server_end_session(struct server *server)
 }
 
 /*
- * Adds the SQL statement SET that gives a parameter this value, which is in the client_encoding of
- * the server's map. It takes no snapshot.
+ * Adds the SQL statement SET, or SET LOCAL, that gives a parameter this value, which is in the
+ * client_encoding of the server's map. It takes no snapshot, unless the value is an empty list.
  */
 void server_set_text(const struct server *server, const char *name, const char *value,
-                     struct buf *text);
+                     bool is_local, struct buf *text);
 
 /*
  * The server's session has this value of a parameter, without doubt. false: no memory, or too many.
