@@ -68,8 +68,12 @@ def in_order(part, unsure):
     the same step.
     """
     reports = [message for message in part.messages if message[0] == "S"]
-    return ([message for message in part.messages if message[0] != "S"]
+    return ([message for message in part.messages if message[0] != "S" and not is_loose(message, part)]
             + [message for message in reports if message[1].split(b"\0")[0].lower() not in unsure])
+
+
+def is_loose(message, part):
+    return message[0] == "A" and message[2] in part.loose
 
 
 def compare_messages(number, direct, pooled, is_failed, unsure):
@@ -85,7 +89,8 @@ def compare_messages(number, direct, pooled, is_failed, unsure):
 
 def compare_notes(number, direct, pooled):
     part, other = direct.parts[number], pooled.parts[number]
-    if part.notes is None or direct.sure_notes(part.notes) == direct.sure_notes(other.notes or []):
+    if part.notes is None or (direct.sure_notes(part.notes, part.loose)
+                              == direct.sure_notes(other.notes or [], part.loose)):
         return None
     return Verdict("differs", f"notifications up to step {number}, {part.step}:\n      directly       {part.notes}"
                               f"\n      through pgweir {other.notes}")

@@ -15,7 +15,7 @@ from collections import namedtuple
 from e2e.kit.wire import (Closed, Refused, Wire, bind, close, cstr, describe, execute, message, parse, query,
                           sync)
 
-from .grammar import INSPECT, PRELUDE, SIDES
+from .grammar import CHANNELS, INSPECT, PRELUDE, SIDES
 
 PATIENCE = 20  # seconds; detects a hang, nothing is measured with it
 # What is another name elsewhere: the temporary schema, a prepared transaction, and a function in the
@@ -29,9 +29,15 @@ COMPANION = b"from the companion"
 # A function in a SELECT that notifies: pgweir does not recognize the notifications as own ones.
 NOTIFIES_INSIDE = re.compile(r"SELECT public\.hid\w*\(.*notify", re.I | re.S)
 
+# Where pgweir may not recognize an UNLISTEN, or takes a later LISTEN for the same one: in a text that
+# ends its transaction block, and in a block that AND CHAIN continues. Notifications may go on to come.
+ENDS = re.compile(r"\b(COMMIT|END|ROLLBACK|ABORT|PREPARE TRANSACTION)\b", re.I)
+UNLISTENS = re.compile(r'UNLISTEN (\*|\w+|"[^"]*")', re.I)
+RELISTENS = r'UNLISTEN (?:\*|{0}).*\bAND CHAIN\b.*(?<!UN)LISTEN {0}'
+
 # What came in response to one step; texts: what it executed; notes: notifications up to the end of
-# this step, if it waited.
-Part = namedtuple("Part", "step texts messages notes")
+# this step, if it waited; loose: channels whose notifications may go on to come.
+Part = namedtuple("Part", "step texts messages notes loose")
 
 
 class Outcome:
@@ -47,8 +53,8 @@ class Outcome:
         # those that are committed after the transaction.
         self.early = set()
 
-    def sure_notes(self, notes):
-        return [note for note in notes if note[1:] not in self.early]
+    def sure_notes(self, notes, loose):
+        return [note for note in notes if note[1:] not in self.early and note[1] not in loose]
 
 
 def encode(text):
@@ -102,8 +108,10 @@ class Player:
         self.outcome = Outcome()
         self.notes = []
         self.sent_within, self.run_within = [], []  # notifications and texts of the open transaction
+        self.loose = frozenset()
         self.texts = {}  # of named statements
         self.status = "I"
+        self.unfinished = []  # what has come of a response
         self.on_step = lambda: None
 
     def play(self, session):
@@ -119,7 +127,7 @@ class Player:
                 self.play_end(session.steps)
                 self.wire.send(message("X"))
         except (Closed, ConnectionError, Refused, TimeoutError) as problem:
-            self.outcome.end = f"{type(problem).__name__}: {problem}"
+            self.outcome.end = f"{type(problem).__name__}: {problem}, behind {self.unfinished}"
         return self.outcome
 
     def play_steps(self, steps):
@@ -157,6 +165,15 @@ class Player:
             if any(listens.search(fill(text, self.names)) for text in self.run_within):
                 self.outcome.early.add((channel.strip('"').encode(), payload.encode()))
 
+    def note_loose(self, step, texts):
+        whole = fill("; ".join(self.run_within), self.names)
+        channels = [fill(channel, self.names) for channel in CHANNELS]
+        found = {channel for channel in channels if re.search(RELISTENS.format(re.escape(channel)), whole, re.I | re.S)}
+        if step[0] == "query" and ENDS.search("; ".join(texts)):
+            ended = set(UNLISTENS.findall(fill("; ".join(texts), self.names)))
+            found |= set(channels) if "*" in ended else ended
+        self.loose |= {channel.strip('"').encode() for channel in found}
+
     def send(self, data, in_pieces):
         if in_pieces:
             self.wire.send(data[:len(data) // 2])
@@ -167,15 +184,16 @@ class Player:
         for step in owed:
             texts = self.executed(step)
             self.note_early(texts)
+            self.note_loose(step, texts)
             messages = self.hear()
             if self.direct and step is owed[-1]:
                 self.wait_notes()
             notes = list(self.notes) if step is owed[-1] else None
-            self.outcome.parts.append(Part(step, texts, messages, notes))
+            self.outcome.parts.append(Part(step, texts, messages, notes, self.loose))
 
     def hear(self):
         """Reads up to ReadyForQuery."""
-        messages = []
+        self.unfinished = messages = []
         while True:
             got = self.wire.read()
             self.keep(got, messages)
@@ -204,13 +222,13 @@ class Player:
         at = len(self.outcome.parts)
         parts = self.direct.parts
         notes = parts[at].notes if at < len(parts) else None
-        wanted = len(self.direct.sure_notes(notes or []))
-        while len(self.direct.sure_notes(self.notes)) < wanted and self.status == "I":
+        wanted = len(self.direct.sure_notes(notes or [], self.loose))
+        while len(self.direct.sure_notes(self.notes, self.loose)) < wanted and self.status == "I":
             if not self.wire.buffer and not select.select([self.wire.sock], [], [], self.patience)[0]:
                 return
             extra = []
             self.keep(self.wire.read(), extra)
-            self.outcome.parts.append(Part(("between two steps",), (), extra, None)) if extra else None
+            self.outcome.parts.append(Part(("between two steps",), (), extra, None, self.loose)) if extra else None
 
     def play_end(self, steps):
         """Shows the state at the end. Everything that was to be notified has come before the last
