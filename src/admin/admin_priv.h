@@ -336,8 +336,9 @@ struct console {
 	struct console_with with;
 	struct console_door door;
 	struct show_source source;
-	struct timer tick;
+	struct timer tick; /* stats_period */
 	usec_t ticked_at;
+	struct timer second;
 };
 
 /*

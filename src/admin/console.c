@@ -12,6 +12,8 @@
 
 #include "pgweir/base/banned.h"
 
+static void on_second(struct timer *timer);
+
 /* ---- statistics ---- */
 
 static void tell_averages(const struct console *console, usec_t now)
@@ -52,6 +54,29 @@ static void on_tick(struct timer *timer)
 	console_configure(console);
 }
 
+/* ---- each second ---- */
+
+static void arm_second(struct console *console, usec_t now)
+{
+	struct loop *loop = console->with.loop;
+
+	timer_set(&console->second, loop_timer_queue(loop, USEC_PER_SEC, on_second), now);
+}
+
+/* Few sums for each lane, however many pools there are. */
+static void on_second(struct timer *timer)
+{
+	struct console *console = container_of(timer, struct console, second);
+	usec_t now = loop_now(console->with.loop);
+	const struct lane *lane;
+
+	lanes_hold(console->with.lanes);
+	LANES_EACH(lane, console->with.lanes)
+	latency_drain(&console->source.latency, &lane->pools->latency, now);
+	lanes_release(console->with.lanes);
+	arm_second(console, now);
+}
+
 /* ---- the console ---- */
 
 struct console *console_new(const struct console_with *with, struct err *err)
@@ -72,6 +97,7 @@ struct console *console_new(const struct console_with *with, struct err *err)
 	console->door.arg = console;
 	console->ticked_at = now;
 	console_configure(console);
+	arm_second(console, now);
 	return console;
 }
 
@@ -105,6 +131,8 @@ void console_free(struct console **consolep)
 		return;
 	*consolep = NULL;
 	timer_clear(&console->tick);
+	timer_clear(&console->second);
+	latency_free(&console->source.latency);
 	history_free(&console->source.history);
 	free(console);
 }

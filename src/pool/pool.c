@@ -204,8 +204,10 @@ struct server *pool_take(struct borrower *borrower)
 	    share_is_asked(&pool->share))
 		return NULL;
 	server = idle_server(borrower);
-	if (server)
-		pool_lend(server, borrower);
+	if (!server)
+		return NULL;
+	pool_lend(server, borrower);
+	pools_note_time(pool, LATENCY_WAIT, 0);
 	return server;
 }
 

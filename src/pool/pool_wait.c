@@ -156,6 +156,7 @@ void pool_give_up(struct borrower *borrower)
 	*count -= 1;
 	wait = loop_now(pool_loop(pool)) - borrower->waiting_since;
 	pool->stats.wait_time += (uint64_t)wait;
+	pools_note_time(pool, LATENCY_WAIT, wait);
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
 	pool->database->waiting_count--;

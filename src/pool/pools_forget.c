@@ -16,6 +16,8 @@
 void pools_keep_stats(struct pool *pool)
 {
 	stats_add(&pool->database->gone, &pool->stats);
+	latency_move(&pool->database->gone_latency, &pool->latency,
+	             loop_now(pool->pools->with.loop));
 	pool->database->has_gone = true;
 	pool->stats = (struct stats){ 0 };
 }
@@ -88,6 +90,7 @@ void pools_forget_database(struct database *database)
 		forget_pool(pool);
 	WALKS_SKIP(pools, next_database, database, node);
 	stats_add(&pools->gone, &database->gone);
+	latency_free(&database->gone_latency);
 	timer_clear(&database->rest);
 	outages_done(&database->outages);
 	share_close(&database->share);

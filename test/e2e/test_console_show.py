@@ -80,6 +80,8 @@ servers_out:b""",
     "DRAIN": "state:t clients working waiting closed:b cut:b seconds_left",
     "ERRORS": """type:t reason:t is_error:t count:b last_time:t last_database:t last_user:t
 last_message:t""",
+    "LATENCY": """scope:t database:t user:t kind:t window:t count:b mean_us:b p50_us:b p90_us:b p95_us:b
+p99_us:b p999_us:b max_us:b""",
     "COLUMNS": "item:t column:t type:t meaning:t",
     "STATE": "key:t value:t",
 }

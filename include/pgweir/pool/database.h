@@ -11,6 +11,7 @@
 #include "pgweir/auth/credentials.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pool/broker.h"
+#include "pgweir/pool/latency.h"
 #include "pgweir/pool/server/server.h"
 #include "pgweir/pool/stats.h"
 
@@ -62,6 +63,7 @@ struct database {
 	struct timer rest; /* autodb_idle_timeout */
 	bool has_gone;     /* a pool of this database was freed, or the database was killed */
 	struct stats gone; /* the counters of freed pools, so that totals never decrease */
+	struct latency *gone_latency;
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 

@@ -14,6 +14,7 @@
 #include "pgweir/pool/server/borrower.h"
 #include "pgweir/pool/database.h"
 #include "pgweir/pool/server/hosts.h"
+#include "pgweir/pool/latency.h"
 #include "pgweir/pool/listening.h"
 #include "pgweir/pool/server/server.h"
 #include "pgweir/pool/stats.h"
@@ -135,8 +136,9 @@ struct pool {
 	usec_t lifetime_close_at;
 	struct task serve_task;
 	struct stats stats;
-	uint64_t size_hits;    /* how often a wait began because pool_size was reached */
-	uint64_t reserve_hits; /* and reserve_pool_size, too */
+	struct latency *latency; /* NULL: nothing was counted */
+	uint64_t size_hits;      /* how often a wait began because pool_size was reached */
+	uint64_t reserve_hits;   /* and reserve_pool_size, too */
 };
 
 /* ---- membership ---- */

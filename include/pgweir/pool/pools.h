@@ -101,7 +101,15 @@ struct pools {
 	struct buf errand_text,
 	    errand_message; /* written again for each errand; the memory is kept */
 	struct stats gone;  /* counters of freed databases, so that totals never decrease */
+	struct latency_all latency;
 };
+
+/* Counts how long something of this pool took. */
+static inline void pools_note_time(struct pool *pool, enum latency_kind kind, usec_t time)
+{
+	latency_note(&pool->latency, &pool->pools->latency, kind, time,
+	             loop_now(pool->pools->with.loop));
+}
 
 struct pools *pools_new(const struct pools_with *with, const struct config *config,
                         struct users *users, struct err *err);

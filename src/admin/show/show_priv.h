@@ -44,6 +44,7 @@
 	SHOW(ready)          \
 	SHOW(drain)          \
 	SHOW(pending)        \
+	SHOW(latency)        \
 	SHOW(columns)        \
 	SHOW(fds)
 

@@ -40,16 +40,19 @@ void relay_begin_batch(struct client *client)
 
 void relay_end_batch(struct client *client, char status)
 {
-	struct stats *stats = &client->borrower.pool->stats;
+	struct pool *pool = client->borrower.pool;
 
-	if (client->request_at)
-		stats->query_time += (uint64_t)(now_of(client) - client->request_at);
+	if (client->request_at) {
+		pool->stats.query_time += (uint64_t)(now_of(client) - client->request_at);
+		pools_note_time(pool, LATENCY_STATEMENT, now_of(client) - client->request_at);
+	}
 	if (client->request_at && (client->slow || (client_features(client) & CLIENT_NOTES_SLOW)))
 		slow_end(client, now_of(client) - client->request_at, status != 'I');
 	client->request_at = 0;
 	if (status != 'I' || !client->xact_at)
 		return;
-	stats->xact_time += (uint64_t)(now_of(client) - client->xact_at);
+	pool->stats.xact_time += (uint64_t)(now_of(client) - client->xact_at);
+	pools_note_time(pool, LATENCY_XACT, now_of(client) - client->xact_at);
 	client->xact_at = 0;
 	if (client->audit)
 		audit_transaction(client);

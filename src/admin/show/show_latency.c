@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW LATENCY: how long waits, statements, transactions and logins take: of all pools together, of
+ * each database, and of each pool.
+ */
+#include "show_priv.h"
+
+#include "pgweir/pool/latency.h"
+
+#include "pgweir/base/banned.h"
+
+struct latency_row {
+	const char *scope, *database, *user, *kind, *window;
+	int64_t count, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us;
+};
+
+#define TEXT(field, help) COLUMN(struct latency_row, VALUE_TEXT, field, help)
+#define INT8(field, help) COLUMN(struct latency_row, VALUE_INT8, field, help)
+
+static const struct column latency_columns[] = {
+	TEXT(scope, "all: of all pools; database: of the pools of a database, also of those that "
+	            "were removed; pool: of one pool, lookups by auth_query included."),
+	TEXT(database, "Name of the database; NULL: all."),
+	TEXT(user, "User that the pool logs in as; NULL: all."),
+	TEXT(kind, "wait: for a server connection, 0 if one was idle; statement: of a query "
+	           "(a pipeline up to its Sync counts as one), with the wait; transaction: with "
+	           "the wait; server_login, client_login: from connecting to the end of the "
+	           "login, if it succeeded."),
+	TEXT(window, "minute: the last 60 to 75 seconds; ten_minutes: the last 10 to 12.5 minutes; "
+	             "start: since the process started, also after a take-over."),
+	INT8(count, "How many there were in the window."),
+	INT8(mean_us, "Arithmetic mean, exact, in microseconds."),
+	INT8(p50_us, "Median in microseconds: half of them took no longer. As all percentiles, it "
+	             "differs from the exact value by less than 2 %."),
+	INT8(p90_us, "90th percentile in microseconds."),
+	INT8(p95_us, "95th percentile in microseconds."),
+	INT8(p99_us, "99th percentile in microseconds."),
+	INT8(p999_us, "99.9th percentile in microseconds."),
+	INT8(max_us, "The longest one in microseconds, exact."),
+};
+
+#undef TEXT
+#undef INT8
+
+/* ---- the scopes, in the order of names: all is first, and a database comes before its pools ----
+ */
+
+static void offer_pools(struct cursor *cursor, const struct database *database)
+{
+	const struct pool *pool;
+	bool has_counted = database->gone_latency != NULL;
+
+	for (pool = database->pool_table; pool; pool = pool->hh.next) {
+		if (!pool->latency)
+			continue;
+		has_counted = true;
+		ordered_offer(cursor,
+		              (struct ordered_item){ database->name, pool->role->name, pool });
+	}
+	if (has_counted)
+		ordered_offer(cursor, (struct ordered_item){ database->name, "", database });
+}
+
+/* No database has an empty name: such an item is all of them. */
+static void offer_scopes(struct cursor *cursor)
+{
+	const struct database *database;
+	const struct lane *lane;
+
+	if (!cursor->asked.argument)
+		ordered_offer(cursor, (struct ordered_item){ "", "", cursor->source });
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
+		if (cursor_wants(cursor, database->name))
+			offer_pools(cursor, database);
+	}
+}
+
+/* ---- sums over all lanes ---- */
+
+/* What a row is about. */
+struct asked {
+	enum latency_kind kind;
+	enum latency_window window;
+	usec_t now;
+};
+
+static void add(const struct latency *latency, const struct asked *asked, struct histogram *sum)
+{
+	latency_sum(latency, asked->kind, asked->window, asked->now, sum);
+}
+
+static void add_pool(const struct pool *pool, const struct asked *asked, struct histogram *sum)
+{
+	if (pool)
+		add(pool->latency, asked, sum);
+}
+
+static void add_database(const struct database *database, const struct asked *asked,
+                         struct histogram *sum)
+{
+	const struct pool *pool;
+
+	if (!database)
+		return;
+	add(database->gone_latency, asked, sum);
+	for (pool = database->pool_table; pool; pool = pool->hh.next)
+		add(pool->latency, asked, sum);
+}
+
+static void sum_scope(const struct cursor *cursor, const struct asked *asked, struct histogram *sum)
+{
+	const struct ordered *at = &cursor->ordered;
+	const struct lane *lane;
+
+	*sum = (struct histogram){ 0 };
+	if (!*at->first)
+		add(cursor->source->latency, asked, sum);
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		if (!*at->first) {
+			histogram_merge(sum, &lane->pools->latency.kinds[asked->kind]);
+		} else if (!*at->second) {
+			add_database(pools_find_any_database(lane->pools, at->first), asked, sum);
+		} else {
+			add_pool(pools_find_pool(lane->pools, at->first, at->second), asked, sum);
+			add_pool(pools_find_lookup_pool(lane->pools, at->first, at->second), asked,
+			         sum);
+		}
+	}
+}
+
+/* ---- rows ---- */
+
+/* Of each scope, if everything has been counted. */
+#define ROWS_EACH ((size_t)LATENCY_KINDS * LATENCY_WINDOWS)
+
+static bool fill(struct latency_row *row, const struct histogram *sum)
+{
+	static const unsigned int perthousand[] = { 500, 900, 950, 990, 999 };
+	uint64_t values[sizeof(perthousand) / sizeof(perthousand[0])];
+	uint64_t count =
+	    histogram_quantiles(sum, perthousand, values, sizeof(values) / sizeof(values[0]));
+
+	if (!count)
+		return false;
+	row->count = (int64_t)count;
+	row->mean_us = (int64_t)(sum->sum / count);
+	row->p50_us = (int64_t)values[0];
+	row->p90_us = (int64_t)values[1];
+	row->p95_us = (int64_t)values[2];
+	row->p99_us = (int64_t)values[3];
+	row->p999_us = (int64_t)values[4];
+	row->max_us = (int64_t)sum->max;
+	return true;
+}
+
+/* The next row of the scope whose names `ordered` has. false: it has no more. */
+static bool next_of_scope(struct cursor *cursor, struct latency_row *row)
+{
+	const struct ordered *at = &cursor->ordered;
+	struct histogram sum;
+	struct asked asked = { .now = loop_now(cursor->source->with->loop) };
+
+	while (cursor->index < ROWS_EACH) {
+		asked.kind = (enum latency_kind)(cursor->index / LATENCY_WINDOWS);
+		asked.window = (enum latency_window)(cursor->index % LATENCY_WINDOWS);
+		cursor->index++;
+		sum_scope(cursor, &asked, &sum);
+		if (!fill(row, &sum))
+			continue;
+		row->scope = !*at->first ? "all" : *at->second ? "pool" : "database";
+		row->database = *at->first ? at->first : NULL;
+		row->user = *at->second ? at->second : NULL;
+		row->kind = latency_kind_name(asked.kind);
+		row->window = latency_window_name(asked.window);
+		return true;
+	}
+	return false;
+}
+
+static bool next_latency(struct cursor *cursor, void *row)
+{
+	struct ordered_item item;
+
+	for (;;) {
+		if (cursor->ordered.has_last && next_of_scope(cursor, row))
+			return true;
+		if (!cursor_may_look(cursor) || !ordered_next(cursor, offer_scopes, &item))
+			return false;
+		cursor->index = 0;
+	}
+}
+
+const struct show show_latency = {
+	.item = "LATENCY",
+	.next = next_latency,
+	.columns = COLUMNS(latency_columns),
+	.help = "Percentiles of waits, statements, transactions and logins, for all, each database "
+		"and each pool.",
+	.argument = SHOW_OF_DATABASE,
+};

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/latency.c: windows, sums, and the memory they need.
+ */
+#include "pgweir/pool/latency.h"
+
+#include <string.h>
+
+#include "../unit.h"
+
+#define SECOND USEC_PER_SEC
+#define MINUTE (60 * SECOND)
+#define BEGIN (1000 * MINUTE) /* not 0, as the clock of a machine */
+
+static struct latency_all all;
+static struct latency *latency;
+static usec_t now;
+
+static void set_up(void)
+{
+	memset(&all, 0, sizeof(all));
+	now = BEGIN;
+}
+
+static void tear_down(void) { latency_free(&latency); }
+
+static void note(enum latency_kind kind, usec_t time)
+{
+	latency_note(&latency, &all, kind, time, now);
+}
+
+static struct histogram sum_of(const struct latency *of, enum latency_kind kind,
+                               enum latency_window window)
+{
+	struct histogram sum = { 0 };
+
+	latency_sum(of, kind, window, now, &sum);
+	return sum;
+}
+
+static unsigned long count(enum latency_window window)
+{
+	struct histogram sum = sum_of(latency, LATENCY_STATEMENT, window);
+
+	return histogram_count(&sum);
+}
+
+START_TEST(nothing_counted_is_nothing)
+{
+	ck_assert_uint_eq(count(LATENCY_START), 0);
+	ck_assert_uint_eq(latency_memory(NULL), 0);
+}
+END_TEST
+
+START_TEST(kinds_are_apart)
+{
+	struct histogram sum;
+
+	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
+		for (int i = 0; i <= kind; i++)
+			note((enum latency_kind)kind, 1000 * (kind + 1));
+	}
+	/* the edges of a kind */
+	note(LATENCY_STATEMENT, 0);
+	note(LATENCY_STATEMENT, INT64_MAX);
+	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
+		uint64_t counted = (unsigned int)kind + 1 + (kind == LATENCY_STATEMENT ? 2 : 0);
+
+		for (int window = 0; window < LATENCY_WINDOWS; window++) {
+			sum = sum_of(latency, (enum latency_kind)kind, (enum latency_window)window);
+			ck_assert_uint_eq(histogram_count(&sum), counted);
+		}
+		ck_assert_uint_eq(histogram_count(&all.kinds[kind]), counted);
+		ck_assert(kind == LATENCY_STATEMENT ||
+		          sum.sum == (uint64_t)(1000 * (kind + 1) * (kind + 1)));
+	}
+}
+END_TEST
+
+START_TEST(a_clock_that_goes_back_counts_as_zero)
+{
+	note(LATENCY_STATEMENT, -5);
+	ck_assert_uint_eq(sum_of(latency, LATENCY_STATEMENT, LATENCY_START).sum, 0);
+	ck_assert_uint_eq(count(LATENCY_START), 1);
+}
+END_TEST
+
+/* When a time counted at BEGIN has left a window for good. */
+static const struct {
+	const char *says;
+	usec_t after;
+	bool is_in_minute, is_in_ten;
+} ages[] = {
+	{ "at once", 0, true, true },
+	{ "after less than a minute", 59 * SECOND, true, true },
+	{ "after a minute", MINUTE - 1, true, true },
+	{ "after 75 seconds", 75 * SECOND, false, true },
+	{ "after ten minutes", 10 * MINUTE - 1, false, true },
+	{ "after twelve and a half", 750 * SECOND, false, false },
+	{ "after a day", 1440 * MINUTE, false, false },
+};
+
+START_TEST(windows_forget)
+{
+	note(LATENCY_STATEMENT, 10);
+	now = BEGIN + ages[_i].after;
+	ck_assert_msg(count(LATENCY_MINUTE) == ages[_i].is_in_minute, "%s", ages[_i].says);
+	ck_assert_msg(count(LATENCY_TEN_MINUTES) == ages[_i].is_in_ten, "%s", ages[_i].says);
+	ck_assert_msg(count(LATENCY_START) == 1, "%s", ages[_i].says);
+	/* the same if something has been counted since */
+	note(LATENCY_WAIT, 0);
+	ck_assert_msg(count(LATENCY_MINUTE) == ages[_i].is_in_minute, "%s", ages[_i].says);
+	ck_assert_msg(count(LATENCY_TEN_MINUTES) == ages[_i].is_in_ten, "%s", ages[_i].says);
+	ck_assert_msg(count(LATENCY_START) == 1, "%s", ages[_i].says);
+}
+END_TEST
+
+/* One each second for an hour: beside a plain list of when each was. */
+START_TEST(windows_are_as_long_as_they_say)
+{
+	for (unsigned long second = 0; second < 3600; second++) {
+		now = BEGIN + (usec_t)second * SECOND;
+		note(LATENCY_STATEMENT, (usec_t)second);
+		ck_assert_uint_eq(count(LATENCY_START), second + 1);
+		if (second < 60) {
+			ck_assert_uint_eq(count(LATENCY_MINUTE), second + 1);
+		} else {
+			ck_assert_uint_ge(count(LATENCY_MINUTE), 60);
+			ck_assert_uint_le(count(LATENCY_MINUTE), 75);
+		}
+		if (second < 600) {
+			ck_assert_uint_eq(count(LATENCY_TEN_MINUTES), second + 1);
+		} else {
+			ck_assert_uint_ge(count(LATENCY_TEN_MINUTES), 600);
+			ck_assert_uint_le(count(LATENCY_TEN_MINUTES), 750);
+		}
+		ck_assert_uint_eq(sum_of(latency, LATENCY_STATEMENT, LATENCY_MINUTE).max, second);
+	}
+}
+END_TEST
+
+START_TEST(the_longest_leaves_with_its_window)
+{
+	note(LATENCY_STATEMENT, 999);
+	now += 100 * SECOND;
+	note(LATENCY_STATEMENT, 5);
+	ck_assert_uint_eq(sum_of(latency, LATENCY_STATEMENT, LATENCY_MINUTE).max, 5);
+	ck_assert_uint_eq(sum_of(latency, LATENCY_STATEMENT, LATENCY_TEN_MINUTES).max, 999);
+	ck_assert_uint_eq(sum_of(latency, LATENCY_STATEMENT, LATENCY_MINUTE).sum, 5);
+}
+END_TEST
+
+START_TEST(all_is_emptied)
+{
+	struct latency *sum = NULL;
+
+	for (int i = 0; i < 5; i++)
+		note(LATENCY_STATEMENT, 77 + i);
+	latency_drain(&sum, &all, now);
+	ck_assert_uint_eq(histogram_count(&all.kinds[LATENCY_STATEMENT]), 0);
+	note(LATENCY_STATEMENT, 3);
+	now += SECOND;
+	latency_drain(&sum, &all, now);
+	for (int window = 0; window < LATENCY_WINDOWS; window++) {
+		struct histogram drained =
+		    sum_of(sum, LATENCY_STATEMENT, (enum latency_window)window);
+		struct histogram counted =
+		    sum_of(latency, LATENCY_STATEMENT, (enum latency_window)window);
+
+		ck_assert_uint_eq(histogram_count(&drained), 6);
+		ck_assert(memcmp(&drained, &counted, sizeof(drained)) == 0);
+	}
+	latency_free(&sum);
+}
+END_TEST
+
+/* Two pools are freed at different times: their database has what a common one would have. */
+START_TEST(moved_counts_keep_their_times)
+{
+	struct latency *one = NULL, *two = NULL, *together = NULL, *gone = NULL;
+	struct latency_all unused = { 0 };
+
+	for (int i = 0; i < 2000; i++) {
+		now += SECOND;
+		if (i % 3 == 0 || i > 1500)
+			latency_note(&one, &unused, LATENCY_STATEMENT, i, now);
+		else if (i < 1990)
+			latency_note(&two, &unused, LATENCY_STATEMENT, i, now);
+		latency_note(&together, &unused, LATENCY_STATEMENT, i, now);
+	}
+	latency_move(&gone, &two, now);
+	ck_assert_ptr_null(two);
+	latency_move(&gone, &two, now);
+	latency_move(&gone, &one, now);
+	ck_assert_ptr_null(one);
+	for (int i = 0; i < 900; i += 30) {
+		for (int window = 0; window < LATENCY_WINDOWS; window++) {
+			struct histogram moved =
+			    sum_of(gone, LATENCY_STATEMENT, (enum latency_window)window);
+			struct histogram counted =
+			    sum_of(together, LATENCY_STATEMENT, (enum latency_window)window);
+
+			ck_assert(memcmp(&moved, &counted, sizeof(moved)) == 0);
+		}
+		now += 30 * SECOND;
+	}
+	latency_free(&gone);
+	latency_free(&together);
+}
+END_TEST
+
+/* A busy pool for an hour, with times from 100 us to some seconds. */
+START_TEST(memory_is_bounded)
+{
+	uint64_t state = 1;
+
+	for (int i = 0; i < 360000; i++) {
+		usec_t time;
+
+		now += SECOND / 100;
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		time = 100 + (usec_t)((state >> 40) % 2000) +
+		       ((state >> 33) % 100 ? 0 : (usec_t)(state >> 42));
+		note(LATENCY_STATEMENT, time);
+		note(LATENCY_XACT, time);
+		note(LATENCY_WAIT, time / 10);
+	}
+	ck_assert_uint_lt(latency_memory(latency), 96 * 1024);
+}
+END_TEST
+
+/* Every value there is, in each slice. */
+START_TEST(memory_has_a_maximum)
+{
+	for (int slice = 0; slice < 100; slice++) {
+		for (int kind = 0; kind < LATENCY_KINDS; kind++) {
+			for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i++)
+				note((enum latency_kind)kind, (usec_t)histogram_least(i));
+		}
+		now += 15 * SECOND;
+	}
+	ck_assert_uint_lt(latency_memory(latency), 800 * 1024);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("latency");
+	TCase *cases = tcase_create("latency");
+
+	tcase_add_checked_fixture(cases, set_up, tear_down);
+	tcase_add_test(cases, nothing_counted_is_nothing);
+	tcase_add_test(cases, kinds_are_apart);
+	tcase_add_test(cases, a_clock_that_goes_back_counts_as_zero);
+	tcase_add_loop_test(cases, windows_forget, 0, COUNT_OF(ages));
+	tcase_add_test(cases, windows_are_as_long_as_they_say);
+	tcase_add_test(cases, the_longest_leaves_with_its_window);
+	tcase_add_test(cases, all_is_emptied);
+	tcase_add_test(cases, moved_counts_keep_their_times);
+	tcase_add_test(cases, memory_is_bounded);
+	tcase_add_test(cases, memory_has_a_maximum);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}
