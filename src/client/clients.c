@@ -102,7 +102,6 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	has_keys = cancel_keys_init(&clients->keys);
 	clients->keys.loop_number = with->loop_number;
 	clients->keys.shared = with->keys;
-	hash_key_draw(&clients->digest_key);
 	audit_init(&clients->audit);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);

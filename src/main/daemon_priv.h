@@ -52,6 +52,7 @@ struct daemon {
 	struct likeness *likeness;
 	struct clients_told told;
 	struct statement_names statement_names; /* of all lanes */
+	struct hash_key digest_key;             /* of sql_digest() */
 	struct cancel_keys_shared keys;         /* of all lanes */
 	struct letter retry;                    /* to the main thread: a descriptor is free */
 	atomic_bool is_retry_posted;            /* that letter is on its way */

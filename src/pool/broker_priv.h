@@ -30,6 +30,9 @@ void share_drop_tally(struct broker *broker, struct tally *tally);
 /* A promised server has come to this loop, or will not come. */
 void share_settle_promise(struct tally *tally, const struct broker_member *to);
 
+/* Wakes the shares of all other loops. */
+void share_post_others(struct share *share);
+
 /* Posts a letter to the loop of the share that has waited longest. */
 void share_post_first(struct tally *tally);
 

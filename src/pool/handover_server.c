@@ -79,7 +79,7 @@ static void write_known(void *arg, struct statement *statement, bool is_stale)
 static void note_names(const struct server *server, struct server_record *record)
 {
 	const struct pool *pool = server->pool;
-	const struct hosts *hosts = &pool->site.hosts;
+	const struct hosts *hosts = pool->site.hosts;
 	const char *host = server->host < hosts->count ? hosts->list[server->host].name : "";
 
 	text_copy(record->database, sizeof(record->database), pool->database->name);

@@ -66,29 +66,59 @@ static struct learnt_statement *get(struct learnt *learnt, uint64_t digest)
 	return statement;
 }
 
-const struct learnt_statement *learnt_add(struct learnt **learnt,
-                                          const struct learnt_statement *found)
+/* The entry of a digest in a table, both of which may be new. NULL: no memory. */
+static struct learnt_statement *open_entry(struct learnt **learnt, uint64_t digest)
 {
-	struct learnt_statement *statement;
-
 	if (!*learnt) {
 		*learnt = calloc(1, sizeof(**learnt));
 		if (!*learnt)
 			return NULL;
 		TAILQ_INIT(&(*learnt)->list);
 	}
-	statement = get(*learnt, found->digest);
+	return get(*learnt, digest);
+}
+
+static void merge(struct learnt *learnt, struct learnt_statement *statement,
+                  const struct learnt_statement *found)
+{
+	bool is_known = statement->touches != 0;
+	bool is_more =
+	    (found->touches & ~statement->touches) || (found->is_sure && !statement->is_sure);
+
+	statement->news = !is_known ? LEARNT_NEW : is_more ? LEARNT_MORE : LEARNT_KNOWN;
+	statement->touches |= found->touches;
+	statement->is_sure |= found->is_sure;
+	if (found->found_wall > statement->found_wall)
+		statement->found_wall = found->found_wall;
+	memcpy(statement->text, found->text, sizeof(statement->text));
+	learnt->has_state |= (found->touches & ~(unsigned int)SQL_TOUCH_NOTIFY) != 0;
+}
+
+const struct learnt_statement *learnt_add(struct learnt **learnt,
+                                          const struct learnt_statement *found)
+{
+	struct learnt_statement *statement = open_entry(learnt, found->digest);
+
 	if (!statement)
 		return NULL;
-	if (!statement->found_count)
+	merge(*learnt, statement, found);
+	if (statement->news == LEARNT_NEW)
 		statement->since_wall = found->found_wall;
-	statement->touches |= found->touches;
-	(*learnt)->has_state |= (found->touches & ~(unsigned int)SQL_TOUCH_NOTIFY) != 0;
-	statement->is_sure |= found->is_sure;
 	statement->found_count++;
-	statement->found_wall = found->found_wall;
-	memcpy(statement->text, found->text, sizeof(statement->text));
 	return statement;
+}
+
+bool learnt_hear(struct learnt **learnt, const struct learnt_statement *entry, unsigned int number)
+{
+	struct learnt_statement *statement = open_entry(learnt, entry->digest);
+
+	if (!statement)
+		return false;
+	merge(*learnt, statement, entry);
+	if (statement->news == LEARNT_NEW)
+		statement->since_wall = entry->since_wall;
+	statement->number = number;
+	return true;
 }
 
 const struct learnt_statement *learnt_next(const struct learnt *learnt,

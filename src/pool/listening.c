@@ -530,7 +530,7 @@ void listening_login_failed(struct server *server, const struct err *err)
 
 	if (!is_ours && pool_is_worth_waiting(err)) {
 		server_host_done(server, false);
-		is_again = hosts_has_up(&pool->site.hosts);
+		is_again = hosts_has_up(pool->site.hosts);
 		pool_note_failure(pool, err);
 	}
 	if (!link)

@@ -25,7 +25,7 @@ static void configure_credentials(struct pool *pool)
 
 	/* Keys that clients used with a former secret are not valid any more. */
 	if (pool->learnt_version != pool->role->secret_version)
-		credentials_done(&pool->learnt);
+		pool_forget_shown(pool);
 	credentials_done(&pool->credentials);
 	if (!entry->password || !*entry->password || !entry->user || pool->is_for_lookups)
 		return;
@@ -38,9 +38,8 @@ static void configure_hosts(struct pool *pool)
 	const struct config_database *entry = pool->database->entry;
 	const char *list = entry->host ? entry->host : pool->pools->config->unix_socket_dir;
 
-	if (!hosts_configure(&pool->site.hosts, list, entry->load_balance_hosts))
+	if (!hosts_configure(pool->site.hosts, list, entry->load_balance_hosts))
 		log_error(&pool->log, "no memory for the list of hosts");
-	pool_reset_retry(pool); /* the cause of failures may have been fixed */
 }
 
 static void configure_pin_functions(struct pool *pool)

@@ -97,7 +97,7 @@ void pool_unreachable_tell(const struct pool *pool, struct buf *out)
 	usec_t now = loop_now(pool->pools->with.loop), due = pool_due(pool);
 
 	buf_printf(out, "database \"%s\", host %s port %d: ", pool->database->name,
-	           pool->site.hosts.text, pool->database->entry->port);
+	           pool->site.hosts->text, pool->database->entry->port);
 	if (due > now)
 		buf_printf(out, "next try in %lld s",
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));

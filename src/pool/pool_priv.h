@@ -13,6 +13,7 @@
  *   pool_configure  pool_secret  cancel  pool_home  pool_welcome
  *   pool_haste  pool_limits  pool_expiry  outage
  *   pool_retry                           after failed logins
+ *   pool_news                            what other loops have found out
  *   pool_wait  pools_walk  pools_find  pool_sequences  database  role
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
@@ -211,6 +212,16 @@ void pool_life_due(struct timer *timer);
 
 const struct credentials *pool_server_credentials(const struct server *server);
 void pool_tell_secret(const struct server *server, struct buf *out);
+
+/* What a client of another loop has authenticated with. */
+void pool_hear_shown(struct pool *pool);
+
+/* It is not valid any more, in no loop. */
+void pool_forget_shown(struct pool *pool);
+
+/* ---- news of other loops: pool_news.c ---- */
+
+void pool_hear_news(struct pool *pool);
 
 /* ---- settings in force for a pool: pool_configure.c ---- */
 

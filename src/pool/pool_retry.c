@@ -15,7 +15,7 @@
 
 usec_t pool_due(const struct pool *pool)
 {
-	return hosts_due(&pool->site.hosts, pool->site.limits.retry_gap);
+	return hosts_due(pool->site.hosts, pool->site.limits.retry_gap);
 }
 
 /* Whether logins failed at all hosts so recently that it is too early for another attempt. */
@@ -29,21 +29,12 @@ bool pool_has_failed_lately(const struct pool *pool)
 	return pool->failed_at && loop_now(pool_loop(pool)) < pool->failed_at + FAILURE_SHOWN;
 }
 
-/*
- * A login that was refused because of what a client had shown in this loop says nothing about the
- * other loops.
- */
-static bool concerns_all(const struct pool *pool, const struct err *err)
-{
-	return pool_is_worth_waiting(err) || pool->learnt.kind == CREDENTIALS_NONE;
-}
-
 void pool_note_failure(struct pool *pool, const struct err *err)
 {
-	pool->is_failing = !hosts_has_up(&pool->site.hosts);
+	pool->is_failing = !hosts_has_up(pool->site.hosts);
 	pool->is_hopeful = false;
 	pool->failure = *err;
-	if (pool->is_failing && concerns_all(pool, err))
+	if (pool->is_failing)
 		share_put_outcome(&pool->share, err);
 }
 
@@ -62,13 +53,10 @@ void pool_learn_outcome(struct pool *pool)
 		return;
 	pool->is_failing = is_failing;
 	pool->is_hopeful = false;
-	if (!is_failing) {
-		hosts_all_worked(&pool->site.hosts);
+	if (!is_failing)
 		return;
-	}
 	pool->failure = err;
 	pool->failed_at = loop_now(pool_loop(pool));
-	hosts_all_failed(&pool->site.hosts, pool->failed_at);
 	pool_refuse_for_failure(pool);
 }
 
@@ -87,7 +75,7 @@ void pool_reset_retry(struct pool *pool)
 	share_put_outcome(&pool->share, NULL);
 	pool->is_failing = pool->is_hopeful = false;
 	pool->probes_left = 0;
-	hosts_reset(&pool->site.hosts);
+	hosts_reset(pool->site.hosts);
 }
 
 /* PostgreSQL is starting up or shutting down: worth waiting for. */

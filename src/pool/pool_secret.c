@@ -46,20 +46,46 @@ static void try_new_secret(struct pool *pool)
 	pool_wake(pool);
 }
 
-void pool_learn(struct pool *pool, const struct credentials *shown)
+/* Takes a copy. */
+static void set_learnt(struct pool *pool, const struct credentials *shown)
 {
 	struct pool *sibling = (struct pool *)pools_lookup_sibling(pool);
 
-	if (pool->role->credentials.kind == CREDENTIALS_PLAIN)
-		return; /* auth_file has the password itself */
-	if (credentials_equal(&pool->learnt, shown))
-		return;
 	credentials_done(&pool->learnt);
 	credentials_copy(&pool->learnt, shown);
 	pool->learnt_version = pool->role->secret_version;
 	try_new_secret(pool);
 	if (sibling)
 		try_new_secret(sibling);
+}
+
+void pool_learn(struct pool *pool, const struct credentials *shown)
+{
+	if (pool->role->credentials.kind == CREDENTIALS_PLAIN)
+		return; /* auth_file has the password itself */
+	if (credentials_equal(&pool->learnt, shown))
+		return;
+	set_learnt(pool, shown);
+	share_put_shown(&pool->share, shown);
+}
+
+void pool_hear_shown(struct pool *pool)
+{
+	struct credentials shown;
+
+	if (share_get_shown(&pool->share, &shown) && !credentials_equal(&pool->learnt, &shown))
+		set_learnt(pool, &shown);
+	credentials_done(&shown);
+}
+
+void pool_forget_shown(struct pool *pool)
+{
+	static const struct credentials none = { CREDENTIALS_NONE };
+
+	if (pool->learnt.kind == CREDENTIALS_NONE)
+		return;
+	credentials_done(&pool->learnt);
+	share_put_shown(&pool->share, &none);
 }
 
 /* ---- description in errors ---- */

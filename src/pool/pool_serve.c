@@ -50,7 +50,7 @@ void pool_serve(struct task *task)
 		return;
 	if (!pool_is_current(pool))
 		pool_move_members(pool);
-	pool_learn_outcome(pool);
+	pool_hear_news(pool);
 	welcome_newcomers(pool);
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);

@@ -91,7 +91,7 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	borrower->waiting_since = loop_now(pool_loop(pool));
 	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
-	pool->database->waiting_count++;
+	share_count_waiting(&pool->database->share, 1);
 	count_hits(pool);
 	TAILQ_INSERT_TAIL(line, borrower, wait_node);
 	*count += 1;
@@ -159,7 +159,7 @@ void pool_give_up(struct borrower *borrower)
 	pools_note_time(pool, LATENCY_WAIT, wait);
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
-	pool->database->waiting_count--;
+	share_count_waiting(&pool->database->share, -1);
 	borrower->state = BORROWER_RESTING;
 	/* other loops must not send a server that nobody waits for */
 	if (line == &pool->waiting && pool->waiting_count == 0 && share_is_wanting(&pool->share))

@@ -62,6 +62,7 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 		.ops = pools->server_ops,
 		.database = database->name,
 		.user = role->name,
+		.hosts = share_hosts(&pool->share),
 		.client_bytes = &pool->stats.client_bytes,
 		.server_bytes = &pool->stats.server_bytes,
 	};
@@ -82,7 +83,7 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	pools->pool_count++;
 	pool_configure(pool);
 	pool_find_welcome(pool);
-	pool_learn_outcome(pool);
+	pool_hear_news(pool);
 	return pool;
 }
 

@@ -5,7 +5,6 @@
  */
 #include "pgweir/pool/pools.h"
 
-#include "outage_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -95,7 +94,7 @@ static void configure_database(struct database *database, const struct config *o
 	database->entry = after;
 	database->server_limit = config_max_db_connections(pools->config, after);
 	if (change != CLOSE_NONE)
-		outages_done(&database->outages);
+		outages_clear(share_outages(&database->share));
 	err_close(&err, CLOSE_DATABASE_REMOVED);
 	HASH_ITER (hh, database->pool_table, pool, next) {
 		if (!after) {
@@ -106,6 +105,7 @@ static void configure_database(struct database *database, const struct config *o
 			continue;
 		}
 		pool_configure(pool);
+		pool_reset_retry(pool); /* the cause of failures may have been fixed */
 		rearm_servers(pool);
 		judge_sessions(pool);
 		cancel_rearm_waiting(pool);

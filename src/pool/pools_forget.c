@@ -6,7 +6,6 @@
 
 #include "pgweir/base/container_of.h"
 
-#include "outage_priv.h"
 #include "pool_priv.h"
 
 #include "pgweir/pool/learnt.h"
@@ -45,7 +44,6 @@ static void forget_pool(struct pool *pool)
 	pool_forget_greeting(pool);
 	credentials_done(&pool->credentials);
 	credentials_done(&pool->learnt);
-	hosts_done(&pool->site.hosts);
 	share_close(&pool->share);
 	HASH_DEL(pool->database->pool_table, pool);
 	TAILQ_REMOVE(&pools->list, pool, node);
@@ -92,7 +90,6 @@ void pools_forget_database(struct database *database)
 	stats_add(&pools->gone, &database->gone);
 	latency_free(&database->gone_latency);
 	timer_clear(&database->rest);
-	outages_done(&database->outages);
 	share_close(&database->share);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);

@@ -28,8 +28,7 @@ static void post_woken(struct share *share)
 	}
 }
 
-/* Called with the lock held. Wakes the shares of all other loops. */
-static void post_others(struct share *share)
+void share_post_others(struct share *share)
 {
 	struct share *other;
 
@@ -77,6 +76,8 @@ static struct tally *make_tally(struct broker *broker, enum tally_kind kind, str
 	*name = (struct buf){ 0 };
 	TAILQ_INIT(&tally->shares);
 	TAILQ_INIT(&tally->wants);
+	hosts_init(&tally->hosts);
+	outages_init(&tally->outages);
 	tally->next = *chain;
 	*chain = tally;
 	broker->tally_count++;
@@ -94,6 +95,10 @@ static void free_tally(struct broker *broker, struct tally *tally)
 	buf_free(&tally->name);
 	buf_free(&tally->welcome);
 	buf_free(&tally->baseline);
+	hosts_done(&tally->hosts);
+	outages_done(&tally->outages);
+	credentials_done(&tally->shown);
+	learnt_free(&tally->learnt);
 	free(tally);
 }
 
@@ -253,7 +258,7 @@ void share_want(struct share *share, usec_t since, unsigned int count)
 		change_want(share);
 	} else {
 		start_wanting(share);
-		post_others(share);
+		share_post_others(share);
 	}
 	pthread_mutex_unlock(&broker->lock);
 }
@@ -263,7 +268,7 @@ void share_wake_others(struct share *share)
 	struct broker *broker = share->member->broker;
 
 	pthread_mutex_lock(&broker->lock);
-	post_others(share);
+	share_post_others(share);
 	pthread_mutex_unlock(&broker->lock);
 }
 
@@ -378,7 +383,7 @@ void share_ask_eviction(struct share *share)
 	pthread_mutex_lock(&broker->lock);
 	if (share_is_wanting(share) && !share->is_evicting) {
 		share->is_evicting = true;
-		post_others(share);
+		share_post_others(share);
 	}
 	pthread_mutex_unlock(&broker->lock);
 }
@@ -418,37 +423,6 @@ void share_end_login(struct share *share)
 		share_wake_first(share);
 }
 
-void share_put_outcome(struct share *share, const struct err *failure)
-{
-	struct broker *broker = share->member->broker;
-	struct tally *tally = share->tally;
-
-	if (broker->loop_count < 2 || (!failure && !tally->is_failing))
-		return;
-	pthread_mutex_lock(&broker->lock);
-	tally->is_failing = failure != NULL;
-	if (failure)
-		tally->failure = *failure;
-	share->outcome_number = ++tally->outcome_number;
-	post_others(share);
-	pthread_mutex_unlock(&broker->lock);
-}
-
-bool share_get_outcome(struct share *share, bool *is_failing, struct err *err)
-{
-	struct broker *broker = share->member->broker;
-
-	if (atomic_load_explicit(&share->tally->outcome_number, memory_order_relaxed) ==
-	    share->outcome_number)
-		return false;
-	pthread_mutex_lock(&broker->lock);
-	share->outcome_number = share->tally->outcome_number;
-	*is_failing = share->tally->is_failing;
-	*err = share->tally->failure;
-	pthread_mutex_unlock(&broker->lock);
-	return true;
-}
-
 /* ---- the welcome of a pool ---- */
 
 void share_put_welcome(struct share *share, struct bytes welcome, struct bytes baseline)
@@ -463,7 +437,7 @@ void share_put_welcome(struct share *share, struct bytes welcome, struct bytes b
 		buf_add(&tally->welcome, welcome.at, welcome.count);
 		buf_add(&tally->baseline, baseline.at, baseline.count);
 		tally->has_welcome = buf_ok(&tally->welcome) && buf_ok(&tally->baseline);
-		post_others(share);
+		share_post_others(share);
 	}
 	pthread_mutex_unlock(&broker->lock);
 }

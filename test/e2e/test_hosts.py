@@ -297,6 +297,7 @@ def test_a_cancel_ends_the_query_at_its_host(pgweir, everywhere):
 # -- names ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_loop("each loop looks names up, and notices at its own next lookup")
 @pytest.mark.parametrize("hosts", (["db.test"], ["db.test", DEAD]))
 def test_an_address_that_left_dns_retires_its_servers(make_pgweir, everywhere, hosts):
     weir = make_pgweir(databases=entry(hosts, everywhere.port), pool_mode="transaction",

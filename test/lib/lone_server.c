@@ -208,11 +208,13 @@ void lone_server_open(struct lone_server *lone, const char *settings)
 		.sockets = &lone->sockets,
 		.config = lone->config,
 	};
+	hosts_init(&lone->hosts);
 	lone->site = (struct server_site){
 		.shared = &lone->shared,
 		.ops = &pool_ops,
 		.database = "d",
 		.user = "u",
+		.hosts = &lone->hosts,
 		.client_bytes = &lone->client_bytes,
 		.server_bytes = &lone->server_bytes,
 	};
@@ -234,6 +236,7 @@ void lone_server_close(struct lone_server *lone)
 		close(lone->peer);
 	must(params_table_count(lone->params) == 0, "a parameter map is still held");
 	params_table_free(&lone->params);
+	hosts_done(&lone->hosts);
 	stream_pool_done(&lone->streams);
 	loop_free(&lone->loop);
 	config_unref(&lone->config);

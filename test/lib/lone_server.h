@@ -32,6 +32,7 @@ struct lone_server {
 	const struct config *config;
 	struct server_shared shared;
 	struct server_site site;
+	struct hosts hosts;
 	uint64_t client_bytes, server_bytes;
 	struct borrower borrower;
 	struct server server;

@@ -49,6 +49,7 @@ struct clients_with {
 	struct likeness *likeness;
 	struct clients_told *told;
 	struct params_table *params;
+	struct hash_key digest_key; /* of sql_digest(), the same in all loops */
 	struct pools *pools;
 	const struct console_door *door;
 	/* Called when a descriptor has become free. */
@@ -101,7 +102,6 @@ struct drain {
 TAILQ_HEAD(unauthenticated_list, client_login);
 
 struct clients {
-	struct hash_key digest_key; /* of sql_digest() */
 	struct clients_with with;
 	const struct client_ops *ops; /* the functions of each client state */
 	const struct config *config;  /* one reference */

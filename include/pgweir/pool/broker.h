@@ -19,10 +19,14 @@
 #include <limits.h>
 #include <stdatomic.h>
 
+#include "pgweir/auth/credentials.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 #include "pgweir/base/hash.h"
 #include "pgweir/loop/letter.h"
+#include "pgweir/pool/learnt.h"
+#include "pgweir/pool/outages.h"
+#include "pgweir/pool/server/hosts.h"
 
 struct broker;
 struct share;
@@ -46,9 +50,15 @@ struct tally {
 	atomic_bool has_welcome;
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
 	atomic_uint login_count;      /* of a pool: logins in progress that borrowers rely on */
-	atomic_uint outcome_number;   /* of a pool: share_put_outcome() */
+	struct hosts hosts;           /* of a pool */
+	struct outages outages;       /* of a database */
+	/* of a pool, what its loops have found out: share_news.c; and how often that has changed */
+	atomic_uint news_number;
+	unsigned int outcome_number, shown_number, learnt_number;
 	atomic_bool is_failing;
 	struct err failure; /* valid while is_failing */
+	struct credentials shown;
+	struct learnt *learnt; /* the last changed first; NULL: nothing yet */
 	enum tally_kind kind;
 	struct buf name;
 };
@@ -81,7 +91,9 @@ struct share {
 	atomic_uint wanted_count;
 	atomic_uint promised_count;  /* servers that other loops have sent to this share */
 	atomic_uint demand, servers; /* share_tell_load() */
-	unsigned int outcome_number; /* the last outcome that its loop knows */
+	atomic_uint waiting;         /* of a database: borrowers that wait in this loop */
+	/* what its loop knows of the news */
+	unsigned int news_number, outcome_number, shown_number, learnt_number;
 };
 
 /* loops: how many will join. NULL: *err has the reason. */
@@ -277,17 +289,58 @@ bool share_begin_login(struct share *share, unsigned int most);
 /* One less. Wakes other loops that may wait for that. */
 void share_end_login(struct share *share);
 
+/* The hosts of a pool, and the outages of a database: one object for all loops. */
+static inline struct hosts *share_hosts(const struct share *share) { return &share->tally->hosts; }
+
+static inline struct outages *share_outages(const struct share *share)
+{
+	return &share->tally->outages;
+}
+
+/* Counts borrowers of this loop that wait for a database; and those of all loops. */
+static inline void share_count_waiting(struct share *share, int change)
+{
+	/* Only its loop writes it. */
+	unsigned int count = atomic_load_explicit(&share->waiting, memory_order_relaxed);
+
+	atomic_store_explicit(&share->waiting, count + (unsigned int)change, memory_order_relaxed);
+}
+
+unsigned int share_waiting(const struct share *share);
+
+/* ---- news: what one loop has found out about a pool, for the others; they are woken ---- */
+
+/* Whether there is something that this loop does not know. One load. */
+static inline bool share_has_news(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->news_number, memory_order_acquire) !=
+	       share->news_number;
+}
+
+/* What follows is about all news up to now. */
+static inline void share_hear_news(struct share *share)
+{
+	share->news_number = atomic_load_explicit(&share->tally->news_number, memory_order_acquire);
+}
+
 /*
- * How logins end in this loop, for the other loops, which are woken: all hosts have failed, or
- * (NULL) they have not. A success after a success takes no lock.
+ * How logins end: all hosts have failed, or (NULL) they have not. A success after a success takes
+ * no lock.
  */
 void share_put_outcome(struct share *share, const struct err *failure);
 
-/*
- * Whether another loop has put an outcome that this one does not know. *is_failing: *err has the
- * failure. Without one: one load.
- */
+/* false: nothing new. *is_failing: *err has the failure. */
 bool share_get_outcome(struct share *share, bool *is_failing, struct err *err);
+
+/* What a client has authenticated with; copied. CREDENTIALS_NONE: it is not valid any more. */
+void share_put_shown(struct share *share, const struct credentials *shown);
+
+/* false: nothing new. The copy in *shown belongs to the caller. */
+bool share_get_shown(struct share *share, struct credentials *shown);
+
+/* What was learnt about a statement. share_get_learnt() adds all that is new to *learnt. */
+void share_put_learnt(struct share *share, const struct learnt_statement *statement);
+void share_get_learnt(struct share *share, struct learnt **learnt);
 
 /* ---- the welcome of a pool ---- */
 

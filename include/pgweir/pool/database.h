@@ -28,15 +28,6 @@ struct hold {
 	char by[HOLD_BY_SIZE];
 };
 
-/*
- * Hosts that could not be reached, kept so that the log has one line per outage: pool/outage.c.
- * Empty if zeroed.
- */
-struct outages {
-	TAILQ_HEAD(outage_list, outage) list;
-	unsigned int count;
-};
-
 struct database {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(database) node;
@@ -50,8 +41,6 @@ struct database {
 	unsigned int server_count; /* all but CLOSING; in this loop */
 	unsigned int busy_count;   /* in LENT, CHECKING, RESETTING and CANCELED */
 	unsigned int close_needed_count;
-	unsigned int waiting_count; /* borrowers in all wait queues of its pools */
-	struct outages outages;
 	unsigned int client_count;  /* by database_count_client() */
 	int server_limit;           /* max_db_connections; 0 = none */
 	uint64_t server_limit_hits; /* how often a pool was blocked by max_db_connections */

@@ -17,11 +17,16 @@
 #define LEARNT_MAX 1000
 #define LEARNT_TEXT_SIZE 128 /* of the beginning of the text that is kept, with the zero */
 
+/* What a find adds to what is known. */
+enum learnt_news { LEARNT_KNOWN, LEARNT_MORE, LEARNT_NEW };
+
 struct learnt_statement {
 	uint64_t digest;
+	enum learnt_news news;       /* of the last learnt_add() */
+	unsigned int number;         /* of the last learnt_hear() */
 	unsigned int touches;        /* enum sql_touch: what it was found to leave */
 	bool is_sure;                /* no other statement of its transaction can have done it */
-	uint64_t found_count;        /* how often that was found */
+	uint64_t found_count;        /* how often learnt_add() found that */
 	int64_t since_wall;          /* when first, as wall-clock time */
 	int64_t found_wall;          /* and when last */
 	char text[LEARNT_TEXT_SIZE]; /* from sql_digest_text(): no constants */
@@ -43,10 +48,13 @@ unsigned int learnt_touches(struct learnt *learnt, uint64_t digest);
 
 /*
  * A statement has left state of these kinds. Makes *learnt if it is NULL. Returns the entry, which
- * is valid until the next call; found_count is 1 if it is new. NULL: no memory.
+ * is valid until the next call. NULL: no memory.
  */
 const struct learnt_statement *learnt_add(struct learnt **learnt,
                                           const struct learnt_statement *found);
+
+/* The same for an entry of another loop's table. number: of this news. false: no memory. */
+bool learnt_hear(struct learnt **learnt, const struct learnt_statement *entry, unsigned int number);
 
 /* The entries, the last used first. NULL: there is none, or no more. */
 const struct learnt_statement *learnt_next(const struct learnt *learnt,

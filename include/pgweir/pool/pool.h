@@ -169,6 +169,14 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err);
  */
 void pool_learn(struct pool *pool, const struct credentials *shown);
 
+/* ---- statements ---- */
+
+/*
+ * learnt_add() for pool->hidden; what is new is learnt by the pool in all loops.
+ */
+const struct learnt_statement *pool_learn_statement(struct pool *pool,
+                                                    const struct learnt_statement *found);
+
 /* ---- lending ---- */
 
 /* Lends an idle server to this borrower at once. NULL: call pool_ask(). */

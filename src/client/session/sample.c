@@ -26,7 +26,7 @@ struct session_sample {
 
 static const struct hash_key *key_of(const struct client *client)
 {
-	return &client->clients->digest_key;
+	return &client->clients->with.digest_key;
 }
 
 unsigned int sample_touches(const struct client *client, struct bytes text)
@@ -103,9 +103,9 @@ void sample_learn(struct client *client, struct session_sample *sample, unsigned
 		statement->touches = touches;
 		statement->is_sure = sample->count == 1;
 		statement->found_wall = wall_now();
-		entry = learnt_add(&pool->hidden, statement);
+		entry = pool_learn_statement(pool, statement);
 		/* With so many, more lines say nothing new. */
-		if (entry && entry->found_count == 1 && pool->hidden->count < LEARNT_MAX)
+		if (entry && entry->news == LEARNT_NEW && pool->hidden->count < LEARNT_MAX)
 			tell(client, entry, sample->count);
 	}
 }

@@ -16,6 +16,10 @@
 
 enum health { HEALTH_DOWN, HEALTH_RETRY, HEALTH_UP };
 
+static void lock_hosts(struct hosts *hosts) { pthread_mutex_lock(&hosts->lock); }
+
+static void unlock_hosts(struct hosts *hosts) { pthread_mutex_unlock(&hosts->lock); }
+
 /* ---- health ---- */
 
 static enum health address_health(const struct host_addr *addr, usec_t now, usec_t gap)
@@ -55,15 +59,17 @@ static usec_t host_due(const struct host *host, usec_t gap)
 	return first > self ? first : self;
 }
 
-usec_t hosts_due(const struct hosts *hosts, usec_t gap)
+usec_t hosts_due(struct hosts *hosts, usec_t gap)
 {
 	usec_t first = INT64_MAX;
 
+	lock_hosts(hosts);
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		usec_t due = host_due(&hosts->list[i], gap);
 
 		first = due < first ? due : first;
 	}
+	unlock_hosts(hosts);
 	return first;
 }
 
@@ -76,16 +82,18 @@ static struct host_addr *find_addr(struct host *host, const struct address *addr
 	return &host->self;
 }
 
-bool hosts_has_up(const struct hosts *hosts)
+bool hosts_has_up(struct hosts *hosts)
 {
-	for (unsigned int i = 0; i < hosts->count; i++) {
-		if (host_health(&hosts->list[i], 0, INT64_MAX / 2) == HEALTH_UP)
-			return true;
-	}
-	return false;
+	bool has = false;
+
+	lock_hosts(hosts);
+	for (unsigned int i = 0; i < hosts->count; i++)
+		has |= host_health(&hosts->list[i], 0, INT64_MAX / 2) == HEALTH_UP;
+	unlock_hosts(hosts);
+	return has;
 }
 
-bool hosts_has_other(const struct hosts *hosts, unsigned int index, const struct address *address)
+static bool has_other(const struct hosts *hosts, unsigned int index, const struct address *address)
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
@@ -99,6 +107,16 @@ bool hosts_has_other(const struct hosts *hosts, unsigned int index, const struct
 		}
 	}
 	return false;
+}
+
+bool hosts_has_other(struct hosts *hosts, unsigned int index, const struct address *address)
+{
+	bool has;
+
+	lock_hosts(hosts);
+	has = has_other(hosts, index, address);
+	unlock_hosts(hosts);
+	return has;
 }
 
 /* ---- choosing ---- */
@@ -131,13 +149,16 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when)
 {
 	bool takes_turns = hosts->how == LOAD_BALANCE_ROUND_ROBIN;
 	bool may_test = takes_turns && when->may_test;
-	unsigned int chosen = look_for(hosts, may_test ? HEALTH_RETRY : HEALTH_UP, when);
+	unsigned int chosen;
 
+	lock_hosts(hosts);
+	chosen = look_for(hosts, may_test ? HEALTH_RETRY : HEALTH_UP, when);
 	if (chosen == hosts->count)
 		chosen = look_for(hosts, HEALTH_RETRY, when);
 	if (chosen == hosts->count)
 		chosen = nearest(hosts, when->gap);
 	hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
+	unlock_hosts(hosts);
 	return chosen;
 }
 
@@ -151,7 +172,12 @@ static bool begin_test(struct host_addr *addr, usec_t now)
 
 bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now)
 {
-	return begin_test(&hosts->list[index].self, now);
+	bool is_test;
+
+	lock_hosts(hosts);
+	is_test = begin_test(&hosts->list[index].self, now);
+	unlock_hosts(hosts);
+	return is_test;
 }
 
 static bool is_same_list(const struct host *host, const struct address *addresses,
@@ -204,79 +230,91 @@ static struct host_addr *look_in(struct host *host, const struct address *next, 
 	return NULL;
 }
 
-const struct address *hosts_pick(struct hosts *hosts, unsigned int index,
-                                 const struct address *addresses, unsigned int count,
-                                 const struct address *next, const struct hosts_when *when,
-                                 bool *is_test)
+/* The address for a connection; the host has addresses. Turns are taken from `next`. */
+static struct host_addr *pick(struct host *host, const struct address *next,
+                              const struct hosts_when *when)
+{
+	struct host_addr *addr =
+	    look_in(host, next, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
+
+	if (!addr)
+		addr = look_in(host, next, HEALTH_RETRY, when);
+	return addr ? addr : look_in(host, next, HEALTH_DOWN, when);
+}
+
+bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *addresses,
+                unsigned int count, const struct hosts_when *when, struct address *address,
+                bool *is_test)
 {
 	struct host *host = &hosts->list[index];
 	struct host_addr *addr;
+	bool ok;
 
-	if (count == 0 || !learn(host, addresses, count))
-		return NULL;
-	host->self.has_failed = false; /* its name was found */
-	addr = look_in(host, next, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
-	if (!addr)
-		addr = look_in(host, next, HEALTH_RETRY, when);
-	if (!addr)
-		addr = look_in(host, next, HEALTH_DOWN, when);
-	*is_test = begin_test(addr, when->now);
-	return &addr->address;
+	lock_hosts(hosts);
+	ok = count > 0 && learn(host, addresses, count);
+	if (ok) {
+		host->self.has_failed = false; /* its name was found */
+		addr = pick(host, address, when);
+		*is_test = begin_test(addr, when->now);
+		*address = addr->address;
+	}
+	unlock_hosts(hosts);
+	return ok;
 }
 
 /* ---- outcomes ---- */
 
-void hosts_failed(struct hosts *hosts, unsigned int index, const struct address *address,
-                  usec_t now)
+static void note_failure(struct host *host, const struct address *address, usec_t now)
 {
-	struct host_addr *addr;
+	struct host_addr *addr = find_addr(host, address);
 
-	if (index >= hosts->count)
-		return;
-	addr = find_addr(&hosts->list[index], address);
 	/* An address that left the list in the meantime says nothing about the others. */
-	if (address && addr == &hosts->list[index].self && hosts->list[index].count > 0)
+	if (address && addr == &host->self && host->count > 0)
 		return;
 	addr->has_failed = true;
 	addr->failed_at = now;
 }
 
+void hosts_failed(struct hosts *hosts, unsigned int index, const struct address *address,
+                  usec_t now)
+{
+	if (index >= hosts->count)
+		return;
+	lock_hosts(hosts);
+	note_failure(&hosts->list[index], address, now);
+	unlock_hosts(hosts);
+}
+
 void hosts_worked(struct hosts *hosts, unsigned int index, const struct address *address)
 {
-	if (index < hosts->count)
-		find_addr(&hosts->list[index], address)->has_failed = false;
+	if (index >= hosts->count)
+		return;
+	lock_hosts(hosts);
+	find_addr(&hosts->list[index], address)->has_failed = false;
+	unlock_hosts(hosts);
 }
-
-static void set_failed(struct hosts *hosts, bool has_failed, usec_t now)
-{
-	for (unsigned int i = 0; i < hosts->count; i++) {
-		struct host *host = &hosts->list[i];
-
-		host->self.has_failed = has_failed && host->count == 0;
-		host->self.failed_at = now;
-		for (unsigned int at = 0; at < host->count; at++) {
-			host->list[at].has_failed = has_failed;
-			host->list[at].failed_at = now;
-		}
-	}
-}
-
-void hosts_all_failed(struct hosts *hosts, usec_t now) { set_failed(hosts, true, now); }
-
-void hosts_all_worked(struct hosts *hosts) { set_failed(hosts, false, 0); }
 
 void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,
                           enum host_protocol protocol)
 {
-	if (index < hosts->count)
-		find_addr(&hosts->list[index], address)->protocol = protocol;
+	if (index >= hosts->count)
+		return;
+	lock_hosts(hosts);
+	find_addr(&hosts->list[index], address)->protocol = protocol;
+	unlock_hosts(hosts);
 }
 
-enum host_protocol hosts_protocol(const struct hosts *hosts, unsigned int index,
+enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int index,
                                   const struct address *address)
 {
-	return index < hosts->count ? find_addr(&hosts->list[index], address)->protocol
-	                            : HOST_UNTRIED;
+	enum host_protocol protocol;
+
+	if (index >= hosts->count)
+		return HOST_UNTRIED;
+	lock_hosts(hosts);
+	protocol = find_addr(&hosts->list[index], address)->protocol;
+	unlock_hosts(hosts);
+	return protocol;
 }
 
 static void reset_addr(struct host_addr *addr)
@@ -287,6 +325,7 @@ static void reset_addr(struct host_addr *addr)
 
 void hosts_reset(struct hosts *hosts)
 {
+	lock_hosts(hosts);
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
 
@@ -294,21 +333,36 @@ void hosts_reset(struct hosts *hosts)
 		for (unsigned int at = 0; at < host->count; at++)
 			reset_addr(&host->list[at]);
 	}
+	unlock_hosts(hosts);
 }
 
 /* ---- the list ---- */
 
-void hosts_done(struct hosts *hosts)
+void hosts_init(struct hosts *hosts)
+{
+	*hosts = (struct hosts){ 0 };
+	pthread_mutex_init(&hosts->lock, NULL);
+}
+
+static void clear(struct hosts *hosts)
 {
 	for (unsigned int i = 0; i < hosts->count; i++)
 		free(hosts->list[i].list);
 	free(hosts->list);
 	free(hosts->names);
 	free(hosts->text);
-	*hosts = (struct hosts){ 0 };
+	hosts->list = NULL;
+	hosts->names = hosts->text = NULL;
+	hosts->count = hosts->next = 0;
 }
 
-/* Splits the list into names. */
+void hosts_done(struct hosts *hosts)
+{
+	clear(hosts);
+	pthread_mutex_destroy(&hosts->lock);
+}
+
+/* Splits the list into names. The texts are there, and the list is empty. */
 static void fill(struct hosts *hosts)
 {
 	const char *list = hosts->text;
@@ -322,27 +376,38 @@ static void fill(struct hosts *hosts)
 	}
 }
 
-bool hosts_configure(struct hosts *hosts, const char *text, enum load_balance_hosts how)
+static bool set_list(struct hosts *hosts, const char *text)
 {
-	struct hosts fresh = { .how = how };
+	struct hosts fresh = { 0 };
 	unsigned int count = 0;
 	struct bytes host;
 
-	if (hosts->text && strcmp(hosts->text, text) == 0 && hosts->how == how) {
-		hosts_reset(hosts);
-		return true;
-	}
 	for (const char *list = text; config_host_next(&list, &host);)
 		count++;
 	fresh.text = strdup(text);
 	fresh.names = strdup(text);
 	fresh.list = calloc(count, sizeof(*fresh.list));
 	if (!fresh.text || !fresh.names || !fresh.list) {
-		hosts_done(&fresh);
+		clear(&fresh);
 		return false;
 	}
-	fill(&fresh);
-	hosts_done(hosts);
-	*hosts = fresh;
+	clear(hosts);
+	hosts->text = fresh.text;
+	hosts->names = fresh.names;
+	hosts->list = fresh.list;
+	fill(hosts);
 	return true;
+}
+
+bool hosts_configure(struct hosts *hosts, const char *text, enum load_balance_hosts how)
+{
+	bool ok = true;
+
+	lock_hosts(hosts);
+	if (!hosts->text || strcmp(hosts->text, text) != 0 || hosts->how != how)
+		ok = set_list(hosts, text);
+	if (ok)
+		hosts->how = how;
+	unlock_hosts(hosts);
+	return ok;
 }

@@ -55,7 +55,7 @@ static void on_patience(struct timer *timer)
 	struct server_login *login = container_of(timer, struct server_login, patience);
 	struct server *server = login->server;
 
-	if (!hosts_has_other(&server->site->hosts, server->host, address_of(server)))
+	if (!hosts_has_other(server->site->hosts, server->host, address_of(server)))
 		return;
 	server_close_for(server, CLOSE_ANOTHER_HOST);
 }
@@ -87,9 +87,9 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	struct server_login *login = container_of(ask, struct server_login, ask);
 	struct server *server = login->server;
 	const struct server_shared *shared = server->site->shared;
-	struct hosts *hosts = &server->site->hosts;
+	struct hosts *hosts = server->site->hosts;
 	struct hosts_when when = when_of(server);
-	const struct address *picked;
+	struct address picked;
 	bool is_test = false;
 	struct err memory;
 
@@ -97,14 +97,14 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 		server_close(server, err);
 		return;
 	}
-	picked = hosts_pick(hosts, server->host, ask->addresses, ask->address_count, address, &when,
-	                    &is_test);
-	if (!picked) {
+	picked = *address;
+	if (!hosts_pick(hosts, server->host, ask->addresses, ask->address_count, &when, &picked,
+	                &is_test)) {
 		err_set(&memory, ERR_MEMORY, "out of memory");
 		server_close(server, &memory);
 		return;
 	}
-	server->peer = *picked;
+	server->peer = picked;
 	address_set_port(&server->peer, ask->port);
 	resolver_watch_begin(shared->resolver, &server->address_watch,
 	                     hosts->list[server->host].name, &server->peer,
@@ -124,10 +124,10 @@ bool server_find_host(struct server *server, struct err *err)
 	int port = site->entry->port;
 	const char *host;
 
-	if (site->hosts.count == 0)
+	if (site->hosts->count == 0)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	server->host = hosts_choose(&site->hosts, &when);
-	host = site->hosts.list[server->host].name;
+	server->host = hosts_choose(site->hosts, &when);
+	host = site->hosts->list[server->host].name;
 	if (!*host)
 		return err_set(err, ERR_SERVER_CONNECT,
 		               "database \"%s\" has no host, and unix_socket_dir is empty",
@@ -137,7 +137,7 @@ bool server_find_host(struct server *server, struct err *err)
 		                      (uint16_t)port, on_server_address, err);
 	snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, port);
 	server->peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
-	set_probe(server, hosts_pick_self(&site->hosts, server->host, when.now));
+	set_probe(server, hosts_pick_self(site->hosts, server->host, when.now));
 	set_patience(server);
 	dial_start_unix(&server->login->dial, loop_of(server), server->path,
 	                server->login->steps->on_connected);
@@ -146,7 +146,7 @@ bool server_find_host(struct server *server, struct err *err)
 
 bool server_find_again(struct server *server, const char *host)
 {
-	const struct hosts *hosts = &server->site->hosts;
+	const struct hosts *hosts = server->site->hosts;
 
 	for (server->host = 0; server->host < hosts->count; server->host++) {
 		if (strcmp(hosts->list[server->host].name, host) != 0)
@@ -174,19 +174,19 @@ void server_dial_again(struct server *server)
 
 enum host_protocol server_protocol(const struct server *server)
 {
-	return hosts_protocol(&server->site->hosts, server->host, address_of(server));
+	return hosts_protocol(server->site->hosts, server->host, address_of(server));
 }
 
 void server_learn_protocol(struct server *server, enum host_protocol protocol)
 {
-	hosts_learn_protocol(&server->site->hosts, server->host, address_of(server), protocol);
+	hosts_learn_protocol(server->site->hosts, server->host, address_of(server), protocol);
 }
 
 void server_heard(struct server *server) { timer_clear(&server->login->patience); }
 
 void server_host_done(struct server *server, bool is_good)
 {
-	struct hosts *hosts = &server->site->hosts;
+	struct hosts *hosts = server->site->hosts;
 
 	if (is_good)
 		hosts_worked(hosts, server->host, address_of(server));

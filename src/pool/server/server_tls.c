@@ -12,7 +12,7 @@
 static struct securing_how server_securing(const struct server *server)
 {
 	const struct server_shared *shared = server->site->shared;
-	const struct hosts *hosts = &server->site->hosts;
+	const struct hosts *hosts = server->site->hosts;
 
 	return (struct securing_how){
 		.tls = address_is_unix(&server->peer) ? NULL : shared->tls,

@@ -67,7 +67,7 @@ static bool fails_once(struct stage *stage)
 /* Its retry interval is over. */
 static void let_time_pass(struct stage *stage)
 {
-	pool_of(stage)->site.hosts.list[0].self.failed_at -= 1000 * USEC_PER_SEC;
+	pool_of(stage)->site.hosts->list[0].self.failed_at -= 1000 * USEC_PER_SEC;
 	pool_wake(pool_of(stage));
 	engine_turn(&stage->engine);
 }

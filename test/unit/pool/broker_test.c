@@ -244,6 +244,92 @@ START_TEST(a_welcome_is_known_in_all_loops_and_later_ones)
 }
 END_TEST
 
+/* Whether it hears of a failure. */
+static bool hears_failure(struct side *side)
+{
+	bool is_failing;
+	struct err err;
+
+	if (!share_get_outcome(&side->pool, &is_failing, &err) || !is_failing)
+		return false;
+	ck_assert_str_eq(err.text, "down");
+	return true;
+}
+
+START_TEST(news_are_heard_once_by_each_other_loop)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct credentials shown = { .kind = CREDENTIALS_PLAIN, .text = "secret" }, heard;
+	struct learnt_statement found = { .digest = 1, .touches = 1 };
+	struct learnt *learnt = NULL;
+	struct side one, other, late;
+	struct err down;
+
+	err_set(&down, ERR_SERVER_CONNECT, "down");
+	open_side(&one, broker, "app", "alice");
+	open_side(&other, broker, "app", "alice");
+	ck_assert(!share_has_news(&other.pool));
+	share_put_outcome(&one.pool, &down);
+	share_put_shown(&one.pool, &shown);
+	for (found.digest = 1; found.digest <= 3; found.digest++)
+		share_put_learnt(&one.pool, &found);
+	turn(&other);
+	ck_assert_uint_eq(other.pool_woken, 1);
+	ck_assert(share_has_news(&other.pool));
+	share_hear_news(&other.pool);
+	ck_assert(!share_has_news(&other.pool));
+	ck_assert(hears_failure(&other));
+	ck_assert(!hears_failure(&other)); /* nothing new */
+	ck_assert(share_get_shown(&other.pool, &heard));
+	ck_assert(credentials_equal(&heard, &shown));
+	credentials_done(&heard);
+	ck_assert(!share_get_shown(&other.pool, &heard));
+	ck_assert(!share_get_shown(&one.pool, &heard)); /* its own */
+	share_get_learnt(&other.pool, &learnt);
+	ck_assert_uint_eq(learnt->count, 3);
+	found.digest = 2;
+	found.touches = 4;
+	share_put_learnt(&one.pool, &found);
+	share_get_learnt(&other.pool, &learnt);
+	ck_assert_uint_eq(learnt_touches(learnt, 2), 5);
+	learnt_free(&learnt);
+	share_get_learnt(&other.pool, &learnt);
+	ck_assert_ptr_null(learnt);
+	open_side(&late, broker, "app", "alice"); /* all is news to it */
+	ck_assert(share_has_news(&late.pool));
+	share_get_learnt(&late.pool, &learnt);
+	ck_assert_uint_eq(learnt->count, 3);
+	learnt_free(&learnt);
+	turn(&one);
+	close_side(&late);
+	turn(&other);
+	close_side(&other);
+	close_side(&one);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(clients_that_wait_are_summed)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "app", "alice");
+	open_side(&other, broker, "app", "alice");
+	share_count_waiting(&one.database, 1);
+	share_count_waiting(&one.database, 1);
+	share_count_waiting(&other.database, 1);
+	ck_assert_uint_eq(share_waiting(&other.database), 3);
+	share_count_waiting(&one.database, -1);
+	ck_assert_uint_eq(share_waiting(&one.database), 2);
+	ck_assert_ptr_eq(share_hosts(&one.pool), share_hosts(&other.pool));
+	ck_assert_ptr_eq(share_outages(&one.database), share_outages(&other.database));
+	close_side(&other);
+	close_side(&one);
+	broker_free(&broker);
+}
+END_TEST
+
 START_TEST(pins_and_clients_are_counted_together)
 {
 	struct broker *broker = broker_new(2, NULL);
@@ -357,6 +443,8 @@ int main(void)
 	tcase_add_test(cases, a_want_is_promised_as_many_servers_as_it_wants);
 	tcase_add_test(cases, an_eviction_is_done_once_by_another_loop);
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
+	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
+	tcase_add_test(cases, clients_that_wait_are_summed);
 	tcase_add_test(cases, pins_and_clients_are_counted_together);
 	tcase_add_test(cases, ids_are_never_given_twice);
 	tcase_add_test(cases, threads_never_have_more_than_the_limit);

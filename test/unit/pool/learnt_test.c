@@ -97,6 +97,34 @@ START_TEST(longest_unused_goes)
 }
 END_TEST
 
+/* Another loop's find adds to what is known, and counts as no find here. */
+START_TEST(others_finds_are_heard)
+{
+	struct learnt_statement entry = { .digest = 7, .touches = 1, .text = "SELECT f(?)" };
+	const struct learnt_statement *statement;
+	struct learnt *learnt = NULL;
+
+	entry.since_wall = 5;
+	entry.found_wall = 9;
+	ck_assert(learnt_hear(&learnt, &entry, 3));
+	ck_assert_uint_eq(learnt_touches(learnt, 7), 1);
+	statement = learnt_next(learnt, NULL);
+	ck_assert_uint_eq(statement->number, 3);
+	ck_assert_uint_eq(statement->found_count, 0);
+	ck_assert_int_eq(statement->since_wall, 5);
+	statement = add(&learnt, 7, 1);
+	ck_assert_int_eq(statement->news, LEARNT_KNOWN);
+	ck_assert_uint_eq(statement->found_count, 1);
+	ck_assert_int_eq(statement->found_wall, 9);
+	ck_assert_int_eq(add(&learnt, 7, 2)->news, LEARNT_MORE);
+	ck_assert_int_eq(add(&learnt, 8, 2)->news, LEARNT_NEW);
+	entry.is_sure = true;
+	ck_assert(learnt_hear(&learnt, &entry, 4));
+	ck_assert_int_eq(learnt_next(learnt, NULL)->news, LEARNT_MORE);
+	learnt_free(&learnt);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/learnt");
@@ -106,6 +134,7 @@ int main(void)
 	tcase_add_test(tests, touches_add_up);
 	tcase_add_test(tests, notifications_are_no_state);
 	tcase_add_test(tests, low_halves_collide);
+	tcase_add_test(tests, others_finds_are_heard);
 	tcase_add_test(tests, longest_unused_goes);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);

@@ -2,7 +2,7 @@
 /*
  * pool/outage.c: when a log line is due, with a clock controlled by the cases.
  */
-#include "../../../src/pool/outage_priv.h"
+#include "pgweir/pool/outages.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,11 +35,13 @@ static const struct {
 
 START_TEST(lines_are_due)
 {
-	struct outages outages = { 0 };
+	struct outages outages;
 	usec_t now = 1000 * USEC_PER_SEC, lasted = 0;
 	long long number = 0;
-	struct outage *outage;
+	struct outage outage;
+	bool is_due;
 
+	outages_init(&outages);
 	for (const char *at = cases[_i].script; *at; at++) {
 		const char *says = cases[_i].says;
 
@@ -55,12 +57,10 @@ START_TEST(lines_are_due)
 			break;
 		case 'f':
 		case 'F':
-			outage = outages_failed(&outages, "here", now);
-			ck_assert_msg(!outage == (*at == 'f'), "%s: at %s", says, at);
-			if (!outage)
-				break;
-			number = outage->failures;
-			outage_said(outage, now);
+			is_due = outages_failed(&outages, "here", now, &outage);
+			ck_assert_msg(is_due == (*at == 'F'), "%s: at %s", says, at);
+			if (is_due)
+				number = outage.failures;
 			break;
 		case 'o':
 		case 'O':
@@ -78,12 +78,15 @@ END_TEST
 
 START_TEST(each_place_for_itself)
 {
-	struct outages outages = { 0 };
+	struct outages outages;
+	struct outage outage;
 	usec_t lasted;
-	struct outage *one = outages_failed(&outages, "one", 1);
 
-	outage_said(one, 1);
-	ck_assert_ptr_nonnull(outages_failed(&outages, "other", 2));
+	outages_init(&outages);
+	ck_assert(!outages_has_any(&outages));
+	ck_assert(outages_failed(&outages, "one", 1, &outage));
+	ck_assert(outages_has_any(&outages));
+	ck_assert(outages_failed(&outages, "other", 2, &outage));
 	ck_assert(!outages_over(&outages, "third", 3, &lasted));
 	ck_assert(outages_over(&outages, "one", 3, &lasted));
 	outages_done(&outages);
@@ -94,12 +97,14 @@ END_TEST
 /* The number of remembered addresses per name is limited. */
 START_TEST(places_have_a_limit)
 {
-	struct outages outages = { 0 };
+	struct outages outages;
+	struct outage outage;
 	char where[16];
 
+	outages_init(&outages);
 	for (int i = 0; i < 1000; i++) {
 		snprintf(where, sizeof(where), "10.0.0.%d", i);
-		ck_assert_ptr_nonnull(outages_failed(&outages, where, i));
+		ck_assert(outages_failed(&outages, where, i, &outage));
 	}
 	ck_assert_uint_eq(outages.count, 64);
 	outages_done(&outages);

@@ -6,10 +6,15 @@
  * failed is down: not used for a while (the gap) if there is another one. After the gap its health
  * is retry: it is tried again, but not for the only connection that a borrower waits for.
  *
+ * The loops of a process share the hosts of a pool, so that each knows what the others have found
+ * out. All functions may be called from any loop, but for hosts_configure() with another list.
+ *
  * No clock and no socket: the caller passes the time.
  */
 #ifndef PGWEIR_POOL_SERVER_HOSTS_H
 #define PGWEIR_POOL_SERVER_HOSTS_H
+
+#include <pthread.h>
 
 #include "pgweir/config/entries.h"
 #include "pgweir/net/address.h"
@@ -36,10 +41,14 @@ struct host {
 	unsigned int count;
 };
 
-/* Part of the pool; empty if zeroed. */
+/*
+ * Part of a pool's tally. Texts, names and count change only while all other loops are held, so
+ * they may be read without the lock.
+ */
 struct hosts {
-	char *text;  /* the list as configured */
-	char *names; /* the same list, with its commas replaced by zeros */
+	pthread_mutex_t lock; /* guards what is known about each host, and `next` */
+	char *text;           /* the list as configured */
+	char *names;          /* the same list, with its commas replaced by zeros */
 	struct host *list;
 	unsigned int count;
 	unsigned int next; /* with turns: where the search starts; else the host to stay with */
@@ -53,12 +62,14 @@ struct hosts_when {
 	bool may_test; /* an address in retry may be chosen though another one is up */
 };
 
+void hosts_init(struct hosts *hosts);
+void hosts_done(struct hosts *hosts);
+
 /*
- * Copies the list. If list and `how` are unchanged, the addresses are kept and only their failures
- * are reset. false: no memory; the hosts are unchanged.
+ * Copies the list, if list or `how` is another one than before: then all other loops must be held.
+ * false: no memory; the hosts are unchanged.
  */
 bool hosts_configure(struct hosts *hosts, const char *text, enum load_balance_hosts how);
-void hosts_done(struct hosts *hosts);
 
 /* Resets all failures and protocols: all addresses may be tried at once, with a new protocol. */
 void hosts_reset(struct hosts *hosts);
@@ -67,13 +78,12 @@ void hosts_reset(struct hosts *hosts);
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when);
 
 /*
- * Sets the addresses of the host, and picks one of them for a connection; takes turns from `next`.
- * *is_test: the address is in retry. NULL: no memory.
+ * Sets the addresses of the host, and picks one of them for a connection. *address: takes turns
+ * from this one; then the one that was picked. *is_test: it is in retry. false: no memory.
  */
-const struct address *hosts_pick(struct hosts *hosts, unsigned int host,
-                                 const struct address *addresses, unsigned int count,
-                                 const struct address *next, const struct hosts_when *when,
-                                 bool *is_test);
+bool hosts_pick(struct hosts *hosts, unsigned int host, const struct address *addresses,
+                unsigned int count, const struct hosts_when *when, struct address *address,
+                bool *is_test);
 
 /* The same for a host without addresses. Returns *is_test. */
 bool hosts_pick_self(struct hosts *hosts, unsigned int host, usec_t now);
@@ -83,24 +93,20 @@ void hosts_failed(struct hosts *hosts, unsigned int host, const struct address *
                   usec_t now);
 void hosts_worked(struct hosts *hosts, unsigned int host, const struct address *address);
 
-/* The same for all hosts: other connections have shown that none of them, or any of them, works. */
-void hosts_all_failed(struct hosts *hosts, usec_t now);
-void hosts_all_worked(struct hosts *hosts);
-
 /*
  * Notes and returns the protocol of an address. An address that is not in the list any more is
  * HOST_UNTRIED.
  */
 void hosts_learn_protocol(struct hosts *hosts, unsigned int host, const struct address *address,
                           enum host_protocol protocol);
-enum host_protocol hosts_protocol(const struct hosts *hosts, unsigned int host,
+enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int host,
                                   const struct address *address);
 
 /* Whether an address has not failed; hosts_has_other(): one besides this address. */
-bool hosts_has_up(const struct hosts *hosts);
-bool hosts_has_other(const struct hosts *hosts, unsigned int host, const struct address *address);
+bool hosts_has_up(struct hosts *hosts);
+bool hosts_has_other(struct hosts *hosts, unsigned int host, const struct address *address);
 
 /* If all addresses have failed: the earliest time at which one may be tried again. */
-usec_t hosts_due(const struct hosts *hosts, usec_t gap);
+usec_t hosts_due(struct hosts *hosts, usec_t gap);
 
 #endif

@@ -133,7 +133,7 @@ struct server_site {
 	const struct config_database *entry; /* of the snapshot in force */
 	struct server_limits limits;
 	bool is_followed;       /* session state follows clients from one of them to another */
-	struct hosts hosts;     /* where they are */
+	struct hosts *hosts;    /* where they are; of the pool in all loops */
 	uint64_t *client_bytes; /* counts bytes that borrowers send */
 	uint64_t *server_bytes; /* counts bytes that arrive after the login */
 };

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Outages: whether a line about a target is due.
+ *
+ *   fails --> WARNING --> still fails --> a WARNING each REPEAT --> answers --> LOG
+ *
+ * Hard here: neither too many nor too few lines. Attempts may fail every 50 ms, and a host may go
+ * down and up as fast. So two WARNINGs about one target are at least SPACING apart. An outage that
+ * ends before its WARNING is due is not logged, but its failures are included in the next line.
+ * There is no timer: a line is written when an attempt fails, so there are no lines about a host
+ * that no pool connects to.
+ */
+#include "pgweir/pool/outages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+#define SPACING (60 * USEC_PER_SEC)
+#define REPEAT (300 * USEC_PER_SEC)
+#define OUTAGES_MAX 64 /* targets noted for one database; the one that changed first is dropped */
+
+/* All static functions are called with the lock held. */
+
+static struct outage *find_outage(const struct outages *outages, const char *where)
+{
+	struct outage *outage;
+
+	TAILQ_FOREACH (outage, &outages->list, node) {
+		if (strcmp(outage->where, where) == 0)
+			return outage;
+	}
+	return NULL;
+}
+
+static void forget_outage(struct outages *outages, struct outage *outage)
+{
+	TAILQ_REMOVE(&outages->list, outage, node);
+	outages->count--;
+	free(outage);
+}
+
+static struct outage *add_outage(struct outages *outages, const char *where)
+{
+	struct outage *outage = calloc(1, sizeof(*outage));
+
+	if (!outage)
+		return NULL;
+	if (outages->count == OUTAGES_MAX)
+		forget_outage(outages, TAILQ_FIRST(&outages->list));
+	text_copy(outage->where, sizeof(outage->where), where);
+	TAILQ_INSERT_TAIL(&outages->list, outage, node);
+	outages->count++;
+	return outage;
+}
+
+static void note_failure(struct outage *outage, usec_t now)
+{
+	outage->failures++;
+	if (outage->is_bad)
+		return;
+	outage->is_bad = true;
+	outage->is_said = false;
+	outage->since = now;
+}
+
+static bool is_due(const struct outage *outage, usec_t now)
+{
+	return !outage->was_said || now - outage->said_at >= (outage->is_said ? REPEAT : SPACING);
+}
+
+/* A line was written. */
+static void note_line(struct outage *outage, usec_t now)
+{
+	outage->is_said = outage->was_said = true;
+	outage->said_at = now;
+	outage->failures = 0;
+}
+
+static bool note_end(struct outage *outage, usec_t now, usec_t *lasted)
+{
+	outage->is_bad = false;
+	*lasted = now - outage->since;
+	return outage->is_said;
+}
+
+void outages_init(struct outages *outages)
+{
+	pthread_mutex_init(&outages->lock, NULL);
+	TAILQ_INIT(&outages->list);
+	outages->count = 0;
+}
+
+bool outages_failed(struct outages *outages, const char *where, usec_t now, struct outage *due)
+{
+	struct outage *outage;
+	bool is_line;
+
+	pthread_mutex_lock(&outages->lock);
+	outage = find_outage(outages, where);
+	if (!outage)
+		outage = add_outage(outages, where);
+	if (outage)
+		note_failure(outage, now);
+	is_line = outage && is_due(outage, now);
+	if (is_line) {
+		*due = *outage;
+		note_line(outage, now);
+	}
+	pthread_mutex_unlock(&outages->lock);
+	return is_line;
+}
+
+bool outages_over(struct outages *outages, const char *where, usec_t now, usec_t *lasted)
+{
+	struct outage *outage;
+	bool is_line;
+
+	pthread_mutex_lock(&outages->lock);
+	outage = find_outage(outages, where);
+	is_line = outage && outage->is_bad && note_end(outage, now, lasted);
+	pthread_mutex_unlock(&outages->lock);
+	return is_line;
+}
+
+bool outages_has_any(struct outages *outages)
+{
+	bool has;
+
+	pthread_mutex_lock(&outages->lock);
+	has = outages->count > 0;
+	pthread_mutex_unlock(&outages->lock);
+	return has;
+}
+
+void outages_clear(struct outages *outages)
+{
+	pthread_mutex_lock(&outages->lock);
+	while (outages->count)
+		forget_outage(outages, TAILQ_FIRST(&outages->list));
+	pthread_mutex_unlock(&outages->lock);
+}
+
+void outages_done(struct outages *outages)
+{
+	outages_clear(outages);
+	pthread_mutex_destroy(&outages->lock);
+}
