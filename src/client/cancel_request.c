@@ -3,7 +3,8 @@
  * A client that sent a CancelRequest for another client. It gets no reply; its connection stays
  * open until the cancel was delivered, so that it can wait for that.
  *
- *   a key of ours --> the client's server      a peer's --> that peer (TTL - 1)
+ *   a key of ours --> the client's server      a peer's --> that peer (TTL - 1); by the first loop,
+ *                                              so that pool_size of the peer holds for all
  *   a key of another loop --> that loop gets the connection, and begins here again; if it does
  *                             not know the key either, maybe the next loop (cancel_keys.h)
  */
@@ -66,15 +67,18 @@ static bool is_for_peer(const struct clients *clients, struct bytes key)
 	       cancel_key_peer(key) != own;
 }
 
-/* Whether the client goes to another loop, which may know the key. */
+/* Whether the client goes to another loop, which may know the key, or has the peers. */
 static bool goes_to_loop(struct client *client, struct bytes key)
 {
 	const struct clients *clients = client->clients;
 	const struct clients_with *with = &clients->with;
 	unsigned int loop;
 
-	if (!with->send_elsewhere || is_for_peer(clients, key))
+	if (!with->send_elsewhere)
 		return false;
+	if (is_for_peer(clients, key))
+		return with->loop_number != 0 &&
+		       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_PEER, 0);
 	loop = cancel_keys_next_loop(&clients->keys, key, client->login->has_moved);
 	return loop != with->loop_number &&
 	       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CANCEL, loop);

@@ -116,7 +116,7 @@ static bool send_elsewhere(void *arg, struct client *client, enum client_goes wh
 {
 	const struct lane *from = arg;
 	struct daemon *daemon = from->arg;
-	struct lane *to = &daemon->lanes.at[why == CLIENT_GOES_TO_CONSOLE ? 0 : number];
+	struct lane *to = &daemon->lanes.at[why == CLIENT_GOES_TO_CANCEL ? number : 0];
 	struct transfer *transfer;
 
 	if (to == from)

@@ -414,9 +414,10 @@ def test_a_peer_that_never_answers(make_pgweir, fake_server):
 # -- the limit ------------------------------------------------------------------------------------
 
 
-def test_pool_size_limits_what_is_on_its_way(make_pgweir, fake_server):
+@pytest.mark.parametrize("loops", (1, 4))
+def test_pool_size_limits_what_is_on_its_way(make_pgweir, fake_server, loops):
     far = fake_server()
-    weir = make_pgweir(peer_id=1)
+    weir = make_pgweir(peer_id=1, loops=loops)
     set_peers(weir, {2: f"{far.entry} pool_size=2"})
     weir.start()
     keys = [key_for(2) for _ in range(5)]

@@ -20,7 +20,8 @@ TAILQ_HEAD(client_list, client);
 /* Why a client goes to another loop. */
 enum client_goes {
 	CLIENT_GOES_TO_CONSOLE, /* it asks for the console */
-	CLIENT_GOES_TO_CANCEL   /* its cancel request has a key of that loop */
+	CLIENT_GOES_TO_CANCEL,  /* its cancel request has a key of that loop */
+	CLIENT_GOES_TO_PEER     /* its cancel request is for a client of a peer */
 };
 
 /* When the log last had messages that are limited in their rate; 0: never. Of all loops. */
@@ -61,9 +62,10 @@ struct clients_with {
 	bool (*on_unknown_cancel_key)(void *arg, struct bytes key);
 	/*
 	 * Called when a client has sent its startup packet or a cancel request, which another loop
-	 * may have to handle. `loop`: for a cancel request, the number of that loop, which is not
-	 * this one; it may send the client on. The callee calls client_pack() (client_parcel.h).
-	 * true: it did, so the client is not here any more. NULL: there is no other loop.
+	 * may have to handle. `loop`: for a key of another loop, the number of that loop, which is
+	 * not this one; it may send the client on. The callee calls client_pack()
+	 * (client_parcel.h). true: it did, so the client is not here any more. NULL: there is no
+	 * other loop.
 	 */
 	bool (*send_elsewhere)(void *arg, struct client *client, enum client_goes why,
 	                       unsigned int loop);
