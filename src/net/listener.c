@@ -116,33 +116,38 @@ static bool is_open_already(const struct listener *listener, const struct addres
 	return false;
 }
 
+static void warn(const struct listener *listener, const struct err *err)
+{
+	if (!listener->options.is_retried)
+		log_warning(&listener->options.log, "%s", err->text);
+}
+
 /* A failure is only a warning: other addresses may work. */
-static void open_address(struct listener *listener, const struct address *address)
+static void open_address(struct listener *listener, const struct address *address, struct err *err)
 {
 	char text[ADDRESS_TEXT_SIZE];
 	struct address bound;
-	struct err err;
 	int fd;
 
 	if (is_open_already(listener, address))
 		return;
 	fd = listener_find_inherited(&listener->options, address, NULL);
 	if (fd < 0)
-		fd = listener_bind_tcp(address, &listener->options, &err);
+		fd = listener_bind_tcp(address, &listener->options, err);
 	if (fd < 0) {
-		log_warning(&listener->options.log, "%s", err.text);
+		warn(listener, err);
 		return;
 	}
 	if (!address_of_self(&bound, fd, 0))
 		bound = *address;
-	if (add_socket(listener, fd, &bound, &err))
+	if (add_socket(listener, fd, &bound, err))
 		log_info(&listener->options.log, "listening on %s",
 		         address_format(&bound, text, sizeof(text)));
 	else
-		log_warning(&listener->options.log, "%s", err.text);
+		warn(listener, err);
 }
 
-static void open_name(struct listener *listener, const char *name)
+static void open_name(struct listener *listener, const char *name, struct err *err)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC,
 		                  .ai_socktype = SOCK_STREAM,
@@ -152,15 +157,16 @@ static void open_name(struct listener *listener, const char *name)
 	int failure = getaddrinfo(name, NULL, &hints, &found);
 
 	if (failure) {
-		log_warning(&listener->options.log, "cannot listen on %s: %s", name,
-		            failure == EAI_SYSTEM ? strerror(errno) : gai_strerror(failure));
+		err_set(err, ERR_CONFIG, "cannot listen on %s: %s", name,
+		        failure == EAI_SYSTEM ? strerror(errno) : gai_strerror(failure));
+		warn(listener, err);
 		return;
 	}
 	for (const struct addrinfo *at = found; at; at = at->ai_next) {
 		if (!address_from_sockaddr(&address, at->ai_addr, at->ai_addrlen))
 			continue;
 		address_set_port(&address, listener->options.port);
-		open_address(listener, &address);
+		open_address(listener, &address, err);
 	}
 	freeaddrinfo(found);
 }
@@ -174,20 +180,20 @@ static bool has_ipv6(void)
 	return fd >= 0 || errno != EAFNOSUPPORT;
 }
 
-static void open_word(struct listener *listener, const char *word)
+static void open_word(struct listener *listener, const char *word, struct err *err)
 {
 	uint16_t port = listener->options.port;
 	struct address address;
 
 	if (strcmp(word, "*") == 0) {
 		address_parse(&address, "0.0.0.0", port);
-		open_address(listener, &address);
+		open_address(listener, &address, err);
 		if (has_ipv6() && address_parse(&address, "::", port))
-			open_address(listener, &address);
+			open_address(listener, &address, err);
 	} else if (address_parse(&address, word, port)) {
-		open_address(listener, &address);
+		open_address(listener, &address, err);
 	} else {
-		open_name(listener, word);
+		open_name(listener, word, err);
 	}
 }
 
@@ -203,9 +209,11 @@ static bool open_tcp(struct listener *listener, struct err *err)
 		if (!*word)
 			continue;
 		was_asked = true;
-		open_word(listener, word);
+		open_word(listener, word, err);
 	}
 	free(list);
+	if (was_asked && listener->socket_count == 0 && listener->options.is_retried)
+		return false;
 	if (was_asked && listener->socket_count == 0)
 		return err_set(err, ERR_CONFIG, "cannot listen on any address of listen_addr = %s",
 		               listener->addresses);
@@ -233,23 +241,39 @@ void listener_unlisten(struct listener *listener)
 void listener_relisten(struct listener *listener)
 {
 	struct listen_socket *listen_socket;
+	struct err err;
 
 	TAILQ_FOREACH (listen_socket, &listener->unlistened, node)
-		open_address(listener, &listen_socket->address);
+		open_address(listener, &listen_socket->address, &err);
 	free_unlistened(listener);
 }
 
 /* ---- the Unix socket ---- */
+
+/* *path is NULL if there is none. */
+static bool unix_path(const struct listener *listener, char **path, struct err *err)
+{
+	const char *whole = listener->options.unix_path;
+
+	*path = NULL;
+	if (whole && *whole)
+		*path = strdup(whole);
+	else if (!*listener->unix_dir)
+		return true;
+	else if (asprintf(path, "%s/.s.PGSQL.%u", listener->unix_dir, listener->options.port) < 0)
+		*path = NULL;
+	return *path || err_set(err, ERR_MEMORY, "no memory for the name of a Unix socket");
+}
 
 static bool open_unix(struct listener *listener, struct err *err)
 {
 	char *path;
 	int fd;
 
-	if (!*listener->unix_dir)
+	if (!unix_path(listener, &path, err))
+		return false;
+	if (!path)
 		return true;
-	if (asprintf(&path, "%s/.s.PGSQL.%u", listener->unix_dir, listener->options.port) < 0)
-		return err_set(err, ERR_MEMORY, "no memory for unix_socket_dir");
 	fd = listener_find_inherited(&listener->options, NULL, path);
 	if (fd < 0)
 		fd = listener_bind_unix(path, &listener->options, err);
@@ -347,6 +371,10 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 
 bool listener_open(struct listener *listener, struct err *err)
 {
+	struct err own;
+
+	if (!err)
+		err = &own;
 	if (listener->options.given_count) {
 		if (open_given(listener, err))
 			return true;

@@ -24,10 +24,17 @@ struct listener_options {
 	const char *addresses;
 	uint16_t port;
 	const char *unix_dir; /* NULL or "" = no Unix socket; leading '@' = abstract */
+	/* The whole name of a Unix socket, instead of one in unix_dir. NULL or "" = none */
+	const char *unix_path;
 	mode_t unix_mode;
 	const char *unix_group; /* name or number; NULL or "" = not changed */
 	int backlog;
 	bool reuse_port;
+	/*
+	 * The caller will try again: addresses that fail are not logged, and the error of
+	 * listener_open() is that of the last one.
+	 */
+	bool is_retried;
 	int tcp_defer_accept; /* seconds, as the kernel's option; 0 = off */
 	struct socket_options socket;
 	/*
