@@ -154,6 +154,10 @@ struct request {
 bool request_check(const struct request *request, const struct console_session *session,
                    struct err *err);
 
+/* The same for what does not depend on the session: for a reader that has none. */
+bool request_check_rows(const struct request *request, const struct console *console,
+                        struct err *err);
+
 /* The columns of its rows; count 0: it returns no rows. Valid as long as the request. */
 struct columns request_columns(const struct request *request);
 

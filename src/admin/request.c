@@ -19,19 +19,25 @@ static bool is_pgcli(const struct console_session *session)
 	return name && strcmp(name, "pgcli") == 0;
 }
 
-bool request_check(const struct request *request, const struct console_session *session,
-                   struct err *err)
+bool request_check_rows(const struct request *request, const struct console *console,
+                        struct err *err)
 {
 	const char *name = request->words.value;
-	struct pools *pools = console_pools(session->console);
+	struct pools *pools = console_pools(console);
 
-	if (request->kind == REQUEST_TALK && request->talk->effect == TALK_ONE && is_pgcli(session))
-		return err_set(err, ERR_PROTOCOL, "invalid command 'SELECT 1', use SHOW HELP;");
 	if (request->kind != REQUEST_SHOW || request->show->argument != SHOW_OF_DATABASE ||
 	    request->words.count < 3 || strcmp(name, CONFIG_CONSOLE_DATABASE) == 0 ||
 	    pools_find_database(pools, name) || config_database_auto(pools->config))
 		return true;
 	return err_set(err, ERR_NO_DATABASE, "no such database: %s", name);
+}
+
+bool request_check(const struct request *request, const struct console_session *session,
+                   struct err *err)
+{
+	if (request->kind == REQUEST_TALK && request->talk->effect == TALK_ONE && is_pgcli(session))
+		return err_set(err, ERR_PROTOCOL, "invalid command 'SELECT 1', use SHOW HELP;");
+	return request_check_rows(request, session->console, err);
 }
 
 struct columns request_columns(const struct request *request)

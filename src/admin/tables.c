@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW tables for other readers than sessions of the console.
+ */
+#include "pgweir/admin/tables.h"
+
+#include <stdlib.h>
+
+#include "admin_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* What one piece may take: bytes, and time on the main thread while all lanes are held. */
+#define PIECE_BYTES ((size_t)64 * 1024)
+#define PIECE_TIME ((usec_t)250)
+
+struct table {
+	struct console *console;
+	struct request request; /* the cursor has pointers into it */
+	struct cursor cursor;
+	bool is_described;
+};
+
+bool tables_list(size_t index, struct table_listed *listed)
+{
+	const struct show *show = shows[index];
+	const char *argument;
+
+	if (!show)
+		return false;
+	argument = show_argument_name(show->argument);
+	*listed = (struct table_listed){
+		.name = show->item,
+		.argument = *argument == ' ' ? argument + 1 : argument,
+		.help = show->help,
+		.is_for_admins = show->role > CONSOLE_STATS,
+	};
+	return true;
+}
+
+static bool read_request(struct table *table, const char *words, struct err *err)
+{
+	struct buf text = { 0 };
+	bool is_read;
+
+	buf_add_text(&text, "SHOW ");
+	buf_add_text(&text, words);
+	is_read = request_read(buf_bytes(&text), &table->request, err);
+	buf_free(&text);
+	if (!is_read)
+		return false;
+	if (table->request.kind != REQUEST_SHOW || table->request.show == &show_setting)
+		return err_set(err, ERR_SYNTAX, "there is no such table");
+	if (table->request.show->role > CONSOLE_STATS)
+		return err_set(err, ERR_RIGHTS, "admin access needed");
+	return request_check_rows(&table->request, table->console, err);
+}
+
+struct table *table_begin(struct console *console, const char *words, struct err *err)
+{
+	struct table *table = calloc(1, sizeof(*table));
+
+	if (!table) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	table->console = console;
+	if (!read_request(table, words, err)) {
+		free(table);
+		return NULL;
+	}
+	cursor_begin(&table->cursor, &console->source, request_asked(&table->request));
+	table->cursor.role = CONSOLE_STATS;
+	return table;
+}
+
+static enum table_result add_rows(struct table *table, struct buf *out)
+{
+	struct columns columns = request_columns(&table->request);
+	_Alignas(max_align_t) char row[ROW_SIZE_MAX];
+	usec_t until = clock_now() + PIECE_TIME;
+
+	if (!table->is_described)
+		rows_describe(out, columns, 0);
+	table->is_described = true;
+	do {
+		if (!cursor_next(&table->cursor, row))
+			return table->cursor.has_more ? TABLE_MORE : TABLE_END;
+		rows_add(out, columns, 0, row);
+	} while (buf_ok(out) && out->count < PIECE_BYTES && clock_now() < until);
+	return buf_ok(out) ? TABLE_MORE : TABLE_BROKEN;
+}
+
+enum table_result table_next(struct table *table, struct buf *out)
+{
+	enum table_result result;
+
+	lanes_hold(table->console->with.lanes);
+	result = add_rows(table, out);
+	cursor_suspend(&table->cursor);
+	lanes_release(table->console->with.lanes);
+	return result;
+}
+
+void table_end(struct table **table)
+{
+	if (!*table)
+		return;
+	cursor_end(&(*table)->cursor);
+	free(*table);
+	*table = NULL;
+}
