@@ -282,6 +282,27 @@ const struct setting settings[] = {
 	SETTING(max_user_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of server connections per user, for all databases "
 	                "together. 0 = no limit."),
+	SETTING(
+	    metrics_allow, .initial = "127.0.0.0/8, ::1, unix", .splits_at_blanks = true, LIVE,
+	    GROUP(CONSOLE), .since = "0.3.0",
+	    .help =
+		"Clients that the web server of metrics_listen answers: addresses, ranges such as "
+		"10.0.0.0/8, and unix for connections by a Unix socket. Others get the "
+		"status 403."),
+	SETTING(metrics_hosts, .initial = "", .splits_at_blanks = true, LIVE, GROUP(CONSOLE),
+	        .since = "0.3.0",
+	        .help = "Names of this host by which the web server of metrics_listen may be "
+	                "asked, as in http://NAME:9127/; * = any. Addresses, localhost and Unix "
+	                "sockets are always possible. Other names are refused (status 403), "
+	                "because a web page of a stranger could read what is shown by means of a "
+	                "name of its own."),
+	SETTING(metrics_listen, .initial = "", .splits_at_blanks = true, BOOT, GROUP(CONSOLE),
+	        .since = "0.3.0",
+	        .help = "Where the web server listens: ADDRESS:PORT, [ADDRESS]:PORT for IPv6, "
+	                "*:PORT, or unix:/PATH, separated by commas. It has the metrics, the "
+	                "console's tables as JSON and a page for browsers, and changes nothing. "
+	                "unix_socket_mode and unix_socket_group hold for its Unix sockets too. "
+	                "Empty = no web server."),
 	SETTING(min_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Minimum number of server connections that a pool in use keeps open."),
 	SETTING(peer_id, .initial = "0", .max = 16383, .is_exact = true, LIVE, GROUP(GENERIC),

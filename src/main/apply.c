@@ -64,5 +64,7 @@ void apply_snapshot(struct daemon *daemon, const struct config *config, struct p
 	daemon->hba = parts->hba;
 	daemon->tls = parts->tls;
 	apply_settings(daemon, parts->proxies);
+	if (parts->web)
+		web_allow(daemon->web, parts->web);
 	*parts = (struct parts){ 0 };
 }

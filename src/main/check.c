@@ -22,6 +22,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
 #include "pgweir/net/range.h"
+#include "pgweir/web/web.h"
 
 #include "ask.h"
 #include "lint.h"
@@ -103,6 +104,14 @@ static void judge_proxies(struct check *check)
 	ranges_release(&proxies);
 }
 
+static void judge_web(struct check *check)
+{
+	struct err err;
+
+	if (!web_check(check->config, &err))
+		report_setting(check, &err);
+}
+
 /* Files that the daemon reads as root at the start, but as its own user at a RELOAD. */
 static void judge_reload(struct check *check, const char *user)
 {
@@ -156,6 +165,7 @@ static void judge(struct check *check, const char *user)
 	judge_users(check);
 	judge_rules(check);
 	judge_proxies(check);
+	judge_web(check);
 	judge_start(check, user);
 	if (!is_whole)
 		return; /* the draft may lack an entry that others refer to */

@@ -220,6 +220,20 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	return true;
 }
 
+static bool make_web_server(struct daemon *daemon, struct err *err)
+{
+	return web_new(&daemon->web,
+	               &(struct web_with){
+			   .log = daemon->log,
+			   .main_loop = daemon->loop,
+			   .lanes = &daemon->lanes,
+			   .console = daemon->console,
+			   .handshakes = daemon->handshakes,
+			   .config = daemon->config,
+		       },
+	               err);
+}
+
 struct daemon *daemon_new(struct log *log, const struct options *options,
                           const struct config *config, struct users *users, struct hba *hba,
                           const struct activation *given, struct takeover *takeover,
@@ -246,7 +260,8 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
 	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
 	    !make_listener(daemon, given, takeover, err) || !apply_at_start(daemon, err) ||
-	    !listener_open(daemon->listener, err) || !crew_start(daemon->lanes.crew, err)) {
+	    !listener_open(daemon->listener, err) || !crew_start(daemon->lanes.crew, err) ||
+	    !make_web_server(daemon, err)) {
 		load_say_where(config, err);
 		daemon_free(&daemon);
 	}
@@ -302,6 +317,7 @@ bool daemon_free(struct daemon **daemonp)
 	*daemonp = NULL;
 	if (daemon->lanes.crew)
 		crew_stop(daemon->lanes.crew);
+	web_free(&daemon->web);
 	stop_watching(daemon);
 	main_drain_stop(daemon);
 	timer_clear(&daemon->suspend);

@@ -12,6 +12,7 @@
 #include "pgweir/loop/heartbeat.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
+#include "pgweir/web/web.h"
 
 #include "daemon.h"
 #include "notify.h"
@@ -59,6 +60,7 @@ struct daemon {
 	atomic_bool is_short;                   /* the listener rests for want of descriptors */
 	struct listener *listener;
 	struct console *console;
+	struct web *web; /* NULL unless metrics_listen is set */
 	struct notify notify;
 	struct heartbeat *heartbeat; /* for the service manager's watchdog; else NULL */
 	enum shutdown_state shutdown;

@@ -148,6 +148,7 @@ static void let_clients_in(struct daemon *daemon)
 
 	listener_own_file(daemon->listener, true);
 	listener_resume(daemon->listener);
+	web_relisten(daemon->web);
 	if (*daemon->config->pidfile && !pidfile_replace(daemon->config->pidfile, &err))
 		log_error(&daemon->logger, "%s", err.text);
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
@@ -351,6 +352,7 @@ static void move(struct handover *handover)
 	handover->moved_at = clock_now();
 	listener_pause(daemon->listener);
 	listener_own_file(daemon->listener, false);
+	web_unlisten(daemon->web);
 	log_info(&daemon->logger,
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
 	         handover->moved, (long long)((handover->moved_at - since) / USEC_PER_MS),

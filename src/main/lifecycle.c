@@ -33,6 +33,7 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 
 	if (!tls_sets_make(&parts.tls, config, &daemon->tls, err) ||
 	    !load_proxies(config, &parts.proxies, err) ||
+	    !parts_make(&parts, PART_WEB, config, daemon->config, &daemon->logger, err) ||
 	    !apply_log(daemon->log, daemon->options, config, err)) {
 		parts_done(&parts);
 		config_unref(&config);

@@ -28,6 +28,7 @@ static const struct {
 	                        "server_tls_protocols", "server_tls_ciphers",
 	                        "server_tls13_ciphers" } },
 	[PART_PROXIES] = { "proxy_protocol", { "proxy_protocol", "proxy_protocol_from" } },
+	[PART_WEB] = { "metrics_...", { "metrics_allow", "metrics_hosts" } },
 };
 
 enum part part_of(const char *setting)
@@ -135,6 +136,17 @@ static bool make_proxies(struct parts *parts, const struct config *config, struc
 	return true;
 }
 
+static bool make_web(struct parts *parts, const struct config *config, struct err *err)
+{
+	struct web_rights *rights = web_rights_new(config, err);
+
+	if (!rights)
+		return false;
+	web_rights_release(&parts->web);
+	parts->web = rights;
+	return true;
+}
+
 bool parts_make(struct parts *parts, enum part part, const struct config *fresh,
                 const struct config *running, const struct logger *logger, struct err *err)
 {
@@ -147,6 +159,8 @@ bool parts_make(struct parts *parts, enum part part, const struct config *fresh,
 		return tls_sets_remake_server(&parts->tls, fresh, err);
 	case PART_PROXIES:
 		return make_proxies(parts, fresh, err);
+	case PART_WEB:
+		return make_web(parts, fresh, err);
 	case PARTS:
 		break;
 	}
@@ -159,4 +173,5 @@ void parts_done(struct parts *parts)
 	hba_release(&parts->hba);
 	tls_sets_done(&parts->tls);
 	ranges_release(&parts->proxies);
+	web_rights_release(&parts->web);
 }

@@ -11,10 +11,11 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/net/ranges.h"
+#include "pgweir/web/web.h"
 
 #include "tls_sets.h"
 
-enum part { PART_LOGINS, PART_CLIENT_TLS, PART_SERVER_TLS, PART_PROXIES, PARTS };
+enum part { PART_LOGINS, PART_CLIENT_TLS, PART_SERVER_TLS, PART_PROXIES, PART_WEB, PARTS };
 
 /* A set of parts, for example 1u << PART_LOGINS. */
 typedef unsigned int part_set;
@@ -24,6 +25,7 @@ struct parts {
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct tls_sets tls;
 	struct ranges *proxies; /* NULL: keep those in force */
+	struct web_rights *web; /* the same */
 };
 
 /* The part that a setting belongs to. PARTS: none; such a setting fits with every other value. */

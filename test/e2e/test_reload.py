@@ -23,6 +23,7 @@ from .kit.daemon import USERS
 from .kit.fake import answer as fake_answer
 from .kit.names import NameServer
 from .kit.wait import wait_until
+from .kit.web import Web
 from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, Refused, Scram, bind, close, cstr, execute,
                        message, parse, query, refusal, sasl_initial, scram_secret, special,
                        startup, sync)
@@ -298,6 +299,18 @@ def a_proxy_introduces(s):
     assert ask() == "E"
     yield
     assert ask() == "R"
+
+
+WEB_PORT = free_port()
+WEB = dict(metrics_listen=f"127.0.0.1:{WEB_PORT}")
+
+
+def the_web_server_answers(s):
+    def ask():
+        return Web(WEB_PORT).ask("/readyz", Host="weir.example").status
+    assert ask() == 403
+    yield
+    assert ask() == 200
 
 
 def guess(s):
@@ -1013,6 +1026,9 @@ SETTINGS = (
     Row("proxy_protocol", "accept", a_proxy_introduces, dict(proxy_protocol_from="127.0.0.1")),
     Row("proxy_protocol_from", "127.0.0.0/8, ::1", a_proxy_introduces,
         dict(proxy_protocol="accept", proxy_protocol_from="192.0.2.0/24")),
+    # the web server
+    Row("metrics_allow", "127.0.0.1", the_web_server_answers, WEB | dict(metrics_allow="192.0.2.1", metrics_hosts="*")),
+    Row("metrics_hosts", "weir.example", the_web_server_answers, WEB),
     # logging
     Row("log_connections", "0", goes_quiet("login attempt: db=app user=limited", come)),
     Row("log_disconnections", "0", goes_quiet("app/limited@.* closing because", come_and_go)),
@@ -1114,7 +1130,8 @@ SETTINGS = (
 # Settings that need a restart, with another value for each.
 RESTART = {
     "core_dumps": "1", "disable_pqexec": "1", "job_name": "other", "listen_addr": "127.0.0.2", "listen_backlog": "64",
-    "listen_port": "7777", "loops": "5", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
+    "listen_port": "7777", "loops": "5",
+    "metrics_listen": "127.0.0.1:9127", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
     "so_reuseport": "1", "track_extra_parameters": "search_path", "unix_socket_dir": "/nowhere",
     "unix_socket_group": "nogroup", "unix_socket_mode": "448", "user": "nobody",
 }

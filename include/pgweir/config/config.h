@@ -136,6 +136,9 @@ struct config {
 	int auth_failure_limit;    /* 0 = none */
 	enum proxy_protocol proxy_protocol;
 	struct config_list server_require_auth; /* empty = any method */
+	struct config_list metrics_listen; /* ADDRESS:PORT, unix:/PATH; empty = no web server */
+	struct config_list metrics_allow;  /* addresses, ranges, "unix" */
+	struct config_list metrics_hosts;  /* names by which browsers may ask; "*" = all */
 	struct config_list proxy_protocol_from; /* addresses, ranges, "unix" */
 	char *auth_ldap_options;                /* may contain a password */
 	char *auth_pam_service;

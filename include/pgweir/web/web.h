@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The web server: shows by HTTP what the console's SHOW tables have. Nothing can be changed by it.
+ *
+ * It has a thread and a loop of its own, which serve no clients. Rows come from the main thread,
+ * in pieces.
+ */
+#ifndef PGWEIR_WEB_WEB_H
+#define PGWEIR_WEB_WEB_H
+
+#include "pgweir/admin/console.h"
+#include "pgweir/config/config.h"
+#include "pgweir/loop/handshakes.h"
+#include "pgweir/net/tls.h"
+
+struct web;
+
+/* ---- rights ---- */
+
+/* Immutable, and counts its references: any thread may use one to which it holds a reference. */
+struct web_rights;
+
+/* Made of the settings metrics_... The caller owns one reference. NULL: *err has the reason. */
+struct web_rights *web_rights_new(const struct config *config, struct err *err);
+
+struct web_rights *web_rights_hold(struct web_rights *rights);
+
+/* Releases a reference and sets NULL; accepts NULL. */
+void web_rights_release(struct web_rights **rights);
+
+/* Whether all settings metrics_... are valid. false: *err has the reason. */
+bool web_check(const struct config *config, struct err *err);
+
+/* ---- the server ---- */
+
+/* All pointers are borrowed and must outlive the server. */
+struct web_with {
+	struct log *log;
+	struct loop *main_loop;
+	const struct lanes *lanes;
+	struct console *console;
+	struct handshakes *handshakes;
+	const struct config *config; /* for web_new() only: the settings that need a restart */
+};
+
+/*
+ * Listens where metrics_listen says, and starts the thread. A place that is in use is a warning: it
+ * is tried again until it is free. *web is NULL if metrics_listen is empty. false: *err says why.
+ */
+bool web_new(struct web **web, const struct web_with *with, struct err *err);
+
+/* Rights of requests from now on; takes over the reference. Accepts a web that is NULL. */
+void web_allow(struct web *web, struct web_rights *rights);
+
+/*
+ * Closes the listening sockets, for another process that takes over, and opens them again. Accept
+ * NULL.
+ */
+void web_unlisten(struct web *web);
+void web_relisten(struct web *web);
+
+/* Ends the thread. To be called by the main thread while no other loop runs; accepts NULL. */
+void web_free(struct web **web);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * /api/v1/show: SHOW tables as JSON.
+ *
+ *   {"name":"POOLS","at":"...Z","columns":[{"name":"database","type":"text"},...],"rows":[[...],...]}
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/base/json.h"
+
+#include "web_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define API_SHOW "/api/v1/show/"
+#define JSON_TYPE "application/json"
+
+/* A table on its way to a client. */
+struct api_answer {
+	struct answer_maker maker;
+	struct connection *connection;
+	struct reader *reader;
+	bool is_begun; /* the head of the answer is out */
+	bool has_row;
+	enum reader_result result;     /* of the last piece */
+	struct reader_message message; /* its columns stay from the first piece on */
+	struct buf out;
+	char name[64];
+};
+
+static void free_answer(struct api_answer *answer)
+{
+	reader_end(&answer->reader);
+	buf_free(&answer->out);
+	free(answer);
+}
+
+static void on_api_gone(struct answer_maker *maker)
+{
+	free_answer(container_of(maker, struct api_answer, maker));
+}
+
+/* ---- JSON ---- */
+
+static void add_now(struct buf *out)
+{
+	usec_t now = wall_now();
+	time_t second = (time_t)(now / USEC_PER_SEC);
+	struct tm utc;
+	char text[32];
+
+	gmtime_r(&second, &utc);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+	buf_printf(out, "\"%s.%03dZ\"", text, (int)(now % USEC_PER_SEC / USEC_PER_MS));
+}
+
+static void add_columns(struct api_answer *answer, const struct reader_message *message)
+{
+	struct buf *out = &answer->out;
+
+	buf_add_text(out, "{\"name\":");
+	json_add_text(out, bytes_text(answer->name));
+	buf_add_text(out, ",\"at\":");
+	add_now(out);
+	buf_add_text(out, ",\"columns\":[");
+	for (size_t i = 0; i < message->count; i++) {
+		buf_add_text(out, i ? ",{\"name\":" : "{\"name\":");
+		json_add_text(out, bytes_text(message->columns[i].name));
+		buf_printf(out, ",\"type\":\"%s\"}", message->columns[i].type);
+	}
+	buf_add_text(out, "],\"rows\":[");
+}
+
+static void add_value(struct buf *out, const struct reader_column *column, struct bytes value)
+{
+	if (!value.at)
+		buf_add_text(out, "null");
+	else if (column->is_number)
+		buf_add(out, value.at, value.count);
+	else
+		json_add_text(out, value);
+}
+
+static void add_row(struct api_answer *answer, const struct reader_message *message)
+{
+	struct buf *out = &answer->out;
+
+	buf_add_text(out, answer->has_row ? ",\n[" : "\n[");
+	answer->has_row = true;
+	for (size_t i = 0; i < message->count; i++) {
+		if (i)
+			buf_add_byte(out, ',');
+		add_value(out, &message->columns[i], message->values[i]);
+	}
+	buf_add_byte(out, ']');
+}
+
+/* ---- a table ---- */
+
+static int error_status(const struct err *err)
+{
+	switch (err->code) {
+	case ERR_SYNTAX:
+	case ERR_NO_DATABASE:
+		return 404;
+	case ERR_RIGHTS:
+		return 403;
+	default:
+		return 503;
+	}
+}
+
+/* After the first piece an error cannot be told any more. */
+static void fail(struct api_answer *answer)
+{
+	struct connection *connection = answer->connection;
+	struct err err = answer->reader->err;
+	bool is_begun = answer->is_begun;
+
+	free_answer(answer);
+	if (is_begun)
+		connection_abort(connection);
+	else
+		web_answer_error(connection, error_status(&err),
+		                 err.code == ERR_SYNTAX ? "no such table, or not with these words"
+		                                        : err.text,
+		                 "GET /api/v1/show lists the tables");
+}
+
+static void end_api(struct api_answer *answer)
+{
+	struct connection *connection = answer->connection;
+
+	free_answer(answer);
+	connection_end(connection);
+}
+
+static void on_api_room(struct answer_maker *maker)
+{
+	struct api_answer *answer = container_of(maker, struct api_answer, maker);
+
+	if (answer->reader->is_away)
+		return; /* the flushed bytes were the head's */
+	if (answer->result == READER_MORE)
+		reader_next(answer->reader);
+	else
+		end_api(answer);
+}
+
+static void convert(struct api_answer *answer, struct bytes piece)
+{
+	struct reader_message *message = &answer->message;
+
+	buf_clear(&answer->out);
+	while (reader_take(&piece, message)) {
+		if (message->is_row)
+			add_row(answer, message);
+		else
+			add_columns(answer, message);
+	}
+	if (answer->result == READER_END)
+		buf_add_text(&answer->out, "\n]}\n");
+}
+
+/* Sends what was converted. The answer is gone if the connection is. */
+static void send_converted(struct api_answer *answer)
+{
+	struct connection *connection = answer->connection;
+
+	if (!answer->is_begun) {
+		connection_begin(connection,
+		                 &(struct answer_head){ .status = 200, .type = JSON_TYPE });
+		if (!connection_is_answering(connection))
+			return;
+		answer->is_begun = true;
+	}
+	if (connection->is_head)
+		end_api(answer);
+	else if (connection_add(connection, buf_bytes(&answer->out)))
+		on_api_room(&answer->maker);
+}
+
+static void on_api_piece(void *arg, enum reader_result result, struct bytes piece)
+{
+	struct api_answer *answer = arg;
+	struct connection *connection = answer->connection;
+
+	answer->result = result;
+	if (result == READER_FAILED) {
+		fail(answer);
+		return;
+	}
+	convert(answer, piece);
+	if (buf_ok(&answer->out)) {
+		send_converted(answer);
+		return;
+	}
+	free_answer(answer);
+	connection_abort(connection);
+}
+
+/* ---- the request ---- */
+
+/* Adds a word as the console reads it. A word with other signs than those of names is quoted. */
+static void add_word(struct buf *words, const char *word)
+{
+	bool is_plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
+	                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
+
+	if (words->count)
+		buf_add_byte(words, ' ');
+	if (is_plain) {
+		buf_add_text(words, word);
+		return;
+	}
+	buf_add_byte(words, '"');
+	for (; *word; word++) {
+		if (*word == '"')
+			buf_add_byte(words, '"');
+		buf_add_byte(words, *word);
+	}
+	buf_add_byte(words, '"');
+}
+
+static bool add_decoded(struct buf *words, struct bytes text, bool is_form)
+{
+	struct buf word = { 0 };
+	bool is_valid = http_decode(text, is_form, &word);
+
+	if (is_valid)
+		add_word(words, buf_text(&word));
+	buf_free(&word);
+	return is_valid;
+}
+
+/* What would follow SHOW. false: something is not well encoded. */
+static bool read_words(const struct http_head *head, struct buf *words)
+{
+	struct bytes query = head->query, name, value;
+
+	if (!add_decoded(words, bytes_skip(head->path, strlen(API_SHOW)), false))
+		return false;
+	while (http_query_next(&query, &name, &value)) {
+		if (http_is(name, "argument") && !add_decoded(words, value, true))
+			return false;
+	}
+	return true;
+}
+
+static void begin_show(struct web *web, struct connection *connection, struct buf *words)
+{
+	struct api_answer *answer = calloc(1, sizeof(*answer));
+
+	if (answer)
+		answer->reader = reader_new(&web->readers, buf_text(words), on_api_piece, answer);
+	if (!answer || !answer->reader) {
+		free(answer);
+		connection_abort(connection);
+		return;
+	}
+	answer->maker = (struct answer_maker){ on_api_room, on_api_gone };
+	answer->connection = connection;
+	for (size_t i = 0; i + 1 < sizeof(answer->name) && i < words->count; i++) {
+		if (words->at[i] == ' ')
+			break;
+		answer->name[i] = (char)toupper((unsigned char)words->at[i]);
+	}
+	connection_keep(connection, &answer->maker);
+	reader_next(answer->reader);
+}
+
+void api_show(struct web *web, struct connection *connection, const struct http_head *head)
+{
+	struct buf words = { 0 };
+
+	if (read_words(head, &words))
+		begin_show(web, connection, &words);
+	else
+		web_answer_error(connection, 400, "the address is not well encoded", NULL);
+	buf_free(&words);
+}
+
+/* ---- the list ---- */
+
+void api_list(struct web *web, struct connection *connection, const struct http_head *head)
+{
+	struct table_listed listed;
+	struct buf out = { 0 };
+	size_t count = 0;
+
+	(void)web;
+	(void)head;
+	buf_add_text(&out, "{\"tables\":[");
+	for (size_t i = 0; tables_list(i, &listed); i++) {
+		if (listed.is_for_admins)
+			continue;
+		buf_add_text(&out, count++ ? ",\n{\"name\":" : "\n{\"name\":");
+		json_add_text(&out, bytes_text(listed.name));
+		buf_add_text(&out, ",\"argument\":");
+		json_add_text(&out, bytes_text(listed.argument));
+		buf_add_text(&out, ",\"help\":");
+		json_add_text(&out, bytes_text(listed.help));
+		buf_add_byte(&out, '}');
+	}
+	buf_add_text(&out, "\n]}\n");
+	connection_answer(connection, &(struct answer_head){ .status = 200, .type = JSON_TYPE },
+	                  buf_bytes(&out));
+	buf_free(&out);
+}

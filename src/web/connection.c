@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Connections of HTTP clients.
+ *
+ *   socket --> [TLS] --> head of a request --> on_request() --> answer --> next request, or the end
+ *
+ * Hard here: what a client can make us keep. There are few connections; each has a head of at most
+ * HTTP_HEAD_MAX bytes, reads of STREAM_AHEAD_MAX bytes, one piece of an answer, and a time limit
+ * in every state. The next piece is made when the client has taken the last one.
+ */
+#include "connection_priv.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pgweir/base/container_of.h"
+
+#include "pgweir/base/banned.h"
+
+#define FIRST_LIMIT (10 * USEC_PER_SEC)  /* for a handshake, and for a whole head */
+#define IDLE_LIMIT (75 * USEC_PER_SEC)   /* between two requests: longer than most scrapes */
+#define ANSWER_LIMIT (30 * USEC_PER_SEC) /* for making or taking one piece */
+#define ENDING_LIMIT (2 * USEC_PER_SEC)
+
+static const struct {
+	int status;
+	const char *words;
+} statuses[] = {
+	{ 200, "OK" },
+	{ 204, "No Content" },
+	{ 400, "Bad Request" },
+	{ 401, "Unauthorized" },
+	{ 403, "Forbidden" },
+	{ 404, "Not Found" },
+	{ 405, "Method Not Allowed" },
+	{ 413, "Content Too Large" },
+	{ 431, "Request Header Fields Too Large" },
+	{ 500, "Internal Server Error" },
+	{ 503, "Service Unavailable" },
+	{ 505, "HTTP Version Not Supported" },
+};
+
+static const char *status_words(int status)
+{
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+		if (statuses[i].status == status)
+			return statuses[i].words;
+	}
+	return "Error";
+}
+
+/* ---- the end of a connection ---- */
+
+static void on_limit(struct timer *timer);
+
+static void set_limit(struct connection *connection, usec_t limit)
+{
+	struct loop *loop = connection->all->loop;
+
+	timer_set(&connection->timer, loop_timer_queue(loop, limit, on_limit), loop_now(loop));
+}
+
+static void free_connection(struct connection *connection)
+{
+	TAILQ_REMOVE(&connection->all->list, connection, node);
+	connection->all->count--;
+	loop_undefer(connection->all->loop, &connection->task);
+	buf_free(&connection->head);
+	free(connection);
+}
+
+/* Frees it at the end of the turn, because its callers may still use it. */
+static void close_connection(struct connection *connection)
+{
+	struct answer_maker *maker = connection->maker;
+
+	if (connection->state == CONNECTION_CLOSED)
+		return;
+	connection->state = CONNECTION_CLOSED;
+	connection->maker = NULL;
+	timer_clear(&connection->timer);
+	stream_close(&connection->stream);
+	loop_defer(connection->all->loop, &connection->task);
+	if (maker)
+		maker->on_gone(maker);
+}
+
+void connection_abort(struct connection *connection)
+{
+	connection->maker = NULL;
+	close_connection(connection);
+}
+
+static void on_limit(struct timer *timer)
+{
+	close_connection(container_of(timer, struct connection, timer));
+}
+
+/*
+ * All was answered. What the client has sent beyond it is read and dropped for a moment: closing a
+ * socket with unread input resets the connection, and the client may lose the answer.
+ */
+static void finish(struct connection *connection)
+{
+	stream_finish(&connection->stream);
+	set_limit(connection, ENDING_LIMIT);
+	if (!stream_keep(&connection->stream, (struct bytes){ 0 }) ||
+	    !stream_want(&connection->stream, WANT_INPUT))
+		close_connection(connection);
+}
+
+/* ---- answers ---- */
+
+static void send_bytes(struct connection *connection, struct bytes bytes)
+{
+	if (bytes.count && !stream_send(&connection->stream, bytes))
+		close_connection(connection);
+}
+
+static void add_date(struct buf *out)
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	char text[64];
+
+	gmtime_r(&now, &utc);
+	strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+	buf_printf(out, "Date: %s\r\n", text);
+}
+
+/*
+ * Nothing here may be read by a page of another origin, shown in its frame, or taken for a script
+ * of it. What is shown is of this moment, so nothing is stored.
+ */
+static void add_head(struct connection *connection, const struct answer_head *head, struct buf *out)
+{
+	buf_printf(out, "HTTP/1.1 %d %s\r\n", head->status, status_words(head->status));
+	add_date(out);
+	if (head->type)
+		buf_printf(out, "Content-Type: %s\r\n", head->type);
+	buf_add_text(out, "Cache-Control: no-store\r\n"
+	                  "X-Content-Type-Options: nosniff\r\n"
+	                  "Cross-Origin-Resource-Policy: same-origin\r\n");
+	buf_add_text(out, head->fields ? head->fields : "");
+	if (connection->closes)
+		buf_add_text(out, "Connection: close\r\n");
+}
+
+static void send_buf(struct connection *connection, struct buf *out)
+{
+	if (buf_ok(out))
+		send_bytes(connection, buf_bytes(out));
+	else
+		close_connection(connection);
+	buf_free(out);
+}
+
+/* The answer is complete: the next request may be read, in a later turn. */
+static void end_answer(struct connection *connection)
+{
+	if (connection->state != CONNECTION_ANSWERING)
+		return;
+	buf_free(&connection->head);
+	connection->maker = NULL;
+	if (connection->closes) {
+		connection->state = CONNECTION_ENDING;
+		set_limit(connection, ANSWER_LIMIT);
+		if (stream_unsent(&connection->stream) == 0)
+			finish(connection);
+		return;
+	}
+	connection->state = CONNECTION_READING;
+	connection->seen = 0;
+	set_limit(connection, IDLE_LIMIT);
+	loop_defer(connection->all->loop, &connection->task);
+}
+
+void connection_answer(struct connection *connection, const struct answer_head *head,
+                       struct bytes body)
+{
+	struct buf out = { 0 };
+
+	assert(connection->state == CONNECTION_ANSWERING);
+	connection->maker = NULL;
+	add_head(connection, head, &out);
+	if (head->status != 204)
+		buf_printf(&out, "Content-Length: %zu\r\n", body.count);
+	buf_add_text(&out, "\r\n");
+	if (!connection->is_head)
+		buf_add(&out, body.at, body.count);
+	send_buf(connection, &out);
+	end_answer(connection);
+}
+
+void connection_begin(struct connection *connection, const struct answer_head *head)
+{
+	struct buf out = { 0 };
+
+	assert(connection->state == CONNECTION_ANSWERING);
+	if (!connection->is_chunked)
+		connection->closes = true; /* only the end of the connection can end the body */
+	add_head(connection, head, &out);
+	if (connection->is_chunked)
+		buf_add_text(&out, "Transfer-Encoding: chunked\r\n");
+	buf_add_text(&out, "\r\n");
+	send_buf(connection, &out);
+}
+
+bool connection_add(struct connection *connection, struct bytes piece)
+{
+	struct buf out = { 0 };
+
+	if (connection->state != CONNECTION_ANSWERING)
+		return false;
+	set_limit(connection, ANSWER_LIMIT);
+	if (piece.count && !connection->is_head) {
+		if (connection->is_chunked)
+			buf_printf(&out, "%zx\r\n", piece.count);
+		buf_add(&out, piece.at, piece.count);
+		if (connection->is_chunked)
+			buf_add_text(&out, "\r\n");
+		send_buf(connection, &out);
+	}
+	return connection->state == CONNECTION_ANSWERING && stream_unsent(&connection->stream) == 0;
+}
+
+void connection_end(struct connection *connection)
+{
+	if (connection->state != CONNECTION_ANSWERING)
+		return;
+	connection->maker = NULL;
+	if (connection->is_chunked && !connection->is_head)
+		send_bytes(connection, bytes_text("0\r\n\r\n"));
+	end_answer(connection);
+}
+
+void connection_keep(struct connection *connection, struct answer_maker *maker)
+{
+	assert(connection->state == CONNECTION_ANSWERING && !connection->maker);
+	connection->maker = maker;
+}
+
+/* ---- requests ---- */
+
+static void refuse(struct connection *connection, int status)
+{
+	struct buf body = { 0 };
+
+	buf_printf(&body, "{\"error\":\"%s\"}\n", status_words(status));
+	connection_answer(
+	    connection,
+	    &(struct answer_head){ .status = status,
+	                           .type = "application/json",
+	                           .fields = status == 405 ? "Allow: GET, HEAD\r\n" : NULL },
+	    buf_bytes(&body));
+	buf_free(&body);
+}
+
+/* Copies the head out of the stream's input, and leaves `rest` there. */
+static bool take_head(struct connection *connection, struct bytes in, struct http_head *head)
+{
+	size_t seen = 0;
+
+	buf_add(&connection->head, in.at, head->size);
+	if (!buf_ok(&connection->head) ||
+	    !stream_keep(&connection->stream, bytes_skip(in, head->size)))
+		return false;
+	http_head_read(buf_bytes(&connection->head), &seen, head);
+	return true;
+}
+
+static void handle(struct connection *connection, const struct http_head *head,
+                   enum http_result result)
+{
+	connection->state = CONNECTION_ANSWERING;
+	connection->is_head = head->is_head;
+	connection->closes = head->closes;
+	connection->is_chunked = !head->is_1_0;
+	set_limit(connection, ANSWER_LIMIT);
+	if (!stream_want(&connection->stream, WANT_END)) {
+		close_connection(connection);
+		return;
+	}
+	if (result == HTTP_BAD)
+		refuse(connection, head->status);
+	else if (!head->is_get && !head->is_head)
+		refuse(connection, 405);
+	else
+		connection->all->on_request(connection->all->arg, connection, head);
+}
+
+/* `in` is all that has come: handles the first request in it. */
+static void consume(struct connection *connection, struct bytes in)
+{
+	bool is_first = connection->seen == 0;
+	struct http_head head;
+	enum http_result result = http_head_read(in, &connection->seen, &head);
+
+	if (result == HTTP_MORE) {
+		if (!stream_keep(&connection->stream, in))
+			close_connection(connection);
+		else if (is_first && in.count)
+			set_limit(connection, FIRST_LIMIT);
+		return;
+	}
+	if (!head.size) /* it has no end: nothing of it is kept */
+		head.size = in.count < HTTP_HEAD_MAX ? in.count : HTTP_HEAD_MAX;
+	if (result == HTTP_OK && !take_head(connection, in, &head))
+		close_connection(connection);
+	else if (result == HTTP_BAD && !stream_keep(&connection->stream, bytes_skip(in, in.count)))
+		close_connection(connection);
+	else
+		handle(connection, &head, result);
+}
+
+/* ---- the stream ---- */
+
+static void on_input(struct stream *stream)
+{
+	struct connection *connection = container_of(stream, struct connection, stream);
+	enum stream_result result;
+	struct bytes in;
+
+	result = stream_read(stream, &in);
+	if (result == STREAM_NOTHING)
+		return;
+	if (result == STREAM_END)
+		close_connection(connection);
+	else if (connection->state == CONNECTION_READING)
+		consume(connection, in);
+	/* else: it is ending, and the input is dropped */
+}
+
+static void on_flushed(struct stream *stream)
+{
+	struct connection *connection = container_of(stream, struct connection, stream);
+	struct answer_maker *maker = connection->maker;
+
+	if (connection->state == CONNECTION_ENDING) {
+		finish(connection);
+	} else if (connection->state == CONNECTION_ANSWERING) {
+		set_limit(connection, ANSWER_LIMIT);
+		if (maker && maker->go_on)
+			maker->go_on(maker);
+	}
+}
+
+static void on_gone(struct stream *stream)
+{
+	close_connection(container_of(stream, struct connection, stream));
+}
+
+/* Reads what was kept before the next input, as no event will report that. */
+static void read_on(struct connection *connection)
+{
+	struct bytes kept = stream_kept(&connection->stream);
+	struct buf copy = { 0 };
+
+	if (!stream_want(&connection->stream, WANT_INPUT)) {
+		close_connection(connection);
+	} else if (kept.count) {
+		buf_add(&copy, kept.at, kept.count);
+		if (!buf_ok(&copy) || !stream_keep(&connection->stream, (struct bytes){ 0 }))
+			close_connection(connection);
+		else
+			consume(connection, buf_bytes(&copy));
+		buf_free(&copy);
+	}
+}
+
+static void on_secured(struct stream *stream, const struct err *err)
+{
+	struct connection *connection = container_of(stream, struct connection, stream);
+
+	if (err) {
+		close_connection(connection);
+		return;
+	}
+	connection->state = CONNECTION_READING;
+	read_on(connection);
+}
+
+static const struct stream_ops stream_ops = { on_input, on_flushed, on_gone, on_secured };
+
+static void on_task(struct task *task)
+{
+	struct connection *connection = container_of(task, struct connection, task);
+
+	if (connection->state == CONNECTION_CLOSED)
+		free_connection(connection);
+	else if (connection->state == CONNECTION_READING)
+		read_on(connection);
+}
+
+/* ---- opening ---- */
+
+/* There is no connection for it: a text that fits into any socket's buffer. */
+static void turn_away(int fd, bool is_tls)
+{
+	static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\n"
+				     "Content-Length: 0\r\nConnection: close\r\n\r\n";
+
+	if (!is_tls)
+		send(fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
+static void secure(struct connection *connection, struct tls_context *tls)
+{
+	connection->state = CONNECTION_SECURING;
+	if (!stream_secure(&connection->stream, tls, NULL, (struct bytes){ 0 }, NULL))
+		close_connection(connection);
+}
+
+void connection_open(struct connections *all, int fd, const struct address *peer,
+                     struct tls_context *tls)
+{
+	struct connection *connection =
+	    all->count < CONNECTIONS_MAX ? calloc(1, sizeof(*connection)) : NULL;
+
+	if (!connection) {
+		turn_away(fd, tls != NULL);
+		return;
+	}
+	connection->all = all;
+	connection->peer = *peer;
+	connection->task.run = on_task;
+	connection->state = CONNECTION_READING;
+	TAILQ_INSERT_TAIL(&all->list, connection, node);
+	all->count++;
+	stream_open(&connection->stream, all->loop, &all->streams, fd, &stream_ops);
+	set_limit(connection, FIRST_LIMIT);
+	if (tls)
+		secure(connection, tls);
+	else if (!stream_want(&connection->stream, WANT_INPUT))
+		close_connection(connection);
+}
+
+void connections_init(struct connections *all, struct loop *loop)
+{
+	all->loop = loop;
+	TAILQ_INIT(&all->list);
+	stream_pool_init(&all->streams, 4096);
+}
+
+void connections_done(struct connections *all)
+{
+	struct connection *connection;
+
+	while ((connection = TAILQ_FIRST(&all->list))) {
+		close_connection(connection);
+		free_connection(connection);
+	}
+	stream_pool_done(&all->streams);
+}

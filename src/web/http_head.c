@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Reads the head of an HTTP request.
+ *
+ * Hard here: programs in front of us (proxies) and we must not understand a request differently.
+ * So what is ambiguous is refused: blanks before a colon, continued lines, control characters,
+ * two Host lines. A request with a body is refused too, and its connection is closed, so the
+ * length of a body never matters.
+ */
+#include "http_head_priv.h"
+
+#include <strings.h>
+
+#include "pgweir/base/banned.h"
+
+static enum http_result refuse(struct http_head *head, int status)
+{
+	head->status = status;
+	head->closes = true;
+	return HTTP_BAD;
+}
+
+bool http_is(struct bytes a, const char *text)
+{
+	return a.count == strlen(text) && strncasecmp(a.at, text, a.count) == 0;
+}
+
+static struct bytes trim(struct bytes text)
+{
+	while (text.count && (*text.at == ' ' || *text.at == '\t'))
+		text = bytes_skip(text, 1);
+	while (text.count && (text.at[text.count - 1] == ' ' || text.at[text.count - 1] == '\t'))
+		text.count--;
+	return text;
+}
+
+/* Takes what comes before `end`, or all, and that byte. */
+static struct bytes take_until(struct bytes *rest, char end)
+{
+	const char *found = rest->count ? memchr(rest->at, end, rest->count) : NULL;
+	struct bytes taken = *rest;
+
+	if (found)
+		taken.count = (size_t)(found - rest->at);
+	*rest = bytes_skip(*rest, taken.count + (found != NULL));
+	return taken;
+}
+
+/* Takes a line without its end: CR LF, or LF alone. */
+static struct bytes take_line(struct bytes *rest)
+{
+	struct bytes line = take_until(rest, '\n');
+
+	if (line.count && line.at[line.count - 1] == '\r')
+		line.count--;
+	return line;
+}
+
+/* ---- where the head ends ---- */
+
+/* Returns the bytes up to and with the empty line; 0: it has not come yet. */
+static size_t find_end(struct bytes in, size_t *seen)
+{
+	size_t at = *seen;
+	const char *found;
+
+	while (at < in.count && (found = memchr(in.at + at, '\n', in.count - at))) {
+		at = (size_t)(found - in.at) + 1;
+		if (at < in.count && in.at[at] == '\n')
+			return at + 1;
+		if (at + 1 < in.count && in.at[at] == '\r' && in.at[at + 1] == '\n')
+			return at + 2;
+	}
+	/* The end may begin with the last three bytes. */
+	*seen = in.count > 3 ? in.count - 3 : 0;
+	return 0;
+}
+
+/* ---- the request line ---- */
+
+static bool is_clean(struct bytes text)
+{
+	for (size_t i = 0; i < text.count; i++) {
+		unsigned char byte = (unsigned char)text.at[i];
+
+		if (byte <= ' ' || byte >= 127)
+			return false;
+	}
+	return text.count > 0;
+}
+
+/* A proxy's form, http://host/path, has to be understood too (RFC 9112, 3.2.2). */
+static struct bytes without_origin(struct bytes target)
+{
+	const char *slash;
+
+	if (target.count < 7 || strncasecmp(target.at, "http://", 7) != 0)
+		return target;
+	target = bytes_skip(target, 7);
+	slash = memchr(target.at, '/', target.count);
+	return slash ? bytes_skip(target, (size_t)(slash - target.at)) : bytes_text("/");
+}
+
+static enum http_result read_request_line(struct bytes line, struct http_head *head)
+{
+	struct bytes method = take_until(&line, ' ');
+	struct bytes target = take_until(&line, ' ');
+
+	if (!is_clean(method) || !is_clean(target))
+		return refuse(head, 400);
+	if (bytes_are(line, "HTTP/1.0"))
+		head->is_1_0 = head->closes = true;
+	else if (!bytes_are(line, "HTTP/1.1"))
+		return refuse(head, line.count > 5 && memcmp(line.at, "HTTP/", 5) == 0 ? 505 : 400);
+	head->is_get = bytes_are(method, "GET");
+	head->is_head = bytes_are(method, "HEAD");
+	head->query = without_origin(target);
+	head->path = take_until(&head->query, '?');
+	if (!head->path.count || *head->path.at != '/')
+		return refuse(head, head->is_get || head->is_head ? 400 : 405);
+	return HTTP_OK;
+}
+
+/* ---- header lines ---- */
+
+static bool is_token(struct bytes name)
+{
+	static const char others[] = "!#$%&'*+-.^_`|~";
+
+	for (size_t i = 0; i < name.count; i++) {
+		char byte = name.at[i];
+		bool is_alnum = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+		                (byte >= '0' && byte <= '9');
+
+		if (!is_alnum && (!byte || !strchr(others, byte)))
+			return false;
+	}
+	return name.count > 0;
+}
+
+static bool is_text(struct bytes value)
+{
+	for (size_t i = 0; i < value.count; i++) {
+		unsigned char byte = (unsigned char)value.at[i];
+
+		if ((byte < ' ' && byte != '\t') || byte == 127)
+			return false;
+	}
+	return true;
+}
+
+/* Removes the port, and the brackets of an IPv6 address. false: not a host. */
+static bool read_host(struct bytes value, struct bytes *host)
+{
+	const char *end;
+
+	if (value.count && *value.at == '[') {
+		end = memchr(value.at, ']', value.count);
+		if (!end)
+			return false;
+		*host = bytes_of(value.at + 1, (size_t)(end - value.at) - 1);
+		value = bytes_skip(value, host->count + 2);
+		return !value.count || *value.at == ':';
+	}
+	*host = take_until(&value, ':');
+	return !memchr(host->at, '/', host->count) && !memchr(host->at, ' ', host->count);
+}
+
+static enum http_result note_host(struct bytes value, struct http_head *head)
+{
+	if (head->host.at || !read_host(value, &head->host))
+		return refuse(head, 400);
+	return HTTP_OK;
+}
+
+static enum http_result note_connection(struct bytes value, struct http_head *head)
+{
+	while (value.count) {
+		struct bytes word = trim(take_until(&value, ','));
+
+		head->closes |= http_is(word, "close");
+		if (head->is_1_0 && http_is(word, "keep-alive"))
+			head->closes = false;
+	}
+	return HTTP_OK;
+}
+
+static enum http_result note_accept(struct bytes value, struct http_head *head)
+{
+	if (!head->accept.at)
+		head->accept = value;
+	return HTTP_OK;
+}
+
+static enum http_result note_authorization(struct bytes value, struct http_head *head)
+{
+	if (head->authorization.at)
+		return refuse(head, 400);
+	head->authorization = value;
+	return HTTP_OK;
+}
+
+static enum http_result note_length(struct bytes value, struct http_head *head)
+{
+	head->has_body |= !bytes_are(value, "0");
+	return HTTP_OK;
+}
+
+static enum http_result note_encoding(struct bytes value, struct http_head *head)
+{
+	(void)value;
+	head->has_body = true;
+	return HTTP_OK;
+}
+
+static const struct {
+	const char *name;
+	enum http_result (*note)(struct bytes value, struct http_head *head);
+} headers[] = {
+	{ "Host", note_host },
+	{ "Connection", note_connection },
+	{ "Accept", note_accept },
+	{ "Authorization", note_authorization },
+	{ "Content-Length", note_length },
+	{ "Transfer-Encoding", note_encoding },
+};
+
+static enum http_result read_header(struct bytes line, struct http_head *head)
+{
+	struct bytes rest = line, name = take_until(&rest, ':');
+
+	/* Without a colon, name is the whole line. A continued line begins with a blank. */
+	if (name.count == line.count || !is_token(name) || !is_text(rest))
+		return refuse(head, 400);
+	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+		if (http_is(name, headers[i].name))
+			return headers[i].note(trim(rest), head);
+	}
+	return HTTP_OK;
+}
+
+static enum http_result read_lines(struct bytes rest, struct http_head *head)
+{
+	struct bytes line = take_line(&rest);
+	enum http_result result = read_request_line(line, head);
+
+	while (result == HTTP_OK && (line = take_line(&rest)).count)
+		result = read_header(line, head);
+	if (result != HTTP_OK)
+		return result;
+	if (!head->is_1_0 && !head->host.at)
+		return refuse(head, 400);
+	if (head->has_body)
+		return refuse(head, head->is_get || head->is_head ? 413 : 405);
+	return HTTP_OK;
+}
+
+enum http_result http_head_read(struct bytes in, size_t *seen, struct http_head *head)
+{
+	size_t skip = 0;
+
+	*head = (struct http_head){ 0 };
+	/* An empty line before a request is ignored (RFC 9112, 2.2). */
+	while (skip < in.count && skip < 2 && (in.at[skip] == '\r' || in.at[skip] == '\n'))
+		skip++;
+	in = bytes_skip(in, skip);
+	head->size = find_end(in, seen);
+	if (!head->size && in.count < HTTP_HEAD_MAX)
+		return HTTP_MORE;
+	if (!head->size || head->size > HTTP_HEAD_MAX)
+		return refuse(head, 431);
+	in.count = head->size;
+	head->size += skip;
+	return read_lines(in, head);
+}
+
+/* ---- parts of it ---- */
+
+static int hex_value(char digit)
+{
+	if (digit >= '0' && digit <= '9')
+		return digit - '0';
+	if (digit >= 'a' && digit <= 'f')
+		return digit - 'a' + 10;
+	return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+bool http_decode(struct bytes text, bool is_form, struct buf *out)
+{
+	for (size_t i = 0; i < text.count; i++) {
+		char byte = text.at[i];
+
+		if (byte == '%') {
+			int high = i + 2 < text.count ? hex_value(text.at[i + 1]) : -1;
+			int low = i + 2 < text.count ? hex_value(text.at[i + 2]) : -1;
+
+			if (high < 0 || low < 0 || high + low == 0)
+				return false;
+			byte = (char)(high * 16 + low);
+			i += 2;
+		} else if (byte == '+' && is_form) {
+			byte = ' ';
+		}
+		buf_add_byte(out, byte);
+	}
+	return buf_ok(out);
+}
+
+bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *value)
+{
+	while (query->count) {
+		*value = take_until(query, '&');
+		*name = take_until(value, '=');
+		if (name->count)
+			return true;
+	}
+	return false;
+}
+
+bool http_list_has(struct bytes list, const char *type)
+{
+	while (list.count) {
+		struct bytes item = take_until(&list, ',');
+
+		if (http_is(trim(take_until(&item, ';')), type))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Readers: the letters between the web server and the main thread.
+ *
+ * Hard here: a reader may be given up while it is away. Then it comes back once more, is sent away
+ * to end its table, which only the main thread may do, and is freed when it is back again.
+ */
+#include "reader_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/fields.h"
+
+#include "pgweir/base/banned.h"
+
+#define PIECE_MAX ((size_t)1024 * 1024) /* a row more than a piece of the console has */
+
+void readers_init(struct readers *readers, struct console *console, struct loop *main_loop,
+                  struct loop *web_loop)
+{
+	readers->console = console;
+	readers->main_loop = main_loop;
+	readers->web_loop = web_loop;
+	TAILQ_INIT(&readers->list);
+}
+
+static void free_reader(struct reader *reader)
+{
+	TAILQ_REMOVE(&reader->readers->list, reader, node);
+	buf_free(&reader->piece);
+	free(reader);
+}
+
+void readers_done(struct readers *readers)
+{
+	struct reader *reader;
+
+	while ((reader = TAILQ_FIRST(&readers->list))) {
+		loop_take_back(readers->main_loop, &reader->letter);
+		loop_take_back(readers->web_loop, &reader->letter);
+		table_end(&reader->table);
+		free_reader(reader);
+	}
+}
+
+/* ---- on the main thread ---- */
+
+static void on_back(struct letter *letter);
+
+static void make_piece(struct reader *reader)
+{
+	buf_clear(&reader->piece);
+	if (!reader->is_begun)
+		reader->table = table_begin(reader->readers->console, reader->words, &reader->err);
+	reader->is_begun = true;
+	if (!reader->table) {
+		reader->result = READER_FAILED;
+		return;
+	}
+	switch (table_next(reader->table, &reader->piece)) {
+	case TABLE_MORE:
+		reader->result = READER_MORE;
+		break;
+	case TABLE_END:
+		reader->result = READER_END;
+		break;
+	case TABLE_BROKEN:
+		reader->result = READER_FAILED;
+		err_set(&reader->err, ERR_MEMORY, "out of memory");
+		break;
+	}
+	if (reader->result != READER_MORE)
+		table_end(&reader->table);
+}
+
+static void on_wanted(struct letter *letter)
+{
+	struct reader *reader = container_of(letter, struct reader, letter);
+
+	if (letter->is_late)
+		return; /* readers_done() has what is left */
+	if (reader->is_ending)
+		table_end(&reader->table);
+	else
+		make_piece(reader);
+	reader->letter.open = on_back;
+	loop_post(reader->readers->web_loop, &reader->letter);
+}
+
+/* ---- on the web server's thread ---- */
+
+static void send_away(struct reader *reader)
+{
+	reader->is_away = true;
+	reader->letter.open = on_wanted;
+	loop_post(reader->readers->main_loop, &reader->letter);
+}
+
+static void leave(struct reader *reader)
+{
+	reader->is_left = true;
+	if (reader->is_away)
+		return;
+	if (!reader->table) {
+		free_reader(reader);
+		return;
+	}
+	reader->is_ending = true;
+	send_away(reader);
+}
+
+static void on_back(struct letter *letter)
+{
+	struct reader *reader = container_of(letter, struct reader, letter);
+
+	reader->is_away = false;
+	if (letter->is_late)
+		return;
+	if (reader->is_left)
+		leave(reader);
+	else
+		reader->on_piece(reader->arg, reader->result, buf_bytes(&reader->piece));
+}
+
+struct reader *reader_new(struct readers *readers, const char *words, reader_on_piece *on_piece,
+                          void *arg)
+{
+	size_t size = strlen(words) + 1;
+	struct reader *reader = calloc(1, sizeof(*reader) + size);
+
+	if (!reader)
+		return NULL;
+	reader->readers = readers;
+	reader->on_piece = on_piece;
+	reader->arg = arg;
+	reader->piece.limit = PIECE_MAX;
+	memcpy(reader->words, words, size);
+	TAILQ_INSERT_TAIL(&readers->list, reader, node);
+	return reader;
+}
+
+void reader_next(struct reader *reader) { send_away(reader); }
+
+void reader_end(struct reader **reader)
+{
+	if (*reader)
+		leave(*reader);
+	*reader = NULL;
+}
+
+/* ---- pieces ---- */
+
+static const char *type_name(uint32_t oid, bool *is_number)
+{
+	static const struct {
+		uint32_t oid;
+		bool is_number;
+		const char *name;
+	} types[] = {
+		{ 20, true, "int8" },
+		{ 23, true, "int4" },
+		{ 1700, true, "numeric" },
+		{ 17, false, "bytea" },
+	};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		if (types[i].oid == oid) {
+			*is_number = types[i].is_number;
+			return types[i].name;
+		}
+	}
+	*is_number = false;
+	return "text";
+}
+
+/* RowDescription: for each column its name, and 18 bytes, of which the type is 7 to 10. */
+static void read_columns(struct bytes body, struct reader_message *message)
+{
+	struct reader_column *column;
+
+	message->count = load_be16(body.at);
+	body = bytes_skip(body, 2);
+	for (size_t i = 0; i < message->count; i++) {
+		column = &message->columns[i];
+		bytes_take_text(&body, &column->name);
+		column->type = type_name(load_be32(body.at + 6), &column->is_number);
+		body = bytes_skip(body, 18);
+	}
+}
+
+static void read_values(struct bytes body, struct reader_message *message)
+{
+	message->count = load_be16(body.at);
+	body = bytes_skip(body, 2);
+	for (size_t i = 0; i < message->count; i++) {
+		uint32_t count = load_be32(body.at);
+
+		body = bytes_skip(body, 4);
+		message->values[i] = bytes_of(body.at, count == UINT32_MAX ? 0 : count);
+		if (count == UINT32_MAX)
+			message->values[i].at = NULL;
+		else
+			body = bytes_skip(body, count);
+	}
+}
+
+bool reader_take(struct bytes *piece, struct reader_message *message)
+{
+	struct frame frame;
+	struct bytes body;
+
+	if (frame_peek(*piece, UINT32_MAX, &frame) != WIRE_OK)
+		return false;
+	body = frame_body(*piece, &frame);
+	message->is_row = frame.type == 'D';
+	if (message->is_row)
+		read_values(body, message);
+	else
+		read_columns(body, message);
+	*piece = bytes_skip(*piece, frame.length);
+	return true;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Which clients the web server answers.
+ */
+#ifndef PGWEIR_WEB_RIGHTS_PRIV_H
+#define PGWEIR_WEB_RIGHTS_PRIV_H
+
+#include "pgweir/web/web.h"
+
+#include "connection_priv.h"
+
+/* Whether this address may connect at all. */
+bool rights_allow(const struct web_rights *rights, const struct address *peer);
+
+/*
+ * Whether a request may be answered. 0: yes; else the status of the refusal, and *why.
+ * needs_secret: for what is not open to every client of an allowed address.
+ */
+int rights_judge(const struct web_rights *rights, const struct connection *connection,
+                 const struct http_head *head, bool needs_secret, const char **why);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The web server: its thread, its sockets, and the rights of requests.
+ *
+ *   listener --> connections --> rights --> routes --> answers, with rows from the main thread
+ */
+#include "web_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/base/text.h"
+
+#include "rights_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define RETRY_LIMIT (200 * USEC_PER_MS)
+#define BACKLOG 64
+
+/*
+ * At a take-over the old process has the sockets for a moment, which is not worth a line in the
+ * log: two seconds are.
+ */
+#define FAILURES_TOLD 10
+
+/* ---- requests ---- */
+
+static struct web_rights *hold_rights(struct web *web)
+{
+	struct web_rights *rights;
+
+	pthread_mutex_lock(&web->lock);
+	rights = web_rights_hold(web->rights);
+	pthread_mutex_unlock(&web->lock);
+	return rights;
+}
+
+static void on_request(void *arg, struct connection *connection, const struct http_head *head)
+{
+	struct web *web = arg;
+	struct web_rights *rights = hold_rights(web);
+	const char *why;
+	int status = rights_judge(rights, connection, head, routes_need_secret(head), &why);
+
+	web_rights_release(&rights);
+	if (status)
+		web_answer_error(connection, status, why, NULL);
+	else
+		routes_answer(web, connection, head);
+}
+
+static void on_accept(void *arg, int fd, const struct address *peer)
+{
+	struct web *web = arg;
+
+	connection_open(&web->connections, fd, peer, NULL);
+}
+
+/* ---- sockets ---- */
+
+/*
+ * "127.0.0.1:9127", "[::1]:9127", "*:9127", "name:9127" or "unix:/path". Takes a copy of what it
+ * needs.
+ */
+static bool read_place(const char *text, struct web_place *place, struct err *err)
+{
+	const char *colon = strrchr(text, ':');
+	const char *address = text;
+	size_t size = colon ? (size_t)(colon - text) : 0;
+	int64_t port;
+
+	if (strncmp(text, "unix:", 5) == 0 && (text[5] == '/' || text[5] == '@')) {
+		place->path = strdup(text + 5);
+		place->address = strdup("");
+		return (place->path && place->address) || err_set(err, ERR_MEMORY, "out of memory");
+	}
+	if (size > 2 && *text == '[' && text[size - 1] == ']') {
+		address++;
+		size -= 2;
+	}
+	if (!size || !text_to_i64(colon + 1, &port) || port < 1 || port > 65535)
+		return err_set(err, ERR_CONFIG,
+		               "metrics_listen: \"%s\" is not ADDRESS:PORT or unix:/PATH", text);
+	place->address = strndup(address, size);
+	place->port = (uint16_t)port;
+	return place->address || err_set(err, ERR_MEMORY, "out of memory");
+}
+
+static bool read_places(struct web *web, const struct config_list *list, struct err *err)
+{
+	web->places = calloc(list->count + 1, sizeof(*web->places));
+	if (!web->places)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	for (; web->place_count < list->count; web->place_count++) {
+		if (!read_place(list->names[web->place_count], &web->places[web->place_count], err))
+			return false;
+	}
+	return true;
+}
+
+/* false: it has to be tried again. */
+static bool open_place(struct web *web, struct web_place *place)
+{
+	struct listener_options options = {
+		.addresses = place->address,
+		.port = place->port,
+		.unix_path = place->path,
+		.unix_mode = web->unix_mode,
+		.unix_group = web->unix_group,
+		.backlog = BACKLOG,
+		.is_retried = true,
+		.log = web->log,
+	};
+	struct err err;
+
+	place->listener = listener_new(web->loop, &options, on_accept, web);
+	if (!place->listener)
+		return false;
+	if (listener_open(place->listener, &err)) {
+		place->failed_count = 0;
+		return true;
+	}
+	if (++place->failed_count == FAILURES_TOLD)
+		log_warning(&web->log, "metrics_listen: %s; trying again until it works", err.text);
+	listener_free(&place->listener);
+	return false;
+}
+
+static void on_retry_time(struct timer *timer);
+
+static void open_places(struct web *web)
+{
+	bool are_open = true;
+
+	for (size_t i = 0; i < web->place_count; i++) {
+		if (!web->places[i].listener)
+			are_open &= open_place(web, &web->places[i]);
+	}
+	timer_set(&web->retry,
+	          are_open ? NULL : loop_timer_queue(web->loop, RETRY_LIMIT, on_retry_time),
+	          loop_now(web->loop));
+}
+
+static void on_retry_time(struct timer *timer)
+{
+	open_places(container_of(timer, struct web, retry));
+}
+
+static void close_places(struct web *web)
+{
+	timer_clear(&web->retry);
+	for (size_t i = 0; i < web->place_count; i++) {
+		listener_free(&web->places[i].listener);
+		web->places[i].failed_count = 0;
+	}
+}
+
+static void on_unlisten(struct letter *letter)
+{
+	if (!letter->is_late)
+		close_places(container_of(letter, struct web, unlisten));
+}
+
+static void on_relisten(struct letter *letter)
+{
+	if (!letter->is_late)
+		open_places(container_of(letter, struct web, relisten));
+}
+
+void web_unlisten(struct web *web)
+{
+	if (web && !web->unlisten.is_posted)
+		loop_post(web->loop, &web->unlisten);
+}
+
+void web_relisten(struct web *web)
+{
+	if (web && !web->relisten.is_posted)
+		loop_post(web->loop, &web->relisten);
+}
+
+/* ---- rights ---- */
+
+void web_allow(struct web *web, struct web_rights *rights)
+{
+	struct web_rights *old = rights;
+
+	if (web) {
+		pthread_mutex_lock(&web->lock);
+		old = web->rights;
+		web->rights = rights;
+		pthread_mutex_unlock(&web->lock);
+	}
+	web_rights_release(&old);
+}
+
+/* ---- made and freed ---- */
+
+static void free_places(struct web *web)
+{
+	for (size_t i = 0; web->places && i <= web->place_count; i++) {
+		free(web->places[i].address);
+		free(web->places[i].path);
+	}
+	free(web->places);
+}
+
+bool web_check(const struct config *config, struct err *err)
+{
+	struct web_rights *rights = web_rights_new(config, err);
+	struct web web = { 0 };
+	bool is_valid = rights && read_places(&web, &config->metrics_listen, err);
+
+	web_rights_release(&rights);
+	free_places(&web);
+	return is_valid;
+}
+
+static bool prepare(struct web *web, struct err *err)
+{
+	const struct web_with *with = &web->with;
+	const struct config *config = with->config;
+
+	web->log = (struct logger){ with->log, NULL };
+	web->unix_mode = (mode_t)config->unix_socket_mode;
+	web->unix_group = strdup(config->unix_socket_group ? config->unix_socket_group : "");
+	web->unlisten.open = on_unlisten;
+	web->relisten.open = on_relisten;
+	web->rights = web_rights_new(config, err);
+	web->solo = solo_new("pgweir/web", err);
+	if (!web->rights || !web->solo || !read_places(web, &config->metrics_listen, err))
+		return false;
+	web->loop = solo_loop(web->solo);
+	connections_init(&web->connections, web->loop);
+	web->connections.streams.handshakes = with->handshakes;
+	web->connections.on_request = on_request;
+	web->connections.arg = web;
+	readers_init(&web->readers, with->console, with->main_loop, web->loop);
+	if (!web->unix_group || !health_init(&web->health, with->lanes, web->loop))
+		return err_set(err, ERR_MEMORY, "out of memory");
+	return loop_take_letters(with->main_loop, err);
+}
+
+bool web_new(struct web **webp, const struct web_with *with, struct err *err)
+{
+	struct web *web;
+
+	*webp = NULL;
+	if (!with->config->metrics_listen.count)
+		return true;
+	web = calloc(1, sizeof(*web));
+	if (!web)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	pthread_mutex_init(&web->lock, NULL);
+	web->with = *with;
+	if (prepare(web, err)) {
+		open_places(web);
+		if (solo_start(web->solo, err)) {
+			web->with.config = NULL;
+			*webp = web;
+			return true;
+		}
+	}
+	web_free(&web);
+	return false;
+}
+
+void web_free(struct web **webp)
+{
+	struct web *web = *webp;
+
+	if (!web)
+		return;
+	*webp = NULL;
+	if (web->solo)
+		solo_stop(web->solo);
+	if (web->loop) {
+		close_places(web);
+		connections_done(&web->connections);
+		readers_done(&web->readers);
+		health_done(&web->health);
+	}
+	free_places(web);
+	free(web->unix_group);
+	solo_free(&web->solo);
+	web_rights_release(&web->rights);
+	pthread_mutex_destroy(&web->lock);
+	free(web);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The web server, for its files. After the start everything belongs to its thread, except what is
+ * marked.
+ */
+#ifndef PGWEIR_WEB_WEB_PRIV_H
+#define PGWEIR_WEB_WEB_PRIV_H
+
+#include <pthread.h>
+
+#include "pgweir/loop/solo.h"
+#include "pgweir/net/listener.h"
+#include "pgweir/web/web.h"
+
+#include "connection_priv.h"
+#include "health_priv.h"
+#include "reader_priv.h"
+
+/* A place of metrics_listen, with its socket. */
+struct web_place {
+	struct listener *listener; /* NULL: not open */
+	char *address;             /* "" = a Unix socket */
+	uint16_t port;
+	char *path;
+	unsigned int failed_count; /* since it was open */
+};
+
+struct web {
+	struct web_with with;
+	struct solo *solo;
+	struct loop *loop; /* of `solo` */
+	struct logger log;
+	struct connections connections;
+	struct readers readers;
+	struct health health;
+	struct web_place *places;
+	size_t place_count;
+	mode_t unix_mode;
+	char *unix_group;
+	struct timer retry; /* opens places that could not be opened */
+	struct letter unlisten, relisten;
+	pthread_mutex_t lock; /* guards `rights`, which the main thread replaces */
+	struct web_rights *rights;
+};
+
+/* ---- short answers: answer.c ---- */
+
+/* An error as JSON. hint: NULL, or what to do. */
+void web_answer_error(struct connection *connection, int status, const char *text,
+                      const char *hint);
+void web_answer_text(struct connection *connection, int status, const char *text);
+
+/* ---- paths: routes.c ---- */
+
+/* Called for each request that is allowed. */
+void routes_answer(struct web *web, struct connection *connection, const struct http_head *head);
+
+/* Whether the path is one for which a secret is needed, if there are secrets. */
+bool routes_need_secret(const struct http_head *head);
+
+/* ---- /api/v1/: api.c ---- */
+
+void api_list(struct web *web, struct connection *connection, const struct http_head *head);
+void api_show(struct web *web, struct connection *connection, const struct http_head *head);
+
+/* ---- /healthz, /readyz: health.c ---- */
+
+void health_answer(struct web *web, struct connection *connection, const struct http_head *head);
+void health_answer_ready(struct web *web, struct connection *connection,
+                         const struct http_head *head);
+
+/* ---- the page: page.c ---- */
+
+void page_answer(struct web *web, struct connection *connection, const struct http_head *head);
+
+#endif

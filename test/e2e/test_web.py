@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: ISC
+"""The web server of metrics_listen: its paths, the tables as JSON, its rights and its limits."""
+
+import os
+import re
+import signal
+import socket
+import stat
+
+import pytest
+
+from .kit.account import free_port
+from .kit.wait import LIMIT, wait_exit, wait_until
+from .kit.web import Web, talk
+from .kit.wire import query
+
+# Tables whose rows change from one moment to the next.
+RESTLESS = {"MEM", "SOCKETS", "ACTIVE_SOCKETS", "STATS", "STATS_TOTALS", "STATS_AVERAGES", "TOTALS",
+            "CLIENTS", "SERVERS", "LOOPS", "AUDIT", "LISTS", "POOLS", "HISTORY", "LATENCY", "STATEMENTS",
+            "APPLICATIONS", "EVENTS", "TRANSACTIONS"}
+
+
+@pytest.fixture
+def web(pgweir):
+    """A daemon with a web server, and a function that opens connections to it."""
+    port = free_port()
+    weir = pgweir(metrics_listen=f"127.0.0.1:{port}", stats_users="stats", pool_mode="transaction")
+    weir.web_port = port
+    yield weir
+
+
+def ask(weir, path, method="GET", **headers):
+    return Web(weir.web_port).ask(path, method, **headers)
+
+
+# -- paths -----------------------------------------------------------------------------------------
+
+
+def test_paths(web):
+    one = Web(web.web_port)
+    for path, status, kind in (("/", 200, "text/html; charset=utf-8"),
+                               ("/healthz", 200, "text/plain; charset=utf-8"),
+                               ("/readyz", 200, "text/plain; charset=utf-8"),
+                               ("/api/v1/show", 200, "application/json"),
+                               ("/api/v1/show/pools", 200, "application/json"),
+                               ("/favicon.ico", 204, None),
+                               ("/api/v1/show/", 404, "application/json"),
+                               ("/api/v1/show/nothing", 404, "application/json"),
+                               ("/api/v1/show/fds", 403, "application/json"),
+                               ("/api/v1/show/pool_mode", 404, "application/json"),
+                               ("/api/v1/show/%zz", 400, "application/json"),
+                               ("/healthz/", 404, "application/json"),
+                               ("/nothing", 404, "application/json")):
+        whole = one.ask(path)
+        assert (whole.status, whole.headers["content-type"]) == (status, kind), path
+        if status >= 400:
+            assert whole.json["error"], path
+        head = one.ask(path, "HEAD")
+        assert (head.status, head.headers["content-type"]) == (status, kind), path
+        assert whole.headers["x-content-type-options"] == "nosniff"
+        assert whole.headers["cache-control"] == "no-store"
+    assert one.ask("/healthz").text == "ok\n"
+    assert one.ask("/readyz").text == "ready\n"
+
+
+@pytest.mark.parametrize("method", ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"))
+def test_nothing_can_be_changed(web, method):
+    answer = ask(web, "/api/v1/show/pools", method)
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_the_list(web):
+    tables = ask(web, "/api/v1/show").json["tables"]
+    shown = [table["name"] for table in tables]
+    assert "POOLS" in shown and "FDS" not in shown
+    assert {"name": "COLUMNS", "argument": "[table]"}.items() <= next(
+        table for table in tables if table["name"] == "COLUMNS").items()
+    for table in tables:
+        assert ask(web, f"/api/v1/show/{table['name'].lower()}").status == 200
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def test_tables_are_those_of_the_console(web):
+    client = web.client()
+    assert client.value("SELECT 1") == "1"
+    one = Web(web.web_port)
+    for table in one.ask("/api/v1/show").json["tables"]:
+        name = table["name"]
+        asked, told = web.admin(f"SHOW {name}"), one.show(name)
+        if name in RESTLESS:
+            assert [list(row) for row in told[:1]] == [list(row) for row in asked[:1]], name
+        else:
+            assert told == asked, name
+
+
+def test_types(web):
+    answer = ask(web, "/api/v1/show/clients").json
+    assert answer["name"] == "CLIENTS"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", answer["at"])
+    types = {column["name"]: column["type"] for column in answer["columns"]}
+    assert types["port"] == "int4" and types["user"] == "text"
+
+
+def test_null_and_strange_names(pgweir):
+    port = free_port()
+    strange = "a\"b \u00e4+&?"
+    weir = pgweir(databases={"app": "", f'"{strange.replace(chr(34), chr(34) * 2)}"': "dbname=app"},
+                  metrics_listen=f"127.0.0.1:{port}")
+    one = Web(port)
+    assert strange in [row["name"] for row in one.show("DATABASES")]
+    assert weir.client().value("SELECT 1") == "1"
+    assert one.show("CLIENTS")[0]["link"] is not None
+    answer = one.ask("/api/v1/show/limits?argument=hit")
+    assert answer.status == 200
+
+
+def test_an_argument(web):
+    one = Web(web.web_port)
+    assert {row["item"] for row in one.show("COLUMNS pools")} == {"POOLS"}
+    assert one.ask("/api/v1/show/columns?argument=nothing").status == 404
+    assert one.ask("/api/v1/show/columns?argument=a;%20SHUTDOWN").status == 404
+    assert one.ask("/api/v1/show/columns?argument=%22").status == 404
+    assert one.ask("/api/v1/show/columns?argument=" + "x" * 5000).status == 404
+    assert one.ask("/api/v1/show/shutdown;").status == 404
+
+
+def test_many_rows_come_in_pieces(pgweir):
+    port = free_port()
+    weir = pgweir(databases={f"d{number:04}": "host=127.0.0.1" for number in range(3000)},
+                  metrics_listen=f"127.0.0.1:{port}")
+    rows = Web(port).show("DATABASES")
+    assert [row["name"] for row in rows] == [row["name"] for row in weir.admin("SHOW DATABASES")]
+    assert len(rows) > 3000
+
+
+# -- states of the daemon --------------------------------------------------------------------------
+
+
+def test_not_ready(web):
+    client = web.client()
+    one = Web(web.web_port)
+    web.admin("PAUSE")
+    answer = one.ask("/readyz")
+    assert (answer.status, answer.text) == (503, "paused\n")
+    assert one.ask("/healthz").status == 200
+    assert one.show("STATE")
+    web.admin("RESUME")
+    assert one.ask("/readyz").status == 200
+    web.signal(signal.SIGTERM)
+    wait_until(lambda: one.ask("/readyz").text == "shutting down\n", what="the answer of /readyz")
+    assert one.ask("/healthz").text == "ok\n"
+    assert [row["user"] for row in one.show("CLIENTS")].count("alice") == 1
+    web.disconnect()
+    assert web.wait_exit() == 0
+
+
+def test_draining(web):
+    client = web.client()
+    client.send(query("BEGIN"))
+    client.read_until("Z")
+    waiting = web.client("admin", "pgbouncer", password="admin secret")
+    waiting.send(query("DRAIN"))
+    one = Web(web.web_port)
+    wait_until(lambda: one.ask("/readyz").text == "draining\n", what="the answer of /readyz")
+    assert one.show("DRAIN")[0]["clients"] == 1
+    client.close()
+
+
+def test_several_loops(pgweir):
+    port = free_port()
+    weir = pgweir(metrics_listen=f"127.0.0.1:{port}", loops=3)
+    clients = [weir.client() for _ in range(7)]
+    one = Web(port)
+    for _ in range(20):
+        assert one.ask("/healthz").text == "ok\n"
+        assert sum(row["user"] == "alice" for row in one.show("CLIENTS")) == len(clients)
+
+
+# -- rights ----------------------------------------------------------------------------------------
+
+
+def test_addresses(web):
+    web.reload(metrics_allow="192.0.2.0/24, unix")
+    answer = ask(web, "/healthz")
+    assert (answer.status, answer.json["error"]) == (403, "this address is not in metrics_allow")
+    web.reload(metrics_allow="127.0.0.1")
+    assert ask(web, "/healthz").status == 200
+
+
+@pytest.mark.parametrize("name, status", (
+    ("localhost:9127", 200), ("LocalHost", 200), ("127.0.0.1", 200), ("192.0.2.1:80", 200), ("[::1]:80", 200),
+    ("evil.example", 403), ("localhost.evil.example", 403), ("127.0.0.1.evil.example", 403),
+    ("localhost@evil.example", 403), ("weir.example", 200)))
+def test_names_of_the_host(web, name, status):
+    """A page of a stranger, whose name leads to us, must not read what we show."""
+    web.reload(metrics_hosts="weir.example")
+    assert ask(web, "/healthz", Host=name).status == status
+
+
+def test_any_name(web):
+    web.reload(metrics_hosts="*")
+    assert ask(web, "/healthz", Host="evil.example").status == 200
+
+
+def test_unix_socket(make_pgweir):
+    weir = make_pgweir()
+    path = f"{weir.dir}/web.sock"
+    weir.configure(metrics_listen=f"unix:{path}", unix_socket_mode="0750").start()
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o750
+    one = Web(path)
+    assert one.ask("/healthz", Host="any.example").status == 200
+    assert one.show("VERSION")
+    weir.reload(metrics_allow="127.0.0.1")
+    assert one.ask("/healthz").status == 403
+    weir.stop()
+    assert not os.path.exists(path)
+
+
+# -- what a client can cause -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("request_, status", (
+    (b"GET / HTTP/1.1\r\n\r\n", 400),
+    (b"GET / HTTP/3.0\r\nHost: localhost\r\n\r\n", 505),
+    (b"nonsense\r\n\r\n", 400),
+    (b"\0" * 100 + b"\n\n", 400),
+    (b"x" * 10000, 431),
+    (b"GET /" + b"x" * 10000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 431),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello", 413),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 413),
+))
+def test_malformed(web, request_, status):
+    answer = talk(web.web_port, request_)
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert ask(web, "/healthz").status == 200
+
+
+def test_requests_in_one_packet(web):
+    several = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50
+    last = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    answer = talk(web.web_port, several + last)
+    assert answer.count(b"HTTP/1.1 200 OK") == 51
+    assert answer.endswith(b"ready\n")
+
+
+def test_http_1_0(web):
+    answer = talk(web.web_port, b"GET /api/v1/show/version HTTP/1.0\r\n\r\n")
+    assert b"chunked" not in answer and answer.endswith(b"]}\n")
+
+
+def test_byte_by_byte(web):
+    with socket.create_connection(("127.0.0.1", web.web_port), timeout=LIMIT) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n":
+            sock.sendall(bytes([byte]))
+        assert sock.recv(100).startswith(b"HTTP/1.1 200 OK")
+
+
+def test_too_many_connections(web):
+    """Those that ask for nothing keep others out for a while, but never the clients of the pooler."""
+    idle = [socket.create_connection(("127.0.0.1", web.web_port), timeout=LIMIT) for _ in range(64)]
+    assert talk(web.web_port, b"").startswith(b"HTTP/1.1 503 ")
+    assert web.client().value("SELECT 1") == "1"
+    idle.pop().close()
+    wait_until(lambda: ask(web, "/healthz").status == 200, what="a free connection")
+    for sock in idle:
+        sock.close()
+
+
+def test_a_reader_that_stops(pgweir):
+    """Rows are made as fast as they are read: memory does not grow, and the daemon goes on."""
+    port = free_port()
+    weir = pgweir(databases={f"d{number:04}": "host=127.0.0.1" for number in range(4000)},
+                  metrics_listen=f"127.0.0.1:{port}")
+    readers = []
+    for _ in range(40):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(("127.0.0.1", port))
+        sock.sendall(b"GET /api/v1/show/databases HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert sock.recv(10)
+        readers.append(sock)
+    before = weir.rss()
+    assert Web(port).show("VERSION")
+    assert weir.rss() - before < 20_000_000
+    for sock in readers:
+        sock.close()
+    assert len(Web(port).show("DATABASES")) > 4000
+
+
+def test_clients_that_leave_in_the_middle(pgweir):
+    port = free_port()
+    weir = pgweir(databases={f"d{number:04}": "host=127.0.0.1" for number in range(2000)},
+                  metrics_listen=f"127.0.0.1:{port}", loops=2)
+    for turn in range(100):
+        with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as sock:
+            sock.sendall(b"GET /api/v1/show/databases HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            if turn % 2:
+                sock.recv(1000)
+    assert len(Web(port).show("DATABASES")) > 2000
+    files = weir.open_files()
+    wait_until(lambda: weir.open_files() <= files, what="closed connections")
+
+
+# -- sockets ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings, error", (
+    (dict(metrics_listen="9127"), r'metrics_listen: "9127" is not ADDRESS:PORT or unix:/PATH'),
+    (dict(metrics_listen="localhost"), r'metrics_listen: "localhost" is not'),
+    (dict(metrics_listen="127.0.0.1:99999"), r'metrics_listen: "127.0.0.1:99999" is not'),
+    (dict(metrics_listen="unix:web.sock"), r'metrics_listen: "unix:web.sock" is not'),
+    (dict(metrics_listen="127.0.0.1:9127", metrics_allow="10.0.0.1/8"), r"metrics_allow: "),
+    (dict(metrics_listen="127.0.0.1:9127", metrics_allow="somebody"), r"metrics_allow: "),
+))
+def test_bad_settings(make_pgweir, settings, error):
+    weir = make_pgweir(**settings)
+    for arguments in ((), ("--check",)):
+        done = weir.run(*arguments, weir.ini)
+        assert done.returncode == 1 and re.search(error, done.stdout + done.stderr), done
+
+
+def test_a_place_in_use(pgweir):
+    """Clients of the pooler are served although nobody can look at it."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        weir = pgweir(metrics_listen=f"127.0.0.1:{port}")
+        weir.wait_log(r"WARNING metrics_listen: cannot listen on 127\.0\.0\.1:\d+: Address already in use")
+        assert weir.client().value("SELECT 1") == "1"
+    wait_until(lambda: weir.log.count(f"listening on 127.0.0.1:{port}"), what="the listening socket")
+    assert Web(port).ask("/healthz").status == 200
+
+
+def test_take_over(web):
+    client = web.client()
+    old = web.take_over()
+    wait_exit(old, LIMIT)
+    wait_until(lambda: web.log.count(f"listening on 127.0.0.1:{web.web_port}") == 2,
+               what="the socket of the new process")
+    assert [row["user"] for row in Web(web.web_port).show("CLIENTS")] == ["alice"]
+    assert client.value("SELECT 1") == "1"
+    assert "Address already in use" not in web.log
