@@ -148,7 +148,7 @@ class Stage:
 
     def api(self, path):
         if path == "/api/v1/show":
-            return 200, {"tables": [{"name": name, "argument": "", "help": ""} for name in TABLES]}
+            return 200, {"tables": [{"name": name, "argument": "[db]", "help": f"What {name} has."} for name in TABLES]}
         name = path.removeprefix("/api/v1/show/").upper()
         rows = self.rows.get(name, 404)
         if isinstance(rows, int):
@@ -568,7 +568,7 @@ def test_it_survives_a_restart(stage, tab):
     watch_rate(tab)
     stage.stop()
     tab.wait("!document.getElementById('banner').hidden")
-    assert "No answer since" in text_of(tab, "#banner")
+    assert "No answer for" in text_of(tab, "#banner")
     assert tab.js("document.getElementById('voice').textContent") == "pgweir does not answer."
     assert tab.js("document.title").startswith("no answer")
     count[0] = 0  # as counters are after a restart
@@ -591,3 +591,21 @@ def test_counters_that_begin_again_make_no_negative_rate(stage, tab):
     wait_until(lambda: tab.js(RATE) == "–", what="no rate")
     wait_until(lambda: tab.js(RATE) not in ("", "–"), what="a rate again")
     assert not [value for value in tab.js("seen") if value.startswith("-")]
+
+
+def test_any_table_by_its_name(stage, tab):
+    stage.rows["CONFIG"] = [{"key": "pool_mode", "value": "transaction"}]
+    stage.rows["COLUMNS"] = [{"item": "CONFIG", "column": "key", "type": "text", "meaning": "Name of the setting."}]
+    tab.goto(f"{stage.url}#tables")
+    see(tab, "pool_mode")
+    see(tab, "What CONFIG has.")
+    tab.click("#body details summary")
+    see(tab, "Name of the setting.")
+    stage.rows["LISTS"] = [{"list": "databases", "items": 12345678}]
+    tab.js("""(() => { const select = document.querySelector("#controls select");
+        select.value = "LISTS"; select.dispatchEvent(new Event("change")); })()""")
+    see(tab, "12 345 678")
+    assert tab.js("location.hash") == "#tables?table=LISTS"
+    tab.js("""(() => { const input = document.querySelector("#controls input");
+        input.value = "app two"; input.dispatchEvent(new Event("change")); })()""")
+    wait_until(lambda: "/api/v1/show/LISTS?argument=app&argument=two" in stage.asked)
