@@ -27,6 +27,8 @@ static void ask_all(struct watches *watches)
 {
 	struct pools_watch *watch = TAILQ_FIRST(&watches->list);
 
+	timer_clear(&watches->timer);
+	loop_undefer(watches->loop, &watches->task);
 	watches->asked_at = loop_now(watches->loop);
 	while (watch) {
 		struct pools_watch *next = TAILQ_NEXT(watch, node);
