@@ -930,6 +930,21 @@ def test_startup_values_behind_discard_all_in_one_batch(pgweir, mode):
         assert client.value("SHOW search_path") == "pg_catalog"
 
 
+@MODES
+def test_startup_values_behind_the_sync_of_discard_all(pgweir, mode):
+    weir = pgweir(pool_mode=mode, default_pool_size=2)
+    client = weir.client(search_path="pg_catalog", default_transaction_isolation="repeatable read")
+    for text, value in (("SHOW search_path", "pg_catalog"), ("SHOW transaction_isolation", "repeatable read")):
+        for show in (query(text), extended(text) + sync()):
+            client.send(extended("DISCARD ALL") + sync() + show + show)
+            assert not client.read_result().error
+            assert [client.read_result().rows for _ in range(2)] == [[[value]]] * 2
+    client.query("BEGIN")
+    client.send(extended("DISCARD ALL") + sync() + query("SHOW search_path") + query("ROLLBACK") + show)
+    assert [(client.read_result().error or {}).get("C") for _ in range(3)] == ["25001", "25P02", None]
+    assert client.read_result().rows == [["repeatable read"]]
+
+
 def test_statements_behind_discard_all_in_one_batch(pgweir):
     client = pgweir(pool_mode="transaction").client()
     use = bind((), "s") + execute()

@@ -237,19 +237,22 @@ static void make_statements(struct client *client, struct buf *out)
 /*
  * DISCARD ALL commits at once, and nothing of the session is left. In the extended protocol the
  * transaction ends behind it, so that what comes next finds what the client has: before that, the
- * names of its statements are not known, nor whether it has failed.
+ * names of its statements are not known, nor whether it has failed. If it is the client's Sync that
+ * follows, what comes behind that waits for its ReadyForQuery.
  */
 static enum listening_go follow_discard(struct client *client, char type, struct batch *batch)
 {
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
 	struct server *server = client->borrower.server;
 
-	if (type != 'S' && !ledger_ends_wait(&server->ledger, LEDGER_WAIT_EMPTY)) {
+	if (type == 'S')
+		return LISTENING_SEND;
+	if (!ledger_ends_wait(&server->ledger, LEDGER_WAIT_EMPTY)) {
 		batch->waits_for = LEDGER_WAIT_EMPTY;
 		return LISTENING_WAIT;
 	}
 	client->touched &= ~RESETS_DUE;
-	if (type == 'S' || !server->ledger.is_open || server->ledger.is_skipping)
+	if (!server->ledger.is_open || server->ledger.is_skipping)
 		return LISTENING_SEND;
 	batch_copy(batch, bytes_of(sync, sizeof(sync)));
 	batch->waits_for = LEDGER_WAIT_READY;
