@@ -65,15 +65,12 @@ def startup_names(startup):
 
 def in_order(part, unsure):
     """PostgreSQL reports parameters at the end of a step. Through pgweir a report may come earlier in
-    the same step.
+    the same step. Notifications come wherever the server waits for the rest of a step.
     """
     reports = [message for message in part.messages if message[0] == "S"]
-    return ([message for message in part.messages if message[0] != "S" and not is_loose(message, part)]
+    notes = [message for message in part.messages if message[0] == "A" and message[2] not in part.loose]
+    return ([message for message in part.messages if message[0] not in ("A", "S")] + notes
             + [message for message in reports if message[1].split(b"\0")[0].lower() not in unsure])
-
-
-def is_loose(message, part):
-    return message[0] == "A" and message[2] in part.loose
 
 
 def compare_messages(number, direct, pooled, is_failed, unsure):
