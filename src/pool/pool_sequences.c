@@ -10,16 +10,56 @@
  * Only where a client has asked, foreign values are forgotten: DISCARD SEQUENCES ahead of the new
  * borrower's first message.
  *
+ * A question comes directly behind the statement that called nextval(), or not at all. Which of the
+ * two is mostly true is learnt for each statement, so that servers are kept where it helps. A
+ * server that was kept in vain costs the others more than an error costs a client, so it counts
+ * more. Statements share a few numbers: if two have the same, a server is kept in vain now and
+ * then.
+ *
  * Hard here: a borrower that comes back after it has had another server may find values of its own
  * that are out of date. They are as wrong as those of others.
  */
 #include "pool_priv.h"
 
+#include <stdlib.h>
+
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 
-void pool_guard_sequences(struct pool *pool) { pool->guards_sequences = true; }
+#define SCORE_MAX 4
+#define SCORE_IN_VAIN 4
+
+void pool_guard_sequences(struct pool *pool)
+{
+	pool->guards_sequences = true;
+	if (!pool->sequence_scores)
+		pool->sequence_scores =
+		    calloc(POOL_SEQUENCES_STATEMENTS, sizeof(*pool->sequence_scores));
+}
+
+uint16_t pool_sequences_statement(uint64_t digest)
+{
+	return (uint16_t)(digest % POOL_SEQUENCES_STATEMENTS + 1);
+}
+
+int pool_sequences_score(const struct pool *pool, uint16_t statement)
+{
+	return statement && pool->sequence_scores ? pool->sequence_scores[statement - 1] : 0;
+}
+
+void pool_sequences_note(struct pool *pool, uint16_t statement, bool is_followed)
+{
+	int score = pool_sequences_score(pool, statement) + (is_followed ? 1 : -SCORE_IN_VAIN);
+
+	if (!statement || !pool->sequence_scores)
+		return;
+	if (score > SCORE_MAX)
+		score = SCORE_MAX;
+	if (score < -SCORE_MAX)
+		score = -SCORE_MAX;
+	pool->sequence_scores[statement - 1] = (int8_t)score;
+}
 
 void pool_sequences_forget(struct server *server)
 {

@@ -306,3 +306,50 @@ def test_statement_prepared_in_a_batch_of_its_own(start):
         other.value(INSERT)
         assert client.ask(wire.bind(name="s"), wire.execute(), wire.sync()).rows == [[number]]
         client.ask(wire.close("S", "s"), wire.sync())
+
+
+def test_deallocate_is_no_statement(start):
+    """PHP's PDO deallocates its statement before it asks for the value."""
+    weir = start(servers=2, server_round_robin=1)
+    client, other = weir.client(), weir.client()
+    client.query("BEGIN")
+    other.query("SELECT 1")  # both servers are there: a client that waits would end the stay
+    client.query("COMMIT")
+    make_aware(client)
+    for _ in range(5):
+        client.ask(wire.parse(INSERT, "pdo"), wire.sync())
+        number = client.ask(wire.bind(name="pdo"), wire.execute(), wire.sync()).rows[0][0]
+        assert client.query("DEALLOCATE pdo").tags == ["DEALLOCATE"]
+        other.value(INSERT)
+        other.value(INSERT)
+        assert ask(client) == number
+
+
+def test_a_client_that_has_not_asked_yet(start):
+    """The pool has learnt that a question follows this statement."""
+    weir = start(servers=2, server_round_robin=1)
+    client, other = weir.client(), weir.client()
+    client.query("BEGIN")
+    other.query("SELECT 1")  # both servers are there: a client that waits would end the stay
+    client.query("COMMIT")
+    make_aware(client)
+    for _ in range(2):
+        assert ask(client, f"{INSERT}; SELECT 1") == ask(client)
+    for _ in range(3):
+        fresh = weir.client()
+        number = fresh.query(f"{INSERT}; SELECT 2").rows[0][0]
+        other.value("SELECT nextval('one')")
+        other.value("SELECT nextval('one')")
+        assert ask(fresh) == number
+        fresh.close()
+
+
+def test_who_waits_for_a_server_that_was_kept_in_vain(start):
+    weir = start()
+    client, other = weir.client(), weir.client()
+    make_aware(client)
+    for _ in range(3):
+        assert client.value(INSERT) == ask(client)
+    for _ in range(3):
+        client.value(INSERT)
+        assert other.value("SELECT 1") == "1"

@@ -134,6 +134,7 @@ struct client {
 	uint32_t touched;
 	/* it has used currval() or lastval(): client/session/sequences.c */
 	bool asks_sequences;
+	uint16_t wrote; /* its last statement that may have called nextval(); 0: none is known */
 	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
 	struct session *session;
 	/* where its use of session features is counted; NULL: not audited. client/audit.c */

@@ -129,6 +129,7 @@ struct pool {
 	usec_t sources_at;
 	/* a client has asked for values of sequences: pool_sequences.c */
 	bool guards_sequences;
+	int8_t *sequence_scores; /* of writing statements; NULL: none yet. pool_sequences.c */
 	bool is_unblocked; /* just taken off the blocked list: a limit may allow a server now */
 	/* a server was returned while borrowers waited: pool_serve() lends it */
 	bool has_come_home;
@@ -276,6 +277,18 @@ bool pool_discard_sequences(struct borrower *borrower);
  * SEQUENCES_NONE.
  */
 void pool_use_sequences(struct borrower *borrower);
+
+/*
+ * A statement that may call nextval(), by a number made from its digest. 0: none is known. Its
+ * score says how often a question has followed it: above 0 mostly, below 0 rarely, 0: not known.
+ */
+#define POOL_SEQUENCES_STATEMENTS 1024
+
+uint16_t pool_sequences_statement(uint64_t digest);
+int pool_sequences_score(const struct pool *pool, uint16_t statement);
+
+/* A question has followed the statement, or a server was kept in vain for one. */
+void pool_sequences_note(struct pool *pool, uint16_t statement, bool is_followed);
 
 /* ---- why a borrower waits ---- */
 

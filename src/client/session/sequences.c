@@ -6,6 +6,8 @@
  *   foreign ones, between two transactions         --> DISCARD SEQUENCES ahead, then the same
  *   foreign ones, within a transaction             --> refused: the client's own are among them
  *
+ * Which server stays, and how long, is in sequences_priv.h.
+ *
  * After a change of the server the client's values are not there. A statement that does nothing
  * but ask for them is refused at once, since our error says what to do; in all other cases
  * PostgreSQL finds that there is no value.
@@ -13,6 +15,7 @@
 #include "sequences_priv.h"
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql_digest.h"
 
 #include "pgweir/base/banned.h"
 
@@ -34,6 +37,13 @@ static bool is_first(const struct client *client)
 	       !(client->touched & (SQL_TOUCH_WRITE | SQL_TOUCH_HIDDEN));
 }
 
+void sequences_note_write(struct client *client, struct bytes text)
+{
+	if (client->borrower.pool->guards_sequences)
+		client->wrote =
+		    pool_sequences_statement(sql_digest(&client->clients->with.digest_key, text));
+}
+
 bool sequences_use(struct client *client, unsigned int touches, bool is_run, struct err *err)
 {
 	struct borrower *borrower = &client->borrower;
@@ -44,18 +54,28 @@ bool sequences_use(struct client *client, unsigned int touches, bool is_run, str
 		return !is_run || refuse_sequences(err);
 	if (!is_run)
 		return true;
+	if (!((client->touched | touches) & SQL_TOUCH_WRITE)) {
+		pool_sequences_note(borrower->pool, client->wrote, true);
+		client->wrote = 0;
+	}
 	if (borrower->has_moved && !(touches & SQL_TOUCH_WRITE) && is_first(client))
 		return refuse_sequences(err);
 	pool_use_sequences(borrower);
 	return true;
 }
 
+static int score_of(const struct client *client)
+{
+	return pool_sequences_score(client->borrower.pool, client->wrote);
+}
+
 unsigned int sequences_pin(const struct client *client)
 {
-	bool is_due =
-	    client->asks_sequences && (client->touched & (SQL_TOUCH_WRITE | SQL_TOUCH_SEQUENCE));
+	bool may_ask = client->asks_sequences || score_of(client) > 0;
 
-	return is_due ? SESSION_PIN_SEQUENCE : 0;
+	return may_ask && (client->touched & (SQL_TOUCH_WRITE | SQL_TOUCH_SEQUENCE))
+	           ? SESSION_PIN_SEQUENCE
+	           : 0;
 }
 
 static void on_hold_due(struct timer *timer);
@@ -68,6 +88,11 @@ static void hold(struct client *client)
 	          loop_now(loop));
 }
 
+static usec_t limit_if_wanted(const struct client *client)
+{
+	return client->wrote && score_of(client) >= 0 ? SEQUENCES_HOLD_WANTED : SEQUENCES_HOLD;
+}
+
 /* The server's last ReadyForQuery was when the client's transaction ended. */
 static void on_hold_due(struct timer *timer)
 {
@@ -75,11 +100,14 @@ static void on_hold_due(struct timer *timer)
 	const struct pool *pool = client->borrower.pool;
 	usec_t since = loop_now(client->clients->with.loop) - client->borrower.server->used_at;
 	bool is_wanted = pool->waiting_count || share_is_asked(&pool->share);
+	usec_t limit = is_wanted ? limit_if_wanted(client) : SEQUENCES_HOLD_MAX;
 
-	if (!is_wanted && since < SEQUENCES_HOLD_MAX) {
+	if (since < limit) {
 		hold(client);
 		return;
 	}
+	if (is_wanted)
+		pool_sequences_note(client->borrower.pool, client->wrote, false);
 	client->session->pins = 0;
 	client->borrower.ops->on_writable(&client->borrower); /* returns the server */
 }

@@ -3,9 +3,10 @@
  * currval() and lastval() in transaction mode: the client's own value, or an error; never the value
  * of another client.
  *
- * A client that has asked once keeps its server from a transaction that may call nextval() to its
- * next statement, but not longer than SEQUENCES_HOLD_MAX; SEQUENCES_HOLD if others wait for a
- * server.
+ * A client that has asked once, and any client behind a statement that a question mostly follows,
+ * keeps its server from a transaction that may call nextval() to its next statement, but not longer
+ * than SEQUENCES_HOLD_MAX. If others wait for a server: SEQUENCES_HOLD_WANTED, and SEQUENCES_HOLD
+ * behind statements that a question rarely follows.
  */
 #ifndef PGWEIR_CLIENT_SESSION_SEQUENCES_PRIV_H
 #define PGWEIR_CLIENT_SESSION_SEQUENCES_PRIV_H
@@ -13,7 +14,11 @@
 #include "session_priv.h"
 
 #define SEQUENCES_HOLD ((usec_t)20 * 1000)
+#define SEQUENCES_HOLD_WANTED ((usec_t)200 * 1000)
 #define SEQUENCES_HOLD_MAX USEC_PER_SEC
+
+/* A statement of this text, which may call nextval(), is about to be sent. */
+void sequences_note_write(struct client *client, struct bytes text);
 
 /*
  * A statement that asks for values of sequences is about to be sent. is_run: it is executed, not

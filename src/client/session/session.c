@@ -357,7 +357,7 @@ static unsigned int noted(const struct client *client)
 
 	if (session_stays(client))
 		bits |= SQL_TOUCH_RELEASE;
-	if (client->asks_sequences)
+	if (client->borrower.pool->guards_sequences)
 		bits |= SQL_TOUCH_WRITE;
 	return bits;
 }
@@ -395,6 +395,8 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	    (params_count(client->startup) || (touches & SQL_TOUCH_FORGET)) &&
 	    session_get(client) && !resets_use(client, text, true, err))
 		return false;
+	if (touches & SQL_TOUCH_WRITE)
+		sequences_note_write(client, text);
 	bits = noted(client);
 	if ((touches & SQL_TOUCH_CREATE) && placeholders_are_added(text))
 		bits |= SQL_TOUCH_CREATE;

@@ -128,6 +128,37 @@ START_TEST(discards_at_rest)
 }
 END_TEST
 
+/* One server kept in vain counts as much as four questions. */
+START_TEST(scores_of_statements)
+{
+	static const struct {
+		bool is_followed;
+		int score;
+	} steps[] = { { true, 1 },  { true, 2 },   { true, 3 },   { true, 4 },  { true, 4 },
+		      { false, 0 }, { false, -4 }, { false, -4 }, { true, -3 }, { true, -2 },
+		      { true, -1 }, { true, 0 },   { true, 1 },   { false, -3 } };
+	uint16_t one = pool_sequences_statement(0), other = pool_sequences_statement(UINT64_MAX);
+	struct stage stage;
+	struct pool *pool;
+
+	stage_open(&stage, "pool_mode=transaction\ndefault_pool_size=1");
+	stage_play_words(&stage, "a client", "a^ 1^ a<RSKZ");
+	pool = pool_of(&stage);
+	ck_assert(one && other && one != other);
+	pool_sequences_note(pool, one, true);
+	ck_assert_int_eq(pool_sequences_score(pool, one), 0); /* nobody has asked */
+	pool_guard_sequences(pool);
+	for (size_t i = 0; i < COUNT_OF(steps); i++) {
+		pool_sequences_note(pool, one, steps[i].is_followed);
+		pool_sequences_note(pool, 0, steps[i].is_followed);
+		ck_assert_int_eq(pool_sequences_score(pool, one), steps[i].score);
+	}
+	ck_assert_int_eq(pool_sequences_score(pool, other), 0);
+	ck_assert_int_eq(pool_sequences_score(pool, 0), 0);
+	stage_close(&stage);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/pool_sequences");
@@ -138,6 +169,7 @@ int main(void)
 	tcase_add_test(tests, no_answer_behind_a_failure);
 	tcase_add_test(tests, failure_makes_them_foreign);
 	tcase_add_test(tests, discards_at_rest);
+	tcase_add_test(tests, scores_of_statements);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }
