@@ -10,6 +10,9 @@
  * a crowd of clients costs few queries, and an answer says that all that was asked before that
  * query was sent has been done.
  *
+ * A client that executes LISTEN keeps its server until the listening connection has the channels.
+ * If such clients hold all permits, the last one is refused: else each would wait for the others.
+ *
  * Hard here: callbacks close clients, which leave from within a walk over listeners. Channels and
  * connections are therefore freed at the end of the turn only, and a loss is reported from the
  * loop.
@@ -119,6 +122,22 @@ struct listening *listening_new(struct pool *pool, const char *encoding)
 	return listening;
 }
 
+void listening_count_stuck(struct pool *pool)
+{
+	unsigned int count = pool->listening_count - pool->listening_login_count;
+	const struct listening *listening;
+	int change;
+
+	TAILQ_FOREACH (listening, &pool->listenings, node) {
+		if (!listening->now->borrower.server)
+			count += listening->listener_count;
+	}
+	change = (int)(count - pool->stuck_count);
+	pool->stuck_count = count;
+	share_count_stuck(&pool->database->share, change);
+	share_count_stuck(&pool->role->share, change);
+}
+
 void listening_enter(struct listening *listening, struct listener *listener)
 {
 	TAILQ_INIT(&listener->subscriptions);
@@ -162,6 +181,7 @@ void listening_leave(struct listener *listener)
 	TAILQ_REMOVE(&listening->listeners, listener, node);
 	listening->listener_count--;
 	listener->listening = NULL;
+	listening_count_stuck(listening->pool);
 	listening_wake(listening);
 }
 
@@ -243,6 +263,7 @@ static void run_task(struct task *task)
 	struct listening *listening = container_of(task, struct listening, task);
 	struct pool *pool = listening->pool;
 
+	listening_count_stuck(pool);
 	if (listening->is_lost)
 		refuse_listeners(listening);
 	if (TAILQ_EMPTY(&listening->listeners)) {
@@ -457,6 +478,29 @@ static struct listening_link *wanted_link(struct listening *listening)
 	return listening_replace_is_wanted(listening) ? listening->next : NULL;
 }
 
+/* Whether no permit comes back before a client stops listening. */
+static bool is_stuck(const struct pool *pool)
+{
+	const struct database *database = pool->database;
+	const struct role *role = pool->role;
+
+	return (pool->is_database_blocked &&
+	        share_stuck(&database->share) >= (unsigned int)database->server_limit) ||
+	       (pool->is_role_blocked &&
+	        share_stuck(&role->share) >= (unsigned int)role->server_limit);
+}
+
+/* The others go on with the permit of its server. */
+static void refuse_last(struct listening *listening)
+{
+	struct listener *listener = TAILQ_LAST(&listening->listeners, listener_list);
+	struct err err;
+
+	err_close(&err, CLOSE_LISTENING_FULL);
+	listening_leave(listener);
+	listener->ops->on_lost(listener, &err);
+}
+
 /* false: a limit, or no memory. */
 static bool launch_link(struct pool *pool, struct listening_link *link)
 {
@@ -467,6 +511,8 @@ static bool launch_link(struct pool *pool, struct listening_link *link)
 	if (!pool_take_permit(pool, PERMIT_FOR_LISTENING, EVICT_ANY)) {
 		if (link == link->listening->next)
 			listening_replace_blocked(link->listening);
+		else if (is_stuck(pool))
+			refuse_last(link->listening);
 		return false;
 	}
 	pool_leave_blocked(pool);
@@ -483,8 +529,10 @@ void listening_grow(struct pool *pool)
 	struct listening *listening;
 
 	/* Clients in the middle of their work wait for it, so a PAUSE does not hold it back. */
-	if (pool->pools->suspend != SUSPEND_NONE || !pool->database->entry)
+	if (TAILQ_EMPTY(&pool->listenings) || pool->pools->suspend != SUSPEND_NONE ||
+	    !pool->database->entry)
 		return;
+	listening_count_stuck(pool);
 	TAILQ_FOREACH (listening, &pool->listenings, node) {
 		struct listening_link *link = wanted_link(listening);
 

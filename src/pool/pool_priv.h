@@ -347,6 +347,12 @@ void listening_login_failed(struct server *server, const struct err *err);
 /* A server that listens must be closed: it is replaced, so that its clients lose nothing. */
 void listening_replace(struct server *server);
 
+/*
+ * Counts the permits that listening connections have, and those of servers whose clients wait for
+ * one. To be called before such a permit is given back, so that the count is never too high.
+ */
+void listening_count_stuck(struct pool *pool);
+
 /* Frees all; they must have no listeners. */
 void listening_forget_all(struct pool *pool);
 

@@ -105,6 +105,8 @@ void pool_release_server(struct server *server)
 {
 	struct pool *pool = server->pool;
 
+	if (server->is_listening)
+		listening_count_stuck(pool);
 	if (!server->keeps_permit)
 		pool_give_permit(pool, server->is_listening);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)

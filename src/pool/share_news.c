@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What one loop has found out about a pool, for the other loops.
+ * What one loop has found out about a pool, for the other loops; and counts of each loop, summed.
  *
  *   share_put_...()  -->  the tally, its news_number  -->  on_woken() in other loops
  *                                                     -->  share_has_news(), share_get_...()
@@ -119,16 +119,28 @@ void share_get_learnt(struct share *share, struct learnt **learnt)
 	unlock_of(share);
 }
 
-/* ---- borrowers that wait ---- */
+/* ---- sums over all loops ---- */
 
 unsigned int share_waiting(const struct share *share)
 {
 	const struct share *other;
-	unsigned int count = 0;
+	unsigned int sum = 0;
 
 	lock_of(share);
 	TAILQ_FOREACH (other, &share->tally->shares, node)
-		count += atomic_load_explicit(&other->waiting, memory_order_relaxed);
+		sum += atomic_load_explicit(&other->waiting, memory_order_relaxed);
 	unlock_of(share);
-	return count;
+	return sum;
+}
+
+unsigned int share_stuck(const struct share *share)
+{
+	const struct share *other;
+	unsigned int sum = 0;
+
+	lock_of(share);
+	TAILQ_FOREACH (other, &share->tally->shares, node)
+		sum += atomic_load_explicit(&other->stuck, memory_order_relaxed);
+	unlock_of(share);
+	return sum;
 }

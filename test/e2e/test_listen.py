@@ -702,6 +702,32 @@ def test_limit_of_the_database(start, postgres):
     assert fresh.value("SELECT 1") == "1"
 
 
+@pytest.mark.parametrize("limit", ("max_db_connections", "max_user_connections"))
+@pytest.mark.parametrize("loops", (1, 4))
+def test_clients_that_listen_do_not_wait_for_each_other(start, postgres, loops, limit):
+    """All servers are held by clients that wait for a listening connection, in one loop or in each
+    of several: one client is refused, and the others get what it had.
+    """
+    weir = start(servers=4, loops=loops, server_connect_timeout=900, **{limit: 4})
+    clients = [weir.client() for _ in range(4)]
+    for client in clients:
+        client.query("BEGIN; LISTEN news")
+    for client in clients:
+        client.send(wire.query("COMMIT"))
+    refused = 0
+    for client in clients:
+        client.expect("C")
+        answer = client.read()
+        refused += answer.type == "E"
+        if answer.type == "E":
+            assert answer.fields["C"] == "08006" and limit in answer.fields["M"]
+            client.wait_closed()
+        else:
+            assert answer.type == "Z"
+    assert 1 <= refused <= max(1, loops - 1)
+    assert weir.client().value("SELECT 1") == "1"
+
+
 def test_counts_for_database_and_user(start):
     weir = start(servers=1)
     client = weir.client()

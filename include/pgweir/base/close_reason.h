@@ -206,6 +206,10 @@
 	  "LISTEN not completed in time", \
 	  "LISTEN was not completed within server_connect_timeout: it needs one more server " \
 	  "connection, at the same host") \
+	X(LISTENING_FULL, ERR_SERVER_LOST, true, \
+	  "no server left for LISTEN", \
+	  "LISTEN needs one more server connection, and all that max_db_connections or " \
+	  "max_user_connections allows are held by clients that execute LISTEN: increase it") \
 	X(LISTENING_ENCODING, ERR_SERVER_LOST, true, \
 	  "client_encoding changed while listening", \
 	  "client_encoding was changed after LISTEN: set it before") \

@@ -92,6 +92,7 @@ struct share {
 	atomic_uint promised_count;  /* servers that other loops have sent to this share */
 	atomic_uint demand, servers; /* share_tell_load() */
 	atomic_uint waiting;         /* of a database: borrowers that wait in this loop */
+	atomic_uint stuck; /* of a database or role: permits that LISTEN keeps in this loop */
 	/* what its loop knows of the news */
 	unsigned int news_number, outcome_number, shown_number, learnt_number;
 };
@@ -297,16 +298,32 @@ static inline struct outages *share_outages(const struct share *share)
 	return &share->tally->outages;
 }
 
+/* Changes a count of a share, which only its loop writes. */
+static inline void share_change(atomic_uint *count, int change)
+{
+	unsigned int before = atomic_load_explicit(count, memory_order_relaxed);
+
+	atomic_store_explicit(count, before + (unsigned int)change, memory_order_relaxed);
+}
+
 /* Counts borrowers of this loop that wait for a database; and those of all loops. */
 static inline void share_count_waiting(struct share *share, int change)
 {
-	/* Only its loop writes it. */
-	unsigned int count = atomic_load_explicit(&share->waiting, memory_order_relaxed);
-
-	atomic_store_explicit(&share->waiting, count + (unsigned int)change, memory_order_relaxed);
+	share_change(&share->waiting, change);
 }
 
 unsigned int share_waiting(const struct share *share);
+
+/*
+ * Counts permits of this loop that come back only when clients stop listening: those of listening
+ * connections, and of servers whose clients wait for one. share_stuck(): in all loops.
+ */
+static inline void share_count_stuck(struct share *share, int change)
+{
+	share_change(&share->stuck, change);
+}
+
+unsigned int share_stuck(const struct share *share);
 
 /* ---- news: what one loop has found out about a pool, for the others; they are woken ---- */
 

@@ -70,6 +70,7 @@ struct pool {
 	struct listening_list listenings;
 	/* listening connections, and those of them that are logging in */
 	unsigned int listening_count, listening_login_count;
+	unsigned int stuck_count;         /* what it counts by share_count_stuck() */
 	unsigned int counted_login_count; /* share_begin_login() */
 	/* logins at a host that had failed: no borrower relies on them */
 	unsigned int probe_count;

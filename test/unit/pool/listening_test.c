@@ -497,21 +497,27 @@ START_TEST(encodings_are_kept_apart)
 }
 END_TEST
 
-START_TEST(a_limit_holds_it_back)
+/* The only permit is that of another listening connection: the listener would wait for its end. */
+START_TEST(what_no_permit_is_left_for_is_refused)
 {
 	struct talk talk;
-	struct ear *a = &talk.ears[0];
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
 
 	talk_open(&talk, "max_db_connections=1");
 	begin(&talk, a, "x");
-	ck_assert(listening_join(&talk.ears[1].listener, talk.pool, "LATIN1"));
+	ck_assert(listening_join(&b->listener, talk.pool, "LATIN1"));
 	engine_turn(&talk.engine);
 	ck_assert_uint_eq(talk.pool->listening_count, 1);
+	ck_assert_ptr_nonnull(strstr(b->heard, "08006 LISTEN needs one more server connection"));
+	ck_assert_ptr_null(b->listener.listening);
 	listening_leave(&a->listener);
 	ck_assert_str_eq(hears(&talk), "X.");
+	ck_assert(listening_join(&b->listener, talk.pool, "LATIN1"));
 	engine_turn(&talk.engine);
 	ck_assert_uint_eq(talk.pool->listening_count, 1);
+	ck_assert_uint_eq(talk.pool->stuck_count, 1);
 	talk_close(&talk);
+	ck_assert_uint_eq(a->heard[0], 0);
 }
 END_TEST
 
@@ -765,7 +771,7 @@ int main(void)
 	tcase_add_test(tcase, a_refused_login_ends_the_listeners);
 	tcase_add_test(tcase, one_that_leaves_during_the_login);
 	tcase_add_test(tcase, encodings_are_kept_apart);
-	tcase_add_test(tcase, a_limit_holds_it_back);
+	tcase_add_test(tcase, what_no_permit_is_left_for_is_refused);
 	tcase_add_loop_test(tcase, a_successor_begins_at_the_mark, 0, COUNT_OF(replacements));
 	tcase_add_test(tcase, a_successor_gets_new_channels);
 	tcase_add_test(tcase, a_query_in_progress_is_asked_again);
