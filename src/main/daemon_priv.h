@@ -50,6 +50,7 @@ struct daemon {
 	struct broker *broker;
 	struct watches watches;
 	struct throttle *throttle;
+	struct auth_cache *auth_cache;
 	struct likeness *likeness;
 	struct clients_told told;
 	struct statement_names statement_names; /* of all lanes */

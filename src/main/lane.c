@@ -265,6 +265,7 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.resolver = lane->resolver,
 		.verifiers = daemon->verifiers,
 		.throttle = daemon->throttle,
+		.auth_cache = daemon->auth_cache,
 		.likeness = daemon->likeness,
 		.told = &daemon->told,
 		.params = lane->params,

@@ -122,6 +122,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	engine->verifiers = verifiers_new(10, &err);
 	engine->broker = first ? first->broker : broker_new(ENGINES_MAX, &err);
 	engine->throttle = first ? first->throttle : throttle_new(&err);
+	engine->auth_cache = first ? first->auth_cache : auth_cache_new(&err);
 	engine->likeness = first ? first->likeness : likeness_new(&err);
 	engine->is_first = !first;
 	must(engine->broker != NULL && loop_take_letters(engine->loop, &err), "no broker");
@@ -143,6 +144,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 		.streams = &engine->streams,
 		.verifiers = engine->verifiers,
 		.throttle = engine->throttle,
+		.auth_cache = engine->auth_cache,
 		.likeness = engine->likeness,
 		.told = &engine->told,
 		.params = engine->params,
@@ -174,6 +176,7 @@ void engine_close(struct engine *engine)
 	if (engine->is_first) {
 		broker_free(&engine->broker);
 		throttle_free(&engine->throttle);
+		auth_cache_free(&engine->auth_cache);
 		likeness_free(&engine->likeness);
 	}
 	verifiers_free(&engine->verifiers);

@@ -22,6 +22,7 @@ struct engine {
 	struct broker *broker;
 	struct watches watches; /* of this loop */
 	struct throttle *throttle;
+	struct auth_cache *auth_cache;
 	struct likeness *likeness;
 	struct clients_told told;
 	bool is_first; /* it owns the broker and the throttle */

@@ -10,6 +10,7 @@
 #include "pgweir/client/audit.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
+#include "pgweir/client/auth_cache.h"
 #include "pgweir/client/likeness.h"
 #include "pgweir/client/throttle.h"
 #include "pgweir/net/ranges.h"
@@ -46,7 +47,8 @@ struct clients_with {
 	struct workers *const *outside;
 	struct resolver *resolver; /* for the names of client hosts */
 	struct verifiers *verifiers;
-	struct throttle *throttle; /* of all loops, like the next two */
+	struct throttle *throttle; /* of all loops, like the next three */
+	struct auth_cache *auth_cache;
 	struct likeness *likeness;
 	struct clients_told *told;
 	struct params_table *params;

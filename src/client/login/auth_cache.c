@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Answers of auth_query, and the cache of them.
+ * Answers of auth_query, and the cache of them, which all loops share.
  *
- * Each cached answer has its own timer, so that its secret is wiped in time even if no
- * client asks for it again. When the cache is full, the oldest answers are dropped.
+ * An answer's secret is wiped in time even if no client asks for it again: each loop that adds an
+ * answer sets its timer, until the cache is empty. When the cache is full, the oldest answers are
+ * dropped.
  */
 #include "auth_cache_priv.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
@@ -15,12 +18,23 @@
 
 #include "pgweir/base/banned.h"
 
+TAILQ_HEAD(auth_answer_list, auth_answer);
+
+struct auth_cache {
+	pthread_mutex_t lock;         /* guards all of this, and is_kept of answers */
+	struct auth_answer *table;    /* by key */
+	struct hash_key secret;       /* of the table */
+	struct auth_answer_list list; /* oldest first */
+	unsigned int count;
+	size_t size; /* bytes of all answers */
+};
+
 struct auth_answer {
 	UT_hash_handle hh; /* in the table, while it is cached */
 	TAILQ_ENTRY(auth_answer) node;
-	struct auth_cache *keeper; /* the cache that holds it; NULL: none */
-	struct timer timer;
-	unsigned int reference_count;
+	bool is_kept; /* in the cache */
+	usec_t until; /* valid if is_kept: when it is dropped */
+	atomic_uint reference_count;
 	char *name;   /* NULL: there is no such user */
 	char *secret; /* NULL: the user has none */
 	size_t key_count;
@@ -74,7 +88,7 @@ struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const cha
 
 struct auth_answer *auth_answer_hold(struct auth_answer *answer)
 {
-	answer->reference_count++;
+	atomic_fetch_add_explicit(&answer->reference_count, 1, memory_order_relaxed);
 	return answer;
 }
 
@@ -83,7 +97,7 @@ void auth_answer_release(struct auth_answer **answer)
 	struct auth_answer *old = *answer;
 
 	*answer = NULL;
-	if (!old || --old->reference_count > 0)
+	if (!old || atomic_fetch_sub(&old->reference_count, 1) > 1)
 		return;
 	free(old->name);
 	secret_free(&old->secret);
@@ -117,76 +131,157 @@ static size_t size_of(const struct auth_answer *answer)
 	       (answer->secret ? strlen(answer->secret) : 0);
 }
 
-static void forget_answer(struct auth_answer *answer)
-{
-	struct auth_cache *answers = answer->keeper;
+static void lock_cache(struct auth_cache *cache) { pthread_mutex_lock(&cache->lock); }
 
-	HASH_DEL(answers->table, answer);
-	TAILQ_REMOVE(&answers->list, answer, node);
-	answers->count--;
-	answers->size -= size_of(answer);
-	answer->keeper = NULL;
-	timer_clear(&answer->timer);
+static void unlock_cache(struct auth_cache *cache) { pthread_mutex_unlock(&cache->lock); }
+
+/* Called with the lock held. */
+static void forget_answer(struct auth_cache *cache, struct auth_answer *answer)
+{
+	HASH_DEL(cache->table, answer);
+	TAILQ_REMOVE(&cache->list, answer, node);
+	cache->count--;
+	cache->size -= size_of(answer);
+	answer->is_kept = false;
 	auth_answer_release(&answer);
 }
 
-static void on_due(struct timer *timer)
-{
-	forget_answer(container_of(timer, struct auth_answer, timer));
-}
-
-static struct auth_answer *find_answer(const struct auth_cache *answers, const void *key,
+/* Called with the lock held. */
+static struct auth_answer *find_answer(const struct auth_cache *cache, const void *key,
                                        size_t count)
 {
 	struct auth_answer *answer;
 
-	TABLE_FIND(hh, &answers->secret, answers->table, key, count, answer);
+	TABLE_FIND(hh, &cache->secret, cache->table, key, count, answer);
 	return answer;
 }
 
-void auth_cache_init(struct auth_cache *answers, struct loop *loop)
+static void on_due(struct timer *timer);
+
+static void set_timer(struct auth_cache_access *access, usec_t since)
 {
-	*answers = (struct auth_cache){ .loop = loop };
-	hash_key_draw(&answers->secret);
-	TAILQ_INIT(&answers->list);
+	timer_set(&access->timer, loop_timer_queue(access->loop, access->limit, on_due), since);
 }
 
-void auth_cache_keep(struct auth_cache *answers, struct auth_answer *answer, usec_t limit)
+/* When the oldest answer's time is over; 0: there is none. Drops those whose time is over. */
+static usec_t drop_due(struct auth_cache *cache, usec_t now)
 {
-	struct timer_queue *line = loop_timer_queue(answers->loop, limit, on_due);
-	struct auth_answer *same = find_answer(answers, answer->key, answer->key_count);
+	struct auth_answer *oldest;
+	usec_t until;
 
+	lock_cache(cache);
+	while ((oldest = TAILQ_FIRST(&cache->list)) && oldest->until <= now)
+		forget_answer(cache, oldest);
+	until = oldest ? oldest->until : 0;
+	unlock_cache(cache);
+	return until;
+}
+
+static void on_due(struct timer *timer)
+{
+	struct auth_cache_access *access = container_of(timer, struct auth_cache_access, timer);
+	usec_t until = drop_due(access->cache, loop_now(access->loop));
+
+	if (until)
+		set_timer(access, until - access->limit);
+}
+
+/* Called with the lock held. */
+static void add_answer(struct auth_cache *cache, struct auth_answer *answer, usec_t until)
+{
+	auth_answer_hold(answer);
+	answer->is_kept = true;
+	answer->until = until;
+	TABLE_ADD(hh, &cache->secret, cache->table, answer->key, answer->key_count, answer);
+	TAILQ_INSERT_TAIL(&cache->list, answer, node);
+	cache->count++;
+	cache->size += size_of(answer);
+	while (cache->count > AUTH_CACHE_MAX || cache->size > AUTH_CACHE_SIZE_MAX)
+		forget_answer(cache, TAILQ_FIRST(&cache->list));
+}
+
+void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answer, usec_t limit)
+{
+	struct auth_cache *cache = access->cache;
+	usec_t now = loop_now(access->loop);
+	struct auth_answer *same;
+
+	lock_cache(cache);
+	same = find_answer(cache, answer->key, answer->key_count);
 	if (same)
-		forget_answer(same);
-	if (!line)
+		forget_answer(cache, same);
+	if (limit > 0)
+		add_answer(cache, answer, now + limit);
+	unlock_cache(cache);
+	if (limit <= 0 || (timer_is_set(&access->timer) && access->limit == limit))
 		return;
-	auth_answer_hold(answer)->keeper = answers;
-	TABLE_ADD(hh, &answers->secret, answers->table, answer->key, answer->key_count, answer);
-	TAILQ_INSERT_TAIL(&answers->list, answer, node);
-	answers->count++;
-	answers->size += size_of(answer);
-	timer_set(&answer->timer, line, loop_now(answers->loop));
-	while (answers->count > AUTH_CACHE_MAX || answers->size > AUTH_CACHE_SIZE_MAX)
-		forget_answer(TAILQ_FIRST(&answers->list));
+	access->limit = limit;
+	set_timer(access, now);
 }
 
-struct auth_answer *auth_cache_find(struct auth_cache *answers, const struct auth_lookup_key *key)
+struct auth_answer *auth_cache_find(struct auth_cache_access *access,
+                                    const struct auth_lookup_key *key)
 {
-	struct auth_answer *answer = find_answer(answers, key->text.at, key->text.count);
+	usec_t now = loop_now(access->loop);
+	struct auth_answer *answer;
 
-	return answer ? auth_answer_hold(answer) : NULL;
+	lock_cache(access->cache);
+	answer = find_answer(access->cache, key->text.at, key->text.count);
+	if (answer && answer->until <= now)
+		answer = NULL;
+	if (answer)
+		auth_answer_hold(answer);
+	unlock_cache(access->cache);
+	return answer;
 }
 
-void auth_cache_forget(struct auth_cache *answers, const struct auth_answer *answer)
+void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer)
 {
-	if (answer->keeper == answers)
-		forget_answer((struct auth_answer *)answer);
+	lock_cache(access->cache);
+	if (answer->is_kept)
+		forget_answer(access->cache, answer);
+	unlock_cache(access->cache);
 }
 
-void auth_cache_forget_all(struct auth_cache *answers)
+static void forget_all(struct auth_cache *cache)
 {
 	struct auth_answer *answer;
 
-	while ((answer = TAILQ_FIRST(&answers->list)))
-		forget_answer(answer);
+	lock_cache(cache);
+	while ((answer = TAILQ_FIRST(&cache->list)))
+		forget_answer(cache, answer);
+	unlock_cache(cache);
+}
+
+void auth_cache_forget_all(struct auth_cache_access *access) { forget_all(access->cache); }
+
+void auth_cache_begin(struct auth_cache_access *access, struct auth_cache *cache, struct loop *loop)
+{
+	*access = (struct auth_cache_access){ .cache = cache, .loop = loop };
+}
+
+void auth_cache_end(struct auth_cache_access *access) { timer_clear(&access->timer); }
+
+struct auth_cache *auth_cache_new(struct err *err)
+{
+	struct auth_cache *cache = calloc(1, sizeof(*cache));
+
+	if (!cache) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	pthread_mutex_init(&cache->lock, NULL);
+	hash_key_draw(&cache->secret);
+	TAILQ_INIT(&cache->list);
+	return cache;
+}
+
+void auth_cache_free(struct auth_cache **cache)
+{
+	if (!*cache)
+		return;
+	forget_all(*cache);
+	pthread_mutex_destroy(&(*cache)->lock);
+	free(*cache);
+	*cache = NULL;
 }

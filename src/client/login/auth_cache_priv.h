@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Answers of auth_query, and the cache of them. For auth_lookup.c.
+ * Answers of auth_query, and the cache of them, which all loops share. For auth_lookup.c.
  */
 #ifndef PGWEIR_CLIENT_LOGIN_AUTH_CACHE_PRIV_H
 #define PGWEIR_CLIENT_LOGIN_AUTH_CACHE_PRIV_H
+
+#include "pgweir/client/auth_cache.h"
 
 #include "auth_lookup_priv.h"
 
@@ -24,31 +26,30 @@ void auth_lookup_key_done(struct auth_lookup_key *key);
 struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const char *name,
                                     const char *secret);
 
-TAILQ_HEAD(auth_answer_list, auth_answer);
-
-/* The cached answers. */
-struct auth_cache {
+/* A loop's access to the cache. Its timer drops answers whose time is over. */
+struct auth_cache_access {
+	struct auth_cache *cache;
 	struct loop *loop;
-	struct auth_answer *table;    /* by key */
-	struct hash_key secret;       /* of the table */
-	struct auth_answer_list list; /* oldest first */
-	unsigned int count;
-	size_t size; /* bytes of all answers */
+	struct timer timer;
+	usec_t limit; /* how long answers are kept, when the timer was set */
 };
 
-void auth_cache_init(struct auth_cache *answers, struct loop *loop);
+void auth_cache_begin(struct auth_cache_access *access, struct auth_cache *cache,
+                      struct loop *loop);
+void auth_cache_end(struct auth_cache_access *access);
 
 /*
  * Adds an answer and holds a reference to it. Replaces an answer with the same key. limit:
  * how long it is kept; 0: it is not kept.
  */
-void auth_cache_keep(struct auth_cache *answers, struct auth_answer *answer, usec_t limit);
+void auth_cache_keep(struct auth_cache_access *access, struct auth_answer *answer, usec_t limit);
 
 /* Returns one reference, which the caller owns. NULL: no such answer. */
-struct auth_answer *auth_cache_find(struct auth_cache *answers, const struct auth_lookup_key *key);
+struct auth_answer *auth_cache_find(struct auth_cache_access *access,
+                                    const struct auth_lookup_key *key);
 
 /* Drops the answer if it is in the cache. */
-void auth_cache_forget(struct auth_cache *answers, const struct auth_answer *answer);
-void auth_cache_forget_all(struct auth_cache *answers);
+void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer);
+void auth_cache_forget_all(struct auth_cache_access *access);
 
 #endif

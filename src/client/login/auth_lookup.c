@@ -60,11 +60,11 @@ struct auth_lookup {
 
 struct auth_lookups {
 	struct pools *pools;
-	const struct config *config;   /* borrowed */
-	struct auth_lookup_list list;  /* all lookups */
-	struct auth_lookup *under_way; /* those that may be joined, by key */
-	struct auth_cache answers;
-	struct likeness *likeness; /* of all loops */
+	const struct config *config;      /* borrowed */
+	struct auth_lookup_list list;     /* all lookups */
+	struct auth_lookup *under_way;    /* those that may be joined, by key */
+	struct auth_cache_access answers; /* of all loops, like the next one */
+	struct likeness *likeness;
 };
 
 static struct loop *loop_of(const struct auth_lookups *lookups)
@@ -461,15 +461,15 @@ void auth_lookups_give_up(struct auth_wait *wait)
 		auth_lookup_free(lookup);
 }
 
-void auth_lookups_disown(struct auth_lookups *lookups, const struct auth_answer *answer)
+void auth_lookups_disown(struct auth_lookups *lookups, struct auth_answer *answer)
 {
 	auth_cache_forget(&lookups->answers, answer);
 }
 
 /* ---- the set of lookups ---- */
 
-struct auth_lookups *auth_lookups_new(struct pools *pools, struct likeness *likeness,
-                                      const struct config *config)
+struct auth_lookups *auth_lookups_new(struct pools *pools, struct auth_cache *cache,
+                                      struct likeness *likeness, const struct config *config)
 {
 	struct auth_lookups *lookups = calloc(1, sizeof(*lookups));
 
@@ -479,7 +479,7 @@ struct auth_lookups *auth_lookups_new(struct pools *pools, struct likeness *like
 	lookups->likeness = likeness;
 	lookups->config = config;
 	TAILQ_INIT(&lookups->list);
-	auth_cache_init(&lookups->answers, pools->with.loop);
+	auth_cache_begin(&lookups->answers, cache, pools->with.loop);
 	return lookups;
 }
 
@@ -501,7 +501,7 @@ void auth_lookups_free(struct auth_lookups **lookups)
 		return;
 	while (!TAILQ_EMPTY(&(*lookups)->list)) /* those that are DONE and wait for their task */
 		auth_lookup_free(TAILQ_FIRST(&(*lookups)->list));
-	auth_cache_forget_all(&(*lookups)->answers);
+	auth_cache_end(&(*lookups)->answers);
 	free(*lookups);
 	*lookups = NULL;
 }

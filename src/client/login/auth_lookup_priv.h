@@ -11,6 +11,7 @@
 #define PGWEIR_CLIENT_LOGIN_AUTH_LOOKUP_PRIV_H
 
 #include "pgweir/config/config.h"
+#include "pgweir/client/auth_cache.h"
 #include "pgweir/client/likeness.h"
 #include "pgweir/pool/pools.h"
 
@@ -60,8 +61,8 @@ struct auth_wait {
 };
 
 /* config: borrowed until auth_lookups_configure(). NULL: no memory. */
-struct auth_lookups *auth_lookups_new(struct pools *pools, struct likeness *likeness,
-                                      const struct config *config);
+struct auth_lookups *auth_lookups_new(struct pools *pools, struct auth_cache *cache,
+                                      struct likeness *likeness, const struct config *config);
 
 /* No login may be waiting. */
 void auth_lookups_free(struct auth_lookups **lookups);
@@ -90,6 +91,6 @@ void auth_lookups_give_up(struct auth_wait *wait);
  * Authentication by this answer failed: drops it from the cache, so that the next login
  * runs the query.
  */
-void auth_lookups_disown(struct auth_lookups *lookups, const struct auth_answer *answer);
+void auth_lookups_disown(struct auth_lookups *lookups, struct auth_answer *answer);
 
 #endif
