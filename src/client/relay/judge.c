@@ -238,6 +238,7 @@ static enum judgement judge_watched(struct client *client, const struct frame *f
 	batch->touches = touches;
 	if (sample_is_running(client))
 		sample_note(client, text);
+	touches = session_relevant(client, touches);
 	return touches ? judge_touching(client, frame, touches, text, batch) : JUDGE_SEND;
 }
 

@@ -115,6 +115,17 @@ static inline unsigned int session_statement_touches(struct client *client,
 }
 
 /*
+ * What matters of it when the statement runs. That a statement writes does so only if its triggers
+ * may notify a client that listens, and for a client that asks for values of sequences.
+ */
+static inline unsigned int session_relevant(const struct client *client, unsigned int touches)
+{
+	return touches == SQL_TOUCH_WRITE && !client->listening && !client->asks_sequences
+	           ? 0
+	           : touches;
+}
+
+/*
  * A statement of this text is about to be sent, which may touch these. is_run: it is executed, not
  * only parsed. false: it must be refused with *err.
  */

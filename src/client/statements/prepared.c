@@ -233,7 +233,8 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 	if (!names_can_run(client, entry, false, &err))
 		return inject_refuse(client, &err, batch);
 	if (frame->type == 'B')
-		touches = session_statement_touches(client, names_statement(entry));
+		touches = session_relevant(
+		    client, session_statement_touches(client, names_statement(entry)));
 	if (touches) {
 		go = listening_before(client, 'B', touches,
 		                      bytes_text(statement_text(names_statement(entry)).at), batch);

@@ -233,25 +233,26 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	struct unnamed *unnamed = client->unnamed;
 	enum statements_result result = STATEMENTS_PASS;
 	struct bytes parsed = batch->unnamed;
+	unsigned int touches =
+	    type == 'B' && unnamed ? session_relevant(client, unnamed->touches) : 0;
 	struct err err;
 
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
 	if (unnamed && unnamed->open_count &&
 	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
 		return STATEMENTS_WAIT;
-	if (type == 'B' && unnamed && unnamed->touches) {
-		enum listening_go go = listening_before(client, 'B', unnamed->touches,
-		                                        unnamed_text(unnamed, parsed), batch);
+	if (touches) {
+		enum listening_go go =
+		    listening_before(client, 'B', touches, unnamed_text(unnamed, parsed), batch);
 
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
-	if (type == 'B' && unnamed && unnamed->touches &&
-	    !session_use(client, unnamed->touches, unnamed_text(unnamed, parsed), true, &err))
+	if (touches && !session_use(client, touches, unnamed_text(unnamed, parsed), true, &err))
 		return inject_refuse(client, &err, batch);
-	if (type == 'B' && unnamed && (unnamed->touches & SQL_TOUCH_EXECUTE) && !client->sql)
+	if ((touches & SQL_TOUCH_EXECUTE) && !client->sql)
 		session_run_unknown(client);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
 		result = inject(client, batch);
