@@ -84,7 +84,16 @@ static uint32_t four_letters(const char *at)
 static bool is_end_word(struct bytes rest)
 {
 	return rest.count >= 3 && (rest.at[0] | 0x20) == 'e' && (rest.at[1] | 0x20) == 'n' &&
-	       (rest.at[2] | 0x20) == 'd' && sql_word_size(rest) == 3;
+	       (rest.at[2] | 0x20) == 'd' && (rest.count == 3 || sql_word_size(rest) == 3);
+}
+
+/*
+ * Not a dollar sign or a digit: a name may follow $$a string$$ or a number at once. Digits are only
+ * at the end of the names that are looked for.
+ */
+static bool is_in_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
 }
 
 /* An UPDATE of the view pg_settings sets a parameter. false: this may be one. */
@@ -96,8 +105,7 @@ static bool is_quiet_target(struct bytes rest)
 		rest = bytes_skip(rest, 1);
 	if (rest.count < 5)
 		return true;
-	if (!sql_word_size(bytes_of(rest.at, 1)) ||
-	    four_letters(rest.at) == FOUR('o', 'n', 'l', 'y'))
+	if (!is_in_name(rest.at[0]) || four_letters(rest.at) == FOUR('o', 'n', 'l', 'y'))
 		return false;
 	/* pg_settings, pg_catalog.pg_settings; not people, pgbench_accounts */
 	return (rest.at[0] | 0x20) != 'p' || (rest.at[1] | 0x20) != 'g' || rest.at[2] != '_';
@@ -127,15 +135,6 @@ static bool is_quiet_statement(struct quick *quick, struct bytes rest)
 		return rest.count < 6 || is_quiet_target(bytes_skip(rest, 6));
 	}
 	return is_quiet(quick, four) || is_end_word(rest);
-}
-
-/*
- * Not a dollar sign or a digit: a name may follow $$a string$$ or a number at once. Digits are only
- * at the end of the names that are looked for.
- */
-static bool is_in_name(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
 }
 
 /* Judges the name before a parenthesis. false: it may be one of the functions. */
@@ -297,11 +296,13 @@ static bool are_quiet_bytes(struct quick *quick, struct bytes text)
 	return true;
 }
 
-/* BEGIN, COMMIT and ROLLBACK are every other text of many clients. */
+/* BEGIN, COMMIT, END and ROLLBACK are every other text of many clients. */
 static bool is_block_word(struct bytes text)
 {
 	uint32_t four;
 
+	if (text.count == 3)
+		return is_end_word(text);
 	if (text.count < 4 || text.count > 8)
 		return false;
 	four = four_letters(text.at);
