@@ -62,7 +62,7 @@ static void offer_pools(struct cursor *cursor, const struct database *database)
 }
 
 /* No database has an empty name: such an item is all of them. */
-static void offer_scopes(struct cursor *cursor)
+void show_latency_offer(struct cursor *cursor)
 {
 	const struct database *database;
 	const struct lane *lane;
@@ -130,6 +130,13 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 	}
 }
 
+void show_latency_sum(const struct cursor *cursor, enum latency_kind kind, struct histogram *sum)
+{
+	const struct asked asked = { kind, LATENCY_START, loop_now(cursor->source->with->loop) };
+
+	sum_scope(cursor, &asked, sum);
+}
+
 /* ---- rows ---- */
 
 /* Of each scope, if everything has been counted. */
@@ -186,7 +193,7 @@ static bool next_latency(struct cursor *cursor, void *row)
 	for (;;) {
 		if (cursor->ordered.has_last && next_of_scope(cursor, row))
 			return true;
-		if (!cursor_may_look(cursor) || !ordered_next(cursor, offer_scopes, &item))
+		if (!cursor_may_look(cursor) || !ordered_next(cursor, show_latency_offer, &item))
 			return false;
 		cursor->index = 0;
 	}

@@ -5,6 +5,8 @@
 #ifndef PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 #define PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 
+#include "pgweir/pool/latency.h"
+
 #include "cursor_priv.h"
 
 /* All tables in the order of SHOW HELP. SHOW NAME is a `const struct show show_name`. */
@@ -45,6 +47,7 @@
 	SHOW(drain)          \
 	SHOW(pending)        \
 	SHOW(latency)        \
+	SHOW(histograms)     \
 	SHOW(columns)        \
 	SHOW(fds)
 
@@ -79,6 +82,17 @@ const char *show_time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE]);
 
 /* The id of the PostgreSQL process behind a server connection. 0: not known. */
 int64_t show_backend_pid(const struct server *server);
+
+/* ---- latencies: show_latency.c ---- */
+
+/*
+ * Offers all pools together ("" and ""), each database (its name and "") and each pool that have
+ * counted times.
+ */
+void show_latency_offer(struct cursor *cursor);
+
+/* The times of what `ordered` names, since the start. */
+void show_latency_sum(const struct cursor *cursor, enum latency_kind kind, struct histogram *sum);
 
 /* ---- statistics: show_stats.c ---- */
 
