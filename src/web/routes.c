@@ -21,6 +21,7 @@ static const struct route {
 	bool is_open; /* needs no secret */
 } routes[] = {
 	{ "/", page_answer, false },
+	{ "/metrics", metrics_answer, false },
 	{ "/healthz", health_answer, true },
 	{ "/readyz", health_answer_ready, true },
 	{ "/favicon.ico", answer_nothing, false },

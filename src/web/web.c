@@ -240,7 +240,7 @@ static bool prepare(struct web *web, struct err *err)
 	readers_init(&web->readers, with->console, with->main_loop, web->loop);
 	if (!web->unix_group || !health_init(&web->health, with->lanes, web->loop))
 		return err_set(err, ERR_MEMORY, "out of memory");
-	return loop_take_letters(with->main_loop, err);
+	return page_init(&web->page_fields, err) && loop_take_letters(with->main_loop, err);
 }
 
 bool web_new(struct web **webp, const struct web_with *with, struct err *err)
@@ -284,6 +284,7 @@ void web_free(struct web **webp)
 	}
 	free_places(web);
 	free(web->unix_group);
+	buf_free(&web->page_fields);
 	solo_free(&web->solo);
 	web_rights_release(&web->rights);
 	pthread_mutex_destroy(&web->lock);

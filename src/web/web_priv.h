@@ -33,6 +33,8 @@ struct web {
 	struct connections connections;
 	struct readers readers;
 	struct health health;
+	unsigned int scrape_count;
+	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;
 	size_t place_count;
 	mode_t unix_mode;
@@ -69,7 +71,14 @@ void health_answer(struct web *web, struct connection *connection, const struct 
 void health_answer_ready(struct web *web, struct connection *connection,
                          const struct http_head *head);
 
+/* ---- /metrics: metrics.c ---- */
+
+void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head);
+
 /* ---- the page: page.c ---- */
+
+/* Makes the header lines that the page is sent with. */
+bool page_init(struct buf *fields, struct err *err);
 
 void page_answer(struct web *web, struct connection *connection, const struct http_head *head);
 

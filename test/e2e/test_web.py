@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: ISC
 """The web server of metrics_listen: its paths, the tables as JSON, its rights and its limits."""
 
+import base64
+import hashlib
 import os
 import re
 import signal
@@ -61,6 +63,17 @@ def test_paths(web):
         assert whole.headers["cache-control"] == "no-store"
     assert one.ask("/healthz").text == "ok\n"
     assert one.ask("/readyz").text == "ready\n"
+
+
+def test_the_page_can_load_nothing_else(web):
+    page = ask(web, "/")
+    policy = page.headers["content-security-policy"]
+    for element in ("style", "script"):
+        inside = re.findall(f"<{element}>(.*?)</{element}>", page.text, re.DOTALL)
+        hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in inside]
+        assert hashes and f"{element}-src " + " ".join(f"'sha256-{text}'" for text in hashes) + ";" in policy
+    assert policy.startswith("default-src 'none';") and "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
 
 
 @pytest.mark.parametrize("method", ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"))

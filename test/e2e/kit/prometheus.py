@@ -60,6 +60,49 @@ def scrape(ask):
     return metrics
 
 
+# -- the text format ------------------------------------------------------------------------------
+
+SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)')
+LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"')
+ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n"}
+
+
+def parse(text, is_openmetrics=False):
+    """({metric: {labels: value}}, {metric: type}) of what /metrics has. Asserts that it is well formed:
+    each metric has HELP, TYPE and its samples at one place, and no sample comes twice.
+    """
+    samples, types, family = {}, {}, None
+    lines = text.split("\n")
+    assert lines.pop() == ""
+    if is_openmetrics:
+        assert lines.pop() == "# EOF"
+    for line in lines:
+        if line.startswith("# HELP "):
+            family = line.split(" ")[2]
+            assert family not in types, line
+            continue
+        if line.startswith("# TYPE "):
+            name, kind = line.split(" ")[2:]
+            assert name == family, line
+            types[name] = kind
+            continue
+        match = SAMPLE.fullmatch(line)
+        assert match, line
+        name, of, value = match.groups()
+        base = name
+        if types[family] == "histogram":
+            base = re.sub("(_bucket|_sum|_count)$", "", name)
+        elif is_openmetrics and types[family] == "counter":
+            assert name.endswith("_total"), line
+            base = name.removesuffix("_total")
+        assert base == family, line
+        of = tuple((key, re.sub(r'\\["\\n]', lambda sign: ESCAPES[sign.group()], text))
+                   for key, text in LABEL.findall(of or ""))
+        assert of not in samples.setdefault(name, {}), line
+        samples[name][of] = float(value)
+    return samples, types
+
+
 # -- expressions ----------------------------------------------------------------------------------
 
 TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[a-zA-Z_]\w*)"

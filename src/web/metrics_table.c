@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The table of metrics. Those that begin with pgbouncer_ have the names and labels of the
+ * exporter of the Prometheus community, so dashboards and alerts for it work without changes.
+ * They are an interface: see doc/http.md.
+ */
+#include "metrics_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define GAUGE(name, column, help)                                     \
+	{                                                             \
+		name, help, column, NULL, METRIC_GAUGE, METRIC_NUMBER \
+	}
+#define COUNTER(name, column, help)                                     \
+	{                                                               \
+		name, help, column, NULL, METRIC_COUNTER, METRIC_NUMBER \
+	}
+#define SECONDS(name, column, help)                                           \
+	{                                                                     \
+		name, help, column, NULL, METRIC_COUNTER, METRIC_MICROSECONDS \
+	}
+#define KEYED(name, column, key, help)                               \
+	{                                                            \
+		name, help, column, key, METRIC_GAUGE, METRIC_NUMBER \
+	}
+#define ONE(name, help)                                          \
+	{                                                        \
+		name, help, NULL, NULL, METRIC_GAUGE, METRIC_ONE \
+	}
+
+/* ---- the exporter's ---- */
+
+static const struct metric of_version[] = {
+	ONE("pgbouncer_version_info", "Version, as SHOW VERSION has it."),
+};
+
+static const struct metric of_lists[] = {
+	KEYED("pgbouncer_databases", "items", "databases", "Number of databases."),
+	KEYED("pgbouncer_users", "items", "users", "Number of users."),
+	KEYED("pgbouncer_pools", "items", "pools", "Number of pools."),
+	KEYED("pgbouncer_free_clients", "items", "free_clients", "Number of free client objects."),
+	KEYED("pgbouncer_used_clients", "items", "used_clients", "Number of connected clients."),
+	KEYED("pgbouncer_login_clients", "items", "login_clients",
+	      "Number of clients that are logging in."),
+	KEYED("pgbouncer_free_servers", "items", "free_servers", "Number of free server objects."),
+	KEYED("pgbouncer_used_servers", "items", "used_servers", "Number of server connections."),
+	KEYED("pgbouncer_cached_dns_names", "items", "dns_names",
+	      "Number of host names in the DNS cache."),
+	KEYED("pgbouncer_cached_dns_zones", "items", "dns_zones",
+	      "Number of zones in the DNS cache."),
+	KEYED("pgbouncer_in_flight_dns_queries", "items", "dns_queries",
+	      "Number of DNS queries without an answer."),
+};
+
+static const struct metric of_config[] = {
+	KEYED("pgbouncer_config_max_client_connections", "value", "max_client_conn",
+	      "Maximum number of client connections."),
+	KEYED("pgbouncer_config_max_user_connections", "value", "max_user_connections",
+	      "Maximum number of server connections of a user; 0: no limit."),
+};
+
+static const struct metric of_databases[] = {
+	GAUGE("pgbouncer_databases_pool_size", "pool_size",
+	      "Maximum number of server connections of a pool."),
+	GAUGE("pgbouncer_databases_reserve_pool", "reserve_pool_size",
+	      "Maximum number of additional server connections of a pool."),
+	GAUGE("pgbouncer_databases_max_connections", "max_connections",
+	      "Maximum number of server connections of the database; 0: no limit."),
+	GAUGE("pgbouncer_databases_current_connections", "current_connections",
+	      "Number of server connections of the database."),
+	GAUGE("pgbouncer_databases_paused", "paused", "1: the database is paused."),
+	GAUGE("pgbouncer_databases_disabled", "disabled", "1: the database is disabled."),
+};
+
+static const struct metric of_pools[] = {
+	GAUGE("pgbouncer_pools_client_active_connections", "cl_active",
+	      "Clients that do not wait for a server."),
+	GAUGE("pgbouncer_pools_client_waiting_connections", "cl_waiting",
+	      "Clients that wait for a server."),
+	GAUGE("pgbouncer_pools_client_active_cancel_connections", "cl_active_cancel_req",
+	      "Cancel requests that were sent to PostgreSQL."),
+	GAUGE("pgbouncer_pools_client_waiting_cancel_connections", "cl_waiting_cancel_req",
+	      "Cancel requests that wait for a connection."),
+	GAUGE("pgbouncer_pools_server_active_connections", "sv_active",
+	      "Server connections that work for a client."),
+	GAUGE("pgbouncer_pools_server_active_cancel_connections", "sv_active_cancel",
+	      "Server connections that send a cancel request."),
+	GAUGE("pgbouncer_pools_server_being_canceled_connections", "sv_being_canceled",
+	      "Server connections whose query is being canceled."),
+	GAUGE("pgbouncer_pools_server_idle_connections", "sv_idle",
+	      "Server connections that are idle and can be used at once."),
+	GAUGE("pgbouncer_pools_server_used_connections", "sv_used",
+	      "Server connections that are idle and are checked before they are used."),
+	GAUGE("pgbouncer_pools_server_testing_connections", "sv_tested",
+	      "Server connections that are being reset or checked."),
+	GAUGE("pgbouncer_pools_server_login_connections", "sv_login",
+	      "Server connections that are logging in."),
+	GAUGE("pgbouncer_pools_client_maxwait_seconds", "maxwait",
+	      "How long the first client in the queue has waited, in whole seconds."),
+	{ "pgweir_pool_maxwait_seconds", "How long the first client in the queue has waited.",
+	  "maxwait", NULL, METRIC_GAUGE, METRIC_SUM_OF_TIME },
+};
+
+/* Two generations of the exporter's names: of SHOW STATS_TOTALS, and of SHOW STATS before. */
+#define STATS_METRICS(prefix)                                                                 \
+	COUNTER(prefix "queries_pooled_total", "query_count",                                 \
+	        "Number of queries (a pipeline up to its Sync counts as one)."),              \
+	    COUNTER(prefix "sql_transactions_pooled_total", "xact_count",                     \
+	            "Number of transactions."),                                               \
+	    COUNTER(prefix "server_assignments_total", "server_assignment_count",             \
+	            "Number of times a server was assigned to a client."),                    \
+	    SECONDS(prefix "queries_duration_seconds_total", "query_time",                    \
+	            "Time spent in queries, including the wait for a server."),               \
+	    SECONDS(prefix "server_in_transaction_seconds_total", "xact_time",                \
+	            "Time spent in transactions, including the wait for a server."),          \
+	    SECONDS(prefix "client_wait_seconds_total", "wait_time",                          \
+	            "Time that clients waited for a server."),                                \
+	    COUNTER(prefix "received_bytes_total", "bytes_received",                          \
+	            "Bytes received from clients."),                                          \
+	    COUNTER(prefix "sent_bytes_total", "bytes_sent", "Bytes received from servers."), \
+	    COUNTER(prefix "client_parses_total", "client_parse_count",                       \
+	            "Number of prepared statements created by clients."),                     \
+	    COUNTER(prefix "server_parses_total", "server_parse_count",                       \
+	            "Number of prepared statements created on servers."),                     \
+	    COUNTER(prefix "binds_total", "bind_count", "Number of prepared statements bound.")
+
+static const struct metric of_stats[] = {
+	STATS_METRICS("pgbouncer_stats_totals_"),
+	STATS_METRICS("pgbouncer_stats_"),
+	COUNTER("pgweir_client_logins_total", "client_login_count", "Number of client logins."),
+};
+
+static const struct metric of_clients[] = {
+	GAUGE("pgbouncer_client_connections", NULL, "Number of client connections."),
+};
+
+/* ---- our own ---- */
+
+static const struct metric of_ready[] = {
+	{ "pgweir_ready", "1: new work is accepted, as /readyz says.", "ready", NULL, METRIC_GAUGE,
+	  METRIC_YES },
+};
+
+static const struct metric of_limits[] = {
+	GAUGE("pgweir_limit", "value", "Value of a limit of SHOW LIMITS; 0: no limit."),
+	GAUGE("pgweir_limit_used", "used", "How much of a limit is in use."),
+	COUNTER("pgweir_limit_hits_total", "hits", "How often a limit was reached."),
+};
+
+static const struct metric of_errors[] = {
+	COUNTER("pgweir_closes_total", "count",
+	        "Connections closed, by reason. type C: of clients; S: of servers."),
+};
+
+static const struct metric of_loops[] = {
+	GAUGE("pgweir_loop_clients", "clients", "Client connections of an event loop."),
+	GAUGE("pgweir_loop_servers", "servers", "Server connections of an event loop."),
+	COUNTER("pgweir_loop_turns_total", "turns", "Turns of an event loop."),
+	SECONDS("pgweir_loop_cpu_seconds_total", "cpu_time",
+	        "Processor time of the thread of an event loop."),
+	COUNTER("pgweir_loop_servers_in_total", "servers_in",
+	        "Servers that came from other event loops."),
+	COUNTER("pgweir_loop_servers_out_total", "servers_out",
+	        "Servers that went to other event loops."),
+};
+
+static const struct metric of_waiting[] = {
+	GAUGE("pgweir_waiting_clients", NULL, "Clients that wait, by the reason of SHOW WAITING."),
+};
+
+static const struct metric of_pinned[] = {
+	GAUGE("pgweir_pinned_servers", NULL,
+	      "Servers that stay with their client because of session state."),
+};
+
+static const struct metric of_memory[] = {
+	GAUGE("pgweir_cache_bytes", "memtotal", "Memory of a cache of SHOW MEM."),
+};
+
+/* "" and "database_" are put between pgweir_ and the name. */
+static const struct metric of_histograms[] = {
+	{ "wait_seconds", "How long clients waited for a server, 0 if one was idle.", NULL, "wait",
+	  METRIC_GAUGE, METRIC_NUMBER },
+	{ "query_seconds", "How long queries took, including the wait for a server.", NULL,
+	  "statement", METRIC_GAUGE, METRIC_NUMBER },
+	{ "transaction_seconds", "How long transactions took, including the wait for a server.",
+	  NULL, "transaction", METRIC_GAUGE, METRIC_NUMBER },
+	{ "server_login_seconds", "How long logins at PostgreSQL took that succeeded.", NULL,
+	  "server_login", METRIC_GAUGE, METRIC_NUMBER },
+	{ "client_login_seconds", "How long logins of clients took that succeeded.", NULL,
+	  "client_login", METRIC_GAUGE, METRIC_NUMBER },
+};
+
+const struct metrics_bound metrics_bounds[] = {
+	{ "le_100us", "0.0001" }, { "le_250us", "0.00025" }, { "le_500us", "0.0005" },
+	{ "le_1ms", "0.001" },    { "le_2500us", "0.0025" }, { "le_5ms", "0.005" },
+	{ "le_10ms", "0.01" },    { "le_25ms", "0.025" },    { "le_50ms", "0.05" },
+	{ "le_100ms", "0.1" },    { "le_250ms", "0.25" },    { "le_500ms", "0.5" },
+	{ "le_1s", "1.0" },       { "le_2500ms", "2.5" },    { "le_5s", "5.0" },
+	{ "le_10s", "10.0" },     { "le_30s", "30.0" },      { NULL, NULL },
+};
+
+#define SOURCE(words, kind, table, ...)                                                 \
+	{                                                                               \
+		words, kind, table, sizeof(table) / sizeof((table)[0]), { __VA_ARGS__ } \
+	}
+
+const struct metrics_source metrics_sources[] = {
+	SOURCE("VERSION", METRICS_ROWS, of_version, "version"),
+	SOURCE("READY", METRICS_ROWS, of_ready, NULL),
+	SOURCE("LISTS", METRICS_KEYED, of_lists, NULL),
+	SOURCE("CONFIG", METRICS_KEYED, of_config, NULL),
+	SOURCE("DATABASES", METRICS_ROWS, of_databases, "name", "host", "port", "database",
+	       "force_user", "pool_mode"),
+	SOURCE("POOLS", METRICS_ROWS, of_pools, "database", "user"),
+	SOURCE("STATS_TOTALS", METRICS_ROWS, of_stats, "database"),
+	SOURCE("CLIENTS", METRICS_COUNTED, of_clients, "database", "user", "application_name",
+	       "state"),
+	SOURCE("LIMITS", METRICS_ROWS, of_limits, "limit", "database", "user"),
+	SOURCE("ERRORS", METRICS_ROWS, of_errors, "type", "reason", "is_error"),
+	SOURCE("LOOPS", METRICS_ROWS, of_loops, "loop"),
+	SOURCE("WAITING", METRICS_COUNTED, of_waiting, "database", "user", "reason"),
+	SOURCE("PINNED", METRICS_COUNTED, of_pinned, "database", "user"),
+	SOURCE("MEM", METRICS_ROWS, of_memory, "name"),
+	SOURCE("HISTOGRAMS", METRICS_BUCKETS, of_histograms, NULL),
+	{ .words = NULL },
+};

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Writes the rows of a SHOW in Prometheus' text format 0.0.4, or as OpenMetrics 1.0.
+ *
+ * Hard here: all samples of a metric must follow each other, but a row has values for many metrics.
+ * So a source is read as a whole, and its rows are walked once for each metric. That costs no time
+ * of the main thread.
+ */
+#include "metrics_priv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pgweir/base/text.h"
+#include "pgweir/pgwire/frame.h"
+
+#include "pgweir/base/banned.h"
+
+#define ROWS_MAX ((size_t)128 * 1024 * 1024) /* of one source */
+#define GROUPS_MAX 10000
+#define WRITE_MAX ((size_t)64 * 1024) /* added by one call, and a sample more */
+
+/* ---- parts of the format ---- */
+
+void metrics_add_label_value(struct buf *out, struct bytes value)
+{
+	buf_add_byte(out, '"');
+	while (value.count) {
+		uint32_t point;
+		size_t size = text_utf8(value.at, value.count, &point);
+
+		if (!size)
+			buf_add_text(out, "\xef\xbf\xbd");
+		else if (*value.at == '\n')
+			buf_add_text(out, "\\n");
+		else if (*value.at == '"' || *value.at == '\\')
+			buf_printf(out, "\\%c", *value.at);
+		else
+			buf_add(out, value.at, size);
+		value = bytes_skip(value, size ? size : 1);
+	}
+	buf_add_byte(out, '"');
+}
+
+/* In OpenMetrics, the name of a counter is without _total here, and with it in its samples. */
+void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
+                      struct buf *out)
+{
+	int size = (int)strlen(name);
+
+	if (is_openmetrics && strcmp(type, "counter") == 0)
+		size -= (int)strlen("_total");
+	buf_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", size, name, help, size, name, type);
+}
+
+static void add_seconds(struct buf *out, int64_t microseconds)
+{
+	buf_printf(out, "%" PRId64 ".%06d", microseconds / USEC_PER_SEC,
+	           (int)(microseconds % USEC_PER_SEC));
+}
+
+/* ---- the rows ---- */
+
+/* The number of a column. READER_COLUMNS_MAX: the table has none of this name. */
+static size_t find_column(const struct reader_message *message, const char *name)
+{
+	for (size_t i = 0; name && i < message->count; i++) {
+		if (strcmp(message->columns[i].name, name) == 0)
+			return i;
+	}
+	return READER_COLUMNS_MAX;
+}
+
+static struct bytes value_of(const struct reader_message *message, const char *name)
+{
+	size_t column = find_column(message, name);
+
+	return column < READER_COLUMNS_MAX ? message->values[column] : (struct bytes){ 0 };
+}
+
+static int64_t number_of(struct bytes value)
+{
+	char text[32];
+	int64_t number = 0;
+
+	if (value.count >= sizeof(text))
+		return 0;
+	memcpy(text, value.at, value.count);
+	text[value.count] = 0;
+	text_to_i64(text, &number);
+	return number;
+}
+
+/* Adds {name="value",...}, or nothing. An absent value is an empty one, as in the exporter. */
+static void add_labels(const struct metrics_text *text, struct buf *out)
+{
+	const char *const *labels = text->source->labels;
+
+	for (size_t i = 0; i < METRICS_LABELS_MAX && labels[i]; i++) {
+		buf_printf(out, "%c%s=", i ? ',' : '{', labels[i]);
+		metrics_add_label_value(out, value_of(&text->message, labels[i]));
+	}
+	if (labels[0])
+		buf_add_byte(out, '}');
+}
+
+/* ---- counted rows ---- */
+
+static bool count_row(struct metrics_text *text)
+{
+	struct metrics_group *group;
+	struct buf labels = { 0 };
+	bool is_full = HASH_COUNT(text->groups) >= GROUPS_MAX;
+
+	add_labels(text, &labels);
+	TABLE_FIND(hh, &text->secret, text->groups, labels.at, labels.count, group);
+	if (!group && is_full) {
+		/* One more takes all others: the sum stays right. */
+		buf_clear(&labels);
+		buf_add_text(&labels, "{}");
+		TABLE_FIND(hh, &text->secret, text->groups, labels.at, labels.count, group);
+	}
+	if (!group && buf_ok(&labels)) {
+		group = calloc(1, sizeof(*group) + labels.count);
+		if (group) {
+			group->size = labels.count;
+			memcpy(group->labels, labels.at, labels.count);
+			TABLE_ADD(hh, &text->secret, text->groups, group->labels, group->size,
+			          group);
+		}
+	}
+	buf_free(&labels);
+	if (group)
+		group->count++;
+	return group != NULL;
+}
+
+static void free_groups(struct metrics_text *text)
+{
+	struct metrics_group *group, *next;
+
+	HASH_ITER (hh, text->groups, group, next) {
+		HASH_DEL(text->groups, group);
+		free(group);
+	}
+}
+
+/* ---- taking pieces ---- */
+
+/* The first piece has the columns: they are kept, as names point into them. */
+static bool take_counted(struct metrics_text *text, struct bytes piece)
+{
+	struct bytes rows = piece;
+
+	if (!text->rows.count) {
+		reader_take(&rows, &text->message);
+		buf_add(&text->rows, piece.at, piece.count - rows.count);
+		if (!buf_ok(&text->rows))
+			return false;
+		piece = buf_bytes(&text->rows);
+		reader_take(&piece, &text->message);
+	}
+	while (reader_take(&rows, &text->message)) {
+		if (!count_row(text))
+			return false;
+	}
+	return true;
+}
+
+static size_t count_rows(struct bytes piece)
+{
+	struct frame frame;
+	size_t count = 0;
+
+	while (frame_peek(piece, UINT32_MAX, &frame) == WIRE_OK) {
+		count += frame.type == 'D';
+		piece = bytes_skip(piece, frame.length);
+	}
+	return count;
+}
+
+bool metrics_take(struct metrics_text *text, struct bytes piece)
+{
+	if (text->source->kind == METRICS_COUNTED)
+		return take_counted(text, piece);
+	text->rows.limit = ROWS_MAX;
+	text->row_count += count_rows(piece);
+	buf_add(&text->rows, piece.at, piece.count);
+	return buf_ok(&text->rows);
+}
+
+void metrics_begin(struct metrics_text *text, const struct metrics_source *source)
+{
+	buf_free(&text->rows);
+	free_groups(text);
+	text->source = source;
+	text->metric = text->at = 0;
+	text->has_head = text->is_of_all_only = false;
+	text->next_group = NULL;
+	text->message.count = text->row_count = 0;
+	if (source && source->kind == METRICS_COUNTED)
+		hash_key_draw(&text->secret);
+}
+
+/* ---- writing ---- */
+
+static const char *type_name(const struct metric *metric)
+{
+	return metric->type == METRIC_COUNTER ? "counter" : "gauge";
+}
+
+static void add_value(const struct metrics_text *text, const struct metric *metric,
+                      struct bytes value, struct buf *out)
+{
+	size_t column;
+
+	switch (metric->value) {
+	case METRIC_NUMBER:
+		buf_add(out, value.at, value.count);
+		break;
+	case METRIC_MICROSECONDS:
+		add_seconds(out, number_of(value));
+		break;
+	case METRIC_YES:
+		buf_add_byte(out, bytes_are(value, "yes") ? '1' : '0');
+		break;
+	case METRIC_ONE:
+		buf_add_byte(out, '1');
+		break;
+	case METRIC_SUM_OF_TIME:
+		column = find_column(&text->message, metric->column) + 1;
+		add_seconds(out, number_of(value) * USEC_PER_SEC +
+		                     number_of(text->message.values[column]));
+		break;
+	}
+}
+
+static void add_row_sample(const struct metrics_text *text, const struct metric *metric,
+                           struct buf *out)
+{
+	struct bytes value = value_of(&text->message, metric->column);
+
+	if (metric->value != METRIC_ONE && !value.at)
+		return; /* NULL: there is no value */
+	buf_add_text(out, metric->name);
+	add_labels(text, out);
+	buf_add_byte(out, ' ');
+	add_value(text, metric, value, out);
+	buf_add_byte(out, '\n');
+}
+
+static bool is_number(struct bytes value)
+{
+	for (size_t i = 0; i < value.count; i++) {
+		if (value.at[i] < '0' || value.at[i] > '9')
+			return false;
+	}
+	return value.count > 0;
+}
+
+/* A value that is no number, such as that of an unset setting, is left out. */
+static void add_keyed_sample(const struct metrics_text *text, const struct metric *metric,
+                             struct buf *out)
+{
+	struct bytes value = value_of(&text->message, metric->column);
+
+	if (!bytes_are(text->message.values[0], metric->key) || !is_number(value))
+		return;
+	buf_printf(out, "%s %.*s\n", metric->name, (int)value.count, value.at);
+}
+
+/*
+ * A histogram of all, or one for each database. `metric` counts twice as many: the first half is
+ * of all, the second of databases.
+ */
+static void add_bucket_samples(const struct metrics_text *text, const struct metric *metric,
+                               bool is_of_all, struct buf *out)
+{
+	const struct reader_message *message = &text->message;
+	struct bytes database = value_of(message, "database");
+	const char *infix = is_of_all ? "" : "database_";
+	struct bytes count = value_of(message, "count");
+	struct buf label = { 0 };
+
+	if (!bytes_are(value_of(message, "kind"), metric->key) || is_of_all != !database.at)
+		return;
+	if (!is_of_all) {
+		buf_add_text(&label, "database=");
+		metrics_add_label_value(&label, database);
+	}
+	for (const struct metrics_bound *bound = metrics_bounds; bound->column; bound++) {
+		struct bytes value = value_of(message, bound->column);
+
+		buf_printf(out, "pgweir_%s%s_bucket{%s%sle=\"%s\"} %.*s\n", infix, metric->name,
+		           buf_text(&label), is_of_all ? "" : ",", bound->seconds, (int)value.count,
+		           value.at);
+	}
+	buf_printf(out, "pgweir_%s%s_bucket{%s%sle=\"+Inf\"} %.*s\n", infix, metric->name,
+	           buf_text(&label), is_of_all ? "" : ",", (int)count.count, count.at);
+	buf_printf(out, "pgweir_%s%s_sum%s%s%s ", infix, metric->name, is_of_all ? "" : "{",
+	           buf_text(&label), is_of_all ? "" : "}");
+	add_seconds(out, number_of(value_of(message, "sum_us")));
+	buf_printf(out, "\npgweir_%s%s_count%s%s%s %.*s\n", infix, metric->name,
+	           is_of_all ? "" : "{", buf_text(&label), is_of_all ? "" : "}", (int)count.count,
+	           count.at);
+	buf_free(&label);
+}
+
+static void begin_metric(struct metrics_text *text, struct buf *out)
+{
+	const struct metrics_source *source = text->source;
+	const struct metric *metric = &source->metrics[text->metric % source->count];
+	struct buf name = { 0 };
+
+	if (source->kind == METRICS_BUCKETS) {
+		buf_printf(&name, "pgweir_%s%s", text->metric < source->count ? "" : "database_",
+		           metric->name);
+		metrics_add_head(text->is_openmetrics, buf_text(&name), "histogram", metric->help,
+		                 out);
+		buf_free(&name);
+	} else {
+		metrics_add_head(text->is_openmetrics, metric->name, type_name(metric),
+		                 metric->help, out);
+	}
+}
+
+/* Adds the samples of one metric. false: `out` is full. */
+static bool write_rows(struct metrics_text *text, struct buf *out)
+{
+	const struct metrics_source *source = text->source;
+	const struct metric *metric = &source->metrics[text->metric % source->count];
+	struct bytes rest = bytes_skip(buf_bytes(&text->rows), text->at);
+
+	while (out->count < WRITE_MAX) {
+		if (!reader_take(&rest, &text->message)) {
+			text->at = 0;
+			return true;
+		}
+		text->at = text->rows.count - rest.count;
+		if (!text->message.is_row)
+			continue;
+		if (source->kind == METRICS_ROWS)
+			add_row_sample(text, metric, out);
+		else if (source->kind == METRICS_KEYED)
+			add_keyed_sample(text, metric, out);
+		else
+			add_bucket_samples(text, metric, text->metric < source->count, out);
+	}
+	return false;
+}
+
+static bool write_groups(struct metrics_text *text, struct buf *out)
+{
+	const struct metrics_group *group;
+
+	if (!text->at)
+		text->next_group = text->groups;
+	text->at = 1;
+	while ((group = text->next_group)) {
+		if (out->count >= WRITE_MAX)
+			return false;
+		buf_printf(out, "%s%.*s %" PRIu64 "\n", text->source->metrics[text->metric].name,
+		           (int)group->size, group->labels, group->count);
+		text->next_group = group->hh.next;
+	}
+	text->at = 0;
+	return true;
+}
+
+bool metrics_write(struct metrics_text *text, struct buf *out)
+{
+	const struct metrics_source *source = text->source;
+	bool has_both = source->kind == METRICS_BUCKETS && !text->is_of_all_only;
+
+	while (text->metric < (has_both ? 2 * source->count : source->count)) {
+		if (!text->has_head)
+			begin_metric(text, out);
+		text->has_head = true;
+		if (!(source->kind == METRICS_COUNTED ? write_groups : write_rows)(text, out))
+			return false;
+		text->has_head = false;
+		text->metric++;
+	}
+	return true;
+}
