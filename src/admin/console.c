@@ -132,7 +132,7 @@ void console_free(struct console **consolep)
 	*consolep = NULL;
 	timer_clear(&console->tick);
 	timer_clear(&console->second);
-	latency_free(&console->source.latency);
+	latency_done(&console->source.latency);
 	history_free(&console->source.history);
 	free(console);
 }

@@ -24,20 +24,20 @@
 #define SLICES_OF_TEN 10 /* slices of `minutes` in one of `tens` */
 #define SLICES 5         /* of a window, the one that has not ended included */
 
-#define PLACES (LATENCY_KINDS * HISTOGRAM_BUCKETS)
+#define PLACES (LATENCY_COUNTED * HISTOGRAM_BUCKETS)
 _Static_assert(PLACES <= SPARSE_PLACES_MAX, "a sparse array is too small for all kinds");
 _Static_assert(HISTOGRAM_BUCKETS % SPARSE_BLOCK == 0, "two kinds share a block");
 
 struct slice {
 	uint64_t number;
-	uint64_t sums[LATENCY_KINDS], max[LATENCY_KINDS];
+	uint64_t sums[LATENCY_COUNTED], max[LATENCY_COUNTED];
 	struct sparse_sum counts; /* by place: kind and bucket */
 };
 
-struct latency {
+struct latency_slices {
 	usec_t ends_at; /* when slice `number` ends */
 	uint64_t number;
-	uint64_t sums[LATENCY_KINDS], max[LATENCY_KINDS];
+	uint64_t sums[LATENCY_COUNTED], max[LATENCY_COUNTED];
 	struct sparse counts;
 	struct slice minutes[SLICES], tens[SLICES]; /* by number, modulo SLICES */
 	struct slice total;
@@ -90,82 +90,135 @@ static struct slice *find_slice(struct slice slices[SLICES], uint64_t number)
 }
 
 /* Adds the slice that has ended. Without memory its counts are lost there. */
-static void close_into(const struct latency *latency, struct slice *slice)
+static void close_into(const struct latency_slices *slices, struct slice *slice)
 {
-	if (!slice || !sparse_sum_add(&slice->counts, &latency->counts))
+	if (!slice || !sparse_sum_add(&slice->counts, &slices->counts))
 		return;
-	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
-		slice->sums[kind] += latency->sums[kind];
-		grow_max(&slice->max[kind], latency->max[kind]);
+	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
+		slice->sums[kind] += slices->sums[kind];
+		grow_max(&slice->max[kind], slices->max[kind]);
 	}
 }
 
+/* Ends the slice. */
 static void turn(struct latency *latency, usec_t now)
 {
-	close_into(latency, find_slice(latency->minutes, latency->number));
-	close_into(latency, find_slice(latency->tens, latency->number / SLICES_OF_TEN));
-	close_into(latency, &latency->total);
-	sparse_clear(&latency->counts);
-	memset(latency->sums, 0, sizeof(latency->sums));
-	memset(latency->max, 0, sizeof(latency->max));
-	latency->number = slice_at(now);
-	latency->ends_at = (usec_t)(latency->number + 1) * SLICE;
+	struct latency_slices *slices = latency->slices;
+
+	if (latency->no_waits)
+		sparse_add(&slices->counts, LATENCY_WAIT * HISTOGRAM_BUCKETS, latency->no_waits);
+	latency->no_waits = 0;
+	close_into(slices, find_slice(slices->minutes, slices->number));
+	close_into(slices, find_slice(slices->tens, slices->number / SLICES_OF_TEN));
+	close_into(slices, &slices->total);
+	sparse_clear(&slices->counts);
+	memset(slices->sums, 0, sizeof(slices->sums));
+	memset(slices->max, 0, sizeof(slices->max));
+	slices->number = slice_at(now);
+	slices->ends_at = (usec_t)(slices->number + 1) * SLICE;
+}
+
+/* false: no memory. What was counted before has no slice yet: it belongs to this one. */
+static bool make_slices(struct latency *latency, usec_t now)
+{
+	struct latency_slices *slices = calloc(1, sizeof(*slices));
+
+	if (!slices)
+		return false;
+	slices->number = slice_at(now);
+	slices->ends_at = (usec_t)(slices->number + 1) * SLICE;
+	latency->slices = slices;
+	return true;
 }
 
 /* ---- counting ---- */
 
-/* Ready to count. NULL: no memory. */
-static struct latency *ready(struct latency **latency, usec_t now)
+/* The slices, ready to count. NULL: no memory. */
+static struct latency_slices *ready(struct latency *latency, usec_t now)
 {
-	if (__builtin_expect(!*latency, 0)) {
-		*latency = calloc(1, sizeof(**latency));
-		if (!*latency)
-			return NULL;
-	}
-	if (__builtin_expect(now >= (*latency)->ends_at, 0))
-		turn(*latency, now);
-	return *latency;
+	if (!latency->slices && !make_slices(latency, now))
+		return NULL;
+	if (now >= latency->slices->ends_at)
+		turn(latency, now);
+	return latency->slices;
 }
 
-void latency_note(struct latency **latencyp, struct latency_all *all, enum latency_kind kind,
-                  usec_t time, usec_t now)
+static inline unsigned int place_of(enum latency_kind kind, uint64_t value)
+{
+	return kind * HISTOGRAM_BUCKETS + histogram_bucket(value);
+}
+
+/* Whatever needs more than increments. Not inlined, so that latency_note() saves no registers. */
+__attribute__((noinline)) static void note_slowly(struct latency *latency, struct latency_all *all,
+                                                  enum latency_kind kind, usec_t time, usec_t now)
 {
 	uint64_t value = time > 0 ? (uint64_t)time : 0;
-	unsigned int bucket = histogram_bucket(value);
-	struct latency *latency = ready(latencyp, now);
+	struct latency_slices *slices = ready(latency, now);
 
-	histogram_add(&all->kinds[kind], bucket, value);
-	if (!latency || !sparse_add(&latency->counts, kind * HISTOGRAM_BUCKETS + bucket))
+	histogram_add(&all->kinds[kind], histogram_bucket(value), value);
+	if (!slices || !sparse_add(&slices->counts, place_of(kind, value), 1))
 		return;
-	latency->sums[kind] += value;
-	grow_max(&latency->max[kind], value);
+	slices->sums[kind] += value;
+	grow_max(&slices->max[kind], value);
 }
 
-static void drain_kind(struct latency *latency, struct histogram *all, unsigned int kind)
+void latency_note(struct latency *latency, struct latency_all *all, enum latency_kind kind,
+                  usec_t time, usec_t now)
+{
+	struct latency_slices *slices = latency->slices;
+	uint64_t value = (uint64_t)time; /* a time below 0 is greater than all */
+
+	if (value > HISTOGRAM_VALUE_MAX || !slices || now >= slices->ends_at ||
+	    !sparse_add_quickly(&slices->counts, place_of(kind, value), 1)) {
+		note_slowly(latency, all, kind, time, now);
+		return;
+	}
+	histogram_add(&all->kinds[kind], histogram_bucket(value), value);
+	slices->sums[kind] += value;
+	grow_max(&slices->max[kind], value);
+}
+
+static void drain_kind(struct latency_slices *slices, struct histogram *all, unsigned int kind)
 {
 	unsigned int place = kind * HISTOGRAM_BUCKETS;
+	/* If all were 0, the first bucket has them. */
+	unsigned int last = all->sum ? HISTOGRAM_BUCKETS : 1;
 
-	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i++) {
-		if (all->counts[i])
-			sparse_add_many(&latency->counts, place + i, (uint32_t)all->counts[i]);
+	for (unsigned int i = 0; i < last; i++) {
+		if (!all->counts[i])
+			continue;
+		sparse_add(&slices->counts, place + i, (uint32_t)all->counts[i]);
+		all->counts[i] = 0;
 	}
-	latency->sums[kind] += all->sum;
-	grow_max(&latency->max[kind], all->max);
+	slices->sums[kind] += all->sum;
+	grow_max(&slices->max[kind], all->max);
+	all->sum = all->max = 0;
 }
 
-void latency_drain(struct latency **latencyp, struct latency_all *all, usec_t now)
+void latency_drain(struct latency *latency, struct latency_all *all, usec_t now)
 {
-	struct latency *latency = ready(latencyp, now);
+	struct latency_slices *slices = ready(latency, now);
 
-	for (unsigned int kind = 0; latency && kind < LATENCY_KINDS; kind++)
-		drain_kind(latency, &all->kinds[kind], kind);
-	*all = (struct latency_all){ 0 };
+	for (unsigned int kind = 0; slices && kind < LATENCY_COUNTED; kind++)
+		drain_kind(slices, &all->kinds[kind], kind);
 }
 
 /* ---- reading ---- */
 
-static void add_slice(const struct slice *slice, unsigned int kind, struct histogram *sum)
+/* Adds what a part of the counts has of one counted kind. */
+typedef void add_part(const void *part, unsigned int kind, struct histogram *sum);
+
+/* What is counted for both is in each of the two. */
+static void add_kind(add_part *add, const void *part, enum latency_kind kind, struct histogram *sum)
 {
+	add(part, kind, sum);
+	if (kind == LATENCY_STATEMENT || kind == LATENCY_XACT)
+		add(part, LATENCY_STATEMENT_XACT, sum);
+}
+
+static void add_slice(const void *part, unsigned int kind, struct histogram *sum)
+{
+	const struct slice *slice = part;
 	const struct sparse_sum *counts = &slice->counts;
 	unsigned int first = kind * HISTOGRAM_BUCKETS;
 
@@ -181,18 +234,36 @@ static void add_slice(const struct slice *slice, unsigned int kind, struct histo
 }
 
 /* The slice that has not ended. */
-static void add_counts(const struct latency *latency, unsigned int kind, struct histogram *sum)
+static void add_open(const void *part, unsigned int kind, struct histogram *sum)
 {
+	const struct latency *latency = part;
+	const struct latency_slices *slices = latency->slices;
 	unsigned int first = kind * HISTOGRAM_BUCKETS;
 
+	if (kind == LATENCY_WAIT)
+		sum->counts[0] += latency->no_waits;
+	if (!slices)
+		return;
 	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i += SPARSE_BLOCK) {
-		const uint32_t *counts = sparse_block(&latency->counts, first + i);
+		const uint32_t *counts = sparse_block(&slices->counts, first + i);
 
 		for (unsigned int j = 0; counts && j < SPARSE_BLOCK; j++)
 			sum->counts[i + j] += counts[j];
 	}
-	sum->sum += latency->sums[kind];
-	grow_max(&sum->max, latency->max[kind]);
+	sum->sum += slices->sums[kind];
+	grow_max(&sum->max, slices->max[kind]);
+}
+
+static void add_all(const void *part, unsigned int kind, struct histogram *sum)
+{
+	const struct latency_all *all = part;
+
+	histogram_merge(sum, &all->kinds[kind]);
+}
+
+void latency_all_sum(const struct latency_all *all, enum latency_kind kind, struct histogram *sum)
+{
+	add_kind(add_all, all, kind, sum);
 }
 
 static bool is_in(uint64_t number, uint64_t last)
@@ -203,24 +274,24 @@ static bool is_in(uint64_t number, uint64_t last)
 void latency_sum(const struct latency *latency, enum latency_kind kind, enum latency_window window,
                  usec_t now, struct histogram *sum)
 {
+	const struct latency_slices *slices = latency->slices;
 	unsigned int length = window == LATENCY_TEN_MINUTES ? SLICES_OF_TEN : 1;
-	const struct slice *slices;
 	uint64_t last = slice_at(now) / length;
+	const struct slice *closed;
 
-	if (!latency)
+	if (!slices || window == LATENCY_START || is_in(slices->number / length, last))
+		add_kind(add_open, latency, kind, sum);
+	if (!slices)
 		return;
 	if (window == LATENCY_START) {
-		add_slice(&latency->total, kind, sum);
-		add_counts(latency, kind, sum);
+		add_kind(add_slice, &slices->total, kind, sum);
 		return;
 	}
-	slices = window == LATENCY_MINUTE ? latency->minutes : latency->tens;
+	closed = window == LATENCY_MINUTE ? slices->minutes : slices->tens;
 	for (int i = 0; i < SLICES; i++) {
-		if (is_in(slices[i].number, last))
-			add_slice(&slices[i], kind, sum);
+		if (is_in(closed[i].number, last))
+			add_kind(add_slice, &closed[i], kind, sum);
 	}
-	if (is_in(latency->number / length, last))
-		add_counts(latency, kind, sum);
 }
 
 /* ---- moving ---- */
@@ -229,30 +300,35 @@ static void merge_slice(struct slice *to, const struct slice *from)
 {
 	if (!to || !sparse_sum_merge(&to->counts, &from->counts))
 		return;
-	for (int kind = 0; kind < LATENCY_KINDS; kind++) {
+	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
 		to->sums[kind] += from->sums[kind];
 		grow_max(&to->max[kind], from->max[kind]);
 	}
 }
 
-void latency_move(struct latency **to, struct latency **from, usec_t now)
+static void merge_slices(struct latency_slices *to, const struct latency_slices *from)
 {
-	if (!*from)
-		return;
-	if (!*to) {
-		*to = *from;
-		*from = NULL;
-		return;
-	}
-	turn(*from, now);
 	for (int i = 0; i < SLICES; i++) {
-		const struct slice *minute = &(*from)->minutes[i], *ten = &(*from)->tens[i];
+		const struct slice *minute = &from->minutes[i], *ten = &from->tens[i];
 
-		merge_slice(find_slice((*to)->minutes, minute->number), minute);
-		merge_slice(find_slice((*to)->tens, ten->number), ten);
+		merge_slice(find_slice(to->minutes, minute->number), minute);
+		merge_slice(find_slice(to->tens, ten->number), ten);
 	}
-	merge_slice(&(*to)->total, &(*from)->total);
-	latency_free(from);
+	merge_slice(&to->total, &from->total);
+}
+
+void latency_move(struct latency *to, struct latency *from, usec_t now)
+{
+	if (from->slices)
+		turn(from, now);
+	if (from->slices && to->slices) {
+		merge_slices(to->slices, from->slices);
+	} else if (from->slices) {
+		to->slices = from->slices;
+		from->slices = NULL;
+	}
+	to->no_waits += from->no_waits;
+	latency_done(from);
 }
 
 static void free_slices(struct slice slices[SLICES])
@@ -261,30 +337,31 @@ static void free_slices(struct slice slices[SLICES])
 		sparse_sum_free(&slices[i].counts);
 }
 
-void latency_free(struct latency **latencyp)
+void latency_done(struct latency *latency)
 {
-	struct latency *latency = *latencyp;
+	struct latency_slices *slices = latency->slices;
 
-	if (!latency)
+	*latency = (struct latency){ 0 };
+	if (!slices)
 		return;
-	*latencyp = NULL;
-	sparse_free(&latency->counts);
-	free_slices(latency->minutes);
-	free_slices(latency->tens);
-	sparse_sum_free(&latency->total.counts);
-	free(latency);
+	sparse_free(&slices->counts);
+	free_slices(slices->minutes);
+	free_slices(slices->tens);
+	sparse_sum_free(&slices->total.counts);
+	free(slices);
 }
 
 size_t latency_memory(const struct latency *latency)
 {
+	const struct latency_slices *slices = latency->slices;
 	size_t memory;
 
-	if (!latency)
+	if (!slices)
 		return 0;
-	memory = sizeof(*latency) + sparse_memory(&latency->counts) +
-	         sparse_sum_memory(&latency->total.counts);
+	memory = sizeof(*slices) + sparse_memory(&slices->counts) +
+	         sparse_sum_memory(&slices->total.counts);
 	for (int i = 0; i < SLICES; i++)
-		memory += sparse_sum_memory(&latency->minutes[i].counts) +
-		          sparse_sum_memory(&latency->tens[i].counts);
+		memory += sparse_sum_memory(&slices->minutes[i].counts) +
+		          sparse_sum_memory(&slices->tens[i].counts);
 	return memory;
 }

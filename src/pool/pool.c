@@ -207,7 +207,7 @@ struct server *pool_take(struct borrower *borrower)
 	if (!server)
 		return NULL;
 	pool_lend(server, borrower);
-	pools_note_time(pool, LATENCY_WAIT, 0);
+	latency_note_no_wait(&pool->latency, &pool->pools->latency);
 	return server;
 }
 

@@ -16,8 +16,8 @@ void pool_login_done(struct server *server)
 	struct pool *pool = server->pool;
 
 	outage_of_server_over(server);
-	pools_note_time(pool, LATENCY_SERVER_LOGIN,
-	                loop_now(pool_loop(pool)) - server->connected_at);
+	pools_note_time(pool, LATENCY_SERVER_LOGIN, server->connected_at,
+	                loop_now(pool_loop(pool)));
 	if (server->replication) {
 		pool_dedicated_login_done(server);
 		return;

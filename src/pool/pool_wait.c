@@ -145,7 +145,7 @@ void pool_give_up(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	unsigned int *count;
 	struct borrower_list *line;
-	usec_t wait;
+	usec_t now, wait;
 
 	if (borrower->state == BORROWER_CONNECT_DEDICATED)
 		close_expected(borrower);
@@ -154,9 +154,10 @@ void pool_give_up(struct borrower *borrower)
 		return;
 	TAILQ_REMOVE(line, borrower, wait_node);
 	*count -= 1;
-	wait = loop_now(pool_loop(pool)) - borrower->waiting_since;
+	now = loop_now(pool_loop(pool));
+	wait = now - borrower->waiting_since;
 	pool->stats.wait_time += (uint64_t)wait;
-	pools_note_time(pool, LATENCY_WAIT, wait);
+	pools_note_time(pool, LATENCY_WAIT, borrower->waiting_since, now);
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
 	share_count_waiting(&pool->database->share, -1);

@@ -89,7 +89,7 @@ void pools_forget_database(struct database *database)
 		forget_pool(pool);
 	WALKS_SKIP(pools, next_database, database, node);
 	stats_add(&pools->gone, &database->gone);
-	latency_free(&database->gone_latency);
+	latency_done(&database->gone_latency);
 	timer_clear(&database->rest);
 	share_close(&database->share);
 	HASH_DEL(pools->database_table, database);

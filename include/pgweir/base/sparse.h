@@ -49,23 +49,22 @@ struct sparse_sum {
 /* Makes the block of a place. false: no memory. */
 bool sparse_grow(struct sparse *sparse, unsigned int place);
 
-/* Counts `count` at this place. false: no memory, it is not counted. */
-static inline bool sparse_add_many(struct sparse *sparse, unsigned int place, uint32_t count)
+/* Counts `count` at this place. false: it has no block yet, nothing is counted. */
+static inline bool sparse_add_quickly(struct sparse *sparse, unsigned int place, uint32_t count)
 {
-	unsigned int block = sparse->block_of[place / SPARSE_BLOCK];
+	size_t block = sparse->block_of[place / SPARSE_BLOCK];
 
-	if (__builtin_expect(block == 0, 0)) {
-		if (!sparse_grow(sparse, place))
-			return false;
-		block = sparse->block_of[place / SPARSE_BLOCK];
-	}
+	if (__builtin_expect(block == 0, 0))
+		return false;
 	sparse->blocks[block - 1][place % SPARSE_BLOCK] += count;
 	return true;
 }
 
-static inline bool sparse_add(struct sparse *sparse, unsigned int place)
+/* The same, and makes the block. false: no memory, nothing is counted. */
+static inline bool sparse_add(struct sparse *sparse, unsigned int place, uint32_t count)
 {
-	return sparse_add_many(sparse, place, 1);
+	return sparse_add_quickly(sparse, place, count) ||
+	       (sparse_grow(sparse, place) && sparse_add_quickly(sparse, place, count));
 }
 
 /* The counters of the block of this place. NULL: all of them are 0. */

@@ -52,7 +52,7 @@ struct database {
 	struct timer rest; /* autodb_idle_timeout */
 	bool has_gone;     /* a pool of this database was freed, or the database was killed */
 	struct stats gone; /* the counters of freed pools, so that totals never decrease */
-	struct latency *gone_latency;
+	struct latency gone_latency;
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 

@@ -3,9 +3,9 @@
  * Latencies: how long waits, statements, transactions and logins took, as histograms since the
  * start and for the last minutes.
  *
- * Each loop counts without locks: a pool in its own `struct latency`, which is made when it first
- * counts, and all pools together in `struct latency_all`, which the main thread empties each
- * second. No timer turns the slices of a pool: a pool at rest costs nothing.
+ * Each loop counts without locks: a pool in its own `struct latency`, and all pools together in
+ * `struct latency_all`, which the main thread empties each second. No timer turns the slices of a
+ * pool: a pool at rest costs nothing.
  */
 #ifndef PGWEIR_POOL_LATENCY_H
 #define PGWEIR_POOL_LATENCY_H
@@ -21,7 +21,10 @@ enum latency_kind {
 	LATENCY_XACT,         /* waiting included */
 	LATENCY_SERVER_LOGIN, /* from the connection attempt to the first ReadyForQuery */
 	LATENCY_CLIENT_LOGIN, /* from the accepted connection to the first ReadyForQuery */
-	LATENCY_KINDS
+	LATENCY_KINDS,
+	/* Counts for both: a statement that was a whole transaction, as most are. */
+	LATENCY_STATEMENT_XACT = LATENCY_KINDS,
+	LATENCY_COUNTED
 };
 
 const char *latency_kind_name(enum latency_kind kind);
@@ -36,28 +39,50 @@ const char *latency_window_name(enum latency_window window);
 
 /* What all pools of a loop have counted since the main thread emptied it. */
 struct latency_all {
-	struct histogram kinds[LATENCY_KINDS];
+	struct histogram kinds[LATENCY_COUNTED];
 };
 
-struct latency;
+/* What a pool has counted. Empty if zeroed. */
+struct latency {
+	struct latency_slices *slices; /* NULL: nothing but no_waits */
+	/* waits of no time, in the slice that has not ended: there is one for most statements */
+	uint32_t no_waits;
+};
 
-/* Counts one time. *latency NULL: it is made. Without memory only `all` counts it. */
-void latency_note(struct latency **latency, struct latency_all *all, enum latency_kind kind,
+/* Counts one time. Without memory only `all` counts it. */
+void latency_note(struct latency *latency, struct latency_all *all, enum latency_kind kind,
                   usec_t time, usec_t now);
 
-/* Adds what `all` has counted, and empties it. *latency NULL: it is made. */
-void latency_drain(struct latency **latency, struct latency_all *all, usec_t now);
+/* Counts a wait of no time. */
+static inline void latency_note_no_wait(struct latency *latency, struct latency_all *all)
+{
+	latency->no_waits++;
+	all->kinds[LATENCY_WAIT].counts[0]++;
+}
 
-/* Adds what was counted in a window that ends `now`. latency NULL: nothing. */
+/* Whether anything has been counted. */
+static inline bool latency_has_counted(const struct latency *latency)
+{
+	return latency->slices || latency->no_waits;
+}
+
+/* Adds what `all` has counted, and empties it. */
+void latency_drain(struct latency *latency, struct latency_all *all, usec_t now);
+
+/* Adds what `all` has counted. */
+void latency_all_sum(const struct latency_all *all, enum latency_kind kind, struct histogram *sum);
+
+/* Adds what was counted in a window that ends `now`. */
 void latency_sum(const struct latency *latency, enum latency_kind kind, enum latency_window window,
                  usec_t now, struct histogram *sum);
 
-/* Adds everything that *from has to *to, and frees *from. Each may be NULL. */
-void latency_move(struct latency **to, struct latency **from, usec_t now);
+/* Adds everything that `from` has to `to`, and empties it. */
+void latency_move(struct latency *to, struct latency *from, usec_t now);
 
-void latency_free(struct latency **latency);
+/* Empties it. */
+void latency_done(struct latency *latency);
 
-/* Bytes of memory. */
+/* Bytes of memory behind it. */
 size_t latency_memory(const struct latency *latency);
 
 #endif

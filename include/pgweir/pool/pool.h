@@ -138,7 +138,7 @@ struct pool {
 	usec_t lifetime_close_at;
 	struct task serve_task;
 	struct stats stats;
-	struct latency *latency; /* NULL: nothing was counted */
+	struct latency latency;
 	uint64_t size_hits;      /* how often a wait began because pool_size was reached */
 	uint64_t reserve_hits;   /* and reserve_pool_size, too */
 };

@@ -104,11 +104,11 @@ struct pools {
 	struct latency_all latency;
 };
 
-/* Counts how long something of this pool took. */
-static inline void pools_note_time(struct pool *pool, enum latency_kind kind, usec_t time)
+/* Counts how long something of this pool took that began at `since`. */
+static inline void pools_note_time(struct pool *pool, enum latency_kind kind, usec_t since,
+                                   usec_t now)
 {
-	latency_note(&pool->latency, &pool->pools->latency, kind, time,
-	             loop_now(pool->pools->with.loop));
+	latency_note(&pool->latency, &pool->pools->latency, kind, now - since, now);
 }
 
 struct pools *pools_new(const struct pools_with *with, const struct config *config,

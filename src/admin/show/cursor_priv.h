@@ -59,7 +59,7 @@ struct show_source {
 	const struct console_with *with;
 	struct stats own; /* counters of the console itself */
 	struct history *history;
-	struct latency *latency; /* of all pools, as far as the timer has emptied the lanes' */
+	struct latency latency; /* of all pools, as far as the timer has emptied the lanes' */
 	struct ordered_batch batch;
 };
 

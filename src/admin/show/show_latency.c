@@ -48,10 +48,10 @@ static const struct column latency_columns[] = {
 static void offer_pools(struct cursor *cursor, const struct database *database)
 {
 	const struct pool *pool;
-	bool has_counted = database->gone_latency != NULL;
+	bool has_counted = latency_has_counted(&database->gone_latency);
 
 	for (pool = database->pool_table; pool; pool = pool->hh.next) {
-		if (!pool->latency)
+		if (!latency_has_counted(&pool->latency))
 			continue;
 		has_counted = true;
 		ordered_offer(cursor,
@@ -93,7 +93,7 @@ static void add(const struct latency *latency, const struct asked *asked, struct
 static void add_pool(const struct pool *pool, const struct asked *asked, struct histogram *sum)
 {
 	if (pool)
-		add(pool->latency, asked, sum);
+		add(&pool->latency, asked, sum);
 }
 
 static void add_database(const struct database *database, const struct asked *asked,
@@ -103,9 +103,9 @@ static void add_database(const struct database *database, const struct asked *as
 
 	if (!database)
 		return;
-	add(database->gone_latency, asked, sum);
+	add(&database->gone_latency, asked, sum);
 	for (pool = database->pool_table; pool; pool = pool->hh.next)
-		add(pool->latency, asked, sum);
+		add(&pool->latency, asked, sum);
 }
 
 static void sum_scope(const struct cursor *cursor, const struct asked *asked, struct histogram *sum)
@@ -115,11 +115,11 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 
 	*sum = (struct histogram){ 0 };
 	if (!*at->first)
-		add(cursor->source->latency, asked, sum);
+		add(&cursor->source->latency, asked, sum);
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
 		if (!*at->first) {
-			histogram_merge(sum, &lane->pools->latency.kinds[asked->kind]);
+			latency_all_sum(&lane->pools->latency, asked->kind, sum);
 		} else if (!*at->second) {
 			add_database(pools_find_any_database(lane->pools, at->first), asked, sum);
 		} else {

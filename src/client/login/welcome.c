@@ -119,8 +119,8 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 	timer_clear(&client->timer);
 	client_enter(client, next);
 	client->borrower.pool->stats.client_login_count++;
-	pools_note_time(client->borrower.pool, LATENCY_CLIENT_LOGIN,
-	                loop_now(client->clients->with.loop) - client->connected_at);
+	pools_note_time(client->borrower.pool, LATENCY_CLIENT_LOGIN, client->connected_at,
+	                loop_now(client->clients->with.loop));
 	if (!buf_ok(out))
 		client_close(client, CLOSE_NO_GREETING);
 	else if (client_send(client, buf_bytes(out)) && next == CLIENT_IDLE)

@@ -38,21 +38,36 @@ void relay_begin_batch(struct client *client)
 		audit_transaction(client);
 }
 
-void relay_end_batch(struct client *client, char status)
+/* Counts the batch, and the transaction that ends with it, which may have begun with it. */
+static inline void note_times(struct client *client, bool ends_xact, usec_t now)
 {
 	struct pool *pool = client->borrower.pool;
+	usec_t since = client->request_at, xact_since = ends_xact ? client->xact_at : 0;
 
-	if (client->request_at) {
-		pool->stats.query_time += (uint64_t)(now_of(client) - client->request_at);
-		pools_note_time(pool, LATENCY_STATEMENT, now_of(client) - client->request_at);
+	if (since) {
+		pool->stats.query_time += (uint64_t)(now - since);
+		pools_note_time(pool,
+		                since == xact_since ? LATENCY_STATEMENT_XACT : LATENCY_STATEMENT,
+		                since, now);
 	}
-	if (client->request_at && (client->slow || (client_features(client) & CLIENT_NOTES_SLOW)))
-		slow_end(client, now_of(client) - client->request_at, status != 'I');
-	client->request_at = 0;
-	if (status != 'I' || !client->xact_at)
+	if (!ends_xact)
 		return;
-	pool->stats.xact_time += (uint64_t)(now_of(client) - client->xact_at);
-	pools_note_time(pool, LATENCY_XACT, now_of(client) - client->xact_at);
+	pool->stats.xact_time += (uint64_t)(now - xact_since);
+	if (since != xact_since)
+		pools_note_time(pool, LATENCY_XACT, xact_since, now);
+}
+
+void relay_end_batch(struct client *client, char status)
+{
+	usec_t now = now_of(client), since = client->request_at;
+	bool ends_xact = status == 'I' && client->xact_at;
+
+	note_times(client, ends_xact, now);
+	if (since && (client->slow || (client_features(client) & CLIENT_NOTES_SLOW)))
+		slow_end(client, now - since, status != 'I');
+	client->request_at = 0;
+	if (!ends_xact)
+		return;
 	client->xact_at = 0;
 	if (client->audit)
 		audit_transaction(client);

@@ -49,8 +49,8 @@ START_TEST(the_last_place_is_counted)
 	struct sparse sparse = { 0 };
 	struct sparse_sum sum = { 0 };
 
-	ck_assert(sparse_add(&sparse, SPARSE_PLACES_MAX - 1));
-	ck_assert(sparse_add(&sparse, 0));
+	ck_assert(sparse_add(&sparse, SPARSE_PLACES_MAX - 1, 1));
+	ck_assert(sparse_add(&sparse, 0, 1));
 	ck_assert_uint_eq(sparse_block(&sparse, SPARSE_PLACES_MAX - 1)[SPARSE_BLOCK - 1], 1);
 	ck_assert(sparse_sum_add(&sum, &sparse));
 	ck_assert_uint_eq(sum.count, 2);
@@ -65,7 +65,7 @@ START_TEST(each_block_can_be_used)
 	struct sparse sparse = { 0 };
 
 	for (unsigned int i = 0; i < SPARSE_PLACES_MAX; i += SPARSE_BLOCK)
-		ck_assert(sparse_add(&sparse, i));
+		ck_assert(sparse_add(&sparse, i, 1));
 	for (unsigned int i = 0; i < SPARSE_PLACES_MAX; i++) {
 		const uint32_t *block = sparse_block(&sparse, i);
 
@@ -87,7 +87,7 @@ START_TEST(sums_are_as_if_counted_together)
 		for (int i = 0; i < 1000; i++) {
 			unsigned int place = draw(&state);
 
-			unit_expect(sparse_add(&sparse, place));
+			unit_expect(sparse_add(&sparse, place, 1));
 			plain[place]++;
 		}
 		ck_assert(sparse_sum_add(&sum, &sparse));
@@ -108,7 +108,7 @@ START_TEST(counts_may_be_large)
 	struct sparse_sum sum = { 0 }, more = { 0 };
 	struct sparse sparse = { 0 };
 
-	ck_assert(sparse_add(&sparse, 4000));
+	ck_assert(sparse_add(&sparse, 4000, 1));
 	ck_assert(sparse_sum_add(&more, &sparse));
 	for (int i = 0; i < 30; i++)
 		ck_assert(sparse_sum_merge(&sum, &more) && sparse_sum_merge(&more, &sum));
