@@ -134,10 +134,29 @@ void share_drop_tally(struct broker *broker, struct tally *tally)
 		free_tally(broker, tally);
 }
 
+static usec_t wanted_since(const struct share *share)
+{
+	return atomic_load_explicit(&share->wanted_since, memory_order_relaxed);
+}
+
+/* Called with the lock held. There are as many wants as loops at most. NULL: there is none. */
+static struct share *longest_wanting(const struct tally *tally)
+{
+	struct share *longest = NULL, *share;
+
+	TAILQ_FOREACH (share, &tally->wants, want_node) {
+		if (!longest || wanted_since(share) < wanted_since(longest))
+			longest = share;
+	}
+	return longest;
+}
+
 void share_post_first(struct tally *tally)
 {
-	if (!TAILQ_EMPTY(&tally->wants))
-		post_woken(TAILQ_FIRST(&tally->wants));
+	struct share *first = longest_wanting(tally);
+
+	if (first)
+		post_woken(first);
 }
 
 /* Called with the lock held. */
@@ -192,49 +211,22 @@ void share_unpin(struct share *share) { atomic_fetch_sub(&share->tally->pinned_c
 
 /* ---- wants ---- */
 
-/* Called with the lock held. There are as many wants as loops at most. */
-static void insert_want(struct share *share)
-{
-	struct tally *tally = share->tally;
-	struct share *behind;
-
-	TAILQ_FOREACH (behind, &tally->wants, want_node) {
-		if (behind->wanted_since > share->wanted_since)
-			break;
-	}
-	if (behind)
-		TAILQ_INSERT_BEFORE(behind, share, want_node);
-	else
-		TAILQ_INSERT_TAIL(&tally->wants, share, want_node);
-}
-
 /* Called with the lock held. It must not want anything yet. */
 static void start_wanting(struct share *share)
 {
-	insert_want(share);
+	TAILQ_INSERT_TAIL(&share->tally->wants, share, want_node);
 	atomic_store_explicit(&share->is_wanting, true, memory_order_relaxed);
 	atomic_fetch_add_explicit(&share->tally->want_count, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&share->tally->want_number, 1, memory_order_relaxed);
 }
 
-/* Called with the lock held. */
-static void change_want(struct share *share)
+static void set_want(struct share *share, usec_t since, unsigned int count)
 {
-	TAILQ_REMOVE(&share->tally->wants, share, want_node);
-	insert_want(share);
-}
-
-static unsigned int wanted_count(const struct share *share)
-{
-	return atomic_load_explicit(&share->wanted_count, memory_order_relaxed);
-}
-
-static void set_wanted_count(struct share *share, unsigned int count)
-{
+	atomic_store_explicit(&share->wanted_since, since, memory_order_relaxed);
 	atomic_store_explicit(&share->wanted_count, count, memory_order_relaxed);
 }
 
-/* A pool without shares in other loops hears of its own servers without the broker. */
-static bool is_alone(const struct share *share)
+bool share_is_alone(const struct share *share)
 {
 	return share->member->broker->loop_count < 2 && share->tally->kind <= TALLY_LOOKUP_POOL;
 }
@@ -243,24 +235,35 @@ void share_want(struct share *share, usec_t since, unsigned int count)
 {
 	struct broker *broker = share->member->broker;
 
-	if (is_alone(share) || (!count && !share_is_wanting(share)))
+	if (share_is_alone(share) || (!count && !share_is_wanting(share)))
 		return;
-	/* Other loops change the count only. */
-	if (count && share_is_wanting(share) && count == wanted_count(share) &&
-	    since == share->wanted_since)
+	if (count && share_is_wanting(share)) {
+		/*
+		 * Without the lock: another loop may promise the last server that was wanted
+		 * before, and end the want. Then this one is posted when that server has arrived.
+		 */
+		set_want(share, since, count);
 		return;
+	}
 	pthread_mutex_lock(&broker->lock);
-	share->wanted_since = since;
-	set_wanted_count(share, count);
+	set_want(share, since, count);
 	if (!count) {
 		stop_wanting(share);
-	} else if (share_is_wanting(share)) {
-		change_want(share);
-	} else {
+	} else if (!share_is_wanting(share)) {
 		start_wanting(share);
 		share_post_others(share);
 	}
 	pthread_mutex_unlock(&broker->lock);
+}
+
+bool share_has_new_want(struct share *share)
+{
+	unsigned int number =
+	    atomic_load_explicit(&share->tally->want_number, memory_order_relaxed);
+	bool is_new = number != share->seen_number;
+
+	share->seen_number = number;
+	return is_new;
 }
 
 void share_wake_others(struct share *share)
@@ -272,7 +275,7 @@ void share_wake_others(struct share *share)
 	pthread_mutex_unlock(&broker->lock);
 }
 
-void share_tell_load(struct share *share, unsigned int demand, unsigned int servers)
+void share_tell_load(struct share *share, uint64_t demand, unsigned int servers)
 {
 	atomic_store_explicit(&share->demand, demand, memory_order_relaxed);
 	atomic_store_explicit(&share->servers, servers, memory_order_relaxed);
@@ -297,8 +300,22 @@ static bool is_served(const struct share *other, const struct share *share,
 	    atomic_load_explicit(&other->servers, memory_order_relaxed) || share_promised(other);
 
 	return other != share &&
-	       (!fair || other->wanted_since < (has_any ? fair->before : fair->before_any) ||
+	       (!fair || wanted_since(other) < (has_any ? fair->before : fair->before_any) ||
 	        has_less(other, share));
+}
+
+/* Called with the lock held. The longest waiting one of those that are served. NULL: there is none.
+ */
+static struct share *first_served(const struct share *share, const struct share_fair *fair)
+{
+	struct share *first = NULL, *other;
+
+	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
+		if ((!first || wanted_since(other) < wanted_since(first)) &&
+		    is_served(other, share, fair))
+			first = other;
+	}
+	return first;
 }
 
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)
@@ -310,15 +327,11 @@ struct broker_member *share_promise(struct share *share, const struct share_fair
 	if (!share_is_asked(share))
 		return NULL;
 	pthread_mutex_lock(&broker->lock);
-	TAILQ_FOREACH (first, &share->tally->wants, want_node) {
-		if (is_served(first, share, fair))
-			break;
-	}
+	first = first_served(share, fair);
 	if (first) {
 		to = first->member;
 		atomic_fetch_add_explicit(&first->promised_count, 1, memory_order_relaxed);
-		set_wanted_count(first, wanted_count(first) - 1);
-		if (wanted_count(first) == 0)
+		if (atomic_fetch_sub_explicit(&first->wanted_count, 1, memory_order_relaxed) == 1)
 			stop_wanting(first);
 	}
 	pthread_mutex_unlock(&broker->lock);
@@ -344,9 +357,12 @@ static void want_again(struct tally *tally, const struct broker_member *to)
 	TAILQ_FOREACH (share, &tally->shares, node) {
 		if (share->member != to)
 			continue;
-		set_wanted_count(share, wanted_count(share) + 1);
-		if (!share_is_wanting(share))
+		if (share_is_wanting(share)) {
+			atomic_fetch_add_explicit(&share->wanted_count, 1, memory_order_relaxed);
+		} else {
+			atomic_store_explicit(&share->wanted_count, 1, memory_order_relaxed);
 			start_wanting(share);
+		}
 	}
 }
 
@@ -366,7 +382,7 @@ void share_wake_waiting(struct share *share)
 	struct share *first;
 
 	pthread_mutex_lock(&broker->lock);
-	first = TAILQ_FIRST(&share->tally->wants);
+	first = longest_wanting(share->tally);
 	if (first && first->member != share->member) {
 		post_woken(first);
 		first = NULL;

@@ -39,7 +39,7 @@ enum tally_kind { TALLY_POOL, TALLY_LOOKUP_POOL, TALLY_DATABASE, TALLY_ROLE };
 struct tally {
 	struct tally *next; /* in its chain of the broker's table */
 	struct share_list shares;
-	struct share_list wants; /* of shares, the longest waiting first */
+	struct share_list wants; /* of shares, in no order */
 	unsigned int share_count;
 	unsigned int owner_count; /* shares and packed permits */
 	atomic_uint server_count; /* all but CLOSING; of a pool: without listening connections */
@@ -47,6 +47,7 @@ struct tally {
 	atomic_uint cancel_count; /* of a pool: connections for cancel requests */
 	atomic_uint pinned_count; /* of a pool: servers that stay with their clients, or may */
 	atomic_uint want_count;
+	atomic_uint want_number; /* how many wants there have been so far */
 	atomic_bool has_welcome;
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
 	atomic_uint login_count;      /* of a pool: logins in progress that borrowers rely on */
@@ -87,12 +88,14 @@ struct share {
 	bool is_woken;
 	atomic_bool is_wanting;
 	bool is_evicting; /* it asks other loops to close an idle server */
-	usec_t wanted_since;
+	_Atomic(usec_t) wanted_since;
 	atomic_uint wanted_count;
+	unsigned int seen_number;    /* want_number, as its loop knows it */
 	atomic_uint promised_count;  /* servers that other loops have sent to this share */
-	atomic_uint demand, servers; /* share_tell_load() */
-	atomic_uint waiting;         /* of a database: borrowers that wait in this loop */
-	atomic_uint stuck; /* of a database or role: permits that LISTEN keeps in this loop */
+	atomic_uint_fast64_t demand; /* share_tell_load() */
+	atomic_uint servers;
+	atomic_uint waiting; /* of a database: borrowers that wait in this loop */
+	atomic_uint stuck;   /* of a database or role: permits that LISTEN keeps in this loop */
 	/* what its loop knows of the news */
 	unsigned int news_number, outcome_number, shown_number, learnt_number;
 };
@@ -214,9 +217,12 @@ void share_unpin(struct share *share);
 
 /* ---- wants ---- */
 
+/* A share of a pool, in the only loop: there is no other that could give it a server. */
+bool share_is_alone(const struct share *share);
+
 /*
  * The share waits since then for so many servers. The first call wakes the other shares. count 0:
- * it waits no more. A call that changes nothing takes no lock.
+ * it waits no more. Calls between these two take no lock.
  */
 void share_want(struct share *share, usec_t since, unsigned int count);
 
@@ -233,11 +239,14 @@ static inline bool share_is_asked(const struct share *share)
 	       share_is_wanting(share);
 }
 
+/* Whether there is a want that is newer than the last call. */
+bool share_has_new_want(struct share *share);
+
 /*
- * For share_promise(): how many borrowers of this loop wait or have a server, and how many servers
- * it has.
+ * For share_promise(): how many borrowers of this loop wait or have a server, in a unit of the
+ * caller, and how many servers it has.
  */
-void share_tell_load(struct share *share, unsigned int demand, unsigned int servers);
+void share_tell_load(struct share *share, uint64_t demand, unsigned int servers);
 
 /* Which wants of other loops are served, though borrowers of this loop wait. */
 struct share_fair {

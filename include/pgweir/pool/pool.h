@@ -110,7 +110,10 @@ struct pool {
 	struct timer retry;   /* server_login_retry */
 	struct timer reserve; /* reserve_pool_timeout of the head of the wait queue */
 	struct timer rest;    /* pool_idle_timeout */
-	struct timer stay;    /* until a server that has come from another loop may leave again */
+	struct timer stay;    /* until servers and wants may go to other loops: pool_trade.c */
+	usec_t looked_at;     /* when the wants of other loops were looked at */
+	usec_t load_at;       /* when load was computed */
+	int64_t load;         /* the mean number of borrowers that wait or have a server */
 
 	/* in the blocked list: needs a server, but a limit of the database forbids it */
 	TAILQ_ENTRY(pool) database_blocked;

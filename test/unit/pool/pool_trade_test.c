@@ -72,9 +72,42 @@ static void accept_servers(struct hall *hall)
 	}
 }
 
+/* As if the last look at the wants of other loops were long ago. */
+static void let_look(struct hall *hall)
+{
+	struct pool *pool;
+
+	for (int i = 0; i < LOOPS; i++) {
+		TAILQ_FOREACH (pool, &hall->loops[i].pools->list, node)
+			pool->looked_at = 0;
+	}
+}
+
+/* As if all idle servers had been idle for a second. false: they are; or used in the future. */
+static bool let_rest(struct hall *hall)
+{
+	struct server *server;
+	bool was_used = false;
+
+	let_look(hall);
+	for (int i = 0; i < LOOPS; i++) {
+		TAILQ_FOREACH (server, &hall->loops[i].pools->servers, all_node) {
+			usec_t past = clock_now() - server->used_at;
+
+			if (server->state != SERVER_IDLE || past < 0 || past >= USEC_PER_SEC)
+				continue;
+			was_used = true;
+			server->used_at -= USEC_PER_SEC;
+			pool_wake(server->pool);
+		}
+	}
+	return was_used;
+}
+
 /*
- * Lets all loops work until nothing happens. A server that logs in is accepted, and one that gets
- * Terminate is closed. What the others hear is in hall->heard.
+ * Lets all loops work until nothing happens, and idle servers have been idle for a while. A server
+ * that logs in is accepted, and one that gets Terminate is closed. What the others hear is in
+ * hall->heard.
  */
 static void play(struct hall *hall)
 {
@@ -82,8 +115,9 @@ static void play(struct hall *hall)
 
 	memset(hall->heard, 0, sizeof(hall->heard));
 	while (is_moving) {
-		is_moving = false;
+		let_look(hall);
 		turn_all(hall);
+		is_moving = let_rest(hall);
 		/* those that have ended first, as PostgreSQL would count them */
 		for (unsigned int i = 0; i < hall->server_count; i++) {
 			struct peer *server = &hall->servers[i];
@@ -270,6 +304,56 @@ START_TEST(a_server_that_has_just_come_stays_for_a_while)
 	ck_assert_int_gt(server_in(&hall, 1)->arrived_at, 0);
 	peer_close(&here);
 	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+START_TEST(a_server_that_was_just_used_stays_for_a_while)
+{
+	struct peer here, there;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	server_in(&hall, 0)->used_at = clock_now() + LONG;
+	ask(&hall, &there);
+	ck_assert_int_eq(asked_server(&hall), -1);
+	ck_assert(timer_is_set(&common_pool(&hall, 0)->stay));
+	server_in(&hall, 0)->used_at = clock_now();
+	pool_wake(common_pool(&hall, 0));
+	play(&hall);
+	ck_assert_int_eq(asked_server(&hall), 0);
+	ck_assert_uint_eq(moves(&hall), 1);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+/* It may be served by its own loop soon, and a want wakes the others. */
+START_TEST(a_client_waits_a_while_for_the_servers_of_its_own_loop)
+{
+	struct peer busy, here;
+	struct share *share;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	busy = client_in(&hall, 0, "u0", "d0");
+	here = client_in(&hall, 0, "u0", "d0");
+	share = &common_pool(&hall, 0)->share;
+	ask(&hall, &busy);
+	ck_assert(peer_say(&here, "Q"));
+	engine_turn(&hall.loops[0]); /* asks and looks in one turn, so at one time */
+	expect_waiting(&hall, 0, 1);
+	ck_assert(!share_is_wanting(share));
+	ck_assert(timer_is_set(&common_pool(&hall, 0)->stay));
+	age(&hall, 0, USEC_PER_SEC);
+	ck_assert(share_is_wanting(share));
+	answer(&hall, 0);
+	ck_assert(!share_is_wanting(share));
+	peer_close(&busy);
+	peer_close(&here);
 	hall_close(&hall);
 }
 END_TEST
@@ -853,6 +937,8 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, an_idle_server_goes_where_a_client_waits);
 	tcase_add_test(tests, a_server_that_has_just_come_stays_for_a_while);
+	tcase_add_test(tests, a_server_that_was_just_used_stays_for_a_while);
+	tcase_add_test(tests, a_client_waits_a_while_for_the_servers_of_its_own_loop);
 	tcase_add_loop_test(tests, own_clients_come_first_unless_others_have_waited_far_longer, 0,
 	                    COUNT_OF(turns));
 	tcase_add_test(tests, the_loop_that_has_waited_longest_gets_it);
