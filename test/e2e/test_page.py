@@ -492,6 +492,16 @@ def test_an_absent_or_refused_table_is_one_quiet_line(stage, tab):
     see(tab, "This pgweir has no SHOW HISTORY.")
     see(tab, "SHOW EVENTS: no table EVENTS. SHOW HELP lists them")
     see(tab, "ready", "#state")
+    stage.rows["WAITING"] = 404
+    tab.js("location.hash = 'pool?db=gone'")
+    see(tab, "SHOW WAITING: no table WAITING")
+
+
+def test_a_second_without_statements_has_no_percentile(stage, tab):
+    stage.rows["HISTORY"] = history() + history(3, queries=0, statement_p99_us=0)
+    tab.goto(stage.url)
+    see(tab, "6.1 ms", ".tiles")
+    assert "p99 6.1 ms" not in text_of(tab, ".charts section:nth-child(2)")
 
 
 def test_statements_say_how_to_switch_them_on(stage, tab):
