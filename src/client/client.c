@@ -343,6 +343,16 @@ void client_leave(struct client *client, const struct err *err)
 	linger(client);
 }
 
+void client_note_said(const struct client *client, const struct err *err, const char *severity)
+{
+	sqlstates_note(&client->clients->with.pools->sqlstates,
+	               &(struct sqlstate_said){ .sqlstate = err->sqlstate,
+	                                        .severity = severity,
+	                                        .is_ours = err->code != ERR_FOREIGN,
+	                                        .database = client_database(client),
+	                                        .user = client_user(client) });
+}
+
 static void say_fatal(const struct client *client, const struct err *err, const char *detail)
 {
 	const struct borrower *borrower = &client->borrower;
@@ -382,6 +392,7 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 	say_fatal(client, &told, detail);
 	log_close(client, told.text, told.sqlstate);
 	note_end(client, told.reason, told.text, detail);
+	client_note_said(client, &told, "FATAL");
 	message_error(&out, &(struct report){ .severity = "FATAL",
 	                                      .sqlstate = told.sqlstate,
 	                                      .text = told.text,

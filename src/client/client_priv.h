@@ -83,6 +83,9 @@ void client_close_err(struct client *client, const struct err *err);
 /* Sends bytes. false: the client was closed. */
 bool client_send(struct client *client, struct bytes bytes);
 
+/* Counts an error that is sent to the client. */
+void client_note_said(const struct client *client, const struct err *err, const char *severity);
+
 /* Closes the client with an error of ours. */
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -65,6 +65,7 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 		.hosts = share_hosts(&pool->share),
 		.client_bytes = &pool->stats.client_bytes,
 		.server_bytes = &pool->stats.server_bytes,
+		.sqlstates = is_for_lookups ? NULL : &pools->sqlstates,
 	};
 	for (int state = 0; state < SERVER_STATES; state++)
 		TAILQ_INIT(&pool->servers[state]);

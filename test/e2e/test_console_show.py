@@ -85,6 +85,7 @@ p99_us:b p999_us:b max_us:b""",
     "HISTOGRAMS": """database:t kind:t count:b sum_us:b le_100us:b le_250us:b le_500us:b le_1ms:b
 le_2500us:b le_5ms:b le_10ms:b le_25ms:b le_50ms:b le_100ms:b le_250ms:b le_500ms:b le_1s:b le_2500ms:b
 le_5s:b le_10s:b le_30s:b""",
+    "SQLSTATES": "sqlstate:t name:t side:t severity:t count:b last:t database:t user:t",
     "COLUMNS": "item:t column:t type:t meaning:t",
     "STATE": "key:t value:t",
 }

@@ -8,6 +8,7 @@
 
 #include "pgweir/auth/users.h"
 #include "pgweir/base/close_reason.h"
+#include "pgweir/base/sqlstates.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/cancel.h"
@@ -102,6 +103,7 @@ struct pools {
 	    errand_message; /* written again for each errand; the memory is kept */
 	struct stats gone;  /* counters of freed databases, so that totals never decrease */
 	struct latency_all latency;
+	struct sqlstates sqlstates; /* errors that clients were sent */
 };
 
 /* Counts how long something of this pool took that began at `since`. */

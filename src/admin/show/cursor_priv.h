@@ -11,6 +11,7 @@
 #define PGWEIR_ADMIN_SHOW_CURSOR_PRIV_H
 
 #include "pgweir/admin/console.h"
+#include "pgweir/base/sqlstates.h"
 
 #include "history_priv.h"
 #include "rows_priv.h"
@@ -160,6 +161,7 @@ struct cursor {
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
 	unsigned int look_count; /* items examined since the last row */
+	struct sqlstate_key sqlstate; /* of the last row of SHOW SQLSTATES */
 	size_t index;
 	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
 	unsigned long dns;

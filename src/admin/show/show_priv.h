@@ -48,6 +48,7 @@
 	SHOW(pending)        \
 	SHOW(latency)        \
 	SHOW(histograms)     \
+	SHOW(sqlstates)      \
 	SHOW(columns)        \
 	SHOW(fds)
 

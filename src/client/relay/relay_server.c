@@ -238,6 +238,7 @@ void relay_cancel_waiting(struct client *client)
 		return; /* the client waits, so a whole header is available */
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	message_err(&out, "ERROR", &err);
+	client_note_said(client, &err, "ERROR");
 	if (frame.type == 'Q' || frame.type == 'F')
 		message_ready(&out, client->late ? 'E' : 'I');
 	else

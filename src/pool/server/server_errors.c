@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/sqlstates.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
@@ -55,6 +56,31 @@ static void log_end_of(const struct server *server, const struct report *report)
 	            report->text);
 }
 
+/* Counts an error that the client gets. */
+static void note_said(const struct server *server, const char *sqlstate, const char *severity,
+                      bool is_ours)
+{
+	const struct server_site *site = server->site;
+
+	if (site->sqlstates)
+		sqlstates_note(site->sqlstates, &(struct sqlstate_said){ .sqlstate = sqlstate,
+		                                                         .severity = severity,
+		                                                         .is_ours = is_ours,
+		                                                         .database = site->database,
+		                                                         .user = site->user });
+}
+
+/* The same, of an error as PostgreSQL has sent it. */
+static void note_error(const struct server *server, struct bytes body)
+{
+	char buffer[ERROR_PREFIX];
+	struct report report;
+
+	read_error(body, buffer, sizeof(buffer), &report);
+	note_said(server, report.sqlstate, report.verbatim ? report.verbatim : report.severity,
+	          false);
+}
+
 void server_close_by(struct server *server, struct bytes body)
 {
 	char buffer[ERROR_PREFIX];
@@ -80,6 +106,7 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 		if (!server->got_fatal)
 			log_end_of(server, &report);
 		server->got_fatal = true;
+		note_error(server, body);
 		return FRAME_PASS;
 	}
 	server_close_by(server, body);
@@ -111,6 +138,7 @@ static void say_refusal(struct server *server, const struct ledger_change *chang
 {
 	const struct err *err = &((const struct refusal *)change)->err;
 
+	note_said(server, err->sqlstate, "ERROR", true);
 	message_error(&server->replacement,
 	              &(struct report){ .severity = "ERROR",
 	                                .verbatim = "ERROR",
@@ -307,6 +335,7 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);
 	if (!change) {
 		replay_drop(&server->replay);
+		note_error(server, body);
 		return FRAME_PASS;
 	}
 	if (verdict == LEDGER_REPLACED) {
@@ -321,8 +350,11 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 		else if (say_renamed(server, body, report.sqlstate, change))
 			fate = FRAME_REPLACE;
 	}
-	if (fate != FRAME_DROP)
+	if (fate != FRAME_DROP) {
 		replay_drop(&server->replay);
+		if (verdict != LEDGER_REPLACED)
+			note_error(server, body);
+	}
 	change->settle(change, false);
 	return fate;
 }

@@ -136,6 +136,8 @@ struct server_site {
 	struct hosts *hosts;    /* where they are; of the pool in all loops */
 	uint64_t *client_bytes; /* counts bytes that borrowers send */
 	uint64_t *server_bytes; /* counts bytes that arrive after the login */
+	/* counts errors that clients get; NULL: there are no clients */
+	struct sqlstates *sqlstates;
 };
 
 /*

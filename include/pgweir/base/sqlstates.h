@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Counts of the errors that clients were sent, by SQLSTATE.
+ *
+ * Any client can raise an error with an SQLSTATE of its own making. So there is room for all that
+ * PostgreSQL's manual lists, and for SQLSTATES_OTHERS_MAX others; what comes after those is counted
+ * together.
+ */
+#ifndef PGWEIR_BASE_SQLSTATES_H
+#define PGWEIR_BASE_SQLSTATES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pgweir/base/clock.h"
+
+#define SQLSTATES_OTHERS_MAX 64
+#define SQLSTATES_OTHER "other" /* no code has small letters */
+#define SQLSTATE_SIZE 6
+#define SQLSTATES_NAME_SIZE 64 /* longer names are truncated */
+
+enum sqlstate_severity { SQLSTATE_ERROR, SQLSTATE_FATAL, SQLSTATE_PANIC };
+
+/* What is counted together. Rows are in the order of keys. */
+struct sqlstate_key {
+	char sqlstate[SQLSTATE_SIZE]; /* or SQLSTATES_OTHER; never empty */
+	bool is_ours;                 /* false: PostgreSQL said it */
+	uint8_t severity;
+};
+
+struct sqlstate_count {
+	struct sqlstate_key key;
+	uint64_t count;
+	usec_t wall_last;
+	/* of the last one */
+	char database[SQLSTATES_NAME_SIZE], user[SQLSTATES_NAME_SIZE];
+};
+
+/* Empty if zeroed. */
+struct sqlstates {
+	uint64_t total;
+	struct sqlstate_count *counts; /* in the order of their keys */
+	size_t count, room, other_count;
+};
+
+/* An error that is sent to a client. The names may be NULL. */
+struct sqlstate_said {
+	const char *sqlstate, *severity;
+	bool is_ours;
+	const char *database, *user;
+};
+
+/* Counts an error. Without memory only the total counts it. */
+void sqlstates_note(struct sqlstates *sqlstates, const struct sqlstate_said *said);
+
+/* The count with the least key that is greater than this one; the one with this key. NULL: none. */
+const struct sqlstate_count *sqlstates_after(const struct sqlstates *sqlstates,
+                                             const struct sqlstate_key *key);
+const struct sqlstate_count *sqlstates_find(const struct sqlstates *sqlstates,
+                                            const struct sqlstate_key *key);
+
+int sqlstates_compare(const struct sqlstate_key *a, const struct sqlstate_key *b);
+
+/* The condition's name in PostgreSQL's manual. NULL: it lists none. */
+const char *sqlstates_name(const char *sqlstate);
+
+const char *sqlstates_severity_name(enum sqlstate_severity severity);
+
+void sqlstates_done(struct sqlstates *sqlstates);
+
+#endif
