@@ -434,6 +434,22 @@ static void add_commands(struct buf *text, enum console_role role)
 	}
 }
 
+static enum outcome run_reset_statements(struct console_session *session, struct err *err)
+{
+	const struct lanes *lanes = session->console->with.lanes;
+	const struct lane *lane;
+
+	(void)err;
+	lanes_hold(lanes);
+	LANES_EACH(lane, lanes)
+	{
+		calls_reset(&lane->clients->calls);
+		applications_reset(&lane->clients->applications);
+	}
+	lanes_release(lanes);
+	return OUTCOME_DONE;
+}
+
 static enum outcome run_help(struct console_session *session, struct err *err)
 {
 	struct buf text = { 0 };
@@ -483,6 +499,8 @@ const struct command commands[] = {
 	  "Close all clients and servers at once, and pause the database." },
 	{ "KILL_CLIENT", "KILL_CLIENT", ARG_ID, CONSOLE_ADMIN, run_kill_client,
 	  "Disconnect one client, by its id in SHOW CLIENTS." },
+	{ "RESET STATEMENTS", "RESET", ARG_NONE, CONSOLE_ADMIN, run_reset_statements,
+	  "Count statements and applications from 0 again." },
 	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, command_suspend,
 	  "Stop every connection between two messages, until RESUME." },
 	{ "TAKEOVER", "TAKEOVER", ARG_VERSION, CONSOLE_ADMIN, run_takeover,

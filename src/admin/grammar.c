@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The console's grammar: WORD [WORD] [;], SHOW WORD [WORD] [;], and SET key = value.
+ * The console's grammar: WORD [WORD] [;], SHOW WORD [WORD ...] [;], and SET key = value.
  *
  * Hard here: drivers put comments around their statements, and quotes around names and
  * values. A `;` inside a comment or quotes does not end the statement.
@@ -208,10 +208,33 @@ static enum words_result read_set(struct bytes rest, struct words *words)
 	           : WORDS_TOO_LONG;
 }
 
+/* The words that follow the name of a SHOW, with one space between them. */
+static enum words_result read_values(struct bytes rest, struct words *words)
+{
+	size_t size = sizeof(words->argument), used = 0;
+	struct bytes before = rest;
+	struct token token;
+	bool fits = true;
+
+	for (grammar_next_token(&rest, &token); is_name(&token);
+	     grammar_next_token(&rest, &token)) {
+		if (used && used + 1 < size)
+			words->value[used++] = ' ';
+		fits = fits && used < size &&
+		       grammar_copy_token(&token, words->value + used, size - used);
+		if (fits)
+			used += strlen(words->value + used);
+		words->count++;
+		before = rest;
+	}
+	if (end_of(before) != WORDS_OK)
+		return WORDS_INVALID;
+	return fits ? WORDS_OK : WORDS_TOO_LONG;
+}
+
 enum words_result grammar_read_words(struct bytes text, struct words *words)
 {
-	struct token command, argument, value;
-	enum words_result result;
+	struct token command, argument;
 	struct bytes rest = text;
 
 	memset(words, 0, sizeof(*words));
@@ -230,15 +253,7 @@ enum words_result grammar_read_words(struct bytes text, struct words *words)
 	words->count = 2;
 	if (!grammar_copy_token(&argument, words->argument, sizeof(words->argument)))
 		return end_of(rest) == WORDS_OK ? WORDS_TOO_LONG : WORDS_INVALID;
-	text = rest;
-	grammar_next_token(&rest, &value);
-	if (!is_name(&value) ||
-	    (!grammar_token_is(&command, "SHOW") && !grammar_token_is(&command, "SELECT")))
-		return end_of(text);
-	result = end_of(rest);
-	if (result != WORDS_OK)
-		return result;
-	words->count = 3;
-	return grammar_copy_token(&value, words->value, sizeof(words->argument)) ? WORDS_OK
-	                                                                         : WORDS_TOO_LONG;
+	if (grammar_token_is(&command, "SHOW") || grammar_token_is(&command, "SELECT"))
+		return read_values(rest, words);
+	return end_of(rest);
 }

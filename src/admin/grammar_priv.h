@@ -45,9 +45,10 @@ enum words_result {
 	WORDS_TOO_LONG /* a word is longer than its field */
 };
 
-/* COMMAND [argument], SHOW argument [value], or SET argument = value. */
+/* COMMAND [argument], SHOW argument [value ...], or SET argument = value. */
 struct words {
-	unsigned int count; /* how many words are filled: 1, 2, or 3 (with value) */
+	/* 1, 2, or 3 (with value); of a SHOW also more: then `value` has spaces between words */
+	unsigned int count;
 	char command[16];
 	char argument[64];
 	char value[256];

@@ -64,7 +64,7 @@ struct show_asked request_asked(const struct request *request)
 	}
 	if (request->show == &show_setting)
 		return (struct show_asked){ request->show, request->column.name, NULL };
-	return (struct show_asked){ request->show, words->count == 3 ? words->value : NULL, NULL };
+	return (struct show_asked){ request->show, words->count >= 3 ? words->value : NULL, NULL };
 }
 
 const char *request_tag(const struct request *request)

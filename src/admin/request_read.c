@@ -56,11 +56,13 @@ static bool is_show(struct words *words)
 	return words->count > 1 && strcasecmp(words->command, "SHOW") == 0;
 }
 
-/* Whether the SHOW accepts the word after its name, if there is one. */
+/* Whether the SHOW accepts the words after its name, if there are any. */
 static bool takes_argument(const struct show *show, const struct words *words)
 {
 	if (words->count < 3)
 		return true;
+	if (words->count > 3 && show->argument != SHOW_OF_STATEMENTS)
+		return false;
 	switch (show->argument) {
 	case SHOW_OF_DATABASE:
 		return true;
@@ -68,6 +70,8 @@ static bool takes_argument(const struct show *show, const struct words *words)
 		return show_find(words->value) != NULL;
 	case SHOW_HIT:
 		return strcasecmp(words->value, "HIT") == 0;
+	case SHOW_OF_STATEMENTS:
+		return show_statements_takes(words->value);
 	default:
 		return false;
 	}
@@ -100,9 +104,24 @@ static bool read_show(struct request *request)
 	return true;
 }
 
+/* RESET of a setting is small talk, but RESET STATEMENTS is a command. */
+static bool read_reset(struct bytes text, struct request *request)
+{
+	struct words words;
+	const struct command *command = NULL;
+
+	if (grammar_read_words(text, &words) == WORDS_OK && words.count == 2 &&
+	    strcasecmp(words.command, "RESET") == 0)
+		command = command_find(&words);
+	if (command)
+		*request =
+		    (struct request){ .kind = REQUEST_COMMAND, .command = command, .words = words };
+	return command;
+}
+
 bool request_read(struct bytes text, struct request *request, struct err *err)
 {
-	if (request_read_talk(text, request))
+	if (read_reset(text, request) || request_read_talk(text, request))
 		return true;
 	switch (grammar_read_words(text, &request->words)) {
 	case WORDS_INVALID:
@@ -197,7 +216,7 @@ void request_suggest(struct bytes text, char *out, size_t size)
 	}
 	if (!is_show(&words))
 		suggest_command(&words, out, size);
-	else if (words.count == 3 && show_find(words.argument))
+	else if (words.count >= 3 && show_find(words.argument))
 		suggest_argument(&words, out, size);
 	else
 		suggest_show(words.argument, out, size);

@@ -8,6 +8,7 @@
 #include "client_states_priv.h"
 #include "login/login_priv.h"
 #include "relay/relay_priv.h"
+#include "relay/track_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -79,6 +80,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_ready = relay_ready,
 	.on_deallocated = relay_deallocated,
 	.on_retry = relay_retry,
+	.on_call = track_call,
 	.on_facts = relay_facts,
 	.on_channels_cleared = relay_channels_cleared,
 	.takes_notification = relay_takes_notification,

@@ -59,8 +59,9 @@ enum client_feature {
 	CLIENT_NOTES_SLOW = 1 << 1,    /* log_min_duration */
 	/* max_prepared_statements, or it has prepared statements */
 	CLIENT_FOLLOWS_STATEMENTS = 1 << 2,
-	CLIENT_IS_AUDITED = 1 << 3,   /* session_audit */
-	CLIENT_HAS_SQL_NAMES = 1 << 4 /* SQL's PREPARE has made some of its statements */
+	CLIENT_IS_AUDITED = 1 << 3,    /* session_audit */
+	CLIENT_HAS_SQL_NAMES = 1 << 4, /* SQL's PREPARE has made some of its statements */
+	CLIENT_IS_TRACKED = 1 << 5     /* track_statements */
 };
 
 static inline unsigned int client_features(const struct client *client)

@@ -8,6 +8,7 @@
 #include "login/login_priv.h"
 #include "relay/late_begin_priv.h"
 #include "relay/relay_priv.h"
+#include "relay/track_priv.h"
 #include "session/listening_priv.h"
 #include "session/session_priv.h"
 #include "statements/statements_priv.h"
@@ -22,6 +23,7 @@ static void free_work(struct client *client)
 	listening_free(client);
 	late_begin_forget(client);
 	slow_forget(client);
+	track_free(client);
 }
 
 const struct client_ops client_states = {

@@ -103,6 +103,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->keys.loop_number = with->loop_number;
 	clients->keys.shared = with->keys;
 	audit_init(&clients->audit);
+	applications_init(&clients->applications, &clients->with.digest_key);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	throttle_join(clients);
@@ -146,6 +147,8 @@ void clients_free(struct clients **clientsp)
 	free_closed(&clients->free_task);
 	audit_done(&clients->audit);
 	slab_done(&clients->slab);
+	calls_done(&clients->calls);
+	applications_done(&clients->applications);
 	slab_done(&clients->late_slab);
 	cancel_keys_done(&clients->keys);
 	config_unref(&clients->config);
@@ -162,7 +165,16 @@ static unsigned int features_of(const struct config *config)
 	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
 	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |
 	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0) |
-	       (config->session_audit ? CLIENT_IS_AUDITED : 0);
+	       (config->session_audit ? CLIENT_IS_AUDITED : 0) |
+	       (config->track_statements ? CLIENT_IS_TRACKED : 0);
+}
+
+static void resize_calls(struct clients *clients, uint32_t capacity)
+{
+	struct logger log = { clients->with.log, NULL };
+
+	if (!calls_resize(&clients->calls, capacity))
+		log_warning(&log, "out of memory: track_statements keeps its value");
 }
 
 void clients_configure(struct clients *clients, const struct config *config, struct users *users)
@@ -174,6 +186,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 		audit_restart(&clients->audit);
 	clients->config = config_ref(config);
 	clients->features = features_of(config);
+	resize_calls(clients, (uint32_t)config->track_statements);
 	clients->users = users_hold(users);
 	clients->generation++;
 	if (clients->lookups)

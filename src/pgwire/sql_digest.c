@@ -18,6 +18,7 @@
 #define NESTS_MAX 24   /* deeper parentheses are signs like others */
 #define DISTINCT_MAX 4 /* different items of one list that count */
 #define CHUNK_SIZE 256
+#define PARAMETER_MAX 65536 /* PostgreSQL has 65535 */
 
 /* In the normal form. No word begins with these. */
 #define CONSTANT '\001'
@@ -56,6 +57,7 @@ enum before {
 struct digest {
 	const struct hash_key *key; /* NULL: no digest is wanted */
 	struct strbuf *out;         /* NULL: no text is wanted */
+	unsigned int number;        /* a constant is printed as $ and this number; 0: as ? */
 	uint64_t hash;              /* of what was in `chunk` before */
 	size_t count;               /* bytes in `chunk` */
 	char chunk[CHUNK_SIZE];
@@ -136,6 +138,22 @@ static void print_as(struct digest *digest, struct bytes token, struct bytes sho
 
 static void print(struct digest *digest, struct bytes token) { print_as(digest, token, token); }
 
+static bool is_parameter(const struct token *token)
+{
+	return token->kind == TOKEN_NUMBER && *token->text.at == '$';
+}
+
+static void print_numbered(struct digest *digest, struct bytes text)
+{
+	char number[16];
+	struct strbuf out = strbuf_begin(number, sizeof(number));
+
+	strbuf_add(&out, "$");
+	strbuf_add_number(&out, digest->number);
+	digest->number += is_printed(digest);
+	print_as(digest, text, bytes_text(number));
+}
+
 /* Nothing of a constant is printed: if its end is not certain, nothing that follows either. */
 static void print_constant(struct digest *digest, const struct token *token)
 {
@@ -145,7 +163,12 @@ static void print_constant(struct digest *digest, const struct token *token)
 
 	if (digest->sign)
 		text = bytes_of(digest->sign, (size_t)(text.at + text.count - digest->sign));
-	print_as(digest, text, bytes_text(is_certain ? "?" : "..."));
+	if (digest->number && is_parameter(token))
+		print_as(digest, text, text);
+	else if (digest->number && is_certain)
+		print_numbered(digest, text);
+	else
+		print_as(digest, text, bytes_text(is_certain ? "?" : "..."));
 	digest->is_full |= !is_certain;
 }
 
@@ -472,6 +495,45 @@ uint64_t sql_digest(const struct hash_key *key, struct bytes text)
 void sql_digest_text(struct bytes text, struct strbuf *out)
 {
 	struct digest digest = { .out = out };
+
+	digest_all(&digest, text);
+}
+
+/* The number in $n; PARAMETER_MAX or more: too great. */
+static unsigned int parameter_number(struct bytes parameter)
+{
+	unsigned int number = 0;
+
+	for (size_t i = 1; i < parameter.count && number < PARAMETER_MAX; i++) {
+		if (parameter.at[i] < '0' || parameter.at[i] > '9')
+			break;
+		number = number * 10 + (unsigned int)(parameter.at[i] - '0');
+	}
+	return number;
+}
+
+/* The greatest n of $n in a text. */
+static unsigned int last_parameter(struct bytes text)
+{
+	struct scanner scanner = { .rest = text };
+	unsigned int last = 0, number;
+	struct token token;
+
+	if (!text.count || !memchr(text.at, '$', text.count))
+		return 0;
+	while ((token = sql_token(&scanner)).kind != TOKEN_END) {
+		number = is_parameter(&token) ? parameter_number(token.text) : 0;
+		if (number > last && number < PARAMETER_MAX)
+			last = number;
+	}
+	return last;
+}
+
+void sql_digest_query(struct bytes text, struct strbuf *out)
+{
+	struct bytes head =
+	    bytes_of(text.at, text.count < SQL_DIGEST_MAX ? text.count : SQL_DIGEST_MAX);
+	struct digest digest = { .out = out, .number = last_parameter(head) + 1 };
 
 	digest_all(&digest, text);
 }

@@ -415,6 +415,14 @@ def many_are_suppressed(s):
     assert len(clients) == 20
 
 
+def statements_are_counted(s):
+    client = s.client()
+    client.query("SELECT 'before'")
+    yield
+    client.query("SELECT 'after'")
+    assert [row["calls"] for row in s.weir.admin("SHOW STATEMENTS")] == [1]
+
+
 def sessions_are_audited(s):
     client = s.client()
     client.query("LISTEN before")
@@ -1042,6 +1050,7 @@ SETTINGS = (
     Row("syslog_ident", "somebody", said_to_syslog(rb"somebody\[\d+\]: "), dict(syslog=1)),
     Row("syslog_facility", "local3", said_to_syslog(rb"^<158>"), dict(syslog=1)),
     Row("verbose", "2", states_are_logged),
+    Row("track_statements", "100", statements_are_counted),
     Row("session_audit", "1", sessions_are_audited, dict(pool_mode="session")),
     # console
     Row("admin_users", "admin, alice", becomes_an_administrator),

@@ -38,6 +38,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		    sql_digest(&key, text) ==
 			sql_digest(&key, bytes_of(data, size > SQL_DIGEST_MAX ? size - 1 : size)) ||
 		    size == SQL_DIGEST_MAX + 1);
+	sql_digest_query(text, &printed);
+	assert(printed.count < sizeof(out) && strlen(out) == printed.count);
+	printed = strbuf_begin(out, sizeof(out));
 	sql_digest_text(text, &printed);
 	assert(printed.count < sizeof(out) && strlen(out) == printed.count);
 	for (size_t i = 0; i < printed.count; i++)

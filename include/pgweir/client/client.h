@@ -54,6 +54,7 @@ struct late_begin;
 struct names;
 struct session;
 struct sql_unnamed;
+struct track;
 
 /* State that exists only during a client login. */
 struct client_login {
@@ -139,6 +140,8 @@ struct client {
 	struct session *session;
 	/* where its use of session features is counted; NULL: not audited. client/audit.c */
 	struct audit_client *audit;
+	/* which statements it is executing; NULL: not tracked. client/relay/track.c */
+	struct track *track;
 	/* its channels; NULL: it has never listened. client/session/listening.c */
 	struct client_listening *listening;
 	/* its prepared statements; NULL: none so far. client/statements/names.c */

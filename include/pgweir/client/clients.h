@@ -7,7 +7,9 @@
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/base/hash.h"
+#include "pgweir/client/applications.h"
 #include "pgweir/client/audit.h"
+#include "pgweir/client/calls.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
 #include "pgweir/client/auth_cache.h"
@@ -126,13 +128,15 @@ struct clients {
 	uint64_t evicted_count;  /* of those: clients closed because open files ran short */
 	atomic_uint count;       /* all clients, without the closed ones; any thread may read it */
 	unsigned int state_counts[CLIENT_STATES];
-	uint64_t limit_hits;        /* clients refused by max_client_conn */
-	unsigned int guest_count;   /* clients at the console that are not administrators */
-	uint64_t guest_limit_hits;  /* console clients refused by max_db_client_connections */
-	struct audit audit;         /* of clients in session mode: session_audit */
-	struct close_counts closes; /* why clients were closed */
-	bool is_shutting_down;      /* only console logins and */
-	uint64_t shutdown_id;       /* clients with a lower id are admitted; 0 = no such client */
+	uint64_t limit_hits;              /* clients refused by max_client_conn */
+	unsigned int guest_count;         /* clients at the console that are not administrators */
+	uint64_t guest_limit_hits;        /* console clients refused by max_db_client_connections */
+	struct audit audit;               /* of clients in session mode: session_audit */
+	struct calls calls;               /* the statements they execute: track_statements */
+	struct applications applications; /* with track_statements */
+	struct close_counts closes;       /* why clients were closed */
+	bool is_shutting_down;            /* only console logins and */
+	uint64_t shutdown_id; /* clients with a lower id are admitted; 0 = no such client */
 	struct drain drain;
 	unsigned int calm_count; /* clients_calm() */
 	struct slab slab;

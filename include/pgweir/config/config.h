@@ -80,6 +80,7 @@ struct config_list {
 
 #define CONFIG_UNSET (-1)        /* verbose: not set in the file */
 #define CONFIG_PINS_BY_SIZE (-1) /* max_pinned_servers: all but one of the pool's servers */
+#define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
 struct origin;         /* where a value comes from: config/origin.h */
 struct config_entries; /* [databases], [users], [peers]: config/entries.h, config/peers.h */
@@ -116,7 +117,8 @@ struct config {
 	enum session_state_mode session_state;
 	int max_pinned_servers; /* CONFIG_PINS_BY_SIZE, or a number; 0 = none */
 	struct config_list pin_functions;
-	int session_sample; /* one transaction in this many is asked for hidden state; 0 = none */
+	int track_statements; /* of each loop; 0 = off */
+	int session_sample;   /* one transaction in this many is asked for hidden state; 0 = none */
 	bool session_audit;
 	bool server_round_robin;
 	struct config_list track_extra_parameters;

@@ -35,4 +35,10 @@ uint64_t sql_digest(const struct hash_key *key, struct bytes text);
  */
 void sql_digest_text(struct bytes text, struct strbuf *out);
 
+/*
+ * The same, with $1, $2 ... for the constants, as pg_stat_statements writes them. Parameters of the
+ * text keep their numbers; those of constants follow the greatest.
+ */
+void sql_digest_query(struct bytes text, struct strbuf *out);
+
 #endif

@@ -4,6 +4,7 @@
  */
 #include "cursor_priv.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/banned.h"
@@ -35,6 +36,8 @@ void cursor_end(struct cursor *cursor)
 	if (is_elsewhere)
 		lanes_release(show_source_lanes(cursor->source));
 	buf_free(&cursor->text);
+	free(cursor->statements.picks);
+	cursor->statements.picks = NULL;
 	cursor->asked.show = NULL;
 }
 

@@ -91,9 +91,10 @@ static inline unsigned int show_source_console_count(const struct show_source *s
 /* What may follow the name of a SHOW. */
 enum show_argument {
 	SHOW_ALONE,
-	SHOW_OF_DATABASE, /* [db]: only rows of this database */
-	SHOW_OF_TABLE,    /* [table]: only rows about this SHOW */
-	SHOW_HIT          /* [HIT]: only limits that were hit or are reached */
+	SHOW_OF_DATABASE,  /* [db]: only rows of this database */
+	SHOW_OF_TABLE,     /* [table]: only rows about this SHOW */
+	SHOW_HIT,          /* [HIT]: only limits that were hit or are reached */
+	SHOW_OF_STATEMENTS /* [n] [BY number]: how many, in which order */
 };
 
 struct show {
@@ -138,10 +139,24 @@ struct learnt_walk {
 	uint64_t digest; /* of the last statement shown, if has_begun */
 };
 
+/* The position of SHOW STATEMENTS: which statements are chosen, and how far they are shown. */
+struct statements_walk {
+	bool has_begun, is_picked, is_sorted;
+	unsigned int order;
+	unsigned int lane; /* whose table is read, */
+	uint32_t slot;     /* and the next statement there */
+	size_t limit;      /* how many are wanted */
+	/* the least is first: a heap, until they are sorted. Owned */
+	struct statements_pick *picks;
+	size_t capacity, count;
+	size_t unsorted; /* how many of them are still a heap */
+	size_t shown;
+};
+
 /* What a cursor returns rows of. The texts are borrowed and outlive the cursor. */
 struct show_asked {
 	const struct show *show;
-	const char *argument; /* the word after the SHOW's name; NULL: none */
+	const char *argument; /* the words after the SHOW's name; NULL: none */
 	const char *other;    /* a second word, for completion.c only */
 };
 
@@ -156,6 +171,7 @@ struct cursor {
 	struct waiting_walk waiting;
 	struct limits_walk limits;
 	struct learnt_walk learnt;
+	struct statements_walk statements;
 	enum console_role role; /* of the session */
 	bool is_owner;          /* see session_is_owner() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */

@@ -33,6 +33,7 @@ const char *show_argument_name(enum show_argument argument)
 		[SHOW_OF_DATABASE] = " [db]",
 		[SHOW_OF_TABLE] = " [table]",
 		[SHOW_HIT] = " [HIT]",
+		[SHOW_OF_STATEMENTS] = " [n] [BY time|calls|wait|rows|errors]",
 	};
 
 	return names[argument];

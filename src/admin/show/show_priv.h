@@ -49,6 +49,7 @@
 	SHOW(latency)        \
 	SHOW(histograms)     \
 	SHOW(sqlstates)      \
+	SHOW(statements)     \
 	SHOW(columns)        \
 	SHOW(fds)
 
@@ -64,6 +65,9 @@ const char *show_argument_name(enum show_argument argument);
 
 /* SHOW of one setting, whose name is the cursor's argument. The column has the setting's name. */
 extern const struct show show_setting;
+
+/* Whether SHOW STATEMENTS takes these words, which have one space between them. */
+bool show_statements_takes(const char *argument);
 
 /* ---- used by several of them ---- */
 

@@ -19,6 +19,7 @@
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
+#include "track_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -90,6 +91,8 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 		return JUDGE_MORE;
 	if (result == LATE_GONE)
 		return JUDGE_END;
+	if (client_features(client) & CLIENT_IS_TRACKED)
+		track_answered(client, frame, in);
 	/* PostgreSQL drops the unnamed statement at any Query. */
 	statements_forget_unnamed(client, batch);
 	count_batch(client, result == LATE_BEGUN ? 'T' : 'I');
@@ -274,6 +277,7 @@ static bool needs_more(struct client *client, const struct frame *frame, struct 
                        unsigned int features)
 {
 	return session_needs_more(client, frame) ||
+	       ((features & CLIENT_IS_TRACKED) && track_needs_more(frame, in)) ||
 	       ((features & CLIENT_FOLLOWS_STATEMENTS) && statements_follow(client) &&
 	        statements_need_more(client, frame, in));
 }
@@ -377,6 +381,18 @@ static enum judgement judge_content(struct client *client, const struct frame *f
 	return judgement;
 }
 
+/* Adds the frame to the ledger, unless it is there. JUDGE_SEND: it is sent as it is. */
+static enum judgement judge_note(struct client *client, const struct frame *frame,
+                                 struct batch *batch, enum judgement judgement, bool is_noted)
+{
+	enum ledger_kind kind = requests[(unsigned char)frame->type].kind;
+
+	if (judgement == JUDGE_SEND && !is_noted &&
+	    note(client->borrower.server, kind, batch) == LEDGER_NO_MEMORY)
+		return refuse_message(client, CLOSE_MEMORY);
+	return judgement;
+}
+
 static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
                             struct batch *batch, size_t *head)
 {
@@ -400,11 +416,10 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	judgement = judge_before(client, frame, in, batch);
 	if (judgement == JUDGE_SEND)
 		judgement = judge_content(client, frame, in, batch, head, &is_noted);
-	if (judgement != JUDGE_SEND || is_noted)
-		return judgement;
-	if (note(server, requests[(unsigned char)frame->type].kind, batch) == LEDGER_NO_MEMORY)
-		return refuse_message(client, CLOSE_MEMORY);
-	return JUDGE_SEND;
+	judgement = judge_note(client, frame, batch, judgement, is_noted);
+	if ((client_features(client) & CLIENT_IS_TRACKED) && judgement <= JUDGE_DROP)
+		track_frame(client, frame, in);
+	return judgement;
 }
 
 enum judgement judge_all(struct client *client, struct bytes *in, struct batch *batch)

@@ -216,9 +216,16 @@ void statements_free(struct client *client)
 	unnamed_free(client);
 }
 
-const char *statements_text(const struct client *client, const char *name)
+struct statement *statements_find(const struct client *client, const char *name)
 {
 	const struct client_statement *entry = names_find(client, name);
 
-	return entry ? statement_text(names_statement(entry)).at : NULL;
+	return entry ? names_statement(entry) : NULL;
+}
+
+const char *statements_text(const struct client *client, const char *name)
+{
+	const struct statement *statement = statements_find(client, name);
+
+	return statement ? statement_text(statement).at : NULL;
 }

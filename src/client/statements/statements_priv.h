@@ -142,6 +142,9 @@ void statements_deallocated(struct client *client);
 /* Frees everything. The ledger must have settled the open changes. */
 void statements_free(struct client *client);
 
+/* The client's statement with this name. NULL: none. */
+struct statement *statements_find(const struct client *client, const char *name);
+
 /* The SQL text of the client's statement with this name. NULL: none. */
 const char *statements_text(const struct client *client, const char *name);
 

@@ -119,7 +119,7 @@ void ledger_clear(struct ledger *ledger)
 {
 	take_back(ledger, ledger->count);
 	settle_failed(ledger);
-	ledger->head = ledger->count = ledger->ready_count = 0;
+	ledger->head = ledger->count = ledger->ready_count = ledger->call_count = 0;
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
 	ledger->is_skip_unsure = ledger->is_doubtful = false;
@@ -131,6 +131,7 @@ void ledger_clear(struct ledger *ledger)
 static void pop(struct ledger *ledger)
 {
 	ledger->ready_count -= ends_ready(entry_at(ledger, 0)->kind);
+	ledger->call_count -= entry_at(ledger, 0)->is_call;
 	ledger->head = (ledger->head + 1) & (ledger->capacity - 1);
 	ledger->count--;
 	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
@@ -228,9 +229,27 @@ enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum l
 	return ledger_add_change(ledger, kind, fate, NULL);
 }
 
+bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
+{
+	uint32_t last = ledger->count;
+	struct ledger_entry *entry;
+
+	if (last > 1 && entry_at(ledger, last - 1)->fate == LEDGER_SYNC_GUARD)
+		last--;
+	if (!last)
+		return false;
+	entry = entry_at(ledger, last - 1);
+	if (entry->kind != kind || entry->fate != LEDGER_FORWARD || entry->is_call)
+		return false;
+	entry->is_call = true;
+	ledger->call_count++;
+	return true;
+}
+
 /* Removes the entries directly after the head. */
 static void remove_behind_head(struct ledger *ledger, uint32_t count)
 {
+	/* These are Syncs and ends of a COPY, which are no calls. */
 	for (uint32_t i = 1; i <= count; i++)
 		ledger->ready_count -= ends_ready(entry_at(ledger, i)->kind);
 	*entry_at(ledger, count) = *entry_at(ledger, 0);

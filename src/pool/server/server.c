@@ -184,6 +184,7 @@ static void release_server(struct server *server)
 	server_statements_done(&server->statements);
 	text_scope_done(&server->scope, params);
 	replay_done(&server->replay);
+	server_calls_done(server);
 	buf_free(&server->replacement);
 	buf_free(&server->prefix);
 	buf_free(&server->reports);

@@ -268,6 +268,17 @@ static enum frame_fate reply_frame(struct server *server, char type, struct byte
 	return fate;
 }
 
+static enum frame_fate reply_to_call(struct server *server, const struct frame *frame,
+                                     struct bytes in)
+{
+	struct bytes body = body_of(in, frame);
+	enum frame_fate fate = reply_frame(server, frame->type, body);
+
+	if (fate != FRAME_STOP && server->state == SERVER_LENT)
+		server_calls_follow(server, frame, in, fate);
+	return fate;
+}
+
 static enum frame_fate judge_frame(struct server *server, const struct frame *frame,
                                    struct bytes in)
 {
@@ -288,7 +299,9 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));
 	default:
-		return reply_frame(server, frame->type, body);
+		return server->watches & SERVER_WATCHES_CALLS
+		           ? reply_to_call(server, frame, in)
+		           : reply_frame(server, frame->type, body);
 	}
 }
 
@@ -426,7 +439,7 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 		return passes_rows;
 	case 'C':
 		return !may_be_examined(frame[FRAME_HEADER_SIZE]) &&
-		       !(server->watches & SERVER_WATCHES_END) &&
+		       !(server->watches & (SERVER_WATCHES_END | SERVER_WATCHES_CALLS)) &&
 		       ledger_passes_plain(&server->ledger, 'C');
 	case 'T':
 		return ledger_passes_plain(&server->ledger, 'T');
@@ -558,6 +571,7 @@ static void on_server_input(struct stream *stream)
 		}
 		if (server->state != SERVER_LOGIN)
 			*server->site->server_bytes += in.count - before;
+		server->received += in.count - before;
 		if (!consume_input(server, in))
 			return;
 	} while (result == STREAM_DATA && !server->has_flooded && (rounds == 0 || --rounds > 0));

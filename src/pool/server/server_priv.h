@@ -134,6 +134,14 @@ void server_errand_error(struct server *server, struct bytes body);
 enum frame_fate server_request_failed(struct server *server, struct bytes body,
                                       enum ledger_verdict verdict);
 
+/* ---- calls: server_calls.c ---- */
+
+/* A frame of a server with SERVER_WATCHES_CALLS was judged. `in` begins with it. */
+void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
+                         enum frame_fate fate);
+
+void server_calls_done(struct server *server);
+
 /* ---- the end of a login, errands, parameters ---- */
 
 /* Frees the state that exists only during a login. */

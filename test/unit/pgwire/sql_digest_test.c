@@ -238,6 +238,33 @@ START_TEST(text_is_cut)
 }
 END_TEST
 
+/* As pg_stat_statements prints them. */
+static const struct {
+	const char *text;
+	const char *printed;
+} queries[] = {
+	{ "SELECT 1", "SELECT $1" },
+	{ "select 'a', -5 , b", "select $1, $2 , b" },
+	{ "SELECT $2, 7, $1", "SELECT $2, $3, $1" },
+	{ "SELECT $$a$$, $1", "SELECT $2, $1" },
+	{ "SELECT a IN (1, 2, 3), 4", "SELECT a IN ($1, ...), $2" },
+	{ "SELECT 'a\\' secret', 1", "SELECT ..." },
+	{ "SELECT $70000, 1", "SELECT $70000, $1" },
+	{ "SELECT $99999999999999999999, 1", "SELECT $99999999999999999999, $1" },
+	{ "SELECT $1a, 1", "SELECT $1a, $2" },
+	{ "", "" },
+};
+
+START_TEST(constants_are_numbered)
+{
+	char out[100];
+	struct strbuf text = strbuf_begin(out, sizeof(out));
+
+	sql_digest_query(bytes_text(queries[_i].text), &text);
+	ck_assert_str_eq(out, queries[_i].printed);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pgwire/sql_digest");
@@ -251,6 +278,7 @@ int main(void)
 	tcase_add_test(tests, deep_texts);
 	tcase_add_loop_test(tests, nothing_secret, 0, COUNT_OF(secrets));
 	tcase_add_test(tests, text_is_cut);
+	tcase_add_loop_test(tests, constants_are_numbered, 0, COUNT_OF(queries));
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

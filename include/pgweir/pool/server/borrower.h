@@ -20,6 +20,8 @@ struct facts;
 struct params;
 struct pool;
 struct server;
+struct server_call;
+struct server_call_end;
 
 /*
  * The callbacks of a borrower. All are called from the loop, never within a call that the borrower
@@ -55,6 +57,9 @@ struct borrower_ops {
 	 * to get it again. `batch` is valid during the call.
 	 */
 	void (*on_retry)(struct borrower *borrower, struct bytes batch);
+	/* A request noted by server_note_call() was answered. It may not leave or return here. */
+	void (*on_call)(struct borrower *borrower, const struct server_call *call,
+	                const struct server_call_end *end);
 	/* The server's answer to server_ask(). `facts` is valid during the call. */
 	void (*on_facts)(struct borrower *borrower, const struct facts *facts);
 	/* server_clear_channels() or server_change_channels() is done. */

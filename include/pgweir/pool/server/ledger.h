@@ -116,6 +116,7 @@ struct ledger_entry {
 	struct ledger_change *change; /* NULL: changes nothing */
 	uint8_t kind;
 	uint8_t fate;
+	bool is_call; /* ledger_mark_call() */
 };
 
 struct ledger {
@@ -125,6 +126,7 @@ struct ledger {
 	uint32_t head;                /* index of the oldest entry */
 	uint32_t count;
 	uint32_t ready_count; /* entries that a ReadyForQuery ends */
+	uint32_t call_count;  /* entries with is_call */
 	/* number of Syncs noted; requests between two of them fail together */
 	uint32_t sync_epoch;
 	bool is_copying;     /* the entry at the head has started a COPY IN */
@@ -260,6 +262,13 @@ enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum l
  */
 enum ledger_send ledger_add_change(struct ledger *ledger, enum ledger_kind kind,
                                    enum ledger_fate fate, struct ledger_change *change);
+
+/*
+ * Marks the newest entry, which must be of this kind, for the borrower; a Sync of ours behind it
+ * does not count. It counts in call_count until it is answered or skipped. false: there is no such
+ * entry, because the server skips the request, or it is not sent as it is.
+ */
+bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
 
 /*
  * A failed batch will be sent again: the reply to its Sync is dropped. false: more than that Sync

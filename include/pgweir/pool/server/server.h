@@ -76,7 +76,8 @@ enum server_watch {
 	SERVER_WATCHES_NOTIFICATIONS = 1 << 0, /* takes_notification() */
 	SERVER_WATCHES_READY = 1 << 1,         /* holds_ready() */
 	SERVER_WATCHES_PARAMETERS = 1 << 2,    /* takes_parameter() */
-	SERVER_WATCHES_END = 1 << 3            /* server_end_seen() */
+	SERVER_WATCHES_END = 1 << 3,           /* server_end_seen() */
+	SERVER_WATCHES_CALLS = 1 << 4          /* on_call() */
 };
 
 /* How a text ended its transaction, or undid a part of it, according to the tags. */
@@ -89,6 +90,7 @@ enum server_end {
 TAILQ_HEAD(server_list, server);
 
 struct server_question;
+struct server_calls;
 
 /*
  * What all servers of one loop use. All pointers are borrowed; the owner of the pools updates them.
@@ -247,6 +249,7 @@ struct server {
 	enum server_sequences sequences;
 	bool forwards_rest;  /* whether the rest of the current frame is forwarded, or dropped */
 	uint32_t frame_left; /* bytes of the current frame that are still to come */
+	uint64_t received;   /* bytes read from it */
 	unsigned int cancel_count; /* cancels for it in progress */
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
@@ -258,6 +261,7 @@ struct server {
 	struct buf replacement; /* sent to the borrower instead of the current frame */
 	struct buf prefix;      /* an internal query to be sent ahead of the next request */
 	struct ledger_change prefix_change;  /* of that query */
+	struct server_calls *calls;          /* NULL: none so far. server_calls.c */
 	struct replay replay;                /* what the borrower sent and may send again */
 	struct server_statements statements; /* the prepared statements it has */
 	/* the scope of `params`, in which statements are prepared */
@@ -312,6 +316,29 @@ enum ledger_send server_note(struct server *server, enum ledger_kind kind);
 /* The same for a request that we add or replace: see ledger_add_change(). */
 enum ledger_send server_note_change(struct server *server, enum ledger_kind kind,
                                     enum ledger_fate fate, struct ledger_change *change);
+
+/* A request whose execution its borrower measures. */
+struct server_call {
+	uint64_t tag; /* the borrower's */
+	usec_t sent_at;
+	uint32_t wait;      /* microseconds before that, for a server */
+	uint32_t row_limit; /* of an Execute; 0: none */
+	bool is_parse;      /* only an error is of interest */
+};
+
+/* What came of it. */
+struct server_call_end {
+	usec_t running;       /* since it was sent, or since the call before it was answered */
+	uint64_t rows;        /* from the tags */
+	uint64_t bytes;       /* of the replies that the borrower got */
+	const char *sqlstate; /* NULL: it has succeeded */
+};
+
+/*
+ * Makes a call of the last request noted, of this kind: on_call() comes with the last reply to it,
+ * unless the server skips it. Nothing happens if the request was not noted, or without memory.
+ */
+void server_note_call(struct server *server, enum ledger_kind kind, const struct server_call *call);
 
 /* The change of a LEDGER_REPLACE: the error that the client gets. settle() frees it. */
 struct refusal {

@@ -67,6 +67,7 @@ struct statement {
 	struct statement *next_name;   /* a ring: the stored one and its aliases */
 	size_t owner_count;
 	uint32_t touches;   /* image->touches */
+	uint64_t digest;    /* of its text, for those who track it; 0: not known yet */
 	bool is_alias;      /* not stored: another one with this text and scope is */
 	bool is_written;    /* the process that takes over has got its record */
 	bool is_forgetting; /* the text deallocates all statements: SQL_FORGET */

@@ -921,6 +921,63 @@ START_TEST(ledger_follows_a_backend)
 }
 END_TEST
 
+/* ---- calls ---- */
+
+START_TEST(ledger_counts_calls)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ck_assert(!ledger_mark_call(&ledger, LEDGER_QUERY));
+	ledger_add(&ledger, LEDGER_BIND, LEDGER_FORWARD);
+	ck_assert(!ledger_mark_call(&ledger, LEDGER_EXECUTE));
+	for (int i = 0; i < 3; i++) {
+		ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_FORWARD);
+		ck_assert(ledger_mark_call(&ledger, LEDGER_EXECUTE));
+		ck_assert(!ledger_mark_call(&ledger, LEDGER_EXECUTE));
+	}
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
+	ck_assert_uint_eq(ledger.call_count, 3);
+	ledger_reply(&ledger, '2', &is_end);
+	ledger_reply(&ledger, 'D', &is_end);
+	ck_assert_uint_eq(ledger.call_count, 3);
+	ledger_reply(&ledger, 'C', &is_end);
+	ck_assert_uint_eq(ledger.call_count, 2);
+	ledger_reply(&ledger, 'E', &is_end);
+	ck_assert_uint_eq(ledger.call_count, 0);
+	ledger_reply(&ledger, 'Z', &is_end);
+	ck_assert(ledger_is_empty(&ledger));
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_INTERNAL);
+	ck_assert(!ledger_mark_call(&ledger, LEDGER_QUERY));
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_FORWARD);
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_SYNC_GUARD);
+	ck_assert(ledger_mark_call(&ledger, LEDGER_QUERY));
+	ledger_clear(&ledger);
+	ck_assert_uint_eq(ledger.call_count, 0);
+	ledger_done(&ledger);
+}
+END_TEST
+
+/* The Sync behind the head goes, and the call stays one. */
+START_TEST(ledger_counts_the_call_of_a_copy)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_FORWARD);
+	ck_assert(ledger_mark_call(&ledger, LEDGER_EXECUTE));
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
+	ledger_reply(&ledger, 'G', &is_end);
+	ck_assert_uint_eq(ledger.call_count, 1);
+	ledger_add(&ledger, LEDGER_COPY_END, LEDGER_FORWARD);
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
+	ck_assert_uint_eq(ledger.call_count, 1);
+	ledger_reply(&ledger, 'C', &is_end);
+	ck_assert_uint_eq(ledger.call_count, 0);
+	ledger_done(&ledger);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/ledger");
@@ -935,6 +992,8 @@ int main(void)
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
 	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
 	tcase_add_test(cases, ledger_waits_for_space);
+	tcase_add_test(cases, ledger_counts_calls);
+	tcase_add_test(cases, ledger_counts_the_call_of_a_copy);
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
 	tcase_add_test(cases, ledger_plays_wherever_the_head_is);
 	tcase_add_test(cases, ledger_grows_to_its_limit);

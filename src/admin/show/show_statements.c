@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW STATEMENTS: what clients execute, the most expensive first (track_statements).
+ *
+ *   the tables of all lanes --> the first n by one number (a heap) --> sorted --> rows
+ *
+ * Hard here: the tables change between two turns, and there may be very many statements. Only the
+ * numbers and keys of those that will be shown are kept, and each step is made in pieces. A row has
+ * the values of the turn in which it is made; a statement that has left by then is not shown.
+ */
+#include "show_priv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+#define DEFAULT_COUNT 50
+#define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
+
+struct statement_row {
+	const char *digest, *database, *user, *application, *sqlstate, *since, *query;
+	int64_t calls, errors, total_us, mean_us, max_us, p95_us;
+	int64_t wait_total_us, wait_mean_us, wait_p95_us, rows, bytes, error_bound;
+	char digest_buffer[DIGEST_SIZE], since_buffer[TIME_TEXT_SIZE];
+};
+_Static_assert(sizeof(struct statement_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define TEXT(field, help) COLUMN(struct statement_row, VALUE_TEXT, field, help)
+#define INT8(field, help) COLUMN(struct statement_row, VALUE_INT8, field, help)
+
+static const struct column statement_columns[] = {
+	TEXT(digest, "Digest of the statement, the same for all texts that differ in constants, "
+	             "comments and white space only; as in the log. Another process has others."),
+	TEXT(database, "Database of the pool that executed it."),
+	TEXT(user, "User of that pool."),
+	TEXT(application, "application_name of the last client that executed it."),
+	INT8(calls, "How often it was executed, errors included."),
+	INT8(errors, "How often it failed, errors of its Parse included."),
+	TEXT(sqlstate, "SQLSTATE of the last error; NULL: there was none."),
+	INT8(total_us, "Microseconds of all calls from sending to the last reply, without waiting "
+	               "for a server. In a pipeline, from the last reply of the call before."),
+	INT8(mean_us, "The mean of these times."),
+	INT8(max_us, "The longest of these times."),
+	INT8(p95_us, "95 % of the calls took no longer, within 6.3 %."),
+	INT8(wait_total_us, "Microseconds that all calls have waited for a server."),
+	INT8(wait_mean_us, "The mean of these times."),
+	INT8(wait_p95_us, "95 % of the calls waited no longer, within 6.3 %."),
+	INT8(rows, "Rows that were returned or affected, by the tags of its replies."),
+	INT8(bytes, "Bytes of its replies."),
+	INT8(error_bound, "How many calls may be missing, because it has left the table before. 0: "
+	                  "none."),
+	TEXT(since, "Since when it is counted."),
+	TEXT(query, "Beginning of its text, with $n in place of constants."),
+};
+
+#undef TEXT
+#undef INT8
+
+/* ---- what is asked for ---- */
+
+enum order { BY_TIME, BY_CALLS, BY_WAIT, BY_ROWS, BY_ERRORS, ORDERS };
+
+static const struct {
+	const char *word;
+	size_t at; /* of the number, in struct calls_statement */
+} orders[ORDERS] = {
+	[BY_TIME] = { "time", offsetof(struct calls_statement, running_time) },
+	[BY_CALLS] = { "calls", offsetof(struct calls_statement, call_count) },
+	[BY_WAIT] = { "wait", offsetof(struct calls_statement, wait_time) },
+	[BY_ROWS] = { "rows", offsetof(struct calls_statement, row_count) },
+	[BY_ERRORS] = { "errors", offsetof(struct calls_statement, error_count) },
+};
+
+/* The next word of words with one space between them. */
+static bool next_word(const char **text, char out[16])
+{
+	size_t size = strcspn(*text, " ");
+
+	if (size == 0 || size >= 16)
+		return false;
+	memcpy(out, *text, size);
+	out[size] = 0;
+	*text += size + ((*text)[size] == ' ');
+	return true;
+}
+
+static bool read_order(const char *word, enum order *order)
+{
+	for (int i = 0; i < ORDERS; i++) {
+		if (strcasecmp(orders[i].word, word) == 0) {
+			*order = (enum order)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* [n] [BY order] */
+static bool read_asked(const char *text, int64_t *limit, enum order *order)
+{
+	char word[16];
+	int64_t number;
+
+	*limit = DEFAULT_COUNT;
+	*order = BY_TIME;
+	if (!text || !*text)
+		return true;
+	if (!next_word(&text, word))
+		return false;
+	if (text_to_i64(word, &number)) {
+		if (number < 1 || number > CONFIG_TRACK_MAX)
+			return false;
+		*limit = number;
+		if (!*text)
+			return true;
+		if (!next_word(&text, word))
+			return false;
+	}
+	return strcasecmp(word, "BY") == 0 && next_word(&text, word) && !*text &&
+	       read_order(word, order);
+}
+
+bool show_statements_takes(const char *argument)
+{
+	int64_t limit;
+	enum order order;
+
+	return read_asked(argument, &limit, &order);
+}
+
+/* ---- choosing ---- */
+
+/* A statement that may be shown. */
+struct statements_pick {
+	uint64_t value; /* what the order is by */
+	uint64_t key;
+};
+
+static bool is_less(const struct statements_pick *a, const struct statements_pick *b)
+{
+	return a->value != b->value ? a->value < b->value : a->key < b->key;
+}
+
+static void swap_picks(struct statements_pick *a, struct statements_pick *b)
+{
+	struct statements_pick other = *a;
+
+	*a = *b;
+	*b = other;
+}
+
+static void rise_pick(struct statements_pick *picks, size_t at)
+{
+	while (at && is_less(&picks[at], &picks[(at - 1) / 2])) {
+		swap_picks(&picks[at], &picks[(at - 1) / 2]);
+		at = (at - 1) / 2;
+	}
+}
+
+static void sink_pick(struct statements_pick *picks, size_t count)
+{
+	size_t at = 0, child;
+
+	while ((child = 2 * at + 1) < count) {
+		if (child + 1 < count && is_less(&picks[child + 1], &picks[child]))
+			child++;
+		if (!is_less(&picks[child], &picks[at]))
+			return;
+		swap_picks(&picks[at], &picks[child]);
+		at = child;
+	}
+}
+
+static bool grow_picks(struct statements_walk *walk)
+{
+	size_t capacity = walk->capacity ? 2 * walk->capacity : DEFAULT_COUNT;
+	struct statements_pick *picks;
+
+	if (capacity > walk->limit)
+		capacity = walk->limit;
+	picks = realloc(walk->picks, capacity * sizeof(*picks));
+	if (!picks)
+		return false;
+	walk->picks = picks;
+	walk->capacity = capacity;
+	return true;
+}
+
+/* Without memory, fewer are shown. */
+static void offer_pick(struct statements_walk *walk, const struct statements_pick *pick)
+{
+	if (walk->count < walk->limit && (walk->count < walk->capacity || grow_picks(walk))) {
+		walk->picks[walk->count++] = *pick;
+		rise_pick(walk->picks, walk->count - 1);
+	} else if (walk->count && is_less(&walk->picks[0], pick)) {
+		walk->picks[0] = *pick;
+		sink_pick(walk->picks, walk->count);
+	}
+}
+
+static const struct calls *calls_of(const struct cursor *cursor, unsigned int lane)
+{
+	return &show_source_lanes(cursor->source)->at[lane].clients->calls;
+}
+
+static uint64_t number_of(const struct calls_statement *statement, unsigned int order)
+{
+	return *(const uint64_t *)(const void *)((const char *)statement + orders[order].at);
+}
+
+/* Offers a statement, unless a lane before has it, too. */
+static void pick_statement(struct cursor *cursor, const struct calls_statement *statement)
+{
+	struct statements_walk *walk = &cursor->statements;
+	struct statements_pick pick = { .value = number_of(statement, walk->order),
+		                        .key = statement->key };
+
+	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++) {
+		const struct calls_statement *other;
+
+		if (i == walk->lane)
+			continue;
+		cursor->look_count++;
+		other = calls_find(calls_of(cursor, i), pick.key);
+		if (other && i < walk->lane)
+			return;
+		if (other)
+			pick.value += number_of(other, walk->order);
+	}
+	offer_pick(walk, &pick);
+}
+
+/* false: the rest in a later turn. */
+static bool pick_all(struct cursor *cursor)
+{
+	struct statements_walk *walk = &cursor->statements;
+	const struct calls_statement *statement;
+
+	while (walk->lane < show_source_lanes(cursor->source)->count) {
+		if (!cursor_may_look(cursor))
+			return false;
+		statement = calls_next(calls_of(cursor, walk->lane), &walk->slot);
+		if (statement) {
+			pick_statement(cursor, statement);
+			continue;
+		}
+		walk->lane++;
+		walk->slot = 0;
+	}
+	walk->is_picked = true;
+	walk->unsorted = walk->count;
+	return true;
+}
+
+/* The least of the heap goes to its end. So the greatest is the first at last. */
+static bool sort_picks(struct cursor *cursor)
+{
+	struct statements_walk *walk = &cursor->statements;
+
+	while (walk->unsorted > 1) {
+		if (!cursor_may_look(cursor))
+			return false;
+		walk->unsorted--;
+		swap_picks(&walk->picks[0], &walk->picks[walk->unsorted]);
+		sink_pick(walk->picks, walk->unsorted);
+	}
+	walk->is_sorted = true;
+	return true;
+}
+
+/* ---- rows ---- */
+
+/* What all lanes know of one statement. */
+struct statement_sum {
+	const struct calls_statement *last; /* where it was executed last; NULL: nowhere */
+	const char *sqlstate;
+	usec_t since;
+	uint64_t calls, errors, total, longest, wait, rows, bytes, bound;
+	struct sketch_sum running, waiting;
+};
+
+static void add_statement(struct statement_sum *sum, const struct calls_statement *statement)
+{
+	bool is_later = !sum->last || statement->last_at > sum->last->last_at;
+
+	if (*statement->sqlstate && (!sum->sqlstate || is_later))
+		sum->sqlstate = statement->sqlstate;
+	if (!sum->last || statement->since < sum->since)
+		sum->since = statement->since;
+	if (is_later)
+		sum->last = statement;
+	sum->calls += statement->call_count;
+	sum->errors += statement->error_count;
+	sum->total += statement->running_time;
+	if (statement->longest > sum->longest)
+		sum->longest = statement->longest;
+	sum->wait += statement->wait_time;
+	sum->rows += statement->row_count;
+	sum->bytes += statement->byte_count;
+	sum->bound += statement->missed_count;
+	sketch_sum_add(&sum->running, &statement->running);
+	sketch_sum_add(&sum->waiting, &statement->waiting);
+}
+
+static void sum_statement(const struct cursor *cursor, uint64_t key, struct statement_sum *sum)
+{
+	memset(sum, 0, sizeof(*sum));
+	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++) {
+		const struct calls *calls = calls_of(cursor, i);
+		const struct calls_statement *statement = calls_find(calls, key);
+
+		if (statement)
+			add_statement(sum, statement);
+		else
+			sum->bound += calls->floor;
+	}
+}
+
+static int64_t mean_of(uint64_t total, uint64_t count)
+{
+	return count ? (int64_t)(total / count) : 0;
+}
+
+static void fill_statement(const struct cursor *cursor, struct statement_row *row,
+                           const struct statement_sum *sum)
+{
+	const struct calls_statement *statement = sum->last;
+
+	snprintf(row->digest_buffer, sizeof(row->digest_buffer), "%016" PRIx64, statement->digest);
+	row->digest = row->digest_buffer;
+	row->database = calls_database(statement);
+	row->user = calls_user(statement);
+	row->application = statement->application;
+	row->calls = (int64_t)sum->calls;
+	row->errors = (int64_t)sum->errors;
+	row->sqlstate = sum->sqlstate;
+	row->total_us = (int64_t)sum->total;
+	row->mean_us = mean_of(sum->total, sum->calls);
+	row->max_us = (int64_t)sum->longest;
+	row->p95_us = (int64_t)sketch_sum_quantile(&sum->running, 950);
+	row->wait_total_us = (int64_t)sum->wait;
+	row->wait_mean_us = mean_of(sum->wait, sum->calls);
+	row->wait_p95_us = (int64_t)sketch_sum_quantile(&sum->waiting, 950);
+	row->rows = (int64_t)sum->rows;
+	row->bytes = (int64_t)sum->bytes;
+	row->error_bound = (int64_t)sum->bound;
+	row->since =
+	    show_time_text(sum->since, loop_now(cursor->source->with->loop), row->since_buffer);
+	row->query = calls_text(statement);
+}
+
+static void begin_statements(struct cursor *cursor)
+{
+	enum order order;
+	int64_t limit;
+
+	read_asked(cursor->asked.argument, &limit, &order);
+	cursor->statements.limit = (size_t)limit;
+	cursor->statements.order = order;
+	cursor->statements.has_begun = true;
+}
+
+static bool next_statement(struct cursor *cursor, void *row)
+{
+	struct statements_walk *walk = &cursor->statements;
+	struct statement_sum sum;
+
+	if (!walk->has_begun)
+		begin_statements(cursor);
+	if ((!walk->is_picked && !pick_all(cursor)) || (!walk->is_sorted && !sort_picks(cursor)))
+		return false;
+	while (walk->shown < walk->count) {
+		if (!cursor_may_look(cursor))
+			return false;
+		sum_statement(cursor, walk->picks[walk->shown++].key, &sum);
+		if (!sum.last)
+			continue;
+		fill_statement(cursor, row, &sum);
+		return true;
+	}
+	return false;
+}
+
+const struct show show_statements = {
+	.item = "STATEMENTS",
+	.next = next_statement,
+	.columns = COLUMNS(statement_columns),
+	.help = "What clients execute, how often, and what that takes; the first 50 by total time, "
+		"or n by another number. Empty unless track_statements is set.",
+	.argument = SHOW_OF_STATEMENTS
+};

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Applications.
+ */
+#include "pgweir/client/applications.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+void applications_init(struct applications *applications, const struct hash_key *key)
+{
+	*applications = (struct applications){ .key = key };
+	TAILQ_INIT(&applications->unused);
+}
+
+static void drop(struct applications *applications, struct application *application)
+{
+	HASH_DEL(applications->table, application);
+	free(application);
+}
+
+static void forget_oldest(struct applications *applications)
+{
+	struct application *oldest = TAILQ_FIRST(&applications->unused);
+
+	applications->gone_xact_count += oldest->xact_count;
+	applications->gone_error_count += oldest->error_count;
+	TAILQ_REMOVE(&applications->unused, oldest, node);
+	applications->unused_count--;
+	drop(applications, oldest);
+}
+
+void applications_done(struct applications *applications)
+{
+	struct application *application, *next;
+
+	HASH_ITER (hh, applications->table, application, next)
+		drop(applications, application);
+}
+
+static struct application *find_cut(const struct applications *applications, const char *cut)
+{
+	struct application *application;
+
+	TABLE_FIND_STR(hh, applications->key, applications->table, cut, application);
+	return application;
+}
+
+const struct application *applications_find(const struct applications *applications,
+                                            const char *name)
+{
+	char cut[APPLICATION_NAME_SIZE];
+
+	text_copy(cut, sizeof(cut), name);
+	return find_cut(applications, cut);
+}
+
+static struct application *make(struct applications *applications, const char *cut)
+{
+	struct application *application = calloc(1, sizeof(*application));
+
+	if (!application)
+		return NULL;
+	text_copy(application->name, sizeof(application->name), cut);
+	application->hash = hash_bytes(applications->key, cut, strlen(cut));
+	TABLE_ADD_STR(hh, applications->key, applications->table, application->name, application);
+	return application;
+}
+
+struct application *applications_join(struct applications *applications, const char *name)
+{
+	char cut[APPLICATION_NAME_SIZE];
+	struct application *application;
+
+	text_copy(cut, sizeof(cut), name);
+	application = find_cut(applications, cut);
+	if (application && !application->client_count) {
+		TAILQ_REMOVE(&applications->unused, application, node);
+		applications->unused_count--;
+	}
+	if (!application)
+		application = make(applications, cut);
+	if (application)
+		application->client_count++;
+	return application;
+}
+
+void applications_leave(struct applications *applications, struct application **applicationp)
+{
+	struct application *application = *applicationp;
+
+	*applicationp = NULL;
+	if (!application || --application->client_count)
+		return;
+	TAILQ_INSERT_TAIL(&applications->unused, application, node);
+	if (++applications->unused_count > APPLICATIONS_KEPT)
+		forget_oldest(applications);
+}
+
+void applications_reset(struct applications *applications)
+{
+	struct application *application, *next;
+
+	while (applications->unused_count)
+		forget_oldest(applications);
+	HASH_ITER (hh, applications->table, application, next)
+		application->xact_count = application->error_count = 0;
+	applications->gone_xact_count = applications->gone_error_count = 0;
+}

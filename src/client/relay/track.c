@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Which statements a client executes (track_statements).
+ *
+ *   Query                    -->  digest of its text         -->  a call
+ *   Parse, Bind, Execute     -->  digest of the Parse, kept  -->  a call for each Execute
+ *
+ *   call: an entry in clients->calls, by its place, and in the server's queue of calls, which
+ *   reports the end of each
+ *
+ * Hard here: a statement may leave the table at any time. So only digests and places are kept, and
+ * if an Execute finds that its statement has left, it enters again, without its text if nobody has
+ * that any more.
+ */
+#include "track_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/base/strbuf.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/sql.h"
+
+#include "../statements/statements_priv.h"
+#include "track_names_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define UNKNOWN_TEXT "(text not known)"
+#define FUNCTION_TEXT "(function call)"
+
+/* What a statement or a portal executes. */
+struct track_use {
+	uint64_t digest; /* 0: not known */
+	struct calls_place place;
+};
+
+struct track {
+	uint64_t pool_key;                /* of database and user */
+	const struct params *params;      /* one reference; those that name the application */
+	struct application *application;  /* of that name; the client counts in it */
+	usec_t xact_at;                   /* start of the last transaction counted */
+	usec_t batch_at;                  /* start of the batch whose wait was counted */
+	struct track_use unnamed, portal; /* those without a name */
+	struct track_names names;
+};
+
+static const struct hash_key *digest_key(const struct client *client)
+{
+	return &client->clients->with.digest_key;
+}
+
+/* ---- who ---- */
+
+static uint64_t pool_key_of(const struct client *client)
+{
+	const struct pool *pool = client->borrower.pool;
+	char names[CONFIG_DATABASE_NAME_MAX + CONFIG_USER_NAME_MAX + 2];
+	struct strbuf out = strbuf_begin(names, sizeof(names));
+
+	strbuf_add(&out, pool->database->name);
+	strbuf_add_bytes(&out, "", 1);
+	strbuf_add(&out, pool->role->name);
+	return hash_bytes(digest_key(client), names, out.count);
+}
+
+/* The client's parameters have changed: so may its application_name have. */
+static void find_application(struct client *client, struct track *track)
+{
+	struct clients *clients = client->clients;
+	const char *name;
+
+	params_release(clients->with.params, &track->params);
+	track->params = params_hold(client->params);
+	name = params_find(track->params, "application_name");
+	applications_leave(&clients->applications, &track->application);
+	track->application = applications_join(&clients->applications, name ? name : "");
+}
+
+/* NULL: no memory. */
+static struct track *get_track(struct client *client)
+{
+	struct track *track = client->track;
+
+	if (!track) {
+		track = client->track = calloc(1, sizeof(*track));
+		if (!track)
+			return NULL;
+		track->pool_key = pool_key_of(client);
+		track->params = params_none(client->clients->with.params);
+		track->unnamed.place.slot = track->portal.place.slot = CALLS_NOWHERE;
+	}
+	if (track->params != client->params || !track->application)
+		find_application(client, track);
+	return track;
+}
+
+void track_free(struct client *client)
+{
+	struct track *track = client->track;
+
+	if (!track)
+		return;
+	client->track = NULL;
+	track_names_done(&track->names);
+	applications_leave(&client->clients->applications, &track->application);
+	params_release(client->clients->with.params, &track->params);
+	free(track);
+}
+
+/* ---- statements ---- */
+
+static uint64_t digest_of(const struct client *client, struct bytes text)
+{
+	uint64_t digest = sql_digest(digest_key(client), text);
+
+	return digest ? digest : 1;
+}
+
+/* The digest of a statement that several clients may have. */
+static uint64_t digest_once(const struct client *client, struct statement *statement)
+{
+	if (!statement->digest)
+		statement->digest = digest_of(client, bytes_text(statement_text(statement).at));
+	return statement->digest;
+}
+
+static struct calls_statement *enter(struct client *client, uint64_t digest, struct bytes text,
+                                     bool has_text)
+{
+	const struct pool *pool = client->borrower.pool;
+
+	return calls_enter(&client->clients->calls,
+	                   &(struct calls_new){ .key = digest ^ client->track->pool_key,
+	                                        .digest = digest,
+	                                        .database = pool->database->name,
+	                                        .user = pool->role->name,
+	                                        .text = text,
+	                                        .has_text = has_text,
+	                                        .now = loop_now(client->clients->with.loop) });
+}
+
+/* sql: the text as the client sent it, at NULL: not known. NULL: no memory. */
+static struct calls_statement *statement_for(struct client *client, uint64_t digest,
+                                             struct bytes sql)
+{
+	struct calls *calls = &client->clients->calls;
+	struct calls_statement *found = calls_find(calls, digest ^ client->track->pool_key);
+	char buffer[CALLS_TEXT_MAX + 1];
+	struct strbuf text;
+
+	if (found && (found->has_text || !sql.at))
+		return found;
+	if (!sql.at)
+		return enter(client, digest, bytes_text(UNKNOWN_TEXT), false);
+	text = strbuf_begin(buffer, sizeof(buffer));
+	sql_digest_query(sql, &text);
+	if (!found)
+		return enter(client, digest, bytes_of(text.at, text.count), true);
+	calls_explain(calls, found, bytes_of(text.at, text.count));
+	return found;
+}
+
+/* An entry with a text of ours. */
+static struct calls_statement *statement_of_ours(struct client *client, const char *text)
+{
+	uint64_t digest = hash_bytes(digest_key(client), text, strlen(text));
+
+	return statement_for(client, digest, bytes_text(text));
+}
+
+static struct track_use use_of(const struct client *client, const struct calls_statement *statement)
+{
+	if (!statement)
+		return (struct track_use){ .place.slot = CALLS_NOWHERE };
+	return (struct track_use){ statement->digest,
+		                   calls_place(&client->clients->calls, statement) };
+}
+
+/* NULL: no memory. */
+static struct calls_statement *statement_in_use(struct client *client, struct track_use use)
+{
+	struct calls_statement *statement = calls_at(&client->clients->calls, use.place);
+
+	if (statement)
+		return statement;
+	return use.digest ? statement_for(client, use.digest, bytes_of(NULL, 0))
+	                  : statement_of_ours(client, UNKNOWN_TEXT);
+}
+
+static struct calls_statement *statement_of_prepared(struct client *client,
+                                                     struct statement *statement)
+{
+	uint64_t digest = digest_once(client, statement);
+	struct calls_statement *found =
+	    calls_find(&client->clients->calls, digest ^ client->track->pool_key);
+
+	if (found && found->has_text)
+		return found;
+	return statement_for(client, digest, bytes_text(statement_text(statement).at));
+}
+
+/* An EXECUTE of SQL counts for the statement that it executes, if that is known. */
+static struct calls_statement *statement_of_sql(struct client *client, struct bytes text)
+{
+	struct sql_statement sql = { .kind = SQL_OTHER };
+	struct statement *statement = NULL;
+
+	if (!sql_is_other(text) && sql_glance(text, true) == WIRE_OK)
+		sql_read(text, &sql);
+	if (sql.kind == SQL_EXECUTE)
+		statement = statements_find(client, sql.name);
+	if (statement)
+		return statement_of_prepared(client, statement);
+	return statement_for(client, digest_of(client, text), text);
+}
+
+/* ---- calls ---- */
+
+static uint64_t tag_of(const struct client *client, const struct calls_statement *statement)
+{
+	struct calls_place place = calls_place(&client->clients->calls, statement);
+
+	return (uint64_t)place.slot << 32 | place.generation;
+}
+
+/* The time that the batch has waited for a server: for its first call only. */
+static uint32_t take_wait(const struct client *client, struct track *track)
+{
+	usec_t wait = client->borrower.waited;
+
+	if (track->batch_at == client->request_at)
+		return 0;
+	track->batch_at = client->request_at;
+	return wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
+}
+
+static void count_transaction(const struct client *client, struct track *track)
+{
+	if (track->xact_at == client->xact_at || !track->application)
+		return;
+	track->xact_at = client->xact_at;
+	track->application->xact_count++;
+}
+
+/* The statement is executed by the last request that was noted, of this kind. */
+static void note_call(struct client *client, enum ledger_kind kind,
+                      struct calls_statement *statement, uint32_t row_limit)
+{
+	struct track *track = client->track;
+
+	if (!statement)
+		return;
+	calls_sent(&client->clients->calls, statement);
+	count_transaction(client, track);
+	server_note_call(client->borrower.server, kind,
+	                 &(struct server_call){ .tag = tag_of(client, statement),
+	                                        .sent_at = loop_now(client->clients->with.loop),
+	                                        .wait = take_wait(client, track),
+	                                        .row_limit = row_limit });
+}
+
+void track_call(struct borrower *borrower, const struct server_call *call,
+                const struct server_call_end *end)
+{
+	struct client *client = container_of(borrower, struct client, borrower);
+	struct calls_place place = { (uint32_t)(call->tag >> 32), (uint32_t)call->tag };
+	struct calls_statement *statement = calls_at(&client->clients->calls, place);
+	struct application *application = client->track ? client->track->application : NULL;
+
+	if (application) {
+		application->error_count += end->sqlstate != NULL;
+		if (statement)
+			calls_by(statement, application->hash, application->name);
+	}
+	if (!statement)
+		return; /* it has left, or the table was emptied */
+	if (call->is_parse)
+		calls_failed(statement, end->sqlstate);
+	else
+		calls_ended(statement,
+		            &(struct calls_result){ .now = loop_now(client->clients->with.loop),
+		                                    .running = end->running,
+		                                    .wait = call->wait,
+		                                    .rows = end->rows,
+		                                    .bytes = end->bytes,
+		                                    .sqlstate = end->sqlstate });
+}
+
+/* ---- frames ---- */
+
+/* What has been received of the body. */
+static struct bytes body_so_far(const struct frame *frame, struct bytes in)
+{
+	size_t count = in.count < frame->length ? in.count : frame->length;
+
+	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
+}
+
+static struct bytes text_up_to_zero(struct bytes bytes)
+{
+	return bytes_of(bytes.at, strnlen(bytes.at, bytes.count));
+}
+
+/* Portals and statements have names of their own. */
+static uint64_t hash_of_name(const struct client *client, char kind, const char *name)
+{
+	uint64_t hash = hash_bytes(digest_key(client), name, strlen(name));
+
+	return (hash ^ (uint64_t)kind) | 1;
+}
+
+static void track_query(struct client *client, struct bytes body)
+{
+	note_call(client, LEDGER_QUERY, statement_of_sql(client, text_up_to_zero(body)), 0);
+}
+
+static void track_parse(struct client *client, struct bytes body)
+{
+	struct track *track = client->track;
+	struct statement *prepared = NULL;
+	struct calls_statement *statement;
+	const char *name;
+
+	if (!bytes_take_text(&body, &name))
+		return;
+	if (*name)
+		prepared = statements_find(client, name);
+	statement = prepared ? statement_of_prepared(client, prepared)
+	                     : statement_of_sql(client, text_up_to_zero(body));
+	if (!*name)
+		track->unnamed = use_of(client, statement);
+	else if (!prepared && statement)
+		track_names_put(&track->names, hash_of_name(client, 'S', name), statement->digest);
+	if (!statement)
+		return;
+	server_note_call(client->borrower.server, LEDGER_PARSE,
+	                 &(struct server_call){ .tag = tag_of(client, statement),
+	                                        .sent_at = loop_now(client->clients->with.loop),
+	                                        .is_parse = true });
+}
+
+static struct track_use use_of_name(struct client *client, const char *name)
+{
+	struct track *track = client->track;
+	struct statement *prepared;
+
+	if (!*name)
+		return track->unnamed;
+	prepared = statements_find(client, name);
+	if (prepared)
+		return use_of(client, statement_of_prepared(client, prepared));
+	return (struct track_use){
+		.digest = track_names_get(&track->names, hash_of_name(client, 'S', name)),
+		.place.slot = CALLS_NOWHERE,
+	};
+}
+
+static void track_bind(struct client *client, const struct frame *frame, struct bytes body)
+{
+	struct track *track = client->track;
+	struct object_names names;
+	struct track_use use;
+
+	if (fields_names('B', body, frame->length - FRAME_HEADER_SIZE, &names) != WIRE_OK) {
+		track->portal = use_of(client, NULL);
+		return;
+	}
+	use = use_of_name(client, names.statement);
+	if (*names.portal)
+		track_names_put(&track->names, hash_of_name(client, 'P', names.portal), use.digest);
+	else
+		track->portal = use;
+}
+
+static void track_execute(struct client *client, const struct frame *frame, struct bytes body)
+{
+	struct track *track = client->track;
+	struct track_use use = track->portal;
+	struct object_names names;
+	uint32_t limit = 0;
+
+	if (fields_names('E', body, frame->length - FRAME_HEADER_SIZE, &names) == WIRE_OK) {
+		if (*names.portal)
+			use = (struct track_use){
+				.digest = track_names_get(&track->names,
+				                          hash_of_name(client, 'P', names.portal)),
+				.place.slot = CALLS_NOWHERE,
+			};
+		body = bytes_skip(body, names.count);
+		limit = body.count >= sizeof(limit) ? load_be32(body.at) : 0;
+	}
+	note_call(client, LEDGER_EXECUTE, statement_in_use(client, use), limit);
+}
+
+void track_frame(struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct bytes body = body_so_far(frame, in);
+
+	if (!client->clients->calls.capacity || !strchr("QPBEF", frame->type) || !get_track(client))
+		return;
+	switch (frame->type) {
+	case 'Q':
+		track_query(client, body);
+		break;
+	case 'P':
+		track_parse(client, body);
+		break;
+	case 'B':
+		track_bind(client, frame, body);
+		break;
+	case 'E':
+		track_execute(client, frame, body);
+		break;
+	default:
+		note_call(client, LEDGER_FUNCTION, statement_of_ours(client, FUNCTION_TEXT), 0);
+	}
+}
+
+void track_answered(struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct calls_statement *statement;
+
+	if (!client->clients->calls.capacity || !get_track(client))
+		return;
+	statement = statement_of_sql(client, text_up_to_zero(body_so_far(frame, in)));
+	if (!statement)
+		return;
+	calls_sent(&client->clients->calls, statement);
+	if (client->track->application)
+		calls_by(statement, client->track->application->hash,
+		         client->track->application->name);
+	calls_ended(statement,
+	            &(struct calls_result){ .now = loop_now(client->clients->with.loop) });
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Calls: requests whose execution a borrower measures.
+ *
+ * The ledger counts the calls that are not answered, and here is a queue of them. When the queue
+ * is longer than the ledger's count, its first call was answered. After an error, the calls behind
+ * that were skipped.
+ *
+ * Hard here: the bytes of a reply come in pieces and are not looked at. They are counted by their
+ * positions in all that the server has sent: from the end of the call before to the end of this
+ * one.
+ */
+#include <stdlib.h>
+
+#include "pgweir/pgwire/fields.h"
+
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define FIRST_CAPACITY 8
+#define KEPT_CAPACITY 64 /* of an empty queue */
+#define SQLSTATE_SIZE 6
+
+struct server_calls {
+	struct server_call *ring;
+	uint32_t capacity; /* a power of two */
+	uint32_t head, count;
+	usec_t ended_at;              /* when the last call was answered */
+	uint64_t mark;                /* position of the first byte that counts */
+	uint64_t rows;                /* of the first call so far */
+	char sqlstate[SQLSTATE_SIZE]; /* its error; "": none */
+};
+
+void server_calls_done(struct server *server)
+{
+	if (server->calls)
+		free(server->calls->ring);
+	free(server->calls);
+	server->calls = NULL;
+}
+
+static struct server_call *call_at(const struct server_calls *calls, uint32_t index)
+{
+	return &calls->ring[(calls->head + index) & (calls->capacity - 1)];
+}
+
+static bool grow(struct server_calls *calls)
+{
+	uint32_t capacity = calls->capacity ? 2 * calls->capacity : FIRST_CAPACITY;
+	struct server_call *ring = malloc(capacity * sizeof(*ring));
+
+	if (!ring)
+		return false;
+	for (uint32_t i = 0; i < calls->count; i++)
+		ring[i] = *call_at(calls, i);
+	free(calls->ring);
+	calls->ring = ring;
+	calls->capacity = capacity;
+	calls->head = 0;
+	return true;
+}
+
+/* The queue is empty: the server is not watched any more. */
+static void rest(struct server *server)
+{
+	struct server_calls *calls = server->calls;
+
+	server->watches &= (uint8_t)~SERVER_WATCHES_CALLS;
+	if (calls->capacity <= KEPT_CAPACITY)
+		return;
+	free(calls->ring);
+	calls->ring = NULL;
+	calls->capacity = 0;
+}
+
+static struct server_calls *get(struct server *server)
+{
+	struct server_calls *calls = server->calls;
+
+	if (!calls)
+		calls = server->calls = calloc(1, sizeof(*calls));
+	if (!calls || (calls->count == calls->capacity && !grow(calls)))
+		return NULL;
+	return calls;
+}
+
+void server_note_call(struct server *server, enum ledger_kind kind, const struct server_call *call)
+{
+	struct server_calls *calls = get(server);
+
+	if (!calls || !ledger_mark_call(&server->ledger, kind))
+		return;
+	if (calls->count == 0) {
+		server->watches |= SERVER_WATCHES_CALLS;
+		calls->mark = server->received;
+		calls->rows = 0;
+		calls->sqlstate[0] = 0;
+	}
+	calls->count++;
+	*call_at(calls, calls->count - 1) = *call;
+}
+
+/* The rows of a tag: SELECT 5, INSERT 0 5, COPY 5, ... 0: it has none. */
+static uint64_t rows_of(struct bytes tag)
+{
+	uint64_t rows = 0, place = 1;
+	size_t at = tag.count ? tag.count - 1 : 0; /* the zero */
+
+	if (tag.count > 4 && memcmp(tag.at, "MOVE", 4) == 0)
+		return 0;
+	while (at && tag.at[at - 1] >= '0' && tag.at[at - 1] <= '9' && place) {
+		at--;
+		rows += place * (uint64_t)(tag.at[at] - '0');
+		place *= 10;
+	}
+	return at && tag.at[at - 1] == ' ' ? rows : 0;
+}
+
+static struct bytes body_of(struct bytes in, const struct frame *frame)
+{
+	size_t count = in.count < frame->length ? in.count : frame->length;
+
+	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
+}
+
+static void note_error(struct server_calls *calls, struct bytes body)
+{
+	struct report report = { .sqlstate = "" };
+
+	fields_report(body, &report);
+	memcpy(calls->sqlstate, "?????", SQLSTATE_SIZE);
+	if (strlen(report.sqlstate) == SQLSTATE_SIZE - 1)
+		memcpy(calls->sqlstate, report.sqlstate, SQLSTATE_SIZE);
+}
+
+/* end: the position behind its last byte. */
+static void finish(struct server *server, const struct server_call *call, uint64_t position)
+{
+	struct server_calls *calls = server->calls;
+	usec_t now = loop_now(server->site->shared->loop);
+	usec_t from = call->sent_at > calls->ended_at ? call->sent_at : calls->ended_at;
+	struct server_call_end end = {
+		.running = now - from,
+		.rows = calls->rows,
+		.bytes = position > calls->mark ? position - calls->mark : 0,
+		.sqlstate = *calls->sqlstate ? calls->sqlstate : NULL,
+	};
+
+	if (call->is_parse && !end.sqlstate)
+		return;
+	if (server->borrower)
+		server->borrower->ops->on_call(server->borrower, call, &end);
+	calls->rows = 0;
+	calls->sqlstate[0] = 0;
+	calls->ended_at = now;
+	calls->mark = position;
+}
+
+/* `count` calls were answered or skipped: the first one by this reply. */
+static void settle(struct server *server, uint32_t count, bool is_skipped, uint64_t position)
+{
+	struct server_calls *calls = server->calls;
+	struct server_call first = *call_at(calls, 0);
+
+	calls->head = (calls->head + count) & (calls->capacity - 1);
+	calls->count -= count;
+	if (!is_skipped)
+		finish(server, &first, position);
+	if (calls->count == 0)
+		rest(server);
+}
+
+void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
+                         enum frame_fate fate)
+{
+	struct server_calls *calls = server->calls;
+	uint64_t position = server->received - in.count + frame->length;
+	bool is_skipped = fate == FRAME_DROP;
+	uint32_t left = server->got_fatal ? 0 : server->ledger.call_count;
+
+	if (!calls || !calls->count)
+		return;
+	if (is_skipped)
+		calls->mark += frame->length;
+	else if (frame->type == 'C')
+		calls->rows += rows_of(body_of(in, frame));
+	else if (frame->type == 's')
+		calls->rows += call_at(calls, 0)->row_limit;
+	else if (frame->type == 'E')
+		note_error(calls, body_of(in, frame));
+	if (calls->count > left)
+		settle(server, calls->count - left, is_skipped, position);
+	if (frame->type == 'Z')
+		calls->sqlstate[0] = 0; /* of a Sync: of a transaction, and of no call */
+}
