@@ -174,6 +174,7 @@ def test_no_error_within_a_row(pgweir, fake_server):
     assert client.buffer == row[:-3]
 
 
+@pytest.mark.one_loop("a server with half a message does not go to another loop")
 def test_rest_of_a_notice_is_not_the_next_clients(pgweir, fake_server):
     far = fake_server()
     weir = pgweir(databases={"app": far.entry}, pool_mode="session", server_reset_query="")

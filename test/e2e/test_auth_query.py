@@ -9,6 +9,7 @@ import threading
 import psycopg
 import pytest
 
+from .kit.daemon import LOOPS
 from .kit.fake import complete, error, ready, row
 from .kit.wait import wait_until
 from .kit.wire import Refused, Wire, cstr, md5_secret, message, refusal, scram_secret
@@ -402,7 +403,8 @@ def test_nothing_of_a_client_reaches_the_query(gate, postgres, mode):
         client = weir.client(database="look", password=SECRET,
                              **{k: v for k, v in way.items() if "role" not in k + v})
         assert client.value("SELECT 1") == "1"
-    assert len(postgres.backends("asker")) == 2  # one for the client, one for lookups
+    # One for the client, one for lookups; each loop may open some of its own.
+    assert len(postgres.backends("asker")) <= 2 * LOOPS
 
 
 def test_lookups_have_a_pool(gate):
@@ -470,7 +472,7 @@ def test_a_storm_is_one_query(gate, postgres):
         wait_until(lambda: weir.log.count("login attempt: db=app user=alice") == 200, limit=60)
         assert gate.asked() == 0  # not committed yet
     storm.check_all_in()
-    assert gate.asked() == 1
+    assert gate.asked() <= LOOPS
 
 
 def test_a_storm_by_the_cache(gate):
@@ -631,6 +633,7 @@ def test_a_server_that_hangs(gate, postgres):
     assert weir.client(password=SECRET).value("SELECT 1") == "1"
 
 
+@pytest.mark.one_loop("logins share a query within a loop")
 def test_clients_that_disconnect_in_between(gate, postgres):
     gate.add("alice", SECRET)
     weir = gate.start()

@@ -708,6 +708,7 @@ def test_a_hundred_clients_on_a_pool_of_one(pgweir):
             assert client.read_result().rows == [[f"{turn}:{number}"]]
 
 
+@pytest.mark.one_loop("the answers are read in the order of one queue")
 def test_a_hundred_clients_in_session_mode_on_a_pool_of_one(pgweir):
     weir = pgweir(pool_mode="session", default_pool_size=1)
     clients = [weir.client() for _ in range(100)]

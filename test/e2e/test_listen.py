@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from .kit import wire
+from .kit.daemon import LOOPS
 from .kit.wait import wait_until
 
 LISTENING = "listening"
@@ -62,8 +63,9 @@ def test_listening_connection_serves_all_and_ends_with_the_last(start, postgres)
     clients = [weir.client() for _ in range(5)]
     for client in clients:
         client.query("LISTEN news")
-    (row,) = wait_until(lambda: listeners_of(weir))
-    assert row["application_name"] == "pgweir LISTEN"
+    rows = wait_until(lambda: listeners_of(weir))
+    assert len(rows) <= LOOPS
+    assert {row["application_name"] for row in rows} == {"pgweir LISTEN"}
     weir.wait_pool(sv_active=0, sv_idle=1)
     postgres.query("NOTIFY news, 'all'")
     for client in clients:
@@ -921,11 +923,11 @@ def test_listeners_pass_with_their_connection(start, postgres):
     for client in clients:
         client.query("LISTEN news")
     clients[0].query("LISTEN first")
-    backend = listening_pid(weir)
+    backends = listening_pids(weir)
     weir.disconnect_console()
     postgres.query("NOTIFY news, 'before'")
     assert weir.take_over().wait(30) == 0
-    assert listening_pid(weir) == backend
+    assert listening_pids(weir) == backends
     postgres.query("NOTIFY first, 'own'")
     postgres.query("NOTIFY news, 'after'")
     assert heard(clients[0], 3) == [("news", "before"), ("first", "own"), ("news", "after")]
@@ -934,7 +936,7 @@ def test_listeners_pass_with_their_connection(start, postgres):
     clients[0].query("UNLISTEN news")
     clients[1].query("LISTEN more")
     weir.client().query("LISTEN news")
-    assert listening_pid(weir) == backend
+    assert listening_pids(weir) >= backends
     for channel in ("news", "more", "first"):
         postgres.query(f"NOTIFY {channel}, 'x'")
     assert heard(clients[0], 1) == [("first", "x")]
@@ -1058,6 +1060,7 @@ def test_encodings_pass(start, postgres):
     assert latin.expect("A").body.endswith(b"\xe9\0")
 
 
+@pytest.mark.one_loop("both listeners share a connection")
 def test_listener_within_an_unlisten_waits(start, postgres):
     """Both listeners stay until it is known to what one of them listens."""
     weir = start(servers=2)
@@ -1248,7 +1251,6 @@ def test_commands_while_the_connection_is_replaced(start, postgres):
 # More of them: PGWEIR_LISTENERS=5000 PGWEIR_NOTIFICATIONS=20 ./test/run test/e2e/test_listen.py
 LISTENERS = int(os.environ.get("PGWEIR_LISTENERS", "300"))
 NOTIFICATIONS = int(os.environ.get("PGWEIR_NOTIFICATIONS", "100"))
-LOOPS = int(os.environ.get("PGWEIR_TEST_LOOPS", "1"))  # each has a listening connection
 
 
 def test_many_listeners_on_one_connection(start, postgres):

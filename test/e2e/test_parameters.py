@@ -668,6 +668,7 @@ def test_a_server_with_too_many_names_serves_nobody_else(far_weir):
     weir.wait_log("closing because: its parameters are too many to follow")
 
 
+@pytest.mark.one_loop("the second client gets the server of the first one")
 def test_many_reports_of_one_query(far_weir):
     """PostgreSQL before 14 reports each change immediately, and functions may make many changes."""
     far, weir = far_weir

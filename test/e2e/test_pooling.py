@@ -154,6 +154,7 @@ def test_no_reserve_without_a_reserve_timeout(pgweir):
 # -- the wait queue -------------------------------------------------------------------------------
 
 
+@pytest.mark.one_loop("each loop has a queue of its own")
 def test_first_come_first_served(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state="off")
     holder = busy(weir)
@@ -399,6 +400,7 @@ def warm(weir, count):
     return pids
 
 
+@pytest.mark.one_loop("the order of idle servers is that of one loop")
 def test_last_in_first_out(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=3)
     pids = warm(weir, 3)
@@ -406,6 +408,7 @@ def test_last_in_first_out(pgweir):
     assert {client.value(PID) for _ in range(6)} == {pids[-1]}
 
 
+@pytest.mark.one_loop("the order of idle servers is that of one loop")
 def test_round_robin(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=3, server_round_robin=1)
     pids = warm(weir, 3)

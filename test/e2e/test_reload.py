@@ -19,7 +19,7 @@ import ssl
 import pytest
 
 from .kit.account import free_port
-from .kit.daemon import USERS
+from .kit.daemon import LOOPS, USERS
 from .kit.fake import answer as fake_answer
 from .kit.names import NameServer
 from .kit.wait import wait_until
@@ -156,11 +156,12 @@ def a_session_becomes_a_transaction(s):
 
 
 def servers_take_turns(s):
-    first, second = s.client(), s.client()
-    for client in (first, second):
-        client.query("BEGIN")
-    for client in (first, second):
-        client.query("COMMIT")
+    # With several loops: enough clients that each loop has two servers.
+    clients = [s.client() for _ in range(2 if LOOPS == 1 else 4 * LOOPS)]
+    for command in ("BEGIN", "COMMIT"):
+        for client in clients:
+            client.query(command)
+    first = clients[0]
     assert first.value(PID) == first.value(PID)
     yield
     assert first.value(PID) != first.value(PID)
@@ -1417,7 +1418,8 @@ def test_which_servers_a_key_replaces(pgweir, postgres, fake_server, key):
     assert busy.value(PID) == pids[1]
     assert busy.query("COMMIT").tags == ["COMMIT"]
     known = {str(row["remote_pid"]) for row in weir.admin("SHOW SERVERS")}
-    assert known.isdisjoint(pids) if is_other else known == set(pids)
+    # Several loops may have opened one more.
+    assert known.isdisjoint(pids) if is_other else known >= set(pids)
     weir.admin("RECONNECT app")
     if sql is None:
         idle.send(query("SELECT 1"))

@@ -244,6 +244,7 @@ def test_psql_and_psycopg(pgweir, postgres, account):
 # -- dedicated servers ----------------------------------------------------------------------------
 
 
+@pytest.mark.one_loop("several loops may open more ordinary servers")
 def test_it_is_shared_with_nobody(pgweir, postgres):
     weir = pgweir(pool_mode="transaction", default_pool_size=10)
     first = weir.client("streamer", replication="database")

@@ -21,6 +21,7 @@ from .account import free_port
 from .wait import LIMIT, wait_exit, wait_until
 from .wire import Refused, Wire
 
+LOOPS = int(os.environ.get("PGWEIR_TEST_LOOPS", "1"))  # event loops of a daemon, unless it says
 USERS = {name: "" for name in ("alice", "bob", "carol", "limited", "streamer")}
 USERS.update(plain_user="plain secret", md5_user="md5 secret", scram_user="scram secret",
              scram_other="another secret", admin="admin secret", stats="stats secret")
