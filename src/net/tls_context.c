@@ -32,6 +32,8 @@
 #define TICKETS_SPARED 16
 
 struct tls_context {
+	char protocol[32]; /* for ALPN */
+	unsigned int protocol_size;
 	atomic_size_t ref_count;
 	atomic_uint unused; /* handshakes since the last one that used a ticket */
 	SSL_CTX *library;
@@ -238,19 +240,25 @@ static bool load_authorities(struct making *making)
 
 /* ---- rules ---- */
 
-/* PostgreSQL's protocol name for ALPN, with its length in front. */
-static const unsigned char alpn_name[] = "\12postgresql";
-#define ALPN_SIZE (sizeof(alpn_name) - 1)
+/* Stores the protocol's name for ALPN as the library wants it, with its length in front. */
+static void note_protocol(struct tls_context *context, const char *protocol)
+{
+	int size = snprintf(context->protocol, sizeof(context->protocol), "%c%s",
+	                    (int)strlen(protocol), protocol);
+
+	context->protocol_size = (unsigned int)size;
+}
 
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_size,
                            const unsigned char *offered, unsigned int offered_size, void *arg)
 {
+	const struct tls_context *context = arg;
 	unsigned char *chosen;
 
 	(void)ssl;
-	(void)arg;
-	if (SSL_select_next_proto(&chosen, out_size, alpn_name, ALPN_SIZE, offered, offered_size) !=
-	    OPENSSL_NPN_NEGOTIATED)
+	if (SSL_select_next_proto(&chosen, out_size, (const unsigned char *)context->protocol,
+	                          context->protocol_size, offered,
+	                          offered_size) != OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*out = chosen;
 	return SSL_TLSEXT_ERR_OK;
@@ -290,7 +298,9 @@ static void set_ground(struct making *making)
 {
 	static const unsigned char name[] = "pgweir";
 	SSL_CTX *library = making->library;
+	const char *protocol = making->options->protocol;
 
+	note_protocol(making->context, protocol ? protocol : "postgresql");
 	SSL_CTX_set_mode(library, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_options(library, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 	/* No sessions are stored here: a client that resumes one sends a ticket. */
@@ -299,9 +309,10 @@ static void set_ground(struct making *making)
 		SSL_CTX_set_options(library, SSL_OP_CIPHER_SERVER_PREFERENCE);
 		SSL_CTX_set_session_id_context(library, name, sizeof(name) - 1);
 		SSL_CTX_set_client_hello_cb(library, choose_tickets, making->context);
-		SSL_CTX_set_alpn_select_cb(library, choose_protocol, NULL);
+		SSL_CTX_set_alpn_select_cb(library, choose_protocol, making->context);
 	} else {
-		SSL_CTX_set_alpn_protos(library, alpn_name, ALPN_SIZE);
+		SSL_CTX_set_alpn_protos(library, (const unsigned char *)making->context->protocol,
+		                        making->context->protocol_size);
 	}
 }
 

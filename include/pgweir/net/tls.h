@@ -44,6 +44,7 @@ struct tls_options {
 	const char *ciphersuites; /* for TLS 1.3; "" = OpenSSL's default */
 	const char *curve;        /* "auto", "none", or names as in OpenSSL */
 	const char *dheparams;    /* "auto", "none", "legacy" */
+	const char *protocol;     /* name for ALPN, static; NULL = PostgreSQL's */
 };
 
 struct tls_context;
