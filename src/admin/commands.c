@@ -269,11 +269,14 @@ static void log_set(const struct console_session *session, const char *was, cons
 
 	if (!is)
 		is = "";
-	log_event(
-	    &session->client->log, LOG_LEVEL_INFO,
-	    &(struct log_facts){
-		.event = "command", .command = "SET", .setting = name, .value = is, .was = was },
-	    "SET %s = %s (was %s)%s", name, or_empty(is), or_empty(was), more);
+	log_event(&session->client->log, LOG_LEVEL_INFO,
+	          &(struct log_facts){ .kept = "set",
+	                               .event = "command",
+	                               .command = "SET",
+	                               .setting = name,
+	                               .value = is,
+	                               .was = was },
+	          "SET %s = %s (was %s)%s", name, or_empty(is), or_empty(was), more);
 }
 
 /* The reason may quote a part of the value, which may be a password. */

@@ -10,7 +10,9 @@ static void log_command(struct console_session *session, const struct request *r
 {
 	const struct command *command = request->command;
 	const struct words *words = &request->words;
-	const struct log_facts facts = { .event = "command", .command = command->words };
+	const struct log_facts facts = { .kept = command->words,
+		                         .event = "command",
+		                         .command = command->words };
 
 	if (command->role != CONSOLE_ADMIN || command->argument == ARG_SETTING)
 		return; /* SET is logged when it is done, with the old and the new value */

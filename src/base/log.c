@@ -28,6 +28,7 @@
 
 #include "log_direct_priv.h"
 #include "log_json_priv.h"
+#include "log_kept_priv.h"
 #include "log_limit_priv.h"
 #include "log_outlets_priv.h"
 #include "pgweir/base/buf.h"
@@ -54,6 +55,7 @@ struct log {
 
 	struct log_limit limit;
 	struct log_direct direct;
+	struct log_kept_ring kept;
 
 	int fd; /* the log file, or -1 */
 	bool is_json;
@@ -226,6 +228,7 @@ void log_free(struct log **logp)
 	pthread_cond_destroy(&log->wake);
 	pthread_cond_destroy(&log->idle);
 	pthread_mutex_destroy(&log->lock);
+	log_kept_free(&log->kept);
 	free(log);
 }
 
@@ -432,6 +435,32 @@ bool log_begin(const struct logger *logger, enum log_level level, struct log_ent
 	return is_wanted;
 }
 
+/* Called with the lock held. */
+static void keep_entry(struct log *log, enum log_level level, const struct log_entry *entry)
+{
+	const struct log_who *who = &entry->who;
+	const struct log_kept_line line = {
+		.kind = who->facts->kept,
+		.level = level,
+		.database = who->database,
+		.user = who->user,
+		.text =
+		    bytes_of(entry->buffer + entry->text_at, entry->line.count - entry->text_at),
+	};
+
+	log_kept_add(&log->kept, &line);
+}
+
+bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept)
+{
+	bool is_found;
+
+	pthread_mutex_lock(&log->lock);
+	is_found = log_kept_get(&log->kept, number, kept);
+	pthread_mutex_unlock(&log->lock);
+	return is_found;
+}
+
 /* Called with the lock held. false: the line is suppressed or lost. */
 static bool take_entry(struct log *log, enum log_level level, const struct log_entry *entry)
 {
@@ -492,6 +521,8 @@ void log_end(const struct logger *logger, enum log_level level, struct log_entry
 	is_behind = log->behind_count > 0;
 	was_over = log->limit.is_over;
 	is_taken = take_entry(log, level, entry);
+	if (is_taken && entry->who.facts && entry->who.facts->kept)
+		keep_entry(log, level, entry);
 	if (is_taken && log->has_writer && !is_behind)
 		write_directly(log, begin);
 	if (is_taken && (!log->has_writer || level == LOG_LEVEL_FATAL)) {

@@ -45,9 +45,9 @@ static void on_deadline(struct timer *timer)
 
 	lanes_hold(&daemon->lanes);
 	lanes_drain(&daemon->lanes, &sum);
-	log_warning(&daemon->logger,
-	            "the deadline of DRAIN has passed: closing the %u clients left",
-	            sum.left - sum.leaving);
+	log_kept(&daemon->logger, LOG_LEVEL_WARNING, "drain",
+	         "the deadline of DRAIN has passed: closing the %u clients left",
+	         sum.left - sum.leaving);
 	LANES_EACH(lane, &daemon->lanes)
 	drain_overrun(lane->clients);
 	lanes_release(&daemon->lanes);
@@ -77,7 +77,7 @@ static void on_drained(struct pools_watch *watch)
 	daemon->drain.is_watched = false;
 	timer_clear(&daemon->drain.report);
 	timer_clear(&daemon->drain.deadline);
-	log_info(&daemon->logger,
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain",
 	         "drained: no client is left; %" PRIu64 " closed between transactions, %" PRIu64
 	         " at the deadline",
 	         sum.closed, sum.cut);
@@ -137,7 +137,7 @@ void main_drain_end(struct daemon *daemon)
 
 	if (!daemon->lanes.at[0].clients->drain.is_on)
 		return;
-	log_info(&daemon->logger, "DRAIN %s, accepting clients",
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain", "DRAIN %s, accepting clients",
 	         is_drained(daemon, &sum) ? "ended" : "canceled");
 	main_drain_stop(daemon);
 	lanes_hold(&daemon->lanes);

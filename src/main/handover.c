@@ -176,8 +176,8 @@ static void serve_on(struct handover *handover)
 	if (handover->is_to_stop) {
 		log_info(&daemon->logger, "the other process has ended, shutting down as well");
 	} else {
-		log_warning(&daemon->logger, "take-over failed, this process continues: %s",
-		            err.text);
+		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
+		         "take-over failed, this process continues: %s", err.text);
 		if (handover->moved_at)
 			let_clients_in(daemon);
 	}
@@ -294,7 +294,8 @@ static void finish_handover(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
 
-	log_info(&daemon->logger, "everything is handed over, shutting down");
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
+	         "everything is handed over, shutting down");
 	set_limit(handover, ROUND_LIMIT);
 	channel_send(&handover->channel, HANDOVER_DONE, bytes_of("", 0), -1);
 	handover_free(&daemon->handover);
@@ -308,8 +309,8 @@ static void on_deadline(struct timer *timer)
 	struct err err;
 
 	err_close(&err, CLOSE_TAKEOVER_TIMEOUT);
-	log_warning(&handover->daemon->logger, "takeover_timeout: closing the last %u clients",
-	            served_count(handover->daemon));
+	log_kept(&handover->daemon->logger, LOG_LEVEL_WARNING, "take-over",
+	         "takeover_timeout: closing the last %u clients", served_count(handover->daemon));
 	lanes_hold(&handover->daemon->lanes);
 	LANES_EACH(lane, &handover->daemon->lanes)
 	clients_dismiss(lane->clients, &err);
@@ -353,7 +354,7 @@ static void move(struct handover *handover)
 	listener_pause(daemon->listener);
 	listener_own_file(daemon->listener, false);
 	web_unlisten(daemon->web);
-	log_info(&daemon->logger,
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
 	         handover->moved, (long long)((handover->moved_at - since) / USEC_PER_MS),
 	         served_count(daemon));
@@ -416,7 +417,7 @@ void handover_start(struct daemon *daemon, int fd)
 		loop_close_later(daemon->loop, fd);
 		return;
 	}
-	log_info(&daemon->logger, "another process is taking over");
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "another process is taking over");
 	daemon->handover = handover;
 	handover->daemon = daemon;
 	handover->requests.limit = REQUESTS_SIZE_MAX;

@@ -129,8 +129,8 @@ static void tell_changes(struct daemon *daemon, const struct before *old,
 	config_compare(old->config, fresh, tell_change, &telling);
 	tell_counts(daemon, old, &telling);
 	if (telling.names.count)
-		log_info(&daemon->logger, "changed in the configuration: %s",
-		         buf_text(&telling.names));
+		log_kept(&daemon->logger, LOG_LEVEL_INFO, "reload",
+		         "changed in the configuration: %s", buf_text(&telling.names));
 	buf_free(&telling.names);
 }
 
@@ -181,7 +181,8 @@ static bool load_again(void *arg, config_tell *tell, void *tell_arg, struct err 
 	}
 	config = config_keep_boot_only(fresh, daemon->config, &differ);
 	if (differ.count)
-		log_warning(&daemon->logger, "changes that need a restart: %s", buf_text(&differ));
+		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "reload",
+		         "changes that need a restart: %s", buf_text(&differ));
 	buf_free(&differ);
 	if (config) {
 		is_done = change_config(daemon, config, users, hba, err);
@@ -265,16 +266,17 @@ static void on_hangup(int number, void *arg)
 	struct err err;
 
 	(void)number;
-	log_info(&daemon->logger, "got SIGHUP, re-reading config");
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "reload", "got SIGHUP, re-reading config");
 	if (!reload(daemon, NULL, NULL, &err))
-		log_error(&daemon->logger, "reload failed, keeping the old configuration");
+		log_kept(&daemon->logger, LOG_LEVEL_ERROR, "reload",
+		         "reload failed, keeping the old configuration");
 }
 
 /* The process stops with the last client; shutdown_drain limits how long that takes. */
 static void drain_and_stop(struct daemon *daemon, usec_t limit)
 {
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=draining");
-	log_info(&daemon->logger,
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
 	         "got SIGTERM, shutting down, disconnecting clients within %lld s "
 	         "(shutdown_drain)",
 	         (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
@@ -289,7 +291,8 @@ static void on_terminate(int number, void *arg)
 	const char *name = number == SIGTERM ? "SIGTERM" : "SIGINT";
 
 	if (daemon->lanes.at[0].clients->is_shutting_down) {
-		log_info(&daemon->logger, "got %s while shutting down, fast exit", name);
+		log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
+		         "got %s while shutting down, fast exit", name);
 		stop_daemon(daemon, SHUTDOWN_NOW);
 		return;
 	}
@@ -299,7 +302,8 @@ static void on_terminate(int number, void *arg)
 	}
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=waiting for %s to disconnect",
 	            number == SIGTERM ? "clients" : "servers");
-	log_info(&daemon->logger, "got %s, shutting down, waiting for all %s to disconnect", name,
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
+	         "got %s, shutting down, waiting for all %s to disconnect", name,
 	         number == SIGTERM ? "clients" : "servers");
 	stop_daemon(daemon,
 	            number == SIGTERM ? SHUTDOWN_WAIT_FOR_CLIENTS : SHUTDOWN_WAIT_FOR_SERVERS);
@@ -311,7 +315,7 @@ static void on_quit(int number, void *arg)
 
 	(void)number;
 	notify_send(&daemon->notify, "STOPPING=1");
-	log_info(&daemon->logger, "got SIGQUIT, fast exit");
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown", "got SIGQUIT, fast exit");
 	stop_daemon(daemon, SHUTDOWN_NOW);
 }
 
@@ -325,7 +329,7 @@ static void on_pause(int number, void *arg)
 		log_info(&daemon->logger, "got SIGUSR1, but already paused/suspended");
 		return;
 	}
-	log_info(&daemon->logger, "got SIGUSR1, pausing all activity");
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "pause", "got SIGUSR1, pausing all activity");
 	lanes_hold(&daemon->lanes);
 	LANES_EACH(lane, &daemon->lanes)
 	pools_pause(lane->pools, NULL, "SIGUSR1");
@@ -347,7 +351,7 @@ static void on_resume(int number, void *arg)
 		log_info(&daemon->logger, "got SIGUSR2, but not paused");
 		return;
 	}
-	log_info(&daemon->logger, "got SIGUSR2, continuing from PAUSE");
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "resume", "got SIGUSR2, continuing from PAUSE");
 	suspend_end(daemon);
 	lanes_hold(&daemon->lanes);
 	LANES_EACH(lane, &daemon->lanes)

@@ -128,7 +128,8 @@ static bool run(struct log *log, const struct options *options, const struct con
 		is_up = take_over(daemon, takeover, pidfile, &logger, err);
 	takeover_end(takeover);
 	if (is_up) {
-		log_info(&logger, "process up: %s, %s", VERSION_OWN, loop_library());
+		log_kept(&logger, LOG_LEVEL_INFO, "start", "process up: %s, %s", VERSION_OWN,
+		         loop_library());
 		daemon_run(daemon);
 		pidfile_remove(pidfile);
 	}

@@ -59,7 +59,7 @@ static void on_stop_due(struct pools_watch *watch)
 {
 	struct daemon *daemon = container_of(watch, struct daemon, watch);
 
-	log_info(&daemon->logger, "%s, shutting down",
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown", "%s, shutting down",
 	         daemon->shutdown == SHUTDOWN_SERVERS ? "all server connections are closed"
 	                                              : "all clients have disconnected");
 	daemon->shutdown = SHUTDOWN_NONE;

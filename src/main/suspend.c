@@ -26,7 +26,7 @@ static void finish_suspend(struct daemon *daemon)
 	struct lane *lane;
 
 	listener_pause(daemon->listener);
-	log_info(&daemon->logger, "suspended");
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "suspended");
 	LANES_EACH(lane, &daemon->lanes)
 	pools_suspended(lane->pools);
 }
@@ -95,7 +95,7 @@ void suspend_end(struct daemon *daemon)
 	timer_clear(&daemon->suspend);
 	if (daemon->lanes.at[0].pools->suspend == SUSPEND_NONE)
 		return;
-	log_info(&daemon->logger, "SUSPEND ended");
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "SUSPEND ended");
 	listener_resume(daemon->listener);
 	lanes_hold(&daemon->lanes);
 	LANES_EACH(lane, &daemon->lanes)

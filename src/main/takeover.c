@@ -175,11 +175,11 @@ static void on_round(struct watch *watch, unsigned int what)
 
 	(void)what;
 	if (!make_round(successor, &is_done, &err)) {
-		log_warning(&daemon->logger, "lost the connection to the old process: %s",
-		            err.text);
+		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
+		         "lost the connection to the old process: %s", err.text);
 		takeover_free(&daemon->takeover);
 	} else if (is_done) {
-		log_info(&daemon->logger, "the take-over is complete");
+		log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "the take-over is complete");
 		takeover_free(&daemon->takeover);
 	}
 }
@@ -227,8 +227,9 @@ static void tell_taken(const struct daemon *daemon, const struct takeover *takeo
 		server_count += lane->pools->server_count;
 	}
 	lanes_release(&daemon->lanes);
-	log_info(&daemon->logger, "took over %u clients and %u servers from process %d",
-	         client_count, server_count, (int)takeover->pid);
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
+	         "took over %u clients and %u servers from process %d", client_count, server_count,
+	         (int)takeover->pid);
 }
 
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err)

@@ -67,6 +67,7 @@ static bool is_answer(const struct err *err)
 static void log_outage(const struct server *server, const struct outage *outage,
                        const struct err *err, usec_t now)
 {
+	static const struct log_facts facts = { .kept = "host down" };
 	const struct database *database = server->pool->database;
 	struct logger log = { server->pool->pools->with.log, NULL };
 	unsigned int waiting = share_waiting(&database->share);
@@ -89,6 +90,7 @@ static void log_outage(const struct server *server, const struct outage *outage,
 		strbuf_add_number(&entry.line, (uint64_t)((now - outage->said_at) / USEC_PER_SEC));
 		strbuf_add(&entry.line, " s");
 	}
+	entry.who.facts = &facts;
 	log_end(&log, LOG_LEVEL_WARNING, &entry);
 }
 
@@ -120,6 +122,7 @@ void outage_of_server_over(struct server *server)
 		return;
 	if (outages_over(outages_of(server), where_is(server, where, sizeof(where)),
 	                 loop_now(server->pool->pools->with.loop), &lasted))
-		log_info(&log, "%s: PostgreSQL at %s answers again after %lld s", database->name,
-		         where, (long long)(lasted / USEC_PER_SEC));
+		log_kept(&log, LOG_LEVEL_INFO, "host up",
+		         "%s: PostgreSQL at %s answers again after %lld s", database->name, where,
+		         (long long)(lasted / USEC_PER_SEC));
 }

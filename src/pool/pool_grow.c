@@ -35,7 +35,7 @@ static bool may_use_reserve(struct pool *pool)
 		          head->waiting_since);
 		return false;
 	}
-	log_warning(&pool->log, "taking connection from reserve_pool");
+	log_kept(&pool->log, LOG_LEVEL_WARNING, "reserve", "taking connection from reserve_pool");
 	return true;
 }
 

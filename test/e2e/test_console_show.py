@@ -89,6 +89,7 @@ p99_us:b p999_us:b max_us:b""",
 le_2500us:b le_5ms:b le_10ms:b le_25ms:b le_50ms:b le_100ms:b le_250ms:b le_500ms:b le_1s:b le_2500ms:b
 le_5s:b le_10s:b le_30s:b""",
     "SQLSTATES": "sqlstate:t name:t side:t severity:t count:b last:t database:t user:t",
+    "EVENTS": "at:t age_s:b kind:t level:t database:t user:t text:t",
     "COLUMNS": "item:t column:t type:t meaning:t",
     "STATE": "key:t value:t",
 }

@@ -92,6 +92,7 @@ struct log_who {
  * known.
  */
 struct log_facts {
+	const char *kept;      /* static: the line is an event of this kind, see log_kept_next() */
 	const char *event;     /* name of the event; doc/logging.md has the list */
 	const char *sqlstate;  /* of the error */
 	const char *reason;    /* text of the error or of the close reason */
@@ -127,6 +128,28 @@ struct log_entry {
 	struct log_who who; /* for JSON */
 	char buffer[LOG_TEXT_MAX];
 };
+
+/*
+ * A line that the log also keeps in memory, for SHOW EVENTS: the last thousand of them. kind:
+ * "reload", "pause", ...; static.
+ */
+#define log_kept(logger, level, kind, ...) \
+	log_event((logger), (level), &(const struct log_facts){ .kept = (kind) }, __VA_ARGS__)
+
+#define LOG_KEPT_TEXT_MAX ((size_t)480)
+
+struct log_kept {
+	usec_t at; /* of the wall clock */
+	const char *kind;
+	enum log_level level;
+	char database[64], user[128], text[LOG_KEPT_TEXT_MAX + 1];
+};
+
+/*
+ * Copies the first event whose number is not less than *number, which is then the number of the
+ * next one; numbers rise from 0. false: there is none.
+ */
+bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept);
 
 /* Logs a line with facts. */
 void log_event(const struct logger *logger, enum log_level level, const struct log_facts *facts,

@@ -50,6 +50,7 @@
 	SHOW(histograms)     \
 	SHOW(sqlstates)      \
 	SHOW(statements)     \
+	SHOW(events)         \
 	SHOW(columns)        \
 	SHOW(fds)
 

@@ -41,10 +41,12 @@ static void say(struct clients *clients, const char *detail)
 		return;
 	role = largest(clients);
 	if (role)
-		log_warning(&log, "max_client_conn is reached: %s; user %s has most of them: %u",
-		            detail, role->name, share_clients(&role->share));
+		log_kept(&log, LOG_LEVEL_WARNING, "limit",
+		         "max_client_conn is reached: %s; user %s has most of them: %u", detail,
+		         role->name, share_clients(&role->share));
 	else
-		log_warning(&log, "max_client_conn is reached: %s; no user is logged in", detail);
+		log_kept(&log, LOG_LEVEL_WARNING, "limit",
+		         "max_client_conn is reached: %s; no user is logged in", detail);
 }
 
 void crowd_refuse(struct client *client)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The events that the log keeps: the last LOG_KEPT_MAX lines that have a kind. An event takes the
+ * memory of its texts, until another one takes its place.
+ */
+#include "log_kept_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/banned.h"
+
+static void add_text(struct buf *out, const char *text, size_t count)
+{
+	buf_add(out, text, count);
+	buf_add_byte(out, 0);
+}
+
+static const char *text_or_nothing(const char *text) { return text ? text : ""; }
+
+void log_kept_add(struct log_kept_ring *ring, const struct log_kept_line *line)
+{
+	struct log_kept_event *event = &ring->events[ring->count % LOG_KEPT_MAX];
+
+	buf_free(&event->texts);
+	event->at = wall_now();
+	event->kind = line->kind;
+	event->level = line->level;
+	add_text(&event->texts, text_or_nothing(line->database),
+	         strlen(text_or_nothing(line->database)));
+	add_text(&event->texts, text_or_nothing(line->user), strlen(text_or_nothing(line->user)));
+	add_text(&event->texts, line->text.at,
+	         line->text.count < LOG_KEPT_TEXT_MAX ? line->text.count : LOG_KEPT_TEXT_MAX);
+	if (buf_ok(&event->texts))
+		ring->count++;
+	else
+		buf_free(&event->texts);
+}
+
+bool log_kept_get(const struct log_kept_ring *ring, uint64_t *number, struct log_kept *kept)
+{
+	uint64_t first = ring->count > LOG_KEPT_MAX ? ring->count - LOG_KEPT_MAX : 0;
+	const struct log_kept_event *event;
+	struct bytes texts;
+	const char *database = "", *user = "", *text = "";
+
+	if (*number < first)
+		*number = first;
+	if (*number >= ring->count)
+		return false;
+	event = &ring->events[(*number)++ % LOG_KEPT_MAX];
+	texts = buf_bytes(&event->texts);
+	bytes_take_text(&texts, &database);
+	bytes_take_text(&texts, &user);
+	bytes_take_text(&texts, &text);
+	kept->at = event->at;
+	kept->kind = event->kind;
+	kept->level = event->level;
+	text_copy(kept->database, sizeof(kept->database), database);
+	text_copy(kept->user, sizeof(kept->user), user);
+	text_copy(kept->text, sizeof(kept->text), text);
+	return true;
+}
+
+void log_kept_free(struct log_kept_ring *ring)
+{
+	for (size_t i = 0; i < LOG_KEPT_MAX; i++)
+		buf_free(&ring->events[i].texts);
+}
