@@ -303,6 +303,16 @@ const struct setting settings[] = {
 	                "console's tables as JSON and a page for browsers, and changes nothing. "
 	                "unix_socket_mode and unix_socket_group hold for its Unix sockets too. "
 	                "Empty = no web server."),
+	SETTING(metrics_secret_file, .initial = "", LIVE, GROUP(CONSOLE), .since = "0.3.0",
+	        .help = "File of the secrets with which the web server of metrics_listen may be "
+	                "asked. Each line has user:password (HTTP basic authentication) or bearer "
+	                "TOKEN; lines that begin with # are comments. A RELOAD reads it again. "
+	                "/healthz and /readyz need no secret. Empty = no secret is needed."),
+	SETTING(metrics_tls, .initial = "0", LIVE, GROUP(CONSOLE), .since = "0.3.0",
+	        .help = "TLS for the web server of metrics_listen, with the certificate and the "
+	                "other settings client_tls_..., whatever client_tls_sslmode is. With "
+	                "verify-ca or verify-full there, clients need a certificate here too. Not "
+	                "for Unix sockets."),
 	SETTING(min_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Minimum number of server connections that a pool in use keeps open."),
 	SETTING(peer_id, .initial = "0", .max = 16383, .is_exact = true, LIVE, GROUP(GENERIC),

@@ -319,7 +319,7 @@ bool daemon_free(struct daemon **daemonp)
 	*daemonp = NULL;
 	if (daemon->lanes.crew)
 		crew_stop(daemon->lanes.crew);
-	web_free(&daemon->web);
+	web_stop(daemon->web);
 	stop_watching(daemon);
 	main_drain_stop(daemon);
 	timer_clear(&daemon->suspend);
@@ -332,6 +332,7 @@ bool daemon_free(struct daemon **daemonp)
 	lifecycle_free_console(daemon);
 	listener_free(&daemon->listener);
 	have_threads_ended = free_threads(daemon);
+	web_free(&daemon->web);
 	free_lanes(daemon);
 	tls_sets_done(&daemon->tls);
 	config_unref(&daemon->config);

@@ -10,6 +10,7 @@
 #include "pgweir/auth/outside.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
+#include "pgweir/web/web.h"
 
 #include "pgweir/base/banned.h"
 
@@ -103,7 +104,10 @@ unsigned long load_expected_files(const struct config *config)
 	unsigned long size =
 	    (unsigned long)config->default_pool_size + (unsigned long)config->reserve_pool_size;
 
-	return (unsigned long)config->max_client_conn + size * pools + 32;
+	unsigned long web =
+	    config->metrics_listen.count ? WEB_CONNECTIONS_MAX + config->metrics_listen.count : 0;
+
+	return (unsigned long)config->max_client_conn + size * pools + web + 32;
 }
 
 void load_log_warnings(const struct logger *logger, const struct problems *problems)

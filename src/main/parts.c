@@ -28,7 +28,8 @@ static const struct {
 	                        "server_tls_protocols", "server_tls_ciphers",
 	                        "server_tls13_ciphers" } },
 	[PART_PROXIES] = { "proxy_protocol", { "proxy_protocol", "proxy_protocol_from" } },
-	[PART_WEB] = { "metrics_...", { "metrics_allow", "metrics_hosts" } },
+	[PART_WEB] = { "metrics_...",
+	               { "metrics_allow", "metrics_hosts", "metrics_secret_file", "metrics_tls" } },
 };
 
 enum part part_of(const char *setting)
@@ -153,8 +154,9 @@ bool parts_make(struct parts *parts, enum part part, const struct config *fresh,
 	switch (part) {
 	case PART_LOGINS:
 		return make_logins(parts, fresh, running, logger, err);
-	case PART_CLIENT_TLS:
-		return tls_sets_remake_client(&parts->tls, fresh, err);
+	case PART_CLIENT_TLS: /* the web server has the same certificate */
+		return tls_sets_remake_client(&parts->tls, fresh, err) &&
+		       (!fresh->metrics_tls || make_web(parts, fresh, err));
 	case PART_SERVER_TLS:
 		return tls_sets_remake_server(&parts->tls, fresh, err);
 	case PART_PROXIES:

@@ -8,6 +8,8 @@
 
 #include "pgweir/base/banned.h"
 
+#define CHALLENGE "WWW-Authenticate: Basic realm=\"pgweir\", charset=\"UTF-8\"\r\n"
+
 void web_answer_error(struct connection *connection, int status, const char *text, const char *hint)
 {
 	struct buf out = { 0 };
@@ -20,7 +22,9 @@ void web_answer_error(struct connection *connection, int status, const char *tex
 	}
 	buf_add_text(&out, "}\n");
 	connection_answer(connection,
-	                  &(struct answer_head){ .status = status, .type = "application/json" },
+	                  &(struct answer_head){ .status = status,
+	                                         .type = "application/json",
+	                                         .fields = status == 401 ? CHALLENGE : NULL },
 	                  buf_bytes(&out));
 	buf_free(&out);
 }

@@ -446,7 +446,7 @@ void connections_init(struct connections *all, struct loop *loop)
 	stream_pool_init(&all->streams, 4096);
 }
 
-void connections_done(struct connections *all)
+void connections_close(struct connections *all)
 {
 	struct connection *connection;
 
@@ -454,5 +454,6 @@ void connections_done(struct connections *all)
 		close_connection(connection);
 		free_connection(connection);
 	}
-	stream_pool_done(&all->streams);
 }
+
+void connections_done(struct connections *all) { stream_pool_done(&all->streams); }

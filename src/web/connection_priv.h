@@ -9,10 +9,11 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/net/address.h"
 #include "pgweir/net/stream.h"
+#include "pgweir/web/web.h"
 
 #include "http_head_priv.h"
 
-#define CONNECTIONS_MAX 64 /* more are refused with 503 */
+#define CONNECTIONS_MAX WEB_CONNECTIONS_MAX
 
 struct connection;
 TAILQ_HEAD(connection_list, connection);
@@ -69,6 +70,9 @@ struct connection {
 void connections_init(struct connections *all, struct loop *loop);
 
 /* Closes all connections. The loop must not run. */
+void connections_close(struct connections *all);
+
+/* No handshake of them may be running any more. */
 void connections_done(struct connections *all);
 
 /*

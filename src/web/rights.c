@@ -14,6 +14,8 @@
 
 #include "pgweir/net/ranges.h"
 
+#include "secrets_priv.h"
+
 #include "pgweir/base/banned.h"
 
 struct web_rights {
@@ -21,6 +23,8 @@ struct web_rights {
 	struct ranges *allow;
 	size_t host_count;
 	char **hosts;
+	struct secrets secrets;
+	struct tls_context *tls; /* NULL: no TLS */
 };
 
 /* ---- made and freed ---- */
@@ -38,6 +42,44 @@ static bool copy_hosts(struct web_rights *rights, const struct config_list *list
 	return true;
 }
 
+static bool read_secrets(struct web_rights *rights, const struct config *config, struct err *err)
+{
+	return !*config->metrics_secret_file ||
+	       secrets_read(&rights->secrets, config->metrics_secret_file, err) ||
+	       err_prefix(err, "metrics_secret_file: ");
+}
+
+/* As for clients of the pooler: see client_tls_sslmode. */
+static enum tls_check certificate_check(const struct config *config)
+{
+	if (config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)
+		return TLS_CHECK_CHAIN;
+	return *config->client_tls_ca_file ? TLS_CHECK_GIVEN : TLS_CHECK_NONE;
+}
+
+static bool make_tls(struct web_rights *rights, const struct config *config, struct err *err)
+{
+	if (!config->metrics_tls)
+		return true;
+	rights->tls = tls_context_new(
+	    &(struct tls_options){
+		.role = TLS_ACCEPTS,
+		.check = certificate_check(config),
+		.prefix = "client_tls",
+		.ca_file = config->client_tls_ca_file,
+		.cert_file = config->client_tls_cert_file,
+		.key_file = config->client_tls_key_file,
+		.protocols = config->client_tls_protocols,
+		.ciphers = config->client_tls_ciphers,
+		.ciphersuites = config->client_tls13_ciphers,
+		.curve = config->client_tls_ecdhcurve,
+		.dheparams = config->client_tls_dheparams,
+		.protocol = "http/1.1",
+	    },
+	    err);
+	return rights->tls || err_prefix(err, "metrics_tls: ");
+}
+
 struct web_rights *web_rights_new(const struct config *config, struct err *err)
 {
 	const struct config_list *allow = &config->metrics_allow;
@@ -50,10 +92,10 @@ struct web_rights *web_rights_new(const struct config *config, struct err *err)
 	}
 	atomic_init(&rights->ref_count, 1);
 	rights->allow = ranges_new(allow->names, allow->count, err);
-	if (!rights->allow) {
+	if (!rights->allow)
 		err_prefix(err, "metrics_allow: ");
+	if (!rights->allow || !read_secrets(rights, config, err) || !make_tls(rights, config, err))
 		web_rights_release(&rights);
-	}
 	return rights;
 }
 
@@ -68,6 +110,8 @@ static void free_rights(struct web_rights *rights)
 	for (size_t i = 0; i < rights->host_count; i++)
 		free(rights->hosts[i]);
 	free(rights->hosts);
+	secrets_free(&rights->secrets);
+	tls_context_unref(&rights->tls);
 	ranges_release(&rights->allow);
 	free(rights);
 }
@@ -88,6 +132,8 @@ bool rights_allow(const struct web_rights *rights, const struct address *peer)
 {
 	return ranges_have(rights->allow, peer);
 }
+
+struct tls_context *rights_tls(const struct web_rights *rights) { return rights->tls; }
 
 static bool is_address(struct bytes host)
 {
@@ -115,10 +161,18 @@ static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
 int rights_judge(const struct web_rights *rights, const struct connection *connection,
                  const struct http_head *head, bool needs_secret, const char **why)
 {
-	(void)needs_secret;
+	bool is_known = secrets_have(&rights->secrets, head->authorization);
+
 	if (!rights_allow(rights, &connection->peer)) {
 		*why = "this address is not in metrics_allow";
 		return 403;
+	}
+	/* A page of a stranger has no secret. */
+	if (is_known)
+		return 0;
+	if (needs_secret && rights->secrets.count) {
+		*why = "a user and password, or a token, is needed";
+		return 401;
 	}
 	if (!address_is_unix(&connection->peer) && !is_trusted_host(rights, head->host)) {
 		*why = "the name of the host is not in metrics_hosts";

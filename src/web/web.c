@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
@@ -37,6 +38,15 @@ static struct web_rights *hold_rights(struct web *web)
 	return rights;
 }
 
+/* The log limits how often it has such a line. */
+static void log_failure(struct web *web, const struct connection *connection)
+{
+	char address[ADDRESS_TEXT_SIZE];
+
+	log_kept(&web->log, LOG_LEVEL_WARNING, "secret", "metrics_listen: wrong secret from %s",
+	         address_format_host(&connection->peer, address, sizeof(address)));
+}
+
 static void on_request(void *arg, struct connection *connection, const struct http_head *head)
 {
 	struct web *web = arg;
@@ -45,6 +55,8 @@ static void on_request(void *arg, struct connection *connection, const struct ht
 	int status = rights_judge(rights, connection, head, routes_need_secret(head), &why);
 
 	web_rights_release(&rights);
+	if (status == 401 && head->authorization.at)
+		log_failure(web, connection);
 	if (status)
 		web_answer_error(connection, status, why, NULL);
 	else
@@ -54,8 +66,15 @@ static void on_request(void *arg, struct connection *connection, const struct ht
 static void on_accept(void *arg, int fd, const struct address *peer)
 {
 	struct web *web = arg;
+	struct web_rights *rights = hold_rights(web);
 
-	connection_open(&web->connections, fd, peer, NULL);
+	/* Strangers get an answer as long as that takes no place from others. */
+	if (web->connections.count >= CONNECTIONS_MAX / 2 && !rights_allow(rights, peer))
+		close(fd);
+	else
+		connection_open(&web->connections, fd, peer,
+		                address_is_unix(peer) ? NULL : rights_tls(rights));
+	web_rights_release(&rights);
 }
 
 /* ---- sockets ---- */
@@ -159,25 +178,31 @@ static void close_places(struct web *web)
 
 static void on_unlisten(struct letter *letter)
 {
+	struct web *web = container_of(letter, struct web, unlisten);
+
+	atomic_store(&web->is_unlistening, false);
 	if (!letter->is_late)
-		close_places(container_of(letter, struct web, unlisten));
+		close_places(web);
 }
 
 static void on_relisten(struct letter *letter)
 {
+	struct web *web = container_of(letter, struct web, relisten);
+
+	atomic_store(&web->is_relistening, false);
 	if (!letter->is_late)
-		open_places(container_of(letter, struct web, relisten));
+		open_places(web);
 }
 
 void web_unlisten(struct web *web)
 {
-	if (web && !web->unlisten.is_posted)
+	if (web && !atomic_exchange(&web->is_unlistening, true))
 		loop_post(web->loop, &web->unlisten);
 }
 
 void web_relisten(struct web *web)
 {
-	if (web && !web->relisten.is_posted)
+	if (web && !atomic_exchange(&web->is_relistening, true))
 		loop_post(web->loop, &web->relisten);
 }
 
@@ -267,6 +292,17 @@ bool web_new(struct web **webp, const struct web_with *with, struct err *err)
 	return false;
 }
 
+void web_stop(struct web *web)
+{
+	if (!web || !web->loop)
+		return;
+	solo_stop(web->solo);
+	close_places(web);
+	connections_close(&web->connections);
+	readers_done(&web->readers);
+	health_done(&web->health);
+}
+
 void web_free(struct web **webp)
 {
 	struct web *web = *webp;
@@ -274,14 +310,9 @@ void web_free(struct web **webp)
 	if (!web)
 		return;
 	*webp = NULL;
-	if (web->solo)
-		solo_stop(web->solo);
-	if (web->loop) {
-		close_places(web);
+	web_stop(web);
+	if (web->loop)
 		connections_done(&web->connections);
-		readers_done(&web->readers);
-		health_done(&web->health);
-	}
 	free_places(web);
 	free(web->unix_group);
 	buf_free(&web->page_fields);

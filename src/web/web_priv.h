@@ -7,6 +7,7 @@
 #define PGWEIR_WEB_WEB_PRIV_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "pgweir/loop/solo.h"
 #include "pgweir/net/listener.h"
@@ -41,6 +42,7 @@ struct web {
 	char *unix_group;
 	struct timer retry; /* opens places that could not be opened */
 	struct letter unlisten, relisten;
+	atomic_bool is_unlistening, is_relistening; /* these letters are on their way */
 	pthread_mutex_t lock; /* guards `rights`, which the main thread replaces */
 	struct web_rights *rights;
 };

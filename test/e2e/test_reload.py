@@ -314,6 +314,20 @@ def the_web_server_answers(s):
     assert ask() == 200
 
 
+def the_web_server_asks_for_a_secret(s):
+    s.weir.account.write(f"{s.weir.dir}/secrets", "bearer token\n")
+    assert Web(WEB_PORT).ask("/metrics").status == 200
+    yield
+    assert Web(WEB_PORT).ask("/metrics").status == 401
+    assert Web(WEB_PORT).ask("/metrics", Authorization="Bearer token").status == 200
+
+
+def the_web_server_has_tls(s):
+    assert Web(WEB_PORT).ask("/readyz").status == 200
+    yield
+    assert Web(WEB_PORT, context=trusting(alpn=("http/1.1",))).ask("/readyz").status == 200
+
+
 def guess(s):
     client = s.weir.wire().startup()
     client.expect("R")
@@ -1038,6 +1052,9 @@ SETTINGS = (
     # the web server
     Row("metrics_allow", "127.0.0.1", the_web_server_answers, WEB | dict(metrics_allow="192.0.2.1", metrics_hosts="*")),
     Row("metrics_hosts", "weir.example", the_web_server_answers, WEB),
+    Row("metrics_secret_file", "{dir}/secrets", the_web_server_asks_for_a_secret, WEB),
+    Row("metrics_tls", "1", the_web_server_has_tls, WEB | dict(
+        client_tls_cert_file="{dir}/own.crt", client_tls_key_file="{dir}/own.key"), secure=True),
     # logging
     Row("log_connections", "0", goes_quiet("login attempt: db=app user=limited", come)),
     Row("log_disconnections", "0", goes_quiet("app/limited@.* closing because", come_and_go)),

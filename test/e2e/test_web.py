@@ -3,10 +3,12 @@
 
 import base64
 import hashlib
+import http.client
 import os
 import re
 import signal
 import socket
+import ssl
 import stat
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from .kit.account import free_port
 from .kit.wait import LIMIT, wait_exit, wait_until
 from .kit.web import Web, talk
-from .kit.wire import query
+from .kit.wire import Refused, query
 
 # Tables whose rows change from one moment to the next.
 RESTLESS = {"MEM", "SOCKETS", "ACTIVE_SOCKETS", "STATS", "STATS_TOTALS", "STATS_AVERAGES", "TOTALS",
@@ -229,6 +231,142 @@ def test_unix_socket(make_pgweir):
     assert one.ask("/healthz").status == 403
     weir.stop()
     assert not os.path.exists(path)
+
+
+# -- secrets ---------------------------------------------------------------------------------------
+
+
+def basic(text):
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+@pytest.fixture
+def locked(make_pgweir, account):
+    weir = make_pgweir()
+    weir.secrets = f"{weir.dir}/secrets"
+    account.write(weir.secrets, "# for tests\n\nalice:a secret:with colon\nbearer T0ken \n", 0o600)
+    weir.web_port = free_port()
+    return weir.configure(metrics_listen=f"127.0.0.1:{weir.web_port}",
+                          metrics_secret_file=weir.secrets).start()
+
+
+@pytest.mark.parametrize("authorization, status", (
+    (None, 401), (basic("alice:a secret:with colon"), 200), ("Bearer T0ken", 200), ("bearer  T0ken", 200),
+    (basic("alice:a secret"), 401), (basic("alice:"), 401), (basic("T0ken"), 401), ("Bearer alice", 401),
+    ("Bearer alice:a secret:with colon", 401), ("Bearer", 401), ("Bearer ", 401), ("Basic", 401),
+    ("Basic !!!", 401), ("Digest x", 401), (basic("x" * 3000), 401), (basic("tT0ken"), 401)))
+def test_secrets(locked, authorization, status):
+    headers = {"Authorization": authorization} if authorization else {}
+    for path in ("/", "/metrics", "/api/v1/show", "/api/v1/show/pools", "/nothing"):
+        answer = ask(locked, path, **headers)
+        assert answer.status == (404 if (status, path) == (200, "/nothing") else status), path
+        assert (answer.headers["www-authenticate"] is None) == (answer.status != 401)
+    assert ask(locked, "/healthz", **headers).status == 200
+    assert ask(locked, "/readyz", **headers).status == 200
+    if status == 401 and authorization:
+        locked.wait_log(r"WARNING metrics_listen: wrong secret from 127\.0\.0\.1")
+    assert "T0ken" not in locked.log and "a secret" not in locked.log
+
+
+def test_with_a_secret_any_name_of_the_host_will_do(locked):
+    assert ask(locked, "/metrics", Host="any.example").status == 401
+    assert ask(locked, "/readyz", Host="any.example").status == 403
+    assert ask(locked, "/metrics", Host="any.example", Authorization="Bearer T0ken").status == 200
+
+
+def test_secrets_are_read_again(locked, account):
+    one = Web(locked.web_port)
+    assert one.ask("/metrics", Authorization="Bearer T0ken").status == 200
+    account.write(locked.secrets, "bearer other\n", 0o600)
+    locked.admin("RELOAD")
+    assert one.ask("/metrics", Authorization="Bearer T0ken").status == 401
+    assert one.ask("/metrics", Authorization="Bearer other").status == 200
+
+
+@pytest.mark.parametrize("text, error", (
+    ("", "has no secret"), ("# nothing\n", "has no secret"), ("alice\n", "1 is not user:password"),
+    ("bearer x\nbearer\n", "2 is not user:password"), (":x\n", "1 is not user:password"),
+    ("a:" + "x" * 2000 + "\n", "1 is too long"), (None, "cannot open")),
+                         ids=lambda value: (value or "nothing")[:20])
+def test_bad_secrets(locked, account, text, error):
+    """The old secrets stay: a mistake must not let everybody in."""
+    if text is None:
+        os.remove(locked.secrets)
+    else:
+        account.write(locked.secrets, text, 0o600)
+    with pytest.raises(Refused):
+        locked.admin("RELOAD")
+    locked.wait_log(re.escape(error))
+    assert ask(locked, "/metrics").status == 401
+    assert ask(locked, "/metrics", Authorization="Bearer T0ken").status == 200
+    done = locked.run("--check", locked.ini)
+    assert done.returncode == 1 and error in done.stdout + done.stderr
+
+
+# -- TLS -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secured(pgweir, ca):
+    leaf = ca.issue("web", "pooler.example")
+    port = free_port()
+    weir = pgweir(metrics_listen=f"127.0.0.1:{port}", metrics_tls=1, metrics_hosts="pooler.example",
+                  client_tls_cert_file=leaf.cert, client_tls_key_file=leaf.key)
+    weir.web_port = port
+    return weir
+
+
+def context(ca, alpn=("h2", "http/1.1")):
+    made = ssl.create_default_context(cafile=ca.cert)
+    made.check_hostname = False
+    if alpn:
+        made.set_alpn_protocols(list(alpn))
+    return made
+
+
+@pytest.mark.parametrize("alpn", (("h2", "http/1.1"), ("http/1.1",), None))
+def test_tls(secured, ca, alpn):
+    one = Web(secured.web_port, context=context(ca, alpn))
+    assert one.ask("/readyz").text == "ready\n"
+    assert one.show("VERSION")
+    assert one.sock.selected_alpn_protocol() == ("http/1.1" if alpn else None)
+    assert one.ask("/metrics").status == 200
+
+
+def test_no_tls_where_it_is_needed(secured, ca):
+    with pytest.raises((OSError, http.client.HTTPException)):
+        ask(secured, "/readyz")
+    with pytest.raises(ssl.SSLError):
+        Web(secured.web_port, context=context(ca, ("postgresql",))).ask("/readyz")
+    assert Web(secured.web_port, context=context(ca)).ask("/readyz").status == 200
+
+
+def test_many_rows_with_tls(secured, ca):
+    secured.reload(databases={f"d{number:04}": "host=127.0.0.1" for number in range(3000)})
+    assert len(Web(secured.web_port, context=context(ca)).show("DATABASES")) > 3000
+
+
+def test_a_certificate_is_replaced(secured, ca):
+    def number():
+        one = Web(secured.web_port, context=context(ca))
+        assert one.ask("/readyz").status == 200
+        return one.sock.getpeercert()["serialNumber"]
+
+    before = number()
+    other = ca.issue("other", "pooler.example")
+    secured.reload(client_tls_cert_file=other.cert, client_tls_key_file=other.key)
+    assert number() != before
+
+
+def test_a_certificate_is_needed(secured, ca):
+    secured.reload(client_tls_sslmode="verify-ca", client_tls_ca_file=ca.cert)
+    secured.console_address = secured.socket_path
+    with pytest.raises((OSError, http.client.HTTPException)):
+        Web(secured.web_port, context=context(ca)).ask("/readyz")
+    own = ca.issue("prometheus", "prometheus")
+    with_one = context(ca)
+    with_one.load_cert_chain(own.cert, own.key)
+    assert Web(secured.web_port, context=with_one).ask("/readyz").status == 200
 
 
 # -- what a client can cause -----------------------------------------------------------------------

@@ -15,6 +15,8 @@
 
 struct web;
 
+#define WEB_CONNECTIONS_MAX 64 /* more are refused */
+
 /* ---- rights ---- */
 
 /* Immutable, and counts its references: any thread may use one to which it holds a reference. */
@@ -59,7 +61,13 @@ void web_allow(struct web *web, struct web_rights *rights);
 void web_unlisten(struct web *web);
 void web_relisten(struct web *web);
 
-/* Ends the thread. To be called by the main thread while no other loop runs; accepts NULL. */
+/*
+ * Ends the thread and closes all connections. To be called by the main thread while no other loop
+ * runs, before the console is freed; accepts NULL.
+ */
+void web_stop(struct web *web);
+
+/* After the handshake threads have ended, which may have letters for it; accepts NULL. */
 void web_free(struct web **web);
 
 #endif
