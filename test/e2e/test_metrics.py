@@ -61,7 +61,7 @@ def scrape(weir, path="/metrics"):
     return prometheus.parse(answer.text)
 
 
-def only(metrics, name, **labels):
+def only(metrics, name, /, **labels):
     found = [value for of, value in metrics[name].items() if labels.items() <= dict(of).items()]
     assert len(found) == 1, (name, labels, metrics[name])
     return found[0]

@@ -116,11 +116,12 @@ static inline unsigned int session_statement_touches(struct client *client,
 
 /*
  * What matters of it when the statement runs. That a statement writes does so only if its triggers
- * may notify a client that listens, and for a client that asks for values of sequences.
+ * may notify a client that listens, and in a pool whose clients ask for values of sequences.
  */
 static inline unsigned int session_relevant(const struct client *client, unsigned int touches)
 {
-	return touches == SQL_TOUCH_WRITE && !client->listening && !client->asks_sequences
+	return touches == SQL_TOUCH_WRITE && !client->listening && !client->asks_sequences &&
+	               !client->borrower.pool->guards_sequences
 	           ? 0
 	           : touches;
 }
