@@ -1389,3 +1389,16 @@ def test_functions_are_not_learnt_without_samples(start, postgres):
     for turn in range(10):
         assert run_and_hear(client, f"SELECT tell('{turn}')") == [("news", str(turn))]
     assert not weir.admin("SHOW LEARNT")
+
+
+def test_own_notification_of_a_statement_that_is_prepared_ahead(pgweir):
+    """The server does not have it yet, so a Sync of pgweir's follows the EXECUTE."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1)
+    client = weir.client()
+    client.query("LISTEN c1")
+    client.query("PREPARE p AS SELECT pg_notify('c1', $1)")
+    for number in range(4):
+        client.send(wire.query(f"EXECUTE p('{number}')"))
+        got = client.read_until("Z")
+        assert [message.type for message in got] == ["T", "D", "C", "A", "Z"]
+        assert got[3].body == client.key[:4] + b"c1\0%d\0" % number

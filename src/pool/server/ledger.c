@@ -479,11 +479,17 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 bool ledger_owes_borrower(const struct ledger *ledger)
 {
 	for (uint32_t i = 0; i < ledger->count; i++) {
-		switch (entry_at(ledger, i)->fate) {
+		const struct ledger_entry *entry = entry_at(ledger, i);
+
+		switch (entry->fate) {
 		case LEDGER_INTERNAL:
 		case LEDGER_IGNORE:
 		case LEDGER_SYNC_GUARD: /* the Query before it was answered */
 			break;
+		case LEDGER_INJECT: /* a Sync: so was a SYNC_GUARD, see on_ready() */
+			if (entry->kind == LEDGER_SYNC)
+				break;
+			return true;
 		default:
 			return true;
 		}
