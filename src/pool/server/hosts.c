@@ -147,11 +147,12 @@ static unsigned int look_for(const struct hosts *hosts, enum health least,
 
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when)
 {
-	bool takes_turns = hosts->how == LOAD_BALANCE_ROUND_ROBIN;
-	bool may_test = takes_turns && when->may_test;
+	bool takes_turns, may_test;
 	unsigned int chosen;
 
 	lock_hosts(hosts);
+	takes_turns = hosts->how == LOAD_BALANCE_ROUND_ROBIN;
+	may_test = takes_turns && when->may_test;
 	chosen = look_for(hosts, may_test ? HEALTH_RETRY : HEALTH_UP, when);
 	if (chosen == hosts->count)
 		chosen = look_for(hosts, HEALTH_RETRY, when);
