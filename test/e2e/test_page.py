@@ -199,7 +199,7 @@ def stage():
 def tab(browser, request):
     page = browser.page()
     # Patterns of problems that the test causes; and tables that a daemon may not have yet.
-    page.allowed = ["404.*show/(HISTORY|EVENTS|SQLSTATES|STATEMENTS|APPLICATIONS)"]
+    page.allowed = ["404.*show/(HISTORY|APPLICATIONS)"]
     yield page
     page.js("1")  # what has come so far
     page.close()
