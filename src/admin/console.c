@@ -71,6 +71,7 @@ static void on_second(struct timer *timer)
 	const struct lane *lane;
 
 	lanes_hold(console->with.lanes);
+	timeline_tick(console->source.timeline, console->with.lanes, now);
 	LANES_EACH(lane, console->with.lanes)
 	latency_drain(&console->source.latency, &lane->pools->latency, now);
 	lanes_release(console->with.lanes);
@@ -79,15 +80,26 @@ static void on_second(struct timer *timer)
 
 /* ---- the console ---- */
 
+static void forget_all(struct console *console)
+{
+	if (!console)
+		return;
+	history_free(&console->source.history);
+	timeline_free(&console->source.timeline);
+	free(console);
+}
+
 struct console *console_new(const struct console_with *with, struct err *err)
 {
 	struct console *console = calloc(1, sizeof(*console));
 	usec_t now = loop_now(with->loop);
 
-	if (console)
+	if (console) {
 		console->source.history = history_new(now);
-	if (!console || !console->source.history) {
-		free(console);
+		console->source.timeline = timeline_new(now);
+	}
+	if (!console || !console->source.history || !console->source.timeline) {
+		forget_all(console);
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
@@ -133,6 +145,5 @@ void console_free(struct console **consolep)
 	timer_clear(&console->tick);
 	timer_clear(&console->second);
 	latency_done(&console->source.latency);
-	history_free(&console->source.history);
-	free(console);
+	forget_all(console);
 }

@@ -58,9 +58,11 @@ static void count_server(const struct server *server, int change)
 static void file_home(struct pool *pool, struct server *server, bool was, bool is)
 {
 	if (was && !is) {
+		pool->pools->home_count--;
 		TAILQ_REMOVE(&pool->database->idle, server, database_node);
 		TAILQ_REMOVE(&pool->role->idle, server, role_node);
 	} else if (is && !was) {
+		pool->pools->home_count++;
 		TAILQ_INSERT_TAIL(&pool->database->idle, server, database_node);
 		TAILQ_INSERT_TAIL(&pool->role->idle, server, role_node);
 	}

@@ -80,6 +80,13 @@ static void count_hits(struct pool *pool)
 		pool->reserve_hits++;
 }
 
+/* Borrowers in all its wait queues. */
+static unsigned int count_waiting(const struct pool *pool)
+{
+	return pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
+	       pool->connect_dedicated_count;
+}
+
 void pool_stand(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
@@ -93,6 +100,8 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	pool->hasty_count += borrower->is_hasty;
 	share_count_waiting(&pool->database->share, 1);
 	count_hits(pool);
+	if (count_waiting(pool) == 0)
+		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
 	TAILQ_INSERT_TAIL(line, borrower, wait_node);
 	*count += 1;
 	pool_wake(pool);
@@ -154,6 +163,8 @@ void pool_give_up(struct borrower *borrower)
 		return;
 	TAILQ_REMOVE(line, borrower, wait_node);
 	*count -= 1;
+	if (count_waiting(pool) == 0)
+		TAILQ_REMOVE(&pool->pools->queueing, pool, queueing);
 	now = loop_now(pool_loop(pool));
 	wait = now - borrower->waiting_since;
 	pool->stats.wait_time += (uint64_t)wait;
@@ -165,6 +176,37 @@ void pool_give_up(struct borrower *borrower)
 	/* other loops must not send a server that nobody waits for */
 	if (line == &pool->waiting && pool->waiting_count == 0 && share_is_wanting(&pool->share))
 		pool_wake(pool);
+}
+
+/* ---- who waits ---- */
+
+/* Of one pool: the first borrowers of its wait queues have waited longest. */
+static usec_t longest_wait(const struct pool *pool, usec_t now)
+{
+	const struct borrower *first[] = { TAILQ_FIRST(&pool->waiting),
+		                           TAILQ_FIRST(&pool->newcomers),
+		                           TAILQ_FIRST(&pool->wait_dedicated),
+		                           TAILQ_FIRST(&pool->connect_dedicated) };
+	usec_t longest = 0;
+
+	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+		if (first[i] && now - first[i]->waiting_since > longest)
+			longest = now - first[i]->waiting_since;
+	}
+	return longest;
+}
+
+usec_t pools_longest_wait(const struct pools *pools, usec_t now)
+{
+	const struct pool *pool;
+	usec_t longest = 0, wait;
+
+	TAILQ_FOREACH (pool, &pools->queueing, queueing) {
+		wait = longest_wait(pool, now);
+		if (wait > longest)
+			longest = wait;
+	}
+	return longest;
 }
 
 /* Refuses all borrowers in both wait queues. */

@@ -65,6 +65,8 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 		.hosts = share_hosts(&pool->share),
 		.client_bytes = &pool->stats.client_bytes,
 		.server_bytes = &pool->stats.server_bytes,
+		.all_client_bytes = &pools->client_bytes,
+		.all_server_bytes = &pools->server_bytes,
 		.sqlstates = is_for_lookups ? NULL : &pools->sqlstates,
 	};
 	for (int state = 0; state < SERVER_STATES; state++)

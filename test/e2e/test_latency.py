@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""SHOW LATENCY: percentiles for all, each database and each pool. Windows that pass, and percentiles
-beside exact ones, are checked by the unit tests of histograms and latencies.
+"""SHOW LATENCY: percentiles for all, each database and each pool. Windows that pass, and
+percentiles beside exact ones, are checked by the unit tests of histograms and latencies.
 """
 
 import time
@@ -64,8 +64,9 @@ def test_counts_are_those_of_the_statistics(pgweir):
     for kind, count in of_all.items():
         assert count == sum(counts(rows, "database", database=database)[kind]
                             for database in ("app", "app2"))
-        assert count == sum(row["count"] for row in rows
-                            if (row["scope"], row["window"], row["kind"]) == ("pool", "start", kind))
+        of_pools = [row["count"] for row in rows
+                    if (row["scope"], row["window"], row["kind"]) == ("pool", "start", kind)]
+        assert count == sum(of_pools)
 
 
 def test_every_window_has_what_has_just_been(pgweir):

@@ -217,6 +217,8 @@ void lone_server_open(struct lone_server *lone, const char *settings)
 		.hosts = &lone->hosts,
 		.client_bytes = &lone->client_bytes,
 		.server_bytes = &lone->server_bytes,
+		.all_client_bytes = &lone->all_client_bytes,
+		.all_server_bytes = &lone->all_server_bytes,
 	};
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0, "no sockets");
 	lone->peer = ends[1];

@@ -33,7 +33,7 @@ struct lone_server {
 	struct server_shared shared;
 	struct server_site site;
 	struct hosts hosts;
-	uint64_t client_bytes, server_bytes;
+	uint64_t client_bytes, server_bytes, all_client_bytes, all_server_bytes;
 	struct borrower borrower;
 	struct server server;
 	int peer;        /* the end of PostgreSQL; -1: closed */

@@ -83,6 +83,7 @@ struct pool {
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
+	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
 	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_haste.c */
 	uint64_t pins_refused;        /* how often max_pinned_servers refused a statement */
 	uint64_t state_refused; /* how often session_state = refuse, or the statement mode, did */
@@ -142,8 +143,8 @@ struct pool {
 	struct task serve_task;
 	struct stats stats;
 	struct latency latency;
-	uint64_t size_hits;      /* how often a wait began because pool_size was reached */
-	uint64_t reserve_hits;   /* and reserve_pool_size, too */
+	uint64_t size_hits;    /* how often a wait began because pool_size was reached */
+	uint64_t reserve_hits; /* and reserve_pool_size, too */
 };
 
 /* ---- membership ---- */

@@ -75,6 +75,7 @@ struct pools {
 	unsigned int server_count;    /* all but CLOSING */
 	unsigned int listening_count; /* of those: listening connections */
 	unsigned int busy_count;
+	unsigned int home_count; /* in IDLE and USED */
 	unsigned int close_needed_count;
 	unsigned int cancel_count;    /* all cancel requests */
 	uint64_t moved_in, moved_out; /* servers that came from and went to other loops */
@@ -102,6 +103,9 @@ struct pools {
 	struct buf errand_text,
 	    errand_message; /* written again for each errand; the memory is kept */
 	struct stats gone;  /* counters of freed databases, so that totals never decrease */
+	/* what the pools count together, so that nobody has to walk them each second */
+	uint64_t client_bytes, server_bytes;
+	struct pool_list queueing; /* pools that have waiting borrowers */
 	struct latency_all latency;
 	struct sqlstates sqlstates; /* errors that clients were sent */
 };
@@ -224,6 +228,9 @@ void pools_suspended(struct pools *pools);
 
 /* Refuses all borrowers in wait queues, and later ones: shutdown. */
 void pools_refuse_waiting(struct pools *pools, const struct err *err);
+
+/* How long the borrower that comes first in any wait queue has waited; the longest. */
+usec_t pools_longest_wait(const struct pools *pools, usec_t now);
 
 /*
  * Starts a walk at the first pool, database and server. The owner reads next_*, advances it, and

@@ -15,6 +15,7 @@
 
 #include "history_priv.h"
 #include "rows_priv.h"
+#include "timeline_priv.h"
 
 struct cursor;
 
@@ -60,6 +61,7 @@ struct show_source {
 	const struct console_with *with;
 	struct stats own; /* counters of the console itself */
 	struct history *history;
+	struct timeline *timeline;
 	struct latency latency; /* of all pools, as far as the timer has emptied the lanes' */
 	struct ordered_batch batch;
 };
@@ -176,8 +178,9 @@ struct cursor {
 	bool is_owner;          /* see session_is_owner() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
-	unsigned int look_count; /* items examined since the last row */
+	unsigned int look_count;      /* items examined since the last row */
 	struct sqlstate_key sqlstate; /* of the last row of SHOW SQLSTATES */
+	uint64_t slot;                /* the next one of SHOW HISTORY */
 	size_t index;
 	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
 	unsigned long dns;

@@ -85,27 +85,27 @@ struct asked {
 	usec_t now;
 };
 
-static void add(const struct latency *latency, const struct asked *asked, struct histogram *sum)
+static void sum_one(const struct latency *latency, const struct asked *asked, struct histogram *sum)
 {
 	latency_sum(latency, asked->kind, asked->window, asked->now, sum);
 }
 
-static void add_pool(const struct pool *pool, const struct asked *asked, struct histogram *sum)
+static void sum_pool(const struct pool *pool, const struct asked *asked, struct histogram *sum)
 {
 	if (pool)
-		add(&pool->latency, asked, sum);
+		sum_one(&pool->latency, asked, sum);
 }
 
-static void add_database(const struct database *database, const struct asked *asked,
+static void sum_database(const struct database *database, const struct asked *asked,
                          struct histogram *sum)
 {
 	const struct pool *pool;
 
 	if (!database)
 		return;
-	add(&database->gone_latency, asked, sum);
+	sum_one(&database->gone_latency, asked, sum);
 	for (pool = database->pool_table; pool; pool = pool->hh.next)
-		add(&pool->latency, asked, sum);
+		sum_one(&pool->latency, asked, sum);
 }
 
 static void sum_scope(const struct cursor *cursor, const struct asked *asked, struct histogram *sum)
@@ -115,16 +115,16 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 
 	*sum = (struct histogram){ 0 };
 	if (!*at->first)
-		add(&cursor->source->latency, asked, sum);
+		sum_one(&cursor->source->latency, asked, sum);
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
 		if (!*at->first) {
 			latency_all_sum(&lane->pools->latency, asked->kind, sum);
 		} else if (!*at->second) {
-			add_database(pools_find_any_database(lane->pools, at->first), asked, sum);
+			sum_database(pools_find_any_database(lane->pools, at->first), asked, sum);
 		} else {
-			add_pool(pools_find_pool(lane->pools, at->first, at->second), asked, sum);
-			add_pool(pools_find_lookup_pool(lane->pools, at->first, at->second), asked,
+			sum_pool(pools_find_pool(lane->pools, at->first, at->second), asked, sum);
+			sum_pool(pools_find_lookup_pool(lane->pools, at->first, at->second), asked,
 			         sum);
 		}
 	}
@@ -142,7 +142,7 @@ void show_latency_sum(const struct cursor *cursor, enum latency_kind kind, struc
 /* Of each scope, if everything has been counted. */
 #define ROWS_EACH ((size_t)LATENCY_KINDS * LATENCY_WINDOWS)
 
-static bool fill(struct latency_row *row, const struct histogram *sum)
+static bool fill_times(struct latency_row *row, const struct histogram *sum)
 {
 	static const unsigned int perthousand[] = { 500, 900, 950, 990, 999 };
 	uint64_t values[sizeof(perthousand) / sizeof(perthousand[0])];
@@ -174,7 +174,7 @@ static bool next_of_scope(struct cursor *cursor, struct latency_row *row)
 		asked.window = (enum latency_window)(cursor->index % LATENCY_WINDOWS);
 		cursor->index++;
 		sum_scope(cursor, &asked, &sum);
-		if (!fill(row, &sum))
+		if (!fill_times(row, &sum))
 			continue;
 		row->scope = !*at->first ? "all" : *at->second ? "pool" : "database";
 		row->database = *at->first ? at->first : NULL;

@@ -51,6 +51,7 @@
 	SHOW(sqlstates)      \
 	SHOW(statements)     \
 	SHOW(events)         \
+	SHOW(history)        \
 	SHOW(columns)        \
 	SHOW(fds)
 

@@ -499,11 +499,18 @@ static bool send_behind(struct server *server, const struct iovec *pieces, int c
 	return is_sent && (is_one || stream_sendv(&server->stream, pieces, count));
 }
 
+/* Bytes of the borrower. */
+static inline void count_sent(const struct server *server, size_t count)
+{
+	*server->site->client_bytes += count;
+	*server->site->all_client_bytes += count;
+}
+
 bool server_send(struct server *server, struct bytes bytes)
 {
 	if (server->prefix.count)
 		return server_sendv(server, &(struct iovec){ (void *)bytes.at, bytes.count }, 1);
-	*server->site->client_bytes += bytes.count;
+	count_sent(server, bytes.count);
 	if (stream_send(&server->stream, bytes))
 		return true;
 	server_break(server);
@@ -513,7 +520,7 @@ bool server_send(struct server *server, struct bytes bytes)
 bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 {
 	for (int i = 0; i < count; i++)
-		*server->site->client_bytes += pieces[i].iov_len;
+		count_sent(server, pieces[i].iov_len);
 	if (server->prefix.count ? send_behind(server, pieces, count)
 	                         : stream_sendv(&server->stream, pieces, count))
 		return true;

@@ -569,8 +569,10 @@ static void on_server_input(struct stream *stream)
 			on_server_end(server);
 			return;
 		}
-		if (server->state != SERVER_LOGIN)
+		if (server->state != SERVER_LOGIN) {
 			*server->site->server_bytes += in.count - before;
+			*server->site->all_server_bytes += in.count - before;
+		}
 		server->received += in.count - before;
 		if (!consume_input(server, in))
 			return;

@@ -138,6 +138,7 @@ struct server_site {
 	struct hosts *hosts;    /* where they are; of the pool in all loops */
 	uint64_t *client_bytes; /* counts bytes that borrowers send */
 	uint64_t *server_bytes; /* counts bytes that arrive after the login */
+	uint64_t *all_client_bytes, *all_server_bytes; /* the same for all pools together */
 	/* counts errors that clients get; NULL: there are no clients */
 	struct sqlstates *sqlstates;
 };

@@ -292,6 +292,8 @@ START_TEST(server_bytes_are_counted_for_its_pool)
 	ck_assert_uint_eq(lone.server_bytes, 5 + 2 + 5 + 1);
 	server_send(&lone.server, bytes_of("abc", 3));
 	ck_assert_uint_eq(lone.client_bytes, 3);
+	ck_assert_uint_eq(lone.all_server_bytes, lone.server_bytes);
+	ck_assert_uint_eq(lone.all_client_bytes, 3);
 	lone_server_close(&lone);
 }
 END_TEST
