@@ -80,7 +80,7 @@ void pool_hear_shown(struct pool *pool)
 
 void pool_forget_shown(struct pool *pool)
 {
-	static const struct credentials none = { CREDENTIALS_NONE };
+	static const struct credentials none = { .kind = CREDENTIALS_NONE };
 
 	if (pool->learnt.kind == CREDENTIALS_NONE)
 		return;
