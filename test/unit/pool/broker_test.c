@@ -193,6 +193,62 @@ START_TEST(a_want_is_promised_as_many_servers_as_it_wants)
 }
 END_TEST
 
+START_TEST(a_want_that_changes_wakes_nobody)
+{
+	struct broker *broker = broker_new(3, NULL);
+	struct side sides[3];
+
+	for (int i = 0; i < 3; i++)
+		open_side(&sides[i], broker, "db", "alice");
+	share_want(&sides[1].pool, 200, 1);
+	share_want(&sides[2].pool, 100, 1);
+	turn(&sides[0]);
+	ck_assert(share_has_new_want(&sides[0].pool));
+	ck_assert(!share_has_new_want(&sides[0].pool));
+	sides[0].pool_woken = 0;
+	share_want(&sides[1].pool, 50, 2);
+	turn(&sides[0]);
+	ck_assert_uint_eq(sides[0].pool_woken, 0);
+	ck_assert(!share_has_new_want(&sides[0].pool));
+	ck_assert_ptr_eq(share_promise(&sides[0].pool, NULL), &sides[1].member);
+	ck_assert_ptr_eq(share_promise(&sides[0].pool, NULL), &sides[1].member);
+	ck_assert_ptr_eq(share_promise(&sides[0].pool, NULL), &sides[2].member);
+	ck_assert_ptr_null(share_promise(&sides[0].pool, NULL));
+	share_want(&sides[1].pool, 300, 1);
+	turn(&sides[0]);
+	ck_assert_uint_eq(sides[0].pool_woken, 1);
+	ck_assert(share_has_new_want(&sides[0].pool));
+	for (int i = 0; i < 3; i++)
+		close_side(&sides[i]);
+	broker_free(&broker);
+}
+END_TEST
+
+/* Four and two servers for as many clients become three and three. */
+START_TEST(servers_are_levelled_while_clients_wait_in_both_loops)
+{
+	const struct share_fair young = { 0, 0 };
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "alice");
+	share_want(&one.pool, 100, 9);
+	share_want(&other.pool, 100, 9);
+	share_tell_load(&one.pool, 10, 4);
+	share_tell_load(&other.pool, 10, 2);
+	ck_assert_ptr_null(share_promise(&other.pool, &young));
+	ck_assert_ptr_eq(share_promise(&one.pool, &young), &other.member);
+	share_tell_load(&one.pool, 10, 3);
+	ck_assert_ptr_null(share_promise(&one.pool, &young));
+	share_tell_load(&other.pool, 20, 2);
+	ck_assert_ptr_eq(share_promise(&one.pool, &young), &other.member);
+	close_side(&one);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
 START_TEST(an_eviction_is_done_once_by_another_loop)
 {
 	struct broker *broker = broker_new(3, NULL);
@@ -441,6 +497,8 @@ int main(void)
 	tcase_add_test(cases, pools_of_one_database_share_its_limit);
 	tcase_add_test(cases, the_loop_that_has_waited_longest_is_woken);
 	tcase_add_test(cases, a_want_is_promised_as_many_servers_as_it_wants);
+	tcase_add_test(cases, a_want_that_changes_wakes_nobody);
+	tcase_add_test(cases, servers_are_levelled_while_clients_wait_in_both_loops);
 	tcase_add_test(cases, an_eviction_is_done_once_by_another_loop);
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
 	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
