@@ -89,6 +89,7 @@ static bool launch_shared(struct pool *pool)
 	server = pool_add_server(pool, false);
 	if (!server) {
 		share_end_login(&pool->share);
+		share_wake_logins(&pool->share);
 		return false;
 	}
 	server->is_login_counted = true;

@@ -83,10 +83,11 @@ bool pool_may_login(const struct pool *pool); /* POOL_LOGINS_MAX */
 /*
  * Counts the login of a server for borrowers, so that all loops together have POOL_LOGINS_MAX, and
  * after a failure one. false: there are as many. The server keeps it until pool_end_login(), which
- * does nothing for other servers.
+ * wakes other loops, or pool_uncount_login(), which does not. Both do nothing for other servers.
  */
 bool pool_begin_login(struct pool *pool);
 void pool_end_login(struct server *server);
+void pool_uncount_login(struct server *server);
 
 /* How a login ended, also for the other loops; and what other loops have found out. */
 void pool_note_failure(struct pool *pool, const struct err *err);

@@ -112,7 +112,7 @@ bool pool_begin_login(struct pool *pool)
 	return share_begin_login(&pool->share, pool->is_failing ? 1 : POOL_LOGINS_MAX);
 }
 
-void pool_end_login(struct server *server)
+void pool_uncount_login(struct server *server)
 {
 	struct pool *pool = server->pool;
 
@@ -121,6 +121,12 @@ void pool_end_login(struct server *server)
 	server->is_login_counted = false;
 	pool->counted_login_count--;
 	share_end_login(&pool->share);
+}
+
+void pool_end_login(struct server *server)
+{
+	pool_uncount_login(server);
+	share_wake_logins(&server->pool->share);
 }
 
 bool pool_may_login(const struct pool *pool)

@@ -109,6 +109,7 @@ void pool_release_server(struct server *server)
 
 	if (server->is_listening)
 		listening_count_stuck(pool);
+	pool_uncount_login(server); /* pool_login_failed() wakes the other loops */
 	if (!server->keeps_permit)
 		pool_give_permit(pool, server->is_listening);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)

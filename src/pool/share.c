@@ -429,9 +429,10 @@ bool share_begin_login(struct share *share, unsigned int most)
 	return broker_count_below(&share->tally->login_count, most);
 }
 
-void share_end_login(struct share *share)
+void share_end_login(struct share *share) { atomic_fetch_sub(&share->tally->login_count, 1); }
+
+void share_wake_logins(struct share *share)
 {
-	atomic_fetch_sub(&share->tally->login_count, 1);
 	/* Without a welcome, and after a failure, one loop tries for all. */
 	if (!share->tally->has_welcome || share->tally->is_failing)
 		share_wake_others(share);

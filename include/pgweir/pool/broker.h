@@ -175,7 +175,7 @@ void broker_unpack_permit(struct packed_permit *packed, bool has_server);
 
 static inline unsigned int share_servers(const struct share *share)
 {
-	return atomic_load_explicit(&share->tally->server_count, memory_order_relaxed);
+	return atomic_load_explicit(&share->tally->server_count, memory_order_acquire);
 }
 
 static inline unsigned int share_clients(const struct share *share)
@@ -290,14 +290,15 @@ bool share_may_evict(struct share *share);
 
 static inline unsigned int share_logins(const struct share *share)
 {
-	return atomic_load_explicit(&share->tally->login_count, memory_order_relaxed);
+	return atomic_load(&share->tally->login_count);
 }
 
 /* Counts one login more, if there are fewer than `most` in all loops. */
 bool share_begin_login(struct share *share, unsigned int most);
 
-/* One less. Wakes other loops that may wait for that. */
+/* One less, before its server is counted no more. share_wake_logins(): other loops may go on. */
 void share_end_login(struct share *share);
+void share_wake_logins(struct share *share);
 
 /* The hosts of a pool, and the outages of a database: one object for all loops. */
 static inline struct hosts *share_hosts(const struct share *share) { return &share->tally->hosts; }

@@ -254,9 +254,17 @@ static inline unsigned int pool_elsewhere_count(const struct pool *pool)
  */
 static inline unsigned int pool_live_count(const struct pool *pool)
 {
+	/*
+	 * A server's login begins after the server is counted, and ends before it is not counted
+	 * any more. So with the lower of two readings, before and after that of the servers, the
+	 * result is never too low: a client that could wait is not refused.
+	 */
+	unsigned int before = share_logins(&pool->share);
 	unsigned int elsewhere = pool_elsewhere_count(pool);
 	unsigned int logins = share_logins(&pool->share);
 
+	if (logins > before)
+		logins = before;
 	logins = logins > pool->counted_login_count ? logins - pool->counted_login_count : 0;
 	return pool_shared_count(pool) - pool_shared_login_count(pool) +
 	       (elsewhere > logins ? elsewhere - logins : 0);
