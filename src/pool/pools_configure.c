@@ -95,6 +95,9 @@ static void configure_database(struct database *database, const struct config *o
 	database->server_limit = config_max_db_connections(pools->config, after);
 	if (change != CLOSE_NONE)
 		outages_clear(share_outages(&database->share));
+	/* If it comes back, it is a new one, also in a loop that has not forgotten it yet. */
+	if (!after)
+		database->is_paused = database->is_disabled = false;
 	err_close(&err, CLOSE_DATABASE_REMOVED);
 	HASH_ITER (hh, database->pool_table, pool, next) {
 		if (!after) {

@@ -53,6 +53,22 @@ def is_silent(wire):
     return not select.select([wire.sock], [], [], 0)[0]
 
 
+# -- RELOAD ---------------------------------------------------------------------------------------
+
+
+def test_a_database_that_comes_back_is_not_paused_in_any_loop(weir):
+    clients = crowd(weir)
+    for client in clients[:3]:
+        client.query("BEGIN")
+    weir.admin("DISABLE app")
+    weir.disconnect_console()
+    weir.reload(databases={"other": "dbname=app"})
+    weir.reload(databases={"app": ""})
+    for client in crowd(weir):
+        assert client.value("SELECT 1") == "1"
+    assert by(weir.admin("SHOW DATABASES"), "name", "app")["paused"] == 0
+
+
 # -- SHOW -----------------------------------------------------------------------------------------
 
 
