@@ -10,9 +10,14 @@
 
 #include "pgweir/base/banned.h"
 
-/* What one piece may take: bytes, and time on the main thread while all lanes are held. */
+/*
+ * What one piece may take: bytes, and time on the main thread while all lanes are held. To find the
+ * first row takes as long as there are pools, in each turn again, so it does not count, and some
+ * rows are always made.
+ */
 #define PIECE_BYTES ((size_t)64 * 1024)
-#define PIECE_TIME ((usec_t)250)
+#define PIECE_TIME ((usec_t)400)
+#define PIECE_ROWS 32
 
 struct table {
 	struct console *console;
@@ -78,7 +83,8 @@ static enum table_result add_rows(struct table *table, struct buf *out)
 {
 	struct columns columns = request_columns(&table->request);
 	_Alignas(max_align_t) char row[ROW_SIZE_MAX];
-	usec_t until = clock_now() + PIECE_TIME;
+	unsigned int count = 0;
+	usec_t until = 0;
 
 	if (!table->is_described)
 		rows_describe(out, columns, 0);
@@ -87,7 +93,10 @@ static enum table_result add_rows(struct table *table, struct buf *out)
 		if (!cursor_next(&table->cursor, row))
 			return table->cursor.has_more ? TABLE_MORE : TABLE_END;
 		rows_add(out, columns, 0, row);
-	} while (buf_ok(out) && out->count < PIECE_BYTES && clock_now() < until);
+		if (count++ == 0)
+			until = clock_now() + PIECE_TIME;
+	} while (buf_ok(out) && out->count < PIECE_BYTES &&
+	         (count < PIECE_ROWS || clock_now() < until));
 	return buf_ok(out) ? TABLE_MORE : TABLE_BROKEN;
 }
 

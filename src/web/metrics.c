@@ -128,6 +128,7 @@ static void on_scrape_piece(void *arg, enum reader_result result, struct bytes p
 	}
 	scrape->text.is_of_all_only = has_enough(scrape);
 	if (result == READER_MORE && !scrape->text.is_of_all_only) {
+		connection_add(scrape->connection, (struct bytes){ 0 }); /* it is not late */
 		reader_next(scrape->reader);
 		return;
 	}
