@@ -81,6 +81,8 @@ servers_out:b""",
     "STATEMENTS": """digest:t database:t user:t application:t calls:b errors:b sqlstate:t total_us:b
 mean_us:b max_us:b p95_us:b wait_total_us:b wait_mean_us:b wait_p95_us:b rows:b bytes:b
 error_bound:b since:t query:t""",
+    "APPLICATIONS": """application_name:t clients active waiting pinned xacts:b errors:b
+longest_xact_s""",
     "ERRORS": """type:t reason:t is_error:t count:b last_time:t last_database:t last_user:t
 last_message:t""",
     "LATENCY": """scope:t database:t user:t kind:t window:t count:b mean_us:b p50_us:b p90_us:b p95_us:b

@@ -36,6 +36,7 @@ void cursor_end(struct cursor *cursor)
 	if (is_elsewhere)
 		lanes_release(show_source_lanes(cursor->source));
 	buf_free(&cursor->text);
+	show_applications_end(&cursor->applications);
 	free(cursor->statements.picks);
 	cursor->statements.picks = NULL;
 	cursor->asked.show = NULL;

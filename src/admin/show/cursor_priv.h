@@ -155,6 +155,18 @@ struct statements_walk {
 	size_t shown;
 };
 
+/* What SHOW APPLICATIONS has gathered; its memory is owned: show_applications_end(). */
+struct applications_walk {
+	bool is_gathered, is_ended;
+	unsigned int shown;
+	struct named_clients *table; /* by name */
+	struct named_clients *next;  /* the next one to be shown */
+	struct named_clients *rest;  /* of names that are not told apart; NULL: not begun */
+};
+
+/* Frees it. */
+void show_applications_end(struct applications_walk *walk);
+
 /* What a cursor returns rows of. The texts are borrowed and outlive the cursor. */
 struct show_asked {
 	const struct show *show;
@@ -174,6 +186,7 @@ struct cursor {
 	struct limits_walk limits;
 	struct learnt_walk learnt;
 	struct statements_walk statements;
+	struct applications_walk applications;
 	enum console_role role; /* of the session */
 	bool is_owner;          /* see session_is_owner() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */

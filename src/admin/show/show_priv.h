@@ -52,6 +52,7 @@
 	SHOW(statements)     \
 	SHOW(events)         \
 	SHOW(history)        \
+	SHOW(applications)   \
 	SHOW(columns)        \
 	SHOW(fds)
 
