@@ -156,7 +156,8 @@ def source_texts():
         for folder, _, names in os.walk(os.path.join(TOP, part)):
             for name in names:
                 if name.endswith((".c", ".h")):
-                    for texts in LITERALS.finditer(read(os.path.join(folder, name))):
+                    text = read(os.path.join(folder, name)).replace("\\\n", "\n")
+                    for texts in LITERALS.finditer(text):
                         found.add("".join(LITERAL.findall(texts.group(0))).replace('\\"', '"'))
     return found
 

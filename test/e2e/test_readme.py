@@ -92,7 +92,7 @@ def test_counts_of_the_restart_are_those_that_were_measured():
 
 def test_pictures_and_pages_exist():
     paths = re.findall(r'(?:src|srcset)="([^"]*)"', README)
-    assert len(paths) == 4
+    assert len(paths) == 6
     for path in paths:
         assert (TOP / path).is_file(), path
 
