@@ -83,6 +83,7 @@ static void add_facts(struct buf *out, const struct log_facts *facts)
 		{ "reason", facts->reason },   { "command", facts->command },
 		{ "setting", facts->setting }, { "value", facts->value },
 		{ "was", facts->was },         { "statement", facts->statement },
+		{ "digest", facts->digest },   { "traceparent", facts->traceparent },
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

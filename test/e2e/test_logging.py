@@ -104,6 +104,27 @@ def test_a_slow_statement_has_its_facts(pgweir):
     assert found["duration_ms"] > 0 <= found["wait_ms"] and "sqlstate" not in found
 
 
+def test_a_slow_statement_has_its_digest_and_its_trace(pgweir):
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    comment = f"/*route='%2Fshop',traceparent='{trace}'*/"
+    weir = pgweir(log_format="json", log_min_duration="1us", pool_mode="transaction")
+    client = weir.client()
+    client.query(f"SELECT 'first' {comment}")
+    first = find_event(weir, "slow_statement", traceparent=trace)
+    client.query("SELECT 'second'")
+    second = find_event(weir, "slow_statement", statement="SELECT 'second'")
+    assert first["digest"] == second["digest"] and len(first["digest"]) == 16
+    assert "traceparent" not in second
+    weir.admin("SET track_statements = 10")
+    client.ask(parse(f"{comment} SELECT 'x', 3" + " " * 2000, name="s"), bind(name="s"), execute(),
+               sync())
+    (row,) = weir.admin("SHOW STATEMENTS")
+    assert find_event(weir, "slow_statement", digest=row["digest"])["traceparent"] == trace
+    weir.admin("SET log_format = text")
+    client.query(f"SELECT 'third' {comment}")
+    weir.wait_log(rf" ms digest={first['digest']} traceparent={trace}: SELECT 'third' ")
+
+
 # -- rate limits ----------------------------------------------------------------------------------
 
 
@@ -143,7 +164,7 @@ def test_a_slow_statement_is_told_and_a_quick_one_is_not(pgweir):
     client = weir.client()
     client.query("SELECT 'quick'")
     client.query("SELECT pg_sleep(0.25), 'slow'")
-    weir.wait_log(r"LOG C-0x\w+: app/alice@\S+ slow statement: \d+\.\d{3} ms: "
+    weir.wait_log(r"LOG C-0x\w+: app/alice@\S+ slow statement: \d+\.\d{3} ms digest=\w{16}: "
                   r"SELECT pg_sleep\(0\.25\), 'slow'$")
     assert "'quick'" not in weir.log
 
@@ -159,7 +180,7 @@ def test_waiting_and_running_apart(pgweir):
     holder.query("COMMIT")
     client.read_result()
     told = weir.wait_log(r'slow statement: (\S+) ms \(waiting (\S+) ms, running (\S+) ms\)'
-                         r' application_name="worker-3": SELECT \'waited\'$')
+                         r' application_name="worker-3" digest=\w{16}: SELECT \'waited\'$')
     whole, waiting, running = (float(number) for number in told.groups())
     assert abs(whole - waiting - running) < 0.01 and waiting > running
 

@@ -419,7 +419,7 @@ def slow_ones_are_told(s):
     client.query("SELECT 'before'")
     yield
     client.query("SELECT pg_sleep(0.001), 'after'")
-    s.wait_log(r"app/alice@.* slow statement: \d+\.\d{3} ms: SELECT pg_sleep\(0\.001\), 'after'$")
+    s.wait_log(r"app/alice@.* slow statement: \d+\.\d{3} ms digest=\w{16}: SELECT pg_sleep\(0\.001\), 'after'$")
     assert "'before'" not in s.weir.log
 
 

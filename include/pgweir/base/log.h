@@ -97,7 +97,9 @@ struct log_facts {
 	const char *sqlstate;  /* of the error */
 	const char *reason;    /* text of the error or of the close reason */
 	const char *statement; /* SQL */
-	const char *setting;   /* name of a setting that was SET, its new and old value */
+	const char *digest;    /* of that */
+	const char *traceparent; /* the trace that it belongs to */
+	const char *setting;     /* name of a setting that was SET, its new and old value */
 	const char *value, *was;
 	const char *command; /* command of the console */
 	bool has_duration, has_wait;

@@ -17,6 +17,7 @@
 #include "pgweir/client/console_door.h"
 #include "pgweir/client/cancel_key.h"
 #include "pgweir/net/stream.h"
+#include "pgweir/pgwire/sql_traceparent.h"
 #include "pgweir/pool/pools.h"
 
 enum client_state {
@@ -55,6 +56,13 @@ struct names;
 struct session;
 struct sql_unnamed;
 struct track;
+
+/* The first text of a batch, while log_min_duration is set. client/relay/slow.c */
+struct slow {
+	char traceparent[SQL_TRACEPARENT_SIZE + 1]; /* in a comment of the text; "": none */
+	bool is_whole;                              /* nothing of the text is missing */
+	char text[];
+};
 
 /* State that exists only during a client login. */
 struct client_login {
@@ -157,7 +165,7 @@ struct client {
 	 * The first query text of its batch, or of the last batch of its transaction; or NULL.
 	 * client/relay/slow.c
 	 */
-	char *slow;
+	struct slow *slow;
 	struct timer timer; /* the limit of its state */
 
 	struct database *database;

@@ -97,7 +97,7 @@ static void fill_transaction(struct cursor *cursor, struct transaction_row *row,
 	row->seconds = (now - since) / USEC_PER_SEC;
 	row->xact_seconds = (now - client->xact_at) / USEC_PER_SEC;
 	if (show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN)
-		row->statement = client->slow;
+		row->statement = client->slow ? client->slow->text : NULL;
 }
 
 static bool next_transaction(struct cursor *cursor, void *row)

@@ -6,34 +6,54 @@
  * Hard here: only SQL text may be logged. That is the text of a simple query or of a Parse, but not
  * the values of a Bind. Of a statement that has arrived only in part, that part is noted.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../statements/statements_priv.h"
 #include "relay_priv.h"
+#include "track_priv.h"
 
 #include "pgweir/base/banned.h"
 
 #define TEXT_MAX 1000
+#define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
 
-static void note(struct client *client, const char *text, size_t count)
+/* is_whole: the text has a zero at its end. */
+static void note(struct client *client, struct bytes text, bool is_whole)
 {
-	count = strnlen(text, count);
-	client->slow = strndup(text, count < TEXT_MAX ? count : TEXT_MAX);
+	size_t count = text.count < TEXT_MAX ? text.count : TEXT_MAX;
+	struct slow *slow = malloc(sizeof(*slow) + count + 1);
+	struct bytes value;
+
+	client->slow = slow;
+	if (!slow)
+		return;
+	slow->is_whole = is_whole && count == text.count;
+	slow->traceparent[0] = 0;
+	if (sql_traceparent(text, &value)) {
+		memcpy(slow->traceparent, value.at, SQL_TRACEPARENT_SIZE);
+		slow->traceparent[SQL_TRACEPARENT_SIZE] = 0;
+	}
+	memcpy(slow->text, text.at, count);
+	slow->text[count] = 0;
 }
 
 /* Notes the text after `skipped` names at the start of the body. */
 static void note_behind(struct client *client, struct bytes body, int skipped)
 {
 	const char *name;
+	size_t count;
 
 	while (skipped--) {
 		if (!bytes_take_text(&body, &name))
 			return;
 	}
-	if (body.count)
-		note(client, body.at, body.count);
+	if (!body.count)
+		return;
+	count = strnlen(body.at, body.count);
+	note(client, bytes_of(body.at, count), count < body.count);
 }
 
 /* A Bind names a statement that was prepared before. */
@@ -45,7 +65,7 @@ static void note_prepared(struct client *client, struct bytes body)
 		return;
 	text = statements_text(client, name);
 	if (text)
-		note(client, text, TEXT_MAX);
+		note(client, bytes_text(text), true);
 }
 
 void slow_note(struct client *client, const struct frame *frame, struct bytes in)
@@ -73,11 +93,35 @@ static void add_ms(struct strbuf *out, usec_t duration)
 	strbuf_add(out, text);
 }
 
+/* The digest of the text. 0: not known. */
+static uint64_t digest_of_slow(const struct client *client)
+{
+	uint64_t digest = track_batch_digest(client);
+
+	if (digest || !client->slow || !client->slow->is_whole)
+		return digest;
+	return sql_digest(&client->clients->with.digest_key, bytes_text(client->slow->text));
+}
+
+static void add_fact(struct strbuf *out, const char *name, const char *value)
+{
+	if (!value || !*value)
+		return;
+	strbuf_add(out, name);
+	strbuf_add(out, value);
+}
+
 /* The text is chosen by the client, so it is the last field. */
 static void log_slow(const struct client *client, usec_t duration, usec_t wait)
 {
+	const struct slow *slow = client->slow;
+	uint64_t digest = digest_of_slow(client);
+	char hex[DIGEST_SIZE] = "";
 	struct log_facts facts = { .event = "slow_statement",
-		                   .statement = client->slow,
+		                   .statement = slow ? slow->text : NULL,
+		                   .digest = digest ? hex : NULL,
+		                   .traceparent =
+		                       slow && *slow->traceparent ? slow->traceparent : NULL,
 		                   .has_duration = true,
 		                   .duration = duration,
 		                   .has_wait = true,
@@ -86,6 +130,8 @@ static void log_slow(const struct client *client, usec_t duration, usec_t wait)
 
 	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
 		return;
+	if (digest)
+		snprintf(hex, sizeof(hex), "%016" PRIx64, digest);
 	entry.who.facts = &facts;
 	strbuf_add(&entry.line, "slow statement: ");
 	add_ms(&entry.line, duration);
@@ -98,8 +144,12 @@ static void log_slow(const struct client *client, usec_t duration, usec_t wait)
 	}
 	if (!entry.is_json)
 		client_add_application_name(client, &entry.line);
+	if (!entry.is_json) {
+		add_fact(&entry.line, " digest=", facts.digest);
+		add_fact(&entry.line, " traceparent=", facts.traceparent);
+	}
 	strbuf_add(&entry.line, ": ");
-	strbuf_add(&entry.line, client->slow ? client->slow : "(unknown text)");
+	strbuf_add(&entry.line, slow ? slow->text : "(unknown text)");
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 

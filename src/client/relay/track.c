@@ -40,6 +40,7 @@ struct track {
 	const struct params *params;      /* one reference; those that name the application */
 	struct application *application;  /* of that name; the client counts in it */
 	usec_t xact_at;                   /* start of the last transaction counted */
+	uint64_t batch_digest;            /* of the first statement of that batch */
 	usec_t batch_at;                  /* start of the batch whose wait was counted */
 	struct track_use unnamed, portal; /* those without a name */
 	struct track_names names;
@@ -225,13 +226,14 @@ static uint64_t tag_of(const struct client *client, const struct calls_statement
 }
 
 /* The time that the batch has waited for a server: for its first call only. */
-static uint32_t take_wait(const struct client *client, struct track *track)
+static uint32_t take_wait(const struct client *client, struct track *track, uint64_t digest)
 {
 	usec_t wait = client->borrower.waited;
 
 	if (track->batch_at == client->request_at)
 		return 0;
 	track->batch_at = client->request_at;
+	track->batch_digest = digest;
 	return wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
 }
 
@@ -256,8 +258,15 @@ static void note_call(struct client *client, enum ledger_kind kind,
 	server_note_call(client->borrower.server, kind,
 	                 &(struct server_call){ .tag = tag_of(client, statement),
 	                                        .sent_at = loop_now(client->clients->with.loop),
-	                                        .wait = take_wait(client, track),
+	                                        .wait = take_wait(client, track, statement->digest),
 	                                        .row_limit = row_limit });
+}
+
+uint64_t track_batch_digest(const struct client *client)
+{
+	const struct track *track = client->track;
+
+	return track && track->batch_at == client->request_at ? track->batch_digest : 0;
 }
 
 void track_call(struct borrower *borrower, const struct server_call *call,

@@ -35,4 +35,7 @@ void track_call(struct borrower *borrower, const struct server_call *call,
 
 void track_free(struct client *client);
 
+/* The digest of the first statement of the client's batch. 0: not tracked. */
+uint64_t track_batch_digest(const struct client *client);
+
 #endif
