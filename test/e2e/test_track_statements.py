@@ -389,3 +389,35 @@ def test_what_it_does_not_take(pgweir, what):
     result = weir.console().query(f"SHOW STATEMENTS {what}")
     assert result.error["M"].startswith("invalid command")
     assert result.error["H"] == "Syntax: SHOW STATEMENTS [n] [BY time|calls|wait|rows|errors]."
+
+
+# -- beside pg_stat_statements ---------------------------------------------------------------------
+
+
+def test_the_same_calls_and_rows_as_postgresql_counts(private_postgres, make_pgweir):
+    """In the same order. PostgreSQL does not count calls that have failed."""
+    theirs = private_postgres(shared_preload_libraries="pg_stat_statements")
+    theirs.query("CREATE EXTENSION pg_stat_statements")
+    weir = make_pgweir(postgres=theirs, pool_mode="transaction", track_statements=100)
+    weir.start()
+    theirs.query("SELECT pg_stat_statements_reset()")
+    clients = [weir.client() for _ in range(3)]
+    for number in range(1, 25):
+        more = " + 1" * number  # PostgreSQL does not tell aliases apart
+        for client in clients[:number % 3 + 1]:
+            for times in range(number):
+                client.query(f"SELECT g{more} FROM generate_series(1, {times}) g")
+            ask(client, parse(f"SELECT $1::int{more}", name=f"s{number}"))
+            for times in range(number + 30):
+                ask(client, bind([str(times)], name=f"s{number}"), execute(),
+                    bind(["1"], name=f"s{number}"), execute())
+            client.query(f"SELECT 1 / 0{more}")
+    ours = {row["query"]: (row["calls"] - row["errors"], row["rows"])
+            for row in weir.admin("SHOW STATEMENTS 1000 BY calls")}
+    counted = theirs.query("SELECT query, calls, rows FROM pg_stat_statements s JOIN pg_roles r"
+                           " ON r.oid = s.userid WHERE rolname = 'alice' ORDER BY calls DESC")
+    assert len(counted) == 48
+    assert {text: ours[text] for text, _, _ in counted} == \
+        {text: (calls, rows) for text, calls, rows in counted}
+    order = [calls for calls, _ in ours.values()]
+    assert order[:20] == [calls for _, calls, _ in counted][:20]
