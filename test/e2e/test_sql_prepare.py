@@ -324,6 +324,15 @@ def test_names_do_not_stay_on_the_server(pgweir, leaves):
     assert weir.console().query("SHOW PINNED").rows == []
 
 
+@pytest.mark.parametrize("text", ("", " ", ";", "-- execute"))
+def test_a_text_without_a_statement_exposes_nothing(pgweir, text):
+    """SET TRANSACTION must come before any query."""
+    client = pgweir(pool_mode="transaction", default_pool_size=1).client()
+    for said in ("PREPARE s AS SELECT 1", "BEGIN", text,
+                 "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "COMMIT"):
+        assert not client.query(said).errors
+
+
 def test_more_names_than_are_exposed(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     client, other = weir.client(), weir.client()

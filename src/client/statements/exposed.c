@@ -245,13 +245,13 @@ static bool is_lone(struct bytes text)
 	return sql.kind != SQL_OTHER && sql.kind != SQL_UNSURE;
 }
 
-/* The text of a frame that is executed. false: there is none. A part of a text is "". */
+/* The text of a frame that is executed. false: there is none. A part of a text: at is NULL. */
 static bool take_text(const struct frame *frame, struct bytes in, struct bytes *text)
 {
 	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
 	const char *name, *whole;
 
-	*text = bytes_of("", 0);
+	*text = bytes_of(NULL, 0);
 	if (frame->type == 'P' && (!bytes_take_text(&body, &name) || *name))
 		return false;
 	if (in.count >= frame->length) {
@@ -287,8 +287,8 @@ enum statements_result exposed_before(struct client *client, const struct frame 
 	    !take_text(frame, in, &text))
 		return STATEMENTS_PASS;
 	may_name = has_command(text);
-	may_hide = text.count == 0 || (sql_touch(text) & SQL_TOUCH_HIDDEN);
-	if ((!may_name && !may_hide) || is_lone(text))
+	may_hide = !text.at || (sql_touch(text) & SQL_TOUCH_HIDDEN);
+	if ((!may_name && !may_hide) || (text.at && is_lone(text)))
 		return STATEMENTS_PASS;
 	/* Nothing can be put before a text that the server may skip, or in a COPY. */
 	if (ledger->is_open || ledger->is_copying || ledger->is_skipping ||
