@@ -424,7 +424,7 @@ static void add_help(struct buf *text, const char *front, const char *words, con
 	char usage[64];
 
 	snprintf(usage, sizeof(usage), "%s%s%s", front, words, argument);
-	buf_printf(text, "\t%-34s%s\n", usage, help);
+	buf_printf(text, "\t%-32s  %s\n", usage, help);
 }
 
 /* The commands that need this role. */
