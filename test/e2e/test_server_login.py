@@ -358,5 +358,6 @@ def test_limits_of_the_role_come_and_go(pgweir, postgres):
     client = weir.client("limited")
     assert client.value(WHOAMI) == "limited"
     weir.admin("RECONNECT")
+    wait_until(lambda: not postgres.backends("limited"))  # PostgreSQL counts it until it has ended
     assert client.value(WHOAMI) == "limited"
     wait_until(lambda: len(postgres.backends("limited")) == 1)

@@ -268,8 +268,13 @@ def test_units(pgweir, unit, setting):
 
 def test_query_timeout_is_for_queries(pgweir):
     """If no query runs, only other limits can end the client."""
-    weir = pgweir(pool_mode="transaction", query_timeout="0.1", idle_transaction_timeout="0.4")
-    begun, flushed, failed = weir.client(), weir.client(), weir.client()
+    weir = pgweir(pool_mode="transaction", idle_transaction_timeout="0.4")
+    begun, flushed, failed = clients = [weir.client() for _ in range(3)]
+    for client in clients:
+        client.query("BEGIN")
+    for client in clients:
+        client.query("COMMIT")
+    weir.admin("SET query_timeout = '0.1'")  # not for logins of servers, which may take longer
     begun.query("BEGIN")
     flushed.send(parse("SELECT 1"), bind(), execute(), flush())
     flushed.expect("12DC")
