@@ -141,8 +141,8 @@ struct config {
 	struct config_list metrics_listen; /* ADDRESS:PORT, unix:/PATH; empty = no web server */
 	struct config_list metrics_allow;  /* addresses, ranges, "unix" */
 	bool metrics_tls;
-	char *metrics_secret_file; /* "" = none */
-	struct config_list metrics_hosts;  /* names by which browsers may ask; "*" = all */
+	char *metrics_secret_file;              /* "" = none */
+	struct config_list metrics_hosts;       /* names by which browsers may ask; "*" = all */
 	struct config_list proxy_protocol_from; /* addresses, ranges, "unix" */
 	char *auth_ldap_options;                /* may contain a password */
 	char *auth_pam_service;
