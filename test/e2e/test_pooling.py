@@ -448,6 +448,7 @@ def test_server_idle_timeout(pgweir):
     weir.wait_log("server idle timeout")
 
 
+@pytest.mark.one_loop("a client of another loop opens a server")
 def test_server_idle_timeout_keeps_min_pool_size(pgweir):
     weir = pgweir(pool_mode="transaction", server_idle_timeout="0.2", min_pool_size=1)
     warm(weir, 3)
