@@ -78,8 +78,9 @@ static void fill(struct histogram_row *row, const struct histogram *sum)
 }
 
 /* The next row of what `ordered` names. Pools are left out: they would be too many. */
-static bool next_of_scope(struct cursor *cursor, struct histogram_row *row)
+static bool next_of_scope(struct cursor *cursor, void *to)
 {
+	struct histogram_row *row = to;
 	const struct ordered *at = &cursor->ordered;
 	struct histogram sum;
 	enum latency_kind kind;
@@ -99,15 +100,7 @@ static bool next_of_scope(struct cursor *cursor, struct histogram_row *row)
 
 static bool next_histogram(struct cursor *cursor, void *row)
 {
-	struct ordered_item item;
-
-	for (;;) {
-		if (cursor->ordered.has_last && next_of_scope(cursor, row))
-			return true;
-		if (!cursor_may_look(cursor) || !ordered_next(cursor, show_latency_offer, &item))
-			return false;
-		cursor->index = 0;
-	}
+	return show_latency_next(cursor, row, next_of_scope);
 }
 
 const struct show show_histograms = {

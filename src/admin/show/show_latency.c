@@ -62,7 +62,7 @@ static void offer_pools(struct cursor *cursor, const struct database *database)
 }
 
 /* No database has an empty name: such an item is all of them. */
-void show_latency_offer(struct cursor *cursor)
+static void offer_scopes(struct cursor *cursor)
 {
 	const struct database *database;
 	const struct lane *lane;
@@ -163,8 +163,9 @@ static bool fill_times(struct latency_row *row, const struct histogram *sum)
 }
 
 /* The next row of the scope whose names `ordered` has. false: it has no more. */
-static bool next_of_scope(struct cursor *cursor, struct latency_row *row)
+static bool next_of_latency(struct cursor *cursor, void *to)
 {
+	struct latency_row *row = to;
 	const struct ordered *at = &cursor->ordered;
 	struct histogram sum;
 	struct asked asked = { .now = loop_now(cursor->source->with->loop) };
@@ -186,17 +187,23 @@ static bool next_of_scope(struct cursor *cursor, struct latency_row *row)
 	return false;
 }
 
-static bool next_latency(struct cursor *cursor, void *row)
+bool show_latency_next(struct cursor *cursor, void *row,
+                       bool (*next_of_scope)(struct cursor *cursor, void *row))
 {
 	struct ordered_item item;
 
 	for (;;) {
 		if (cursor->ordered.has_last && next_of_scope(cursor, row))
 			return true;
-		if (!cursor_may_look(cursor) || !ordered_next(cursor, show_latency_offer, &item))
+		if (!cursor_may_look(cursor) || !ordered_next(cursor, offer_scopes, &item))
 			return false;
 		cursor->index = 0;
 	}
+}
+
+static bool next_latency(struct cursor *cursor, void *row)
+{
+	return show_latency_next(cursor, row, next_of_latency);
 }
 
 const struct show show_latency = {

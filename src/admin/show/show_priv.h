@@ -94,10 +94,12 @@ int64_t show_backend_pid(const struct server *server);
 /* ---- latencies: show_latency.c ---- */
 
 /*
- * Offers all pools together ("" and ""), each database (its name and "") and each pool that have
- * counted times.
+ * A next() for rows of all pools together ("" and "" in `ordered`), of each database (its name and
+ * "") and of each pool that have counted times. next_of_scope() fills the next row of what
+ * `ordered` names, and counts with cursor->index from 0; false: it has no more.
  */
-void show_latency_offer(struct cursor *cursor);
+bool show_latency_next(struct cursor *cursor, void *row,
+                       bool (*next_of_scope)(struct cursor *cursor, void *row));
 
 /* The times of what `ordered` names, since the start. */
 void show_latency_sum(const struct cursor *cursor, enum latency_kind kind, struct histogram *sum);
