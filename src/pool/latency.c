@@ -8,7 +8,7 @@
  *     +--> tens       the last slices of 150 s
  *     +--> total      since the start
  *
- * Hard here: no timer ends a slice. Whoever counts next does it, so all slices have numbers, and a
+ * Hard here: no timer ends a slice. The next count does it, so all slices have numbers, and a
  * reader takes those that its window has.
  */
 #include "pgweir/pool/latency.h"

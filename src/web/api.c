@@ -19,7 +19,7 @@
 #define API_SHOW "/api/v1/show/"
 #define JSON_TYPE "application/json"
 
-/* A table on its way to a client. */
+/* A table that is being sent to a client. */
 struct api_answer {
 	struct answer_maker maker;
 	struct connection *connection;
@@ -114,7 +114,7 @@ static int error_status(const struct err *err)
 	}
 }
 
-/* After the first piece an error cannot be told any more. */
+/* After the first piece the client cannot get an error any more. */
 static void fail(struct api_answer *answer)
 {
 	struct connection *connection = answer->connection;

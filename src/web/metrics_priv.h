@@ -66,7 +66,7 @@ struct metrics_group {
 
 /* ---- writing: metrics_text.c ---- */
 
-/* One source on its way out. Zeroed: nothing is read. */
+/* One source that is being written. Zeroed: nothing is read. */
 struct metrics_text {
 	bool is_openmetrics;
 	const struct metrics_source *source;

@@ -42,7 +42,7 @@ struct web {
 	char *unix_group;
 	struct timer retry; /* opens places that could not be opened */
 	struct letter unlisten, relisten;
-	atomic_bool is_unlistening, is_relistening; /* these letters are on their way */
+	atomic_bool is_unlistening, is_relistening; /* these letters are posted */
 	pthread_mutex_t lock; /* guards `rights`, which the main thread replaces */
 	struct web_rights *rights;
 };

@@ -6,7 +6,7 @@
  *
  * Hard here: the tables change between two turns, and there may be very many statements. Only the
  * numbers and keys of those that will be shown are kept, and each step is made in pieces. A row has
- * the values of the turn in which it is made; a statement that has left by then is not shown.
+ * the values of the turn in which it is made; a statement that has left before is not shown.
  */
 #include "show_priv.h"
 
