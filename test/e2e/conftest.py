@@ -12,6 +12,7 @@ import pytest
 from .kit import share
 from .kit.account import drop_place, find_account, make_place
 from .kit.certificates import Store
+from .kit.cluster import Cluster
 from .kit.daemon import Pgweir, place_binary
 from .kit.fake import FakeServer
 from .kit.postgres import Postgres, make_template
@@ -112,6 +113,21 @@ def private_postgres(account, place, template):
     for cluster in started:
         cluster.stop(signal.SIGQUIT)
         drop_place(cluster.dir)
+
+
+@pytest.fixture
+def make_cluster(account, place, template):
+    """Starts a primary with standbys for the test: make_cluster(standbys=2, ...)."""
+    started = []
+
+    def make(**settings):
+        cluster = Cluster(account, place, template, f"c{next(_numbers)}h", **settings)
+        started.append(cluster)
+        return cluster.start()
+
+    yield make
+    for cluster in started:
+        cluster.stop()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 wait      polling with a limit, never a fixed sleep
 account   the unprivileged user that daemons run as
 postgres  a real PostgreSQL
+cluster   a primary and its streaming standbys
 daemon    the pooler under test
 wire      a scripted client, byte by byte
 fake      a scripted server, byte by byte

@@ -134,15 +134,19 @@ class Postgres:
         return self.dir
 
     @property
+    def log_path(self):
+        return f"{self.dir}/log"
+
+    @property
     def log(self):
-        with open(f"{self.dir}/log", encoding="utf-8", errors="replace") as file:
+        with open(self.log_path, encoding="utf-8", errors="replace") as file:
             return file.read()
 
     def start(self):
-        args = [f"{self.bin}/postgres", "-D", self.dir, "-k", self.dir, "-p", str(self.port)]
+        args = [f"{self.bin}/postgres", "-D", self.dir, "-k", self.socket_dir, "-p", str(self.port)]
         for key, value in self.settings.items():
             args += ["-c", f"{key}={value}"]
-        self._log = open(f"{self.dir}/log", "ab")
+        self._log = open(self.log_path, "ab")
         self.process = self.account.popen(args, stdout=self._log, stderr=self._log, cwd="/")
         wait_until(self._answers, limit=60, what="PostgreSQL's first answer")
         return self
