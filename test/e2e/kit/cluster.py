@@ -176,7 +176,11 @@ class Cluster:
         return chosen
 
     def wait_replayed(self, host, primary=None):
-        """Until the standby shows everything that the primary has acknowledged."""
+        """Until the standby shows everything that the primary has acknowledged.
+
+        Not pg_current_wal_insert_lsn(): at the start of a page or segment it is behind the page's
+        header, a position that pg_last_wal_replay_lsn() reaches only when more is written.
+        """
         primary = primary or self.primary
         lsn = primary.value("SELECT pg_current_wal_flush_lsn()::text")
         wait_until(lambda: host.value("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", lsn),
