@@ -19,6 +19,8 @@ PATIENCE = 60
 
 # Errors with which an operator, or the end of a backend, may end a client connection.
 ENDS = {"57P01", "08006", "57P02"}
+# And those with which a login may be refused: the pooler is draining.
+REFUSALS = ENDS | {"57P03"}
 
 # A statement that a DO block has removed from a server fails once. test/attack/run checks how
 # often.
@@ -65,7 +67,7 @@ class Honest(Actor):
             self.wire = wire.login(self.user, self.database, application_name=self.own, **more)
         except Refused as refused:
             wire.close()
-            if refused.sqlstate in ENDS:
+            if refused.sqlstate in REFUSALS:
                 raise Disturbed(refused) from refused
             raise Finding(f"the login was refused: {refused}") from refused
         except (Closed, ConnectionError) as gone:
@@ -87,6 +89,7 @@ class Honest(Actor):
         except Disturbed:
             self.scene.count("disturbed")
             self.drop()
+            self.scene.is_over.wait(0.05)  # while it drains, each login is refused
         except TimeoutError as late:
             raise Finding(f"no answer within {PATIENCE} s: {late}") from late
 
@@ -385,15 +388,18 @@ class Honest(Actor):
         self.say(query("SELECT pg_sleep(60)"))
         self.may_be_canceled = True
         try:
-            while not self.wire.buffer and not select.select([self.wire.sock], [], [], 0.1)[0]:
-                # A cancel request may arrive too early.
-                send_cancel(self.scene.weir.address, self.wire.key)
-            messages = self.hear()
-            if not any(got.type == "E" and got.fields["C"] == "57014" for got in messages):
-                raise Finding(f"not canceled: {[got.type for got in messages]}")
-            self.scene.count("canceled")
+            self.cancel_what_runs()
         finally:
             self.may_be_canceled = False
+
+    def cancel_what_runs(self):
+        while not self.wire.buffer and not select.select([self.wire.sock], [], [], 0.1)[0]:
+            # A cancel request may arrive too early.
+            send_cancel(self.scene.weir.address, self.wire.key)
+        messages = self.hear()
+        if not any(got.type == "E" and got.fields["C"] == "57014" for got in messages):
+            raise Finding(f"not canceled: {[got.type for got in messages]}")
+        self.scene.count("canceled")
 
     def late_cancel(self):
         """A cancel request that races with the end of its statement may affect this client only."""
@@ -450,7 +456,7 @@ class InSession(Actor):
                     wire.query("SELECT 1")
                 wire.send(terminate())
         except Refused as refused:
-            if refused.sqlstate not in ENDS:
+            if refused.sqlstate not in REFUSALS:
                 raise
             self.scene.count("disturbed")
         except (Closed, ConnectionError):

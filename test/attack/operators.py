@@ -52,12 +52,17 @@ class Administrator(Actor):
         for what in ("CLIENTS", "SERVERS", "POOLS", "STATS", "WAITING", "LIMITS", "ERRORS", "MEM"):
             self.scene.weir.admin(f"SHOW {what}")
 
+    def drain_and_resume(self):
+        # Who does not leave within a second is disconnected.
+        self.scene.weir.admin("DRAIN 1")
+        self.scene.weir.admin("RESUME")
+
     def take_over(self):
         self.scene.weir.disconnect_console()
         self.scene.weir.take_over()
 
     deeds = ([reload] * 4 + [change_mode, reconnect, pause_and_resume, kill_a_client, kill_a_client,
-                             look_at_all, look_at_all, take_over])
+                             look_at_all, look_at_all, drain_and_resume, take_over])
 
     def leave(self):
         self.scene.weir.disconnect_console()
