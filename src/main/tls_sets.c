@@ -5,6 +5,7 @@
 #include "tls_sets.h"
 
 #include "pgweir/auth/auth_methods.h"
+#include "pgweir/auth/client_tls.h"
 
 #include "pgweir/base/banned.h"
 
@@ -13,14 +14,6 @@ static const enum tls_check server_checks[] = {
 	[TLS_MODE_PREFER] = TLS_CHECK_NONE,     [TLS_MODE_REQUIRE] = TLS_CHECK_NONE,
 	[TLS_MODE_VERIFY_CA] = TLS_CHECK_CHAIN, [TLS_MODE_VERIFY_FULL] = TLS_CHECK_NAME,
 };
-
-/* If no CA is set, clients are asked for a certificate only if the mode requires one. */
-static enum tls_check client_check(const struct config *config)
-{
-	if (config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)
-		return TLS_CHECK_CHAIN;
-	return *config->client_tls_ca_file ? TLS_CHECK_GIVEN : TLS_CHECK_NONE;
-}
 
 bool tls_sets_fit_logins(const struct config *config, struct err *err)
 {
@@ -32,6 +25,8 @@ bool tls_sets_fit_logins(const struct config *config, struct err *err)
 
 static bool make_client(struct tls_context **context, const struct config *config, struct err *err)
 {
+	struct tls_options options;
+
 	*context = NULL;
 	if (!tls_sets_fit_logins(config, err))
 		return false;
@@ -40,21 +35,8 @@ static bool make_client(struct tls_context **context, const struct config *confi
 	if (config->client_tls_sslmode == TLS_MODE_VERIFY_FULL && !*config->client_tls_ca_file)
 		return err_set(err, ERR_UNFIT,
 		               "client_tls_sslmode = verify-full needs client_tls_ca_file");
-	*context = tls_context_new(
-	    &(struct tls_options){
-		.role = TLS_ACCEPTS,
-		.check = client_check(config),
-		.prefix = "client_tls",
-		.ca_file = config->client_tls_ca_file,
-		.cert_file = config->client_tls_cert_file,
-		.key_file = config->client_tls_key_file,
-		.protocols = config->client_tls_protocols,
-		.ciphers = config->client_tls_ciphers,
-		.ciphersuites = config->client_tls13_ciphers,
-		.curve = config->client_tls_ecdhcurve,
-		.dheparams = config->client_tls_dheparams,
-	    },
-	    err);
+	options = client_tls_options(config, NULL);
+	*context = tls_context_new(&options, err);
 	return *context != NULL;
 }
 

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/client_tls.h"
 #include "pgweir/net/ranges.h"
 
 #include "secrets_priv.h"
@@ -49,34 +50,14 @@ static bool read_secrets(struct web_rights *rights, const struct config *config,
 	       err_prefix(err, "metrics_secret_file: ");
 }
 
-/* As for clients of the pooler: see client_tls_sslmode. */
-static enum tls_check certificate_check(const struct config *config)
-{
-	if (config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)
-		return TLS_CHECK_CHAIN;
-	return *config->client_tls_ca_file ? TLS_CHECK_GIVEN : TLS_CHECK_NONE;
-}
-
 static bool make_tls(struct web_rights *rights, const struct config *config, struct err *err)
 {
+	struct tls_options options;
+
 	if (!config->metrics_tls)
 		return true;
-	rights->tls = tls_context_new(
-	    &(struct tls_options){
-		.role = TLS_ACCEPTS,
-		.check = certificate_check(config),
-		.prefix = "client_tls",
-		.ca_file = config->client_tls_ca_file,
-		.cert_file = config->client_tls_cert_file,
-		.key_file = config->client_tls_key_file,
-		.protocols = config->client_tls_protocols,
-		.ciphers = config->client_tls_ciphers,
-		.ciphersuites = config->client_tls13_ciphers,
-		.curve = config->client_tls_ecdhcurve,
-		.dheparams = config->client_tls_dheparams,
-		.protocol = "http/1.1",
-	    },
-	    err);
+	options = client_tls_options(config, "http/1.1");
+	rights->tls = tls_context_new(&options, err);
 	return rights->tls || err_prefix(err, "metrics_tls: ");
 }
 
