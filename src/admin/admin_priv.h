@@ -93,6 +93,10 @@ const char *command_argument_name(enum command_argument argument);
 /* The command that `words` name. NULL: none. */
 const struct command *command_find(const struct words *words);
 
+/* Whether its use is an event of SHOW EVENTS: it may change something. SET has an event of its own.
+ */
+bool command_is_event(const struct command *command);
+
 /* ---- commands that wait: commands_wait.c ---- */
 
 enum outcome command_pause(struct console_session *session, struct err *err);

@@ -519,6 +519,12 @@ const struct command commands[] = {
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
 
+bool command_is_event(const struct command *command)
+{
+	/* SET is logged when it is done, with the old and the new value. */
+	return command->role == CONSOLE_ADMIN && command->argument != ARG_SETTING;
+}
+
 /* Whether `words` name this command, with a number of arguments that it accepts. */
 static bool is_meant(const struct command *command, const struct words *words)
 {

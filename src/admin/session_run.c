@@ -14,8 +14,8 @@ static void log_command(struct console_session *session, const struct request *r
 		                         .event = "command",
 		                         .command = command->words };
 
-	if (command->role != CONSOLE_ADMIN || command->argument == ARG_SETTING)
-		return; /* SET is logged when it is done, with the old and the new value */
+	if (!command_is_event(command))
+		return;
 	if (command->argument == ARG_NONE || words->count < 2)
 		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s command issued",
 		          command->words);

@@ -100,6 +100,7 @@ struct log *log_new(void)
 	log->fd = -1;
 	log->to_stderr = true;
 	log->is_journal = stderr_is_journal();
+	log_kept_begin(&log->kept);
 	return log;
 }
 
@@ -449,6 +450,28 @@ static void keep_entry(struct log *log, enum log_level level, const struct log_e
 	};
 
 	log_kept_add(&log->kept, &line);
+}
+
+void log_expect(struct log *log, const char *kind)
+{
+	pthread_mutex_lock(&log->lock);
+	log_kept_expect(&log->kept, kind);
+	pthread_mutex_unlock(&log->lock);
+}
+
+bool log_kept_kind(struct log *log, size_t number, const char **kind, uint64_t *count)
+{
+	const struct log_kept_ring *ring = &log->kept;
+	bool is_there;
+
+	pthread_mutex_lock(&log->lock);
+	is_there = number < ring->kind_count;
+	if (is_there) {
+		*kind = ring->kinds[number].name;
+		*count = ring->kinds[number].count;
+	}
+	pthread_mutex_unlock(&log->lock);
+	return is_there;
 }
 
 bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept)

@@ -56,10 +56,10 @@ static void add_who(struct buf *out, const struct log_who *who)
 		buf_printf(out, ",\"pointer\":\"%p\"", who->pointer);
 	if (who->id)
 		buf_printf(out, ",\"id\":%llu", (unsigned long long)who->id);
-	if (who->database) {
+	if (who->database)
 		add_member(out, "database", bytes_text(who->database));
+	if (who->user)
 		add_member(out, "user", bytes_text(who->user));
-	}
 	if (who->address.count) {
 		add_member(out, "address", bytes_of(who->address.at, who->address.count));
 		add_member(out, "addr", host_of(bytes_of(who->address.at, who->address.count)));

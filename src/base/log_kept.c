@@ -7,8 +7,37 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "pgweir/base/banned.h"
+
+/* NULL: there are too many kinds. */
+static struct log_kept_kind *kind_of(struct log_kept_ring *ring, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ring->kind_count; i++) {
+		if (strcasecmp(ring->kinds[i].name, name) == 0)
+			return &ring->kinds[i];
+	}
+	if (i == LOG_KINDS_MAX)
+		return NULL;
+	ring->kinds[ring->kind_count++] = (struct log_kept_kind){ .name = name };
+	return &ring->kinds[i];
+}
+
+void log_kept_expect(struct log_kept_ring *ring, const char *name) { kind_of(ring, name); }
+
+void log_kept_begin(struct log_kept_ring *ring)
+{
+	static const char *const names[] = {
+		"start", "reload", "set",       "take-over", "shutdown", "drain",   "suspend",
+		"pause", "resume", "host down", "host up",   "limit",    "reserve", "secret",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		log_kept_expect(ring, names[i]);
+}
 
 static void add_text(struct buf *out, const char *text, size_t count)
 {
@@ -21,7 +50,10 @@ static const char *text_or_nothing(const char *text) { return text ? text : ""; 
 void log_kept_add(struct log_kept_ring *ring, const struct log_kept_line *line)
 {
 	struct log_kept_event *event = &ring->events[ring->count % LOG_KEPT_MAX];
+	struct log_kept_kind *kind = kind_of(ring, line->kind);
 
+	if (kind)
+		kind->count++;
 	buf_free(&event->texts);
 	event->at = wall_now();
 	event->kind = line->kind;

@@ -65,6 +65,10 @@ static void want_for_role(struct role *role)
 static void block_by_database(struct pool *pool)
 {
 	struct database *database = pool->database;
+	const struct limit_event event = { .limit = "max_db_connections",
+		                           .value = database->server_limit,
+		                           .counted = "the servers",
+		                           .database = database->name };
 
 	pool->is_database_blocked = true;
 	database->server_limit_hits += !pool->is_unblocked;
@@ -73,11 +77,17 @@ static void block_by_database(struct pool *pool)
 	else
 		TAILQ_INSERT_TAIL(&database->blocked, pool, database_blocked);
 	want_for_database(database);
+	limit_event_note(&database->share.tally->servers_met, loop_now(pool_loop(pool)),
+	                 pool->log.log, &event);
 }
 
 static void block_by_role(struct pool *pool)
 {
 	struct role *role = pool->role;
+	const struct limit_event event = { .limit = "max_user_connections",
+		                           .value = role->server_limit,
+		                           .counted = "the servers",
+		                           .user = role->name };
 
 	pool->is_role_blocked = true;
 	role->server_limit_hits += !pool->is_unblocked;
@@ -86,6 +96,8 @@ static void block_by_role(struct pool *pool)
 	else
 		TAILQ_INSERT_TAIL(&role->blocked, pool, role_blocked);
 	want_for_role(role);
+	limit_event_note(&role->share.tally->servers_met, loop_now(pool_loop(pool)), pool->log.log,
+	                 &event);
 }
 
 static void block_pool(struct pool *pool, bool by_role)

@@ -6,11 +6,26 @@
 
 #include "pgweir/base/banned.h"
 
+/* A pool that may have none at all is as its administrator wants it. */
+static void note_refusal(struct pool *pool)
+{
+	const struct limit_event event = { .limit = "max_pinned_servers",
+		                           .value = pool->limits.max_pinned,
+		                           .counted = "the pinned servers",
+		                           .database = pool->database->name,
+		                           .user = pool->role->name };
+
+	pool->pins_refused++;
+	if (event.value > 0)
+		limit_event_note(&pool->share.tally->pins_met, loop_now(pool_loop(pool)),
+		                 pool->log.log, &event);
+}
+
 bool pool_pin(struct pool *pool)
 {
 	if (share_pin(&pool->share, (unsigned int)pool->limits.max_pinned))
 		return true;
-	pool->pins_refused++;
+	note_refusal(pool);
 	return false;
 }
 

@@ -148,6 +148,10 @@ static const struct metric of_limits[] = {
 	COUNTER("pgweir_limit_hits_total", "hits", "How often a limit was reached."),
 };
 
+static const struct metric of_events[] = {
+	COUNTER("pgweir_events_total", "count", "Events of SHOW EVENTS, by kind."),
+};
+
 static const struct metric of_errors[] = {
 	COUNTER("pgweir_closes_total", "count",
 	        "Connections closed, by reason. type C: of clients; S: of servers."),
@@ -218,6 +222,7 @@ const struct metrics_source metrics_sources[] = {
 	SOURCE("CLIENTS", METRICS_COUNTED, of_clients, "database", "user", "application_name",
 	       "state"),
 	SOURCE("LIMITS", METRICS_ROWS, of_limits, "limit", "database", "user"),
+	SOURCE("EVENTS_TOTALS", METRICS_ROWS, of_events, "event"),
 	SOURCE("ERRORS", METRICS_ROWS, of_errors, "type", "reason", "is_error"),
 	SOURCE("LOOPS", METRICS_ROWS, of_loops, "loop"),
 	SOURCE("WAITING", METRICS_COUNTED, of_waiting, "database", "user", "reason"),

@@ -92,6 +92,7 @@ le_2500us:b le_5ms:b le_10ms:b le_25ms:b le_50ms:b le_100ms:b le_250ms:b le_500m
 le_5s:b le_10s:b le_30s:b""",
     "SQLSTATES": "sqlstate:t name:t side:t severity:t count:b last:t database:t user:t",
     "EVENTS": "at:t age_s:b kind:t level:t database:t user:t text:t",
+    "EVENTS_TOTALS": "event:t count:b",
     "HISTORY": """resolution:t at:t age_s xacts:b queries:b errors:b received:b sent:b wait_p99_us:b
 statement_p50_us:b statement_p95_us:b statement_p99_us:b xact_p99_us:b cl_active cl_waiting sv_active
 sv_idle maxwait_us:b logins:b""",

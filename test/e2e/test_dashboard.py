@@ -16,7 +16,8 @@ from .kit.web import Web
 BOARD = json.loads((pathlib.Path(__file__).parents[2] / "etc" / "grafana" / "pgweir.json")
                    .read_text(encoding="utf-8"))
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
-QUERIES = [target["expr"] for panel in PANELS for target in panel["targets"]]
+MARKS = BOARD["annotations"]["list"]
+QUERIES = [target["expr"] for panel in PANELS for target in panel["targets"]] + [mark["expr"] for mark in MARKS]
 VARIABLES = {each["name"]: each for each in BOARD["templating"]["list"]}
 
 
@@ -51,7 +52,7 @@ def test_each_query_is_valid(tmp_path):
 def test_its_variables_are_those_that_the_queries_use():
     used = set(re.findall(r"\$(\w+)", "\n".join(QUERIES))) - {"__rate_interval"}
     assert used == set(VARIABLES) - {"datasource"}
-    assert all(each["datasource"]["uid"] == "${datasource}" for each in (*PANELS, *(
+    assert all(each["datasource"]["uid"] == "${datasource}" for each in (*PANELS, *MARKS, *(
         variable for variable in VARIABLES.values() if variable["type"] == "query")))
 
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: ISC
 """SHOW EVENTS: what has happened lately."""
 
+import pathlib
 import re
 
 import pytest
 
 from .kit.account import free_port
+from .kit.web import Web
 from .kit.wait import wait_until
-from .kit.wire import Refused
+from .kit.wire import Refused, query
 
 
 def events(weir, kind=None):
@@ -54,6 +56,72 @@ def test_limits(pgweir):
         with pytest.raises(Refused):
             weir.client()
     assert texts(weir, "limit")[0].startswith("max_client_conn is reached: ")
+
+
+def totals(weir):
+    return {row["event"]: row["count"] for row in weir.admin("SHOW EVENTS_TOTALS")}
+
+
+# The settings, and the event: database, user, text.
+SPELLS = {
+    "max_db_connections": (dict(databases={"app": "max_db_connections=1"}), ("app", None, "the servers of database app")),
+    "max_user_connections": (dict(max_user_connections=1), (None, "alice", "the servers of user alice")),
+    "max_db_client_connections": (dict(databases={"app": "max_db_client_connections=1"}),
+                                  ("app", None, "the clients of database app")),
+    "max_user_client_connections": (dict(max_user_client_connections=1), (None, "alice", "the clients of user alice")),
+    "max_pinned_servers": (dict(max_pinned_servers=1, pool_mode="transaction"),
+                           ("app", "alice", "the pinned servers of pool app/alice")),
+}
+
+
+@pytest.mark.parametrize("limit", SPELLS)
+@pytest.mark.parametrize("log_format", ("text", "json"))
+def test_a_limit_is_one_event(pgweir, limit, log_format):
+    settings, (database, user, text) = SPELLS[limit]
+    weir = pgweir(**settings, log_format=log_format)
+    first = weir.client()
+    first.query("BEGIN")
+    if limit == "max_pinned_servers":
+        first.query("CREATE TEMP TABLE mine (a int)")
+    for _ in range(3):
+        other = weir.wire()
+        if "client" in limit:
+            with pytest.raises(Refused):
+                other.login()
+            continue
+        other.login()
+        if limit == "max_pinned_servers":
+            assert other.query("CREATE TEMP TABLE mine (a int)").error["C"] == "53300"
+        else:
+            other.send(query("SELECT 1"))
+    wait_until(lambda: events(weir, "limit"), what="the event")
+    (hits,) = [row["hits"] for row in weir.admin("SHOW LIMITS HIT") if row["limit"] == limit]
+    (event,) = events(weir, "limit")
+    assert hits >= 1 and event["text"] == f"{limit} = 1 is reached by {text}"
+    assert (event["database"], event["user"], event["level"]) == (database, user, "WARNING")
+
+
+def test_totals(pgweir):
+    port = free_port()
+    weir = pgweir(metrics_listen=f"127.0.0.1:{port}")
+    before = totals(weir)
+    assert before["start"] == 1 and sum(before.values()) == 1
+    for command in ("PAUSE app", "RESUME app", "PAUSE", "RESUME", "RESET STATEMENTS"):
+        weir.admin(command)
+    after = totals(weir)
+    assert after == before | {"pause": 2, "resume": 2, "reset statements": 1}
+    scraped = Web(port).ask("/metrics").text
+    assert dict(re.findall(r'^pgweir_events_total\{event="(.*)"\} (\d+)$', scraped, re.MULTILINE)) == {
+        event: str(count) for event, count in after.items()}
+
+
+def test_each_kind_is_counted_from_the_start(pgweir):
+    source = pathlib.Path(__file__).parents[2] / "src"
+    text = "\n".join(file.read_text(encoding="utf-8") for file in source.rglob("*.c"))
+    kinds = set(re.findall(r'log_kept\([^"]*?LEVEL_\w+,\s*"([^"]+)"', text))
+    kinds |= set(re.findall(r'\.kept = "([^"]+)"', text))
+    assert {"start", "take-over", "set", "host down"} <= kinds
+    assert kinds <= set(totals(pgweir()))
 
 
 def test_hosts(pgweir, fake_server):

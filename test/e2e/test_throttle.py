@@ -116,6 +116,8 @@ def test_a_few_of_one_address(weir):
     early_right.send(password(SECRET))
     early_wrong.send(password("wrong"))
     assert early_right.read_refusal().text == early_wrong.read_refusal().text == TOO_MANY
+    assert [row["text"] for row in daemon.admin("SHOW EVENTS") if row["kind"] == "limit"] == [
+        "auth_failure_limit = 2 is reached by failed logins of one address"]
     assert daemon.wire(unix=True).login(password=SECRET).value("SELECT 1") == "1"
     failed[0].close()
     wait_until(lambda: logins(daemon) == 1)

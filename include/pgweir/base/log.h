@@ -79,7 +79,7 @@ struct log_who {
 	const char *kind;    /* "client", "server", "peer", "pool"; NULL: the daemon itself */
 	const void *pointer; /* address of the object; NULL: not shown */
 	uint64_t id;         /* id as in SHOW; 0 = none. JSON only */
-	const char *database, *user;   /* both set, or both NULL */
+	const char *database, *user;   /* after log_begin() one of them may be set alone */
 	struct strbuf address;         /* an empty text in `buffer` */
 	bool is_json;                  /* set application_name and facts only if this is true */
 	const char *application_name;  /* NULL or "": none */
@@ -152,6 +152,13 @@ struct log_kept {
  * next one; numbers rise from 0. false: there is none.
  */
 bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept);
+
+/*
+ * Kinds of events are counted, those that were expected from 0. There are few: LOG_KINDS_MAX in
+ * log_kept.c. log_kept_kind(): the kind of this number, from 0; false: there is none.
+ */
+void log_expect(struct log *log, const char *kind);
+bool log_kept_kind(struct log *log, size_t number, const char **kind, uint64_t *count);
 
 /* Logs a line with facts. */
 void log_event(const struct logger *logger, enum log_level level, const struct log_facts *facts,

@@ -23,6 +23,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 #include "pgweir/base/hash.h"
+#include "pgweir/base/limit_event.h"
 #include "pgweir/loop/letter.h"
 #include "pgweir/pool/learnt.h"
 #include "pgweir/pool/outages.h"
@@ -47,7 +48,10 @@ struct tally {
 	atomic_uint cancel_count; /* of a pool: connections for cancel requests */
 	atomic_uint pinned_count; /* of a pool: servers that stay with their clients, or may */
 	atomic_uint want_count;
-	atomic_uint want_number; /* how many wants there have been so far */
+	atomic_uint want_number;      /* how many wants there have been so far */
+	struct limit_met servers_met; /* of a database or role: its limit on servers */
+	struct limit_met clients_met; /* and on clients */
+	struct limit_met pins_met;    /* of a pool: max_pinned_servers */
 	atomic_bool has_welcome;
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
 	atomic_uint login_count;      /* of a pool: logins in progress that borrowers rely on */

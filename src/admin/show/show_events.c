@@ -88,3 +88,39 @@ const struct show show_events = {
 	.help =
 	    "The last 1000 events of the process: reloads, commands, take-overs, hosts, limits.",
 };
+
+/* ---- how many ---- */
+
+struct event_total {
+	const char *event;
+	int64_t count;
+	char event_buffer[32];
+};
+_Static_assert(sizeof(struct event_total) <= ROW_SIZE_MAX, "a row is too large");
+
+static const struct column total_columns[] = {
+	COLUMN(struct event_total, VALUE_TEXT, event, "Kind of the events, as in SHOW EVENTS."),
+	COLUMN(struct event_total, VALUE_INT8, count,
+	       "How many of them there have been since the process started."),
+};
+
+static bool next_total(struct cursor *cursor, void *at)
+{
+	struct event_total *row = at;
+	const char *kind;
+	uint64_t count;
+
+	if (!log_kept_kind(cursor->source->with->log, cursor->index, &kind, &count))
+		return false;
+	cursor->index++;
+	row->event = lower(kind, row->event_buffer, sizeof(row->event_buffer));
+	row->count = (int64_t)count;
+	return true;
+}
+
+const struct show show_events_totals = {
+	.item = "EVENTS_TOTALS",
+	.next = next_total,
+	.columns = COLUMNS(total_columns),
+	.help = "How many events of each kind there have been.",
+};

@@ -51,6 +51,7 @@
 	SHOW(sqlstates)      \
 	SHOW(statements)     \
 	SHOW(events)         \
+	SHOW(events_totals)  \
 	SHOW(history)        \
 	SHOW(applications)   \
 	SHOW(columns)        \

@@ -56,6 +56,13 @@ bool admit_hold(struct client *client)
 	return true;
 }
 
+/* A limit on clients was met by one of this loop. */
+static void note_limit(const struct clients *clients, struct limit_met *met,
+                       const struct limit_event *event)
+{
+	limit_event_note(met, loop_now(clients->with.loop), clients->with.log, event);
+}
+
 /* The console's own database has no entry in [databases], so the global limit applies. */
 static bool count_guest(struct client *client)
 {
@@ -66,6 +73,9 @@ static bool count_guest(struct client *client)
 	if (++clients->guest_count <= (unsigned int)limit || limit <= 0)
 		return true;
 	clients->guest_limit_hits++;
+	note_limit(clients, &clients->with.told->guests_met,
+	           &(struct limit_event){ "max_db_client_connections", limit, "the clients",
+	                                  CONFIG_CONSOLE_DATABASE, NULL });
 	client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
 	return false;
 }
@@ -95,11 +105,17 @@ static bool count_in(struct client *client)
 	user_limit = config_max_user_client_connections(config, role->entry);
 	if (database_limit > 0 && share_clients(&database->share) > (unsigned int)database_limit) {
 		database->client_limit_hits++;
+		note_limit(clients, &database->share.tally->clients_met,
+		           &(struct limit_event){ "max_db_client_connections", database_limit,
+		                                  "the clients", database->name, NULL });
 		client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
 		return false;
 	}
 	if (user_limit > 0 && share_clients(&role->share) > (unsigned int)user_limit) {
 		role->client_limit_hits++;
+		note_limit(clients, &role->share.tally->clients_met,
+		           &(struct limit_event){ "max_user_client_connections", user_limit,
+		                                  "the clients", NULL, role->name });
 		client_refuse_for(client, CLOSE_USER_CLIENT_LIMIT);
 		return false;
 	}

@@ -35,18 +35,21 @@ static const struct role *largest(const struct clients *clients)
 static void say(struct clients *clients, const char *detail)
 {
 	struct logger log = { clients->with.pools->with.log, NULL };
+	usec_t now = loop_now(clients->with.loop);
+	bool begins = limit_event_begins(&clients->with.told->all_met, now);
+	const struct log_facts facts = { .kept = begins ? LIMIT_EVENT_KIND : NULL };
 	const struct role *role;
 
-	if (!login_may_tell(&clients->with.told->limit_at, loop_now(clients->with.loop), SPACING))
+	if (!login_may_tell(&clients->with.told->limit_at, now, SPACING) && !begins)
 		return;
 	role = largest(clients);
 	if (role)
-		log_kept(&log, LOG_LEVEL_WARNING, "limit",
-		         "max_client_conn is reached: %s; user %s has most of them: %u", detail,
-		         role->name, share_clients(&role->share));
+		log_event(&log, LOG_LEVEL_WARNING, &facts,
+		          "max_client_conn is reached: %s; user %s has most of them: %u", detail,
+		          role->name, share_clients(&role->share));
 	else
-		log_kept(&log, LOG_LEVEL_WARNING, "limit",
-		         "max_client_conn is reached: %s; no user is logged in", detail);
+		log_event(&log, LOG_LEVEL_WARNING, &facts,
+		          "max_client_conn is reached: %s; no user is logged in", detail);
 }
 
 void crowd_refuse(struct client *client)

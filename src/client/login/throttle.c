@@ -135,6 +135,11 @@ bool throttle_admits(struct client *client)
 
 	if (limit <= 0 || !is_over(client, (unsigned int)limit))
 		return true;
+	limit_event_note(&client->clients->with.told->failures_met,
+	                 loop_now(client->clients->with.loop), client->clients->with.log,
+	                 &(struct limit_event){ .limit = "auth_failure_limit",
+	                                        .value = limit,
+	                                        .counted = "failed logins of one address" });
 	client_refuse(client, ERR_LIMIT,
 	              "too many failed logins from this address, try again later");
 	return false;

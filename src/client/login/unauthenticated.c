@@ -39,14 +39,16 @@ void unauthenticated_add(struct client *client)
 static void report_shortage(struct clients *clients)
 {
 	struct logger logger = { clients->with.log, NULL };
+	usec_t now = loop_now(clients->with.loop);
+	bool begins = limit_event_begins(&clients->with.told->files_met, now);
 
-	if (!login_may_tell(&clients->with.told->shortage_at, loop_now(clients->with.loop),
-	                    TELL_PERIOD))
+	if (!login_may_tell(&clients->with.told->shortage_at, now, TELL_PERIOD) && !begins)
 		return;
-	log_warning(&logger,
-	            "running out of open files: for each new connection, the oldest one that "
-	            "has not logged in is closed; raise the limit on open files, or lower "
-	            "client_login_timeout");
+	log_event(&logger, LOG_LEVEL_WARNING,
+	          &(struct log_facts){ .kept = begins ? LIMIT_EVENT_KIND : NULL },
+	          "running out of open files: for each new connection, the oldest one that "
+	          "has not logged in is closed; raise the limit on open files, or lower "
+	          "client_login_timeout");
 }
 
 usec_t clients_oldest_login(const struct clients *clients)
