@@ -29,7 +29,7 @@
 #include "load.h"
 #include "preflight.h"
 #include "privileges.h"
-#include "roster.h"
+#include "listing.h"
 #include "tls_sets.h"
 
 #include "pgweir/base/banned.h"
@@ -337,10 +337,10 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 static void on_user(void *arg, const char *const *values, size_t count)
 {
 	if (count && values[0])
-		roster_add(arg, values[0]);
+		listing_add(arg, values[0]);
 }
 
-static void add_user(const struct user *user, void *arg) { roster_add(arg, user->name); }
+static void add_user(const struct user *user, void *arg) { listing_add(arg, user->name); }
 
 /*
  * Only new names can be found: the console also shows the users of [users], and those that
@@ -348,46 +348,46 @@ static void add_user(const struct user *user, void *arg) { roster_add(arg, user-
  */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {
-	struct roster running = ROSTER_EMPTY, fresh = ROSTER_EMPTY;
+	struct listing running = LISTING_EMPTY, fresh = LISTING_EMPTY;
 	bool ok = ask_query(ask, "SHOW USERS", on_user, &running, err);
 	size_t added;
 
 	if (check->users)
 		users_each(check->users, add_user, &fresh);
-	added = ok ? roster_count_new(&running, &fresh) : 0;
+	added = ok ? listing_count_new(&running, &fresh) : 0;
 	if (added)
 		printf("auth_file: %zu user%s (%zu new)\n", check->user_count,
 		       plural(check->user_count), added);
 	check->change_count += added > 0;
-	roster_done(&running);
-	roster_done(&fresh);
+	listing_done(&running);
+	listing_done(&fresh);
 	return ok;
 }
 
-/* position in SHOW HBA; the columns from here on are those of roster_add_rule() */
+/* position in SHOW HBA; the columns from here on are those of listing_add_rule() */
 #define COLUMN_RULE_TYPE 3
 #define COLUMN_RULE_COUNT 10
 
 static void on_rule(void *arg, const char *const *values, size_t count)
 {
 	if (count >= COLUMN_RULE_COUNT)
-		roster_add_rule(arg, values + COLUMN_RULE_TYPE, count - COLUMN_RULE_TYPE);
+		listing_add_rule(arg, values + COLUMN_RULE_TYPE, count - COLUMN_RULE_TYPE);
 }
 
 static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
 {
-	struct roster running = ROSTER_EMPTY, fresh = ROSTER_EMPTY;
+	struct listing running = LISTING_EMPTY, fresh = LISTING_EMPTY;
 	struct buf count = { 0 };
 	bool ok = ask_query(ask, "SHOW HBA", on_rule, &running, err);
 
-	roster_add_rules(&fresh, check->hba);
-	if (ok && roster_compare(&running, &fresh, "rule", &count)) {
+	listing_add_rules(&fresh, check->hba);
+	if (ok && listing_compare(&running, &fresh, "rule", &count)) {
 		printf("auth_hba_file: %s\n", buf_text(&count));
 		check->change_count++;
 	}
 	buf_free(&count);
-	roster_done(&running);
-	roster_done(&fresh);
+	listing_done(&running);
+	listing_done(&fresh);
 	return ok;
 }
 

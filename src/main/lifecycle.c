@@ -12,7 +12,7 @@
 #include "apply.h"
 #include "daemon_priv.h"
 #include "load.h"
-#include "roster.h"
+#include "listing.h"
 #include "stop.h"
 
 #include "pgweir/base/container_of.h"
@@ -106,18 +106,18 @@ static void tell_count(struct daemon *daemon, struct telling *telling, const cha
 
 static void tell_counts(struct daemon *daemon, const struct before *old, struct telling *telling)
 {
-	struct roster old_rules = ROSTER_EMPTY, fresh_rules = ROSTER_EMPTY;
+	struct listing old_rules = LISTING_EMPTY, fresh_rules = LISTING_EMPTY;
 	struct buf count = { 0 };
 
-	if (roster_compare_users(old->users, daemon->users, &count))
+	if (listing_compare_users(old->users, daemon->users, &count))
 		tell_count(daemon, telling, "auth_file", &count);
 	buf_clear(&count);
-	roster_add_rules(&old_rules, old->hba);
-	roster_add_rules(&fresh_rules, daemon->hba);
-	if (roster_compare(&old_rules, &fresh_rules, "rule", &count))
+	listing_add_rules(&old_rules, old->hba);
+	listing_add_rules(&fresh_rules, daemon->hba);
+	if (listing_compare(&old_rules, &fresh_rules, "rule", &count))
 		tell_count(daemon, telling, "auth_hba_file", &count);
-	roster_done(&old_rules);
-	roster_done(&fresh_rules);
+	listing_done(&old_rules);
+	listing_done(&fresh_rules);
 	buf_free(&count);
 }
 

@@ -3,7 +3,7 @@
  * Counts what is new and gone. Sorts both lists, so the time does not grow with the square
  * of their length.
  */
-#include "roster.h"
+#include "listing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,35 +12,35 @@
 
 #define RULE_COLUMNS 7 /* type, database, user_name, address, netmask, auth_method, options */
 
-void roster_add(struct roster *roster, const char *line)
+void listing_add(struct listing *listing, const char *line)
 {
-	size_t capacity = roster->capacity ? 2 * roster->capacity : 64;
-	char **grown = roster->lines;
+	size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
+	char **grown = listing->lines;
 
-	if (roster->count == roster->capacity) {
-		grown = realloc(roster->lines, capacity * sizeof(*grown));
+	if (listing->count == listing->capacity) {
+		grown = realloc(listing->lines, capacity * sizeof(*grown));
 		if (grown)
-			roster->lines = grown, roster->capacity = capacity;
+			listing->lines = grown, listing->capacity = capacity;
 	}
 	if (grown)
-		roster->lines[roster->count] = strdup(line);
-	if (!grown || !roster->lines[roster->count])
-		roster->is_whole = false;
+		listing->lines[listing->count] = strdup(line);
+	if (!grown || !listing->lines[listing->count])
+		listing->is_whole = false;
 	else
-		roster->count++;
+		listing->count++;
 }
 
-void roster_done(struct roster *roster)
+void listing_done(struct listing *listing)
 {
-	for (size_t i = 0; i < roster->count; i++)
-		free(roster->lines[i]);
-	free(roster->lines);
-	*roster = (struct roster)ROSTER_EMPTY;
+	for (size_t i = 0; i < listing->count; i++)
+		free(listing->lines[i]);
+	free(listing->lines);
+	*listing = (struct listing)LISTING_EMPTY;
 }
 
 /* ---- rules ---- */
 
-void roster_add_rule(struct roster *roster, const char *const *columns, size_t count)
+void listing_add_rule(struct listing *listing, const char *const *columns, size_t count)
 {
 	struct buf line = { 0 };
 
@@ -48,13 +48,13 @@ void roster_add_rule(struct roster *roster, const char *const *columns, size_t c
 		buf_printf(&line, "%s\t", columns[i] ? columns[i] : "");
 	buf_text(&line);
 	if (buf_ok(&line))
-		roster_add(roster, line.at);
+		listing_add(listing, line.at);
 	else
-		roster->is_whole = false;
+		listing->is_whole = false;
 	buf_free(&line);
 }
 
-void roster_add_rules(struct roster *roster, const struct hba *hba)
+void listing_add_rules(struct listing *listing, const struct hba *hba)
 {
 	struct hba_lists lists = { 0 };
 	struct hba_row row;
@@ -70,7 +70,7 @@ void roster_add_rules(struct roster *roster, const struct hba *hba)
 			buf_text(&lists.options),
 		};
 
-		roster_add_rule(roster, columns, RULE_COLUMNS);
+		listing_add_rule(listing, columns, RULE_COLUMNS);
 		buf_free(&lists.database);
 		buf_free(&lists.user);
 		buf_free(&lists.options);
@@ -84,14 +84,14 @@ static int compare_lines(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void sort(struct roster *roster)
+static void sort(struct listing *listing)
 {
-	if (roster->count)
-		qsort(roster->lines, roster->count, sizeof(*roster->lines), compare_lines);
+	if (listing->count)
+		qsort(listing->lines, listing->count, sizeof(*listing->lines), compare_lines);
 }
 
 /* false: a list is not complete, for lack of memory. */
-static bool count(struct roster *old, struct roster *fresh, size_t *added, size_t *gone)
+static bool count(struct listing *old, struct listing *fresh, size_t *added, size_t *gone)
 {
 	size_t i = 0, j = 0;
 
@@ -111,14 +111,14 @@ static bool count(struct roster *old, struct roster *fresh, size_t *added, size_
 	return old->is_whole && fresh->is_whole;
 }
 
-size_t roster_count_new(struct roster *old, struct roster *fresh)
+size_t listing_count_new(struct listing *old, struct listing *fresh)
 {
 	size_t added, gone;
 
 	return count(old, fresh, &added, &gone) ? added : 0;
 }
 
-bool roster_compare(struct roster *old, struct roster *fresh, const char *what, struct buf *out)
+bool listing_compare(struct listing *old, struct listing *fresh, const char *what, struct buf *out)
 {
 	size_t added, gone;
 
@@ -146,7 +146,7 @@ static void count_user(const struct user *user, void *arg)
 		census->changed++;
 }
 
-bool roster_compare_users(const struct users *old, const struct users *fresh, struct buf *out)
+bool listing_compare_users(const struct users *old, const struct users *fresh, struct buf *out)
 {
 	struct census census = { .old = old };
 	size_t gone;
