@@ -177,15 +177,16 @@ bool log_start(struct log *log, struct err *err)
 {
 	int error;
 
+	/* Other threads of the program may log already. */
+	pthread_mutex_lock(&log->lock);
 	log->pid = (long)getpid();
 	log->second = 0; /* rebuild the stamp: it contains the pid */
 	error = pthread_create(&log->writer, NULL, writer_run, log);
-
+	log->has_writer = error == 0;
+	pthread_mutex_unlock(&log->lock);
 	if (error)
-		return err_set(err, ERR_FILES, "cannot start the log's thread: %s",
-		               strerror(error));
-	log->has_writer = true;
-	return true;
+		err_set(err, ERR_FILES, "cannot start the log's thread: %s", strerror(error));
+	return error == 0;
 }
 
 /* Called with the lock held. Waits until the writer holds no batch. */
