@@ -149,6 +149,7 @@ def test_failures_are_not_repeated_at_once(pgweir, fake_server):
     with far.accept() as server:
         server.send(fake.error("out of order", "53300", "FATAL"))
     assert client.read_refusal().sqlstate in ("53300", "08006")
+    weir.all_loops_turn()  # others are told of the failure
     for other in crowd:
         other.send(query("SELECT 1"))
         refused = other.read_refusal()

@@ -206,8 +206,9 @@ def test_asyncpg(tables, weir):
     assert values(tables, "s5") == [0.5, 1.5, 2.5]
 
 
-def test_nothing_is_parsed_twice(weir):
+def test_nothing_is_parsed_twice(pgweir):
     """The server on which it was described already has it with these types."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
     client, other = weir.client(), weir.client()
     text = "SELECT $1 + 1"
     for wire in (client, other, client):

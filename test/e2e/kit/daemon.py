@@ -358,6 +358,13 @@ class Pgweir:
         return [{name: int(value) if name in numbers and value is not None else value
                  for name, value in row.items()} for row in result.dicts()]
 
+    def all_loops_turn(self):
+        """Returns when each loop has opened the letters that were posted to it before: after a hold,
+        a loop makes a turn before it can be held again.
+        """
+        for _ in range(2):
+            self.admin("SHOW LOOPS")
+
     def pool(self, database="app", user="alice"):
         """The row of SHOW POOLS, or zeros where the pool does not exist (yet)."""
         for row in self.admin("SHOW POOLS"):
