@@ -12,6 +12,7 @@
 #include <uthash.h>
 
 #include "dns_priv.h"
+#include "pgweir/loop/letter.h"
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/reverse.h"
 
@@ -19,6 +20,7 @@ TAILQ_HEAD(ask_list, resolver_ask);
 TAILQ_HEAD(watch_list, resolver_watch);
 TAILQ_HEAD(name_list, resolver_name);
 TAILQ_HEAD(reverse_list, reverse_query);
+TAILQ_HEAD(note_list, resolver_note);
 
 struct resolver_name {
 	struct resolver *resolver;
@@ -29,11 +31,14 @@ struct resolver_name {
 	struct ask_list asks;
 	struct watch_list watches;
 	struct task removed_task;   /* calls on_removed() of watches whose address is gone */
+	struct note_list notes;     /* of followers that wait for the query */
+	uint64_t followers;         /* those that have the name: their bits */
 	struct resolver_zone *zone; /* NULL: none */
 	TAILQ_ENTRY(resolver_name) zone_node;
 	struct address *addresses;
 	unsigned int address_count;
-	unsigned int next;   /* index of the next address to return */
+	unsigned int next; /* index of the next address to return */
+	usec_t found_at, ttl;
 	const char *failure; /* why there is no address; a static text */
 	bool is_known;       /* the stored result is still valid */
 	bool is_stale;       /* its zone changed during the query: look it up again */
@@ -58,6 +63,14 @@ struct resolver {
 	unsigned long serial;
 	unsigned int rotation; /* index of the first address for the next result */
 	bool is_ending;
+	/* Of a follower: where its names are looked up. The loop lives longer. */
+	struct resolver *leader;
+	struct loop *leader_loop;
+	unsigned int number; /* of its bit and its place with the leader */
+	/* Of a leader. */
+	struct resolver *followers[RESOLVER_FOLLOWERS_MAX];
+	unsigned int follower_count;
+	void (*on_note)(struct resolver *resolver, struct resolver_note *note);
 };
 
 /* A zone: what follows the first dot of a name. Freed when it has neither names nor a query. */
@@ -88,6 +101,39 @@ struct reverse_query {
 	bool is_proven;
 	bool is_done; /* no further query is needed */
 };
+
+/* What a note says. Notes about one name arrive in the order in which they were posted. */
+enum note_kind {
+	NOTE_JOIN,  /* the follower has the name, and wants to hear the result of each lookup */
+	NOTE_ASK,   /* and waits for a result: this note comes back with it */
+	NOTE_LEAVE, /* the follower has the name no more */
+	NOTE_FOUND  /* to the follower: the result of a lookup */
+};
+
+/* A letter about one name between a follower and its leader. */
+struct resolver_note {
+	struct letter letter;
+	struct resolver *follower;
+	struct resolver *to;             /* once it is posted; may be gone if the letter is late */
+	TAILQ_ENTRY(resolver_note) node; /* in the list of the leader's name */
+	enum note_kind kind;
+	usec_t found_at, ttl; /* of NOTE_FOUND: the result */
+	const char *failure;
+	struct address *addresses;
+	unsigned int count;
+	char host[];
+};
+
+/* room: for so many addresses. NULL: no memory. */
+struct resolver_note *resolver_note_new(struct resolver *follower, enum note_kind kind,
+                                        const char *host, unsigned int room);
+void resolver_note_free(struct resolver_note **note);
+
+/*
+ * Sends the note to the leader; with NOTE_FOUND, to the follower. The receiver's on_note() is
+ * called in its loop, and owns the note.
+ */
+void resolver_note_post(struct resolver_note *note);
 
 /* Ends all lookups, after dns_free(). */
 void reverse_end_all(struct resolver *resolver);

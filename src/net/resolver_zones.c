@@ -122,7 +122,7 @@ void resolver_zone_enter(struct resolver_name *name)
 	const char *dot = strchr(name->host, '.');
 	struct resolver_zone *zone;
 
-	if (resolver->zone_period <= 0 || !dot || !dot[1] || name->zone)
+	if (resolver->leader || resolver->zone_period <= 0 || !dot || !dot[1] || name->zone)
 		return;
 	HASH_FIND(hh, resolver->zones, dot + 1, strlen(dot + 1), zone);
 	if (!zone)
@@ -174,22 +174,6 @@ unsigned int resolver_zone_count(const struct resolver *resolver)
 	return HASH_COUNT(resolver->zones);
 }
 
-static struct resolver_zone_row row_of(const struct resolver_zone *zone)
-{
-	return (struct resolver_zone_row){ zone->text, zone->serial, zone->name_count };
-}
-
-bool resolver_find_zone(const struct resolver *resolver, const char *text,
-                        struct resolver_zone_row *row)
-{
-	const struct resolver_zone *zone;
-
-	HASH_FIND(hh, resolver->zones, text, strlen(text), zone);
-	if (zone)
-		*row = row_of(zone);
-	return zone != NULL;
-}
-
 bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
                         struct resolver_zone_row *row)
 {
@@ -200,6 +184,6 @@ bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
 	if (!zone)
 		return false;
 	*cursor = zone->number;
-	*row = row_of(zone);
+	*row = (struct resolver_zone_row){ zone->text, zone->serial, zone->name_count };
 	return true;
 }

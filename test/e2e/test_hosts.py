@@ -332,14 +332,17 @@ def name_server():
     server.close()
 
 
+def start_with_names(weir, name_server):
+    weir.account.write(f"{weir.dir}/resolv.conf", f"nameserver {name_server.address}\n", 0o644)
+    return weir.configure(resolv_conf=f"{weir.dir}/resolv.conf").start()
+
+
 def test_a_zone_that_grows_moves_idle_servers(make_pgweir, everywhere, name_server):
     name_server.names["db.zone.test"] = [TWO]
     name_server.serials["zone.test"] = 2026112001
     weir = make_pgweir(databases=entry(["db.zone.test"], everywhere.port), pool_mode="transaction",
                        dns_max_ttl=LONG, dns_zone_check_period="0.1")
-    weir.account.write(f"{weir.dir}/resolv.conf", f"nameserver {name_server.address}\n", 0o644)
-    weir.configure(resolv_conf=f"{weir.dir}/resolv.conf")
-    weir.start()
+    start_with_names(weir, name_server)
     client = weir.client()
     assert client.value(WHERE) == TWO
     wait_until(lambda: name_server.asked.count(("zone.test", 6)) > 2)
@@ -354,6 +357,30 @@ def test_a_zone_that_grows_moves_idle_servers(make_pgweir, everywhere, name_serv
     assert client.value(WHERE) == THREE
     weir.reload(dns_zone_check_period="0")
     assert weir.admin("SHOW DNS_ZONES") == []
+
+
+def test_all_loops_share_one_lookup(make_pgweir, everywhere, name_server):
+    name = "db.zone.test"
+    name_server.names[name] = [TWO]
+    name_server.serials["zone.test"] = 1
+    weir = start_with_names(make_pgweir(databases=entry([name], everywhere.port), loops=3,
+                                        pool_mode="transaction", dns_max_ttl=LONG,
+                                        dns_zone_check_period="0.1"), name_server)
+    held = [hold(weir) for _ in range(6)]
+    assert [where for _, where in held] == [TWO] * 6
+    assert all(row["servers"] == 2 for row in weir.admin("SHOW LOOPS"))
+    assert name_server.asked.count((name, 1)) == 1
+    assert [(row["hostname"], row["addrs"]) for row in weir.admin("SHOW DNS_HOSTS")] == [(name, f"{TWO}:0")]
+    assert weir.admin("SHOW DNS_ZONES") == [{"zonename": "zone.test", "serial": 1, "count": 1}]
+    wait_until(lambda: name_server.asked.count(("zone.test", 6)) > 2)
+    name_server.names[name] = [THREE]
+    name_server.serials["zone.test"] += 1
+    for client, _ in held:
+        client.query("COMMIT")
+    left = "closing because: its address has left DNS"
+    wait_until(lambda: weir.log.count(left) == 6, what="each loop to close its servers")
+    assert hold(weir)[1] == THREE
+    assert name_server.asked.count((name, 1)) == 2
 
 
 # -- reload and SHOW -----------------------------------------------------------------------------

@@ -10,6 +10,11 @@
  * The owner of a connection to one of the addresses can watch it: it is notified when a later
  * lookup does not return that address any more. If zone_period is set, the serial numbers of
  * the names' zones are queried; when one grows, all names of that zone are looked up again.
+ *
+ * The resolvers of several loops share lookups: all but one, the leader, are followers of it. A
+ * follower asks the leader by a letter, keeps the result for as long as the leader, and hears the
+ * result of each later lookup while it has the name. Zones are the leader's. Names of addresses
+ * (reverse.h) are looked up by each resolver.
  */
 #ifndef PGWEIR_NET_RESOLVER_H
 #define PGWEIR_NET_RESOLVER_H
@@ -22,6 +27,8 @@ struct resolver;
 struct resolver_name; /* private */
 struct resolver_zone;
 
+#define RESOLVER_FOLLOWERS_MAX 64
+
 struct resolver_options {
 	usec_t good_ttl;         /* how long addresses are cached (dns_max_ttl); 0 = not at all */
 	usec_t bad_ttl;          /* how long a failure is cached (dns_nxdomain_ttl) */
@@ -30,6 +37,11 @@ struct resolver_options {
 	/* time limit of the first try of a DNS server; later ones are longer; 0 = 2 s */
 	usec_t try_limit;
 	const char *servers; /* for tests: "ip:port,..." instead of the system's servers; or NULL */
+	/*
+	 * Makes a follower of this one. Its loop is the same or another one, and both take letters.
+	 * To be made before either is used; either may be freed first, but before both loops.
+	 */
+	struct resolver *leader;
 };
 
 /* One ask. Embedded in its owner; zero it before first use. */
@@ -111,7 +123,7 @@ void resolver_watch_end(struct resolver_watch *watch);
 /* Drops all cached results; running queries continue. */
 void resolver_forget(struct resolver *resolver);
 
-/* ---- for SHOW ---- */
+/* ---- for SHOW: a leader has the names of its followers, too ---- */
 
 unsigned int resolver_name_count(const struct resolver *resolver);  /* names in the cache */
 unsigned int resolver_query_count(const struct resolver *resolver); /* running queries */
@@ -131,9 +143,6 @@ struct resolver_row {
  */
 bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct resolver_row *row);
 
-/* Whether resolver_next_row() returns this host. */
-bool resolver_has_row(const struct resolver *resolver, const char *host);
-
 unsigned int resolver_zone_count(const struct resolver *resolver);
 
 struct resolver_zone_row {
@@ -144,10 +153,6 @@ struct resolver_zone_row {
 
 /* Returns the next zone, in the same way. */
 bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
-                        struct resolver_zone_row *row);
-
-/* false: there is no such zone. */
-bool resolver_find_zone(const struct resolver *resolver, const char *zone,
                         struct resolver_zone_row *row);
 
 #endif

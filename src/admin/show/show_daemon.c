@@ -341,7 +341,11 @@ static int64_t used_servers(const struct lane *lane) { return lane->pools->serve
 
 static int64_t peer_pools(const struct lane *lane) { return lane->pools->peers.count; }
 
-static int64_t dns_names(const struct lane *lane) { return resolver_name_count(lane->resolver); }
+/* The resolver of the first loop has the names and zones of all. */
+static int64_t dns_names(const struct lane *lane)
+{
+	return lane->number == 0 ? resolver_name_count(lane->resolver) : 0;
+}
 
 static int64_t dns_zones(const struct lane *lane) { return resolver_zone_count(lane->resolver); }
 
@@ -469,33 +473,10 @@ static const struct column dns_columns[] = {
 	       "found."),
 };
 
-/*
- * Each loop has a resolver of its own. A name is shown as the first one that has it knows it: this
- * says whether one before the cursor's has.
- */
-static bool was_shown(const struct cursor *cursor, const char *host)
+/* That of the first loop has the names and zones of all. */
+static struct resolver *resolver_of(const struct cursor *cursor)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	unsigned int i = 0;
-
-	while (i < cursor->lane && !resolver_has_row(lanes->at[i].resolver, host))
-		i++;
-	return i < cursor->lane;
-}
-
-static bool take_name(struct cursor *cursor, struct resolver_row *name)
-{
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-
-	for (; cursor->lane < lanes->count; cursor->lane++, cursor->dns = 0) {
-		struct resolver *resolver = lanes->at[cursor->lane].resolver;
-
-		while (resolver_next_row(resolver, &cursor->dns, name)) {
-			if (!was_shown(cursor, name->host))
-				return true;
-		}
-	}
-	return false;
+	return show_source_lanes(cursor->source)->at[0].resolver;
 }
 
 static bool next_dns(struct cursor *cursor, void *at)
@@ -504,7 +485,7 @@ static bool next_dns(struct cursor *cursor, void *at)
 	struct dns_row *row = at;
 	char text[ADDRESS_TEXT_SIZE];
 
-	if (!take_name(cursor, &name))
+	if (!resolver_next_row(resolver_of(cursor), &cursor->dns, &name))
 		return false;
 	buf_clear(&cursor->text);
 	for (unsigned int i = 0; i < name.address_count; i++)
@@ -534,44 +515,12 @@ static const struct column zone_columns[] = {
 	COLUMN(struct zone_row, VALUE_INT4, count, "Number of server host names in the zone."),
 };
 
-/* What the resolvers of all loops know of it together. false: one before the cursor's has it. */
-static bool complete_zone(const struct cursor *cursor, struct resolver_zone_row *zone)
-{
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	struct resolver_zone_row other;
-
-	for (unsigned int i = 0; i < lanes->count; i++) {
-		if (!resolver_find_zone(lanes->at[i].resolver, zone->zone, &other))
-			continue;
-		if (i < cursor->lane)
-			return false;
-		zone->serial = zone->serial ? zone->serial : other.serial;
-		zone->count = zone->count > other.count ? zone->count : other.count;
-	}
-	return true;
-}
-
-static bool take_zone(struct cursor *cursor, struct resolver_zone_row *zone)
-{
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-
-	for (; cursor->lane < lanes->count; cursor->lane++, cursor->dns = 0) {
-		struct resolver *resolver = lanes->at[cursor->lane].resolver;
-
-		while (resolver_next_zone(resolver, &cursor->dns, zone)) {
-			if (complete_zone(cursor, zone))
-				return true;
-		}
-	}
-	return false;
-}
-
 static bool next_zone(struct cursor *cursor, void *at)
 {
 	struct resolver_zone_row zone;
 	struct zone_row *row = at;
 
-	if (!take_zone(cursor, &zone))
+	if (!resolver_next_zone(resolver_of(cursor), &cursor->dns, &zone))
 		return false;
 	row->zonename = zone.zone;
 	row->serial = zone.serial;

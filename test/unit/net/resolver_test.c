@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pgweir/loop/letter.h"
+
 #include "../unit.h"
 #include "name_server.h"
 
@@ -30,6 +32,7 @@ static const struct {
 struct scene {
 	struct loop *loop;
 	struct resolver *resolver;
+	struct resolver *followers[2]; /* NULL: none */
 	struct watch server;
 	bool is_mute;
 	const char *moving;   /* the address of moving.test */
@@ -142,10 +145,26 @@ static void set_up(struct scene *scene, usec_t good_ttl, usec_t bad_ttl)
 	set_up_with(scene, good_ttl, bad_ttl, 0);
 }
 
+/* Adds followers, in the same loop. Their own times are not used. */
+static void set_up_followers(struct scene *scene, usec_t good_ttl, usec_t bad_ttl)
+{
+	struct resolver_options options = { .good_ttl = LONG, .bad_ttl = LONG };
+
+	set_up(scene, good_ttl, bad_ttl);
+	ck_assert(loop_take_letters(scene->loop, NULL));
+	options.leader = scene->resolver;
+	for (size_t i = 0; i < COUNT_OF(scene->followers); i++) {
+		scene->followers[i] = resolver_new(scene->loop, &options, NULL);
+		ck_assert_ptr_nonnull(scene->followers[i]);
+	}
+}
+
 static void tear_down(struct scene *scene)
 {
 	name_server_close(&scene->server);
 	resolver_free(&scene->resolver);
+	for (size_t i = 0; i < COUNT_OF(scene->followers); i++)
+		resolver_free(&scene->followers[i]);
 	loop_free(&scene->loop);
 }
 
@@ -176,12 +195,18 @@ static void on_answer(struct resolver_ask *ask, const struct address *address,
 		start(asked, scene, again);
 }
 
-static void start(struct asked *asked, struct scene *scene, const char *host)
+static void start_with(struct asked *asked, struct scene *scene, struct resolver *resolver,
+                       const char *host)
 {
 	asked->scene = scene;
 	asked->is_starting = true;
-	ck_assert(resolver_start(scene->resolver, &asked->ask, host, 5432, on_answer, NULL));
+	ck_assert(resolver_start(resolver, &asked->ask, host, 5432, on_answer, NULL));
 	asked->is_starting = false;
+}
+
+static void start(struct asked *asked, struct scene *scene, const char *host)
+{
+	start_with(asked, scene, scene->resolver, host);
 }
 
 static void run_until(struct scene *scene, unsigned int answered)
@@ -486,13 +511,19 @@ static void on_removed(struct resolver_watch *watch)
 		loop_stop(watcher->scene->loop);
 }
 
-static void enter(struct watcher *watcher, struct scene *scene, const char *host, const char *where)
+static void enter_with(struct watcher *watcher, struct scene *scene, struct resolver *resolver,
+                       const char *host, const char *where)
 {
 	struct address address;
 
 	ck_assert(address_parse(&address, where, 5432));
 	watcher->scene = scene;
-	resolver_watch_begin(scene->resolver, &watcher->watch, host, &address, on_removed);
+	resolver_watch_begin(resolver, &watcher->watch, host, &address, on_removed);
+}
+
+static void enter(struct watcher *watcher, struct scene *scene, const char *host, const char *where)
+{
+	enter_with(watcher, scene, scene->resolver, host, where);
 }
 
 START_TEST(a_watch_ends_when_the_address_is_removed)
@@ -642,6 +673,159 @@ START_TEST(the_end_may_come_while_a_zone_is_asked)
 }
 END_TEST
 
+/* ---- several loops ---- */
+
+/* What a follower answers, as text. */
+static const char *ask_follower(struct scene *scene, struct asked *asked, int number,
+                                const char *host)
+{
+	static char text[ADDRESS_TEXT_SIZE];
+
+	start_with(asked, scene, scene->followers[number], host);
+	run_until(scene, scene->answered + 1);
+	return asked->has_address ? address_format(&asked->address, text, sizeof(text))
+	                          : asked->failure;
+}
+
+/* Until the letters that were posted have been opened, and the letters that those posted. */
+static void open_letters(struct scene *scene)
+{
+	struct asked turn = { 0 };
+
+	for (int i = 0; i < 4; i++)
+		ask_now(scene, &turn, "127.0.0.1");
+}
+
+START_TEST(followers_share_one_query)
+{
+	const char *host = _i ? "one.test" : "none.test";
+	struct asked asked[3] = { 0 };
+	struct scene scene;
+
+	set_up_followers(&scene, LONG, LONG);
+	start(&asked[0], &scene, host);
+	start_with(&asked[1], &scene, scene.followers[0], host);
+	start_with(&asked[2], &scene, scene.followers[1], host);
+	run_until(&scene, 3);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(asked[i].has_address, _i);
+		ck_assert(_i || strstr(asked[i].failure, "server DNS lookup failed: none.test: "));
+	}
+	ck_assert_uint_eq(scene.a_count, 1);
+	ask_follower(&scene, &asked[1], 1, host);
+	ck_assert_uint_eq(scene.a_count, 1);
+	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(a_follower_gets_what_the_leader_knows)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up_followers(&scene, LONG, LONG);
+	ask_now(&scene, &asked, "three.test");
+	ask_follower(&scene, &asked, 0, "three.test");
+	ck_assert(asked.has_address);
+	ck_assert_uint_eq(asked.ask.address_count, 3);
+	ask_follower(&scene, &asked, 1, "10.1.2.3");
+	ck_assert_uint_eq(scene.a_count, 1);
+	tear_down(&scene);
+}
+END_TEST
+
+/* The time is the leader's, and a name that no follower has any more goes there too. */
+START_TEST(a_followers_name_goes_with_its_time)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up_followers(&scene, _i ? 1 : 0, LONG);
+	ask_follower(&scene, &asked, 0, "one.test");
+	while (resolver_name_count(scene.followers[0]) > 0 ||
+	       resolver_name_count(scene.resolver) > 0)
+		ask_now(&scene, &asked, "127.0.0.1"); /* one turn each */
+	ask_follower(&scene, &asked, 0, "one.test");
+	ck_assert_uint_eq(scene.a_count, 2);
+	tear_down(&scene);
+}
+END_TEST
+
+/* A connection that came from another loop is watched by a loop that never asked. */
+START_TEST(each_lookup_reaches_the_watches_of_all_loops)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	struct watcher watchers[2] = { 0 };
+
+	set_up_followers(&scene, 0, LONG);
+	ask_follower(&scene, &asked, 0, "moving.test");
+	for (int i = 0; i < 2; i++)
+		enter_with(&watchers[i], &scene, scene.followers[i], "moving.test", "127.0.0.1");
+	open_letters(&scene);
+	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
+	scene.moving = "127.0.0.7";
+	scene.left_stop = 2;
+	if (_i)
+		start(&asked, &scene, "moving.test");
+	else
+		start_with(&asked, &scene, scene.followers[1], "moving.test");
+	loop_run(scene.loop);
+	for (int i = 0; i < 2; i++)
+		ck_assert_uint_eq(watchers[i].told, 1);
+	ck_assert_uint_eq(scene.a_count, 2);
+	resolver_cancel(&asked.ask);
+	open_letters(&scene);
+	ck_assert_uint_eq(resolver_name_count(scene.resolver), 0);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(a_followers_name_is_in_the_leaders_zone)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	struct watcher watcher = { 0 };
+
+	set_up_followers(&scene, LONG, LONG);
+	scene.serial = 7;
+	resolver_set_zone_period(scene.resolver, USEC_PER_MS);
+	resolver_set_zone_period(scene.followers[0], USEC_PER_MS);
+	ask_follower(&scene, &asked, 0, "moving.test");
+	enter_with(&watcher, &scene, scene.followers[0], "moving.test", "127.0.0.1");
+	run_serials(&scene, 2);
+	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
+	ck_assert_uint_eq(resolver_zone_count(scene.followers[0]), 0);
+	scene.moving = "127.0.0.7";
+	scene.serial++;
+	scene.left_stop = 1;
+	loop_run(scene.loop);
+	ck_assert_uint_eq(watcher.told, 1);
+	ck_assert_str_eq(ask_follower(&scene, &asked, 0, "moving.test"), "127.0.0.7:5432");
+	ck_assert_uint_eq(scene.a_count, 2);
+	tear_down(&scene);
+}
+END_TEST
+
+/* An ask that was cancelled, a query under way, letters in the mailbox. */
+START_TEST(the_end_may_come_while_followers_wait)
+{
+	struct scene scene;
+	struct asked asked = { 0 }, other = { 0 };
+
+	set_up_followers(&scene, LONG, LONG);
+	scene.is_mute = true;
+	start_with(&asked, &scene, scene.followers[0], "one.test");
+	if (_i)
+		open_letters(&scene);
+	start_with(&other, &scene, scene.followers[1], "one.test");
+	resolver_cancel(&asked.ask);
+	resolver_cancel(&other.ask);
+	tear_down(&scene);
+}
+END_TEST
+
 START_TEST(nonsense_is_refused_in_words)
 {
 	struct loop *loop = loop_new(NULL);
@@ -689,6 +873,12 @@ int main(void)
 	tcase_add_test(cases, a_zone_that_grows_moves_its_names);
 	tcase_add_test(cases, a_zone_goes_with_its_names);
 	tcase_add_test(cases, the_end_may_come_while_a_zone_is_asked);
+	tcase_add_loop_test(cases, followers_share_one_query, 0, 2);
+	tcase_add_test(cases, a_follower_gets_what_the_leader_knows);
+	tcase_add_loop_test(cases, a_followers_name_goes_with_its_time, 0, 2);
+	tcase_add_loop_test(cases, each_lookup_reaches_the_watches_of_all_loops, 0, 2);
+	tcase_add_test(cases, a_followers_name_is_in_the_leaders_zone);
+	tcase_add_loop_test(cases, the_end_may_come_while_followers_wait, 0, 2);
 	tcase_add_test(cases, nonsense_is_refused_in_words);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
