@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Recognises BEGIN, START TRANSACTION, COMMIT and ROLLBACK.
+ * Recognises BEGIN, START TRANSACTION, COMMIT, ROLLBACK and SET TRANSACTION.
  *
  * Hard here: the caller answers these statements in PostgreSQL's place. So a text in which
  * PostgreSQL could find any error is SQL_BLOCK_OTHER: an option given twice, a byte that may be
@@ -18,17 +18,18 @@ struct mode {
 	const char *words[WORDS_MAX];
 	unsigned int what; /* a bit for each kind of option; each kind may be given once */
 	bool is_for_primary;
+	enum sql_access access;
 };
 
 static const struct mode modes[] = {
-	{ { "isolation", "level", "read", "committed" }, 1, false },
-	{ { "isolation", "level", "read", "uncommitted" }, 1, false },
-	{ { "isolation", "level", "repeatable", "read" }, 1, false },
-	{ { "isolation", "level", "serializable" }, 1, true },
-	{ { "read", "only" }, 2, false },
-	{ { "read", "write" }, 2, true },
-	{ { "deferrable" }, 4, false },
-	{ { "not", "deferrable" }, 4, false },
+	{ { "isolation", "level", "read", "committed" }, 1, false, SQL_ACCESS_UNSAID },
+	{ { "isolation", "level", "read", "uncommitted" }, 1, false, SQL_ACCESS_UNSAID },
+	{ { "isolation", "level", "repeatable", "read" }, 1, false, SQL_ACCESS_UNSAID },
+	{ { "isolation", "level", "serializable" }, 1, true, SQL_ACCESS_UNSAID },
+	{ { "read", "only" }, 2, false, SQL_ACCESS_READ_ONLY },
+	{ { "read", "write" }, 2, true, SQL_ACCESS_READ_WRITE },
+	{ { "deferrable" }, 4, false, SQL_ACCESS_UNSAID },
+	{ { "not", "deferrable" }, 4, false, SQL_ACCESS_UNSAID },
 };
 
 static const struct {
@@ -38,6 +39,7 @@ static const struct {
 	{ "begin", SQL_BLOCK_BEGIN },       { "start", SQL_BLOCK_START },
 	{ "commit", SQL_BLOCK_COMMIT },     { "end", SQL_BLOCK_COMMIT },
 	{ "rollback", SQL_BLOCK_ROLLBACK }, { "abort", SQL_BLOCK_ROLLBACK },
+	{ "set", SQL_BLOCK_SET },
 };
 
 static bool is_plain(struct bytes text)
@@ -87,7 +89,7 @@ static const struct mode *take_mode(struct scanner *scanner, struct token *token
 }
 
 /* Parses a list of modes, with or without commas. false: PostgreSQL would report an error. */
-static bool take_modes(struct scanner *scanner, struct token *token, bool *is_for_primary)
+static bool take_modes(struct scanner *scanner, struct token *token, struct sql_block *block)
 {
 	unsigned int said = 0;
 
@@ -104,9 +106,12 @@ static bool take_modes(struct scanner *scanner, struct token *token, bool *is_fo
 		if (!mode || (said & mode->what))
 			return false;
 		said |= mode->what;
-		*is_for_primary |= mode->is_for_primary;
+		block->is_for_primary |= mode->is_for_primary;
+		if (mode->access != SQL_ACCESS_UNSAID)
+			block->access = mode->access;
 	}
-	return true;
+	/* SET TRANSACTION without a mode is an error. */
+	return said || block->kind != SQL_BLOCK_SET;
 }
 
 /* Accepts AND NO CHAIN, or nothing. AND CHAIN would begin another transaction block. */
@@ -124,24 +129,30 @@ static bool is_over(struct scanner *scanner, struct token token)
 	return token.kind == TOKEN_END && !scanner->is_broken;
 }
 
+/* Whether the second word must be TRANSACTION. */
+static bool needs_transaction(enum sql_block_kind kind)
+{
+	return kind == SQL_BLOCK_START || kind == SQL_BLOCK_SET;
+}
+
 struct sql_block sql_block_read(struct bytes text)
 {
-	static const struct sql_block other = { SQL_BLOCK_OTHER, false };
+	static const struct sql_block other = { .kind = SQL_BLOCK_OTHER };
 	struct scanner scanner = { .rest = text };
 	struct token token = sql_token(&scanner);
-	struct sql_block block = { kind_of(&token), false };
+	struct sql_block block = { .kind = kind_of(&token) };
 	bool is_good;
 
 	if (block.kind == SQL_BLOCK_OTHER || !is_plain(text))
 		return other;
 	token = sql_token(&scanner);
 	if (sql_token_is(&token, "transaction") ||
-	    (sql_token_is(&token, "work") && block.kind != SQL_BLOCK_START))
+	    (sql_token_is(&token, "work") && !needs_transaction(block.kind)))
 		token = sql_token(&scanner);
-	else if (block.kind == SQL_BLOCK_START)
+	else if (needs_transaction(block.kind))
 		return other;
-	if (block.kind == SQL_BLOCK_BEGIN || block.kind == SQL_BLOCK_START)
-		is_good = take_modes(&scanner, &token, &block.is_for_primary);
+	if (block.kind != SQL_BLOCK_COMMIT && block.kind != SQL_BLOCK_ROLLBACK)
+		is_good = take_modes(&scanner, &token, &block);
 	else
 		is_good = take_chain(&scanner, &token);
 	return is_good && is_over(&scanner, token) ? block : other;

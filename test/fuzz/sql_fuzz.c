@@ -29,7 +29,9 @@ static void block_is_alone(const uint8_t *data, size_t size)
 	buf_add(&text, data, size);
 	buf_add_text(&text, "\n;");
 	other = sql_block_read(buf_bytes(&text));
-	assert(other.kind == block.kind && other.is_for_primary == block.is_for_primary);
+	assert(other.kind == block.kind && other.is_for_primary == block.is_for_primary &&
+	       other.access == block.access);
+	assert(block.access != SQL_ACCESS_READ_WRITE || block.is_for_primary);
 	buf_add(&text, data, size);
 	assert(sql_block_read(buf_bytes(&text)).kind == SQL_BLOCK_OTHER);
 	buf_free(&text);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Recognises the statements that begin and end a transaction block, if nothing about them is in
- * doubt: a single statement, in plain ASCII, of a form that PostgreSQL accepts.
+ * Recognises the statements that begin and end a transaction block, and SET TRANSACTION, if nothing
+ * about them is in doubt: a single statement, in plain ASCII, of a form that PostgreSQL accepts.
  *
- * Source: PostgreSQL's manual, "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK".
+ * Source: PostgreSQL's manual, "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "SET
+ * TRANSACTION".
  */
 #ifndef PGWEIR_PGWIRE_SQL_BLOCK_H
 #define PGWEIR_PGWIRE_SQL_BLOCK_H
@@ -11,16 +12,21 @@
 #include "pgweir/base/bytes.h"
 
 enum sql_block_kind {
-	SQL_BLOCK_OTHER,   /* none of these, or not certain */
-	SQL_BLOCK_BEGIN,   /* BEGIN */
-	SQL_BLOCK_START,   /* START TRANSACTION */
-	SQL_BLOCK_COMMIT,  /* COMMIT, END; not AND CHAIN, not COMMIT PREPARED */
-	SQL_BLOCK_ROLLBACK /* ROLLBACK, ABORT; not AND CHAIN, not TO a savepoint */
+	SQL_BLOCK_OTHER,    /* none of these, or not certain */
+	SQL_BLOCK_BEGIN,    /* BEGIN */
+	SQL_BLOCK_START,    /* START TRANSACTION */
+	SQL_BLOCK_COMMIT,   /* COMMIT, END; not AND CHAIN, not COMMIT PREPARED */
+	SQL_BLOCK_ROLLBACK, /* ROLLBACK, ABORT; not AND CHAIN, not TO a savepoint */
+	SQL_BLOCK_SET       /* SET TRANSACTION with modes */
 };
+
+/* What a statement says of the transaction: READ ONLY or READ WRITE. */
+enum sql_access { SQL_ACCESS_UNSAID, SQL_ACCESS_READ_ONLY, SQL_ACCESS_READ_WRITE };
 
 struct sql_block {
 	enum sql_block_kind kind;
 	bool is_for_primary; /* a standby would refuse it: READ WRITE, SERIALIZABLE */
+	enum sql_access access;
 };
 
 /* Reads a whole text, without its terminating zero. */

@@ -202,7 +202,8 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
 	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK)
 		return client->late ? end_late(client, block.kind) : LATE_PASS;
 	/* If the next statement is already here, a late BEGIN saves nothing. */
-	if (block.kind == SQL_BLOCK_OTHER || client->late || in.count > frame->length)
+	if (block.kind == SQL_BLOCK_OTHER || block.kind == SQL_BLOCK_SET || client->late ||
+	    in.count > frame->length)
 		return LATE_PASS;
 	return begin_late(client, &block, body);
 }

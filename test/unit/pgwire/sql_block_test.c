@@ -9,11 +9,11 @@
 
 #include "../unit.h"
 
-enum { OTHER, BEGIN, START, COMMIT, ROLLBACK, PRIMARY = 16 };
+enum { OTHER, BEGIN, START, COMMIT, ROLLBACK, SET, PRIMARY = 16, RO = 32, RW = 64 };
 
 static const struct {
 	const char *text;
-	int what; /* whether it needs a primary */
+	int what; /* whether it needs a primary, and what it says of the access */
 } cases[] = {
 	{ "BEGIN", BEGIN },
 	{ "begin", BEGIN },
@@ -26,19 +26,20 @@ static const struct {
 	{ "/* who: me */ BEGIN", BEGIN },
 	{ "BEGIN -- so it is", BEGIN },
 	{ "BEGIN /* a /* nested */ one */;", BEGIN },
-	{ "BEGIN READ ONLY", BEGIN },
-	{ "BEGIN READ WRITE", BEGIN | PRIMARY },
+	{ "BEGIN READ ONLY", BEGIN | RO },
+	{ "BEGIN READ WRITE", BEGIN | PRIMARY | RW },
 	{ "BEGIN DEFERRABLE", BEGIN },
 	{ "BEGIN NOT DEFERRABLE", BEGIN },
 	{ "BEGIN ISOLATION LEVEL READ COMMITTED", BEGIN },
 	{ "BEGIN ISOLATION LEVEL READ UNCOMMITTED", BEGIN },
 	{ "BEGIN ISOLATION LEVEL REPEATABLE READ", BEGIN },
 	{ "BEGIN ISOLATION LEVEL SERIALIZABLE", BEGIN | PRIMARY },
-	{ "BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY DEFERRABLE", BEGIN | PRIMARY },
-	{ "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE;", BEGIN },
-	{ "BEGIN READ ONLY, ISOLATION LEVEL READ COMMITTED", BEGIN },
+	{ "BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY DEFERRABLE", BEGIN | PRIMARY | RO },
+	{ "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE;",
+	  BEGIN | RO },
+	{ "BEGIN READ ONLY, ISOLATION LEVEL READ COMMITTED", BEGIN | RO },
 	{ "START TRANSACTION", START },
-	{ "start transaction read only;", START },
+	{ "start transaction read only;", START | RO },
 	{ "START TRANSACTION ISOLATION LEVEL SERIALIZABLE", START | PRIMARY },
 	{ "COMMIT", COMMIT },
 	{ "commit work;", COMMIT },
@@ -49,6 +50,12 @@ static const struct {
 	{ "ROLLBACK WORK AND NO CHAIN;", ROLLBACK },
 	{ "abort", ROLLBACK },
 	{ "ABORT TRANSACTION", ROLLBACK },
+	{ "SET TRANSACTION READ ONLY", SET | RO },
+	{ "set transaction isolation level repeatable read, read only;", SET | RO },
+	{ "SET TRANSACTION READ WRITE", SET | PRIMARY | RW },
+	{ "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", SET | PRIMARY },
+	{ "/* a */ SET/**/TRANSACTION -- b", OTHER },
+	{ "SET TRANSACTION DEFERRABLE", SET },
 
 	/* PostgreSQL refuses these */
 	{ "", OTHER },
@@ -85,7 +92,17 @@ static const struct {
 	{ "COMMIT AND", OTHER },
 	{ "COMMIT AND NO", OTHER },
 
+	{ "SET TRANSACTION", OTHER },
+	{ "SET TRANSACTION READ", OTHER },
+	{ "SET WORK READ ONLY", OTHER },
+	{ "SET READ ONLY", OTHER },
+
 	/* these do something else, or more */
+	{ "SET TRANSACTION SNAPSHOT '1'", OTHER },
+	{ "SET TRANSACTION READ ONLY; SELECT 1", OTHER },
+	{ "SET TRANSACTION READ ONLY READ WRITE", OTHER },
+	{ "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", OTHER },
+	{ "SET LOCAL transaction_read_only = on", OTHER },
 	{ "BEGIN READ ONLY READ WRITE", OTHER },
 	{ "BEGIN READ ONLY, READ ONLY", OTHER },
 	{ "BEGIN; SELECT 1", OTHER },
@@ -109,7 +126,13 @@ static int read_one(struct bytes text)
 {
 	struct sql_block block = sql_block_read(text);
 
-	return (int)block.kind | (block.is_for_primary ? PRIMARY : 0);
+	static const int access[] = {
+		[SQL_ACCESS_UNSAID] = 0,
+		[SQL_ACCESS_READ_ONLY] = RO,
+		[SQL_ACCESS_READ_WRITE] = RW,
+	};
+
+	return (int)block.kind | (block.is_for_primary ? PRIMARY : 0) | access[block.access];
 }
 
 START_TEST(reads)
