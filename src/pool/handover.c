@@ -101,8 +101,9 @@ static void note_learnt(const struct pool *pool, struct pool_record *record)
 static bool write_pool(const struct pool *pool, struct channel *channel)
 {
 	struct pool_record record = {
-		.is_for_lookups = pool->is_for_lookups,
-		.has_welcome = pool->has_welcome,
+		.is_for_lookups = pool->purpose == POOL_FOR_LOOKUPS,
+		/* what follows is added to the pool for clients: that must keep its own welcome */
+		.has_welcome = pool->has_welcome && pool->purpose != POOL_FOR_READS,
 		.welcome = buf_bytes(&pool->welcome),
 		.baseline = params_text(pool->baseline),
 		.size_hits = pool->size_hits,
@@ -346,13 +347,14 @@ static void take_learnt(struct pool *pool, const struct pool_record *record)
 /* Only the first loop makes it. */
 static struct pool *pool_of_record(struct pools_arrival *arrival, const struct pool_record *record)
 {
+	enum pool_purpose purpose = record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS;
 	struct database *database;
 
 	if (arrival->first)
 		return pools_find_exact_pool(arrival->pools, record->database, record->role,
-		                             record->is_for_lookups);
+		                             purpose);
 	database = pools_database(arrival->pools, record->database);
-	return database ? pools_exact_pool(database, record->role, record->is_for_lookups) : NULL;
+	return database ? pools_exact_pool(database, record->role, purpose) : NULL;
 }
 
 static void count_pool(struct pool *pool, const struct pool_record *record)
@@ -527,7 +529,7 @@ struct pool *handover_arrival_pool(struct pools *pools, const char *database_nam
 {
 	struct database *database = pools_database(pools, database_name);
 
-	return database ? pools_exact_pool(database, role, false) : NULL;
+	return database ? pools_exact_pool(database, role, POOL_FOR_CLIENTS) : NULL;
 }
 
 void pools_arrival_done(struct pools_arrival *arrival)

@@ -92,7 +92,7 @@ struct on_server_record {
  * moves there, and is not part of the format.
  */
 struct move_record {
-	bool has_welcome, is_tls_direct, has_defaults;
+	bool has_welcome, is_tls_direct, has_defaults, is_for_reads;
 	struct bytes welcome, baseline; /* of the pool */
 	struct bytes unreported;        /* if has_defaults */
 	usec_t packed_at;
@@ -123,7 +123,8 @@ struct server_source {
 	struct pools *pools;
 	/* it may keep an id up to this one; UINT64_MAX: of this process, so any */
 	uint64_t last_id;
-	bool has_permit; /* the server is counted already; false after the server has been made */
+	bool has_permit;   /* the server is counted already; false after the server has been made */
+	bool is_for_reads; /* it belongs into a pool for reads */
 	/* Opens the stream, and fills what is not in the record. false: impossible. */
 	bool (*open)(struct server_source *source, struct server *server);
 	/* The statement with this number; the caller gets a reference. NULL: there is none. */

@@ -250,6 +250,7 @@ static const struct record_field move_fields[] = {
 	RECORD_FIELD('W', struct move_record, has_welcome),
 	RECORD_FIELD('t', struct move_record, is_tls_direct),
 	RECORD_FIELD('d', struct move_record, has_defaults),
+	RECORD_FIELD('R', struct move_record, is_for_reads),
 	RECORD_BYTES_FIELD('w', struct move_record, welcome, WELCOME_MAX),
 	RECORD_BYTES_FIELD('b', struct move_record, baseline, PARAMS_SIZE_MAX),
 	RECORD_BYTES_FIELD('u', struct move_record, unreported, PARAMS_SIZE_MAX),

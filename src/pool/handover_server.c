@@ -43,8 +43,10 @@ bool handover_server_may_leave(const struct server *server)
 	bool is_there = server->state == SERVER_IDLE || server->state == SERVER_USED ||
 	                (server->state == SERVER_LENT && server->borrower);
 
+	/* The format has no pools for reads: the other process opens servers of its own. */
 	return is_there && !server->stream.tls && is_plain_enough(server) &&
-	       !server->pool->cancel_waiting_count && handover_server_is_at_rest(server);
+	       server->pool->purpose != POOL_FOR_READS && !server->pool->cancel_waiting_count &&
+	       handover_server_is_at_rest(server);
 }
 
 /*
@@ -93,7 +95,7 @@ static struct server_record record_of(const struct server *server)
 {
 	struct server_record record = {
 		.id = server->id,
-		.is_for_lookups = server->pool->is_for_lookups,
+		.is_for_lookups = server->pool->purpose == POOL_FOR_LOOKUPS,
 		.is_lent = server->state == SERVER_LENT,
 		.is_used = server->state == SERVER_USED,
 		.peer = server->peer,
@@ -341,6 +343,14 @@ static void take_listening(struct server *server, const struct listening_record 
 		listening_replace(server);
 }
 
+static enum pool_purpose purpose_of(const struct server_source *source,
+                                    const struct server_record *record)
+{
+	if (source->is_for_reads)
+		return POOL_FOR_READS;
+	return record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS;
+}
+
 struct server *handover_server_make(struct server_source *source, struct bytes body,
                                     struct server_record *values)
 {
@@ -354,7 +364,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	if (read_server(&record, values, &tail))
 		database = pools_database(pools, values->database);
 	if (database)
-		pool = pools_exact_pool(database, values->role, values->is_for_lookups);
+		pool = pools_exact_pool(database, values->role, purpose_of(source, values));
 	if (!pool)
 		return NULL;
 	if (!source->has_permit)
@@ -413,7 +423,7 @@ static struct statement *find_taken(struct server_source *source, uint64_t numbe
 void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
 {
 	struct server_taken taken = {
-		{ arrival->pools, arrival->last_id, false, open_taken, find_taken },
+		{ arrival->pools, arrival->last_id, false, false, open_taken, find_taken },
 		arrival,
 		fd,
 	};
@@ -447,7 +457,8 @@ unsigned long handover_server_need(struct pools *pools, struct bytes body)
 	const struct pool *pool;
 
 	record_read(&record, &server_record_table, &values);
-	pool = pools_find_exact_pool(pools, values.database, values.role, values.is_for_lookups);
+	pool = pools_find_exact_pool(pools, values.database, values.role,
+	                             values.is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS);
 	return pool ? 1000UL * pool->member_count / (pool->server_count + 1) : 0;
 }
 

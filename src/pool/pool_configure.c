@@ -27,7 +27,8 @@ static void configure_credentials(struct pool *pool)
 	if (pool->learnt_version != pool->role->secret_version)
 		pool_forget_shown(pool);
 	credentials_done(&pool->credentials);
-	if (!entry->password || !*entry->password || !entry->user || pool->is_for_lookups)
+	if (!entry->password || !*entry->password || !entry->user ||
+	    pool->purpose == POOL_FOR_LOOKUPS)
 		return;
 	secret = users_secret_of(entry->password);
 	credentials_from_secret(&pool->credentials, &secret);
@@ -80,7 +81,8 @@ void pool_configure(struct pool *pool)
 		.max_pinned = config_max_pinned_servers(config, entry, user),
 		.size = config_pool_size(config, entry, user),
 		.reserve_size = config_reserve_pool_size(config, entry, user),
-		.min_size = pool->is_for_lookups ? 0 : config_min_pool_size(config, entry),
+		.min_size =
+		    pool->purpose == POOL_FOR_CLIENTS ? config_min_pool_size(config, entry) : 0,
 		.reserve_after = config->reserve_pool_timeout,
 		.lifetime = config_server_lifetime(config, entry),
 	};

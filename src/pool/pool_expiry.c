@@ -6,11 +6,21 @@
 
 #include "pgweir/base/banned.h"
 
+/* Clients of the pool that read on standbys need its credentials. */
+static bool has_readers(const struct pool *pool)
+{
+	const struct pool *reads = NULL;
+
+	if (pool->purpose == POOL_FOR_CLIENTS)
+		reads = pools_find_twin(pool, POOL_FOR_READS);
+	return reads && reads->member_count;
+}
+
 bool pool_is_empty(const struct pool *pool)
 {
 	return pool->member_count == 0 && pool->server_count == 0 && pool->listening_count == 0 &&
 	       TAILQ_EMPTY(&pool->listenings) && TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) &&
-	       pool->cancel_count == 0;
+	       pool->cancel_count == 0 && !has_readers(pool);
 }
 
 static struct timer_queue *pool_expiry_queue(const struct pool *pool)
@@ -28,7 +38,7 @@ void pool_rearm(struct pool *pool)
 		timer_change(&pool->rest, pool_expiry_queue(pool));
 }
 
-void pool_arm_expiry(struct pool *pool)
+static void arm(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
 	const struct config_database *entry = pool->database->entry;
@@ -43,4 +53,15 @@ void pool_arm_expiry(struct pool *pool)
 		pools_sweep_later(pools); /* the pool gets no more clients */
 	timer_set(&pool->rest, pool_expiry_queue(pool), loop_now(pools->with.loop));
 	database_arm_expiry(pool->database);
+}
+
+void pool_arm_expiry(struct pool *pool)
+{
+	struct pool *clients = NULL;
+
+	if (pool->purpose == POOL_FOR_READS && !pool->member_count)
+		clients = pools_find_twin(pool, POOL_FOR_CLIENTS);
+	if (clients)
+		arm(clients);
+	arm(pool);
 }

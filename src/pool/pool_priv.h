@@ -394,11 +394,12 @@ void database_rearm(struct database *database);
 
 /* ---- all pools ---- */
 
-/* The address that is the key of a pool in its database: one user may have two pools there. */
-const void *pools_file_by(const struct role *role, bool is_for_lookups);
+/* The address that is the key of a pool in its database. */
+const void *pools_file_by(const struct role *role, enum pool_purpose purpose);
 
 /* The pool of exactly this user, whatever user the entry forces. NULL: no memory. pools_add.c */
-struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups);
+struct pool *pools_exact_pool(struct database *database, const char *user,
+                              enum pool_purpose purpose);
 
 /* Frees databases and pools without an entry at the end of the turn. */
 void pools_sweep_later(struct pools *pools);

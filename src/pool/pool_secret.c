@@ -12,12 +12,12 @@
 /* What clients of this user on this database authenticated with. */
 static const struct credentials *shown_to(const struct pool *pool)
 {
-	const struct pool *sibling;
+	const struct pool *twin;
 
-	if (!pool->is_for_lookups || pool->learnt.kind != CREDENTIALS_NONE)
+	if (pool->purpose == POOL_FOR_CLIENTS || pool->learnt.kind != CREDENTIALS_NONE)
 		return &pool->learnt;
-	sibling = pools_lookup_sibling(pool);
-	return sibling ? &sibling->learnt : &pool->learnt;
+	twin = pools_find_twin(pool, POOL_FOR_CLIENTS);
+	return twin ? &twin->learnt : &pool->learnt;
 }
 
 const struct credentials *pool_credentials(const struct pool *pool)
@@ -49,14 +49,16 @@ static void try_new_secret(struct pool *pool)
 /* Takes a copy. */
 static void set_learnt(struct pool *pool, const struct credentials *shown)
 {
-	struct pool *sibling = (struct pool *)pools_lookup_sibling(pool);
+	struct pool *twin;
 
 	credentials_done(&pool->learnt);
 	credentials_copy(&pool->learnt, shown);
 	pool->learnt_version = pool->role->secret_version;
-	try_new_secret(pool);
-	if (sibling)
-		try_new_secret(sibling);
+	for (int i = 0; i < POOL_PURPOSES; i++) {
+		twin = pools_find_twin(pool, (enum pool_purpose)i);
+		if (twin)
+			try_new_secret(twin);
+	}
 }
 
 void pool_learn(struct pool *pool, const struct credentials *shown)

@@ -26,8 +26,8 @@ bool pool_is_current(const struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
 
-	return entry &&
-	       (!entry->user || pool->is_for_lookups || strcmp(entry->user, pool->role->name) == 0);
+	return entry && (!entry->user || pool->purpose == POOL_FOR_LOOKUPS ||
+	                 strcmp(entry->user, pool->role->name) == 0);
 }
 
 void pool_wake(struct pool *pool) { loop_defer(pool_loop(pool), &pool->serve_task); }

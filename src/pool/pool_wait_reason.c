@@ -141,9 +141,8 @@ const struct server *pool_wait_holder(const struct pools *pools, const struct po
 
 	switch (reason) {
 	case WAIT_POOL_FULL:
-		pool = is_here                   ? waiting
-		       : waiting->is_for_lookups ? pools_find_lookup_pool(pools, database, role)
-		                                 : pools_find_pool(pools, database, role);
+		pool = is_here ? waiting
+		               : pools_find_exact_pool(pools, database, role, waiting->purpose);
 		return pool ? longest_lent(pool) : NULL;
 	case WAIT_DATABASE_LIMIT:
 		limited = pools_find_any_database(pools, database);

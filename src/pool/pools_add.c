@@ -35,7 +35,14 @@ static void tell_pool(const struct logger *logger, struct log_who *who)
 	who->user = pool->role->name;
 }
 
-static struct pool *add_pool(struct database *database, struct role *role, bool is_for_lookups)
+static const enum tally_kind tally_kinds[POOL_PURPOSES] = {
+	[POOL_FOR_CLIENTS] = TALLY_POOL,
+	[POOL_FOR_LOOKUPS] = TALLY_LOOKUP_POOL,
+	[POOL_FOR_READS] = TALLY_READS_POOL,
+};
+
+static struct pool *add_pool(struct database *database, struct role *role,
+                             enum pool_purpose purpose)
 {
 	struct pools *pools = database->pools;
 	struct pool *pool = slab_take(&pools->pool_slab);
@@ -45,15 +52,14 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	pool->pools = pools;
 	pool->database = database;
 	pool->role = role;
-	pool->is_for_lookups = is_for_lookups;
+	pool->purpose = purpose;
 	pool->share.on_woken = pool_share_woken;
-	if (!share_open(&pool->share, &pools->member,
-	                is_for_lookups ? TALLY_LOOKUP_POOL : TALLY_POOL, database->name,
+	if (!share_open(&pool->share, &pools->member, tally_kinds[purpose], database->name,
 	                role->name)) {
 		slab_put(&pools->pool_slab, pool);
 		return NULL;
 	}
-	pool->filed_by = pools_file_by(role, is_for_lookups);
+	pool->filed_by = pools_file_by(role, purpose);
 	pool->log = (struct logger){ pools->with.log, tell_pool };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);
 	pool->serve_task.run = pools->serve;
@@ -67,7 +73,7 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 		.server_bytes = &pool->stats.server_bytes,
 		.all_client_bytes = &pools->client_bytes,
 		.all_server_bytes = &pools->server_bytes,
-		.sqlstates = is_for_lookups ? NULL : &pools->sqlstates,
+		.sqlstates = purpose == POOL_FOR_LOOKUPS ? NULL : &pools->sqlstates,
 	};
 	for (int state = 0; state < SERVER_STATES; state++)
 		TAILQ_INIT(&pool->servers[state]);
@@ -90,25 +96,33 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	return pool;
 }
 
-struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups)
+struct pool *pools_exact_pool(struct database *database, const char *user,
+                              enum pool_purpose purpose)
 {
 	struct role *role = role_of_name(database->pools, user);
-	const void *filed_by = pools_file_by(role, is_for_lookups);
+	const void *filed_by = pools_file_by(role, purpose);
 	struct pool *pool;
 
 	if (!role)
 		return NULL;
 	HASH_FIND_PTR(database->pool_table, &filed_by, pool);
-	return pool ? pool : add_pool(database, role, is_for_lookups);
+	return pool ? pool : add_pool(database, role, purpose);
 }
 
 struct pool *pools_pool(struct database *database, const char *user)
 {
 	return pools_exact_pool(database, database->entry->user ? database->entry->user : user,
-	                        false);
+	                        POOL_FOR_CLIENTS);
 }
 
 struct pool *pools_lookup_pool(struct database *database, const char *user)
 {
-	return pools_exact_pool(database, user, true);
+	return pools_exact_pool(database, user, POOL_FOR_LOOKUPS);
+}
+
+struct pool *pools_twin(struct pool *pool, enum pool_purpose purpose)
+{
+	struct pool *twin = pools_find_twin(pool, purpose);
+
+	return twin ? twin : add_pool(pool->database, pool->role, purpose);
 }

@@ -31,20 +31,19 @@ struct role *pools_find_role(const struct pools *pools, const char *name)
 	return role;
 }
 
-/* Two unique addresses: one user may have two pools on one database. */
-const void *pools_file_by(const struct role *role, bool is_for_lookups)
+_Static_assert(POOL_PURPOSES <= sizeof(struct role), "each purpose has an address in the role");
+
+const void *pools_file_by(const struct role *role, enum pool_purpose purpose)
 {
-	if (!role)
-		return NULL;
-	return is_for_lookups ? (const void *)&role->credentials : role;
+	return role ? (const char *)role + purpose : NULL;
 }
 
 struct pool *pools_find_exact_pool(const struct pools *pools, const char *database_name,
-                                   const char *role_name, bool is_for_lookups)
+                                   const char *role_name, enum pool_purpose purpose)
 {
 	const struct database *database = pools_find_any_database(pools, database_name);
 	const struct role *role = pools_find_role(pools, role_name);
-	const void *filed_by = pools_file_by(role, is_for_lookups);
+	const void *filed_by = pools_file_by(role, purpose);
 	struct pool *pool = NULL;
 
 	if (database && role)
@@ -54,20 +53,14 @@ struct pool *pools_find_exact_pool(const struct pools *pools, const char *databa
 
 struct pool *pools_find_pool(const struct pools *pools, const char *database, const char *role)
 {
-	return pools_find_exact_pool(pools, database, role, false);
+	return pools_find_exact_pool(pools, database, role, POOL_FOR_CLIENTS);
 }
 
-struct pool *pools_find_lookup_pool(const struct pools *pools, const char *database,
-                                    const char *role)
+struct pool *pools_find_twin(const struct pool *pool, enum pool_purpose purpose)
 {
-	return pools_find_exact_pool(pools, database, role, true);
-}
+	const void *filed_by = pools_file_by(pool->role, purpose);
+	struct pool *twin;
 
-const struct pool *pools_lookup_sibling(const struct pool *pool)
-{
-	const void *filed_by = pools_file_by(pool->role, !pool->is_for_lookups);
-	const struct pool *sibling;
-
-	HASH_FIND_PTR(pool->database->pool_table, &filed_by, sibling);
-	return sibling;
+	HASH_FIND_PTR(pool->database->pool_table, &filed_by, twin);
+	return twin;
 }

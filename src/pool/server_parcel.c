@@ -101,6 +101,7 @@ static void write_move(struct server *server, struct buf *record)
 		.has_welcome = pool->has_welcome,
 		.is_tls_direct = server->is_tls_direct,
 		.has_defaults = server->unreported != NULL,
+		.is_for_reads = pool->purpose == POOL_FOR_READS,
 		.packed_at = loop_now(pool->pools->with.loop),
 	};
 
@@ -212,7 +213,7 @@ struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp
 	struct logger log = { pools->with.log, NULL };
 	struct move_record move;
 	struct server_arrived arrived = {
-		{ pools, UINT64_MAX, true, open_arrived, find_arrived },
+		{ pools, UINT64_MAX, true, false, open_arrived, find_arrived },
 		parcel,
 		&move,
 	};
@@ -220,6 +221,7 @@ struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp
 	struct server *server = NULL;
 
 	record_read(&record, &move_record_table, &move);
+	arrived.base.is_for_reads = move.is_for_reads;
 	if (!pools->is_closing && !record.is_bad)
 		server = handover_server_make(&arrived.base, record.rest, &values);
 	if (!server) {

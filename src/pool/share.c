@@ -228,7 +228,7 @@ static void set_want(struct share *share, usec_t since, unsigned int count)
 
 bool share_is_alone(const struct share *share)
 {
-	return share->member->broker->loop_count < 2 && share->tally->kind <= TALLY_LOOKUP_POOL;
+	return share->member->broker->loop_count < 2 && share->tally->kind <= TALLY_READS_POOL;
 }
 
 void share_want(struct share *share, usec_t since, unsigned int count)

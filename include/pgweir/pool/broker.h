@@ -34,7 +34,7 @@ struct share;
 
 TAILQ_HEAD(share_list, share);
 
-enum tally_kind { TALLY_POOL, TALLY_LOOKUP_POOL, TALLY_DATABASE, TALLY_ROLE };
+enum tally_kind { TALLY_POOL, TALLY_LOOKUP_POOL, TALLY_READS_POOL, TALLY_DATABASE, TALLY_ROLE };
 
 /* One limit's count in all loops. Everything but the atomic fields is guarded by the broker. */
 struct tally {

@@ -45,15 +45,22 @@ static inline unsigned int pool_limits_most(const struct pool_limits *limits)
 	return (unsigned int)limits->size + (unsigned int)limits->reserve_size;
 }
 
+/* A user may have one pool of each purpose on a database. */
+enum pool_purpose {
+	POOL_FOR_CLIENTS,
+	POOL_FOR_LOOKUPS, /* see pools_lookup_pool() */
+	POOL_FOR_READS,   /* for the same clients, on standbys: see pools_twin() */
+	POOL_PURPOSES
+};
+
 struct pool {
 	struct pools *pools;
 	struct share share; /* in the counts of all loops: pool_size, max_pinned_servers */
 	struct database *database;
-	struct role *role; /* the user its servers log in as */
-	UT_hash_handle hh; /* in its database, by `filed_by` */
-	/* the address of its role; for lookups, of the role's credentials */
-	const void *filed_by;
-	bool is_for_lookups;    /* see pools_lookup_pool() */
+	struct role *role;    /* the user its servers log in as */
+	UT_hash_handle hh;    /* in its database, by `filed_by` */
+	const void *filed_by; /* an address in its role, another one for each purpose */
+	enum pool_purpose purpose;
 	TAILQ_ENTRY(pool) node; /* in pools->list */
 	struct logger log;
 	struct pool_limits limits;

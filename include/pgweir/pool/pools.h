@@ -144,14 +144,12 @@ struct database *pools_find_any_database(const struct pools *pools, const char *
 /* The role of this name. NULL: there is none. */
 struct role *pools_find_role(const struct pools *pools, const char *name);
 
-/* The pool of these names that serves clients, or the one for lookups. NULL: there is none. */
+/* The pool of these names that serves clients. NULL: there is none. */
 struct pool *pools_find_pool(const struct pools *pools, const char *database, const char *role);
-struct pool *pools_find_lookup_pool(const struct pools *pools, const char *database,
-                                    const char *role);
 
-/* The same, or the pool for lookups: see pools_lookup_pool(). */
+/* The same for any purpose. */
 struct pool *pools_find_exact_pool(const struct pools *pools, const char *database,
-                                   const char *role, bool is_for_lookups);
+                                   const char *role, enum pool_purpose purpose);
 
 /* The role of this name, made if necessary. NULL: no memory. */
 struct role *role_of_name(struct pools *pools, const char *name);
@@ -170,10 +168,14 @@ struct pool *pools_pool(struct database *database, const char *user);
 struct pool *pools_lookup_pool(struct database *database, const char *user);
 
 /*
- * Of a pool for clients and the pool for lookups with the same database and user: the other one.
- * NULL: there is none.
+ * The pool of the same database and user for another purpose, or the same pool. NULL: there is
+ * none; pools_twin() makes it then: NULL: no memory.
+ *
+ * A client whose reads go to standbys (route_reads) is a member of one of two pools: the one for
+ * clients and the one for reads.
  */
-const struct pool *pools_lookup_sibling(const struct pool *pool);
+struct pool *pools_find_twin(const struct pool *pool, enum pool_purpose purpose);
+struct pool *pools_twin(struct pool *pool, enum pool_purpose purpose);
 
 /*
  * Count a client under this name; an exempt one counts for no limit. role_leave() sets *role to

@@ -257,8 +257,7 @@ static bool is_pool_before(const struct show_source *source, const struct lane *
 	const struct lane *lane;
 
 	for (lane = show_source_first(source); lane < before; lane++) {
-		if (pool->is_for_lookups ? pools_find_lookup_pool(lane->pools, database, role)
-		                         : pools_find_pool(lane->pools, database, role))
+		if (pools_find_exact_pool(lane->pools, database, role, pool->purpose))
 			return true;
 	}
 	return false;
@@ -299,7 +298,7 @@ static int64_t count_pools(const struct show_source *source)
 
 	LANES_EACH(lane, show_source_lanes(source))
 	TAILQ_FOREACH (pool, &lane->pools->list, node)
-		count += !is_pool_before(source, lane, pool);
+		count += pool->purpose != POOL_FOR_READS && !is_pool_before(source, lane, pool);
 	return count;
 }
 

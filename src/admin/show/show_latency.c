@@ -123,9 +123,10 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 		} else if (!*at->second) {
 			sum_database(pools_find_any_database(lane->pools, at->first), asked, sum);
 		} else {
-			sum_pool(pools_find_pool(lane->pools, at->first, at->second), asked, sum);
-			sum_pool(pools_find_lookup_pool(lane->pools, at->first, at->second), asked,
-			         sum);
+			for (int i = 0; i < POOL_PURPOSES; i++)
+				sum_pool(pools_find_exact_pool(lane->pools, at->first, at->second,
+				                               (enum pool_purpose)i),
+				         asked, sum);
 		}
 	}
 }

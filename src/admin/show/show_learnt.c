@@ -120,10 +120,13 @@ static struct learnt_sum sum_next(const struct cursor *cursor)
 
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
-		pool = pools_find_pool(lane->pools, cursor->ordered.first, cursor->ordered.second);
-		if (pool && pool->hidden)
-			add(&sum,
-			    learnt_after(pool->hidden, walk->has_begun ? &walk->digest : NULL));
+		for (int i = 0; i < POOL_PURPOSES; i++) {
+			pool = pools_find_exact_pool(lane->pools, cursor->ordered.first,
+			                             cursor->ordered.second, (enum pool_purpose)i);
+			if (pool && pool->hidden)
+				add(&sum, learnt_after(pool->hidden,
+				                       walk->has_begun ? &walk->digest : NULL));
+		}
 	}
 	return sum;
 }

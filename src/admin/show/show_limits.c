@@ -234,7 +234,7 @@ static void collect_pools(struct cursor *cursor)
 
 	LANES_EACH(lane, lanes)
 	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		if (pool->database->entry && !pool->is_for_lookups)
+		if (pool->database->entry && pool->purpose == POOL_FOR_CLIENTS)
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->role->name, pool });
 	}

@@ -358,9 +358,12 @@ static void add_pool(struct pool_row *row, struct pool_sum *sum, const struct po
 		row->load_balance_hosts = config_load_balance_hosts(pool->database->entry);
 }
 
+/* Those of a user on a database that are shown in one row; of the last one that exists its mode. */
+static const enum pool_purpose purposes[] = { POOL_FOR_LOOKUPS, POOL_FOR_READS, POOL_FOR_CLIENTS };
+
 /*
- * A row has the pools of these names in all lanes. The pool that auth_query uses is shown in one
- * row with the pool of the clients of the same user.
+ * A row has the pools of these names in all lanes. The pool that auth_query uses and that of reads
+ * on standbys are shown in one row with the pool of the clients of the same user.
  */
 static bool next_pool(struct cursor *cursor, void *at)
 {
@@ -380,8 +383,10 @@ static bool next_pool(struct cursor *cursor, void *at)
 	}
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
-		add_pool(row, &sum, pools_find_lookup_pool(lane->pools, row->database, row->user));
-		add_pool(row, &sum, pools_find_pool(lane->pools, row->database, row->user));
+		for (size_t i = 0; i < sizeof(purposes) / sizeof(purposes[0]); i++)
+			add_pool(row, &sum,
+			         pools_find_exact_pool(lane->pools, row->database, row->user,
+			                               purposes[i]));
 	}
 	if (row->sv_login == 0 && sum.has_failed)
 		row->sv_login = 1;

@@ -67,7 +67,7 @@ static void collect(struct cursor *cursor)
 
 	LANES_EACH(lane, lanes)
 	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		if (!pool->is_for_lookups && has_waiters(pool) &&
+		if (pool->purpose != POOL_FOR_LOOKUPS && has_waiters(pool) &&
 		    cursor_wants(cursor, pool->database->name))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->role->name, pool });
@@ -85,23 +85,40 @@ static void enter_queue(struct waiting_place *place, struct borrower_list *list)
 	}
 }
 
+/* The queues of a user on a database: those of the pool for clients, and the one for reads. */
+static const struct {
+	enum pool_purpose purpose;
+	unsigned int number;
+} queues[] = { { POOL_FOR_CLIENTS, 0 },
+	       { POOL_FOR_CLIENTS, 1 },
+	       { POOL_FOR_CLIENTS, 2 },
+	       { POOL_FOR_CLIENTS, 3 },
+	       { POOL_FOR_READS, 0 } };
+
+#define QUEUES (sizeof(queues) / sizeof(queues[0]))
+
+/* NULL: there is no such pool. */
+static struct borrower_list *queue_of(const struct cursor *cursor, const struct lane *lane)
+{
+	unsigned int queue = cursor->waiting.queue;
+	struct pool *pool = pools_find_exact_pool(lane->pools, cursor->ordered.first,
+	                                          cursor->ordered.second, queues[queue].purpose);
+
+	return pool ? pool_wait_queue_at(pool, queues[queue].number) : NULL;
+}
+
 /* Enters the current queue in each lane. false: there is no such queue. */
 static bool enter_queues(struct cursor *cursor)
 {
 	const struct lanes *lanes = show_source_lanes(cursor->source);
 	struct waiting_walk *walk = &cursor->waiting;
-	bool has_queue = false;
 
-	for (unsigned int i = 0; i < lanes->count; i++) {
-		struct pool *pool = pools_find_pool(lanes->at[i].pools, cursor->ordered.first,
-		                                    cursor->ordered.second);
-		struct borrower_list *list = pool ? pool_wait_queue_at(pool, walk->queue) : NULL;
-
-		enter_queue(&walk->places[i], list);
-		has_queue |= list != NULL;
-	}
+	if (walk->queue >= QUEUES)
+		return false;
+	for (unsigned int i = 0; i < lanes->count; i++)
+		enter_queue(&walk->places[i], queue_of(cursor, &lanes->at[i]));
 	walk->is_entered = true;
-	return has_queue;
+	return true;
 }
 
 /* The next queue of these pools, or the first one of the next pools. false: no more. */
