@@ -181,8 +181,8 @@ const struct setting settings[] = {
 	        .help = "Clients do not wait for a database that cannot be reached: while a "
 	                "pool has no server connection and the last attempt to connect failed, "
 	                "clients that log in or need a server get an error at once. Attempts "
-	                "continue in the background, every server_login_retry. With several "
-	                "hosts, only if all have failed."),
+	                "continue in the background, twice a second. With several hosts, only "
+	                "if all have failed."),
 	SETTING(idle_transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when a transaction has been idle for this "
 	                "long. 0 = never."),
@@ -392,8 +392,12 @@ const struct setting settings[] = {
 	        .help = "Closes an unused server connection older than this. 0 = each server "
 	                "connection is used once."),
 	SETTING(server_login_retry, .initial = "15", LIVE, GROUP(CHECKS),
-	        .help = "Delay before a new attempt after a failed connection or login to a "
-	                "server."),
+	        .help = "Delay before a new attempt after PostgreSQL has refused a login, for "
+	                "example for a wrong password. Until then clients that need a server "
+	                "get that error at once. A server that cannot be reached, or that is "
+	                "starting up, is tried again sooner: after 50 ms at first, later twice "
+	                "a second, or at this interval if it is shorter, and clients wait "
+	                "unless fail_fast is set."),
 	SETTING(server_require_auth, .initial = "", .words = required_methods,
 	        .splits_at_blanks = true, LIVE, GROUP(AUTH),
 	        .help = "Authentication methods that a PostgreSQL server may request, as in "

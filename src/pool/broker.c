@@ -23,6 +23,7 @@ struct broker *broker_new(unsigned int loops, struct err *err)
 	}
 	pthread_mutex_init(&broker->lock, NULL);
 	hash_key_draw(&broker->secret);
+	reach_init(&broker->reach);
 	broker->loop_count = loops;
 	return broker;
 }
@@ -32,6 +33,7 @@ void broker_free(struct broker **broker)
 	if (!*broker)
 		return;
 	assert((*broker)->tally_count == 0 && (*broker)->member_count == 0);
+	reach_done(&(*broker)->reach);
 	pthread_mutex_destroy(&(*broker)->lock);
 	free(*broker);
 	*broker = NULL;

@@ -14,6 +14,7 @@
 struct broker {
 	pthread_mutex_t lock; /* guards all shares and tallies, but for their atomic fields */
 	struct hash_key secret;
+	struct reach reach; /* of the hosts of all pools */
 	atomic_uint_fast64_t last_id;
 	atomic_uint admitted_count;
 	atomic_uint moving_count; /* servers in letters */

@@ -555,12 +555,10 @@ static struct listening_link *take_expected(struct server *server)
 
 void listening_login_done(struct server *server)
 {
-	struct pool *pool = server->pool;
 	struct listening_link *link = take_expected(server);
 
 	assert(link); /* else the server would have been closed */
-	pool_note_success(pool);
-	server_host_done(server, true);
+	pool_note_success(server);
 	server_login_free(server);
 	server_enter(server, SERVER_LENT);
 	if (link == link->listening->next)
@@ -577,9 +575,8 @@ void listening_login_failed(struct server *server, const struct err *err)
 	bool is_again = is_ours;
 
 	if (!is_ours && pool_is_worth_waiting(err)) {
-		server_host_done(server, false);
+		pool_note_failure(server, err);
 		is_again = hosts_has_up(pool->site.hosts);
-		pool_note_failure(pool, err);
 	}
 	if (!link)
 		return;

@@ -107,8 +107,7 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 	assert(!pool->has_welcome);
 	if (pool_turns_away(pool, borrower, err))
 		return false;
-	if (pool_is_backing_off(pool) && has_no_server(pool) &&
-	    !pool_is_worth_waiting(&pool->failure))
+	if (pool_is_refused(pool) && has_no_server(pool))
 		return refuse_for_failure(pool, err);
 	pool_stand(borrower, BORROWER_NEWCOMER);
 	return true;
@@ -122,8 +121,7 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 		return err_close(err, CLOSE_SERVER_SHUTDOWN);
 	if (pool_turns_away(pool, borrower, err))
 		return false;
-	if (pool_is_backing_off(pool) && has_no_server(pool) && !pool_is_held(pool) &&
-	    !(borrower->is_patient && pool_is_worth_waiting(&pool->failure)))
+	if (pool_is_refused(pool) && has_no_server(pool) && !pool_is_held(pool))
 		return refuse_for_failure(pool, err);
 	pool_stand(borrower, BORROWER_WAITING);
 	return true;

@@ -39,7 +39,8 @@ static void configure_hosts(struct pool *pool)
 	const struct config_database *entry = pool->database->entry;
 	const char *list = entry->host ? entry->host : pool->pools->config->unix_socket_dir;
 
-	if (!hosts_configure(pool->site.hosts, list, entry->load_balance_hosts))
+	if (!hosts_configure(pool->site.hosts, list, (uint16_t)entry->port,
+	                     entry->load_balance_hosts))
 		log_error(&pool->log, "no memory for the list of hosts");
 }
 

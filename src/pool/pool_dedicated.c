@@ -51,7 +51,10 @@ static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
 }
 
 /* Login errors of other borrowers say nothing about this one. */
-static bool may_try(struct pool *pool) { return !pool_is_unreachable(pool) || pool_may_try(pool); }
+static bool may_try(struct pool *pool)
+{
+	return pool_may_try(pool) || (pool->is_failing && !pool_is_unreachable(pool));
+}
 
 /* Makes space in the pool: without the reserve, but an idle server may be closed. */
 static bool has_space_for(struct pool *pool, const struct borrower *borrower)
@@ -103,8 +106,7 @@ void pool_dedicated_login_done(struct server *server)
 
 	assert(borrower); /* else the server would have been closed */
 	if (!pool->is_failing || pool_is_unreachable(pool)) {
-		pool_note_success(pool);
-		server_host_done(server, true);
+		pool_note_success(server);
 	}
 	server_login_free(server);
 	pool_give_up(borrower);
@@ -122,8 +124,7 @@ void pool_dedicated_login_failed(struct server *server, const struct err *err)
 
 	pool_wake(pool);
 	if (!is_ours && pool_is_worth_waiting(err)) {
-		server_host_done(server, false);
-		pool_note_failure(pool, err);
+		pool_note_failure(server, err);
 	} else if (!is_ours && borrower) {
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);

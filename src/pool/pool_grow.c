@@ -126,7 +126,6 @@ static void probe(struct pool *pool)
 {
 	if (!pool_may_try(pool) || !pool_take_permit(pool, pool_size_most(pool), EVICT_NONE))
 		return;
-	pool->probes_left -= pool->probes_left > 0;
 	launch_shared(pool);
 }
 

@@ -6,15 +6,19 @@
  * at all hosts. It still waits for PAUSE and SUSPEND, which are deliberate.
  *
  * Hard here: without waiting borrowers no pool connects, and the pool would not notice that the
- * host is up again. So a pool that has refused a client continues to try by itself, for PROBES_MAX
- * attempts after the last such client. After that the pool's knowledge is outdated: the next client
- * triggers an attempt, and waits for its result.
+ * host is up again. So a pool that has refused a client continues to try by itself, for PROBE_TIME
+ * after the last such client. After that the pool's knowledge is outdated: the next client triggers
+ * an attempt, and waits for its result.
  */
 #include "pool_priv.h"
 
 #include "pgweir/base/banned.h"
 
-#define PROBES_MAX 240 /* an hour, with the default of server_login_retry */
+#define PROBE_TIME (3600 * USEC_PER_SEC)
+
+static usec_t now_of(const struct pool *pool) { return loop_now(pool_loop(pool)); }
+
+static bool is_probing(const struct pool *pool) { return now_of(pool) < pool->probes_until; }
 
 /* ERR_FILES is a local problem that may end when the next descriptor is closed. */
 static bool is_out(const struct pool *pool)
@@ -33,11 +37,11 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 {
 	if (!borrower->is_hasty || !is_out(pool) || pool->is_hopeful)
 		return false;
-	if (pool->probes_left == 0 && pool_login_count(pool) == 0 && !pool_is_backing_off(pool)) {
+	if (!is_probing(pool) && pool_login_count(pool) == 0 && !pool_is_backing_off(pool)) {
 		pool->is_hopeful = true;
 		return false;
 	}
-	pool->probes_left = PROBES_MAX;
+	pool->probes_until = now_of(pool) + PROBE_TIME;
 	pool_wake(pool);
 	fill_err(pool, err);
 	return true;
@@ -63,7 +67,7 @@ void pool_turn_hasty_away(struct pool *pool)
 
 	if (!is_out(pool) || pool->is_hopeful)
 		return;
-	pool->probes_left = PROBES_MAX;
+	pool->probes_until = now_of(pool) + PROBE_TIME;
 	fill_err(pool, &err);
 	turn_away(pool, BORROWER_NEWCOMER, &err);
 	turn_away(pool, BORROWER_WAITING, &err);
@@ -72,7 +76,7 @@ void pool_turn_hasty_away(struct pool *pool)
 
 bool pool_wants_probe(const struct pool *pool)
 {
-	return pool->probes_left && pool->is_failing && pool_live_count(pool) == 0 &&
+	return is_probing(pool) && pool->is_failing && pool_live_count(pool) == 0 &&
 	       pool_login_count(pool) == 0 && pool_is_current(pool) && !pool->pools->is_leaving &&
 	       !pool->pools->is_ending && !pool_is_full(pool);
 }

@@ -28,12 +28,11 @@ void pool_login_done(struct server *server)
 	}
 	if (!pool->has_welcome)
 		pool_learn_welcome(server);
-	pool_note_success(pool);
+	pool_note_success(server);
 	pool_end_login(server);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* if their clients are all that is left */
 	server->sequences = SEQUENCES_NONE;
-	server_host_done(server, true);
 	server_login_free(server);
 	timer_set(&server->life, pool->site.limits.life, server->connected_at);
 	pool_home(server);
@@ -57,8 +56,7 @@ void pool_login_failed(struct server *server, const struct err *err)
 		return;
 	}
 	if (err->code != ERR_ADMIN_SHUTDOWN) {
-		server_host_done(server, false);
-		pool_note_failure(pool, err);
+		pool_note_failure(server, err);
 		pool_refuse_for_failure(pool);
 		pool_wake(pool);
 	}

@@ -89,9 +89,12 @@ bool pool_begin_login(struct pool *pool);
 void pool_end_login(struct server *server);
 void pool_uncount_login(struct server *server);
 
-/* How a login ended, also for the other loops; and what other loops have found out. */
-void pool_note_failure(struct pool *pool, const struct err *err);
-void pool_note_success(struct pool *pool);
+/*
+ * How the login of this server ended, also for the other loops; and what other loops have found
+ * out. A success lets all pools try that wait for a host.
+ */
+void pool_note_failure(struct server *server, const struct err *err);
+void pool_note_success(struct server *server);
 void pool_learn_outcome(struct pool *pool);
 
 /* Refuses waiting borrowers, if the failure of the pool is one that waiting does not end. */
@@ -102,6 +105,15 @@ bool pool_is_worth_waiting(const struct err *err);
 
 /* Whether the pool is failing because of such an error. */
 bool pool_is_unreachable(const struct pool *pool);
+
+/*
+ * Whether all hosts refuse logins of the pool, and it is too early for another attempt: waiting is
+ * pointless.
+ */
+bool pool_is_refused(const struct pool *pool);
+
+/* Wakes the pools of all loops that wait for a host. */
+void pools_wake_failing(struct pools *pools);
 
 /* ---- limits of servers: pool_limits.c ---- */
 

@@ -29,8 +29,37 @@ bool pool_has_failed_lately(const struct pool *pool)
 	return pool->failed_at && loop_now(pool_loop(pool)) < pool->failed_at + FAILURE_SHOWN;
 }
 
-void pool_note_failure(struct pool *pool, const struct err *err)
+/*
+ * Another pool has found out that no host can be reached: this one need not find that out by an
+ * attempt of its own.
+ */
+static void look_at_hosts(struct pool *pool)
 {
+	struct hosts *hosts = pool->site.hosts;
+
+	if (pool->is_failing || !hosts_may_be_unreachable(hosts) || hosts_has_up(hosts))
+		return;
+	pool->is_failing = hosts_are_unreachable(hosts, &pool->failure);
+	if (pool->is_failing)
+		pool->failed_at = loop_now(pool_loop(pool));
+}
+
+static enum host_outcome outcome_of(const struct err *err)
+{
+	return pool_is_worth_waiting(err) ? HOST_UNREACHABLE : HOST_REFUSED;
+}
+
+static void note_outcome(struct server *server, enum host_outcome outcome, const struct err *err)
+{
+	if (server_host_done(server, outcome, err))
+		pools_wake_failing(server->pool->pools);
+}
+
+void pool_note_failure(struct server *server, const struct err *err)
+{
+	struct pool *pool = server->pool;
+
+	note_outcome(server, outcome_of(err), err);
 	pool->is_failing = !hosts_has_up(pool->site.hosts);
 	pool->is_hopeful = false;
 	pool->failure = *err;
@@ -38,8 +67,11 @@ void pool_note_failure(struct pool *pool, const struct err *err)
 		share_put_outcome(&pool->share, err);
 }
 
-void pool_note_success(struct pool *pool)
+void pool_note_success(struct server *server)
 {
+	struct pool *pool = server->pool;
+
+	note_outcome(server, HOST_WORKED, NULL);
 	pool->is_failing = pool->is_hopeful = false;
 	share_put_outcome(&pool->share, NULL);
 }
@@ -60,13 +92,18 @@ void pool_learn_outcome(struct pool *pool)
 	pool_refuse_for_failure(pool);
 }
 
+bool pool_is_refused(const struct pool *pool)
+{
+	return pool_is_backing_off(pool) && !pool_is_worth_waiting(&pool->failure) &&
+	       !hosts_are_unreachable(pool->site.hosts, NULL);
+}
+
 void pool_refuse_for_failure(struct pool *pool)
 {
 	const struct err err = pool->failure;
 
 	/* While another host may be tried, waiting borrowers get no error. */
-	if (pool_is_backing_off(pool) && !pool_is_worth_waiting(&err) &&
-	    (pool_live_count(pool) == 0 || !pool->has_welcome))
+	if (pool_is_refused(pool) && (pool_live_count(pool) == 0 || !pool->has_welcome))
 		pool_refuse(pool, &err);
 }
 
@@ -74,12 +111,19 @@ void pool_reset_retry(struct pool *pool)
 {
 	share_put_outcome(&pool->share, NULL);
 	pool->is_failing = pool->is_hopeful = false;
-	pool->probes_left = 0;
+	pool->probes_until = 0;
 	hosts_reset(pool->site.hosts);
 }
 
-/* PostgreSQL is starting up or shutting down: worth waiting for. */
-static bool pool_is_not_yet(const struct err *err) { return strcmp(err->sqlstate, "57P03") == 0; }
+/*
+ * PostgreSQL is starting up or shutting down, or it has crashed. During a login, 57P01 and 57P02
+ * cannot be about one session.
+ */
+static bool pool_is_not_yet(const struct err *err)
+{
+	return strcmp(err->sqlstate, "57P03") == 0 || strcmp(err->sqlstate, "57P01") == 0 ||
+	       strcmp(err->sqlstate, "57P02") == 0;
+}
 
 /* The failure is about reachability, not our credentials, so retrying may help. */
 bool pool_is_worth_waiting(const struct err *err)
@@ -94,16 +138,22 @@ bool pool_is_unreachable(const struct pool *pool)
 
 static void on_retry(struct timer *timer) { pool_wake(container_of(timer, struct pool, retry)); }
 
+/* Each kind of failure has its own queue, in which timers are set in order. */
+static usec_t retry_gap(const struct pool *pool)
+{
+	return pool_is_unreachable(pool) ? REACH_GAP_MAX : pool->site.limits.retry_gap;
+}
+
 bool pool_may_try(struct pool *pool)
 {
+	look_at_hosts(pool);
 	if (!pool->is_failing)
 		return true;
 	if (!pool_is_backing_off(pool))
 		/* one attempt at a time until one succeeds */
 		return pool_login_count(pool) == 0 && share_logins(&pool->share) == 0;
-	timer_set(&pool->retry,
-	          loop_timer_queue(pool_loop(pool), pool->site.limits.retry_gap, on_retry),
-	          pool_due(pool) - pool->site.limits.retry_gap);
+	timer_set(&pool->retry, loop_timer_queue(pool_loop(pool), retry_gap(pool), on_retry),
+	          pool_due(pool) - retry_gap(pool));
 	return false;
 }
 

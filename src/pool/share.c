@@ -76,7 +76,7 @@ static struct tally *make_tally(struct broker *broker, enum tally_kind kind, str
 	*name = (struct buf){ 0 };
 	TAILQ_INIT(&tally->shares);
 	TAILQ_INIT(&tally->wants);
-	hosts_init(&tally->hosts);
+	hosts_init(&tally->hosts, &broker->reach);
 	outages_init(&tally->outages);
 	tally->next = *chain;
 	*chain = tally;
@@ -272,6 +272,32 @@ void share_wake_others(struct share *share)
 
 	pthread_mutex_lock(&broker->lock);
 	share_post_others(share);
+	pthread_mutex_unlock(&broker->lock);
+}
+
+static void post_pools(const struct tally *tally, const struct broker_member *except)
+{
+	struct share *share;
+
+	if (tally->kind > TALLY_LOOKUP_POOL)
+		return;
+	TAILQ_FOREACH (share, &tally->shares, node) {
+		if (share->member != except)
+			post_woken(share);
+	}
+}
+
+void share_wake_pools(struct broker_member *member)
+{
+	struct broker *broker = member->broker;
+
+	if (broker->loop_count < 2)
+		return;
+	pthread_mutex_lock(&broker->lock);
+	for (unsigned int i = 0; i < BROKER_CHAINS; i++) {
+		for (const struct tally *tally = broker->chains[i]; tally; tally = tally->next)
+			post_pools(tally, member);
+	}
 	pthread_mutex_unlock(&broker->lock);
 }
 

@@ -52,7 +52,8 @@ def test_attempts_go_on_until_it_answers(pgweir, fake_server):
     weir = pgweir(databases={"app": f"host=127.0.0.1 port={port}"}, loops=LOOPS,
                   server_login_retry="0.05")
     clients = [weir.wire().startup() for _ in range(2 * LOOPS)]
-    wait_until(lambda: len(lines(weir, "closing because: connect failed")) > 2 * LOOPS)
+    wait_until(lambda: sum(row["count"] for row in weir.admin("SHOW ERRORS")
+                           if row["reason"] == "server could not be reached") > 2 * LOOPS)
     far = fake_server(port=port).serve(lambda server: server.login().answer_queries())
     for client in clients:
         client.finish_login("alice")

@@ -208,7 +208,8 @@ void lone_server_open(struct lone_server *lone, const char *settings)
 		.sockets = &lone->sockets,
 		.config = lone->config,
 	};
-	hosts_init(&lone->hosts);
+	reach_init(&lone->reach);
+	hosts_init(&lone->hosts, &lone->reach);
 	lone->site = (struct server_site){
 		.shared = &lone->shared,
 		.ops = &pool_ops,
@@ -239,6 +240,7 @@ void lone_server_close(struct lone_server *lone)
 	must(params_table_count(lone->params) == 0, "a parameter map is still held");
 	params_table_free(&lone->params);
 	hosts_done(&lone->hosts);
+	reach_done(&lone->reach);
 	stream_pool_done(&lone->streams);
 	loop_free(&lone->loop);
 	config_unref(&lone->config);

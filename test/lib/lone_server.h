@@ -32,6 +32,7 @@ struct lone_server {
 	const struct config *config;
 	struct server_shared shared;
 	struct server_site site;
+	struct reach reach;
 	struct hosts hosts;
 	uint64_t client_bytes, server_bytes, all_client_bytes, all_server_bytes;
 	struct borrower borrower;

@@ -276,6 +276,9 @@ void share_wake_waiting(struct share *share);
 /* Wakes the shares of all other loops. */
 void share_wake_others(struct share *share);
 
+/* Wakes the pools of all other loops. Takes long if there are many. */
+void share_wake_pools(struct broker_member *member);
+
 static inline void share_wake_first(struct share *share)
 {
 	if (atomic_load_explicit(&share->tally->want_count, memory_order_relaxed))

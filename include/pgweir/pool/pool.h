@@ -111,11 +111,11 @@ struct pool {
 	bool is_failing; /* logins fail at all hosts */
 	struct err failure;
 	usec_t failed_at; /* when the last login failed; 0: never */
-	/* attempts left that are made without a waiting borrower: pool_haste.c */
-	unsigned int probes_left;
+	/* until then, attempts are made without a waiting borrower: pool_haste.c */
+	usec_t probes_until;
 	/* no recent attempt: clients with fail_fast wait for the current one */
 	bool is_hopeful;
-	struct timer retry;   /* server_login_retry */
+	struct timer retry;   /* until a host may be tried again */
 	struct timer reserve; /* reserve_pool_timeout of the head of the wait queue */
 	struct timer rest;    /* pool_idle_timeout */
 	struct timer stay;    /* until servers and wants may go to other loops: pool_trade.c */

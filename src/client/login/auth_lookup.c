@@ -375,7 +375,6 @@ static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
 	lookup->lookups = lookups;
 	lookup->key = *key;
 	lookup->borrower.ops = &auth_lookup_borrower_ops;
-	lookup->borrower.is_patient = true;
 	TAILQ_INIT(&lookup->waits);
 	TAILQ_INSERT_TAIL(&lookups->list, lookup, node);
 	TABLE_ADD(hh, &lookups->pools->secret, lookups->under_way, lookup->key.text.at,

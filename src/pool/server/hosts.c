@@ -5,7 +5,9 @@
  * The health of an address is up (it has not failed), retry (it has failed, and its gap is over) or
  * down. Addresses that are up are preferred. One in retry is chosen if none is up, or if the
  * connection is not needed at once. It counts as failed again from that moment, so that no other
- * connection tries it at the same time.
+ * connection tries it at the same time: none of this pool, and none of any pool if it could not be
+ * reached. That moment is the choice of the host, before its name is looked up, as many pools may
+ * choose in one turn.
  */
 #include "pgweir/pool/server/hosts.h"
 
@@ -22,55 +24,80 @@ static void unlock_hosts(struct hosts *hosts) { pthread_mutex_unlock(&hosts->loc
 
 /* ---- health ---- */
 
-static enum health address_health(const struct host_addr *addr, usec_t now, usec_t gap)
-{
-	if (!addr->has_failed)
-		return HEALTH_UP;
-	return now >= addr->failed_at + gap ? HEALTH_RETRY : HEALTH_DOWN;
-}
+static usec_t later(usec_t a, usec_t b) { return a > b ? a : b; }
 
-/* The health of a host is that of its best address, unless the host's own is worse. */
-static enum health host_health(const struct host *host, usec_t now, usec_t gap)
-{
-	enum health self = address_health(&host->self, now, gap), best = HEALTH_DOWN;
-
-	if (host->count == 0)
-		return self;
-	for (unsigned int i = 0; i < host->count; i++) {
-		enum health one = address_health(&host->list[i], now, gap);
-
-		best = one > best ? one : best;
-	}
-	return best < self ? best : self;
-}
+static usec_t earlier(usec_t a, usec_t b) { return a < b ? a : b; }
 
 /* When the health becomes retry; 0: it is up. */
+static usec_t address_due(const struct host_addr *addr, usec_t gap)
+{
+	usec_t refused = addr->is_refused ? addr->refused_at + gap : 0;
+
+	return addr->target ? later(refused, reach_due(addr->target)) : refused;
+}
+
+/* The host is as good as its best address, unless the host itself is worse. */
 static usec_t host_due(const struct host *host, usec_t gap)
 {
-	usec_t self = host->self.has_failed ? host->self.failed_at + gap : 0;
 	usec_t first = host->count ? INT64_MAX : 0;
 
-	for (unsigned int i = 0; i < host->count; i++) {
-		const struct host_addr *addr = &host->list[i];
-		usec_t due = addr->has_failed ? addr->failed_at + gap : 0;
-
-		first = due < first ? due : first;
-	}
-	return first > self ? first : self;
+	for (unsigned int i = 0; i < host->count; i++)
+		first = earlier(first, address_due(&host->list[i], gap));
+	return later(first, address_due(&host->self, gap));
 }
+
+static enum health health_at(usec_t due, usec_t now)
+{
+	if (!due)
+		return HEALTH_UP;
+	return now >= due ? HEALTH_RETRY : HEALTH_DOWN;
+}
+
+static enum health address_health(const struct host_addr *addr, const struct hosts_when *when)
+{
+	return health_at(address_due(addr, when->gap), when->now);
+}
+
+static enum health host_health(const struct host *host, const struct hosts_when *when)
+{
+	return health_at(host_due(host, when->gap), when->now);
+}
+
+static bool is_up(const struct host *host) { return host_due(host, 1) == 0; }
 
 usec_t hosts_due(struct hosts *hosts, usec_t gap)
 {
 	usec_t first = INT64_MAX;
 
 	lock_hosts(hosts);
-	for (unsigned int i = 0; i < hosts->count; i++) {
-		usec_t due = host_due(&hosts->list[i], gap);
-
-		first = due < first ? due : first;
-	}
+	for (unsigned int i = 0; i < hosts->count; i++)
+		first = earlier(first, host_due(&hosts->list[i], gap));
 	unlock_hosts(hosts);
 	return first;
+}
+
+static bool is_unreachable(const struct hosts *hosts, const struct host_addr *addr, struct err *err)
+{
+	struct err unused;
+
+	return addr->target && reach_due(addr->target) &&
+	       reach_failure(hosts->reach, addr->target, err ? err : &unused);
+}
+
+bool hosts_are_unreachable(struct hosts *hosts, struct err *err)
+{
+	bool is = false;
+
+	lock_hosts(hosts);
+	for (unsigned int i = 0; i < hosts->count && !is; i++) {
+		const struct host *host = &hosts->list[i];
+
+		is = is_unreachable(hosts, &host->self, err);
+		for (unsigned int at = 0; at < host->count && !is; at++)
+			is = is_unreachable(hosts, &host->list[at], err);
+	}
+	unlock_hosts(hosts);
+	return is;
 }
 
 static struct host_addr *find_addr(struct host *host, const struct address *address)
@@ -88,7 +115,7 @@ bool hosts_has_up(struct hosts *hosts)
 
 	lock_hosts(hosts);
 	for (unsigned int i = 0; i < hosts->count; i++)
-		has |= host_health(&hosts->list[i], 0, INT64_MAX / 2) == HEALTH_UP;
+		has |= is_up(&hosts->list[i]);
 	unlock_hosts(hosts);
 	return has;
 }
@@ -99,10 +126,10 @@ static bool has_other(const struct hosts *hosts, unsigned int index, const struc
 		struct host *host = &hosts->list[i];
 		const struct host_addr *own = i == index ? find_addr(host, address) : NULL;
 
-		if (!own && host_health(host, 0, INT64_MAX / 2) == HEALTH_UP)
+		if (!own && is_up(host))
 			return true;
 		for (unsigned int at = 0; own && at < host->count; at++) {
-			if (&host->list[at] != own && !host->list[at].has_failed)
+			if (&host->list[at] != own && address_due(&host->list[at], 1) == 0)
 				return true;
 		}
 	}
@@ -139,13 +166,29 @@ static unsigned int look_for(const struct hosts *hosts, enum health least,
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		unsigned int at = (hosts->next + i) % hosts->count;
 
-		if (host_health(&hosts->list[at], when->now, when->gap) >= least)
+		if (host_health(&hosts->list[at], when) >= least)
 			return at;
 	}
 	return hosts->count;
 }
 
-unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when)
+/* The caller tries the host, if one of its addresses could not be reached and is due. */
+static bool begin_reach_test(const struct hosts *hosts, struct host *host, usec_t now)
+{
+	struct host_addr *self = &host->self;
+
+	if (self->target && reach_begin_test(hosts->reach, self->target, now))
+		return true;
+	for (unsigned int i = 0; i < host->count; i++) {
+		struct host_addr *addr = &host->list[i];
+
+		if (addr->target && reach_begin_test(hosts->reach, addr->target, now))
+			return true;
+	}
+	return false;
+}
+
+unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test)
 {
 	bool takes_turns, may_test;
 	unsigned int chosen;
@@ -159,24 +202,27 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when)
 	if (chosen == hosts->count)
 		chosen = nearest(hosts, when->gap);
 	hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
+	*is_test = !is_up(&hosts->list[chosen]) &&
+	           begin_reach_test(hosts, &hosts->list[chosen], when->now);
 	unlock_hosts(hosts);
 	return chosen;
 }
 
-/* No other connection may try the address until its gap is over again. */
-static bool begin_test(struct host_addr *addr, usec_t now)
+/* No other connection of this pool may try the address until its gap is over again. */
+static bool begin_test(const struct hosts *hosts, struct host_addr *addr, usec_t now)
 {
-	if (addr->has_failed)
-		addr->failed_at = now;
-	return addr->has_failed;
+	if (addr->is_refused)
+		addr->refused_at = now;
+	if (!addr->target || !reach_due(addr->target))
+		return addr->is_refused;
+	reach_begin_test(hosts->reach, addr->target, now);
+	return true;
 }
 
-bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now)
+bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now, bool is_test)
 {
-	bool is_test;
-
 	lock_hosts(hosts);
-	is_test = begin_test(&hosts->list[index].self, now);
+	is_test |= begin_test(hosts, &hosts->list[index].self, now);
 	unlock_hosts(hosts);
 	return is_test;
 }
@@ -193,8 +239,16 @@ static bool is_same_list(const struct host *host, const struct address *addresse
 	return true;
 }
 
+static void release_list(const struct hosts *hosts, struct host *host)
+{
+	for (unsigned int i = 0; i < host->count; i++)
+		reach_release(hosts->reach, &host->list[i].target);
+	free(host->list);
+}
+
 /* Sets the addresses. Those that were in the list before keep their state. */
-static bool learn(struct host *host, const struct address *addresses, unsigned int count)
+static bool learn(const struct hosts *hosts, struct host *host, const struct address *addresses,
+                  unsigned int count)
 {
 	struct host_addr *list;
 
@@ -209,8 +263,9 @@ static bool learn(struct host *host, const struct address *addresses, unsigned i
 		if (known != &host->self)
 			list[i] = *known;
 		list[i].address = addresses[i];
+		list[i].target = reach_hold(hosts->reach, host->name, &addresses[i], hosts->port);
 	}
-	free(host->list);
+	release_list(hosts, host);
 	host->list = list;
 	host->count = count;
 	return true;
@@ -225,8 +280,20 @@ static struct host_addr *look_in(struct host *host, const struct address *next, 
 	for (unsigned int i = 0; i < host->count; i++) {
 		struct host_addr *addr = &host->list[(start + i) % host->count];
 
-		if (address_health(addr, when->now, when->gap) >= least)
+		if (address_health(addr, when) >= least)
 			return addr;
+	}
+	return NULL;
+}
+
+/* The address for which hosts_choose() has begun a test. NULL: none. */
+static struct host_addr *tested(const struct host *host)
+{
+	for (unsigned int i = 0; i < host->count; i++) {
+		const struct reach_target *target = host->list[i].target;
+
+		if (target && reach_is_tested(target))
+			return &host->list[i];
 	}
 	return NULL;
 }
@@ -252,11 +319,15 @@ bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *a
 	bool ok;
 
 	lock_hosts(hosts);
-	ok = count > 0 && learn(host, addresses, count);
+	ok = count > 0 && learn(hosts, host, addresses, count);
 	if (ok) {
-		host->self.has_failed = false; /* its name was found */
-		addr = pick(host, address, when);
-		*is_test = begin_test(addr, when->now);
+		host->self.is_refused = false; /* its name was found */
+		if (host->self.target)
+			reach_worked(hosts->reach, host->self.target);
+		addr = *is_test ? tested(host) : NULL;
+		if (!addr)
+			addr = pick(host, address, when);
+		*is_test = begin_test(hosts, addr, when->now);
 		*address = addr->address;
 	}
 	unlock_hosts(hosts);
@@ -265,34 +336,42 @@ bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *a
 
 /* ---- outcomes ---- */
 
-static void note_failure(struct host *host, const struct address *address, usec_t now)
+static void note_refusal(struct host_addr *addr, usec_t now)
 {
-	struct host_addr *addr = find_addr(host, address);
+	addr->is_refused = true;
+	addr->refused_at = now;
+}
 
+/* The caller has the lock. */
+static bool note(struct hosts *hosts, struct host_addr *addr, const struct hosts_note *note)
+{
+	if (note->outcome == HOST_UNREACHABLE && addr->target) {
+		reach_failed(hosts->reach, addr->target, note->now, note->gap, note->err);
+		return false;
+	}
+	if (note->outcome == HOST_WORKED)
+		addr->is_refused = false;
+	else /* or no memory for the target */
+		note_refusal(addr, note->now);
+	return addr->target && reach_worked(hosts->reach, addr->target);
+}
+
+bool hosts_note(struct hosts *hosts, const struct hosts_note *outcome)
+{
+	bool is_back = false;
+	struct host *host;
+	struct host_addr *addr;
+
+	if (outcome->host >= hosts->count)
+		return false;
+	lock_hosts(hosts);
+	host = &hosts->list[outcome->host];
+	addr = find_addr(host, outcome->address);
 	/* An address that left the list in the meantime says nothing about the others. */
-	if (address && addr == &host->self && host->count > 0)
-		return;
-	addr->has_failed = true;
-	addr->failed_at = now;
-}
-
-void hosts_failed(struct hosts *hosts, unsigned int index, const struct address *address,
-                  usec_t now)
-{
-	if (index >= hosts->count)
-		return;
-	lock_hosts(hosts);
-	note_failure(&hosts->list[index], address, now);
+	if (!outcome->address || addr != &host->self || host->count == 0)
+		is_back = note(hosts, addr, outcome);
 	unlock_hosts(hosts);
-}
-
-void hosts_worked(struct hosts *hosts, unsigned int index, const struct address *address)
-{
-	if (index >= hosts->count)
-		return;
-	lock_hosts(hosts);
-	find_addr(&hosts->list[index], address)->has_failed = false;
-	unlock_hosts(hosts);
+	return is_back;
 }
 
 void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,
@@ -320,7 +399,7 @@ enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int index,
 
 static void reset_addr(struct host_addr *addr)
 {
-	addr->has_failed = false;
+	addr->is_refused = false;
 	addr->protocol = HOST_UNTRIED;
 }
 
@@ -339,16 +418,18 @@ void hosts_reset(struct hosts *hosts)
 
 /* ---- the list ---- */
 
-void hosts_init(struct hosts *hosts)
+void hosts_init(struct hosts *hosts, struct reach *reach)
 {
-	*hosts = (struct hosts){ 0 };
+	*hosts = (struct hosts){ .reach = reach };
 	pthread_mutex_init(&hosts->lock, NULL);
 }
 
 static void clear(struct hosts *hosts)
 {
-	for (unsigned int i = 0; i < hosts->count; i++)
-		free(hosts->list[i].list);
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		release_list(hosts, &hosts->list[i]);
+		reach_release(hosts->reach, &hosts->list[i].self.target);
+	}
 	free(hosts->list);
 	free(hosts->names);
 	free(hosts->text);
@@ -373,11 +454,13 @@ static void fill(struct hosts *hosts)
 		char *name = hosts->names + (host.at - hosts->text);
 
 		name[host.count] = '\0';
-		hosts->list[hosts->count++].name = name;
+		hosts->list[hosts->count].name = name;
+		hosts->list[hosts->count++].self.target =
+		    reach_hold(hosts->reach, name, NULL, hosts->port);
 	}
 }
 
-static bool set_list(struct hosts *hosts, const char *text)
+static bool set_list(struct hosts *hosts, const char *text, uint16_t port)
 {
 	struct hosts fresh = { 0 };
 	unsigned int count = 0;
@@ -396,17 +479,20 @@ static bool set_list(struct hosts *hosts, const char *text)
 	hosts->text = fresh.text;
 	hosts->names = fresh.names;
 	hosts->list = fresh.list;
+	hosts->port = port;
 	fill(hosts);
 	return true;
 }
 
-bool hosts_configure(struct hosts *hosts, const char *text, enum load_balance_hosts how)
+bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
+                     enum load_balance_hosts how)
 {
 	bool ok = true;
 
 	lock_hosts(hosts);
-	if (!hosts->text || strcmp(hosts->text, text) != 0 || hosts->how != how)
-		ok = set_list(hosts, text);
+	if (!hosts->text || strcmp(hosts->text, text) != 0 || hosts->port != port ||
+	    hosts->how != how)
+		ok = set_list(hosts, text, port);
 	if (ok)
 		hosts->how = how;
 	unlock_hosts(hosts);

@@ -230,6 +230,12 @@ static const char *words_of(const struct err *err)
 	}
 }
 
+/* The pool has logged that the host cannot be reached; attempts follow each other fast. */
+static bool is_failed_test(const struct server *server)
+{
+	return server->login && server->login->is_test && !stream_is_open(&server->stream);
+}
+
 static void log_close(struct server *server, const struct err *err)
 {
 	const struct server_shared *shared = server->site->shared;
@@ -240,7 +246,7 @@ static void log_close(struct server *server, const struct err *err)
 		                   .has_duration = true,
 		                   .duration = age };
 
-	if (shared->config->log_disconnections)
+	if (shared->config->log_disconnections && !is_failed_test(server))
 		log_event(&server->log, LOG_LEVEL_INFO, &facts, "closing because: %s (age=%llds)",
 		          words_of(err), (long long)(age / USEC_PER_SEC));
 }

@@ -15,7 +15,10 @@
 
 #include "pgweir/base/banned.h"
 
-/* The part of server_connect_timeout for the first message, while there is another host. */
+/*
+ * The part of server_connect_timeout for the first message, while there is another host. A test has
+ * less: what was lost on the way is sent again late by the kernel, but at once by a new attempt.
+ */
 #define PATIENCE_PART 5
 #define PATIENCE_MAX (3 * USEC_PER_SEC)
 
@@ -55,9 +58,11 @@ static void on_patience(struct timer *timer)
 	struct server_login *login = container_of(timer, struct server_login, patience);
 	struct server *server = login->server;
 
-	if (!hosts_has_other(server->site->hosts, server->host, address_of(server)))
-		return;
-	server_close_for(server, CLOSE_ANOTHER_HOST);
+	if (hosts_has_other(server->site->hosts, server->host, address_of(server)))
+		server_close_for(server, CLOSE_ANOTHER_HOST);
+	else if (login->is_test && login->dial.is_active)
+		server_close_with(server, ERR_SERVER_CONNECT,
+		                  "connect failed: Connection timed out");
 }
 
 static void set_patience(struct server *server)
@@ -66,6 +71,8 @@ static void set_patience(struct server *server)
 
 	if (limit <= 0 || limit > PATIENCE_MAX)
 		limit = PATIENCE_MAX;
+	if (server->login->is_test && limit > REACH_TEST_MAX)
+		limit = REACH_TEST_MAX;
 	timer_set(&server->login->patience, loop_timer_queue(loop_of(server), limit, on_patience),
 	          loop_now(loop_of(server)));
 }
@@ -90,7 +97,7 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	struct hosts *hosts = server->site->hosts;
 	struct hosts_when when = when_of(server);
 	struct address picked;
-	bool is_test = false;
+	bool is_test = login->is_test;
 	struct err memory;
 
 	if (!address) {
@@ -109,6 +116,7 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	resolver_watch_begin(shared->resolver, &server->address_watch,
 	                     hosts->list[server->host].name, &server->peer,
 	                     on_server_address_removed);
+	login->is_test = is_test;
 	set_probe(server, is_test);
 	set_patience(server);
 	dial_start(&login->dial, shared->loop, &server->peer, shared->sockets,
@@ -126,7 +134,7 @@ bool server_find_host(struct server *server, struct err *err)
 
 	if (site->hosts->count == 0)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	server->host = hosts_choose(site->hosts, &when);
+	server->host = hosts_choose(site->hosts, &when, &server->login->is_test);
 	host = site->hosts->list[server->host].name;
 	if (!*host)
 		return err_set(err, ERR_SERVER_CONNECT,
@@ -137,7 +145,9 @@ bool server_find_host(struct server *server, struct err *err)
 		                      (uint16_t)port, on_server_address, err);
 	snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, port);
 	server->peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
-	set_probe(server, hosts_pick_self(site->hosts, server->host, when.now));
+	server->login->is_test =
+	    hosts_pick_self(site->hosts, server->host, when.now, server->login->is_test);
+	set_probe(server, server->login->is_test);
 	set_patience(server);
 	dial_start_unix(&server->login->dial, loop_of(server), server->path,
 	                server->login->steps->on_connected);
@@ -184,12 +194,14 @@ void server_learn_protocol(struct server *server, enum host_protocol protocol)
 
 void server_heard(struct server *server) { timer_clear(&server->login->patience); }
 
-void server_host_done(struct server *server, bool is_good)
+bool server_host_done(struct server *server, enum host_outcome outcome, const struct err *err)
 {
-	struct hosts *hosts = server->site->hosts;
-
-	if (is_good)
-		hosts_worked(hosts, server->host, address_of(server));
-	else
-		hosts_failed(hosts, server->host, address_of(server), loop_now(loop_of(server)));
+	return hosts_note(server->site->hosts, &(struct hosts_note){
+						   .host = server->host,
+						   .address = address_of(server),
+						   .outcome = outcome,
+						   .now = loop_now(loop_of(server)),
+						   .gap = server->site->limits.retry_gap,
+						   .err = err,
+					       });
 }

@@ -8,6 +8,8 @@
  * Hard here: a worker thread derives the key from a password. Until the key is available the server
  * is not read, so what it sends stays in the kernel.
  */
+#include <string.h>
+
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/startup.h"
 
@@ -171,8 +173,10 @@ static enum frame_fate refused_login(struct server *server, struct bytes body)
 	learn_protocol(server, true);
 	err_set_foreign(&err, report.sqlstate, report.text);
 	server_blame(server, &err);
-	log_warning(&server->log, "server login failed: %s %s: %s", report.severity, report.text,
-	            err.detail);
+	/* One that is starting up is asked often, and the pool logs that it cannot be reached. */
+	if (strcmp(report.sqlstate, "57P03") != 0)
+		log_warning(&server->log, "server login failed: %s %s: %s", report.severity,
+		            report.text, err.detail);
 	server_close(server, &err);
 	return FRAME_STOP;
 }

@@ -86,8 +86,11 @@ void server_dial_again(struct server *server);
  */
 bool server_asks_again(struct server *server);
 
-/* The login has succeeded or failed: notes that in the health of the pool's hosts. */
-void server_host_done(struct server *server, bool is_good);
+/*
+ * The login has succeeded or failed: notes that in the health of the pool's hosts. true: its host
+ * can be reached again, so other pools may try it now.
+ */
+bool server_host_done(struct server *server, enum host_outcome outcome, const struct err *err);
 
 /*
  * The key that the login waited for has been derived. true: the caller must read the server again.

@@ -135,7 +135,6 @@ struct borrower {
 	struct pool *pool; /* NULL: in no pool */
 	struct server *server;
 	enum borrower_state state;
-	bool is_patient;     /* also waits while no server can be reached */
 	bool is_hasty;       /* never waits then: pool_hurry() */
 	bool is_mid_message; /* leaves with half a message sent: its server cannot be lent again */
 	bool is_mid_answer;  /* lost its server with half a message received */

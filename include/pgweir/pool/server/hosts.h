@@ -6,6 +6,10 @@
  * failed is down: not used for a while (the gap) if there is another one. After the gap its health
  * is retry: it is tried again, but not for the only connection that a borrower waits for.
  *
+ * There are two kinds of failures. An address that cannot be reached has failed for all pools, and
+ * its gap is short: reach.h. An address where PostgreSQL refused the login has failed for this pool
+ * only, and its gap is server_login_retry.
+ *
  * The loops of a process share the hosts of a pool, so that each knows what the others have found
  * out. All functions may be called from any loop, but for hosts_configure() with another list.
  *
@@ -18,6 +22,7 @@
 
 #include "pgweir/config/entries.h"
 #include "pgweir/net/address.h"
+#include "pgweir/pool/server/reach.h"
 
 /* What is known about an address and protocols newer than 3.0. */
 enum host_protocol {
@@ -27,10 +32,18 @@ enum host_protocol {
 };
 
 struct host_addr {
-	struct address address; /* port 0 */
-	usec_t failed_at;       /* valid if has_failed; or when the retry began */
-	bool has_failed;        /* and no login succeeded since */
+	struct address address;      /* port 0 */
+	struct reach_target *target; /* whether it can be reached; NULL: nothing is known */
+	usec_t refused_at;           /* valid if is_refused; or when the retry began */
+	bool is_refused;             /* PostgreSQL refused a login, and none succeeded since */
 	enum host_protocol protocol;
+};
+
+/* How a connection attempt ended. */
+enum host_outcome {
+	HOST_WORKED,
+	HOST_REFUSED,    /* PostgreSQL has answered, but it does not accept this login */
+	HOST_UNREACHABLE /* no connection, or PostgreSQL is not ready for any */
 };
 
 struct host {
@@ -47,8 +60,10 @@ struct host {
  */
 struct hosts {
 	pthread_mutex_t lock; /* guards what is known about each host, and `next` */
-	char *text;           /* the list as configured */
-	char *names;          /* the same list, with its commas replaced by zeros */
+	struct reach *reach;
+	uint16_t port;
+	char *text;  /* the list as configured */
+	char *names; /* the same list, with its commas replaced by zeros */
 	struct host *list;
 	unsigned int count;
 	unsigned int next; /* with turns: where the search starts; else the host to stay with */
@@ -62,36 +77,52 @@ struct hosts_when {
 	bool may_test; /* an address in retry may be chosen though another one is up */
 };
 
-void hosts_init(struct hosts *hosts);
+void hosts_init(struct hosts *hosts, struct reach *reach);
 void hosts_done(struct hosts *hosts);
 
 /*
- * Copies the list, if list or `how` is another one than before: then all other loops must be held.
- * false: no memory; the hosts are unchanged.
+ * Copies the list, if list, port or `how` is another one than before: then all other loops must be
+ * held. false: no memory; the hosts are unchanged.
  */
-bool hosts_configure(struct hosts *hosts, const char *text, enum load_balance_hosts how);
+bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
+                     enum load_balance_hosts how);
 
-/* Resets all failures and protocols: all addresses may be tried at once, with a new protocol. */
+/*
+ * Resets refused logins and protocols: all addresses that can be reached may be tried at once, with
+ * a new protocol.
+ */
 void hosts_reset(struct hosts *hosts);
 
-/* The number of the host for the next connection. There is always one. */
-unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when);
+/*
+ * The number of the host for the next connection. There is always one. *is_test: it was not
+ * reachable and is in retry; the caller tries it, and nobody else at the same time.
+ */
+unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test);
 
 /*
  * Sets the addresses of the host, and picks one of them for a connection. *address: takes turns
- * from this one; then the one that was picked. *is_test: it is in retry. false: no memory.
+ * from this one; then the one that was picked. *is_test: as hosts_choose() has set it; then whether
+ * the address is in retry. false: no memory.
  */
 bool hosts_pick(struct hosts *hosts, unsigned int host, const struct address *addresses,
                 unsigned int count, const struct hosts_when *when, struct address *address,
                 bool *is_test);
 
-/* The same for a host without addresses. Returns *is_test. */
-bool hosts_pick_self(struct hosts *hosts, unsigned int host, usec_t now);
+/* The same for a host without addresses: whether it is in retry. */
+bool hosts_pick_self(struct hosts *hosts, unsigned int host, usec_t now, bool is_test);
 
-/* Notes the outcome of a connection. address NULL, or not in the list any more: the host itself. */
-void hosts_failed(struct hosts *hosts, unsigned int host, const struct address *address,
-                  usec_t now);
-void hosts_worked(struct hosts *hosts, unsigned int host, const struct address *address);
+/* What hosts_note() gets about a connection attempt. */
+struct hosts_note {
+	unsigned int host;
+	const struct address *address; /* NULL, or not in the list any more: the host itself */
+	enum host_outcome outcome;
+	usec_t now;
+	usec_t gap;            /* server_login_retry */
+	const struct err *err; /* for HOST_UNREACHABLE */
+};
+
+/* Notes how it ended. true: it can be reached again, so other pools may try it now. */
+bool hosts_note(struct hosts *hosts, const struct hosts_note *note);
 
 /*
  * Notes and returns the protocol of an address. An address that is not in the list any more is
@@ -108,5 +139,17 @@ bool hosts_has_other(struct hosts *hosts, unsigned int host, const struct addres
 
 /* If all addresses have failed: the earliest time at which one may be tried again. */
 usec_t hosts_due(struct hosts *hosts, usec_t gap);
+
+/* Whether one of them cannot be reached, of any host. If so, *err (or NULL) has the reason. */
+bool hosts_are_unreachable(struct hosts *hosts, struct err *err);
+
+/*
+ * false: no address of any pool is known to be unreachable. One load, for those who would have to
+ * ask often.
+ */
+static inline bool hosts_may_be_unreachable(const struct hosts *hosts)
+{
+	return reach_has_failures(hosts->reach);
+}
 
 #endif

@@ -123,7 +123,7 @@ struct server_limits {
 	struct timer_queue *query;            /* query_timeout */
 	struct timer_queue *idle_transaction; /* idle_transaction_timeout */
 	struct timer_queue *transaction;      /* transaction_timeout */
-	usec_t retry_gap;                     /* how long a failed host is not used */
+	usec_t retry_gap;                     /* how long a host that refused is not used */
 };
 
 /* What the servers of one pool share. Owned by the pool, which outlives them. */
@@ -198,6 +198,7 @@ struct server_login {
 	struct server *server;
 	/* until the host's first message, if there is another host to try */
 	struct timer patience;
+	bool is_test;             /* its address had failed: hosts_pick() */
 	bool is_probe;            /* the host had failed: no borrower relies on this login */
 	struct auth_client *auth; /* until AuthenticationOk */
 	bool is_working;          /* a worker thread is deriving a key */

@@ -12,6 +12,7 @@
 #define GAP 15
 
 struct scene {
+	struct reach reach;
 	struct hosts hosts;
 	usec_t now;
 	bool may_test;
@@ -34,13 +35,47 @@ static const struct address *parse(const char *text)
 
 static void open_hosts(struct scene *scene, const char *list, enum load_balance_hosts how)
 {
-	hosts_init(&scene->hosts);
-	ck_assert(hosts_configure(&scene->hosts, list, how));
+	reach_init(&scene->reach);
+	hosts_init(&scene->hosts, &scene->reach);
+	ck_assert(hosts_configure(&scene->hosts, list, 5432, how));
+}
+
+static void close_hosts(struct scene *scene)
+{
+	hosts_done(&scene->hosts);
+	reach_done(&scene->reach);
+}
+
+static unsigned int choose(struct scene *scene)
+{
+	struct hosts_when when = when_of(scene);
+	bool is_test;
+
+	return hosts_choose(&scene->hosts, &when, &is_test);
+}
+
+static bool note(struct scene *scene, unsigned int host, const struct address *address,
+                 enum host_outcome outcome)
+{
+	struct err err;
+
+	err_set(&err, ERR_SERVER_CONNECT, "refused");
+	return hosts_note(&scene->hosts, &(struct hosts_note){ .host = host,
+	                                                       .address = address,
+	                                                       .outcome = outcome,
+	                                                       .now = scene->now,
+	                                                       .gap = GAP,
+	                                                       .err = &err });
+}
+
+static void refuse(struct scene *scene, unsigned int host, const struct address *address)
+{
+	note(scene, host, address, HOST_REFUSED);
 }
 
 /*
  * A script, a word each: what is chosen must be what the script says.
- *   a..d  that host is chosen      A..D  the same, and it fails      +N  the clock goes on
+ *   a..d  that host is chosen      A..D  the same, and it refuses    +N  the clock goes on
  *   t, n  from here on hosts on probation may be tested, or not      .   all have failed
  */
 static const struct {
@@ -72,14 +107,13 @@ static const struct {
 
 static void play(struct scene *scene, const char *says, const char *word)
 {
-	struct hosts_when when = when_of(scene);
 	unsigned int host, wanted = (unsigned int)((*word | 0x20) - 'a');
 
-	host = hosts_choose(&scene->hosts, &when);
+	host = choose(scene);
 	ck_assert_msg(host == wanted, "%s: %s: %c is chosen", says, word, (int)('a' + host));
-	hosts_pick_self(&scene->hosts, host, scene->now);
+	hosts_pick_self(&scene->hosts, host, scene->now, false);
 	if (*word < 'a')
-		hosts_failed(&scene->hosts, host, NULL, scene->now);
+		refuse(scene, host, NULL);
 }
 
 START_TEST(hosts_are_chosen)
@@ -100,7 +134,7 @@ START_TEST(hosts_are_chosen)
 		else
 			play(&scene, cases[_i].says, word);
 	}
-	hosts_done(&scene.hosts);
+	close_hosts(&scene);
 }
 END_TEST
 
@@ -114,6 +148,7 @@ static struct address pick(struct scene *scene, unsigned int host, unsigned int 
 	struct hosts_when when = when_of(scene);
 	struct address address = *parse(next);
 
+	*is_test = false;
 	ck_assert(hosts_pick(&scene->hosts, host, list, count, &when, &address, is_test));
 	return address;
 }
@@ -135,7 +170,7 @@ START_TEST(addresses_are_left_out_when_they_fail)
 	open_hosts(&scene, "name", LOAD_BALANCE_ROUND_ROBIN);
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
 	ck_assert(!is_test);
-	hosts_failed(&scene.hosts, 0, parse("10.0.0.2"), scene.now);
+	refuse(&scene, 0, parse("10.0.0.2"));
 	ck_assert(hosts_has_up(&scene.hosts));
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.3");
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.3", &is_test), "10.0.0.3");
@@ -145,39 +180,39 @@ START_TEST(addresses_are_left_out_when_they_fail)
 	ck_assert(is_test);
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.3");
 	ck_assert(!is_test);
-	hosts_worked(&scene.hosts, 0, parse("10.0.0.2"));
+	note(&scene, 0, parse("10.0.0.2"), HOST_WORKED);
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
 	ck_assert(!is_test);
-	hosts_done(&scene.hosts);
+	close_hosts(&scene);
 }
 END_TEST
 
 START_TEST(a_name_fails_when_all_its_addresses_have)
 {
 	struct scene scene = { .now = 1000 };
-	struct hosts_when when;
 	bool is_test;
 
 	open_hosts(&scene, "name,/other", LOAD_BALANCE_ROUND_ROBIN);
 	pick(&scene, 0, 2, "10.0.0.1", &is_test);
-	hosts_failed(&scene.hosts, 0, parse("10.0.0.1"), scene.now);
-	hosts_failed(&scene.hosts, 0, parse("10.0.0.2"), scene.now + 1);
-	when = when_of(&scene);
-	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
-	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
-	hosts_failed(&scene.hosts, 1, NULL, scene.now + 2);
+	refuse(&scene, 0, parse("10.0.0.1"));
+	scene.now++;
+	refuse(&scene, 0, parse("10.0.0.2"));
+	ck_assert_uint_eq(choose(&scene), 1);
+	ck_assert_uint_eq(choose(&scene), 1);
+	scene.now++;
+	refuse(&scene, 1, NULL);
 	ck_assert(!hosts_has_up(&scene.hosts));
-	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), scene.now + GAP);
+	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), scene.now - 2 + GAP);
 	/* The oldest failure first, although neither retry interval is over. */
-	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
+	ck_assert_uint_eq(choose(&scene), 0);
 	/* A new address of the name has no failure. */
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
 	ck_assert(hosts_has_up(&scene.hosts));
 	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), 0);
 	hosts_reset(&scene.hosts);
-	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
-	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
-	hosts_done(&scene.hosts);
+	ck_assert_uint_eq(choose(&scene), 1);
+	ck_assert_uint_eq(choose(&scene), 0);
+	close_hosts(&scene);
 }
 END_TEST
 
@@ -188,17 +223,17 @@ START_TEST(a_name_that_is_not_found_fails_as_a_whole)
 
 	open_hosts(&scene, "name", LOAD_BALANCE_ROUND_ROBIN);
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
-	hosts_failed(&scene.hosts, 0, NULL, scene.now);
+	refuse(&scene, 0, NULL);
 	ck_assert(!hosts_has_up(&scene.hosts));
 	pick(&scene, 0, 3, "10.0.0.1", &is_test); /* it was found again */
 	ck_assert(hosts_has_up(&scene.hosts));
 	/* Removed addresses do not affect the remaining ones. */
 	pick(&scene, 0, 1, "10.0.0.1", &is_test);
-	hosts_failed(&scene.hosts, 0, parse("10.0.0.3"), scene.now);
+	refuse(&scene, 0, parse("10.0.0.3"));
 	ck_assert(hosts_has_up(&scene.hosts));
-	hosts_failed(&scene.hosts, 7, NULL, scene.now); /* of a list that was longer */
-	hosts_worked(&scene.hosts, 7, NULL);
-	hosts_done(&scene.hosts);
+	refuse(&scene, 7, NULL); /* of a list that was longer */
+	note(&scene, 7, NULL, HOST_WORKED);
+	close_hosts(&scene);
 }
 END_TEST
 
@@ -210,48 +245,49 @@ START_TEST(another_one_is_one_that_has_not_failed)
 	open_hosts(&scene, "name,/other", LOAD_BALANCE_ROUND_ROBIN);
 	pick(&scene, 0, 2, "10.0.0.1", &is_test);
 	ck_assert(hosts_has_other(&scene.hosts, 0, parse("10.0.0.1")));
-	hosts_failed(&scene.hosts, 1, NULL, scene.now);
+	refuse(&scene, 1, NULL);
 	ck_assert(hosts_has_other(&scene.hosts, 0, parse("10.0.0.1")));
-	hosts_failed(&scene.hosts, 0, parse("10.0.0.2"), scene.now);
+	refuse(&scene, 0, parse("10.0.0.2"));
 	ck_assert(!hosts_has_other(&scene.hosts, 0, parse("10.0.0.1")));
 	ck_assert(hosts_has_other(&scene.hosts, 1, NULL));
-	hosts_done(&scene.hosts);
+	close_hosts(&scene);
 }
 END_TEST
 
 START_TEST(the_same_list_keeps_its_turn)
 {
 	struct scene scene = { .now = 1000 };
-	struct hosts_when when = when_of(&scene);
 
 	open_hosts(&scene, "/a,/b", LOAD_BALANCE_ROUND_ROBIN);
-	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
-	hosts_failed(&scene.hosts, 1, NULL, scene.now);
-	ck_assert(hosts_configure(&scene.hosts, "/a,/b", LOAD_BALANCE_ROUND_ROBIN));
-	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0); /* nothing was reset */
+	ck_assert_uint_eq(choose(&scene), 0);
+	refuse(&scene, 1, NULL);
+	ck_assert(hosts_configure(&scene.hosts, "/a,/b", 5432, LOAD_BALANCE_ROUND_ROBIN));
+	ck_assert_uint_eq(choose(&scene), 0); /* nothing was reset */
 	hosts_reset(&scene.hosts);
-	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
-	ck_assert(hosts_configure(&scene.hosts, "/a,/b", LOAD_BALANCE_DISABLE));
-	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
-	ck_assert(hosts_configure(&scene.hosts, "", LOAD_BALANCE_DISABLE));
+	ck_assert_uint_eq(choose(&scene), 1);
+	ck_assert(hosts_configure(&scene.hosts, "/a,/b", 5432, LOAD_BALANCE_DISABLE));
+	ck_assert_uint_eq(choose(&scene), 0);
+	ck_assert(hosts_configure(&scene.hosts, "", 5432, LOAD_BALANCE_DISABLE));
 	ck_assert_uint_eq(scene.hosts.count, 1);
 	ck_assert_str_eq(scene.hosts.list[0].name, "");
-	hosts_done(&scene.hosts);
+	close_hosts(&scene);
 }
 END_TEST
 
 /* The protocol version learned belongs to the host address, until the list changes or is reset. */
 START_TEST(hosts_remember_protocols)
 {
+	struct reach reach;
 	struct hosts hosts;
 	const struct address *first = parse("10.0.0.1"), *second = parse("10.0.0.2");
 	struct address both[] = { *first, *second }, other[] = { *second, *parse("10.0.0.3") };
 	const struct hosts_when when = { .now = 1, .gap = GAP };
 	struct address picked = *first;
-	bool is_test;
+	bool is_test = false;
 
-	hosts_init(&hosts);
-	ck_assert(hosts_configure(&hosts, "/a,b", LOAD_BALANCE_ROUND_ROBIN));
+	reach_init(&reach);
+	hosts_init(&hosts, &reach);
+	ck_assert(hosts_configure(&hosts, "/a,b", 5432, LOAD_BALANCE_ROUND_ROBIN));
 	ck_assert(hosts_pick(&hosts, 1, both, 2, &when, &picked, &is_test));
 	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_UNTRIED);
 	hosts_learn_protocol(&hosts, 0, NULL, HOST_OLD);
@@ -270,6 +306,73 @@ START_TEST(hosts_remember_protocols)
 	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_UNTRIED);
 	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_UNTRIED);
 	hosts_done(&hosts);
+	reach_done(&reach);
+}
+END_TEST
+
+/* ---- addresses that cannot be reached ---- */
+
+/* What one pool finds out holds for others with the same host and port. */
+START_TEST(pools_share_what_can_be_reached)
+{
+	struct scene scene = { .now = 1000 };
+	struct hosts other, elsewhere;
+	bool is_test;
+
+	open_hosts(&scene, "/a,/b", LOAD_BALANCE_ROUND_ROBIN);
+	hosts_init(&other, &scene.reach);
+	ck_assert(hosts_configure(&other, "/b", 5432, LOAD_BALANCE_ROUND_ROBIN));
+	hosts_init(&elsewhere, &scene.reach);
+	ck_assert(hosts_configure(&elsewhere, "/b", 5433, LOAD_BALANCE_ROUND_ROBIN));
+	ck_assert(!hosts_may_be_unreachable(&scene.hosts));
+
+	note(&scene, 1, NULL, HOST_UNREACHABLE);
+	ck_assert(hosts_may_be_unreachable(&other) && !hosts_has_up(&other));
+	ck_assert(hosts_are_unreachable(&other, NULL));
+	ck_assert(hosts_has_up(&elsewhere) && hosts_has_up(&scene.hosts));
+	ck_assert_int_eq(hosts_due(&other, GAP), scene.now + GAP);
+
+	/* Only one of them tries it. */
+	scene.now += GAP;
+	hosts_choose(&other, &(struct hosts_when){ .now = scene.now, .gap = GAP }, &is_test);
+	ck_assert(is_test);
+	ck_assert_int_eq(hosts_due(&other, GAP), scene.now + REACH_TEST_MAX);
+	scene.may_test = true;
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_eq(choose(&scene), 0);
+
+	/* A refusal is an answer, and the pool's own. */
+	ck_assert(note(&scene, 1, NULL, HOST_REFUSED));
+	ck_assert(hosts_has_up(&other) && !hosts_may_be_unreachable(&other));
+	ck_assert(!note(&scene, 1, NULL, HOST_REFUSED));
+	hosts_done(&elsewhere);
+	hosts_done(&other);
+	close_hosts(&scene);
+}
+END_TEST
+
+/* The address that hosts_choose() has begun to test is picked, and by that connection only. */
+START_TEST(the_tested_address_is_picked)
+{
+	struct scene scene = { .now = 1000 };
+	struct hosts_when when;
+	const struct address list[] = { *parse("10.0.0.1"), *parse("10.0.0.2") };
+	struct address address = list[0];
+	bool is_test;
+
+	open_hosts(&scene, "name", LOAD_BALANCE_ROUND_ROBIN);
+	pick(&scene, 0, 2, "10.0.0.1", &is_test);
+	note(&scene, 0, &list[1], HOST_UNREACHABLE);
+	note(&scene, 0, &list[0], HOST_UNREACHABLE);
+	scene.now += GAP;
+	refuse(&scene, 0, &list[0]);
+	note(&scene, 0, &list[0], HOST_UNREACHABLE);
+	when = when_of(&scene);
+	hosts_choose(&scene.hosts, &when, &is_test);
+	ck_assert(is_test);
+	ck_assert(hosts_pick(&scene.hosts, 0, list, 2, &when, &address, &is_test));
+	ck_assert(is_test && address_equal_host(&address, &list[1]));
+	close_hosts(&scene);
 }
 END_TEST
 
@@ -285,6 +388,8 @@ int main(void)
 	tcase_add_test(tcase, another_one_is_one_that_has_not_failed);
 	tcase_add_test(tcase, the_same_list_keeps_its_turn);
 	tcase_add_test(tcase, hosts_remember_protocols);
+	tcase_add_test(tcase, pools_share_what_can_be_reached);
+	tcase_add_test(tcase, the_tested_address_is_picked);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
