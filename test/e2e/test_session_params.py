@@ -138,13 +138,12 @@ def test_letters_in_a_value(one):
         assert first.value("SHOW app.tenant") == "žlutý жук \\"
 
 
-def test_letters_in_another_encoding_keep_the_server(pgweir):
-    weir = pgweir(pool_mode="transaction", default_pool_size=2)
-    first = weir.client(client_encoding="LATIN2")
-    first.query("SELECT set_config('app.tenant', chr(382), false)")
-    assert first.value("SELECT ascii(current_setting('app.tenant'))") == "382"
-    (pinned,) = weir.admin("SHOW PINNED")
-    assert pinned["why"] == "parameters"
+def test_letters_that_another_encoding_lacks(one):
+    """They cannot be written in the client's encoding."""
+    weir = one()
+    first, second = weir.client(client_encoding="LATIN1"), weir.client()
+    assert first.value("SELECT length(set_config('app.tenant', chr(382), false))") == "1"
+    alternate(first, second, "SELECT ascii(coalesce(current_setting('app.tenant', true), ''))", "382", "0")
 
 
 def test_too_many_values_keep_the_server(pgweir):
@@ -870,22 +869,68 @@ def test_a_client_is_told_what_it_has_set_behind_a_reset(pgweir, mode):
     assert client.value("SHOW DateStyle") == normal
 
 
+NATIVE = "SELECT encode(convert_to(current_setting('{}', true), 'UTF8'), 'hex')"
+
+
 def test_custom_parameter_that_is_not_ascii_and_another_encoding(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=3, server_round_robin=1)
     client, other = weir.client(), weir.client()
     client.query("SET app.user_id = 'ä'")
     client.query("SET client_encoding = LATIN1")
-    asked = "SELECT encode(convert_to(current_setting('app.user_id', true), 'UTF8'), 'hex')"
+    asked = NATIVE.format("app.user_id")
     for sql in ("SELECT 1", "RESET TIME ZONE", "SELECT 2"):
         client.query(sql)
         assert client.value(asked) == "c3a4", sql
         assert other.value("SELECT current_setting('app.user_id', true)") in (None, "")
+    client.query(b"SET app.user_id = '\xe9'")
     client.query("RESET client_encoding")
-    assert client.value(asked) == "c3a4"
-    assert len(weir.admin("SHOW PINNED")) == 1  # until DISCARD ALL: the value was in no map
+    for _ in range(4):
+        assert client.value(asked) == "c3a9"
+    assert not weir.admin("SHOW PINNED")
     client.query("DISCARD ALL")
-    wait_until(lambda: not weir.admin("SHOW PINNED"))
     assert client.value(asked) in (None, "")
+
+
+@pytest.mark.parametrize("startup", ({}, {"options": "-c app.user_id=options"}, {"app.user_id": "ö"}))
+@pytest.mark.parametrize("encoding", ("LATIN1", "SQL_ASCII", "SJIS"))
+def test_a_value_that_is_not_ascii_replaces_that_of_the_startup(pgweir, encoding, startup):
+    weir = pgweir(pool_mode="transaction", default_pool_size=3, server_round_robin=1)
+    client, others = weir.client(client_encoding=encoding, **startup), [weir.client() for _ in range(2)]
+    asked = NATIVE.format("app.user_id")
+    client.query("SET app.user_id = E'\\xc3\\xa4'")
+    for sql in ("SELECT 1", "SET default_transaction_read_only TO off", "SET work_mem = '77kB'", "RESET work_mem"):
+        assert not client.query(sql).error
+        for other in others:
+            assert other.value("SELECT current_setting('app.user_id', true)") in (None, "")
+        assert client.value(asked) == "c3a4", sql
+    client.query("RESET app.user_id")
+    assert client.value(asked) == ({"options": "options".encode().hex(), "app.user_id": "c3b6"}[min(startup)]
+                                   if startup else "")
+
+
+@MODES
+def test_a_startup_value_that_is_not_ascii_and_another_encoding(pgweir, mode):
+    """PostgreSQL takes the bytes of the startup packet to be in the encoding of the database."""
+    weir = pgweir(pool_mode=mode, default_pool_size=2)
+    clients = [weir.client(client_encoding="LATIN1", search_path=f"{name}, public") for name in "äö"]
+    for sql in ("SELECT 1", "RESET search_path", "SET work_mem = '77kB'", "BEGIN; RESET search_path; COMMIT"):
+        for client, first in zip(clients, ("c3a4", "c3b6")):
+            assert not client.query(sql).error
+            assert client.value(NATIVE.format("search_path")).startswith(first + "2c"), sql
+
+
+def test_a_role_that_is_not_ascii_and_another_encoding(superuser, postgres):
+    """Its report is in the client's encoding: another role may have a name of these bytes."""
+    weir, connect = superuser()
+    for role in ("ä", "Ã¤"):
+        postgres.query(f'CREATE ROLE "{role}"')
+    first, second = connect(client_encoding="LATIN1"), connect()
+    asked = NATIVE.format("session_authorization")
+    for text in ('SET SESSION AUTHORIZATION "Ã¤"', "SELECT set_config('session_authorization', 'Ã¤', false)"):
+        assert not first.query(text.encode("latin1")).error
+        alternate(first, second, asked, "Ã¤".encode().hex(), "postgres".encode().hex())
+        first.query("RESET SESSION AUTHORIZATION")
+        alternate(first, second, asked, "postgres".encode().hex(), "postgres".encode().hex())
 
 
 @pytest.mark.parametrize("mode", ["transaction", "session"])

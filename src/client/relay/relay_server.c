@@ -168,8 +168,11 @@ bool relay_give_back(struct client *client)
 		server_make_certain(server);
 		return false;
 	}
-	/* pool_mode was session until now: the server may have anything of the client. */
-	if (server->has_session && session_is_watched(client))
+	/*
+	 * pool_mode was session until now: the server may have anything of the client. Or a value
+	 * is not known in the encoding of the database.
+	 */
+	if ((server->has_session || server->has_unclear_report) && session_is_watched(client))
 		session_run_unknown(client);
 	if (client->touched && ask(client))
 		return true;

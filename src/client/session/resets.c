@@ -228,8 +228,7 @@ static void make_statements(struct client *client, struct buf *out)
 		value = params_find(client->startup, name);
 		if (!value)
 			continue;
-		server_set_text(client->borrower.server, name, value,
-		                has_name(buf_bytes(&resets->local), name), out);
+		server_set_text(name, value, has_name(buf_bytes(&resets->local), name), out);
 		buf_add_byte(out, 0);
 	}
 }

@@ -609,15 +609,18 @@ static unsigned int lasting_pins(const struct client *client)
 
 /*
  * Asks, also for the placeholders that the server had before: their values may have been changed by
- * statements that do not name them.
+ * statements that do not name them. And for those of the startup packet: one that is not in the
+ * answer counts as set back, and a map may lack it because it cannot have its value.
  */
 static void ask(struct client *client, unsigned int parts)
 {
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
 
-	if (session && (parts & QUESTION_PARAMS))
+	if (session && (parts & QUESTION_PARAMS)) {
 		placeholders_note_map(session, server->params);
+		placeholders_note_map(session, client->startup);
+	}
 	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE) &&
 	    !placeholders_note_sources(session))
 		parts |= QUESTION_SOURCES;

@@ -64,23 +64,6 @@ static bool is_same(const char *name, const char *have, const char *want)
 	return false;
 }
 
-/*
- * In some client encodings (SJIS, BIG5, GBK) a backslash may be the second byte of a character. If
- * it were doubled, the second one would be a backslash of its own and escape the closing quote. In
- * a dollar-quoted text no byte is special except the closing tag.
- */
-static void add_dollar_literal(struct buf *text, const char *value)
-{
-	char tag[24];
-	unsigned int number = 0;
-
-	do
-		snprintf(tag, sizeof(tag), "$w%u", number++);
-	/* without its last $, since the end of the value could be a part of the tag */
-	while (strstr(value, tag));
-	buf_printf(text, "%s$%s%s$", tag, value, tag);
-}
-
 static bool is_ascii(const char *value)
 {
 	while (*value && (unsigned char)*value < 0x80)
@@ -88,10 +71,15 @@ static bool is_ascii(const char *value)
 	return *value == 0;
 }
 
-/* The bytes as the server stores them, whatever client_encoding is when they come. */
-static void add_native_literal(struct buf *text, const char *value)
+/*
+ * Adds an SQL literal that is safe with any standard_conforming_strings and client_encoding. The
+ * values of maps are in the encoding of the database, as PostgreSQL takes those of a startup packet
+ * to be. So what is not ASCII is written as bytes of the server, whatever client_encoding is when
+ * they come.
+ */
+static void add_literal(struct buf *text, const char *value)
 {
-	buf_add_text(text, "E'");
+	buf_add_text(text, strchr(value, '\\') || !is_ascii(value) ? "E'" : "'");
 	for (; *value; value++) {
 		if (*value == '\'' || *value == '\\')
 			buf_add_byte(text, *value);
@@ -99,29 +87,6 @@ static void add_native_literal(struct buf *text, const char *value)
 			buf_add_byte(text, *value);
 		else
 			buf_printf(text, "\\x%02x", (unsigned char)*value);
-	}
-	buf_add_byte(text, '\'');
-}
-
-/*
- * Adds an SQL literal that is safe with any standard_conforming_strings and client_encoding.
- * is_native: the value is in the encoding of the database.
- */
-static void add_literal(struct buf *text, const char *value, bool is_native)
-{
-	if (is_native && !is_ascii(value)) {
-		add_native_literal(text, value);
-		return;
-	}
-	if (strchr(value, '\\') && !is_ascii(value)) {
-		add_dollar_literal(text, value);
-		return;
-	}
-	buf_add_text(text, strchr(value, '\\') ? "E'" : "'");
-	for (; *value; value++) {
-		if (*value == '\'' || *value == '\\')
-			buf_add_byte(text, *value);
-		buf_add_byte(text, *value);
 	}
 	buf_add_byte(text, '\'');
 }
@@ -142,26 +107,25 @@ static void add_identifier(struct buf *text, const char *name)
 	buf_add_byte(text, '"');
 }
 
-static void add_call(struct buf *text, const char *name, const char *value, bool is_native,
-                     bool is_local)
+static void add_call(struct buf *text, const char *name, const char *value, bool is_local)
 {
 	buf_add_text(text, "SELECT pg_catalog.set_config(");
-	add_literal(text, name, false);
+	add_literal(text, name);
 	buf_add_text(text, ",");
-	add_literal(text, value, is_native);
+	add_literal(text, value);
 	buf_add_text(text, is_local ? ",true);" : ",false);");
 }
 
-static void add_set(struct buf *text, const char *name, const char *value, bool is_native)
+static void add_set(struct buf *text, const char *name, const char *value)
 {
 	if (is_name_list(name)) {
-		add_call(text, name, value, is_native, false);
+		add_call(text, name, value, false);
 		return;
 	}
 	buf_add_text(text, "SET ");
 	add_identifier(text, name);
 	buf_add_byte(text, '=');
-	add_literal(text, value, is_native);
+	add_literal(text, value);
 	buf_add_byte(text, ';');
 }
 
@@ -169,7 +133,7 @@ static void add_set(struct buf *text, const char *name, const char *value, bool 
  * Adds the elements of a list of names, each as a constant: in SET, a name without quotes might be
  * a keyword. The value is one that PostgreSQL has accepted.
  */
-static void add_elements(struct buf *text, const char *list, bool is_native)
+static void add_elements(struct buf *text, const char *list)
 {
 	struct buf name = { 0 };
 	bool is_quoted = false;
@@ -181,7 +145,7 @@ static void add_elements(struct buf *text, const char *list, bool is_native)
 			is_quoted = !is_quoted;
 		} else if (*list == 0 || (*list == ',' && !is_quoted)) {
 			buf_add_byte(&name, 0);
-			add_literal(text, buf_ok(&name) ? name.at : "", is_native);
+			add_literal(text, buf_ok(&name) ? name.at : "");
 			text->is_broken |= !buf_ok(&name);
 			buf_clear(&name);
 			if (*list == 0)
@@ -203,32 +167,29 @@ static const char *encoding_of(const struct server *server, const struct params 
 	return own ? own : params_find(server->baseline, "client_encoding");
 }
 
-/* Whether the values of this map, which are in its client_encoding, are as the server has them. */
-static bool has_native_values(const struct server *server, const struct params *params)
+/* Whether a value that was reported with these parameters has the bytes that the server has. */
+static bool is_native(const struct server *server, const struct params *params, const char *value)
 {
 	const char *encoding = encoding_of(server, params);
 	const char *native = params_find(server->baseline, "server_encoding");
 
-	return encoding && native && strcasecmp(encoding, native) == 0;
+	return is_ascii(value) || (encoding && native && strcasecmp(encoding, native) == 0);
 }
 
-void server_set_text(const struct server *server, const char *name, const char *value,
-                     bool is_local, struct buf *text)
+void server_set_text(const char *name, const char *value, bool is_local, struct buf *text)
 {
-	bool is_native = has_native_values(server, server->params);
-
 	/* An empty list has no other form. */
 	if (is_name_list(name) && !*value) {
-		add_call(text, name, value, is_native, is_local);
+		add_call(text, name, value, is_local);
 		return;
 	}
 	buf_add_text(text, is_local ? "SET LOCAL " : "SET ");
 	add_identifier(text, name);
 	buf_add_byte(text, '=');
 	if (is_name_list(name))
-		add_elements(text, value, is_native);
+		add_elements(text, value);
 	else
-		add_literal(text, value, is_native);
+		add_literal(text, value);
 	buf_add_byte(text, ';');
 }
 
@@ -242,10 +203,11 @@ static void add_set_back(struct buf *text, const struct server *server, const ch
 {
 	const char *value = params_find(server->baseline, name);
 
+	if (value && !is_native(server, server->baseline, value))
+		value = NULL;
 	value = value ? value : find_unreported(server, name);
-
 	if (value) {
-		add_set(text, name, value, has_native_values(server, server->baseline));
+		add_set(text, name, value);
 		return;
 	}
 	buf_add_text(text, "RESET ");
@@ -284,7 +246,7 @@ static bool add_libraries(const struct server *server, const struct params *want
 		if (!is_library(name) || params_find(server->params, name))
 			continue;
 		buf_add_text(text, "LOAD ");
-		add_literal(text, value, has_native_values(server, want));
+		add_literal(text, value);
 		buf_add_byte(text, ';');
 		is_any = true;
 	}
@@ -297,7 +259,6 @@ static bool add_changes(const struct server *server, const struct params *want, 
 	struct params_seek in_want = { 0 }, in_have = { 0 }, in_baseline = { 0 };
 	const char *at = NULL, *name, *value, *have;
 	bool all_harmless = true;
-	bool is_native = has_native_values(server, want);
 
 	while (params_next(server->params, &at, &name, &value)) {
 		if (params_seek(want, &in_want, name, &have) || has_own_place(name))
@@ -315,7 +276,7 @@ static bool add_changes(const struct server *server, const struct params *want, 
 		     is_same(name, have, value)) ||
 		    has_own_place(name))
 			continue;
-		add_set(text, name, value, is_native);
+		add_set(text, name, value);
 		all_harmless &= is_harmless(name);
 	}
 	return all_harmless;
@@ -337,18 +298,17 @@ static void add_as_login(const struct server *server, const struct params *want,
 {
 	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
 	const char *role = role_of(server, want);
-	bool is_native = has_native_values(server, want);
 
 	buf_clear(text);
 	if (strcmp(role_of(server, server->params), "none") != 0)
-		add_set(text, "role", "none", false);
+		add_set(text, "role", "none");
 	if (params_find(server->params, SESSION_AUTHORIZATION))
 		add_set_back(text, server, SESSION_AUTHORIZATION);
 	add_changes(server, want, text);
 	if (authorization && (!login || strcmp(login, authorization) != 0))
-		add_set(text, SESSION_AUTHORIZATION, authorization, is_native);
+		add_set(text, SESSION_AUTHORIZATION, authorization);
 	if (strcmp(role, "none") != 0)
-		add_set(text, "role", role, is_native);
+		add_set(text, "role", role);
 }
 
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
@@ -369,7 +329,7 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 	}
 	if (strcmp(have_role, role) == 0)
 		return all_harmless;
-	add_set(text, "role", role, has_native_values(server, want));
+	add_set(text, "role", role);
 	return false;
 }
 
@@ -396,12 +356,11 @@ void server_clean_text(const struct server *server, struct buf *text)
 	const struct params *have = server->params;
 	const char *authorization = params_find(have, SESSION_AUTHORIZATION);
 	const char *role = role_of(server, have);
-	bool is_native = has_native_values(server, have);
 	const char *at = NULL, *name, *value;
 
 	buf_clear(text);
 	if (strcmp(role, "none") != 0)
-		add_set(text, "role", "none", false);
+		add_set(text, "role", "none");
 	if (authorization)
 		add_set_back(text, server, SESSION_AUTHORIZATION);
 	buf_add_text(text, "RESET ALL;");
@@ -409,12 +368,12 @@ void server_clean_text(const struct server *server, struct buf *text)
 		add_defaults_again(text, server, have);
 	while (params_next(have, &at, &name, &value)) {
 		if (!has_own_place(name) && strcmp(value, UNKNOWN) != 0)
-			add_set(text, name, value, is_native);
+			add_set(text, name, value);
 	}
 	if (authorization && strcmp(authorization, UNKNOWN) != 0)
-		add_set(text, SESSION_AUTHORIZATION, authorization, is_native);
+		add_set(text, SESSION_AUTHORIZATION, authorization);
 	if (strcmp(role, "none") != 0 && strcmp(role, UNKNOWN) != 0)
-		add_set(text, "role", role, is_native);
+		add_set(text, "role", role);
 }
 
 /* ---- reports ---- */
@@ -461,6 +420,9 @@ static bool file_now(struct server *server, const char *name, const char *value)
 	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
 	bool is_session = is_of_session(server, &pair);
 
+	/* In another encoding, but it is what we have just set. */
+	if (is_session && had && pair.value && !is_native(server, server->params, value))
+		return is_news;
 	if (server->errand == ERRAND_CONNECT) { /* connect_query sets defaults */
 		check_map(server, params_change(table, &server->baseline, name, value));
 		pair.value = NULL;
@@ -501,6 +463,17 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	return true;
 }
 
+/* Whether a value of these came in another encoding than that of the database. */
+static bool is_any_unclear(const struct server *server, const struct params_pair *pairs,
+                           size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (pairs[i].value && !is_native(server, server->params, pairs[i].value))
+			return true;
+	}
+	return false;
+}
+
 void server_settle_reports(struct server *server)
 {
 	struct params_table *table = server->site->shared->params;
@@ -517,6 +490,8 @@ void server_settle_reports(struct server *server)
 	                                    session.count / sizeof(pair)));
 	check_map(server, params_change_all(table, &server->baseline, (void *)rest.at,
 	                                    rest.count / sizeof(pair)));
+	server->has_unclear_report |=
+	    is_any_unclear(server, (void *)session.at, session.count / sizeof(pair));
 	buf_free(&session);
 	buf_free(&rest);
 	buf_reuse(&server->reports, REPORTS_KEPT);
@@ -605,13 +580,10 @@ static bool is_reported(const struct server *server, const char *name)
 	       params_find(server->baseline, name);
 }
 
-/*
- * Whether a map may have this value. Its bytes are the database's, and those of a map are in
- * client_encoding. And a map has UNKNOWN for what is unknown only.
- */
-static bool can_carry(const char *name, const char *value, bool is_native)
+/* Whether a map may have this. It has UNKNOWN for what is unknown only. */
+static bool can_carry(const char *name, const char *value)
 {
-	return (is_native || (is_ascii(name) && is_ascii(value))) && strcmp(value, UNKNOWN) != 0;
+	return is_ascii(name) && strcmp(value, UNKNOWN) != 0;
 }
 
 static void add_change(struct buf *changes, const char *name, const char *value)
@@ -657,15 +629,20 @@ static bool add_removals(const struct server *server, const struct params *set, 
 static bool add_facts(const struct server *server, struct bytes list, struct buf *changes,
                       struct buf *baseline)
 {
-	bool is_native = has_native_values(server, server->params);
 	const char *name, *value, *normal;
 	bool is_done = true;
 
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
 		normal = find_unreported(server, name);
-		if (is_reported(server, name) || (normal && strcmp(normal, value) == 0))
+		if (normal && strcmp(normal, value) == 0)
 			continue;
-		if (!can_carry(name, value, is_native)) {
+		if (is_reported(server, name)) {
+			/* The report may have been in another encoding. */
+			if (!is_ascii(value))
+				add_change(changes, name, value);
+			continue;
+		}
+		if (!can_carry(name, value)) {
 			add_change(changes, name, NULL);
 			is_done = false;
 			continue;
@@ -771,23 +748,11 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 	return is_done && is_carried;
 }
 
-static bool is_ascii_list(struct bytes list)
-{
-	for (size_t i = 0; i < list.count; i++) {
-		if ((unsigned char)list.at[i] >= 0x80)
-			return false;
-	}
-	return true;
-}
-
 bool server_take_set(struct server *server, const char *name, const char *value)
 {
 	struct params_table *table = server->site->shared->params;
 
 	server_settle_reports(server);
-	/* The map's values were in the encoding before. */
-	if (strcasecmp(name, "client_encoding") == 0 && !is_ascii_list(params_text(server->params)))
-		return false;
 	/* PostgreSQL has reported its value, in its own spelling. */
 	if (params_find(server->baseline, name))
 		return true;
@@ -813,14 +778,13 @@ void server_ask_defaults(struct server *server)
 
 void server_take_defaults(struct server *server, const struct facts *facts)
 {
-	bool is_native = has_native_values(server, server->params);
 	struct bytes list = buf_bytes(&facts->params);
 	struct buf changes = { 0 };
 	const char *name, *value;
 
 	server->unreported = params_none(server->site->shared->params);
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
-		if (!is_reported(server, name) && can_carry(name, value, is_native))
+		if (!is_reported(server, name) && can_carry(name, value))
 			add_change(&changes, name, value);
 	}
 	check_map(server, change_by(server, &server->unreported, &changes));

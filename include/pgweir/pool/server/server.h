@@ -228,6 +228,8 @@ struct server {
 	bool is_dirty;
 	/* placeholders may be set there that are in no map, since nobody knows their names */
 	bool has_unknown_params;
+	/* a value was reported in another encoding than that of the database, which maps have */
+	bool has_unclear_report;
 	/* a RESET ran: parameters that are not reported may have any value */
 	bool is_rest_unknown;
 	/* facts: some of the parameters that its client gave at the startup were set back */
@@ -478,21 +480,20 @@ static inline void server_set_dirty(struct server *server, bool is_dirty)
 static inline void server_doubt_params(struct server *server) { server->has_unknown_params = true; }
 
 /*
- * The server was lent in session mode, and its borrower is in another mode now, which follows what
- * it has there. The server is reset when it is returned.
+ * The server was asked. If it was lent in session mode, its borrower is in another mode now, which
+ * follows what it has there: the server is reset when it is returned.
  */
 static inline void server_end_session(struct server *server)
 {
 	server->is_dirty |= server->has_session;
-	server->has_session = false;
+	server->has_session = server->has_unclear_report = false;
 }
 
 /*
- * Adds the SQL statement SET, or SET LOCAL, that gives a parameter this value, which is in the
- * client_encoding of the server's map. It takes no snapshot, unless the value is an empty list.
+ * Adds the SQL statement SET, or SET LOCAL, that gives a parameter this value. It takes no
+ * snapshot, unless the value is an empty list.
  */
-void server_set_text(const struct server *server, const char *name, const char *value,
-                     bool is_local, struct buf *text);
+void server_set_text(const char *name, const char *value, bool is_local, struct buf *text);
 
 /*
  * The server's session has this value of a parameter, without doubt. false: no memory, or too many.
@@ -529,8 +530,8 @@ void server_change_channels(struct server *server, const char *query);
  * set, since the client must get its startup's value again. `back` lists those of which a text says
  * that it has set them back (name\0): a custom parameter is "" then, not unset.
  *
- * false: what is set does not fit into a map, or its encoding does not. The map is without
- * that: the server must stay with its borrower, and be closed when that leaves.
+ * false: what is set does not fit into a map. The map is without that: the server must stay with
+ * its borrower, and be closed when that leaves.
  */
 bool server_take_facts(struct server *server, const struct facts *facts,
                        const struct params *startup, struct bytes back);
