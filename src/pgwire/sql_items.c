@@ -236,8 +236,8 @@ static void see_rollback(struct walk *walk, const struct token *first)
 
 	if (sql_token_is(&token, "work") || sql_token_is(&token, "transaction"))
 		token = sql_token(&ahead);
-	if (sql_token_is(&token, "to"))
-		report(walk, SQL_ITEM_SAVEPOINT, bytes_of("", 0), first->text.at);
+	report(walk, sql_token_is(&token, "to") ? SQL_ITEM_SAVEPOINT : SQL_ITEM_ROLLBACK,
+	       bytes_of("", 0), first->text.at);
 }
 
 static void read_statement(struct walk *walk, const struct token *first)
@@ -255,6 +255,10 @@ static void read_statement(struct walk *walk, const struct token *first)
 		report(walk, SQL_ITEM_SAVEPOINT, bytes_of("", 0), first->text.at);
 	else if (sql_token_is(first, "rollback"))
 		see_rollback(walk, first);
+	else if (sql_token_is(first, "abort"))
+		report(walk, SQL_ITEM_ROLLBACK, bytes_of("", 0), first->text.at);
+	else if (sql_token_is(first, "commit") || sql_token_is(first, "end"))
+		report(walk, SQL_ITEM_COMMIT, bytes_of("", 0), first->text.at);
 	else if (sql_token_is(first, "discard")) {
 		struct scanner ahead = walk->scanner;
 		struct token token = sql_token(&ahead);

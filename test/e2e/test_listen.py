@@ -199,6 +199,29 @@ def test_unlisten_and_savepoints(start, postgres):
     (["SAVEPOINT s", "UNLISTEN *", "ROLLBACK TO s; COMMIT", "BEGIN"], "abc"),
     (["UNLISTEN *; SELECT 1/0; COMMIT"], "abc"),
     (["SAVEPOINT s; UNLISTEN *; ROLLBACK TO s; COMMIT", "BEGIN"], "abc"),
+    (["ROLLBACK; UNLISTEN *", "BEGIN"], ""),
+    (["ROLLBACK;\nSELECT pg_advisory_unlock_all();\nCLOSE ALL;\nUNLISTEN *;\nRESET ALL;", "BEGIN"], ""),
+    (["ROLLBACK; UNLISTEN a; LISTEN b", "BEGIN"], "bc"),
+    (["ABORT; UNLISTEN *; LISTEN b", "BEGIN"], "b"),
+    (["COMMIT; UNLISTEN *", "BEGIN"], ""),
+    (["COMMIT; UNLISTEN a", "BEGIN"], "bc"),
+    (["COMMIT; UNLISTEN a; SELECT 1/0", "BEGIN"], "abc"),
+    (["COMMIT; UNLISTEN *; SELECT 1/0", "BEGIN"], "abc"),
+    (["ROLLBACK; UNLISTEN *; SELECT 1/0", "BEGIN"], "abc"),
+    (["UNLISTEN a; ROLLBACK; UNLISTEN b", "BEGIN"], "ac"),
+    (["UNLISTEN a; COMMIT; UNLISTEN b", "BEGIN"], "c"),
+    (["UNLISTEN *; ROLLBACK AND CHAIN"], "abc"),
+    (["UNLISTEN a; ROLLBACK AND CHAIN; UNLISTEN b"], "ac"),
+    (["ROLLBACK; UNLISTEN a; BEGIN", "ROLLBACK", "BEGIN"], "abc"),
+    (["ROLLBACK; UNLISTEN a; BEGIN"], "bc"),
+    (["ROLLBACK; BEGIN; UNLISTEN *; COMMIT", "BEGIN"], ""),
+    (["ROLLBACK; UNLISTEN b; COMMIT; UNLISTEN a; BEGIN", "ROLLBACK", "BEGIN"], "ac"),
+    (["ROLLBACK; BEGIN; SAVEPOINT s; UNLISTEN *; ROLLBACK TO s"], "abc"),
+    (["ROLLBACK; DO $$ BEGIN END $$; BEGIN"], "abc"),
+    (["SELECT 1/0", "ROLLBACK; UNLISTEN *", "BEGIN"], ""),
+    (["SELECT 1/0", "COMMIT; UNLISTEN a", "BEGIN"], "bc"),
+    (["SELECT 1/0", "UNLISTEN *; ROLLBACK; UNLISTEN c"], "abc"),
+    (["SELECT 1/0", "ROLLBACK TO s; UNLISTEN *"], "abc"),
 ])
 @pytest.mark.parametrize("how", ["query", "extended"])
 def test_unlisten_of_many_kinds(start, postgres, statements, left, how):
@@ -208,9 +231,29 @@ def test_unlisten_of_many_kinds(start, postgres, statements, left, how):
         client.query(f"LISTEN {name}")
     client.query("BEGIN")
     for sql in statements:
-        ask(client, sql, how if ";" not in sql or sql.endswith("$$") else "query")
+        ask(client, sql, how if ";" not in sql and "1/0" not in sql or sql.endswith("$$") else "query")
     client.query("COMMIT")
     for name in "abc":
+        postgres.query(f"NOTIFY {name}")
+    assert heard(client, len(left)) == [(name, "") for name in left]
+    silent(client)
+
+
+@pytest.mark.parametrize("begin", [["BEGIN"], ["BEGIN", "SELECT 1/0"]])
+@pytest.mark.parametrize("sqls, left", [
+    (["ROLLBACK", "UNLISTEN *"], ""), (["COMMIT", "UNLISTEN a"], "b"), (["UNLISTEN *"], "ab"),
+    (["ROLLBACK", "UNLISTEN a", "SELECT 1/0"], "ab"), (["ROLLBACK", "BEGIN", "UNLISTEN *"], "ab"),
+])
+def test_unlisten_behind_an_end_in_one_batch(start, postgres, begin, sqls, left):
+    client = start().client()
+    for sql in ["LISTEN a", "LISTEN b", *begin]:
+        client.query(sql)
+    client.send(*(wire.parse(sql) + wire.bind() + wire.execute() for sql in sqls), wire.sync())
+    result = client.read_result()
+    has_failed = "SELECT 1/0" in sqls or len(sqls) == 1 and len(begin) == 2
+    assert bool(result.error) == has_failed
+    client.query("ROLLBACK")
+    for name in "ab":
         postgres.query(f"NOTIFY {name}")
     assert heard(client, len(left)) == [(name, "") for name in left]
     silent(client)

@@ -64,10 +64,12 @@ def startup_names(startup):
 
 
 def in_order(part, unsure):
-    """PostgreSQL reports parameters at the end of a step. Through pgweir a report may come earlier in
-    the same step. Notifications come wherever the server waits for the rest of a step.
+    """PostgreSQL reports parameters at the end of a step, in an order of its own. Through pgweir a
+    report may come earlier in the same step, and pgweir reports values of the startup packet behind
+    others. Notifications come wherever the server waits for the rest of a step.
     """
-    reports = [message for message in part.messages if message[0] == "S"]
+    reports = sorted((message for message in part.messages if message[0] == "S"),
+                     key=lambda message: message[1].split(b"\0")[0].lower())
     notes = [message for message in part.messages if message[0] == "A" and message[2] not in part.loose]
     return ([message for message in part.messages if message[0] not in ("A", "S")] + notes
             + [message for message in reports if message[1].split(b"\0")[0].lower() not in unsure])

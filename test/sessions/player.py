@@ -30,8 +30,11 @@ COMPANION = b"from the companion"
 NOTIFIES_INSIDE = re.compile(r"SELECT public\.hid\w*\(.*notify", re.I | re.S)
 
 # Where pgweir may not recognize an UNLISTEN, or takes a later LISTEN for the same one: in a text that
-# ends its transaction block, and in a block that AND CHAIN continues. Notifications may go on to come.
-ENDS = re.compile(r"\b(COMMIT|END|ROLLBACK|ABORT|PREPARE TRANSACTION)\b", re.I)
+# ends its transaction block, if it goes back to a savepoint, goes on behind a second end (and fails
+# there), or a function may do it; and in a block that AND CHAIN continues. Notifications may go on to
+# come.
+END = r"\b(COMMIT|END|ROLLBACK(?! TO)|ABORT)\b"
+ENDS = re.compile(rf"\bROLLBACK TO\b.*{END}|{END}.*(\bSAVEPOINT\b|\bDO\b|\bCALL\b|\bhid|{END})", re.I | re.S)
 UNLISTENS = re.compile(r'UNLISTEN (\*|\w+|"[^"]*")', re.I)
 RELISTENS = r'UNLISTEN (?:\*|{0}).*\bAND CHAIN\b.*(?<!UN)LISTEN {0}'
 

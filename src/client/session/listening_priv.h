@@ -27,7 +27,8 @@
  *   open       LISTEN channels, mark  LISTEN mark 2     mark 2 only: UNLISTEN *; none: rolled back
  *
  * A text that ends the transaction block itself has no second mark: if COMMIT is the first end that
- * its tags show, and the mark is missing, UNLISTEN * took effect.
+ * its tags show, and the mark is missing, UNLISTEN * took effect. What it says behind the end took
+ * effect if nothing of it has failed, and no transaction block is open at its end.
  *
  * ReadyForQuery. It is not forwarded after a transaction that may have executed LISTEN, nor after
  * one of a client that listens, if it may have executed UNLISTEN or NOTIFY, by a trigger too. The

@@ -25,6 +25,13 @@
 
 #define MARK_SIZE 64 /* the name of a mark: of the channel of marks, and a number */
 
+/* What transactions of a text unlisten that begin behind the end of another one. */
+struct behind {
+	bool is_all;      /* UNLISTEN * */
+	bool is_unsure;   /* there are savepoints, which may undo a part */
+	struct buf named; /* channels: name\0 */
+};
+
 /* What a text that may have executed UNLISTEN left on the lent server. */
 struct unlisten {
 	TAILQ_ENTRY(unlisten) node;
@@ -33,10 +40,15 @@ struct unlisten {
 	bool has_failed;     /* the marks were not set: nothing is known */
 	bool is_all;         /* the text has UNLISTEN * */
 	bool is_unsure;      /* it may have others than those it names */
-	bool has_savepoint;  /* it may undo a part of itself */
+	bool undoes_part;    /* it may undo a part of itself */
+	bool has_end;        /* it ends transactions: see `done` and `last` */
 	bool may_roll_back;  /* it may undo the first mark, but not the second one */
 	bool is_watched;     /* it may end its transaction itself: server_watch_end() */
 	bool is_committed;   /* it has done so, before it undid anything */
+	bool is_done;        /* all of it was executed, */
+	bool is_over;        /* and its last transaction was committed with it */
+	struct behind done;  /* what it has committed behind its first end, if all was executed */
+	struct behind last;  /* what its last transaction unlistens */
 	struct buf named;    /* the channels that it names: name\0 */
 	struct buf channels; /* those that the server was made to listen to */
 };
@@ -126,6 +138,14 @@ static const char *mark_name(const struct client_listening *listening, unsigned 
 	return out;
 }
 
+static void free_names(struct unlisten *unlisten)
+{
+	buf_free(&unlisten->named);
+	buf_free(&unlisten->done.named);
+	buf_free(&unlisten->last.named);
+	buf_free(&unlisten->channels);
+}
+
 static void forget_unlistens(struct client_listening *listening)
 {
 	struct unlisten *unlisten;
@@ -133,25 +153,52 @@ static void forget_unlistens(struct client_listening *listening)
 	while ((unlisten = TAILQ_FIRST(&listening->unlistens))) {
 		TAILQ_REMOVE(&listening->unlistens, unlisten, node);
 		listening->unlisten_count--;
-		buf_free(&unlisten->named);
-		buf_free(&unlisten->channels);
+		free_names(unlisten);
 		free(unlisten);
 	}
+}
+
+/* A transaction ends in the middle of the text. The first one began before it: marks show that. */
+static void take_end(struct unlisten *unlisten, bool is_commit)
+{
+	struct behind *last = &unlisten->last, *done = &unlisten->done;
+
+	if (is_commit && unlisten->has_end && !last->is_unsure) {
+		done->is_all |= last->is_all;
+		buf_add(&done->named, last->named.at, last->named.count);
+	}
+	buf_free(&last->named);
+	*last = (struct behind){ 0 };
+	unlisten->has_end = unlisten->undoes_part = true;
 }
 
 static void take_item(void *context, const struct sql_item *item)
 {
 	struct unlisten *unlisten = context;
 
-	if (item->kind == SQL_ITEM_UNLISTEN) {
+	switch (item->kind) {
+	case SQL_ITEM_UNLISTEN:
 		buf_add(&unlisten->named, item->name.at, item->name.count);
 		buf_add_byte(&unlisten->named, 0);
-	} else if (item->kind == SQL_ITEM_UNLISTEN_ALL) {
-		unlisten->is_all = true;
-	} else if (item->kind == SQL_ITEM_SAVEPOINT) {
-		unlisten->has_savepoint = true;
-	} else if (item->kind == SQL_ITEM_UNSURE || item->kind == SQL_ITEM_LISTEN) {
+		buf_add(&unlisten->last.named, item->name.at, item->name.count);
+		buf_add_byte(&unlisten->last.named, 0);
+		break;
+	case SQL_ITEM_UNLISTEN_ALL:
+		unlisten->is_all = unlisten->last.is_all = true;
+		break;
+	case SQL_ITEM_SAVEPOINT:
+		unlisten->undoes_part = unlisten->last.is_unsure = true;
+		break;
+	case SQL_ITEM_COMMIT:
+	case SQL_ITEM_ROLLBACK:
+		take_end(unlisten, item->kind == SQL_ITEM_COMMIT);
+		break;
+	case SQL_ITEM_UNSURE:
+	case SQL_ITEM_LISTEN:
 		unlisten->is_unsure = true;
+		break;
+	default:
+		break;
 	}
 }
 
@@ -184,7 +231,7 @@ static bool is_needed(const struct client_listening *listening, const struct unl
 		return false;
 	/* Within a block the mark says enough, unless the text undoes a part of itself. */
 	return !unlisten->is_in_block ||
-	       (unlisten->has_savepoint && !was_unlistened(listening, name));
+	       (unlisten->undoes_part && !was_unlistened(listening, name));
 }
 
 static void choose_channels(struct client_listening *listening, struct unlisten *unlisten)
@@ -215,6 +262,16 @@ static struct unlisten *unlisten_new(struct client *client, bool is_in_block, st
 	return unlisten;
 }
 
+/* In a block that has failed, only what is behind its end is executed. */
+static bool ends_block(struct bytes text)
+{
+	struct unlisten unlisten = { 0 };
+
+	sql_items(text, take_item, &unlisten);
+	free_names(&unlisten);
+	return unlisten.has_end;
+}
+
 static void set_after(struct client *client, char type)
 {
 	client->touched |= type == 'Q' ? LISTENING_AFTER : LISTENING_AFTER_EXECUTE;
@@ -233,17 +290,20 @@ static bool add_unlisten(struct client *client, bool is_in_block, struct bytes t
 {
 	struct client_listening *listening = client->listening;
 	struct unlisten *unlisten = unlisten_new(client, is_in_block, text);
+	struct server *server = client->borrower.server;
 	struct buf names = { 0 };
 	char mark[MARK_SIZE];
 	bool is_added;
 
-	if (!unlisten)
+	if (!unlisten || !buf_ok(&unlisten->named) || !buf_ok(&unlisten->channels) ||
+	    !buf_ok(&unlisten->done.named) || !buf_ok(&unlisten->last.named))
 		return false;
+	if (server->status == 'E' && !server->ledger.is_open)
+		return true; /* marks cannot be set */
 	buf_add_cstr(&names, mark_name(listening, unlisten->number, 'b', mark));
 	buf_add(&names, unlisten->channels.at, unlisten->channels.count);
 	buf_clear(&listening->ahead);
-	is_added = buf_ok(&names) && buf_ok(&unlisten->channels) && buf_ok(&unlisten->named) &&
-	           add_listens(listening, &listening->ahead, buf_bytes(&names));
+	is_added = buf_ok(&names) && add_listens(listening, &listening->ahead, buf_bytes(&names));
 	buf_free(&names);
 	batch_run(batch, buf_bytes(&listening->ahead));
 	return is_added;
@@ -270,11 +330,14 @@ static bool add_after(struct client *client, struct batch *batch)
 static void note_end(struct client *client)
 {
 	struct unlisten *last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
+	struct server *server = client->borrower.server;
 
 	if (!last || !last->is_watched)
 		return;
 	last->is_watched = false;
-	last->is_committed = server_end_seen(client->borrower.server) == SERVER_END_COMMIT;
+	last->is_committed = server_end_seen(server) == SERVER_END_COMMIT;
+	last->is_done = !server->has_error;
+	last->is_over = last->is_done && server->status == 'I';
 }
 
 /* A text of several statements may end the transaction: then no second mark can follow it. */
@@ -344,7 +407,8 @@ enum listening_go listening_unlisten_before(struct client *client, char type, un
 		return listening_wait(batch, LEDGER_WAIT_READY);
 	if (batch->count) /* what is added must stay where it is until it is sent */
 		return listening_wait(batch, LEDGER_WAIT_SPACE);
-	if (client->borrower.server->status == 'E')
+	/* With the extended protocol, what was sent before may have ended the block. */
+	if (client->borrower.server->status == 'E' && !ledger->is_open && !ends_block(text))
 		return LISTENING_SEND; /* nothing is executed */
 	is_added = !needs_only_mark(client, is_in_block, touches);
 	if (is_added && (client->listening->unlisten_count == UNLISTENS_MAX ||
@@ -352,7 +416,7 @@ enum listening_go listening_unlisten_before(struct client *client, char type, un
 		return LISTENING_END;
 	last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
 	last->may_roll_back |= may_roll_back(client->borrower.server, text);
-	if (is_in_block && may_unlisten && (last->is_all || last->is_unsure))
+	if (is_in_block && may_unlisten && (last->is_all || last->is_unsure || last->has_end))
 		set_after(client, type);
 	if (is_added && is_in_block && type == 'Q' && !ledger->is_open)
 		watch_end(client);
@@ -388,6 +452,15 @@ static void remove_others(struct client_listening *listening, const struct liste
 	}
 }
 
+static void remove_behind(struct client_listening *listening, const struct behind *behind,
+                          const struct listening_names *names)
+{
+	if (behind->is_all)
+		remove_others(listening, names);
+	else
+		remove_missing(listening, buf_bytes(&behind->named), names);
+}
+
 /* What one text has done, according to the marks among the server's channels. */
 static void judge_unlisten(struct client_listening *listening, const struct unlisten *unlisten,
                            const struct listening_names *names)
@@ -405,10 +478,14 @@ static void judge_unlisten(struct client_listening *listening, const struct unli
 		remove_missing(listening, buf_bytes(&unlisten->channels), names);
 		if (unlisten->is_in_block)
 			remove_missing(listening, buf_bytes(&unlisten->named), names);
-	} else if ((is_after && !unlisten->may_roll_back) || !unlisten->is_in_block ||
-	           is_committed) {
+	} else if (!unlisten->is_in_block || is_committed ||
+	           (is_after && !unlisten->may_roll_back && !unlisten->has_end)) {
 		remove_others(listening, names);
 	}
+	if (unlisten->is_done)
+		remove_behind(listening, &unlisten->done, names);
+	if ((unlisten->is_over || is_after) && unlisten->has_end && !unlisten->last.is_unsure)
+		remove_behind(listening, &unlisten->last, names);
 }
 
 bool listening_unlisten_judge(struct client_listening *listening,

@@ -242,8 +242,10 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		replay_drop(&server->replay);
 	if (type == 'Z')
 		return FRAME_READY;
-	if (type == 'E')
+	if (type == 'E') {
+		server->has_error = true;
 		return server_request_failed(server, body, verdict);
+	}
 	if (type == 'C')
 		complete_frame(server, body, is_followed);
 	if (type == 't' && !types_frame(server, body))

@@ -14,7 +14,7 @@
 #define NAME_63 "a23456789_123456789_123456789_123456789_123456789_123456789_123"
 
 /* The kind of an item is its first letter: l(i)brary, (L)isten, (U)nlisten, (P)arameter ... */
-static const char kinds[] = { 'i', 'L', 'U', '*', 's', 'P', '?' };
+static const char kinds[] = { 'i', 'L', 'U', '*', 's', 'c', 'r', 'P', '?' };
 
 static const struct {
 	const char *text;
@@ -58,8 +58,10 @@ static const struct {
 	{ "SELECT 'LISTEN a'; SELECT 1 AS listen", "" },
 	{ "SAVEPOINT a; LISTEN b; ROLLBACK TO SAVEPOINT a; RELEASE a", "s()L(b)s()s()" },
 	{ "ROLLBACK WORK TO a", "s()" },
-	{ "ROLLBACK", "" },
-	{ "ROLLBACK WORK; LISTEN a", "L(a)" },
+	{ "ROLLBACK", "r()" },
+	{ "ROLLBACK WORK; LISTEN a", "r()L(a)" },
+	{ "ABORT; UNLISTEN *; Commit and chain; END", "r()*()c()c()" },
+	{ "DO 'BEGIN COMMIT; END'; SELECT CASE WHEN true THEN 1 END", "" },
 	{ "SELECT 'a\\'; LISTEN a; --'", "?()" },
 	{ "SELECT 'a\\b'; LISTEN a", "L(a)" },
 	{ "SELECT E'a\\'; LISTEN a; --'", "" },

@@ -271,6 +271,7 @@ struct server {
 	/* the scope of `params`, in which statements are prepared */
 	struct text_scope scope;
 	enum server_end end;     /* the first one since server_watch_end() */
+	bool has_error;          /* the borrower has got an error since */
 	bool is_limited;         /* between server_begin_limit() and server_end_limit() */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
 	/* the borrower may have changed the scope since its parameters were known for certain */
@@ -554,6 +555,7 @@ static inline void server_watch_end(struct server *server)
 {
 	server->watches |= SERVER_WATCHES_END;
 	server->end = SERVER_END_NONE;
+	server->has_error = false;
 }
 
 /* Ends the watch. */
