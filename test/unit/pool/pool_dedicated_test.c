@@ -49,7 +49,7 @@ static const struct script cases[] = {
 	  "a^00 1^ a<RSKZ b^10d 1<X. 2^ b<RSKZ" },
 	{ "no statement mode for it", "pool_mode=statement",
 	  "a^00d 1^ a<RSKZ aQ 1<Q 1Cz a<CZ aQ 1<Q 1CZ a<CZ" },
-	{ "no query_timeout for it", "query_timeout=20ms",
+	{ "no query_timeout for it", "query_timeout=200ms",
 	  "a^00d 1^ a<RSKZ aQ 1<Q 1W a<W b^ 2^ b<RSKZ bQ 2<Q b~E. 1d a<d" },
 	{ "nor server_lifetime", "server_lifetime=20ms",
 	  "a^00d 1^ a<RSKZ b^ 2^ b<RSKZ 2~X. aQ 1<Q 1CZ a<CZ" },
