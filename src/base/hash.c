@@ -5,6 +5,7 @@
  */
 #include "pgweir/base/hash.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -31,26 +32,8 @@ void hash_key_draw(struct hash_key *key)
 	key->half[1] = (uint64_t)(uintptr_t)key;
 }
 
-static inline uint64_t rotate(uint64_t x, int by) { return x << by | x >> (64 - by); }
-
-static inline void rounds(uint64_t v[4], int count)
-{
-	while (count-- > 0) {
-		v[0] += v[1];
-		v[2] += v[3];
-		v[1] = rotate(v[1], 13) ^ v[0];
-		v[3] = rotate(v[3], 16) ^ v[2];
-		v[0] = rotate(v[0], 32);
-		v[2] += v[1];
-		v[0] += v[3];
-		v[1] = rotate(v[1], 17) ^ v[2];
-		v[3] = rotate(v[3], 21) ^ v[0];
-		v[2] = rotate(v[2], 32);
-	}
-}
-
-/* Loads up to eight bytes; the first byte is the lowest. */
-static inline uint64_t load(const unsigned char *at, size_t count)
+/* Less than eight bytes; the first byte is the lowest. */
+static uint64_t load_end(const unsigned char *at, size_t count)
 {
 	uint64_t word = 0;
 
@@ -62,23 +45,13 @@ static inline uint64_t load(const unsigned char *at, size_t count)
 uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t count)
 {
 	const unsigned char *at = bytes, *end = at + (count & ~(size_t)7);
-	uint64_t v[4] = { key->half[0] ^ UINT64_C(0x736f6d6570736575),
-		          key->half[1] ^ UINT64_C(0x646f72616e646f6d),
-		          key->half[0] ^ UINT64_C(0x6c7967656e657261),
-		          key->half[1] ^ UINT64_C(0x7465646279746573) };
+	struct hash_stream stream = hash_begin(key);
 	uint64_t word;
 
-	for (; at != end; at += 8) {
-		word = load(at, 8);
-		v[3] ^= word;
-		rounds(v, 1);
-		v[0] ^= word;
+	for (; at != end; at += sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		hash_add(&stream, le64toh(word));
 	}
-	word = load(at, count & 7) | (uint64_t)count << 56;
-	v[3] ^= word;
-	rounds(v, 1);
-	v[0] ^= word;
-	v[2] ^= 0xff;
-	rounds(v, 3);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
+	hash_add(&stream, load_end(at, count & 7) | (uint64_t)count << 56);
+	return hash_end(&stream);
 }

@@ -103,7 +103,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->keys.loop_number = with->loop_number;
 	clients->keys.shared = with->keys;
 	audit_init(&clients->audit);
-	applications_init(&clients->applications, &clients->with.digest_key);
+	applications_init(&clients->applications, &clients->with.digest_key->secret);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	throttle_join(clients);

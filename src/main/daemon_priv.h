@@ -12,6 +12,7 @@
 #include "pgweir/loop/heartbeat.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
+#include "pgweir/pgwire/sql_digest.h"
 #include "pgweir/web/web.h"
 
 #include "daemon.h"
@@ -54,11 +55,11 @@ struct daemon {
 	struct likeness *likeness;
 	struct clients_told told;
 	struct statement_names statement_names; /* of all lanes */
-	struct hash_key digest_key;             /* of sql_digest() */
-	struct cancel_keys_shared keys;         /* of all lanes */
-	struct letter retry;                    /* to the main thread: a descriptor is free */
-	atomic_bool is_retry_posted;            /* that letter is on its way */
-	atomic_bool is_short;                   /* the listener rests for want of descriptors */
+	struct sql_digest_key digest_key;
+	struct cancel_keys_shared keys; /* of all lanes */
+	struct letter retry;            /* to the main thread: a descriptor is free */
+	atomic_bool is_retry_posted;    /* that letter is on its way */
+	atomic_bool is_short;           /* the listener rests for want of descriptors */
 	struct listener *listener;
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */

@@ -270,7 +270,7 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.likeness = daemon->likeness,
 		.told = &daemon->told,
 		.params = lane->params,
-		.digest_key = daemon->digest_key,
+		.digest_key = &daemon->digest_key,
 		.pools = lane->pools,
 		.door = console_door(daemon->console),
 		.on_free = on_free,

@@ -88,6 +88,21 @@ bool sql_skip_space(struct bytes *rest)
 	return true;
 }
 
+/* See quoted_size(). No byte is escaped. */
+static size_t plain_quoted_size(struct bytes rest)
+{
+	const char *at = rest.at + 1, *end = rest.at + rest.count;
+	char quote = rest.at[0];
+
+	while (at < end && (at = memchr(at, quote, (size_t)(end - at)))) {
+		at++;
+		if (at == end || *at != quote)
+			return (size_t)(at - rest.at);
+		at++;
+	}
+	return 0;
+}
+
 /*
  * Returns the size of the quoted text at the front, both quotes included. 0: the closing quote
  * is missing.
@@ -96,8 +111,10 @@ static size_t quoted_size(struct bytes rest, bool is_escaped)
 {
 	char quote = rest.at[0];
 
+	if (!is_escaped)
+		return plain_quoted_size(rest);
 	for (size_t at = 1; at < rest.count; at++) {
-		if (is_escaped && rest.at[at] == '\\')
+		if (rest.at[at] == '\\')
 			at++;
 		else if (rest.at[at] != quote)
 			continue;

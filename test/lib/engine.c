@@ -109,9 +109,12 @@ void engine_open(struct engine *engine, const char *settings, const char *entry)
 void engine_open_beside(struct engine *engine, const struct engine *first, const char *settings,
                         const char *entry)
 {
+	static const struct hash_key secret = { { 1, 2 } };
 	struct err err;
 
-	*engine = (struct engine){ .stop.run = count_turn, .door.open = open_door };
+	*engine = (struct engine){ .stop.run = count_turn,
+		                   .door.open = open_door,
+		                   .digest_key = sql_digest_key(&secret) };
 	listen_on(engine);
 	load(engine, settings, entry);
 	engine->loop = loop_new(&err);
@@ -148,6 +151,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 		.likeness = engine->likeness,
 		.told = &engine->told,
 		.params = engine->params,
+		.digest_key = &engine->digest_key,
 		.pools = engine->pools,
 		.door = &engine->door,
 		.on_free = on_free,

@@ -6,7 +6,6 @@
 #define PGWEIR_CLIENT_CLIENTS_H
 
 #include "pgweir/auth/hba.h"
-#include "pgweir/base/hash.h"
 #include "pgweir/client/applications.h"
 #include "pgweir/client/audit.h"
 #include "pgweir/client/calls.h"
@@ -17,6 +16,7 @@
 #include "pgweir/client/throttle.h"
 #include "pgweir/net/ranges.h"
 #include "pgweir/net/tls.h"
+#include "pgweir/pgwire/sql_digest.h"
 
 TAILQ_HEAD(client_list, client);
 
@@ -56,7 +56,7 @@ struct clients_with {
 	struct likeness *likeness;
 	struct clients_told *told;
 	struct params_table *params;
-	struct hash_key digest_key; /* of sql_digest(), the same in all loops */
+	const struct sql_digest_key *digest_key; /* the same in all loops */
 	struct pools *pools;
 	const struct console_door *door;
 	/* Called when a descriptor has become free. */

@@ -100,7 +100,7 @@ static uint64_t digest_of_slow(const struct client *client)
 
 	if (digest || !client->slow || !client->slow->is_whole)
 		return digest;
-	return sql_digest(&client->clients->with.digest_key, bytes_text(client->slow->text));
+	return sql_digest(client->clients->with.digest_key, bytes_text(client->slow->text));
 }
 
 static void add_fact(struct strbuf *out, const char *name, const char *value)

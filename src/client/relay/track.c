@@ -46,9 +46,9 @@ struct track {
 	struct track_names names;
 };
 
-static const struct hash_key *digest_key(const struct client *client)
+static const struct hash_key *secret(const struct client *client)
 {
-	return &client->clients->with.digest_key;
+	return &client->clients->with.digest_key->secret;
 }
 
 /* ---- who ---- */
@@ -62,7 +62,7 @@ static uint64_t pool_key_of(const struct client *client)
 	strbuf_add(&out, pool->database->name);
 	strbuf_add_bytes(&out, "", 1);
 	strbuf_add(&out, pool->role->name);
-	return hash_bytes(digest_key(client), names, out.count);
+	return hash_bytes(secret(client), names, out.count);
 }
 
 /* The client's parameters have changed: so may its application_name have. */
@@ -113,7 +113,7 @@ void track_free(struct client *client)
 
 static uint64_t digest_of(const struct client *client, struct bytes text)
 {
-	uint64_t digest = sql_digest(digest_key(client), text);
+	uint64_t digest = sql_digest(client->clients->with.digest_key, text);
 
 	return digest ? digest : 1;
 }
@@ -165,7 +165,7 @@ static struct calls_statement *statement_for(struct client *client, uint64_t dig
 /* An entry with a text of ours. */
 static struct calls_statement *statement_of_ours(struct client *client, const char *text)
 {
-	uint64_t digest = hash_bytes(digest_key(client), text, strlen(text));
+	uint64_t digest = hash_bytes(secret(client), text, strlen(text));
 
 	return statement_for(client, digest, bytes_text(text));
 }
@@ -314,7 +314,7 @@ static struct bytes text_up_to_zero(struct bytes bytes)
 /* Portals and statements have names of their own. */
 static uint64_t hash_of_name(const struct client *client, char kind, const char *name)
 {
-	uint64_t hash = hash_bytes(digest_key(client), name, strlen(name));
+	uint64_t hash = hash_bytes(secret(client), name, strlen(name));
 
 	return (hash ^ (uint64_t)kind) | 1;
 }

@@ -24,9 +24,9 @@ struct session_sample {
 	struct learnt_statement statements[TEXTS_MAX];
 };
 
-static const struct hash_key *key_of(const struct client *client)
+static const struct sql_digest_key *key_of(const struct client *client)
 {
-	return &client->clients->with.digest_key;
+	return client->clients->with.digest_key;
 }
 
 unsigned int sample_touches(const struct client *client, struct bytes text)

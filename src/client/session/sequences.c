@@ -41,7 +41,7 @@ void sequences_note_write(struct client *client, struct bytes text)
 {
 	if (client->borrower.pool->guards_sequences)
 		client->wrote =
-		    pool_sequences_statement(sql_digest(&client->clients->with.digest_key, text));
+		    pool_sequences_statement(sql_digest(client->clients->with.digest_key, text));
 }
 
 bool sequences_use(struct client *client, unsigned int touches, bool is_run, struct err *err)

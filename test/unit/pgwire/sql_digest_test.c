@@ -4,12 +4,15 @@
  */
 #include "pgweir/pgwire/sql_digest.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../unit.h"
+#include "sql_digest_reference.h"
 
-static const struct hash_key key = { { 1, 2 } };
+static const struct hash_key secret = { { 1, 2 } };
+static struct sql_digest_key key;
 
 /* The same statement, and how it is printed. */
 static const struct {
@@ -34,6 +37,12 @@ static const struct {
 	{ "SELECT 1", "; SELECT 1 ; ; -- end", "SELECT ?" },
 	{ "SELECT 1", "/* a /* b */ c */SELECT/**/1", "SELECT ?" },
 	{ "SELECT 1; SELECT 2", "SELECT 1;;SELECT 2;", "SELECT ?; SELECT ?" },
+	{ "abcdefg", "ABCDEFG", "abcdefg" },
+	{ "abcdefgh", "ABCDEFGH", "abcdefgh" },
+	{ "abcdefghijklmno", "ABCDEFGHIJKLMNO", "abcdefghijklmno" },
+	{ "abcdefghijklmnop", "ABCDEFGHIJKLMNOP", "abcdefghijklmnop" },
+	{ "abcdefghijklmnopqrstuvwxyz_0123456789$", "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789$",
+	  "abcdefghijklmnopqrstuvwxyz_0123456789$" },
 	{ "a = 1", "a = -1", "a = ?" },
 	{ "a = 1", "a = - 1", "a = ?" },
 	{ "a = 1", "a = -.5", "a = ?" },
@@ -76,6 +85,12 @@ static const struct {
 	{ "SELECT ab", "SELECT a b" },
 	{ "SELECT a", "SELECT \"a\"" },
 	{ "SELECT \"a\"", "SELECT \"A\"" },
+	{ "\"a\" \"b\"", "\"a\"\"b\"" },
+	{ "abcdefgh ijk", "abcdefghijk" },
+	{ "abcdefgh 1", "abcdefgh" },
+	{ "a@", "a`" },
+	{ "a\001", "a 1" },
+	{ "+ + + + + + a", "+ + + + + + + a" },
 	{ "SELECT a - 1", "SELECT a + 1" },
 	{ "SELECT (a) - 1", "SELECT (a) + 1" },
 	{ "a IS NULL", "a IS TRUE" },
@@ -120,7 +135,8 @@ END_TEST
 
 START_TEST(key_counts)
 {
-	struct hash_key other = { { 1, 3 } };
+	struct hash_key other_secret = { { 1, 3 } };
+	struct sql_digest_key other = sql_digest_key(&other_secret);
 
 	ck_assert(sql_digest(&key, bytes_text("a")) != sql_digest(&other, bytes_text("a")));
 	ck_assert(of("a") == sql_digest(&key, bytes_text("a")));
@@ -143,6 +159,208 @@ START_TEST(every_cut)
 		ck_assert_uint_eq(strlen(out), text.count);
 		free(copy);
 	}
+}
+END_TEST
+
+/* ---- random texts, as the reference has them ---- */
+
+static const char *const pieces[] = { "a",
+	                              "b",
+	                              "abcdefg",
+	                              "abcdefgh",
+	                              "abcdefghi",
+	                              "aaaaaaa",
+	                              "aaaaaaaa",
+	                              "aaaaaaaaaaaaaaa",
+	                              "aaaaaaaaaaaaaaaa",
+	                              "aaaaaaaaaaaaaaaaa",
+	                              "abcdefghijklmnopqrstuvwxyz",
+	                              "\303\244",
+	                              "_$1",
+	                              "in",
+	                              "array",
+	                              "values",
+	                              "IN",
+	                              "Array",
+	                              "VALUES",
+	                              "select",
+	                              "with",
+	                              "table",
+	                              "null",
+	                              "true",
+	                              "FALSE",
+	                              "default",
+	                              "(",
+	                              ")",
+	                              "[",
+	                              "]",
+	                              ",",
+	                              "(",
+	                              ")",
+	                              ",",
+	                              ";",
+	                              "+",
+	                              "-",
+	                              ".",
+	                              "=",
+	                              "/",
+	                              "1",
+	                              "23",
+	                              "0xFE",
+	                              "1e",
+	                              "1.5e-3",
+	                              ".5",
+	                              "$1",
+	                              "$",
+	                              "$e",
+	                              "'a'",
+	                              "'b''c'",
+	                              "'d\\'",
+	                              "E'a\\'b'",
+	                              "b'01'",
+	                              "x'ff'",
+	                              "N'a'",
+	                              "$$f$$",
+	                              "$x$g$$h$x$",
+	                              "\"a\"",
+	                              "\"A\"",
+	                              "\"a\"\"b\"",
+	                              "\"abcdefgh\"",
+	                              "\"abcdefghi\"",
+	                              "-- c\n",
+	                              "/* d */",
+	                              "/* /**/ */",
+	                              "\001",
+	                              "\177" };
+
+static const char *const gaps[] = { " ", "", " ", " ", "\t\n", "/**/", "--\n" };
+
+#define PIECES 24
+
+struct random_text {
+	unsigned int count;
+	unsigned int pieces[PIECES], gaps[PIECES];
+};
+
+/* xorshift: the same texts in each run. */
+static unsigned int draw(uint64_t *state, size_t below)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return (unsigned int)((*state >> 20) % below);
+}
+
+static void draw_text(uint64_t *state, struct random_text *text)
+{
+	text->count = draw(state, PIECES + 1);
+	for (unsigned int i = 0; i < text->count; i++) {
+		text->pieces[i] = draw(state, COUNT_OF(pieces));
+		text->gaps[i] = draw(state, COUNT_OF(gaps));
+	}
+}
+
+/* Half of these changes change nothing that counts. */
+static void change_text(uint64_t *state, struct random_text *text)
+{
+	unsigned int at, other;
+
+	if (!text->count)
+		return;
+	at = draw(state, text->count);
+	other = draw(state, text->count);
+	switch (draw(state, 5)) {
+	case 0:
+		text->pieces[at] = draw(state, COUNT_OF(pieces));
+		break;
+	case 1:
+		text->pieces[at] = text->pieces[other];
+		break;
+	case 2:
+		memmove(text->pieces + at, text->pieces + at + 1,
+		        (text->count - at - 1) * sizeof(text->pieces[0]));
+		text->count--;
+		break;
+	default:
+		text->gaps[at] = draw(state, COUNT_OF(gaps));
+	}
+}
+
+static struct bytes write_text(const struct random_text *text, char *out)
+{
+	char *at = out;
+
+	*at = 0;
+	for (unsigned int i = 0; i < text->count; i++) {
+		at = stpcpy(at, gaps[text->gaps[i]]);
+		at = stpcpy(at, pieces[text->pieces[i]]);
+	}
+	return bytes_of(out, (size_t)(at - out));
+}
+
+START_TEST(as_reference)
+{
+	uint64_t state = 0x9e3779b97f4a7c15 + (uint64_t)_i;
+	unsigned int same_count = 0;
+
+	for (int i = 0; i < 20000; i++) {
+		char one[PIECES * 40], other[PIECES * 40];
+		struct random_text drawn;
+		struct bytes first, second;
+		bool is_same;
+
+		draw_text(&state, &drawn);
+		first = write_text(&drawn, one);
+		change_text(&state, &drawn);
+		second = write_text(&drawn, other);
+		is_same =
+		    sql_digest_reference(&secret, first) == sql_digest_reference(&secret, second);
+		same_count += is_same;
+		if ((sql_digest(&key, first) == sql_digest(&key, second)) != is_same)
+			ck_abort_msg("%s | %s", one, other);
+	}
+	ck_assert(same_count > 5000 && same_count < 15000);
+}
+END_TEST
+
+/* Of these, another text would be printed. The last sign before a constant belongs to it. */
+static bool has_any(const char *text)
+{
+	static const char *const parts[] = { "N'",  "\303", "\001", "\177",
+		                             "- -", "- +",  "+ -",  "+ +" };
+
+	for (size_t i = 0; i < COUNT_OF(parts); i++) {
+		if (strstr(text, parts[i]))
+			return true;
+	}
+	return false;
+}
+
+/* What was printed without leaving anything out is the same statement. */
+START_TEST(printed_is_the_same)
+{
+	uint64_t state = 0x2545f4914f6cdd1d;
+	unsigned int count = 0;
+
+	for (int i = 0; i < 20000; i++) {
+		char one[PIECES * 40], out[PIECES * 80];
+		struct strbuf printed = strbuf_begin(out, sizeof(out));
+		struct random_text drawn;
+		struct bytes text;
+
+		draw_text(&state, &drawn);
+		memset(drawn.gaps, 0, sizeof(drawn.gaps));
+		if (drawn.count)
+			drawn.pieces[drawn.count - 1] = 0; /* a sign at the end does not count */
+		text = write_text(&drawn, one);
+		sql_digest_query(text, &printed);
+		if (strstr(out, "...") || has_any(one))
+			continue;
+		count++;
+		if (sql_digest(&key, text) != of(out))
+			ck_abort_msg("%s | %s", one, out);
+	}
+	ck_assert(count > 2000);
 }
 END_TEST
 
@@ -270,10 +488,13 @@ int main(void)
 	Suite *suite = suite_create("pgwire/sql_digest");
 	TCase *tests = tcase_create("sql_digest");
 
+	key = sql_digest_key(&secret);
 	tcase_add_loop_test(tests, same_digest, 0, COUNT_OF(same));
 	tcase_add_loop_test(tests, different_digest, 0, COUNT_OF(different));
 	tcase_add_test(tests, key_counts);
 	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(same));
+	tcase_add_loop_test(tests, as_reference, 0, 10);
+	tcase_add_test(tests, printed_is_the_same);
 	tcase_add_test(tests, long_texts);
 	tcase_add_test(tests, deep_texts);
 	tcase_add_loop_test(tests, nothing_secret, 0, COUNT_OF(secrets));

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Texts without their constants. The rules are those of sql_digest.c; this is done once for each
+ * statement, so it goes by the tokens of the scanner.
+ *
+ *   select A, 'x' -- y     -->   select A, ?
+ */
+#include "pgweir/pgwire/sql_digest.h"
+
+#include "sql_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define NESTS_MAX 24        /* deeper parentheses are signs like others */
+#define PARAMETER_MAX 65536 /* PostgreSQL has 65535 */
+
+enum nest_kind {
+	NEST_PLAIN, /* parentheses or brackets that are not a list */
+	NEST_LIST,  /* the items between them */
+	NEST_ROWS   /* the rows after VALUES; these have parentheses of their own */
+};
+
+/* What is between a parenthesis and the one that closes it. */
+struct nest {
+	enum nest_kind kind;
+	char closing;
+	bool has_more; /* a second item was begun; it is not printed */
+};
+
+enum before {
+	BEFORE_START, /* nothing, or a semicolon */
+	BEFORE_WORD,  /* a word, a name, a constant, a closing parenthesis */
+	BEFORE_SIGN,
+	BEFORE_IN,
+	BEFORE_ARRAY,
+	BEFORE_VALUES
+};
+
+struct printer {
+	struct strbuf *out;
+	unsigned int number; /* a constant is printed as $ and this number; 0: as ? */
+	size_t depth;
+	struct nest nests[NESTS_MAX];
+	enum before before;
+	const char *sign;      /* a + or - that may belong to a constant; or NULL */
+	const char *semicolon; /* counts if anything follows; or NULL */
+	const char *end;       /* of the last token */
+	bool is_row_over;      /* the row's parenthesis was closed: a comma, or the end of VALUES */
+	bool is_list_begun;    /* nothing of the list has come yet */
+	bool is_full;          /* the text is not continued */
+	unsigned int muted;    /* lists around this token that are past their first item */
+};
+
+/* ---- the text ---- */
+
+static bool is_printed(const struct printer *printer)
+{
+	return !printer->muted && !printer->is_full;
+}
+
+/* `token` is where it was in the text; it is printed as `shown`. */
+static void print_as(struct printer *printer, struct bytes token, struct bytes shown)
+{
+	bool has_gap = token.at != printer->end;
+
+	printer->end = token.at + token.count;
+	if (!is_printed(printer))
+		return;
+	if (has_gap && printer->out->count)
+		strbuf_add(printer->out, " ");
+	for (size_t i = 0; i < shown.count && printer->out->count + 1 < printer->out->size; i++) {
+		char c = shown.at[i];
+
+		strbuf_add_bytes(printer->out, c >= ' ' && c <= '~' ? &c : "?", 1);
+	}
+	printer->is_full = printer->out->count + 1 >= printer->out->size;
+}
+
+static void print(struct printer *printer, struct bytes token) { print_as(printer, token, token); }
+
+static bool is_parameter(const struct token *token)
+{
+	return token->kind == TOKEN_NUMBER && *token->text.at == '$';
+}
+
+static void print_numbered(struct printer *printer, struct bytes text)
+{
+	char number[16];
+	struct strbuf out = strbuf_begin(number, sizeof(number));
+
+	strbuf_add(&out, "$");
+	strbuf_add_number(&out, printer->number);
+	printer->number += is_printed(printer);
+	print_as(printer, text, bytes_text(number));
+}
+
+/* Nothing of a constant is printed: if its end is not certain, nothing that follows either. */
+static void print_constant(struct printer *printer, const struct token *token)
+{
+	struct bytes text = token->text;
+	bool is_plain = token->kind == TOKEN_STRING && *text.at == '\'';
+	bool is_certain = !is_plain || !memchr(text.at, '\\', text.count);
+
+	if (printer->sign)
+		text = bytes_of(printer->sign, (size_t)(text.at + text.count - printer->sign));
+	if (printer->number && is_parameter(token))
+		print_as(printer, text, text);
+	else if (printer->number && is_certain)
+		print_numbered(printer, text);
+	else
+		print_as(printer, text, bytes_text(is_certain ? "?" : "..."));
+	printer->is_full |= !is_certain;
+}
+
+/* ---- lists ---- */
+
+static struct nest *innermost(struct printer *printer)
+{
+	return printer->depth && printer->depth <= NESTS_MAX ? &printer->nests[printer->depth - 1]
+	                                                     : NULL;
+}
+
+static void open_nest(struct printer *printer, enum nest_kind kind, char closing)
+{
+	struct nest *nest;
+
+	printer->depth++;
+	nest = innermost(printer);
+	if (!nest)
+		return;
+	*nest = (struct nest){ .kind = kind, .closing = closing };
+	printer->is_list_begun = kind == NEST_LIST;
+}
+
+/* A comma between two items. */
+static void next_item(struct printer *printer, struct nest *nest)
+{
+	if (!nest->has_more) {
+		if (is_printed(printer))
+			strbuf_add(printer->out, ", ...");
+		printer->muted++;
+	}
+	nest->has_more = true;
+}
+
+static void close_nest(struct printer *printer)
+{
+	const struct nest *nest = innermost(printer);
+
+	if (nest && nest->kind != NEST_PLAIN)
+		printer->muted -= nest->has_more;
+	printer->depth--;
+}
+
+/* After a row of VALUES. true: the token was the comma before the next row. */
+static bool end_row(struct printer *printer, const struct token *token)
+{
+	struct nest *rows = innermost(printer);
+
+	printer->is_row_over = false;
+	if (sql_token_is_sign(token, ',')) {
+		next_item(printer, rows);
+		printer->before = BEFORE_SIGN;
+		return true;
+	}
+	close_nest(printer);
+	return false;
+}
+
+static void open_sign(struct printer *printer, const struct token *token)
+{
+	const struct nest *around = innermost(printer);
+	bool is_round = *token->text.at == '(';
+	char closing = is_round ? ')' : ']';
+	bool is_list = is_round ? printer->before == BEFORE_IN : printer->before == BEFORE_ARRAY;
+
+	/* ARRAY[[1, 2], [3, 4]] */
+	if (!is_round && around && around->kind == NEST_LIST && around->closing == ']' &&
+	    printer->before == BEFORE_SIGN)
+		is_list = true;
+	if (is_round && printer->before == BEFORE_VALUES)
+		open_nest(printer, NEST_ROWS, 0);
+	print(printer, token->text);
+	open_nest(printer, is_list ? NEST_LIST : NEST_PLAIN, closing);
+	printer->before = BEFORE_SIGN;
+}
+
+static void close_sign(struct printer *printer, const struct token *token)
+{
+	const struct nest *nest = innermost(printer);
+
+	if (printer->depth > NESTS_MAX || (nest && nest->closing == *token->text.at)) {
+		close_nest(printer);
+		nest = innermost(printer);
+		printer->is_row_over = nest && nest->kind == NEST_ROWS;
+	}
+	print(printer, token->text);
+	printer->before = BEFORE_WORD;
+}
+
+/* ---- tokens ---- */
+
+/* The exponent after "1e" is not a part of the scanner's number. */
+static void extend_number(struct scanner *scanner, struct token *token)
+{
+	char last = token->text.at[token->text.count - 1];
+	struct bytes rest = scanner->rest;
+	size_t size = 1;
+
+	if (last != 'e' && last != 'E')
+		return;
+	if (rest.count < 2 || (*rest.at != '+' && *rest.at != '-'))
+		return;
+	while (size < rest.count && rest.at[size] >= '0' && rest.at[size] <= '9')
+		size++;
+	if (size == 1)
+		return;
+	scanner->rest = bytes_skip(rest, size);
+	token->text.count += size;
+}
+
+/* ".5" */
+static bool begins_fraction(const struct scanner *scanner, const struct token *token)
+{
+	return sql_token_is_sign(token, '.') && scanner->rest.count && *scanner->rest.at >= '0' &&
+	       *scanner->rest.at <= '9';
+}
+
+static bool is_constant(const struct printer *printer, const struct token *token)
+{
+	static const char *const words[] = { "null", "true", "false", "default" };
+
+	if (token->kind == TOKEN_STRING || token->kind == TOKEN_NUMBER)
+		return true;
+	if (token->kind != TOKEN_WORD || printer->before != BEFORE_SIGN)
+		return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (sql_token_is(token, words[i]))
+			return true;
+	}
+	return false;
+}
+
+static enum before before_of(const struct token *word)
+{
+	if (sql_token_is(word, "in"))
+		return BEFORE_IN;
+	if (sql_token_is(word, "array"))
+		return BEFORE_ARRAY;
+	if (sql_token_is(word, "values"))
+		return BEFORE_VALUES;
+	return BEFORE_WORD;
+}
+
+/* Whether a list that begins with this word is a query. */
+static bool is_query(const struct token *token)
+{
+	return sql_token_is(token, "select") || sql_token_is(token, "with") ||
+	       sql_token_is(token, "values") || sql_token_is(token, "table");
+}
+
+static void print_sign(struct printer *printer, const struct token *token)
+{
+	char sign = *token->text.at;
+	struct nest *nest = innermost(printer);
+
+	if (sign == '(' || sign == '[') {
+		open_sign(printer, token);
+	} else if (sign == ')' || sign == ']') {
+		close_sign(printer, token);
+	} else if (sign == ',' && nest && nest->kind == NEST_LIST) {
+		next_item(printer, nest);
+		printer->before = BEFORE_SIGN;
+	} else {
+		print(printer, token->text);
+		/* a name after a dot is never a constant */
+		printer->before = sign == '.' ? BEFORE_WORD : BEFORE_SIGN;
+	}
+}
+
+/* What was held back counts before this token. */
+static void settle_held(struct printer *printer, const struct token *token)
+{
+	if (printer->semicolon && !sql_token_is_sign(token, ';')) {
+		print(printer, bytes_of(printer->semicolon, 1));
+		printer->semicolon = NULL;
+	}
+	if (printer->sign && !is_constant(printer, token)) {
+		print(printer, bytes_of(printer->sign, 1));
+		printer->sign = NULL;
+	}
+}
+
+/* A word, a name or a constant. */
+static void print_word(struct printer *printer, const struct token *token)
+{
+	if (is_constant(printer, token))
+		print_constant(printer, token);
+	else
+		print(printer, token->text);
+	printer->before = before_of(token);
+}
+
+static void print_token(struct printer *printer, const struct token *token)
+{
+	bool is_plus_or_minus = sql_token_is_sign(token, '+') || sql_token_is_sign(token, '-');
+
+	if (printer->is_row_over && end_row(printer, token))
+		return;
+	settle_held(printer, token);
+	if (printer->is_list_begun && is_query(token))
+		innermost(printer)->kind = NEST_PLAIN; /* IN (SELECT ...) is no list */
+	printer->is_list_begun = false;
+	if (sql_token_is_sign(token, ';')) {
+		if (printer->before != BEFORE_START)
+			printer->semicolon = token->text.at;
+		printer->before = BEFORE_START;
+	} else if (is_plus_or_minus && printer->before == BEFORE_SIGN) {
+		printer->sign = token->text.at;
+		return;
+	} else if (token->kind == TOKEN_SIGN) {
+		print_sign(printer, token);
+	} else {
+		print_word(printer, token);
+	}
+	printer->sign = NULL;
+}
+
+/* The next token; a number as a whole. */
+static struct token next_token(struct scanner *scanner)
+{
+	struct token token = sql_token(scanner);
+
+	if (begins_fraction(scanner, &token)) {
+		token = sql_token(scanner);
+		token.text = bytes_of(token.text.at - 1, token.text.count + 1);
+	}
+	if (token.kind == TOKEN_NUMBER)
+		extend_number(scanner, &token);
+	return token;
+}
+
+static void print_all(struct printer *printer, struct bytes text)
+{
+	size_t count = text.count < SQL_DIGEST_MAX ? text.count : SQL_DIGEST_MAX;
+	struct scanner scanner = { .rest = bytes_of(text.at, count) };
+	struct token token;
+
+	printer->end = text.at;
+	while (!printer->is_full) {
+		token = next_token(&scanner);
+		if (token.kind == TOKEN_END)
+			break;
+		print_token(printer, &token);
+	}
+}
+
+void sql_digest_text(struct bytes text, struct strbuf *out)
+{
+	struct printer printer = { .out = out };
+
+	print_all(&printer, text);
+}
+
+/* The number in $n; PARAMETER_MAX or more: too great. */
+static unsigned int parameter_number(struct bytes parameter)
+{
+	unsigned int number = 0;
+
+	for (size_t i = 1; i < parameter.count && number < PARAMETER_MAX; i++) {
+		if (parameter.at[i] < '0' || parameter.at[i] > '9')
+			break;
+		number = number * 10 + (unsigned int)(parameter.at[i] - '0');
+	}
+	return number;
+}
+
+/* The greatest n of $n in a text. */
+static unsigned int last_parameter(struct bytes text)
+{
+	struct scanner scanner = { .rest = text };
+	unsigned int last = 0, number;
+	struct token token;
+
+	if (!text.count || !memchr(text.at, '$', text.count))
+		return 0;
+	while ((token = sql_token(&scanner)).kind != TOKEN_END) {
+		number = is_parameter(&token) ? parameter_number(token.text) : 0;
+		if (number > last && number < PARAMETER_MAX)
+			last = number;
+	}
+	return last;
+}
+
+void sql_digest_query(struct bytes text, struct strbuf *out)
+{
+	struct bytes head =
+	    bytes_of(text.at, text.count < SQL_DIGEST_MAX ? text.count : SQL_DIGEST_MAX);
+	struct printer printer = { .out = out, .number = last_parameter(head) + 1 };
+
+	print_all(&printer, text);
+}
