@@ -179,7 +179,6 @@ static void turn(struct loop *loop)
 	unsigned long ready_before = loop->ready_count;
 	bool may_sleep = TAILQ_EMPTY(&loop->tasks) && !loop->was_parked && !leaving;
 
-	loop->now = 0;
 	loop->was_parked = false;
 	loop->is_turning = true;
 	if (!may_sleep || !may_poll(loop) || !poll_for_a_while(loop))
@@ -196,6 +195,7 @@ static void turn(struct loop *loop)
 		loop->at_turn_end(loop->at_turn_end_arg);
 	look_on(loop, ready_before);
 	loop->is_turning = false;
+	loop->clock.now = 0;
 	loop->turn_count++;
 	if (__atomic_load_n(&loop->is_called, __ATOMIC_ACQUIRE))
 		park(loop);
@@ -250,14 +250,14 @@ unsigned long loop_poll_count(const struct loop *loop) { return loop->poll_count
 
 void loop_stop(struct loop *loop) { loop->is_stopping = true; }
 
-usec_t loop_now(struct loop *loop)
+usec_t loop_read_clock(struct loop *loop)
 {
+	usec_t now = clock_now();
+
 	/* Outside a turn (at start, in tests) the time is not fixed. */
-	if (!loop->is_turning)
-		return clock_now();
-	if (loop->now == 0)
-		loop->now = clock_now();
-	return loop->now;
+	if (loop->is_turning)
+		loop->clock.now = now;
+	return now;
 }
 
 bool loop_is_in_turn(const struct loop *loop) { return loop->is_turning; }

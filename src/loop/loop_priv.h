@@ -26,8 +26,8 @@ struct mailbox {
 };
 
 struct loop {
+	struct loop_clock clock; /* comes first: loop_now() */
 	struct event_base *base;
-	usec_t now; /* time of this turn; 0 = not read yet */
 	unsigned long turn_count;
 	bool is_turning;
 	bool is_stopping;

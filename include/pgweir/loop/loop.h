@@ -43,8 +43,21 @@ void loop_poll(struct loop *loop, usec_t limit);
 /* Number of turns in which polling found work: for tests. */
 unsigned long loop_poll_count(const struct loop *loop);
 
+/* What a loop begins with: the time is asked for a dozen times in each transaction. */
+struct loop_clock {
+	usec_t now; /* of this turn; 0: not read yet, or between two turns */
+};
+
+/* Reads the clock; for this turn, if there is one. */
+usec_t loop_read_clock(struct loop *loop);
+
 /* The time of this turn, in microseconds of the monotonic clock. */
-usec_t loop_now(struct loop *loop);
+static inline usec_t loop_now(struct loop *loop)
+{
+	usec_t now = ((const struct loop_clock *)(const void *)loop)->now;
+
+	return now ? now : loop_read_clock(loop);
+}
 
 /*
  * Whether the loop's own thread is in a turn. false before it runs, between two turns, and for
