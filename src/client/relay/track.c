@@ -18,7 +18,6 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/strbuf.h"
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 
 #include "../statements/statements_priv.h"
@@ -365,50 +364,47 @@ static struct track_use use_of_name(struct client *client, const char *name)
 	};
 }
 
-static void track_bind(struct client *client, const struct frame *frame, struct bytes body)
+/* What was received of a frame may end before its names. */
+static void track_bind(struct client *client, struct bytes body)
 {
 	struct track *track = client->track;
-	struct object_names names;
+	const char *portal, *name;
 	struct track_use use;
 
-	if (fields_names('B', body, frame->length - FRAME_HEADER_SIZE, &names) != WIRE_OK) {
+	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &name)) {
 		track->portal = use_of(client, NULL);
 		return;
 	}
-	use = use_of_name(client, names.statement);
-	if (*names.portal)
-		track_names_put(&track->names, hash_of_name(client, 'P', names.portal), use.digest);
+	use = use_of_name(client, name);
+	if (*portal)
+		track_names_put(&track->names, hash_of_name(client, 'P', portal), use.digest);
 	else
 		track->portal = use;
 }
 
-static void track_execute(struct client *client, const struct frame *frame, struct bytes body)
+static void track_execute(struct client *client, struct bytes body)
 {
 	struct track *track = client->track;
 	struct track_use use = track->portal;
-	struct object_names names;
 	uint32_t limit = 0;
+	const char *portal;
 
-	if (fields_names('E', body, frame->length - FRAME_HEADER_SIZE, &names) == WIRE_OK) {
-		if (*names.portal)
+	if (bytes_take_text(&body, &portal)) {
+		if (*portal)
 			use = (struct track_use){
 				.digest = track_names_get(&track->names,
-				                          hash_of_name(client, 'P', names.portal)),
+				                          hash_of_name(client, 'P', portal)),
 				.place.slot = CALLS_NOWHERE,
 			};
-		body = bytes_skip(body, names.count);
 		limit = body.count >= sizeof(limit) ? load_be32(body.at) : 0;
 	}
 	note_call(client, LEDGER_EXECUTE, statement_in_use(client, use), limit);
 }
 
-void track_frame(struct client *client, const struct frame *frame, struct bytes in)
+/* Handles a frame of a client whose `track` is there. */
+static void track_one(struct client *client, char type, struct bytes body)
 {
-	struct bytes body = body_so_far(frame, in);
-
-	if (!client->clients->calls.capacity || !strchr("QPBEF", frame->type) || !get_track(client))
-		return;
-	switch (frame->type) {
+	switch (type) {
 	case 'Q':
 		track_query(client, body);
 		break;
@@ -416,14 +412,25 @@ void track_frame(struct client *client, const struct frame *frame, struct bytes 
 		track_parse(client, body);
 		break;
 	case 'B':
-		track_bind(client, frame, body);
+		track_bind(client, body);
 		break;
 	case 'E':
-		track_execute(client, frame, body);
+		track_execute(client, body);
 		break;
 	default:
 		note_call(client, LEDGER_FUNCTION, statement_of_ours(client, FUNCTION_TEXT), 0);
 	}
+}
+
+static bool is_tracked(char type)
+{
+	return type == 'Q' || type == 'P' || type == 'B' || type == 'E' || type == 'F';
+}
+
+void track_frame(struct client *client, const struct frame *frame, struct bytes in)
+{
+	if (client->clients->calls.capacity && is_tracked(frame->type) && get_track(client))
+		track_one(client, frame->type, body_so_far(frame, in));
 }
 
 void track_answered(struct client *client, const struct frame *frame, struct bytes in)

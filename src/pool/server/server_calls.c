@@ -171,26 +171,31 @@ static void settle(struct server *server, uint32_t count, bool is_skipped, uint6
 		rest(server);
 }
 
+void server_calls_tag(struct server *server, struct bytes tag)
+{
+	if (server->calls)
+		server->calls->rows += rows_of(tag);
+}
+
 void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
                          enum frame_fate fate)
 {
 	struct server_calls *calls = server->calls;
-	uint64_t position = server->received - in.count + frame->length;
-	bool is_skipped = fate == FRAME_DROP;
 	uint32_t left = server->got_fatal ? 0 : server->ledger.call_count;
 
 	if (!calls || !calls->count)
 		return;
-	if (is_skipped)
+	if (fate == FRAME_DROP)
 		calls->mark += frame->length;
 	else if (frame->type == 'C')
-		calls->rows += rows_of(body_of(in, frame));
+		server_calls_tag(server, body_of(in, frame));
 	else if (frame->type == 's')
 		calls->rows += call_at(calls, 0)->row_limit;
 	else if (frame->type == 'E')
 		note_error(calls, body_of(in, frame));
 	if (calls->count > left)
-		settle(server, calls->count - left, is_skipped, position);
+		settle(server, calls->count - left, fate == FRAME_DROP,
+		       server->received - in.count + frame->length);
 	if (frame->type == 'Z')
 		calls->sqlstate[0] = 0; /* of a Sync: of a transaction, and of no call */
 }

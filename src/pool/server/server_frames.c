@@ -273,10 +273,14 @@ static enum frame_fate reply_frame(struct server *server, char type, struct byte
 static enum frame_fate reply_to_call(struct server *server, const struct frame *frame,
                                      struct bytes in)
 {
-	struct bytes body = body_of(in, frame);
-	enum frame_fate fate = reply_frame(server, frame->type, body);
+	uint32_t before = server->ledger.call_count;
+	enum frame_fate fate = reply_frame(server, frame->type, body_of(in, frame));
 
-	if (fate != FRAME_STOP && server->state == SERVER_LENT)
+	if (fate == FRAME_STOP || server->state != SERVER_LENT)
+		return fate;
+	/* BindComplete, RowDescription and others that end no call, and say nothing about one. */
+	if (fate != FRAME_PASS || server->ledger.call_count != before || server->got_fatal ||
+	    (frame->type != '1' && frame->type != '2' && frame->type != 'n' && frame->type != 'T'))
 		server_calls_follow(server, frame, in, fate);
 	return fate;
 }
@@ -440,9 +444,15 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 	case 'd':
 		return passes_rows;
 	case 'C':
-		return !may_be_examined(frame[FRAME_HEADER_SIZE]) &&
-		       !(server->watches & (SERVER_WATCHES_END | SERVER_WATCHES_CALLS)) &&
-		       ledger_passes_plain(&server->ledger, 'C');
+		if (may_be_examined(frame[FRAME_HEADER_SIZE]) ||
+		    (server->watches & SERVER_WATCHES_END) ||
+		    !ledger_passes_plain(&server->ledger, 'C'))
+			return false;
+		/* The call ends with its ReadyForQuery. */
+		if (server->watches & SERVER_WATCHES_CALLS)
+			server_calls_tag(
+			    server, bytes_of(frame + FRAME_HEADER_SIZE, load_be32(frame + 1) - 4));
+		return true;
 	case 'T':
 		return ledger_passes_plain(&server->ledger, 'T');
 	default:

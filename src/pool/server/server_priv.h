@@ -143,6 +143,9 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
                          enum frame_fate fate);
 
+/* The tag of a CommandComplete that no other function is given. */
+void server_calls_tag(struct server *server, struct bytes tag);
+
 void server_calls_done(struct server *server);
 
 /* ---- the end of a login, errands, parameters ---- */
