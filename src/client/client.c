@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/probes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
@@ -345,6 +346,8 @@ void client_leave(struct client *client, const struct err *err)
 
 void client_note_said(const struct client *client, const struct err *err, const char *severity)
 {
+	PROBE_ERROR(client->id, client_database(client), client_user(client), err->sqlstate,
+	            err->code != ERR_FOREIGN);
 	sqlstates_note(&client->clients->with.pools->sqlstates,
 	               &(struct sqlstate_said){ .sqlstate = err->sqlstate,
 	                                        .severity = severity,

@@ -72,6 +72,11 @@ static const struct params *wanted_params(const struct borrower *borrower)
 	return client_of_borrower(borrower)->params;
 }
 
+static uint64_t client_id_of(const struct borrower *borrower)
+{
+	return client_of_borrower(borrower)->id;
+}
+
 const struct borrower_ops client_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
@@ -91,6 +96,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_expelled = on_refused,
 	.params = wanted_params,
 	.tell_who = tell_who,
+	.client_id = client_id_of,
 };
 
 const struct client *client_of_borrower(const struct borrower *borrower)

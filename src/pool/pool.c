@@ -12,6 +12,8 @@
 
 #include <assert.h>
 
+#include "pgweir/base/probes.h"
+
 #include "server/server_priv.h"
 #include "pool_priv.h"
 
@@ -32,6 +34,18 @@ void pool_join(struct pool *pool, struct borrower *borrower)
 		pool_wake(pool);
 }
 
+/* The borrower parts from its server. */
+static inline void probe_return(const struct pool *pool, const struct server *server,
+                                const struct borrower *borrower)
+{
+	(void)pool;
+	(void)server;
+	(void)borrower;
+	PROBE_SERVER_RETURNED(borrower_client_id(borrower), pool->database->name, pool->role->name,
+	                      server_backend_pid(server),
+	                      loop_now(pool_loop(pool)) - server->lent_at);
+}
+
 void pool_leave(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
@@ -47,6 +61,7 @@ void pool_leave(struct borrower *borrower)
 		if (is_whole && server->replication == REPLICATION_NONE) {
 			pool_return(borrower);
 		} else {
+			probe_return(pool, server, borrower);
 			borrower->server = NULL;
 			borrower->state = BORROWER_RESTING;
 			server->borrower = NULL;
@@ -147,6 +162,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	pool->served_count++;
 	pool->stats.assignment_count++;
 	server->request_at = server->lent_at = loop_now(pool_loop(pool));
+	PROBE_SERVER_LENT(borrower_client_id(borrower), pool->database->name, pool->role->name,
+	                  server_backend_pid(server));
 }
 
 /*
@@ -253,6 +270,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	server->borrower = NULL;
 	server->request_at = 0;
 	pool_sequences_return(server, borrower);
+	probe_return(pool, server, borrower);
 	pool->served_count--;
 	timer_clear(&server->xact);
 	server->xact_at = 0;

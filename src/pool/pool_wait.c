@@ -6,6 +6,8 @@
  */
 #include <assert.h>
 
+#include "pgweir/base/probes.h"
+
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -169,6 +171,7 @@ void pool_give_up(struct borrower *borrower)
 	wait = now - borrower->waiting_since;
 	pool->stats.wait_time += (uint64_t)wait;
 	pools_note_time(pool, LATENCY_WAIT, borrower->waiting_since, now);
+	PROBE_WAIT(borrower_client_id(borrower), pool->database->name, pool->role->name, wait);
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
 	share_count_waiting(&pool->database->share, -1);

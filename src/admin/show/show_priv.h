@@ -89,9 +89,6 @@ void show_collect_databases(struct cursor *cursor);
 #define TIME_TEXT_SIZE 48
 const char *show_time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE]);
 
-/* The id of the PostgreSQL process behind a server connection. 0: not known. */
-int64_t show_backend_pid(const struct server *server);
-
 /* ---- latencies: show_latency.c ---- */
 
 /*

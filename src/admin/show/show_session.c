@@ -115,7 +115,7 @@ static void fill_pinned(struct cursor *cursor, struct pinned_row *row, const str
 	session_list_pins(client, &cursor->text);
 	snprintf(row->link_buffer, sizeof(row->link_buffer), "%p", (const void *)server);
 	row->link = row->link_buffer;
-	row->server_pid = show_backend_pid(server);
+	row->server_pid = server_backend_pid(server);
 	row->since = show_time_text(since, now, row->since_buffer);
 	row->seconds = (now - since) / USEC_PER_SEC;
 	row->why = buf_text(&cursor->text);

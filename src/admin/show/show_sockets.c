@@ -196,17 +196,6 @@ const struct show show_clients = { "CLIENTS",
 
 /* ---- servers ---- */
 
-/*
- * The cancel key begins with the process id. Without a key, the Unix socket only knows the
- * process that listens, not the one that serves this connection.
- */
-int64_t show_backend_pid(const struct server *server)
-{
-	if (server->key_size >= 4)
-		return (int32_t)load_be32(server->key);
-	return address_is_unix(&server->peer) ? server->peer.un.pid : 0;
-}
-
 static const char *state_text(const struct server *server)
 {
 	if (server->state == SERVER_LENT && server->is_listening)
@@ -235,7 +224,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->close_needed = server->is_close_needed;
 	row->ptr = pointer_text(server, row->ptr_buffer);
 	row->link = pointer_text(client, row->link_buffer);
-	row->remote_pid = show_backend_pid(server);
+	row->remote_pid = server_backend_pid(server);
 	row->application_name =
 	    text_or_empty(name ? name : params_find(server->baseline, "application_name"));
 	row->prepared_statements = server_statements_count(&server->statements);

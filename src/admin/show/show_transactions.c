@@ -87,7 +87,7 @@ static void fill_transaction(struct cursor *cursor, struct transaction_row *row,
 	usec_t now = loop_now(client->clients->with.loop), since, wait = client->borrower.waited;
 
 	fill_who(row, client);
-	row->server_pid = server ? show_backend_pid(server) : 0;
+	row->server_pid = server_backend_pid(server);
 	row->state = state_of(client, &since);
 	row->state_since = show_time_text(since, now, row->state_buffer);
 	row->xact_since = show_time_text(client->xact_at, now, row->xact_buffer);

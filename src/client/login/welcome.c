@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pgweir/base/probes.h"
 #include "pgweir/base/version.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
@@ -121,6 +122,8 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 	client->borrower.pool->stats.client_login_count++;
 	pools_note_time(client->borrower.pool, LATENCY_CLIENT_LOGIN, client->connected_at,
 	                loop_now(client->clients->with.loop));
+	PROBE_CLIENT_LOGIN(client->id, client_database(client), client_user(client),
+	                   loop_now(client->clients->with.loop) - client->connected_at);
 	if (!buf_ok(out))
 		client_close(client, CLOSE_NO_GREETING);
 	else if (client_send(client, buf_bytes(out)) && next == CLIENT_IDLE)

@@ -5,6 +5,7 @@
  * In transaction mode a server is returned at the end of each transaction, as soon as neither side
  * owes the other anything.
  */
+#include "pgweir/base/probes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
@@ -14,6 +15,7 @@
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
+#include "track_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -30,6 +32,7 @@ void relay_begin_batch(struct client *client)
 	client->request_at = now_of(client);
 	client->borrower.waited = 0;
 	stats->query_count++;
+	PROBE_STATEMENT_START(client->id, client_database(client), client_user(client));
 	if (client->xact_at)
 		return;
 	client->xact_at = client->request_at;
@@ -63,6 +66,10 @@ void relay_end_batch(struct client *client, char status)
 	bool ends_xact = status == 'I' && client->xact_at;
 
 	note_times(client, ends_xact, now);
+	if (since)
+		PROBE_STATEMENT_END(client->id, client_database(client), client_user(client),
+		                    server_backend_pid(client->borrower.server), now - since,
+		                    client->borrower.waited, track_batch_digest(client));
 	if (since && (client->slow || (client_features(client) & CLIENT_NOTES_SLOW)))
 		slow_end(client, now - since, status != 'I');
 	client->request_at = 0;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/probes.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/server/question.h"
 
@@ -292,6 +293,10 @@ void server_close(struct server *server, const struct err *err)
 	note_end(server, &reason);
 	if (!was_new)
 		say_goodbye(server);
+	if (borrower)
+		PROBE_SERVER_RETURNED(borrower_client_id(borrower), server->site->database,
+		                      server->site->user, server_backend_pid(server),
+		                      loop_now(server->site->shared->loop) - server->lent_at);
 	server->borrower = NULL;
 	server_forget(server);
 	if (was_new)
@@ -780,4 +785,17 @@ void server_errand_done(struct server *server)
 	case ERRAND_NONE:
 		server->site->ops->on_home(server);
 	}
+}
+
+/*
+ * The cancel key begins with the process id. Without a key, the Unix socket only knows the
+ * process that listens, not the one that serves this connection.
+ */
+int64_t server_backend_pid(const struct server *server)
+{
+	if (!server)
+		return 0;
+	if (server->key_size >= 4)
+		return (int32_t)load_be32(server->key);
+	return address_is_unix(&server->peer) ? server->peer.un.pid : 0;
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/probes.h"
 #include "pgweir/base/sqlstates.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
@@ -62,6 +63,8 @@ static void note_said(const struct server *server, const char *sqlstate, const c
 {
 	const struct server_site *site = server->site;
 
+	PROBE_ERROR(borrower_client_id(server->borrower), site->database, site->user, sqlstate,
+	            is_ours);
 	if (site->sqlstates)
 		sqlstates_note(site->sqlstates, &(struct sqlstate_said){ .sqlstate = sqlstate,
 		                                                         .severity = severity,

@@ -104,6 +104,8 @@ struct borrower_ops {
 	 * it.
 	 */
 	void (*tell_who)(const struct borrower *borrower, struct buf *out);
+	/* The client's id in SHOW CLIENTS. NULL: it is no client. */
+	uint64_t (*client_id)(const struct borrower *borrower);
 };
 
 enum borrower_state {
@@ -157,5 +159,11 @@ struct borrower {
 };
 
 TAILQ_HEAD(borrower_list, borrower);
+
+/* 0: no client; borrower may be NULL. */
+static inline uint64_t borrower_client_id(const struct borrower *borrower)
+{
+	return borrower && borrower->ops->client_id ? borrower->ops->client_id(borrower) : 0;
+}
 
 #endif

@@ -610,6 +610,9 @@ void server_close_with(struct server *server, enum err_code code, const char *te
  */
 bool server_is_quiescent(const struct server *server);
 
+/* The id of the PostgreSQL process behind it. 0: not known, or NULL. */
+int64_t server_backend_pid(const struct server *server);
+
 /* For the log and SHOW. */
 const char *server_state_name(enum server_state state); /* as SHOW SERVERS has it */
 
