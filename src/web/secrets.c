@@ -68,10 +68,11 @@ static bool read_lines(struct secrets *secrets, FILE *file, const char *path, st
 
 	while (is_good && fgets(text, sizeof(text), file)) {
 		size_t size = strlen(text);
+		bool is_cut = size == sizeof(text) - 1 && text[size - 1] != '\n';
 		char *line = text_trim(text);
 
 		number++;
-		if (size == sizeof(text) - 1 && text[size - 1] != '\n')
+		if (is_cut)
 			is_good = err_set(err, ERR_CONFIG, "is too long");
 		else if (*line && *line != '#')
 			is_good = add_line(secrets, line, err);

@@ -2,6 +2,9 @@
 """The web server of metrics_listen: its paths, the tables as JSON, its rights and its limits."""
 
 import base64
+import contextlib
+import ctypes
+import errno
 import hashlib
 import http.client
 import os
@@ -35,6 +38,61 @@ def web(pgweir):
 
 def ask(weir, path, method="GET", **headers):
     return Web(weir.web_port).ask(path, method, **headers)
+
+
+# -- a loop that does not turn -----------------------------------------------------------------------
+
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
+WALL = 0x40000000  # threads, too
+
+
+@contextlib.contextmanager
+def stopped(tid):
+    """Stops one thread of another process; its other threads go on."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def ptrace(what):
+        if libc.ptrace(what, tid, 0, 0):
+            number = ctypes.get_errno()
+            if number == errno.EPERM:
+                pytest.skip("this system lets nobody trace a process")
+            raise OSError(number, os.strerror(number))
+
+    libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+    ptrace(PTRACE_SEIZE)
+    ptrace(PTRACE_INTERRUPT)
+    os.waitpid(tid, WALL)
+    try:
+        yield
+    finally:
+        ptrace(PTRACE_DETACH)
+
+
+def threads(weir):
+    names = {"the main thread": weir.pid}
+    for tid in os.listdir(f"/proc/{weir.pid}/task"):
+        with open(f"/proc/{weir.pid}/task/{tid}/comm", encoding="utf-8") as file:
+            names[file.read().strip()] = int(tid)
+    return names
+
+
+@pytest.mark.one_loop("it sets loops itself")
+@pytest.mark.parametrize("name", ("the main thread", "pgweir/1"))
+def test_health_when_a_loop_does_not_turn(pgweir, name):
+    port = free_port()
+    weir = pgweir(metrics_listen=f"127.0.0.1:{port}", loops=2)
+    assert Web(port).ask("/healthz").status == 200
+    with stopped(threads(weir)[name]):
+        waiting = [Web(port), Web(port)]
+        for one in waiting:
+            one.request("GET", "/healthz")
+        for one in waiting:
+            answer = one.getresponse()
+            assert (answer.status, answer.read()) == (503, b"an event loop does not answer\n")
+        # The loop has not opened the letters of these two: the next request waits for the same ones.
+        assert Web(port).ask("/healthz").status == 503
+    assert Web(port).ask("/healthz").status == 200
+    assert weir.client().value("SELECT 1") == "1"
 
 
 # -- paths -----------------------------------------------------------------------------------------

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * web/metrics_text.c: rows of a SHOW become metrics.
+ */
+#include "../../../src/web/metrics_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pgweir/pgwire/message.h"
+
+#include "../unit.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define COLUMNS_MAX 4
+
+static struct metrics_text text;
+static struct buf out;
+
+static void tear_down(void)
+{
+	metrics_begin(&text, NULL);
+	text = (struct metrics_text){ 0 };
+	buf_free(&out);
+}
+
+/* Columns as the console sends them; NULL ends them. */
+static void add_columns(struct buf *piece, const char *const names[COLUMNS_MAX])
+{
+	size_t count = 0, begin;
+
+	while (count < COLUMNS_MAX && names[count])
+		count++;
+	begin = message_columns_begin(piece, (uint16_t)count);
+	for (size_t i = 0; i < count; i++)
+		message_column(piece, &(struct message_column){ names[i], 25, -1, 0 });
+	message_end(piece, begin);
+}
+
+static void add_row(struct buf *piece, const char *const *values, size_t count)
+{
+	size_t begin = message_row_begin(piece, (uint16_t)count);
+
+	for (size_t i = 0; i < count; i++)
+		message_row_text(piece, values[i]);
+	message_end(piece, begin);
+}
+
+#define ROW(piece, ...)                                        \
+	add_row((piece), (const char *const[]){ __VA_ARGS__ }, \
+	        COUNT_OF(((const char *const[]){ __VA_ARGS__ })))
+
+static void take(struct buf *piece)
+{
+	ck_assert(buf_ok(piece));
+	ck_assert(metrics_take(&text, buf_bytes(piece)));
+	buf_free(piece);
+}
+
+static void expect(const char *expected)
+{
+	ck_assert(metrics_write(&text, &out));
+	ck_assert_str_eq(buf_text(&out), expected);
+}
+
+/* ---- rows ---- */
+
+static const struct metric of_pools[] = {
+	{ "clients", "Clients.", "cl", NULL, METRIC_GAUGE, METRIC_NUMBER },
+	{ "time_seconds_total", "Time.", "us", NULL, METRIC_COUNTER, METRIC_MICROSECONDS },
+};
+static const struct metrics_source pools = {
+	"POOLS", METRICS_ROWS, of_pools, COUNT_OF(of_pools), { "database", "user" }
+};
+
+static void read_pools(bool is_openmetrics)
+{
+	struct buf piece = { 0 };
+
+	text.is_openmetrics = is_openmetrics;
+	metrics_begin(&text, &pools);
+	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
+	ROW(&piece, "alice", "app", "1500000", "3");
+	take(&piece);
+	ROW(&piece, NULL, "b\"\\\n\xff\xc3\xa4", "7", NULL);
+	take(&piece);
+}
+
+#define SAMPLES                                                          \
+	"time_seconds_total{database=\"app\",user=\"alice\"} 1.500000\n" \
+	"time_seconds_total{database=\"b\\\"\\\\\\n\xef\xbf\xbd\xc3\xa4\",user=\"\"} 0.000007\n"
+
+START_TEST(metrics_of_rows)
+{
+	read_pools(false);
+	expect("# HELP clients Clients.\n# TYPE clients gauge\n"
+	       "clients{database=\"app\",user=\"alice\"} 3\n"
+	       "# HELP time_seconds_total Time.\n# TYPE time_seconds_total counter\n" SAMPLES);
+}
+END_TEST
+
+START_TEST(metrics_of_rows_as_openmetrics)
+{
+	read_pools(true);
+	expect("# HELP clients Clients.\n# TYPE clients gauge\n"
+	       "clients{database=\"app\",user=\"alice\"} 3\n"
+	       "# HELP time_seconds Time.\n# TYPE time_seconds counter\n" SAMPLES);
+}
+END_TEST
+
+START_TEST(metrics_of_no_rows)
+{
+	struct buf piece = { 0 };
+
+	metrics_begin(&text, &pools);
+	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
+	take(&piece);
+	expect("# HELP clients Clients.\n# TYPE clients gauge\n"
+	       "# HELP time_seconds_total Time.\n# TYPE time_seconds_total counter\n");
+}
+END_TEST
+
+/* The writer stops when its output is full, and goes on where it has stopped. */
+START_TEST(metrics_of_many_rows)
+{
+	struct buf piece = { 0 };
+	char number[16];
+	size_t written = 0, calls = 0, lines = 0;
+	bool is_written;
+
+	metrics_begin(&text, &pools);
+	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "user", "database", "us", "cl" });
+	for (int i = 0; i < 5000; i++) {
+		snprintf(number, sizeof(number), "%d", i);
+		ROW(&piece, number, "app", "1", "1");
+	}
+	take(&piece);
+	do {
+		is_written = metrics_write(&text, &out);
+		calls++;
+		ck_assert_uint_lt(out.count, (size_t)66 * 1024);
+		for (size_t i = 0; i < out.count; i++)
+			lines += out.at[i] == '\n';
+		written += out.count;
+		buf_clear(&out);
+	} while (!is_written);
+	ck_assert_uint_gt(calls, written / (66 * 1024));
+	ck_assert_uint_eq(lines, 2 * (5000 + 2));
+}
+END_TEST
+
+/* ---- a table of names and values ---- */
+
+static const struct metric of_config[] = {
+	{ "most", "Most.", "value", "max_client_conn", METRIC_GAUGE, METRIC_NUMBER },
+	{ "user", "User.", "value", "max_user_connections", METRIC_GAUGE, METRIC_NUMBER },
+};
+static const struct metrics_source config = {
+	"CONFIG", METRICS_KEYED, of_config, COUNT_OF(of_config), { NULL }
+};
+
+START_TEST(metrics_of_keys)
+{
+	struct buf piece = { 0 };
+
+	metrics_begin(&text, &config);
+	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "key", "value" });
+	ROW(&piece, "max_client", "7");
+	ROW(&piece, "max_client_conn", "100");
+	ROW(&piece, "max_user_connections", "none");
+	take(&piece);
+	expect("# HELP most Most.\n# TYPE most gauge\nmost 100\n"
+	       "# HELP user User.\n# TYPE user gauge\n");
+}
+END_TEST
+
+/* ---- counted rows ---- */
+
+static const struct metric of_clients[] = {
+	{ "clients", "Clients.", NULL, NULL, METRIC_GAUGE, METRIC_NUMBER },
+};
+static const struct metrics_source clients = {
+	"CLIENTS", METRICS_COUNTED, of_clients, 1, { "name" }
+};
+
+START_TEST(metrics_of_counted_rows)
+{
+	struct buf piece = { 0 };
+
+	metrics_begin(&text, &clients);
+	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "id", "name" });
+	ROW(&piece, "1", "psql");
+	ROW(&piece, "2", "web");
+	take(&piece);
+	ROW(&piece, "3", "psql");
+	take(&piece);
+	expect("# HELP clients Clients.\n# TYPE clients gauge\n"
+	       "clients{name=\"psql\"} 2\nclients{name=\"web\"} 1\n");
+}
+END_TEST
+
+START_TEST(metrics_of_too_many_groups)
+{
+	struct buf piece = { 0 }, whole = { 0 };
+	const char *found;
+	bool is_written;
+	char name[16];
+
+	metrics_begin(&text, &clients);
+	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "id", "name" });
+	for (int i = 0; i < 10010; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		ROW(&piece, "1", name);
+	}
+	ROW(&piece, "1", "n5");
+	take(&piece);
+	do {
+		is_written = metrics_write(&text, &out);
+		buf_add(&whole, out.at, out.count);
+		buf_clear(&out);
+	} while (!is_written);
+	found = strstr(buf_text(&whole), "\nclients{} ");
+	ck_assert_ptr_nonnull(found);
+	ck_assert_int_eq(strncmp(found, "\nclients{} 10\n", strlen("\nclients{} 10\n")), 0);
+	ck_assert_ptr_nonnull(strstr(buf_text(&whole), "\nclients{name=\"n5\"} 2\n"));
+	ck_assert_ptr_null(strstr(buf_text(&whole), "n10005"));
+	buf_free(&whole);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("web/metrics_text");
+	TCase *tests = tcase_create("metrics_text");
+
+	tcase_add_checked_fixture(tests, NULL, tear_down);
+	tcase_add_test(tests, metrics_of_rows);
+	tcase_add_test(tests, metrics_of_rows_as_openmetrics);
+	tcase_add_test(tests, metrics_of_no_rows);
+	tcase_add_test(tests, metrics_of_many_rows);
+	tcase_add_test(tests, metrics_of_keys);
+	tcase_add_test(tests, metrics_of_counted_rows);
+	tcase_add_test(tests, metrics_of_too_many_groups);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}
