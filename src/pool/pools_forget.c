@@ -15,6 +15,7 @@
 void pools_keep_stats(struct pool *pool)
 {
 	stats_add(&pool->database->gone, &pool->stats);
+	pool->database->gone_count++;
 	latency_move(&pool->database->gone_latency, &pool->latency,
 	             loop_now(pool->pools->with.loop));
 	pool->database->has_gone = true;

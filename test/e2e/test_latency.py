@@ -3,6 +3,7 @@
 percentiles beside exact ones, are checked by the unit tests of histograms and latencies.
 """
 
+import collections
 import time
 
 import pytest
@@ -179,6 +180,36 @@ def test_counts_outlive_the_pool(pgweir):
     rows = latency(weir)
     assert counts(rows, "pool")["statement"] == 1
     assert counts(rows, "database")["statement"] == counts(rows, "all")["statement"] == 2
+
+
+MANY = 130  # their sums take more than one turn
+
+
+def test_a_database_with_many_pools(pgweir, postgres):
+    users = [f"many{number:03}" for number in range(MANY)]
+    for user in users:
+        postgres.query(f"DROP ROLE IF EXISTS {user}")
+        postgres.query(f"CREATE ROLE {user} LOGIN")
+    weir = pgweir(userlist={name: "" for name in ("admin", *users)}, server_lifetime=0)
+    for user in users:
+        with weir.client(user) as client:
+            client.query("SELECT 1")
+    for _ in range(2):
+        rows = latency(weir, "app")
+        for window in ("minute", "ten_minutes", "start"):
+            sums = collections.Counter()
+            for row in rows:
+                if (row["scope"], row["window"]) == ("pool", window):
+                    sums[row["kind"]] += row["count"]
+            assert counts(rows, "database", window) == sums
+            assert sums["statement"] == sums["client_login"] == MANY
+        (row,) = [row for row in weir.admin("SHOW HISTOGRAMS app") if row["kind"] == "statement"]
+        assert row["count"] == MANY
+        longest = max(row["max_us"] for row in rows if row["scope"] == "pool")
+        assert longest == max(row["max_us"] for row in rows if row["scope"] == "database")
+    weir.admin("KILL app")
+    weir.admin("RESUME app")
+    assert counts(latency(weir, "app"), "database")["statement"] == MANY
 
 
 def test_lookups_are_in_the_pool_of_their_user(pgweir):

@@ -53,6 +53,7 @@ struct database {
 	bool has_gone;     /* a pool of this database was freed, or the database was killed */
 	struct stats gone; /* the counters of freed pools, so that totals never decrease */
 	struct latency gone_latency;
+	uint64_t gone_count; /* how often the counts of a pool were moved there */
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 

@@ -37,6 +37,8 @@ void cursor_end(struct cursor *cursor)
 		lanes_release(show_source_lanes(cursor->source));
 	buf_free(&cursor->text);
 	show_applications_end(&cursor->applications);
+	free(cursor->latency);
+	cursor->latency = NULL;
 	free(cursor->statements.picks);
 	cursor->statements.picks = NULL;
 	cursor->asked.show = NULL;
@@ -79,15 +81,39 @@ const struct client *cursor_next_client(struct cursor *cursor)
 	return client;
 }
 
+static void next_pools_lane(struct cursor *cursor)
+{
+	pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
+	cursor->pools_lane++;
+	pools_walk_start(cursor->pools_lane->pools, &cursor->pools);
+}
+
+void cursor_first_pool(struct cursor *cursor)
+{
+	pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
+	cursor->pools_lane = show_source_first(cursor->source);
+	pools_walk_start(cursor->pools_lane->pools, &cursor->pools);
+}
+
+const struct pool *cursor_next_pool(struct cursor *cursor)
+{
+	const struct pool *pool;
+
+	while (!cursor->pools.next_pool && !is_last(cursor, cursor->pools_lane))
+		next_pools_lane(cursor);
+	pool = cursor->pools.next_pool;
+	if (!pool || !cursor_may_look(cursor))
+		return NULL;
+	cursor->pools.next_pool = TAILQ_NEXT(pool, node);
+	return pool;
+}
+
 const struct server *cursor_next_server(struct cursor *cursor)
 {
 	const struct server *server;
 
-	while (!cursor->pools.next_server && !is_last(cursor, cursor->pools_lane)) {
-		pools_walk_stop(cursor->pools_lane->pools, &cursor->pools);
-		cursor->pools_lane++;
-		pools_walk_start(cursor->pools_lane->pools, &cursor->pools);
-	}
+	while (!cursor->pools.next_server && !is_last(cursor, cursor->pools_lane))
+		next_pools_lane(cursor);
 	server = cursor->pools.next_server;
 	if (!server || !cursor_may_look(cursor))
 		return NULL;

@@ -167,6 +167,9 @@ struct applications_walk {
 /* Frees it. */
 void show_applications_end(struct applications_walk *walk);
 
+/* What SHOW LATENCY and SHOW HISTOGRAMS have gathered of a database with many pools. */
+struct latency_walk;
+
 /* What a cursor returns rows of. The texts are borrowed and outlive the cursor. */
 struct show_asked {
 	const struct show *show;
@@ -187,8 +190,9 @@ struct cursor {
 	struct learnt_walk learnt;
 	struct statements_walk statements;
 	struct applications_walk applications;
-	enum console_role role; /* of the session */
-	bool is_owner;          /* see session_is_owner() */
+	struct latency_walk *latency; /* owned; NULL: none is needed */
+	enum console_role role;       /* of the session */
+	bool is_owner;                /* see session_is_owner() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
 	unsigned int look_count;      /* items examined since the last row */
@@ -216,11 +220,15 @@ bool cursor_next(struct cursor *cursor, void *row);
 bool cursor_may_look(struct cursor *cursor);
 
 /*
- * The next client, and the next server, of all lanes, one lane after the other. NULL: no more, or
+ * The next client, pool and server, of all lanes, one lane after the other. NULL: no more, or
  * has_more.
  */
 const struct client *cursor_next_client(struct cursor *cursor);
+const struct pool *cursor_next_pool(struct cursor *cursor);
 const struct server *cursor_next_server(struct cursor *cursor);
+
+/* Begins again with the first pool. */
+void cursor_first_pool(struct cursor *cursor);
 
 /* Whether rows of this database are wanted. */
 bool cursor_wants(const struct cursor *cursor, const char *database);

@@ -2,8 +2,14 @@
 /*
  * SHOW LATENCY: how long waits, statements, transactions and logins take: of all pools together, of
  * each database, and of each pool.
+ *
+ * Hard here: a database may have thousands of pools. The sums of such a one are gathered in one
+ * walk over all pools, some in a turn, before its first row. If a pool is freed in the meantime,
+ * its counts have moved to its database, and the walk begins again.
  */
 #include "show_priv.h"
+
+#include <stdlib.h>
 
 #include "pgweir/pool/latency.h"
 
@@ -78,6 +84,14 @@ static void offer_scopes(struct cursor *cursor)
 
 /* ---- sums over all lanes ---- */
 
+/* The sums of the database that `ordered` names. */
+struct latency_walk {
+	bool is_done;
+	unsigned int begin_count;
+	uint64_t gone_count; /* of that database, when the walk began */
+	struct histogram sums[LATENCY_KINDS][LATENCY_WINDOWS];
+};
+
 /* What a row is about. */
 struct asked {
 	enum latency_kind kind;
@@ -113,6 +127,10 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 	const struct ordered *at = &cursor->ordered;
 	const struct lane *lane;
 
+	if (cursor->latency) {
+		*sum = cursor->latency->sums[asked->kind][asked->window];
+		return;
+	}
 	*sum = (struct histogram){ 0 };
 	if (!*at->first)
 		sum_one(&cursor->source->latency, asked, sum);
@@ -136,6 +154,116 @@ void show_latency_sum(const struct cursor *cursor, enum latency_kind kind, struc
 	const struct asked asked = { kind, LATENCY_START, loop_now(cursor->source->with->loop) };
 
 	sum_scope(cursor, &asked, sum);
+}
+
+/* ---- databases with many pools ---- */
+
+#define MANY_POOLS 100
+#define BEGINS_MAX 4     /* then a pool that is freed in the meantime counts twice, or not */
+#define LOOKS_OF_POOL 32 /* to add what a pool has counted takes as long as so many looks */
+
+static struct database *database_in(const struct cursor *cursor, const struct lane *lane)
+{
+	return pools_find_any_database(lane->pools, cursor->ordered.first);
+}
+
+static bool has_many_pools(const struct cursor *cursor)
+{
+	const struct database *database;
+	const struct lane *lane;
+	unsigned int count = 0;
+
+	if (!*cursor->ordered.first || *cursor->ordered.second)
+		return false;
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		database = database_in(cursor, lane);
+		count += database ? database->pool_count : 0;
+	}
+	return count > MANY_POOLS;
+}
+
+static uint64_t gone_count(const struct cursor *cursor)
+{
+	const struct database *database;
+	const struct lane *lane;
+	uint64_t count = 0;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		database = database_in(cursor, lane);
+		count += database ? database->gone_count : 0;
+	}
+	return count;
+}
+
+static void walk_begin(struct cursor *cursor)
+{
+	struct latency_walk *walk = cursor->latency;
+
+	memset(walk->sums, 0, sizeof(walk->sums));
+	walk->begin_count++;
+	walk->gone_count = gone_count(cursor);
+	cursor_first_pool(cursor);
+}
+
+/* To be called for each scope. Without memory its sums are made in one turn. */
+static void walk_if_many(struct cursor *cursor)
+{
+	free(cursor->latency);
+	cursor->latency = has_many_pools(cursor) ? calloc(1, sizeof(*cursor->latency)) : NULL;
+	if (cursor->latency)
+		walk_begin(cursor);
+}
+
+static void walk_add(struct cursor *cursor, const struct latency *latency)
+{
+	struct asked asked = { .now = loop_now(cursor->source->with->loop) };
+
+	for (asked.kind = 0; asked.kind < LATENCY_KINDS; asked.kind++) {
+		for (asked.window = 0; asked.window < LATENCY_WINDOWS; asked.window++)
+			sum_one(latency, &asked, &cursor->latency->sums[asked.kind][asked.window]);
+	}
+}
+
+/* false: the walk is not over; go on in a later turn. */
+static bool walk_pools(struct cursor *cursor)
+{
+	const struct database *database;
+	const struct pool *pool;
+	const struct lane *lane;
+
+	while ((pool = cursor_next_pool(cursor))) {
+		if (strcmp(pool->database->name, cursor->ordered.first) != 0)
+			continue;
+		cursor->look_count += LOOKS_OF_POOL;
+		walk_add(cursor, &pool->latency);
+	}
+	if (cursor->has_more)
+		return false;
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		database = database_in(cursor, lane);
+		if (database)
+			walk_add(cursor, &database->gone_latency);
+	}
+	return true;
+}
+
+/* false: the sums are not there yet; go on in a later turn. */
+static bool walk_on(struct cursor *cursor)
+{
+	struct latency_walk *walk = cursor->latency;
+
+	while (walk && !walk->is_done) {
+		if (!walk_pools(cursor))
+			return false;
+		walk->is_done =
+		    walk->begin_count == BEGINS_MAX || gone_count(cursor) == walk->gone_count;
+		if (!walk->is_done)
+			walk_begin(cursor);
+	}
+	return true;
 }
 
 /* ---- rows ---- */
@@ -194,11 +322,14 @@ bool show_latency_next(struct cursor *cursor, void *row,
 	struct ordered_item item;
 
 	for (;;) {
+		if (!walk_on(cursor))
+			return false;
 		if (cursor->ordered.has_last && next_of_scope(cursor, row))
 			return true;
 		if (!cursor_may_look(cursor) || !ordered_next(cursor, offer_scopes, &item))
 			return false;
 		cursor->index = 0;
+		walk_if_many(cursor);
 	}
 }
 
