@@ -16,7 +16,7 @@
  * rows are always made.
  */
 #define PIECE_BYTES ((size_t)64 * 1024)
-#define PIECE_TIME ((usec_t)400)
+#define PIECE_TIME ((usec_t)250)
 #define PIECE_ROWS 32
 
 struct table {

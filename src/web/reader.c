@@ -2,6 +2,9 @@
 /*
  * Readers: the letters between the web server and the main thread.
  *
+ * Pieces may take a part of the main thread's time, so that clients do not notice those who watch:
+ * a large table is made slowly, a small one at once.
+ *
  * Hard here: a reader may be given up while it is away. Then it comes back once more, is sent away
  * to end its table, which only the main thread may do, and is freed when it is back again.
  */
@@ -15,6 +18,10 @@
 #include "pgweir/base/banned.h"
 
 #define PIECE_MAX ((size_t)1024 * 1024) /* a row more than a piece of the console has */
+#define SHARE 5                         /* pieces may take one of so many parts of the time, */
+#define AT_ONCE ((usec_t)5000)          /* and all of this time's share at once */
+
+static void on_pause_over(struct timer *timer);
 
 void readers_init(struct readers *readers, struct console *console, struct loop *main_loop,
                   struct loop *web_loop)
@@ -22,6 +29,7 @@ void readers_init(struct readers *readers, struct console *console, struct loop 
 	readers->console = console;
 	readers->main_loop = main_loop;
 	readers->web_loop = web_loop;
+	readers->pauses = loop_timer_queue(main_loop, AT_ONCE, on_pause_over);
 	TAILQ_INIT(&readers->list);
 }
 
@@ -39,6 +47,7 @@ void readers_done(struct readers *readers)
 	while ((reader = TAILQ_FIRST(&readers->list))) {
 		loop_take_back(readers->main_loop, &reader->letter);
 		loop_take_back(readers->web_loop, &reader->letter);
+		timer_clear(&reader->pause);
 		table_end(&reader->table);
 		free_reader(reader);
 	}
@@ -74,18 +83,47 @@ static void make_piece(struct reader *reader)
 		table_end(&reader->table);
 }
 
+static void send_back(struct reader *reader)
+{
+	reader->letter.open = on_back;
+	loop_post(reader->readers->web_loop, &reader->letter);
+}
+
+/* Makes a piece, unless those before it have taken too much of the time. */
+static void make_in_time(struct reader *reader)
+{
+	struct readers *readers = reader->readers;
+	usec_t now = loop_now(readers->main_loop), begin;
+
+	if (readers->pauses && readers->paid_at > now + AT_ONCE) {
+		timer_set(&reader->pause, readers->pauses, readers->paid_at - 2 * AT_ONCE);
+		return;
+	}
+	begin = loop_cpu(readers->main_loop);
+	make_piece(reader);
+	if (readers->paid_at < now)
+		readers->paid_at = now;
+	readers->paid_at += SHARE * (loop_cpu(readers->main_loop) - begin);
+	send_back(reader);
+}
+
+static void on_pause_over(struct timer *timer)
+{
+	make_in_time(container_of(timer, struct reader, pause));
+}
+
 static void on_wanted(struct letter *letter)
 {
 	struct reader *reader = container_of(letter, struct reader, letter);
 
 	if (letter->is_late)
 		return; /* readers_done() has what is left */
-	if (reader->is_ending)
+	if (reader->is_ending) {
 		table_end(&reader->table);
-	else
-		make_piece(reader);
-	reader->letter.open = on_back;
-	loop_post(reader->readers->web_loop, &reader->letter);
+		send_back(reader);
+	} else {
+		make_in_time(reader);
+	}
 }
 
 /* ---- on the web server's thread ---- */

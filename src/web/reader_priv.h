@@ -16,6 +16,9 @@ struct readers {
 	struct console *console;
 	struct loop *main_loop, *web_loop;
 	TAILQ_HEAD(, reader) list;
+	/* of the main thread: */
+	struct timer_queue *pauses; /* NULL: no memory, and no pauses */
+	usec_t paid_at;             /* when all pieces so far have had their share of the time */
 };
 
 enum reader_result {
@@ -41,6 +44,7 @@ struct reader {
 	bool is_away; /* with the main thread, or on the way */
 	bool is_left; /* nobody wants it any more */
 	/* what the main thread uses while the reader is away */
+	struct timer pause;
 	bool is_ending, is_begun;
 	struct table *table;
 	struct buf piece;
