@@ -241,6 +241,7 @@ def test_max_db_connections(pgweir, postgres, where):
     weir.wait_log("closing because: evicted for max_db_connections")
 
 
+@pytest.mark.one_loop("the first loop that has an idle server closes it")
 def test_max_db_connections_evicts_the_longest_unused(pgweir, postgres):
     weir = pgweir(pool_mode="transaction", max_db_connections=2)
     clients = {user: weir.client(user) for user in ("alice", "bob")}
