@@ -436,7 +436,9 @@ def test_ten_thousand_clients_do_not_fill_the_page(stage, tab):
 
 def test_what_needs_attention(stage, tab):
     stage.rows["READY"] = [{"ready": "no", "reason": "draining"}]
-    stage.rows["POOLS"] = [pool("dead", sv_login=1), pool("new", sv_login=1, sv_idle=1)]
+    stage.rows["POOLS"] = [pool("dead", sv_login=1), pool("new", sv_login=1, sv_idle=1),
+                           pool("app", "carol", cl_waiting=1, maxwait=7, maxwait_us=500000),
+                           pool("app2", "carol", cl_waiting=1, maxwait_us=500000)]
     stage.rows["WAITING"] = [{"database": "app", "user": "carol", "wait": 7, "wait_us": 500000,
                               "reason": "pool full", "detail": "longest held by bob", "ptr": "1"},
                              {"database": "app2", "user": "carol", "wait_us": 500000, "ptr": "2"}]
@@ -456,6 +458,22 @@ def test_what_needs_attention(stage, tab):
         assert other not in found.replace("pool full", "")
     stage.rows.update(READY=[{"ready": "yes"}], POOLS=[], WAITING=[], DATABASES=[], LIMITS=[], TRANSACTIONS=[])
     see(tab, "Nothing.", ".needs")
+
+
+def test_who_waits_is_of_one_moment(stage, tab):
+    stage.rows["POOLS"] = [pool("app", cl_waiting=14, maxwait=6, maxwait_us=500000),
+                           pool("app2", cl_waiting=3, maxwait=2, maxwait_us=500000)]
+    stage.rows["WAITING"] = [{"database": "app2", "user": "alice", "wait": 40, "reason": "pool full",
+                              "detail": "held by bob", "ptr": "1"},
+                             {"database": "gone", "user": "alice", "wait": 40, "reason": "pool full", "ptr": "2"}]
+    tab.goto(stage.url)
+    see(tab, "app/alice: 14 clients wait, the first for 6.5 s", ".needs")
+    see(tab, "app2/alice: 3 clients wait, the first for 2.5 s: pool full. held by bob", ".needs")
+    assert "gone" not in text_of(tab, ".needs")
+    see(tab, "17", ".tiles")
+    stage.rows["POOLS"] = []
+    see(tab, "Nothing.", ".needs")
+    assert "17" not in text_of(tab, ".tiles")
 
 
 def test_numbers_have_units_for_people(stage, tab):
