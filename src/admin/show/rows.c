@@ -101,6 +101,10 @@ static void add_number(struct buf *out, enum value_type type, bool is_binary, in
 {
 	char text[24];
 
+	if (number == ROWS_NULL) {
+		message_row_null(out);
+		return;
+	}
 	if (is_binary) {
 		add_binary(out, type, number);
 		return;

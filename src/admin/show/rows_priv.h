@@ -13,12 +13,16 @@
 enum value_type {
 	VALUE_TEXT, /* const char *; NULL = SQL's NULL */
 	VALUE_VOID, /* const char *, too; sent as PostgreSQL's type void */
-	VALUE_INT4, /* int64_t, as all numbers; larger values are cut to the type's range */
+	/* int64_t, as all numbers; larger values are cut to the type's range; ROWS_NULL = SQL's
+	   NULL */
+	VALUE_INT4,
 	VALUE_INT8,
 	VALUE_NUMERIC,
 	VALUE_BYTEA, /* struct bytes; .at NULL = SQL's NULL */
 	VALUE_TYPES
 };
+
+#define ROWS_NULL INT64_MIN
 
 struct column {
 	const char *name;

@@ -47,8 +47,9 @@ static const struct column application_columns[] = {
 	INT4(pinned, "Clients whose server stays with them, as in SHOW PINNED."),
 	INT8(xacts,
 	     "Transactions of clients of this name since they are counted, also of those that "
-	     "have disconnected. 0 unless track_statements is set."),
-	INT8(errors, "Errors of their statements. 0 unless track_statements is set."),
+	     "have disconnected. NULL unless track_statements is set: only then they are counted "
+	     "by name."),
+	INT8(errors, "Errors of their statements. NULL unless track_statements is set."),
 	INT4(longest_xact_s, "Seconds since the oldest of their running transactions began."),
 };
 
@@ -165,14 +166,15 @@ static void add_to_rest(struct named_clients *rest, const struct named_clients *
 		rest->longest = one->longest;
 }
 
-static void fill_application(struct application_row *row, const struct named_clients *sum)
+static void fill_application(struct application_row *row, const struct named_clients *sum,
+                             bool is_tracked)
 {
 	row->clients = sum->clients;
 	row->active = sum->active;
 	row->waiting = sum->waiting;
 	row->pinned = sum->pinned;
-	row->xacts = sum->xacts;
-	row->errors = sum->errors;
+	row->xacts = is_tracked ? sum->xacts : ROWS_NULL;
+	row->errors = is_tracked ? sum->errors : ROWS_NULL;
 	row->longest_xact_s = sum->longest / USEC_PER_SEC;
 }
 
@@ -180,6 +182,7 @@ static bool next_application(struct cursor *cursor, void *at)
 {
 	struct applications_walk *walk = &cursor->applications;
 	struct application_row *row = at;
+	bool is_tracked = show_source_config(cursor->source)->track_statements > 0;
 
 	if (!walk->rest && !begin(cursor))
 		return false;
@@ -195,7 +198,7 @@ static bool next_application(struct cursor *cursor, void *at)
 		}
 		walk->shown++;
 		add_counts(cursor, walk->next, walk->next->name);
-		fill_application(row, walk->next);
+		fill_application(row, walk->next, is_tracked);
 		text_copy(row->name_buffer, sizeof(row->name_buffer), walk->next->name);
 		row->application_name = row->name_buffer;
 		walk->next = walk->next->hh.next;
@@ -204,7 +207,7 @@ static bool next_application(struct cursor *cursor, void *at)
 	if (walk->is_ended || !walk->rest->clients)
 		return false;
 	walk->is_ended = true;
-	fill_application(row, walk->rest);
+	fill_application(row, walk->rest, is_tracked);
 	return true;
 }
 
@@ -212,5 +215,6 @@ const struct show show_applications = {
 	.item = "APPLICATIONS",
 	.next = next_application,
 	.columns = COLUMNS(application_columns),
-	.help = "Clients by application_name: how many, what they do, and what they have done.",
+	.help = "Connected clients by application_name: how many, what they do, and what those of "
+		"the name have done. A name without clients is not listed.",
 };

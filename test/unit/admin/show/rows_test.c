@@ -104,8 +104,10 @@ END_TEST
 
 START_TEST(null_is_null)
 {
-	struct row row = { 0 };
+	struct row row = { .number = ROWS_NULL };
 
+	ck_assert_ptr_null(value_of(VALUE_INT4, false, &row).at);
+	ck_assert_ptr_null(value_of(VALUE_INT8, true, &row).at);
 	ck_assert_ptr_null(value_of(VALUE_TEXT, false, &row).at);
 	ck_assert_ptr_null(value_of(VALUE_BYTEA, true, &row).at);
 }
