@@ -8,6 +8,7 @@
 #include "client_states_priv.h"
 #include "login/login_priv.h"
 #include "relay/relay_priv.h"
+#include "relay/resend_priv.h"
 #include "relay/track_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -93,6 +94,7 @@ const struct borrower_ops client_borrower_ops = {
 	.holds_ready = relay_holds_ready,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
+	.on_unrun = resend_unrun,
 	.on_expelled = on_refused,
 	.params = wanted_params,
 	.tell_who = tell_who,

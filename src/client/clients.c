@@ -160,13 +160,28 @@ void clients_free(struct clients **clientsp)
 	free(clients);
 }
 
+/* Whether a database has several hosts, so that a batch may be sent again: resend.c. */
+static bool has_several_hosts(const struct config *config)
+{
+	const struct config_database *entry = config_database_auto(config);
+
+	if (entry && config_load_balance_hosts(entry))
+		return true;
+	for (entry = NULL; (entry = config_database_next(config, entry));) {
+		if (config_load_balance_hosts(entry))
+			return true;
+	}
+	return false;
+}
+
 static unsigned int features_of(const struct config *config)
 {
 	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
 	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |
 	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0) |
 	       (config->session_audit ? CLIENT_IS_AUDITED : 0) |
-	       (config->track_statements ? CLIENT_IS_TRACKED : 0);
+	       (config->track_statements ? CLIENT_IS_TRACKED : 0) |
+	       (has_several_hosts(config) ? CLIENT_RESENDS : 0);
 }
 
 static void resize_calls(struct clients *clients, uint32_t capacity)

@@ -138,6 +138,11 @@ void outbox_send(struct outbox *outbox)
 
 static void end_turn(void *arg) { outbox_send(arg); }
 
+size_t outbox_pending(const struct outbox *outbox, const struct stream *stream)
+{
+	return outbox->sends[stream->pending_send - 1].count;
+}
+
 void outbox_push(struct outbox *outbox, struct stream *stream)
 {
 	struct ring_send *send = &outbox->sends[stream->pending_send - 1];

@@ -18,4 +18,7 @@ bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iove
 /* Sends now what it has of this stream. What the socket does not accept becomes unsent output. */
 void outbox_push(struct outbox *outbox, struct stream *stream);
 
+/* How many bytes it has of this stream, which must have some there. */
+size_t outbox_pending(const struct outbox *outbox, const struct stream *stream);
+
 #endif

@@ -5,9 +5,14 @@
 #include "stream_priv.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "bufpool_priv.h"
+#include "outbox_priv.h"
 #include "socket_calls_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -75,3 +80,29 @@ struct bytes stream_unsent_bytes(const struct stream *stream)
 }
 
 size_t stream_unsent(const struct stream *stream) { return bufpool_count(stream->out); }
+
+/*
+ * What a TCP connection has not had acknowledged, if the peer ended it in order and has refused
+ * what came after that. Otherwise bytes without an acknowledgement may have arrived.
+ */
+static size_t unacknowledged(const struct stream *stream)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+	int count = 0;
+
+	if ((stream->error && stream->error != EPIPE) ||
+	    getsockopt(stream->watch.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+	    info.tcpi_state != TCP_CLOSE || ioctl(stream->watch.fd, SIOCOUTQ, &count) != 0)
+		return 0;
+	return count > 0 ? (size_t)count : 0;
+}
+
+size_t stream_undelivered(const struct stream *stream)
+{
+	size_t count = stream_unsent(stream);
+
+	if (stream->pending_send)
+		count += outbox_pending(stream->pool->outbox, stream);
+	return count + unacknowledged(stream);
+}

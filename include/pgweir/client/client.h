@@ -7,6 +7,8 @@
  *      |         |                  +--> ACTIVE (replication)
  *      |         +--> CONSOLE                                ACTIVE <-> SETTLING
  *      +--> CANCELING, ROUTING              any --> LINGERING --> CLOSED
+ *
+ * PREPARING, ACTIVE -> WAITING: the server was lost before it ran anything.
  */
 #ifndef PGWEIR_CLIENT_CLIENT_H
 #define PGWEIR_CLIENT_CLIENT_H
@@ -128,6 +130,7 @@ struct client {
 	bool is_arriving : 1;  /* taken over, but not started yet */
 	/* an error of ours was sent: messages up to its Sync are ignored */
 	bool is_skipping : 1;
+	bool is_resent : 1;    /* its batch was sent to a second server: client/relay/resend.c */
 	bool is_slow_over : 1; /* the batch that `slow` belongs to has ended */
 	uint8_t replication;   /* enum replication; not NONE: has a dedicated server */
 	uint8_t features;      /* enum client_feature: the client's own settings */

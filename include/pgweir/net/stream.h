@@ -177,6 +177,12 @@ bool stream_has_hung_up(const struct stream *stream);
 /* Number of bytes that the socket has not accepted yet. */
 size_t stream_unsent(const struct stream *stream);
 
+/*
+ * How many of the last bytes sent have certainly not reached the peer: those that were not given to
+ * the kernel, and if the peer has closed its end, those that its kernel has never acknowledged.
+ */
+size_t stream_undelivered(const struct stream *stream);
+
 /* Tells the peer that nothing more will be sent (shutdown). There must be no unsent output. */
 void stream_finish(struct stream *stream);
 

@@ -31,6 +31,7 @@
 #include "judge_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
+#include "resend_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -90,6 +91,8 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 
 bool relay_input(struct client *client, struct bytes in)
 {
+	const struct bytes whole = in;
+	bool is_first = (client_features(client) & CLIENT_RESENDS) && resend_begin(client);
 	struct batch batch;
 	enum judgement judgement;
 	struct server *server;
@@ -115,6 +118,8 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
+	if (is_first && judgement == JUDGE_SEND)
+		resend_keep(client, whole);
 	if (stream_unsent(&server->stream) == 0 && judgement != JUDGE_WAIT) {
 		if (server->is_ready && !relay_is_session(client) && client->frame_left == 0)
 			relay_give_back(client); /* only the rest of a frame was missing */

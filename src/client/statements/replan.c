@@ -64,6 +64,7 @@ void replan_watch(struct client *client, const struct frame *frame, struct bytes
 		replay_keep(
 		    &server->replay,
 		    bytes_of(batch->replay, (size_t)(in.at + frame->length - batch->replay)));
+		server->replay.may_replan = true;
 		batch->replay = NULL;
 		batch->is_described = false;
 	} else if (!frame_is_extended(frame->type)) {

@@ -279,6 +279,39 @@ static void note_end(const struct server *server, const struct err *err)
 	                          .user = server->site->user });
 }
 
+bool server_may_resend(const struct server *server)
+{
+	const struct replay *replay = &server->replay;
+
+	return replay->count && replay->may_resend && !replay->is_failed &&
+	       server->state == SERVER_LENT && server->errand == ERRAND_NONE;
+}
+
+bool server_has_not_run(const struct server *server)
+{
+	return server_may_resend(server) &&
+	       (server->replay.unsent_least == 0 ||
+	        stream_undelivered(&server->stream) >= server->replay.unsent_least);
+}
+
+void server_close_unrun(struct server *server, const struct err *err)
+{
+	server->replay.is_unrun = true;
+	server_close(server, err);
+}
+
+/* Takes what must be sent again from a server that is being closed. */
+static struct replay take_unrun(struct server *server)
+{
+	struct replay unrun = { 0 };
+
+	if (!server->replay.is_unrun)
+		return unrun;
+	unrun = server->replay;
+	server->replay = (struct replay){ 0 };
+	return unrun;
+}
+
 void server_close(struct server *server, const struct err *err)
 {
 	const struct server_ops *ops = server->site->ops;
@@ -286,9 +319,13 @@ void server_close(struct server *server, const struct err *err)
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 	struct err reason = *err; /* err may point into an object that is freed below: copy it */
 	bool got_fatal = server->got_fatal;
+	/* the borrower's parameters were being set: it has not sent anything yet */
+	bool is_unrun = borrower && borrower->ops->on_unrun && server->errand == ERRAND_REPLAY;
+	struct replay unrun;
 
 	if (server->state == SERVER_CLOSING)
 		return;
+	unrun = take_unrun(server);
 	log_close(server, &reason);
 	note_end(server, &reason);
 	if (!was_new)
@@ -307,7 +344,11 @@ void server_close(struct server *server, const struct err *err)
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	ops->on_borrower_lost(server, borrower);
-	borrower->ops->on_lost(borrower, &reason, got_fatal);
+	if (is_unrun || unrun.count)
+		borrower->ops->on_unrun(borrower, &reason, bytes_of(unrun.at, unrun.count));
+	else
+		borrower->ops->on_lost(borrower, &reason, got_fatal);
+	replay_done(&unrun);
 }
 
 void server_close_with(struct server *server, enum err_code code, const char *text)

@@ -97,6 +97,27 @@ void server_close_by(struct server *server, struct bytes body)
 	server_close(server, &err);
 }
 
+/*
+ * Whether a FATAL error is the first reply to a batch that has not run, and can be sent to another
+ * server. idle_session_timeout (57P05) ends only a session that is idle, or has just read a message
+ * and not executed any of it. An end by an administrator (57P01) may interrupt a statement.
+ */
+static bool is_before_batch(const struct server *server, const char *sqlstate)
+{
+	return server_has_not_run(server) ||
+	       (server_may_resend(server) && strcmp(sqlstate, "57P05") == 0);
+}
+
+/* The borrower does not get this error: its batch is sent to another server. */
+static void close_before_batch(struct server *server, const struct report *report)
+{
+	struct err err;
+
+	err_set_foreign(&err, report->sqlstate, report->text);
+	err_prefix(&err, "server said: %s ", report->severity);
+	server_close_unrun(server, &err);
+}
+
 enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 {
 	/* An error that answers no request and is not FATAL: the server is out of step. */
@@ -108,6 +129,10 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 		read_error(body, buffer, sizeof(buffer), &report);
 		if (!server->got_fatal)
 			log_end_of(server, &report);
+		if (!server->got_fatal && is_before_batch(server, report.sqlstate)) {
+			close_before_batch(server, &report);
+			return FRAME_STOP;
+		}
 		server->got_fatal = true;
 		note_error(server, body);
 		return FRAME_PASS;
@@ -294,7 +319,8 @@ static bool say_renamed(struct server *server, struct bytes body, const char *sq
  */
 static bool tries_again(struct server *server)
 {
-	if (!server->replay.count || !ledger_drop_sync(&server->ledger))
+	if (!server->replay.count || !server->replay.may_replan ||
+	    !ledger_drop_sync(&server->ledger))
 		return false;
 	server->replay.is_failed = true;
 	return true;

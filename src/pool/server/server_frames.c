@@ -466,7 +466,8 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 	uint32_t max = (uint32_t)server->site->shared->config->max_packet_size;
 	bool passes_rows = ledger_passes_rows(&server->ledger);
 
-	if (server->state != SERVER_LENT)
+	/* the first reply to a batch that is kept ends the keeping: answer_frame() */
+	if (server->state != SERVER_LENT || server->replay.count)
 		return in;
 	while (in.count > FRAME_HEADER_SIZE) {
 		uint32_t length = load_be32(in.at + 1);
@@ -560,7 +561,10 @@ static void on_server_end(struct server *server)
 		err_close(&err, CLOSE_SERVER_ENDED);
 	else
 		err_close(&err, CLOSE_SERVER_CRASHED);
-	server_close(server, &err);
+	if (!server->got_fatal && server_has_not_run(server))
+		server_close_unrun(server, &err);
+	else
+		server_close(server, &err);
 }
 
 static void on_server_input(struct stream *stream)

@@ -81,6 +81,17 @@ void server_learn_protocol(struct server *server, enum host_protocol protocol);
 void server_dial_again(struct server *server);
 
 /*
+ * Whether the borrower's last batch is kept and may be sent to another server, if it has not run.
+ * server_has_not_run(): and that is certain now, without a word of the server: enough of it was not
+ * delivered, or it has nothing that could have had an effect.
+ */
+bool server_may_resend(const struct server *server);
+bool server_has_not_run(const struct server *server);
+
+/* Closes the server; on_unrun() of the borrower comes in place of on_lost(). */
+void server_close_unrun(struct server *server, const struct err *err);
+
+/*
  * The server has closed the connection during the login. true: that was because it does not support
  * the protocol version, and it is being connected to again with 3.0.
  */

@@ -93,6 +93,12 @@ struct borrower_ops {
 	 */
 	void (*on_lost)(struct borrower *borrower, const struct err *err, bool got_fatal);
 	/*
+	 * The lent server is closed, and has run nothing of the borrower's last batch, for which
+	 * the borrower has set replay.may_resend. `batch` is valid during the call; it is empty if
+	 * on_lent() was still to come. NULL: on_lost() comes.
+	 */
+	void (*on_unrun)(struct borrower *borrower, const struct err *err, struct bytes batch);
+	/*
 	 * The client must be closed, because of an administrator or a limit of its server. It may
 	 * still have the server.
 	 */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A replay: what a borrower has sent to a server up to a Sync, kept in case the server refuses the
- * first request and the batch can be sent again (replan).
+ * A replay: what a borrower has sent to a server up to a Sync, kept in case the batch can be sent
+ * again: the server refuses the first request (replan), or the server is lost before it has run any
+ * of it (resend).
  *
  * A server that ever needed a replay has one buffer of a few KB. Nothing is kept after the first
  * reply.
@@ -21,6 +22,11 @@ struct replay {
 	char *at;       /* REPLAY_MAX bytes; NULL until first used */
 	size_t count;   /* 0: nothing is kept */
 	bool is_failed; /* the batch failed and is sent again when the server is ready */
+	/* what it is for; valid while something is kept */
+	bool may_replan, may_resend;
+	/* may_resend: it has not run if so many of its last bytes were not delivered */
+	uint8_t unsent_least;
+	bool is_unrun; /* the server is lost, and the batch is sent to another one */
 };
 
 static inline void replay_done(struct replay *replay)
@@ -42,6 +48,7 @@ static inline void replay_keep(struct replay *replay, struct bytes bytes)
 		return;
 	memcpy(replay->at, bytes.at, bytes.count);
 	replay->count = bytes.count;
+	replay->may_replan = replay->may_resend = false;
 }
 
 #endif

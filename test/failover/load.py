@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: ISC
+"""Clients that know afterwards what must be in the table, and which of their errors may be."""
+
+import collections
+import statistics
+import threading
+import time
+
+import psycopg
+
+# The statement may have run when the server was lost: PostgreSQL's last words, or none.
+MAY_HAVE_RUN = ("terminating connection", "server conn crashed", "server closed the connection",
+                "server ended the connection", "the connection is lost")
+PAUSE = 0.005  # seconds between two statements of a client
+
+TABLE = "CREATE TABLE written (id text); GRANT ALL ON written TO PUBLIC;"
+
+
+class Board:
+    """What all clients have done."""
+
+    def __init__(self, conninfo):
+        self.conninfo = conninfo
+        self.is_over = threading.Event()
+        self._lock = threading.Lock()
+        self.acknowledged = set()
+        self.doubtful = set()
+        self.done_at = []
+        self.excused = collections.Counter()  # errors of statements that may have run
+        self.findings = collections.Counter()
+
+    def note(self, ids=()):
+        with self._lock:
+            self.acknowledged.update(ids)
+            self.done_at.append(time.monotonic())
+
+    def note_error(self, kind, error, ids, is_open):
+        text = str(error).strip().split("\n")[0]
+        with self._lock:
+            self.doubtful.update(ids)
+            if any(words in str(error) for words in MAY_HAVE_RUN):
+                self.excused[f"{kind}{' (in a transaction)' if is_open else ''}: {text[:100]}"] += 1
+            else:
+                self.findings[f"{kind}: {getattr(error, 'sqlstate', None)} {text[:160]}"] += 1
+
+    def find(self, text):
+        with self._lock:
+            self.findings[text] += 1
+
+    def first_after(self, moment):
+        """Seconds from that moment to the next statement that succeeded. None: there was none."""
+        with self._lock:
+            later = [at for at in self.done_at if at >= moment]
+        return min(later) - moment if later else None
+
+    def compare(self, rows):
+        """The rows of the table, as they are in the end."""
+        counts = collections.Counter(rows)
+        for what, ids in (("written twice", [one for one, count in counts.items() if count > 1]),
+                          ("acknowledged and lost", self.acknowledged - set(counts)),
+                          ("never sent", set(counts) - self.acknowledged - self.doubtful)):
+            if ids:
+                self.findings[f"{what}: {len(ids)}, for example {sorted(ids)[0]}"] += 1
+
+
+class Client(threading.Thread):
+    """Does one thing again and again, on one connection as long as that lives."""
+
+    def __init__(self, board, number):
+        super().__init__(name=f"{type(self).__name__} {number}", daemon=True)
+        self.board, self.number, self.count = board, number, 0
+        self.connection, self.pending, self.is_open = None, (), False
+
+    def run(self):
+        while not self.board.is_over.is_set():
+            self.once()
+            self.board.is_over.wait(PAUSE)
+        if self.connection:
+            self.connection.close()
+
+    def once(self):
+        self.pending, self.is_open = (), False
+        try:
+            if not self.connection:
+                self.connect()
+            self.step()
+        except psycopg.Error as error:
+            self.board.note_error(type(self).__name__, error, self.pending, self.is_open)
+            if self.connection:
+                self.connection.close()
+            self.connection = None
+            return
+        self.board.note(self.pending)
+
+    def connect(self):
+        self.connection = psycopg.connect(self.board.conninfo, autocommit=True,
+                                          application_name=self.name)
+        self.connection.prepare_threshold = None
+
+    def new_id(self):
+        self.count += 1
+        self.pending += (f"{self.name} {self.count}",)
+        return self.pending[-1]
+
+    def insert(self, **kw):
+        self.connection.execute("INSERT INTO written VALUES (%s)", (self.new_id(),), **kw)
+
+
+class Writer(Client):
+    def step(self):
+        self.insert()
+
+
+class Prepared(Client):
+    def step(self):
+        self.insert(prepare=True)
+
+
+class Reader(Client):
+    def step(self):
+        row = self.connection.execute("SELECT %s::int, pg_is_in_recovery()",
+                                      (self.count,)).fetchone()
+        if row != (self.count, False):
+            self.board.find(f"Reader: {row} instead of {(self.count, False)}")
+        self.count += 1
+
+
+class InTransaction(Client):
+    def step(self):
+        with self.connection.transaction():
+            self.is_open = True
+            self.insert()
+            self.insert()
+
+
+class WithState(Client):
+    """Its parameters follow it to any server."""
+
+    def connect(self):
+        super().connect()
+        self.connection.execute(f"SET app.own = '{self.name}'")
+
+    def step(self):
+        (own,) = self.connection.execute("SELECT current_setting('app.own')").fetchone()
+        if own != self.name:
+            self.board.find(f"WithState: {own} instead of {self.name}")
+        self.insert()
+
+
+class AtRest(Client):
+    """Sends nothing while hosts fail, and must not notice anything."""
+
+    def run(self):
+        self.once()
+
+    def step(self):
+        self.connection.execute("SELECT 1")
+
+    def wake(self):
+        if not self.connection:
+            self.board.find("AtRest: could not connect at the beginning")
+            return
+        self.once()
+        if not self.connection:
+            self.board.find("AtRest: lost its connection")
+
+
+KINDS = (Writer, Reader, Prepared, InTransaction, WithState)
+
+
+def crowd(board, count):
+    return [KINDS[number % len(KINDS)](board, number) for number in range(count)]
+
+
+def summary(seconds):
+    if not seconds:
+        return "no times"
+    return (f"median {statistics.median(seconds):.3f} s, longest {max(seconds):.3f} s"
+            f" of {len(seconds)}")
