@@ -24,7 +24,8 @@ static const struct script cases[] = {
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1S(TimeZone:Asia/Tokyo)C(SET)Z a<SCZ bQ 1<Q "
 	  "1S(TimeZone:UTC)CZ 1<Q 1CZ b<CZ aQ 1<<Q(SET_\"TimeZone\"='Asia/Tokyo';)" },
 	{ "a server goes while it is made ready", "pool_mode=transaction\ndefault_pool_size=1",
-	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1S(TimeZone:Asia/Tokyo)C(SET)Z a<SCZ bQ 1<Q 1. b<E." },
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1S(TimeZone:Asia/Tokyo)C(SET)Z a<SCZ bQ 1<Q 1. "
+	  "2^ 2<Q 2CZ b<CZ" },
 	{ "a client goes while its server is made ready",
 	  "pool_mode=transaction\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1S(TimeZone:Asia/Tokyo)C(SET)Z a<SCZ bQ 1<Q b. 1<X." },
