@@ -368,7 +368,7 @@ def test_orders(pgweir):
     weir = pgweir(**TRACKED)
     client = weir.client()
     for text, times in (("SELECT 'often'", 30), ("SELECT 1 FROM generate_series(1, 99)", 5),
-                        ("SELECT pg_sleep(0.05)", 1), ("SELECT 1/0", 3)):
+                        ("SELECT pg_sleep(1)", 1), ("SELECT 1/0", 3)):
         for _ in range(times):
             client.query(text)
     firsts = {order: weir.admin(f"SHOW STATEMENTS 1 BY {order}")[0]["query"]
@@ -389,6 +389,25 @@ def test_what_it_does_not_take(pgweir, what):
     result = weir.console().query(f"SHOW STATEMENTS {what}")
     assert result.error["M"].startswith("invalid command")
     assert result.error["H"] == "Syntax: SHOW STATEMENTS [n] [BY time|calls|wait|rows|errors]."
+
+
+# -- a new process ---------------------------------------------------------------------------------
+
+
+def test_a_take_over_begins_again(pgweir):
+    """The statements that clients have prepared are known in the new process, too."""
+    weir = pgweir(pool_mode="transaction", track_statements=10)
+    client = weir.client(application_name="web")
+    ask(client, parse("SELECT $1::int + 5", name="s"))
+    client.query("SELECT 1")
+    assert weir.take_over().wait(30) == 0
+    assert weir.admin("SHOW STATEMENTS") == []
+    assert ask(client, bind(["7"], name="s"), execute()).rows == [["12"]]
+    client.query("SELECT 2")
+    assert {row["query"]: (row["calls"], row["application"]) for row in weir.admin("SHOW STATEMENTS")} == {
+        "SELECT $1::int + $2": (1, "web"), "SELECT $1": (1, "web")}
+    (row,) = weir.admin("SHOW APPLICATIONS")
+    assert (row["application_name"], row["clients"], row["xacts"]) == ("web", 1, 2)
 
 
 # -- beside pg_stat_statements ---------------------------------------------------------------------
