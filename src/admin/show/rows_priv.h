@@ -13,8 +13,7 @@
 enum value_type {
 	VALUE_TEXT, /* const char *; NULL = SQL's NULL */
 	VALUE_VOID, /* const char *, too; sent as PostgreSQL's type void */
-	/* int64_t, as all numbers; larger values are cut to the type's range; ROWS_NULL = SQL's
-	   NULL */
+	/* int64_t, as all numbers; cut to the type's range; ROWS_NULL = SQL's NULL */
 	VALUE_INT4,
 	VALUE_INT8,
 	VALUE_NUMERIC,
