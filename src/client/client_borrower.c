@@ -91,6 +91,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_channels_cleared = relay_channels_cleared,
 	.takes_notification = relay_takes_notification,
 	.takes_parameter = relay_takes_parameter,
+	.before_ready = relay_before_ready,
 	.holds_ready = relay_holds_ready,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,

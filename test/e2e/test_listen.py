@@ -1445,3 +1445,23 @@ def test_own_notification_of_a_statement_that_is_prepared_ahead(pgweir):
         got = client.read_until("Z")
         assert [message.type for message in got] == ["T", "D", "C", "A", "Z"]
         assert got[3].body == client.key[:4] + b"c1\0%d\0" % number
+
+
+def test_execute_that_may_unlisten_on_a_server_without_the_statement(start, postgres):
+    """What was put ahead of the text must not come again while the text waits for its statement."""
+    postgres.query("CREATE OR REPLACE FUNCTION hidden() RETURNS void LANGUAGE plpgsql AS"
+                   " 'BEGIN EXECUTE ''LISTEN other''; END'")
+    weir = start(servers=3, session_sample=1, server_round_robin=1)
+    teacher = weir.client()
+    teacher.query("PREPARE p AS SELECT 41")
+    for sql in ("BEGIN", "EXECUTE p", "SELECT hidden()", "COMMIT"):
+        assert not teacher.query(sql).error
+    teacher.query("UNLISTEN *")
+    assert [row for row in weir.admin("SHOW LEARNT") if "hidden" not in row["statement"]]
+    client = weir.client()
+    for sql in ("LISTEN news", "PREPARE p AS SELECT 41"):
+        client.query(sql)
+    for _ in range(6):
+        assert client.query("EXECUTE p").rows
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(client, 1) == [("news", "x")]

@@ -29,14 +29,14 @@ COMPANION = b"from the companion"
 # A function in a SELECT that notifies: pgweir does not recognize the notifications as own ones.
 NOTIFIES_INSIDE = re.compile(r"SELECT public\.hid\w*\(.*notify", re.I | re.S)
 
-# Where pgweir may not recognize an UNLISTEN, or takes a later LISTEN for the same one: in a text that
-# ends its transaction block, if it goes back to a savepoint, goes on behind a second end (and fails
-# there), or a function may do it; and in a block that AND CHAIN continues. Notifications may go on to
-# come.
-END = r"\b(COMMIT|END|ROLLBACK(?! TO)|ABORT)\b"
+# Where pgweir may not recognize an UNLISTEN: in a text that ends its transaction block, if it goes back
+# to a savepoint, goes on behind a second end (and fails there), or a function may do it. Where it takes
+# a later LISTEN for the same one: behind an end in one text, and in a block that AND CHAIN continues.
+# Notifications may go on to come.
+END = r"\b(?:COMMIT|END|ROLLBACK(?! TO)|ABORT)\b"
 ENDS = re.compile(rf"\bROLLBACK TO\b.*{END}|{END}.*(\bSAVEPOINT\b|\bDO\b|\bCALL\b|\bhid|{END})", re.I | re.S)
 UNLISTENS = re.compile(r'UNLISTEN (\*|\w+|"[^"]*")', re.I)
-RELISTENS = r'UNLISTEN (?:\*|{0}).*\bAND CHAIN\b.*(?<!UN)LISTEN {0}'
+RELISTENS = rf"UNLISTEN (?:\*|{{0}}).*{END}.*(?<!UN)LISTEN {{0}}"
 
 # What came in response to one step; texts: what it executed; notes: notifications up to the end of
 # this step, if it waited; loose: channels whose notifications may go on to come.

@@ -417,6 +417,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (judgement == JUDGE_SEND)
 		judgement = judge_content(client, frame, in, batch, head, &is_noted);
 	judgement = judge_note(client, frame, batch, judgement, is_noted);
+	if (client->listening && judgement <= JUDGE_DROP)
+		listening_sent(client);
 	if ((client_features(client) & CLIENT_IS_TRACKED) && judgement <= JUDGE_DROP)
 		track_frame(client, frame, in);
 	return judgement;

@@ -302,6 +302,11 @@ bool relay_takes_parameter(struct borrower *borrower, const char *name, const ch
 	return resets_take_report(client_of(borrower), name, value, instead);
 }
 
+void relay_before_ready(struct borrower *borrower, struct buf *ahead)
+{
+	resets_tell(client_of(borrower), ahead);
+}
+
 void relay_channels_cleared(struct borrower *borrower)
 {
 	listening_errand_done(client_of(borrower));

@@ -27,6 +27,7 @@ void relay_idle_flushed(struct client *client);
 bool relay_holds_ready(struct borrower *borrower);
 bool relay_takes_parameter(struct borrower *borrower, const char *name, const char *value,
                            struct buf *instead);
+void relay_before_ready(struct borrower *borrower, struct buf *ahead);
 bool relay_takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead);
 void relay_channels_cleared(struct borrower *borrower);
 void relay_facts(struct borrower *borrower, const struct facts *facts);

@@ -123,6 +123,12 @@ enum listening_go listening_before(struct client *client, char type, unsigned in
 	return go;
 }
 
+void listening_sent(struct client *client)
+{
+	if (client->listening)
+		client->listening->is_ahead = false;
+}
+
 bool listening_holds(struct client *client)
 {
 	if (!client->listening || !(client->touched & LISTENING_HOLDS))

@@ -81,9 +81,12 @@ enum listening_go listening_before(struct client *client, char type, unsigned in
  */
 enum listening_go listening_follow(struct client *client, char type, struct batch *batch);
 
+/* The message was sent, or is not to be sent. */
+void listening_sent(struct client *client);
+
 /*
- * The same in a sample (sample.c), for a message of any kind: what notifies the client itself is to
- * be found out.
+ * As listening_follow(), in a sample (sample.c), for a message of any kind: what notifies the
+ * client itself is to be found out.
  */
 enum listening_go listening_sample(struct client *client, struct batch *batch);
 

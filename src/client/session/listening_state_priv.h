@@ -54,6 +54,7 @@ struct client_listening {
 	unsigned int number;           /* of the last unlisten */
 	struct unlisten_list unlistens;
 	unsigned int unlisten_count;
+	bool is_ahead; /* what goes ahead of the frame was added, and the frame is not sent yet */
 	struct ahead_list aheads;
 	bool is_discarding;   /* DISCARD ALL was sent in this transaction, */
 	bool is_discarded;    /* and has run */

@@ -45,6 +45,7 @@ struct unlisten {
 	bool may_roll_back;  /* it may undo the first mark, but not the second one */
 	bool is_watched;     /* it may end its transaction itself: server_watch_end() */
 	bool is_committed;   /* it has done so, before it undid anything */
+	unsigned int errors; /* error_count of the server before it */
 	bool is_done;        /* all of it was executed, */
 	bool is_over;        /* and its last transaction was committed with it */
 	struct behind done;  /* what it has committed behind its first end, if all was executed */
@@ -150,6 +151,7 @@ static void forget_unlistens(struct client_listening *listening)
 {
 	struct unlisten *unlisten;
 
+	listening->is_ahead = false;
 	while ((unlisten = TAILQ_FIRST(&listening->unlistens))) {
 		TAILQ_REMOVE(&listening->unlistens, unlisten, node);
 		listening->unlisten_count--;
@@ -336,7 +338,7 @@ static void note_end(struct client *client)
 		return;
 	last->is_watched = false;
 	last->is_committed = server_end_seen(server) == SERVER_END_COMMIT;
-	last->is_done = !server->has_error;
+	last->is_done = server->error_count == last->errors;
 	last->is_over = last->is_done && server->status == 'I';
 }
 
@@ -346,6 +348,7 @@ static void watch_end(struct client *client)
 	struct unlisten *last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
 
 	last->is_watched = true;
+	last->errors = client->borrower.server->error_count;
 	server_watch_end(client->borrower.server);
 }
 
@@ -354,6 +357,8 @@ enum listening_go listening_unlisten_follow(struct client *client, char type, st
 	const struct server *server = client->borrower.server;
 	bool is_due = client->touched & LISTENING_AFTER;
 
+	if (client->listening && client->listening->is_ahead)
+		return LISTENING_SEND; /* it is the text itself, which has waited */
 	if (!is_due && type == 'E' && (client->touched & LISTENING_AFTER_EXECUTE))
 		client->touched ^= LISTENING_AFTER_EXECUTE | LISTENING_AFTER;
 	if (!is_due)
@@ -400,7 +405,8 @@ enum listening_go listening_unlisten_before(struct client *client, char type, un
 	struct unlisten *last;
 	bool is_added;
 
-	if (!may_unlisten && client->listening->listener.count > HIDDEN_MAX)
+	if (client->listening->is_ahead ||
+	    (!may_unlisten && client->listening->listener.count > HIDDEN_MAX))
 		return LISTENING_SEND;
 	/* Until then it is not known whether a transaction block is open. */
 	if (!ledger_knows_status(ledger))
@@ -420,6 +426,7 @@ enum listening_go listening_unlisten_before(struct client *client, char type, un
 		set_after(client, type);
 	if (is_added && is_in_block && type == 'Q' && !ledger->is_open)
 		watch_end(client);
+	client->listening->is_ahead = true;
 	return LISTENING_SEND;
 }
 

@@ -25,12 +25,13 @@
 #define ITEMS_MAX 100 /* parameters in one text; more are not followed */
 
 struct session_resets {
-	struct buf pending; /* to be set behind the statement that was sent: name\0 */
-	struct buf local;   /* those of them that are to be set with SET LOCAL */
-	struct buf told;    /* what the client was told instead of the truth: name\0value\0 */
-	bool is_discard;    /* the statement that was sent is DISCARD ALL */
-	bool is_unread;     /* the text that was sent was not read */
-	struct buf back;    /* set back in this transaction, and not set since: name\0 */
+	struct buf pending;  /* to be set behind the statement that was sent: name\0 */
+	struct buf local;    /* those of them that are to be set with SET LOCAL */
+	struct buf told;     /* what the client was told instead of the truth: name\0value\0 */
+	bool is_discard;     /* the statement that was sent is DISCARD ALL */
+	bool is_unread;      /* the text that was sent was not read */
+	unsigned int errors; /* error_count of the server before it */
+	struct buf back;     /* set back in this transaction, and not set since: name\0 */
 };
 
 /* NULL: no memory. */
@@ -184,8 +185,10 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 
 	if (params_count(client->startup))
 		client->borrower.server->watches |= SERVER_WATCHES_PARAMETERS;
-	if (resets)
+	if (resets) {
 		resets->is_unread = !text.count;
+		resets->errors = client->borrower.server->error_count;
+	}
 	if (!resets || resets->is_unread)
 		return true;
 	result = sql_resets(text, take_reset, &reading);
@@ -365,6 +368,25 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 	if (!is_told)
 		message_parameter(instead, name, shown);
 	return true;
+}
+
+void resets_tell(struct client *client, struct buf *ahead)
+{
+	const struct server *server = client->borrower.server;
+	struct session_resets *resets = client->session ? client->session->resets : NULL;
+	struct bytes names = resets ? buf_bytes(&resets->pending) : bytes_of("", 0);
+	const char *name, *value;
+
+	if (!resets || server->status == 'E' || server->error_count != resets->errors)
+		return;
+	while (bytes_take_text(&names, &name)) {
+		value = params_find(client->startup, name);
+		if (!value || !params_find(server->baseline, name) ||
+		    strcmp(told_of(client, name), value) == 0)
+			continue;
+		note_told(resets, name, value);
+		message_parameter(ahead, name, value);
+	}
 }
 
 struct bytes resets_back(const struct client *client)

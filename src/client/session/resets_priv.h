@@ -46,6 +46,13 @@ bool resets_take_report(struct client *client, const char *name, const char *val
                         struct buf *instead);
 
 /*
+ * A ReadyForQuery comes: adds a ParameterStatus for each parameter that the text has set back, if
+ * the client knows another value. PostgreSQL has reported none if the client's value was that of
+ * the server.
+ */
+void resets_tell(struct client *client, struct buf *ahead);
+
+/*
  * Which parameters of the startup packet the texts of the transaction have set back (name\0). A
  * custom parameter is "" then, as if the client had set that.
  */

@@ -243,7 +243,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (type == 'Z')
 		return FRAME_READY;
 	if (type == 'E') {
-		server->has_error = true;
+		server->error_count++;
 		return server_request_failed(server, body, verdict);
 	}
 	if (type == 'C')
@@ -265,6 +265,9 @@ static enum frame_fate reply_frame(struct server *server, char type, struct byte
 {
 	enum frame_fate fate = answer_frame(server, type, body);
 
+	if (fate == FRAME_READY && (server->watches & SERVER_WATCHES_PARAMETERS) &&
+	    server->borrower && ledger_is_empty(&server->ledger))
+		server->borrower->ops->before_ready(server->borrower, &server->replacement);
 	if (fate == FRAME_READY && (server->watches & SERVER_WATCHES_READY) && is_held(server))
 		return FRAME_SETTLED;
 	return fate;
@@ -512,6 +515,11 @@ static bool consume_input(struct server *server, struct bytes in)
 			server->forwards_rest = fate == FRAME_PASS || fate == FRAME_READY;
 		} else {
 			fate = server->forwards_rest ? FRAME_PASS : FRAME_DROP;
+		}
+		if (fate == FRAME_READY && server->replacement.count) {
+			pass_run(server, run, in.at, false);
+			run = in.at;
+			say_instead(server);
 		}
 		count = server->frame_left < in.count ? server->frame_left : in.count;
 		if (!server->forwards_rest) {

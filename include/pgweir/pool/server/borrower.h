@@ -77,6 +77,11 @@ struct borrower_ops {
 	bool (*takes_parameter)(struct borrower *borrower, const char *name, const char *value,
 	                        struct buf *instead);
 	/*
+	 * The same: a ReadyForQuery comes, and nothing is owed behind it. What is added to `ahead`
+	 * is sent before it.
+	 */
+	void (*before_ready)(struct borrower *borrower, struct buf *ahead);
+	/*
 	 * With SERVER_WATCHES_READY: whether a ReadyForQuery that ends a transaction is not
 	 * forwarded, because the borrower sends it to its client later. on_ready() comes anyway.
 	 */

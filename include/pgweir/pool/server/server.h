@@ -270,10 +270,10 @@ struct server {
 	struct server_statements statements; /* the prepared statements it has */
 	/* the scope of `params`, in which statements are prepared */
 	struct text_scope scope;
-	enum server_end end;     /* the first one since server_watch_end() */
-	bool has_error;          /* the borrower has got an error since */
-	bool is_limited;         /* between server_begin_limit() and server_end_limit() */
-	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
+	enum server_end end;      /* the first one since server_watch_end() */
+	unsigned int error_count; /* of errors that borrowers have got */
+	bool is_limited;          /* between server_begin_limit() and server_end_limit() */
+	unsigned int load_count;  /* LOAD that succeeded and that the borrower has not settled */
 	/* the borrower may have changed the scope since its parameters were known for certain */
 	bool is_scope_open;
 	bool has_used_scope; /* statements were prepared or used since */
@@ -555,7 +555,6 @@ static inline void server_watch_end(struct server *server)
 {
 	server->watches |= SERVER_WATCHES_END;
 	server->end = SERVER_END_NONE;
-	server->has_error = false;
 }
 
 /* Ends the watch. */
