@@ -72,6 +72,7 @@ enum command_argument {
 	ARG_ID,
 	ARG_VERSION,
 	ARG_OPTIONAL_SECONDS,
+	ARG_HOST,   /* DISABLE HOST name */
 	ARG_SETTING /* SET key = value */
 };
 
@@ -103,6 +104,9 @@ enum outcome command_pause(struct console_session *session, struct err *err);
 enum outcome command_suspend(struct console_session *session, struct err *err);
 enum outcome command_wait_close(struct console_session *session, struct err *err);
 enum outcome command_drain(struct console_session *session, struct err *err);
+enum outcome command_disable_host(struct console_session *session, struct err *err);
+enum outcome command_enable_host(struct console_session *session, struct err *err);
+enum outcome command_drain_host(struct console_session *session, struct err *err);
 
 /* Stops waiting: the watch and the tick of DRAIN. The command itself is not undone. */
 void commands_wait_stop(struct console_session *session);
@@ -201,11 +205,18 @@ struct portal {
 	char name[];
 };
 
-enum waiting_kind { WAITING_PAUSE, WAITING_SUSPEND, WAITING_CLOSE, WAITING_DRAIN };
+enum waiting_kind {
+	WAITING_PAUSE,
+	WAITING_SUSPEND,
+	WAITING_CLOSE,
+	WAITING_DRAIN,
+	WAITING_HOST /* DRAIN HOST */
+};
 
-/* A waiting command: PAUSE, SUSPEND, WAIT_CLOSE or DRAIN. */
+/* A waiting command: PAUSE, SUSPEND, WAIT_CLOSE, DRAIN or DRAIN HOST. */
 struct waiting {
 	struct pools_watch watch;
+	char host[256]; /* of WAITING_HOST */
 	bool is_on;
 	enum waiting_kind kind;
 	struct timer tick;                           /* DRAIN: reports the progress */

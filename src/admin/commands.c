@@ -409,6 +409,7 @@ static const char *const argument_names[] = {
 	[ARG_DATABASE] = " db",
 	[ARG_ID] = " id",
 	[ARG_VERSION] = " version",
+	[ARG_HOST] = " name",
 	[ARG_SETTING] = " key = value",
 	[ARG_OPTIONAL_SECONDS] = " [seconds]",
 };
@@ -494,6 +495,14 @@ const struct command commands[] = {
 	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
 	  "Refuse new clients of a database." },
 	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_enable, "Undo DISABLE." },
+	{ "DISABLE HOST", "DISABLE", ARG_HOST, CONSOLE_ADMIN, command_disable_host,
+	  "Close all server connections to a host at once, and open none until ENABLE HOST." },
+	{ "DRAIN HOST", "DRAIN", ARG_HOST, CONSOLE_ADMIN, command_drain_host,
+	  "Begin no transaction on a host any more, and wait until those that run there have "
+	  "ended." },
+	{ "ENABLE HOST", "ENABLE", ARG_HOST, CONSOLE_ADMIN, command_enable_host,
+	  "Undo DISABLE HOST and DRAIN HOST; accept the timeline and the system identifier that "
+	  "the hosts have." },
 	{ "RECONNECT", "RECONNECT", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_reconnect,
 	  "Replace each server connection as soon as it is free." },
 	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_wait_close,
@@ -536,6 +545,8 @@ static bool is_meant(const struct command *command, const struct words *words)
 		if (words->count == 1)
 			return strcasecmp(command->words, words->command) == 0;
 		return words->count == 2 && strcasecmp(command->words, both) == 0;
+	case ARG_HOST:
+		return words->count == 3 && strcasecmp(command->words, both) == 0;
 	case ARG_SETTING:
 		return words->count == 3 && strcasecmp(words->command, "SET") == 0;
 	default:

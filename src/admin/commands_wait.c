@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
+#include "pgweir/pool/pools_hosts.h"
 
 #include "pgweir/base/banned.h"
 
@@ -61,6 +62,29 @@ static bool is_drained(const struct lanes *lanes)
 	return !sum.is_on || sum.left == 0;
 }
 
+static enum host_admin admin_of(const struct console_session *session)
+{
+	return clusters_admin(console_pools(session->console)->with.broker, session->waiting.host);
+}
+
+static bool is_host_drained(const struct console_session *session)
+{
+	const struct lanes *lanes = session->console->with.lanes;
+	const char *host = session->waiting.host;
+	const struct lane *lane;
+	unsigned int count = 0;
+
+	if (admin_of(session) == HOST_ENABLED)
+		return true;
+	lanes_hold(lanes);
+	LANES_EACH(lane, lanes)
+	count += pools_busy_at(lane->pools, host);
+	if (broker_is_moving(lanes->at[0].pools->with.broker))
+		count++;
+	lanes_release(lanes);
+	return count == 0;
+}
+
 static bool is_done(const struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
@@ -70,6 +94,8 @@ static bool is_done(const struct console_session *session)
 
 	if (waiting->kind == WAITING_DRAIN)
 		return is_drained(lanes);
+	if (waiting->kind == WAITING_HOST)
+		return is_host_drained(session);
 	lanes_hold(lanes);
 	LANES_EACH(lane, lanes)
 	is_done &= is_done_in_lane(waiting, lane);
@@ -92,6 +118,8 @@ static bool has_come(const struct console_session *session)
 		return first->pools->suspend == SUSPEND_DONE;
 	case WAITING_DRAIN:
 		return first->clients->drain.is_on;
+	case WAITING_HOST:
+		return admin_of(session) != HOST_ENABLED;
 	case WAITING_CLOSE:
 		break;
 	}
@@ -102,6 +130,7 @@ static bool has_come(const struct console_session *session)
 static const char *const endings[] = {
 	[WAITING_PAUSE] = "PAUSE was ended before all servers were free",
 	[WAITING_SUSPEND] = "SUSPEND was ended before all connections were at rest",
+	[WAITING_HOST] = "DRAIN HOST was ended before all transactions there had ended",
 	[WAITING_DRAIN] = "DRAIN was ended before all clients had left",
 };
 
@@ -134,7 +163,7 @@ static void on_done(struct pools_watch *watch)
 	session_later(session);
 }
 
-/* database: its name; NULL: all. */
+/* database: its name; NULL: all. WAITING_HOST: the name of a host. */
 static enum outcome begin_waiting(struct console_session *session, const char *database,
                                   enum waiting_kind kind)
 {
@@ -144,7 +173,9 @@ static enum outcome begin_waiting(struct console_session *session, const char *d
 		.watch = { .is_done = watch_is_done, .on_done = on_done },
 		.kind = kind,
 	};
-	if (database)
+	if (kind == WAITING_HOST)
+		text_copy(waiting->host, sizeof(waiting->host), database);
+	else if (database)
 		text_copy(waiting->database, sizeof(waiting->database), database);
 	if (is_done(session))
 		return OUTCOME_DONE;
@@ -242,4 +273,65 @@ enum outcome command_drain(struct console_session *session, struct err *err)
 	if (outcome == OUTCOME_WAIT)
 		on_drain_tick(&session->waiting.tick);
 	return outcome;
+}
+
+/* ---- hosts ---- */
+
+static bool is_in_list(const char *list, const char *name)
+{
+	struct bytes host;
+
+	while (config_host_next(&list, &host)) {
+		if (bytes_are(host, name))
+			return true;
+	}
+	return false;
+}
+
+/* Whether an entry has this host. */
+static bool is_host(const struct config *config, const char *name)
+{
+	const struct config_database *entry = NULL, *automatic = config_database_auto(config);
+
+	while ((entry = config_database_next(config, entry))) {
+		if (is_in_list(entry->host ? entry->host : config->unix_socket_dir, name))
+			return true;
+	}
+	return automatic &&
+	       is_in_list(automatic->host ? automatic->host : config->unix_socket_dir, name);
+}
+
+static bool set_host(struct console_session *session, enum host_admin admin, struct err *err)
+{
+	const struct lanes *lanes = session->console->with.lanes;
+	const char *host = session->portal->request.words.value;
+	const struct pools *pools = console_pools(session->console);
+	const struct lane *lane;
+
+	if (!is_host(pools->config, host))
+		return err_set(err, ERR_PARAMETER,
+		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
+	lanes_hold(lanes);
+	clusters_set_admin(pools->with.broker, host, admin, loop_now(session->console->with.loop));
+	LANES_EACH(lane, lanes)
+	pools_leave_hosts(lane->pools);
+	lanes_release(lanes);
+	return true;
+}
+
+enum outcome command_disable_host(struct console_session *session, struct err *err)
+{
+	return set_host(session, HOST_DISABLED, err) ? OUTCOME_DONE : OUTCOME_FAILED;
+}
+
+enum outcome command_enable_host(struct console_session *session, struct err *err)
+{
+	return set_host(session, HOST_ENABLED, err) ? OUTCOME_DONE : OUTCOME_FAILED;
+}
+
+enum outcome command_drain_host(struct console_session *session, struct err *err)
+{
+	if (!set_host(session, HOST_DRAINING, err))
+		return OUTCOME_FAILED;
+	return begin_waiting(session, session->portal->request.words.value, WAITING_HOST);
 }

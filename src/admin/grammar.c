@@ -232,6 +232,30 @@ static enum words_result read_values(struct bytes rest, struct words *words)
 	return fits ? WORDS_OK : WORDS_TOO_LONG;
 }
 
+/* DISABLE HOST name: not DISABLE of a database of that name. */
+static bool names_host(const struct token *command, const struct token *argument)
+{
+	return grammar_token_is(argument, "HOST") &&
+	       (grammar_token_is(command, "DISABLE") || grammar_token_is(command, "ENABLE") ||
+	        grammar_token_is(command, "DRAIN"));
+}
+
+static enum words_result read_host(struct bytes rest, struct words *words)
+{
+	struct token value;
+
+	if (end_of(rest) == WORDS_OK)
+		return WORDS_OK; /* a database */
+	value_next(&rest, &value);
+	if (value.kind != TOKEN_WORD && value.kind != TOKEN_STRING && value.kind != TOKEN_QUOTED)
+		return WORDS_INVALID;
+	if (end_of(rest) != WORDS_OK)
+		return WORDS_INVALID;
+	words->count = 3;
+	return grammar_copy_token(&value, words->value, sizeof(words->value)) ? WORDS_OK
+	                                                                      : WORDS_TOO_LONG;
+}
+
 enum words_result grammar_read_words(struct bytes text, struct words *words)
 {
 	struct token command, argument;
@@ -255,5 +279,7 @@ enum words_result grammar_read_words(struct bytes text, struct words *words)
 		return end_of(rest) == WORDS_OK ? WORDS_TOO_LONG : WORDS_INVALID;
 	if (grammar_token_is(&command, "SHOW") || grammar_token_is(&command, "SELECT"))
 		return read_values(rest, words);
+	if (names_host(&command, &argument))
+		return read_host(rest, words);
 	return end_of(rest);
 }

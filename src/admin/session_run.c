@@ -21,7 +21,8 @@ static void log_command(struct console_session *session, const struct request *r
 		          command->words);
 	else
 		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s '%s' command issued",
-		          command->words, words->argument);
+		          command->words,
+		          command->argument == ARG_HOST ? words->value : words->argument);
 }
 
 static enum outcome run_talk(struct console_session *session, const struct request *request)

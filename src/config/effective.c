@@ -105,6 +105,18 @@ int config_min_pool_size(const struct config *config, const struct config_databa
 	                       config->min_pool_size);
 }
 
+const char *config_host_check_user(const struct config *config,
+                                   const struct config_database *database)
+{
+	const char *auth_user = config_auth_user(config, database);
+
+	if (*config->host_check_user)
+		return config->host_check_user;
+	if (database->user)
+		return database->user;
+	return auth_user ? auth_user : "";
+}
+
 usec_t config_server_lifetime(const struct config *config, const struct config_database *database)
 {
 	return first_said(CONFIG_INHERIT, SAID(database, server_lifetime), config->server_lifetime);

@@ -218,6 +218,8 @@ const char *config_database_dbname(const struct config_database *database, const
 	return database->dbname ? database->dbname : name;
 }
 
+const char *config_target_name(enum target_session_attrs target) { return value_targets[target]; }
+
 const char *config_load_balance_hosts(const struct config_database *database)
 {
 	return database->host && strchr(database->host, ',')
@@ -246,8 +248,8 @@ bool config_database_same_server(const struct config_database *a, const struct c
 {
 	return same_text(config_database_dbname(a, name), config_database_dbname(b, name)) &&
 	       same_text(a->host, b->host) && a->load_balance_hosts == b->load_balance_hosts &&
-	       a->port == b->port && same_text(a->user, b->user) &&
-	       same_text(a->connect_query, b->connect_query) &&
+	       a->target_session_attrs == b->target_session_attrs && a->port == b->port &&
+	       same_text(a->user, b->user) && same_text(a->connect_query, b->connect_query) &&
 	       same_text(a->auth_dbname, b->auth_dbname) && same_text(a->auth_query, b->auth_query);
 }
 

@@ -21,7 +21,7 @@
 #define TYPE(owner, field) _Generic(((struct owner *)0)->field, \
 	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, struct config_list: ENTRY_FUNCTIONS, \
 	enum pool_mode: ENTRY_WORD, enum session_state_mode: ENTRY_WORD, \
-	enum load_balance_hosts: ENTRY_WORD)
+	enum load_balance_hosts: ENTRY_WORD, enum target_session_attrs: ENTRY_WORD)
 #define KEY(owner, field, ...) \
 	{ .name = #field, .type = TYPE(owner, field), .at = offsetof(struct owner, field), __VA_ARGS__ }
 #define DATABASE(field, ...) KEY(config_database, field, __VA_ARGS__)
@@ -83,6 +83,12 @@ const struct entry_key database_keys[] = {
 	                 "the setting's value."),
 	DATABASE(server_lifetime, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(session_state, SESSION_STATES, .help = entry_help),
+	DATABASE(target_session_attrs, .words = value_targets, .initial = "any",
+	         .help = "What the host of a server connection must be, with the words of "
+	                 "libpq: any; read-write or read-only, by the default of a new session; "
+	                 "primary or standby; prefer-standby, any host if none is a standby. "
+	                 "Other hosts of the entry are not used. While no host fits, clients "
+	                 "wait."),
 	DATABASE(timezone, .help = startup_help),
 	DATABASE(user, .length_max = CONFIG_USER_NAME_MAX,
 	         .help = "Server user for all clients of this entry: they share one pool, and "

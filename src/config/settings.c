@@ -183,6 +183,20 @@ const struct setting settings[] = {
 	                "clients that log in or need a server get an error at once. Attempts "
 	                "continue in the background, twice a second. With several hosts, only "
 	                "if all have failed."),
+	SETTING(host_check_interval, .initial = "1", .min = 50 * USEC_PER_MS, LIVE, GROUP(TIMEOUTS),
+	        .since = "0.3.0",
+	        .help = "How often each host of an entry with target_session_attrs is asked for "
+	                "its role, by one connection of pgweir's own. While there is no primary, "
+	                "hosts are asked every 75 ms."),
+	SETTING(host_check_timeout, .initial = "2", .min = 50 * USEC_PER_MS, LIVE, GROUP(TIMEOUTS),
+	        .since = "0.3.0",
+	        .help = "A host that has not answered for this long when it is asked for its "
+	                "role, or that cannot be connected to within this time, is not used "
+	                "until it answers."),
+	SETTING(host_check_user, .initial = "", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
+	        .help = "User that asks hosts for their roles. Any user that may connect will do. "
+	                "Its password is that in auth_file. Default: user of the entry, else "
+	                "auth_user; without both, roles are known only from logins for clients."),
 	SETTING(idle_transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when a transaction has been idle for this "
 	                "long. 0 = never."),

@@ -38,6 +38,16 @@ const char *const value_load_balances[] = {
 	NULL,
 };
 
+const char *const value_targets[] = {
+	[TARGET_ANY] = "any",
+	[TARGET_READ_WRITE] = "read-write",
+	[TARGET_READ_ONLY] = "read-only",
+	[TARGET_PRIMARY] = "primary",
+	[TARGET_STANDBY] = "standby",
+	[TARGET_PREFER_STANDBY] = "prefer-standby",
+	NULL,
+};
+
 /* A comment after a value is a frequent mistake. */
 static const char *comment_hint(const char *text)
 {

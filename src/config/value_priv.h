@@ -51,6 +51,9 @@ extern const char *const value_session_states[];
 /* The words of enum load_balance_hosts. */
 extern const char *const value_load_balances[];
 
+/* The words of enum target_session_attrs. */
+extern const char *const value_targets[];
+
 /* Splits a list at commas, and at blanks if requested. The caller frees it; {0} on failure. */
 bool value_list(const char *text, bool splits_at_blanks, struct config_list *list, struct err *err);
 void value_list_free(struct config_list *list);

@@ -11,6 +11,20 @@
 
 #define BROKER_CHAINS 1024
 
+struct closed_host {
+	struct closed_host *next;
+	enum host_admin admin;
+	char name[];
+};
+
+struct cluster {
+	struct cluster *next; /* in broker->clusters */
+	unsigned int ref_count;
+	struct buf name; /* the hosts, port and user of its watches, each with a zero */
+	TAILQ_HEAD(, tally) tallies;
+	struct roster roster;
+};
+
 struct broker {
 	pthread_mutex_t lock; /* guards all shares and tallies, but for their atomic fields */
 	struct hash_key secret;
@@ -20,6 +34,8 @@ struct broker {
 	atomic_uint moving_count; /* servers in letters */
 	unsigned int loop_count, member_count;
 	unsigned int tally_count;
+	struct cluster *clusters;
+	struct closed_host *closed_hosts; /* those that an administrator has drained or disabled */
 	struct tally *chains[BROKER_CHAINS];
 };
 
@@ -30,6 +46,15 @@ void share_drop_tally(struct broker *broker, struct tally *tally);
 
 /* A promised server has come to this loop, or will not come. */
 void share_settle_promise(struct tally *tally, const struct broker_member *to);
+
+/* Wakes the shares of all loops. With one loop, on_woken() is called here, with the lock held. */
+void share_post_all(struct tally *tally);
+
+/* Frees the list of closed hosts. clusters.c */
+void clusters_done(struct broker *broker);
+
+/* One reference less. clusters.c; called with the lock held. */
+void cluster_drop(struct broker *broker, struct cluster **cluster);
 
 /* Wakes the shares of all other loops. */
 void share_post_others(struct share *share);

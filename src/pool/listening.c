@@ -571,7 +571,7 @@ void listening_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 	struct listening_link *link = take_expected(server);
-	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN;
+	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN || pool_is_unfit(err);
 	bool is_again = is_ours;
 
 	if (!is_ours && pool_is_worth_waiting(err)) {

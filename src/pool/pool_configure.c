@@ -34,6 +34,34 @@ static void configure_credentials(struct pool *pool)
 	credentials_from_secret(&pool->credentials, &secret);
 }
 
+/* A lookup of auth_query works on any host. */
+static enum target_session_attrs target_of(const struct pool *pool)
+{
+	if (pool->purpose == POOL_FOR_LOOKUPS)
+		return TARGET_ANY;
+	return pool->database->entry->target_session_attrs;
+}
+
+static void configure_cluster(struct pool *pool, const char *list)
+{
+	const struct config_database *entry = pool->database->entry;
+	struct broker *broker = pool->pools->with.broker;
+	struct cluster_key key = { list, entry->port,
+		                   config_host_check_user(pool->pools->config, entry) };
+	struct cluster *cluster = share_cluster(&pool->share);
+
+	pool->site.target = target_of(pool);
+	if (!cluster || !cluster_has_key(cluster, &key)) {
+		cluster = clusters_hold(broker, &key, loop_now(pool_loop(pool)));
+		if (cluster)
+			share_set_cluster(&pool->share, cluster);
+	}
+	if (!cluster)
+		log_error(&pool->log, "no memory for the roles of hosts");
+	pool->site.roster = cluster ? cluster_roster(cluster) : NULL;
+	hosts_set_roles(pool->site.hosts, pool->site.roster, pool->site.target);
+}
+
 static void configure_hosts(struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
@@ -42,6 +70,7 @@ static void configure_hosts(struct pool *pool)
 	if (!hosts_configure(pool->site.hosts, list, (uint16_t)entry->port,
 	                     entry->load_balance_hosts))
 		log_error(&pool->log, "no memory for the list of hosts");
+	configure_cluster(pool, list);
 }
 
 static void configure_pin_functions(struct pool *pool)

@@ -53,7 +53,8 @@ static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
 /* Login errors of other borrowers say nothing about this one. */
 static bool may_try(struct pool *pool)
 {
-	return pool_may_try(pool) || (pool->is_failing && !pool_is_unreachable(pool));
+	return pool_may_try(pool) ||
+	       (pool->is_failing && !pool_is_unreachable(pool) && pool_seek_host(pool));
 }
 
 /* Makes space in the pool: without the reserve, but an idle server may be closed. */
@@ -120,7 +121,7 @@ void pool_dedicated_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 	struct borrower *borrower = pool_wait_again(server);
-	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN;
+	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN || pool_is_unfit(err);
 
 	pool_wake(pool);
 	if (!is_ours && pool_is_worth_waiting(err)) {

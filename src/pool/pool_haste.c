@@ -27,15 +27,33 @@ static bool is_out(const struct pool *pool)
 	       pool_live_count(pool) == 0 && !pool_is_held(pool);
 }
 
+/* All hosts are known not to fit, and only the roster can change that. */
+static bool has_no_host(const struct pool *pool)
+{
+	return pool->site.target != TARGET_ANY && pool_due(pool) == INT64_MAX &&
+	       pool_live_count(pool) == 0 && !pool_is_held(pool);
+}
+
 static void fill_err(const struct pool *pool, struct err *err)
 {
+	if (has_no_host(pool)) {
+		err_set(err, ERR_UNREACHABLE, "no host is %s (fail_fast)",
+		        config_target_name(pool->site.target));
+		return;
+	}
 	err_set(err, ERR_UNREACHABLE, "PostgreSQL cannot be reached: %.200s (fail_fast)",
 	        pool->failure.text);
 }
 
 bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct err *err)
 {
-	if (!borrower->is_hasty || !is_out(pool) || pool->is_hopeful)
+	if (!borrower->is_hasty)
+		return false;
+	if (has_no_host(pool)) {
+		fill_err(pool, err);
+		return true;
+	}
+	if (!is_out(pool) || pool->is_hopeful)
 		return false;
 	if (!is_probing(pool) && pool_login_count(pool) == 0 && !pool_is_backing_off(pool)) {
 		pool->is_hopeful = true;
@@ -65,7 +83,7 @@ void pool_turn_hasty_away(struct pool *pool)
 {
 	struct err err;
 
-	if (!is_out(pool) || pool->is_hopeful)
+	if (!has_no_host(pool) && (!is_out(pool) || pool->is_hopeful))
 		return;
 	pool->probes_until = now_of(pool) + PROBE_TIME;
 	fill_err(pool, &err);
@@ -102,7 +120,9 @@ void pool_unreachable_tell(const struct pool *pool, struct buf *out)
 
 	buf_printf(out, "database \"%s\", host %s port %d: ", pool->database->name,
 	           pool->site.hosts->text, pool->database->entry->port);
-	if (due > now)
+	if (due == INT64_MAX)
+		buf_add_text(out, "waiting for another role of a host");
+	else if (due > now)
 		buf_printf(out, "next try in %lld s",
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
 	else

@@ -43,7 +43,9 @@ void pool_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 
-	if (err->code != ERR_ADMIN_SHUTDOWN) { /* else we closed it ourselves */
+	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN || pool_is_unfit(err);
+
+	if (!is_ours) { /* else we closed it ourselves */
 		pool->failed_at = loop_now(pool->pools->with.loop);
 		outage_of_server(server, err);
 	}
@@ -55,10 +57,12 @@ void pool_login_failed(struct server *server, const struct err *err)
 		listening_login_failed(server, err);
 		return;
 	}
-	if (err->code != ERR_ADMIN_SHUTDOWN) {
+	if (!is_ours) {
 		pool_note_failure(server, err);
 		pool_refuse_for_failure(pool);
-		pool_wake(pool);
 	}
+	if (pool_is_unfit(err))
+		pool_note_answer(server);
+	pool_wake(pool);
 	pool_end_login(server);
 }

@@ -12,6 +12,7 @@
  *   pools_add  pool_servers  pool        pools, their servers, their borrowers
  *   pool_configure  pool_secret  cancel  pool_home  pool_welcome
  *   pool_haste  pool_limits  pool_expiry  outage
+ *   pool_roles                           which hosts fit
  *   pool_retry                           after failed logins
  *   pool_news                            what other loops have found out
  *   pool_wait  pools_walk  pools_find  pool_sequences  database  role
@@ -94,6 +95,8 @@ void pool_uncount_login(struct server *server);
  * out. A success lets all pools try that wait for a host.
  */
 void pool_note_failure(struct server *server, const struct err *err);
+/* A login has succeeded at a host that does not fit. */
+void pool_note_answer(struct server *server);
 void pool_note_success(struct server *server);
 void pool_learn_outcome(struct pool *pool);
 
@@ -114,6 +117,29 @@ bool pool_is_refused(const struct pool *pool);
 
 /* Wakes the pools of all loops that wait for a host. */
 void pools_wake_failing(struct pools *pools);
+/* ---- roles of hosts: pool_roles.c ---- */
+
+/* server_ops: the server has shown the role of its host. */
+void pool_note_report(struct server *server, const struct host_report *report);
+
+/* If the roster has changed: closes servers whose host does not fit any more. */
+void pool_hear_roster(struct pool *pool);
+
+/* Whether a host fits; pool_seek_host(): if not, the pool is woken when one may be tried. */
+bool pool_has_host(const struct pool *pool);
+bool pool_seek_host(struct pool *pool);
+
+/* A login has failed only because its host does not fit: the next one is tried at once. */
+bool pool_is_unfit(const struct err *err);
+
+/* Why an idle server must be closed because of its host; CLOSE_NONE: it may stay. */
+enum close_reason pool_host_reason(const struct server *server);
+
+/* The host of a server is not in the list any more: it is closed, or ends with its transaction. */
+void pool_leave_host(struct server *server);
+
+/* Adds to a text what is known about each host. */
+void pool_tell_hosts(const struct pool *pool, struct buf *out);
 
 /* ---- limits of servers: pool_limits.c ---- */
 

@@ -144,9 +144,17 @@ static usec_t retry_gap(const struct pool *pool)
 	return pool_is_unreachable(pool) ? REACH_GAP_MAX : pool->site.limits.retry_gap;
 }
 
+void pool_note_answer(struct server *server)
+{
+	if (server->is_ready)
+		note_outcome(server, HOST_ANSWERED, NULL);
+}
+
 bool pool_may_try(struct pool *pool)
 {
 	look_at_hosts(pool);
+	if (!pool_seek_host(pool))
+		return false;
 	if (!pool->is_failing)
 		return true;
 	if (!pool_is_backing_off(pool))

@@ -51,6 +51,7 @@ void pool_serve(struct task *task)
 	if (!pool_is_current(pool))
 		pool_move_members(pool);
 	pool_hear_news(pool);
+	pool_hear_roster(pool);
 	welcome_newcomers(pool);
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);
@@ -88,6 +89,7 @@ const struct server_ops pool_server_ops = {
 	.on_state = pool_file_server,
 	.on_released = pool_release_server,
 	.on_close_needed = pool_count_close_needed,
+	.on_report = pool_note_report,
 	.on_login_done = pool_login_done,
 	.on_login_failed = pool_login_failed,
 	.on_home = pool_home,

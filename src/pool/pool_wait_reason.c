@@ -15,6 +15,9 @@ static const char *const names[WAIT_REASONS] = {
 	[WAIT_SUSPENDED] = "suspended",
 	[WAIT_PAUSED] = "paused",
 	[WAIT_DATABASE_PAUSED] = "database paused",
+	[WAIT_NO_PRIMARY] = "no primary",
+	[WAIT_NO_STANDBY] = "no standby",
+	[WAIT_NO_HOST] = "no host",
 	[WAIT_RETRY] = "retry after failure",
 	[WAIT_LOGIN] = "server login",
 	[WAIT_CHECK] = "server check",
@@ -28,6 +31,9 @@ static const char *const hints[WAIT_REASONS] = {
 	[WAIT_SUSPENDED] = "RESUME in the console ends it.",
 	[WAIT_PAUSED] = "RESUME in the console ends it.",
 	[WAIT_DATABASE_PAUSED] = "RESUME of this database in the console ends it.",
+	[WAIT_NO_PRIMARY] = "Promote a standby, or see SHOW HOSTS for why a primary is not used.",
+	[WAIT_NO_STANDBY] = "See SHOW HOSTS for why no standby is used.",
+	[WAIT_NO_HOST] = "ENABLE HOST in the console ends it.",
 	[WAIT_POOL_FULL] =
 	    "Shorten what holds the servers, or raise default_pool_size, or pool_size "
 	    "of the entry.",
@@ -52,6 +58,34 @@ static bool holds_all(const struct pool *pool, enum wait_reason *reason)
 	return true;
 }
 
+static enum wait_reason reason_of_target(const struct pool *pool)
+{
+	switch (pool->site.target) {
+	case TARGET_READ_WRITE:
+	case TARGET_PRIMARY:
+		return WAIT_NO_PRIMARY;
+	case TARGET_READ_ONLY:
+	case TARGET_STANDBY:
+		return WAIT_NO_STANDBY;
+	case TARGET_ANY:
+	case TARGET_PREFER_STANDBY:
+		return WAIT_NO_HOST;
+	}
+	return WAIT_NO_HOST;
+}
+
+/*
+ * All hosts are known not to fit. With a target, also if the one that fits cannot be reached and
+ * nobody has a server there.
+ */
+static bool is_without_host(const struct pool *pool)
+{
+	bool is_any = pool->site.target == TARGET_ANY || pool->site.target == TARGET_PREFER_STANDBY;
+
+	return pool_due(pool) == INT64_MAX ||
+	       (!is_any && pool_live_count(pool) == 0 && !pool_has_host(pool));
+}
+
 enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int position)
 {
 	const struct pool *pool = borrower->pool;
@@ -62,6 +96,8 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 		return reason;
 	if (borrower->state == BORROWER_CONNECT_DEDICATED)
 		return WAIT_LOGIN;
+	if (is_without_host(pool))
+		return reason_of_target(pool);
 	if (pool_is_backing_off(pool) && pool_live_count(pool) == 0)
 		return WAIT_RETRY;
 	if (position <= coming || (borrower->state == BORROWER_NEWCOMER && coming))
@@ -193,7 +229,7 @@ static void explain_failure(const struct pool *pool, struct buf *out)
 	if (!pool->is_failing)
 		return;
 	buf_printf(out, "%s", pool->failure.text);
-	if (due > now)
+	if (due > now && due < INT64_MAX)
 		buf_printf(out, "; next try in %lld s",
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
 }
@@ -205,6 +241,11 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason,
 	case WAIT_RETRY:
 	case WAIT_LOGIN:
 		explain_failure(pool, out);
+		return;
+	case WAIT_NO_PRIMARY:
+	case WAIT_NO_STANDBY:
+	case WAIT_NO_HOST:
+		pool_tell_hosts(pool, out);
 		return;
 	case WAIT_POOL_FULL:
 		explain_full(pool, holder, out);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "host_watch_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -73,6 +74,7 @@ void pools_free(struct pools **poolsp)
 		return;
 	*poolsp = NULL;
 	pools->is_closing = true;
+	host_watches_free(&pools->host_watches);
 	TAILQ_FOREACH (pool, &pools->list, node)
 		pool_close_all(pool, CLOSE_SERVER_SHUTDOWN);
 	while ((server = TAILQ_FIRST(&pools->servers)))

@@ -5,6 +5,7 @@
  */
 #include "pgweir/pool/pools.h"
 
+#include "host_watch_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -79,18 +80,87 @@ static enum close_reason changed_by(const struct database *database,
 	return is_same_tls(old, database->pools->config) ? CLOSE_NONE : CLOSE_SERVER_TLS_CHANGED;
 }
 
+/* ---- hosts that were added or removed ---- */
+
+static const char *list_of(const struct config_database *entry, const struct config *config)
+{
+	return entry->host ? entry->host : config->unix_socket_dir;
+}
+
+/* The number in `list` of the host that has this number in `before`. -1: it is not there. */
+static int number_in(const char *list, const char *before, unsigned int number)
+{
+	struct bytes old = { "", 0 }, host;
+
+	for (unsigned int i = 0; i <= number; i++) {
+		if (!config_host_next(&before, &old))
+			return -1;
+	}
+	for (int i = 0; config_host_next(&list, &host); i++) {
+		if (bytes_equal(host, old))
+			return i;
+	}
+	return -1;
+}
+
+/* Whether the entries differ only by their lists of hosts, and have a host in common. */
+static bool is_same_but_hosts(const struct config_database *before,
+                              const struct config_database *after, const struct database *database,
+                              const struct config *old)
+{
+	const char *list, *former;
+	struct config_database copy;
+	struct bytes host;
+
+	if (!before || !after || !old)
+		return false;
+	copy = *before;
+	copy.host = after->host;
+	if (!config_database_same_server(&copy, after, database->name))
+		return false;
+	list = list_of(after, database->pools->config);
+	former = list_of(before, old);
+	for (unsigned int i = 0; config_host_next(&former, &host); i++) {
+		if (number_in(list, list_of(before, old), i) >= 0)
+			return true;
+	}
+	return false;
+}
+
+/* Servers of hosts that are in both lists stay, under their new number. */
+static void keep_hosts(struct pool *pool, const char *before)
+{
+	const char *list = list_of(pool->database->entry, pool->pools->config);
+	struct server *server, *next;
+
+	for (int state = 0; state < SERVER_CLOSING; state++) {
+		for (server = TAILQ_FIRST(&pool->servers[state]); server; server = next) {
+			int number = number_in(list, before, server->host);
+
+			next = TAILQ_NEXT(server, node);
+			server->host = number < 0 ? 0 : (unsigned int)number;
+			if (number < 0)
+				pool_leave_host(server);
+		}
+	}
+}
+
 static void configure_database(struct database *database, const struct config *old)
 {
 	struct pools *pools = database->pools;
 	const struct config_database *after = config_database_find(pools->config, database->name);
+	const struct config_database *before = database->entry;
 	enum close_reason change;
 	struct pool *pool, *next;
+	bool keeps_hosts;
 	struct err err;
 
 	database->is_auto = !after;
 	if (!after)
 		after = config_database_auto(pools->config);
 	change = changed_by(database, after, old);
+	keeps_hosts =
+	    is_same_but_hosts(before, after, database, old) && is_same_tls(old, pools->config);
 	database->entry = after;
 	database->server_limit = config_max_db_connections(pools->config, after);
 	if (change != CLOSE_NONE)
@@ -113,7 +183,9 @@ static void configure_database(struct database *database, const struct config *o
 		judge_sessions(pool);
 		cancel_rearm_waiting(pool);
 		pool_rearm(pool);
-		if (change != CLOSE_NONE)
+		if (keeps_hosts)
+			keep_hosts(pool, list_of(before, old));
+		else if (change != CLOSE_NONE)
 			pool_recycle(pool, change);
 		shrink(pool);
 		if (!pool_is_current(pool))
@@ -177,6 +249,8 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	TAILQ_FOREACH (database, &pools->databases, node)
 		configure_database(database, old);
 	add_entries(pools);
+	if (pools->with.watches && pools->with.watches->loop == pools->with.loop)
+		host_watches_configure(pools);
 	peer_pools_configure(pools);
 	config_unref(&old);
 	users_release(&old_users);

@@ -32,6 +32,7 @@ static void forget_pool(struct pool *pool)
 	pools_keep_stats(pool);
 	pool_leave_blocked(pool);
 	timer_clear(&pool->retry);
+	timer_clear(&pool->role_retry);
 	timer_clear(&pool->reserve);
 	timer_clear(&pool->rest);
 	timer_clear(&pool->stay);

@@ -185,7 +185,7 @@ static enum close_reason why_not(const struct server *server, const struct move_
 		return CLOSE_RECONNECT;
 	if (server->is_close_needed)
 		return server->close_reason;
-	return pool_is_paused(server->pool) ? CLOSE_PAUSED : CLOSE_NONE;
+	return pool_is_paused(server->pool) ? CLOSE_PAUSED : pool_host_reason(server);
 }
 
 /* The same as for a server that comes home, in pool_home(). */

@@ -38,6 +38,18 @@ void share_post_others(struct share *share)
 	}
 }
 
+void share_post_all(struct tally *tally)
+{
+	struct share *share;
+
+	TAILQ_FOREACH (share, &tally->shares, node) {
+		if (share->member->broker->loop_count < 2)
+			share->on_woken(share); /* the only loop may have no mailbox */
+		else
+			post_woken(share);
+	}
+}
+
 /* ---- tallies ---- */
 
 /* Kind, first name, zero, second name. */
@@ -95,6 +107,9 @@ static void free_tally(struct broker *broker, struct tally *tally)
 	buf_free(&tally->name);
 	buf_free(&tally->welcome);
 	buf_free(&tally->baseline);
+	if (tally->cluster)
+		TAILQ_REMOVE(&tally->cluster->tallies, tally, cluster_node);
+	cluster_drop(broker, &tally->cluster);
 	hosts_done(&tally->hosts);
 	outages_done(&tally->outages);
 	credentials_done(&tally->shown);
@@ -188,6 +203,20 @@ void share_close(struct share *share)
 	share_drop_tally(broker, tally);
 	pthread_mutex_unlock(&broker->lock);
 	share->tally = NULL;
+}
+
+void share_set_cluster(struct share *share, struct cluster *cluster)
+{
+	struct broker *broker = share->member->broker;
+	struct tally *tally = share->tally;
+
+	pthread_mutex_lock(&broker->lock);
+	if (tally->cluster)
+		TAILQ_REMOVE(&tally->cluster->tallies, tally, cluster_node);
+	cluster_drop(broker, &tally->cluster);
+	tally->cluster = cluster;
+	TAILQ_INSERT_TAIL(&cluster->tallies, tally, cluster_node);
+	pthread_mutex_unlock(&broker->lock);
 }
 
 /* ---- clients and pins ---- */

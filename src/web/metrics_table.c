@@ -169,6 +169,16 @@ static const struct metric of_loops[] = {
 	        "Servers that went to other event loops."),
 };
 
+static const struct metric of_hosts[] = {
+	ONE("pgweir_host_info", "A host of an entry, with its role and state."),
+	GAUGE("pgweir_host_servers", "servers", "Server connections of an entry to a host."),
+	GAUGE("pgweir_host_timeline", "timeline", "Timeline of a host; 0: not known."),
+	GAUGE("pgweir_host_lag_bytes", "lag_bytes",
+	      "Bytes of WAL that a standby has not replayed; -1: not known."),
+	GAUGE("pgweir_host_lag_milliseconds", "lag_ms",
+	      "For how long a standby may lack what was written; -1: not known."),
+};
+
 static const struct metric of_waiting[] = {
 	GAUGE("pgweir_waiting_clients", NULL, "Clients that wait, by the reason of SHOW WAITING."),
 };
@@ -225,6 +235,7 @@ const struct metrics_source metrics_sources[] = {
 	SOURCE("EVENTS_TOTALS", METRICS_ROWS, of_events, "event"),
 	SOURCE("ERRORS", METRICS_ROWS, of_errors, "type", "reason", "is_error"),
 	SOURCE("LOOPS", METRICS_ROWS, of_loops, "loop"),
+	SOURCE("HOSTS", METRICS_ROWS, of_hosts, "entry", "host", "address", "role", "state"),
 	SOURCE("WAITING", METRICS_COUNTED, of_waiting, "database", "user", "reason"),
 	SOURCE("PINNED", METRICS_COUNTED, of_pinned, "database", "user"),
 	SOURCE("MEM", METRICS_ROWS, of_memory, "name"),

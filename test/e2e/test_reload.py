@@ -307,6 +307,33 @@ WEB_PORT = free_port()
 WEB = dict(metrics_listen=f"127.0.0.1:{WEB_PORT}")
 
 
+ROLES = {"app": "target_session_attrs=primary"}
+
+
+def hosts_are_asked_more_often(s):
+    def asked():
+        return s.postgres.query("SELECT max(query_start) FROM pg_stat_activity"
+                                " WHERE application_name = 'pgweir host watch'")[0][0]
+    wait_until(lambda: s.row("HOSTS", entry="app", role="primary"))
+    before = asked()
+    yield
+    wait_until(lambda: asked() > before, what="another question")
+
+
+def a_silent_host_is_lost(s):
+    wait_until(lambda: s.far.accepted, what="the host watch")
+    assert s.row("HOSTS", entry="app", state="unknown")
+    yield
+    wait_until(lambda: s.row("HOSTS", entry="app", state="lost"), what="a lost host")
+
+
+def hosts_are_watched(s):
+    assert s.row("HOSTS", entry="app", latency_us=0)
+    yield
+    wait_until(lambda: s.row("HOSTS", entry="app", role="primary"), what="a known role")
+    assert not s.row("HOSTS", entry="app", latency_us=0)
+
+
 def the_web_server_answers(s):
     def ask():
         return Web(WEB_PORT).ask("/readyz", Host="weir.example").status
@@ -1056,6 +1083,13 @@ SETTINGS = (
     Row("proxy_protocol", "accept", a_proxy_introduces, dict(proxy_protocol_from="127.0.0.1")),
     Row("proxy_protocol_from", "127.0.0.0/8, ::1", a_proxy_introduces,
         dict(proxy_protocol="accept", proxy_protocol_from="192.0.2.0/24")),
+    # roles of hosts
+    Row("host_check_interval", "0.1", hosts_are_asked_more_often,
+        dict(host_check_interval="3600", host_check_user="alice"), databases=ROLES),
+    Row("host_check_timeout", "0.1", a_silent_host_is_lost,
+        dict(host_check_timeout="3600", host_check_user="alice"),
+        databases={"app": "{far} target_session_attrs=primary"}),
+    Row("host_check_user", "alice", hosts_are_watched, databases=ROLES),
     # the web server
     Row("metrics_allow", "127.0.0.1", the_web_server_answers, WEB | dict(metrics_allow="192.0.2.1", metrics_hosts="*")),
     Row("metrics_hosts", "weir.example", the_web_server_answers, WEB),

@@ -136,6 +136,16 @@
 	X(SERVER_LOGIN_CLOSED, ERR_SERVER_CONNECT, true, \
 	  "server closed the connection during login", \
 	  "server closed the connection during login") \
+	X(HOST_ROLE, ERR_SERVER_CONNECT, false, "host has another role", "host has another role") \
+	X(HOST_LOST, ERR_SERVER_LOST, true, \
+	  "host does not answer any more", "host does not answer any more") \
+	X(HOST_DRAINED, ERR_ADMIN_SHUTDOWN, false, "host is drained", "host is drained") \
+	X(HOST_DISABLED, ERR_ADMIN_SHUTDOWN, true, \
+	  "host is disabled", "host was disabled by an administrator") \
+	X(HOST_FENCED, ERR_SERVER_LOST, true, \
+	  "host is fenced", "host is fenced: another host is the primary now") \
+	X(ROLE_UNKNOWN, ERR_SERVER_CONNECT, true, \
+	  "role of the host could not be found out", "role of the host could not be found out") \
 	X(OWN_LOGIN, ERR_NOT_ALLOWED, true, "pgweir's own login refused", NULL) \
 	X(CONNECT_TIMEOUT, ERR_SERVER_CONNECT, true, "connect timeout", "connect timeout") \
 	X(CHECK_TIMEOUT, ERR_SERVER_LOST, true, \

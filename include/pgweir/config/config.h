@@ -46,6 +46,16 @@ enum load_balance_hosts {
 	LOAD_BALANCE_DISABLE      /* always the same one, until a connection to it fails */
 };
 
+/* What the host of a server must be: target_session_attrs of an entry. */
+enum target_session_attrs {
+	TARGET_ANY,
+	TARGET_READ_WRITE, /* a new session may write */
+	TARGET_READ_ONLY,
+	TARGET_PRIMARY,
+	TARGET_STANDBY,
+	TARGET_PREFER_STANDBY /* a standby, and if there is none, any host */
+};
+
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /* What TLS is required: client_tls_sslmode, server_tls_sslmode. From least to most strict. */
@@ -200,6 +210,8 @@ struct config {
 	usec_t client_idle_timeout;
 	usec_t pin_idle_timeout;
 	usec_t idle_transaction_timeout;
+	usec_t host_check_interval, host_check_timeout;
+	char *host_check_user; /* "" = not set */
 	usec_t transaction_timeout;
 
 	/* TLS; texts are in OpenSSL's format, or paths of files */

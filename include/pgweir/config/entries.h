@@ -34,6 +34,7 @@ struct config_database {
 	 */
 	char *host;
 	enum load_balance_hosts load_balance_hosts;
+	enum target_session_attrs target_session_attrs;
 	int port;
 	char *user;      /* forced user; NULL = the client's */
 	char *password;  /* of the forced user; NULL = that in auth_file */
@@ -97,6 +98,9 @@ const char *config_database_dbname(const struct config_database *database, const
  */
 bool config_host_next(const char **list, struct bytes *host);
 
+/* The word of a target. */
+const char *config_target_name(enum target_session_attrs target);
+
 /* "round-robin" or "disable"; NULL: the entry has only one host. */
 const char *config_load_balance_hosts(const struct config_database *database);
 
@@ -148,6 +152,9 @@ int config_reserve_pool_size(const struct config *config, const struct config_da
                              const struct config_user *user);
 int config_min_pool_size(const struct config *config, const struct config_database *database);
 usec_t config_server_lifetime(const struct config *config, const struct config_database *database);
+/* Who asks the hosts of an entry for their roles. "" = nobody. */
+const char *config_host_check_user(const struct config *config,
+                                   const struct config_database *database);
 int config_max_db_connections(const struct config *config, const struct config_database *database);
 int config_max_db_client_connections(const struct config *config,
                                      const struct config_database *database);

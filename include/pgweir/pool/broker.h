@@ -25,6 +25,7 @@
 #include "pgweir/base/hash.h"
 #include "pgweir/base/limit_event.h"
 #include "pgweir/loop/letter.h"
+#include "pgweir/pool/clusters.h"
 #include "pgweir/pool/learnt.h"
 #include "pgweir/pool/outages.h"
 #include "pgweir/pool/server/hosts.h"
@@ -56,6 +57,8 @@ struct tally {
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
 	atomic_uint login_count;      /* of a pool: logins in progress that borrowers rely on */
 	struct hosts hosts;           /* of a pool */
+	struct cluster *cluster;      /* of a pool: what is known about the roles of its hosts */
+	TAILQ_ENTRY(tally) cluster_node;
 	struct outages outages;       /* of a database */
 	/* of a pool, what its loops have found out: share_news.c; and how often that has changed */
 	atomic_uint news_number;
@@ -309,6 +312,16 @@ void share_wake_logins(struct share *share);
 
 /* The hosts of a pool, and the outages of a database: one object for all loops. */
 static inline struct hosts *share_hosts(const struct share *share) { return &share->tally->hosts; }
+
+/*
+ * The cluster of a pool's hosts. share_set_cluster() takes over a reference, and releases the
+ * former one: if that is another cluster, all other loops must be held.
+ */
+void share_set_cluster(struct share *share, struct cluster *cluster);
+static inline struct cluster *share_cluster(const struct share *share)
+{
+	return share->tally->cluster;
+}
 
 static inline struct outages *share_outages(const struct share *share)
 {

@@ -107,6 +107,10 @@ struct pool {
 	struct buf greeting; /* the welcome as messages, cached by client/login/welcome.c; */
 	const struct params *greeting_for; /* valid for clients with these startup parameters */
 
+	/* roles of hosts: pool_roles.c */
+	unsigned int roster_number; /* roster_number() when the servers were looked at */
+	struct timer role_retry;    /* no host fits: when one may be tried again */
+
 	/* failed logins */
 	bool is_failing; /* logins fail at all hosts */
 	struct err failure;
@@ -316,6 +320,9 @@ enum wait_reason {
 	WAIT_SUSPENDED,
 	WAIT_PAUSED,
 	WAIT_DATABASE_PAUSED,
+	WAIT_NO_PRIMARY,     /* no host fits target_session_attrs */
+	WAIT_NO_STANDBY,     /* the same */
+	WAIT_NO_HOST,        /* all hosts are drained or disabled */
 	WAIT_RETRY,          /* logins fail, and the next attempt is delayed */
 	WAIT_LOGIN,          /* a server is logging in, or others in the wait queue come first */
 	WAIT_CHECK,          /* a server is being checked or reset */

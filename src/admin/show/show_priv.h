@@ -53,6 +53,7 @@
 	SHOW(events)         \
 	SHOW(events_totals)  \
 	SHOW(history)        \
+	SHOW(hosts)          \
 	SHOW(applications)   \
 	SHOW(columns)        \
 	SHOW(fds)

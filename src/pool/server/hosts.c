@@ -8,6 +8,9 @@
  * connection tries it at the same time: none of this pool, and none of any pool if it could not be
  * reached. That moment is the choice of the host, before its name is looked up, as many pools may
  * choose in one turn.
+ *
+ * A host whose role does not fit is down or in retry as well. Of those that are up, one that is
+ * known to fit is chosen before one whose role is not known.
  */
 #include "pgweir/pool/server/hosts.h"
 
@@ -28,22 +31,81 @@ static usec_t later(usec_t a, usec_t b) { return a > b ? a : b; }
 
 static usec_t earlier(usec_t a, usec_t b) { return a < b ? a : b; }
 
-/* When the health becomes retry; 0: it is up. */
-static usec_t address_due(const struct host_addr *addr, usec_t gap)
+/* One address, or (addr NULL) a host whose addresses are not known. */
+struct place {
+	const struct hosts *hosts;
+	unsigned int index;
+	const struct host_addr *addr;
+};
+
+static enum roster_fit place_fit(const struct place *place, usec_t *due)
+{
+	const struct hosts *hosts = place->hosts;
+	struct roster_at at = { .host = place->index };
+
+	*due = 0;
+	if (!hosts->roster)
+		return ROSTER_GOOD;
+	if (!place->addr)
+		return roster_fit_host(hosts->roster, place->index, hosts->target, HOSTS_ROLE_GAP,
+		                       due);
+	if (place->addr->address.family != AF_UNSPEC)
+		at.address = &place->addr->address;
+	return roster_fit(hosts->roster, &at, hosts->target, HOSTS_ROLE_GAP, due);
+}
+
+static enum roster_fit fit_of(const struct place *place)
+{
+	usec_t due;
+
+	return place_fit(place, &due);
+}
+
+/* When the role of an address may be tried; 0: it fits. */
+static usec_t role_due(const struct place *place)
+{
+	const struct host_addr *addr = place->addr;
+	usec_t due;
+
+	place_fit(place, &due);
+	return later(due, addr && addr->unfit_at ? addr->unfit_at + HOSTS_ROLE_GAP : 0);
+}
+
+/* When it may be used or tried, whatever its role is; 0: it has not failed. */
+static usec_t reachable_due(const struct host_addr *addr, usec_t gap)
 {
 	usec_t refused = addr->is_refused ? addr->refused_at + gap : 0;
 
 	return addr->target ? later(refused, reach_due(addr->target)) : refused;
 }
 
-/* The host is as good as its best address, unless the host itself is worse. */
-static usec_t host_due(const struct host *host, usec_t gap)
+/* When the health becomes retry; 0: it is up. */
+static usec_t address_due(const struct hosts *hosts, unsigned int index,
+                          const struct host_addr *addr, usec_t gap)
 {
-	usec_t first = host->count ? INT64_MAX : 0;
+	return later(reachable_due(addr, gap), role_due(&(struct place){ hosts, index, addr }));
+}
+
+static bool is_unix(const struct host *host) { return *host->name == '/' || *host->name == '@'; }
+
+/* The place that a host without addresses is. */
+static struct place self_place(const struct hosts *hosts, unsigned int index)
+{
+	const struct host *host = &hosts->list[index];
+
+	return (struct place){ hosts, index, is_unix(host) ? &host->self : NULL };
+}
+
+/* The host is as good as its best address, unless the host itself is worse. */
+static usec_t host_due(const struct hosts *hosts, unsigned int index, usec_t gap)
+{
+	const struct host *host = &hosts->list[index];
+	struct place self = self_place(hosts, index);
+	usec_t first = host->count ? INT64_MAX : role_due(&self);
 
 	for (unsigned int i = 0; i < host->count; i++)
-		first = earlier(first, address_due(&host->list[i], gap));
-	return later(first, address_due(&host->self, gap));
+		first = earlier(first, address_due(hosts, index, &host->list[i], gap));
+	return later(first, reachable_due(&host->self, gap));
 }
 
 static enum health health_at(usec_t due, usec_t now)
@@ -53,17 +115,16 @@ static enum health health_at(usec_t due, usec_t now)
 	return now >= due ? HEALTH_RETRY : HEALTH_DOWN;
 }
 
-static enum health address_health(const struct host_addr *addr, const struct hosts_when *when)
+static enum health address_health(const struct hosts *hosts, unsigned int index,
+                                  const struct host_addr *addr, const struct hosts_when *when)
 {
-	return health_at(address_due(addr, when->gap), when->now);
+	return health_at(address_due(hosts, index, addr, when->gap), when->now);
 }
 
-static enum health host_health(const struct host *host, const struct hosts_when *when)
+static bool is_up(const struct hosts *hosts, unsigned int index)
 {
-	return health_at(host_due(host, when->gap), when->now);
+	return host_due(hosts, index, 1) == 0;
 }
-
-static bool is_up(const struct host *host) { return host_due(host, 1) == 0; }
 
 usec_t hosts_due(struct hosts *hosts, usec_t gap)
 {
@@ -71,7 +132,7 @@ usec_t hosts_due(struct hosts *hosts, usec_t gap)
 
 	lock_hosts(hosts);
 	for (unsigned int i = 0; i < hosts->count; i++)
-		first = earlier(first, host_due(&hosts->list[i], gap));
+		first = earlier(first, host_due(hosts, i, gap));
 	unlock_hosts(hosts);
 	return first;
 }
@@ -115,7 +176,7 @@ bool hosts_has_up(struct hosts *hosts)
 
 	lock_hosts(hosts);
 	for (unsigned int i = 0; i < hosts->count; i++)
-		has |= is_up(&hosts->list[i]);
+		has |= is_up(hosts, i);
 	unlock_hosts(hosts);
 	return has;
 }
@@ -126,10 +187,11 @@ static bool has_other(const struct hosts *hosts, unsigned int index, const struc
 		struct host *host = &hosts->list[i];
 		const struct host_addr *own = i == index ? find_addr(host, address) : NULL;
 
-		if (!own && is_up(host))
+		if (!own && is_up(hosts, i))
 			return true;
 		for (unsigned int at = 0; own && at < host->count; at++) {
-			if (&host->list[at] != own && address_due(&host->list[at], 1) == 0)
+			if (&host->list[at] != own &&
+			    address_due(hosts, i, &host->list[at], 1) == 0)
 				return true;
 		}
 	}
@@ -148,28 +210,70 @@ bool hosts_has_other(struct hosts *hosts, unsigned int index, const struct addre
 
 /* ---- choosing ---- */
 
-/* The host that was down for the longest time. */
+/* The host that was down for the longest time. hosts->count: none fits. */
 static unsigned int nearest(const struct hosts *hosts, usec_t gap)
 {
-	unsigned int best = 0;
+	unsigned int best = hosts->count;
+	usec_t first = INT64_MAX;
 
-	for (unsigned int i = 1; i < hosts->count; i++) {
-		if (host_due(&hosts->list[i], gap) < host_due(&hosts->list[best], gap))
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		usec_t due = host_due(hosts, i, gap);
+
+		if (due < first) {
+			first = due;
 			best = i;
+		}
 	}
 	return best;
 }
 
-static unsigned int look_for(const struct hosts *hosts, enum health least,
-                             const struct hosts_when *when)
+/* The fits from best to worst, each with all better ones. What does not fit may be in retry. */
+static const enum roster_fit fits[] = { ROSTER_GOOD, ROSTER_MAYBE, ROSTER_SPARE, ROSTER_NO };
+
+#define FITS (sizeof(fits) / sizeof(fits[0]))
+
+/* Whether the host has an address that is so healthy and fits so well, or better. */
+static bool has_fitting(const struct hosts *hosts, unsigned int index, enum health least,
+                        enum roster_fit fit, const struct hosts_when *when)
+{
+	const struct host *host = &hosts->list[index];
+	struct place self = self_place(hosts, index);
+
+	if (health_at(host_due(hosts, index, when->gap), when->now) < least)
+		return false;
+	if (host->count == 0)
+		return fit_of(&self) >= fit;
+	for (unsigned int i = 0; i < host->count; i++) {
+		struct place place = { hosts, index, &host->list[i] };
+
+		if (address_health(hosts, index, &host->list[i], when) >= least &&
+		    fit_of(&place) >= fit)
+			return true;
+	}
+	return false;
+}
+
+static unsigned int look_for_fit(const struct hosts *hosts, enum health least, enum roster_fit fit,
+                                 const struct hosts_when *when)
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		unsigned int at = (hosts->next + i) % hosts->count;
 
-		if (host_health(&hosts->list[at], when) >= least)
+		if (has_fitting(hosts, at, least, fit, when))
 			return at;
 	}
 	return hosts->count;
+}
+
+/* A host whose role is not known is as good, if the connection is not needed at once. */
+static unsigned int look_for(const struct hosts *hosts, enum health least,
+                             const struct hosts_when *when)
+{
+	unsigned int chosen = hosts->count;
+
+	for (size_t i = when->may_test ? 1 : 0; i < FITS && chosen == hosts->count; i++)
+		chosen = look_for_fit(hosts, least, fits[i], when);
+	return chosen;
 }
 
 /* The caller tries the host, if one of its addresses could not be reached and is due. */
@@ -201,11 +305,25 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bo
 		chosen = look_for(hosts, HEALTH_RETRY, when);
 	if (chosen == hosts->count)
 		chosen = nearest(hosts, when->gap);
-	hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
-	*is_test = !is_up(&hosts->list[chosen]) &&
-	           begin_reach_test(hosts, &hosts->list[chosen], when->now);
+	if (chosen < hosts->count) {
+		hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
+		*is_test = !is_up(hosts, chosen) &&
+		           begin_reach_test(hosts, &hosts->list[chosen], when->now);
+	}
 	unlock_hosts(hosts);
 	return chosen;
+}
+
+/* No other pool may try it although its role did not fit, until that is old again. */
+static void begin_try(const struct hosts *hosts, unsigned int index, const struct host_addr *addr,
+                      usec_t now)
+{
+	struct roster_at at = { .host = index };
+
+	if (addr->address.family != AF_UNSPEC)
+		at.address = &addr->address;
+	if (hosts->roster && hosts->target != TARGET_ANY)
+		roster_try(hosts->roster, &at, now);
 }
 
 /* No other connection of this pool may try the address until its gap is over again. */
@@ -223,6 +341,7 @@ bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now, bool i
 {
 	lock_hosts(hosts);
 	is_test |= begin_test(hosts, &hosts->list[index].self, now);
+	begin_try(hosts, index, &hosts->list[index].self, now);
 	unlock_hosts(hosts);
 	return is_test;
 }
@@ -271,19 +390,34 @@ static bool learn(const struct hosts *hosts, struct host *host, const struct add
 	return true;
 }
 
-static struct host_addr *look_in(struct host *host, const struct address *next, enum health least,
-                                 const struct hosts_when *when)
+static struct host_addr *look_in_fit(const struct hosts *hosts, unsigned int index,
+                                     unsigned int start, enum health least, enum roster_fit fit,
+                                     const struct hosts_when *when)
 {
-	struct host_addr *from = find_addr(host, next);
-	unsigned int start = from == &host->self ? 0 : (unsigned int)(from - host->list);
+	struct host *host = &hosts->list[index];
 
 	for (unsigned int i = 0; i < host->count; i++) {
 		struct host_addr *addr = &host->list[(start + i) % host->count];
+		struct place place = { hosts, index, addr };
+		usec_t due = address_due(hosts, index, addr, when->gap);
 
-		if (address_health(addr, when) >= least)
+		if (due < INT64_MAX && health_at(due, when->now) >= least && fit_of(&place) >= fit)
 			return addr;
 	}
 	return NULL;
+}
+
+static struct host_addr *look_in(const struct hosts *hosts, unsigned int index,
+                                 const struct address *next, enum health least,
+                                 const struct hosts_when *when)
+{
+	struct host *host = &hosts->list[index];
+	struct host_addr *from = find_addr(host, next), *addr = NULL;
+	unsigned int start = from == &host->self ? 0 : (unsigned int)(from - host->list);
+
+	for (size_t i = 0; i < FITS && !addr; i++)
+		addr = look_in_fit(hosts, index, start, least, fits[i], when);
+	return addr;
 }
 
 /* The address for which hosts_choose() has begun a test. NULL: none. */
@@ -298,40 +432,54 @@ static struct host_addr *tested(const struct host *host)
 	return NULL;
 }
 
-/* The address for a connection; the host has addresses. Turns are taken from `next`. */
-static struct host_addr *pick(struct host *host, const struct address *next,
-                              const struct hosts_when *when)
+/*
+ * The address for a connection; the host has addresses. Turns are taken from `next`. NULL: none
+ * fits.
+ */
+static struct host_addr *pick(const struct hosts *hosts, unsigned int index,
+                              const struct address *next, const struct hosts_when *when)
 {
 	struct host_addr *addr =
-	    look_in(host, next, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
+	    look_in(hosts, index, next, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
 
 	if (!addr)
-		addr = look_in(host, next, HEALTH_RETRY, when);
-	return addr ? addr : look_in(host, next, HEALTH_DOWN, when);
+		addr = look_in(hosts, index, next, HEALTH_RETRY, when);
+	return addr ? addr : look_in(hosts, index, next, HEALTH_DOWN, when);
 }
 
-bool hosts_pick(struct hosts *hosts, unsigned int index, const struct address *addresses,
-                unsigned int count, const struct hosts_when *when, struct address *address,
-                bool *is_test)
+static enum hosts_picked pick_for(struct hosts *hosts, unsigned int index,
+                                  const struct hosts_when *when, struct address *address,
+                                  bool *is_test)
 {
 	struct host *host = &hosts->list[index];
-	struct host_addr *addr;
-	bool ok;
+	struct host_addr *addr = *is_test ? tested(host) : NULL;
+
+	if (!addr)
+		addr = pick(hosts, index, address, when);
+	if (!addr)
+		return HOSTS_NONE_FITS;
+	*is_test = begin_test(hosts, addr, when->now);
+	begin_try(hosts, index, addr, when->now);
+	*address = addr->address;
+	return HOSTS_PICKED;
+}
+
+enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
+                             const struct address *addresses, unsigned int count,
+                             const struct hosts_when *when, struct address *address, bool *is_test)
+{
+	enum hosts_picked result = HOSTS_NO_MEMORY;
+	struct host *host = &hosts->list[index];
 
 	lock_hosts(hosts);
-	ok = count > 0 && learn(hosts, host, addresses, count);
-	if (ok) {
+	if (count > 0 && learn(hosts, host, addresses, count)) {
 		host->self.is_refused = false; /* its name was found */
 		if (host->self.target)
 			reach_worked(hosts->reach, host->self.target);
-		addr = *is_test ? tested(host) : NULL;
-		if (!addr)
-			addr = pick(host, address, when);
-		*is_test = begin_test(hosts, addr, when->now);
-		*address = addr->address;
+		result = pick_for(hosts, index, when, address, is_test);
 	}
 	unlock_hosts(hosts);
-	return ok;
+	return result;
 }
 
 /* ---- outcomes ---- */
@@ -349,10 +497,12 @@ static bool note(struct hosts *hosts, struct host_addr *addr, const struct hosts
 		reach_failed(hosts->reach, addr->target, note->now, note->gap, note->err);
 		return false;
 	}
-	if (note->outcome == HOST_WORKED)
+	if (note->outcome == HOST_WORKED) {
 		addr->is_refused = false;
-	else /* or no memory for the target */
+		addr->unfit_at = 0;
+	} else if (note->outcome != HOST_ANSWERED) { /* or no memory for the target */
 		note_refusal(addr, note->now);
+	}
 	return addr->target && reach_worked(hosts->reach, addr->target);
 }
 
@@ -400,6 +550,7 @@ enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int index,
 static void reset_addr(struct host_addr *addr)
 {
 	addr->is_refused = false;
+	addr->unfit_at = 0;
 	addr->protocol = HOST_UNTRIED;
 }
 
@@ -412,6 +563,25 @@ void hosts_reset(struct hosts *hosts)
 		reset_addr(&host->self);
 		for (unsigned int at = 0; at < host->count; at++)
 			reset_addr(&host->list[at]);
+	}
+	unlock_hosts(hosts);
+}
+
+void hosts_unfit(struct hosts *hosts, unsigned int index, const struct address *address, usec_t now)
+{
+	if (index >= hosts->count)
+		return;
+	lock_hosts(hosts);
+	find_addr(&hosts->list[index], address)->unfit_at = now;
+	unlock_hosts(hosts);
+}
+
+void hosts_set_roles(struct hosts *hosts, struct roster *roster, enum target_session_attrs target)
+{
+	lock_hosts(hosts);
+	if (hosts->roster != roster || hosts->target != target) {
+		hosts->roster = roster;
+		hosts->target = target;
 	}
 	unlock_hosts(hosts);
 }

@@ -247,7 +247,8 @@ static void log_close(struct server *server, const struct err *err)
 		                   .has_duration = true,
 		                   .duration = age };
 
-	if (shared->config->log_disconnections && !is_failed_test(server))
+	if (shared->config->log_disconnections && !is_failed_test(server) &&
+	    !server->site->is_watch)
 		log_event(&server->log, LOG_LEVEL_INFO, &facts, "closing because: %s (age=%llds)",
 		          words_of(err), (long long)(age / USEC_PER_SEC));
 }
@@ -327,7 +328,8 @@ void server_close(struct server *server, const struct err *err)
 		return;
 	unrun = take_unrun(server);
 	log_close(server, &reason);
-	note_end(server, &reason);
+	if (!server->site->is_watch)
+		note_end(server, &reason);
 	if (!was_new)
 		say_goodbye(server);
 	if (borrower)
@@ -663,6 +665,7 @@ static const struct {
 	[ERRAND_CLEAN] = { "RESET ALL", CLOSE_RESET_FAILED },
 	[ERRAND_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
 	[ERRAND_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
+	[ERRAND_ROLE] = { "the role question", CLOSE_NONE },
 };
 
 static void send_question(struct server *server)
@@ -769,7 +772,7 @@ void server_errand_done(struct server *server)
 	enum errand_kind kind = server->errand;
 
 	server->errand = ERRAND_NONE;
-	if (server->errand_failed)
+	if (server->errand_failed && kind != ERRAND_ROLE)
 		log_warning(&server->log, "%s failed", errands[kind].name);
 	if (server->errand_failed && kind == ERRAND_ASK && ask_again(server))
 		return;
@@ -812,6 +815,12 @@ void server_errand_done(struct server *server)
 		}
 		timer_clear(&server->timer);
 		give_facts(server);
+		return;
+	case ERRAND_ROLE:
+		if (server->state == SERVER_LOGIN)
+			server_role_done(server);
+		else
+			server->site->ops->on_home(server);
 		return;
 	case ERRAND_RESET:
 		server->has_session = server->is_dirty = server->has_unknown_params = false;

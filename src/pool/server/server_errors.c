@@ -148,6 +148,11 @@ void server_errand_error(struct server *server, struct bytes body)
 
 	read_error(body, buffer, sizeof(buffer), &report);
 	server->errand_failed = true;
+	if (server->errand == ERRAND_ROLE) {
+		/* asked again in a shorter form */
+		log_debug(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
+		return;
+	}
 	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
 	if (server->errand == ERRAND_ASK)
 		server->question->was_canceled = strcmp(report.sqlstate, "57014") == 0;

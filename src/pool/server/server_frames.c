@@ -54,7 +54,9 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 	case 'E':
 		return frame->length < ERROR_PREFIX ? frame->length : ERROR_PREFIX;
 	case 'D':
-		return server->errand == ERRAND_ASK ? frame->length : FRAME_HEADER_SIZE;
+		return server->errand == ERRAND_ASK || server->errand == ERRAND_ROLE
+		           ? frame->length
+		           : FRAME_HEADER_SIZE;
 	case 'A':
 		return server->watches & SERVER_WATCHES_NOTIFICATIONS ? frame->length
 		                                                      : FRAME_HEADER_SIZE;
@@ -84,6 +86,8 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 		return close_bad(server, "broken ParameterStatus"), FRAME_STOP;
 	if (!server_report(server, name, value, &is_news))
 		return close_bad(server, "server reports parameters without end"), FRAME_STOP;
+	if (server->site->target != TARGET_ANY)
+		server_role_reported(server, name, value);
 	if (server->state != SERVER_LENT)
 		return FRAME_DROP;
 	if ((server->watches & SERVER_WATCHES_PARAMETERS) && server->borrower &&
@@ -187,6 +191,8 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 		server_errand_error(server, body);
 	if (type == 'D' && server->errand == ERRAND_ASK)
 		facts_row(&server->question->facts, body);
+	if (type == 'D' && server->errand == ERRAND_ROLE)
+		server_role_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */
 	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK &&
 	    server->errand != ERRAND_CLEAN)

@@ -98,6 +98,7 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	struct hosts_when when = when_of(server);
 	struct address picked;
 	bool is_test = login->is_test;
+	enum hosts_picked result;
 	struct err memory;
 
 	if (!address) {
@@ -105,8 +106,13 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 		return;
 	}
 	picked = *address;
-	if (!hosts_pick(hosts, server->host, ask->addresses, ask->address_count, &when, &picked,
-	                &is_test)) {
+	result = hosts_pick(hosts, server->host, ask->addresses, ask->address_count, &when, &picked,
+	                    &is_test);
+	if (result == HOSTS_NONE_FITS) {
+		server_close_for(server, CLOSE_HOST_ROLE);
+		return;
+	}
+	if (result == HOSTS_NO_MEMORY) {
 		err_set(&memory, ERR_MEMORY, "out of memory");
 		server_close(server, &memory);
 		return;
@@ -132,9 +138,11 @@ bool server_find_host(struct server *server, struct err *err)
 	int port = site->entry->port;
 	const char *host;
 
-	if (site->hosts->count == 0)
+	if (site->hosts->count == 0 || !site->roster)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	server->host = hosts_choose(site->hosts, &when, &server->login->is_test);
+	if (server->host == site->hosts->count)
+		return err_close(err, CLOSE_HOST_ROLE);
 	host = site->hosts->list[server->host].name;
 	if (!*host)
 		return err_set(err, ERR_SERVER_CONNECT,
@@ -180,6 +188,17 @@ void server_dial_again(struct server *server)
 	else
 		dial_start(&login->dial, loop_of(server), &server->peer,
 		           server->site->shared->sockets, server->login->steps->on_connected);
+}
+
+struct roster_at server_roster_at(const struct server *server)
+{
+	return (struct roster_at){ server->host, address_of(server) };
+}
+
+void server_unfit(struct server *server)
+{
+	hosts_unfit(server->site->hosts, server->host, address_of(server),
+	            loop_now(loop_of(server)));
 }
 
 enum host_protocol server_protocol(const struct server *server)

@@ -64,7 +64,7 @@ static void log_connected(struct server *server)
 	struct address self;
 	char text[ADDRESS_TEXT_SIZE];
 
-	if (!server->site->shared->config->log_connections)
+	if (!server->site->shared->config->log_connections || server->site->is_watch)
 		return;
 	if (address_is_unix(&server->peer) || !address_of_self(&self, server->stream.watch.fd, 0)) {
 		log_event(&server->log, LOG_LEVEL_INFO, &facts, "new connection to server");

@@ -209,11 +209,20 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 	return FRAME_DROP;
 }
 
-/* The first ReadyForQuery has arrived. */
-static enum frame_fate first_ready(struct server *server, struct bytes body)
+void server_login_checked(struct server *server)
 {
 	const char *connect_query = server->site->entry->connect_query;
 
+	/* Physical replication has no database and no SQL. */
+	if (connect_query && server->replication != REPLICATION_PHYSICAL)
+		server_errand(server, ERRAND_CONNECT, connect_query);
+	else
+		server->site->ops->on_login_done(server);
+}
+
+/* The first ReadyForQuery has arrived. */
+static enum frame_fate first_ready(struct server *server, struct bytes body)
+{
 	if (fields_ready(body, &server->status) != WIRE_OK || server->login->auth)
 		return server_close_with(server, ERR_PROTOCOL, "broken login of the server"),
 		       FRAME_STOP;
@@ -222,12 +231,11 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
 	server->report_count = 0;
 	server->is_ready = true;
-	/* Physical replication has no database and no SQL. */
-	if (connect_query && server->replication != REPLICATION_PHYSICAL)
-		server_errand(server, ERRAND_CONNECT, connect_query);
+	if (server->site->target == TARGET_ANY)
+		server_login_checked(server);
 	else
-		server->site->ops->on_login_done(server);
-	return FRAME_DROP;
+		server_check_role(server);
+	return server->state == SERVER_CLOSING ? FRAME_STOP : FRAME_DROP;
 }
 
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,

@@ -5,7 +5,7 @@
  *   server_launch                            up to the startup packet
  *   server_tls  server_frames                reading from the socket
  *   server_login  server_errors              the meaning of messages
- *   server_host  server_blame  server_params
+ *   server_host  server_blame  server_params  server_role
  *   server                                   states, limits, sending, closing
  *   ledger  hosts  params  statements ...    the parts of a server
  */
@@ -117,6 +117,33 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
  * Adds to the error of a failed login which login it was, at which address, and with which secret.
  */
 void server_blame(const struct server *server, struct err *err);
+
+/* ---- roles: server_role.c ---- */
+
+/* Where the server is, for the roster. */
+struct roster_at server_roster_at(const struct server *server);
+
+/* Its login has shown that its host does not fit. */
+void server_unfit(struct server *server);
+
+/*
+ * The login is done but for connect_query: looks at the role of the host, or asks for it.
+ * server_login_checked() follows, unless the server is closed.
+ */
+void server_check_role(struct server *server);
+
+/* Asks the role question. */
+void server_ask_role(struct server *server, bool is_short);
+
+/* A row of the answer; and its end, during a login. */
+void server_role_row(struct server *server, struct bytes row);
+void server_role_done(struct server *server);
+
+/* The server has reported a parameter. */
+void server_role_reported(struct server *server, const char *name, const char *value);
+
+/* The role fits: the login goes on. server_login.c */
+void server_login_checked(struct server *server);
 
 /* Handles the input that was buffered while a key was being derived. */
 void server_judge_kept(struct server *server);

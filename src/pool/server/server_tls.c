@@ -16,7 +16,9 @@ static struct securing_how server_securing(const struct server *server)
 
 	return (struct securing_how){
 		.tls = address_is_unix(&server->peer) ? NULL : shared->tls,
-		.host = server->host < hosts->count ? hosts->list[server->host].name : "",
+		.host = server->site->tls_host        ? server->site->tls_host
+		        : server->host < hosts->count ? hosts->list[server->host].name
+		                                      : "",
 		.is_required = shared->config->server_tls_sslmode >= TLS_MODE_REQUIRE,
 		.is_direct = shared->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT,
 	};

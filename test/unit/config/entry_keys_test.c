@@ -33,6 +33,11 @@ static const struct {
 	  "pool_mode: \"x\" is not one of its values: session, transaction or statement" },
 	{ "host=a,10.0.0.1,::1,/tmp,@x load_balance_hosts=disable", NULL },
 	{ "host=a,b load_balance_hosts=Round-Robin", NULL },
+	{ "target_session_attrs=prefer-standby", NULL },
+	{ "target_session_attrs=Read-Write", NULL },
+	{ "target_session_attrs=master",
+	  "target_session_attrs: \"master\" is not one of its values: any, read-write, "
+	  "read-only, primary, standby or prefer-standby" },
 	{ "host=a,,b", "host: contains an empty name" },
 	{ "host=,a", "host: contains an empty name" },
 	{ "host=a,", "host: contains an empty name" },

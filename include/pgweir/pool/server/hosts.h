@@ -10,6 +10,9 @@
  * its gap is short: reach.h. An address where PostgreSQL refused the login has failed for this pool
  * only, and its gap is server_login_retry.
  *
+ * A host whose role does not fit is down too: its roster knows when it may be tried. It is not a
+ * failure.
+ *
  * The loops of a process share the hosts of a pool, so that each knows what the others have found
  * out. All functions may be called from any loop, but for hosts_configure() with another list.
  *
@@ -23,6 +26,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/net/address.h"
 #include "pgweir/pool/server/reach.h"
+#include "pgweir/pool/server/roster.h"
 
 /* What is known about an address and protocols newer than 3.0. */
 enum host_protocol {
@@ -37,11 +41,13 @@ struct host_addr {
 	usec_t refused_at;           /* valid if is_refused; or when the retry began */
 	bool is_refused;             /* PostgreSQL refused a login, and none succeeded since */
 	enum host_protocol protocol;
+	usec_t unfit_at; /* when a login has shown that its role does not fit; 0: it has not */
 };
 
 /* How a connection attempt ended. */
 enum host_outcome {
 	HOST_WORKED,
+	HOST_ANSWERED,   /* but its role does not fit */
 	HOST_REFUSED,    /* PostgreSQL has answered, but it does not accept this login */
 	HOST_UNREACHABLE /* no connection, or PostgreSQL is not ready for any */
 };
@@ -66,6 +72,9 @@ struct hosts {
 	char *names; /* the same list, with its commas replaced by zeros */
 	struct host *list;
 	unsigned int count;
+	/* which hosts fit; NULL: all */
+	struct roster *roster;
+	enum target_session_attrs target;
 	unsigned int next; /* with turns: where the search starts; else the host to stay with */
 	enum load_balance_hosts how;
 };
@@ -88,13 +97,22 @@ bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
                      enum load_balance_hosts how);
 
 /*
+ * What a host must be, and the roster of these hosts. If that is another one than before, all other
+ * loops must be held.
+ */
+void hosts_set_roles(struct hosts *hosts, struct roster *roster, enum target_session_attrs target);
+
+/* After this time, a host whose role did not fit may be tried again, unless it is watched. */
+#define HOSTS_ROLE_GAP (200 * USEC_PER_MS)
+
+/*
  * Resets refused logins and protocols: all addresses that can be reached may be tried at once, with
  * a new protocol.
  */
 void hosts_reset(struct hosts *hosts);
 
 /*
- * The number of the host for the next connection. There is always one. *is_test: it was not
+ * The number of the host for the next connection; hosts->count: no host fits. *is_test: it was not
  * reachable and is in retry; the caller tries it, and nobody else at the same time.
  */
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test);
@@ -102,11 +120,12 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bo
 /*
  * Sets the addresses of the host, and picks one of them for a connection. *address: takes turns
  * from this one; then the one that was picked. *is_test: as hosts_choose() has set it; then whether
- * the address is in retry. false: no memory.
+ * the address is in retry.
  */
-bool hosts_pick(struct hosts *hosts, unsigned int host, const struct address *addresses,
-                unsigned int count, const struct hosts_when *when, struct address *address,
-                bool *is_test);
+enum hosts_picked { HOSTS_PICKED, HOSTS_NO_MEMORY, HOSTS_NONE_FITS };
+enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int host,
+                             const struct address *addresses, unsigned int count,
+                             const struct hosts_when *when, struct address *address, bool *is_test);
 
 /* The same for a host without addresses: whether it is in retry. */
 bool hosts_pick_self(struct hosts *hosts, unsigned int host, usec_t now, bool is_test);
@@ -137,8 +156,14 @@ enum host_protocol hosts_protocol(struct hosts *hosts, unsigned int host,
 bool hosts_has_up(struct hosts *hosts);
 bool hosts_has_other(struct hosts *hosts, unsigned int host, const struct address *address);
 
-/* If all addresses have failed: the earliest time at which one may be tried again. */
+/*
+ * If all addresses have failed or do not fit: the earliest time at which one may be tried again.
+ * INT64_MAX: that is not a matter of time.
+ */
 usec_t hosts_due(struct hosts *hosts, usec_t gap);
+
+/* A login has shown that the role does not fit. */
+void hosts_unfit(struct hosts *hosts, unsigned int host, const struct address *address, usec_t now);
 
 /* Whether one of them cannot be reached, of any host. If so, *err (or NULL) has the reason. */
 bool hosts_are_unreachable(struct hosts *hosts, struct err *err);

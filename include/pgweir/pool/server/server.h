@@ -61,7 +61,8 @@ enum errand_kind {
 	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
 	ERRAND_CLEAN,    /* removes parameters that are in no map: server_clean_text() */
 	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
-	ERRAND_ASK       /* asks which session state there is: question.h */
+	ERRAND_ASK,      /* asks which session state there is: question.h */
+	ERRAND_ROLE      /* asks for the role of the host: role_question.h */
 };
 
 /* Values of sequences that currval() and lastval() may give there. */
@@ -136,6 +137,11 @@ struct server_site {
 	struct server_limits limits;
 	bool is_followed;       /* session state follows clients from one of them to another */
 	struct hosts *hosts;    /* where they are; of the pool in all loops */
+	/* the roles of the hosts, and what a host must be; NULL: not known, and any */
+	struct roster *roster;
+	enum target_session_attrs target;
+	const char *tls_host; /* whose certificate is expected; NULL: that of the host */
+	bool is_watch;        /* a host watch: attempts are neither logged nor counted */
 	uint64_t *client_bytes; /* counts bytes that borrowers send */
 	uint64_t *server_bytes; /* counts bytes that arrive after the login */
 	uint64_t *all_client_bytes, *all_server_bytes; /* the same for all pools together */
@@ -154,6 +160,11 @@ struct server_ops {
 	void (*on_released)(struct server *server);
 	/* server->is_close_needed has changed. */
 	void (*on_close_needed)(struct server *server);
+	/*
+	 * The server has shown what its host is: it has reported that, or has answered the role
+	 * question. Not called if the target is any.
+	 */
+	void (*on_report)(struct server *server, const struct host_report *report);
 	/* The login and connect_query are done: the server is ready, and still in LOGIN. */
 	void (*on_login_done)(struct server *server);
 	/* The server was closed before that. */
@@ -206,6 +217,9 @@ struct server_login {
 	bool is_again;         /* it rejected a newer protocol version: second attempt, with 3.0 */
 	uint32_t asked;        /* the protocol version that was requested */
 	struct buf parameters; /* ParameterStatus so far: name\0value\0 */
+	enum host_role role;   /* the answer to the role question */
+	bool is_read_only;
+	bool is_role_short; /* the short role question is asked */
 };
 
 struct server {

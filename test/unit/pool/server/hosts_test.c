@@ -149,7 +149,8 @@ static struct address pick(struct scene *scene, unsigned int host, unsigned int 
 	struct address address = *parse(next);
 
 	*is_test = false;
-	ck_assert(hosts_pick(&scene->hosts, host, list, count, &when, &address, is_test));
+	ck_assert_int_eq(hosts_pick(&scene->hosts, host, list, count, &when, &address, is_test),
+	                 HOSTS_PICKED);
 	return address;
 }
 
@@ -288,7 +289,7 @@ START_TEST(hosts_remember_protocols)
 	reach_init(&reach);
 	hosts_init(&hosts, &reach);
 	ck_assert(hosts_configure(&hosts, "/a,b", 5432, LOAD_BALANCE_ROUND_ROBIN));
-	ck_assert(hosts_pick(&hosts, 1, both, 2, &when, &picked, &is_test));
+	ck_assert_int_eq(hosts_pick(&hosts, 1, both, 2, &when, &picked, &is_test), HOSTS_PICKED);
 	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_UNTRIED);
 	hosts_learn_protocol(&hosts, 0, NULL, HOST_OLD);
 	hosts_learn_protocol(&hosts, 1, second, HOST_NEGOTIATES);
@@ -299,7 +300,7 @@ START_TEST(hosts_remember_protocols)
 	ck_assert_int_eq(hosts_protocol(&hosts, 2, NULL), HOST_UNTRIED);
 
 	picked = *first;
-	ck_assert(hosts_pick(&hosts, 1, other, 2, &when, &picked, &is_test));
+	ck_assert_int_eq(hosts_pick(&hosts, 1, other, 2, &when, &picked, &is_test), HOSTS_PICKED);
 	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_NEGOTIATES);
 
 	hosts_reset(&hosts);
@@ -370,7 +371,8 @@ START_TEST(the_tested_address_is_picked)
 	when = when_of(&scene);
 	hosts_choose(&scene.hosts, &when, &is_test);
 	ck_assert(is_test);
-	ck_assert(hosts_pick(&scene.hosts, 0, list, 2, &when, &address, &is_test));
+	ck_assert_int_eq(hosts_pick(&scene.hosts, 0, list, 2, &when, &address, &is_test),
+	                 HOSTS_PICKED);
 	ck_assert(is_test && address_equal_host(&address, &list[1]));
 	close_hosts(&scene);
 }

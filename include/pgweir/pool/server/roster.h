@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A roster: what is known about the roles of the hosts of a cluster, and which of them may be used.
+ *
+ * Role and health are two things: the health of an address (hosts.h) says whether it can be
+ * reached. A row of the roster is about one address of a host, or about the host itself, if that is
+ * a Unix socket or its name has not been found. What is known comes from logins (in_hot_standby,
+ * or the role question) and from host watches.
+ *
+ * Of several hosts that say that they are primary only one counts: that with the newest timeline.
+ * The others are fenced. An older timeline than one that was accepted before is fenced too, and so
+ * is a host of another cluster (another system identifier).
+ *
+ * All functions may be called from any loop. No clock and no socket: the caller passes the time.
+ */
+#ifndef PGWEIR_POOL_SERVER_ROSTER_H
+#define PGWEIR_POOL_SERVER_ROSTER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "pgweir/base/clock.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/net/address.h"
+
+#define ROSTER_ERROR_SIZE 192
+#define ROSTER_SAMPLES 64 /* positions of the primary that are remembered */
+#define ROSTER_LAG_UNKNOWN (-1)
+
+enum host_role { HOST_ROLE_UNKNOWN, HOST_PRIMARY, HOST_STANDBY };
+
+/* Set by an administrator. */
+enum host_admin {
+	HOST_ENABLED,
+	HOST_DRAINING, /* no new transactions */
+	HOST_DISABLED  /* no servers */
+};
+
+/* What a login, a server or a watch has found out about a host. 0: not known. */
+struct host_report {
+	enum host_role role;
+	bool is_read_only; /* new sessions begin with default_transaction_read_only */
+	bool is_full;      /* the answer to the role question; else only role and is_read_only */
+	uint32_t timeline;
+	uint64_t system;   /* system identifier */
+	uint64_t started;  /* when it was started: tells whether two addresses are one server */
+	uint64_t position; /* in the WAL: written by a primary, replayed by a standby */
+	usec_t replay_age; /* of a standby: the age of the last transaction that it has replayed */
+	usec_t latency;    /* of the question */
+};
+
+/* One row. */
+struct roster_row {
+	unsigned int host;      /* number of the host in the list */
+	struct address address; /* port 0; AF_UNSPEC: the host itself */
+	struct host_report known;
+	enum host_admin admin;
+	bool is_lost;    /* it could not be reached, or did not answer; and not seen since */
+	bool is_elected; /* the primary that counts */
+	bool is_fenced;  /* another primary counts, or is_foreign */
+	bool is_foreign;
+	bool is_told;       /* that it is fenced was said */
+	bool is_sure;       /* it has answered the role question, and was not lost since */
+	bool is_watched;    /* a watch asks it, and will notice another role */
+	usec_t seen_at;     /* when its role was last found out; 0: never */
+	usec_t tried_at;    /* when it was last tried although its role did not fit */
+	usec_t since;       /* since when it has this role */
+	usec_t lost_at;     /* valid if is_lost */
+	usec_t lag;         /* how old what a standby shows is; ROSTER_LAG_UNKNOWN */
+	uint64_t lag_bytes; /* valid unless lag is ROSTER_LAG_UNKNOWN */
+	usec_t error_at;
+	char error[ROSTER_ERROR_SIZE]; /* the last error; "" = none */
+};
+
+/* How well a row fits a target. */
+enum roster_fit {
+	ROSTER_NO,
+	ROSTER_SPARE, /* prefer-standby: only if there is no standby */
+	ROSTER_MAYBE, /* its role is not known: a login finds out */
+	ROSTER_GOOD
+};
+
+/* What may happen to a server that is there. */
+enum roster_stay {
+	ROSTER_STAYS,
+	ROSTER_LOST_THERE, /* the host does not answer: it must not be lent any more */
+	ROSTER_ROLE,       /* its host has another role now: it ends with its transaction */
+	ROSTER_DRAINED,    /* the same, as an administrator wants it */
+	ROSTER_DISABLED,   /* closed at once, also within a transaction */
+	ROSTER_FENCED      /* the same: what is written there may be lost */
+};
+
+/* What a report has changed, for the log. */
+enum roster_event {
+	ROSTER_EVENT_ROLE,    /* another role, or is_read_only; or known for the first time */
+	ROSTER_EVENT_FENCED,  /* `row` is fenced, because of `other` */
+	ROSTER_EVENT_FOREIGN, /* the same: it is of another cluster than `other` */
+	ROSTER_EVENT_LOST,
+	ROSTER_EVENT_BACK /* it was lost, and answers again with the same role */
+};
+
+#define ROSTER_CHANGES_MAX 4
+
+/* Rows are copies. */
+struct roster_change {
+	enum roster_event event;
+	struct roster_row row, other;
+	enum host_role before; /* the former role */
+	usec_t lasted;         /* of BACK: how long it was lost */
+};
+
+struct roster_changes {
+	struct roster_change list[ROSTER_CHANGES_MAX];
+	unsigned int count;
+	bool has_news; /* roster_number() has changed: the pools must look */
+	/* a primary can be used again; `without`: for how long there was none. 0: not so */
+	usec_t without;
+};
+
+/* At this time the primary had written so far. */
+struct roster_sample {
+	uint64_t position;
+	usec_t at;
+};
+
+struct roster {
+	pthread_mutex_t lock; /* guards everything but number, text and host_count */
+	atomic_uint number;   /* changes with everything that decides which hosts fit */
+	char *text;           /* the list of hosts */
+	unsigned int host_count;
+	enum host_admin *admins; /* of each host */
+	struct roster_row *rows; /* in order of their hosts */
+	unsigned int count;
+	uint32_t timeline; /* the newest one of an accepted primary; 0: none yet */
+	uint64_t system;   /* 0: not known */
+	/* since when there is no primary that can be used; 0: there is one */
+	usec_t without_since;
+	struct roster_sample samples[ROSTER_SAMPLES]; /* of the primary, the oldest first */
+	unsigned int sample_count;
+};
+
+/* What is asked about. */
+struct roster_at {
+	unsigned int host;
+	const struct address *address; /* NULL: the host itself */
+};
+
+/* list: hosts, separated by commas. false: no memory. */
+bool roster_init(struct roster *roster, const char *list, usec_t now);
+void roster_done(struct roster *roster);
+
+/*
+ * Notes what was found out about a row, which is made if necessary. changes: what is to be logged,
+ * and whether the pools must look (roster_number() has changed).
+ */
+void roster_note(struct roster *roster, const struct roster_at *at,
+                 const struct host_report *report, usec_t now, struct roster_changes *changes);
+
+/* The host cannot be reached, or does not answer. */
+void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
+                 struct roster_changes *changes);
+
+/* The host answers, but does not say what it is. */
+void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now,
+                   struct roster_changes *changes);
+
+/* Notes an error that says nothing about the host's role. */
+void roster_note_error(struct roster *roster, const struct roster_at *at, const char *error,
+                       usec_t now);
+
+/* A watch asks the host from now on, or cannot ask it any more. */
+void roster_watch(struct roster *roster, const struct roster_at *at, bool is_watched);
+
+/* There are no watches any more: what only they find out is not known. */
+void roster_unwatch(struct roster *roster);
+
+/* The host's name has these addresses now: rows of others are removed. */
+void roster_keep(struct roster *roster, unsigned int host, const struct address *addresses,
+                 unsigned int count);
+
+/*
+ * How well a row fits. *due: when it may be tried although its role did not fit, which is old after
+ * `gap`; INT64_MAX: that is not a matter of time; 0: it fits.
+ */
+enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
+                           enum target_session_attrs target, usec_t gap, usec_t *due);
+
+/* The same for the best row of a host; one that has no rows is ROSTER_MAYBE. */
+enum roster_fit roster_fit_host(struct roster *roster, unsigned int host,
+                                enum target_session_attrs target, usec_t gap, usec_t *due);
+
+/* Whether a server that is there may stay there. */
+enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
+                             enum target_session_attrs target);
+
+/* Whether a server fits by what its login has shown. */
+bool roster_is_target(enum target_session_attrs target, enum host_role role, bool is_read_only);
+
+/* The row is tried although its role did not fit: nobody else tries it until it is due again. */
+void roster_try(struct roster *roster, const struct roster_at *at, usec_t now);
+
+/* A copy of the row. false: there is none. */
+bool roster_find(struct roster *roster, const struct roster_at *at, struct roster_row *row);
+
+/* A copy of the row of this number. false: there are not as many. */
+bool roster_row_at(struct roster *roster, unsigned int number, struct roster_row *row);
+
+/* A copy of the row of the primary that counts. false: none is known. */
+bool roster_primary(struct roster *roster, struct roster_row *row);
+
+/* The state set by an administrator. Returns whether it has changed. */
+bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin admin, usec_t now);
+enum host_admin roster_admin(struct roster *roster, unsigned int host);
+
+/* Accepts whatever timeline and system identifier the hosts have now. */
+void roster_trust_again(struct roster *roster, usec_t now);
+
+/* Whether the answer of roster_fit() or roster_may_stay() may be another one. One load. */
+static inline unsigned int roster_number(const struct roster *roster)
+{
+	return atomic_load_explicit(&roster->number, memory_order_acquire);
+}
+
+/* "primary", "standby", "unknown". */
+const char *roster_role_name(enum host_role role);
+
+#endif

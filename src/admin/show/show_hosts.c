@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW HOSTS: what is known of each address of each host of each entry.
+ */
+#include "show_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pgweir/base/text.h"
+#include "pgweir/pool/pools_hosts.h"
+
+#include "pgweir/base/banned.h"
+
+#define HOST_SIZE 256
+
+struct host_row {
+	const char *entry, *host, *address, *role, *position, *state, *since, *last_error;
+	int64_t timeline, lag_ms, lag_bytes, servers, latency_us;
+	char host_buffer[HOST_SIZE], address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
+	char since_buffer[TIME_TEXT_SIZE], error_buffer[ROSTER_ERROR_SIZE];
+};
+_Static_assert(sizeof(struct host_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define TEXT(field, help) COLUMN(struct host_row, VALUE_TEXT, field, help)
+#define INT8(field, help) COLUMN(struct host_row, VALUE_INT8, field, help)
+
+static const struct column host_columns[] = {
+	TEXT(entry, "Name of the entry in [databases]."),
+	TEXT(host, "The host as in the entry."),
+	TEXT(address, "One of its addresses; NULL: a Unix socket, or not looked up yet."),
+	TEXT(role, "primary, standby, or unknown."),
+	INT8(timeline, "Timeline of its WAL; 0: not known."),
+	TEXT(position, "Position in the WAL: of a primary what it has written to disk, of a "
+	               "standby what it has replayed; NULL: not known."),
+	INT8(lag_ms, "For how many milliseconds a standby may lack what the primary has written; "
+	             "-1: not known."),
+	INT8(lag_bytes, "How many bytes of the primary's WAL a standby has not replayed; -1: not "
+	                "known."),
+	TEXT(state, "up; unknown (never asked); lost (does not answer); fenced (says that it is "
+	            "primary, but another host counts); foreign (fenced, as it is of another "
+	            "cluster); draining; drained; disabled."),
+	TEXT(since, "Since when it has this role; NULL: not known."),
+	COLUMN(struct host_row, VALUE_INT4, servers,
+	       "Number of server connections of the entry there."),
+	INT8(latency_us, "How many microseconds its last answer about its role took; 0: it was "
+	                 "not asked by a host watch."),
+	TEXT(last_error, "The last error of its host watch; empty: none."),
+};
+
+#undef TEXT
+#undef INT8
+
+static void offer_entries(struct cursor *cursor)
+{
+	const struct database *database;
+
+	TAILQ_FOREACH (database, &show_source_first(cursor->source)->pools->databases, node) {
+		if (database->entry && cursor_wants(cursor, database->name))
+			ordered_offer(cursor,
+			              (struct ordered_item){ database->name, "", database });
+	}
+}
+
+/* What a row is about. has_row: roster_row is filled. */
+struct shown_host {
+	const struct config_database *entry;
+	struct roster_row row;
+	bool has_row;
+	struct bytes name;
+};
+
+/* The row of this position: the rows of each host, or one if it has none. */
+static bool find_host(const struct pools *pools, size_t position, struct shown_host *shown)
+{
+	struct cluster *cluster = pools_cluster(pools, shown->entry);
+	const char *list = shown->entry->host ? shown->entry->host : pools->config->unix_socket_dir;
+
+	for (unsigned int host = 0; config_host_next(&list, &shown->name); host++) {
+		bool has_any = false;
+
+		for (unsigned int i = 0;
+		     cluster && roster_row_at(cluster_roster(cluster), i, &shown->row); i++) {
+			if (shown->row.host != host)
+				continue;
+			has_any = shown->has_row = true;
+			if (position-- == 0)
+				return true;
+		}
+		if (!has_any && position-- == 0) {
+			shown->has_row = false;
+			shown->row = (struct roster_row){ .host = host, .lag = ROSTER_LAG_UNKNOWN };
+			return true;
+		}
+	}
+	return false;
+}
+
+static const struct address *address_of(const struct shown_host *shown)
+{
+	return shown->row.address.family == AF_UNSPEC ? NULL : &shown->row.address;
+}
+
+static unsigned int count_servers(const struct show_source *source, const char *entry,
+                                  const struct shown_host *shown)
+{
+	unsigned int count = 0;
+	const struct lane *lane;
+
+	LANES_EACH(lane, show_source_lanes(source))
+	count += pools_servers_at(lane->pools, entry, shown->row.host, address_of(shown));
+	return count;
+}
+
+static unsigned int count_busy(const struct show_source *source, const char *host)
+{
+	unsigned int count = 0;
+	const struct lane *lane;
+
+	LANES_EACH(lane, show_source_lanes(source))
+	count += pools_busy_at(lane->pools, host);
+	return count;
+}
+
+static const char *state_of(const struct show_source *source, const struct host_row *row,
+                            const struct shown_host *shown)
+{
+	const struct roster_row *known = &shown->row;
+	struct broker *broker = show_source_first(source)->pools->with.broker;
+
+	switch (clusters_admin(broker, row->host)) {
+	case HOST_DISABLED:
+		return "disabled";
+	case HOST_DRAINING:
+		return count_busy(source, row->host) ? "draining" : "drained";
+	case HOST_ENABLED:
+		break;
+	}
+	if (known->is_lost)
+		return "lost";
+	if (known->is_fenced)
+		return known->is_foreign ? "foreign" : "fenced";
+	return known->seen_at ? "up" : "unknown";
+}
+
+static void fill_host(struct cursor *cursor, struct host_row *row, const struct shown_host *shown)
+{
+	const struct roster_row *known = &shown->row;
+	usec_t now = loop_now(cursor->source->with->loop);
+
+	snprintf(row->host_buffer, sizeof(row->host_buffer), "%.*s", (int)shown->name.count,
+	         shown->name.at);
+	row->entry = cursor->ordered.first;
+	row->host = row->host_buffer;
+	if (address_of(shown))
+		row->address = address_format_host(&known->address, row->address_buffer,
+		                                   sizeof(row->address_buffer));
+	row->role = roster_role_name(known->known.role);
+	row->timeline = known->known.timeline;
+	if (known->known.position) {
+		snprintf(row->position_buffer, sizeof(row->position_buffer), "%X/%X",
+		         (unsigned int)(known->known.position >> 32),
+		         (unsigned int)known->known.position);
+		row->position = row->position_buffer;
+	}
+	row->lag_ms = row->lag_bytes = -1;
+	if (known->lag != ROSTER_LAG_UNKNOWN) {
+		row->lag_ms = known->lag / USEC_PER_MS;
+		row->lag_bytes = (int64_t)known->lag_bytes;
+	}
+	row->state = state_of(cursor->source, row, shown);
+	if (known->since)
+		row->since = show_time_text(known->since, now, row->since_buffer);
+	row->servers = count_servers(cursor->source, row->entry, shown);
+	row->latency_us = known->known.latency;
+	text_copy(row->error_buffer, sizeof(row->error_buffer), known->error);
+	row->last_error = row->error_buffer;
+}
+
+static bool next_of_entry(struct cursor *cursor, struct host_row *row)
+{
+	const struct pools *pools = show_source_first(cursor->source)->pools;
+	const struct database *database = pools_find_any_database(pools, cursor->ordered.first);
+	struct shown_host shown = { .entry = database ? database->entry : NULL };
+
+	if (!shown.entry || !find_host(pools, cursor->index, &shown))
+		return false;
+	cursor->index++;
+	fill_host(cursor, row, &shown);
+	return true;
+}
+
+static bool next_host(struct cursor *cursor, void *row)
+{
+	struct ordered_item item;
+
+	for (;;) {
+		if (cursor->ordered.has_last && next_of_entry(cursor, row))
+			return true;
+		if (!cursor_may_look(cursor) || !ordered_next(cursor, offer_entries, &item))
+			return false;
+		cursor->index = 0;
+	}
+}
+
+const struct show show_hosts = {
+	.item = "HOSTS",
+	.next = next_host,
+	.columns = COLUMNS(host_columns),
+	.help = "Roles, lag and states of the hosts of each entry.",
+	.argument = SHOW_OF_DATABASE,
+};

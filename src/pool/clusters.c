@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Clusters: see pgweir/pool/clusters.h. They are few, so a list is enough.
+ */
+#include "pgweir/pool/clusters.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static void lock_of(struct broker *broker) { pthread_mutex_lock(&broker->lock); }
+
+static void unlock_of(struct broker *broker) { pthread_mutex_unlock(&broker->lock); }
+
+/* The caller has the lock. */
+static void wake_all(struct cluster *cluster)
+{
+	struct tally *tally;
+
+	TAILQ_FOREACH (tally, &cluster->tallies, cluster_node)
+		share_post_all(tally);
+}
+
+/* ---- clusters ---- */
+
+static void name_cluster(struct buf *name, const struct cluster_key *key)
+{
+	buf_add_cstr(name, key->hosts);
+	buf_printf(name, "%d", key->port);
+	buf_add_byte(name, 0);
+	buf_add_cstr(name, key->user);
+}
+
+static struct cluster *find_cluster(struct broker *broker, struct bytes name)
+{
+	struct cluster *cluster = broker->clusters;
+
+	while (cluster && !bytes_equal(buf_bytes(&cluster->name), name))
+		cluster = cluster->next;
+	return cluster;
+}
+
+static void free_cluster(struct cluster *cluster)
+{
+	roster_done(&cluster->roster);
+	buf_free(&cluster->name);
+	free(cluster);
+}
+
+/* Takes the name. */
+static struct cluster *make_cluster(struct broker *broker, const char *hosts, struct buf *name,
+                                    usec_t now)
+{
+	struct cluster *cluster = calloc(1, sizeof(*cluster));
+
+	if (!cluster)
+		return NULL;
+	if (!roster_init(&cluster->roster, hosts, now)) {
+		free_cluster(cluster);
+		return NULL;
+	}
+	cluster->name = *name;
+	*name = (struct buf){ 0 };
+	TAILQ_INIT(&cluster->tallies);
+	cluster->next = broker->clusters;
+	broker->clusters = cluster;
+	return cluster;
+}
+
+struct cluster *clusters_find(struct broker *broker, const struct cluster_key *key)
+{
+	struct cluster *cluster = NULL;
+	struct buf name = { 0 };
+
+	name_cluster(&name, key);
+	lock_of(broker);
+	if (buf_ok(&name))
+		cluster = find_cluster(broker, buf_bytes(&name));
+	unlock_of(broker);
+	buf_free(&name);
+	return cluster;
+}
+
+/* ---- hosts that an administrator has drained or disabled ---- */
+
+/* The caller has the lock. */
+static struct closed_host **find_closed(struct broker *broker, struct bytes name)
+{
+	struct closed_host **at = &broker->closed_hosts;
+
+	while (*at && !bytes_are(name, (*at)->name))
+		at = &(*at)->next;
+	return at;
+}
+
+static void note_closed(struct broker *broker, const char *host, enum host_admin admin)
+{
+	struct closed_host **at = find_closed(broker, bytes_text(host)), *old = *at;
+
+	if (admin == HOST_ENABLED) {
+		if (old)
+			*at = old->next;
+		free(old);
+		return;
+	}
+	if (!old) {
+		old = calloc(1, sizeof(*old) + strlen(host) + 1);
+		if (!old)
+			return;
+		memcpy(old->name, host, strlen(host));
+		*at = old;
+	}
+	old->admin = admin;
+}
+
+/* Sets the states of a cluster's hosts. The caller has the lock. */
+static unsigned int apply_closed(struct broker *broker, struct cluster *cluster, const char *only,
+                                 usec_t now)
+{
+	const char *list = cluster->roster.text;
+	unsigned int found = 0;
+	struct bytes host;
+
+	for (unsigned int i = 0; config_host_next(&list, &host); i++) {
+		const struct closed_host *closed = *find_closed(broker, host);
+
+		if (only && !bytes_are(host, only))
+			continue;
+		found = 1;
+		roster_set_admin(&cluster->roster, i, closed ? closed->admin : HOST_ENABLED, now);
+	}
+	return found;
+}
+
+struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *key, usec_t now)
+{
+	struct cluster *cluster = NULL;
+	struct buf name = { 0 };
+
+	name_cluster(&name, key);
+	lock_of(broker);
+	if (buf_ok(&name)) {
+		cluster = find_cluster(broker, buf_bytes(&name));
+		if (!cluster && (cluster = make_cluster(broker, key->hosts, &name, now)))
+			apply_closed(broker, cluster, NULL, now);
+	}
+	if (cluster)
+		cluster->ref_count++;
+	unlock_of(broker);
+	buf_free(&name);
+	return cluster;
+}
+
+unsigned int clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin,
+                                usec_t now)
+{
+	unsigned int found = 0;
+
+	lock_of(broker);
+	note_closed(broker, host, admin);
+	for (struct cluster *cluster = broker->clusters; cluster; cluster = cluster->next) {
+		if (!apply_closed(broker, cluster, host, now))
+			continue;
+		found++;
+		if (admin == HOST_ENABLED)
+			roster_trust_again(&cluster->roster, now);
+		wake_all(cluster);
+	}
+	unlock_of(broker);
+	return found;
+}
+
+enum host_admin clusters_admin(struct broker *broker, const char *host)
+{
+	const struct closed_host *closed;
+	enum host_admin admin;
+
+	lock_of(broker);
+	closed = *find_closed(broker, bytes_text(host));
+	admin = closed ? closed->admin : HOST_ENABLED;
+	unlock_of(broker);
+	return admin;
+}
+
+void clusters_done(struct broker *broker)
+{
+	struct closed_host *closed;
+
+	while ((closed = broker->closed_hosts)) {
+		broker->closed_hosts = closed->next;
+		free(closed);
+	}
+}
+
+void cluster_drop(struct broker *broker, struct cluster **cluster)
+{
+	struct cluster **at = &broker->clusters, *old = *cluster;
+
+	*cluster = NULL;
+	if (!old || --old->ref_count > 0)
+		return;
+	while (*at != old)
+		at = &(*at)->next;
+	*at = old->next;
+	free_cluster(old);
+}
+
+void clusters_release(struct broker *broker, struct cluster **cluster)
+{
+	lock_of(broker);
+	cluster_drop(broker, cluster);
+	unlock_of(broker);
+}
+
+struct roster *cluster_roster(struct cluster *cluster) { return &cluster->roster; }
+
+bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *key)
+{
+	struct buf name = { 0 };
+	bool is_same;
+
+	name_cluster(&name, key);
+	is_same = buf_ok(&name) && bytes_equal(buf_bytes(&cluster->name), buf_bytes(&name));
+	buf_free(&name);
+	return is_same;
+}
+
+void clusters_wake(struct broker *broker, struct cluster *cluster)
+{
+	lock_of(broker);
+	wake_all(cluster);
+	unlock_of(broker);
+}
+
+/* ---- the log ---- */
+
+/* The host as in the entry, and its address if that is another text. */
+static void add_where(struct strbuf *out, const struct cluster *cluster,
+                      const struct roster_row *row)
+{
+	const char *list = cluster->roster.text;
+	char address[ADDRESS_TEXT_SIZE];
+	struct bytes host = { "", 0 };
+
+	for (unsigned int i = 0; i <= row->host && config_host_next(&list, &host); i++)
+		continue;
+	strbuf_add_bytes(out, host.at, host.count);
+	if (row->address.family == AF_UNSPEC)
+		return;
+	address_format_host(&row->address, address, sizeof(address));
+	if (bytes_are(host, address))
+		return;
+	strbuf_add(out, " (");
+	strbuf_add(out, address);
+	strbuf_add(out, ")");
+}
+
+static void add_seconds(struct strbuf *out, usec_t time)
+{
+	strbuf_add_number(out, (uint64_t)(time / USEC_PER_SEC));
+	strbuf_add(out, ".");
+	strbuf_add_number(out, (uint64_t)(time % USEC_PER_SEC / (USEC_PER_SEC / 10)));
+	strbuf_add(out, " s");
+}
+
+static void add_role(struct strbuf *out, const struct roster_change *change,
+                     const struct roster_changes *all)
+{
+	const struct roster_row *row = &change->row;
+
+	strbuf_add(out, row->known.role == HOST_PRIMARY ? " is primary" : " is a standby");
+	if (row->known.role == HOST_PRIMARY && row->known.is_read_only)
+		strbuf_add(out, ", read-only by default");
+	if (row->known.timeline) {
+		strbuf_add(out, ", timeline ");
+		strbuf_add_number(out, row->known.timeline);
+	}
+	if (change->before != HOST_ROLE_UNKNOWN && change->before != row->known.role) {
+		strbuf_add(out, ", and was ");
+		strbuf_add(out, roster_role_name(change->before));
+	}
+	if (row->known.role == HOST_PRIMARY && all->without) {
+		strbuf_add(out, "; there was no primary for ");
+		add_seconds(out, all->without);
+	}
+}
+
+static void add_fenced(struct strbuf *out, const struct cluster *cluster,
+                       const struct roster_change *change)
+{
+	strbuf_add(out, " is fenced and not used: it says that it is primary (timeline ");
+	strbuf_add_number(out, change->row.known.timeline);
+	strbuf_add(out, "), but ");
+	add_where(out, cluster, &change->other);
+	strbuf_add(out, " is (timeline ");
+	strbuf_add_number(out, change->other.known.timeline);
+	strbuf_add(out, ")");
+}
+
+static void add_foreign(struct strbuf *out, const struct cluster *cluster,
+                        const struct roster_change *change)
+{
+	strbuf_add(out, " is fenced and not used: it is of another cluster (system identifier ");
+	strbuf_add_number(out, change->row.known.system);
+	strbuf_add(out, ") than ");
+	if (change->other.seen_at)
+		add_where(out, cluster, &change->other);
+	else
+		strbuf_add(out, "its other hosts");
+	strbuf_add(out, " (");
+	strbuf_add_number(out, cluster->roster.system);
+	strbuf_add(out, ")");
+}
+
+static void log_change(const struct cluster *cluster, const struct roster_change *change,
+                       const struct roster_changes *all, struct log *log)
+{
+	static const struct log_facts facts = { .kept = "host role" };
+	static const enum log_level levels[] = {
+		[ROSTER_EVENT_ROLE] = LOG_LEVEL_INFO,     [ROSTER_EVENT_FENCED] = LOG_LEVEL_ERROR,
+		[ROSTER_EVENT_FOREIGN] = LOG_LEVEL_ERROR, [ROSTER_EVENT_LOST] = LOG_LEVEL_WARNING,
+		[ROSTER_EVENT_BACK] = LOG_LEVEL_INFO,
+	};
+	struct logger logger = { log, NULL };
+	struct log_entry entry;
+
+	if (!log_begin(&logger, levels[change->event], &entry))
+		return;
+	strbuf_add(&entry.line, "host ");
+	add_where(&entry.line, cluster, &change->row);
+	switch (change->event) {
+	case ROSTER_EVENT_ROLE:
+		add_role(&entry.line, change, all);
+		break;
+	case ROSTER_EVENT_FENCED:
+		add_fenced(&entry.line, cluster, change);
+		break;
+	case ROSTER_EVENT_FOREIGN:
+		add_foreign(&entry.line, cluster, change);
+		break;
+	case ROSTER_EVENT_LOST:
+		strbuf_add(&entry.line, " (");
+		strbuf_add(&entry.line, roster_role_name(change->row.known.role));
+		strbuf_add(&entry.line, ") is lost: ");
+		strbuf_add(&entry.line, change->row.error);
+		break;
+	case ROSTER_EVENT_BACK:
+		strbuf_add(&entry.line, " answers again after ");
+		add_seconds(&entry.line, change->lasted);
+		add_role(&entry.line, change, all);
+	}
+	entry.who.facts = &facts;
+	log_end(&logger, levels[change->event], &entry);
+}
+
+void clusters_changed(struct broker *broker, struct cluster *cluster,
+                      const struct roster_changes *changes, struct log *log)
+{
+	for (unsigned int i = 0; i < changes->count; i++)
+		log_change(cluster, &changes->list[i], changes, log);
+	if (changes->has_news)
+		clusters_wake(broker, cluster);
+}

@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Host watches: see host_watch_priv.h.
+ *
+ *   cluster --> its hosts: each name is looked up --> a watch for each address
+ *
+ *   connecting --> asking --> waiting --> asking ...
+ *        ^           |           |
+ *        +-----------+-----------+   closed: again, after 50 ms, later 500 ms
+ *
+ * Hard here: a host that cannot be reached and a login that is refused are two things. The first
+ * means that the host is lost for all. The second means only that nobody watches it.
+ */
+#include "host_watch_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/container_of.h"
+
+#include "broker_priv.h"
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define GAP_MIN (50 * USEC_PER_MS)
+#define GAP_MAX (500 * USEC_PER_MS)
+#define FAST (75 * USEC_PER_MS) /* between two questions while there is no primary */
+#define LOOKUP_PERIOD (5 * USEC_PER_SEC)
+#define ADDRESSES_MAX 16 /* watched ones of one name */
+
+struct watched_cluster;
+
+/* One host of a cluster: its name is looked up again and again. */
+struct watched_host {
+	struct watched_cluster *cluster;
+	struct resolver_ask ask;
+	struct timer timer;
+	unsigned int number;
+	char *name;
+};
+
+/* One address. */
+struct host_watch {
+	TAILQ_ENTRY(host_watch) node;
+	const struct watched_host *host;
+	struct watched_cluster *cluster;
+	struct roster_at at;
+	struct address address; /* AF_UNSPEC: a Unix socket */
+	struct hosts hosts;     /* only this one */
+	struct server_site site;
+	struct server server; /* valid while is_open */
+	bool is_open;         /* from server_init() until on_free() */
+	bool is_short;        /* the host does not answer the whole role question */
+	bool is_refused;      /* its login is refused */
+	usec_t asked_at;
+	usec_t gap; /* before the next attempt to connect */
+	struct timer timer;
+};
+
+TAILQ_HEAD(host_watch_list, host_watch);
+
+struct watched_cluster {
+	TAILQ_ENTRY(watched_cluster) node;
+	struct host_watches *watches;
+	struct cluster *cluster; /* one reference */
+	/* what the startup packet is made of; its texts are of the snapshot in force */
+	struct config_database entry;
+	const char *database; /* name of the entry */
+	char *user;
+	struct credentials credentials;
+	bool wants_primary;
+	bool is_wanted; /* by the configuration that is being applied */
+	struct host_watch_list list;
+	struct watched_host *hosts;
+	unsigned int host_count;
+};
+
+struct host_watches {
+	struct pools *pools;
+	TAILQ_HEAD(, watched_cluster) list;
+	struct server_limits limits;
+	uint64_t bytes; /* counted by servers; nobody reads them */
+};
+
+static struct pools *pools_of(const struct host_watch *watch)
+{
+	return watch->cluster->watches->pools;
+}
+
+static struct loop *loop_of(const struct host_watch *watch) { return pools_of(watch)->with.loop; }
+
+static usec_t now_of(const struct host_watch *watch) { return loop_now(loop_of(watch)); }
+
+static struct host_watch *watch_of(const struct server *server)
+{
+	return container_of(server, struct host_watch, server);
+}
+
+static struct roster *roster_of(const struct host_watch *watch)
+{
+	return cluster_roster(watch->cluster->cluster);
+}
+
+static void tell_changes(const struct host_watch *watch, const struct roster_changes *changes)
+{
+	const struct pools *pools = pools_of(watch);
+
+	clusters_changed(pools->with.broker, watch->cluster->cluster, changes, pools->with.log);
+}
+
+/* ---- timers ---- */
+
+static void set_timer(struct host_watch *watch, usec_t period, void (*on_due)(struct timer *timer))
+{
+	timer_set(&watch->timer, loop_timer_queue(loop_of(watch), period, on_due), now_of(watch));
+}
+
+static void launch(struct host_watch *watch)
+{
+	if (watch->is_open)
+		return;
+	watch->is_open = true;
+	watch->server = (struct server){ 0 };
+	server_init(&watch->server, &watch->site, NULL, pools_next_id(pools_of(watch)));
+	server_launch(&watch->server);
+}
+
+static void on_launch_due(struct timer *timer)
+{
+	launch(container_of(timer, struct host_watch, timer));
+}
+
+static void launch_later(struct host_watch *watch)
+{
+	usec_t gap = watch->gap > GAP_MIN ? watch->gap : GAP_MIN;
+	usec_t retry = pools_of(watch)->config->server_login_retry;
+
+	watch->gap = gap * 2 < GAP_MAX ? gap * 2 : GAP_MAX;
+	if (watch->is_refused && retry > gap)
+		gap = retry;
+	set_timer(watch, gap, on_launch_due);
+}
+
+/* ---- asking ---- */
+
+static bool lacks_primary(const struct host_watch *watch)
+{
+	struct roster_row primary;
+
+	return watch->cluster->wants_primary &&
+	       (!roster_primary(roster_of(watch), &primary) || primary.is_lost);
+}
+
+static void ask(struct host_watch *watch)
+{
+	watch->asked_at = clock_now();
+	server_enter(&watch->server, SERVER_CHECKING);
+	server_ask_role(&watch->server, watch->is_short);
+}
+
+static void on_ask_due(struct timer *timer)
+{
+	struct host_watch *watch = container_of(timer, struct host_watch, timer);
+
+	if (watch->is_open && watch->server.state == SERVER_IDLE)
+		ask(watch);
+}
+
+static void ask_later(struct host_watch *watch)
+{
+	usec_t interval = pools_of(watch)->config->host_check_interval;
+
+	set_timer(watch, lacks_primary(watch) && interval > FAST ? FAST : interval, on_ask_due);
+}
+
+/* A primary was lost: the other hosts are asked at the fast pace from now on. */
+static void hurry(const struct watched_cluster *cluster)
+{
+	struct host_watch *watch;
+
+	TAILQ_FOREACH (watch, &cluster->list, node) {
+		if (watch->is_open && watch->server.state == SERVER_IDLE)
+			ask_later(watch);
+	}
+}
+
+/* server_ops: an answer. */
+static void on_watch_report(struct server *server, const struct host_report *report)
+{
+	struct host_watch *watch = watch_of(server);
+	struct roster_changes changes = { 0 };
+	struct host_report measured = *report;
+
+	measured.latency = clock_now() - watch->asked_at;
+	roster_watch(roster_of(watch), &watch->at, true);
+	roster_note(roster_of(watch), &watch->at, &measured, now_of(watch), &changes);
+	tell_changes(watch, &changes);
+}
+
+/* server_ops: the question is over. */
+static void on_watch_home(struct server *server)
+{
+	struct host_watch *watch = watch_of(server);
+
+	server_enter(server, SERVER_IDLE);
+	if (server->errand_failed && !watch->is_short) {
+		watch->is_short = true;
+		ask(watch);
+		return;
+	}
+	ask_later(watch);
+}
+
+/* ---- connecting ---- */
+
+static void lose(struct host_watch *watch, const char *error)
+{
+	struct roster_changes changes = { 0 };
+
+	roster_watch(roster_of(watch), &watch->at, true); /* it will notice when it is back */
+	roster_lose(roster_of(watch), &watch->at, error, now_of(watch), &changes);
+	tell_changes(watch, &changes);
+	if (changes.has_news && lacks_primary(watch))
+		hurry(watch->cluster);
+}
+
+/* The host can be reached. */
+static void note_answer(struct host_watch *watch)
+{
+	if (server_host_done(&watch->server, HOST_ANSWERED, NULL))
+		pools_wake_failing(pools_of(watch));
+}
+
+/* The host answers, but not to this user. */
+static void be_refused(struct host_watch *watch, const char *error)
+{
+	struct roster_changes changes = { 0 };
+
+	watch->is_refused = true;
+	roster_watch(roster_of(watch), &watch->at, false);
+	roster_answer(roster_of(watch), &watch->at, now_of(watch), &changes);
+	roster_note_error(roster_of(watch), &watch->at, error, now_of(watch));
+	tell_changes(watch, &changes);
+}
+
+static void on_watch_login_failed(struct server *server, const struct err *err)
+{
+	struct host_watch *watch = watch_of(server);
+
+	if (err->code == ERR_ADMIN_SHUTDOWN)
+		return;
+	watch->is_refused = false;
+	if (pool_is_worth_waiting(err)) {
+		server_host_done(server, HOST_UNREACHABLE, err);
+		lose(watch, err->text);
+		return;
+	}
+	note_answer(watch);
+	be_refused(watch, err->text);
+}
+
+static void on_watch_login_done(struct server *server)
+{
+	struct host_watch *watch = watch_of(server);
+
+	watch->gap = 0;
+	watch->is_refused = false;
+	note_answer(watch);
+	server_login_free(server);
+	server_enter(server, SERVER_IDLE);
+	ask(watch);
+}
+
+/* A host that did not answer in time is lost; one that has closed the connection is tried first. */
+static void on_watch_state(struct server *server, enum server_state from)
+{
+	struct host_watch *watch = watch_of(server);
+
+	if (server->state == SERVER_CLOSING && from == SERVER_CHECKING &&
+	    clock_now() - watch->asked_at >= pools_of(watch)->config->host_check_timeout)
+		lose(watch, "no answer within host_check_timeout");
+}
+
+static void on_watch_free(struct server *server)
+{
+	struct host_watch *watch = watch_of(server);
+
+	watch->is_open = false;
+	launch_later(watch);
+}
+
+static void on_watch_removed(struct server *server)
+{
+	server_close_for(server, CLOSE_ADDRESS_REMOVED);
+}
+
+static const struct credentials *watch_credentials(const struct server *server)
+{
+	return &watch_of(server)->cluster->credentials;
+}
+
+static void watch_tell_secret(const struct server *server, struct buf *out)
+{
+	if (watch_credentials(server)->kind == CREDENTIALS_NONE)
+		buf_add_text(out, ", without a secret: auth_file has none for this user");
+	else
+		buf_add_text(out, ", with the secret in auth_file or in the entry");
+}
+
+static bool watch_may_probe(const struct server *server)
+{
+	(void)server;
+	return true;
+}
+
+static void ignore_server(struct server *server) { (void)server; }
+
+static void ignore_probe(struct server *server, int change)
+{
+	(void)server;
+	(void)change;
+}
+
+static const struct server_ops watch_ops = {
+	.on_state = on_watch_state,
+	.on_released = ignore_server,
+	.on_close_needed = ignore_server,
+	.on_report = on_watch_report,
+	.on_login_done = on_watch_login_done,
+	.on_login_failed = on_watch_login_failed,
+	.on_home = on_watch_home,
+	.on_address_removed = on_watch_removed,
+	.on_probe = ignore_probe,
+	.may_probe = watch_may_probe,
+	.credentials = watch_credentials,
+	.tell_secret = watch_tell_secret,
+	.on_library = ignore_server,
+	.on_free = on_watch_free,
+};
+
+/* ---- watches ---- */
+
+static void set_site(struct host_watch *watch)
+{
+	struct watched_cluster *cluster = watch->cluster;
+	struct host_watches *watches = cluster->watches;
+
+	watch->site = (struct server_site){
+		.shared = &watches->pools->shared,
+		.ops = &watch_ops,
+		.database = cluster->database,
+		.user = cluster->user,
+		.entry = &cluster->entry,
+		.limits = watches->limits,
+		.hosts = &watch->hosts,
+		.roster = roster_of(watch),
+		.target = TARGET_ANY,
+		.tls_host = watch->host->name,
+		.is_watch = true,
+		.client_bytes = &watches->bytes,
+		.server_bytes = &watches->bytes,
+		.all_client_bytes = &watches->bytes,
+		.all_server_bytes = &watches->bytes,
+	};
+}
+
+static void free_watch(struct host_watch *watch)
+{
+	timer_clear(&watch->timer);
+	hosts_done(&watch->hosts);
+	free(watch);
+}
+
+/* address NULL: a Unix socket. */
+static void add_watch(struct watched_host *host, const struct address *address)
+{
+	struct watched_cluster *cluster = host->cluster;
+	struct host_watch *watch = calloc(1, sizeof(*watch));
+	char text[ADDRESS_TEXT_SIZE];
+	const char *where = host->name;
+
+	if (!watch)
+		return; /* the next lookup tries it again */
+	watch->host = host;
+	watch->cluster = cluster;
+	watch->at.host = host->number;
+	if (address) {
+		watch->address = *address;
+		watch->at.address = &watch->address;
+		where = address_format_host(&watch->address, text, sizeof(text));
+	}
+	hosts_init(&watch->hosts, &cluster->watches->pools->with.broker->reach);
+	if (!hosts_configure(&watch->hosts, where, (uint16_t)cluster->entry.port,
+	                     LOAD_BALANCE_DISABLE)) {
+		free_watch(watch);
+		return;
+	}
+	set_site(watch);
+	TAILQ_INSERT_TAIL(&cluster->list, watch, node);
+	launch(watch);
+}
+
+/* Not within a callback of its server. */
+static void end_watch(struct host_watch *watch)
+{
+	struct server *server = &watch->server;
+
+	roster_watch(roster_of(watch), &watch->at, false);
+	TAILQ_REMOVE(&watch->cluster->list, watch, node);
+	if (watch->is_open && server->state != SERVER_CLOSING)
+		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
+	if (watch->is_open)
+		loop_undefer(loop_of(watch), &server->free_task);
+	free_watch(watch);
+}
+
+/* ---- names ---- */
+
+static bool is_among(const struct address *address, const struct address *list, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (address_equal_host(address, &list[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool has_watch(const struct watched_host *host, const struct address *address)
+{
+	const struct host_watch *watch;
+
+	TAILQ_FOREACH (watch, &host->cluster->list, node) {
+		if (watch->host == host &&
+		    (!address || address_equal_host(&watch->address, address)))
+			return true;
+	}
+	return false;
+}
+
+static void follow_addresses(struct watched_host *host, const struct address *list,
+                             unsigned int count)
+{
+	struct host_watch *watch, *next;
+
+	for (watch = TAILQ_FIRST(&host->cluster->list); watch; watch = next) {
+		next = TAILQ_NEXT(watch, node);
+		if (watch->host == host && !is_among(&watch->address, list, count))
+			end_watch(watch);
+	}
+	roster_keep(cluster_roster(host->cluster->cluster), host->number, list, count);
+	for (unsigned int i = 0; i < count; i++) {
+		if (!has_watch(host, &list[i]))
+			add_watch(host, &list[i]);
+	}
+}
+
+static void on_lookup_due(struct timer *timer);
+
+static void look_up_later(struct watched_host *host, usec_t period)
+{
+	struct loop *loop = host->cluster->watches->pools->with.loop;
+
+	timer_set(&host->timer, loop_timer_queue(loop, period, on_lookup_due), loop_now(loop));
+}
+
+static void on_host_addresses(struct resolver_ask *ask, const struct address *address,
+                              const struct err *err)
+{
+	struct watched_host *host = container_of(ask, struct watched_host, ask);
+	struct roster_at at = { .host = host->number };
+	struct address list[ADDRESSES_MAX];
+	unsigned int count = 0;
+
+	look_up_later(host, LOOKUP_PERIOD);
+	if (!address) {
+		roster_note_error(cluster_roster(host->cluster->cluster), &at, err->text,
+		                  loop_now(host->cluster->watches->pools->with.loop));
+		return;
+	}
+	/* The list of the ask is valid only until the resolver is called again. */
+	for (; count < ask->address_count && count < ADDRESSES_MAX; count++)
+		list[count] = ask->addresses[count];
+	follow_addresses(host, list, count);
+}
+
+static void on_lookup_due(struct timer *timer)
+{
+	struct watched_host *host = container_of(timer, struct watched_host, timer);
+	struct err err;
+
+	if (!*host->name)
+		return;
+	if (*host->name == '/' || *host->name == '@') {
+		if (!has_watch(host, NULL))
+			add_watch(host, NULL);
+		look_up_later(host, LOOKUP_PERIOD); /* if there was no memory */
+	} else if (!resolver_start(host->cluster->watches->pools->with.resolver, &host->ask,
+	                           host->name, 0, on_host_addresses, &err)) {
+		look_up_later(host, LOOKUP_PERIOD);
+	}
+}
+
+/* ---- clusters ---- */
+
+/* Whether roles matter to an entry. */
+static bool needs_roles(const struct config_database *entry)
+{
+	return entry->target_session_attrs != TARGET_ANY;
+}
+
+static bool wants_primary(const struct config_database *entry)
+{
+	return entry->target_session_attrs == TARGET_PRIMARY ||
+	       entry->target_session_attrs == TARGET_READ_WRITE;
+}
+
+static void set_credentials(struct watched_cluster *watched, const struct config_database *entry)
+{
+	const struct user *user = users_find(watched->watches->pools->users, watched->user);
+	struct secret secret;
+
+	credentials_done(&watched->credentials);
+	if (entry->user && strcmp(entry->user, watched->user) == 0 && entry->password &&
+	    *entry->password) {
+		secret = users_secret_of(entry->password);
+		credentials_from_secret(&watched->credentials, &secret);
+	} else if (user) {
+		credentials_from_secret(&watched->credentials, &user->secret);
+	}
+}
+
+/* The startup packet has nothing that another entry of the cluster would not send. */
+static void set_entry(struct watched_cluster *watched, const struct config_database *entry)
+{
+	watched->database = entry->name;
+	watched->entry = (struct config_database){
+		.name = entry->name,
+		.dbname = entry->dbname,
+		.host = entry->host,
+		.port = entry->port,
+		.application_name = (char *)"pgweir host watch",
+	};
+	set_credentials(watched, entry);
+}
+
+static void free_cluster(struct watched_cluster *watched)
+{
+	for (unsigned int i = 0; watched->hosts && i < watched->host_count; i++) {
+		resolver_cancel(&watched->hosts[i].ask);
+		timer_clear(&watched->hosts[i].timer);
+		free(watched->hosts[i].name);
+	}
+	credentials_done(&watched->credentials);
+	free(watched->hosts);
+	free(watched->user);
+	clusters_release(watched->watches->pools->with.broker, &watched->cluster);
+	free(watched);
+}
+
+static void forget_cluster(struct watched_cluster *watched)
+{
+	struct host_watch *watch;
+
+	while ((watch = TAILQ_FIRST(&watched->list)))
+		end_watch(watch);
+	roster_unwatch(cluster_roster(watched->cluster));
+	TAILQ_REMOVE(&watched->watches->list, watched, node);
+	free_cluster(watched);
+}
+
+static bool fill_hosts(struct watched_cluster *watched, const char *list)
+{
+	struct bytes name;
+
+	for (unsigned int i = 0; config_host_next(&list, &name); i++) {
+		struct watched_host *host = &watched->hosts[i];
+
+		host->cluster = watched;
+		host->number = i;
+		host->name = strndup(name.at, name.count);
+		if (!host->name)
+			return false;
+		look_up_later(host, GAP_MIN); /* the loop may not run yet */
+	}
+	return true;
+}
+
+static bool fill_cluster(struct watched_cluster *watched, const struct cluster_key *key)
+{
+	struct pools *pools = watched->watches->pools;
+	struct bytes host;
+
+	for (const char *list = key->hosts; config_host_next(&list, &host);)
+		watched->host_count++;
+	watched->user = strdup(key->user);
+	watched->hosts = calloc(watched->host_count, sizeof(*watched->hosts));
+	watched->cluster = clusters_hold(pools->with.broker, key, loop_now(pools->with.loop));
+	return watched->user && watched->hosts && watched->cluster &&
+	       fill_hosts(watched, key->hosts);
+}
+
+static struct watched_cluster *add_cluster(struct host_watches *watches,
+                                           const struct cluster_key *key)
+{
+	struct watched_cluster *watched = calloc(1, sizeof(*watched));
+
+	if (!watched)
+		return NULL;
+	watched->watches = watches;
+	TAILQ_INIT(&watched->list);
+	if (!fill_cluster(watched, key)) {
+		free_cluster(watched);
+		return NULL;
+	}
+	TAILQ_INSERT_TAIL(&watches->list, watched, node);
+	return watched;
+}
+
+static struct watched_cluster *find_watched(const struct host_watches *watches,
+                                            const struct cluster_key *key)
+{
+	struct watched_cluster *watched;
+
+	TAILQ_FOREACH (watched, &watches->list, node) {
+		if (cluster_has_key(watched->cluster, key))
+			return watched;
+	}
+	return NULL;
+}
+
+/* The first entry of a cluster gives the database of its watches. */
+static void want_cluster(struct host_watches *watches, const struct config_database *entry)
+{
+	const struct config *config = watches->pools->config;
+	struct cluster_key key = { entry->host ? entry->host : config->unix_socket_dir, entry->port,
+		                   config_host_check_user(config, entry) };
+	struct watched_cluster *watched;
+
+	if (!needs_roles(entry) || !*key.user)
+		return;
+	watched = find_watched(watches, &key);
+	if (!watched)
+		watched = add_cluster(watches, &key);
+	if (!watched) {
+		const struct logger log = { watches->pools->with.log, NULL };
+
+		log_error(&log, "%s: no memory to watch its hosts", entry->name);
+		return;
+	}
+	if (!watched->is_wanted) {
+		set_entry(watched, entry);
+		watched->wants_primary = false;
+	}
+	watched->wants_primary |= wants_primary(entry);
+	watched->is_wanted = true;
+}
+
+static void update_cluster(struct watched_cluster *watched)
+{
+	struct host_watch *watch;
+
+	TAILQ_FOREACH (watch, &watched->list, node) {
+		set_site(watch);
+		if (watch->is_open && watch->server.state != SERVER_CLOSING)
+			server_rearm(&watch->server);
+		if (watch->is_open && watch->server.state == SERVER_IDLE)
+			ask_later(watch);
+		/* the secret may be another one now */
+		if (watch->is_refused && !watch->is_open)
+			set_timer(watch, GAP_MIN, on_launch_due);
+	}
+}
+
+static struct host_watches *make_watches(struct pools *pools)
+{
+	struct host_watches *watches = calloc(1, sizeof(*watches));
+
+	if (!watches)
+		return NULL;
+	watches->pools = pools;
+	TAILQ_INIT(&watches->list);
+	return watches;
+}
+
+void host_watches_configure(struct pools *pools)
+{
+	const struct config_database *entry = NULL;
+	struct watched_cluster *watched, *next;
+	struct host_watches *watches;
+
+	if (!pools->host_watches)
+		pools->host_watches = make_watches(pools);
+	watches = pools->host_watches;
+	if (!watches)
+		return;
+	watches->limits = (struct server_limits){
+		.connect = loop_timer_queue(pools->with.loop, pools->config->host_check_timeout,
+		                            server_connect_due),
+		.retry_gap = GAP_MAX,
+	};
+	TAILQ_FOREACH (watched, &watches->list, node)
+		watched->is_wanted = false;
+	while ((entry = config_database_next(pools->config, entry)))
+		want_cluster(watches, entry);
+	for (watched = TAILQ_FIRST(&watches->list); watched; watched = next) {
+		next = TAILQ_NEXT(watched, node);
+		if (watched->is_wanted)
+			update_cluster(watched);
+		else
+			forget_cluster(watched);
+	}
+}
+
+void host_watches_free(struct host_watches **watchesp)
+{
+	struct host_watches *watches = *watchesp;
+	struct watched_cluster *watched;
+
+	*watchesp = NULL;
+	if (!watches)
+		return;
+	while ((watched = TAILQ_FIRST(&watches->list)))
+		forget_cluster(watched);
+	free(watches);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Host watches: one connection to each address of each host of a cluster whose entries need roles.
+ * It asks for the role of the host.
+ *
+ * They belong to the pools of the main thread, whatever loops use the cluster. They count for no
+ * limit, and are no servers of any pool.
+ */
+#ifndef PGWEIR_POOL_HOST_WATCH_PRIV_H
+#define PGWEIR_POOL_HOST_WATCH_PRIV_H
+
+#include "pgweir/pool/pools.h"
+
+struct host_watches;
+
+/*
+ * Makes and ends watches so that they are those of the configuration. The first call makes
+ * pools->host_watches. New ones begin when the loop runs.
+ */
+void host_watches_configure(struct pools *pools);
+
+/* Closes all connections at once. */
+void host_watches_free(struct host_watches **watches);
+
+#endif

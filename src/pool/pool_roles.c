@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A pool and the roles of its hosts.
+ *
+ *   a login, a server, a watch --> roster --> the pools are woken --> pool_hear_roster()
+ *
+ * An idle server whose host does not fit any more is closed. A lent one ends with its transaction;
+ * but if its host is fenced or disabled, it is closed at once.
+ */
+#include "pgweir/base/container_of.h"
+
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+void pool_note_report(struct server *server, const struct host_report *report)
+{
+	struct pool *pool = server->pool;
+	struct roster_at at = server_roster_at(server);
+	struct roster_changes changes = { 0 };
+
+	roster_note(server->site->roster, &at, report, loop_now(pool_loop(pool)), &changes);
+	clusters_changed(pool->pools->with.broker, share_cluster(&pool->share), &changes,
+	                 pool->pools->with.log);
+}
+
+/* ---- servers whose host does not fit any more ---- */
+
+static const enum close_reason reasons[] = {
+	[ROSTER_STAYS] = CLOSE_NONE,
+	[ROSTER_LOST_THERE] = CLOSE_HOST_LOST,
+	[ROSTER_ROLE] = CLOSE_HOST_ROLE,
+	[ROSTER_DRAINED] = CLOSE_HOST_DRAINED,
+	[ROSTER_DISABLED] = CLOSE_HOST_DISABLED,
+	[ROSTER_FENCED] = CLOSE_HOST_FENCED,
+};
+
+static bool is_free(const struct server *server)
+{
+	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN ||
+	       server->state == SERVER_IDLE || server->state == SERVER_USED;
+}
+
+static void leave(struct server *server, enum roster_stay stay)
+{
+	enum close_reason reason = reasons[stay];
+
+	if (is_free(server) || stay == ROSTER_FENCED || stay == ROSTER_DISABLED) {
+		server_close_for(server, reason);
+		return;
+	}
+	server_set_close_needed(server, reason);
+	if (stay == ROSTER_LOST_THERE)
+		return; /* it answers nothing that a replacement would wait for */
+	if (server->is_listening && server->state == SERVER_LENT)
+		listening_replace(server);
+	else if (server_is_dedicated(server))
+		server_close_for(server, reason);
+}
+
+void pool_leave_host(struct server *server)
+{
+	if (is_free(server)) {
+		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
+		return;
+	}
+	server_set_close_needed(server, CLOSE_ENTRY_CHANGED);
+	if (server->is_listening && server->state == SERVER_LENT)
+		listening_replace(server);
+	else if (server_is_dedicated(server))
+		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
+}
+
+static enum roster_stay stay_of(const struct server *server)
+{
+	const struct server_site *site = server->site;
+	struct roster_at at = server_roster_at(server);
+
+	return site->roster ? roster_stay(site->roster, &at, site->target) : ROSTER_STAYS;
+}
+
+enum close_reason pool_host_reason(const struct server *server) { return reasons[stay_of(server)]; }
+
+void pool_hear_roster(struct pool *pool)
+{
+	unsigned int number = pool->site.roster ? roster_number(pool->site.roster) : 0;
+
+	if (pool->roster_number == number)
+		return;
+	pool->roster_number = number;
+	for (int state = 0; state < SERVER_CLOSING; state++) {
+		struct server *server = TAILQ_FIRST(&pool->servers[state]), *next;
+
+		for (; server; server = next) {
+			next = TAILQ_NEXT(server, node);
+			if (stay_of(server) != ROSTER_STAYS)
+				leave(server, stay_of(server));
+		}
+	}
+}
+
+/* ---- is there a host? ---- */
+
+bool pool_has_host(const struct pool *pool) { return hosts_has_up(pool->site.hosts); }
+
+static void on_role_retry(struct timer *timer)
+{
+	pool_wake(container_of(timer, struct pool, role_retry));
+}
+
+bool pool_seek_host(struct pool *pool)
+{
+	usec_t due = pool_due(pool);
+
+	if (due == INT64_MAX)
+		return false; /* the roster will change */
+	if (pool->is_failing || due <= loop_now(pool_loop(pool)))
+		return true;
+	timer_set(&pool->role_retry,
+	          loop_timer_queue(pool_loop(pool), HOSTS_ROLE_GAP, on_role_retry),
+	          due - HOSTS_ROLE_GAP);
+	return false;
+}
+
+bool pool_is_unfit(const struct err *err)
+{
+	switch (err->reason) {
+	case CLOSE_HOST_ROLE:
+	case CLOSE_HOST_LOST:
+	case CLOSE_HOST_DRAINED:
+	case CLOSE_HOST_DISABLED:
+	case CLOSE_HOST_FENCED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ---- for people ---- */
+
+static const char *state_of(const struct roster_row *row)
+{
+	if (row->admin != HOST_ENABLED)
+		return row->admin == HOST_DRAINING ? "drained" : "disabled";
+	if (row->is_lost)
+		return "lost";
+	return row->is_fenced ? "fenced" : roster_role_name(row->known.role);
+}
+
+void pool_tell_hosts(const struct pool *pool, struct buf *out)
+{
+	const struct hosts *hosts = pool->site.hosts;
+	struct roster_row row;
+
+	for (unsigned int i = 0; roster_row_at(pool->site.roster, i, &row); i++) {
+		char address[ADDRESS_TEXT_SIZE];
+
+		buf_printf(out, "%s%s", i ? ", " : "",
+		           row.address.family == AF_UNSPEC && row.host < hosts->count
+		               ? hosts->list[row.host].name
+		               : address_format_host(&row.address, address, sizeof(address)));
+		buf_printf(out, " %s", state_of(&row));
+	}
+}

@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The roster of a cluster: see roster.h.
+ *
+ *   roster_note(), roster_lose() --> a row --> elect(): which primary counts, who is fenced
+ *                                          --> what has changed, for the log and the pools
+ *
+ * Hard here: more than one host may say that it is primary. Its timeline decides, as a promotion
+ * always begins a newer one. If timelines are equal or not known, a host that answers counts
+ * before one that does not, and then the one that has counted so far. Two addresses may lead to
+ * the same server, which is not fenced because of itself.
+ */
+#include "pgweir/pool/server/roster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+static void lock_roster(struct roster *roster) { pthread_mutex_lock(&roster->lock); }
+
+static void unlock_roster(struct roster *roster) { pthread_mutex_unlock(&roster->lock); }
+
+/* ---- rows ---- */
+
+static bool is_row_of(const struct roster_row *row, const struct roster_at *at)
+{
+	if (row->host != at->host)
+		return false;
+	if (!at->address)
+		return row->address.family == AF_UNSPEC;
+	return row->address.family != AF_UNSPEC && address_equal_host(&row->address, at->address);
+}
+
+static struct roster_row *find_row(const struct roster *roster, const struct roster_at *at)
+{
+	for (unsigned int i = 0; i < roster->count; i++) {
+		if (is_row_of(&roster->rows[i], at))
+			return &roster->rows[i];
+	}
+	return NULL;
+}
+
+/* Rows are in the order of their hosts, and of a host in the order in which they were found. */
+static struct roster_row *add_row(struct roster *roster, const struct roster_at *at)
+{
+	struct roster_row *rows = realloc(roster->rows, (roster->count + 1) * sizeof(*rows));
+	unsigned int place = roster->count;
+
+	if (!rows)
+		return NULL;
+	roster->rows = rows;
+	while (place > 0 && rows[place - 1].host > at->host)
+		place--;
+	memmove(&rows[place + 1], &rows[place], (roster->count - place) * sizeof(*rows));
+	roster->count++;
+	rows[place] = (struct roster_row){ .host = at->host,
+		                           .admin = roster->admins[at->host],
+		                           .lag = ROSTER_LAG_UNKNOWN };
+	if (at->address) {
+		rows[place].address = *at->address;
+		address_set_port(&rows[place].address, 0);
+	}
+	return &rows[place];
+}
+
+/* The row, made if necessary. NULL: no memory, or no such host. */
+static struct roster_row *row_of(struct roster *roster, const struct roster_at *at)
+{
+	struct roster_row *row = find_row(roster, at);
+
+	if (row || at->host >= roster->host_count)
+		return row;
+	return add_row(roster, at);
+}
+
+static void remove_row(struct roster *roster, unsigned int number)
+{
+	roster->count--;
+	memmove(&roster->rows[number], &roster->rows[number + 1],
+	        (roster->count - number) * sizeof(*roster->rows));
+}
+
+static bool is_primary(const struct roster_row *row) { return row->known.role == HOST_PRIMARY; }
+
+/* ---- changes ---- */
+
+static struct roster_change *add_change(struct roster_changes *changes, enum roster_event event,
+                                        const struct roster_row *row)
+{
+	struct roster_change *change;
+
+	if (!changes || changes->count == ROSTER_CHANGES_MAX)
+		return NULL;
+	change = &changes->list[changes->count++];
+	*change = (struct roster_change){ .event = event, .row = *row };
+	return change;
+}
+
+static void bump(struct roster *roster, struct roster_changes *changes)
+{
+	atomic_fetch_add_explicit(&roster->number, 1, memory_order_release);
+	if (changes)
+		changes->has_news = true;
+}
+
+/* ---- who is primary ---- */
+
+static bool is_foreign(const struct roster *roster, const struct roster_row *row)
+{
+	return roster->system && row->known.system && row->known.system != roster->system;
+}
+
+static bool is_outdated(const struct roster *roster, const struct roster_row *row)
+{
+	return row->known.timeline && row->known.timeline < roster->timeline;
+}
+
+static bool may_count(const struct roster *roster, const struct roster_row *row)
+{
+	return is_primary(row) && !is_foreign(roster, row) && !is_outdated(roster, row);
+}
+
+/* Whether `a` counts before `b`; both may count. */
+static bool is_before(const struct roster_row *a, const struct roster_row *b)
+{
+	uint32_t one = a->known.timeline, other = b->known.timeline;
+
+	if (one && other && one != other)
+		return one > other;
+	if (a->is_lost != b->is_lost)
+		return b->is_lost;
+	if (!one != !other)
+		return one != 0;
+	return a->is_elected && !b->is_elected;
+}
+
+/* NULL: no host is known to be primary. */
+static struct roster_row *find_primary(const struct roster *roster)
+{
+	struct roster_row *best = NULL;
+
+	for (unsigned int i = 0; i < roster->count; i++) {
+		struct roster_row *row = &roster->rows[i];
+
+		if (may_count(roster, row) && (!best || is_before(row, best)))
+			best = row;
+	}
+	return best;
+}
+
+/* Two addresses of one server. */
+static bool is_same_server(const struct roster_row *a, const struct roster_row *b)
+{
+	return a == b || (a->known.started && a->known.started == b->known.started &&
+	                  a->known.system == b->known.system);
+}
+
+static void fence(struct roster_row *row, const struct roster_row *primary,
+                  struct roster_changes *changes)
+{
+	struct roster_change *change;
+
+	row->is_fenced = true;
+	if (row->is_lost || row->is_told || (!primary && !row->is_foreign))
+		return;
+	/* it has said so before the other one was promoted, and may be dead */
+	if (!row->is_foreign && row->seen_at < primary->since)
+		return;
+	row->is_told = true;
+	change =
+	    add_change(changes, row->is_foreign ? ROSTER_EVENT_FOREIGN : ROSTER_EVENT_FENCED, row);
+	if (change && primary)
+		change->other = *primary;
+}
+
+/* Decides which primary counts, and fences the others. */
+static void elect(struct roster *roster, usec_t now, struct roster_changes *changes)
+{
+	struct roster_row *primary = find_primary(roster);
+	bool has_any =
+	    primary && !primary->is_lost && roster->admins[primary->host] == HOST_ENABLED;
+
+	if (primary && primary->known.timeline > roster->timeline)
+		roster->timeline = primary->known.timeline;
+	for (unsigned int i = 0; i < roster->count; i++) {
+		struct roster_row *row = &roster->rows[i];
+		bool was_fenced = row->is_fenced;
+
+		row->is_elected = row == primary;
+		row->is_foreign = is_foreign(roster, row);
+		if (row->is_foreign ||
+		    (is_primary(row) && !(primary && is_same_server(row, primary))))
+			fence(row, primary, changes);
+		else
+			row->is_fenced = row->is_told = false;
+		if (row->is_fenced != was_fenced)
+			bump(roster, changes);
+	}
+	if (has_any && roster->without_since && changes)
+		changes->without = now - roster->without_since;
+	if (has_any)
+		roster->without_since = 0;
+	else if (!roster->without_since)
+		roster->without_since = now;
+}
+
+/* ---- lag ---- */
+
+/*
+ * Drops the sample whose absence makes the least difference in relation to its age, so that the
+ * error of a great lag is a small part of it.
+ */
+static void drop_sample(struct roster *roster, usec_t now)
+{
+	struct roster_sample *samples = roster->samples;
+	double least = 0;
+	unsigned int drop = 0;
+
+	for (unsigned int i = 1; i + 1 < roster->sample_count; i++) {
+		double gap = (double)(samples[i + 1].at - samples[i - 1].at);
+		double part = gap / (double)(now - samples[i].at + 1);
+
+		if (drop == 0 || part < least) {
+			least = part;
+			drop = i;
+		}
+	}
+	roster->sample_count--;
+	memmove(&samples[drop], &samples[drop + 1],
+	        (roster->sample_count - drop) * sizeof(*samples));
+}
+
+static void add_sample(struct roster *roster, uint64_t position, usec_t now)
+{
+	struct roster_sample *last =
+	    roster->sample_count ? &roster->samples[roster->sample_count - 1] : NULL;
+
+	if (last && position < last->position) {
+		roster->sample_count = 0; /* another primary, or it has lost some of its WAL */
+		last = NULL;
+	}
+	if (last && position == last->position) {
+		last->at = now;
+		return;
+	}
+	if (roster->sample_count == ROSTER_SAMPLES)
+		drop_sample(roster, now);
+	roster->samples[roster->sample_count++] = (struct roster_sample){ position, now };
+}
+
+/* A standby has everything that the primary had written when its position was not greater. */
+static void set_lag(const struct roster *roster, struct roster_row *row, usec_t now)
+{
+	unsigned int count = roster->sample_count;
+	uint64_t position = row->known.position, newest;
+
+	row->lag = ROSTER_LAG_UNKNOWN;
+	row->lag_bytes = 0;
+	if (row->known.role != HOST_STANDBY || !count || !position)
+		return;
+	newest = roster->samples[count - 1].position;
+	if (position >= newest) {
+		row->lag = 0;
+		return;
+	}
+	row->lag_bytes = newest - position;
+	while (count && roster->samples[count - 1].position > position)
+		count--;
+	row->lag = now - roster->samples[count ? count - 1 : 0].at;
+	if (!count && row->known.replay_age > row->lag)
+		row->lag = row->known.replay_age; /* it was behind before the first sample */
+}
+
+/* ---- reports ---- */
+
+/*
+ * What is not in a report that is not full stays, unless the role has changed. is_read_only may be
+ * that of one user only, so a watch knows better.
+ */
+static struct host_report merged(const struct roster_row *row, const struct host_report *report)
+{
+	struct host_report known = *report;
+
+	if (report->is_full || report->role != row->known.role)
+		return known;
+	known = row->known;
+	if (!row->is_watched)
+		known.is_read_only = report->is_read_only;
+	return known;
+}
+
+static void note_row(struct roster *roster, struct roster_row *row,
+                     const struct host_report *report, usec_t now, struct roster_changes *changes)
+{
+	struct host_report known = merged(row, report);
+	bool is_same_role = known.role == row->known.role;
+	bool has_changed = !is_same_role || known.is_read_only != row->known.is_read_only;
+	bool is_sure = report->is_full || (row->is_sure && is_same_role);
+	bool is_news = has_changed || row->is_lost || is_sure != row->is_sure;
+	enum host_role before = row->known.role;
+	bool was_lost = row->is_lost;
+	struct roster_change *change;
+
+	if (!is_same_role || !row->since)
+		row->since = now;
+	row->known = known;
+	row->is_sure = is_sure;
+	row->seen_at = now;
+	row->is_lost = false;
+	if (!roster->system && known.system)
+		roster->system = known.system;
+	if (has_changed && (change = add_change(changes, ROSTER_EVENT_ROLE, row)))
+		change->before = before;
+	else if (was_lost && (change = add_change(changes, ROSTER_EVENT_BACK, row)))
+		change->lasted = now - row->lost_at;
+	if (is_news)
+		bump(roster, changes);
+}
+
+void roster_note(struct roster *roster, const struct roster_at *at,
+                 const struct host_report *report, usec_t now, struct roster_changes *changes)
+{
+	struct roster_row *row;
+
+	lock_roster(roster);
+	row = row_of(roster, at);
+	if (row) {
+		note_row(roster, row, report, now, changes);
+		elect(roster, now, changes);
+		if (report->position && is_primary(row) && !row->is_fenced)
+			add_sample(roster, report->position, now);
+		if (report->is_full)
+			set_lag(roster, row, now);
+	}
+	unlock_roster(roster);
+}
+
+static void set_error(struct roster_row *row, const char *error, usec_t now)
+{
+	text_copy(row->error, sizeof(row->error), error);
+	row->error_at = now;
+}
+
+void roster_lose(struct roster *roster, const struct roster_at *at, const char *error, usec_t now,
+                 struct roster_changes *changes)
+{
+	struct roster_row *row;
+
+	lock_roster(roster);
+	row = row_of(roster, at);
+	if (row) {
+		set_error(row, error, now);
+		row->lag = ROSTER_LAG_UNKNOWN;
+		row->is_sure = row->is_told = false;
+		if (!row->is_lost) {
+			row->is_lost = true;
+			row->lost_at = now;
+			add_change(changes, ROSTER_EVENT_LOST, row);
+			bump(roster, changes);
+		}
+		elect(roster, now, changes);
+	}
+	unlock_roster(roster);
+}
+
+void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now,
+                   struct roster_changes *changes)
+{
+	struct roster_change *change;
+	struct roster_row *row;
+
+	lock_roster(roster);
+	row = find_row(roster, at);
+	if (row && row->is_lost) {
+		row->is_lost = false;
+		change = add_change(changes, ROSTER_EVENT_BACK, row);
+		if (change)
+			change->lasted = now - row->lost_at;
+		bump(roster, changes);
+		elect(roster, now, changes);
+	}
+	unlock_roster(roster);
+}
+
+void roster_note_error(struct roster *roster, const struct roster_at *at, const char *error,
+                       usec_t now)
+{
+	struct roster_row *row;
+
+	lock_roster(roster);
+	row = row_of(roster, at);
+	if (row)
+		set_error(row, error, now);
+	unlock_roster(roster);
+}
+
+void roster_watch(struct roster *roster, const struct roster_at *at, bool is_watched)
+{
+	struct roster_row *row;
+
+	lock_roster(roster);
+	row = row_of(roster, at);
+	if (row)
+		row->is_watched = is_watched;
+	unlock_roster(roster);
+}
+
+void roster_unwatch(struct roster *roster)
+{
+	lock_roster(roster);
+	for (unsigned int i = 0; i < roster->count; i++) {
+		roster->rows[i].is_lost = roster->rows[i].is_sure = false;
+		roster->rows[i].is_watched = false;
+		roster->rows[i].lag = ROSTER_LAG_UNKNOWN;
+	}
+	roster->sample_count = 0;
+	bump(roster, NULL);
+	unlock_roster(roster);
+}
+
+static bool is_among(const struct address *address, const struct address *addresses,
+                     unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (address_equal_host(address, &addresses[i]))
+			return true;
+	}
+	return false;
+}
+
+void roster_keep(struct roster *roster, unsigned int host, const struct address *addresses,
+                 unsigned int count)
+{
+	lock_roster(roster);
+	for (unsigned int i = roster->count; i-- > 0;) {
+		const struct roster_row *row = &roster->rows[i];
+
+		if (row->host == host && (row->address.family == AF_UNSPEC ||
+		                          !is_among(&row->address, addresses, count)))
+			remove_row(roster, i);
+	}
+	unlock_roster(roster);
+}
+
+/* ---- questions ---- */
+
+bool roster_is_target(enum target_session_attrs target, enum host_role role, bool is_read_only)
+{
+	switch (target) {
+	case TARGET_READ_WRITE:
+		return role == HOST_PRIMARY && !is_read_only;
+	case TARGET_READ_ONLY:
+		return role == HOST_STANDBY || is_read_only;
+	case TARGET_PRIMARY:
+		return role == HOST_PRIMARY;
+	case TARGET_STANDBY:
+		return role == HOST_STANDBY;
+	case TARGET_ANY:
+	case TARGET_PREFER_STANDBY:
+		return true;
+	}
+	return true;
+}
+
+static enum roster_fit fit_of_role(const struct roster_row *row, enum target_session_attrs target)
+{
+	enum host_role role = row->known.role;
+
+	if (role == HOST_ROLE_UNKNOWN)
+		return ROSTER_MAYBE;
+	if (target == TARGET_PREFER_STANDBY)
+		return role == HOST_STANDBY ? ROSTER_GOOD : ROSTER_SPARE;
+	return roster_is_target(target, role, row->known.is_read_only) ? ROSTER_GOOD : ROSTER_NO;
+}
+
+static bool is_open(const struct roster *roster, unsigned int host)
+{
+	return host >= roster->host_count || roster->admins[host] == HOST_ENABLED;
+}
+
+static enum roster_fit no_fit(usec_t when, usec_t *due)
+{
+	*due = when;
+	return ROSTER_NO;
+}
+
+static enum roster_fit fit_of(const struct roster_row *row, enum target_session_attrs target,
+                              usec_t gap, usec_t *due)
+{
+	enum roster_fit fit;
+
+	*due = 0;
+	if (row->is_fenced)
+		return no_fit(INT64_MAX, due);
+	if (target == TARGET_ANY)
+		return ROSTER_GOOD;
+	if (row->is_lost)
+		return no_fit(INT64_MAX, due); /* its watch finds out when it is back */
+	fit = fit_of_role(row, target);
+	if (fit != ROSTER_NO)
+		return fit;
+	if (row->is_watched)
+		return no_fit(INT64_MAX, due);
+	return no_fit((row->seen_at > row->tried_at ? row->seen_at : row->tried_at) + gap, due);
+}
+
+static enum roster_fit fit_of_none(enum target_session_attrs target, usec_t *due)
+{
+	*due = 0;
+	return target == TARGET_ANY ? ROSTER_GOOD : ROSTER_MAYBE;
+}
+
+enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
+                           enum target_session_attrs target, usec_t gap, usec_t *due)
+{
+	const struct roster_row *row;
+	enum roster_fit fit;
+
+	lock_roster(roster);
+	row = find_row(roster, at);
+	if (!is_open(roster, at->host))
+		fit = no_fit(INT64_MAX, due);
+	else
+		fit = row ? fit_of(row, target, gap, due) : fit_of_none(target, due);
+	unlock_roster(roster);
+	return fit;
+}
+
+/* The caller has the lock. */
+static enum roster_fit best_fit(const struct roster *roster, unsigned int host,
+                                enum target_session_attrs target, usec_t gap, usec_t *due)
+{
+	enum roster_fit best = ROSTER_NO;
+	bool has_row = false;
+
+	*due = INT64_MAX;
+	for (unsigned int i = 0; i < roster->count; i++) {
+		enum roster_fit fit;
+		usec_t one;
+
+		if (roster->rows[i].host != host)
+			continue;
+		has_row = true;
+		fit = fit_of(&roster->rows[i], target, gap, &one);
+		best = fit > best ? fit : best;
+		*due = one < *due ? one : *due;
+	}
+	return has_row ? best : fit_of_none(target, due);
+}
+
+enum roster_fit roster_fit_host(struct roster *roster, unsigned int host,
+                                enum target_session_attrs target, usec_t gap, usec_t *due)
+{
+	enum roster_fit fit;
+
+	lock_roster(roster);
+	if (is_open(roster, host))
+		fit = best_fit(roster, host, target, gap, due);
+	else
+		fit = no_fit(INT64_MAX, due);
+	unlock_roster(roster);
+	return fit;
+}
+
+static enum roster_stay stay_of(const struct roster *roster, const struct roster_at *at,
+                                enum target_session_attrs target)
+{
+	const struct roster_row *row = find_row(roster, at);
+	enum host_admin admin =
+	    at->host < roster->host_count ? roster->admins[at->host] : HOST_ENABLED;
+
+	if (row && row->is_fenced)
+		return ROSTER_FENCED;
+	if (admin != HOST_ENABLED)
+		return admin == HOST_DISABLED ? ROSTER_DISABLED : ROSTER_DRAINED;
+	if (!row || target == TARGET_ANY)
+		return ROSTER_STAYS;
+	if (row->known.role != HOST_ROLE_UNKNOWN &&
+	    !roster_is_target(target, row->known.role, row->known.is_read_only))
+		return ROSTER_ROLE;
+	return row->is_lost ? ROSTER_LOST_THERE : ROSTER_STAYS;
+}
+
+enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
+                             enum target_session_attrs target)
+{
+	enum roster_stay stay;
+
+	lock_roster(roster);
+	stay = stay_of(roster, at, target);
+	unlock_roster(roster);
+	return stay;
+}
+
+void roster_try(struct roster *roster, const struct roster_at *at, usec_t now)
+{
+	struct roster_row *row;
+
+	lock_roster(roster);
+	row = find_row(roster, at);
+	if (row)
+		row->tried_at = now;
+	unlock_roster(roster);
+}
+
+bool roster_find(struct roster *roster, const struct roster_at *at, struct roster_row *row)
+{
+	const struct roster_row *found;
+
+	lock_roster(roster);
+	found = find_row(roster, at);
+	if (found)
+		*row = *found;
+	unlock_roster(roster);
+	return found != NULL;
+}
+
+bool roster_row_at(struct roster *roster, unsigned int number, struct roster_row *row)
+{
+	bool has;
+
+	lock_roster(roster);
+	has = number < roster->count;
+	if (has)
+		*row = roster->rows[number];
+	unlock_roster(roster);
+	return has;
+}
+
+bool roster_primary(struct roster *roster, struct roster_row *row)
+{
+	const struct roster_row *found;
+
+	lock_roster(roster);
+	found = find_primary(roster);
+	if (found)
+		*row = *found;
+	unlock_roster(roster);
+	return found != NULL;
+}
+
+/* ---- for administrators ---- */
+
+bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin admin, usec_t now)
+{
+	bool has_changed;
+
+	if (host >= roster->host_count)
+		return false;
+	lock_roster(roster);
+	has_changed = roster->admins[host] != admin;
+	roster->admins[host] = admin;
+	for (unsigned int i = 0; i < roster->count; i++) {
+		if (roster->rows[i].host == host)
+			roster->rows[i].admin = admin;
+	}
+	if (has_changed) {
+		elect(roster, now, NULL);
+		bump(roster, NULL);
+	}
+	unlock_roster(roster);
+	return has_changed;
+}
+
+enum host_admin roster_admin(struct roster *roster, unsigned int host)
+{
+	enum host_admin admin = HOST_ENABLED;
+
+	lock_roster(roster);
+	if (host < roster->host_count)
+		admin = roster->admins[host];
+	unlock_roster(roster);
+	return admin;
+}
+
+void roster_trust_again(struct roster *roster, usec_t now)
+{
+	lock_roster(roster);
+	roster->timeline = 0;
+	roster->system = 0;
+	for (unsigned int i = 0; i < roster->count; i++) {
+		if (roster->rows[i].is_lost)
+			roster->rows[i].known = (struct host_report){ 0 };
+		else if (!roster->system)
+			roster->system = roster->rows[i].known.system;
+	}
+	elect(roster, now, NULL);
+	bump(roster, NULL);
+	unlock_roster(roster);
+}
+
+/* ---- the roster itself ---- */
+
+bool roster_init(struct roster *roster, const char *list, usec_t now)
+{
+	struct bytes host;
+
+	*roster = (struct roster){ .without_since = now };
+	pthread_mutex_init(&roster->lock, NULL);
+	for (const char *at = list; config_host_next(&at, &host);)
+		roster->host_count++;
+	roster->text = strdup(list);
+	roster->admins = calloc(roster->host_count, sizeof(*roster->admins));
+	return roster->text && roster->admins;
+}
+
+void roster_done(struct roster *roster)
+{
+	free(roster->text);
+	free(roster->admins);
+	free(roster->rows);
+	pthread_mutex_destroy(&roster->lock);
+	*roster = (struct roster){ 0 };
+}
+
+const char *roster_role_name(enum host_role role)
+{
+	static const char *const names[] = {
+		[HOST_ROLE_UNKNOWN] = "unknown",
+		[HOST_PRIMARY] = "primary",
+		[HOST_STANDBY] = "standby",
+	};
+
+	return names[role];
+}

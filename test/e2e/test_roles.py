@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: ISC
+"""Hosts with roles: target_session_attrs."""
+
+from .kit.wait import wait_until
+from .kit.wire import query
+
+WHERE = "SELECT host(inet_server_addr())"
+
+
+def entries(cluster, **targets):
+    return {name: f"host={cluster.host_list} port={cluster.port} dbname=app"
+                  f" target_session_attrs={target}" for name, target in targets.items()}
+
+
+def hosts(weir, entry="app"):
+    return {row["host"]: row for row in weir.admin("SHOW HOSTS") if row["entry"] == entry}
+
+
+def wait_host(weir, host, **wanted):
+    wait_until(lambda: wanted.items() <= hosts(weir).get(host.host, {}).items(),
+               what=f"{host.name} {wanted}")
+
+
+def where(weir, database="app"):
+    """The hosts of more servers than there are hosts."""
+    held = [weir.client(database=database) for _ in range(5)]
+    for client in held:
+        client.query("BEGIN")
+    seen = {client.value(WHERE) for client in held}
+    for client in held:
+        client.query("ROLLBACK")
+        client.close()
+    return seen
+
+
+def test_servers_are_opened_where_the_role_fits(make_cluster, pgweir):
+    cluster = make_cluster(standbys=2)
+    first, second, third = (host.host for host in cluster.hosts)
+    weir = pgweir(databases=entries(cluster, app="primary", rw="read-write", ro="read-only",
+                                    p="primary", s="standby", f="prefer-standby", a="any"),
+                  pool_mode="transaction", host_check_user="alice")
+    for host, role in zip(cluster.hosts, ("primary", "standby", "standby")):
+        wait_host(weir, host, role=role, timeline=1, state="up")
+    assert where(weir, "p") == where(weir, "rw") == {first}
+    assert where(weir, "s") == where(weir, "ro") == where(weir, "f") == {second, third}
+    assert where(weir, "a") == {first, second, third}
+    assert "cannot be reached" not in weir.log
+
+
+def test_clients_wait_for_a_primary(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction",
+                  server_login_retry="0.05")
+    client = weir.client()
+    assert client.value(WHERE) == old.host
+    old.kill()
+    waiting = weir.client()
+    waiting.send(query(WHERE))
+    wait_until(lambda: [row["reason"] for row in weir.admin("SHOW WAITING")] == ["no primary"],
+               what="a client that waits for a primary")
+    new.promote()
+    assert waiting.read_result().rows == [[new.host]]
+    assert where(weir) == {new.host}
+
+
+def test_a_target_that_no_host_fits(make_cluster, pgweir):
+    cluster = make_cluster(standbys=0)
+    weir = pgweir(databases=entries(cluster, s="standby", f="prefer-standby"),
+                  pool_mode="transaction", query_wait_timeout="1")
+    assert where(weir, "f") == {cluster.hosts[0].host}
+    client = weir.wire().startup(database="s")
+    wait_until(lambda: [row["reason"] for row in weir.admin("SHOW WAITING")] == ["no standby"],
+               what="a client that waits for a standby")
+    assert "query_wait_timeout" in str(client.read_refusal())
+
+
+# -- host watches ----------------------------------------------------------------------------------
+
+
+def watched(pgweir, cluster, target="primary", **settings):
+    weir = pgweir(databases=entries(cluster, app=target), pool_mode="transaction",
+                  host_check_user="alice", **settings)
+    for host in cluster.hosts:
+        wait_host(weir, host, role="standby" if host in cluster.standbys else "primary")
+    return weir
+
+
+def test_a_promotion_is_noticed_without_any_client(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = watched(pgweir, cluster)
+    old.kill()
+    wait_host(weir, old, role="primary", state="lost")
+    new.promote()
+    wait_host(weir, new, role="primary", timeline=2, state="up")
+    assert where(weir) == {new.host}
+    assert f"host {old.host} (primary) is lost: " in weir.log
+    assert "there was no primary for " in weir.log
+    assert "is fenced" not in weir.log
+
+
+def test_the_old_primary_that_comes_back_is_fenced(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = watched(pgweir, cluster)
+    old.kill()
+    new.promote()
+    wait_host(weir, new, role="primary")
+    old.start()
+    wait_host(weir, old, state="fenced")
+    assert where(weir) == {new.host}
+    assert (f"ERROR host {old.host} is fenced and not used: it says that it is primary (timeline 1),"
+            f" but {new.host} is (timeline 2)") in weir.log
+    old.stop()
+    old.rewind(new).start()
+    wait_host(weir, old, state="up", role="standby")
+    assert where(weir) == {new.host}
+
+
+def test_a_host_that_hangs_is_left(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = watched(pgweir, cluster, host_check_timeout="0.3", host_check_interval="0.1")
+    held = weir.client()
+    held.query("BEGIN")
+    assert where(weir) == {old.host}
+    go_on = old.hang()
+    wait_host(weir, old, state="lost")
+    new.promote()
+    wait_host(weir, new, role="primary")
+    assert where(weir) == {new.host}
+    assert "host is fenced" in str(held.read_refusal())
+    go_on()
+
+
+def test_lag_of_a_standby(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    primary, standby = cluster.hosts
+    weir = watched(pgweir, cluster, host_check_interval="0.1")
+    wait_host(weir, standby, lag_ms=0, lag_bytes=0)
+    standby.pause_replay()
+    primary.query("CREATE TABLE late (id int)")
+    wait_until(lambda: hosts(weir)[standby.host]["lag_bytes"] > 0
+               and hosts(weir)[standby.host]["lag_ms"] > 200, what="a lag")
+    standby.resume_replay()
+    wait_host(weir, standby, lag_ms=0, lag_bytes=0)
+
+
+# -- DRAIN HOST ------------------------------------------------------------------------------------
+
+
+def test_a_planned_switchover(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = watched(pgweir, cluster)
+    held, waiting = weir.client(), weir.client()
+    held.query("BEGIN")
+    assert held.value(WHERE) == old.host
+    console = weir.console()
+    console.send(query(f"DRAIN HOST {old.host}"))
+    wait_host(weir, old, state="draining")
+    waiting.send(query(WHERE))
+    wait_until(lambda: [row["reason"] for row in weir.admin("SHOW WAITING")] == ["no primary"],
+               what="a client that waits for a primary")
+    assert held.query("COMMIT").tags == ["COMMIT"]
+    assert console.read_result().tags == ["DRAIN"]
+    wait_host(weir, old, state="drained", servers=0)
+    old.stop()
+    new.promote()
+    assert waiting.read_result().rows == [[new.host]]
+    old.rewind(new).start()
+    weir.admin(f"ENABLE HOST {old.host}")
+    wait_host(weir, old, state="up", role="standby")
+
+
+def test_a_disabled_host_is_left_at_once(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    primary, standby = cluster.hosts
+    weir = pgweir(databases=entries(cluster, app="any"), pool_mode="transaction")
+    held = [weir.client() for _ in range(2)]
+    for client in held:
+        client.query("BEGIN")
+    at = {client.value(WHERE): client for client in held}
+    weir.admin(f"DISABLE HOST {standby.host}")
+    assert "host was disabled by an administrator" in str(at[standby.host].read_refusal())
+    assert where(weir) == {primary.host}
+    weir.admin("RELOAD")
+    assert hosts(weir)[standby.host]["state"] == "disabled"
+    weir.admin(f"ENABLE HOST {standby.host}")
+    weir.admin("RECONNECT")
+    assert where(weir) == {primary.host, standby.host}
+    assert "no entry has the host" in str(weir.ask_admin("DRAIN HOST 192.0.2.1").error)
+
+
+# -- RELOAD ----------------------------------------------------------------------------------------
+
+
+def test_hosts_are_added_and_removed_without_touching_the_others(make_cluster, pgweir):
+    cluster = make_cluster(standbys=2)
+    first, second, third = cluster.hosts
+
+    def entry(*members):
+        return {"app": f"host={','.join(host.host for host in members)} port={cluster.port}"
+                       " dbname=app target_session_attrs=any"}
+
+    weir = pgweir(databases=entry(first, second), pool_mode="transaction")
+    held = [weir.client() for _ in range(2)]
+    for client in held:
+        client.query("BEGIN")
+    at = {client.value(WHERE): client for client in held}
+    pid = at[second.host].value("SELECT pg_backend_pid()")
+    at[second.host].query("COMMIT")
+    weir.reload(databases=entry(third, second))
+    assert at[first.host].value(WHERE) == first.host  # until its transaction ends
+    at[first.host].query("COMMIT")
+    wait_until(lambda: not first.backends("alice"), what="no server at the removed host")
+    assert int(pid) in second.backends("alice")
+    assert where(weir) == {second.host, third.host}
+    assert hosts(weir)[second.host]["servers"] > 0

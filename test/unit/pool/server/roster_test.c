@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/server/roster.c: which hosts fit, which primary counts, and what is logged, told as scripts
+ * with a clock that the script turns.
+ */
+#include "pgweir/pool/server/roster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../../unit.h"
+
+#define FIRST_TIME 1000
+#define GAP 200
+
+struct scene {
+	struct roster roster;
+	char events[16]; /* since the last word about them, a letter each */
+	usec_t without;
+	usec_t now;
+};
+
+static void open_roster(struct scene *scene, const char *list)
+{
+	*scene = (struct scene){ .now = FIRST_TIME };
+	ck_assert(roster_init(&scene->roster, list, scene->now));
+}
+
+/*
+ * A script of words about hosts a to d:
+ *   a=p3  it answers the role question: primary, timeline 3 (s: standby; 0: timeline not known)
+ *   a:p   a login or a report says only that (a:r: primary, read-only by default)
+ *   a!    it is lost       aw   it is watched     +N   the clock goes on
+ *   ad    it is disabled   an   it is drained     ae   it is enabled       t  trust again
+ *   a?pG  fits primary: G good, M maybe or due, S spare, N no (s: standby, w: read-write, r:
+ * read-only, f: prefer-standby, y: any) a>pS  may stay: S stays, L lost, R role, D drained, X
+ * disabled, F fenced "E"   the events since the last one are these: R role, F fenced, O foreign, L
+ * lost, B back *N    there was no primary for so long, until the last word
+ */
+static const struct {
+	const char *says;
+	const char *script;
+} cases[] = {
+	{ "nothing is known: all may be tried", "a?pM a?sM a?fM a?yG a>pS" },
+	{ "a primary", "a=p1 a?pG a?wG a?sN a?rN a?fS a?yG a>pS a>sR" },
+	{ "a standby", "b=s1 b?pN b?wN b?sG b?rG b?fG b?yG b>pR b>wR b>sS b>fS" },
+	{ "a primary that is read-only by default", "a:r a?pG a?wN a?rG a?sN" },
+	{ "what did not fit may be tried after the gap", "a:s a?pN +199 a?pN +1 a?pM" },
+	{ "unless it is watched", "a=s1 aw +1000 a?pN" },
+	{ "a lost host is not used, but keeps its lent servers", "a=p1 a! a?pN a>pL a?yG a>yS" },
+	{ "until it is back", "a=p1 a! a=p1 a?pG a>pS" },
+	{ "what happens is told once", "\"\" a=p1 \"R\" a=p1 \"\" a! \"L\" a! \"\" a=p1 \"B\"" },
+	{ "a promotion", "a=p1 b=s1 a! \"RRL\" b=p2 \"R\" b?pG a?pN a>pF" },
+	{ "without a primary", "a=p1 a! +70 b=p2 *70" },
+	{ "from the beginning", "+5 a=s1 +7 b=p1 *12" },
+	{ "a promotion that a session reports first", "a=p1 b=s1 a! b:p b?pG a?pN b=p2 b?pG" },
+	{ "the former primary comes back as primary",
+	  "a=p1 a! b=p2 \"RLR\" a=p1 \"BF\" a?pN b?pG" },
+	{ "and is told again when it comes back again",
+	  "a=p1 a! b=p2 a=p1 \"RLRBF\" a=p1 \"\" a! \"L\" a=p1 \"BF\"" },
+	{ "the former primary comes back as standby", "a=p1 a! b=p2 a=s2 a?sG a?pN a>sS b?pG" },
+	{ "the former primary comes back while the new one is lost",
+	  "a=p1 a! b=p2 b! a=p1 a?pN b?pN" },
+	{ "two primaries: the newer timeline counts",
+	  "a=p1 \"R\" b=p2 \"RF\" a?pN b?pG a>yF a?yN" },
+	{ "in the other order", "b=p2 \"R\" a=p1 \"RF\" a?pN b?pG" },
+	{ "with the same timeline: the one that has counted so far",
+	  "b=p2 a=p2 \"RRF\" a?pN b?pG" },
+	{ "a primary whose timeline is not known counts behind",
+	  "b=p2 a:p a?pN b?pG a=p3 a?pG b?pN" },
+	{ "unless the other one is lost", "b=p2 b! a:p a?pG" },
+	{ "a fenced primary is a standby now", "b=p2 a=p1 a=s2 a>sS a?sG" },
+	{ "two standbys are promoted, to the same timeline",
+	  "a=p1 b=s1 c=s1 a! b=p2 c=p2 b?pG c?pN" },
+	{ "two addresses of one server", "a=P b=P \"RR\" a?pG b?pG" },
+	{ "a host of another cluster", "a=p1 b=x1 \"RRO\" b?sN b>sF b?yN a?pG" },
+	{ "trusted again", "a=p3 a! b=p1 b?pN t b?pG" },
+	{ "another cluster is trusted", "a=p1 a! b=X1 b?pN t b?pG" },
+	{ "drained", "a=p1 an a?pN a?yN a>pD a>yD ae a?pG a>pS" },
+	{ "disabled", "a=p1 ad a?pN a>pX b?pM" },
+	{ "a host that nothing is known of is disabled", "ad a?pN a?yN a>yX a=p1 a?pN" },
+	{ "without a primary while it is drained", "a=p1 an +40 b=p2 *40" },
+	{ "a standby does not leave because it was lost for a while", "b=s1 b! b:s b?sG b>sS" },
+};
+
+static const struct {
+	char letter;
+	enum target_session_attrs target;
+} targets[] = {
+	{ 'p', TARGET_PRIMARY },   { 's', TARGET_STANDBY },        { 'w', TARGET_READ_WRITE },
+	{ 'r', TARGET_READ_ONLY }, { 'f', TARGET_PREFER_STANDBY }, { 'y', TARGET_ANY },
+};
+
+static enum target_session_attrs target_of(char letter)
+{
+	for (size_t i = 0; i < COUNT_OF(targets); i++) {
+		if (targets[i].letter == letter)
+			return targets[i].target;
+	}
+	ck_abort_msg("no target %c", letter);
+}
+
+/* x, X: of another cluster; P: a server of which there are two addresses. */
+static struct host_report answer_of(const char *word)
+{
+	char kind = word[0] | 0x20;
+	struct host_report report = { .is_full = true };
+
+	report.role = kind == 's' || word[0] == 'x' ? HOST_STANDBY : HOST_PRIMARY;
+	report.system = kind == 'x' ? 77 : 42;
+	report.started = word[0] == 'P' ? 5 : 0;
+	report.timeline = word[0] == 'P' ? 1 : (uint32_t)(word[1] - '0');
+	return report;
+}
+
+static void check_letter(const struct scene *scene, const char *says, const char *word,
+                         enum roster_fit fit, usec_t due)
+{
+	static const char letters[] = {
+		[ROSTER_NO] = 'N', [ROSTER_MAYBE] = 'M', [ROSTER_SPARE] = 'S', [ROSTER_GOOD] = 'G'
+	};
+	char letter = letters[fit];
+
+	ck_assert_msg((due == 0) == (fit != ROSTER_NO), "%s: %s: due", says, word);
+	if (due && due <= scene->now)
+		letter = 'M';
+	ck_assert_msg(letter == word[3], "%s: %s: %c", says, word, letter);
+}
+
+static void check_fit(struct scene *scene, const char *says, const char *word,
+                      const struct roster_at *at)
+{
+	enum target_session_attrs target = target_of(word[2]);
+	enum roster_fit fit;
+	usec_t due;
+
+	fit = roster_fit(&scene->roster, at, target, GAP, &due);
+	check_letter(scene, says, word, fit, due);
+	fit = roster_fit_host(&scene->roster, at->host, target, GAP, &due);
+	check_letter(scene, says, word, fit, due);
+}
+
+static void check_stay(struct scene *scene, const char *says, const char *word,
+                       const struct roster_at *at)
+{
+	static const char letters[] = {
+		[ROSTER_STAYS] = 'S',   [ROSTER_LOST_THERE] = 'L', [ROSTER_ROLE] = 'R',
+		[ROSTER_DRAINED] = 'D', [ROSTER_DISABLED] = 'X',   [ROSTER_FENCED] = 'F'
+	};
+	enum roster_stay stay = roster_stay(&scene->roster, at, target_of(word[2]));
+
+	ck_assert_msg(letters[stay] == word[3], "%s: %s: %c", says, word, letters[stay]);
+}
+
+static void check_events(struct scene *scene, const char *says, const char *word)
+{
+	size_t count = strlen(word) - 2;
+
+	ck_assert_msg(strlen(scene->events) == count &&
+	                  strncmp(scene->events, &word[1], count) == 0,
+	              "%s: %s: %s", says, word, scene->events);
+	scene->events[0] = 0;
+}
+
+static enum host_admin admin_of(char letter)
+{
+	return letter == 'd' ? HOST_DISABLED : letter == 'n' ? HOST_DRAINING : HOST_ENABLED;
+}
+
+/* The events of several words are collected. */
+static void note_events(struct scene *scene, const struct roster_changes *changes)
+{
+	static const char letters[] = { [ROSTER_EVENT_ROLE] = 'R',
+		                        [ROSTER_EVENT_FENCED] = 'F',
+		                        [ROSTER_EVENT_FOREIGN] = 'O',
+		                        [ROSTER_EVENT_LOST] = 'L',
+		                        [ROSTER_EVENT_BACK] = 'B' };
+	size_t count = strlen(scene->events);
+
+	for (unsigned int i = 0; i < changes->count; i++)
+		scene->events[count++] = letters[changes->list[i].event];
+	ck_assert_uint_lt(count, sizeof(scene->events));
+	scene->events[count] = 0;
+	scene->without = changes->without;
+}
+
+static void note(struct scene *scene, const char *word, const struct roster_at *at)
+{
+	struct roster_changes changes = { 0 };
+	struct host_report report = { .role = word[2] == 's' ? HOST_STANDBY : HOST_PRIMARY,
+		                      .is_read_only = word[2] == 'r' };
+
+	if (word[1] == '=')
+		report = answer_of(&word[2]);
+	if (word[1] == '!')
+		roster_lose(&scene->roster, at, "no answer", scene->now, &changes);
+	else
+		roster_note(&scene->roster, at, &report, scene->now, &changes);
+	note_events(scene, &changes);
+}
+
+static void play(struct scene *scene, const char *says, const char *word)
+{
+	struct roster_at at = { .host = (unsigned int)(word[0] - 'a') };
+
+	if (*word == '+')
+		scene->now += atoll(&word[1]);
+	else if (*word == '*')
+		ck_assert_int_eq(scene->without, atoll(&word[1]));
+	else if (*word == '"')
+		check_events(scene, says, word);
+	else if (strcmp(word, "t") == 0)
+		roster_trust_again(&scene->roster, scene->now);
+	else if (word[1] == '?')
+		check_fit(scene, says, word, &at);
+	else if (word[1] == '>')
+		check_stay(scene, says, word, &at);
+	else if (word[1] == 'w')
+		roster_watch(&scene->roster, &at, true);
+	else if (strchr("dne", word[1]))
+		roster_set_admin(&scene->roster, at.host, admin_of(word[1]), scene->now);
+	else
+		note(scene, word, &at);
+}
+
+START_TEST(roles_decide)
+{
+	struct scene scene;
+	char script[256], *rest = script, *word;
+
+	snprintf(script, sizeof(script), "%s", cases[_i].script);
+	open_roster(&scene, "/a,/b,/c,/d");
+	while ((word = strsep(&rest, " ")))
+		play(&scene, cases[_i].says, word);
+	roster_done(&scene.roster);
+}
+END_TEST
+
+static void note_position(struct scene *scene, unsigned int host, enum host_role role,
+                          uint64_t position)
+{
+	struct roster_at at = { .host = host };
+	struct host_report report = { .role = role, .is_full = true, .position = position };
+
+	roster_note(&scene->roster, &at, &report, scene->now, NULL);
+}
+
+static struct roster_row row_at(struct scene *scene, unsigned int host)
+{
+	struct roster_at at = { .host = host };
+	struct roster_row row;
+
+	ck_assert(roster_find(&scene->roster, &at, &row));
+	return row;
+}
+
+START_TEST(lag_is_the_age_of_what_a_standby_has)
+{
+	struct scene scene;
+
+	open_roster(&scene, "/a,/b");
+	note_position(&scene, 1, HOST_STANDBY, 50);
+	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
+	note_position(&scene, 0, HOST_PRIMARY, 100);
+	scene.now += 10;
+	note_position(&scene, 0, HOST_PRIMARY, 100);
+	scene.now += 10;
+	note_position(&scene, 0, HOST_PRIMARY, 120);
+
+	scene.now += 5;
+	note_position(&scene, 1, HOST_STANDBY, 120);
+	ck_assert_int_eq(row_at(&scene, 1).lag, 0);
+	ck_assert_uint_eq(row_at(&scene, 1).lag_bytes, 0);
+	note_position(&scene, 1, HOST_STANDBY, 110);
+	ck_assert_int_eq(row_at(&scene, 1).lag, 15);
+	ck_assert_uint_eq(row_at(&scene, 1).lag_bytes, 10);
+	note_position(&scene, 1, HOST_STANDBY, 100);
+	ck_assert_int_eq(row_at(&scene, 1).lag, 15);
+	note_position(&scene, 1, HOST_STANDBY, 99);
+	ck_assert_int_eq(row_at(&scene, 1).lag, 15);
+	roster_lose(&scene.roster, &(struct roster_at){ .host = 1 }, "", scene.now, NULL);
+	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
+	roster_done(&scene.roster);
+}
+END_TEST
+
+/* A great lag is known within the distance of two samples, however many there were. */
+START_TEST(lag_is_remembered_for_long)
+{
+	struct scene scene;
+
+	open_roster(&scene, "/a,/b");
+	for (uint64_t i = 0; i < 10000; i++) {
+		scene.now += 10;
+		note_position(&scene, 0, HOST_PRIMARY, 1000 + i);
+	}
+	for (uint64_t behind = 1; behind < 9000; behind *= 3) {
+		usec_t lag;
+
+		note_position(&scene, 1, HOST_STANDBY, 1000 + 9999 - behind);
+		lag = row_at(&scene, 1).lag;
+		ck_assert_int_ge(lag, (usec_t)behind * 10);
+		ck_assert_int_le(lag, (usec_t)behind * 10 * 2 + 50000);
+	}
+	roster_done(&scene.roster);
+}
+END_TEST
+
+START_TEST(rows_follow_the_addresses_of_a_name)
+{
+	struct scene scene;
+	struct address one, other;
+	struct roster_at at = { .host = 0, .address = &one };
+	struct host_report report = { .role = HOST_PRIMARY };
+	struct roster_row row;
+
+	open_roster(&scene, "name,/b");
+	ck_assert(address_parse(&one, "192.0.2.1", 5432));
+	ck_assert(address_parse(&other, "192.0.2.2", 0));
+	roster_note(&scene.roster, &(struct roster_at){ .host = 1 }, &report, scene.now, NULL);
+	report.role = HOST_STANDBY;
+	roster_note(&scene.roster, &at, &report, scene.now, NULL);
+	at.address = &other;
+	roster_note(&scene.roster, &at, &report, scene.now, NULL);
+
+	ck_assert(roster_row_at(&scene.roster, 0, &row) && row.host == 0);
+	ck_assert(roster_row_at(&scene.roster, 2, &row) && row.host == 1);
+	ck_assert(!roster_row_at(&scene.roster, 3, &row));
+	roster_keep(&scene.roster, 0, &other, 1);
+	ck_assert(roster_row_at(&scene.roster, 0, &row));
+	ck_assert(address_equal_host(&row.address, &other));
+	at.address = &one;
+	ck_assert(!roster_find(&scene.roster, &at, &row));
+	at.address = NULL;
+	ck_assert(!roster_find(&scene.roster, &at, &row));
+	ck_assert(roster_primary(&scene.roster, &row) && row.host == 1);
+	at.host = 7;
+	roster_note(&scene.roster, &at, &report, scene.now, NULL); /* there is no such host */
+	ck_assert(!roster_row_at(&scene.roster, 2, &row));
+	roster_done(&scene.roster);
+}
+END_TEST
+
+START_TEST(the_number_changes_with_what_pools_must_know)
+{
+	struct scene scene;
+	struct roster_at at = { 0 };
+	struct host_report report = { .role = HOST_PRIMARY, .is_full = true, .position = 5 };
+	unsigned int before;
+
+	open_roster(&scene, "/a");
+	before = roster_number(&scene.roster);
+	roster_note(&scene.roster, &at, &report, scene.now, NULL);
+	ck_assert_uint_ne(roster_number(&scene.roster), before);
+	ck_assert(row_at(&scene, 0).is_sure);
+	before = roster_number(&scene.roster);
+	report.position = 6;
+	roster_note(&scene.roster, &at, &report, scene.now, NULL);
+	ck_assert_uint_eq(roster_number(&scene.roster), before);
+	ck_assert(!roster_set_admin(&scene.roster, 0, HOST_ENABLED, scene.now));
+	ck_assert_uint_eq(roster_number(&scene.roster), before);
+	ck_assert(roster_set_admin(&scene.roster, 0, HOST_DRAINING, scene.now));
+	ck_assert_uint_ne(roster_number(&scene.roster), before);
+	roster_lose(&scene.roster, &at, "no answer", scene.now, NULL);
+	ck_assert(!row_at(&scene, 0).is_sure);
+	roster_done(&scene.roster);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/roster");
+	TCase *tcase = tcase_create("roster");
+
+	tcase_add_loop_test(tcase, roles_decide, 0, COUNT_OF(cases));
+	tcase_add_test(tcase, lag_is_the_age_of_what_a_standby_has);
+	tcase_add_test(tcase, lag_is_remembered_for_long);
+	tcase_add_test(tcase, rows_follow_the_addresses_of_a_name);
+	tcase_add_test(tcase, the_number_changes_with_what_pools_must_know);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
