@@ -21,7 +21,6 @@
 #include "resend_priv.h"
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_block.h"
 
 #include "../session/session_mode_priv.h"
@@ -39,9 +38,15 @@
 /* Whether nothing of this client, or of its transaction, would be lost with its server. */
 static bool is_plain(const struct client *client)
 {
-	return !client->late && !client->is_skipping && !client->replication && !client->touched &&
-	       !client->listening && !client->sql && !session_stays(client) &&
-	       !relay_is_session(client) && !(client_features(client) & CLIENT_HAS_SQL_NAMES);
+	return !client->touched && !client->listening && !client->sql && !session_stays(client);
+}
+
+/* Whether its next message is one that is relayed to a server of any transaction. */
+static bool is_pooled(const struct client *client)
+{
+	return !client->frame_left && !client->late && !client->is_skipping &&
+	       !client->replication && !relay_is_session(client) &&
+	       !(client_features(client) & CLIENT_HAS_SQL_NAMES);
 }
 
 static bool is_between_transactions(const struct server *server)
@@ -61,22 +66,33 @@ bool resend_begin(struct client *client)
 		server->replay.may_resend = false; /* more follows the batch that is kept */
 		return false;
 	}
-	return pool && pool->site.hosts->count > 1 && !client->frame_left && !client->is_resent &&
-	       is_plain(client);
+	return pool && pool->site.hosts->count > 1 && !client->is_resent && is_pooled(client);
+}
+
+/* Most texts begin otherwise, and need not be read: BEGIN, START. */
+static bool may_begin(const char *text)
+{
+	char first = (char)(text[0] | 0x20), second = (char)(text[1] | 0x20);
+
+	return (first == 'b' && second == 'e') || (first == 's' && second == 't');
 }
 
 /* Whether a Query has nothing to execute that could have an effect. */
 static bool is_without_effect(struct bytes body)
 {
-	const char *text;
 	struct sql_block block;
 
-	if (fields_text(body, &text) != WIRE_OK)
+	if (body.count < 2)
+		return body.count == 1 && !body.at[0];
+	if (!may_begin(body.at))
 		return false;
-	if (!*text)
-		return true;
 	block = sql_block_read(bytes_of(body.at, body.count - 1));
 	return block.kind == SQL_BLOCK_BEGIN || block.kind == SQL_BLOCK_START;
+}
+
+static inline bool is_step(char type)
+{
+	return type == 'P' || type == 'B' || type == 'D' || type == 'E' || type == 'C';
 }
 
 /*
@@ -93,7 +109,7 @@ static bool read_extended(struct bytes in, uint8_t *least)
 			*least = has_execute ? EXECUTE_AND_SYNC : 0;
 			return in.count == frame.length && has_bind == has_execute;
 		}
-		if (has_execute || !strchr("PBDCE", frame.type))
+		if (has_execute || !is_step(frame.type))
 			return false;
 		has_bind |= frame.type == 'B';
 		has_execute = frame.type == 'E';

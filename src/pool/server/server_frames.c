@@ -474,9 +474,9 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 {
 	uint32_t max = (uint32_t)server->site->shared->config->max_packet_size;
 	bool passes_rows = ledger_passes_rows(&server->ledger);
+	const char *start = in.at;
 
-	/* the first reply to a batch that is kept ends the keeping: answer_frame() */
-	if (server->state != SERVER_LENT || server->replay.count)
+	if (server->state != SERVER_LENT)
 		return in;
 	while (in.count > FRAME_HEADER_SIZE) {
 		uint32_t length = load_be32(in.at + 1);
@@ -486,6 +486,8 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 			break;
 		in = bytes_skip(in, (size_t)length + 1);
 	}
+	if (in.at != start)
+		replay_drop(&server->replay); /* a reply: the batch has run */
 	return in;
 }
 
