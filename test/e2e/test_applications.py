@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: ISC
 """SHOW APPLICATIONS: clients by application_name."""
 
+from .kit.wait import wait_until
 from .kit.wire import query
 
 
@@ -21,6 +22,8 @@ def test_what_they_do(pgweir):
     waits = weir.client(application_name="web")
     waits.send(query("SELECT 'waited'"))
     weir.wait_pool(cl_waiting=1)
+    # Its server is asked because another client waits: in another loop after a millisecond.
+    wait_until(lambda: applications(weir)["keeper"]["pinned"], what="the keeper to be pinned")
     found = applications(weir)
     assert list(found) == ["web", "keeper", "worker"]
     web, keeper, worker = found.values()
