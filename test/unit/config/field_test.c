@@ -165,7 +165,7 @@ static const char *other_value(const struct setting *setting)
 		return "12345";
 	if (setting->has_functions)
 		return "f";
-	return strcmp(setting->initial, "2") == 0 ? "3" : "2";
+	return setting->initial && strcmp(setting->initial, "2") == 0 ? "3" : "2";
 }
 
 START_TEST(field_copies_and_compares)
