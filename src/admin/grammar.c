@@ -240,7 +240,7 @@ static bool names_host(const struct token *command, const struct token *argument
 	        grammar_token_is(command, "DRAIN"));
 }
 
-static enum words_result read_host(struct bytes rest, struct words *words)
+static enum words_result read_host_name(struct bytes rest, struct words *words)
 {
 	struct token value;
 
@@ -280,6 +280,6 @@ enum words_result grammar_read_words(struct bytes text, struct words *words)
 	if (grammar_token_is(&command, "SHOW") || grammar_token_is(&command, "SELECT"))
 		return read_values(rest, words);
 	if (names_host(&command, &argument))
-		return read_host(rest, words);
+		return read_host_name(rest, words);
 	return end_of(rest);
 }

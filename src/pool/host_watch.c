@@ -89,9 +89,12 @@ static struct pools *pools_of(const struct host_watch *watch)
 	return watch->cluster->watches->pools;
 }
 
-static struct loop *loop_of(const struct host_watch *watch) { return pools_of(watch)->with.loop; }
+static struct loop *watch_loop(const struct host_watch *watch)
+{
+	return pools_of(watch)->with.loop;
+}
 
-static usec_t now_of(const struct host_watch *watch) { return loop_now(loop_of(watch)); }
+static usec_t watch_now(const struct host_watch *watch) { return loop_now(watch_loop(watch)); }
 
 static struct host_watch *watch_of(const struct server *server)
 {
@@ -112,9 +115,11 @@ static void tell_changes(const struct host_watch *watch, const struct roster_cha
 
 /* ---- timers ---- */
 
-static void set_timer(struct host_watch *watch, usec_t period, void (*on_due)(struct timer *timer))
+static void set_watch_timer(struct host_watch *watch, usec_t period,
+                            void (*on_due)(struct timer *timer))
 {
-	timer_set(&watch->timer, loop_timer_queue(loop_of(watch), period, on_due), now_of(watch));
+	timer_set(&watch->timer, loop_timer_queue(watch_loop(watch), period, on_due),
+	          watch_now(watch));
 }
 
 static void launch(struct host_watch *watch)
@@ -140,7 +145,7 @@ static void launch_later(struct host_watch *watch)
 	watch->gap = gap * 2 < GAP_MAX ? gap * 2 : GAP_MAX;
 	if (watch->is_refused && retry > gap)
 		gap = retry;
-	set_timer(watch, gap, on_launch_due);
+	set_watch_timer(watch, gap, on_launch_due);
 }
 
 /* ---- asking ---- */
@@ -153,7 +158,7 @@ static bool lacks_primary(const struct host_watch *watch)
 	       (!roster_primary(roster_of(watch), &primary) || primary.is_lost);
 }
 
-static void ask(struct host_watch *watch)
+static void ask_role(struct host_watch *watch)
 {
 	watch->asked_at = clock_now();
 	server_enter(&watch->server, SERVER_CHECKING);
@@ -165,14 +170,15 @@ static void on_ask_due(struct timer *timer)
 	struct host_watch *watch = container_of(timer, struct host_watch, timer);
 
 	if (watch->is_open && watch->server.state == SERVER_IDLE)
-		ask(watch);
+		ask_role(watch);
 }
 
 static void ask_later(struct host_watch *watch)
 {
 	usec_t interval = pools_of(watch)->config->host_check_interval;
 
-	set_timer(watch, lacks_primary(watch) && interval > FAST ? FAST : interval, on_ask_due);
+	set_watch_timer(watch, lacks_primary(watch) && interval > FAST ? FAST : interval,
+	                on_ask_due);
 }
 
 /* A primary was lost: the other hosts are asked at the fast pace from now on. */
@@ -195,7 +201,7 @@ static void on_watch_report(struct server *server, const struct host_report *rep
 
 	measured.latency = clock_now() - watch->asked_at;
 	roster_watch(roster_of(watch), &watch->at, true);
-	roster_note(roster_of(watch), &watch->at, &measured, now_of(watch), &changes);
+	roster_note(roster_of(watch), &watch->at, &measured, watch_now(watch), &changes);
 	tell_changes(watch, &changes);
 }
 
@@ -207,7 +213,7 @@ static void on_watch_home(struct server *server)
 	server_enter(server, SERVER_IDLE);
 	if (server->errand_failed && !watch->is_short) {
 		watch->is_short = true;
-		ask(watch);
+		ask_role(watch);
 		return;
 	}
 	ask_later(watch);
@@ -220,7 +226,7 @@ static void lose(struct host_watch *watch, const char *error)
 	struct roster_changes changes = { 0 };
 
 	roster_watch(roster_of(watch), &watch->at, true); /* it will notice when it is back */
-	roster_lose(roster_of(watch), &watch->at, error, now_of(watch), &changes);
+	roster_lose(roster_of(watch), &watch->at, error, watch_now(watch), &changes);
 	tell_changes(watch, &changes);
 	if (changes.has_news && lacks_primary(watch))
 		hurry(watch->cluster);
@@ -240,8 +246,8 @@ static void be_refused(struct host_watch *watch, const char *error)
 
 	watch->is_refused = true;
 	roster_watch(roster_of(watch), &watch->at, false);
-	roster_answer(roster_of(watch), &watch->at, now_of(watch), &changes);
-	roster_note_error(roster_of(watch), &watch->at, error, now_of(watch));
+	roster_answer(roster_of(watch), &watch->at, watch_now(watch), &changes);
+	roster_note_error(roster_of(watch), &watch->at, error, watch_now(watch));
 	tell_changes(watch, &changes);
 }
 
@@ -270,7 +276,7 @@ static void on_watch_login_done(struct server *server)
 	note_answer(watch);
 	server_login_free(server);
 	server_enter(server, SERVER_IDLE);
-	ask(watch);
+	ask_role(watch);
 }
 
 /* A host that did not answer in time is lost; one that has closed the connection is tried first. */
@@ -412,13 +418,13 @@ static void end_watch(struct host_watch *watch)
 	if (watch->is_open && server->state != SERVER_CLOSING)
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
 	if (watch->is_open)
-		loop_undefer(loop_of(watch), &server->free_task);
+		loop_undefer(watch_loop(watch), &server->free_task);
 	free_watch(watch);
 }
 
 /* ---- names ---- */
 
-static bool is_among(const struct address *address, const struct address *list, unsigned int count)
+static bool is_listed(const struct address *address, const struct address *list, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		if (address_equal_host(address, &list[i]))
@@ -446,7 +452,7 @@ static void follow_addresses(struct watched_host *host, const struct address *li
 
 	for (watch = TAILQ_FIRST(&host->cluster->list); watch; watch = next) {
 		next = TAILQ_NEXT(watch, node);
-		if (watch->host == host && !is_among(&watch->address, list, count))
+		if (watch->host == host && !is_listed(&watch->address, list, count))
 			end_watch(watch);
 	}
 	roster_keep(cluster_roster(host->cluster->cluster), host->number, list, count);
@@ -669,7 +675,7 @@ static void update_cluster(struct watched_cluster *watched)
 			ask_later(watch);
 		/* the secret may be another one now */
 		if (watch->is_refused && !watch->is_open)
-			set_timer(watch, GAP_MIN, on_launch_due);
+			set_watch_timer(watch, GAP_MIN, on_launch_due);
 	}
 }
 

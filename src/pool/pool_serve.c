@@ -85,6 +85,15 @@ void pool_serve(struct task *task)
 	pool_pass_on(pool);
 }
 
+/* The role question is asked during the login. */
+static void come_home(struct server *server)
+{
+	if (server->login)
+		server_role_done(server);
+	else
+		pool_home(server);
+}
+
 const struct server_ops pool_server_ops = {
 	.on_state = pool_file_server,
 	.on_released = pool_release_server,
@@ -92,7 +101,7 @@ const struct server_ops pool_server_ops = {
 	.on_report = pool_note_report,
 	.on_login_done = pool_login_done,
 	.on_login_failed = pool_login_failed,
-	.on_home = pool_home,
+	.on_home = come_home,
 	.on_params_refused = pool_refuse_params,
 	.on_borrower_lost = pool_lost_server,
 	.on_address_removed = pool_address_removed,

@@ -389,8 +389,9 @@ def test_all_loops_share_one_lookup(make_pgweir, everywhere, name_server):
     ([TWO, THREE], "pool_size=7", False),
     ([TWO, THREE], "load_balance_hosts=round-robin", False),
     ([TWO, THREE], "load_balance_hosts=disable", True),
-    ([THREE, TWO], "", True),
-    ([TWO], "", True),
+    ([THREE, TWO], "", False),
+    ([TWO], "", False),
+    ([THREE], "", True),
 ))
 def test_what_a_reload_recycles(pgweir, everywhere, hosts, more, is_recycled):
     weir = pgweir(databases=entry([TWO, THREE], everywhere.port), pool_mode="transaction")

@@ -122,8 +122,8 @@ static unsigned int count_busy(const struct show_source *source, const char *hos
 	return count;
 }
 
-static const char *state_of(const struct show_source *source, const struct host_row *row,
-                            const struct shown_host *shown)
+static const char *shown_state(const struct show_source *source, const struct host_row *row,
+                               const struct shown_host *shown)
 {
 	const struct roster_row *known = &shown->row;
 	struct broker *broker = show_source_first(source)->pools->with.broker;
@@ -168,7 +168,7 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 		row->lag_ms = known->lag / USEC_PER_MS;
 		row->lag_bytes = (int64_t)known->lag_bytes;
 	}
-	row->state = state_of(cursor->source, row, shown);
+	row->state = shown_state(cursor->source, row, shown);
 	if (known->since)
 		row->since = show_time_text(known->since, now, row->since_buffer);
 	row->servers = count_servers(cursor->source, row->entry, shown);

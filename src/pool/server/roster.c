@@ -44,7 +44,7 @@ static struct roster_row *find_row(const struct roster *roster, const struct ros
 }
 
 /* Rows are in the order of their hosts, and of a host in the order in which they were found. */
-static struct roster_row *add_row(struct roster *roster, const struct roster_at *at)
+static struct roster_row *insert_row(struct roster *roster, const struct roster_at *at)
 {
 	struct roster_row *rows = realloc(roster->rows, (roster->count + 1) * sizeof(*rows));
 	unsigned int place = roster->count;
@@ -73,7 +73,7 @@ static struct roster_row *row_of(struct roster *roster, const struct roster_at *
 
 	if (row || at->host >= roster->host_count)
 		return row;
-	return add_row(roster, at);
+	return insert_row(roster, at);
 }
 
 static void remove_row(struct roster *roster, unsigned int number)
@@ -421,8 +421,8 @@ void roster_unwatch(struct roster *roster)
 	unlock_roster(roster);
 }
 
-static bool is_among(const struct address *address, const struct address *addresses,
-                     unsigned int count)
+static bool is_one_of(const struct address *address, const struct address *addresses,
+                      unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		if (address_equal_host(address, &addresses[i]))
@@ -439,7 +439,7 @@ void roster_keep(struct roster *roster, unsigned int host, const struct address 
 		const struct roster_row *row = &roster->rows[i];
 
 		if (row->host == host && (row->address.family == AF_UNSPEC ||
-		                          !is_among(&row->address, addresses, count)))
+		                          !is_one_of(&row->address, addresses, count)))
 			remove_row(roster, i);
 	}
 	unlock_roster(roster);

@@ -817,10 +817,7 @@ void server_errand_done(struct server *server)
 		give_facts(server);
 		return;
 	case ERRAND_ROLE:
-		if (server->state == SERVER_LOGIN)
-			server_role_done(server);
-		else
-			server->site->ops->on_home(server);
+		server->site->ops->on_home(server);
 		return;
 	case ERRAND_RESET:
 		server->has_session = server->is_dirty = server->has_unknown_params = false;
