@@ -10,7 +10,7 @@ import psycopg
 
 # The statement may have run when the server was lost: PostgreSQL's last words, or none.
 MAY_HAVE_RUN = ("terminating connection", "server conn crashed", "server closed the connection",
-                "server ended the connection", "the connection is lost")
+                "server ended the connection", "the connection is lost", "host is fenced")
 PAUSE = 0.005  # seconds between two statements of a client
 
 TABLE = "CREATE TABLE written (id text); GRANT ALL ON written TO PUBLIC;"
@@ -38,7 +38,7 @@ class Board:
         text = str(error).strip().split("\n")[0]
         with self._lock:
             self.doubtful.update(ids)
-            if any(words in str(error) for words in MAY_HAVE_RUN):
+            if any(words in text for words in MAY_HAVE_RUN):
                 self.excused[f"{kind}{' (in a transaction)' if is_open else ''}: {text[:100]}"] += 1
             else:
                 self.findings[f"{kind}: {getattr(error, 'sqlstate', None)} {text[:160]}"] += 1
