@@ -46,14 +46,17 @@ static const struct client_step {
 	[CLIENT_DELAYED] = { "delayed", NULL, END },
 	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
-	                  TO(CLIENT_LATE) | TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) |
-	                      TO(CLIENT_ACTIVE) | END },
+	                  TO(CLIENT_LATE) | TO(CLIENT_WAITING) | TO(CLIENT_CATCHING_UP) |
+	                      TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_LATE] = { "late", "idle",
-	                  TO(CLIENT_IDLE) | TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) |
-	                      TO(CLIENT_ACTIVE) | END },
+	                  TO(CLIENT_IDLE) | TO(CLIENT_WAITING) | TO(CLIENT_CATCHING_UP) |
+	                      TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_WAITING] = { "waiting", "waiting",
-	                     TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) |
-	                         TO(CLIENT_LATE) | END },
+	                     TO(CLIENT_CATCHING_UP) | TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) |
+	                         TO(CLIENT_IDLE) | TO(CLIENT_LATE) | END },
+	[CLIENT_CATCHING_UP] = { "catching up", "waiting",
+	                         TO(CLIENT_IDLE) | TO(CLIENT_LATE) | TO(CLIENT_PREPARING) |
+	                             TO(CLIENT_ACTIVE) | END },
 	[CLIENT_PREPARING] = { "preparing", "active",
 	                       TO(CLIENT_ACTIVE) | TO(CLIENT_WAITING) | END },
 	[CLIENT_ACTIVE] = { "active", "active",

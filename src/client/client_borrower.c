@@ -7,6 +7,7 @@
 
 #include "client_states_priv.h"
 #include "login/login_priv.h"
+#include "relay/causal_priv.h"
 #include "relay/relay_priv.h"
 #include "relay/resend_priv.h"
 #include "relay/track_priv.h"
@@ -49,7 +50,9 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 {
 	struct client *client = client_of(borrower);
 
-	if (got_fatal)
+	if (client->state == CLIENT_CATCHING_UP)
+		causal_lost(client);
+	else if (got_fatal)
 		client_leave(client, err);
 	else
 		client_fatal(client, err);

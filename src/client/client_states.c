@@ -47,6 +47,7 @@ const struct client_ops client_states = {
 		                  .on_flushed = client_read_on,
 		                  .rearm = late_begin_arm },
 		[CLIENT_WAITING] = { .on_cancel = relay_cancel_waiting, .rearm = client_wait_rearm },
+		[CLIENT_CATCHING_UP] = { .on_flushed = relay_preparing_flushed },
 		[CLIENT_PREPARING] = { .on_flushed = relay_preparing_flushed },
 		[CLIENT_ACTIVE] = { .on_input = relay_input,
 		                    .on_flushed = relay_flushed,

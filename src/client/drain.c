@@ -28,9 +28,9 @@
 
 /* The states of admitted clients, without those of the console. */
 static const bool is_inside[CLIENT_STATES] = {
-	[CLIENT_NEWCOMER] = true, [CLIENT_IDLE] = true,      [CLIENT_LATE] = true,
-	[CLIENT_WAITING] = true,  [CLIENT_PREPARING] = true, [CLIENT_ACTIVE] = true,
-	[CLIENT_SETTLING] = true,
+	[CLIENT_NEWCOMER] = true, [CLIENT_IDLE] = true,        [CLIENT_LATE] = true,
+	[CLIENT_WAITING] = true,  [CLIENT_PREPARING] = true,   [CLIENT_ACTIVE] = true,
+	[CLIENT_SETTLING] = true, [CLIENT_CATCHING_UP] = true,
 };
 
 /* Clients that are connected, and clients that may still read the error. */
@@ -143,7 +143,8 @@ void drain_add(const struct clients *clients, struct drain_progress *sum)
 	sum->is_done &= drain->is_done;
 	sum->left += count_left(clients);
 	sum->leaving += drain->leaving_count;
-	sum->working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING];
+	sum->working += counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING] +
+	                counts[CLIENT_CATCHING_UP];
 	sum->waiting += counts[CLIENT_WAITING];
 	sum->newcomers += counts[CLIENT_NEWCOMER];
 	sum->closed += drain->closed_count;

@@ -127,7 +127,7 @@ static bool needs_more(const struct client *client)
 static bool ends_alone(const struct client *client)
 {
 	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
-	                  client->state == CLIENT_SETTLING;
+	                  client->state == CLIENT_SETTLING || client->state == CLIENT_CATCHING_UP;
 
 	return is_at_work && can_ever_leave_alone(client) && !needs_more(client);
 }

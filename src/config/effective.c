@@ -64,6 +64,39 @@ enum session_state_mode config_session_state(const struct config *config,
 	}
 }
 
+static enum route_reads said_route_reads(const struct config *config,
+                                         const struct config_database *database,
+                                         const struct config_user *user)
+{
+	if (user && user->route_reads != ROUTE_READS_INHERIT)
+		return user->route_reads;
+	if (database && database->route_reads != ROUTE_READS_INHERIT)
+		return database->route_reads;
+	return config->route_reads;
+}
+
+enum route_reads config_route_reads(const struct config *config,
+                                    const struct config_database *database,
+                                    const struct config_user *user)
+{
+	enum route_reads said = said_route_reads(config, database, user);
+
+	/* A session gets its server once. */
+	if (config_pool_mode(config, database, user) == POOL_MODE_SESSION)
+		return said == ROUTE_READS_SESSIONS ? said : ROUTE_READS_OFF;
+	return said;
+}
+
+bool config_causal_reads(const struct config *config, const struct config_database *database,
+                         const struct config_user *user)
+{
+	if (user && user->causal_reads != CAUSAL_READS_INHERIT)
+		return user->causal_reads == CAUSAL_READS_SESSION;
+	if (database && database->causal_reads != CAUSAL_READS_INHERIT)
+		return database->causal_reads == CAUSAL_READS_SESSION;
+	return config->causal_reads == CAUSAL_READS_SESSION;
+}
+
 int config_max_pinned_servers(const struct config *config, const struct config_database *database,
                               const struct config_user *user)
 {
@@ -97,6 +130,15 @@ int config_reserve_pool_size(const struct config *config, const struct config_da
 {
 	return (int)first_said(SAID(user, reserve_pool_size), SAID(database, reserve_pool_size),
 	                       config->reserve_pool_size);
+}
+
+int config_standby_pool_size(const struct config *config, const struct config_database *database,
+                             const struct config_user *user)
+{
+	int said = (int)first_said(CONFIG_INHERIT, SAID(database, standby_pool_size),
+	                           config->standby_pool_size);
+
+	return said == CONFIG_POOL_SIZE ? config_pool_size(config, database, user) : said;
 }
 
 int config_min_pool_size(const struct config *config, const struct config_database *database)

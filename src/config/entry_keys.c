@@ -21,6 +21,7 @@
 #define TYPE(owner, field) _Generic(((struct owner *)0)->field, \
 	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, struct config_list: ENTRY_FUNCTIONS, \
 	enum pool_mode: ENTRY_WORD, enum session_state_mode: ENTRY_WORD, \
+	enum route_reads: ENTRY_WORD, enum causal_reads: ENTRY_WORD, \
 	enum load_balance_hosts: ENTRY_WORD, enum target_session_attrs: ENTRY_WORD)
 #define KEY(owner, field, ...) \
 	{ .name = #field, .type = TYPE(owner, field), .at = offsetof(struct owner, field), __VA_ARGS__ }
@@ -29,6 +30,8 @@
 #define PEER(field, ...) KEY(config_peer, field, __VA_ARGS__)
 #define POOL_MODES .words = value_pool_modes, .unset = POOL_MODE_INHERIT
 #define SESSION_STATES .words = value_session_states, .unset = SESSION_STATE_INHERIT
+#define CAUSAL .words = value_causal_reads, .unset = CAUSAL_READS_INHERIT
+#define ROUTES .words = value_route_reads, .unset = ROUTE_READS_INHERIT
 /* clang-format on */
 
 static const char entry_help[] = "As the setting, for this entry.";
@@ -46,6 +49,7 @@ const struct entry_key database_keys[] = {
 	         .help = auth_help),
 	DATABASE(auth_query, .help = auth_help),
 	DATABASE(auth_user, .length_max = CONFIG_USER_NAME_MAX, .help = auth_help),
+	DATABASE(causal_reads, CAUSAL, .help = entry_help),
 	DATABASE(client_encoding, .help = startup_help),
 	DATABASE(connect_query,
 	         .help = "Query that runs on each new server connection. Its errors are logged "
@@ -81,8 +85,10 @@ const struct entry_key database_keys[] = {
 	DATABASE(reserve_pool_size, .low = LOW_MINUS_INHERITS,
 	         .help = "As the setting, for this entry; reserve_pool is an alias. Negative = "
 	                 "the setting's value."),
+	DATABASE(route_reads, ROUTES, .help = entry_help),
 	DATABASE(server_lifetime, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(session_state, SESSION_STATES, .help = entry_help),
+	DATABASE(standby_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(target_session_attrs, .words = value_targets, .initial = "any",
 	         .help = "What the host of a server connection must be, with the words of "
 	                 "libpq: any; read-write or read-only, by the default of a new session; "
@@ -98,6 +104,7 @@ const struct entry_key database_keys[] = {
 const size_t database_keys_count = sizeof(database_keys) / sizeof(database_keys[0]);
 
 const struct entry_key user_keys[] = {
+	USER(causal_reads, CAUSAL, .help = entry_help),
 	USER(client_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	USER(idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
@@ -112,6 +119,7 @@ const struct entry_key user_keys[] = {
 	USER(query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
 	USER(reserve_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
+	USER(route_reads, ROUTES, .help = entry_help),
 	USER(session_state, SESSION_STATES, .help = entry_help),
 	USER(transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 };

@@ -21,7 +21,8 @@
 #define TYPE(field) _Generic(((struct config *)0)->field, \
 	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
 	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
-	enum pool_mode: SETTING_WORD, enum session_state_mode: SETTING_WORD, enum auth_method: SETTING_WORD, \
+	enum pool_mode: SETTING_WORD, enum session_state_mode: SETTING_WORD, \
+	enum route_reads: SETTING_WORD, enum causal_reads: SETTING_WORD, enum auth_method: SETTING_WORD, \
 	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
 	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
 #define SETTING(field, ...) \
@@ -119,6 +120,16 @@ const struct setting settings[] = {
 	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a cancel request may wait before it is sent: in its queue, "
 	                "and for its connection to PostgreSQL. 0 = no limit."),
+	SETTING(causal_reads, .initial = "off", .words = value_causal_reads, LIVE, GROUP(GENERIC),
+	        .since = "0.3.0",
+	        .help = "With route_reads, session: a client's read on a standby shows at least "
+	                "what that client has written and read before. A standby that has not "
+	                "replayed that much is waited for up to causal_reads_wait; then the "
+	                "primary serves the read. off: a read shows what the standby has "
+	                "replayed."),
+	SETTING(causal_reads_wait, .initial = "0.1", LIVE, GROUP(GENERIC), .since = "0.3.0",
+	        .help = "With causal_reads, how long a read waits for a standby that has not "
+	                "replayed enough, before the primary serves it. 0 = it does not wait."),
 	SETTING(client_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes a client connection that has no server and has sent nothing "
 	                "for this long. 0 = never."),
@@ -380,6 +391,17 @@ const struct setting settings[] = {
 	                "reserve_pool_size. 0 = the reserve is not used."),
 	SETTING(resolv_conf, .initial = "", BOOT, GROUP(CHECKS),
 	        .help = "File to read instead of /etc/resolv.conf."),
+	SETTING(route_reads, .initial = "off", .words = value_route_reads, LIVE, GROUP(GENERIC),
+	        .since = "0.3.0",
+	        .help = "Which reads go to standbys, if the hosts of the entry are a primary and "
+	                "its standbys. transactions: those that begin READ ONLY, by BEGIN, START "
+	                "TRANSACTION, SET TRANSACTION as their first statement, or "
+	                "default_transaction_read_only of the client. sessions: the same, but "
+	                "only of clients whose startup packet has "
+	                "default_transaction_read_only; in session mode, their whole session. "
+	                "Everything else goes to the primary, and so do reads while no standby "
+	                "can be used. A plain BEGIN is answered at once, as with late_begin. "
+	                "doc/read-routing.md has the rules."),
 	SETTING(sbuf_loopcnt, .initial = "5", .max = INT32_MAX, LIVE, GROUP(NETWORK),
 	        .help = "Maximum number of buffers that one connection may process in one "
 	                "iteration of the event loop. 0 = no limit."),
@@ -480,6 +502,11 @@ const struct setting settings[] = {
 	                "waits until all clients have disconnected."),
 	SETTING(so_reuseport, .initial = "0", BOOT, GROUP(NETWORK),
 	        .help = "Allows several processes to listen on the same port."),
+	SETTING(standby_pool_size, .initial = "-1", .min = CONFIG_POOL_SIZE, .max = INT32_MAX, LIVE,
+	        GROUP(GENERIC), .since = "0.3.0",
+	        .help = "With route_reads, the maximum number of server connections to standbys "
+	                "for one user and database, beside those to the primary. 0 = no limit; "
+	                "-1 = as many as the pool may have (default_pool_size or pool_size)."),
 	SETTING(stats_period, .initial = "60", .min = USEC_PER_SEC, .unit = USEC_PER_SEC, LIVE,
 	        GROUP(GENERIC), .help = "Interval over which averages are calculated and logged."),
 	SETTING(stats_users, .initial = "", .splits_at_blanks = true, LIVE, GROUP(CONSOLE),

@@ -32,6 +32,19 @@ const char *const value_session_states[] = {
 	[SESSION_STATE_INHERIT] = NULL,
 };
 
+const char *const value_causal_reads[] = {
+	[CAUSAL_READS_OFF] = "off",
+	[CAUSAL_READS_SESSION] = "session",
+	[CAUSAL_READS_INHERIT] = NULL,
+};
+
+const char *const value_route_reads[] = {
+	[ROUTE_READS_OFF] = "off",
+	[ROUTE_READS_TRANSACTIONS] = "transactions",
+	[ROUTE_READS_SESSIONS] = "sessions",
+	[ROUTE_READS_INHERIT] = NULL,
+};
+
 const char *const value_load_balances[] = {
 	[LOAD_BALANCE_ROUND_ROBIN] = "round-robin",
 	[LOAD_BALANCE_DISABLE] = "disable",

@@ -48,6 +48,12 @@ extern const char *const value_pool_modes[];
 /* The words of enum session_state_mode; NULL at SESSION_STATE_INHERIT. */
 extern const char *const value_session_states[];
 
+/* The words of enum causal_reads; NULL at CAUSAL_READS_INHERIT. */
+extern const char *const value_causal_reads[];
+
+/* The words of enum route_reads; NULL at ROUTE_READS_INHERIT. */
+extern const char *const value_route_reads[];
+
 /* The words of enum load_balance_hosts. */
 extern const char *const value_load_balances[];
 

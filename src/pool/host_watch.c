@@ -510,15 +510,22 @@ static void on_lookup_due(struct timer *timer)
 
 /* ---- clusters ---- */
 
-/* Whether roles matter to an entry. */
-static bool needs_roles(const struct config_database *entry)
+/* Whether reads of an entry go to standbys, for users without a value of their own. */
+static bool routes_reads(const struct config *config, const struct config_database *entry)
 {
-	return entry->target_session_attrs != TARGET_ANY;
+	return config_route_reads(config, entry, NULL) != ROUTE_READS_OFF;
 }
 
-static bool wants_primary(const struct config_database *entry)
+/* Whether roles matter to an entry. */
+static bool needs_roles(const struct config *config, const struct config_database *entry)
 {
-	return entry->target_session_attrs == TARGET_PRIMARY ||
+	return entry->target_session_attrs != TARGET_ANY || routes_reads(config, entry);
+}
+
+static bool wants_primary(const struct config *config, const struct config_database *entry)
+{
+	return (entry->target_session_attrs == TARGET_ANY && routes_reads(config, entry)) ||
+	       entry->target_session_attrs == TARGET_PRIMARY ||
 	       entry->target_session_attrs == TARGET_READ_WRITE;
 }
 
@@ -644,7 +651,7 @@ static void want_cluster(struct host_watches *watches, const struct config_datab
 		                   config_host_check_user(config, entry) };
 	struct watched_cluster *watched;
 
-	if (!needs_roles(entry) || !*key.user)
+	if (!needs_roles(config, entry) || !*key.user)
 		return;
 	watched = find_watched(watches, &key);
 	if (!watched)
@@ -659,7 +666,7 @@ static void want_cluster(struct host_watches *watches, const struct config_datab
 		set_entry(watched, entry);
 		watched->wants_primary = false;
 	}
-	watched->wants_primary |= wants_primary(entry);
+	watched->wants_primary |= wants_primary(config, entry);
 	watched->is_wanted = true;
 }
 

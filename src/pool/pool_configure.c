@@ -34,12 +34,20 @@ static void configure_credentials(struct pool *pool)
 	credentials_from_secret(&pool->credentials, &secret);
 }
 
-/* A lookup of auth_query works on any host. */
+static enum route_reads routes_reads(const struct pool *pool)
+{
+	return config_route_reads(pool->pools->config, pool->database->entry, pool->role->entry);
+}
+
 static enum target_session_attrs target_of(const struct pool *pool)
 {
+	enum target_session_attrs target = pool->database->entry->target_session_attrs;
+
 	if (pool->purpose == POOL_FOR_LOOKUPS)
 		return TARGET_ANY;
-	return pool->database->entry->target_session_attrs;
+	if (pool->purpose == POOL_FOR_READS)
+		return TARGET_STANDBY;
+	return target == TARGET_ANY && routes_reads(pool) ? TARGET_PRIMARY : target;
 }
 
 static void configure_cluster(struct pool *pool, const char *list)
@@ -109,7 +117,9 @@ void pool_configure(struct pool *pool)
 		.mode = config_pool_mode(config, entry, user),
 		.session_state = config_session_state(config, entry, user),
 		.max_pinned = config_max_pinned_servers(config, entry, user),
-		.size = config_pool_size(config, entry, user),
+		.size = pool->purpose == POOL_FOR_READS
+		            ? config_standby_pool_size(config, entry, user)
+		            : config_pool_size(config, entry, user),
 		.reserve_size = config_reserve_pool_size(config, entry, user),
 		.min_size =
 		    pool->purpose == POOL_FOR_CLIENTS ? config_min_pool_size(config, entry) : 0,
@@ -134,8 +144,18 @@ void pool_configure(struct pool *pool)
 		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry
 		                                                        : RETRY_GAP_MIN,
 	};
+	if (pool->purpose != POOL_FOR_LOOKUPS)
+		pool->limits.route_reads = config_route_reads(config, entry, user);
+	pool->limits.is_causal =
+	    pool->limits.route_reads && config_causal_reads(config, entry, user);
+	if (!pool->limits.is_causal)
+		pool->causal_since = 0;
+	else if (!pool->causal_since)
+		pool->causal_since = loop_now(pool_loop(pool));
+	/* SET TRANSACTION READ ONLY may follow the BEGIN. */
 	pool->limits.late_begin =
-	    pool->limits.mode == POOL_MODE_TRANSACTION && config_late_begin(config, entry, user);
+	    pool->limits.mode == POOL_MODE_TRANSACTION &&
+	    (config_late_begin(config, entry, user) || pool->limits.route_reads);
 	configure_pin_functions(pool);
 	configure_credentials(pool);
 	pool_forget_greeting(pool); /* the tracked parameters may have changed */

@@ -45,6 +45,12 @@ static void fill_err(const struct pool *pool, struct err *err)
 	        pool->failure.text);
 }
 
+void pool_keep_trying(struct pool *pool)
+{
+	pool->probes_until = now_of(pool) + PROBE_TIME;
+	pool_wake(pool);
+}
+
 bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct err *err)
 {
 	if (!borrower->is_hasty)
@@ -59,8 +65,7 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 		pool->is_hopeful = true;
 		return false;
 	}
-	pool->probes_until = now_of(pool) + PROBE_TIME;
-	pool_wake(pool);
+	pool_keep_trying(pool);
 	fill_err(pool, err);
 	return true;
 }

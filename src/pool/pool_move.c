@@ -10,8 +10,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* The borrower continues to wait in the other pool. */
-static void move_borrower(struct borrower *borrower, struct pool *to)
+void pool_move_borrower(struct borrower *borrower, struct pool *to)
 {
 	enum borrower_state state = borrower->state;
 	struct err err;
@@ -35,7 +34,7 @@ static void move_wait_queue(struct borrower_list *line, struct pool *to)
 	struct borrower *borrower;
 
 	while ((borrower = TAILQ_FIRST(line)))
-		move_borrower(borrower, to);
+		pool_move_borrower(borrower, to);
 }
 
 void pool_move_members(struct pool *pool)
@@ -51,7 +50,7 @@ void pool_move_members(struct pool *pool)
 	for (borrower = TAILQ_FIRST(&pool->members); borrower; borrower = next) {
 		next = TAILQ_NEXT(borrower, node);
 		if (borrower->state == BORROWER_RESTING)
-			move_borrower(borrower, to);
+			pool_move_borrower(borrower, to);
 	}
 	pool_arm_expiry(pool);
 }

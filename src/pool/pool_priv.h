@@ -7,6 +7,7 @@
  *   pools_forget                         frees unused databases and pools
  *   pool_serve                           a pool's turn; the table of server_ops
  *   pool_trade  server_parcel            servers that move from loop to loop
+ *   pool_reads                           reads on standbys
  *   pool_move  pool_logins  pool_dedicated  pool_grow
  *   listening
  *   pools_add  pool_servers  pool        pools, their servers, their borrowers
@@ -213,6 +214,9 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 /* The same for all waiting borrowers. Only if pool->hasty_count is not 0. */
 void pool_turn_hasty_away(struct pool *pool);
 
+/* The pool tries to connect for a while without waiting borrowers, until it succeeds. */
+void pool_keep_trying(struct pool *pool);
+
 /* Whether the pool tries to connect without a waiting borrower. */
 bool pool_wants_probe(const struct pool *pool);
 
@@ -400,7 +404,15 @@ void listening_forget_all(struct pool *pool);
 void pool_login_done(struct server *server);
 void pool_login_failed(struct server *server, const struct err *err);
 
+/* ---- reads on standbys: pool_reads.c ---- */
+
+/* In a pool for reads: if no standby can be used, its waiting borrowers go to the primary. */
+void pool_reads_serve(struct pool *reads);
+
 /* ---- another forced user: pool_move.c ---- */
+
+/* The borrower, which has no server, continues in the other pool; it may be refused there. */
+void pool_move_borrower(struct borrower *borrower, struct pool *to);
 
 /* Moves all members without a server to the pool they belong to. For a pool that is not current. */
 void pool_move_members(struct pool *pool);

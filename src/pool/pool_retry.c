@@ -102,6 +102,8 @@ void pool_refuse_for_failure(struct pool *pool)
 {
 	const struct err err = pool->failure;
 
+	if (pool->purpose == POOL_FOR_READS)
+		return; /* pool_reads_serve(): the primary serves them */
 	/* While another host may be tried, waiting borrowers get no error. */
 	if (pool_is_refused(pool) && (pool_live_count(pool) == 0 || !pool->has_welcome))
 		pool_refuse(pool, &err);

@@ -52,6 +52,8 @@ void pool_serve(struct task *task)
 		pool_move_members(pool);
 	pool_hear_news(pool);
 	pool_hear_roster(pool);
+	if (pool->purpose == POOL_FOR_READS)
+		pool_reads_serve(pool);
 	welcome_newcomers(pool);
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);

@@ -114,6 +114,15 @@ def begin_holds_no_server(s):
         assert first.query("COMMIT").status == "I"
 
 
+def positions_are_asked(s):
+    client = s.client()
+    client.query("SELECT 1")
+    assert "pg_current_wal_insert_lsn" not in s.last_query("alice")
+    yield
+    client.query("SELECT 2")
+    wait_until(lambda: "pg_current_wal_insert_lsn" in s.last_query("alice"))
+
+
 def a_second_user_is_served(s):
     s.client().query("BEGIN")
     second = s.weir.wire().startup("limited")
@@ -1056,6 +1065,8 @@ SETTINGS = (
     Row("stats_period", "1", averages_are_logged),
     Row("max_prepared_statements", "1", statements_are_given_up),
     Row("late_begin", "1", begin_holds_no_server, SMALL),
+    Row("route_reads", "transactions", begin_holds_no_server, SMALL),
+    Row("causal_reads", "session", positions_are_asked, dict(SMALL, route_reads="transactions")),
     Row("session_state", "refuse", session_state_is_refused),
     Row("max_pinned_servers", "0", no_further_server_stays),
     Row("pin_functions", "pg_sleep", the_server_of_a_function_stays),
@@ -1350,11 +1361,14 @@ def test_a_setting(play, row, way):
 
 # Their rows come with the code that uses them.
 TO_COME = ["session_sample"]
+# These need a standby: test_read_routing.py.
+WITH_STANDBYS = ["causal_reads_wait", "standby_pool_size"]
 
 
 def test_no_setting_is_forgotten(pgweir):
     shown = [row["key"] for row in pgweir().admin("SHOW CONFIG")]
-    assert sorted(shown) == sorted([row.name for row in SETTINGS] + list(RESTART) + TO_COME)
+    assert sorted(shown) == sorted([row.name for row in SETTINGS] + list(RESTART) + TO_COME
+                                   + WITH_STANDBYS)
 
 
 def test_what_is_read_at_the_start_only(pgweir):
@@ -1377,6 +1391,9 @@ def test_what_is_read_at_the_start_only(pgweir):
 
 
 DATABASE_KEYS = (
+    Row("causal_reads", "causal_reads=session", positions_are_asked,
+        dict(SMALL, route_reads="transactions")),
+    Row("route_reads", "route_reads=transactions", begin_holds_no_server, SMALL),
     Row("fail_fast", "host=127.0.0.1 port=1 fail_fast=1", nobody_waits,
         dict(server_login_retry=900), {"app": "host=127.0.0.1 port=1"}),
     Row("late_begin", "late_begin=1", begin_holds_no_server, SMALL),
@@ -1397,6 +1414,8 @@ DATABASE_KEYS = (
 )
 
 USER_KEYS = (
+    Row("causal_reads", "session", positions_are_asked, dict(SMALL, route_reads="transactions")),
+    Row("route_reads", "transactions", begin_holds_no_server, SMALL),
     Row("client_idle_timeout", "1", resting_ends),
     Row("fail_fast", "1", nobody_waits, dict(server_login_retry=900), CLOSED),
     Row("idle_transaction_timeout", "1",
@@ -1495,7 +1514,7 @@ def keys_in_source(kind):
 
 
 def test_no_key_is_forgotten():
-    names = {row.name for row in DATABASE_KEYS} | set(SERVERS)
+    names = {row.name for row in DATABASE_KEYS} | set(SERVERS) | {"standby_pool_size"}
     assert keys_in_source("DATABASE") == names
     assert keys_in_source("USER") == {row.name for row in USER_KEYS}
     assert keys_in_source("PEER") == {"host", "port", "pool_size"}

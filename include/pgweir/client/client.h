@@ -4,6 +4,7 @@
  *
  *   STARTUP -> AUTHENTICATION -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
  *      |         |                  |        IDLE <-> LATE --> WAITING, PREPARING, ACTIVE
+ *      |         |                  |        WAITING -> CATCHING_UP -> PREPARING, IDLE, LATE
  *      |         |                  +--> ACTIVE (replication)
  *      |         +--> CONSOLE                                ACTIVE <-> SETTLING
  *      +--> CANCELING, ROUTING              any --> LINGERING --> CLOSED
@@ -31,9 +32,11 @@ enum client_state {
 	CLIENT_DELAYED,  /* authentication failed; the error is sent later (login throttle) */
 	/* admitted; waits for the pool's first server, or for its dedicated server */
 	CLIENT_NEWCOMER,
-	CLIENT_IDLE,      /* admitted, has no server */
-	CLIENT_LATE,      /* like IDLE, in a transaction whose BEGIN no server has yet */
-	CLIENT_WAITING,   /* in the wait queue for a server */
+	CLIENT_IDLE,    /* admitted, has no server */
+	CLIENT_LATE,    /* like IDLE, in a transaction whose BEGIN no server has yet */
+	CLIENT_WAITING, /* in the wait queue for a server */
+	/* has a server on a standby, which may not have replayed what it has seen: causal.c */
+	CLIENT_CATCHING_UP,
 	CLIENT_PREPARING, /* has a server, whose parameters are being set */
 	CLIENT_ACTIVE,    /* has a server; messages are relayed */
 	CLIENT_SETTLING,  /* has a server, which is asked for session state after a transaction */
@@ -130,11 +133,12 @@ struct client {
 	bool is_arriving : 1;  /* taken over, but not started yet */
 	/* an error of ours was sent: messages up to its Sync are ignored */
 	bool is_skipping : 1;
-	bool is_resent : 1;    /* its batch was sent to a second server: client/relay/resend.c */
-	bool is_slow_over : 1; /* the batch that `slow` belongs to has ended */
-	uint8_t replication;   /* enum replication; not NONE: has a dedicated server */
-	uint8_t features;      /* enum client_feature: the client's own settings */
-	uint8_t key_size;      /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: no key */
+	bool is_resent : 1;       /* its batch was sent to a second server: client/relay/resend.c */
+	bool is_slow_over : 1;    /* the batch that `slow` belongs to has ended */
+	bool is_position_due : 1; /* its server will be asked for `position` */
+	uint8_t replication;      /* enum replication; not NONE: has a dedicated server */
+	uint8_t features;         /* enum client_feature: the client's own settings */
+	uint8_t key_size;         /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: no key */
 	struct clients *clients;
 	struct logger log;
 	usec_t request_at; /* start of the current batch; 0 = none */
@@ -146,6 +150,8 @@ struct client {
 	uint32_t touched;
 	/* it has used currval() or lastval(): client/session/sequences.c */
 	bool asks_sequences;
+	/* in the WAL, up to where it has written and read: client/relay/causal.c */
+	uint64_t position;
 	uint16_t wrote; /* its last statement that may have called nextval(); 0: none is known */
 	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
 	struct session *session;

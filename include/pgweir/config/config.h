@@ -40,6 +40,21 @@ enum session_state_mode {
 	SESSION_STATE_INHERIT /* only in an entry of [databases] or [users]: not set there */
 };
 
+/* Which reads go to standbys. Words of route_reads. */
+enum route_reads {
+	ROUTE_READS_OFF,
+	ROUTE_READS_TRANSACTIONS, /* transactions that begin READ ONLY */
+	ROUTE_READS_SESSIONS,     /* clients that are read only by their startup packet */
+	ROUTE_READS_INHERIT       /* only in an entry of [databases] or [users]: not set there */
+};
+
+/* What a client's read on a standby shows at least. Words of causal_reads. */
+enum causal_reads {
+	CAUSAL_READS_OFF,     /* whatever the standby has replayed */
+	CAUSAL_READS_SESSION, /* what the client has written and read before */
+	CAUSAL_READS_INHERIT  /* only in an entry of [databases] or [users]: not set there */
+};
+
 /* How one of several hosts of an entry is chosen for a new connection. */
 enum load_balance_hosts {
 	LOAD_BALANCE_ROUND_ROBIN, /* in turn */
@@ -89,6 +104,7 @@ struct config_list {
 };
 
 #define CONFIG_UNSET (-1)        /* verbose: not set in the file */
+#define CONFIG_POOL_SIZE (-1)    /* standby_pool_size: that of the pool */
 #define CONFIG_PINS_BY_SIZE (-1) /* max_pinned_servers: all but one of the pool's servers */
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
@@ -116,6 +132,7 @@ struct config {
 	int default_pool_size; /* 0 = no limit */
 	int min_pool_size;
 	int reserve_pool_size;
+	int standby_pool_size;         /* CONFIG_POOL_SIZE: as large as the pool */
 	usec_t reserve_pool_timeout;   /* 0 = no reserve */
 	int max_db_connections;        /* 0 = no limit, as the three below */
 	int max_db_client_connections; /* effective values may differ: see config/entries.h */
@@ -125,6 +142,9 @@ struct config {
 	bool late_begin;             /* effective value may differ */
 	bool fail_fast;              /* effective value may differ */
 	enum session_state_mode session_state;
+	enum route_reads route_reads;
+	enum causal_reads causal_reads;
+	usec_t causal_reads_wait;
 	int max_pinned_servers; /* CONFIG_PINS_BY_SIZE, or a number; 0 = none */
 	struct config_list pin_functions;
 	int track_statements; /* of each loop; 0 = off */

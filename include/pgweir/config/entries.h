@@ -48,6 +48,8 @@ struct config_database {
 	char *application_name;
 	enum pool_mode pool_mode;
 	enum session_state_mode session_state;
+	enum route_reads route_reads;
+	enum causal_reads causal_reads;
 	struct config_list pin_functions; /* .text NULL = value of the setting */
 	int max_pinned_servers;
 	int late_begin; /* 0 or 1 */
@@ -55,6 +57,7 @@ struct config_database {
 	int pool_size;  /* 0 = no limit */
 	int min_pool_size;
 	int reserve_pool_size;
+	int standby_pool_size;
 	int max_db_connections;
 	int max_db_client_connections;
 	usec_t server_lifetime;
@@ -67,6 +70,8 @@ struct config_user {
 	char *name;
 	enum pool_mode pool_mode;
 	enum session_state_mode session_state;
+	enum route_reads route_reads;
+	enum causal_reads causal_reads;
 	int late_begin; /* 0 or 1 */
 	int fail_fast;  /* 0 or 1 */
 	int pool_size;  /* 0 = no limit */
@@ -140,6 +145,13 @@ bool config_late_begin(const struct config *config, const struct config_database
 enum session_state_mode config_session_state(const struct config *config,
                                              const struct config_database *database,
                                              const struct config_user *user);
+/* Which reads of this pool's clients go to standbys, its mode considered. */
+enum route_reads config_route_reads(const struct config *config,
+                                    const struct config_database *database,
+                                    const struct config_user *user);
+/* Whether reads on standbys show what their client has written and read. */
+bool config_causal_reads(const struct config *config, const struct config_database *database,
+                         const struct config_user *user);
 /* How many servers of the pool may stay with their clients. INT_MAX = no limit. */
 int config_max_pinned_servers(const struct config *config, const struct config_database *database,
                               const struct config_user *user);
@@ -151,6 +163,9 @@ int config_pool_size(const struct config *config, const struct config_database *
 int config_reserve_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user);
 int config_min_pool_size(const struct config *config, const struct config_database *database);
+/* The size of the pool on standbys. */
+int config_standby_pool_size(const struct config *config, const struct config_database *database,
+                             const struct config_user *user);
 usec_t config_server_lifetime(const struct config *config, const struct config_database *database);
 /* Who asks the hosts of an entry for their roles. "" = nobody. */
 const char *config_host_check_user(const struct config *config,

@@ -37,6 +37,8 @@ struct pool_limits {
 	int min_size;
 	usec_t reserve_after;
 	usec_t lifetime; /* server_lifetime */
+	enum route_reads route_reads;
+	bool is_causal; /* causal_reads, with route_reads */
 };
 
 /* The greatest number of servers, including the reserve. Only if there is a limit. */
@@ -152,6 +154,13 @@ struct pool {
 	/* when a server was last closed for server_lifetime: closings are spaced */
 	usec_t lifetime_close_at;
 	struct task serve_task;
+	usec_t causal_since;        /* valid if limits.is_causal */
+	struct {                    /* of a pool for reads: what has become of them */
+		uint64_t routed;    /* to a standby */
+		uint64_t elsewhere; /* the primary served them, as no standby could be used */
+		uint64_t behind; /* of `routed`: the primary served them, as causal_reads wants */
+		uint64_t wait_count, wait_time; /* for causal_reads */
+	} reads;
 	struct stats stats;
 	struct latency latency;
 	uint64_t size_hits;    /* how often a wait began because pool_size was reached */
@@ -231,6 +240,15 @@ void pool_unreachable_tell(const struct pool *pool, struct buf *out);
  * that, without waiting for the reply.
  */
 bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now);
+
+/*
+ * With route_reads: the borrower is at rest, and is about to ask for a server. Makes it a member of
+ * the pool for that: a read is served by a standby, if one can be used.
+ */
+void pool_route(struct borrower *borrower, bool is_read);
+
+/* Whether a server's host, a standby, is known to follow the primary, or nothing else is known. */
+bool pool_reads_follows_primary(const struct server *server);
 
 /* Returns the server. It must be ready and owe nothing. */
 void pool_return(struct borrower *borrower);

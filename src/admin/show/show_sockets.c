@@ -272,6 +272,7 @@ static const char *client_socket_state(const struct client *client)
 		return "cl_login";
 	case CLIENT_NEWCOMER:
 	case CLIENT_WAITING:
+	case CLIENT_CATCHING_UP:
 		return "cl_waiting";
 	case CLIENT_IDLE:
 	case CLIENT_LATE:

@@ -98,7 +98,8 @@ static void sum_gauges(struct timeline_slot *slot, const struct lanes *lanes, us
 		slot->cl_active += states[CLIENT_IDLE] + states[CLIENT_LATE] +
 		                   states[CLIENT_PREPARING] + states[CLIENT_ACTIVE] +
 		                   states[CLIENT_SETTLING];
-		slot->cl_waiting += states[CLIENT_WAITING] + states[CLIENT_NEWCOMER];
+		slot->cl_waiting +=
+		    states[CLIENT_WAITING] + states[CLIENT_NEWCOMER] + states[CLIENT_CATCHING_UP];
 		slot->sv_active += pools->busy_count;
 		slot->sv_idle += pools->home_count;
 		if (wait > slot->maxwait)

@@ -19,6 +19,7 @@
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
+#include "route_priv.h"
 #include "track_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -113,6 +114,8 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 		if (judgement != JUDGE_SEND)
 			return judgement;
 	}
+	if (client->borrower.pool->limits.route_reads && !route_client(client, frame, in))
+		return JUDGE_MORE;
 	if (!relay_get_server(client))
 		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
 		           ? JUDGE_END

@@ -21,7 +21,6 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_block.h"
 
 #include "../client_priv.h"
 
@@ -52,6 +51,7 @@ struct late_begin {
 	struct clients *clients;
 	struct server *server; /* valid once the ledger owns the change */
 	usec_t answered_at;
+	struct sql_block block;
 	uint16_t size;
 	bool has_failed; /* the statement after it was refused here */
 	char messages[FRAME_HEADER_SIZE + 1 + TEXT_MAX + sizeof(behind)];
@@ -76,6 +76,11 @@ static const struct bytes answers[] = {
 	[SQL_BLOCK_COMMIT] = ANSWER("COMMIT", "I"),
 	[SQL_BLOCK_ROLLBACK] = ANSWER("ROLLBACK", "I"),
 };
+
+const struct sql_block *late_begin_block(const struct client *client)
+{
+	return &client->late->block;
+}
 
 size_t late_begin_size(void) { return sizeof(struct late_begin); }
 
@@ -166,6 +171,7 @@ static enum late_result begin_late(struct client *client, const struct sql_block
 	client->late = late_new(client->clients, text);
 	if (!client->late)
 		return LATE_PASS;
+	client->late->block = *block;
 	if (!answer(client, block->kind))
 		return LATE_GONE;
 	client_enter(client, CLIENT_LATE);
@@ -201,9 +207,12 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
 	block = sql_block_read(bytes_of(body.at, body.count - 1));
 	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK)
 		return client->late ? end_late(client, block.kind) : LATE_PASS;
-	/* If the next statement is already here, a late BEGIN saves nothing. */
+	/*
+	 * If the next statement is already here, a late BEGIN saves nothing, unless that statement
+	 * is to say where the transaction runs.
+	 */
 	if (block.kind == SQL_BLOCK_OTHER || block.kind == SQL_BLOCK_SET || client->late ||
-	    in.count > frame->length)
+	    (in.count > frame->length && !client->borrower.pool->limits.route_reads))
 		return LATE_PASS;
 	return begin_late(client, &block, body);
 }

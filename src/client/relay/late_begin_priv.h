@@ -9,6 +9,7 @@
 
 #include "pgweir/client/client.h"
 #include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/sql_block.h"
 
 /* Size of one struct late_begin (clients.late_slab). */
 size_t late_begin_size(void);
@@ -37,6 +38,9 @@ bool late_begin_send(struct client *client, char type, struct batch *batch);
  * CLIENT_LATE.
  */
 void late_begin_fail(struct client *client);
+
+/* What the late BEGIN says. Only if client->late. */
+const struct sql_block *late_begin_block(const struct client *client);
 
 /* Starts idle_transaction_timeout and transaction_timeout in CLIENT_LATE. */
 void late_begin_arm(struct client *client);

@@ -28,6 +28,7 @@
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
+#include "causal_priv.h"
 #include "judge_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
@@ -145,6 +146,11 @@ void relay_lent(struct borrower *borrower)
 
 	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE) {
 		timer_clear(&client->timer);
+		if (client->is_position_due && !causal_is_caught_up(client))
+			return;
+	}
+	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE ||
+	    client->state == CLIENT_CATCHING_UP) {
 		sample_begin(client);
 		if (!pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_PREPARING);
@@ -263,6 +269,15 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 	struct client *client = client_of(borrower);
 	bool is_session = relay_is_session(client);
 
+	if (facts->parts == QUESTION_POSITION) {
+		if (!causal_facts(client, facts))
+			return;
+		if (client->state == CLIENT_CATCHING_UP)
+			relay_lent(borrower);
+		else
+			relay_settled(client);
+		return;
+	}
 	if (is_session)
 		session_mode_facts(client, facts);
 	else

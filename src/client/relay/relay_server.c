@@ -13,6 +13,7 @@
 #include "../session/sample_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
+#include "causal_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
 #include "track_priv.h"
@@ -198,6 +199,12 @@ bool relay_give_back(struct client *client)
 		listening_deliver(client);
 		return false;
 	}
+	if (client->is_position_due) {
+		if (server->cancel_count)
+			return false; /* as in ask() */
+		causal_ask(client);
+		return true;
+	}
 	relay_take_params(client);
 	statements_leave_server(client);
 	pool_return(&client->borrower);
@@ -213,6 +220,8 @@ bool relay_get_server(struct client *client)
 	relay_begin_batch(client);
 	if (pool_take(borrower)) {
 		timer_clear(&client->timer);
+		if (client->is_position_due && !causal_is_caught_up(client))
+			return false;
 		sample_begin(client);
 		if (pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_ACTIVE);

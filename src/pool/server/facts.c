@@ -11,12 +11,15 @@
  *   l | | number of locks
  *   s | | number of statements of SQL's PREPARE
  *   e | name of a statement |
+ *   w | wal_block_size | position in the WAL
  *
  * Names and values are in hexadecimal digits. The value is NULL if it is too long.
  *
  * Hard here: the session may have as much as it likes, so what is kept is limited.
  */
 #include "pgweir/pool/server/facts.h"
+
+#include <stdio.h>
 
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pool/server/params.h"
@@ -179,6 +182,36 @@ static bool take_statements(struct facts *facts, const struct bytes *columns)
 	return read_count(&facts->statement_count, columns[2]);
 }
 
+/* Bytes of the header of a page of the WAL, and of the first page of a segment. */
+#define PAGE_HEADER 24
+#define SEGMENT_HEADER 40
+
+/*
+ * Where the next record would begin. If that is behind the header of a page, no record ends between
+ * the header's begin and there, and a standby that has replayed everything shows the header's
+ * begin.
+ */
+static uint64_t without_header(uint64_t position, uint64_t page)
+{
+	uint64_t offset = position % page;
+
+	return offset == PAGE_HEADER || offset == SEGMENT_HEADER ? position - offset : position;
+}
+
+static bool take_position(struct facts *facts, const struct bytes *columns)
+{
+	struct buf text = { 0 };
+	unsigned int page = 0, high, low;
+	bool is_good = read_count(&page, columns[1]) && page >= 512 &&
+	               add_decoded(&text, columns[2]) && buf_ok(&text) &&
+	               sscanf(text.at, "%8X/%8X", &high, &low) == 2;
+
+	if (is_good)
+		facts->position = without_header((uint64_t)high << 32 | low, page);
+	buf_free(&text);
+	return is_good;
+}
+
 static const struct {
 	const char *kind;
 	size_t columns;
@@ -187,6 +220,7 @@ static const struct {
 	{ "r", 9, take_roles },      { "p", 3, take_param },   { "c", 3, take_channel },
 	{ "u", 3, take_cursors },    { "t", 3, take_temp },    { "l", 3, take_locks },
 	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "n", 3, take_source },
+	{ "w", 3, take_position },
 };
 
 void facts_row(struct facts *facts, struct bytes row)

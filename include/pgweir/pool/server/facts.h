@@ -27,7 +27,8 @@ struct facts {
 	unsigned int temp_count;
 	unsigned int lock_count;
 	unsigned int statement_count;
-	bool is_broken; /* a row that the question does not ask for: the server must be closed */
+	uint64_t position; /* in the WAL; 0: not known */
+	bool is_broken;    /* a row that the question does not ask for: the server must be closed */
 };
 
 /* The body of a DataRow. */

@@ -135,8 +135,8 @@ struct server_site {
 	const char *user;                    /* the role they log in as */
 	const struct config_database *entry; /* of the snapshot in force */
 	struct server_limits limits;
-	bool is_followed;       /* session state follows clients from one of them to another */
-	struct hosts *hosts;    /* where they are; of the pool in all loops */
+	bool is_followed;    /* session state follows clients from one of them to another */
+	struct hosts *hosts; /* where they are; of the pool in all loops */
 	/* the roles of the hosts, and what a host must be; NULL: not known, and any */
 	struct roster *roster;
 	enum target_session_attrs target;
@@ -268,6 +268,7 @@ struct server {
 	bool forwards_rest;  /* whether the rest of the current frame is forwarded, or dropped */
 	uint32_t frame_left; /* bytes of the current frame that are still to come */
 	uint64_t received;   /* bytes read from it */
+	uint64_t replayed;   /* of the WAL, as its borrower has found out; 0: not known */
 	unsigned int cancel_count; /* cancels for it in progress */
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Causal reads. Each client has a position in the WAL, up to which it has written and read:
+ *
+ *   a transaction on the primary ends   --> the primary's insert position; that is the new one
+ *   a read on a standby ends            --> what the standby has replayed, if that is more
+ *   a read begins on a standby          --> waits until the standby has replayed the client's
+ *
+ * It is asked behind the transaction. A transaction that only reads is asked for, too: what it has
+ * seen of others must be seen again. The insert position, as a commit that is not flushed yet
+ * (synchronous_commit = off) is visible already.
+ *
+ * While a transaction runs on the primary, and if no position came, it is not known. Then the
+ * primary serves the client's next read. So it does for clients that are older than the setting,
+ * which includes those of another process.
+ *
+ * After a failover the new primary may have less than the client has seen. Then the read waits in
+ * vain, and the position of the primary, which serves it, replaces the client's.
+ */
+#include "causal_priv.h"
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/pool/server/question.h"
+
+#include "../session/session_priv.h"
+#include "relay_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define NOT_KNOWN UINT64_MAX
+#define PAUSE_MIN USEC_PER_MS
+#define PAUSE_MAX (16 * USEC_PER_MS)
+
+static usec_t now_of(const struct client *client) { return loop_now(client->clients->with.loop); }
+
+static bool is_on_standby(const struct client *client)
+{
+	return client->borrower.pool->purpose == POOL_FOR_READS;
+}
+
+bool causal_may_read(const struct client *client)
+{
+	const struct pool *pool = client->borrower.pool;
+
+	if (client->position)
+		return client->position != NOT_KNOWN;
+	/* It has not done anything, or that was not followed. */
+	return client->connected_at >= pool->causal_since;
+}
+
+void causal_begin(struct client *client)
+{
+	client->is_position_due = true;
+	if (!is_on_standby(client))
+		client->position = NOT_KNOWN;
+}
+
+/* ---- before a read ---- */
+
+static void ask_position(struct client *client)
+{
+	server_ask(client->borrower.server, QUESTION_POSITION, bytes_of("", 0));
+}
+
+void causal_lost(struct client *client)
+{
+	client->borrower.pool->reads.behind++;
+	client->position = NOT_KNOWN;
+	timer_clear(&client->timer);
+	client_enter(client, client->late ? CLIENT_LATE : CLIENT_IDLE);
+	client_read_on(client);
+}
+
+/* The primary serves the read instead. */
+static void give_up(struct client *client)
+{
+	pool_return(&client->borrower);
+	causal_lost(client);
+}
+
+static void on_pause_over(struct timer *timer)
+{
+	ask_position(container_of(timer, struct client, timer));
+}
+
+/* Each pause is about as long as all before it. */
+static void pause_reading(struct client *client, usec_t waited)
+{
+	usec_t pause = PAUSE_MIN;
+
+	while (pause < PAUSE_MAX && pause * 2 <= waited)
+		pause *= 2;
+	timer_set(&client->timer,
+	          loop_timer_queue(client->clients->with.loop, pause, on_pause_over),
+	          now_of(client));
+}
+
+bool causal_is_caught_up(struct client *client)
+{
+	struct server *server = client->borrower.server;
+
+	if (!causal_is_on(client) || !is_on_standby(client) || server->replayed >= client->position)
+		return true;
+	client_enter(client, CLIENT_CATCHING_UP);
+	stream_want(&client->stream, WANT_END);
+	ask_position(client);
+	return false;
+}
+
+static bool catch_up(struct client *client)
+{
+	struct pool *pool = client->borrower.pool;
+	struct server *server = client->borrower.server;
+	usec_t waited = now_of(client) - server->lent_at;
+	bool is_there = server->replayed >= client->position && pool_reads_follows_primary(server);
+
+	if (!is_there && waited < client->clients->config->causal_reads_wait &&
+	    pool_reads_follows_primary(server)) {
+		pause_reading(client, waited);
+		return false;
+	}
+	pool->reads.wait_count++;
+	pool->reads.wait_time += (uint64_t)waited;
+	if (!is_there)
+		give_up(client);
+	return is_there;
+}
+
+/* ---- behind a transaction ---- */
+
+void causal_ask(struct client *client)
+{
+	client_enter(client, CLIENT_SETTLING);
+	stream_want(&client->stream, WANT_END);
+	ask_position(client);
+}
+
+static void settle(struct client *client, uint64_t position)
+{
+	client->is_position_due = false;
+	if (!is_on_standby(client) && position)
+		client->position = position;
+	else if (position > client->position)
+		client->position = position;
+}
+
+bool causal_facts(struct client *client, const struct facts *facts)
+{
+	if (is_on_standby(client))
+		client->borrower.server->replayed = facts->position;
+	if (client->state == CLIENT_CATCHING_UP)
+		return catch_up(client);
+	settle(client, facts->position);
+	return true;
+}

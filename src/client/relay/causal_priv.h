@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * causal_reads: a client's read on a standby shows at least what that client has written and read.
+ */
+#ifndef PGWEIR_CLIENT_RELAY_CAUSAL_PRIV_H
+#define PGWEIR_CLIENT_RELAY_CAUSAL_PRIV_H
+
+#include "../client_priv.h"
+
+#include "pgweir/pool/server/facts.h"
+
+static inline bool causal_is_on(const struct client *client)
+{
+	return client->borrower.pool->limits.is_causal;
+}
+
+/* Only if it is on. Whether the client's next transaction, which is a read, may go to a standby. */
+bool causal_may_read(const struct client *client);
+
+/* The client's next transaction begins, in the pool that it is a member of. */
+void causal_begin(struct client *client);
+
+/*
+ * The client was lent a server. false: the client is in CLIENT_CATCHING_UP, until its server has
+ * replayed enough, or until the primary serves it.
+ */
+bool causal_is_caught_up(struct client *client);
+
+/* The server was lost in CLIENT_CATCHING_UP: the primary serves the read. */
+void causal_lost(struct client *client);
+
+/* The transaction has ended, and client->is_position_due: asks the server for its position. */
+void causal_ask(struct client *client);
+
+/* The answer. Returns whether the client may go on with its server. */
+bool causal_facts(struct client *client, const struct facts *facts);
+
+#endif

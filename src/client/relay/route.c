@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Which transactions are reads (route_reads).
+ *
+ *   BEGIN READ ONLY                                       a read
+ *   BEGIN, then SET TRANSACTION READ ONLY                 a read: the BEGIN is late (late_begin.c)
+ *   BEGIN, or a statement alone                           as default_transaction_read_only says
+ *
+ * Hard here: only the first message decides, before it is sent. What is not certain is no read, so
+ * the primary gets it: a text that cannot be read, and what a standby would refuse although a
+ * read-only transaction on a primary may do it (SERIALIZABLE, LISTEN). Nor is a statement that may
+ * leave something in the session: it would keep its client on a standby.
+ */
+#include "route_priv.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/sql_block.h"
+#include "pgweir/pgwire/sql_touch.h"
+
+#include "../statements/statements_priv.h"
+#include "causal_priv.h"
+#include "late_begin_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* A longer text is not awaited: it is no read. */
+#define TEXT_MAX ((uint32_t)64 * 1024)
+
+/* What a read may touch: these are made and followed on a standby as on a primary. */
+#define HARMLESS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_EXECUTE | SQL_TOUCH_RELEASE)
+
+/* ---- parameters ---- */
+
+/* As PostgreSQL reads a Boolean that is true. */
+static bool is_true(const char *value)
+{
+	static const char *const words[] = { "on", "true", "yes", "1" };
+	size_t count = strlen(value);
+
+	if (count == 0 || strcasecmp(value, "o") == 0)
+		return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strncasecmp(value, words[i], count) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The value in the client's session. NULL: not known. */
+static const char *value_of(const struct client *client, const char *name)
+{
+	const struct pool *pool = pools_find_twin(client->borrower.pool, POOL_FOR_CLIENTS);
+	const char *value = params_find(client->params, name);
+
+	return value || !pool ? value : params_find(pool->baseline, name);
+}
+
+static bool is_read_by_default(const struct client *client)
+{
+	const char *value = value_of(client, "default_transaction_read_only");
+	const char *level = value_of(client, "default_transaction_isolation");
+
+	return value && is_true(value) && !(level && strcasecmp(level, "serializable") == 0);
+}
+
+static bool is_read_only_session(const struct client *client)
+{
+	const char *value = params_find(client->startup, "default_transaction_read_only");
+
+	return value && is_true(value);
+}
+
+/* ---- texts ---- */
+
+static bool is_read_by(const struct client *client, const struct sql_block *block)
+{
+	if (block->is_for_primary)
+		return false;
+	return block->access == SQL_ACCESS_READ_ONLY || is_read_by_default(client);
+}
+
+static bool is_harmless(struct bytes text) { return !(sql_touch(text) & ~(unsigned int)HARMLESS); }
+
+/* The first text of a transaction whose BEGIN is late. */
+static bool is_read_after_begin(const struct client *client, struct bytes text)
+{
+	const struct sql_block *begin = late_begin_block(client);
+	struct sql_block block = sql_block_read(text);
+
+	if (block.kind == SQL_BLOCK_SET && block.access == SQL_ACCESS_READ_ONLY)
+		return !begin->is_for_primary && !block.is_for_primary;
+	if (block.kind == SQL_BLOCK_SET)
+		return !block.is_for_primary && is_read_by(client, begin);
+	return is_read_by(client, begin) && is_harmless(text);
+}
+
+static bool is_read(const struct client *client, struct bytes text)
+{
+	struct sql_block block;
+
+	if (client->late)
+		return is_read_after_begin(client, text);
+	block = sql_block_read(text);
+	switch (block.kind) {
+	case SQL_BLOCK_BEGIN:
+	case SQL_BLOCK_START:
+		return is_read_by(client, &block);
+	case SQL_BLOCK_OTHER:
+		return is_read_by_default(client) && !sql_touch(text);
+	default:
+		return false;
+	}
+}
+
+/* ---- messages ---- */
+
+/* The text of the statement that a Parse or a Bind names. false: it is not known. */
+static bool find_text(const struct client *client, const struct frame *frame, struct bytes in,
+                      struct bytes *text)
+{
+	struct bytes body = frame_body(in, frame);
+	struct object_names names;
+	struct statement *statement;
+	const char *query;
+
+	switch (frame->type) {
+	case 'Q':
+		*text = bytes_of(body.at, body.count ? body.count - 1 : 0);
+		return fields_text(body, &query) == WIRE_OK;
+	case 'P':
+		if (!bytes_take_text(&body, &query) || !bytes_take_text(&body, &query))
+			return false;
+		*text = bytes_text(query);
+		return true;
+	case 'B':
+		if (fields_names('B', body, body.count, &names) != WIRE_OK || !*names.statement)
+			return false;
+		statement = statements_find(client, names.statement);
+		if (statement)
+			*text = bytes_text(statement_text(statement).at);
+		return statement != NULL;
+	default:
+		return false;
+	}
+}
+
+/* Whether the frame only prepares what comes behind it, so that the next one decides. */
+static bool is_before(char type) { return type == 'C' || type == 'D' || type == 'H'; }
+
+/* The first frame that decides. WIRE_MORE: it has not been received in full. */
+static enum wire_result find_frame(struct bytes *in, struct frame *frame)
+{
+	enum wire_result result;
+
+	while ((result = frame_peek(*in, UINT32_MAX, frame)) == WIRE_OK) {
+		if (frame->length > TEXT_MAX)
+			return WIRE_BAD;
+		if (in->count < frame->length)
+			return WIRE_MORE;
+		if (!is_before(frame->type))
+			return WIRE_OK;
+		*in = bytes_skip(*in, frame->length);
+	}
+	return result;
+}
+
+/* Whether no text says where the client goes: in session mode it stays where it is at first. */
+static bool is_settled(const struct client *client, bool *is_standby)
+{
+	const struct pool *pool = client->borrower.pool;
+
+	*is_standby = false;
+	if (client->replication || client->listening || client->asks_sequences)
+		return true;
+	if (pool->limits.route_reads != ROUTE_READS_SESSIONS)
+		return false;
+	*is_standby = is_read_only_session(client) && pool->limits.mode == POOL_MODE_SESSION;
+	return !is_read_only_session(client) || *is_standby;
+}
+
+bool route_client(struct client *client, const struct frame *frame, struct bytes in)
+{
+	enum wire_result result;
+	struct frame first;
+	struct bytes text;
+	bool is_standby;
+
+	if (!is_settled(client, &is_standby)) {
+		result = find_frame(&in, &first);
+		/* What has come is enough to go on with the frames that do not decide. */
+		if (result == WIRE_MORE && !is_before(frame->type))
+			return false;
+		is_standby = result == WIRE_OK && find_text(client, &first, in, &text) &&
+		             is_read(client, text);
+	}
+	if (!causal_is_on(client)) {
+		pool_route(&client->borrower, is_standby);
+		return true;
+	}
+	pool_route(&client->borrower, is_standby && causal_may_read(client));
+	causal_begin(client);
+	return true;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * With route_reads: which transactions are reads, that a standby can serve.
+ */
+#ifndef PGWEIR_CLIENT_RELAY_ROUTE_PRIV_H
+#define PGWEIR_CLIENT_RELAY_ROUTE_PRIV_H
+
+#include "pgweir/client/client.h"
+#include "pgweir/pgwire/frame.h"
+
+/*
+ * A client without a server is about to ask for one, with this frame as its first. Makes it a
+ * member of the pool that serves it. false: more bytes of the frame are needed.
+ */
+bool route_client(struct client *client, const struct frame *frame, struct bytes in);
+
+#endif

@@ -1,0 +1,468 @@
+# SPDX-License-Identifier: ISC
+"""route_reads: reads go to standbys, everything else to the primary.
+
+A server's address says where a statement ran, as each host of a cluster has an address of its own.
+"""
+
+import psycopg
+import pytest
+
+from .kit.cluster import Cluster
+from .kit.wait import wait_until
+from .kit.wire import bind, close, describe, execute, parse, query, sync
+
+WHERE = "SELECT host(inet_server_addr())"
+
+
+@pytest.fixture(scope="module")
+def pair(account, place, template):
+    """A primary and a standby that no test damages."""
+    cluster = Cluster(account, place, template, "reads", standbys=1)
+    try:
+        yield cluster.start()
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def routed(pgweir, request):
+    """A pooler over a primary and a standby that has been used once."""
+
+    def start(route_reads="transactions", cluster=None, users=None, entry="", warm=True, **settings):
+        cluster = cluster or request.getfixturevalue("pair")
+        weir = pgweir(databases={"app": f"host={cluster.host_list} port={cluster.port} {entry}"},
+                      users=users,
+                      **{"pool_mode": "transaction", "route_reads": route_reads,
+                         "default_pool_size": 3, **settings})
+        weir.cluster = cluster
+        if warm:
+            wait_until(lambda: of_transaction(weir.client(), "BEGIN READ ONLY") != cluster.primary.host,
+                       what="a standby that serves")
+        return weir
+
+    return start
+
+
+def of_transaction(client, begin, *, before=()):
+    """Where a transaction of simple queries runs."""
+    assert client.query(begin).status == "T"
+    for sql in before:
+        got = client.query(sql)
+        assert got.error is None, got.error
+    where = client.value(WHERE)
+    assert client.query("COMMIT").status == "I"
+    return where
+
+
+def of_batch(client, *sqls):
+    """The same in the extended protocol, in one batch that ends with a Sync."""
+    sent = b"".join(parse(sql) + bind() + describe("P") + execute() for sql in sqls)
+    got = client.ask(sent, sync())
+    assert not got.error, got.error
+    return got
+
+
+PRIMARY, STANDBY = "127.0.0.2", "127.0.0.3"
+
+
+@pytest.mark.parametrize("begin, where", [
+    ("BEGIN READ ONLY", STANDBY),
+    ("begin transaction isolation level repeatable read, read only", STANDBY),
+    ("START TRANSACTION READ ONLY", STANDBY),
+    ("BEGIN", PRIMARY),
+    ("BEGIN READ WRITE", PRIMARY),
+    ("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY", PRIMARY),
+    ("BEGIN /* ä */ READ ONLY", PRIMARY),  # not certain
+])
+def test_how_a_transaction_begins_says_where_it_runs(routed, begin, where):
+    weir = routed()
+    client = weir.client()
+    assert of_transaction(client, begin) == where
+    assert client.value(WHERE) == PRIMARY  # outside of a transaction
+    assert of_transaction(client, begin) == where
+
+
+def test_set_transaction_as_the_first_statement(routed):
+    client = routed().client()
+    assert of_transaction(client, "BEGIN", before=["SET TRANSACTION READ ONLY"]) == STANDBY
+    assert of_transaction(client, "BEGIN", before=["SELECT 1", "COMMIT", "BEGIN",
+                                                   "SET TRANSACTION READ ONLY"]) == STANDBY
+    assert of_transaction(client, "BEGIN", before=["SET TRANSACTION READ WRITE"]) == PRIMARY
+    assert of_transaction(client, "BEGIN READ ONLY", before=["SET TRANSACTION READ WRITE"]) == PRIMARY
+    # All in one packet.
+    client.send(query("BEGIN"), query("SET TRANSACTION READ ONLY"), query(WHERE), query("COMMIT"))
+    assert [client.read_result() for _ in range(2)][1].tags == ["SET"]
+    assert client.read_result().rows == [[STANDBY]]
+    assert client.read_result().status == "I"
+
+
+def test_default_transaction_read_only_of_the_client(routed):
+    weir = routed()
+    client = weir.client()
+    client.query("SET default_transaction_read_only = on")
+    assert client.value(WHERE) == STANDBY
+    assert of_transaction(client, "BEGIN") == STANDBY
+    assert of_transaction(client, "BEGIN READ WRITE") == PRIMARY
+    assert of_transaction(client, "BEGIN", before=["SET TRANSACTION READ WRITE"]) == PRIMARY
+    client.query("SET default_transaction_read_only = off")
+    assert client.value(WHERE) == PRIMARY
+    client.query("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+    assert client.value(WHERE) == STANDBY
+    client.query("RESET default_transaction_read_only")
+    assert client.value(WHERE) == PRIMARY
+    from_start = weir.wire().login("alice", options="-c default_transaction_read_only=on")
+    assert from_start.value(WHERE) == STANDBY
+    assert from_start.query("CREATE TABLE t (i int)").error["C"] == "25006"
+
+
+def test_the_extended_protocol(routed):
+    weir = routed()
+    client = weir.client()
+    assert of_batch(client, "BEGIN READ ONLY", WHERE).rows == [[STANDBY]]
+    assert of_batch(client, "COMMIT").status == "I"
+    assert of_batch(client, "BEGIN", WHERE).rows == [[PRIMARY]]
+    assert of_batch(client, "COMMIT").status == "I"
+    # As pgjdbc: BEGIN is prepared, too.
+    client.ask(parse("BEGIN READ ONLY", "s1"), sync())
+    got = client.ask(bind(name="s1"), execute(), parse(WHERE), bind(), execute(), sync())
+    assert got.rows == [[STANDBY]]
+    assert of_batch(client, "COMMIT").status == "I"
+    got = client.ask(close("S", "nothing"), bind(name="s1"), execute(), parse(WHERE), bind(),
+                     execute(), sync())
+    assert got.rows == [[STANDBY]]
+    assert of_batch(client, "COMMIT").status == "I"
+    assert of_batch(client, WHERE).rows == [[PRIMARY]]
+
+
+def test_every_cut(routed):
+    client = routed().client()
+    for sent in (query("BEGIN READ ONLY") + query(WHERE) + query("COMMIT"),
+                 parse("BEGIN READ ONLY") + bind() + execute() + parse(WHERE) + bind() + execute()
+                 + parse("COMMIT") + bind() + execute() + sync()):
+        client.send_slowly(sent)
+        results = [client.read_result()]
+        while len(results) < sent.count(b"Q\0"):
+            results.append(client.read_result())
+        assert [row for result in results for row in result.rows] == [[STANDBY]]
+
+
+def test_psycopg(routed):
+    weir = routed()
+    with weir.connect(autocommit=False) as connection:
+        connection.read_only = True
+        assert connection.execute(WHERE).fetchone()[0] == STANDBY
+        connection.rollback()
+        connection.read_only = False
+        assert connection.execute(WHERE).fetchone()[0] == PRIMARY
+
+
+def test_writes_and_reads_by_turns(routed):
+    weir = routed()
+    client = weir.client()
+    client.query("CREATE TABLE turns (i int)")
+    for number in range(5):
+        assert not client.query(f"INSERT INTO turns VALUES ({number})").error
+        assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
+    assert client.value("SELECT count(*) FROM turns") == "5"
+
+
+def test_off_by_default(routed):
+    weir = routed(route_reads=None, warm=False, entry="target_session_attrs=primary")
+    assert of_transaction(weir.client(), "BEGIN READ ONLY") == PRIMARY
+
+
+def test_the_value_of_an_entry_and_of_a_user(routed):
+    weir = routed(route_reads="off", entry="route_reads=transactions", users={"bob": "route_reads=off"})
+    assert of_transaction(weir.client("bob"), "BEGIN READ ONLY") == PRIMARY
+    assert of_transaction(weir.client("alice"), "BEGIN READ ONLY") == STANDBY
+
+
+def test_prepared_statements_and_parameters_follow(routed):
+    weir = routed()
+    client = weir.client()
+    client.query("SET app.tenant = 'a'")
+    client.query("SET search_path = pg_catalog")
+    client.ask(parse("SELECT current_setting('app.tenant') || host(inet_server_addr())", "s"), sync())
+    for begin, where in (("BEGIN", PRIMARY), ("BEGIN READ ONLY", STANDBY)) * 2:
+        client.query(begin)
+        assert client.ask(bind(name="s"), execute(), sync()).rows == [[f"a{where}"]]
+        assert client.value("SHOW search_path") == "pg_catalog"
+        client.query("COMMIT")
+
+
+def test_what_keeps_a_client_on_its_server_is_left_to_the_primary(routed):
+    weir = routed()
+    client = weir.client()
+    client.query("BEGIN READ ONLY")
+    client.query("SELECT pg_advisory_lock(1)")
+    assert client.value(WHERE) == PRIMARY
+    client.query("COMMIT")
+    assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY  # it stays there
+    client.query("SELECT pg_advisory_unlock(1)")
+    assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
+
+
+def test_session_mode_has_a_session_on_a_standby(routed):
+    weir = routed(route_reads="sessions", pool_mode="session", warm=False)
+
+    def where(**params):
+        client = weir.wire().login("alice", **params)
+        value = client.value(WHERE)
+        client.close()
+        return value
+
+    wait_until(lambda: where(options="-c default_transaction_read_only=on") == STANDBY,
+               what="a session on a standby")
+    assert where() == PRIMARY
+
+
+def test_without_a_standby_the_primary_serves(routed, make_cluster):
+    weir = routed(cluster=make_cluster(standbys=1))
+    client = weir.client()
+    (standby,) = weir.cluster.standbys
+    standby.kill()
+    assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+    assert of_transaction(weir.client(), "BEGIN READ ONLY") == PRIMARY
+    standby.start()
+    wait_until(lambda: of_transaction(client, "BEGIN READ ONLY") == STANDBY,
+               what="the standby serves again")
+
+
+def test_one_row_for_the_pair(routed):
+    weir = routed(default_pool_size=2, standby_pool_size=1)
+    readers = [weir.client() for _ in range(2)]
+    assert readers[0].query("BEGIN READ ONLY").status == "T"
+    assert readers[0].value(WHERE) == STANDBY
+    writer = weir.client()
+    writer.query("BEGIN")
+    assert writer.value(WHERE) == PRIMARY
+    readers[1].query("BEGIN READ ONLY")
+    readers[1].send(query(WHERE))
+    rows = [row for row in weir.admin("SHOW POOLS") if row["database"] == "app"]
+    assert len(rows) == 1
+    weir.wait_pool(sv_active=2, cl_waiting=1)
+    assert [row["reason"] for row in weir.admin("SHOW WAITING")] == ["pool full"]
+    assert readers[0].query("COMMIT").status == "I"
+    assert readers[1].read_result().rows == [[STANDBY]]
+    readers[1].query("COMMIT")
+    writer.query("COMMIT")
+    addresses = {row["addr"] for row in weir.admin("SHOW SERVERS")}
+    assert addresses == {PRIMARY, STANDBY}
+
+
+def test_commands_of_the_console_are_about_both(routed):
+    weir = routed()
+    client = weir.client()
+    client.value(WHERE)
+    weir.admin("PAUSE app")
+    assert not weir.admin("SHOW SERVERS")
+    weir.admin("RESUME app")
+    assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
+    client.query("BEGIN READ ONLY")
+    before = client.value("SELECT pg_backend_pid()")
+    weir.admin("RECONNECT app")
+    assert client.value("SELECT pg_backend_pid()") == before
+    client.query("COMMIT")
+    client.query("BEGIN READ ONLY")
+    assert client.value("SELECT pg_backend_pid()") != before
+    client.query("COMMIT")
+    weir.admin("KILL app")
+    assert "database removed" in str(client.read_refusal())
+
+
+def test_idle_clients_of_both_pools_are_handed_over(routed):
+    weir = routed()
+    client = weir.client()
+    assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
+    weir.take_over()
+    assert client.value(WHERE) == PRIMARY
+    wait_until(lambda: of_transaction(client, "BEGIN READ ONLY") == STANDBY,
+               what="a standby of the new process")
+
+
+def test_a_transaction_on_a_standby_ends_before_it_is_handed_over(routed):
+    weir = routed()
+    client = weir.client()
+    client.query("BEGIN READ ONLY")
+    before = client.value("SELECT pg_backend_pid()")
+    old = weir.process
+    weir.take_over(wait=False)
+    assert client.value("SELECT pg_backend_pid()") == before
+    client.query("COMMIT")
+    wait_until(lambda: old.poll() is not None, what="the end of the old process")
+    assert client.value(WHERE) == PRIMARY
+
+
+def test_values_of_sequences_stay_on_the_primary(routed):
+    weir = routed()
+    client = weir.client()
+    client.query("CREATE SEQUENCE numbers")
+    assert client.value("SELECT nextval('numbers')") == "1"
+    assert client.value("SELECT lastval()") == "1"
+    client.query("BEGIN READ ONLY")
+    assert client.value(WHERE) == PRIMARY
+
+
+def test_a_client_that_has_listened_stays_on_the_primary(routed):
+    weir = routed()
+    with weir.connect(autocommit=True) as listener:
+        listener.execute("LISTEN news")
+        with listener.transaction():
+            listener.execute("SET TRANSACTION READ ONLY")
+            assert listener.execute(WHERE).fetchone()[0] == PRIMARY
+        with weir.connect(autocommit=True) as other:
+            other.execute("NOTIFY news, 'x'")
+        assert next(listener.notifies()).payload == "x"
+
+
+def test_a_client_that_needs_its_password_at_the_standby(routed):
+    weir = routed(auth_type="scram-sha-256", warm=False)
+    secret = "scram secret"
+    with psycopg.connect(host="127.0.0.1", port=weir.port, dbname="app", user="scram_user",
+                         password=secret, autocommit=False) as connection:
+        connection.read_only = True
+
+        def where():
+            value = connection.execute(WHERE).fetchone()[0]
+            connection.rollback()
+            return value
+
+        wait_until(lambda: where() == STANDBY, what="a login at the standby")
+
+
+def test_a_reload_changes_the_size_on_standbys(routed):
+    weir = routed(standby_pool_size=1)
+    first, second = weir.client(), weir.client()
+    first.query("BEGIN READ ONLY")
+    assert first.value(WHERE) == STANDBY
+    second.query("BEGIN READ ONLY")
+    second.send(query(WHERE))
+    weir.wait_pool(cl_waiting=1)
+    weir.reload(standby_pool_size=2)
+    assert second.read_result().rows == [[STANDBY]]
+
+
+# -- causal_reads ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def causal(routed):
+    def start(**settings):
+        return routed(**{"causal_reads": "session", "causal_reads_wait": "30", **settings})
+
+    return start
+
+
+def read(client, sql):
+    """(value, host) of a transaction that reads."""
+    assert client.query("BEGIN READ ONLY").status == "T"
+    got = client.query(f"SELECT ({sql})::text, host(inet_server_addr())")
+    assert got.error is None, got.error
+    assert client.query("COMMIT").status == "I"
+    return tuple(got.rows[0])
+
+
+@pytest.fixture
+def paused(pair):
+    """The standby replays nothing."""
+    (standby,) = pair.standbys
+    standby.pause_replay()
+    yield standby
+    standby.resume_replay()
+
+
+def written(client, table):
+    assert not client.query(f"CREATE TABLE {table} (i int)").error
+    assert not client.query(f"INSERT INTO {table} VALUES (1)").error
+
+
+def test_a_read_waits_for_what_its_client_has_written(causal, paused):
+    weir = causal()
+    client = weir.client()
+    written(client, "waits")
+    client.query("BEGIN READ ONLY")
+    client.send(query("SELECT count(*), host(inet_server_addr()) FROM waits"))
+    wait_until(lambda: is_waiting(weir), what="the wait")
+    paused.resume_replay()
+    assert client.read_result().rows == [["1", STANDBY]]
+    client.query("COMMIT")
+
+
+def is_waiting(weir):
+    return "waiting" in [row["state"] for row in weir.admin("SHOW CLIENTS")]
+
+
+def test_a_reload_changes_the_wait(causal, paused):
+    weir = causal()
+    client = weir.client()
+    written(client, "reloaded")
+    client.query("BEGIN READ ONLY")
+    client.send(query("SELECT count(*), host(inet_server_addr()) FROM reloaded"))
+    wait_until(lambda: is_waiting(weir), what="the wait")
+    weir.reload(causal_reads_wait="0.01")
+    assert client.read_result().rows == [["1", PRIMARY]]
+
+
+def test_after_the_wait_the_primary_serves(causal, paused):
+    weir = causal(causal_reads_wait="0.01")
+    client = weir.client()
+    written(client, "served")
+    assert read(client, "SELECT count(*) FROM served") == ("1", PRIMARY)
+    client.query("BEGIN")
+    client.query("SET TRANSACTION READ ONLY")
+    assert client.value("SELECT count(*) FROM served") == "1"
+    client.query("COMMIT")
+    other = weir.client()  # has not written, and has seen nothing
+    assert read(other, "SELECT 1") == ("1", STANDBY)
+
+
+def test_what_was_read_on_the_primary_is_seen_again(causal, paused):
+    weir = causal(causal_reads_wait="0.01")
+    writer, reader = weir.client(), weir.client()
+    written(writer, "seen")
+    assert reader.value("SELECT count(*) FROM seen") == "1"
+    assert read(reader, "SELECT count(*) FROM seen") == ("1", PRIMARY)
+
+
+def test_a_standby_that_has_replayed_serves(causal):
+    weir = causal()
+    client = weir.client()
+    written(client, "replayed")
+    for number in range(2, 6):
+        assert read(client, "SELECT count(*) FROM replayed") == (str(number - 1), STANDBY)
+        client.query(f"INSERT INTO replayed VALUES ({number})")
+
+
+def test_a_client_that_leaves_while_it_waits(causal, paused):
+    weir = causal()
+    client = weir.client()
+    written(client, "gone")
+    client.query("BEGIN READ ONLY")
+    client.send(query("SELECT count(*) FROM gone"))
+    wait_until(lambda: is_waiting(weir), what="the wait")
+    client.close()
+    other = weir.client()
+    assert read(other, "SELECT 1") == ("1", STANDBY)
+
+
+def test_a_standby_that_is_lost_while_a_client_waits(causal, make_cluster):
+    weir = causal(cluster=make_cluster(standbys=1))
+    (standby,) = weir.cluster.standbys
+    standby.pause_replay()
+    client = weir.client()
+    written(client, "lost")
+    client.query("BEGIN READ ONLY")
+    client.send(query("SELECT count(*), host(inet_server_addr()) FROM lost"))
+    wait_until(lambda: is_waiting(weir), what="the wait")
+    standby.kill()
+    assert client.read_result().rows == [["1", PRIMARY]]
+    client.query("COMMIT")
+
+
+def test_a_client_of_another_process_reads_on_the_primary_first(causal, paused):
+    weir = causal(causal_reads_wait="0.01")
+    client = weir.client()
+    written(client, "handed")
+    weir.take_over()
+    wait_until(lambda: read(weir.client(), "SELECT 1")[1] == STANDBY, what="a standby that serves")
+    assert read(client, "SELECT count(*) FROM handed") == ("1", PRIMARY)
