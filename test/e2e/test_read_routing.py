@@ -466,3 +466,31 @@ def test_a_client_of_another_process_reads_on_the_primary_first(causal, paused):
     weir.take_over()
     wait_until(lambda: read(weir.client(), "SELECT 1")[1] == STANDBY, what="a standby that serves")
     assert read(client, "SELECT count(*) FROM handed") == ("1", PRIMARY)
+
+
+def test_nothing_is_stale_behind_a_delay(causal, pair):
+    """Each client counts up, and reads its own number and those that others have shown it."""
+    (standby,) = pair.standbys
+    standby.query("ALTER SYSTEM SET recovery_min_apply_delay = '40ms'")
+    standby.query("SELECT pg_reload_conf()")
+    try:
+        weir = causal(causal_reads_wait="0.03", default_pool_size=4)
+        clients = [weir.client() for _ in range(6)]
+        clients[0].query("CREATE TABLE numbers_seen (client int PRIMARY KEY, i int)")
+        hosts, seen = [], [0] * len(clients)
+        for round_number in range(1, 41):
+            for number, client in enumerate(clients):
+                assert not client.query(f"INSERT INTO numbers_seen VALUES ({number}, {round_number}) ON CONFLICT"
+                                        f" (client) DO UPDATE SET i = {round_number}").error
+            for number, client in enumerate(clients):
+                own, host = read(client, f"SELECT i FROM numbers_seen WHERE client = {number}")
+                assert int(own) == round_number
+                total, other = read(client, "SELECT sum(i) FROM numbers_seen")
+                assert int(total) >= seen[number]
+                seen[number] = int(total)
+                hosts += [host, other]
+        print(f"by the primary: {hosts.count(PRIMARY)} of {len(hosts)}")
+        assert STANDBY in hosts
+    finally:
+        standby.query("ALTER SYSTEM RESET recovery_min_apply_delay")
+        standby.query("SELECT pg_reload_conf()")
