@@ -1449,6 +1449,8 @@ SERVERS = {
     "connect_query": (IS_OTHER, "", "connect_query='SET work_mem TO 777'", "SHOW work_mem",
                       "777kB"),
     "dbname": (IS_OTHER, "", "dbname=app2", "SELECT current_database()", "app2"),
+    "target_session_attrs": (IS_OTHER, "", "target_session_attrs=primary",
+                             "SELECT pg_is_in_recovery()", "f"),
     "host": (IS_OTHER, "", "host={socket_dir} port={port}",
              "SELECT coalesce(inet_server_addr()::text, 'unix')", "unix"),
     "port": (IS_OTHER, "host=localhost port={port}", "host=localhost port={other}", "SELECT 1",
