@@ -16,7 +16,7 @@ struct listing {
 };
 
 /* The initial value. */
-#define LISTING_EMPTY             \
+#define LISTING_EMPTY            \
 	{                        \
 		.is_whole = true \
 	}

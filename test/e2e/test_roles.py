@@ -64,6 +64,23 @@ def test_clients_wait_for_a_primary(make_cluster, pgweir):
     assert where(weir) == {new.host}
 
 
+def test_an_old_primary_is_used_again_when_it_is_promoted(make_cluster, pgweir):
+    """Nobody watches the hosts: logins find out that it is not fenced any more."""
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction")
+    client = weir.client()
+    assert client.value(WHERE) == old.host
+    old.kill()
+    new.promote()
+    assert client.value(WHERE) == new.host
+    old.rewind(new).start()
+    cluster.wait_streaming(old)
+    new.kill()
+    old.promote()
+    assert client.value(WHERE) == old.host
+
+
 def test_a_target_that_no_host_fits(make_cluster, pgweir):
     cluster = make_cluster(standbys=0)
     weir = pgweir(databases=entries(cluster, s="standby", f="prefer-standby"),

@@ -59,7 +59,7 @@ struct tally {
 	struct hosts hosts;           /* of a pool */
 	struct cluster *cluster;      /* of a pool: what is known about the roles of its hosts */
 	TAILQ_ENTRY(tally) cluster_node;
-	struct outages outages;       /* of a database */
+	struct outages outages; /* of a database */
 	/* of a pool, what its loops have found out: share_news.c; and how often that has changed */
 	atomic_uint news_number;
 	unsigned int outcome_number, shown_number, learnt_number;

@@ -105,7 +105,7 @@ struct pools {
 	struct stats gone;  /* counters of freed databases, so that totals never decrease */
 	/* what the pools count together, so that nobody has to walk them each second */
 	uint64_t client_bytes, server_bytes;
-	struct pool_list queueing; /* pools that have waiting borrowers */
+	struct pool_list queueing;         /* pools that have waiting borrowers */
 	struct host_watches *host_watches; /* of the main thread's pools; else NULL */
 	struct latency_all latency;
 	struct sqlstates sqlstates; /* errors that clients were sent */

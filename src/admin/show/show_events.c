@@ -23,9 +23,11 @@ _Static_assert(sizeof(struct event_row) <= ROW_SIZE_MAX, "a row is too large");
 static const struct column event_columns[] = {
 	TEXT(at, "When it happened, in UTC, as 2026-11-23T01:02:03.456Z."),
 	COLUMN(struct event_row, VALUE_INT8, age_s, "How many seconds ago that was."),
-	TEXT(kind, "Kind of the event: start, reload, set, take-over, shutdown, drain, suspend, "
-	           "host down, host up, host role, limit, reserve, secret, or a command of the console in "
-	           "small letters: pause, resume, kill and so on."),
+	TEXT(
+	    kind,
+	    "Kind of the event: start, reload, set, take-over, shutdown, drain, suspend, "
+	    "host down, host up, host role, limit, reserve, secret, or a command of the console in "
+	    "small letters: pause, resume, kill and so on."),
 	TEXT(level, "Level of its line in the log."),
 	TEXT(database, "Name of the database; NULL: the event concerns no single one."),
 	TEXT(user, "User; NULL: the event concerns no single one."),

@@ -487,6 +487,14 @@ static enum roster_fit no_fit(usec_t when, usec_t *due)
 	return ROSTER_NO;
 }
 
+/* If no watch finds out that the row fits, logins do. */
+static enum roster_fit no_fit_now(const struct roster_row *row, usec_t gap, usec_t *due)
+{
+	usec_t last = row->seen_at > row->tried_at ? row->seen_at : row->tried_at;
+
+	return no_fit(row->is_watched ? INT64_MAX : last + gap, due);
+}
+
 static enum roster_fit fit_of(const struct roster_row *row, enum target_session_attrs target,
                               usec_t gap, usec_t *due)
 {
@@ -494,17 +502,13 @@ static enum roster_fit fit_of(const struct roster_row *row, enum target_session_
 
 	*due = 0;
 	if (row->is_fenced)
-		return no_fit(INT64_MAX, due);
+		return no_fit_now(row, gap, due);
 	if (target == TARGET_ANY)
 		return ROSTER_GOOD;
 	if (row->is_lost)
 		return no_fit(INT64_MAX, due); /* its watch finds out when it is back */
 	fit = fit_of_role(row, target);
-	if (fit != ROSTER_NO)
-		return fit;
-	if (row->is_watched)
-		return no_fit(INT64_MAX, due);
-	return no_fit((row->seen_at > row->tried_at ? row->seen_at : row->tried_at) + gap, due);
+	return fit != ROSTER_NO ? fit : no_fit_now(row, gap, due);
 }
 
 static enum roster_fit fit_of_none(enum target_session_attrs target, usec_t *due)

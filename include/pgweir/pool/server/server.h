@@ -140,8 +140,8 @@ struct server_site {
 	/* the roles of the hosts, and what a host must be; NULL: not known, and any */
 	struct roster *roster;
 	enum target_session_attrs target;
-	const char *tls_host; /* whose certificate is expected; NULL: that of the host */
-	bool is_watch;        /* a host watch: attempts are neither logged nor counted */
+	const char *tls_host;   /* whose certificate is expected; NULL: that of the host */
+	bool is_watch;          /* a host watch: attempts are neither logged nor counted */
 	uint64_t *client_bytes; /* counts bytes that borrowers send */
 	uint64_t *server_bytes; /* counts bytes that arrive after the login */
 	uint64_t *all_client_bytes, *all_server_bytes; /* the same for all pools together */

@@ -32,10 +32,11 @@ static void open_roster(struct scene *scene, const char *list)
  *   a:p   a login or a report says only that (a:r: primary, read-only by default)
  *   a!    it is lost       aw   it is watched     +N   the clock goes on
  *   ad    it is disabled   an   it is drained     ae   it is enabled       t  trust again
- *   a?pG  fits primary: G good, M maybe or due, S spare, N no (s: standby, w: read-write, r:
- * read-only, f: prefer-standby, y: any) a>pS  may stay: S stays, L lost, R role, D drained, X
- * disabled, F fenced "E"   the events since the last one are these: R role, F fenced, O foreign, L
- * lost, B back *N    there was no primary for so long, until the last word
+ *   a?pG  fits primary: G good, M maybe or due, S spare, N no
+ *         (s: standby, w: read-write, r: read-only, f: prefer-standby, y: any)
+ *   a>pS  may stay: S stays, L lost, R role, D drained, X disabled, F fenced
+ *   "E"   the events since the last one are these: R role, F fenced, O foreign, L lost, B back
+ *   *N    there was no primary for so long, until the last word
  */
 static const struct {
 	const char *says;
@@ -69,6 +70,9 @@ static const struct {
 	{ "a primary whose timeline is not known counts behind",
 	  "b=p2 a:p a?pN b?pG a=p3 a?pG b?pN" },
 	{ "unless the other one is lost", "b=p2 b! a:p a?pG" },
+	{ "a fenced host is tried after the gap", "b=p2 a=p1 a?pN +200 a?pM a?yM" },
+	{ "unless it is watched", "b=p2 a=p1 aw +1000 a?pN" },
+	{ "a fenced host is promoted", "a=p1 b=p2 a?pN +200 a=p3 a?pG b?pM" },
 	{ "a fenced primary is a standby now", "b=p2 a=p1 a=s2 a>sS a?sG" },
 	{ "two standbys are promoted, to the same timeline",
 	  "a=p1 b=s1 c=s1 a! b=p2 c=p2 b?pG c?pN" },
