@@ -267,6 +267,12 @@ static void add_seconds(struct strbuf *out, usec_t time)
 	strbuf_add(out, " s");
 }
 
+/* At the start the first answer takes a moment, which is not worth a word. */
+static bool is_worth_telling(const struct roster_change *change, usec_t without)
+{
+	return without >= USEC_PER_SEC || (without && change->before != HOST_ROLE_UNKNOWN);
+}
+
 static void add_role(struct strbuf *out, const struct roster_change *change,
                      const struct roster_changes *all)
 {
@@ -283,7 +289,7 @@ static void add_role(struct strbuf *out, const struct roster_change *change,
 		strbuf_add(out, ", and was ");
 		strbuf_add(out, roster_role_name(change->before));
 	}
-	if (row->known.role == HOST_PRIMARY && all->without) {
+	if (row->known.role == HOST_PRIMARY && is_worth_telling(change, all->without)) {
 		strbuf_add(out, "; there was no primary for ");
 		add_seconds(out, all->without);
 	}

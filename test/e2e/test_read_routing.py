@@ -216,13 +216,36 @@ def test_session_mode_has_a_session_on_a_standby(routed):
     assert where() == PRIMARY
 
 
+def reads(weir):
+    """The row of SHOW READS."""
+    (row,) = weir.admin("SHOW READS app")
+    assert (row["database"], row["user"]) == ("app", "alice")
+    return row
+
+
+def test_show_reads_counts_where_they_were_served(routed):
+    weir = routed()
+    client = weir.client()
+    before = reads(weir)
+    for begin in ("BEGIN READ ONLY", "BEGIN", "BEGIN READ ONLY"):
+        of_transaction(client, begin)
+    after = reads(weir)
+    assert after["on_standby"] == before["on_standby"] + 2
+    assert after["no_standby"] == before["no_standby"]
+    assert after["servers"] >= 1 and after["behind"] == after["waits"] == 0
+
+
 def test_without_a_standby_the_primary_serves(routed, make_cluster):
     weir = routed(cluster=make_cluster(standbys=1))
     client = weir.client()
     (standby,) = weir.cluster.standbys
     standby.kill()
     assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+    before = reads(weir)
     assert of_transaction(weir.client(), "BEGIN READ ONLY") == PRIMARY
+    after = reads(weir)
+    assert after["no_standby"] == before["no_standby"] + 1
+    assert after["on_standby"] == before["on_standby"]
     standby.start()
     wait_until(lambda: of_transaction(client, "BEGIN READ ONLY") == STANDBY,
                what="the standby serves again")
@@ -407,7 +430,11 @@ def test_after_the_wait_the_primary_serves(causal, paused):
     weir = causal(causal_reads_wait="0.01")
     client = weir.client()
     written(client, "served")
+    before = reads(weir)
     assert read(client, "SELECT count(*) FROM served") == ("1", PRIMARY)
+    after = reads(weir)
+    assert after["behind"] == before["behind"] + 1 and after["waits"] == before["waits"] + 1
+    assert after["on_standby"] == before["on_standby"] and after["wait_us"] > before["wait_us"]
     client.query("BEGIN")
     client.query("SET TRANSACTION READ ONLY")
     assert client.value("SELECT count(*) FROM served") == "1"

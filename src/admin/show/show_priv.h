@@ -54,6 +54,7 @@
 	SHOW(events_totals)  \
 	SHOW(history)        \
 	SHOW(hosts)          \
+	SHOW(reads)          \
 	SHOW(applications)   \
 	SHOW(columns)        \
 	SHOW(fds)
