@@ -91,8 +91,10 @@ class Host(Postgres):
         primary.query("CHECKPOINT")  # pg_rewind reads the new timeline in the control file
         if os.path.exists(os.path.join(self.dir, "postmaster.pid")):
             # Recovers first, as pg_rewind wants a clean shutdown.
-            self.account.run([f"{self.bin}/postgres", "--single", "-F", "-D", self.dir,
-                              "-c", "wal_log_hints=on", "template1"], input="", cwd="/")
+            args = [f"{self.bin}/postgres", "--single", "-F", "-D", self.dir]
+            for key in ("wal_log_hints", "wal_keep_size"):  # pg_rewind needs both
+                args += ["-c", f"{key}={SETTINGS[key]}"]
+            self.account.run([*args, "template1"], input="", cwd="/")
         done = self.account.run(
             [f"{self.bin}/pg_rewind", "-D", self.dir, "--source-server",
              f"host={primary.host} port={primary.port} user=postgres dbname=postgres"], cwd="/")
@@ -156,20 +158,24 @@ class Cluster:
                                       " WHERE status = 'streaming'") == 1,
                    limit=60, what=f"{host.name} streaming")
 
-    def furthest(self):
-        """The standby that has received most, which loses nothing if it is promoted."""
+    def furthest(self, among=None):
+        """The standby that has received most, which loses nothing if it is promoted.
+
+        among: standbys, if one of the hosts hangs and does not say what it is.
+        """
         def received(host):
             return host.value("SELECT pg_wal_lsn_diff(greatest(pg_last_wal_receive_lsn(),"
                               " pg_last_wal_replay_lsn()), '0/0')")
-        return max(self.standbys, key=received)
+        return max(among or self.standbys, key=received)
 
-    def fail_over(self):
+    def fail_over(self, among=None):
         """Promotes the furthest standby, and the others follow it; returns the new primary.
 
-        The old primary must be stopped or be no primary any more.
+        The old primary must be stopped, hang, or be no primary any more.
         """
-        chosen = self.furthest()
-        others = [host for host in self.standbys if host is not chosen]
+        among = among or self.standbys
+        chosen = self.furthest(among)
+        others = [host for host in among if host is not chosen]
         chosen.promote()
         for host in others:
             host.repoint(chosen)
