@@ -174,9 +174,9 @@ static const struct metric of_hosts[] = {
 	GAUGE("pgweir_host_servers", "servers", "Server connections of an entry to a host."),
 	GAUGE("pgweir_host_timeline", "timeline", "Timeline of a host; 0: not known."),
 	GAUGE("pgweir_host_lag_bytes", "lag_bytes",
-	      "Bytes of WAL that a standby has not replayed; -1: not known."),
-	GAUGE("pgweir_host_lag_milliseconds", "lag_ms",
-	      "For how long a standby may lack what was written; -1: not known."),
+	      "Bytes of WAL that a standby has not replayed."),
+	{ "pgweir_host_lag_seconds", "For how long a standby may lack what was written.", "lag_us",
+	  NULL, METRIC_GAUGE, METRIC_MICROSECONDS },
 };
 
 static const struct metric of_waiting[] = {

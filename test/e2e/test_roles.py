@@ -155,13 +155,13 @@ def test_lag_of_a_standby(make_cluster, pgweir):
     cluster = make_cluster(standbys=1)
     primary, standby = cluster.hosts
     weir = watched(pgweir, cluster, host_check_interval="0.1")
-    wait_host(weir, standby, lag_ms=0, lag_bytes=0)
+    wait_host(weir, standby, lag_us=0, lag_bytes=0)
     standby.pause_replay()
     primary.query("CREATE TABLE late (id int)")
     wait_until(lambda: hosts(weir)[standby.host]["lag_bytes"] > 0
-               and hosts(weir)[standby.host]["lag_ms"] > 200, what="a lag")
+               and hosts(weir)[standby.host]["lag_us"] > 200_000, what="a lag")
     standby.resume_replay()
-    wait_host(weir, standby, lag_ms=0, lag_bytes=0)
+    wait_host(weir, standby, lag_us=0, lag_bytes=0)
 
 
 # -- DRAIN HOST ------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@
 
 struct host_row {
 	const char *entry, *host, *address, *role, *position, *state, *since, *last_error;
-	int64_t timeline, lag_ms, lag_bytes, servers, latency_us;
+	int64_t timeline, lag_us, lag_bytes, servers, latency_us;
 	char host_buffer[HOST_SIZE], address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
 	char since_buffer[TIME_TEXT_SIZE], error_buffer[ROSTER_ERROR_SIZE];
 };
@@ -33,9 +33,9 @@ static const struct column host_columns[] = {
 	INT8(timeline, "Timeline of its WAL; 0: not known."),
 	TEXT(position, "Position in the WAL: of a primary what it has written to disk, of a "
 	               "standby what it has replayed; NULL: not known."),
-	INT8(lag_ms, "For how many milliseconds a standby may lack what the primary has written; "
-	             "-1: not known."),
-	INT8(lag_bytes, "How many bytes of the primary's WAL a standby has not replayed; -1: not "
+	INT8(lag_us, "For how many microseconds a standby may lack what the primary has written; "
+	             "NULL: not known."),
+	INT8(lag_bytes, "How many bytes of the primary's WAL a standby has not replayed; NULL: not "
 	                "known."),
 	TEXT(state, "up; unknown (never asked); lost (does not answer); fenced (says that it is "
 	            "primary, but another host counts); foreign (fenced, as it is of another "
@@ -163,9 +163,9 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 		         (unsigned int)known->known.position);
 		row->position = row->position_buffer;
 	}
-	row->lag_ms = row->lag_bytes = -1;
+	row->lag_us = row->lag_bytes = ROWS_NULL;
 	if (known->lag != ROSTER_LAG_UNKNOWN) {
-		row->lag_ms = known->lag / USEC_PER_MS;
+		row->lag_us = known->lag;
 		row->lag_bytes = (int64_t)known->lag_bytes;
 	}
 	row->state = shown_state(cursor->source, row, shown);

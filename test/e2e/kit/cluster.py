@@ -53,6 +53,13 @@ class Host(Postgres):
         self.query(f"ALTER SYSTEM SET primary_conninfo = '{self._conninfo(primary)}'")
         self.query("SELECT pg_reload_conf()")
 
+    def stop_receiving(self):
+        """What a primary that hangs has sent may arrive long after that."""
+        self.query("ALTER SYSTEM SET primary_conninfo = ''")
+        self.query("SELECT pg_reload_conf()")
+        wait_until(lambda: not self.value("SELECT count(*) FROM pg_stat_wal_receiver"),
+                   what=f"the end of {self.name}'s stream")
+
     def _conninfo(self, primary):
         return (f"host={primary.host} port={primary.port} user=streamer"
                 f" application_name={self.name}")
@@ -174,6 +181,8 @@ class Cluster:
         The old primary must be stopped, hang, or be no primary any more.
         """
         among = among or self.standbys
+        for host in among:
+            host.stop_receiving()
         chosen = self.furthest(among)
         others = [host for host in among if host is not chosen]
         chosen.promote()
