@@ -25,11 +25,11 @@
 
 #include <endian.h>
 
+#include "sql_digest_priv.h"
 #include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
-#define NESTS_MAX 24   /* deeper parentheses are signs like others */
 #define DISTINCT_MAX 4 /* different items of one list that count */
 #define BLOCK 16       /* bytes that are looked at together */
 
@@ -83,12 +83,6 @@ enum decider {
 	DECIDER_COMMA,
 	DECIDER_SEMICOLON,
 	DECIDER_OTHER
-};
-
-enum nest_kind {
-	NEST_PLAIN, /* parentheses or brackets that are not a list */
-	NEST_LIST,  /* the items between them */
-	NEST_ROWS   /* the rows after VALUES; these have parentheses of their own */
 };
 
 /* What is between a parenthesis and the one that closes it. */

@@ -7,18 +7,12 @@
  */
 #include "pgweir/pgwire/sql_digest.h"
 
+#include "sql_digest_priv.h"
 #include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
-#define NESTS_MAX 24        /* deeper parentheses are signs like others */
 #define PARAMETER_MAX 65536 /* PostgreSQL has 65535 */
-
-enum nest_kind {
-	NEST_PLAIN, /* parentheses or brackets that are not a list */
-	NEST_LIST,  /* the items between them */
-	NEST_ROWS   /* the rows after VALUES; these have parentheses of their own */
-};
 
 /* What is between a parenthesis and the one that closes it. */
 struct nest {
