@@ -399,29 +399,31 @@ def written(client, table):
     assert not client.query(f"INSERT INTO {table} VALUES (1)").error
 
 
+def is_waiting(weir):
+    return "waiting" in [row["state"] for row in weir.admin("SHOW CLIENTS")]
+
+
+def waiting_reader(weir, table):
+    """A client that has written into a new table, and whose read waits for its standby."""
+    client = weir.client()
+    written(client, table)
+    client.query("BEGIN READ ONLY")
+    client.send(query(f"SELECT count(*), host(inet_server_addr()) FROM {table}"))
+    wait_until(lambda: is_waiting(weir), what="the wait")
+    return client
+
+
 def test_a_read_waits_for_what_its_client_has_written(causal, paused):
     weir = causal()
-    client = weir.client()
-    written(client, "waits")
-    client.query("BEGIN READ ONLY")
-    client.send(query("SELECT count(*), host(inet_server_addr()) FROM waits"))
-    wait_until(lambda: is_waiting(weir), what="the wait")
+    client = waiting_reader(weir, "waits")
     paused.resume_replay()
     assert client.read_result().rows == [["1", STANDBY]]
     client.query("COMMIT")
 
 
-def is_waiting(weir):
-    return "waiting" in [row["state"] for row in weir.admin("SHOW CLIENTS")]
-
-
 def test_a_reload_changes_the_wait(causal, paused):
     weir = causal()
-    client = weir.client()
-    written(client, "reloaded")
-    client.query("BEGIN READ ONLY")
-    client.send(query("SELECT count(*), host(inet_server_addr()) FROM reloaded"))
-    wait_until(lambda: is_waiting(weir), what="the wait")
+    client = waiting_reader(weir, "reloaded")
     weir.reload(causal_reads_wait="0.01")
     assert client.read_result().rows == [["1", PRIMARY]]
 
@@ -462,11 +464,7 @@ def test_a_standby_that_has_replayed_serves(causal):
 
 def test_a_client_that_leaves_while_it_waits(causal, paused):
     weir = causal()
-    client = weir.client()
-    written(client, "gone")
-    client.query("BEGIN READ ONLY")
-    client.send(query("SELECT count(*) FROM gone"))
-    wait_until(lambda: is_waiting(weir), what="the wait")
+    client = waiting_reader(weir, "gone")
     client.close()
     other = weir.client()
     assert read(other, "SELECT 1") == ("1", STANDBY)
@@ -476,11 +474,7 @@ def test_a_standby_that_is_lost_while_a_client_waits(causal, make_cluster):
     weir = causal(cluster=make_cluster(standbys=1))
     (standby,) = weir.cluster.standbys
     standby.pause_replay()
-    client = weir.client()
-    written(client, "lost")
-    client.query("BEGIN READ ONLY")
-    client.send(query("SELECT count(*), host(inet_server_addr()) FROM lost"))
-    wait_until(lambda: is_waiting(weir), what="the wait")
+    client = waiting_reader(weir, "lost")
     standby.kill()
     assert client.read_result().rows == [["1", PRIMARY]]
     client.query("COMMIT")
