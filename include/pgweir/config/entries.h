@@ -167,7 +167,7 @@ int config_min_pool_size(const struct config *config, const struct config_databa
 int config_standby_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user);
 usec_t config_server_lifetime(const struct config *config, const struct config_database *database);
-/* Who asks the hosts of an entry for their roles. "" = nobody. */
+/* The user that asks the hosts of an entry for their roles. "" = none. */
 const char *config_host_check_user(const struct config *config,
                                    const struct config_database *database);
 int config_max_db_connections(const struct config *config, const struct config_database *database);

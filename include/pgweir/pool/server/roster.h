@@ -59,7 +59,7 @@ struct roster_row {
 	bool is_elected; /* the primary that counts */
 	bool is_fenced;  /* another primary counts, or is_foreign */
 	bool is_foreign;
-	bool is_told;       /* that it is fenced was said */
+	bool is_told;       /* the log has that it is fenced */
 	bool is_sure;       /* it has answered the role question, and was not lost since */
 	bool is_watched;    /* a watch asks it, and will notice another role */
 	usec_t seen_at;     /* when its role was last found out; 0: never */
