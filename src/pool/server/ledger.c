@@ -476,6 +476,19 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	return type == 'Z' && fate == LEDGER_REPLACE ? LEDGER_PASS : verdicts[fate];
 }
 
+bool ledger_end_plain(struct ledger *ledger)
+{
+	const struct ledger_entry *head = entry_at(ledger, 0);
+	const struct ledger_entry *next = ledger->count > 1 ? entry_at(ledger, 1) : NULL;
+
+	if (head->change || head->is_call ||
+	    (next && (next->kind == LEDGER_COPY_END || next->fate == LEDGER_ANSWER)))
+		return false;
+	ledger->unsure_count = 0; /* as in ledger_reply() */
+	pop(ledger);
+	return true;
+}
+
 bool ledger_owes_borrower(const struct ledger *ledger)
 {
 	for (uint32_t i = 0; i < ledger->count; i++) {

@@ -443,27 +443,26 @@ static void tell_space(struct server *server, bool was_within)
 }
 
 /*
- * Whether a whole frame is forwarded without further handling: rows, of which a COPY has millions,
- * and the other frequent replies, except tags that are examined.
+ * Whether a whole frame that is no row is forwarded without further handling: the frequent replies,
+ * except tags that are examined.
  */
-static bool is_plain(struct server *server, const char *frame, bool passes_rows)
+static bool is_plain(struct server *server, const char *frame, uint32_t length)
 {
 	switch (frame[0]) {
-	case 'D':
-	case 'd':
-		return passes_rows;
 	case 'C':
-		if (may_be_examined(frame[FRAME_HEADER_SIZE]) ||
+		if (length == 4 || may_be_examined(frame[FRAME_HEADER_SIZE]) ||
 		    (server->watches & SERVER_WATCHES_END) ||
 		    !ledger_passes_plain(&server->ledger, 'C'))
 			return false;
 		/* The call ends with its ReadyForQuery. */
 		if (server->watches & SERVER_WATCHES_CALLS)
-			server_calls_tag(
-			    server, bytes_of(frame + FRAME_HEADER_SIZE, load_be32(frame + 1) - 4));
+			server_calls_tag(server, bytes_of(frame + FRAME_HEADER_SIZE, length - 4));
 		return true;
 	case 'T':
-		return ledger_passes_plain(&server->ledger, 'T');
+	case '1':
+	case '2':
+	case 'n':
+		return ledger_passes_plain(&server->ledger, frame[0]);
 	default:
 		return false;
 	}
@@ -473,17 +472,26 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 static struct bytes skip_plain(struct server *server, struct bytes in)
 {
 	uint32_t max = (uint32_t)server->site->shared->config->max_packet_size;
-	bool passes_rows = ledger_passes_rows(&server->ledger);
 	const char *start = in.at;
+	bool is_row = false; /* the last frame was a row: so may be the next */
 
 	if (server->state != SERVER_LENT)
 		return in;
-	while (in.count > FRAME_HEADER_SIZE) {
-		uint32_t length = load_be32(in.at + 1);
+	while (in.count >= FRAME_HEADER_SIZE) {
+		const char *frame = in.at;
+		uint32_t length = load_be32(frame + 1);
 
-		if (length <= 4 || length >= max || length >= in.count ||
-		    !is_plain(server, in.at, passes_rows))
+		if (length < 4 || length >= max || length >= in.count)
 			break;
+		if (frame[0] != 'D' && frame[0] != 'd') {
+			is_row = false;
+			if (!is_plain(server, frame, length))
+				break;
+		} else if (!is_row) {
+			is_row = ledger_passes_rows(&server->ledger);
+			if (!is_row)
+				break;
+		}
 		in = bytes_skip(in, (size_t)length + 1);
 	}
 	if (in.at != start)

@@ -207,8 +207,32 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 }
 
 /*
- * A short form of ledger_reply() for the most frequent replies to a simple query. true: the reply
- * is forwarded, and noted. false: call ledger_reply().
+ * The head gets its last reply, a good one, and has no part in what comes next: removes it. false:
+ * call ledger_reply().
+ */
+bool ledger_end_plain(struct ledger *ledger);
+
+/* The kind of request that ends with this reply, of those that get one each. */
+static inline enum ledger_kind ledger_plain_kind(char type)
+{
+	switch (type) {
+	case '1':
+		return LEDGER_PARSE;
+	case '2':
+		return LEDGER_BIND;
+	case 'T':
+	case 'n':
+		return LEDGER_DESCRIBE;
+	case 'C':
+		return LEDGER_EXECUTE;
+	default:
+		return LEDGER_NONE;
+	}
+}
+
+/*
+ * A short form of ledger_reply() for the most frequent replies. true: the reply is forwarded, and
+ * noted. false: call ledger_reply().
  */
 static inline bool ledger_passes_plain(struct ledger *ledger, char type)
 {
@@ -218,11 +242,15 @@ static inline bool ledger_passes_plain(struct ledger *ledger, char type)
 	    ledger->both)
 		return false;
 	head = &ledger->ring[ledger->head];
-	if (head->kind != LEDGER_QUERY || head->fate != LEDGER_FORWARD)
+	if (head->fate != LEDGER_FORWARD)
 		return false;
-	if (type == 'C')
-		ledger->has_result = true;
-	return type == 'T' || type == 'C';
+	if (head->kind != LEDGER_QUERY)
+		return head->kind == ledger_plain_kind(type) && ledger_end_plain(ledger);
+	if (type != 'T' && type != 'C')
+		return false;
+	ledger->has_result |= type == 'C';
+	ledger->unsure_count = 0; /* as in ledger_reply() */
+	return true;
 }
 
 static inline void ledger_open_begin(struct ledger_open *open, const struct ledger *ledger)

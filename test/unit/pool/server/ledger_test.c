@@ -867,13 +867,43 @@ static uint32_t count_ready(const struct ledger *ledger)
 	return count;
 }
 
+/* A ledger of the same requests, whose replies take the short form where there is one. */
+static enum ledger_verdict reply_short(struct ledger *ledger, char type)
+{
+	bool is_end;
+
+	return ledger_passes_plain(ledger, type) ? LEDGER_PASS
+	                                         : ledger_reply(ledger, type, &is_end);
+}
+
+static bool is_same(const struct ledger *a, const struct ledger *b)
+{
+	for (uint32_t i = 0; i < a->count && a->count == b->count; i++) {
+		uint32_t mask = a->capacity - 1;
+		const struct ledger_entry *left = &a->ring[(a->head + i) & mask];
+		const struct ledger_entry *right = &b->ring[(b->head + i) & mask];
+
+		if (left->kind != right->kind || left->fate != right->fate)
+			return false;
+	}
+	return a->capacity == b->capacity && a->head == b->head && a->count == b->count &&
+	       a->ready_count == b->ready_count && a->sync_epoch == b->sync_epoch &&
+	       a->copy_sync_count == b->copy_sync_count && a->unsure_count == b->unsure_count &&
+	       a->both == b->both && a->is_copying == b->is_copying &&
+	       a->is_copy_open == b->is_copy_open && a->is_skipping == b->is_skipping &&
+	       a->has_data == b->has_data && a->has_result == b->has_result &&
+	       a->is_skip_unsure == b->is_skip_unsure && a->is_open == b->is_open &&
+	       a->is_begun == b->is_begun && a->is_held_back == b->is_held_back &&
+	       a->is_doubtful == b->is_doubtful;
+}
+
 /*
  * Runs a pipeline: sending, the backend's progress and the arrival of its replies advance randomly.
  * The ledger must never be out of step.
  */
 static void run_pipeline(const struct pipeline *pipeline, struct dice *dice, uint32_t seed)
 {
-	struct ledger ledger = { 0 };
+	struct ledger ledger = { 0 }, other = { 0 };
 	struct model model = { 0 };
 	const struct request *sent[REQUESTS_MAX];
 	size_t asked = 0, sent_count = 0, consumed = 0, seen = 0;
@@ -884,17 +914,20 @@ static void run_pipeline(const struct pipeline *pipeline, struct dice *dice, uin
 
 		if (step < eager && asked < pipeline->count) {
 			const struct request *request = &pipeline->requests[asked++];
+			enum ledger_kind kind = kind_of(request->type);
 
-			if (ledger_add(&ledger, kind_of(request->type), LEDGER_FORWARD) ==
-			    LEDGER_SENT)
+			unit_expect(ledger_add(&other, kind, LEDGER_FORWARD) == LEDGER_SENT);
+			if (ledger_add(&ledger, kind, LEDGER_FORWARD) == LEDGER_SENT)
 				sent[sent_count++] = request;
 		} else if (step < eager + 1 && consumed < sent_count) {
 			consume(&model, sent[consumed++]);
 		} else if (seen < model.reply_count) {
 			bool is_end;
 			enum ledger_verdict verdict =
-			    ledger_reply(&ledger, model.replies[seen++], &is_end);
+			    ledger_reply(&ledger, model.replies[seen], &is_end);
 
+			if (reply_short(&other, model.replies[seen++]) != verdict)
+				ck_abort_msg("seed %u: the short form differs", seed);
 			if (verdict == LEDGER_DOUBT && pipeline->has_odd_sync)
 				goto out;
 			if (verdict != LEDGER_PASS)
@@ -903,10 +936,13 @@ static void run_pipeline(const struct pipeline *pipeline, struct dice *dice, uin
 		}
 		if (ledger.ready_count != count_ready(&ledger))
 			ck_abort_msg("seed %u: %u", seed, ledger.ready_count);
+		if (!is_same(&ledger, &other))
+			ck_abort_msg("seed %u: the short form leaves another ledger", seed);
 	}
 	ck_assert_msg(ledger_is_empty(&ledger), "seed %u: %u are left", seed, ledger.count);
 out:
 	ledger_done(&ledger);
+	ledger_done(&other);
 }
 
 START_TEST(ledger_follows_a_backend)
@@ -918,6 +954,35 @@ START_TEST(ledger_follows_a_backend)
 		make_pipeline(&pipeline, &dice, _i);
 		run_pipeline(&pipeline, &dice, seed);
 	}
+}
+END_TEST
+
+/* A change, a call, an answer of ours and the end of a COPY each need ledger_reply(). */
+START_TEST(ledger_keeps_to_the_long_form)
+{
+	char story[8] = "";
+	struct written written = { { .settle = settle_written }, 'a', story };
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ledger_add_change(&ledger, LEDGER_BIND, LEDGER_FORWARD, &written.base);
+	ck_assert(!ledger_passes_plain(&ledger, '2'));
+	ck_assert_int_eq(ledger_reply(&ledger, '2', &is_end), LEDGER_PASS);
+	ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_FORWARD);
+	ck_assert(ledger_mark_call(&ledger, LEDGER_EXECUTE));
+	ck_assert(!ledger_passes_plain(&ledger, 'C'));
+	ck_assert_int_eq(ledger_reply(&ledger, 'C', &is_end), LEDGER_PASS);
+	ledger_add(&ledger, LEDGER_BIND, LEDGER_FORWARD);
+	ledger_add(&ledger, LEDGER_CLOSE, LEDGER_ANSWER);
+	ck_assert(!ledger_passes_plain(&ledger, '2'));
+	ledger_clear(&ledger);
+	ledger_add(&ledger, LEDGER_BIND, LEDGER_INJECT);
+	ck_assert(!ledger_passes_plain(&ledger, '2'));
+	ledger_clear(&ledger);
+	ledger_add(&ledger, LEDGER_TYPES, LEDGER_FORWARD);
+	ck_assert(!ledger_passes_plain(&ledger, 'T'));
+	ck_assert_str_eq(story, "A");
+	ledger_done(&ledger);
 }
 END_TEST
 
@@ -992,6 +1057,7 @@ int main(void)
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
 	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
 	tcase_add_test(cases, ledger_waits_for_space);
+	tcase_add_test(cases, ledger_keeps_to_the_long_form);
 	tcase_add_test(cases, ledger_counts_calls);
 	tcase_add_test(cases, ledger_counts_the_call_of_a_copy);
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
