@@ -22,7 +22,8 @@ struct batch {
 	const char *replay;           /* start of a batch that may be sent again. replan.c */
 	/* its first statement is described again before it is executed */
 	bool is_described;
-	bool is_again; /* it is being sent again */
+	bool is_again;    /* it is being sent again */
+	bool is_answered; /* the client has got a reply to it that we made */
 	/* JUDGE_WAIT: what the client waits for before it sends more */
 	enum ledger_wait waits_for;
 	char buffer[BATCH_SIZE];
@@ -36,7 +37,7 @@ static inline void batch_begin(struct batch *batch)
 	batch->change = NULL;
 	batch->touches = 0;
 	batch->replay = NULL;
-	batch->is_described = batch->is_again = false;
+	batch->is_described = batch->is_again = batch->is_answered = false;
 	batch->waits_for = LEDGER_WAIT_NOT;
 	batch->unnamed = bytes_of(NULL, 0);
 }

@@ -65,6 +65,7 @@ static bool send_batch(struct client *client, struct batch *batch)
 	else
 		send_whole(server, batch);
 	server_set_mid_request(server, client->frame_left && client->forwards_rest);
+	batch->is_answered |= ledger_owes_answer(&server->ledger);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* the client must read first */
 	return client->state == CLIENT_ACTIVE;
@@ -119,7 +120,7 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
-	if (is_first && judgement == JUDGE_SEND)
+	if (is_first && judgement == JUDGE_SEND && !batch.is_answered)
 		resend_keep(client, whole);
 	if (stream_unsent(&server->stream) == 0 && judgement != JUDGE_WAIT) {
 		if (server->is_ready && !relay_is_session(client) && client->frame_left == 0)

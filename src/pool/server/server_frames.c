@@ -392,8 +392,7 @@ static void follow_up(struct server *server, enum frame_fate fate)
 
 static bool has_answer(const struct server *server)
 {
-	return server->state == SERVER_LENT && server->ledger.count &&
-	       server->ledger.ring[server->ledger.head].fate == LEDGER_ANSWER;
+	return server->state == SERVER_LENT && ledger_owes_answer(&server->ledger);
 }
 
 bool server_answer(struct server *server)

@@ -304,6 +304,12 @@ bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
  */
 bool ledger_drop_sync(struct ledger *ledger);
 
+/* Whether the next reply is one that we make: ledger_answer(). */
+static inline bool ledger_owes_answer(const struct ledger *ledger)
+{
+	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_ANSWER;
+}
+
 /* Whether a LEDGER_ANSWER is due; removes it. *type: the type byte of the reply. */
 bool ledger_answer(struct ledger *ledger, char *type);
 
