@@ -7,6 +7,10 @@
  *                   +--- the new process is gone +--> continues and accepts clients again;
  *                                                     or stops, if it got a STOP
  *
+ * A later round may fail although the new process lives: it accepts the clients then, so this one
+ * must not. If the new one is only slow, another round follows. If it refuses a record, or if one
+ * was cut, this process serves its last clients to their end.
+ *
  * A round is written while the loop does not run: no connection can change between its
  * record and the answer of the new process. This costs some microseconds for each
  * connection.
@@ -17,6 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
@@ -50,6 +55,8 @@ struct handover {
 	/* messages that came within a round, for after it: kind, length, body */
 	struct buf requests;
 	bool is_to_stop; /* the new process has sent STOP: this process stops with it */
+	bool is_owed;    /* an answer to a round that was kept; no other round before it */
+	bool is_over;    /* there will be no more rounds */
 };
 
 static void set_limit(struct handover *handover, usec_t limit)
@@ -154,24 +161,29 @@ static void let_clients_in(struct daemon *daemon)
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 }
 
-/*
- * Continues to serve all connections that were not handed over. Or stops, if the new
- * process has sent STOP.
- */
+/* Serves all connections that were not handed over. */
+static void keep_all(const struct handover *handover, bool is_gone)
+{
+	const struct lanes *lanes = &handover->daemon->lanes;
+	struct lane *lane;
+
+	lanes_hold(lanes);
+	LANES_EACH(lane, lanes)
+	{
+		pools_keep(lane->pools, is_gone);
+		clients_keep(lane->clients);
+		clients_go_on(lane->clients);
+	}
+	lanes_release(lanes);
+}
+
+/* Continues to serve; or stops, if the new process has sent STOP. */
 static void serve_on(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
 	struct err err = handover->channel.err;
-	struct lane *lane;
 
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
-	{
-		pools_keep(lane->pools, true);
-		clients_keep(lane->clients);
-		clients_go_on(lane->clients);
-	}
-	lanes_release(&daemon->lanes);
+	keep_all(handover, true);
 	hear_last_words(handover);
 	if (handover->is_to_stop) {
 		log_info(&daemon->logger, "the other process has ended, shutting down as well");
@@ -186,18 +198,27 @@ static void serve_on(struct handover *handover)
 
 /* ---- a round ---- */
 
-static bool await_accepted(struct handover *handover)
+enum answer {
+	ANSWER_NONE,
+	ANSWER_ACCEPTED,
+	ANSWER_REFUSED,
+};
+
+static enum answer await_answer(struct handover *handover)
 {
 	struct channel_message message;
-	bool is_accepted = false;
+	enum answer answer = ANSWER_NONE;
 
-	while (!is_accepted && channel_receive(&handover->channel, &message)) {
-		is_accepted = message.kind == HANDOVER_ACCEPTED;
-		if (!is_accepted)
+	while (answer == ANSWER_NONE && channel_receive(&handover->channel, &message)) {
+		if (message.kind == HANDOVER_ACCEPTED)
+			answer = ANSWER_ACCEPTED;
+		else if (message.kind == HANDOVER_REFUSED)
+			answer = ANSWER_REFUSED;
+		else
 			note_request(handover, &message);
 		channel_message_done(&message);
 	}
-	return is_accepted;
+	return answer;
 }
 
 static bool write_lane(struct lane *lane, struct channel *channel, bool is_first)
@@ -223,33 +244,38 @@ static bool write_all(struct handover *handover, bool is_first)
 	return channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }
 
-static bool try_round(struct handover *handover)
+static enum answer try_round(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
+	enum answer answer;
 	struct lane *lane;
 
 	set_limit(handover, ROUND_LIMIT);
-	if (!write_all(handover, handover->moved_at == 0) || !await_accepted(handover) ||
-	    !channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
-		return false;
+	if (!write_all(handover, handover->moved_at == 0))
+		return ANSWER_NONE;
+	answer = await_answer(handover);
+	if (answer != ANSWER_ACCEPTED)
+		return answer;
+	if (!channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
+		return ANSWER_NONE;
 	LANES_EACH(lane, &daemon->lanes)
 	{
 		pools_let_go(lane->pools); /* first: a client that is let go returns its server */
 		handover->moved += clients_let_go(lane->clients);
 	}
-	return true;
+	return ANSWER_ACCEPTED;
 }
 
-/* false: the new process is gone, and all connections are as they were before. */
-static bool make_round(struct handover *handover)
+/* Unless it is ANSWER_ACCEPTED, all connections are as they were before. */
+static enum answer make_round(struct handover *handover)
 {
 	const struct lanes *lanes = &handover->daemon->lanes;
-	bool is_good;
+	enum answer answer;
 
 	lanes_hold(lanes);
-	is_good = try_round(handover);
+	answer = try_round(handover);
 	lanes_release(lanes);
-	return is_good;
+	return answer;
 }
 
 /* ---- later rounds, and the end ---- */
@@ -290,12 +316,61 @@ static bool have_leavers(struct daemon *daemon)
 	return have;
 }
 
+/* Tells the new process that no message follows. It does not accept clients for that. */
+static void give_up(struct handover *handover, const char *why)
+{
+	struct daemon *daemon = handover->daemon;
+
+	handover->is_over = true;
+	if (handover->channel.is_broken)
+		shutdown(handover->channel.fd, SHUT_WR); /* what it waits for does not come */
+	if (handover->channel.is_deaf)
+		watch_set(&handover->watch, 0); /* look() notices its end */
+	log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
+	         "%s: the last %u clients stay in this process until they disconnect", why,
+	         served_count(daemon));
+}
+
+/* After a round that the new process has not accepted. */
+static void keep_round(struct handover *handover, enum answer answer)
+{
+	const struct channel *channel = &handover->channel;
+
+	if (channel_is_gone(channel)) {
+		serve_on(handover);
+		return;
+	}
+	keep_all(handover, false);
+	if (answer == ANSWER_REFUSED) {
+		give_up(handover, "the new process refuses them, its log has the reason");
+	} else if (channel->is_broken || channel->is_deaf) {
+		give_up(handover, channel->err.text);
+	} else {
+		handover->is_owed = true;
+		log_kept(&handover->daemon->logger, LOG_LEVEL_WARNING, "take-over",
+		         "the new process does not respond: waiting for it to hand over more");
+	}
+}
+
+/* It comes too late, as this process has served these clients since. */
+static void answer_late(struct handover *handover, char kind)
+{
+	if (!handover->is_owed || (kind != HANDOVER_ACCEPTED && kind != HANDOVER_REFUSED))
+		return;
+	handover->is_owed = false;
+	if (kind == HANDOVER_REFUSED)
+		give_up(handover, "the new process refuses them, its log has the reason");
+	else
+		channel_send(&handover->channel, HANDOVER_KEPT, bytes_of("", 0), -1);
+}
+
 static void finish_handover(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
 
-	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
-	         "everything is handed over, shutting down");
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "%s, shutting down",
+	         handover->is_over || handover->is_owed ? "the last client has disconnected"
+	                                                : "everything is handed over");
 	set_limit(handover, ROUND_LIMIT);
 	channel_send(&handover->channel, HANDOVER_DONE, bytes_of("", 0), -1);
 	handover_free(&daemon->handover);
@@ -321,18 +396,22 @@ static void look(struct timer *timer)
 {
 	struct handover *handover = container_of(timer, struct handover, look);
 	struct daemon *daemon = handover->daemon;
-	bool is_last = is_empty(daemon);
+	bool is_last = is_empty(daemon), may_try = !handover->is_over && !handover->is_owed;
+	enum answer answer = ANSWER_ACCEPTED;
 
-	if ((is_last || have_leavers(daemon)) && !make_round(handover)) {
+	if (handover->is_over && channel_is_gone(&handover->channel)) {
 		serve_on(handover);
 		return;
 	}
-	if (is_last) {
-		finish_handover(handover);
-		return;
-	}
 	timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look), loop_now(daemon->loop));
-	obey_requests(handover);
+	if (may_try && (is_last || have_leavers(daemon)))
+		answer = make_round(handover);
+	if (answer != ANSWER_ACCEPTED)
+		keep_round(handover, answer);
+	else if (is_last)
+		finish_handover(handover);
+	else
+		obey_requests(handover);
 }
 
 /* The first round. After it the new process accepts the clients. */
@@ -346,7 +425,7 @@ static void move(struct handover *handover)
 		serve_on(handover);
 		return;
 	}
-	if (!make_round(handover)) {
+	if (make_round(handover) != ANSWER_ACCEPTED) {
 		serve_on(handover);
 		return;
 	}
@@ -375,13 +454,17 @@ static void on_message(struct watch *watch, unsigned int what)
 	(void)what;
 	set_limit(handover, MESSAGE_LIMIT);
 	if (!channel_receive(&handover->channel, &message)) {
-		serve_on(handover);
+		if (!handover->moved_at || channel_is_gone(&handover->channel))
+			serve_on(handover);
+		else
+			give_up(handover, handover->channel.err.text);
 		return;
 	}
 	kind = message.kind;
 	if (kind != HANDOVER_GO)
 		note_request(handover, &message);
 	channel_message_done(&message);
+	answer_late(handover, kind);
 	if (kind == HANDOVER_GO && !handover->moved_at)
 		move(handover);
 	else

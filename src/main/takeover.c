@@ -9,7 +9,9 @@
  * is enough to close our descriptors.
  *
  * Later rounds have connections that were not at rest before. A round is received in one
- * go.
+ * go. If one of them fails, the old process serves its connections to their end. As it would accept
+ * clients again if this process closed the channel, that stays open until the old process has
+ * ended.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,11 +31,16 @@
 /* The old process decides within a limit of its own. This limit only matters if it was stopped. */
 #define DECISION_LIMIT (60 * USEC_PER_SEC)
 
+/* How often a process that hands nothing over any more is looked at. */
+#define LOOK_PERIOD (100 * USEC_PER_MS)
+
 /* The channel to the old process, while the daemon runs. */
 struct successor {
 	struct daemon *daemon;
 	struct channel channel;
 	struct watch watch;
+	struct timer
+	    look; /* set: there are no more rounds, the old process serves its last clients */
 	struct pools_arrival arrivals[LANES_MAX]; /* of each lane */
 	bool has_begun;                           /* the first round was completed */
 };
@@ -76,47 +83,71 @@ static bool judge(const struct daemon *daemon, const struct channel_message *mes
 	return pools_judge(daemon->lanes.at[0].pools, message->kind, body, err);
 }
 
-/* Receives and judges records up to END or DONE. */
-static bool receive(struct successor *successor, struct takeover_round *round, struct err *err)
+enum round_end {
+	ROUND_USED,
+	ROUND_KEPT,    /* the old process keeps what it has written; another round follows */
+	ROUND_REFUSED, /* a record cannot be used */
+	ROUND_LAST,    /* there is nothing more to hand over */
+	ROUND_LOST     /* the channel has failed */
+};
+
+/*
+ * Receives and judges records up to END or DONE: ROUND_USED or ROUND_LAST. Those behind a record
+ * that is refused are only read.
+ */
+static enum round_end receive(struct successor *successor, struct takeover_round *round,
+                              struct err *err)
 {
 	struct channel *channel = &successor->channel;
+	enum round_end end = ROUND_USED;
 	struct channel_message message;
+	bool is_end = false;
 
 	channel->deadline = clock_now() + ROUND_LIMIT;
-	for (;;) {
+	while (!is_end) {
 		if (!channel_receive(channel, &message)) {
 			*err = channel->err;
-			return false;
+			return ROUND_LOST;
 		}
-		round->is_done = message.kind == HANDOVER_DONE;
-		if (round->is_done || message.kind == HANDOVER_END) {
-			channel_message_done(&message);
-			return true;
-		}
-		if (!judge(successor->daemon, &message, err) || !keep(round, &message)) {
-			channel_message_done(&message);
-			return false;
-		}
+		is_end = message.kind == HANDOVER_DONE || message.kind == HANDOVER_END;
+		if (message.kind == HANDOVER_DONE)
+			end = ROUND_LAST;
+		if (!is_end && end == ROUND_USED && judge(successor->daemon, &message, err) &&
+		    keep(round, &message))
+			continue;
+		channel_message_done(&message);
+		if (!is_end)
+			end = ROUND_REFUSED;
 	}
+	return end;
 }
 
-/* Tells the old process that all records can be used, and waits for YOURS. */
-static bool accept_it(struct successor *successor, struct err *err)
+/* Tells the old process that all records can be used, and waits for its decision. */
+static enum round_end accept_it(struct successor *successor, struct err *err)
 {
 	struct channel *channel = &successor->channel;
 	struct channel_message message;
-	bool is_ours;
+	char kind;
 
 	channel->deadline = clock_now() + DECISION_LIMIT;
 	if (!channel_send(channel, HANDOVER_ACCEPTED, bytes_of("", 0), -1) ||
 	    !channel_receive(channel, &message)) {
 		*err = channel->err;
-		return false;
+		return ROUND_LOST;
 	}
-	is_ours = message.kind == HANDOVER_YOURS;
+	kind = message.kind;
 	channel_message_done(&message);
-	return is_ours ||
-	       err_set(err, ERR_PROTOCOL, "protocol error in the hand-over: not a pgweir socket");
+	switch (kind) {
+	case HANDOVER_YOURS:
+		return ROUND_USED;
+	case HANDOVER_KEPT:
+		return ROUND_KEPT;
+	case HANDOVER_DONE:
+		return ROUND_LAST;
+	default:
+		err_set(err, ERR_PROTOCOL, "protocol error in the hand-over: not a pgweir socket");
+		return ROUND_LOST;
+	}
 }
 
 static void use(struct successor *successor, struct takeover_round *round)
@@ -129,20 +160,19 @@ static void use(struct successor *successor, struct takeover_round *round)
 	successor->has_begun = true;
 }
 
-static bool make_round(struct successor *successor, bool *is_done, struct err *err)
+static enum round_end make_round(struct successor *successor, struct err *err)
 {
 	struct takeover_round round = { 0 };
-	bool is_good;
+	enum round_end end;
 
 	err_set(err, ERR_MEMORY, "out of memory");
-	is_good = receive(successor, &round, err);
-	*is_done = is_good && round.is_done;
-	if (is_good && !round.is_done)
-		is_good = accept_it(successor, err);
-	if (is_good && !round.is_done)
+	end = receive(successor, &round, err);
+	if (end == ROUND_USED)
+		end = accept_it(successor, err);
+	if (end == ROUND_USED)
 		use(successor, &round);
 	round_done(&round);
-	return is_good;
+	return end;
 }
 
 /* ---- while the daemon runs ---- */
@@ -156,6 +186,7 @@ void takeover_free(struct successor **successorp)
 		return;
 	*successorp = NULL;
 	daemon = successor->daemon;
+	timer_clear(&successor->look);
 	watch_done(&successor->watch);
 	close(successor->channel.fd);
 	atomic_store(&daemon->has_old_process, false);
@@ -166,21 +197,56 @@ void takeover_free(struct successor **successorp)
 	free(successor);
 }
 
+static void look_for_end(struct timer *timer)
+{
+	struct successor *successor = container_of(timer, struct successor, look);
+	struct daemon *daemon = successor->daemon;
+
+	if (channel_is_gone(&successor->channel)) {
+		log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "the old process has ended");
+		takeover_free(&daemon->takeover);
+		return;
+	}
+	timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look_for_end),
+	          loop_now(daemon->loop));
+}
+
+/* No more rounds. Cancel keys and a STOP can still be sent. */
+static void give_up(struct successor *successor, const struct err *err)
+{
+	struct daemon *daemon = successor->daemon;
+
+	if (channel_is_gone(&successor->channel)) {
+		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
+		         "lost the connection to the old process: %s", err->text);
+		takeover_free(&daemon->takeover);
+		return;
+	}
+	log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
+	         "the old process keeps its last clients until they disconnect: %s", err->text);
+	channel_send(&successor->channel, HANDOVER_REFUSED, bytes_of("", 0), -1);
+	watch_set(&successor->watch, 0);
+	look_for_end(&successor->look);
+}
+
 static void on_round(struct watch *watch, unsigned int what)
 {
 	struct successor *successor = container_of(watch, struct successor, watch);
 	struct daemon *daemon = successor->daemon;
-	bool is_done;
 	struct err err;
 
 	(void)what;
-	if (!make_round(successor, &is_done, &err)) {
-		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "take-over",
-		         "lost the connection to the old process: %s", err.text);
-		takeover_free(&daemon->takeover);
-	} else if (is_done) {
+	switch (make_round(successor, &err)) {
+	case ROUND_REFUSED:
+	case ROUND_LOST:
+		give_up(successor, &err);
+		break;
+	case ROUND_LAST:
 		log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "the take-over is complete");
 		takeover_free(&daemon->takeover);
+		break;
+	default:
+		break;
 	}
 }
 
@@ -235,7 +301,6 @@ static void tell_taken(const struct daemon *daemon, const struct takeover *takeo
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err)
 {
 	struct successor *successor = calloc(1, sizeof(*successor));
-	bool is_done;
 
 	if (!successor)
 		return err_set(err, ERR_MEMORY, "out of memory");
@@ -250,7 +315,7 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 		*err = successor->channel.err;
 		return false;
 	}
-	if (!make_round(successor, &is_done, err))
+	if (make_round(successor, err) != ROUND_USED)
 		return err_prefix(err, "cannot take over: ");
 	atomic_store(&daemon->has_old_process, true);
 	tell_taken(daemon, takeover);

@@ -10,7 +10,6 @@
 struct takeover_round {
 	struct channel_message *messages;
 	size_t count, capacity;
-	bool is_done; /* the old process has nothing more to hand over */
 };
 
 /* Uses all records of a round. arrivals: one for each lane. The lanes must be held. */

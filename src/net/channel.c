@@ -26,17 +26,15 @@
 
 static bool channel_fail(struct channel *channel, const char *what, int failure)
 {
-	if (!channel->is_broken)
+	if (!channel->is_broken && !channel->is_deaf)
 		err_set(&channel->err, ERR_SYSTEM, "%s: %s", what, strerror(failure));
-	channel->is_broken = true;
 	return false;
 }
 
 static bool channel_refuse(struct channel *channel, const char *why)
 {
-	if (!channel->is_broken)
+	if (!channel->is_broken && !channel->is_deaf)
 		err_set(&channel->err, ERR_PROTOCOL, "protocol error in the hand-over: %s", why);
-	channel->is_broken = true;
 	return false;
 }
 
@@ -57,6 +55,13 @@ static bool await(struct channel *channel, short events)
 		if (errno != EINTR)
 			return channel_fail(channel, "cannot wait for the other process", errno);
 	}
+}
+
+bool channel_is_gone(const struct channel *channel)
+{
+	struct pollfd pollfd = { .fd = channel->fd };
+
+	return poll(&pollfd, 1, 0) > 0;
 }
 
 static bool is_passing(int failure)
@@ -80,7 +85,7 @@ static void attach(struct msghdr *message, void *buffer, size_t size, int fd)
 	memcpy(CMSG_DATA(head), &fd, sizeof(int));
 }
 
-bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
+static bool send_all(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
 {
 	_Alignas(struct cmsghdr) char buffer[CMSG_SPACE(sizeof(int))];
 	char header[HEADER_SIZE] = { (char)kind };
@@ -89,7 +94,7 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 	if (body.count > CHANNEL_MESSAGE_MAX)
 		return channel_refuse(channel, "a record is too long");
 	store_be32(header + 1, (uint32_t)(body.count + 4));
-	while (!channel->is_broken && sent < whole) {
+	while (sent < whole) {
 		size_t in_header = sent < sizeof(header) ? sizeof(header) - sent : 0;
 		size_t in_body = sent < sizeof(header) ? 0 : sent - sizeof(header);
 		struct iovec pieces[2] = {
@@ -110,18 +115,28 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 		if (done >= 0)
 			sent += (size_t)done;
 		else if (!is_passing(errno) && errno != ETOOMANYREFS)
-			channel_fail(channel, "cannot send to the other process", errno);
-		else
-			await(channel, POLLOUT);
+			return channel_fail(channel, "cannot send to the other process", errno);
+		else if (!await(channel, POLLOUT))
+			return false;
 	}
+	return true;
+}
+
+bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
+{
+	if (!channel->is_broken && !send_all(channel, kind, body, fd))
+		channel->is_broken = true;
 	return !channel->is_broken;
 }
 
 bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,
                          int fd)
 {
-	if (!buf_ok(body))
-		return channel_fail(channel, "cannot write a record", ENOMEM);
+	if (!buf_ok(body)) {
+		channel_fail(channel, "cannot write a record", ENOMEM);
+		channel->is_broken = true;
+		return false;
+	}
 	return channel_send(channel, kind, buf_bytes(body), fd);
 }
 
@@ -208,10 +223,20 @@ static bool receive(struct channel *channel, struct channel_message *message)
 	return fill_body(channel, message, length - 4);
 }
 
+/* Waits for the first byte of a message. */
+static bool has_begun(struct channel *channel)
+{
+	struct pollfd pollfd = { .fd = channel->fd, .events = POLLIN };
+
+	return poll(&pollfd, 1, 0) > 0 || await(channel, POLLIN);
+}
+
 bool channel_receive(struct channel *channel, struct channel_message *message)
 {
 	*message = (struct channel_message){ .fd = -1, .body.is_secret = true };
-	if (!channel->is_deaf && receive(channel, message))
+	if (channel->is_deaf || !has_begun(channel))
+		return false;
+	if (receive(channel, message))
 		return true;
 	channel->is_deaf = true;
 	channel_message_done(message);

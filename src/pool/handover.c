@@ -214,16 +214,15 @@ void pools_let_go(struct pools *pools)
 	}
 }
 
-void pools_keep(struct pools *pools, bool is_all)
+void pools_keep(struct pools *pools, bool is_gone)
 {
 	struct statement *statement, *next;
 	struct server *server;
 
 	TAILQ_FOREACH (server, &pools->servers, all_node)
 		server->is_leaving = false;
-	if (!is_all)
-		return;
-	pools->is_leaving = false;
+	if (is_gone)
+		pools->is_leaving = false;
 	HASH_ITER (hh, pools->statements.table, statement, next)
 		statement->is_written = false;
 }

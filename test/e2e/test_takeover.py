@@ -450,6 +450,145 @@ def test_one_that_ends_when_it_had_begun(weir, postgres):
     lost.wait_closed()
 
 
+# ---- one that is slow, or refuses the rest -----------------------------------------------------
+
+
+def busy_client(weir, postgres):
+    client = weir.client()
+    client.send(query(SLEEP))
+    wait_asleep(postgres)
+    return client
+
+
+def end_statement(client, weir, postgres):
+    wait_until(lambda: postgres.value(
+        "SELECT bool_or(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE query = %s AND "
+        "state = 'active'", SLEEP))
+    assert client.read_result().error["C"] == "57014"
+
+
+def pid_in(path):
+    with open(path, encoding="ascii") as file:
+        return int(file.read())
+
+
+def assert_serves_all(weir, old, path):
+    """The newest process accepts all clients, and its pid is in the file."""
+    since = len(weir.log)
+    for _ in range(6):
+        weir.connect("pgbouncer", user="admin").close()
+    weir.wait_log(rf"\[{weir.pid}\] LOG .* login attempt", since=since)
+    assert f"[{old.pid}]" not in weir.log[since:]
+    assert pid_in(path) == weir.pid
+    assert "this process continues" not in weir.log
+
+
+def test_a_slow_one_gets_the_rest_later(weir, postgres):
+    """Scripted: it accepts a later round only after the old process has served its client again."""
+    client = busy_client(weir, postgres)
+    with Successor(weir) as successor:
+        cut_behind_the_round(successor)
+        successor.say("A")
+        assert successor.read() == ("Y", b"")
+        end_statement(client, weir, postgres)
+        assert "c" in successor.read_until("z")
+        weir.wait_log("the new process does not respond")
+        assert client.value("SELECT 1") == "1"
+        successor.say("A")
+        assert successor.read() == ("N", b"")
+        assert client.value("SELECT 2") == "2"
+        while "c" not in successor.read_until("z"):
+            successor.say("A")
+            assert successor.read() == ("Y", b"")
+        successor.say("A")
+        assert successor.read() == ("Y", b"")
+        while successor.read()[0] != "D":
+            pass
+        assert weir.wait_exit() == 0
+    assert "this process continues" not in weir.log
+
+
+def test_a_record_that_was_cut(weir, postgres):
+    """Nothing behind it can be understood. The new process still passes on what it has to."""
+    client = weir.client()
+    client.send(parse(f"SELECT 1 /* {'x' * 1_000_000} */", "long"), sync())
+    client.read_until("Z")
+    client.send(query(SLEEP))
+    wait_asleep(postgres)
+    with Successor(weir) as successor:
+        cut_behind_the_round(successor)
+        successor.say("A")
+        assert successor.read() == ("Y", b"")
+        end_statement(client, weir, postgres)
+        weir.wait_log("does not respond.*: the last 1 clients stay in this process")
+        with pytest.raises(Closed):
+            successor.read_until("z")
+        client.send(bind((), "long"), execute(), sync(), query(SLEEP))
+        wait_asleep(postgres)
+        successor.say("K", client.key)
+        assert client.read_until("Z")[-1].type == "Z"
+        assert client.read_result().error["C"] == "57014"
+        successor.say("S", b"\0")
+        assert weir.wait_exit() == 0
+    assert "this process continues" not in weir.log
+
+
+def test_a_process_that_does_not_run_for_a_while(make_pgweir, postgres):
+    """It is not replaced: its clients come back to it, and those of the old process as well."""
+    weir = make_pgweir(pool_mode="transaction")
+    path = f"{weir.dir}/pid"
+    weir.configure(pidfile=path).start()
+    client, idle = busy_client(weir, postgres), weir.client()
+    weir.disconnect_console()
+    old = weir.take_over()
+    with weir.one_turn():
+        end_statement(client, weir, postgres)
+        weir.wait_log("the new process does not respond")
+        assert client.value("SELECT 1") == "1"
+    assert old.wait(15) == 0
+    assert client.value("SELECT 2") == "2"
+    assert idle.value("SELECT 3") == "3"
+    assert_serves_all(weir, old, path)
+    weir.wait_log("the take-over is complete")
+
+
+@pytest.mark.parametrize("end", ("disconnects", "shutdown", "kill"))
+def test_a_client_that_the_new_one_cannot_serve(make_pgweir, postgres, end):
+    """Its database was removed there. It stays; the new process goes on accepting all others."""
+    weir = make_pgweir(pool_mode="transaction")
+    path = f"{weir.dir}/pid"
+    weir.configure(pidfile=path).start()
+    client = busy_client(weir, postgres)
+    weir.disconnect_console()
+    old = weir.take_over()
+    weir.reload(databases={"app2": ""})
+    weir.disconnect_console()
+    end_statement(client, weir, postgres)
+    weir.wait_log("the old process keeps its last clients until they disconnect: database \"app\"")
+    weir.wait_log("the new process refuses them")
+    assert client.value("SELECT 1") == "1"
+    assert_serves_all(weir, old, path)
+    assert old.poll() is None
+    if end == "disconnects":
+        client.close()
+        assert old.wait(15) == 0
+        weir.wait_log("the old process has ended")
+    elif end == "shutdown":
+        weir.signal(signal.SIGINT)
+        assert weir.wait_exit() == 0
+        assert old.wait(15) == 0
+    else:
+        weir.signal(signal.SIGKILL)
+        weir.process.wait()
+        weir.wait_log("this process continues")
+        assert client.value("SELECT 2") == "2"
+        assert weir.client().value("SELECT 3") == "3"
+        wait_until(lambda: pid_in(path) == old.pid)
+        client.close()
+        weir.retired.remove(old)
+        weir.process = old
+
+
 def refused(weir, command):
     with Successor(weir, command) as successor:
         kind, body = successor.read()
@@ -786,6 +925,21 @@ def test_one_after_the_other_while_some_stay(secure_weir):
     second_secure.close()
     assert second.wait(15) == 0
     assert plain.value("SELECT 3") == "3"
+
+
+def test_a_chain_is_limited_in_time(secure_weir):
+    """Each process waits for the one before it, and that for clients that cannot leave."""
+    weir = secure_weir(takeover_timeout="1")
+    old, secure = [], []
+    for _ in range(3):
+        secure.append(weir.connect(sslmode="require", autocommit=True))
+        secure[-1].execute("SELECT 1")
+        old.append(weir.take_over())
+    for process, client in zip(old, secure):
+        assert process.wait(15) == 0
+        with pytest.raises(psycopg.OperationalError, match="takeover_timeout"):
+            client.execute("SELECT 2")
+    assert weir.connect(sslmode="require").execute("SELECT 3").fetchone() == (3,)
 
 
 def test_a_shutdown_is_for_both(secure_weir):

@@ -17,6 +17,15 @@
  * Until YOURS the new process has not used what it received, and the old one still has it. So
  * if one of them ends, the other has lost nothing.
  *
+ * Only one of them may accept clients: after the first round the old one does so only if the new
+ * process has ended. That one is slow, refuses a record, or cannot be understood does not mean that
+ * it has. So neither closes its descriptor before it ends or all is done, and a round can fail
+ * alone:
+ *
+ *    |  REFUSED instead of ACCEPTED ----->|  serves the rest by itself, no more rounds
+ *    |  ACCEPTED, too late -------------->|
+ *    |<-------------------------- KEPT    |  has served its clients on; another round follows
+ *
  * These functions block, at most until the channel's deadline. Both processes belong to the
  * same user, but each checks what it receives as if they did not.
  */
@@ -46,21 +55,23 @@ enum handover_kind {
 	HANDOVER_END = 'z',       /* end of a round */
 	HANDOVER_ACCEPTED = 'A',
 	HANDOVER_YOURS = 'Y',
-	HANDOVER_CANCEL = 'K', /* new to old: a cancel key that the new one does not know */
-	HANDOVER_STOP = 'S',   /* new to old: end, as the new one is ending */
+	HANDOVER_REFUSED = 'R', /* new to old: this round cannot be used, nor a later one */
+	HANDOVER_KEPT = 'N',    /* old to new: instead of YOURS */
+	HANDOVER_CANCEL = 'K',  /* new to old: a cancel key that the new one does not know */
+	HANDOVER_STOP = 'S',    /* new to old: end, as the new one is ending */
 	HANDOVER_DONE = 'D'
 };
 
 /*
- * The descriptor is borrowed. After a failure nothing more is sent. If only sending has failed,
- * messages that the other process sent before it ended can still be received.
+ * The descriptor is borrowed. If only sending has failed, messages that the other process sent
+ * before it ended can still be received, and vice versa.
  */
 struct channel {
 	int fd;
 	usec_t deadline; /* compared with clock_now() */
-	bool is_broken;  /* a failure: nothing more is sent */
+	bool is_broken;  /* sending has failed: nothing more is sent */
 	bool is_deaf;    /* receiving has failed: nothing more is received */
-	struct err err;  /* valid if is_broken */
+	struct err err;  /* of the first of both, else of the last receive */
 };
 
 /* Sends one message, with a descriptor unless fd is -1. false: the channel is broken. */
@@ -76,9 +87,12 @@ struct channel_message {
 	int fd; /* -1: none */
 };
 
+/* Whether the other process has closed its descriptor, or ended. */
+bool channel_is_gone(const struct channel *channel);
+
 /*
- * Receives the next message, which the caller frees with channel_message_done(). false:
- * is_deaf.
+ * Receives the next message, which the caller frees with channel_message_done(). false: is_deaf, or
+ * no message has begun before the deadline.
  */
 bool channel_receive(struct channel *channel, struct channel_message *message);
 

@@ -48,10 +48,10 @@ bool handover_write_idle_servers(struct pools *pools, struct channel *channel, b
 void pools_let_go(struct pools *pools);
 
 /*
- * Unmarks all servers: they stay here. is_all: the other process is gone with all that it had
- * received.
+ * Unmarks all servers and statements: they stay here, or will be written again. is_gone: no other
+ * process has taken over any more.
  */
-void pools_keep(struct pools *pools, bool is_all);
+void pools_keep(struct pools *pools, bool is_gone);
 
 /* ---- the process that takes over ---- */
 

@@ -101,9 +101,11 @@ START_TEST(every_cut_is_an_end)
 		ck_assert_int_eq(write(pair.left.fd, whole, cut), (ssize_t)cut);
 		shutdown(pair.left.fd, SHUT_WR);
 		ck_assert_msg(!channel_receive(&pair.right, &message), "cut at %zu", cut);
-		ck_assert(pair.right.is_broken);
-		/* The error is permanent. */
-		ck_assert(!channel_send(&pair.right, HANDOVER_GO, bytes_of("", 0), -1));
+		ck_assert(pair.right.is_deaf);
+		/* The other side may still receive. */
+		ck_assert(channel_send(&pair.right, HANDOVER_GO, bytes_of("", 0), -1));
+		ck_assert(channel_receive(&pair.left, &message));
+		channel_message_done(&message);
 		pair_close(&pair);
 	}
 }
@@ -158,6 +160,44 @@ START_TEST(who_is_silent_is_not_waited_for_ever)
 	pair.right.deadline = clock_now();
 	ck_assert(!channel_receive(&pair.right, &message));
 	ck_assert_ptr_nonnull(strstr(pair.right.err.text, "does not respond"));
+	/* Nothing was cut: what comes later is understood. */
+	ck_assert(channel_send(&pair.left, HANDOVER_GO, bytes_of("", 0), -1));
+	ck_assert(channel_receive(&pair.right, &message));
+	ck_assert_int_eq(message.kind, HANDOVER_GO);
+	channel_message_done(&message);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Half a message is: what follows it could be anything. */
+START_TEST(half_a_message_is_not_waited_for_ever)
+{
+	struct channel_message message;
+	struct pair pair;
+
+	pair_open(&pair);
+	pair.right.deadline = clock_now();
+	ck_assert_int_eq(write(pair.left.fd, "c\0\0\0\10ab", 7), 7);
+	ck_assert(!channel_receive(&pair.right, &message));
+	ck_assert(pair.right.is_deaf);
+	ck_assert_ptr_nonnull(strstr(pair.right.err.text, "does not respond"));
+	ck_assert(!channel_is_gone(&pair.right));
+	pair_close(&pair);
+}
+END_TEST
+
+START_TEST(only_a_closed_descriptor_is_gone)
+{
+	struct pair pair;
+
+	pair_open(&pair);
+	ck_assert(!channel_is_gone(&pair.left));
+	ck_assert(channel_send(&pair.right, HANDOVER_STOP, bytes_text("x"), -1));
+	shutdown(pair.right.fd, SHUT_WR);
+	ck_assert(!channel_is_gone(&pair.left));
+	close(pair.right.fd);
+	pair.right.fd = -1;
+	ck_assert(channel_is_gone(&pair.left));
 	pair_close(&pair);
 }
 END_TEST
@@ -228,6 +268,8 @@ int main(void)
 	tcase_add_test(tests, what_was_said_before_the_end_is_heard);
 	tcase_add_loop_test(tests, lengths_that_cannot_be, 0, COUNT_OF(lengths));
 	tcase_add_test(tests, who_is_silent_is_not_waited_for_ever);
+	tcase_add_test(tests, half_a_message_is_not_waited_for_ever);
+	tcase_add_test(tests, only_a_closed_descriptor_is_gone);
 	tcase_add_test(tests, descriptors_that_nobody_asked_for);
 	tcase_add_test(tests, a_descriptor_of_half_a_message);
 	return unit_run(suite);
