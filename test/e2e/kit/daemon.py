@@ -210,16 +210,27 @@ class Pgweir:
         problems += self.sanitizer_reports()
         assert not problems, "\n".join(problems)
 
-    @staticmethod
-    def _judge(process):
+    def _judge(self, process):
         """A process that handed over ends by itself."""
         try:
             status = wait_exit(process, LIMIT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            return ["a process that was taken over from did not end"]
+            return [f"process {process.pid}, which was taken over from, did not end: it "
+                    f"{self._why_it_stays(process.pid)}"]
         return [f"it ended with {status}, and was taken over from"] if status else []
+
+    def _why_it_stays(self, pid):
+        """A process may wait for its last clients, until takeover_timeout has disconnected them."""
+        own = "\n".join(line for line in self.log.splitlines() if f"[{pid}]" in line)
+        if "this process continues" in own:
+            return "accepts clients again, beside the newest process"
+        if "takeover_timeout: closing the last" in own:
+            return "hangs: takeover_timeout has disconnected its last clients"
+        if "accepting no new clients" in own:
+            return "waits for its last clients, as documented, and takeover_timeout is longer"
+        return "has handed over nothing"
 
     def _stop_process(self):
         problems = []
