@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * The digest of an SQL text. It may be needed for each statement that a client sends, so this is
- * one pass: 16 bytes are looked at together, and what counts of a token becomes words of eight
- * bytes, which are hashed some dozens at a time.
+ * one pass: 64 bytes of the text are in a window, where bits say of each whether it is in a word.
+ * What counts is written in one form, and hashed in blocks of 256 bytes.
  *
- *   select Abalance, -1 -- y   -->   "select" "abalance" "" , ?
+ *   select Abalance, -1 -- y   -->   " select abalance,C"
  *
- * The highest byte of a word says what it is, so that two series of tokens never have the same
- * words:
+ * Each SQL word has one space before it, so words with one space between them are copied together.
+ * No SQL word and no sign has these letters:
  *
- *   0            the end of an SQL word, less than eight bytes
- *   '$' or more  eight bytes of an SQL word that continues
- *   WORD_...     see below
+ *   C   a constant
+ *   L   a list; the hash continues with its sum, of 8 bytes
+ *   Q   a name in quotes: its size in 8 bytes, and the token
  *
- * The hash of some dozens of words is a sum of products, and a SipHash of these sums (as in UMAC
- * and VMAC, by T. Krovetz and others). Without the key, two different series have the same sum
- * with a probability of 2^-63, whatever they are; and the SipHash shows nothing of the sums.
+ * The hash of a block is a sum of products of 8-byte words, and a SipHash of these sums (as in UMAC
+ * and VMAC, by T. Krovetz and others). Without the key, two different blocks have the same sum with
+ * a probability of 2^-63, whatever they are; and the SipHash shows nothing of the sums.
  *
  * Hard here: lists. Each item of IN (...), ARRAY[...] and VALUES gets a hash of its own. The list
  * counts as the sum of the different ones, so that neither their number nor their order matters. A
@@ -24,6 +24,9 @@
 #include "pgweir/pgwire/sql_digest.h"
 
 #include <endian.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "sql_digest_priv.h"
 #include "sql_priv.h"
@@ -32,17 +35,16 @@
 
 #define DISTINCT_MAX 4 /* different items of one list that count */
 #define BLOCK 16       /* bytes that are looked at together */
+#define WINDOW 64
+#define LAST (WINDOW - 1) /* in the window: belongs to no word that is handled there */
 
-/* In the highest byte of a word of the hash. */
-#define WORD_SIGNS (UINT64_C(1) << 56)  /* some signs */
-#define WORD_QUOTED (UINT64_C(2) << 56) /* the size of a name in quotes, which follows */
-#define WORD_LIST (UINT64_C(3) << 56)   /* a list; its sum follows */
-#define WORD_NONE (UINT64_C(4) << 56)   /* makes their number even */
+#define CONSTANT 'C'
+#define LIST 'L'
+#define QUOTED 'Q'
+#define END '\x80' /* of a block that is not full */
+#define FULL 1     /* hashed behind one that is */
 
-/* Signs that have not been hashed yet are bytes of one number, behind this one. */
-#define NO_SIGNS UINT64_C(1)
-#define SIGNS_FULL (UINT64_C(1) << 48)
-#define CONSTANT '0' /* as a sign; no sign is a digit */
+#define BYTES_MAX ((size_t)SQL_DIGEST_WORDS * sizeof(uint64_t))
 
 #define ITEM_OF_CONSTANT UINT64_C(0x63) /* the hash of an item that is one constant */
 
@@ -96,19 +98,23 @@ struct nest {
 };
 
 struct digest {
-	const char *at, *end; /* what is left of the text */
-	const char *last;     /* up to here BLOCK bytes can be read */
+	const char *from, *end; /* the text, from the first byte of the window on */
+	size_t at;              /* in the window: what was handled */
+	/* The window is moved if `at` is greater. SIZE_MAX: it has the end of the text. */
+	size_t near;
+	/* Bits of the window's bytes. The last ones are always set. */
+	uint64_t ends;  /* not in a word */
+	uint64_t stops; /* not in a word, nor the only space between two words */
 	const struct sql_digest_key *key;
 	struct hash_stream stream; /* of the text or the item, without the following */
-	size_t count;              /* in `words` */
-	uint64_t words[SQL_DIGEST_WORDS];
-	uint64_t signs;    /* behind these words */
-	uint64_t before;   /* enum before, or a word */
-	unsigned int held; /* enum held */
+	size_t count;              /* in `bytes` */
+	uint64_t before;           /* enum before, or a word */
+	unsigned int held;         /* enum held */
 	char held_sign;
 	size_t depth;
-	char tail[2 * BLOCK];         /* the last bytes of the text, with zeros behind them */
-	struct nest nests[NESTS_MAX]; /* only those up to `depth` are set */
+	char lower[WINDOW + BLOCK];             /* the window in lower case, with zeros behind it */
+	char bytes[BYTES_MAX + WINDOW + BLOCK]; /* what counts and was not hashed */
+	struct nest nests[NESTS_MAX];           /* only those up to `depth` are set */
 };
 
 /* ---- bytes ---- */
@@ -148,36 +154,9 @@ static const unsigned char kinds[256] = {
 
 static inline enum kind kind_of(char c) { return (enum kind)kinds[(unsigned char)c]; }
 
-/* Continues in a copy of the last BLOCK bytes, with zeros behind them. */
-static void enter_tail(struct digest *digest)
-{
-	size_t count = (size_t)(digest->end - digest->at);
-
-	memcpy(digest->tail, digest->last, BLOCK);
-	memset(digest->tail + BLOCK, 0, BLOCK);
-	digest->end = digest->last = digest->tail + BLOCK;
-	digest->at = digest->end - count;
-}
-
-/* The same for a text of less than BLOCK bytes. */
-static void begin_in_tail(struct digest *digest, struct bytes text)
-{
-	memset(digest->tail, 0, sizeof(digest->tail));
-	if (text.count)
-		memcpy(digest->tail, text.at, text.count);
-	digest->at = digest->tail;
-	digest->end = digest->last = digest->tail + text.count;
-}
-
 typedef unsigned char block __attribute__((vector_size(BLOCK)));
 typedef signed char signed_block __attribute__((vector_size(BLOCK)));
 typedef uint64_t halves __attribute__((vector_size(BLOCK)));
-
-/* Two times eight bytes; the first byte is the lowest. */
-struct look {
-	uint64_t lower[2]; /* in lower case */
-	uint64_t ends[2];  /* all bits of each byte that is not in a word */
-};
 
 /* Whether each byte is one of `count` from `first` on. Processors compare signed bytes best. */
 static inline block are_in(block bytes, unsigned char first, int count)
@@ -187,111 +166,221 @@ static inline block are_in(block bytes, unsigned char first, int count)
 	return (block)(moved < (signed char)(INT8_MIN + count));
 }
 
-static inline struct look look_at(const char *at)
+/* The highest bit of each byte; that of the first byte is the lowest. */
+static inline uint64_t bits_of(block bytes)
 {
-	block bytes, letters, others;
-	halves lower, ends;
+#ifdef __SSE2__
+	return (uint64_t)(unsigned int)_mm_movemask_epi8((__m128i)bytes);
+#else
+	halves ones = (halves)(bytes >> 7);
+	const uint64_t gather = UINT64_C(0x0102040810204080);
 
-	memcpy(&bytes, at, sizeof(bytes));
+	return le64toh(ones[0]) * gather >> 56 | le64toh(ones[1]) * gather >> 56 << 8;
+#endif
+}
+
+/* A bit for each byte. */
+struct look {
+	uint64_t begins; /* a word may begin with it */
+	uint64_t digits; /* or a dollar sign: a word may have it, but not at its beginning */
+	uint64_t spaces;
+};
+
+/* Writes the bytes in lower case, and adds what they are. */
+static inline void look_at(struct look *look, const char *from, char *lower, size_t shift)
+{
+	block bytes, letters;
+
+	memcpy(&bytes, from, sizeof(bytes));
 	letters = are_in(bytes | 0x20, 'a', 26);
-	others = are_in(bytes, '0', 10) | (block)(bytes == '_') | (block)(bytes == '$') |
-	         (block)((signed_block)bytes < 0);
-	lower = (halves)(bytes | (letters & 0x20));
-	ends = (halves) ~(letters | others);
-	return (struct look){ { le64toh(lower[0]), le64toh(lower[1]) },
-		              { le64toh(ends[0]), le64toh(ends[1]) } };
+	/* the bytes themselves: of those beyond ASCII the highest bit is set */
+	look->begins |= bits_of(letters | bytes | (block)(bytes == '_')) << shift;
+	look->digits |= bits_of(are_in(bytes, '0', 10) | (block)(bytes == '$')) << shift;
+	look->spaces |= bits_of((block)(bytes == ' ')) << shift;
+	bytes |= letters & 0x20;
+	memcpy(lower, &bytes, sizeof(bytes));
 }
 
-/* How many bytes are before the first end. There is one. */
-static inline size_t size_before(uint64_t ends) { return (size_t)__builtin_ctzll(ends) / 8; }
-
-static inline uint64_t bytes_before(uint64_t bytes, uint64_t ends)
+/* The same for less than BLOCK bytes. */
+static void look_at_few(struct look *look, const char *from, size_t count, char *lower)
 {
-	return bytes & (ends - 1) & ~ends;
+	char bytes[BLOCK] = { 0 };
+
+	if (count)
+		memcpy(bytes, from, count);
+	look_at(look, bytes, lower, 0);
 }
 
-/* Behind a token. The byte there can be read, and most often it is a space. */
-static inline const char *skip_space(const char *at) { return at + (*at == ' '); }
+/* Moves the window to what was not handled. */
+__attribute__((noinline)) static void move_window(struct digest *digest)
+{
+	const char *from = digest->from + digest->at;
+	size_t rest = (size_t)(digest->end - from), size = rest < WINDOW ? rest : WINDOW;
+	char *lower = digest->lower;
+	struct look look = { 0 };
+	uint64_t words, inner; /* inner: spaces between two words */
+
+	digest->from = from;
+	digest->at = 0;
+	digest->near = rest < LAST ? SIZE_MAX : WINDOW - BLOCK;
+	for (size_t i = 0; i + BLOCK <= size; i += BLOCK)
+		look_at(&look, from + i, lower + i, i);
+	if (size < BLOCK)
+		look_at_few(&look, from, size, lower);
+	else if (size % BLOCK)
+		look_at(&look, from + size - BLOCK, lower + size - BLOCK, size - BLOCK);
+	memset(lower + size, 0, BLOCK);
+	words = look.begins | look.digits;
+	digest->ends = ~words | UINT64_C(1) << LAST;
+	inner = look.spaces & words << 1 & look.begins >> 1;
+	digest->stops = ~(words | inner) | UINT64_C(1) << LAST;
+}
+
+static inline size_t size_up_to(uint64_t bits, size_t at)
+{
+	return (size_t)__builtin_ctzll((uint64_t)((int64_t)bits >> at));
+}
+
+/* How many bytes of a word are at this place. If they end with LAST, there may be more. */
+static inline size_t size_at(const struct digest *digest, size_t at)
+{
+	return size_up_to(digest->ends, at);
+}
+
+/* Up to eight bytes; the first one is the lowest. */
+static inline uint64_t bytes_at(const struct digest *digest, size_t at)
+{
+	uint64_t bytes;
+
+	memcpy(&bytes, digest->lower + at, sizeof(bytes));
+	return le64toh(bytes);
+}
+
+/* Less than eight bytes. */
+static inline uint64_t few_bytes_at(const struct digest *digest, size_t at, size_t count)
+{
+	static const uint64_t masks[] = { 0,
+		                          UINT64_C(0xff),
+		                          UINT64_C(0xffff),
+		                          UINT64_C(0xffffff),
+		                          UINT64_C(0xffffffff),
+		                          UINT64_C(0xffffffffff),
+		                          UINT64_C(0xffffffffffff),
+		                          UINT64_C(0xffffffffffffff) };
+
+	return bytes_at(digest, at) & masks[count];
+}
+
+/* Where it is in the text. */
+static inline const char *place(const struct digest *digest) { return digest->from + digest->at; }
+
+static inline struct bytes rest_of(const struct digest *digest)
+{
+	return bytes_of(place(digest), (size_t)(digest->end - place(digest)));
+}
+
+static inline void go_to(struct digest *digest, const char *at)
+{
+	digest->at = (size_t)(at - digest->from);
+}
+
+/* Behind a token: most often there is a space. */
+static inline size_t skip_space(const struct digest *digest, size_t at)
+{
+	return at + (digest->lower[at] == ' ');
+}
 
 /* ---- the hash ---- */
 
-/* Hashes the words that have been collected. There is one at least. */
-static void hash_words(struct digest *digest)
+/* Hashes the first bytes; `count` is a multiple of two words. */
+static inline void hash_some(struct digest *digest, size_t count)
 {
-	const uint64_t *words = digest->words, *keys = digest->key->words;
+	const uint64_t *keys = digest->key->words;
 	struct hash_stream stream = digest->stream;
 	unsigned __int128 sum = 0;
+	uint64_t words[2];
 
-	if (digest->count % 2)
-		digest->words[digest->count++] = WORD_NONE;
-	for (size_t i = 0; i < digest->count; i += 2)
-		sum += (unsigned __int128)(words[i] + keys[i]) * (words[i + 1] + keys[i + 1]);
+	for (size_t i = 0; i < count; i += sizeof(words), keys += 2) {
+		memcpy(words, digest->bytes + i, sizeof(words));
+		sum += (unsigned __int128)(le64toh(words[0]) + keys[0]) *
+		       (le64toh(words[1]) + keys[1]);
+	}
 	hash_add(&stream, (uint64_t)sum);
 	hash_add(&stream, (uint64_t)(sum >> 64));
 	digest->stream = stream;
+}
+
+__attribute__((noinline)) static void hash_full(struct digest *digest)
+{
+	hash_some(digest, BYTES_MAX);
+	hash_add(&digest->stream, FULL);
+	digest->count -= BYTES_MAX;
+	memcpy(digest->bytes, digest->bytes + BYTES_MAX, WINDOW + BLOCK);
+}
+
+static inline void hash_all(struct digest *digest)
+{
+	size_t pair = 2 * sizeof(uint64_t);
+
+	if (!digest->count)
+		return;
+	digest->bytes[digest->count++] = END;
+	memset(digest->bytes + digest->count, 0, pair);
+	hash_some(digest, (digest->count + pair - 1) & ~(pair - 1));
 	digest->count = 0;
 }
 
-static inline void add_word(struct digest *digest, uint64_t word)
+static inline void add_count(struct digest *digest, size_t count)
 {
-	if (digest->count == SQL_DIGEST_WORDS)
-		hash_words(digest);
-	digest->words[digest->count++] = word;
+	digest->count += count;
+	if (digest->count >= BYTES_MAX)
+		hash_full(digest);
 }
 
-static void add_signs(struct digest *digest)
+static inline void add_byte(struct digest *digest, char byte)
 {
-	add_word(digest, digest->signs | WORD_SIGNS);
-	digest->signs = NO_SIGNS;
+	digest->bytes[digest->count] = byte;
+	add_count(digest, 1);
 }
 
-static inline void add_sign(struct digest *digest, char sign)
+static inline void add_number(struct digest *digest, uint64_t number)
 {
-	digest->signs = digest->signs << 8 | (unsigned char)sign;
-	if (digest->signs >= SIGNS_FULL)
-		add_signs(digest);
+	number = htole64(number);
+	memcpy(digest->bytes + digest->count, &number, sizeof(number));
+	add_count(digest, sizeof(number));
 }
 
-/* The first word of a token. */
-static inline void add(struct digest *digest, uint64_t word)
+/* Words of the window, with one space between them. */
+static inline void add_words(struct digest *digest, size_t at, size_t size)
 {
-	if (digest->signs != NO_SIGNS)
-		add_signs(digest);
-	add_word(digest, word);
+	char *to = digest->bytes + digest->count;
+
+	*to++ = ' ';
+	for (size_t i = 0; i < size; i += BLOCK)
+		memcpy(to + i, digest->lower + at + i, BLOCK);
+	add_count(digest, 1 + size);
 }
 
 static void add_quoted(struct digest *digest, struct bytes name)
 {
-	uint64_t word;
-
-	add(digest, WORD_QUOTED | name.count);
+	add_byte(digest, QUOTED);
+	add_number(digest, name.count);
 	for (size_t size; name.count; name = bytes_skip(name, size)) {
-		size = name.count < sizeof(word) ? name.count : sizeof(word);
-		word = 0;
-		memcpy(&word, name.at, size);
-		add_word(digest, le64toh(word));
+		size = name.count < WINDOW ? name.count : WINDOW;
+		memcpy(digest->bytes + digest->count, name.at, size);
+		add_count(digest, size);
 	}
 }
 
-static void begin(struct digest *digest)
+static inline void begin(struct digest *digest)
 {
 	digest->stream = digest->key->begin;
 	digest->count = 0;
-	digest->signs = NO_SIGNS;
 }
 
-static bool is_begun(const struct digest *digest)
+static bool has_hashed(const struct digest *digest)
 {
-	return digest->count ||
-	       memcmp(&digest->stream, &digest->key->begin, sizeof(digest->stream)) != 0;
-}
-
-static void hash_all(struct digest *digest)
-{
-	if (digest->signs != NO_SIGNS)
-		add_signs(digest);
-	if (digest->count)
-		hash_words(digest);
+	return memcmp(&digest->stream, &digest->key->begin, sizeof(digest->stream)) != 0;
 }
 
 /* ---- lists ---- */
@@ -314,7 +403,7 @@ static void open_nest(struct digest *digest, enum nest_kind kind, char closing)
 	nest->closing = closing;
 	if (kind == NEST_PLAIN)
 		return;
-	add(digest, WORD_LIST);
+	add_byte(digest, LIST);
 	hash_all(digest);
 	nest->outer = digest->stream;
 	nest->sum = 0;
@@ -336,10 +425,12 @@ static void make_plain(struct digest *digest)
 /* The hash of the item; 0: it is empty. */
 static uint64_t item_of(struct digest *digest)
 {
-	if (digest->signs == NO_SIGNS && !is_begun(digest))
-		return 0;
-	if (digest->signs == (NO_SIGNS << 8 | CONSTANT) && !is_begun(digest))
-		return ITEM_OF_CONSTANT;
+	if (digest->count <= 1 && !has_hashed(digest)) {
+		if (!digest->count)
+			return 0;
+		if (*digest->bytes == CONSTANT)
+			return ITEM_OF_CONSTANT;
+	}
 	hash_all(digest);
 	return hash_end(&digest->stream);
 }
@@ -366,7 +457,7 @@ static void close_nest(struct digest *digest)
 	if (nest && nest->kind != NEST_PLAIN) {
 		end_item(digest, nest);
 		digest->stream = nest->outer;
-		add_word(digest, nest->sum);
+		add_number(digest, nest->sum);
 	}
 	digest->depth--;
 }
@@ -394,7 +485,7 @@ static void open_sign(struct digest *digest, char sign)
 		is_list = true;
 	if (is_round && digest->before == SQL_VALUES)
 		open_nest(digest, NEST_ROWS, 0);
-	add_sign(digest, sign);
+	add_byte(digest, sign);
 	open_nest(digest, is_list ? NEST_LIST : NEST_PLAIN, is_round ? ')' : ']');
 	digest->before = BEFORE_SIGN;
 }
@@ -409,7 +500,7 @@ static void close_sign(struct digest *digest, char sign)
 		if (nest && nest->kind == NEST_ROWS)
 			digest->held |= HELD_ROW;
 	}
-	add_sign(digest, sign);
+	add_byte(digest, sign);
 	digest->before = BEFORE_OTHER;
 }
 
@@ -420,7 +511,7 @@ static void comma(struct digest *digest)
 	if (nest && nest->kind == NEST_LIST)
 		end_item(digest, nest);
 	else
-		add_sign(digest, ',');
+		add_byte(digest, ',');
 	digest->before = BEFORE_SIGN;
 }
 
@@ -433,8 +524,8 @@ static inline bool is_constant_word(uint64_t word)
 
 static enum decider decider_of_word(const struct digest *digest)
 {
-	struct look look = look_at(digest->at);
-	uint64_t word = look.ends[0] ? bytes_before(look.lower[0], look.ends[0]) : 0;
+	size_t size = size_at(digest, digest->at);
+	uint64_t word = size < 8 ? few_bytes_at(digest, digest->at, size) : 0;
 
 	if (word == SQL_SELECT || word == SQL_WITH || word == SQL_VALUES || word == SQL_TABLE)
 		return DECIDER_QUERY;
@@ -445,8 +536,7 @@ static enum decider decider_of_word(const struct digest *digest)
 /* Of a token that may be in quotes. */
 static enum decider decider_of_quotes(const struct digest *digest)
 {
-	struct scanner scanner = { .rest =
-		                       bytes_of(digest->at, (size_t)(digest->end - digest->at)) };
+	struct scanner scanner = { .rest = rest_of(digest) };
 	struct token token = sql_token(&scanner);
 
 	if (token.kind == TOKEN_END)
@@ -454,18 +544,17 @@ static enum decider decider_of_quotes(const struct digest *digest)
 	return token.kind == TOKEN_QUOTED ? DECIDER_OTHER : DECIDER_CONSTANT;
 }
 
+/* Of a letter. */
 static bool is_prefix_of_string(const char *at)
 {
-	char c = (char)(*at | 0x20);
-
-	return at[1] == '\'' && (c == 'e' || c == 'b' || c == 'x');
+	return at[1] == '\'' && (*at == 'e' || *at == 'b' || *at == 'x');
 }
 
 static bool begins_comment(const struct digest *digest)
 {
-	char c = *digest->at, next = digest->at[1];
+	const char *at = digest->lower + digest->at;
 
-	return (c == '-' && next == '-') || (c == '/' && next == '*');
+	return (at[0] == '-' && at[1] == '-') || (at[0] == '/' && at[1] == '*');
 }
 
 static enum decider decider(const struct digest *digest, enum kind kind)
@@ -474,14 +563,15 @@ static enum decider decider(const struct digest *digest, enum kind kind)
 	case KIND_SPACE:
 		return DECIDER_NONE;
 	case KIND_END:
-		return digest->at == digest->end ? DECIDER_NONE : DECIDER_OTHER;
+		return place(digest) == digest->end ? DECIDER_NONE : DECIDER_OTHER;
 	case KIND_COMMENT:
 	case KIND_MINUS:
 		return begins_comment(digest) ? DECIDER_NONE : DECIDER_OTHER;
 	case KIND_DIGIT:
 		return DECIDER_CONSTANT;
 	case KIND_DOT:
-		return kind_of(digest->at[1]) == KIND_DIGIT ? DECIDER_CONSTANT : DECIDER_OTHER;
+		return kind_of(digest->lower[digest->at + 1]) == KIND_DIGIT ? DECIDER_CONSTANT
+		                                                            : DECIDER_OTHER;
 	case KIND_COMMA:
 		return DECIDER_COMMA;
 	case KIND_SEMICOLON:
@@ -490,8 +580,8 @@ static enum decider decider(const struct digest *digest, enum kind kind)
 	case KIND_DOLLAR:
 		return decider_of_quotes(digest);
 	case KIND_LETTER:
-		return is_prefix_of_string(digest->at) ? decider_of_quotes(digest)
-		                                       : decider_of_word(digest);
+		return is_prefix_of_string(digest->lower + digest->at) ? decider_of_quotes(digest)
+		                                                       : decider_of_word(digest);
 	default:
 		return DECIDER_OTHER;
 	}
@@ -512,9 +602,9 @@ static bool settle(struct digest *digest, enum decider by)
 		close_nest(digest);
 	}
 	if (held & ~digest->held & HELD_SEMICOLON)
-		add_sign(digest, ';');
+		add_byte(digest, ';');
 	if ((held & HELD_SIGN) && by != DECIDER_CONSTANT)
-		add_sign(digest, digest->held_sign);
+		add_byte(digest, digest->held_sign);
 	if ((held & HELD_LIST) && by == DECIDER_QUERY)
 		make_plain(digest);
 	return false;
@@ -535,7 +625,7 @@ __attribute__((noinline)) static bool settle_at(struct digest *digest, enum kind
 
 static void constant(struct digest *digest)
 {
-	add_sign(digest, CONSTANT);
+	add_byte(digest, CONSTANT);
 	digest->before = BEFORE_OTHER;
 }
 
@@ -553,14 +643,27 @@ static const char *skip_exponent(const char *at, const char *end)
 	return digits == at + 1 ? at : digits;
 }
 
-static void number(struct digest *digest)
+/* A number that the window may not have as a whole, or with a dot or an exponent. */
+__attribute__((noinline)) static void long_number(struct digest *digest)
 {
-	const char *at = digest->at + 1;
+	const char *at = place(digest) + 1;
 
 	while (at < digest->end && kind_of(*at) >= KIND_DOT)
 		at++;
 	if ((at[-1] | 0x20) == 'e')
 		at = skip_exponent(at, digest->end);
+	go_to(digest, at);
+	constant(digest);
+}
+
+static inline void number(struct digest *digest)
+{
+	size_t at = digest->at + 1 + size_at(digest, digest->at + 1);
+
+	if (at >= LAST || digest->lower[at] == '.' || digest->lower[at - 1] == 'e') {
+		long_number(digest);
+		return;
+	}
 	digest->at = at;
 	constant(digest);
 }
@@ -568,8 +671,7 @@ static void number(struct digest *digest)
 /* Whatever needs a second quote. false: it has none. */
 static bool quotes(struct digest *digest)
 {
-	struct scanner scanner = { .rest =
-		                       bytes_of(digest->at, (size_t)(digest->end - digest->at)) };
+	struct scanner scanner = { .rest = rest_of(digest) };
 	struct token token = sql_token(&scanner);
 
 	if (token.kind == TOKEN_END)
@@ -578,7 +680,7 @@ static bool quotes(struct digest *digest)
 		number(digest);
 		return true;
 	}
-	digest->at = scanner.rest.at;
+	go_to(digest, scanner.rest.at);
 	if (token.kind == TOKEN_STRING) {
 		constant(digest);
 		return true;
@@ -588,75 +690,104 @@ static bool quotes(struct digest *digest)
 	return true;
 }
 
-/* A word of eight bytes or more. */
-static void long_word(struct digest *digest, struct look look)
+/* A word that the window does not have as a whole, although it begins there. */
+__attribute__((noinline)) static void long_word(struct digest *digest)
 {
-	const char *at = digest->at;
+	const char *at = place(digest);
 
+	add_byte(digest, ' ');
+	for (; at < digest->end && kind_of(*at) >= KIND_DOLLAR; at++)
+		add_byte(digest, *at >= 'A' && *at <= 'Z' ? (char)(*at | 0x20) : *at);
+	go_to(digest, at);
 	digest->before = BEFORE_OTHER;
-	add(digest, look.lower[0]);
-	while (!look.ends[1]) {
-		add_word(digest, look.lower[1]);
-		digest->at = at + BLOCK;
-		if (digest->at > digest->last)
-			enter_tail(digest);
-		at = digest->at;
-		look = look_at(at);
-		if (look.ends[0]) {
-			add_word(digest, bytes_before(look.lower[0], look.ends[0]));
-			digest->at = skip_space(at + size_before(look.ends[0]));
-			return;
-		}
-		add_word(digest, look.lower[0]);
-	}
-	add_word(digest, bytes_before(look.lower[1], look.ends[1]));
-	digest->at = skip_space(at + BLOCK / 2 + size_before(look.ends[1]));
 }
 
-static bool word(struct digest *digest)
+/* Where the last of these words begins. */
+static inline size_t last_word(const struct digest *digest, size_t at, size_t size)
 {
-	const char *at = digest->at;
-	struct look look = look_at(at);
-	uint64_t bytes;
+	uint64_t spaces = digest->ends >> at & ((UINT64_C(1) << size) - 1);
 
-	if (at[1] == '\'' && is_prefix_of_string(at))
-		return quotes(digest);
-	if (!look.ends[0]) {
-		long_word(digest, look);
-		return true;
+	return spaces ? at + WINDOW - (size_t)__builtin_clzll(spaces) : at;
+}
+
+/* The last of these words is cut off, with the space before it. */
+static inline size_t cut_last(const struct digest *digest, size_t at, size_t size)
+{
+	size_t last = last_word(digest, at, size);
+
+	return last == at ? 0 : last - 1 - at;
+}
+
+/*
+ * How many bytes of words can be handled together. 0: it is the prefix of a string, or a word that
+ * is longer than the window.
+ */
+static inline size_t size_of_words(struct digest *digest)
+{
+	size_t size = size_up_to(digest->stops, digest->at);
+
+	if (digest->at + size == LAST) {
+		if (digest->at)
+			move_window(digest);
+		size = size_up_to(digest->stops, 0);
+		if (size == LAST)
+			size = cut_last(digest, 0, size);
 	}
-	bytes = bytes_before(look.lower[0], look.ends[0]);
-	digest->at = skip_space(at + size_before(look.ends[0]));
-	if (digest->before == BEFORE_SIGN && is_constant_word(bytes)) {
+	if (digest->lower[digest->at + size] == '\'' &&
+	    is_prefix_of_string(digest->lower + digest->at + size - 1) &&
+	    last_word(digest, digest->at, size) == digest->at + size - 1)
+		size = cut_last(digest, digest->at, size);
+	return size;
+}
+
+/* Words that follow each other. false: a string does not end. */
+static inline bool words(struct digest *digest)
+{
+	size_t size = size_at(digest, digest->at), last;
+
+	if (digest->before == BEFORE_SIGN && size < 8 &&
+	    is_constant_word(few_bytes_at(digest, digest->at, size))) {
+		digest->at = skip_space(digest, digest->at + size);
 		constant(digest);
 		return true;
 	}
-	add(digest, bytes);
-	digest->before = bytes;
+	size = size_of_words(digest);
+	if (!size && digest->lower[digest->at + 1] == '\'')
+		return quotes(digest);
+	if (!size) {
+		long_word(digest);
+		return true;
+	}
+	add_words(digest, digest->at, size);
+	last = last_word(digest, digest->at, size);
+	digest->at += size;
+	size = digest->at - last;
+	digest->before = size < 8 ? few_bytes_at(digest, last, size) : BEFORE_OTHER;
+	digest->at = skip_space(digest, digest->at);
 	return true;
 }
 
 /* A minus sign or a slash. false: a comment does not end. */
 static bool comment(struct digest *digest)
 {
-	struct bytes rest = bytes_of(digest->at, (size_t)(digest->end - digest->at));
+	struct bytes rest = rest_of(digest);
 	bool is_whole = sql_skip_space(&rest);
 
-	digest->at = rest.at;
+	go_to(digest, rest.at);
 	return is_whole;
 }
 
-static void plain_sign(struct digest *digest, enum kind kind)
+static inline void plain_sign(struct digest *digest, enum kind kind)
 {
-	char sign = *digest->at;
+	char sign = digest->lower[digest->at];
 
-	digest->at = skip_space(digest->at + 1);
+	digest->at = skip_space(digest, digest->at + 1);
 	if ((kind == KIND_PLUS || kind == KIND_MINUS) && digest->before == BEFORE_SIGN) {
 		digest->held |= HELD_SIGN;
 		digest->held_sign = sign;
 		return;
 	}
-	add_sign(digest, sign);
+	add_byte(digest, sign);
 	/* a name after a dot is never a constant */
 	digest->before = kind == KIND_DOT ? BEFORE_OTHER : BEFORE_SIGN;
 }
@@ -667,7 +798,8 @@ static bool semicolon(struct digest *digest)
 	if (digest->before != BEFORE_START)
 		digest->held |= HELD_SEMICOLON;
 	digest->before = BEFORE_START;
-	return ++digest->at != digest->end;
+	digest->at++;
+	return place(digest) != digest->end;
 }
 
 /* Handles a token, or a space. false: the text has ended. */
@@ -675,9 +807,9 @@ static inline bool next(struct digest *digest)
 {
 	enum kind kind;
 
-	if (digest->at > digest->last)
-		enter_tail(digest);
-	kind = kind_of(*digest->at);
+	if (digest->at > digest->near)
+		move_window(digest);
+	kind = kind_of(digest->lower[digest->at]);
 	if (digest->held && settle_at(digest, kind))
 		return true;
 	switch (kind) {
@@ -685,22 +817,22 @@ static inline bool next(struct digest *digest)
 		digest->at++;
 		return true;
 	case KIND_LETTER:
-		return word(digest);
+		return words(digest);
 	case KIND_DIGIT:
 		number(digest);
 		return true;
 	case KIND_QUOTE:
 		return quotes(digest);
 	case KIND_DOLLAR:
-		if (!is_digit(digest->at[1]))
+		if (!is_digit(digest->lower[digest->at + 1]))
 			return quotes(digest);
 		number(digest);
 		return true;
 	case KIND_OPEN:
-		open_sign(digest, *digest->at++);
+		open_sign(digest, digest->lower[digest->at++]);
 		return true;
 	case KIND_CLOSE:
-		close_sign(digest, *digest->at++);
+		close_sign(digest, digest->lower[digest->at++]);
 		return true;
 	case KIND_COMMA:
 		comma(digest);
@@ -709,26 +841,25 @@ static inline bool next(struct digest *digest)
 	case KIND_SEMICOLON:
 		return semicolon(digest);
 	case KIND_DOT:
-		if (is_digit(digest->at[1]))
+		if (is_digit(digest->lower[digest->at + 1])) {
 			number(digest);
-		else
-			plain_sign(digest, kind);
-		return true;
+			return true;
+		}
+		break;
 	case KIND_COMMENT:
 	case KIND_MINUS:
 		if (begins_comment(digest))
 			return comment(digest);
-		plain_sign(digest, kind);
-		return true;
+		break;
 	case KIND_END:
-		if (digest->at == digest->end)
+		if (place(digest) == digest->end)
 			return false;
-		plain_sign(digest, kind);
-		return true;
+		break;
 	default:
-		plain_sign(digest, kind);
-		return true;
+		break;
 	}
+	plain_sign(digest, kind);
+	return true;
 }
 
 struct sql_digest_key sql_digest_key(const struct hash_key *secret)
@@ -746,13 +877,10 @@ uint64_t sql_digest(const struct sql_digest_key *key, struct bytes text)
 	size_t count = is_cut ? SQL_DIGEST_MAX : text.count;
 	struct digest digest;
 
-	if (count < BLOCK) {
-		begin_in_tail(&digest, text);
-	} else {
-		digest.at = text.at;
-		digest.end = text.at + count;
-		digest.last = digest.end - BLOCK;
-	}
+	digest.from = text.at;
+	digest.end = text.at + count;
+	digest.at = 0;
+	move_window(&digest);
 	digest.key = key;
 	begin(&digest);
 	digest.before = BEFORE_START;

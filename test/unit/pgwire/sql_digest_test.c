@@ -164,6 +164,9 @@ END_TEST
 
 /* ---- random texts, as the reference has them ---- */
 
+#define LETTERS_47 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define PIECE_MAX 200 /* with the gap before it */
+
 static const char *const pieces[] = { "a",
 	                              "b",
 	                              "abcdefg",
@@ -175,6 +178,12 @@ static const char *const pieces[] = { "a",
 	                              "aaaaaaaaaaaaaaaa",
 	                              "aaaaaaaaaaaaaaaaa",
 	                              "abcdefghijklmnopqrstuvwxyz",
+	                              LETTERS_47 "aaaaaaaaaaaaaaa",
+	                              LETTERS_47 "aaaaaaaaaaaaaaaa",
+	                              LETTERS_47 "aaaaaaaaaaaaaaaaa",
+	                              LETTERS_47 "AAAAAAAAAAAAAAAAA",
+	                              LETTERS_47 LETTERS_47 LETTERS_47 "_",
+	                              LETTERS_47 LETTERS_47 LETTERS_47 "$",
 	                              "\303\244",
 	                              "_$1",
 	                              "in",
@@ -235,7 +244,7 @@ static const char *const pieces[] = { "a",
 
 static const char *const gaps[] = { " ", "", " ", " ", "\t\n", "/**/", "--\n" };
 
-#define PIECES 24
+#define PIECES 32
 
 struct random_text {
 	unsigned int count;
@@ -304,7 +313,7 @@ START_TEST(as_reference)
 	unsigned int same_count = 0;
 
 	for (int i = 0; i < 20000; i++) {
-		char one[PIECES * 40], other[PIECES * 40];
+		char one[PIECES * PIECE_MAX], other[PIECES * PIECE_MAX];
 		struct random_text drawn;
 		struct bytes first, second;
 		bool is_same;
@@ -343,7 +352,7 @@ START_TEST(printed_is_the_same)
 	unsigned int count = 0;
 
 	for (int i = 0; i < 20000; i++) {
-		char one[PIECES * 40], out[PIECES * 80];
+		char one[PIECES * PIECE_MAX], out[PIECES * PIECE_MAX * 2];
 		struct strbuf printed = strbuf_begin(out, sizeof(out));
 		struct random_text drawn;
 		struct bytes text;
