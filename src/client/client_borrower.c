@@ -99,6 +99,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
 	.on_unrun = resend_unrun,
+	.wants_writer = resend_wants_writer,
 	.on_expelled = on_refused,
 	.params = wanted_params,
 	.tell_who = tell_who,

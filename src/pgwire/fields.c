@@ -84,6 +84,8 @@ static const char **report_slot(struct report *report, char field)
 		return &report->detail;
 	case 'H':
 		return &report->hint;
+	case 'W':
+		return &report->context;
 	default:
 		return NULL;
 	}

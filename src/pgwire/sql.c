@@ -58,6 +58,13 @@ enum wire_result sql_glance(struct bytes have, bool is_whole)
 	return is_first_word(bytes_of(have.at, size)) ? WIRE_OK : WIRE_BAD;
 }
 
+struct bytes sql_first_word(struct bytes text)
+{
+	if (!sql_skip_space(&text))
+		return bytes_of(NULL, 0);
+	return bytes_of(text.at, sql_word_size(text));
+}
+
 /* ---- parts of a statement ---- */
 
 static void unsure(struct sql_statement *statement, const char *reason)

@@ -12,6 +12,7 @@ struct report {
 	const char *text;     /* field M */
 	const char *detail;   /* field D; NULL = none */
 	const char *hint;     /* field H; NULL = none */
+	const char *context;  /* field W; NULL = none. Only read, not written */
 };
 
 #endif

@@ -12,6 +12,7 @@
  *   - its last executable message has not left this machine in full, or never arrived: the server's
  *     end of the connection was closed before (stream_undelivered());
  *   - or the server has ended an idle session (57P05);
+ *   - or it has refused a text as a whole because its host accepts no writes any more (25006);
  *   - or it has nothing to execute: BEGIN, an empty query, Parse and Describe.
  *
  * Only the first batch of a transaction, and only if nothing of the client is on the server: no
@@ -20,13 +21,18 @@
  */
 #include "resend_priv.h"
 
+#include <ctype.h>
+#include <string.h>
+
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_block.h"
 
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "relay_priv.h"
+#include "route_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -178,6 +184,55 @@ static bool may_ask_again(const struct client *client)
 	/* The client may have sent more, which has not been judged. */
 	return client->state == CLIENT_ACTIVE && !client->frame_left &&
 	       !stream_kept(&client->stream).count;
+}
+
+/* Whether the words have this one, between others. */
+static bool has_word(const char *words, const char *word)
+{
+	size_t size = strlen(word);
+	const char *at = words;
+
+	while ((at = strstr(at, word))) {
+		bool is_begin = at == words || !isalnum((unsigned char)at[-1]);
+
+		if (is_begin && !isalnum((unsigned char)at[size]) && at[size] != '(')
+			return true;
+		at += size;
+	}
+	return false;
+}
+
+/*
+ * Whether the words name the command with which the text begins: "cannot execute INSERT in a
+ * read-only transaction", in any language. Then it was refused as a whole; a function that was
+ * refused while the text ran ("nextval()") is another word.
+ */
+static bool is_about(const char *words, struct bytes text)
+{
+	static const char *const with[] = { "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE" };
+	struct bytes first = sql_first_word(text);
+	char name[32];
+
+	if (!first.count || first.count >= sizeof(name))
+		return false;
+	for (size_t i = 0; i < first.count; i++)
+		name[i] = (char)toupper((unsigned char)first.at[i]);
+	name[first.count] = 0;
+	if (strcmp(name, "WITH") != 0)
+		return has_word(words, name);
+	for (size_t i = 0; i < sizeof(with) / sizeof(with[0]); i++) {
+		if (has_word(words, with[i]))
+			return true;
+	}
+	return false;
+}
+
+bool resend_wants_writer(struct borrower *borrower, struct bytes batch, const char *words)
+{
+	struct client *client = container_of(borrower, struct client, borrower);
+	struct bytes text;
+
+	return may_ask_again(client) && route_text(client, batch, &text) && is_about(words, text);
 }
 
 void resend_unrun(struct borrower *borrower, const struct err *err, struct bytes batch)

@@ -16,4 +16,7 @@ void resend_keep(struct client *client, struct bytes input);
 /* on_unrun() of the borrower. */
 void resend_unrun(struct borrower *borrower, const struct err *err, struct bytes batch);
 
+/* wants_writer() of the borrower. */
+bool resend_wants_writer(struct borrower *borrower, struct bytes batch, const char *words);
+
 #endif

@@ -167,6 +167,13 @@ static enum wire_result find_frame(struct bytes *in, struct frame *frame)
 	return result;
 }
 
+bool route_text(const struct client *client, struct bytes in, struct bytes *text)
+{
+	struct frame frame;
+
+	return find_frame(&in, &frame) == WIRE_OK && find_text(client, &frame, in, text);
+}
+
 /* Whether no text says where the client goes: in session mode it stays where it is at first. */
 static bool is_settled(const struct client *client, bool *is_standby)
 {

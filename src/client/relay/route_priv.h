@@ -14,4 +14,7 @@
  */
 bool route_client(struct client *client, const struct frame *frame, struct bytes in);
 
+/* The first text of a batch, or that of its prepared statement. false: it is not known. */
+bool route_text(const struct client *client, struct bytes in, struct bytes *text);
+
 #endif

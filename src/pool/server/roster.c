@@ -298,7 +298,8 @@ static void note_row(struct roster *roster, struct roster_row *row,
 	struct host_report known = merged(row, report);
 	bool is_same_role = known.role == row->known.role;
 	bool has_changed = !is_same_role || known.is_read_only != row->known.is_read_only;
-	bool is_sure = report->is_full || (row->is_sure && is_same_role);
+	bool is_doubted = report->is_doubtful || (row->is_doubted && !report->is_full);
+	bool is_sure = !is_doubted && (report->is_full || (row->is_sure && is_same_role));
 	bool is_news = has_changed || row->is_lost || is_sure != row->is_sure;
 	enum host_role before = row->known.role;
 	bool was_lost = row->is_lost;
@@ -308,6 +309,7 @@ static void note_row(struct roster *roster, struct roster_row *row,
 		row->since = now;
 	row->known = known;
 	row->is_sure = is_sure;
+	row->is_doubted = is_doubted;
 	row->seen_at = now;
 	row->is_lost = false;
 	if (!roster->system && known.system)
@@ -584,6 +586,8 @@ static enum roster_stay stay_of(const struct roster *roster, const struct roster
 		return ROSTER_STAYS;
 	if (row->known.role != HOST_ROLE_UNKNOWN &&
 	    !roster_is_target(target, row->known.role, row->known.is_read_only))
+		return ROSTER_ROLE;
+	if (row->is_doubted && (target == TARGET_PRIMARY || target == TARGET_READ_WRITE))
 		return ROSTER_ROLE;
 	return row->is_lost ? ROSTER_LOST_THERE : ROSTER_STAYS;
 }

@@ -317,6 +317,73 @@ static bool say_renamed(struct server *server, struct bytes body, const char *sq
 	return true;
 }
 
+/* ---- a host that accepts no writes any more ---- */
+
+/* More than the replies to a Parse, a Bind and a Describe is not kept. */
+#define REFUSAL_MAX ((size_t)16 * 1024)
+
+/* The value of the session, as the server has reported it. */
+static bool may_write(const struct server *server)
+{
+	const char *name = "default_transaction_read_only", *value;
+
+	value = params_find(server->params, name);
+	if (!value)
+		value = params_find(server->baseline, name);
+	return value && strcmp(value, "off") == 0;
+}
+
+/*
+ * Whether the error is 25006 without a context. PostgreSQL checks a statement before it executes
+ * any of it; what a function has tried has a context.
+ */
+static bool is_refusal(const struct server *server, struct bytes body)
+{
+	const struct borrower *borrower = server->borrower;
+	const struct replay *replay = &server->replay;
+	struct report report;
+
+	return fields_report(body, &report) == WIRE_OK && !report.context &&
+	       strcmp(report.sqlstate, "25006") == 0 && borrower->ops->wants_writer &&
+	       borrower->ops->wants_writer(server->borrower, bytes_of(replay->at, replay->count),
+	                                   report.text);
+}
+
+enum wire_result server_sees_refusal(const struct server *server, struct bytes in)
+{
+	enum target_session_attrs target = server->site->target;
+	size_t limit = in.count < REFUSAL_MAX ? in.count : REFUSAL_MAX;
+	const char *before;
+	enum wire_result result;
+	struct frame frame;
+
+	if ((target != TARGET_PRIMARY && target != TARGET_READ_WRITE) ||
+	    !server_may_resend(server) || !ledger_owes_forwarded(&server->ledger) ||
+	    !may_write(server))
+		return WIRE_BAD;
+	before = server->replay.at[0] == 'Q' ? "E" : "12tnTE";
+	for (in.count = limit;; in = bytes_skip(in, frame.length)) {
+		result = frame_peek(in, UINT32_MAX, &frame);
+		if (result == WIRE_OK && !strchr(before, frame.type))
+			return WIRE_BAD; /* it runs */
+		if (result == WIRE_BAD || in.count < frame.length || result == WIRE_MORE)
+			break;
+		if (frame.type == 'E')
+			return is_refusal(server, frame_body(in, &frame)) ? WIRE_OK : WIRE_BAD;
+	}
+	return result == WIRE_BAD || limit == REFUSAL_MAX ? WIRE_BAD : WIRE_MORE;
+}
+
+void server_refuse_write(struct server *server)
+{
+	struct err err;
+
+	log_info(&server->log, "the host accepts no writes any more (25006)");
+	server_role_doubted(server);
+	err_close(&err, CLOSE_HOST_ROLE);
+	server_close_unrun(server, &err);
+}
+
 /*
  * A statement's result would have other columns now, or the statement is gone. If that was the
  * first message since the server was idle, the statement is prepared again and the batch is sent

@@ -105,8 +105,9 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
  * The client has had the notice of a Parse that is repeated on another server, and that of a SET
  * LOCAL whose effect is corrected.
  */
-static enum frame_fate notice_fate(const struct server *server)
+static enum frame_fate notice_fate(struct server *server)
 {
+	server->replay.may_resend = false; /* the client would get it twice */
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
 	               !ledger_owes_injected(&server->ledger)
 	           ? FRAME_PASS
@@ -512,6 +513,16 @@ static bool consume_input(struct server *server, struct bytes in)
 		if (server->frame_left == 0) {
 			enum wire_result result;
 
+			if (server->replay.count) {
+				result = server_sees_refusal(server, in);
+				if (result == WIRE_OK) {
+					pass_run(server, run, in.at, false);
+					server_refuse_write(server);
+					return false;
+				}
+				if (result == WIRE_MORE)
+					break;
+			}
 			in = skip_plain(server, in);
 			if (in.count == 0)
 				break;

@@ -139,6 +139,9 @@ void server_ask_role(struct server *server, bool is_short);
 void server_role_row(struct server *server, struct bytes row);
 void server_role_done(struct server *server);
 
+/* The server has refused to write: its role is asked again before its host is used again. */
+void server_role_doubted(struct server *server);
+
 /* The server has reported a parameter. */
 void server_role_reported(struct server *server, const char *name, const char *value);
 
@@ -170,6 +173,16 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body);
 
 /* Handles the error of an errand. */
 void server_errand_error(struct server *server, struct bytes body);
+
+/*
+ * The host accepts no writes any more: WIRE_OK if `in` begins with the replies to the borrower's
+ * batch that say so, and the batch has not run: server_refuse_write(). WIRE_MORE: that cannot be
+ * said yet, so nothing of `in` may be forwarded.
+ */
+enum wire_result server_sees_refusal(const struct server *server, struct bytes in);
+
+/* Closes the server; the batch is sent again on_unrun(). */
+void server_refuse_write(struct server *server);
 
 /* Handles the error of a request; all requests after that, up to the Sync, have failed, too. */
 enum frame_fate server_request_failed(struct server *server, struct bytes body,

@@ -112,6 +112,18 @@ void server_role_done(struct server *server)
 	}
 }
 
+void server_role_doubted(struct server *server)
+{
+	struct roster_at at = server_roster_at(server);
+	struct host_report report = { .is_read_only = true, .is_doubtful = true };
+	struct roster_row row;
+
+	if (!roster_find(server->site->roster, &at, &row))
+		return;
+	report.role = row.known.role;
+	server->site->ops->on_report(server, &report);
+}
+
 void server_role_reported(struct server *server, const char *name, const char *value)
 {
 	struct roster_at at = server_roster_at(server);

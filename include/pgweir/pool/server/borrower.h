@@ -108,6 +108,12 @@ struct borrower_ops {
 	 * still have the server.
 	 */
 	void (*on_expelled)(struct borrower *borrower, const struct err *err);
+	/*
+	 * The server has refused that batch because its host accepts no writes. `words` is its
+	 * error, whose cause was at the top level of the text. true: nothing of the batch has run,
+	 * and the borrower wants on_unrun(). false: the error is forwarded. NULL: the same.
+	 */
+	bool (*wants_writer)(struct borrower *borrower, struct bytes batch, const char *words);
 	/* The parameters that it will want of a server: pool_prepare(). */
 	const struct params *(*params)(const struct borrower *borrower);
 	/*

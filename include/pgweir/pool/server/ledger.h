@@ -304,6 +304,12 @@ bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
  */
 bool ledger_drop_sync(struct ledger *ledger);
 
+/* Whether the next reply is to a request of the client that was sent as it was. */
+static inline bool ledger_owes_forwarded(const struct ledger *ledger)
+{
+	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_FORWARD;
+}
+
 /* Whether the next reply is one that we make: ledger_answer(). */
 static inline bool ledger_owes_answer(const struct ledger *ledger)
 {

@@ -41,6 +41,7 @@ struct host_report {
 	enum host_role role;
 	bool is_read_only; /* new sessions begin with default_transaction_read_only */
 	bool is_full;      /* the answer to the role question; else only role and is_read_only */
+	bool is_doubtful;  /* a server there has refused to write, which nobody has expected */
 	uint32_t timeline;
 	uint64_t system;   /* system identifier */
 	uint64_t started;  /* when it was started: tells whether two addresses are one server */
@@ -62,6 +63,7 @@ struct roster_row {
 	bool is_told;       /* the log has that it is fenced */
 	bool is_sure;       /* it has answered the role question, and was not lost since */
 	bool is_watched;    /* a watch asks it, and will notice another role */
+	bool is_doubted;    /* it has refused to write, and has not answered the question since */
 	usec_t seen_at;     /* when its role was last found out; 0: never */
 	usec_t tried_at;    /* when it was last tried although its role did not fit */
 	usec_t since;       /* since when it has this role */

@@ -30,6 +30,7 @@ static void open_roster(struct scene *scene, const char *list)
  * A script of words about hosts a to d:
  *   a=p3  it answers the role question: primary, timeline 3 (s: standby; 0: timeline not known)
  *   a:p   a login or a report says only that (a:r: primary, read-only by default)
+ *   a~    a server there has refused to write
  *   a!    it is lost       aw   it is watched     +N   the clock goes on
  *   ad    it is disabled   an   it is drained     ae   it is enabled       t  trust again
  *   a?pG  fits primary: G good, M maybe or due, S spare, N no
@@ -80,6 +81,9 @@ static const struct {
 	{ "a host of another cluster", "a=p1 b=x1 \"RRO\" b?sN b>sF b?yN a?pG" },
 	{ "trusted again", "a=p3 a! b=p1 b?pN t b?pG" },
 	{ "another cluster is trusted", "a=p1 a! b=X1 b?pN t b?pG" },
+	{ "a primary that refuses to write must say again what it is",
+	  "a=p1 a>pS a~ a?pG a?wN a>pR a>wR a>yS a:p a>pR a=p1 a>pS a>wS" },
+	{ "a watch that is asked too knows better", "a=p1 aw a~ a?pG a?wG a>pR a>wR a=p1 a>wS" },
 	{ "drained", "a=p1 an a?pN a?yN a>pD a>yD ae a?pG a>pS" },
 	{ "disabled", "a=p1 ad a?pN a>pX b?pM" },
 	{ "a host that nothing is known of is disabled", "ad a?pN a?yN a>yX a=p1 a?pN" },
@@ -194,6 +198,8 @@ static void note(struct scene *scene, const char *word, const struct roster_at *
 	struct host_report report = { .role = word[2] == 's' ? HOST_STANDBY : HOST_PRIMARY,
 		                      .is_read_only = word[2] == 'r' };
 
+	if (word[1] == '~')
+		report.is_read_only = report.is_doubtful = true;
 	if (word[1] == '=')
 		report = answer_of(&word[2]);
 	if (word[1] == '!')
