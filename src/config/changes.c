@@ -125,6 +125,8 @@ static bool same_key(const void *a, const void *b, const struct entry_key *key)
 		return *(const int *)one == *(const int *)other;
 	case ENTRY_TIME:
 		return *(const usec_t *)one == *(const usec_t *)other;
+	case ENTRY_BYTES:
+		return *(const size_t *)one == *(const size_t *)other;
 	case ENTRY_WORD:
 		return *(const unsigned int *)one == *(const unsigned int *)other;
 	case ENTRY_FUNCTIONS:

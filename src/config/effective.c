@@ -141,6 +141,19 @@ int config_standby_pool_size(const struct config *config, const struct config_da
 	return said == CONFIG_POOL_SIZE ? config_pool_size(config, database, user) : said;
 }
 
+usec_t config_max_standby_lag(const struct config *config, const struct config_database *database)
+{
+	return first_said(CONFIG_INHERIT, SAID(database, max_standby_lag), config->max_standby_lag);
+}
+
+size_t config_max_standby_lag_bytes(const struct config *config,
+                                    const struct config_database *database)
+{
+	int64_t said = database ? (int64_t)database->max_standby_lag_bytes : CONFIG_INHERIT;
+
+	return (size_t)first_said(CONFIG_INHERIT, said, (int64_t)config->max_standby_lag_bytes);
+}
+
 int config_min_pool_size(const struct config *config, const struct config_database *database)
 {
 	return (int)first_said(CONFIG_INHERIT, SAID(database, min_pool_size),

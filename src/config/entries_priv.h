@@ -62,7 +62,7 @@ enum entry_low {
 	LOW_MINUS_IS_ZERO
 };
 
-enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_WORD, ENTRY_FUNCTIONS };
+enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_BYTES, ENTRY_WORD, ENTRY_FUNCTIONS };
 
 /* A key of [databases], [users] or [peers]. The tables are sorted by name. */
 struct entry_key {

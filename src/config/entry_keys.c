@@ -19,7 +19,8 @@
 
 /* clang-format off */
 #define TYPE(owner, field) _Generic(((struct owner *)0)->field, \
-	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, struct config_list: ENTRY_FUNCTIONS, \
+	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, size_t: ENTRY_BYTES, \
+	struct config_list: ENTRY_FUNCTIONS, \
 	enum pool_mode: ENTRY_WORD, enum session_state_mode: ENTRY_WORD, \
 	enum route_reads: ENTRY_WORD, enum causal_reads: ENTRY_WORD, \
 	enum load_balance_hosts: ENTRY_WORD, enum target_session_attrs: ENTRY_WORD)
@@ -72,6 +73,8 @@ const struct entry_key database_keys[] = {
 	DATABASE(max_db_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(max_db_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(max_pinned_servers, .low = LOW_MINUS_INHERITS, .help = same_help),
+	DATABASE(max_standby_lag, .low = LOW_MINUS_INHERITS, .help = same_help),
+	DATABASE(max_standby_lag_bytes, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(min_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(password, .length_max = CONFIG_PASSWORD_MAX,
 	         .help = "Password of user (default: the one in auth_file)."),
@@ -152,6 +155,7 @@ union field {
 	char **text;
 	int *number;
 	usec_t *time;
+	size_t *bytes;
 	unsigned int *word;
 	struct config_list *list;
 };
@@ -170,6 +174,8 @@ void entry_reset(void *entry, const struct entry_key *keys, size_t count)
 			*field.word = keys[i].unset;
 		else if (keys[i].type == ENTRY_TIME)
 			*field.time = CONFIG_INHERIT;
+		else if (keys[i].type == ENTRY_BYTES)
+			*field.bytes = (size_t)CONFIG_INHERIT;
 		else if (keys[i].type == ENTRY_INT)
 			*field.number = CONFIG_INHERIT;
 	}
@@ -293,6 +299,16 @@ static bool put_time(usec_t *field, const struct entry_key *key, const char *tex
 	return true;
 }
 
+static bool put_bytes(size_t *field, const struct entry_key *key, const char *text, struct err *err)
+{
+	int64_t value;
+
+	if (!value_bytes(text, &value, err))
+		return false;
+	*field = (size_t)low_meaning(key->low, value);
+	return true;
+}
+
 static bool put_word(unsigned int *field, const struct entry_key *key, const char *text,
                      struct err *err)
 {
@@ -331,6 +347,8 @@ static bool put(void *entry, const struct entry_key *key, const char *text, stru
 		return put_int(field.number, key, text, notes, err);
 	case ENTRY_TIME:
 		return put_time(field.time, key, text, err);
+	case ENTRY_BYTES:
+		return put_bytes(field.bytes, key, text, err);
 	case ENTRY_WORD:
 		return put_word(field.word, key, text, err);
 	case ENTRY_FUNCTIONS:

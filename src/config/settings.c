@@ -294,6 +294,17 @@ const struct setting settings[] = {
 	                "transaction and statement mode, named prepared statements of clients "
 	                "(Parse messages and SQL PREPARE) are tracked and prepared on each "
 	                "server as needed. 0 = not tracked; they fail in these modes."),
+	SETTING(max_standby_lag, .initial = "0", LIVE, GROUP(GENERIC), .since = "0.3.0",
+	        .help = "With route_reads, a standby that is further behind the primary gets no "
+	                "reads; if there is no other one, the primary serves them. Entries with "
+	                "target_session_attrs prefer other hosts for new connections. The lag is "
+	                "that of SHOW HOSTS, so a user for the host watch must be known "
+	                "(host_check_user), and the primary must be one of the entry's hosts: a "
+	                "lag that is not known is too much. 0 = no limit."),
+	SETTING(max_standby_lag_bytes, .initial = "0", LIVE, GROUP(GENERIC), .since = "0.3.0",
+	        .max = INT64_MAX,
+	        .help = "As max_standby_lag, for bytes of the primary's WAL that a standby has "
+	                "not replayed. 0 = no limit."),
 	SETTING(max_statement_size, .initial = "16777216", .min = 1024, .max = 512 << 20, LIVE,
 	        GROUP(NETWORK),
 	        .help = "Maximum length of a message that prepares a named statement, or that "

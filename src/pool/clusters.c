@@ -322,14 +322,40 @@ static void add_foreign(struct strbuf *out, const struct cluster *cluster,
 	strbuf_add(out, ")");
 }
 
+/* Exact numbers: they are compared with the limit. */
+static void add_lag(struct strbuf *out, const struct roster_change *change)
+{
+	const struct roster_limit *limit = &change->limit;
+
+	add_seconds(out, change->row.lag);
+	strbuf_add(out, " and ");
+	strbuf_add_number(out, change->row.lag_bytes);
+	strbuf_add(out, " bytes behind the primary (");
+	if (limit->lag) {
+		strbuf_add(out, "max_standby_lag = ");
+		add_seconds(out, limit->lag);
+	}
+	if (limit->lag && limit->bytes)
+		strbuf_add(out, ", ");
+	if (limit->bytes) {
+		strbuf_add(out, "max_standby_lag_bytes = ");
+		strbuf_add_number(out, limit->bytes);
+	}
+	strbuf_add(out, ")");
+}
+
 static void log_change(const struct cluster *cluster, const struct roster_change *change,
                        const struct roster_changes *all, struct log *log)
 {
 	static const struct log_facts facts = { .kept = "host role" };
 	static const enum log_level levels[] = {
-		[ROSTER_EVENT_ROLE] = LOG_LEVEL_INFO,     [ROSTER_EVENT_FENCED] = LOG_LEVEL_ERROR,
-		[ROSTER_EVENT_FOREIGN] = LOG_LEVEL_ERROR, [ROSTER_EVENT_LOST] = LOG_LEVEL_WARNING,
+		[ROSTER_EVENT_ROLE] = LOG_LEVEL_INFO,
+		[ROSTER_EVENT_FENCED] = LOG_LEVEL_ERROR,
+		[ROSTER_EVENT_FOREIGN] = LOG_LEVEL_ERROR,
+		[ROSTER_EVENT_LOST] = LOG_LEVEL_WARNING,
 		[ROSTER_EVENT_BACK] = LOG_LEVEL_INFO,
+		[ROSTER_EVENT_BEHIND] = LOG_LEVEL_WARNING,
+		[ROSTER_EVENT_CAUGHT_UP] = LOG_LEVEL_INFO,
 	};
 	struct logger logger = { log, NULL };
 	struct log_entry entry;
@@ -358,6 +384,14 @@ static void log_change(const struct cluster *cluster, const struct roster_change
 		strbuf_add(&entry.line, " answers again after ");
 		add_seconds(&entry.line, change->lasted);
 		add_role(&entry.line, change, all);
+		break;
+	case ROSTER_EVENT_BEHIND:
+		strbuf_add(&entry.line, " gets no reads: it is ");
+		add_lag(&entry.line, change);
+		break;
+	case ROSTER_EVENT_CAUGHT_UP:
+		strbuf_add(&entry.line, " gets reads again: it is ");
+		add_lag(&entry.line, change);
 	}
 	entry.who.facts = &facts;
 	log_end(&logger, levels[change->event], &entry);

@@ -71,7 +71,8 @@ struct watched_cluster {
 	char *user;
 	struct credentials credentials;
 	bool wants_primary;
-	bool is_wanted; /* by the configuration that is being applied */
+	struct buf limits; /* struct roster_limit: of its entries, each once */
+	bool is_wanted;    /* by the configuration that is being applied */
 	struct host_watch_list list;
 	struct watched_host *hosts;
 	unsigned int host_count;
@@ -566,6 +567,7 @@ static void free_cluster(struct watched_cluster *watched)
 		free(watched->hosts[i].name);
 	}
 	credentials_done(&watched->credentials);
+	buf_free(&watched->limits);
 	free(watched->hosts);
 	free(watched->user);
 	clusters_release(watched->watches->pools->with.broker, &watched->cluster);
@@ -631,6 +633,13 @@ static struct watched_cluster *add_cluster(struct host_watches *watches,
 	return watched;
 }
 
+static struct cluster_key cluster_key_of(const struct config *config,
+                                         const struct config_database *entry)
+{
+	return (struct cluster_key){ entry->host ? entry->host : config->unix_socket_dir,
+		                     entry->port, config_host_check_user(config, entry) };
+}
+
 static struct watched_cluster *find_watched(const struct host_watches *watches,
                                             const struct cluster_key *key)
 {
@@ -643,12 +652,38 @@ static struct watched_cluster *find_watched(const struct host_watches *watches,
 	return NULL;
 }
 
+static void want_limit(struct watched_cluster *watched, const struct config_database *entry)
+{
+	const struct config *config = watched->watches->pools->config;
+	struct roster_limit limit = { config_max_standby_lag(config, entry),
+		                      config_max_standby_lag_bytes(config, entry) };
+
+	if (!roster_has_limit(&limit))
+		return;
+	for (size_t at = 0; at < watched->limits.count; at += sizeof(limit)) {
+		if (memcmp(watched->limits.at + at, &limit, sizeof(limit)) == 0)
+			return;
+	}
+	buf_add(&watched->limits, (const char *)&limit, sizeof(limit));
+}
+
+static void set_limits(struct watched_cluster *watched)
+{
+	const struct buf *limits = &watched->limits;
+	const struct logger log = { watched->watches->pools->with.log, NULL };
+
+	if (!buf_ok(limits) ||
+	    !roster_set_limits(cluster_roster(watched->cluster),
+	                       (const struct roster_limit *)limits->at,
+	                       (unsigned int)(limits->count / sizeof(struct roster_limit))))
+		log_error(&log, "no memory for max_standby_lag");
+}
+
 /* The first entry of a cluster gives the database of its watches. */
 static void want_cluster(struct host_watches *watches, const struct config_database *entry)
 {
 	const struct config *config = watches->pools->config;
-	struct cluster_key key = { entry->host ? entry->host : config->unix_socket_dir, entry->port,
-		                   config_host_check_user(config, entry) };
+	struct cluster_key key = cluster_key_of(config, entry);
 	struct watched_cluster *watched;
 
 	if (!needs_roles(config, entry) || !*key.user)
@@ -665,15 +700,34 @@ static void want_cluster(struct host_watches *watches, const struct config_datab
 	if (!watched->is_wanted) {
 		set_entry(watched, entry);
 		watched->wants_primary = false;
+		buf_free(&watched->limits);
 	}
 	watched->wants_primary |= wants_primary(config, entry);
+	want_limit(watched, entry);
 	watched->is_wanted = true;
+}
+
+/* Entry `*` has no watches of its own. */
+static void want_auto_limit(struct host_watches *watches)
+{
+	const struct config *config = watches->pools->config;
+	const struct config_database *entry = config_database_auto(config);
+	struct watched_cluster *watched = NULL;
+
+	if (entry) {
+		struct cluster_key key = cluster_key_of(config, entry);
+
+		watched = find_watched(watches, &key);
+	}
+	if (watched && watched->is_wanted)
+		want_limit(watched, entry);
 }
 
 static void update_cluster(struct watched_cluster *watched)
 {
 	struct host_watch *watch;
 
+	set_limits(watched);
 	TAILQ_FOREACH (watch, &watched->list, node) {
 		set_site(watch);
 		if (watch->is_open && watch->server.state != SERVER_CLOSING)
@@ -717,6 +771,7 @@ void host_watches_configure(struct pools *pools)
 		watched->is_wanted = false;
 	while ((entry = config_database_next(pools->config, entry)))
 		want_cluster(watches, entry);
+	want_auto_limit(watches);
 	for (watched = TAILQ_FIRST(&watches->list); watched; watched = next) {
 		next = TAILQ_NEXT(watched, node);
 		if (watched->is_wanted)

@@ -166,6 +166,12 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	                  server_backend_pid(server));
 }
 
+static inline bool may_lend(const struct server *server)
+{
+	return !server->is_close_needed &&
+	       !(server->pool->limits.has_lag_limit && pool_reads_is_behind(server));
+}
+
 /*
  * In a pool with servers on which libraries were loaded: one that has no library that the borrower
  * does not want. If there is none, and none is coming, one is closed, so that another may be
@@ -177,11 +183,11 @@ __attribute__((noinline)) static struct server *fitting_server(struct borrower *
 	const struct params *want = borrower->ops->params(borrower);
 	struct server *server = borrower->last_server;
 
-	if (server && server->state == SERVER_IDLE && !server->is_close_needed &&
+	if (server && server->state == SERVER_IDLE && may_lend(server) &&
 	    server_libraries_are_in(server->params, want))
 		return server;
 	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], node) {
-		if (!server->is_close_needed && server_libraries_are_in(server->params, want))
+		if (may_lend(server) && server_libraries_are_in(server->params, want))
 			return server;
 	}
 	server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]);
@@ -194,16 +200,18 @@ __attribute__((noinline)) static struct server *fitting_server(struct borrower *
 static inline struct server *idle_server(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
-	struct server *server = borrower->last_server;
+	struct server *server = borrower->last_server, *next;
 
 	if (pool->library_count)
 		return fitting_server(borrower);
-	if (server && server->state == SERVER_IDLE && !server->is_close_needed)
+	if (server && server->state == SERVER_IDLE && may_lend(server))
 		return server;
-	while ((server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]))) {
-		if (!server->is_close_needed)
+	for (server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]); server; server = next) {
+		next = TAILQ_NEXT(server, node);
+		if (may_lend(server))
 			return server;
-		pool_close_server(server, server->close_reason);
+		if (server->is_close_needed)
+			pool_close_server(server, server->close_reason);
 	}
 	return NULL;
 }

@@ -53,10 +53,11 @@ static enum target_session_attrs target_of(const struct pool *pool)
 static void configure_cluster(struct pool *pool, const char *list)
 {
 	const struct config_database *entry = pool->database->entry;
+	const struct config *config = pool->pools->config;
 	struct broker *broker = pool->pools->with.broker;
-	struct cluster_key key = { list, entry->port,
-		                   config_host_check_user(pool->pools->config, entry) };
+	struct cluster_key key = { list, entry->port, config_host_check_user(config, entry) };
 	struct cluster *cluster = share_cluster(&pool->share);
+	struct roster_limit limit;
 
 	pool->site.target = target_of(pool);
 	if (!cluster || !cluster_has_key(cluster, &key)) {
@@ -68,6 +69,13 @@ static void configure_cluster(struct pool *pool, const char *list)
 		log_error(&pool->log, "no memory for the roles of hosts");
 	pool->site.roster = cluster ? cluster_roster(cluster) : NULL;
 	hosts_set_roles(pool->site.hosts, pool->site.roster, pool->site.target);
+	limit = (struct roster_limit){
+		config_max_standby_lag(config, entry),
+		config_max_standby_lag_bytes(config, entry),
+	};
+	hosts_set_limit(pool->site.hosts, &limit, pool->purpose == POOL_FOR_READS);
+	pool->limits.has_lag_limit =
+	    pool->purpose == POOL_FOR_READS && pool->site.roster && roster_has_limit(&limit);
 }
 
 static void configure_hosts(struct pool *pool)

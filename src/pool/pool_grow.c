@@ -57,7 +57,10 @@ static bool take_permit(struct pool *pool)
 {
 	unsigned int most = most_now(pool);
 
-	return share_servers(&pool->share) < most && pool_take_permit(pool, most, EVICT_OTHERS);
+	if (share_servers(&pool->share) < most && pool_take_permit(pool, most, EVICT_OTHERS))
+		return true;
+	return pool_reads_make_space(pool) && share_servers(&pool->share) < most &&
+	       pool_take_permit(pool, most, EVICT_OTHERS);
 }
 
 /* ---- growing ---- */

@@ -406,6 +406,15 @@ void pool_login_failed(struct server *server, const struct err *err);
 
 /* ---- reads on standbys: pool_reads.c ---- */
 
+/*
+ * Whether the server's standby is too far behind to serve reads (max_standby_lag). Only with
+ * limits.has_lag_limit.
+ */
+bool pool_reads_is_behind(const struct server *server);
+
+/* Closes an idle server whose standby is too far behind: another one needs its place. */
+bool pool_reads_make_space(struct pool *reads);
+
 /* In a pool for reads: if no standby can be used, its waiting borrowers go to the primary. */
 void pool_reads_serve(struct pool *reads);
 

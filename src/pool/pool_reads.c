@@ -14,10 +14,52 @@
 
 #include "pgweir/base/banned.h"
 
+/* ---- standbys that are too far behind ---- */
+
+bool pool_reads_is_behind(const struct server *server)
+{
+	const struct hosts *hosts = server->site->hosts;
+	struct roster_at at = server_roster_at(server);
+
+	return roster_is_behind(server->site->roster, &at, &hosts->limit);
+}
+
+/* The servers of such a standby stay: it may have caught up soon. */
+static bool has_idle(const struct pool *reads)
+{
+	const struct server *server;
+
+	if (!reads->limits.has_lag_limit)
+		return reads->server_counts[SERVER_IDLE];
+	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], node) {
+		if (!pool_reads_is_behind(server))
+			return true;
+	}
+	return false;
+}
+
+bool pool_reads_make_space(struct pool *reads)
+{
+	struct server *server;
+
+	if (!reads->limits.has_lag_limit)
+		return false;
+	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, node)
+	{
+		if (!pool_reads_is_behind(server))
+			continue;
+		pool_close_server(server, CLOSE_HOST_BEHIND);
+		return true;
+	}
+	return false;
+}
+
+/* ---- where a read goes ---- */
+
 /* Whether a borrower that asks now gets a server on a standby soon. */
 static bool can_serve(struct pool *reads)
 {
-	if (reads->server_counts[SERVER_IDLE])
+	if (has_idle(reads))
 		return true;
 	if (pool_has_host(reads) && (!reads->is_failing || pool_live_count(reads)))
 		return true;

@@ -88,6 +88,8 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 			look_again(pool, since);
 			continue;
 		}
+		if (pool->limits.has_lag_limit && pool_reads_is_behind(server))
+			continue;
 		if (server_may_move(server))
 			return server;
 		look_again(pool, now_in(pool)); /* the rest of a message will come */

@@ -365,6 +365,138 @@ def test_a_reload_changes_the_size_on_standbys(routed):
     assert second.read_result().rows == [[STANDBY]]
 
 
+# -- max_standby_lag -------------------------------------------------------------------------------
+
+
+def state_of(weir, host):
+    (row,) = [row for row in weir.admin("SHOW HOSTS app") if row["host"] == host]
+    return row["state"]
+
+
+def wait_state(weir, host, state):
+    wait_until(lambda: state_of(weir, host) == state, what=f"{host} {state}")
+
+
+@pytest.fixture
+def limited(routed):
+    def start(**settings):
+        return routed(**{"host_check_user": "alice", "host_check_interval": "0.1", **settings})
+
+    return start
+
+
+LAG = "SELECT pg_logical_emit_message(false, 'lag', repeat('x', 40000))"
+
+
+@pytest.mark.parametrize("limit", [{"max_standby_lag_bytes": "20kB"}, {"max_standby_lag": "0.5"}])
+def test_a_standby_that_is_behind_gets_no_reads(limited, pair, pausing, limit):
+    weir = limited(**limit)
+    client = weir.client()
+    wait_state(weir, STANDBY, "up")
+    assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
+    (pid,) = [row["remote_pid"] for row in weir.admin("SHOW SERVERS") if row["addr"] == STANDBY]
+    paused = pausing()
+    pair.primary.query(LAG)
+    wait_state(weir, STANDBY, "lagging")
+    before = reads(weir)
+    assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+    after = reads(weir)
+    assert after["no_standby"] == before["no_standby"] + 1 and after["servers"] == 1
+    assert weir.wait_log(r"WARNING.* host 127\.0\.0\.3 gets no reads: it is \d+\.\d s and (\d+) bytes"
+                         rf" behind the primary \({next(iter(limit))} = ")
+    paused.resume_replay()
+    wait_state(weir, STANDBY, "up")
+    assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
+    # Its server was kept.
+    assert pid in [row["remote_pid"] for row in weir.admin("SHOW SERVERS")]
+    weir.wait_log(r"host 127\.0\.0\.3 gets reads again: it is 0\.0 s and 0 bytes behind the primary")
+    texts = [row["text"] for row in weir.admin("SHOW EVENTS") if row["kind"] == "host role"]
+    assert any("gets no reads" in text for text in texts)
+
+
+def test_a_read_that_runs_is_not_disturbed_by_a_lag(limited, pair, pausing):
+    weir = limited(max_standby_lag_bytes="20kB")
+    client = weir.client()
+    wait_state(weir, STANDBY, "up")
+    client.query("BEGIN READ ONLY")
+    assert client.value(WHERE) == STANDBY
+    pausing()
+    pair.primary.query(LAG)
+    wait_state(weir, STANDBY, "lagging")
+    assert client.value(WHERE) == STANDBY
+    client.query("COMMIT")
+    assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+
+
+def test_another_standby_takes_the_place_in_a_full_pool(limited, make_cluster):
+    weir = limited(cluster=make_cluster(standbys=2), standby_pool_size=2, max_standby_lag_bytes="20kB")
+    _, second, third = weir.cluster.hosts
+    for host in second, third:
+        wait_state(weir, host.host, "up")
+    clients = [weir.client() for _ in range(2)]
+
+    def fill():
+        for client in clients:
+            client.query("BEGIN READ ONLY")
+        seen = [client.value(WHERE) for client in clients]
+        for client in clients:
+            client.query("COMMIT")
+        return seen
+
+    assert sorted(fill()) == [second.host, third.host]
+    third.pause_replay()
+    weir.cluster.primary.query(LAG)
+    wait_state(weir, third.host, "lagging")
+    wait_state(weir, second.host, "up")
+    assert fill() == [second.host] * 2
+    assert "standby is too far behind" in weir.log
+    third.resume_replay()
+
+
+def test_a_lag_that_is_not_known_is_too_much(routed):
+    weir = routed(max_standby_lag="3600", warm=False)
+    client = weir.client()
+    for _ in range(3):
+        assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+    wait_until(lambda: {row["state"] for row in weir.admin("SHOW HOSTS app")} >= {"lagging"},
+               what="a standby of which no lag is known")
+    assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+
+
+def test_the_lag_limit_of_an_entry_and_after_a_reload(limited, pair, pausing):
+    weir = limited(entry="max_standby_lag_bytes=20kB")
+    client = weir.client()
+    wait_state(weir, STANDBY, "up")
+    pausing()
+    pair.primary.query(LAG)
+    wait_state(weir, STANDBY, "lagging")
+    assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+    weir.reload(databases={"app": f"host={pair.host_list} port={pair.port}"})
+    assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
+    weir.reload(max_standby_lag_bytes="20kB")
+    assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+    weir.reload(max_standby_lag_bytes=None, max_standby_lag="0.1")
+    wait_until(lambda: state_of(weir, STANDBY) == "lagging", what="the lag as a time")
+    assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
+
+
+def test_prefer_standby_prefers_one_that_is_not_behind(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    primary, standby = cluster.hosts
+    weir = pgweir(databases={name: f"host={cluster.host_list} port={cluster.port} dbname=app"
+                                   f" target_session_attrs={target}"
+                             for name, target in (("app", "prefer-standby"), ("s", "standby"))},
+                  pool_mode="transaction", host_check_user="alice", host_check_interval="0.1",
+                  max_standby_lag_bytes="20kB")
+    wait_state(weir, standby.host, "up")
+    standby.pause_replay()
+    primary.query(LAG)
+    wait_state(weir, standby.host, "lagging")
+    assert weir.client(database="app").value(WHERE) == primary.host
+    assert weir.client(database="s").value(WHERE) == standby.host  # there is no other one
+    standby.resume_replay()
+
+
 # -- causal_reads ----------------------------------------------------------------------------------
 
 
@@ -386,12 +518,22 @@ def read(client, sql):
 
 
 @pytest.fixture
-def paused(pair):
-    """The standby replays nothing."""
+def pausing(pair):
+    """From the call on, the standby replays nothing."""
     (standby,) = pair.standbys
-    standby.pause_replay()
-    yield standby
+
+    def pause():
+        standby.pause_replay()
+        return standby
+
+    yield pause
     standby.resume_replay()
+
+
+@pytest.fixture
+def paused(pausing):
+    """The standby replays nothing."""
+    return pausing()
 
 
 def written(client, table):

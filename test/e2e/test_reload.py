@@ -1362,7 +1362,7 @@ def test_a_setting(play, row, way):
 # Their rows come with the code that uses them.
 TO_COME = ["session_sample"]
 # These need a standby: test_read_routing.py.
-WITH_STANDBYS = ["causal_reads_wait", "standby_pool_size"]
+WITH_STANDBYS = ["causal_reads_wait", "max_standby_lag", "max_standby_lag_bytes", "standby_pool_size"]
 
 
 def test_no_setting_is_forgotten(pgweir):
@@ -1516,7 +1516,7 @@ def keys_in_source(kind):
 
 
 def test_no_key_is_forgotten():
-    names = {row.name for row in DATABASE_KEYS} | set(SERVERS) | {"standby_pool_size"}
+    names = {row.name for row in DATABASE_KEYS} | set(SERVERS) | {"standby_pool_size", "max_standby_lag", "max_standby_lag_bytes"}
     assert keys_in_source("DATABASE") == names
     assert keys_in_source("USER") == {row.name for row in USER_KEYS}
     assert keys_in_source("PEER") == {"host", "port", "pool_size"}

@@ -140,6 +140,8 @@
 	X(HOST_LOST, ERR_SERVER_LOST, true, \
 	  "host does not answer any more", "host does not answer any more") \
 	X(HOST_DRAINED, ERR_ADMIN_SHUTDOWN, false, "host is drained", "host is drained") \
+	X(HOST_BEHIND, ERR_ADMIN_SHUTDOWN, false, \
+	  "standby is too far behind", "standby is too far behind (max_standby_lag)") \
 	X(HOST_DISABLED, ERR_ADMIN_SHUTDOWN, true, \
 	  "host is disabled", "host was disabled by an administrator") \
 	X(HOST_FENCED, ERR_SERVER_LOST, true, \

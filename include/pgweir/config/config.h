@@ -145,7 +145,9 @@ struct config {
 	enum route_reads route_reads;
 	enum causal_reads causal_reads;
 	usec_t causal_reads_wait;
-	int max_pinned_servers; /* CONFIG_PINS_BY_SIZE, or a number; 0 = none */
+	usec_t max_standby_lag;       /* 0 = no limit */
+	size_t max_standby_lag_bytes; /* 0 = no limit */
+	int max_pinned_servers;       /* CONFIG_PINS_BY_SIZE, or a number; 0 = none */
 	struct config_list pin_functions;
 	int track_statements; /* of each loop; 0 = off */
 	int session_sample;   /* one transaction in this many is asked for hidden state; 0 = none */

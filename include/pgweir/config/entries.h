@@ -58,6 +58,8 @@ struct config_database {
 	int min_pool_size;
 	int reserve_pool_size;
 	int standby_pool_size;
+	usec_t max_standby_lag;       /* 0 = no limit */
+	size_t max_standby_lag_bytes; /* 0 = no limit; CONFIG_INHERIT as a size_t */
 	int max_db_connections;
 	int max_db_client_connections;
 	usec_t server_lifetime;
@@ -166,6 +168,10 @@ int config_min_pool_size(const struct config *config, const struct config_databa
 /* The size of the pool on standbys. */
 int config_standby_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user);
+/* How far a standby may be behind to serve reads. 0 = no limit. */
+usec_t config_max_standby_lag(const struct config *config, const struct config_database *database);
+size_t config_max_standby_lag_bytes(const struct config *config,
+                                    const struct config_database *database);
 usec_t config_server_lifetime(const struct config *config, const struct config_database *database);
 /* The user that asks the hosts of an entry for their roles. "" = none. */
 const char *config_host_check_user(const struct config *config,

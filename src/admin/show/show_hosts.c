@@ -37,9 +37,11 @@ static const struct column host_columns[] = {
 	             "NULL: not known."),
 	INT8(lag_bytes, "How many bytes of the primary's WAL a standby has not replayed; NULL: not "
 	                "known."),
-	TEXT(state, "up; unknown (never asked); lost (does not answer); fenced (says that it is "
-	            "primary, but another host counts); foreign (fenced, as it is of another "
-	            "cluster); draining; drained; disabled."),
+	TEXT(state,
+	     "up; unknown (never asked); lost (does not answer); fenced (says that it is "
+	     "primary, but another host counts); foreign (fenced, as it is of another "
+	     "cluster); lagging (a standby that is behind for more than max_standby_lag, or it is "
+	     "not known for how long); draining; drained; disabled."),
 	TEXT(since, "Since when it has this role; NULL: not known."),
 	COLUMN(struct host_row, VALUE_INT4, servers,
 	       "Number of server connections of the entry there."),
@@ -122,6 +124,14 @@ static unsigned int count_busy(const struct show_source *source, const char *hos
 	return count;
 }
 
+static bool is_lagging(const struct config *config, const struct shown_host *shown)
+{
+	struct roster_limit limit = { config_max_standby_lag(config, shown->entry),
+		                      config_max_standby_lag_bytes(config, shown->entry) };
+
+	return roster_row_is_behind(&shown->row, &limit);
+}
+
 static const char *shown_state(const struct show_source *source, const struct host_row *row,
                                const struct shown_host *shown)
 {
@@ -140,6 +150,8 @@ static const char *shown_state(const struct show_source *source, const struct ho
 		return "lost";
 	if (known->is_fenced)
 		return known->is_foreign ? "foreign" : "fenced";
+	if (is_lagging(show_source_first(source)->pools->config, shown))
+		return "lagging";
 	return known->seen_at ? "up" : "unknown";
 }
 

@@ -38,20 +38,35 @@ struct place {
 	const struct host_addr *addr;
 };
 
+static enum roster_fit fit_of_role(const struct place *place, const struct roster_at *at,
+                                   usec_t *due)
+{
+	const struct hosts *hosts = place->hosts;
+
+	if (!place->addr)
+		return roster_fit_host(hosts->roster, place->index, hosts->target, HOSTS_ROLE_GAP,
+		                       due);
+	return roster_fit(hosts->roster, at, hosts->target, HOSTS_ROLE_GAP, due);
+}
+
 static enum roster_fit place_fit(const struct place *place, usec_t *due)
 {
 	const struct hosts *hosts = place->hosts;
 	struct roster_at at = { .host = place->index };
+	enum roster_fit fit;
 
 	*due = 0;
 	if (!hosts->roster)
 		return ROSTER_GOOD;
-	if (!place->addr)
-		return roster_fit_host(hosts->roster, place->index, hosts->target, HOSTS_ROLE_GAP,
-		                       due);
-	if (place->addr->address.family != AF_UNSPEC)
+	if (place->addr && place->addr->address.family != AF_UNSPEC)
 		at.address = &place->addr->address;
-	return roster_fit(hosts->roster, &at, hosts->target, HOSTS_ROLE_GAP, due);
+	fit = fit_of_role(place, &at, due);
+	if (fit == ROSTER_NO || !roster_has_limit(&hosts->limit) ||
+	    !roster_is_behind(hosts->roster, &at, &hosts->limit))
+		return fit;
+	if (hosts->is_strict)
+		*due = INT64_MAX; /* its watch finds out when it has caught up */
+	return hosts->is_strict ? ROSTER_NO : ROSTER_BEHIND;
 }
 
 static enum roster_fit fit_of(const struct place *place)
@@ -228,7 +243,8 @@ static unsigned int nearest(const struct hosts *hosts, usec_t gap)
 }
 
 /* The fits from best to worst, each with all better ones. What does not fit may be in retry. */
-static const enum roster_fit fits[] = { ROSTER_GOOD, ROSTER_MAYBE, ROSTER_SPARE, ROSTER_NO };
+static const enum roster_fit fits[] = { ROSTER_GOOD, ROSTER_MAYBE, ROSTER_SPARE, ROSTER_BEHIND,
+	                                ROSTER_NO };
 
 #define FITS (sizeof(fits) / sizeof(fits[0]))
 
@@ -583,6 +599,14 @@ void hosts_set_roles(struct hosts *hosts, struct roster *roster, enum target_ses
 		hosts->roster = roster;
 		hosts->target = target;
 	}
+	unlock_hosts(hosts);
+}
+
+void hosts_set_limit(struct hosts *hosts, const struct roster_limit *limit, bool is_strict)
+{
+	lock_hosts(hosts);
+	hosts->limit = *limit;
+	hosts->is_strict = is_strict;
 	unlock_hosts(hosts);
 }
 

@@ -251,6 +251,20 @@ static void add_sample(struct roster *roster, uint64_t position, usec_t now)
 	roster->samples[roster->sample_count++] = (struct roster_sample){ position, now };
 }
 
+/* Without a watch there is no lag: a position that nobody asks for again says little. */
+static bool has_lag(const struct roster *roster, const struct roster_row *row)
+{
+	if (!row->is_watched || row->known.role != HOST_STANDBY || !row->known.position)
+		return false;
+	for (unsigned int i = 0; i < roster->count; i++) {
+		const struct roster_row *primary = &roster->rows[i];
+
+		if (primary->is_elected && !primary->is_lost && !primary->is_watched)
+			return false;
+	}
+	return roster->sample_count;
+}
+
 /* A standby has everything that the primary had written when its position was not greater. */
 static void set_lag(const struct roster *roster, struct roster_row *row, usec_t now)
 {
@@ -259,7 +273,7 @@ static void set_lag(const struct roster *roster, struct roster_row *row, usec_t 
 
 	row->lag = ROSTER_LAG_UNKNOWN;
 	row->lag_bytes = 0;
-	if (row->known.role != HOST_STANDBY || !count || !position)
+	if (!has_lag(roster, row))
 		return;
 	newest = roster->samples[count - 1].position;
 	if (position >= newest) {
@@ -272,6 +286,81 @@ static void set_lag(const struct roster *roster, struct roster_row *row, usec_t 
 	row->lag = now - roster->samples[count ? count - 1 : 0].at;
 	if (!count && row->known.replay_age > row->lag)
 		row->lag = row->known.replay_age; /* it was behind before the first sample */
+}
+
+/* ---- limits ---- */
+
+bool roster_row_is_behind(const struct roster_row *row, const struct roster_limit *limit)
+{
+	if (!roster_has_limit(limit) || row->known.role != HOST_STANDBY)
+		return false;
+	if (row->lag == ROSTER_LAG_UNKNOWN)
+		return true;
+	return (limit->lag && row->lag > limit->lag) ||
+	       (limit->bytes && row->lag_bytes > limit->bytes);
+}
+
+static void tell_behind(const struct roster_row *row, const struct roster_row *before,
+                        const struct roster_limit *limit, struct roster_changes *changes)
+{
+	bool is_behind = roster_row_is_behind(row, limit);
+	bool was_behind = before->known.role == HOST_STANDBY && before->lag != ROSTER_LAG_UNKNOWN &&
+	                  roster_row_is_behind(before, limit);
+	struct roster_change *change;
+
+	if (row->known.role != HOST_STANDBY || row->lag == ROSTER_LAG_UNKNOWN ||
+	    is_behind == was_behind)
+		return;
+	change = add_change(changes, is_behind ? ROSTER_EVENT_BEHIND : ROSTER_EVENT_CAUGHT_UP, row);
+	if (change)
+		change->limit = *limit;
+}
+
+/* What of a row has changed, as far as limits are concerned. */
+static void look_at_limits(struct roster *roster, const struct roster_row *row,
+                           const struct roster_row *before, struct roster_changes *changes)
+{
+	for (unsigned int i = 0; i < roster->limit_count; i++) {
+		const struct roster_limit *limit = &roster->limits[i];
+
+		tell_behind(row, before, limit, changes);
+		if (roster_row_is_behind(row, limit) != roster_row_is_behind(before, limit))
+			bump(roster, changes);
+	}
+}
+
+bool roster_is_behind(struct roster *roster, const struct roster_at *at,
+                      const struct roster_limit *limit)
+{
+	bool has_row = false, is_behind = true;
+
+	lock_roster(roster);
+	for (unsigned int i = 0; i < roster->count; i++) {
+		const struct roster_row *row = &roster->rows[i];
+
+		if (at->address ? !is_row_of(row, at) : row->host != at->host)
+			continue;
+		has_row = true;
+		is_behind = is_behind && roster_row_is_behind(row, limit);
+	}
+	unlock_roster(roster);
+	return has_row && is_behind;
+}
+
+bool roster_set_limits(struct roster *roster, const struct roster_limit *limits, unsigned int count)
+{
+	struct roster_limit *copy = count ? calloc(count, sizeof(*copy)) : NULL;
+
+	if (count && !copy)
+		return false;
+	if (count)
+		memcpy(copy, limits, count * sizeof(*copy));
+	lock_roster(roster);
+	free(roster->limits);
+	roster->limits = copy;
+	roster->limit_count = count;
+	unlock_roster(roster);
+	return true;
 }
 
 /* ---- reports ---- */
@@ -325,17 +414,19 @@ static void note_row(struct roster *roster, struct roster_row *row,
 void roster_note(struct roster *roster, const struct roster_at *at,
                  const struct host_report *report, usec_t now, struct roster_changes *changes)
 {
-	struct roster_row *row;
+	struct roster_row *row, before;
 
 	lock_roster(roster);
 	row = row_of(roster, at);
 	if (row) {
+		before = *row;
 		note_row(roster, row, report, now, changes);
 		elect(roster, now, changes);
 		if (report->position && is_primary(row) && !row->is_fenced)
 			add_sample(roster, report->position, now);
 		if (report->is_full)
 			set_lag(roster, row, now);
+		look_at_limits(roster, row, &before, changes);
 	}
 	unlock_roster(roster);
 }
@@ -405,8 +496,11 @@ void roster_watch(struct roster *roster, const struct roster_at *at, bool is_wat
 
 	lock_roster(roster);
 	row = row_of(roster, at);
-	if (row)
+	if (row) {
 		row->is_watched = is_watched;
+		if (!is_watched)
+			row->lag = ROSTER_LAG_UNKNOWN;
+	}
 	unlock_roster(roster);
 }
 
@@ -720,6 +814,7 @@ void roster_done(struct roster *roster)
 	free(roster->text);
 	free(roster->admins);
 	free(roster->rows);
+	free(roster->limits);
 	pthread_mutex_destroy(&roster->lock);
 	*roster = (struct roster){ 0 };
 }

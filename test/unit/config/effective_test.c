@@ -18,17 +18,20 @@ static const char text[] =
     "transaction_timeout = 21\nclient_idle_timeout = 22\n"
     "pool_mode = statement\nsession_state = off\nmax_pinned_servers = 23\n"
     "pin_idle_timeout = 24\npin_functions = f\n"
+    "max_standby_lag = 25\nmax_standby_lag_bytes = 26kB\n"
     "[databases]\n"
     "silent =\n"
     "loud = pool_size=30 min_pool_size=31 reserve_pool_size=32 "
     "server_lifetime=33 max_db_connections=34 "
     "max_db_client_connections=35 query_wait_timeout=39 "
     "pool_mode=transaction late_begin=1 fail_fast=1 session_state=refuse "
-    "max_pinned_servers=43 pin_functions=g,h\n"
+    "max_pinned_servers=43 pin_functions=g,h "
+    "max_standby_lag=45 max_standby_lag_bytes=46kB\n"
     "low = pool_size=0 min_pool_size=0 reserve_pool_size=0 "
     "server_lifetime=0 max_db_connections=0 "
     "max_db_client_connections=0 query_wait_timeout=0 max_pinned_servers=0 "
-    "session_state=follow\n"
+    "session_state=follow max_standby_lag=0 max_standby_lag_bytes=0\n"
+    "unset = max_standby_lag=-1 max_standby_lag_bytes=-1\n"
     "[users]\n"
     "silent =\n"
     "loud = pool_size=50 reserve_pool_size=52 max_user_connections=56 "
@@ -191,6 +194,31 @@ START_TEST(effective_values)
 }
 END_TEST
 
+static const struct {
+	const char *database; /* NULL = no entry */
+	int seconds, kilobytes;
+} lags[] = {
+	{ NULL, 25, 26 }, { "silent", 25, 26 }, { "loud", 45, 46 },
+	{ "low", 0, 0 },  { "unset", 25, 26 },
+};
+
+START_TEST(limits_of_the_lag)
+{
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(bytes_text(text), "f", &problems);
+	const struct config_database *database = NULL;
+
+	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	if (lags[_i].database)
+		database = config_database_find(config, lags[_i].database);
+	ck_assert_int_eq(config_max_standby_lag(config, database), lags[_i].seconds * USEC_PER_SEC);
+	ck_assert_uint_eq(config_max_standby_lag_bytes(config, database),
+	                  (size_t)lags[_i].kilobytes * 1024);
+	config_unref(&config);
+	problems_done(&problems);
+}
+END_TEST
+
 /* All but one of the pool's servers, and at least one. */
 static const struct {
 	const char *database;
@@ -223,6 +251,7 @@ int main(void)
 	TCase *tcase = tcase_create("effective");
 
 	tcase_add_loop_test(tcase, effective_values, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, limits_of_the_lag, 0, COUNT_OF(lags));
 	tcase_add_loop_test(tcase, pins_follow_the_size, 0, COUNT_OF(by_size));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

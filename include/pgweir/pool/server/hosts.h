@@ -75,6 +75,8 @@ struct hosts {
 	/* which hosts fit; NULL: all */
 	struct roster *roster;
 	enum target_session_attrs target;
+	struct roster_limit limit; /* how far a standby may be behind */
+	bool is_strict;    /* beyond it a standby does not fit; else it is the last choice */
 	unsigned int next; /* with turns: where the search starts; else the host to stay with */
 	enum load_balance_hosts how;
 };
@@ -101,6 +103,9 @@ bool hosts_configure(struct hosts *hosts, const char *text, uint16_t port,
  * loops must be held.
  */
 void hosts_set_roles(struct hosts *hosts, struct roster *roster, enum target_session_attrs target);
+
+/* How far a standby may be behind: beyond that it is the last choice, or with is_strict none. */
+void hosts_set_limit(struct hosts *hosts, const struct roster_limit *limit, bool is_strict);
 
 /* After this time, a host whose role did not fit may be tried again, unless it is watched. */
 #define HOSTS_ROLE_GAP (200 * USEC_PER_MS)

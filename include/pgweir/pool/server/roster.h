@@ -27,6 +27,12 @@
 #define ROSTER_SAMPLES 64 /* positions of the primary that are remembered */
 #define ROSTER_LAG_UNKNOWN (-1)
 
+/* How far a standby may be behind. 0 = no limit. */
+struct roster_limit {
+	usec_t lag;
+	uint64_t bytes;
+};
+
 enum host_role { HOST_ROLE_UNKNOWN, HOST_PRIMARY, HOST_STANDBY };
 
 /* Set by an administrator. */
@@ -77,8 +83,9 @@ struct roster_row {
 /* How well a row fits a target. */
 enum roster_fit {
 	ROSTER_NO,
-	ROSTER_SPARE, /* prefer-standby: only if there is no standby */
-	ROSTER_MAYBE, /* its role is not known: a login finds out */
+	ROSTER_BEHIND, /* a standby that is too far behind, if that is no reason for NO */
+	ROSTER_SPARE,  /* prefer-standby: only if there is no standby */
+	ROSTER_MAYBE,  /* its role is not known: a login finds out */
 	ROSTER_GOOD
 };
 
@@ -98,7 +105,9 @@ enum roster_event {
 	ROSTER_EVENT_FENCED,  /* `row` is fenced, because of `other` */
 	ROSTER_EVENT_FOREIGN, /* the same: it is of another cluster than `other` */
 	ROSTER_EVENT_LOST,
-	ROSTER_EVENT_BACK /* it was lost, and answers again with the same role */
+	ROSTER_EVENT_BACK,     /* it was lost, and answers again with the same role */
+	ROSTER_EVENT_BEHIND,   /* a standby is further behind than `limit` */
+	ROSTER_EVENT_CAUGHT_UP /* it was, and is not any more */
 };
 
 #define ROSTER_CHANGES_MAX 4
@@ -107,8 +116,9 @@ enum roster_event {
 struct roster_change {
 	enum roster_event event;
 	struct roster_row row, other;
-	enum host_role before; /* the former role */
-	usec_t lasted;         /* of BACK: how long it was lost */
+	enum host_role before;     /* the former role */
+	usec_t lasted;             /* of BACK: how long it was lost */
+	struct roster_limit limit; /* of BEHIND and CAUGHT_UP */
 };
 
 struct roster_changes {
@@ -139,6 +149,8 @@ struct roster {
 	usec_t without_since;
 	struct roster_sample samples[ROSTER_SAMPLES]; /* of the primary, the oldest first */
 	unsigned int sample_count;
+	struct roster_limit *limits; /* roster_set_limits() */
+	unsigned int limit_count;
 };
 
 /* What is asked about. */
@@ -190,6 +202,26 @@ enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
 /* The same for the best row of a host; one that has no rows is ROSTER_MAYBE. */
 enum roster_fit roster_fit_host(struct roster *roster, unsigned int host,
                                 enum target_session_attrs target, usec_t gap, usec_t *due);
+
+/*
+ * The limits that somebody wants to know about: roster_number() changes when a standby exceeds one
+ * of them, and when it does not any more. false: no memory; those of before stay.
+ */
+bool roster_set_limits(struct roster *roster, const struct roster_limit *limits,
+                       unsigned int count);
+
+/*
+ * Whether it is a standby that is too far behind, or it is not known how far. at->address NULL: so
+ * are all addresses of the host.
+ */
+bool roster_is_behind(struct roster *roster, const struct roster_at *at,
+                      const struct roster_limit *limit);
+bool roster_row_is_behind(const struct roster_row *row, const struct roster_limit *limit);
+
+static inline bool roster_has_limit(const struct roster_limit *limit)
+{
+	return limit->lag || limit->bytes;
+}
 
 /* Whether a server that is there may stay there. */
 enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,

@@ -378,6 +378,59 @@ START_TEST(the_tested_address_is_picked)
 }
 END_TEST
 
+/* a is the primary, and of the standbys b is 50 bytes behind. */
+static const struct {
+	const char *says;
+	enum target_session_attrs target;
+	uint64_t bytes; /* the limit */
+	bool is_strict;
+	bool c_is_down;
+	unsigned int chosen, then; /* 3: none */
+} behind[] = {
+	{ "no limit", TARGET_STANDBY, 0, true, false, 1, 2 },
+	{ "within the limit", TARGET_STANDBY, 50, true, false, 1, 2 },
+	{ "beyond it", TARGET_STANDBY, 49, true, false, 2, 2 },
+	{ "and no other one is left", TARGET_STANDBY, 49, true, true, 3, 3 },
+	{ "beyond it, for a new connection", TARGET_STANDBY, 49, false, false, 2, 2 },
+	{ "and no other one is left, so that it is chosen", TARGET_STANDBY, 49, false, true, 1, 1 },
+	{ "the primary is better", TARGET_PREFER_STANDBY, 49, false, true, 0, 0 },
+};
+
+static void say(struct roster *roster, unsigned int host, enum host_role role, uint64_t position)
+{
+	struct roster_at at = { .host = host };
+	struct host_report report = { .role = role, .is_full = true, .position = position };
+
+	roster_note(roster, &at, &(struct host_report){ .role = role }, 1, NULL);
+	roster_watch(roster, &at, true);
+	roster_note(roster, &at, &report, 1, NULL);
+}
+
+START_TEST(a_standby_that_is_behind)
+{
+	struct roster_limit limit = { 0, behind[_i].bytes };
+	struct roster roster;
+	struct scene scene = { .now = 1 };
+
+	open_hosts(&scene, "/a,/b,/c", LOAD_BALANCE_ROUND_ROBIN);
+	ck_assert(roster_init(&roster, "/a,/b,/c", 1));
+	hosts_set_roles(&scene.hosts, &roster, behind[_i].target);
+	hosts_set_limit(&scene.hosts, &limit, behind[_i].is_strict);
+	say(&roster, 0, HOST_PRIMARY, 150);
+	say(&roster, 1, HOST_STANDBY, 100);
+	say(&roster, 2, HOST_STANDBY, 150);
+	if (behind[_i].c_is_down)
+		roster_lose(&roster, &(struct roster_at){ .host = 2 }, "", 1, NULL);
+	ck_assert_msg(hosts_has_up(&scene.hosts) == (behind[_i].chosen < 3), "%s", behind[_i].says);
+	ck_assert_msg(choose(&scene) == behind[_i].chosen, "%s", behind[_i].says);
+	ck_assert_msg(choose(&scene) == behind[_i].then, "%s: then", behind[_i].says);
+	if (behind[_i].chosen == 3)
+		ck_assert_int_eq(hosts_due(&scene.hosts, GAP), INT64_MAX);
+	close_hosts(&scene);
+	roster_done(&roster);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/hosts");
@@ -392,6 +445,7 @@ int main(void)
 	tcase_add_test(tcase, hosts_remember_protocols);
 	tcase_add_test(tcase, pools_share_what_can_be_reached);
 	tcase_add_test(tcase, the_tested_address_is_picked);
+	tcase_add_loop_test(tcase, a_standby_that_is_behind, 0, COUNT_OF(behind));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

@@ -252,6 +252,7 @@ static void note_position(struct scene *scene, unsigned int host, enum host_role
 	struct roster_at at = { .host = host };
 	struct host_report report = { .role = role, .is_full = true, .position = position };
 
+	roster_watch(&scene->roster, &at, true);
 	roster_note(&scene->roster, &at, &report, scene->now, NULL);
 }
 
@@ -290,6 +291,17 @@ START_TEST(lag_is_the_age_of_what_a_standby_has)
 	ck_assert_int_eq(row_at(&scene, 1).lag, 15);
 	roster_lose(&scene.roster, &(struct roster_at){ .host = 1 }, "", scene.now, NULL);
 	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
+	note_position(&scene, 1, HOST_STANDBY, 120);
+	ck_assert_int_eq(row_at(&scene, 1).lag, 0);
+	roster_watch(&scene.roster, &(struct roster_at){ .host = 1 }, false);
+	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
+	/* What the primary has written is not known without a watch, unless it is dead. */
+	roster_watch(&scene.roster, &(struct roster_at){ .host = 0 }, false);
+	note_position(&scene, 1, HOST_STANDBY, 120);
+	ck_assert_int_eq(row_at(&scene, 1).lag, ROSTER_LAG_UNKNOWN);
+	roster_lose(&scene.roster, &(struct roster_at){ .host = 0 }, "", scene.now, NULL);
+	note_position(&scene, 1, HOST_STANDBY, 120);
+	ck_assert_int_eq(row_at(&scene, 1).lag, 0);
 	roster_done(&scene.roster);
 }
 END_TEST
@@ -312,6 +324,119 @@ START_TEST(lag_is_remembered_for_long)
 		ck_assert_int_ge(lag, (usec_t)behind * 10);
 		ck_assert_int_le(lag, (usec_t)behind * 10 * 2 + 50000);
 	}
+	roster_done(&scene.roster);
+}
+END_TEST
+
+/* Steps of a standby whose primary is at 120 since the 20th, with two limits: 15, and 30 bytes. */
+static const struct {
+	const char *says;
+	usec_t pause;
+	uint64_t position; /* 0: it is lost */
+	enum host_role role;
+	bool is_late, is_far;
+	const char *events; /* B behind, C caught up, L lost, b back, R role */
+} steps[] = {
+	{ "a lag within both limits", 0, 110, HOST_STANDBY, false, false, "" },
+	{ "at the limit", 5, 110, HOST_STANDBY, false, false, "" },
+	{ "longer", 1, 110, HOST_STANDBY, true, false, "B" },
+	{ "longer still", 9, 110, HOST_STANDBY, true, false, "" },
+	{ "and too many bytes", 0, 80, HOST_STANDBY, true, true, "B" },
+	{ "fewer bytes", 0, 100, HOST_STANDBY, true, false, "C" },
+	{ "nothing", 0, 120, HOST_STANDBY, false, false, "C" },
+	{ "both at once", 0, 1, HOST_STANDBY, true, true, "BB" },
+	{ "a lag that is not known is too much", 0, 0, HOST_STANDBY, true, true, "L" },
+	{ "it is back without a lag", 0, 120, HOST_STANDBY, false, false, "b" },
+	{ "it is lost again", 0, 0, HOST_STANDBY, true, true, "L" },
+	{ "it is back, and behind", 0, 100, HOST_STANDBY, true, false, "bB" },
+	{ "a primary is not behind", 0, 100, HOST_PRIMARY, false, false, "R" },
+};
+
+static void check_limit(struct scene *scene, unsigned int step, const struct roster_limit *limit,
+                        bool is_behind)
+{
+	struct roster_row row = row_at(scene, 1);
+	struct roster_at at = { .host = 1 };
+
+	ck_assert_msg(roster_row_is_behind(&row, limit) == is_behind, "%s", steps[step].says);
+	ck_assert(roster_is_behind(&scene->roster, &at, limit) == is_behind);
+}
+
+static void check_changes(const struct roster_changes *changes, unsigned int step)
+{
+	static const char letters[] = {
+		[ROSTER_EVENT_ROLE] = 'R',      [ROSTER_EVENT_LOST] = 'L',
+		[ROSTER_EVENT_BACK] = 'b',      [ROSTER_EVENT_BEHIND] = 'B',
+		[ROSTER_EVENT_CAUGHT_UP] = 'C',
+	};
+	char events[ROSTER_CHANGES_MAX + 1] = "";
+
+	for (unsigned int i = 0; i < changes->count; i++)
+		events[i] = letters[changes->list[i].event];
+	ck_assert_msg(strcmp(events, steps[step].events) == 0, "%s: %s", steps[step].says, events);
+	ck_assert_msg(changes->has_news == (changes->count > 0), "%s: news", steps[step].says);
+}
+
+START_TEST(limits_of_the_lag)
+{
+	static const struct roster_limit limits[] = { { 15, 0 }, { 0, 30 } };
+	struct roster_at at = { .host = 1 };
+	struct scene scene;
+
+	open_roster(&scene, "/a,/b");
+	ck_assert(roster_set_limits(&scene.roster, limits, COUNT_OF(limits)));
+	note_position(&scene, 0, HOST_PRIMARY, 100);
+	note_position(&scene, 1, HOST_STANDBY, 100);
+	scene.now += 10;
+	note_position(&scene, 0, HOST_PRIMARY, 120);
+	for (unsigned int i = 0; i < COUNT_OF(steps); i++) {
+		struct host_report report = { .role = steps[i].role,
+			                      .is_full = true,
+			                      .position = steps[i].position };
+		struct roster_changes changes = { 0 };
+
+		scene.now += steps[i].pause;
+		if (report.position)
+			roster_note(&scene.roster, &at, &report, scene.now, &changes);
+		else
+			roster_lose(&scene.roster, &at, "", scene.now, &changes);
+		check_changes(&changes, i);
+		check_limit(&scene, i, &limits[0], steps[i].is_late);
+		check_limit(&scene, i, &limits[1], steps[i].is_far);
+		check_limit(&scene, i, &(struct roster_limit){ 0 }, false);
+	}
+	roster_done(&scene.roster);
+}
+END_TEST
+
+/* A host with two addresses is behind if both are. */
+START_TEST(a_host_is_behind_with_all_its_addresses)
+{
+	static const struct roster_limit limit = { 0, 5 };
+	struct host_report report = { .role = HOST_STANDBY, .is_full = true, .position = 100 };
+	struct roster_at host = { .host = 0 }, one = { .host = 0 }, other = { .host = 0 };
+	struct address addresses[2];
+	struct scene scene;
+
+	open_roster(&scene, "name,/b");
+	ck_assert(!roster_is_behind(&scene.roster, &host, &limit));
+	ck_assert(address_parse(&addresses[0], "192.0.2.1", 0));
+	ck_assert(address_parse(&addresses[1], "192.0.2.2", 0));
+	one.address = &addresses[0];
+	other.address = &addresses[1];
+	note_position(&scene, 1, HOST_PRIMARY, 120);
+	roster_note(&scene.roster, &one, &report, scene.now, NULL);
+	roster_watch(&scene.roster, &one, true);
+	roster_note(&scene.roster, &other, &report, scene.now, NULL);
+	roster_watch(&scene.roster, &other, true);
+	ck_assert(roster_is_behind(&scene.roster, &one, &limit)); /* not known */
+	roster_note(&scene.roster, &one, &report, scene.now, NULL);
+	ck_assert(roster_is_behind(&scene.roster, &host, &limit));
+	report.position = 120;
+	roster_note(&scene.roster, &other, &report, scene.now, NULL);
+	ck_assert(roster_is_behind(&scene.roster, &one, &limit));
+	ck_assert(!roster_is_behind(&scene.roster, &other, &limit));
+	ck_assert(!roster_is_behind(&scene.roster, &host, &limit));
 	roster_done(&scene.roster);
 }
 END_TEST
@@ -385,6 +510,8 @@ int main(void)
 	tcase_add_loop_test(tcase, roles_decide, 0, COUNT_OF(cases));
 	tcase_add_test(tcase, lag_is_the_age_of_what_a_standby_has);
 	tcase_add_test(tcase, lag_is_remembered_for_long);
+	tcase_add_test(tcase, limits_of_the_lag);
+	tcase_add_test(tcase, a_host_is_behind_with_all_its_addresses);
 	tcase_add_test(tcase, rows_follow_the_addresses_of_a_name);
 	tcase_add_test(tcase, the_number_changes_with_what_pools_must_know);
 	suite_add_tcase(suite, tcase);
