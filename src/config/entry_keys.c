@@ -68,7 +68,9 @@ const struct entry_key database_keys[] = {
 	DATABASE(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	DATABASE(load_balance_hosts, .words = value_load_balances, .initial = "round-robin",
 	         .help = "How the host of a new connection is chosen if there are several. "
-	                 "round-robin: each in turn; disable: the same one until a connection "
+	                 "round-robin: each in turn; least-connections: the one with the fewest "
+	                 "server connections of this process, whichever entries they are of, in "
+	                 "turn if several have as few; disable: the same one until a connection "
 	                 "to it fails."),
 	DATABASE(max_db_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(max_db_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),

@@ -48,6 +48,7 @@ const char *const value_route_reads[] = {
 const char *const value_load_balances[] = {
 	[LOAD_BALANCE_ROUND_ROBIN] = "round-robin",
 	[LOAD_BALANCE_DISABLE] = "disable",
+	[LOAD_BALANCE_LEAST] = "least-connections",
 	NULL,
 };
 

@@ -75,6 +75,27 @@ def test_hosts_are_taken_in_turn(pgweir, everywhere):
     assert seen == [ONE, TWO, THREE] * 2
 
 
+def test_the_host_with_the_fewest_servers(pgweir, everywhere):
+    """Servers of another entry count too; with loops those of all loops."""
+    how = "load_balance_hosts=least-connections"
+    weir = pgweir(databases={**entry([ONE, TWO, THREE], everywhere.port, how),
+                             "other": f"host={TWO} port={everywhere.port} dbname=app"},
+                  pool_mode="transaction", default_pool_size=20)
+    others = [hold(weir, database="other") for _ in range(3)]
+    seen = [hold(weir) for _ in range(4)]
+    assert [where for _, where in seen] == [ONE, THREE] * 2
+    assert {hold(weir)[1] for _ in range(2)} == {ONE, THREE}
+    assert {hold(weir)[1] for _ in range(3)} == {ONE, TWO, THREE}
+    for client, _ in others:
+        client.query("COMMIT")
+    weir.admin("RECONNECT other")
+    weir.wait_pool(database="other", sv_idle=0, sv_active=0)
+    assert [hold(weir)[1] for _ in range(3)] == [TWO] * 3
+    everywhere.end_backends()
+    weir.wait_pool(sv_idle=0, sv_active=0)
+    assert sorted(hold(weir)[1] for _ in range(6)) == [ONE, ONE, TWO, TWO, THREE, THREE]
+
+
 def test_disable_stays(pgweir, everywhere):
     weir = pgweir(databases=entry([TWO, ONE, THREE], everywhere.port, "load_balance_hosts=disable"),
                   pool_mode="transaction")
@@ -406,6 +427,7 @@ def test_what_a_reload_recycles(pgweir, everywhere, hosts, more, is_recycled):
     ([TWO], "load_balance_hosts=disable", None),
     ([TWO, THREE], "", "round-robin"),
     ([TWO, THREE], "load_balance_hosts=disable", "disable"),
+    ([TWO, THREE], "load_balance_hosts=least-connections", "least-connections"),
 ))
 def test_show(pgweir, everywhere, hosts, more, shown):
     weir = pgweir(databases=entry(hosts, everywhere.port, more))

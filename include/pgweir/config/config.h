@@ -58,7 +58,8 @@ enum causal_reads {
 /* How one of several hosts of an entry is chosen for a new connection. */
 enum load_balance_hosts {
 	LOAD_BALANCE_ROUND_ROBIN, /* in turn */
-	LOAD_BALANCE_DISABLE      /* always the same one, until a connection to it fails */
+	LOAD_BALANCE_DISABLE,     /* always the same one, until a connection to it fails */
+	LOAD_BALANCE_LEAST        /* the one with the fewest servers; in turn if equal */
 };
 
 /* What the host of a server must be: target_session_attrs of an entry. */

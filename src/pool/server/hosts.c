@@ -10,7 +10,8 @@
  * choose in one turn.
  *
  * A host whose role does not fit is down or in retry as well. Of those that are up, one that is
- * known to fit is chosen before one whose role is not known.
+ * known to fit is chosen before one whose role is not known. Only hosts that are equally good are
+ * compared by the number of their servers.
  */
 #include "pgweir/pool/server/hosts.h"
 
@@ -248,6 +249,14 @@ static const enum roster_fit fits[] = { ROSTER_GOOD, ROSTER_MAYBE, ROSTER_SPARE,
 
 #define FITS (sizeof(fits) / sizeof(fits[0]))
 
+#define NO_LOAD UINT64_MAX
+
+/* How many servers are there. Only with least-connections they make a difference. */
+static uint64_t load_of(const struct hosts *hosts, const struct host_addr *addr)
+{
+	return hosts->how == LOAD_BALANCE_LEAST && addr->target ? reach_servers(addr->target) : 0;
+}
+
 /* Whether the host has an address that is so healthy and fits so well, or better. */
 static bool has_fitting(const struct hosts *hosts, unsigned int index, enum health least,
                         enum roster_fit fit, const struct hosts_when *when)
@@ -269,16 +278,23 @@ static bool has_fitting(const struct hosts *hosts, unsigned int index, enum heal
 	return false;
 }
 
+/* Without loads, the first one that fits. */
 static unsigned int look_for_fit(const struct hosts *hosts, enum health least, enum roster_fit fit,
                                  const struct hosts_when *when)
 {
-	for (unsigned int i = 0; i < hosts->count; i++) {
-		unsigned int at = (hosts->next + i) % hosts->count;
+	unsigned int best = hosts->count;
+	uint64_t smallest = NO_LOAD;
 
-		if (has_fitting(hosts, at, least, fit, when))
-			return at;
+	for (unsigned int i = 0; i < hosts->count && smallest > 0; i++) {
+		unsigned int at = (hosts->next + i) % hosts->count;
+		uint64_t load = load_of(hosts, &hosts->list[at].self);
+
+		if (load < smallest && has_fitting(hosts, at, least, fit, when)) {
+			smallest = load;
+			best = at;
+		}
 	}
-	return hosts->count;
+	return best;
 }
 
 /* A host whose role is not known is as good, if the connection is not needed at once. */
@@ -314,7 +330,7 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bo
 	unsigned int chosen;
 
 	lock_hosts(hosts);
-	takes_turns = hosts->how == LOAD_BALANCE_ROUND_ROBIN;
+	takes_turns = hosts->how != LOAD_BALANCE_DISABLE;
 	may_test = takes_turns && when->may_test;
 	chosen = look_for(hosts, may_test ? HEALTH_RETRY : HEALTH_UP, when);
 	if (chosen == hosts->count)
@@ -411,16 +427,22 @@ static struct host_addr *look_in_fit(const struct hosts *hosts, unsigned int ind
                                      const struct hosts_when *when)
 {
 	struct host *host = &hosts->list[index];
+	struct host_addr *best = NULL;
+	uint64_t smallest = NO_LOAD;
 
-	for (unsigned int i = 0; i < host->count; i++) {
+	for (unsigned int i = 0; i < host->count && smallest > 0; i++) {
 		struct host_addr *addr = &host->list[(start + i) % host->count];
 		struct place place = { hosts, index, addr };
 		usec_t due = address_due(hosts, index, addr, when->gap);
+		uint64_t load = load_of(hosts, addr);
 
-		if (due < INT64_MAX && health_at(due, when->now) >= least && fit_of(&place) >= fit)
-			return addr;
+		if (load < smallest && due < INT64_MAX && health_at(due, when->now) >= least &&
+		    fit_of(&place) >= fit) {
+			smallest = load;
+			best = addr;
+		}
 	}
-	return NULL;
+	return best;
 }
 
 static struct host_addr *look_in(const struct hosts *hosts, unsigned int index,
@@ -496,6 +518,43 @@ enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
 	}
 	unlock_hosts(hosts);
 	return result;
+}
+
+/* ---- counting ---- */
+
+static void leave_target(const struct hosts *hosts, struct reach_target **target)
+{
+	if (*target)
+		reach_count(*target, -1);
+	reach_release(hosts->reach, target);
+}
+
+void hosts_leave(struct hosts *hosts, struct hosts_place *place)
+{
+	leave_target(hosts, &place->host);
+	leave_target(hosts, &place->address);
+}
+
+static struct reach_target *enter_target(const struct hosts *hosts, unsigned int index,
+                                         const struct address *address)
+{
+	struct reach_target *target =
+	    reach_hold(hosts->reach, hosts->list[index].name, address, hosts->port);
+
+	if (target)
+		reach_count(target, 1);
+	return target;
+}
+
+void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int index,
+                 const struct address *address)
+{
+	hosts_leave(hosts, place);
+	if (index >= hosts->count)
+		return;
+	place->host = enter_target(hosts, index, NULL);
+	if (address)
+		place->address = enter_target(hosts, index, address);
 }
 
 /* ---- outcomes ---- */

@@ -60,10 +60,12 @@ static struct reach_target *make_target(const char *name, const struct address *
 	if (!target)
 		return NULL;
 	target->port = port;
-	if (address)
+	if (address) {
 		target->address = *address;
-	else
+		address_set_port(&target->address, 0);
+	} else {
 		memcpy(target->name, name, count);
+	}
 	return target;
 }
 

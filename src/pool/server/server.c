@@ -178,6 +178,7 @@ static void release_server(struct server *server)
 
 	server_login_free(server);
 	resolver_watch_end(&server->address_watch);
+	hosts_leave(server->site->hosts, &server->place);
 	timer_clear(&server->life);
 	timer_clear(&server->xact);
 	stream_close(&server->stream);

@@ -32,6 +32,13 @@ static const struct address *address_of(const struct server *server)
 	return has_address ? &server->peer : NULL;
 }
 
+/* It counts where it will be from the choice on, as others may choose before it is there. */
+static void count_at_host(struct server *server)
+{
+	if (!server->site->is_watch)
+		hosts_enter(server->site->hosts, &server->place, server->host, address_of(server));
+}
+
 /* No borrower relies on a retry, so there must be space for another server beside it. */
 static struct hosts_when when_of(const struct server *server)
 {
@@ -119,6 +126,7 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	}
 	server->peer = picked;
 	address_set_port(&server->peer, ask->port);
+	count_at_host(server);
 	resolver_watch_begin(shared->resolver, &server->address_watch,
 	                     hosts->list[server->host].name, &server->peer,
 	                     on_server_address_removed);
@@ -143,6 +151,7 @@ bool server_find_host(struct server *server, struct err *err)
 	server->host = hosts_choose(site->hosts, &when, &server->login->is_test);
 	if (server->host == site->hosts->count)
 		return err_close(err, CLOSE_HOST_ROLE);
+	count_at_host(server);
 	host = site->hosts->list[server->host].name;
 	if (!*host)
 		return err_set(err, ERR_SERVER_CONNECT,
@@ -172,6 +181,7 @@ bool server_find_again(struct server *server, const char *host)
 		if (!is_unix(host))
 			resolver_watch_begin(server->site->shared->resolver, &server->address_watch,
 			                     host, &server->peer, on_server_address_removed);
+		count_at_host(server);
 		return true;
 	}
 	server->host = 0;

@@ -98,6 +98,7 @@ static const struct {
 	{ "host=a,b", "host=a,b load_balance_hosts=round-robin", true },
 	{ "host=a,b", "host=b,a", false },
 	{ "host=a,b", "host=a,b load_balance_hosts=disable", false },
+	{ "host=a,b", "host=a,b load_balance_hosts=least-connections", false },
 	{ "host=a,b", "host=a,b target_session_attrs=any", true },
 	{ "host=a,b", "host=a,b target_session_attrs=primary", false },
 	{ "port=5432", "", true },

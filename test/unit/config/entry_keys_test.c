@@ -42,8 +42,8 @@ static const struct {
 	{ "host=,a", "host: contains an empty name" },
 	{ "host=a,", "host: contains an empty name" },
 	{ "host='a, b'", "host: contains a blank (separate hosts by commas only)" },
-	{ "load_balance_hosts=random",
-	  "load_balance_hosts: \"random\" is not one of its values: round-robin or disable" },
+	{ "load_balance_hosts=random", "load_balance_hosts: \"random\" is not one of its values: "
+	                               "round-robin, disable or least-connections" },
 	{ "session_state=Refuse max_pinned_servers=0 pin_functions=f,g_1,h$2", NULL },
 	{ "session_state=folow",
 	  "session_state: \"folow\" is not one of its values: follow, refuse "

@@ -13,6 +13,9 @@
  * A host whose role does not fit is down too: its roster knows when it may be tried. It is not a
  * failure.
  *
+ * Servers are counted at their hosts, by name, and at their addresses, for all pools of the
+ * process.
+ *
  * The loops of a process share the hosts of a pool, so that each knows what the others have found
  * out. All functions may be called from any loop, but for hosts_configure() with another list.
  *
@@ -77,7 +80,7 @@ struct hosts {
 	enum target_session_attrs target;
 	struct roster_limit limit; /* how far a standby may be behind */
 	bool is_strict;    /* beyond it a standby does not fit; else it is the last choice */
-	unsigned int next; /* with turns: where the search starts; else the host to stay with */
+	unsigned int next; /* where the search starts; without turns: the host to stay with */
 	enum load_balance_hosts how;
 };
 
@@ -134,6 +137,19 @@ enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int host,
 
 /* The same for a host without addresses: whether it is in retry. */
 bool hosts_pick_self(struct hosts *hosts, unsigned int host, usec_t now, bool is_test);
+
+/* Where a server is counted. Zeroed: nowhere. */
+struct hosts_place {
+	struct reach_target *host, *address;
+};
+
+/*
+ * A server is there from now on, and no more where it was before. address NULL: it is not known, or
+ * there is none. hosts_leave(): it is nowhere.
+ */
+void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int host,
+                 const struct address *address);
+void hosts_leave(struct hosts *hosts, struct hosts_place *place);
 
 /* What hosts_note() gets about a connection attempt. */
 struct hosts_note {

@@ -29,10 +29,11 @@
 struct reach_target {
 	struct reach_target *next; /* in its chain */
 	unsigned int holder_count;
-	_Atomic(usec_t) due;   /* when it may be tried again; 0: it has not failed */
-	atomic_bool is_tested; /* it has failed, and a connection tries it */
-	usec_t gap;            /* after the last failure; 0: it has not failed */
-	struct err failure;    /* valid if it has failed */
+	_Atomic(usec_t) due;      /* when it may be tried again; 0: it has not failed */
+	atomic_bool is_tested;    /* it has failed, and a connection tries it */
+	atomic_uint server_count; /* reach_count() */
+	usec_t gap;               /* after the last failure; 0: it has not failed */
+	struct err failure;       /* valid if it has failed */
 	uint16_t port;
 	struct address address; /* port 0; family AF_UNSPEC: there is only the name */
 	char name[];
@@ -57,6 +58,18 @@ void reach_done(struct reach *reach);
 struct reach_target *reach_hold(struct reach *reach, const char *name,
                                 const struct address *address, uint16_t port);
 void reach_release(struct reach *reach, struct reach_target **target);
+
+/* Counts a server of any pool that is or will be there, or one less. Its owner holds the target. */
+static inline void reach_count(struct reach_target *target, int change)
+{
+	atomic_fetch_add_explicit(&target->server_count, (unsigned int)change,
+	                          memory_order_relaxed);
+}
+
+static inline unsigned int reach_servers(const struct reach_target *target)
+{
+	return atomic_load_explicit(&target->server_count, memory_order_relaxed);
+}
 
 /* Whether any target has failed. */
 static inline bool reach_has_failures(const struct reach *reach)

@@ -312,6 +312,7 @@ struct server {
 	struct timer xact;          /* transaction_timeout */
 	struct task free_task;
 	unsigned int host;                   /* number of its host in the pool's list */
+	struct hosts_place place;            /* where it is counted */
 	struct resolver_watch address_watch; /* watches its address, if a name was looked up */
 	struct address peer;                 /* the address it is connected to */
 	char path[108];                      /* and its path, for a Unix socket */

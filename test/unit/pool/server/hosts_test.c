@@ -11,9 +11,15 @@
 
 #define GAP 15
 
+#define SERVERS_MAX 16
+
 struct scene {
 	struct reach reach;
 	struct hosts hosts;
+	struct {
+		unsigned int host;
+		struct hosts_place at;
+	} servers[SERVERS_MAX];
 	usec_t now;
 	bool may_test;
 };
@@ -40,8 +46,30 @@ static void open_hosts(struct scene *scene, const char *list, enum load_balance_
 	ck_assert(hosts_configure(&scene->hosts, list, 5432, how));
 }
 
+/* Counts a server there. */
+static void enter(struct scene *scene, unsigned int host, const struct address *address)
+{
+	unsigned int i = 0;
+
+	while (scene->servers[i].at.host)
+		ck_assert_uint_lt(++i, SERVERS_MAX);
+	scene->servers[i].host = host;
+	hosts_enter(&scene->hosts, &scene->servers[i].at, host, address);
+}
+
+static void leave(struct scene *scene, unsigned int host)
+{
+	unsigned int i = 0;
+
+	while (!scene->servers[i].at.host || scene->servers[i].host != host)
+		ck_assert_uint_lt(++i, SERVERS_MAX);
+	hosts_leave(&scene->hosts, &scene->servers[i].at);
+}
+
 static void close_hosts(struct scene *scene)
 {
+	for (unsigned int i = 0; i < SERVERS_MAX; i++)
+		hosts_leave(&scene->hosts, &scene->servers[i].at);
 	hosts_done(&scene->hosts);
 	reach_done(&scene->reach);
 }
@@ -77,6 +105,7 @@ static void refuse(struct scene *scene, unsigned int host, const struct address 
  * A script, a word each: what is chosen must be what the script says.
  *   a..d  that host is chosen      A..D  the same, and it refuses    +N  the clock goes on
  *   t, n  from here on hosts on probation may be tested, or not      .   all have failed
+ *   a*    the server stays there          -a   one of those is closed
  */
 static const struct {
 	const char *says;
@@ -102,6 +131,10 @@ static const struct {
 	{ "disable stays", "/a,/b", LOAD_BALANCE_DISABLE, "a a a" },
 	{ "disable goes on when one fails, and stays there", "/a,/b,/c", LOAD_BALANCE_DISABLE,
 	  "t a A b b +15 b b" },
+	{ "the fewest servers", "/a,/b,/c", LOAD_BALANCE_LEAST, "a* b* c* a* -b b* -c c* -a a*" },
+	{ "in turn if several have as few", "/a,/b,/c", LOAD_BALANCE_LEAST, "a b c a* b c b c" },
+	{ "not if it has failed", "/a,/b,/c", LOAD_BALANCE_LEAST, "a* b* C a* b* a t +15 c* a b" },
+	{ "servers make no difference otherwise", "/a,/b", LOAD_BALANCE_ROUND_ROBIN, "a* b a* b" },
 	{ "disable goes round", "/a,/b", LOAD_BALANCE_DISABLE, "t A B . +15 b a" },
 };
 
@@ -114,6 +147,8 @@ static void play(struct scene *scene, const char *says, const char *word)
 	hosts_pick_self(&scene->hosts, host, scene->now, false);
 	if (*word < 'a')
 		refuse(scene, host, NULL);
+	if (word[1] == '*')
+		enter(scene, host, NULL);
 }
 
 START_TEST(hosts_are_chosen)
@@ -127,6 +162,8 @@ START_TEST(hosts_are_chosen)
 	     word = strtok_r(NULL, " ", &rest)) {
 		if (*word == '+')
 			scene.now += strtol(word + 1, NULL, 10);
+		else if (*word == '-')
+			leave(&scene, (unsigned int)(word[1] - 'a'));
 		else if (*word == '.')
 			ck_assert_msg(!hosts_has_up(&scene.hosts), "%s", cases[_i].says);
 		else if (*word == 't' || *word == 'n')
@@ -184,6 +221,41 @@ START_TEST(addresses_are_left_out_when_they_fail)
 	note(&scene, 0, parse("10.0.0.2"), HOST_WORKED);
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
 	ck_assert(!is_test);
+	close_hosts(&scene);
+}
+END_TEST
+
+/* Servers of other pools count too, and those whose address is not known yet. */
+START_TEST(the_address_with_the_fewest_servers)
+{
+	struct scene scene = { .now = 1000 }, other = { .now = 1000 };
+	bool is_test;
+
+	open_hosts(&scene, "name,/other", LOAD_BALANCE_LEAST);
+	hosts_init(&other.hosts, &scene.reach);
+	ck_assert(hosts_configure(&other.hosts, "name", 5432, LOAD_BALANCE_ROUND_ROBIN));
+	ck_assert_str_eq(pick_text(&scene, 2, "10.0.0.2", &is_test), "10.0.0.2");
+	enter(&other, 0, parse("10.0.0.2"));
+	ck_assert_str_eq(pick_text(&scene, 2, "10.0.0.2", &is_test), "10.0.0.1");
+	ck_assert_uint_eq(choose(&scene), 1);
+	ck_assert_uint_eq(choose(&scene), 1);
+	enter(&scene, 1, NULL);
+	ck_assert_uint_eq(choose(&scene), 0);
+	enter(&scene, 0, NULL);
+	ck_assert_uint_eq(choose(&scene), 1);
+	/* Its address is known now: it is not counted twice. */
+	hosts_enter(&scene.hosts, &scene.servers[1].at, 0, parse("10.0.0.1"));
+	enter(&scene, 1, NULL);
+	ck_assert_uint_eq(choose(&scene), 0);
+	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.1", &is_test), "10.0.0.3");
+	ck_assert_str_eq(pick_text(&scene, 2, "10.0.0.1", &is_test), "10.0.0.1");
+	refuse(&scene, 0, parse("10.0.0.1"));
+	enter(&scene, 0, parse("10.0.0.2"));
+	ck_assert_str_eq(pick_text(&scene, 2, "10.0.0.1", &is_test), "10.0.0.2");
+	for (unsigned int i = 0; i < SERVERS_MAX; i++)
+		hosts_leave(&other.hosts, &other.servers[i].at);
+	hosts_done(&other.hosts);
+	enter(&scene, 7, NULL); /* no such host */
 	close_hosts(&scene);
 }
 END_TEST
@@ -438,6 +510,7 @@ int main(void)
 
 	tcase_add_loop_test(tcase, hosts_are_chosen, 0, COUNT_OF(cases));
 	tcase_add_test(tcase, addresses_are_left_out_when_they_fail);
+	tcase_add_test(tcase, the_address_with_the_fewest_servers);
 	tcase_add_test(tcase, a_name_fails_when_all_its_addresses_have);
 	tcase_add_test(tcase, a_name_that_is_not_found_fails_as_a_whole);
 	tcase_add_test(tcase, another_one_is_one_that_has_not_failed);
