@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Recognises a text that is one statement of those that read and write rows, and whether it only
+ * reads.
+ *
+ * Source: PostgreSQL's manual, "SELECT", "INSERT", "Functions and Operators", "Lexical Structure".
+ */
+#ifndef PGWEIR_PGWIRE_SQL_SINGLE_H
+#define PGWEIR_PGWIRE_SQL_SINGLE_H
+
+#include "pgweir/base/bytes.h"
+
+enum sql_single {
+	SQL_SINGLE_NOT, /* another statement, several, or not certain */
+	/*
+	 * SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES, TABLE or WITH. Outside of a transaction
+	 * block none of them leaves a transaction open, and none waits for data of the client.
+	 */
+	SQL_SINGLE_ANY,
+	/*
+	 * SELECT, VALUES, TABLE or WITH that changes no rows, locks none, makes no table, and
+	 * calls only well-known functions that read. What views, operators and types call inside
+	 * cannot be seen.
+	 */
+	SQL_SINGLE_READ
+};
+
+/*
+ * Reads a whole text, without its terminating zero. `functions`: more of them that only read, in
+ * lower case, without a schema, each with a zero after it. Its time is linear in the size of the
+ * text.
+ */
+enum sql_single sql_single(struct bytes text, struct bytes functions);
+
+#endif

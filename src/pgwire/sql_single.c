@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Recognises a single statement, and one that only reads.
+ *
+ * Hard here: what is not certain must be SQL_SINGLE_NOT. The meaning of a backslash depends on the
+ * session, and in some encodings it is a part of another character: a text with a backslash is not
+ * certain. In a read, no name may have a byte that is not ASCII: such a byte may be a part of a
+ * name that looks like two.
+ */
+#include "pgweir/pgwire/sql_single.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "sql_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- words ---- */
+
+static const struct {
+	const char *word;
+	bool may_read;
+} beginnings[] = {
+	{ "select", true }, { "insert", false }, { "update", false }, { "delete", false },
+	{ "merge", false }, { "values", true },  { "table", true },   { "with", true },
+};
+
+/* A statement with one of these, at any place, may be no read: SELECT INTO, FOR UPDATE, ... */
+static const char *const writing[] = { "insert", "update", "delete", "merge", "into", "for" };
+
+/*
+ * What may be in front of a parenthesis: keywords, types, and functions that only read. In the
+ * order of strcmp().
+ */
+static const char *const calls[] = {
+	"abs",
+	"age",
+	"all",
+	"and",
+	"any",
+	"array",
+	"array_agg",
+	"array_append",
+	"array_cat",
+	"array_length",
+	"array_lower",
+	"array_position",
+	"array_positions",
+	"array_prepend",
+	"array_remove",
+	"array_replace",
+	"array_to_json",
+	"array_to_string",
+	"array_upper",
+	"as",
+	"ascii",
+	"avg",
+	"between",
+	"bit",
+	"bit_and",
+	"bit_or",
+	"bool_and",
+	"bool_or",
+	"btrim",
+	"by",
+	"cardinality",
+	"case",
+	"cast",
+	"cbrt",
+	"ceil",
+	"ceiling",
+	"char",
+	"char_length",
+	"character",
+	"character_length",
+	"chr",
+	"coalesce",
+	"concat",
+	"concat_ws",
+	"count",
+	"cube",
+	"cume_dist",
+	"date_bin",
+	"date_part",
+	"date_trunc",
+	"dec",
+	"decimal",
+	"degrees",
+	"dense_rank",
+	"distinct",
+	"div",
+	"else",
+	"every",
+	"except",
+	"exists",
+	"exp",
+	"extract",
+	"filter",
+	"first_value",
+	"float",
+	"floor",
+	"format",
+	"from",
+	"generate_series",
+	"generate_subscripts",
+	"greatest",
+	"grouping",
+	"having",
+	"ilike",
+	"in",
+	"initcap",
+	"intersect",
+	"interval",
+	"is",
+	"isfinite",
+	"join",
+	"json_agg",
+	"json_array_elements",
+	"json_array_elements_text",
+	"json_array_length",
+	"json_build_array",
+	"json_build_object",
+	"json_each",
+	"json_each_text",
+	"json_extract_path",
+	"json_extract_path_text",
+	"json_object_agg",
+	"json_object_keys",
+	"json_typeof",
+	"jsonb_agg",
+	"jsonb_array_elements",
+	"jsonb_array_elements_text",
+	"jsonb_array_length",
+	"jsonb_build_array",
+	"jsonb_build_object",
+	"jsonb_each",
+	"jsonb_each_text",
+	"jsonb_extract_path",
+	"jsonb_extract_path_text",
+	"jsonb_object_agg",
+	"jsonb_object_keys",
+	"jsonb_set",
+	"jsonb_typeof",
+	"lag",
+	"last_value",
+	"lateral",
+	"lead",
+	"least",
+	"left",
+	"length",
+	"like",
+	"limit",
+	"ln",
+	"log",
+	"lower",
+	"lpad",
+	"ltrim",
+	"make_date",
+	"make_interval",
+	"make_time",
+	"make_timestamp",
+	"make_timestamptz",
+	"materialized",
+	"max",
+	"md5",
+	"min",
+	"mod",
+	"mode",
+	"not",
+	"now",
+	"nth_value",
+	"ntile",
+	"nullif",
+	"numeric",
+	"octet_length",
+	"offset",
+	"on",
+	"or",
+	"over",
+	"overlay",
+	"percent_rank",
+	"percentile_cont",
+	"percentile_disc",
+	"plainto_tsquery",
+	"position",
+	"power",
+	"quote_ident",
+	"quote_literal",
+	"quote_nullable",
+	"radians",
+	"rank",
+	"regexp_match",
+	"regexp_matches",
+	"regexp_replace",
+	"regexp_split_to_array",
+	"regexp_split_to_table",
+	"repeat",
+	"replace",
+	"reverse",
+	"right",
+	"rollup",
+	"round",
+	"row",
+	"row_number",
+	"row_to_json",
+	"rpad",
+	"rtrim",
+	"select",
+	"sets",
+	"sign",
+	"some",
+	"split_part",
+	"sqrt",
+	"starts_with",
+	"statement_timestamp",
+	"stddev",
+	"stddev_pop",
+	"stddev_samp",
+	"string_agg",
+	"string_to_array",
+	"strpos",
+	"substr",
+	"substring",
+	"sum",
+	"then",
+	"time",
+	"timestamp",
+	"timestamptz",
+	"timetz",
+	"to_char",
+	"to_date",
+	"to_json",
+	"to_jsonb",
+	"to_number",
+	"to_timestamp",
+	"to_tsquery",
+	"to_tsvector",
+	"transaction_timestamp",
+	"translate",
+	"trim",
+	"trunc",
+	"ts_headline",
+	"ts_rank",
+	"union",
+	"unnest",
+	"upper",
+	"using",
+	"values",
+	"var_pop",
+	"var_samp",
+	"varchar",
+	"variance",
+	"varying",
+	"websearch_to_tsquery",
+	"when",
+	"where",
+	"width_bucket",
+	"within",
+};
+
+static int compare_call(const void *key, const void *entry)
+{
+	const struct token *token = key;
+	const char *word = *(const char *const *)entry;
+	int order = strncasecmp(token->text.at, word, token->text.count);
+
+	return order ? order : -(word[token->text.count] != '\0');
+}
+
+static bool is_known_call(const struct token *token)
+{
+	return token->kind == TOKEN_WORD && bsearch(token, calls, sizeof(calls) / sizeof(calls[0]),
+	                                            sizeof(calls[0]), compare_call);
+}
+
+static bool is_listed(const struct token *token, struct bytes functions)
+{
+	const char *name;
+
+	while (bytes_take_text(&functions, &name)) {
+		if (sql_token_is(token, name))
+			return true;
+	}
+	return false;
+}
+
+static bool is_writing(const struct token *token)
+{
+	for (size_t i = 0; i < sizeof(writing) / sizeof(writing[0]); i++) {
+		if (sql_token_is(token, writing[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_ascii(struct bytes text)
+{
+	for (size_t i = 0; i < text.count; i++) {
+		if (text.at[i] & 0x80)
+			return false;
+	}
+	return true;
+}
+
+/* Views and functions of the system show the server that they run on. */
+static bool is_of_system(const struct token *token)
+{
+	return token->text.count >= 3 && strncasecmp(token->text.at, "pg_", 3) == 0;
+}
+
+/* ---- texts ---- */
+
+/* The word, or the name in quotes, was no reason to be no read. `before` it there was a point. */
+struct last {
+	struct token token;
+	bool is_behind_point;
+};
+
+static bool may_call(const struct last *last, struct bytes functions)
+{
+	if (last->token.kind == TOKEN_QUOTED)
+		return false;
+	if (last->token.kind != TOKEN_WORD || is_listed(&last->token, functions))
+		return true;
+	return !last->is_behind_point && is_known_call(&last->token);
+}
+
+static bool may_be_read(const struct token *token, const struct last *last, struct bytes functions)
+{
+	switch (token->kind) {
+	case TOKEN_WORD:
+		return is_ascii(token->text) && !is_writing(token) && !is_of_system(token);
+	case TOKEN_QUOTED:
+		return is_ascii(token->text) &&
+		       !(token->text.count > 3 && strncmp(token->text.at, "\"pg_", 4) == 0);
+	case TOKEN_SIGN:
+		return !sql_token_is_sign(token, '(') || may_call(last, functions);
+	case TOKEN_NUMBER:
+		return is_ascii(token->text);
+	case TOKEN_STRING:
+	case TOKEN_END:
+		break;
+	}
+	return true;
+}
+
+/* The first word. false: it begins no such statement. */
+static bool begin(struct scanner *scanner, struct token *token, bool *may_read)
+{
+	*token = sql_token(scanner);
+	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
+		*may_read = beginnings[i].may_read;
+		if (sql_token_is(token, beginnings[i].word))
+			return true;
+	}
+	return false;
+}
+
+static bool is_over(struct scanner *scanner)
+{
+	struct token token;
+
+	do
+		token = sql_token(scanner);
+	while (sql_token_is_sign(&token, ';'));
+	return token.kind == TOKEN_END && !scanner->is_broken;
+}
+
+enum sql_single sql_single(struct bytes text, struct bytes functions)
+{
+	struct scanner scanner = { .rest = text };
+	struct last last = { 0 };
+	struct token token;
+	bool is_read;
+
+	if (text.count == 0 || memchr(text.at, '\\', text.count) ||
+	    !begin(&scanner, &last.token, &is_read))
+		return SQL_SINGLE_NOT;
+	for (;;) {
+		token = sql_token(&scanner);
+		if (token.kind == TOKEN_END || sql_token_is_sign(&token, ';'))
+			break;
+		is_read = is_read && may_be_read(&token, &last, functions);
+		last.is_behind_point = sql_token_is_sign(&last.token, '.');
+		last.token = token;
+	}
+	if (scanner.is_broken || (token.kind != TOKEN_END && !is_over(&scanner)))
+		return SQL_SINGLE_NOT;
+	return is_read ? SQL_SINGLE_READ : SQL_SINGLE_ANY;
+}
