@@ -38,7 +38,7 @@ struct sql_record {
 /* Session state: client/session/session_handover.c. No record if there is none. */
 struct session_record {
 	uint64_t touched, pins, pinning;
-	bool has_slot, was_discarded, was_told;
+	bool has_slot, was_discarded, was_told, asks_sequences;
 	usec_t pinned_at;
 	struct bytes text, names;
 };

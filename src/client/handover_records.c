@@ -81,6 +81,7 @@ static const struct record_field session_fields[] = {
 	RECORD_FIELD('L', struct session_record, has_slot),
 	RECORD_FIELD('D', struct session_record, was_discarded),
 	RECORD_FIELD('W', struct session_record, was_told),
+	RECORD_FIELD('a', struct session_record, asks_sequences),
 	RECORD_FIELD('t', struct session_record, pinned_at),
 	RECORD_BYTES_FIELD('x', struct session_record, text, SESSION_TEXT_MAX),
 	RECORD_BYTES_FIELD('n', struct session_record, names, PARAMS_SIZE_MAX),

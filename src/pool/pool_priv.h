@@ -338,6 +338,9 @@ void pool_forget_welcome(struct pool *pool);
 
 #define DISCARD_SEQUENCES "DISCARD SEQUENCES;"
 
+/* Whether a client in another loop has asked. */
+void pool_hear_guard(struct pool *pool);
+
 /* The server is lent to this borrower; the borrower returns it. */
 void pool_sequences_lend(struct server *server, struct borrower *borrower);
 void pool_sequences_return(struct server *server, struct borrower *borrower);

@@ -32,10 +32,17 @@
 
 void pool_guard_sequences(struct pool *pool)
 {
-	pool->guards_sequences = true;
-	if (!pool->sequence_scores)
-		pool->sequence_scores =
-		    calloc(POOL_SEQUENCES_STATEMENTS, sizeof(*pool->sequence_scores));
+	if (pool->guards_sequences)
+		return;
+	share_guard_sequences(&pool->share);
+	pool_hear_guard(pool);
+}
+
+void pool_hear_guard(struct pool *pool)
+{
+	if (!pool->guards_sequences)
+		pool->guards_sequences =
+		    share_guards_sequences(&pool->share, &pool->sequence_scores);
 }
 
 uint16_t pool_sequences_statement(uint64_t digest)
@@ -45,7 +52,10 @@ uint16_t pool_sequences_statement(uint64_t digest)
 
 int pool_sequences_score(const struct pool *pool, uint16_t statement)
 {
-	return statement && pool->sequence_scores ? pool->sequence_scores[statement - 1] : 0;
+	return statement && pool->sequence_scores
+	           ? atomic_load_explicit(&pool->sequence_scores[statement - 1],
+	                                  memory_order_relaxed)
+	           : 0;
 }
 
 void pool_sequences_note(struct pool *pool, uint16_t statement, bool is_followed)
@@ -58,7 +68,9 @@ void pool_sequences_note(struct pool *pool, uint16_t statement, bool is_followed
 		score = SCORE_MAX;
 	if (score < -SCORE_MAX)
 		score = -SCORE_MAX;
-	pool->sequence_scores[statement - 1] = (int8_t)score;
+	/* Another loop may do the same at this moment: then one of the two does not count. */
+	atomic_store_explicit(&pool->sequence_scores[statement - 1], (signed char)score,
+	                      memory_order_relaxed);
 }
 
 void pool_sequences_forget(struct server *server)

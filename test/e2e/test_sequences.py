@@ -69,6 +69,53 @@ def test_first_question_within_a_transaction_is_refused(start):
     assert answer == number
 
 
+def test_first_question_says_what_helps(start):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    first.value(INSERT)
+    second.query("BEGIN")
+    second.query(INSERT)
+    error = second.query("SELECT lastval()").error
+    assert error["C"] == UNKNOWN and "repeat the transaction" in error["H"]
+    second.query("ROLLBACK")
+    first.query(INSERT)
+    first.query("SELECT 1")
+    error = second.query("SELECT lastval()").error
+    assert error["C"] == UNKNOWN and "directly after it" in error["H"]
+
+
+def test_first_question_while_a_server_stays(start):
+    """Its values from before cannot be told apart either; from the next transaction on they can."""
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    first.value(INSERT)
+    second.query("CREATE TEMP TABLE mine (a int)")
+    for _ in range(2):
+        second.query("BEGIN")
+        number = second.value(INSERT)
+        answer = ask(second)
+        second.query("COMMIT")
+    assert answer == number
+    assert ask(second) == number
+    second.query("DROP TABLE mine")
+
+
+@pytest.mark.parametrize("loops", [1, 3])
+def test_a_question_protects_values_in_all_loops(start, loops):
+    weir = start(servers=2 * loops, loops=loops)
+    asker, others = weir.client(), [weir.client() for _ in range(4 * loops)]
+    for client in others:
+        client.query(INSERT)
+    make_aware(asker)
+    for client in others:
+        client.query("SELECT 1")  # its loop has heard of it
+    for client in others:
+        client.query("BEGIN")
+        number = client.value(INSERT)
+        assert ask(client) == number
+        client.query("COMMIT")
+
+
 def test_first_question_beside_its_insert(start):
     weir = start()
     first, second = weir.client(), weir.client()

@@ -163,7 +163,7 @@ def test_drain_disconnects_who_may_ask_for_lastval(start):
 
 @pytest.mark.parametrize("servers", (1, 3))
 def test_take_over_and_lastval(start, servers):
-    """The new process does not know who has asked; still nobody gets the value of another."""
+    """Nobody gets the value of another, and within a transaction each gets its own."""
     weir = start(servers=servers)
     client, value = hold(weir)
     others = [weir.client() for _ in range(servers + 1)]
@@ -172,10 +172,14 @@ def test_take_over_and_lastval(start, servers):
     late = client.value(NEXT)
     weir.disconnect_console()
     assert weir.take_over().wait(15) == 0
-    assert lastval(client) in (late, UNKNOWN)
     assert value != late
-    for other in others:
-        assert lastval(other) == UNKNOWN
+    for other in others[:-1]:
+        other.query("BEGIN")
+        value = other.value(NEXT)
+        assert lastval(other) == value
+        other.query("COMMIT")
+    assert lastval(others[-1]) == UNKNOWN
+    assert lastval(client) in (late, UNKNOWN)
     for _ in range(3):
         own = [(each, each.value(NEXT), lastval(each)) for each in (client, *others)]
         assert all(seen == number for _, number, seen in own)

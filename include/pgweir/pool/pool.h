@@ -149,7 +149,7 @@ struct pool {
 	usec_t sources_at;
 	/* a client has asked for values of sequences: pool_sequences.c */
 	bool guards_sequences;
-	int8_t *sequence_scores; /* of writing statements; NULL: none yet. pool_sequences.c */
+	atomic_schar *sequence_scores; /* of writing statements, of all loops; NULL: none */
 	bool is_unblocked; /* just taken off the blocked list: a limit may allow a server now */
 	/* a server was returned while borrowers waited: pool_serve() lends it */
 	bool has_come_home;
@@ -304,9 +304,9 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 /* ---- values of sequences: pool_sequences.c ---- */
 
 /*
- * A client of the pool asks for values of sequences. From now on a server that changes its borrower
- * forgets all values first, and a borrower gets the server again that it had last, if nobody else
- * has had it.
+ * A client of the pool asks for values of sequences. From now on, in all loops, a server that
+ * changes its borrower forgets all values first, and a borrower gets the server again that it had
+ * last, if nobody else has had it.
  */
 void pool_guard_sequences(struct pool *pool);
 
@@ -326,8 +326,6 @@ void pool_use_sequences(struct borrower *borrower);
  * A statement that may call nextval(), by a number made from its digest. 0: none is known. Its
  * score says how often a question has followed it: above 0 mostly, below 0 rarely, 0: not known.
  */
-#define POOL_SEQUENCES_STATEMENTS 1024
-
 uint16_t pool_sequences_statement(uint64_t digest);
 int pool_sequences_score(const struct pool *pool, uint16_t statement);
 

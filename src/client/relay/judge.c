@@ -14,6 +14,7 @@
 #include "../session/listening_priv.h"
 #include "../session/resets_priv.h"
 #include "../session/sample_priv.h"
+#include "../session/sequences_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
@@ -264,8 +265,10 @@ static void begin_query(struct client *client, struct server *server, char type)
 {
 	if (session_stays(client)) {
 		session_idle_end(client, type);
-		if (!client->xact_at)
+		if (!client->xact_at) {
+			sequences_begin(client);
 			sample_begin(client);
+		}
 	}
 	if (!client->request_at) {
 		relay_begin_batch(client);

@@ -4,7 +4,8 @@
  *
  *   only the client's, since it got the server     --> PostgreSQL answers
  *   foreign ones, between two transactions         --> DISCARD SEQUENCES ahead, then the same
- *   foreign ones, within a transaction             --> refused: the client's own are among them
+ *   foreign ones, within a transaction             --> refused: the client's own are among them,
+ *                                                      and PostgreSQL does not say which they are
  *
  * Which server stays, and how long, is in sequences_priv.h.
  *
@@ -19,17 +20,20 @@
 
 #include "pgweir/base/banned.h"
 
-static bool refuse_sequences(struct err *err)
+/* is_first: the server was lent before anybody had asked, so nothing was forgotten. */
+static bool refuse_sequences(bool is_first, struct err *err)
 {
 	err_set(err, ERR_STATE,
 	        "currval() and lastval() have no value here: this client's server has changed, or "
 	        "had other clients before");
-	return err_hint(err, "Use INSERT ... RETURNING, or call them in the transaction that "
-	                     "called nextval(), or directly after it.");
+	return err_hint(err, is_first ? "Use INSERT ... RETURNING, or repeat the transaction: "
+	                                "before it, no client of this pool had called them."
+	                              : "Use INSERT ... RETURNING, or call them in the "
+	                                "transaction that called nextval(), or directly after it.");
 }
 
 /* Whether nothing before in this transaction can have called nextval(). */
-static bool is_first(const struct client *client)
+static bool is_at_begin(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
@@ -47,21 +51,30 @@ void sequences_note_write(struct client *client, struct bytes text)
 bool sequences_use(struct client *client, unsigned int touches, bool is_run, struct err *err)
 {
 	struct borrower *borrower = &client->borrower;
+	bool is_first = !borrower->pool->guards_sequences;
 
 	client->asks_sequences = true;
 	pool_guard_sequences(borrower->pool);
 	if (borrower->server->sequences == SEQUENCES_FOREIGN && !pool_discard_sequences(borrower))
-		return !is_run || refuse_sequences(err);
+		return !is_run || refuse_sequences(true, err);
 	if (!is_run)
 		return true;
 	if (!((client->touched | touches) & SQL_TOUCH_WRITE)) {
 		pool_sequences_note(borrower->pool, client->wrote, true);
 		client->wrote = 0;
 	}
-	if (borrower->has_moved && !(touches & SQL_TOUCH_WRITE) && is_first(client))
-		return refuse_sequences(err);
+	if (borrower->has_moved && !(touches & SQL_TOUCH_WRITE) && is_at_begin(client))
+		return refuse_sequences(is_first, err);
 	pool_use_sequences(borrower);
 	return true;
+}
+
+void sequences_begin(struct client *client)
+{
+	const struct borrower *borrower = &client->borrower;
+
+	if (borrower->pool->guards_sequences && borrower->server->sequences == SEQUENCES_FOREIGN)
+		pool_discard_sequences(&client->borrower);
 }
 
 static int score_of(const struct client *client)

@@ -17,6 +17,12 @@
 #define SEQUENCES_HOLD_WANTED ((usec_t)200 * 1000)
 #define SEQUENCES_HOLD_MAX USEC_PER_SEC
 
+/*
+ * A transaction begins on a server that has stayed with the client: forgets what others may have
+ * left there before anybody had asked.
+ */
+void sequences_begin(struct client *client);
+
 /* A statement of this text, which may call nextval(), is about to be sent. */
 void sequences_note_write(struct client *client, struct bytes text);
 

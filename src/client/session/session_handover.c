@@ -16,6 +16,7 @@ void session_write(const struct client *client, struct buf *record)
 {
 	static const struct session nothing;
 	const struct session *session = client->session ? client->session : &nothing;
+	bool is_plain = client->clients->with.pools->is_handover_plain;
 	struct session_record values = {
 		.touched = client->touched,
 		.pins = session->pins,
@@ -25,12 +26,13 @@ void session_write(const struct client *client, struct buf *record)
 		.has_slot = session->slot != NULL,
 		.was_discarded = session->was_discarded,
 		.was_told = session->was_told,
+		.asks_sequences = client->asks_sequences,
 		.pinned_at = session->pinned_at,
 		.text = bytes_text(session->text ? session->text : ""),
 		.names = buf_bytes(&session->names),
 	};
 
-	if (session_has_record(client))
+	if (session_has_record(client) || (client->asks_sequences && !is_plain))
 		record_write(record, &session_record_table, &values);
 }
 
@@ -59,6 +61,9 @@ static bool restore(struct client *client, const struct session_record *values)
 {
 	bool is_lent = client->borrower.server != NULL;
 
+	client->asks_sequences = values->asks_sequences;
+	if (values->asks_sequences)
+		pool_guard_sequences(client->borrower.pool);
 	/* What its only statement is (session->set) is not handed over: the server is asked. */
 	if (is_lent && values->touched)
 		client->touched = (unsigned int)values->touched | SQL_TOUCH_HIDDEN;
