@@ -240,6 +240,23 @@ static void see_rollback(struct walk *walk, const struct token *first)
 	       bytes_of("", 0), first->text.at);
 }
 
+/* PREPARE TRANSACTION has a string; PREPARE may have "transaction" as the name. */
+static bool is_prepared(const struct walk *walk)
+{
+	struct scanner ahead = walk->scanner;
+	struct token token = sql_token(&ahead), next = sql_token(&ahead);
+
+	return sql_token_is(&token, "transaction") && next.kind == TOKEN_STRING;
+}
+
+static bool is_all(const struct walk *walk)
+{
+	struct scanner ahead = walk->scanner;
+	struct token token = sql_token(&ahead);
+
+	return sql_token_is(&token, "all");
+}
+
 static void read_statement(struct walk *walk, const struct token *first)
 {
 	if (sql_token_is(first, "listen"))
@@ -259,13 +276,10 @@ static void read_statement(struct walk *walk, const struct token *first)
 		report(walk, SQL_ITEM_ROLLBACK, bytes_of("", 0), first->text.at);
 	else if (sql_token_is(first, "commit") || sql_token_is(first, "end"))
 		report(walk, SQL_ITEM_COMMIT, bytes_of("", 0), first->text.at);
-	else if (sql_token_is(first, "discard")) {
-		struct scanner ahead = walk->scanner;
-		struct token token = sql_token(&ahead);
-
-		if (sql_token_is(&token, "all"))
-			report(walk, SQL_ITEM_UNLISTEN_ALL, bytes_of("", 0), first->text.at);
-	}
+	else if (sql_token_is(first, "prepare") && is_prepared(walk))
+		report(walk, SQL_ITEM_PREPARED, bytes_of("", 0), first->text.at);
+	else if (sql_token_is(first, "discard") && is_all(walk))
+		report(walk, SQL_ITEM_UNLISTEN_ALL, bytes_of("", 0), first->text.at);
 }
 
 static void walk_text(struct walk *walk)

@@ -239,6 +239,44 @@ def test_unlisten_of_many_kinds(start, postgres, statements, left, how):
     silent(client)
 
 
+PREPARED = [
+    (["PREPARE TRANSACTION 'x'; UNLISTEN *"], ""),
+    (["PREPARE TRANSACTION 'x'; UNLISTEN b"], "ac"),
+    (["PREPARE TRANSACTION 'x'; BEGIN; UNLISTEN *"], ""),
+    (["PREPARE TRANSACTION 'x'; UNLISTEN a; BEGIN", "ROLLBACK"], "abc"),
+    (["PREPARE TRANSACTION 'x'; COMMIT; BEGIN; UNLISTEN *; ROLLBACK"], "abc"),
+    (["PREPARE TRANSACTION 'x'; UNLISTEN *; SELECT 1/0"], "abc"),
+    (["UNLISTEN a", "PREPARE TRANSACTION 'x'; UNLISTEN b"], "abc"),
+    (["UNLISTEN a; PREPARE TRANSACTION 'x'; UNLISTEN b"], "abc"),
+    (["SELECT 1/0", "PREPARE TRANSACTION 'x'; UNLISTEN a"], "bc"),
+]
+
+
+def test_unlisten_behind_prepare_transaction(pgweir, private_postgres):
+    """PostgreSQL refuses to prepare a transaction that has executed LISTEN: so pgweir executes none ahead of it."""
+    postgres = private_postgres(max_prepared_transactions=4)
+    weir = pgweir(postgres=postgres, pool_mode="transaction", default_pool_size=1)
+    for statements, left in PREPARED:
+        clients = weir.client(), wire.Wire((postgres.host, postgres.port)).login()
+        for client in clients:
+            for name in "abc":
+                client.query(f"LISTEN {name}")
+            client.query("BEGIN")
+        outcomes = []
+        for client in clients:
+            results = [client.query(sql) for sql in [*statements, "COMMIT"]]
+            outcomes.append([(result.tags, result.error and result.error["C"]) for result in results])
+            if client.query("SELECT 1 FROM pg_prepared_xacts").rows:
+                client.query("ROLLBACK PREPARED 'x'")
+        assert outcomes[0] == outcomes[1], statements
+        for name in "abc":
+            postgres.query(f"NOTIFY {name}")
+        for client in clients:
+            assert heard(client, len(left)) == [(name, "") for name in left], statements
+            silent(client)
+            client.close()
+
+
 @pytest.mark.parametrize("begin", [["BEGIN"], ["BEGIN", "SELECT 1/0"]])
 @pytest.mark.parametrize("sqls, left", [
     (["ROLLBACK", "UNLISTEN *"], ""), (["COMMIT", "UNLISTEN a"], "b"), (["UNLISTEN *"], "ab"),

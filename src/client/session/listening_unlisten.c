@@ -38,6 +38,7 @@ struct unlisten {
 	unsigned int number; /* of its marks */
 	bool is_in_block;    /* two marks; else one, and it was committed */
 	bool has_failed;     /* the marks were not set: nothing is known */
+	bool has_no_marks;   /* they were not needed: only what is behind the first end counts */
 	bool is_all;         /* the text has UNLISTEN * */
 	bool is_unsure;      /* it may have others than those it names */
 	bool undoes_part;    /* it may undo a part of itself */
@@ -191,6 +192,9 @@ static void take_item(void *context, const struct sql_item *item)
 	case SQL_ITEM_SAVEPOINT:
 		unlisten->undoes_part = unlisten->last.is_unsure = true;
 		break;
+	case SQL_ITEM_PREPARED:
+		unlisten->has_no_marks |= !unlisten->has_end;
+		/* fall through */
 	case SQL_ITEM_COMMIT:
 	case SQL_ITEM_ROLLBACK:
 		take_end(unlisten, item->kind == SQL_ITEM_COMMIT);
@@ -302,6 +306,10 @@ static bool add_unlisten(struct client *client, bool is_in_block, struct bytes t
 		return false;
 	if (server->status == 'E' && !server->ledger.is_open)
 		return true; /* marks cannot be set */
+	/* PREPARE TRANSACTION fails after LISTEN and UNLISTEN, and so it would after a mark. */
+	unlisten->has_no_marks &= is_in_block;
+	if (unlisten->has_no_marks)
+		return true;
 	buf_add_cstr(&names, mark_name(listening, unlisten->number, 'b', mark));
 	buf_add(&names, unlisten->channels.at, unlisten->channels.count);
 	buf_clear(&listening->ahead);
@@ -481,7 +489,9 @@ static void judge_unlisten(struct client_listening *listening, const struct unli
 
 	if (unlisten->has_failed)
 		return; /* better one notification too many than one lost */
-	if (is_before) {
+	if (unlisten->has_no_marks) {
+		/* what is before the end was not committed here */
+	} else if (is_before) {
 		remove_missing(listening, buf_bytes(&unlisten->channels), names);
 		if (unlisten->is_in_block)
 			remove_missing(listening, buf_bytes(&unlisten->named), names);

@@ -14,7 +14,7 @@
 #define NAME_63 "a23456789_123456789_123456789_123456789_123456789_123456789_123"
 
 /* The kind of an item is its first letter: l(i)brary, (L)isten, (U)nlisten, (P)arameter ... */
-static const char kinds[] = { 'i', 'L', 'U', '*', 's', 'c', 'r', 'P', '?' };
+static const char kinds[] = { 'i', 'L', 'U', '*', 's', 'c', 'r', 'p', 'P', '?' };
 
 static const struct {
 	const char *text;
@@ -59,6 +59,8 @@ static const struct {
 	{ "SAVEPOINT a; LISTEN b; ROLLBACK TO SAVEPOINT a; RELEASE a", "s()L(b)s()s()" },
 	{ "ROLLBACK WORK TO a", "s()" },
 	{ "ROLLBACK", "r()" },
+	{ "PREPARE TRANSACTION 'x'; UNLISTEN *", "p()*()" },
+	{ "PREPARE transaction AS SELECT 1; PREPARE a AS SELECT 'b'", "" },
 	{ "ROLLBACK WORK; LISTEN a", "r()L(a)" },
 	{ "ABORT; UNLISTEN *; Commit and chain; END", "r()*()c()c()" },
 	{ "DO 'BEGIN COMMIT; END'; SELECT CASE WHEN true THEN 1 END", "" },
