@@ -203,6 +203,27 @@ def test_the_time_zone_comes_back(pgweir, mode, back):
     assert first.value("SHOW TimeZone") == "Asia/Tokyo"
 
 
+@pytest.mark.parametrize("before", ("SELECT 1", "SET TimeZone = 'UTC'", "SET TimeZone = 'CET'"))
+def test_a_hidden_reset_is_reported(one, postgres, before):
+    """At last the client knows the value that it has, and it is that of its startup packet."""
+    postgres.query("ALTER DATABASE app SET TimeZone = 'UTC'")
+    try:
+        weir = one()
+        first, second = weir.client(TimeZone="Asia/Tokyo"), weir.client()
+        known = ["Asia/Tokyo"]
+        for text in (before, "DO $$ BEGIN EXECUTE 'RESET TimeZone'; END $$", "SHOW TimeZone"):
+            second.query("SELECT 1")
+            first.send(query(text))
+            for message in first.read_until("Z"):
+                if message.type == "S":
+                    known.append(message.body[:-1].split(b"\0")[1].decode())
+                if message.type == "D" and text.startswith("SHOW"):
+                    assert message.body.endswith(b"Asia/Tokyo")
+        assert known[-1] == "Asia/Tokyo", known
+    finally:
+        postgres.query("ALTER DATABASE app RESET TimeZone")
+
+
 def test_the_default_is_no_reset(one):
     """The client wants the server's default, and not what its startup had."""
     weir = one()

@@ -298,14 +298,15 @@ enum listening_go resets_follow(struct client *client, char type, struct batch *
 /* ---- reports ---- */
 
 /*
- * What the client takes for the value of a parameter. The server's map has the reports up to the
- * last ReadyForQuery.
+ * What the client takes for the value of a parameter. reported: the server's map, with the reports
+ * up to the last ReadyForQuery.
  */
-static const char *told_of(const struct client *client, const char *name)
+static const char *told_of(const struct client *client, const struct params *reported,
+                           const char *name)
 {
 	struct bytes list = bytes_of("", 0);
 	const struct server *server = client->borrower.server;
-	const char *told = params_find(server->params, name), *other, *value;
+	const char *told = params_find(reported, name), *other, *value;
 
 	if (!told)
 		told = params_find(server->baseline, name);
@@ -361,7 +362,7 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 		return false;
 	if (normal && strcmp(normal, value) == 0 && is_pending(client, resets, name))
 		shown = startup;
-	is_told = strcmp(told_of(client, name), shown) == 0;
+	is_told = strcmp(told_of(client, client->borrower.server->params, name), shown) == 0;
 	note_told(resets, name, shown);
 	if (!is_told && shown == value)
 		return false;
@@ -382,7 +383,7 @@ void resets_tell(struct client *client, struct buf *ahead)
 	while (bytes_take_text(&names, &name)) {
 		value = params_find(client->startup, name);
 		if (!value || !params_find(server->baseline, name) ||
-		    strcmp(told_of(client, name), value) == 0)
+		    strcmp(told_of(client, server->params, name), value) == 0)
 			continue;
 		note_told(resets, name, value);
 		message_parameter(ahead, name, value);
@@ -394,6 +395,24 @@ struct bytes resets_back(const struct client *client)
 	const struct session *session = client->session;
 
 	return session && session->resets ? buf_bytes(&session->resets->back) : bytes_of("", 0);
+}
+
+void resets_tell_hidden(struct client *client, const struct params *before)
+{
+	const struct server *server = client->borrower.server;
+	const char *at = NULL, *name, *value, *now;
+	struct buf out = { 0 };
+
+	while (params_next(client->startup, &at, &name, &value)) {
+		now = params_find(server->params, name);
+		/* \001: it was set back, see server_take_facts() */
+		if (now && *now == '\001' && params_find(server->baseline, name) &&
+		    strcmp(told_of(client, before, name), value) != 0)
+			message_parameter(&out, name, value);
+	}
+	if (out.count)
+		client_send(client, buf_bytes(&out));
+	buf_free(&out);
 }
 
 void resets_settle(struct client *client)

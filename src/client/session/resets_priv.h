@@ -59,6 +59,13 @@ void resets_tell(struct client *client, struct buf *ahead);
 struct bytes resets_back(const struct client *client);
 
 /*
+ * The transaction has ended, and the server was asked: the client gets a ParameterStatus for each
+ * parameter of the startup packet that was set back in a way that no text shows. before: the
+ * server's map before the answer.
+ */
+void resets_tell_hidden(struct client *client, const struct params *before);
+
+/*
  * The transaction has ended and the server's parameters are known: corrects what the client was
  * told.
  */

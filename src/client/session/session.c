@@ -661,7 +661,7 @@ void session_facts(struct client *client, const struct facts *facts)
 {
 	struct session *session = client->session;
 	unsigned int unasked = session ? session->pins : 0, pins = lasting_pins(client);
-	const struct params *had; /* only compared: it may be freed */
+	const struct params *had;
 
 	for (size_t i = 0; i < FEATURES; i++) {
 		if (features[i].parts && !(features[i].parts & facts->parts))
@@ -671,17 +671,20 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
-	had = client->borrower.server->params;
+	had = params_hold(client->borrower.server->params);
 	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)
 		placeholders_take_sources(client, facts);
 	if (facts->parts & QUESTION_PARAMS &&
 	    (facts->lacks_names || !server_take_facts(client->borrower.server, facts,
 	                                              client->startup, resets_back(client))))
 		pins |= SESSION_PIN_PARAMS;
+	if ((facts->parts & QUESTION_PARAMS) && params_count(client->startup))
+		resets_tell_hidden(client, had);
 	if (client->touched & SQL_TOUCH_DEFAULT)
 		resets_settle(client);
 	if (sample_is_running(client))
 		sample_end(client, facts, client->borrower.server->params != had);
+	params_release(client->clients->with.params, &had);
 	if (pins && !session_get(client)) {
 		client_close(client, CLOSE_MEMORY);
 		return;
