@@ -116,6 +116,7 @@ class Player:
         self.status = "I"
         self.unfinished = []  # what has come of a response
         self.on_step = lambda: None
+        self.on_hang = lambda: None
 
     def play(self, session):
         try:
@@ -130,6 +131,8 @@ class Player:
                 self.play_end(session.steps)
                 self.wire.send(message("X"))
         except (Closed, ConnectionError, Refused, TimeoutError) as problem:
+            if isinstance(problem, TimeoutError):
+                self.on_hang()  # while the connection is open
             self.outcome.end = f"{type(problem).__name__}: {problem}, behind {self.unfinished}"
         return self.outcome
 

@@ -58,7 +58,7 @@ def seen_by(wire, clean):
 
 
 class Stage:
-    def __init__(self, address, postgres, seed, features, busy, servers, renew):
+    def __init__(self, address, postgres, seed, features, busy, servers, renew, show):
         self.address, self.postgres = address, postgres
         self.seed, self.features = seed, features
         self.lanes = itertools.count(1000001)
@@ -70,6 +70,7 @@ class Stage:
         self.counts = {}
         self.servers = servers
         self.renew = renew
+        self.show = show
         self.looks_due = threading.Semaphore(0)
         self.clean = {user: self.clean_row(user) for user in ("alice", "boss")}
         self.companions = {name: Companion(postgres, name) for name in (DIRECT, POOLED)}
@@ -188,7 +189,7 @@ class Stage:
         if direct.end:
             return Verdict("skipped", direct.end)
         player = Player(self.address, POOLED, self.companions[POOLED].run, names, direct)
-        player.patience, player.on_step = patience, self.on_step
+        player.patience, player.on_step, player.on_hang = patience, self.on_step, self.show
         return compare(direct, player.play(session))
 
     def judge_closely(self, session, patience=PATIENCE):
