@@ -24,7 +24,7 @@ from .kit.wire import query
 PAGE = pathlib.Path(__file__).parents[2] / "src" / "web" / "page.html"
 EVIL = "<img src=x onerror='hurt=1'>\"&amp;<script>hurt=1</script>"  # fewer than 64 bytes
 VIEWS = ("overview", "pools", "waiting", "clients", "statements", "applications", "latency",
-         "servers", "errors", "events", "limits", "loops", "tables")
+         "servers", "hosts", "errors", "events", "limits", "loops", "tables")
 
 pytestmark = pytest.mark.skipif(
     not find_browser(), reason="there is no Chromium: ./test/run page installs one")
@@ -70,6 +70,8 @@ TABLES = {
     "APPLICATIONS": "application_name clients# active# waiting# pinned# xacts# errors#"
                     " longest_xact_s#",
     "EVENTS": "at age_s# kind level database user text",
+    "HOSTS": "entry host address role timeline# position lag_us# lag_bytes# state since servers#"
+             " latency_us# last_error",
 }
 
 
@@ -386,7 +388,7 @@ def test_a_filter_with_words_that_must_and_must_not_occur(stage, tab):
 def test_digits_brackets_and_arrows_change_the_view(stage, tab):
     tab.goto(stage.url)
     title = "document.getElementById('title').textContent"
-    for key, wanted in (("2", "Pools"), ("0", "Events"), ("]", "Limits"), ("[", "Events"), ("1", "Overview"),
+    for key, wanted in (("2", "Pools"), ("9", "Hosts"), ("0", "Errors"), ("]", "Events"), ("[", "Errors"), ("1", "Overview"),
                         ("[", "All tables")):
         tab.press(key)
         tab.wait(f"{title} === '{wanted}'")
@@ -474,6 +476,58 @@ def test_who_waits_is_of_one_moment(stage, tab):
     stage.rows["POOLS"] = []
     see(tab, "Nothing.", ".needs")
     assert "17" not in text_of(tab, ".tiles")
+
+
+def host(name, role="standby", state="up", entry="app", **values):
+    return {"entry": entry, "host": name, "address": name, "role": role, "state": state, "lag_us": None,
+            "lag_bytes": None, **values}
+
+
+def test_hosts_and_their_roles(stage, tab):
+    stage.rows["HOSTS"] = [
+        host("db1", "primary", servers=4, timeline=2, position="0/3000060", latency_us=420),
+        host("db2", address="10.0.0.2", lag_us=90e6, lag_bytes=16777216),
+        host("db3", "unknown", "lost", last_error=EVIL)]
+    stage.rows["EVENTS"] = [{"at": utc(5), "age_s": 5, "kind": "host role", "level": "INFO",
+                             "text": "host db1 is primary now"},
+                            {"at": utc(9), "age_s": 9, "kind": "reload", "text": "RELOAD"}]
+    tab.goto(f"{stage.url}#hosts")
+    see(tab, "db1")
+    assert column(tab, "Hosts", "host") == ["db1", "db2 (10.0.0.2)", "db3"]
+    assert column(tab, "Hosts", "role") == ["primary", "standby", "unknown"]
+    assert column(tab, "Hosts", "state") == ["up", "up", "lost"]
+    assert column(tab, "Hosts", "lag") == ["", "1 min 30 s", ""]
+    assert column(tab, "Hosts", "behind") == ["", "16.8 MB", ""]
+    assert column(tab, "Hosts", "servers") == ["4", "0", "0"]
+    assert column(tab, "Hosts", "error")[2] == EVIL
+    see(tab, "host db1 is primary now")
+    assert "RELOAD" not in text_of(tab)
+
+
+def test_hosts_that_need_attention(stage, tab):
+    stage.rows["HISTORY"] = history()
+    stage.rows["EVENTS"] = [{"at": utc(5), "age_s": 5, "kind": "host role", "level": "ERROR", "text": "fenced"}]
+    stage.rows["HOSTS"] = [
+        host("db1", "primary", "fenced"), host("db2", "primary"), host("db3", "standby", "lost"),
+        host("db4", lag_us=59e6), host("db5", lag_us=61e6),
+        *(host("old", "primary", "lost", entry) for entry in ("one", "two", "three")),
+        host("db9", entry="reports"), host("db8", "unknown", "unknown", entry="new")]
+    tab.goto(stage.url)
+    see(tab, "db1 is fenced", ".needs")
+    found = text_of(tab, ".needs")
+    for wanted in ("app: db1 is fenced: it says that it is primary, but another host counts",
+                   "one and 2 more entries: no primary is up: old is lost",
+                   "one and 2 more entries: old does not answer",
+                   "app: db3 does not answer", "app: db5 lacks what was written in the last 1 min 1 s"):
+        assert wanted in found
+    for other in ("db2", "db4", "reports", "new", "app: no primary"):
+        assert other not in found
+    tab.wait("document.querySelectorAll('.charts .mark').length > 0")
+    tab.click(".needs a")
+    tab.wait("address.view === 'hosts'")
+    stage.rows["HOSTS"] = [host("db2", "primary")]
+    tab.js("location.hash = 'overview'")
+    see(tab, "Nothing.", ".needs")
 
 
 def test_numbers_have_units_for_people(stage, tab):
