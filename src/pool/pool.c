@@ -142,6 +142,14 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 	return true;
 }
 
+bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err)
+{
+	if (!pool_ask(borrower, err))
+		return false;
+	pool_wait_first(borrower, since);
+	return true;
+}
+
 /* ---- lending ---- */
 
 void pool_lend(struct server *server, struct borrower *borrower)
@@ -153,6 +161,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
 	borrower->waits_for = LEDGER_WAIT_NOT;
+	server->replay.begin_count = 0;
 	/* a reset query of ours does not matter to this borrower */
 	server_settle_rest(server);
 	if (server->is_scope_open)

@@ -62,6 +62,9 @@ struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state sta
 /* Puts an idle borrower into the wait queue of this state. */
 void pool_stand(struct borrower *borrower, enum borrower_state state);
 
+/* Moves a waiting borrower to the front of its wait queue. It has waited since then at least. */
+void pool_wait_first(struct borrower *borrower, usec_t since);
+
 /* Moves a waiting borrower to another wait queue. Its waiting time continues. */
 void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first);
 

@@ -47,7 +47,7 @@ static void leave(struct server *server, enum roster_stay stay)
 	enum close_reason reason = reasons[stay];
 
 	if (is_free(server) || stay == ROSTER_FENCED || stay == ROSTER_DISABLED) {
-		server_close_for(server, reason);
+		server_leave_host(server, reason);
 		return;
 	}
 	server_set_close_needed(server, reason);

@@ -109,6 +109,20 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	pool_wake(pool);
 }
 
+/* Moves the borrower to the front of the queue in which it waits. */
+void pool_wait_first(struct borrower *borrower, usec_t since)
+{
+	unsigned int *count;
+	struct borrower_list *line = pool_wait_queue(borrower->pool, borrower->state, &count);
+
+	TAILQ_REMOVE(line, borrower, wait_node);
+	if (!TAILQ_EMPTY(line))
+		borrower->wait_number = TAILQ_FIRST(line)->wait_number - 1;
+	TAILQ_INSERT_HEAD(line, borrower, wait_node);
+	if (since < borrower->waiting_since)
+		borrower->waiting_since = since;
+}
+
 /* Moves the borrower to the other queue. Its waiting time continues. */
 void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first)
 {

@@ -27,6 +27,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		return NULL;
 	}
 	hash_key_draw(&pools->secret);
+	pools->last_line_number = (uint64_t)1 << 32; /* pool_wait_first() counts downwards */
 	pools->with = *with;
 	broker_join(with->broker, &pools->member, with->loop);
 	pools->shared = (struct server_shared){

@@ -12,6 +12,7 @@ from .kit.wire import bind, cstr, describe, execute, parse, query, sync
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 INSERT = "INSERT INTO t VALUES (1)"
+BEGAN = message("1") + message("2") + fake.complete("BEGIN") + message("3")
 RESENT = "the server was lost before it ran the statement"
 
 
@@ -116,6 +117,59 @@ def test_a_prepared_statement_that_the_server_had(scene):
     new.send(message("1"), message("2"), fake.complete("INSERT 0 1"), fake.ready())
     got = one.client.read_result()
     assert (got.tags, got.errors) == (["INSERT 0 1"], [])
+
+
+@pytest.mark.parametrize("late_begin", (0, 1))
+def test_the_first_statement_of_a_transaction(scene, late_begin):
+    one = scene(late_begin=late_begin)
+    one.client.send(query("BEGIN"))
+    if not late_begin:
+        one.old.expect("Q")
+        one.old.send(fake.complete("BEGIN"), fake.ready("T"))
+    assert one.client.read_result().status == "T"
+    one.client.send(query(INSERT))
+    if late_begin:
+        for kind in "PBEC":
+            one.old.expect(kind)
+        one.old.send(BEGAN)
+    one.old.expect("Q")
+    one.old.send(refusal(), fake.ready("E"))
+    new = one.demoted()
+    for kind in "PBEC":
+        new.expect(kind)
+    assert new.expect("Q").body == cstr(INSERT)
+    new.send(BEGAN, fake.complete("INSERT 0 1"), fake.ready("T"))
+    got = one.client.read_result()
+    assert (got.tags, got.errors, got.status) == (["INSERT 0 1"], [], "T")
+
+
+@pytest.mark.parametrize("late_begin", (0, 1))
+def test_a_transaction_that_is_read_only_is_not(scene, late_begin):
+    one = scene(late_begin=late_begin)
+    one.client.send(query("BEGIN READ ONLY"))
+    if not late_begin:
+        one.old.expect("Q")
+        one.old.send(fake.complete("BEGIN"), fake.ready("T"))
+    one.client.read_result()
+    one.client.send(query(INSERT))
+    if late_begin:
+        for kind in "PBEC":
+            one.old.expect(kind)
+        one.old.send(BEGAN)
+    one.old.expect("Q")
+    one.is_passed(refusal(), status="E")
+
+
+def test_the_second_statement_of_a_transaction_is_not(scene):
+    one = scene()
+    for sql, reply in (("BEGIN", fake.complete("BEGIN")), ("SELECT 1", fake.answer("1")[:-6])):
+        one.client.send(query(sql))
+        one.old.expect("Q")
+        one.old.send(reply, fake.ready("T"))
+        one.client.read_result()
+    one.client.send(query(INSERT))
+    one.old.expect("Q")
+    one.is_passed(refusal(), status="E")
 
 
 def test_only_once(scene):

@@ -9,14 +9,19 @@ import pytest
 from .kit import fake
 from .kit.account import free_port
 from .kit.wait import wait_until
-from .kit.wire import query
-from .kit.wire import bind, describe, execute, parse, sync
+from .kit.wire import bind, close, describe, execute, message, parse, query, sync
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
 IDLE_OVER = fake.error("terminating connection due to idle-session timeout", "57P05", "FATAL")
 SHUT_DOWN = fake.error("terminating connection due to administrator command", "57P01", "FATAL")
 PREPARED = (parse("SELECT 1"), bind(), execute(), sync())
+TOO_LONG = fake.error("terminating connection due to idle-in-transaction timeout", "25P03",
+                      "FATAL")
 RESENT = "the server was lost before it ran the statement"
+BEGUN_AGAIN = "the server was lost after BEGIN"
+# BEGIN ahead of a statement, and the replies to it
+BEGIN_AGAIN = (message("B", b"\0\0" + b"\0\0" * 3), execute(), close("P", ""))
+BEGAN = message("1") + message("2") + fake.complete("BEGIN") + message("3")
 
 
 class Scene:
@@ -41,6 +46,25 @@ class Scene:
         for step in steps:
             step()
         os.kill(self.weir.process.pid, signal.SIGCONT)
+
+    def begin(self, sql="BEGIN"):
+        self.client.send(query(sql))
+        self.server.expect("Q")
+        self.server.send(fake.complete("BEGIN"), fake.ready("T"))
+        assert self.client.read_result().status == "T"
+
+    def has_begun(self, server, sql="BEGIN"):
+        """The server gets the BEGIN again, with the first statement, which it executes."""
+        for sent in (parse(sql), *BEGIN_AGAIN):
+            assert server.expect(sent[:1].decode()).body == sent[5:]
+        assert server.expect("Q").body == b"SELECT 1\0"
+        server.send(BEGAN, fake.answer("1", status="T"))
+        got = self.client.read_result()
+        assert (got.rows, got.tags, got.errors, got.status) == ([["1"]], ["SELECT 1"], [], "T")
+        self.client.send(query("COMMIT"))
+        assert server.expect("Q").body == b"COMMIT\0"
+        server.send(fake.complete("COMMIT"), fake.ready())
+        assert self.client.read_result().tags == ["COMMIT"]
 
     def is_answered(self, server, value="1"):
         server.send(fake.answer(value))
@@ -93,6 +117,26 @@ def test_a_statement_that_the_server_had_already(scene):
     one.server.send(IDLE_OVER)
     one.server.close()
     assert second.read_refusal().sqlstate == "57P05"
+
+
+@pytest.mark.parametrize("sql", ("SELECT 1", "BEGIN"))
+def test_behind_a_query_of_ours(scene, sql):
+    """The client has waited for its server, which gets the client's application_name first."""
+    one = scene()
+    one.begin()
+    second = one.weir.wire().startup(application_name="second").finish_login("alice")
+    second.send(query(sql))
+    one.weir.wait_pool(cl_waiting=1)
+    one.client.send(query("COMMIT"))
+    one.server.expect("Q")
+    one.server.send(fake.complete("COMMIT"), fake.ready())
+    assert b"application_name" in one.server.expect("Q").body
+    assert one.server.expect("Q").body == sql.encode() + b"\0"
+    one.server.send(fake.complete("SET"), fake.ready(), IDLE_OVER)
+    one.server.close()
+    other = one.next()
+    assert b"application_name" in other.expect("Q").body
+    assert other.expect("Q").body == sql.encode() + b"\0"
 
 
 def test_only_once(scene):
@@ -165,17 +209,158 @@ def test_what_was_answered_in_part_is_not(scene, first):
     assert one.client.read_refusal().sqlstate == "57P05"
 
 
+# -- transactions ----------------------------------------------------------------------------------
+
+
 def test_a_transaction_is_not(scene):
+    one = scene()
+    one.begin()
+    one.client.send(query("SELECT 1"))
+    one.server.expect("Q")
+    one.server.send(fake.answer("1", status="T"))
+    one.client.read_result()
+    one.server.close()
+    assert one.client.read_refusal().sqlstate == "08006"
+    assert BEGUN_AGAIN not in one.weir.log
+
+
+@pytest.mark.parametrize("words, sqlstate", (((), "08006"), ((SHUT_DOWN,), "57P01")),
+                         ids=("lost", "57P01"))
+def test_nor_is_its_first_statement_if_it_may_have_run(scene, words, sqlstate):
+    one = scene()
+    one.begin()
+    one.client.send(query("SELECT 1"))
+    one.server.expect("Q")
+    one.server.send(*words)
+    one.server.close()
+    assert one.client.read_refusal().sqlstate == sqlstate
+
+
+@pytest.mark.parametrize("words", ((), (SHUT_DOWN,)), ids=("lost", "57P01"))
+@pytest.mark.parametrize("sql", ("BEGIN", "start transaction isolation level repeatable read"))
+def test_a_transaction_that_has_only_begun_begins_again(scene, words, sql):
+    one = scene()
+    one.begin(sql)
+    one.server.send(*words)
+    one.server.close()
+    one.weir.wait_log(BEGUN_AGAIN)
+    one.client.send(query("SELECT 1"))
+    one.has_begun(one.next(), sql)
+
+
+def test_it_begins_again_as_often_as_necessary(scene):
+    one = scene()
+    one.begin()
+    one.server.close()
+    one.weir.wait_log(BEGUN_AGAIN)
+    one.while_stopped(lambda: one.client.send(query("SELECT 1")))
+    other = one.next()
+    other.expect("P")
+    other.close()
+    assert one.client.read_refusal().sqlstate == "08006"
+
+
+@pytest.mark.parametrize("end", ("COMMIT", "ROLLBACK"))
+def test_it_may_end_without_a_server(scene, end):
+    one = scene()
+    one.begin()
+    one.server.close()
+    one.weir.wait_log(BEGUN_AGAIN)
+    one.client.send(query(end))
+    got = one.client.read_result()
+    assert (got.tags, got.status) == ([end], "I")
+    one.client.send(query("SELECT 1"))
+    other = one.next()
+    assert other.expect("Q").body == b"SELECT 1\0"
+    one.is_answered(other)
+
+
+def test_it_begins_again_within_a_message(scene):
+    """The rest of the message comes when the server is gone."""
+    one = scene()
+    one.begin()
+    whole = query("SELECT 1")
+    one.client.send(whole[:3])
+    one.server.close()
+    one.weir.wait_log(BEGUN_AGAIN)
+    one.client.send(whole[3:])
+    one.has_begun(one.next())
+
+
+def test_its_first_statement_has_not_arrived(scene):
+    one = scene()
+    """Or the server is seen to be gone first."""
+    one.begin()
+    one.while_stopped(lambda: one.client.send(query("SELECT 1")), one.server.close)
+    one.has_begun(one.next())
+
+
+def test_a_late_begin_and_its_statement_have_not_arrived(scene):
+    one = scene(late_begin=1)
+    assert one.client.query("BEGIN").status == "T"
+    one.while_stopped(lambda: one.client.send(query("SELECT 1")), one.server.close)
+    one.has_begun(one.next())
+    one.weir.wait_log(RESENT)
+
+
+def test_a_session_that_was_idle_in_its_transaction_is_over(scene):
+    """PostgreSQL has ended it for that reason."""
+    one = scene()
+    one.begin()
+    one.server.send(TOO_LONG)
+    one.server.close()
+    assert one.client.read_refusal().sqlstate == "25P03"
+
+
+def test_a_begin_of_another_client_is_forgotten(scene):
+    """The next client of the server begins in a way that is not kept."""
+    one = scene()
+    one.begin()
+    one.client.send(query("COMMIT"))
+    one.server.expect("Q")
+    one.server.send(fake.complete("COMMIT"), fake.ready())
+    one.client.read_result()
+    other = one.weir.wire().startup().finish_login("alice")
+    other.send(query("BEGIN; SELECT 1"))
+    one.server.expect("Q")
+    one.server.send(fake.complete("BEGIN"), fake.answer("1", status="T"))
+    other.read_result()
+    one.server.close()
+    assert other.read_refusal().sqlstate == "08006"
+
+
+def test_a_begin_that_failed_is_forgotten(scene):
     one = scene()
     one.client.send(query("BEGIN"))
     one.server.expect("Q")
-    one.server.send(fake.complete("BEGIN"), fake.ready("T"))
+    one.server.send(fake.error("not now", "XX000"), fake.ready())
     one.client.read_result()
+    one.client.send(query("BEGIN; SELECT 1"))
+    one.server.expect("Q")
+    one.server.send(fake.complete("BEGIN"), fake.answer("1", status="T"))
+    one.client.read_result()
+    one.server.close()
+    assert one.client.read_refusal().sqlstate == "08006"
+
+
+def test_who_is_sent_again_is_the_first_in_the_queue(scene):
+    one = scene()
+    others = [one.weir.wire().startup().finish_login("alice") for _ in range(2)]
     one.client.send(query("SELECT 1"))
     one.server.expect("Q")
+    for number, other in enumerate(others):
+        other.send(query(f"SELECT 1{number}"))
+        one.weir.wait_pool(cl_waiting=number + 1)
     one.server.send(IDLE_OVER)
     one.server.close()
-    assert one.client.read_refusal().sqlstate == "57P05"
+    server = one.next()
+    for client, sql in zip((one.client, *others), ("SELECT 1", "SELECT 10", "SELECT 11")):
+        assert server.expect("Q").body == sql.encode() + b"\0"
+        server.send(fake.answer("1"))
+        assert client.read_result().rows == [["1"]]
+
+
+# -- a server that is gone -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("words", ((), (SHUT_DOWN,)), ids=("lost", "57P01"))

@@ -139,8 +139,10 @@ def test_a_host_that_hangs_is_left(make_cluster, pgweir):
     cluster = make_cluster(standbys=1)
     old, new = cluster.hosts
     weir = watched(pgweir, cluster, host_check_timeout="0.3", host_check_interval="0.1")
-    held = weir.client()
+    held, begun = weir.client(), weir.client()
     held.query("BEGIN")
+    held.query("SELECT 1")
+    begun.query("BEGIN")
     assert where(weir) == {old.host}
     go_on = old.hang()
     wait_host(weir, old, state="lost")
@@ -148,6 +150,7 @@ def test_a_host_that_hangs_is_left(make_cluster, pgweir):
     wait_host(weir, new, role="primary")
     assert where(weir) == {new.host}
     assert "host is fenced" in str(held.read_refusal())
+    assert begun.value(WHERE) == new.host
     go_on()
 
 

@@ -216,6 +216,9 @@ struct server *pool_take(struct borrower *borrower);
  */
 bool pool_ask(struct borrower *borrower, struct err *err);
 
+/* The same for a borrower that has lost its server, and has waited since then: it is the first. */
+bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err);
+
 /*
  * The same for a dedicated server, which serves only this borrower. The strings of the wish must
  * stay valid until on_lent() or on_refused(). If PostgreSQL refuses the login, only this borrower

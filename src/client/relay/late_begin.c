@@ -27,7 +27,7 @@
 #include "pgweir/base/banned.h"
 
 /* Bytes of a text with its zero; a longer BEGIN is sent without delay. */
-#define TEXT_MAX 152
+#define TEXT_MAX REPLAY_BEGIN_MAX
 
 #define BIND_BODY "\0\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
 #define EXECUTE_BODY "\0\0\0\0\0"    /* no portal, all rows */
@@ -80,6 +80,14 @@ static const struct bytes answers[] = {
 const struct sql_block *late_begin_block(const struct client *client)
 {
 	return &client->late->block;
+}
+
+struct bytes late_begin_text(const struct client *client)
+{
+	const struct late_begin *late = client->late;
+
+	return bytes_of(late->messages + FRAME_HEADER_SIZE + 1,
+	                (size_t)late->size - FRAME_HEADER_SIZE - 1 - sizeof(behind));
 }
 
 size_t late_begin_size(void) { return sizeof(struct late_begin); }
@@ -176,6 +184,15 @@ static enum late_result begin_late(struct client *client, const struct sql_block
 		return LATE_GONE;
 	client_enter(client, CLIENT_LATE);
 	return LATE_BEGUN;
+}
+
+bool late_begin_again(struct client *client, struct bytes text)
+{
+	client->late = late_new(client->clients, text);
+	if (!client->late)
+		return false;
+	client->late->block = sql_block_read(bytes_of(text.at, text.count - 1));
+	return true;
 }
 
 static enum late_result end_late(struct client *client, enum sql_block_kind kind)

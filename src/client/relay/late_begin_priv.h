@@ -42,6 +42,15 @@ void late_begin_fail(struct client *client);
 /* What the late BEGIN says. Only if client->late. */
 const struct sql_block *late_begin_block(const struct client *client);
 
+/* Its text, with the zero: at most REPLAY_BEGIN_MAX bytes. Only if client->late. */
+struct bytes late_begin_text(const struct client *client);
+
+/*
+ * A BEGIN that a lost server has answered becomes late: client->late is set. The caller enters the
+ * state. false: no memory.
+ */
+bool late_begin_again(struct client *client, struct bytes text);
+
 /* Starts idle_transaction_timeout and transaction_timeout in CLIENT_LATE. */
 void late_begin_arm(struct client *client);
 

@@ -94,11 +94,14 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 bool relay_input(struct client *client, struct bytes in)
 {
 	const struct bytes whole = in;
-	bool is_first = (client_features(client) & CLIENT_RESENDS) && resend_begin(client);
+	bool may_resend = client_features(client) & CLIENT_RESENDS;
+	struct resend resend;
 	struct batch batch;
 	enum judgement judgement;
 	struct server *server;
 
+	if (may_resend)
+		resend_begin(client, &resend);
 	batch_begin(&batch);
 	if (client->late && client->state == CLIENT_ACTIVE &&
 	    !late_begin_send(client, in.at[0], &batch)) {
@@ -109,6 +112,10 @@ bool relay_input(struct client *client, struct bytes in)
 	if (judgement == JUDGE_END)
 		return false;
 	statements_keep(client, &batch);
+	/* now, as `whole` may be in the buffer of the stream */
+	if (may_resend && resend.is_first && client->state == CLIENT_ACTIVE && !batch.is_answered &&
+	    (judgement == JUDGE_SEND || (judgement == JUDGE_MORE && in.count == whole.count)))
+		resend_keep(client, &resend, whole, judgement == JUDGE_SEND);
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, CLOSE_CLIENT_QUIT);
@@ -120,8 +127,6 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
-	if (is_first && judgement == JUDGE_SEND && !batch.is_answered)
-		resend_keep(client, whole);
 	if (stream_unsent(&server->stream) == 0 && judgement != JUDGE_WAIT) {
 		if (server->is_ready && !relay_is_session(client) && client->frame_left == 0)
 			relay_give_back(client); /* only the rest of a frame was missing */

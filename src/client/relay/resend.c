@@ -15,6 +15,9 @@
  *   - or it has refused a text as a whole because its host accepts no writes any more (25006);
  *   - or it has nothing to execute: BEGIN, an empty query, Parse and Describe.
  *
+ * A BEGIN that was answered, with nothing behind it, becomes a late BEGIN. It is sent again
+ * together with the first batch behind it, too, if that is sent again.
+ *
  * Only the first batch of a transaction, and only if nothing of the client is on the server: no
  * session state, no listening connection. What was sent is kept only for entries with several
  * hosts, as that costs a copy.
@@ -31,6 +34,7 @@
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
+#include "late_begin_priv.h"
 #include "relay_priv.h"
 #include "route_priv.h"
 
@@ -50,29 +54,51 @@ static bool is_plain(const struct client *client)
 /* Whether its next message is one that is relayed to a server of any transaction. */
 static bool is_pooled(const struct client *client)
 {
-	return !client->frame_left && !client->late && !client->is_skipping &&
-	       !client->replication && !relay_is_session(client) &&
-	       !(client_features(client) & CLIENT_HAS_SQL_NAMES);
+	return !client->frame_left && !client->is_skipping && !client->replication &&
+	       !relay_is_session(client) && !(client_features(client) & CLIENT_HAS_SQL_NAMES);
 }
 
+/* A query of ours may be ahead, which sets application_name. */
 static bool is_between_transactions(const struct server *server)
 {
-	return server->status == 'I' && ledger_is_empty(&server->ledger) &&
+	return server->status == 'I' && !ledger_owes_borrower(&server->ledger) &&
 	       ledger_is_certain(&server->ledger);
 }
 
-bool resend_begin(struct client *client)
+/* Takes the BEGIN that precedes what comes now. The server has it again by resend_keep(). */
+static void take_begin(const struct client *client, struct resend *resend)
+{
+	struct server *server = client->borrower.server;
+
+	if (client->late) {
+		struct bytes text = late_begin_text(client);
+
+		memcpy(resend->late, text.at, text.count);
+		resend->begin_text = bytes_of(resend->late, text.count);
+	} else if (server && server_has_only_begun(server)) {
+		resend->begin_text = replay_begin(&server->replay);
+		resend->has_begun = true;
+	}
+	if (server)
+		server->replay.begin_count = 0;
+}
+
+void resend_begin(struct client *client, struct resend *resend)
 {
 	struct server *server = client->borrower.server;
 	const struct pool *pool = client->borrower.pool;
 
+	resend->is_first = resend->has_begun = false;
+	resend->begin_text = bytes_of(NULL, 0);
 	if (!client->request_at) /* a new batch */
 		client->is_resent = false;
-	if (server && !is_between_transactions(server)) {
+	take_begin(client, resend);
+	if (server && !resend->has_begun && !is_between_transactions(server)) {
 		server->replay.may_resend = false; /* more follows the batch that is kept */
-		return false;
+		return;
 	}
-	return pool && pool->site.hosts->count > 1 && !client->is_resent && is_pooled(client);
+	resend->is_first =
+	    pool && pool->site.hosts->count > 1 && !client->is_resent && is_pooled(client);
 }
 
 /* Most texts begin otherwise, and need not be read: BEGIN, START. */
@@ -136,18 +162,45 @@ static bool read_batch(struct bytes in, uint8_t *least)
 	return in.count == frame.length;
 }
 
-void resend_keep(struct client *client, struct bytes input)
+/* The text of a batch that is a BEGIN, if another server would execute it too. Else empty. */
+static struct bytes begin_of(const struct client *client, struct bytes input)
+{
+	struct bytes text = bytes_skip(input, FRAME_HEADER_SIZE);
+	enum target_session_attrs target = client->borrower.server->site->target;
+
+	if (input.at[0] != 'Q' || text.count < 2 || text.count > REPLAY_BEGIN_MAX)
+		return bytes_of(NULL, 0);
+	if (sql_block_read(bytes_of(text.at, text.count - 1)).is_for_primary &&
+	    target != TARGET_PRIMARY && target != TARGET_READ_WRITE)
+		return bytes_of(NULL, 0);
+	return text;
+}
+
+void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
+                 bool is_sent)
 {
 	struct replay *replay = &client->borrower.server->replay;
+	struct bytes begin = resend->begin_text;
 	uint8_t least;
 
+	if (!is_sent) {
+		replay->begin_count = resend->has_begun ? (uint8_t)begin.count : 0;
+		return;
+	}
 	if (client->frame_left || input.count > REPLAY_MAX || !is_plain(client) ||
-	    !read_batch(input, &least))
+	    !read_batch(input, &least) || !replay_has_memory(replay))
 		return;
 	if (replay->count != input.count)
 		replay_keep(replay, input);
 	replay->may_resend = true;
 	replay->unsent_least = least;
+	if (!begin.count && least == 0)
+		begin = begin_of(client, input);
+	replay->is_begin = begin.count && !resend->begin_text.count;
+	if (resend->has_begun)
+		replay->begin_count = (uint8_t)begin.count;
+	else if (begin.count)
+		replay_keep_begin(replay, begin);
 }
 
 /* ---- sending it again ---- */
@@ -165,7 +218,7 @@ static void ask_again(struct client *client, struct bytes batch)
 		return;
 	}
 	client_hurry(client);
-	if (!pool_ask(&client->borrower, &err)) {
+	if (!pool_ask_first(&client->borrower, client->request_at, &err)) {
 		client_turn_away(client, &err);
 		return;
 	}
@@ -227,23 +280,58 @@ static bool is_about(const char *words, struct bytes text)
 	return false;
 }
 
-bool resend_wants_writer(struct borrower *borrower, struct bytes batch, const char *words)
+/* Whether the transaction was begun in such a way that any host would refuse a write. */
+static bool is_read_only(const struct replay *kept)
+{
+	struct bytes text = replay_begin(kept);
+
+	return kept->begin_count &&
+	       sql_block_read(bytes_of(text.at, text.count - 1)).access == SQL_ACCESS_READ_ONLY;
+}
+
+bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words)
 {
 	struct client *client = container_of(borrower, struct client, borrower);
 	struct bytes text;
 
-	return may_ask_again(client) && route_text(client, batch, &text) && is_about(words, text);
+	return may_ask_again(client) && !is_read_only(kept) &&
+	       route_text(client, bytes_of(kept->at, kept->count), &text) && is_about(words, text);
 }
 
-void resend_unrun(struct borrower *borrower, const struct err *err, struct bytes batch)
+/* Nothing but a BEGIN has run: it becomes a late one, and the client does not notice anything. */
+static void begin_again(struct client *client)
+{
+	log_info(&client->log, "the server was lost after BEGIN, which is sent to another one");
+	statements_leave_server(client);
+	client_enter(client, CLIENT_LATE);
+	late_begin_arm(client);
+}
+
+/* Whether the client has read the reply to BEGIN, and its next message is still to come. */
+static bool may_begin_again(const struct client *client)
+{
+	return client->state == CLIENT_ACTIVE && !relay_is_session(client) && !client->frame_left &&
+	       client->stream.want == WANT_INPUT;
+}
+
+void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun)
 {
 	struct client *client = container_of(borrower, struct client, borrower);
+	bool has_begun = unrun->begin_count && !unrun->is_begin;
 
-	if (!may_ask_again(client)) {
+	if (has_begun && !unrun->count ? !may_begin_again(client) : !may_ask_again(client)) {
 		client_fatal(client, err);
+		return;
+	}
+	if (has_begun && !late_begin_again(client, replay_begin(unrun))) {
+		client_close(client, CLOSE_MEMORY);
+		return;
+	}
+	if (has_begun && !unrun->count) {
+		begin_again(client);
 		return;
 	}
 	log_info(&client->log, "the server was lost before it ran the statement, which is sent to "
 	                       "another one");
-	ask_again(client, batch);
+	ask_again(client, bytes_of(unrun->at, unrun->count));
 }

@@ -7,16 +7,29 @@
 
 #include "../client_priv.h"
 
-/* Before input of a client with CLIENT_RESENDS is judged: whether it begins a transaction. */
-bool resend_begin(struct client *client);
+/* Input that may be sent again, and the BEGIN before it in its transaction. */
+struct resend {
+	bool is_first;           /* in its transaction, but for the BEGIN */
+	bool has_begun;          /* that BEGIN was answered by the server */
+	struct bytes begin_text; /* with its zero; empty: none */
+	char late[REPLAY_BEGIN_MAX];
+};
 
-/* Such input was judged and sent, as a whole: keeps it, if it can be sent again. */
-void resend_keep(struct client *client, struct bytes input);
+/* Before input of a client with CLIENT_RESENDS is judged. */
+void resend_begin(struct client *client, struct resend *resend);
+
+/*
+ * Such input was judged, as far as it goes. is_sent: all of it was sent as it is, and has no reply
+ * yet; else nothing of it was handled, because more must be received. Keeps it, if it can be sent
+ * again.
+ */
+void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
+                 bool is_sent);
 
 /* on_unrun() of the borrower. */
-void resend_unrun(struct borrower *borrower, const struct err *err, struct bytes batch);
+void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun);
 
 /* wants_writer() of the borrower. */
-bool resend_wants_writer(struct borrower *borrower, struct bytes batch, const char *words);
+bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words);
 
 #endif

@@ -291,6 +291,8 @@ bool server_may_resend(const struct server *server)
 
 bool server_has_not_run(const struct server *server)
 {
+	if (server_has_only_begun(server))
+		return true;
 	return server_may_resend(server) &&
 	       (server->replay.unsent_least == 0 ||
 	        stream_undelivered(&server->stream) >= server->replay.unsent_least);
@@ -322,7 +324,7 @@ void server_close(struct server *server, const struct err *err)
 	struct err reason = *err; /* err may point into an object that is freed below: copy it */
 	bool got_fatal = server->got_fatal;
 	/* the borrower's parameters were being set: it has not sent anything yet */
-	bool is_unrun = borrower && borrower->ops->on_unrun && server->errand == ERRAND_REPLAY;
+	bool is_unsent = borrower && borrower->ops->on_unrun && server->errand == ERRAND_REPLAY;
 	struct replay unrun;
 
 	if (server->state == SERVER_CLOSING)
@@ -347,11 +349,22 @@ void server_close(struct server *server, const struct err *err)
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	ops->on_borrower_lost(server, borrower);
-	if (is_unrun || unrun.count)
-		borrower->ops->on_unrun(borrower, &reason, bytes_of(unrun.at, unrun.count));
+	if (is_unsent || unrun.is_unrun)
+		borrower->ops->on_unrun(borrower, &reason, &unrun);
 	else
 		borrower->ops->on_lost(borrower, &reason, got_fatal);
 	replay_done(&unrun);
+}
+
+void server_leave_host(struct server *server, enum close_reason reason)
+{
+	struct err err;
+
+	err_close(&err, reason);
+	if (server->borrower && server_has_only_begun(server))
+		server_close_unrun(server, &err);
+	else
+		server_close(server, &err);
 }
 
 void server_close_with(struct server *server, enum err_code code, const char *text)

@@ -99,11 +99,15 @@ void server_close_by(struct server *server, struct bytes body)
 
 /*
  * Whether a FATAL error is the first reply to a batch that has not run, and can be sent to another
- * server. idle_session_timeout (57P05) ends only a session that is idle, or has just read a message
- * and not executed any of it. An end by an administrator (57P01) may interrupt a statement.
+ * server; or ends a session that has only begun a transaction, but not because that was idle for
+ * too long (25P03), or took too long (25P04). idle_session_timeout (57P05) ends only a session that
+ * is idle, or has just read a message and not executed any of it. An end by an administrator
+ * (57P01) may interrupt a statement.
  */
 static bool is_before_batch(const struct server *server, const char *sqlstate)
 {
+	if (server_has_only_begun(server))
+		return strncmp(sqlstate, "57P", 3) == 0;
 	return server_has_not_run(server) ||
 	       (server_may_resend(server) && strcmp(sqlstate, "57P05") == 0);
 }
@@ -340,13 +344,11 @@ static bool may_write(const struct server *server)
 static bool is_refusal(const struct server *server, struct bytes body)
 {
 	const struct borrower *borrower = server->borrower;
-	const struct replay *replay = &server->replay;
 	struct report report;
 
 	return fields_report(body, &report) == WIRE_OK && !report.context &&
 	       strcmp(report.sqlstate, "25006") == 0 && borrower->ops->wants_writer &&
-	       borrower->ops->wants_writer(server->borrower, bytes_of(replay->at, replay->count),
-	                                   report.text);
+	       borrower->ops->wants_writer(server->borrower, &server->replay, report.text);
 }
 
 enum wire_result server_sees_refusal(const struct server *server, struct bytes in)

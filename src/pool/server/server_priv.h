@@ -91,6 +91,9 @@ bool server_has_not_run(const struct server *server);
 /* Closes the server; on_unrun() of the borrower comes in place of on_lost(). */
 void server_close_unrun(struct server *server, const struct err *err);
 
+/* Its host must not be used any more. A borrower that has only begun a transaction goes on. */
+void server_leave_host(struct server *server, enum close_reason reason);
+
 /*
  * The server has closed the connection during the login. true: that was because it does not support
  * the protocol version, and it is being connected to again with 3.0.

@@ -19,6 +19,7 @@ struct buf;
 struct facts;
 struct params;
 struct pool;
+struct replay;
 struct server;
 struct server_call;
 struct server_call_end;
@@ -99,10 +100,12 @@ struct borrower_ops {
 	void (*on_lost)(struct borrower *borrower, const struct err *err, bool got_fatal);
 	/*
 	 * The lent server is closed, and has run nothing of the borrower's last batch, for which
-	 * the borrower has set replay.may_resend. `batch` is valid during the call; it is empty if
-	 * on_lent() was still to come. NULL: on_lost() comes.
+	 * the borrower has set replay.may_resend; or nothing of its transaction but the BEGIN.
+	 * `unrun` is valid during the call; it is empty if on_lent() was still to come. NULL:
+	 * on_lost() comes.
 	 */
-	void (*on_unrun)(struct borrower *borrower, const struct err *err, struct bytes batch);
+	void (*on_unrun)(struct borrower *borrower, const struct err *err,
+	                 const struct replay *unrun);
 	/*
 	 * The client must be closed, because of an administrator or a limit of its server. It may
 	 * still have the server.
@@ -113,7 +116,8 @@ struct borrower_ops {
 	 * error, whose cause was at the top level of the text. true: nothing of the batch has run,
 	 * and the borrower wants on_unrun(). false: the error is forwarded. NULL: the same.
 	 */
-	bool (*wants_writer)(struct borrower *borrower, struct bytes batch, const char *words);
+	bool (*wants_writer)(struct borrower *borrower, const struct replay *kept,
+	                     const char *words);
 	/* The parameters that it will want of a server: pool_prepare(). */
 	const struct params *(*params)(const struct borrower *borrower);
 	/*
