@@ -307,15 +307,21 @@ static bool set_host(struct console_session *session, enum host_admin admin, str
 	const char *host = session->portal->request.words.value;
 	const struct pools *pools = console_pools(session->console);
 	const struct lane *lane;
+	bool is_set;
 
 	if (!is_host(pools->config, host))
 		return err_set(err, ERR_PARAMETER,
 		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
 	lanes_hold(lanes);
-	clusters_set_admin(pools->with.broker, host, admin, loop_now(session->console->with.loop));
+	is_set = clusters_set_admin(pools->with.broker, host, admin,
+	                            loop_now(session->console->with.loop));
 	LANES_EACH(lane, lanes)
 	pools_leave_hosts(lane->pools);
 	lanes_release(lanes);
+	if (!is_set)
+		return err_set(err, ERR_STATE,
+		               "no memory, or too many hosts are drained or disabled: "
+		               "ENABLE HOST for some of them first");
 	return true;
 }
 

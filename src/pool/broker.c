@@ -34,7 +34,6 @@ void broker_free(struct broker **broker)
 		return;
 	assert((*broker)->tally_count == 0 && (*broker)->member_count == 0);
 	reach_done(&(*broker)->reach);
-	assert(!(*broker)->clusters);
 	clusters_done(*broker);
 	pthread_mutex_destroy(&(*broker)->lock);
 	free(*broker);

@@ -10,6 +10,8 @@
 #include "pgweir/pool/broker.h"
 
 #define BROKER_CHAINS 1024
+#define CLUSTER_CHAINS 256
+#define CLOSED_HOSTS_MAX 1000
 
 struct closed_host {
 	struct closed_host *next;
@@ -18,8 +20,9 @@ struct closed_host {
 };
 
 struct cluster {
-	struct cluster *next; /* in broker->clusters */
+	struct cluster *next; /* in its chain of broker->clusters */
 	unsigned int ref_count;
+	int port;
 	struct buf name; /* the hosts, port and user of its watches, each with a zero */
 	TAILQ_HEAD(, tally) tallies;
 	struct roster roster;
@@ -34,8 +37,9 @@ struct broker {
 	atomic_uint moving_count; /* servers in letters */
 	unsigned int loop_count, member_count;
 	unsigned int tally_count;
-	struct cluster *clusters;
+	struct cluster *clusters[CLUSTER_CHAINS];
 	struct closed_host *closed_hosts; /* those that an administrator has drained or disabled */
+	unsigned int closed_count;
 	struct tally *chains[BROKER_CHAINS];
 };
 
@@ -50,7 +54,7 @@ void share_settle_promise(struct tally *tally, const struct broker_member *to);
 /* Wakes the shares of all loops. With one loop, on_woken() is called here, with the lock held. */
 void share_post_all(struct tally *tally);
 
-/* Frees the list of closed hosts. clusters.c */
+/* Frees the list of closed hosts. No cluster may be left. clusters.c */
 void clusters_done(struct broker *broker);
 
 /* One reference less. clusters.c; called with the lock held. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Clusters: see pgweir/pool/clusters.h. They are few, so a list is enough.
+ * Clusters: see pgweir/pool/clusters.h.
  */
 #include "pgweir/pool/clusters.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +36,14 @@ static void name_cluster(struct buf *name, const struct cluster_key *key)
 	buf_add_cstr(name, key->user);
 }
 
+static struct cluster **chain_of(struct broker *broker, struct bytes name)
+{
+	return &broker->clusters[hash_bytes(&broker->secret, name.at, name.count) % CLUSTER_CHAINS];
+}
+
 static struct cluster *find_cluster(struct broker *broker, struct bytes name)
 {
-	struct cluster *cluster = broker->clusters;
+	struct cluster *cluster = *chain_of(broker, name);
 
 	while (cluster && !bytes_equal(buf_bytes(&cluster->name), name))
 		cluster = cluster->next;
@@ -52,22 +58,24 @@ static void free_cluster(struct cluster *cluster)
 }
 
 /* Takes the name. */
-static struct cluster *make_cluster(struct broker *broker, const char *hosts, struct buf *name,
-                                    usec_t now)
+static struct cluster *make_cluster(struct broker *broker, const struct cluster_key *key,
+                                    struct buf *name, usec_t now)
 {
+	struct cluster **chain = chain_of(broker, buf_bytes(name));
 	struct cluster *cluster = calloc(1, sizeof(*cluster));
 
 	if (!cluster)
 		return NULL;
-	if (!roster_init(&cluster->roster, hosts, now)) {
+	if (!roster_init(&cluster->roster, key->hosts, now)) {
 		free_cluster(cluster);
 		return NULL;
 	}
 	cluster->name = *name;
 	*name = (struct buf){ 0 };
+	cluster->port = key->port;
 	TAILQ_INIT(&cluster->tallies);
-	cluster->next = broker->clusters;
-	broker->clusters = cluster;
+	cluster->next = *chain;
+	*chain = cluster;
 	return cluster;
 }
 
@@ -85,6 +93,34 @@ struct cluster *clusters_find(struct broker *broker, const struct cluster_key *k
 	return cluster;
 }
 
+/* The number of the host of this number in another list. false: it is not there. */
+static bool number_in(const char *list, const char *former, unsigned int *number)
+{
+	struct bytes old = { "", 0 }, host;
+
+	for (unsigned int i = 0; i <= *number; i++) {
+		if (!config_host_next(&former, &old))
+			return false;
+	}
+	for (*number = 0; config_host_next(&list, &host); ++*number) {
+		if (bytes_equal(host, old))
+			return true;
+	}
+	return false;
+}
+
+void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t now)
+{
+	struct roster_memory memory;
+
+	if (cluster == former || cluster->port != former->port)
+		return;
+	for (unsigned int i = 0; roster_memory_at(&former->roster, i, &memory); i++) {
+		if (number_in(cluster->roster.text, former->roster.text, &memory.row.host))
+			roster_remember(&cluster->roster, &memory, now);
+	}
+}
+
 /* ---- hosts that an administrator has drained or disabled ---- */
 
 /* The caller has the lock. */
@@ -97,24 +133,39 @@ static struct closed_host **find_closed(struct broker *broker, struct bytes name
 	return at;
 }
 
-static void note_closed(struct broker *broker, const char *host, enum host_admin admin)
+static struct closed_host *add_closed(struct broker *broker, const char *host)
 {
-	struct closed_host **at = find_closed(broker, bytes_text(host)), *old = *at;
+	struct closed_host *closed = NULL;
+
+	if (broker->closed_count < CLOSED_HOSTS_MAX)
+		closed = calloc(1, sizeof(*closed) + strlen(host) + 1);
+	if (!closed)
+		return NULL;
+	memcpy(closed->name, host, strlen(host));
+	closed->next = broker->closed_hosts;
+	broker->closed_hosts = closed;
+	broker->closed_count++;
+	return closed;
+}
+
+/* Hosts that no entry has any more stay in the list, as they may come back. */
+static bool note_closed(struct broker *broker, const char *host, enum host_admin admin)
+{
+	struct closed_host **at = find_closed(broker, bytes_text(host)), *closed = *at;
 
 	if (admin == HOST_ENABLED) {
-		if (old)
-			*at = old->next;
-		free(old);
-		return;
+		if (!closed)
+			return true;
+		*at = closed->next;
+		broker->closed_count--;
+		free(closed);
+		return true;
 	}
-	if (!old) {
-		old = calloc(1, sizeof(*old) + strlen(host) + 1);
-		if (!old)
-			return;
-		memcpy(old->name, host, strlen(host));
-		*at = old;
-	}
-	old->admin = admin;
+	if (!closed)
+		closed = add_closed(broker, host);
+	if (closed)
+		closed->admin = admin;
+	return closed != NULL;
 }
 
 /* Sets the states of a cluster's hosts. The caller has the lock. */
@@ -145,7 +196,7 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 	lock_of(broker);
 	if (buf_ok(&name)) {
 		cluster = find_cluster(broker, buf_bytes(&name));
-		if (!cluster && (cluster = make_cluster(broker, key->hosts, &name, now)))
+		if (!cluster && (cluster = make_cluster(broker, key, &name, now)))
 			apply_closed(broker, cluster, NULL, now);
 	}
 	if (cluster)
@@ -155,23 +206,30 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 	return cluster;
 }
 
-unsigned int clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin,
-                                usec_t now)
+/* The caller has the lock. */
+static void set_admin(struct broker *broker, struct cluster *cluster, const char *host,
+                      enum host_admin admin, usec_t now)
 {
-	unsigned int found = 0;
+	if (!apply_closed(broker, cluster, host, now))
+		return;
+	if (admin == HOST_ENABLED)
+		roster_trust_again(&cluster->roster, now);
+	wake_all(cluster);
+}
+
+bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now)
+{
+	struct cluster *cluster;
+	bool is_noted;
 
 	lock_of(broker);
-	note_closed(broker, host, admin);
-	for (struct cluster *cluster = broker->clusters; cluster; cluster = cluster->next) {
-		if (!apply_closed(broker, cluster, host, now))
-			continue;
-		found++;
-		if (admin == HOST_ENABLED)
-			roster_trust_again(&cluster->roster, now);
-		wake_all(cluster);
+	is_noted = note_closed(broker, host, admin);
+	for (unsigned int i = 0; is_noted && i < CLUSTER_CHAINS; i++) {
+		for (cluster = broker->clusters[i]; cluster; cluster = cluster->next)
+			set_admin(broker, cluster, host, admin, now);
 	}
 	unlock_of(broker);
-	return found;
+	return is_noted;
 }
 
 enum host_admin clusters_admin(struct broker *broker, const char *host)
@@ -190,6 +248,8 @@ void clusters_done(struct broker *broker)
 {
 	struct closed_host *closed;
 
+	for (unsigned int i = 0; i < CLUSTER_CHAINS; i++)
+		assert(!broker->clusters[i]);
 	while ((closed = broker->closed_hosts)) {
 		broker->closed_hosts = closed->next;
 		free(closed);
@@ -198,11 +258,12 @@ void clusters_done(struct broker *broker)
 
 void cluster_drop(struct broker *broker, struct cluster **cluster)
 {
-	struct cluster **at = &broker->clusters, *old = *cluster;
+	struct cluster *old = *cluster, **at;
 
 	*cluster = NULL;
 	if (!old || --old->ref_count > 0)
 		return;
+	at = chain_of(broker, buf_bytes(&old->name));
 	while (*at != old)
 		at = &(*at)->next;
 	*at = old->next;

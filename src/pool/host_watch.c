@@ -643,10 +643,11 @@ static struct cluster_key cluster_key_of(const struct config *config,
 static struct watched_cluster *find_watched(const struct host_watches *watches,
                                             const struct cluster_key *key)
 {
+	const struct cluster *cluster = clusters_find(watches->pools->with.broker, key);
 	struct watched_cluster *watched;
 
 	TAILQ_FOREACH (watched, &watches->list, node) {
-		if (cluster_has_key(watched->cluster, key))
+		if (cluster && watched->cluster == cluster)
 			return watched;
 	}
 	return NULL;
@@ -679,6 +680,19 @@ static void set_limits(struct watched_cluster *watched)
 		log_error(&log, "no memory for max_standby_lag");
 }
 
+/* The watches of an entry that has other hosts now, and of which there is no pool. */
+static void remember_former(const struct watched_cluster *watched, const char *entry)
+{
+	const struct pools *pools = watched->watches->pools;
+	const struct watched_cluster *former;
+
+	TAILQ_FOREACH (former, &watched->watches->list, node) {
+		if (former != watched && !former->is_wanted && strcmp(former->database, entry) == 0)
+			cluster_remember(watched->cluster, former->cluster,
+			                 loop_now(pools->with.loop));
+	}
+}
+
 /* The first entry of a cluster gives the database of its watches. */
 static void want_cluster(struct host_watches *watches, const struct config_database *entry)
 {
@@ -698,6 +712,7 @@ static void want_cluster(struct host_watches *watches, const struct config_datab
 		return;
 	}
 	if (!watched->is_wanted) {
+		remember_former(watched, entry->name);
 		set_entry(watched, entry);
 		watched->wants_primary = false;
 		buf_free(&watched->limits);

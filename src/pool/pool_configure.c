@@ -56,12 +56,15 @@ static void configure_cluster(struct pool *pool, const char *list)
 	const struct config *config = pool->pools->config;
 	struct broker *broker = pool->pools->with.broker;
 	struct cluster_key key = { list, entry->port, config_host_check_user(config, entry) };
-	struct cluster *cluster = share_cluster(&pool->share);
+	struct cluster *cluster = share_cluster(&pool->share), *former = cluster;
+	usec_t now = loop_now(pool_loop(pool));
 	struct roster_limit limit;
 
 	pool->site.target = target_of(pool);
 	if (!cluster || !cluster_has_key(cluster, &key)) {
-		cluster = clusters_hold(broker, &key, loop_now(pool_loop(pool)));
+		cluster = clusters_hold(broker, &key, now);
+		if (cluster && former)
+			cluster_remember(cluster, former, now);
 		if (cluster)
 			share_set_cluster(&pool->share, cluster);
 	}

@@ -238,3 +238,45 @@ def test_hosts_are_added_and_removed_without_touching_the_others(make_cluster, p
     assert int(pid) in second.backends("alice")
     assert where(weir) == {second.host, third.host}
     assert hosts(weir)[second.host]["servers"] > 0
+
+
+def test_what_is_known_of_a_host_survives_another_list(make_cluster, pgweir):
+    cluster = make_cluster(standbys=2)
+    first, second, third = cluster.hosts
+
+    def entry(*members):
+        return {"app": f"host={','.join(host.host for host in members)} port={cluster.port}"
+                       " dbname=app target_session_attrs=primary"}
+
+    weir = pgweir(databases=entry(first, second), pool_mode="transaction", host_check_user="alice")
+    wait_host(weir, second, role="standby")
+    assert where(weir) == {first.host}
+    first.kill()
+    second.promote()
+    wait_host(weir, second, role="primary", timeline=2)
+    since = hosts(weir)[second.host]["since"]
+    second.stop()
+    wait_host(weir, second, state="lost")
+    first.start()
+    wait_host(weir, first, state="fenced")
+    weir.reload(databases=entry(third, first, second))
+    wait_host(weir, third, role="standby", state="up")
+    shown = hosts(weir)
+    assert shown[first.host]["state"] == "fenced"  # the timeline that has counted is known
+    assert (shown[second.host]["role"], shown[second.host]["since"]) == ("primary", since)
+    second.start()
+    wait_host(weir, second, role="primary", timeline=2, state="up")
+    assert where(weir) == {second.host}
+
+
+def test_a_state_survives_another_list(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    primary, standby = cluster.hosts
+    hosts_of = "host={} port={} dbname=app target_session_attrs=any"
+    weir = pgweir(databases={"app": hosts_of.format(cluster.host_list, cluster.port)},
+                  pool_mode="transaction")
+    weir.admin(f"DISABLE HOST {standby.host}")
+    assert where(weir) == {primary.host}
+    weir.reload(databases={"app": hosts_of.format(f"{standby.host},{primary.host}", cluster.port)})
+    assert where(weir) == {primary.host}
+    assert hosts(weir)[standby.host]["state"] == "disabled"

@@ -31,11 +31,16 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 struct cluster *clusters_find(struct broker *broker, const struct cluster_key *key);
 
 /*
- * Sets the administrator's state of a host, by its name in the lists, in all clusters. Returns in
- * how many clusters it is. It holds for clusters that are made later, too.
+ * An entry has another list of hosts now: what is known of hosts that are in both lists is known
+ * from the beginning. Nothing if the ports differ.
  */
-unsigned int clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin,
-                                usec_t now);
+void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t now);
+
+/*
+ * Sets the administrator's state of a host, by its name in the lists, in all clusters. It holds
+ * for clusters that are made later, too. false: no memory, or too many hosts have a state.
+ */
+bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin admin, usec_t now);
 
 /* The state that was set. */
 enum host_admin clusters_admin(struct broker *broker, const char *host);

@@ -43,6 +43,28 @@ static struct roster_row *find_row(const struct roster *roster, const struct ros
 	return NULL;
 }
 
+static void remove_row(struct roster *roster, unsigned int number)
+{
+	roster->count--;
+	memmove(&roster->rows[number], &roster->rows[number + 1],
+	        (roster->count - number) * sizeof(*roster->rows));
+}
+
+/* A host with as many rows as it may have loses that which was not seen for the longest time. */
+static void make_space(struct roster *roster, unsigned int host)
+{
+	unsigned int count = 0, oldest = 0;
+
+	for (unsigned int i = 0; i < roster->count; i++) {
+		if (roster->rows[i].host != host)
+			continue;
+		if (count++ == 0 || roster->rows[i].seen_at < roster->rows[oldest].seen_at)
+			oldest = i;
+	}
+	if (count >= ROSTER_ADDRESSES)
+		remove_row(roster, oldest);
+}
+
 /* Rows are in the order of their hosts, and of a host in the order in which they were found. */
 static struct roster_row *insert_row(struct roster *roster, const struct roster_at *at)
 {
@@ -73,14 +95,8 @@ static struct roster_row *row_of(struct roster *roster, const struct roster_at *
 
 	if (row || at->host >= roster->host_count)
 		return row;
+	make_space(roster, at->host);
 	return insert_row(roster, at);
-}
-
-static void remove_row(struct roster *roster, unsigned int number)
-{
-	roster->count--;
-	memmove(&roster->rows[number], &roster->rows[number + 1],
-	        (roster->count - number) * sizeof(*roster->rows));
 }
 
 static bool is_primary(const struct roster_row *row) { return row->known.role == HOST_PRIMARY; }
@@ -515,6 +531,54 @@ void roster_unwatch(struct roster *roster)
 	roster->sample_count = 0;
 	bump(roster, NULL);
 	unlock_roster(roster);
+}
+
+/* ---- what another roster knew ---- */
+
+static void remember_row(struct roster *roster, const struct roster_row *old)
+{
+	struct roster_at at = { .host = old->host };
+	struct roster_row *row;
+
+	if (old->address.family != AF_UNSPEC)
+		at.address = &old->address;
+	row = row_of(roster, &at);
+	if (!row || row->seen_at >= old->seen_at)
+		return;
+	row->known = old->known;
+	row->is_elected = old->is_elected;
+	row->is_sure = old->is_sure && !old->is_lost;
+	row->seen_at = old->seen_at;
+	row->since = old->since;
+	row->error_at = old->error_at;
+	text_copy(row->error, sizeof(row->error), old->error);
+}
+
+void roster_remember(struct roster *roster, const struct roster_memory *memory, usec_t now)
+{
+	lock_roster(roster);
+	if (memory->timeline > roster->timeline)
+		roster->timeline = memory->timeline;
+	if (!roster->system)
+		roster->system = memory->system;
+	remember_row(roster, &memory->row);
+	elect(roster, now, NULL);
+	bump(roster, NULL);
+	unlock_roster(roster);
+}
+
+bool roster_memory_at(struct roster *roster, unsigned int number, struct roster_memory *memory)
+{
+	bool has;
+
+	lock_roster(roster);
+	has = number < roster->count;
+	if (has)
+		*memory = (struct roster_memory){ .row = roster->rows[number],
+			                          .timeline = roster->timeline,
+			                          .system = roster->system };
+	unlock_roster(roster);
+	return has;
 }
 
 static bool is_one_of(const struct address *address, const struct address *addresses,

@@ -26,6 +26,7 @@
 #define ROSTER_ERROR_SIZE 192
 #define ROSTER_SAMPLES 64 /* positions of the primary that are remembered */
 #define ROSTER_LAG_UNKNOWN (-1)
+#define ROSTER_ADDRESSES 32 /* of a host; a name may have others each time it is looked up */
 
 /* How far a standby may be behind. 0 = no limit. */
 struct roster_limit {
@@ -184,6 +185,20 @@ void roster_note_error(struct roster *roster, const struct roster_at *at, const 
 
 /* A watch asks the host from now on, or cannot ask it any more. */
 void roster_watch(struct roster *roster, const struct roster_at *at, bool is_watched);
+
+/*
+ * What another roster knew of this host: a copy of one of its rows, with the number that the host
+ * has here, and of its timeline and system. It counts unless this roster knows more already.
+ */
+struct roster_memory {
+	struct roster_row row;
+	uint32_t timeline;
+	uint64_t system;
+};
+void roster_remember(struct roster *roster, const struct roster_memory *memory, usec_t now);
+
+/* The memory of the row of this number. false: there are not as many. */
+bool roster_memory_at(struct roster *roster, unsigned int number, struct roster_memory *memory);
 
 /* There are no watches any more: what only they find out is not known. */
 void roster_unwatch(struct roster *roster);

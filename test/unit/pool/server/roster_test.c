@@ -476,6 +476,74 @@ START_TEST(rows_follow_the_addresses_of_a_name)
 }
 END_TEST
 
+/* The list "/a,/b" becomes "/c,/a": what is known of /a is known at once. */
+START_TEST(another_roster_remembers)
+{
+	struct scene former, scene;
+	struct roster_memory memory;
+
+	open_roster(&former, "/a,/b");
+	play(&former, "former", "a=p3");
+	play(&former, "former", "b=s3");
+	former.now += 50;
+	play(&former, "former", "a=p3");
+	open_roster(&scene, "/c,/a");
+	scene.now = former.now + 7;
+	ck_assert(roster_memory_at(&former.roster, 0, &memory));
+	memory.row.host = 1;
+	roster_remember(&scene.roster, &memory, scene.now);
+	ck_assert(row_at(&scene, 1).is_elected && row_at(&scene, 1).is_sure);
+	ck_assert_int_eq(row_at(&scene, 1).since, FIRST_TIME);
+	ck_assert_uint_eq(row_at(&scene, 1).known.timeline, 3);
+	play(&scene, "remembered", "b?pG");
+	play(&scene, "remembered",
+	     "a=p1"); /* an older timeline does not count, nor another system */
+	play(&scene, "remembered", "\"RF\"");
+	play(&scene, "remembered", "a=x3");
+	play(&scene, "remembered", "a>yF");
+	/* What is known better stays. */
+	scene.now++;
+	play(&scene, "newer", "b=s4");
+	roster_remember(&scene.roster, &memory, scene.now);
+	ck_assert_int_eq(row_at(&scene, 1).known.role, HOST_STANDBY);
+	ck_assert(!roster_memory_at(&former.roster, 2, &memory));
+	roster_done(&scene.roster);
+	/* A lost host is remembered as one that is to be asked again. */
+	play(&former, "former", "a!");
+	open_roster(&scene, "/a");
+	ck_assert(roster_memory_at(&former.roster, 0, &memory));
+	roster_remember(&scene.roster, &memory, scene.now);
+	ck_assert(!row_at(&scene, 0).is_lost && !row_at(&scene, 0).is_sure);
+	ck_assert_str_eq(row_at(&scene, 0).error, "no answer");
+	roster_done(&scene.roster);
+	roster_done(&former.roster);
+}
+END_TEST
+
+START_TEST(a_host_has_so_many_addresses_at_most)
+{
+	struct scene scene;
+	struct address address;
+	struct roster_at at = { .host = 0, .address = &address };
+	struct host_report report = { .role = HOST_STANDBY };
+	struct roster_row row;
+	char text[16];
+
+	open_roster(&scene, "name,/b");
+	roster_note(&scene.roster, &(struct roster_at){ .host = 1 }, &report, scene.now, NULL);
+	for (int i = 0; i < 3 * ROSTER_ADDRESSES; i++) {
+		snprintf(text, sizeof(text), "192.0.2.%d", i);
+		ck_assert(address_parse(&address, text, 0));
+		scene.now++;
+		roster_note(&scene.roster, &at, &report, scene.now, NULL);
+	}
+	ck_assert(roster_find(&scene.roster, &at, &row));
+	ck_assert(roster_row_at(&scene.roster, ROSTER_ADDRESSES, &row) && row.host == 1);
+	ck_assert(!roster_row_at(&scene.roster, ROSTER_ADDRESSES + 1, &row));
+	roster_done(&scene.roster);
+}
+END_TEST
+
 START_TEST(the_number_changes_with_what_pools_must_know)
 {
 	struct scene scene;
@@ -513,6 +581,8 @@ int main(void)
 	tcase_add_test(tcase, limits_of_the_lag);
 	tcase_add_test(tcase, a_host_is_behind_with_all_its_addresses);
 	tcase_add_test(tcase, rows_follow_the_addresses_of_a_name);
+	tcase_add_test(tcase, another_roster_remembers);
+	tcase_add_test(tcase, a_host_has_so_many_addresses_at_most);
 	tcase_add_test(tcase, the_number_changes_with_what_pools_must_know);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
