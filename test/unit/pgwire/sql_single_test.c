@@ -4,6 +4,7 @@
  */
 #include "pgweir/pgwire/sql_single.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "../unit.h"
