@@ -18,8 +18,6 @@
 #include "pgweir/base/banned.h"
 
 #define PIECE_MAX ((size_t)1024 * 1024) /* a row more than a piece of the console has */
-#define SHARE 5                         /* pieces may take one of so many parts of the time, */
-#define AT_ONCE ((usec_t)5000)          /* and all of this time's share at once */
 
 static void on_pause_over(struct timer *timer);
 
@@ -29,7 +27,7 @@ void readers_init(struct readers *readers, struct console *console, struct loop 
 	readers->console = console;
 	readers->main_loop = main_loop;
 	readers->web_loop = web_loop;
-	readers->pauses = loop_timer_queue(main_loop, AT_ONCE, on_pause_over);
+	readers->pauses = loop_timer_queue(main_loop, BUDGET_AT_ONCE, on_pause_over);
 	TAILQ_INIT(&readers->list);
 }
 
@@ -95,15 +93,15 @@ static void make_in_time(struct reader *reader)
 	struct readers *readers = reader->readers;
 	usec_t now = loop_now(readers->main_loop), begin;
 
-	if (readers->pauses && readers->paid_at > now + AT_ONCE) {
-		timer_set(&reader->pause, readers->pauses, readers->paid_at - 2 * AT_ONCE);
+	if (readers->pauses && budget_next_at(&readers->budget) > now) {
+		/* the queue's limit is added to that */
+		timer_set(&reader->pause, readers->pauses,
+		          budget_next_at(&readers->budget) - BUDGET_AT_ONCE);
 		return;
 	}
 	begin = loop_cpu(readers->main_loop);
 	make_piece(reader);
-	if (readers->paid_at < now)
-		readers->paid_at = now;
-	readers->paid_at += SHARE * (loop_cpu(readers->main_loop) - begin);
+	budget_spend(&readers->budget, now, loop_cpu(readers->main_loop) - begin);
 	send_back(reader);
 }
 

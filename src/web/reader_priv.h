@@ -11,6 +11,8 @@
 #include "pgweir/admin/tables.h"
 #include "pgweir/loop/letter.h"
 
+#include "budget_priv.h"
+
 /* Where pieces are made, and where they are wanted. */
 struct readers {
 	struct console *console;
@@ -18,7 +20,7 @@ struct readers {
 	TAILQ_HEAD(, reader) list;
 	/* of the main thread: */
 	struct timer_queue *pauses; /* NULL: no memory, and no pauses */
-	usec_t paid_at;             /* when all pieces so far have had their share of the time */
+	struct budget budget;
 };
 
 enum reader_result {
