@@ -58,17 +58,31 @@ def test_backend_terminated_hurts_its_own_client_only(pgweir, postgres, mode):
     still_works(weir)
 
 
-def test_server_lost_without_a_word_is_08006(pgweir, fake_server):
+@pytest.mark.parametrize("mode, answered, last, detail", (
+    ("session", ("SELECT 1",), None, "No statement was running."),
+    ("transaction", (), "SELECT 1", "The statement might have been executed."),
+    ("transaction", ("BEGIN", "SELECT 1"), None, "The transaction was not committed."),
+    ("transaction", ("BEGIN", "SELECT 1"), "COMMIT",
+     "The transaction was not committed, unless COMMIT was sent last."),
+), ids=("idle", "a statement", "a transaction", "its end"))
+def test_server_lost_without_a_word_is_08006(pgweir, fake_server, mode, answered, last, detail):
     far = fake_server()
-    weir = pgweir(databases={"app": far.entry})
+    weir = pgweir(databases={"app": far.entry}, pool_mode=mode)
     client = weir.wire().startup()
     with far.accept() as server:
         server.login()
         client.finish_login("alice")
-        client.send(query("SELECT 1"))
-        server.expect("Q")
+        for sql in answered:
+            client.send(query(sql))
+            server.expect("Q")
+            server.send(fake.complete("X"), fake.ready("I" if mode == "session" else "T"))
+            client.read_result()
+        if last:
+            client.send(query(last))
+            server.expect("Q")
     refused = client.read_refusal()
     assert (refused.sqlstate, refused.text) == ("08006", "server conn crashed?")
+    assert refused.fields["D"] == detail
 
 
 def test_idle_server_lost_is_replaced(pgweir, postgres):

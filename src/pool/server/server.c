@@ -304,6 +304,18 @@ void server_close_unrun(struct server *server, const struct err *err)
 	server_close(server, err);
 }
 
+/* What its borrower can rely on: for the DETAIL of its error. */
+static const char *tell_work(const struct server *server)
+{
+	bool is_running = ledger_owes_borrower(&server->ledger) || server->is_mid_request;
+
+	if (server->status == 'I')
+		return is_running ? "The statement might have been executed."
+		                  : "No statement was running.";
+	return is_running ? "The transaction was not committed, unless COMMIT was sent last."
+	                  : "The transaction was not committed.";
+}
+
 /* Takes what must be sent again from a server that is being closed. */
 static struct replay take_unrun(struct server *server)
 {
@@ -335,6 +347,8 @@ void server_close(struct server *server, const struct err *err)
 		note_end(server, &reason);
 	if (!was_new)
 		say_goodbye(server);
+	if (borrower && reason.code == ERR_SERVER_LOST && !server_is_dedicated(server))
+		err_detail(&reason, tell_work(server));
 	if (borrower)
 		PROBE_SERVER_RETURNED(borrower_client_id(borrower), server->site->database,
 		                      server->site->user, server_backend_pid(server),
