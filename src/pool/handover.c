@@ -135,6 +135,11 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 	const struct pool *pool;
 	bool ok = write_global(pools, channel);
 
+	/* What belongs to the process is written by one of its loops, and comes before the pools.
+	 */
+	if (ok && is_first && pools->with.watches &&
+	    pools->with.watches->loop == pools->with.loop && !pools->is_handover_plain)
+		ok = handover_clusters_write(pools->with.broker, channel);
 	TAILQ_FOREACH (database, &pools->databases, node) {
 		if (ok && database->entry && (is_first || has_news(database)))
 			ok = write_database(database, channel);
@@ -239,6 +244,7 @@ struct arrived_statement {
 /* The content of any of the records. */
 union any_record {
 	struct global_record global;
+	struct closed_host_record closed_host;
 	struct database_record database;
 	struct role_record role;
 	struct pool_record pool;
@@ -258,6 +264,11 @@ static void take_global(struct pools_arrival *arrival, const union any_record *a
 	broker_skip_ids(pools->with.broker, record->last_id);
 	pools->statements.last_number = record->last_number + NUMBERS_LEFT;
 	pools->is_paused = record->is_paused;
+}
+
+static void take_closed_host(struct pools_arrival *arrival, const union any_record *any)
+{
+	handover_clusters_close_host(arrival, &any->closed_host);
 }
 
 static void count_database(struct database *database, const struct database_record *record)
@@ -445,6 +456,7 @@ static const struct kind {
 	void (*take)(struct pools_arrival *arrival, const union any_record *any);
 } kinds[] = {
 	{ HANDOVER_GLOBAL, &global_record_table, false, take_global },
+	{ HANDOVER_CLOSED_HOST, &closed_host_record_table, false, take_closed_host },
 	{ HANDOVER_DATABASE, &database_record_table, true, take_database },
 	{ HANDOVER_ROLE, &role_record_table, false, take_role },
 	{ HANDOVER_POOL, &pool_record_table, true, take_pool },
@@ -484,6 +496,8 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 	if (letter == HANDOVER_SERVER)
 		return handover_server_judge(body, database, err) &&
 		       has_database(pools, database, err);
+	if (letter == HANDOVER_CLUSTER)
+		return handover_clusters_judge(body, err);
 	if (!kind)
 		return err_set(err, ERR_PROTOCOL,
 		               "protocol error in the hand-over: unexpected record '%c'", letter);
@@ -503,6 +517,8 @@ void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, i
 		handover_server_take(arrival, body, fd);
 		return;
 	}
+	if (letter == HANDOVER_CLUSTER)
+		handover_clusters_take(arrival, body);
 	if (!kind)
 		return;
 	record_read(&record, kind->table, &any);
@@ -535,6 +551,7 @@ void pools_arrival_done(struct pools_arrival *arrival)
 {
 	struct arrived_statement *arrived, *next;
 
+	handover_clusters_done(arrival);
 	HASH_ITER (hh, arrival->statements, arrived, next) {
 		HASH_DEL(arrival->statements, arrived);
 		statement_release(&arrival->pools->statements, &arrived->statement);

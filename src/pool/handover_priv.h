@@ -16,6 +16,8 @@
 
 /* ---- records: handover_records.c ---- */
 
+#define HANDOVER_HOST_SIZE 1024
+
 struct global_record {
 	uint64_t last_id, last_number;
 	bool is_paused;
@@ -27,6 +29,25 @@ struct database_record {
 	bool is_paused, is_disabled, has_gone;
 	uint64_t server_hits, client_hits;
 	struct stats stats;
+};
+
+/* A host that an administrator has drained or disabled. */
+struct closed_host_record {
+	char host[HANDOVER_HOST_SIZE];
+	bool is_disabled;
+};
+
+/* A cluster, and behind it the rows of its roster. */
+struct cluster_record {
+	struct bytes name; /* hosts, port and user of its watches, each with a zero */
+	uint64_t timeline, system;
+};
+
+struct row_record {
+	uint64_t host, role, timeline, system, started;
+	struct address address;
+	bool is_read_only, is_sure, is_elected;
+	usec_t seen_at, since;
 };
 
 struct role_record {
@@ -53,7 +74,6 @@ struct statement_record {
 	bool is_typed, is_forgetting;
 };
 
-#define HANDOVER_HOST_SIZE 1024
 #define HANDOVER_DESTINATION_SIZE 1024
 
 struct server_record {
@@ -100,7 +120,8 @@ struct move_record {
 
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
-    stale_record_table, server_session_record_table, listening_record_table, move_record_table;
+    stale_record_table, server_session_record_table, listening_record_table, move_record_table,
+    closed_host_record_table, cluster_record_table, row_record_table;
 
 /* ---- servers: handover_server.c ---- */
 
@@ -156,5 +177,19 @@ void listening_record_write(const struct server *server, struct buf *record);
 
 /* Makes the listening connection of a server that has arrived; may close the server. */
 void listening_take(struct server *server, const struct listening_record *values, uint64_t number);
+
+/* ---- hosts: handover_clusters.c ---- */
+
+bool handover_clusters_write(struct broker *broker, struct channel *channel);
+
+/* The record of a cluster. */
+bool handover_clusters_judge(struct bytes body, struct err *err);
+void handover_clusters_take(struct pools_arrival *arrival, struct bytes body);
+
+void handover_clusters_close_host(struct pools_arrival *arrival,
+                                  const struct closed_host_record *record);
+
+/* Releases the clusters that have arrived. */
+void handover_clusters_done(struct pools_arrival *arrival);
 
 #endif

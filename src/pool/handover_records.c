@@ -163,6 +163,61 @@ static bool is_statement_good(const void *values)
 const struct record_table statement_record_table =
     RECORD_TABLE("statement", statement_fields, is_statement_good);
 
+/* ---- hosts ---- */
+
+static const struct record_field closed_host_fields[] = {
+	RECORD_FIELD('h', struct closed_host_record, host),
+	RECORD_FIELD('x', struct closed_host_record, is_disabled),
+};
+
+const struct record_table closed_host_record_table =
+    RECORD_TABLE("closed host", closed_host_fields, NULL);
+
+/* What is longer than a line of a file is no list of hosts. */
+#define CLUSTER_NAME_MAX ((size_t)1024 * 1024)
+
+static const struct record_field cluster_fields[] = {
+	RECORD_BYTES_FIELD('n', struct cluster_record, name, CLUSTER_NAME_MAX),
+	RECORD_FIELD('t', struct cluster_record, timeline),
+	RECORD_FIELD('s', struct cluster_record, system),
+};
+
+static bool is_cluster_good(const void *values)
+{
+	const struct cluster_record *record = values;
+
+	return record->name.count && record->timeline <= UINT32_MAX;
+}
+
+const struct record_table cluster_record_table =
+    RECORD_TABLE("cluster", cluster_fields, is_cluster_good);
+
+static const struct record_field row_fields[] = {
+	RECORD_FIELD('H', struct row_record, host),
+	RECORD_BLOCK_FIELD('a', struct row_record, address),
+	RECORD_FIELD('r', struct row_record, role),
+	RECORD_FIELD('o', struct row_record, is_read_only),
+	RECORD_FIELD('S', struct row_record, is_sure),
+	RECORD_FIELD('e', struct row_record, is_elected),
+	RECORD_FIELD('t', struct row_record, timeline),
+	RECORD_FIELD('s', struct row_record, system),
+	RECORD_FIELD('b', struct row_record, started),
+	RECORD_FIELD('l', struct row_record, seen_at),
+	RECORD_FIELD('c', struct row_record, since),
+};
+
+/* A Unix socket has no address here. */
+static bool is_row_good(const void *values)
+{
+	const struct row_record *record = values;
+
+	return handover_address_is_good(&record->address) && record->address.family != AF_UNIX &&
+	       record->host <= UINT32_MAX && record->role <= HOST_STANDBY &&
+	       record->timeline <= UINT32_MAX;
+}
+
+const struct record_table row_record_table = RECORD_TABLE("host", row_fields, is_row_good);
+
 /* ---- a server ---- */
 
 static const struct record_field server_fields[] = {
@@ -276,6 +331,12 @@ uint64_t handover_pools_hash(uint64_t hash)
 
 uint64_t handover_pools_session_hash(uint64_t hash)
 {
-	return record_hash(record_hash(hash, &server_session_record_table),
-	                   &listening_record_table);
+	static const struct record_table *const tables[] = {
+		&server_session_record_table, &listening_record_table, &closed_host_record_table,
+		&cluster_record_table,        &row_record_table,
+	};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		hash = record_hash(hash, tables[i]);
+	return hash;
 }

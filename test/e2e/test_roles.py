@@ -280,3 +280,38 @@ def test_a_state_survives_another_list(make_cluster, pgweir):
     weir.reload(databases={"app": hosts_of.format(f"{standby.host},{primary.host}", cluster.port)})
     assert where(weir) == {primary.host}
     assert hosts(weir)[standby.host]["state"] == "disabled"
+
+
+# -- take-over -------------------------------------------------------------------------------------
+
+
+def test_a_take_over_knows_who_counts(make_cluster, pgweir):
+    """The old primary stays fenced while the new one is down, and the hosts' states are kept."""
+    cluster = make_cluster(standbys=2)
+    first, second, third = cluster.hosts
+    weir = watched(pgweir, cluster)
+    first.kill()
+    second.promote()
+    wait_host(weir, second, role="primary", timeline=2)
+    client = weir.client()
+    assert client.value(WHERE) == second.host
+    weir.admin(f"DRAIN HOST {third.host}")
+    second.stop()
+    wait_host(weir, second, state="lost")
+    first.start()
+    wait_host(weir, first, state="fenced")
+    before = hosts(weir)
+    weir.disconnect_console()
+    assert weir.take_over().wait(15) == 0
+    after = hosts(weir)
+    assert [after[host.host]["since"] for host in cluster.hosts] == [
+        before[host.host]["since"] for host in cluster.hosts]
+    wait_host(weir, first, state="fenced", role="primary", timeline=1)
+    wait_host(weir, third, state="drained", role="standby")
+    client.send(query(WHERE))
+    wait_until(lambda: [row["reason"] for row in weir.admin("SHOW WAITING")] == ["no primary"],
+               what="a client that waits for a primary")
+    second.start()
+    assert client.read_result().rows == [[second.host]]
+    weir.admin(f"ENABLE HOST {third.host}")
+    wait_host(weir, third, state="up")

@@ -46,6 +46,8 @@ enum handover_kind {
 	HANDOVER_LISTENER = 'L', /* with its descriptor */
 	HANDOVER_GO = 'G',
 	HANDOVER_GLOBAL = 'g',
+	HANDOVER_CLOSED_HOST = 'h',
+	HANDOVER_CLUSTER = 'r',
 	HANDOVER_DATABASE = 'd',
 	HANDOVER_ROLE = 'a',
 	HANDOVER_POOL = 'p',

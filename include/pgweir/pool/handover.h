@@ -74,6 +74,8 @@ struct pools_arrival {
 	/* ids of clients and servers up to this one are from the other process */
 	uint64_t last_id;
 	struct arrived_statement *statements; /* by their numbers in the other process */
+	struct cluster **clusters; /* one reference each, so that they are there for its pools */
+	size_t cluster_count;
 	/* has arrived, and waits for the record of its client */
 	struct server *lent;
 };
@@ -139,7 +141,7 @@ bool handover_refuse(const struct record *record, const char *what, struct err *
 /* Adds the format of all records written above to the hash: see record_hash(). */
 uint64_t handover_pools_hash(uint64_t hash);
 
-/* The same for the tables of session state, which the plain format does not have. */
+/* The same for the tables of session state and hosts, which the plain format does not have. */
 uint64_t handover_pools_session_hash(uint64_t hash);
 
 #endif

@@ -128,6 +128,63 @@ START_TEST(unknown_ones_are_left_out_and_missing_ones_are_nothing)
 }
 END_TEST
 
+/* ---- clusters ---- */
+
+static void cut_off(struct buf *body) { body->count--; }
+static void more_behind(struct buf *body) { buf_add_text(body, "x"); }
+
+static const struct {
+	const char *says;
+	struct bytes name;
+	struct row_record row;
+	void (*spoil)(struct buf *body);
+	bool is_good;
+} clusters[] = {
+	{ "as it is written", { "a,b\0005432\0user\0", 14 }, { .role = HOST_PRIMARY }, NULL, true },
+	{ "without hosts and a user", { "\0000\0\0", 4 }, { 0 }, NULL, true },
+	{ "with an address", { "a\0001\0\0", 5 }, { .address.family = AF_INET }, NULL, true },
+	{ "no name", { "", 0 }, { 0 }, NULL, false },
+	{ "no port", { "a,b\0", 4 }, { 0 }, NULL, false },
+	{ "no number as port", { "a\000x\0\0", 5 }, { 0 }, NULL, false },
+	{ "a port that is too large", { "a\00065536\0\0", 9 }, { 0 }, NULL, false },
+	{ "a user without its end", { "a\0001\0user", 8 }, { 0 }, NULL, false },
+	{ "more than a user", { "a\0001\0u\0v\0", 8 }, { 0 }, NULL, false },
+	{ "a role that there is not",
+	  { "a\0001\0\0", 5 },
+	  { .role = HOST_STANDBY + 1 },
+	  NULL,
+	  false },
+	{ "a timeline that is too large",
+	  { "a\0001\0\0", 5 },
+	  { .timeline = UINT64_C(1) << 32 },
+	  NULL,
+	  false },
+	{ "an address of no family",
+	  { "a\0001\0\0", 5 },
+	  { .address.family = 12345 },
+	  NULL,
+	  false },
+	{ "cut off", { "a\0001\0\0", 5 }, { 0 }, cut_off, false },
+	{ "something behind", { "a\0001\0\0", 5 }, { 0 }, more_behind, false },
+};
+
+START_TEST(clusters_are_judged)
+{
+	struct cluster_record cluster = { .name = clusters[_i].name, .timeline = 3 };
+	struct buf body = { 0 };
+	struct err err;
+
+	record_write(&body, &cluster_record_table, &cluster);
+	record_write(&body, &row_record_table, &clusters[_i].row);
+	record_write(&body, &row_record_table, &clusters[_i].row);
+	if (clusters[_i].spoil)
+		clusters[_i].spoil(&body);
+	ck_assert_msg(handover_clusters_judge(buf_bytes(&body), &err) == clusters[_i].is_good, "%s",
+	              clusters[_i].says);
+	buf_free(&body);
+}
+END_TEST
+
 /* ---- what is good ---- */
 
 static struct pool_record good_pool(void)
@@ -241,6 +298,7 @@ int main(void)
 	tcase_add_loop_test(tests, mark_channel_is_a_name, 0, COUNT_OF(mark_channels));
 	tcase_add_loop_test(tests, bad_pools_are_refused, 0, COUNT_OF(bad_pools));
 	tcase_add_loop_test(tests, bad_servers_are_refused, 0, COUNT_OF(bad_servers));
+	tcase_add_loop_test(tests, clusters_are_judged, 0, COUNT_OF(clusters));
 	tcase_add_test(tests, a_statement_has_a_text_and_types);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
