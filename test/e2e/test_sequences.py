@@ -100,6 +100,29 @@ def test_first_question_while_a_server_stays(start):
     second.query("DROP TABLE mine")
 
 
+@pytest.mark.parametrize("max_prepared_statements", [0, 200])
+@pytest.mark.parametrize("is_executed", [False, True])
+def test_unnamed_statement_of_a_client_whose_server_stays(start, max_prepared_statements, is_executed):
+    """What is forgotten ahead of its next transaction does not make PostgreSQL forget the statement."""
+    weir = start(servers=2, max_prepared_statements=max_prepared_statements)
+    first, second = weir.client(), weir.client()
+    first.value(INSERT)
+    second.query("CREATE TEMP TABLE mine (a int)")
+    second.ask(wire.parse("SELECT 7"), wire.sync())
+    run = wire.bind() + wire.execute() + wire.sync()
+    if is_executed:
+        assert second.ask(run).rows == [["7"]]
+    make_aware(first)
+    for _ in range(2):
+        assert second.ask(run).rows == [["7"]]
+    for _ in range(2):
+        second.ask(wire.extended("BEGIN"))
+        number = second.ask(wire.extended(INSERT)).rows[0][0]
+        answer = ask(second)
+        second.query("COMMIT")
+    assert answer == number
+
+
 @pytest.mark.parametrize("loops", [1, 3])
 def test_a_question_protects_values_in_all_loops(start, loops):
     weir = start(servers=2 * loops, loops=loops)

@@ -260,15 +260,33 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 	return JUDGE_SEND;
 }
 
+/* Whether PostgreSQL forgets the unnamed statement with this message. */
+static bool ends_unnamed(char type, struct bytes in)
+{
+	bool has_name = in.count <= FRAME_HEADER_SIZE || in.at[FRAME_HEADER_SIZE];
+
+	return type == 'Q' || (type == 'P' && !has_name);
+}
+
+/*
+ * A transaction begins on a server that has stayed with the client. A Query of ours ahead of it
+ * makes PostgreSQL forget the unnamed statement.
+ */
+static void begin_again(struct client *client, char type, struct bytes in)
+{
+	if (sequences_are_due(client) &&
+	    (ends_unnamed(type, in) || statements_spare_unnamed(client)))
+		pool_discard_sequences(&client->borrower);
+	sample_begin(client);
+}
+
 /* Starts the client's batch and the server's query, unless they have started. */
-static void begin_query(struct client *client, struct server *server, char type)
+static void begin_query(struct client *client, struct server *server, char type, struct bytes in)
 {
 	if (session_stays(client)) {
 		session_idle_end(client, type);
-		if (!client->xact_at) {
-			sequences_begin(client);
-			sample_begin(client);
-		}
+		if (!client->xact_at)
+			begin_again(client, type, in);
 	}
 	if (!client->request_at) {
 		relay_begin_batch(client);
@@ -418,7 +436,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (client_features(client) & CLIENT_NOTES_SLOW)
 		slow_note(client, frame, in);
 	batch->server = server;
-	begin_query(client, server, frame->type);
+	begin_query(client, server, frame->type, in);
 	judgement = judge_before(client, frame, in, batch);
 	if (judgement == JUDGE_SEND)
 		judgement = judge_content(client, frame, in, batch, head, &is_noted);

@@ -69,12 +69,11 @@ bool sequences_use(struct client *client, unsigned int touches, bool is_run, str
 	return true;
 }
 
-void sequences_begin(struct client *client)
+bool sequences_are_due(const struct client *client)
 {
 	const struct borrower *borrower = &client->borrower;
 
-	if (borrower->pool->guards_sequences && borrower->server->sequences == SEQUENCES_FOREIGN)
-		pool_discard_sequences(&client->borrower);
+	return borrower->pool->guards_sequences && borrower->server->sequences == SEQUENCES_FOREIGN;
 }
 
 static int score_of(const struct client *client)

@@ -18,10 +18,10 @@
 #define SEQUENCES_HOLD_MAX USEC_PER_SEC
 
 /*
- * A transaction begins on a server that has stayed with the client: forgets what others may have
- * left there before anybody had asked.
+ * Whether values of others may be on a server that has stayed with the client since before anybody
+ * asked: then they must be forgotten before its next transaction.
  */
-void sequences_begin(struct client *client);
+bool sequences_are_due(const struct client *client);
 
 /* A statement of this text, which may call nextval(), is about to be sent. */
 void sequences_note_write(struct client *client, struct bytes text);

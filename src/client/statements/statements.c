@@ -207,6 +207,14 @@ void statements_leave(struct client *client)
 	sql_leave(client);
 }
 
+bool statements_spare_unnamed(struct client *client)
+{
+	if (!statements_follow(client) || !unnamed_can_leave(client))
+		return false;
+	statements_leave(client);
+	return true;
+}
+
 void statements_deallocated(struct client *client) { names_forget(client); }
 
 void statements_free(struct client *client)

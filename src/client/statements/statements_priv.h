@@ -130,6 +130,12 @@ static inline void statements_keep(struct client *client, const struct batch *ba
 /* The client's server is returned. */
 void statements_leave(struct client *client);
 
+/*
+ * A Query of ours is about to be sent, with which the server forgets the unnamed statement. false:
+ * the client may use that, and it cannot be prepared again.
+ */
+bool statements_spare_unnamed(struct client *client);
+
 static inline void statements_leave_server(struct client *client)
 {
 	if (client->unnamed || client->sql)

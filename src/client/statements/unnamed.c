@@ -287,6 +287,13 @@ void unnamed_leave_server(struct client *client)
 		client->unnamed->is_here = false;
 }
 
+bool unnamed_can_leave(const struct client *client)
+{
+	const struct unnamed *unnamed = client->unnamed;
+
+	return !unnamed || !unnamed->is_here || unnamed->has_text;
+}
+
 bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
 {
 	const struct unnamed *unnamed = client->unnamed;

@@ -30,6 +30,9 @@ void unnamed_keep(struct client *client, const struct batch *batch);
 /* The client's server is returned. The next one may have another client's statement. */
 void unnamed_leave_server(struct client *client);
 
+/* Whether it can be prepared again if it is not there any more. */
+bool unnamed_can_leave(const struct client *client);
+
 /* Frees it. The ledger must have settled the open changes. */
 void unnamed_free(struct client *client);
 
