@@ -327,7 +327,12 @@ static uint64_t hash_of_name(const struct client *client, char kind, const char 
 
 static void track_query(struct client *client, struct bytes body)
 {
-	note_call(client, LEDGER_QUERY, statement_of_sql(client, text_up_to_zero(body)), 0);
+	bool is_whole = body.count && !body.at[body.count - 1];
+
+	/* PostgreSQL refuses a text with another zero, so none is searched for. */
+	if (is_whole)
+		body.count--;
+	note_call(client, LEDGER_QUERY, statement_of_sql(client, body), 0);
 }
 
 static void track_parse(struct client *client, struct bytes body)
