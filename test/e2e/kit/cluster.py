@@ -9,7 +9,7 @@ import os
 import signal
 
 from .account import drop_place, free_port
-from .postgres import Postgres
+from .postgres import HBA, Postgres
 from .wait import wait_until
 
 # Of a host that can fail: what is acknowledged is on its disk, and pg_rewind can follow.
@@ -108,6 +108,18 @@ class Host(Postgres):
         if done.returncode != 0:
             raise RuntimeError(f"pg_rewind failed:\n{done.stdout}")
         return self.follow(primary)
+
+    def refuse(self, user):
+        """Ends this user's connections and refuses new ones; None: refuses nobody."""
+        rule = f"host all {user} 0.0.0.0/0 reject\n" if user else ""
+        self.account.write(os.path.join(self.dir, "pg_hba.conf"), rule + HBA, 0o600)
+        self.query("SELECT pg_reload_conf()")
+        wait_until(lambda: bool(user) == (self.value("SELECT count(*) FROM pg_hba_file_rules"
+                                                     " WHERE auth_method = 'reject'") > 0),
+                   what=f"new rules of {self.name}")
+        if user:
+            self.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                       f" WHERE usename = '{user}'")
 
     def pause_replay(self):
         self.query("SELECT pg_wal_replay_pause()")
