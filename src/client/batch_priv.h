@@ -24,6 +24,7 @@ struct batch {
 	bool is_described;
 	bool is_again;    /* it is being sent again */
 	bool is_answered; /* the client has got a reply to it that we made */
+	bool ends;        /* its last message ends the transaction: causal.c */
 	/* JUDGE_WAIT: what the client waits for before it sends more */
 	enum ledger_wait waits_for;
 	char buffer[BATCH_SIZE];
@@ -37,7 +38,7 @@ static inline void batch_begin(struct batch *batch)
 	batch->change = NULL;
 	batch->touches = 0;
 	batch->replay = NULL;
-	batch->is_described = batch->is_again = batch->is_answered = false;
+	batch->is_described = batch->is_again = batch->is_answered = batch->ends = false;
 	batch->waits_for = LEDGER_WAIT_NOT;
 	batch->unnamed = bytes_of(NULL, 0);
 }

@@ -178,7 +178,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 static inline bool may_lend(const struct server *server)
 {
 	return !server->is_close_needed &&
-	       !(server->pool->limits.has_lag_limit && pool_reads_is_behind(server));
+	       !(server->pool->limits.has_lag_limit && pool_standby_is_behind(server));
 }
 
 /*

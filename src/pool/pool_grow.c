@@ -59,7 +59,7 @@ static bool take_permit(struct pool *pool)
 
 	if (share_servers(&pool->share) < most && pool_take_permit(pool, most, EVICT_OTHERS))
 		return true;
-	return pool_reads_make_space(pool) && share_servers(&pool->share) < most &&
+	return pool_standby_make_space(pool) && share_servers(&pool->share) < most &&
 	       pool_take_permit(pool, most, EVICT_OTHERS);
 }
 

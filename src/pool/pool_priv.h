@@ -7,7 +7,7 @@
  *   pools_forget                         frees unused databases and pools
  *   pool_serve                           a pool's turn; the table of server_ops
  *   pool_trade  server_parcel            servers that move from loop to loop
- *   pool_reads                           reads on standbys
+ *   pool_standby <-- pool_reads          reads on standbys
  *   pool_move  pool_logins  pool_dedicated  pool_grow
  *   listening
  *   pools_add  pool_servers  pool        pools, their servers, their borrowers
@@ -410,16 +410,19 @@ void listening_forget_all(struct pool *pool);
 void pool_login_done(struct server *server);
 void pool_login_failed(struct server *server, const struct err *err);
 
-/* ---- reads on standbys: pool_reads.c ---- */
+/* ---- reads on standbys: pool_standby.c, pool_reads.c ---- */
 
 /*
  * Whether the server's standby is too far behind to serve reads (max_standby_lag). Only with
  * limits.has_lag_limit.
  */
-bool pool_reads_is_behind(const struct server *server);
+bool pool_standby_is_behind(const struct server *server);
+
+/* Whether there is an idle server that can be lent. */
+bool pool_standby_has_idle(const struct pool *reads);
 
 /* Closes an idle server whose standby is too far behind: another one needs its place. */
-bool pool_reads_make_space(struct pool *reads);
+bool pool_standby_make_space(struct pool *reads);
 
 /* In a pool for reads: if no standby can be used, its waiting borrowers go to the primary. */
 void pool_reads_serve(struct pool *reads);

@@ -14,52 +14,10 @@
 
 #include "pgweir/base/banned.h"
 
-/* ---- standbys that are too far behind ---- */
-
-bool pool_reads_is_behind(const struct server *server)
-{
-	const struct hosts *hosts = server->site->hosts;
-	struct roster_at at = server_roster_at(server);
-
-	return roster_is_behind(server->site->roster, &at, &hosts->limit);
-}
-
-/* The servers of such a standby stay: it may have caught up soon. */
-static bool has_idle(const struct pool *reads)
-{
-	const struct server *server;
-
-	if (!reads->limits.has_lag_limit)
-		return reads->server_counts[SERVER_IDLE];
-	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], node) {
-		if (!pool_reads_is_behind(server))
-			return true;
-	}
-	return false;
-}
-
-bool pool_reads_make_space(struct pool *reads)
-{
-	struct server *server;
-
-	if (!reads->limits.has_lag_limit)
-		return false;
-	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, node)
-	{
-		if (!pool_reads_is_behind(server))
-			continue;
-		pool_close_server(server, CLOSE_HOST_BEHIND);
-		return true;
-	}
-	return false;
-}
-
-/* ---- where a read goes ---- */
-
 /* Whether a borrower that asks now gets a server on a standby soon. */
 static bool can_serve(struct pool *reads)
 {
-	if (has_idle(reads))
+	if (pool_standby_has_idle(reads))
 		return true;
 	if (pool_has_host(reads) && (!reads->is_failing || pool_live_count(reads)))
 		return true;
@@ -106,17 +64,4 @@ void pool_reads_serve(struct pool *reads)
 		reads->reads.routed--;
 		pool_move_borrower(borrower, to);
 	}
-}
-
-/* After a failover, a standby that is not told to follow the new primary has other WAL than that.
- */
-bool pool_reads_follows_primary(const struct server *server)
-{
-	struct roster *roster = server->site->roster;
-	struct roster_at at = server_roster_at(server);
-	struct roster_row row, primary;
-
-	if (!roster || !roster_find(roster, &at, &row) || !roster_primary(roster, &primary))
-		return true;
-	return !row.known.timeline || row.known.timeline >= primary.known.timeline;
 }

@@ -69,6 +69,7 @@ struct pool {
 	struct logger log;
 	struct pool_limits limits;
 	struct buf pin_functions;       /* in lower case: name\0name\0; mostly empty */
+	struct buf read_functions;      /* the same */
 	struct server_site site;        /* what its servers share */
 	struct credentials credentials; /* from the entry's password; empty: the role's are used */
 	struct credentials learnt;      /* obtained from a client's authentication: pool_learn() */
@@ -252,8 +253,17 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
  */
 void pool_route(struct borrower *borrower, bool is_read);
 
+/* Notes what a server on a standby has answered about its position. */
+void pool_standby_note(struct server *server, const struct facts *facts);
+
+/*
+ * Whether a server's host, a standby, is known to have replayed that much, and not known to follow
+ * a former primary.
+ */
+bool pool_standby_has_replayed(struct server *server, uint64_t position);
+
 /* Whether a server's host, a standby, is known to follow the primary, or nothing else is known. */
-bool pool_reads_follows_primary(const struct server *server);
+bool pool_standby_follows_primary(const struct server *server);
 
 /* Returns the server. It must be ready and owe nothing. */
 void pool_return(struct borrower *borrower);

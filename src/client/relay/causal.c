@@ -6,7 +6,8 @@
  *   a read on a standby ends            --> what the standby has replayed, if that is more
  *   a read begins on a standby          --> waits until the standby has replayed the client's
  *
- * It is asked behind the transaction. A transaction that only reads is asked for, too: what it has
+ * It is asked behind the transaction: in the same write as what ends it, if that is certain, else
+ * when that was answered. A transaction that only reads is asked for, too: what it has
  * seen of others must be seen again. The insert position, as a commit that is not flushed yet
  * (synchronous_commit = off) is visible already.
  *
@@ -20,6 +21,8 @@
 #include "causal_priv.h"
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql_block.h"
+#include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pool/server/question.h"
 
 #include "../session/session_priv.h"
@@ -28,6 +31,7 @@
 #include "pgweir/base/banned.h"
 
 #define NOT_KNOWN UINT64_MAX
+#define TEXT_MAX ((size_t)16 * 1024) /* of a longer text is not found out whether it is alone */
 #define PAUSE_MIN USEC_PER_MS
 #define PAUSE_MAX (16 * USEC_PER_MS)
 
@@ -99,7 +103,8 @@ bool causal_is_caught_up(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (!causal_is_on(client) || !is_on_standby(client) || server->replayed >= client->position)
+	if (!causal_is_on(client) || !is_on_standby(client) ||
+	    pool_standby_has_replayed(server, client->position))
 		return true;
 	client_enter(client, CLIENT_CATCHING_UP);
 	stream_want(&client->stream, WANT_END);
@@ -112,10 +117,10 @@ static bool catch_up(struct client *client)
 	struct pool *pool = client->borrower.pool;
 	struct server *server = client->borrower.server;
 	usec_t waited = now_of(client) - server->lent_at;
-	bool is_there = server->replayed >= client->position && pool_reads_follows_primary(server);
+	bool is_there = pool_standby_has_replayed(server, client->position);
 
 	if (!is_there && waited < client->clients->config->causal_reads_wait &&
-	    pool_reads_follows_primary(server)) {
+	    pool_standby_follows_primary(server)) {
 		pause_reading(client, waited);
 		return false;
 	}
@@ -128,11 +133,53 @@ static bool catch_up(struct client *client)
 
 /* ---- behind a transaction ---- */
 
-void causal_ask(struct client *client)
+void causal_await(struct client *client)
 {
 	client_enter(client, CLIENT_SETTLING);
 	stream_want(&client->stream, WANT_END);
+}
+
+void causal_ask(struct client *client)
+{
+	causal_await(client);
 	ask_position(client);
+}
+
+/* Whether nothing but the position must be asked for when the transaction has ended. */
+static bool is_plain(const struct client *client)
+{
+	return causal_is_on(client) && !client->touched && !client->listening &&
+	       !session_stays(client) && !relay_is_session(client);
+}
+
+/* Outside of a transaction block, and not a COPY either, which would get the question as data. */
+static bool is_alone(const struct server *server, struct bytes text)
+{
+	return server->status == 'I' && sql_single(text, bytes_of("", 0)) != SQL_SINGLE_NOT;
+}
+
+bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in)
+{
+	const struct server *server = client->borrower.server;
+	struct bytes text = frame_body(in, frame);
+	enum sql_block_kind kind;
+
+	if (frame->type != 'Q' || in.count != frame->length || text.count < 2 ||
+	    text.count > TEXT_MAX || text.at[text.count - 1] || server->ledger.count != 1 ||
+	    server->cancel_count || !is_plain(client))
+		return false;
+	text.count--;
+	kind = sql_block_read(text).kind;
+	return kind == SQL_BLOCK_COMMIT || kind == SQL_BLOCK_ROLLBACK || is_alone(server, text);
+}
+
+void causal_ask_behind(struct client *client, struct batch *batch)
+{
+	struct buf out = { 0 };
+
+	if (server_ask_behind(client->borrower.server, QUESTION_POSITION, &out))
+		batch_copy(batch, buf_bytes(&out));
+	buf_free(&out);
 }
 
 static void settle(struct client *client, uint64_t position)
@@ -147,7 +194,7 @@ static void settle(struct client *client, uint64_t position)
 bool causal_facts(struct client *client, const struct facts *facts)
 {
 	if (is_on_standby(client))
-		client->borrower.server->replayed = facts->position;
+		pool_standby_note(client->borrower.server, facts);
 	if (client->state == CLIENT_CATCHING_UP)
 		return catch_up(client);
 	settle(client, facts->position);

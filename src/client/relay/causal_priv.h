@@ -5,8 +5,10 @@
 #ifndef PGWEIR_CLIENT_RELAY_CAUSAL_PRIV_H
 #define PGWEIR_CLIENT_RELAY_CAUSAL_PRIV_H
 
+#include "../batch_priv.h"
 #include "../client_priv.h"
 
+#include "pgweir/pgwire/frame.h"
 #include "pgweir/pool/server/facts.h"
 
 static inline bool causal_is_on(const struct client *client)
@@ -31,6 +33,17 @@ void causal_lost(struct client *client);
 
 /* The transaction has ended, and client->is_position_due: asks the server for its position. */
 void causal_ask(struct client *client);
+
+/*
+ * The same question can be sent with what ends the transaction. Whether this frame does, which has
+ * just been noted in the ledger: it must be certain, as the question would be a part of a
+ * transaction that goes on.
+ */
+bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in);
+void causal_ask_behind(struct client *client, struct batch *batch);
+
+/* The transaction has ended, and the question was sent already. */
+void causal_await(struct client *client);
 
 /* The answer. Returns whether the client may go on with its server. */
 bool causal_facts(struct client *client, const struct facts *facts);

@@ -20,6 +20,7 @@
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
+#include "causal_priv.h"
 #include "route_priv.h"
 #include "track_priv.h"
 
@@ -355,6 +356,9 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 {
 	const struct server *server = client->borrower.server;
 
+	/* Nothing of the client may be behind the question: it may end the transaction. */
+	if (server->ask_size)
+		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	if (ledger_is_full(&server->ledger))
 		return wait_for(batch, LEDGER_WAIT_SPACE);
 	/* The batch that is sent again comes first. */
@@ -441,6 +445,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (judgement == JUDGE_SEND)
 		judgement = judge_content(client, frame, in, batch, head, &is_noted);
 	judgement = judge_note(client, frame, batch, judgement, is_noted);
+	if (client->is_position_due && judgement == JUDGE_SEND)
+		batch->ends = causal_ends(client, frame, in);
 	if (client->listening && judgement <= JUDGE_DROP)
 		listening_sent(client);
 	if ((client_features(client) & CLIENT_IS_TRACKED) && judgement <= JUDGE_DROP)

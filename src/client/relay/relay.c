@@ -60,6 +60,9 @@ static bool send_batch(struct client *client, struct batch *batch)
 	struct server *server = client->borrower.server;
 
 	batch->server = server;
+	if (batch->ends)
+		causal_ask_behind(client, batch);
+	batch->ends = false;
 	if (batch->waits_for == LEDGER_WAIT_NOT)
 		batch_send(batch);
 	else
@@ -242,6 +245,10 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
 	    !client->replication) {
 		client_refuse_for(client, CLOSE_STATEMENT_MODE);
+		return;
+	}
+	if (server_is_asked(borrower->server)) {
+		causal_await(client);
 		return;
 	}
 	if (!relay_is_session(client) && relay_give_back(client))

@@ -179,6 +179,7 @@ static struct bytes begin_of(const struct client *client, struct bytes input)
 void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
                  bool is_sent)
 {
+	const struct server *server = client->borrower.server;
 	struct replay *replay = &client->borrower.server->replay;
 	struct bytes begin = resend->begin_text;
 	uint8_t least;
@@ -193,7 +194,8 @@ void resend_keep(struct client *client, const struct resend *resend, struct byte
 	if (replay->count != input.count)
 		replay_keep(replay, input);
 	replay->may_resend = true;
-	replay->unsent_least = least;
+	/* a question behind it is not the client's */
+	replay->unsent_least = least ? (uint16_t)(least + server->ask_size) : 0;
 	if (!begin.count && least == 0)
 		begin = begin_of(client, input);
 	replay->is_begin = begin.count && !resend->begin_text.count;

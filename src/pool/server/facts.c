@@ -11,7 +11,7 @@
  *   l | | number of locks
  *   s | | number of statements of SQL's PREPARE
  *   e | name of a statement |
- *   w | wal_block_size | position in the WAL
+ *   w | wal_block_size | position in the WAL, a blank, and when PostgreSQL was started
  *
  * Names and values are in hexadecimal digits. The value is NULL if it is too long.
  *
@@ -24,6 +24,7 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/server/question.h"
+#include "pgweir/pool/server/role_question.h"
 
 #include "pgweir/base/banned.h"
 
@@ -202,12 +203,15 @@ static bool take_position(struct facts *facts, const struct bytes *columns)
 {
 	struct buf text = { 0 };
 	unsigned int page = 0, high, low;
+	int size = 0;
 	bool is_good = read_count(&page, columns[1]) && page >= 512 &&
 	               add_decoded(&text, columns[2]) && buf_ok(&text) &&
-	               sscanf(text.at, "%8X/%8X", &high, &low) == 2;
+	               sscanf(text.at, "%8X/%8X %n", &high, &low, &size) == 2 && size;
 
-	if (is_good)
+	if (is_good) {
 		facts->position = without_header((uint64_t)high << 32 | low, page);
+		is_good = role_question_seconds(bytes_text(text.at + size), &facts->started);
+	}
 	buf_free(&text);
 	return is_good;
 }

@@ -149,10 +149,13 @@ static const struct {
 	  "(SELECT 'e',s.name,''FROM pg_catalog.pg_prepared_statement()AS s WHERE NOT s.from_sql "
 	  "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')LIMIT " EXPOSED_MAX ")" },
 	{ QUESTION_SOURCES, "SELECT 'n',n,''FROM s" },
-	{ QUESTION_POSITION, "SELECT 'w',pg_catalog.current_setting('wal_block_size'),CAST("
-	                     "CASE WHEN pg_catalog.pg_is_in_recovery()"
-	                     "THEN pg_catalog.pg_last_wal_replay_lsn()"
-	                     "ELSE pg_catalog.pg_current_wal_insert_lsn()END AS pg_catalog.text)" },
+	{ QUESTION_POSITION,
+	  "SELECT 'w',pg_catalog.current_setting('wal_block_size'),"
+	  "pg_catalog.concat("
+	  "CASE WHEN pg_catalog.pg_is_in_recovery()"
+	  "THEN pg_catalog.pg_last_wal_replay_lsn()"
+	  "ELSE pg_catalog.pg_current_wal_insert_lsn()END,' ',"
+	  "pg_catalog.date_part('epoch',pg_catalog.pg_postmaster_start_time()))" },
 };
 
 /* Adds a column with the hexadecimal digits of a value. */

@@ -70,7 +70,7 @@ static bool read_number(struct bytes text, uint64_t max, uint64_t *value)
 }
 
 /* Seconds as PostgreSQL writes a double, in microseconds. Negative ones are 0. */
-static bool read_seconds(struct bytes text, uint64_t *value)
+bool role_question_seconds(struct bytes text, uint64_t *value)
 {
 	char digits[DIGITS_MAX + 1], *end;
 	double seconds;
@@ -137,9 +137,9 @@ static bool read_full(const struct bytes *columns, struct host_report *report)
 	bool is_good =
 	    (!columns[2].at || read_timeline(columns[2], report->role, &report->timeline)) &&
 	    (!columns[3].at || read_number(columns[3], UINT64_MAX, &report->system)) &&
-	    (!columns[4].at || read_seconds(columns[4], &report->started)) &&
+	    (!columns[4].at || role_question_seconds(columns[4], &report->started)) &&
 	    (!columns[5].at || read_position(columns[5], &report->position)) &&
-	    (!columns[6].at || read_seconds(columns[6], &age));
+	    (!columns[6].at || role_question_seconds(columns[6], &age));
 
 	report->is_full = true;
 	report->replay_age = (usec_t)age;

@@ -416,6 +416,8 @@ static void note_row(struct roster *roster, struct roster_row *row,
 	row->is_sure = is_sure;
 	row->is_doubted = is_doubted;
 	row->seen_at = now;
+	if (report->is_full)
+		row->asked_at = now;
 	row->is_lost = false;
 	if (!roster->system && known.system)
 		roster->system = known.system;

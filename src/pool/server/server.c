@@ -696,16 +696,23 @@ static const struct {
 	[ERRAND_ROLE] = { "the role question", CLOSE_NONE },
 };
 
-static void send_question(struct server *server)
+static void write_question(const struct server *server, struct server_question *question,
+                           struct buf *text)
 {
 	const char *version = params_find(server->baseline, "server_version");
-	struct server_question *question = server->question;
-	struct buf text = { 0 };
 
 	question->try_count++;
 	question_text(question->facts.parts, buf_bytes(&question->names),
-	              version ? (unsigned int)strtoul(version, NULL, 10) : 0, &text);
-	buf_add_byte(&text, 0);
+	              version ? (unsigned int)strtoul(version, NULL, 10) : 0, text);
+	buf_add_byte(text, 0);
+}
+
+static void send_question(struct server *server)
+{
+	struct server_question *question = server->question;
+	struct buf text = { 0 };
+
+	write_question(server, question, &text);
 	if (buf_ok(&question->names) && buf_ok(&text))
 		server_errand(server, ERRAND_ASK, text.at);
 	else
@@ -723,6 +730,40 @@ void server_ask(struct server *server, unsigned int parts, struct bytes names)
 	server->question->facts.parts = parts;
 	buf_add(&server->question->names, names.at, names.count);
 	send_question(server);
+}
+
+bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out)
+{
+	struct server_question *question = calloc(1, sizeof(*question));
+	size_t before = out->count;
+	struct buf text = { 0 };
+
+	if (!question)
+		return false;
+	question->facts.parts = parts;
+	write_question(server, question, &text);
+	if (buf_ok(&text))
+		message_query(out, text.at);
+	if (!buf_ok(&text) || !buf_ok(out) || out->count - before > UINT16_MAX ||
+	    ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) != LEDGER_SENT) {
+		out->count = before;
+		buf_free(&text);
+		question_free(&question);
+		return false;
+	}
+	buf_free(&text);
+	server->question = question;
+	server->ask_size = (uint16_t)(out->count - before);
+	return true;
+}
+
+void server_begin_ask(struct server *server)
+{
+	server->ask_size = 0;
+	server->errand = ERRAND_ASK;
+	server->errand_failed = false;
+	timer_set(&server->timer, server->site->limits.connect,
+	          loop_now(server->site->shared->loop));
 }
 
 /*

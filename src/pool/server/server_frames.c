@@ -339,11 +339,16 @@ static void pass_run(struct server *server, const char *from, const char *to, bo
 static void pass_ready(struct server *server)
 {
 	struct borrower *borrower = server->borrower;
-	bool is_settled = ledger_is_empty(&server->ledger);
+	bool is_asked = server->ask_size && server->ledger.count == 1;
+	bool is_settled = is_asked || ledger_is_empty(&server->ledger);
 
 	if (!borrower)
 		return;
-	server->is_ready = is_settled;
+	if (is_asked && server->status != 'I') {
+		close_bad(server, "a transaction is open that should have ended");
+		return;
+	}
+	server->is_ready = is_settled && !is_asked;
 	if (is_settled) {
 		server->request_at = 0;
 		server->used_at = loop_now(server->site->shared->loop);
@@ -351,6 +356,8 @@ static void pass_ready(struct server *server)
 		          server->status == 'I' ? NULL : server->site->limits.idle_transaction,
 		          server->used_at);
 	}
+	if (is_asked)
+		server_begin_ask(server);
 	if (server->status == 'I')
 		server_end_transaction(server, is_settled);
 	borrower->ops->on_ready(borrower, server->status, is_settled);

@@ -213,6 +213,9 @@ void server_break(struct server *server);
 /* A transaction has ended. !is_settled: the next one follows at once. */
 void server_end_transaction(struct server *server, bool is_settled);
 
+/* Only the answer to server_ask_behind() is owed: from now on it is an errand. */
+void server_begin_ask(struct server *server);
+
 /* How many bytes of a buffer are kept for the next errand. All servers share two such buffers. */
 #define ERRAND_KEEP_MAX ((size_t)4096)
 

@@ -28,6 +28,7 @@ struct facts {
 	unsigned int lock_count;
 	unsigned int statement_count;
 	uint64_t position; /* in the WAL; 0: not known */
+	uint64_t started;  /* when PostgreSQL was started; as in struct host_report */
 	bool is_broken;    /* a row that the question does not ask for: the server must be closed */
 };
 

@@ -28,7 +28,7 @@ struct replay {
 	/* what it is for; valid while something is kept */
 	bool may_replan, may_resend;
 	/* may_resend: it has not run if so many of its last bytes were not delivered */
-	uint8_t unsent_least;
+	uint16_t unsent_least;
 	bool is_unrun; /* the server is lost, and the batch is sent to another one */
 	bool is_begin; /* the batch is that BEGIN itself */
 	/* of the BEGIN: it was answered, or is sent with the batch. 0: nothing is kept of it */

@@ -20,4 +20,7 @@ const char *role_question_text(bool is_short);
 /* Reads the body of the DataRow. false: it is not an answer. report->is_full: not a short one. */
 bool role_question_answer(struct bytes body, struct host_report *report);
 
+/* A time in seconds as PostgreSQL writes a double, in microseconds. Negative ones are 0. */
+bool role_question_seconds(struct bytes text, uint64_t *value);
+
 #endif

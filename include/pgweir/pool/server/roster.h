@@ -72,6 +72,7 @@ struct roster_row {
 	bool is_watched;    /* a watch asks it, and will notice another role */
 	bool is_doubted;    /* it has refused to write, and has not answered the question since */
 	usec_t seen_at;     /* when its role was last found out; 0: never */
+	usec_t asked_at;    /* when it has answered the role question; 0: never */
 	usec_t tried_at;    /* when it was last tried although its role did not fit */
 	usec_t since;       /* since when it has this role */
 	usec_t lost_at;     /* valid if is_lost */

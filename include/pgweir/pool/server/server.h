@@ -268,7 +268,11 @@ struct server {
 	bool forwards_rest;  /* whether the rest of the current frame is forwarded, or dropped */
 	uint32_t frame_left; /* bytes of the current frame that are still to come */
 	uint64_t received;   /* bytes read from it */
-	uint64_t replayed;   /* of the WAL, as its borrower has found out; 0: not known */
+	/* a standby, as its borrowers have found out */
+	uint64_t replayed;         /* of the WAL; 0: not known */
+	uint64_t started;          /* when PostgreSQL was started; 0: not known */
+	usec_t started_at;         /* when that was found out */
+	uint16_t ask_size;         /* bytes of a question behind the borrower's message; 0: none */
 	unsigned int cancel_count; /* cancels for it in progress */
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
@@ -537,6 +541,19 @@ void server_need_close(struct server *server, enum close_reason reason);
  * without the names.
  */
 void server_ask(struct server *server, unsigned int parts, struct bytes names);
+
+/*
+ * The same question without names, behind a message of the borrower that surely ends its
+ * transaction: adds it to *out, which goes out behind that message. The borrower sends nothing
+ * more. Its on_ready() comes when its own message is answered, and then server_is_asked() is true.
+ * false: no memory, and nothing was added.
+ */
+bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out);
+
+static inline bool server_is_asked(const struct server *server)
+{
+	return server->errand == ERRAND_ASK;
+}
 
 /*
  * Ends all that the server listens to, after a query (or NULL) whose failure does not matter. It

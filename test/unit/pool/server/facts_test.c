@@ -53,7 +53,7 @@ static const struct {
 	const char *exposed;
 	const char *names;
 	unsigned int cursors, temp, locks, too_long;
-	uint64_t position;
+	uint64_t position, started;
 	bool is_broken;
 } rows[] = {
 	{ .says = "a parameter", .columns = { "p", "work_mem", "4" }, .params = "work_mem|4|" },
@@ -81,20 +81,26 @@ static const struct {
 	{ .says = "cursors", .columns = { "u", "", "3" }, .cursors = 3 },
 	{ .says = "temporary objects", .columns = { "t", "", "12" }, .temp = 12 },
 	{ .says = "a position",
-	  .columns = { "w", "8192", "16/B374D848" },
-	  .position = UINT64_C(0x16B374D848) },
+	  .columns = { "w", "8192", "16/B374D848 1795409802.5" },
+	  .position = UINT64_C(0x16B374D848),
+	  .started = UINT64_C(1795409802500000) },
 	{ .says = "a position behind the header of a page",
-	  .columns = { "w", "8192", "0/3002018" },
-	  .position = 0x3002000 },
+	  .columns = { "w", "8192", "0/3002018 1" },
+	  .position = 0x3002000,
+	  .started = 1000000 },
 	{ .says = "and of a segment",
-	  .columns = { "w", "8192", "0/3000028" },
-	  .position = 0x3000000 },
+	  .columns = { "w", "8192", "0/3000028 1" },
+	  .position = 0x3000000,
+	  .started = 1000000 },
 	{ .says = "that is no page there",
-	  .columns = { "w", "16384", "0/3002018" },
-	  .position = 0x3002018 },
+	  .columns = { "w", "16384", "0/3002018 1" },
+	  .position = 0x3002018,
+	  .started = 1000000 },
 	{ .says = "no position", .columns = { "w", "8192", "x" }, .is_broken = true },
 	{ .says = "half a position", .columns = { "w", "8192", "0/" }, .is_broken = true },
-	{ .says = "pages of no size", .columns = { "w", "0", "0/1" }, .is_broken = true },
+	{ .says = "no start", .columns = { "w", "8192", "0/1" }, .is_broken = true },
+	{ .says = "no time", .columns = { "w", "8192", "0/1 x" }, .is_broken = true },
+	{ .says = "pages of no size", .columns = { "w", "0", "0/1 1" }, .is_broken = true },
 	{ .says = "locks", .columns = { "l", "", "999999999" }, .locks = 999999999 },
 	{ .says = "all at its default",
 	  .columns = { "r", "0", "0", "0", "none", "me", "me", "none", "none" } },
@@ -158,6 +164,7 @@ START_TEST(facts_row_takes)
 		ck_assert_uint_eq(facts.temp_count, rows[_i].temp);
 		ck_assert_uint_eq(facts.lock_count, rows[_i].locks);
 		ck_assert_uint_eq(facts.position, rows[_i].position);
+		ck_assert_uint_eq(facts.started, rows[_i].started);
 	}
 	facts_done(&facts);
 	buf_free(&row);

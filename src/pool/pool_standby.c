@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The servers of a pool for reads, and how far their standbys are: for max_standby_lag and for
+ * causal_reads.
+ */
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- standbys that are too far behind ---- */
+
+bool pool_standby_is_behind(const struct server *server)
+{
+	const struct hosts *hosts = server->site->hosts;
+	struct roster_at at = server_roster_at(server);
+
+	return roster_is_behind(server->site->roster, &at, &hosts->limit);
+}
+
+/* The servers of such a standby stay: it may have caught up soon. */
+bool pool_standby_has_idle(const struct pool *reads)
+{
+	const struct server *server;
+
+	if (!reads->limits.has_lag_limit)
+		return reads->server_counts[SERVER_IDLE];
+	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], node) {
+		if (!pool_standby_is_behind(server))
+			return true;
+	}
+	return false;
+}
+
+bool pool_standby_make_space(struct pool *reads)
+{
+	struct server *server;
+
+	if (!reads->limits.has_lag_limit)
+		return false;
+	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, node)
+	{
+		if (!pool_standby_is_behind(server))
+			continue;
+		pool_close_server(server, CLOSE_HOST_BEHIND);
+		return true;
+	}
+	return false;
+}
+
+/* ---- causal_reads ---- */
+
+/* After a failover, a standby that does not follow the new primary has other WAL than that. */
+static bool follows(struct roster *roster, const struct roster_row *row)
+{
+	struct roster_row primary;
+
+	return !roster_primary(roster, &primary) || !row->known.timeline ||
+	       row->known.timeline >= primary.known.timeline;
+}
+
+bool pool_standby_follows_primary(const struct server *server)
+{
+	struct roster *roster = server->site->roster;
+	struct roster_at at = server_roster_at(server);
+	struct roster_row row;
+
+	return !roster || !roster_find(roster, &at, &row) || follows(roster, &row);
+}
+
+/*
+ * What a watch has found out is true for this server if both have asked the same PostgreSQL, and
+ * the watch was the second: a crash in between would have ended the server's connection, and after
+ * one a standby may begin with less.
+ */
+static void learn_replayed(struct server *server, const struct roster_row *row)
+{
+	if (row->known.role == HOST_STANDBY && server->started &&
+	    row->known.started == server->started && row->asked_at > server->started_at &&
+	    row->known.position > server->replayed)
+		server->replayed = row->known.position;
+}
+
+bool pool_standby_has_replayed(struct server *server, uint64_t position)
+{
+	struct roster *roster = server->site->roster;
+	struct roster_at at = server_roster_at(server);
+	struct roster_row row;
+
+	if (!roster || !roster_find(roster, &at, &row))
+		return server->replayed >= position;
+	if (server->replayed < position)
+		learn_replayed(server, &row);
+	return server->replayed >= position && follows(roster, &row);
+}
+
+void pool_standby_note(struct server *server, const struct facts *facts)
+{
+	server->replayed = facts->position;
+	if (server->started)
+		return;
+	server->started = facts->started;
+	server->started_at = loop_now(pool_loop(server->pool));
+}

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: ISC
+"""causal_reads: when positions in the WAL are asked for, and in which write; with scripted hosts."""
+
+import pytest
+
+from .kit import fake
+from .kit.account import free_port
+from .kit.wait import wait_until
+from .kit.wire import message, query
+
+PRIMARY, STANDBY = "127.0.0.2", "127.0.0.3"
+STARTED = 1795409802.5
+INSERT = "INSERT INTO t VALUES (1)"
+SETTINGS = {"pool_mode": "transaction", "default_pool_size": 1, "route_reads": "statements",
+            "causal_reads": "session", "causal_reads_wait": "30"}
+
+
+def is_role_question(sql):
+    return "pg_is_in_recovery" in sql and "wal_block_size" not in sql
+
+
+def is_position_question(sql):
+    return "wal_block_size" in sql
+
+
+def role_answer(is_standby, position, started=STARTED):
+    at = "1" if is_standby else "00000001000000000000000A"
+    return fake.answer("t" if is_standby else "f", "off", at, "7", str(started),
+                       f"0/{position:X}", None)
+
+
+def position_answer(position, started=STARTED):
+    said = "8192".encode().hex(), f"0/{position:X} {started}".encode().hex()
+    return (fake.complete("SET") * 2 + fake.columns("k", "n", "v") + fake.row("w", *said)
+            + fake.complete("SELECT 1") + fake.ready())
+
+
+# -- behind a transaction --------------------------------------------------------------------------
+
+
+class Scene:
+    """A client that has used its server at the primary."""
+
+    def __init__(self, pgweir, server, **settings):
+        self.weir = pgweir(databases={"app": server.entry}, **{**SETTINGS, **settings})
+        self.client = self.weir.wire().startup()
+        self.server = server.accept()
+        self.server.login(in_hot_standby="off", default_transaction_read_only="off")
+        assert is_role_question(self.text())
+        self.server.send(role_answer(False, 0x1000))
+        self.client.finish_login("alice")
+
+    def text(self):
+        """The next message of the server, a query."""
+        return self.server.expect("Q").body[:-1].decode()
+
+    def run(self, sql, reply=None):
+        """Returns whether the question was in the same write."""
+        self.client.send(query(sql))
+        assert self.text() == sql
+        is_behind = bool(self.server.buffer)
+        self.server.send(reply or fake.complete("DONE") + fake.ready())
+        return is_behind
+
+    def is_idle_with(self, position=0x2000):
+        """The question comes; nobody else has sent anything."""
+        assert is_position_question(self.text()) and not self.server.buffer
+        self.server.send(position_answer(position))
+        self.weir.wait_pool(sv_idle=1, sv_active=0)
+
+
+@pytest.fixture
+def scene(pgweir, fake_server):
+    return lambda **settings: Scene(pgweir, fake_server(), **settings)
+
+
+@pytest.mark.parametrize("sql, is_behind", [
+    (INSERT, True),
+    ("WITH x AS (UPDATE t SET a = 1 RETURNING a) SELECT * FROM x;", True),
+    ("SELECT f()", True),
+    ("COMMIT", True),
+    ("ROLLBACK", True),
+    (INSERT + "; SELECT 1", False),
+    ("CREATE TABLE t ()", False),
+    ("VACUUM", False),
+    ("SELECT 'a\\'", False),  # not certain
+    (INSERT + " -- " + 20000 * "x", False),  # too long to be read
+])
+def test_the_question_goes_out_with_what_ends_the_transaction(scene, sql, is_behind):
+    one = scene()
+    assert one.run(sql) == is_behind
+    assert one.client.read_result().tags == ["DONE"]
+    one.is_idle_with()
+    assert not one.client.is_closed()
+
+
+def test_a_commit(scene):
+    one = scene()
+    assert one.client.query("BEGIN").status == "T"
+    one.client.send(query(INSERT))
+    one.server.expect("PBEC")
+    assert one.text() == INSERT and not one.server.buffer
+    one.server.send(message("1"), message("2"), fake.complete("BEGIN"), message("3"),
+                    fake.complete("INSERT 0 1"), fake.ready("T"))
+    assert one.client.read_result().status == "T"
+    assert one.run("COMMIT")
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+
+
+def test_a_statement_that_fails(scene):
+    one = scene()
+    assert one.run(INSERT, fake.error("no", "23505") + fake.ready())
+    assert one.client.read_result().error["C"] == "23505"
+    one.is_idle_with()
+
+
+def test_a_batch_is_asked_for_when_it_was_answered(scene):
+    one = scene()
+    one.client.send(query(INSERT), query(INSERT))
+    assert [one.text(), one.text()] == [INSERT, INSERT] and not one.server.buffer
+    for _ in range(2):
+        one.server.send(fake.complete("INSERT 0 1"), fake.ready())
+        assert one.client.read_result().status == "I"
+    one.is_idle_with()
+
+
+def test_nothing_of_the_client_is_behind_the_question(scene):
+    one = scene()
+    one.client.send(query(INSERT))
+    assert one.text() == INSERT
+    one.client.send(query("BEGIN; DELETE FROM t"))
+    assert is_position_question(one.text())
+    one.server.send(fake.complete("INSERT 0 1"), fake.ready())
+    assert one.client.read_result().tags == ["INSERT 0 1"]
+    assert not one.server.is_closed() and not one.server.buffer
+    one.server.send(position_answer(0x2000))
+    assert one.text() == "BEGIN; DELETE FROM t"
+    one.server.send(fake.complete("BEGIN"), fake.complete("DELETE 0"), fake.ready("T"))
+    assert one.client.read_result().status == "T"
+
+
+def test_a_cancel_request_that_hits_the_question(scene):
+    one = scene()
+    assert one.run(INSERT)
+    assert one.client.read_result().status == "I"
+    assert is_position_question(one.text())
+    one.server.send(fake.error("canceling statement", "57014"), fake.ready())
+    one.is_idle_with()
+
+
+def test_a_transaction_that_goes_on_against_all_certainty(scene):
+    one = scene()
+    assert one.run(INSERT, fake.complete("INSERT 0 1") + fake.ready("T"))
+    one.weir.wait_log("a transaction is open that should have ended")
+
+
+def test_a_server_that_is_lost_before_the_answer(scene):
+    one = scene()
+    assert one.run(INSERT)
+    assert one.client.read_result().tags == ["DONE"]
+    one.server.close()
+    one.weir.wait_pool(sv_idle=0, sv_active=0)
+
+
+# -- before a read ---------------------------------------------------------------------------------
+
+
+class Host:
+    """Answers everything, and notes what servers get: "ask" is the question for the position."""
+
+    def __init__(self, server, is_standby):
+        self.is_standby = is_standby
+        self.position, self.started = 0x1000, STARTED  # of its servers
+        self.seen_position, self.seen_started = 0x1000, STARTED  # as the watch sees it
+        self.got = []
+        server.serve(self._serve)
+
+    def _serve(self, channel):
+        channel.login(in_hot_standby="on" if self.is_standby else "off",
+                      default_transaction_read_only="off")
+        while (got := channel.read()).type != "X":
+            assert got.type == "Q"
+            channel.send(self._reply(got.body[:-1].decode()))
+
+    def _reply(self, sql):
+        if is_role_question(sql):
+            return role_answer(self.is_standby, self.seen_position, self.seen_started)
+        if is_position_question(sql):
+            self.got.append("ask")
+            return position_answer(self.position, self.started)
+        self.got.append(sql)
+        return fake.complete(sql.split()[0]) + fake.ready()
+
+    def take(self):
+        taken, self.got = self.got, []
+        return taken
+
+
+class Pair:
+    def __init__(self, pgweir, fake_server):
+        port = free_port()
+        self.primary = Host(fake_server(PRIMARY, port), False)
+        self.standby = Host(fake_server(STANDBY, port), True)
+        self.weir = pgweir(databases={"app": f"host={PRIMARY},{STANDBY} port={port}"},
+                           **SETTINGS, host_check_user="alice", host_check_interval="0.1")
+        self.wait_seen(self.standby)
+        self.client = self.weir.client()
+        wait_until(lambda: self.read() != [], what="a server on the standby")
+
+    def seen(self):
+        return {row["host"]: row["position"] for row in self.weir.admin("SHOW HOSTS app")}
+
+    def wait_seen(self, host):
+        name = STANDBY if host.is_standby else PRIMARY
+        wait_until(lambda: self.seen().get(name) == f"0/{host.seen_position:X}",
+                   what=f"{name} at {host.seen_position:X}")
+
+    def write(self, position):
+        """The primary is there behind the write."""
+        self.primary.position = position
+        self.client.query(INSERT)
+
+    def read(self):
+        """What the standby gets for a read."""
+        self.standby.take()
+        self.client.query("SELECT 1")
+        wait_until(lambda: self.standby.got[-1:] != ["SELECT 1"], what="the question behind the read")
+        return self.standby.take()
+
+
+@pytest.fixture
+def pair(pgweir, fake_server):
+    return lambda: Pair(pgweir, fake_server)
+
+
+def test_a_standby_that_is_known_to_have_replayed_is_not_asked_first(pair):
+    one = pair()
+    one.write(0x4000)
+    one.standby.position = 0x5000
+    assert one.read() == ["ask", "SELECT 1", "ask"]
+    one.write(0x6000)
+    one.standby.position = one.standby.seen_position = 0x7000
+    one.wait_seen(one.standby)
+    assert one.read() == ["SELECT 1", "ask"]
+    one.write(0x8000)  # further than the watch has seen it
+    one.standby.position = 0x9000
+    assert one.read() == ["ask", "SELECT 1", "ask"]
+
+
+def test_what_the_watch_sees_may_be_another_server_at_the_same_address(pair):
+    one = pair()
+    one.write(0x4000)
+    one.standby.position, one.standby.seen_position = 0x5000, 0x7000
+    one.standby.seen_started = STARTED + 1
+    one.wait_seen(one.standby)
+    assert one.read() == ["ask", "SELECT 1", "ask"]
+    one.write(0x6000)
+    one.standby.position = 0x6500
+    assert one.read() == ["ask", "SELECT 1", "ask"]
