@@ -394,6 +394,11 @@ const struct setting settings[] = {
 	                "off."),
 	SETTING(query_wait_timeout, .initial = "120", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a query or a login may wait for a server. 0 = no limit."),
+	SETTING(read_functions, .initial = "", .has_functions = true, LIVE, GROUP(GENERIC),
+	        .since = "0.3.0",
+	        .help = "With route_reads = statements, names of functions without a schema, in "
+	                "addition to well-known ones of PostgreSQL: a SELECT that calls them "
+	                "may go to a standby. They must not write."),
 	SETTING(reserve_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Additional server connections that a pool may open when a client has "
 	                "waited for reserve_pool_timeout."),
@@ -410,6 +415,10 @@ const struct setting settings[] = {
 	                "default_transaction_read_only of the client. sessions: the same, but "
 	                "only of clients whose startup packet has "
 	                "default_transaction_read_only; in session mode, their whole session. "
+	                "statements: the same as transactions, and single SELECT statements "
+	                "outside of a transaction that lock no rows and call only well-known "
+	                "functions and read_functions; what views, operators and types call "
+	                "inside is not seen. "
 	                "Everything else goes to the primary, and so do reads while no standby "
 	                "can be used. A plain BEGIN is answered at once, as with late_begin. "
 	                "doc/read-routing.md has the rules."),

@@ -39,9 +39,8 @@ const char *const value_causal_reads[] = {
 };
 
 const char *const value_route_reads[] = {
-	[ROUTE_READS_OFF] = "off",
-	[ROUTE_READS_TRANSACTIONS] = "transactions",
-	[ROUTE_READS_SESSIONS] = "sessions",
+	[ROUTE_READS_OFF] = "off",           [ROUTE_READS_TRANSACTIONS] = "transactions",
+	[ROUTE_READS_SESSIONS] = "sessions", [ROUTE_READS_STATEMENTS] = "statements",
 	[ROUTE_READS_INHERIT] = NULL,
 };
 

@@ -331,7 +331,8 @@ static bool may_be_read(const struct token *token, const struct last *last, stru
 {
 	switch (token->kind) {
 	case TOKEN_WORD:
-		return is_ascii(token->text) && !is_writing(token) && !is_of_system(token);
+		return is_ascii(token->text) && !is_writing(token) &&
+		       (!is_of_system(token) || is_listed(token, functions));
 	case TOKEN_QUOTED:
 		return is_ascii(token->text) &&
 		       !(token->text.count > 3 && strncmp(token->text.at, "\"pg_", 4) == 0);

@@ -92,18 +92,16 @@ static void configure_hosts(struct pool *pool)
 	configure_cluster(pool, list);
 }
 
-static void configure_pin_functions(struct pool *pool)
+static void configure_functions(struct pool *pool, struct buf *names,
+                                const struct config_list *list)
 {
-	const struct config_list *list =
-	    config_pin_functions(pool->pools->config, pool->database->entry);
-
-	buf_free(&pool->pin_functions);
+	buf_free(names);
 	for (size_t i = 0; i < list->count; i++)
-		buf_add_cstr(&pool->pin_functions, list->names[i]);
-	if (!buf_ok(&pool->pin_functions))
-		log_error(&pool->log, "no memory for pin_functions");
-	for (size_t i = 0; i < pool->pin_functions.count; i++) {
-		char *at = &pool->pin_functions.at[i];
+		buf_add_cstr(names, list->names[i]);
+	if (!buf_ok(names))
+		log_error(&pool->log, "no memory for the names of functions");
+	for (size_t i = 0; i < names->count; i++) {
+		char *at = &names->at[i];
 
 		*at = *at >= 'A' && *at <= 'Z' ? (char)(*at | 0x20) : *at;
 	}
@@ -167,7 +165,8 @@ void pool_configure(struct pool *pool)
 	pool->limits.late_begin =
 	    pool->limits.mode == POOL_MODE_TRANSACTION &&
 	    (config_late_begin(config, entry, user) || pool->limits.route_reads);
-	configure_pin_functions(pool);
+	configure_functions(pool, &pool->pin_functions, config_pin_functions(config, entry));
+	configure_functions(pool, &pool->read_functions, &config->read_functions);
 	configure_credentials(pool);
 	pool_forget_greeting(pool); /* the tracked parameters may have changed */
 	configure_hosts(pool);

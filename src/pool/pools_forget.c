@@ -43,6 +43,7 @@ static void forget_pool(struct pool *pool)
 	buf_free(&pool->source_names);
 	buf_free(&pool->welcome);
 	buf_free(&pool->pin_functions);
+	buf_free(&pool->read_functions);
 	pool_forget_greeting(pool);
 	credentials_done(&pool->credentials);
 	credentials_done(&pool->learnt);

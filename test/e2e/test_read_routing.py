@@ -9,7 +9,7 @@ import pytest
 
 from .kit.cluster import Cluster
 from .kit.wait import wait_until
-from .kit.wire import bind, close, describe, execute, parse, query, sync
+from .kit.wire import bind, close, describe, execute, flush, parse, query, sync
 
 WHERE = "SELECT host(inet_server_addr())"
 
@@ -363,6 +363,107 @@ def test_a_reload_changes_the_size_on_standbys(routed):
     weir.wait_pool(cl_waiting=1)
     weir.reload(standby_pool_size=2)
     assert second.read_result().rows == [[STANDBY]]
+
+
+# -- route_reads = statements ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def statements(routed):
+    """host() and inet_server_addr() are no functions that every SELECT may call on a standby."""
+    return lambda **settings: routed("statements", **{"read_functions": "host, INET_server_addr",
+                                                      **settings})
+
+
+@pytest.mark.parametrize("sql, where", [
+    (WHERE, STANDBY),
+    (WHERE + ";", STANDBY),
+    ("VALUES (host(inet_server_addr()))", STANDBY),
+    ("WITH a AS (SELECT 1) SELECT host(inet_server_addr()), count(*) FROM a", STANDBY),
+    (WHERE + " FROM pg_class LIMIT 1", PRIMARY),
+    ("SELECT host(inet_server_addr()), txid_current()", PRIMARY),
+    (WHERE + " FOR UPDATE", PRIMARY),
+    (WHERE + " FROM (SELECT 1) AS t FOR SHARE", PRIMARY),
+    ("SELECT pg_catalog.host(inet_server_addr())", PRIMARY),
+    ("SELECT 1;" + WHERE, PRIMARY),
+    ("SELECT host(inet_server_addr()), set_config('app.a', 'b', false)", PRIMARY),
+    ("SELECT host(inet_server_addr()), 'a\\b'", PRIMARY),
+    ("EXPLAIN " + WHERE, None),
+])
+def test_which_statements_are_reads(statements, sql, where):
+    client = statements().client()
+    got = client.query(sql)
+    if where:
+        assert got.error is None, got.error
+        assert got.rows[-1][0] == where
+    assert of_transaction(client, "BEGIN") == PRIMARY  # there it decides as transactions do
+    assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
+
+
+def test_other_functions_need_to_be_named(routed):
+    weir = routed("statements")
+    client = weir.client()
+    assert client.value(WHERE) == PRIMARY
+    weir.reload(read_functions="host,inet_server_addr")
+    assert client.value(WHERE) == STANDBY
+    weir.reload(read_functions="host,inet_server_addr", route_reads="transactions")
+    assert client.value(WHERE) == PRIMARY
+
+
+def test_single_selects_of_the_extended_protocol(statements):
+    client = statements().client()
+    assert of_batch(client, WHERE).rows == [[STANDBY]]
+    assert of_batch(client, WHERE, WHERE).rows == [[STANDBY], [STANDBY]]
+    # Another statement of the batch writes: all of it is one transaction.
+    assert of_batch(client, WHERE, "CREATE TEMP TABLE t ON COMMIT DROP AS SELECT 1").rows == [[PRIMARY]]
+    assert of_batch(client, WHERE, "BEGIN").rows == [[PRIMARY]]
+    assert of_batch(client, WHERE, "COMMIT").rows == [[PRIMARY]]
+    client.ask(parse(WHERE, "s"), sync())
+    assert client.ask(bind(name="s"), execute(), sync()).rows == [[STANDBY]]
+    client.ask(parse("SELECT host(inet_server_addr()), txid_current() IS NULL", "w"), sync())
+    assert client.ask(bind(name="w"), execute(), sync()).rows == [[PRIMARY, "f"]]
+    assert client.ask(bind(name="s"), execute(), bind(name="w"), execute(),
+                      sync()).rows == [[PRIMARY], [PRIMARY, "f"]]
+    # What is behind a Flush is not known when the first part is sent.
+    client.send(parse(WHERE), bind(), execute(), flush())
+    assert client.expect("12DC")
+    assert client.ask(sync()).status == "I"
+
+
+def test_every_cut_of_a_batch_of_selects(statements):
+    client = statements().client()
+    sent = (parse(WHERE) + bind() + execute() + sync() + query(WHERE)
+            + parse(WHERE, "s") + sync() + bind(name="s") + execute() + sync())
+    client.send_slowly(sent)
+    rows = [client.read_result().rows for _ in range(4)]
+    assert rows == [[[STANDBY]], [[STANDBY]], [], [[STANDBY]]]
+
+
+def test_a_client_whose_session_is_serializable_stays_on_the_primary(statements):
+    client = statements().client()
+    client.query("SET default_transaction_isolation = serializable")
+    assert client.value(WHERE) == PRIMARY
+    client.query("RESET default_transaction_isolation")
+    assert client.value(WHERE) == STANDBY
+
+
+def test_temporary_tables_keep_their_client_on_the_primary(statements):
+    client = statements().client()
+    client.query("CREATE TEMP TABLE mine AS SELECT 7 AS i")
+    assert client.value("SELECT i FROM mine") == "7"
+    assert client.value(WHERE) == PRIMARY
+    client.query("DROP TABLE mine")
+    wait_until(lambda: client.value(WHERE) == STANDBY, what="a client that may leave its server")
+
+
+def test_single_selects_see_what_their_client_has_written(statements, pausing):
+    weir = statements(causal_reads="session", causal_reads_wait="0.01")
+    client = weir.client()
+    assert client.value(WHERE) == STANDBY
+    pausing()
+    written(client, "statements_seen")
+    got = client.query("SELECT count(*), host(inet_server_addr()) FROM statements_seen")
+    assert got.rows == [["1", PRIMARY]]
 
 
 # -- max_standby_lag -------------------------------------------------------------------------------

@@ -1362,7 +1362,8 @@ def test_a_setting(play, row, way):
 # Their rows come with the code that uses them.
 TO_COME = ["session_sample"]
 # These need a standby: test_read_routing.py.
-WITH_STANDBYS = ["causal_reads_wait", "max_standby_lag", "max_standby_lag_bytes", "standby_pool_size"]
+WITH_STANDBYS = ["causal_reads_wait", "max_standby_lag", "max_standby_lag_bytes", "read_functions",
+                 "standby_pool_size"]
 
 
 def test_no_setting_is_forgotten(pgweir):

@@ -45,6 +45,7 @@ enum route_reads {
 	ROUTE_READS_OFF,
 	ROUTE_READS_TRANSACTIONS, /* transactions that begin READ ONLY */
 	ROUTE_READS_SESSIONS,     /* clients that are read only by their startup packet */
+	ROUTE_READS_STATEMENTS,   /* like TRANSACTIONS, and single SELECTs that surely read only */
 	ROUTE_READS_INHERIT       /* only in an entry of [databases] or [users]: not set there */
 };
 
@@ -150,6 +151,7 @@ struct config {
 	size_t max_standby_lag_bytes; /* 0 = no limit */
 	int max_pinned_servers;       /* CONFIG_PINS_BY_SIZE, or a number; 0 = none */
 	struct config_list pin_functions;
+	struct config_list read_functions;
 	int track_statements; /* of each loop; 0 = off */
 	int session_sample;   /* one transaction in this many is asked for hidden state; 0 = none */
 	bool session_audit;

@@ -6,7 +6,10 @@
  *   BEGIN, then SET TRANSACTION READ ONLY                 a read: the BEGIN is late (late_begin.c)
  *   BEGIN, or a statement alone                           as default_transaction_read_only says
  *
- * Hard here: only the first message decides, before it is sent. What is not certain is no read, so
+ *   SELECT outside of a transaction                       a read with route_reads = statements
+ *
+ * Hard here: only the first message decides (of single SELECTs their whole
+ * batch), before it is sent. What is not certain is no read, so
  * the primary gets it: a text that cannot be read, and what a standby would refuse although a
  * read-only transaction on a primary may do it (SERIALIZABLE, LISTEN). Nor is a statement that may
  * leave something in the session: it would keep its client on a standby.
@@ -18,6 +21,7 @@
 
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_block.h"
+#include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 
 #include "../statements/statements_priv.h"
@@ -58,12 +62,19 @@ static const char *value_of(const struct client *client, const char *name)
 	return value || !pool ? value : params_find(pool->baseline, name);
 }
 
+/* A standby refuses it. */
+static bool is_serializable(const struct client *client)
+{
+	const char *level = value_of(client, "default_transaction_isolation");
+
+	return level && strcasecmp(level, "serializable") == 0;
+}
+
 static bool is_read_by_default(const struct client *client)
 {
 	const char *value = value_of(client, "default_transaction_read_only");
-	const char *level = value_of(client, "default_transaction_isolation");
 
-	return value && is_true(value) && !(level && strcasecmp(level, "serializable") == 0);
+	return value && is_true(value) && !is_serializable(client);
 }
 
 static bool is_read_only_session(const struct client *client)
@@ -174,6 +185,98 @@ bool route_text(const struct client *client, struct bytes in, struct bytes *text
 	return find_frame(&in, &frame) == WIRE_OK && find_text(client, &frame, in, text);
 }
 
+/* ---- single SELECTs ---- */
+
+/* Whether a text is one statement that only reads. */
+static bool is_select(const struct client *client, struct bytes text)
+{
+	struct bytes functions = buf_bytes(&client->borrower.pool->read_functions);
+
+	return sql_single(text, functions) == SQL_SINGLE_READ &&
+	       !(sql_touch(text) & ~(unsigned int)SQL_TOUCH_WRITE); /* WITH may write, too */
+}
+
+static bool is_bind_of_unnamed(struct bytes body)
+{
+	struct object_names names;
+
+	return fields_names('B', body, body.count, &names) == WIRE_OK && !*names.statement;
+}
+
+static bool routes_selects(const struct client *client)
+{
+	return client->borrower.pool->limits.route_reads == ROUTE_READS_STATEMENTS;
+}
+
+/* The bytes of a batch, from its first message to its Sync. A Flush before that is no batch. */
+static enum wire_result measure_batch(struct bytes in, size_t *size)
+{
+	enum wire_result result;
+	struct frame frame;
+
+	for (*size = 0; *size <= TEXT_MAX; *size += frame.length) {
+		struct bytes rest = bytes_skip(in, *size);
+
+		result = frame_peek(rest, UINT32_MAX, &frame);
+		if (result != WIRE_OK)
+			return result;
+		if (!strchr("PBDECS", frame.type) || frame.length > TEXT_MAX)
+			return WIRE_BAD;
+		if (rest.count < frame.length)
+			return WIRE_MORE;
+		if (frame.type == 'S')
+			return WIRE_OK;
+	}
+	return WIRE_BAD;
+}
+
+/*
+ * Whether all that a batch prepares or binds are reads. The unnamed statement must be one of the
+ * batch, as the text of an older one is not known.
+ */
+static bool is_batch_of_selects(const struct client *client, struct bytes batch)
+{
+	bool has_unnamed = false, has_any = false;
+	struct frame frame;
+	struct bytes text;
+
+	while (frame_peek(batch, UINT32_MAX, &frame) == WIRE_OK) {
+		struct bytes body = frame_body(batch, &frame);
+		bool is_unnamed = frame.type == 'B' && has_unnamed && is_bind_of_unnamed(body);
+
+		if ((frame.type == 'P' || frame.type == 'B') && !is_unnamed) {
+			if (!find_text(client, &frame, batch, &text) || !is_select(client, text))
+				return false;
+			has_unnamed |= frame.type == 'P' && body.count && !body.at[0];
+			has_any = true;
+		}
+		batch = bytes_skip(batch, frame.length);
+	}
+	return has_any;
+}
+
+/* Whether the client begins with SELECTs alone. WIRE_MORE: it is not known yet. */
+static enum wire_result find_selects(const struct client *client, struct bytes in, bool *are_reads)
+{
+	enum wire_result result;
+	struct frame frame;
+	struct bytes text;
+	size_t size;
+
+	*are_reads = false;
+	if (client->late || is_serializable(client) ||
+	    frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
+		return WIRE_OK;
+	if (frame.type == 'Q') { /* it is there in full */
+		*are_reads = find_text(client, &frame, in, &text) && is_select(client, text);
+		return WIRE_OK;
+	}
+	result = measure_batch(in, &size);
+	if (result == WIRE_OK)
+		*are_reads = is_batch_of_selects(client, bytes_of(in.at, size));
+	return result;
+}
+
 /* Whether no text says where the client goes: in session mode it stays where it is at first. */
 static bool is_settled(const struct client *client, bool *is_standby)
 {
@@ -190,18 +293,22 @@ static bool is_settled(const struct client *client, bool *is_standby)
 
 bool route_client(struct client *client, const struct frame *frame, struct bytes in)
 {
+	struct bytes rest = in;
 	enum wire_result result;
 	struct frame first;
 	struct bytes text;
 	bool is_standby;
 
 	if (!is_settled(client, &is_standby)) {
-		result = find_frame(&in, &first);
+		result = find_frame(&rest, &first);
 		/* What has come is enough to go on with the frames that do not decide. */
 		if (result == WIRE_MORE && !is_before(frame->type))
 			return false;
-		is_standby = result == WIRE_OK && find_text(client, &first, in, &text) &&
+		is_standby = result == WIRE_OK && find_text(client, &first, rest, &text) &&
 		             is_read(client, text);
+		if (result == WIRE_OK && !is_standby && routes_selects(client) &&
+		    find_selects(client, in, &is_standby) == WIRE_MORE)
+			return false;
 	}
 	if (!causal_is_on(client)) {
 		pool_route(&client->borrower, is_standby);

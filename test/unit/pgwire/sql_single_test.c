@@ -10,7 +10,7 @@
 #include "../unit.h"
 
 /* Functions that only read, besides the well-known ones. */
-#define FUNCTIONS bytes_of("price\0tax_of\0", 13)
+#define FUNCTIONS bytes_of("price\0tax_of\0pg_size_pretty\0", 28)
 
 static const struct {
 	const char *text;
@@ -38,6 +38,7 @@ static const struct {
 	{ "VALUES (1), (2)", SQL_SINGLE_READ },
 	{ "TABLE t", SQL_SINGLE_READ },
 	{ "SELECT price(1), Tax_Of(2), shop.price(3)", SQL_SINGLE_READ },
+	{ "SELECT PG_size_pretty(1)", SQL_SINGLE_READ },
 
 	/* not only reading, or not certain */
 	{ "INSERT INTO t VALUES (1)", SQL_SINGLE_ANY },
