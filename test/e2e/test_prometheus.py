@@ -44,7 +44,7 @@ def test_metrics_are_as_they_should_be(weir):
 
 
 def test_the_rules():
-    assert "11 rules found" in promtool("check", "rules", *RULES)
+    assert "15 rules found" in promtool("check", "rules", *RULES)
     assert "SUCCESS" in promtool("test", "rules", "pgweir-rules-test.yaml")
     promtool("check", "config", "--syntax-only", "scrape.yaml")
 
