@@ -324,6 +324,21 @@ def test_names_do_not_stay_on_the_server(pgweir, leaves):
     assert weir.console().query("SHOW PINNED").rows == []
 
 
+def test_execute_behind_the_end_of_a_failed_transaction(pgweir, direct):
+    """The EXECUTE waits until the Parse before it has failed; by then the transaction is over."""
+    def run(sql, name=""):
+        return parse(sql, name) + bind((), name) + describe() + execute()
+
+    told = []
+    for client in (direct, pgweir(pool_mode="transaction").client()):
+        client.query("PREPARE p AS SELECT 5")
+        client.query("BEGIN")
+        client.send(run("SELEC", "s"), sync(), run("ROLLBACK"), run("EXECUTE p"), sync())
+        told.append([said(client.read_result()) for _ in range(2)])
+    assert told[1] == told[0]
+    assert told[0][1][1] == [["5"]]
+
+
 @pytest.mark.parametrize("text", ("", " ", ";", "-- execute"))
 def test_a_text_without_a_statement_exposes_nothing(pgweir, text):
     """SET TRANSACTION must come before any query."""

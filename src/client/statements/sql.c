@@ -410,10 +410,13 @@ static enum statements_result execute_known(const struct query *query,
 	return is_there || guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
 }
 
-/* Whether the transaction has failed, so that PostgreSQL refuses everything except its end. */
+/*
+ * Whether the transaction has failed, so that PostgreSQL refuses everything except its end. Without
+ * a Sync since, what was answered has ended it.
+ */
 static bool has_failed(const struct server *server)
 {
-	return server->status == 'E' && ledger_is_empty(&server->ledger);
+	return server->status == 'E' && ledger_is_empty(&server->ledger) && !server->ledger.is_open;
 }
 
 /*
