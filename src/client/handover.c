@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
+#include "pgweir/pool/homes.h"
 #include "pgweir/pool/listening_handover.h"
 
 #include "client_priv.h"
@@ -408,7 +409,8 @@ struct lane *client_lane(const struct lanes *lanes, struct bytes body)
 /* Links the client with its database, user and pool. false: no memory, or no such database. */
 static bool enter_house(struct client *client, const struct client_record *record)
 {
-	struct pools *pools = client->clients->with.pools;
+	const struct clients_with *with = &client->clients->with;
+	struct pools *pools = with->pools;
 	struct pool *pool = handover_arrival_pool(pools, record->database, record->pool);
 
 	client->database = pools_database(pools, record->database);
@@ -419,6 +421,9 @@ static bool enter_house(struct client *client, const struct client_record *recor
 	role_enter(client->role, false);
 	client->is_counted = true;
 	pool_join(pool, &client->borrower);
+	if (with->homes)
+		homes_note(with->homes, client->database->name, pool->role->name,
+		           with->loop_number);
 	return true;
 }
 

@@ -495,6 +495,12 @@ const struct setting settings[] = {
 	                "supports it. require: always, with any certificate. verify-ca: the "
 	                "server certificate must be valid. verify-full: it must also match the "
 	                "host name."),
+	SETTING(servers_per_loop, .initial = "5", .max = INT32_MAX, LIVE, GROUP(NETWORK),
+	        .since = "0.3.0",
+	        .help = "With several event loops (loops): the clients of a pool are in one loop "
+	                "for each so many servers of its pool_size, so a small pool is in few "
+	                "loops. 0 = the clients of each pool are in all loops. Applies to clients "
+	                "that connect later."),
 	SETTING(session_audit, .initial = "0", LIVE, GROUP(GENERIC), .since = "0.3.0",
 	        .help = "In session mode, records which session features clients use: SHOW "
 	                "AUDIT has them, and says what transaction mode would do with each, and "

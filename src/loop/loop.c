@@ -230,18 +230,24 @@ void loop_run(struct loop *loop)
 {
 	usec_t begun = read_clock(CLOCK_THREAD_CPUTIME_ID);
 
-	loop->is_running = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
-	loop->cpu_before -= begun;
+	bool has_clock = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
+
+	__atomic_sub_fetch(&loop->cpu_before, begun, __ATOMIC_RELAXED);
+	__atomic_store_n(&loop->is_running, has_clock, __ATOMIC_RELEASE);
 	while (!loop->is_stopping)
 		turn(loop);
 	loop->is_stopping = false;
-	loop->is_running = false;
-	loop->cpu_before += read_clock(CLOCK_THREAD_CPUTIME_ID);
+	__atomic_store_n(&loop->is_running, false, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
+	                   __ATOMIC_RELAXED);
 }
 
 usec_t loop_cpu(const struct loop *loop)
 {
-	return loop->cpu_before + (loop->is_running ? read_clock(loop->cpu_clock) : 0);
+	bool is_running = __atomic_load_n(&loop->is_running, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&loop->cpu_before, __ATOMIC_RELAXED) +
+	       (is_running ? read_clock(loop->cpu_clock) : 0);
 }
 
 void loop_poll(struct loop *loop, usec_t limit) { loop->poll_limit = limit; }

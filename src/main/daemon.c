@@ -175,6 +175,8 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	struct loop *loops[LANES_MAX];
 	struct hash_key secret;
 
+	homes_init(&daemon->homes, count);
+	lane_load_init(&daemon->load);
 	daemon->broker = broker_new(count, err);
 	daemon->verifiers = verifiers_new(VERIFIERS_MAX, err);
 	daemon->throttle = throttle_new(err);

@@ -13,9 +13,11 @@
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/sql_digest.h"
+#include "pgweir/pool/homes.h"
 #include "pgweir/web/web.h"
 
 #include "daemon.h"
+#include "lane_load.h"
 #include "notify.h"
 #include "parts.h"
 #include "tls_sets.h"
@@ -49,6 +51,8 @@ struct daemon {
 	struct workers *outside[AUTH_METHODS];         /* methods with their own threads */
 	struct verifiers *verifiers;
 	struct broker *broker;
+	struct homes homes; /* of all lanes */
+	struct lane_load load;
 	struct watches watches;
 	struct throttle *throttle;
 	struct auth_cache *auth_cache;

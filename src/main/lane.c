@@ -51,16 +51,18 @@ static unsigned int connections(const struct lane *lane)
 	       atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
 }
 
-static struct lane *least_busy(struct daemon *daemon)
+/* Of `count` lanes from `first` on. `own` has the connection that is dealt; or NULL. */
+static struct lane *least_busy(const struct lanes *lanes, unsigned int first, unsigned int count,
+                               const struct lane *own)
 {
-	struct lane *lane, *found = &daemon->lanes.at[0];
-	unsigned int count, least = UINT_MAX;
+	struct lane *lane, *found = NULL;
+	unsigned int have, least = UINT_MAX;
 
-	LANES_EACH(lane, &daemon->lanes)
-	{
-		count = connections(lane);
-		if (count < least) {
-			least = count;
+	for (unsigned int i = 0; i < count; i++) {
+		lane = &lanes->at[(first + i) % lanes->count];
+		have = connections(lane) - (lane == own);
+		if (have < least || (have == least && lane == own)) {
+			least = have;
 			found = lane;
 		}
 	}
@@ -69,7 +71,7 @@ static struct lane *least_busy(struct daemon *daemon)
 
 void lane_deal(struct daemon *daemon, int fd, const struct address *peer)
 {
-	struct lane *lane = least_busy(daemon);
+	struct lane *lane = least_busy(&daemon->lanes, 0, daemon->lanes.count, NULL);
 	struct delivery *delivery;
 
 	if (lane == daemon->lanes.at) {
@@ -116,7 +118,8 @@ static bool send_elsewhere(void *arg, struct client *client, enum client_goes wh
 {
 	const struct lane *from = arg;
 	struct daemon *daemon = from->arg;
-	struct lane *to = &daemon->lanes.at[why == CLIENT_GOES_TO_CANCEL ? number : 0];
+	bool is_numbered = why == CLIENT_GOES_TO_CANCEL || why == CLIENT_GOES_HOME;
+	struct lane *to = &daemon->lanes.at[is_numbered ? number : 0];
 	struct transfer *transfer;
 
 	if (to == from)
@@ -134,6 +137,17 @@ static bool send_elsewhere(void *arg, struct client *client, enum client_goes wh
 	transfer->lane = to;
 	loop_post(to->loop, &transfer->letter);
 	return true;
+}
+
+/* See pick_home in struct clients_with. */
+static unsigned int pick_home(void *arg, unsigned int first, unsigned int count)
+{
+	const struct lane *own = arg;
+	struct daemon *daemon = own->arg;
+	uint64_t busy = lane_load_busy(&daemon->load, &daemon->lanes);
+
+	count = homes_widen(&daemon->homes, first, count, busy);
+	return least_busy(&daemon->lanes, first, count, own)->number;
 }
 
 /* ---- callbacks of the clients ---- */
@@ -276,6 +290,8 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.on_free = on_free,
 		.on_unknown_cancel_key = on_unknown_cancel_key,
 		.send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL,
+		.pick_home = pick_home,
+		.homes = daemon->lanes.count > 1 ? &daemon->homes : NULL,
 		.arg = lane,
 		.files_for_clients = limits_for_clients(),
 	    },

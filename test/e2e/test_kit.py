@@ -5,7 +5,7 @@ import pytest
 
 from .kit.daemon import with_loops
 
-ADDED = "[pgbouncer]\nloops = 3\n"
+ADDED = "[pgbouncer]\nloops = 3\nservers_per_loop = 0\n"
 
 
 @pytest.mark.parametrize("text, expected", (
@@ -17,6 +17,8 @@ ADDED = "[pgbouncer]\nloops = 3\n"
     ("", ""),
     ("[pgbouncer]\n;loops = 2\n", "[pgbouncer]\n;loops = 2\n" + ADDED),
     ("[pgbouncer]\nloops=2\n", "[pgbouncer]\nloops=2\n"),
+    ("[pgbouncer]\nservers_per_loop=2\n",
+     "[pgbouncer]\nservers_per_loop=2\n[pgbouncer]\nloops = 3\n"),
     ("[pgbouncer]\n  loops = 1\n[users]\n", "[pgbouncer]\n  loops = 1\n[users]\n"),
 ))
 def test_a_configuration_gets_the_loops_of_the_variant(text, expected):

@@ -813,6 +813,25 @@ def it_looks_before_it_sleeps(s):
                what="polling")
 
 
+def later_clients_are_in_other_loops(s):
+    """Nine clients of a pool of one server: before in the loops in which small pools are dealt."""
+    if len(s.weir.admin("SHOW LOOPS")) == 1:
+        yield
+        assert s.client().value("SELECT 1") == "1"
+        return
+
+    def places():
+        before = [row["clients"] for row in s.weir.admin("SHOW LOOPS")]
+        clients = [s.client() for _ in range(9)]
+        now = [row["clients"] for row in s.weir.admin("SHOW LOOPS")]
+        assert clients[-1].value("SELECT 1") == "1"
+        return sum(count > old for count, old in zip(now, before))
+
+    assert places() > 1
+    yield
+    assert places() == 1
+
+
 def writes_go_one_by_one(s):
     """Two responses of one turn were sent together, if the system allows it, and are not any more.
     """
@@ -1196,6 +1215,7 @@ SETTINGS = (
     Row("sbuf_loopcnt", "1", much_still_passes),
     Row("busy_poll", "1000000", it_looks_before_it_sleeps),
     Row("io_uring", "0", writes_go_one_by_one),
+    Row("servers_per_loop", "7", later_clients_are_in_other_loops, SMALL),
     Row("takeover_timeout", SHORT, who_stays_at_a_take_over_has_to_go, dict(late_begin="1")),
     Row("tcp_defer_accept", "0", silent_ones_are_taken),
     Row("tcp_socket_buffer", "32768", new_servers_have(SOL, socket.SO_RCVBUF, 65536)),

@@ -299,9 +299,10 @@ class Pooler(Process):
 
     @staticmethod
     def _of_variant(binary):
-        """Each pgweir of `test/run loops` has several event loops."""
+        """Each pgweir of `test/run loops` has several event loops, and all pools in all of them."""
         count = os.environ.get("PGWEIR_TEST_LOOPS")
-        return {"loops": count} if count and pathlib.Path(binary).name == "pgweir" else {}
+        is_ours = count and pathlib.Path(binary).name == "pgweir"
+        return {"loops": count, "servers_per_loop": 0} if is_ours else {}
 
     def __init__(self, workplace, name, binary, databases, users, settings=None):
         port = free_port()

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * A client parcel: a client between two loops, before its login. It goes to the loop that has the
- * console, or that has the client whose cancel key it sent. It has its connection, maybe encrypted,
- * its packet, and its address as a PROXY header gave it. The client notices nothing.
+ * console, that has the client whose cancel key it sent, or in which its pool is at home. It has
+ * its connection, maybe encrypted, its packet, and its address as a PROXY header gave it. The
+ * client notices nothing.
  */
 #ifndef PGWEIR_CLIENT_CLIENT_PARCEL_H
 #define PGWEIR_CLIENT_CLIENT_PARCEL_H

@@ -24,7 +24,8 @@ TAILQ_HEAD(client_list, client);
 enum client_goes {
 	CLIENT_GOES_TO_CONSOLE, /* it asks for the console */
 	CLIENT_GOES_TO_CANCEL,  /* its cancel request has a key of that loop */
-	CLIENT_GOES_TO_PEER     /* its cancel request is for a client of a peer */
+	CLIENT_GOES_TO_PEER,    /* its cancel request is for a client of a peer */
+	CLIENT_GOES_HOME        /* its pool is at home there */
 };
 
 /* When the log last had messages that are limited in their rate; 0: never. Of all loops. */
@@ -68,13 +69,19 @@ struct clients_with {
 	bool (*on_unknown_cancel_key)(void *arg, struct bytes key);
 	/*
 	 * Called when a client has sent its startup packet or a cancel request, which another loop
-	 * may have to handle. `loop`: for a key of another loop, the number of that loop, which is
-	 * not this one; it may send the client on. The callee calls client_pack()
-	 * (client_parcel.h). true: it did, so the client is not here any more. NULL: there is no
-	 * other loop.
+	 * may have to handle. `loop`: for a key of another loop and for a home, the number of that
+	 * loop, which is not this one; with a key, that may send the client on. The callee calls
+	 * client_pack() (client_parcel.h). true: it did, so the client is not here any more. NULL:
+	 * there is no other loop.
 	 */
 	bool (*send_elsewhere)(void *arg, struct client *client, enum client_goes why,
 	                       unsigned int loop);
+	/*
+	 * The number of the loop to which a client of a pool goes that is at home in `count` loops
+	 * from `first` on: the one that has the fewest clients. May be that of this loop.
+	 */
+	unsigned int (*pick_home)(void *arg, unsigned int first, unsigned int count);
+	struct homes *homes; /* of all loops; NULL if there is one, like pick_home */
 	void *arg;
 	/*
 	 * Clients must use descriptors below this one; the rest is for servers and consoles. 0 = no

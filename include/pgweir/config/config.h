@@ -265,7 +265,8 @@ struct config {
 	int listen_backlog;
 	int sbuf_loopcnt; /* 0 = no limit */
 	usec_t busy_poll;
-	int loops; /* 0 (auto): as many as there are processors */
+	int loops;            /* 0 (auto): as many as there are processors */
+	int servers_per_loop; /* 0 = the clients of each pool are in all loops */
 	bool io_uring;
 	bool so_reuseport;
 	int tcp_defer_accept;     /* value of the socket option; 0 = off */

@@ -70,7 +70,8 @@ unsigned long loop_turn_count(const struct loop *loop);
 
 /*
  * Processor time used while the loop ran, in microseconds, of its thread alone. The clock is
- * read only here. Another thread may call this while the loop is held (crew.h).
+ * read only here. Any thread may call this; just while the loop begins or ends to run, the time may
+ * be wrong for another one.
  */
 usec_t loop_cpu(const struct loop *loop);
 

@@ -51,6 +51,11 @@ static inline const char *login_certificate_name(const struct client *client)
 /* Handles input in CLIENT_STARTUP. false: do not read more now; the client may be closed. */
 bool startup_input(struct client *client, struct bytes in);
 
+/* ---- startup_place.c ---- */
+
+/* Whether the client has gone to another loop, with its complete startup packet. */
+bool startup_goes(struct client *client, struct bytes packet);
+
 /* ---- proxy_header.c ---- */
 
 /*

@@ -267,33 +267,6 @@ static bool refuse_packet(struct client *client, const struct startup *startup, 
 	return false;
 }
 
-/* Whether the packet asks for the console: the same names as take_pairs() finds. */
-static bool is_for_console(struct bytes packet)
-{
-	struct bytes list = startup_pairs(packet);
-	const char *name, *value, *user = "", *database = "";
-	enum walk_result result;
-	struct err err;
-
-	while ((result = startup_next(&list, &name, &value, &err)) == WALK_ITEM) {
-		if (strcmp(name, "user") == 0)
-			user = value;
-		else if (strcmp(name, "database") == 0)
-			database = value;
-	}
-	return result != WALK_BAD &&
-	       strcmp(*database ? database : user, CONFIG_CONSOLE_DATABASE) == 0;
-}
-
-/* Whether the client goes to the loop that has the console. */
-static bool goes_to_console(struct client *client, struct bytes packet)
-{
-	const struct clients_with *with = &client->clients->with;
-
-	return with->send_elsewhere && !client->login->has_moved && is_for_console(packet) &&
-	       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CONSOLE, 0);
-}
-
 /* Handles a complete packet at the front of `in`. */
 static bool take_packet(struct client *client, const struct startup *startup, struct bytes in)
 {
@@ -312,7 +285,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 		client_refuse_for(client, CLOSE_PROTOCOL_V2);
 		return false;
 	case STARTUP_VERSION_3:
-		return !goes_to_console(client, packet) &&
+		return !startup_goes(client, packet) &&
 		       take_startup(client, packet, startup->minor);
 	default:
 		return refuse_packet(client, startup, in);

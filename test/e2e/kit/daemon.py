@@ -54,12 +54,16 @@ def place_binary(account, place):
 
 def with_loops(text, count):
     """The configuration with `loops`, unless it sets that itself, or has no settings at all, which is
-    then what a test is about. At its end: lines keep their number.
+    then what a test is about. At its end: lines keep their number. Small pools are in all loops,
+    too.
     """
     if (not count or not re.search(r"^\[pgbouncer\]", text, re.MULTILINE)
             or re.search(r"^\s*loops\s*=", text, re.MULTILINE)):
         return text
-    return text + ("" if text.endswith("\n") else "\n") + f"[pgbouncer]\nloops = {count}\n"
+    more = f"[pgbouncer]\nloops = {count}\n"
+    if not re.search(r"^\s*servers_per_loop\s*=", text, re.MULTILINE):
+        more += "servers_per_loop = 0\n"
+    return text + ("" if text.endswith("\n") else "\n") + more
 
 
 def quote_userlist(users):
@@ -92,13 +96,18 @@ class Pgweir:
     # -- files --------------------------------------------------------------------------------
 
     def configure(self, databases=None, users=None, userlist=None, ini=None, **settings):
-        """Writes the files. Settings given as None are left out; `ini` replaces the whole text."""
+        """Writes the files. Settings given as None are left out; `ini` replaces the whole text.
+
+        With several loops, small pools are in all of them: most tests have such pools.
+        """
         base = dict(listen_addr="127.0.0.1", listen_port=self.port, unix_socket_dir=self.dir,
                     auth_type="trust", auth_file=self.userlist, admin_users="admin",
                     stats_users="stats", max_client_conn=500)
         if not self.settings:
             self.settings = base
         self.settings.update(settings)
+        if str(self.settings.get("loops") or 1) != "1":
+            self.settings.setdefault("servers_per_loop", 0)
         if databases is not None or "databases" not in self.sections:
             self.sections["databases"] = self._databases(databases)
         if users is not None:

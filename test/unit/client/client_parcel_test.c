@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * client/client_parcel.c: two engines as two loops of one process. A client goes to the loop of the
- * console, or to the loop of its cancel key, and notices nothing.
+ * console, of its cancel key, or of its pool, and notices nothing.
  */
 #include "pgweir/client/client_parcel.h"
 
@@ -11,6 +11,7 @@
 
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
+#include "pgweir/pool/homes.h"
 
 #include "../unit.h"
 
@@ -23,6 +24,8 @@ struct stage {
 	enum client_goes last_why;
 	struct cancel_keys_shared keys;
 	bool refuses;
+	struct homes homes;
+	unsigned int home_count;
 };
 
 /* What main does, without the letter. */
@@ -143,6 +146,52 @@ START_TEST(startup_packets_go_to_the_console)
 		ck_assert_uint_eq(stage.here.clients->count, 1);
 		ck_assert_uint_eq(client_of(&stage.here)->id, id);
 		ck_assert_int_eq(client_of(&stage.here)->connected_at, at);
+		ck_assert_int_ne(client_of(&stage.here)->state, CLIENT_STARTUP);
+	}
+	peer_close(&peer);
+	stage_close(&stage);
+}
+END_TEST
+
+/* The first one; notes in how many loops the pool is at home. */
+static unsigned int pick_home(void *arg, unsigned int first, unsigned int count)
+{
+	struct stage *stage = arg;
+
+	stage->home_count = count;
+	return first;
+}
+
+static const struct {
+	const char *says, *database;
+	unsigned int home; /* of the pool of u0 on d0 */
+	bool is_asked, goes;
+} homes_cases[] = {
+	{ "at home elsewhere", "d0", 0, true, true },
+	{ "at home here", "d0", 1, true, false },
+	{ "no such database", "nothing", 0, false, false },
+};
+
+START_TEST(clients_of_small_pools_go_home)
+{
+	struct stage stage;
+	struct peer peer;
+
+	stage_open(&stage);
+	homes_init(&stage.homes, 2);
+	homes_note(&stage.homes, "d0", "u0", homes_cases[_i].home);
+	stage.there.clients->with.homes = stage.here.clients->with.homes = &stage.homes;
+	stage.there.clients->with.pick_home = stage.here.clients->with.pick_home = pick_home;
+	peer = engine_client(&stage.there);
+	start(&peer, "u0", homes_cases[_i].database);
+	engine_turn(&stage.there);
+	ck_assert_msg((stage.parcel != NULL) == homes_cases[_i].goes, "%s", homes_cases[_i].says);
+	ck_assert_uint_eq(stage.home_count, homes_cases[_i].is_asked ? 1 : 0);
+	if (homes_cases[_i].goes) {
+		ck_assert_int_eq(stage.last_why, CLIENT_GOES_HOME);
+		ck_assert_uint_eq(stage.last_loop, 0);
+		unpack(&stage, &stage.here);
+		ck_assert_uint_eq(stage.asked_count, 1);
 		ck_assert_int_ne(client_of(&stage.here)->state, CLIENT_STARTUP);
 	}
 	peer_close(&peer);
@@ -410,6 +459,7 @@ int main(void)
 	suite_add_tcase(suite, tests);
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, startup_packets_go_to_the_console, 0, COUNT_OF(packets));
+	tcase_add_loop_test(tests, clients_of_small_pools_go_home, 0, COUNT_OF(homes_cases));
 	tcase_add_test(tests, input_behind_the_packet_comes_along);
 	tcase_add_test(tests, packet_in_pieces_goes_once);
 	tcase_add_test(tests, who_may_stay_goes_on_here);
