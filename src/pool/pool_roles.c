@@ -4,8 +4,10 @@
  *
  *   a login, a server, a watch --> roster --> the pools are woken --> pool_hear_roster()
  *
- * An idle server whose host does not fit any more is closed. A lent one ends with its transaction;
- * but if its host is fenced or disabled, it is closed at once.
+ * An idle server whose host does not fit any more is closed, and so is one whose borrower would not
+ * notice that. A lent one ends with its transaction; but if its host is fenced or disabled, it is
+ * closed at once. One that waits for a host that does not answer is left to the limits of its
+ * query: the host may answer yet, and while there is no other primary nothing would be won.
  */
 #include "pgweir/base/container_of.h"
 
@@ -42,11 +44,18 @@ static bool is_free(const struct server *server)
 	       server->state == SERVER_IDLE || server->state == SERVER_USED;
 }
 
+/* In session mode the session would be lost. */
+static bool is_unnoticed(const struct server *server)
+{
+	return server->pool->limits.mode != POOL_MODE_SESSION && server_can_go_unnoticed(server);
+}
+
 static void leave(struct server *server, enum roster_stay stay)
 {
 	enum close_reason reason = reasons[stay];
 
-	if (is_free(server) || stay == ROSTER_FENCED || stay == ROSTER_DISABLED) {
+	if (is_free(server) || is_unnoticed(server) || stay == ROSTER_FENCED ||
+	    stay == ROSTER_DISABLED) {
 		server_leave_host(server, reason);
 		return;
 	}

@@ -328,6 +328,19 @@ static struct replay take_unrun(struct server *server)
 	return unrun;
 }
 
+/* The borrower's parameters are being set: it has not sent anything yet. */
+static bool is_before_all(const struct server *server)
+{
+	const struct borrower *borrower = server->borrower;
+
+	return borrower && borrower->ops->on_unrun && server->errand == ERRAND_REPLAY;
+}
+
+bool server_can_go_unnoticed(const struct server *server)
+{
+	return is_before_all(server) || (server->borrower && server_has_only_begun(server));
+}
+
 void server_close(struct server *server, const struct err *err)
 {
 	const struct server_ops *ops = server->site->ops;
@@ -335,8 +348,7 @@ void server_close(struct server *server, const struct err *err)
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 	struct err reason = *err; /* err may point into an object that is freed below: copy it */
 	bool got_fatal = server->got_fatal;
-	/* the borrower's parameters were being set: it has not sent anything yet */
-	bool is_unsent = borrower && borrower->ops->on_unrun && server->errand == ERRAND_REPLAY;
+	bool is_unsent = is_before_all(server);
 	struct replay unrun;
 
 	if (server->state == SERVER_CLOSING)

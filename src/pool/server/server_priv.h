@@ -91,6 +91,12 @@ bool server_has_not_run(const struct server *server);
 /* Closes the server; on_unrun() of the borrower comes in place of on_lost(). */
 void server_close_unrun(struct server *server, const struct err *err);
 
+/*
+ * Whether a borrower that has the server could continue on another one: nothing was sent yet, or
+ * only a BEGIN has run.
+ */
+bool server_can_go_unnoticed(const struct server *server);
+
 /* Its host must not be used any more. A borrower that has only begun a transaction goes on. */
 void server_leave_host(struct server *server, enum close_reason reason);
 

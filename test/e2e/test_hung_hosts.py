@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: ISC
+"""A primary that hangs: its connections stay open, and nothing answers."""
+
+import contextlib
+
+import pytest
+
+from .kit.wait import wait_until
+from .kit.wire import query
+from .test_roles import WHERE, wait_host, watched
+
+
+@contextlib.contextmanager
+def hung(host):
+    go_on = host.hang()
+    try:
+        yield
+    finally:
+        go_on()
+
+
+@pytest.fixture
+def scene(make_cluster, pgweir):
+    """A client in a transaction that has only begun, and one whose statement the host has got."""
+
+    def make(**settings):
+        cluster = make_cluster(standbys=1)
+        weir = watched(pgweir, cluster, host_check_timeout="0.3", host_check_interval="0.1",
+                       **settings)
+        begun, running = weir.client(), weir.client()
+        begun.query("BEGIN")
+        running.send(query("SELECT 17 FROM pg_sleep(5)"))
+        weir.wait_pool(sv_active=2)
+        return cluster, weir, begun, running
+
+    return make
+
+
+def test_clients_continue_when_it_answers_again(scene):
+    cluster, weir, begun, running = scene()
+    with hung(cluster.hosts[0]):
+        wait_host(weir, cluster.hosts[0], state="lost")
+        wait_until(lambda: weir.pool()["sv_active"] == 1, what="one server that is kept")
+        begun.send(query(WHERE))
+        wait_until(lambda: [row["reason"] for row in weir.admin("SHOW WAITING")] == ["no primary"],
+                   what="a client that waits for a primary")
+    assert running.read_result().rows == [["17"]]
+    assert begun.read_result().rows == [[cluster.hosts[0].host]]
+    assert begun.query("COMMIT").tags == ["COMMIT"]
+
+
+def test_another_host_is_promoted(scene):
+    cluster, weir, begun, running = scene()
+    old, new = cluster.hosts
+    with hung(old):
+        wait_host(weir, old, state="lost")
+        begun.send(query(WHERE))
+        new.promote()
+        assert begun.read_result().rows == [[new.host]]
+        refused = running.read_refusal()
+        assert "host is fenced" in refused.text
+        assert refused.fields["D"] == "The statement might have been executed."
+
+
+def test_query_timeout_ends_what_it_does_not_answer(scene):
+    cluster, weir, _, running = scene(query_timeout="3")
+    with hung(cluster.hosts[0]):
+        wait_host(weir, cluster.hosts[0], state="lost")
+        assert running.read_refusal().text == "query timeout"
