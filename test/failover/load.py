@@ -13,14 +13,16 @@ MAY_HAVE_RUN = ("terminating connection", "server conn crashed", "server closed 
                 "server ended the connection", "the connection is lost", "host is fenced")
 PAUSE = 0.005  # seconds between two statements of a client
 
-TABLE = "CREATE TABLE written (id text); GRANT ALL ON written TO PUBLIC;"
+TABLE = ("CREATE TABLE written (id text); CREATE TABLE counts (client text PRIMARY KEY, i int);"
+         " GRANT ALL ON written, counts TO PUBLIC;")
 
 
 class Board:
     """What all clients have done."""
 
-    def __init__(self, conninfo):
+    def __init__(self, conninfo, reads_alone=False):
         self.conninfo = conninfo
+        self.reads_alone = reads_alone  # a SELECT outside of a transaction may go to a standby
         self.is_over = threading.Event()
         self._lock = threading.Lock()
         self.acknowledged = set()
@@ -28,6 +30,7 @@ class Board:
         self.done_at = []
         self.excused = collections.Counter()  # errors of statements that may have run
         self.findings = collections.Counter()
+        self.reads = collections.Counter()  # of Causal: by whether a standby has served them
 
     def note(self, ids=()):
         with self._lock:
@@ -42,6 +45,10 @@ class Board:
                 self.excused[f"{kind}{' (in a transaction)' if is_open else ''}: {text[:100]}"] += 1
             else:
                 self.findings[f"{kind}: {getattr(error, 'sqlstate', None)} {text[:160]}"] += 1
+
+    def note_read(self, is_standby):
+        with self._lock:
+            self.reads[is_standby] += 1
 
     def find(self, text):
         with self._lock:
@@ -165,11 +172,57 @@ class AtRest(Client):
             self.board.find("AtRest: lost its connection")
 
 
+class Causal(Client):
+    """Counts up in its own row, and reads what it and the others have written: never less than
+    before."""
+
+    READ = ("SELECT (SELECT i FROM counts WHERE client = %s), (SELECT sum(i) FROM counts),"
+            " pg_is_in_recovery()")
+    least = total = 0  # acknowledged of its own, and seen of all
+
+    def write(self):
+        self.count += 1
+        sql = ("INSERT INTO counts VALUES (%s, %s) ON CONFLICT (client) DO UPDATE SET"
+               " i = EXCLUDED.i")
+        if self.count % 3:
+            psycopg.ClientCursor(self.connection).execute(sql, (self.name, self.count))
+        else:
+            with self.connection.transaction():
+                self.is_open = True
+                self.connection.execute(sql, (self.name, self.count))
+        self.is_open = False
+        self.least = self.count
+
+    def read(self):
+        if self.board.reads_alone and self.count % 2:
+            cursor = (psycopg.ClientCursor(self.connection) if self.count % 4 == 1
+                      else self.connection)
+            return cursor.execute(self.READ, (self.name,)).fetchone()
+        self.connection.read_only = True
+        try:
+            with self.connection.transaction():
+                self.is_open = True
+                return self.connection.execute(self.READ, (self.name,)).fetchone()
+        finally:
+            self.connection.read_only = None
+            self.is_open = False
+
+    def step(self):
+        self.write()
+        for _ in range(2):
+            own, total, is_standby = self.read()
+            if not self.least <= own <= self.count or total < self.total:
+                self.board.find(f"Causal: stale, {own} of all {total} instead of {self.least} of"
+                                f" {self.total}, {'on a standby' if is_standby else ''}")
+            self.total = total
+            self.board.note_read(is_standby)
+
+
 KINDS = (Writer, Reader, Prepared, InTransaction, WithState)
 
 
-def crowd(board, count):
-    return [KINDS[number % len(KINDS)](board, number) for number in range(count)]
+def crowd(board, count, kinds=KINDS):
+    return [kinds[number % len(kinds)](board, number) for number in range(count)]
 
 
 def summary(seconds):
