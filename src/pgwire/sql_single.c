@@ -289,7 +289,7 @@ static bool is_listed(const struct token *token, struct bytes functions)
 static bool is_writing(const struct token *token)
 {
 	for (size_t i = 0; i < sizeof(writing) / sizeof(writing[0]); i++) {
-		if (sql_token_is(token, writing[i]))
+		if ((token->text.at[0] | 0x20) == writing[i][0] && sql_token_is(token, writing[i]))
 			return true;
 	}
 	return false;

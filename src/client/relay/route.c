@@ -192,7 +192,7 @@ static bool is_select(const struct client *client, struct bytes text)
 {
 	struct bytes functions = buf_bytes(&client->borrower.pool->read_functions);
 
-	return sql_single(text, functions) == SQL_SINGLE_READ &&
+	return sql_single(text, functions) == SQL_SINGLE_READ && !is_serializable(client) &&
 	       !(sql_touch(text) & ~(unsigned int)SQL_TOUCH_WRITE); /* WITH may write, too */
 }
 
@@ -264,8 +264,7 @@ static enum wire_result find_selects(const struct client *client, struct bytes i
 	size_t size;
 
 	*are_reads = false;
-	if (client->late || is_serializable(client) ||
-	    frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
+	if (client->late || frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
 		return WIRE_OK;
 	if (frame.type == 'Q') { /* it is there in full */
 		*are_reads = find_text(client, &frame, in, &text) && is_select(client, text);
