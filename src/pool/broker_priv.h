@@ -23,6 +23,7 @@ struct cluster {
 	struct cluster *next; /* in its chain of broker->clusters */
 	unsigned int ref_count;
 	int port;
+	unsigned int roles_count, primary_count; /* pools that need them */
 	struct buf name; /* the hosts, port and user of its watches, each with a zero */
 	TAILQ_HEAD(, tally) tallies;
 	struct roster roster;
@@ -40,6 +41,7 @@ struct broker {
 	struct cluster *clusters[CLUSTER_CHAINS];
 	struct closed_host *closed_hosts; /* those that an administrator has drained or disabled */
 	unsigned int closed_count;
+	struct clusters_listener *listener;
 	struct tally *chains[BROKER_CHAINS];
 };
 
@@ -57,8 +59,9 @@ void share_post_all(struct tally *tally);
 /* Frees the list of closed hosts. No cluster may be left. clusters.c */
 void clusters_done(struct broker *broker);
 
-/* One reference less. clusters.c; called with the lock held. */
-void cluster_drop(struct broker *broker, struct cluster **cluster);
+/* The cluster of a pool, whose reference the tally takes. clusters.c; with the lock held. */
+void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster);
+void cluster_part(struct broker *broker, struct tally *tally);
 
 /* Wakes the shares of all other loops. */
 void share_post_others(struct share *share);

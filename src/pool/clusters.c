@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "broker_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -34,6 +36,14 @@ static void name_cluster(struct buf *name, const struct cluster_key *key)
 	buf_printf(name, "%d", key->port);
 	buf_add_byte(name, 0);
 	buf_add_cstr(name, key->user);
+}
+
+/* The last part of the name. */
+static const char *cluster_user(const struct cluster *cluster)
+{
+	const char *port = cluster->name.at + strlen(cluster->roster.text) + 1;
+
+	return port + strlen(port) + 1;
 }
 
 static struct cluster **chain_of(struct broker *broker, struct bytes name)
@@ -256,7 +266,8 @@ void clusters_done(struct broker *broker)
 	}
 }
 
-void cluster_drop(struct broker *broker, struct cluster **cluster)
+/* Called with the lock held. */
+static void drop_reference(struct broker *broker, struct cluster **cluster)
 {
 	struct cluster *old = *cluster, **at;
 
@@ -273,8 +284,184 @@ void cluster_drop(struct broker *broker, struct cluster **cluster)
 void clusters_release(struct broker *broker, struct cluster **cluster)
 {
 	lock_of(broker);
-	cluster_drop(broker, cluster);
+	drop_reference(broker, cluster);
 	unlock_of(broker);
+}
+
+/* ---- what pools need ---- */
+
+/* Called with the lock held. */
+static void tell_listener(const struct broker *broker)
+{
+	struct clusters_listener *listener = broker->listener;
+
+	if (!listener || listener->is_posted)
+		return;
+	listener->is_posted = true;
+	if (broker->loop_count < 2)
+		loop_defer(listener->loop, &listener->task); /* it may have no mailbox */
+	else
+		loop_post(listener->loop, &listener->letter);
+}
+
+static void on_needs_task(struct task *task)
+{
+	struct clusters_listener *listener = container_of(task, struct clusters_listener, task);
+
+	lock_of(listener->broker);
+	listener->is_posted = false;
+	unlock_of(listener->broker);
+	listener->on_changed(listener);
+}
+
+static void on_needs_letter(struct letter *letter)
+{
+	struct clusters_listener *listener = container_of(letter, struct clusters_listener, letter);
+
+	if (!letter->is_late)
+		loop_defer(listener->loop, &listener->task);
+}
+
+void clusters_listen(struct broker *broker, struct clusters_listener *listener)
+{
+	listener->broker = broker;
+	listener->task.run = on_needs_task;
+	listener->letter.open = on_needs_letter;
+	lock_of(broker);
+	broker->listener = listener;
+	unlock_of(broker);
+}
+
+void clusters_listen_end(struct clusters_listener *listener)
+{
+	lock_of(listener->broker);
+	listener->broker->listener = NULL;
+	unlock_of(listener->broker);
+	loop_undefer(listener->loop, &listener->task);
+	loop_take_back(listener->loop, &listener->letter);
+}
+
+/* Only the first need and the end of the last one make a difference. Called with the lock held. */
+static void count_needs(const struct broker *broker, const struct tally *tally, bool is_more)
+{
+	struct cluster *cluster = tally->cluster;
+	bool had_roles = cluster->roles_count > 0, had_primary = cluster->primary_count > 0;
+
+	if (tally->needs_roles)
+		cluster->roles_count += is_more ? 1U : -1U;
+	if (tally->needs_primary)
+		cluster->primary_count += is_more ? 1U : -1U;
+	if (had_roles != (cluster->roles_count > 0) || had_primary != (cluster->primary_count > 0))
+		tell_listener(broker);
+}
+
+void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster)
+{
+	tally->cluster = cluster;
+	TAILQ_INSERT_TAIL(&cluster->tallies, tally, cluster_node);
+	count_needs(broker, tally, true);
+}
+
+void cluster_part(struct broker *broker, struct tally *tally)
+{
+	if (!tally->cluster)
+		return;
+	count_needs(broker, tally, false);
+	TAILQ_REMOVE(&tally->cluster->tallies, tally, cluster_node);
+	drop_reference(broker, &tally->cluster);
+}
+
+void clusters_set_needs(struct share *pool, bool roles, bool primary)
+{
+	struct broker *broker = pool->member->broker;
+	struct tally *tally = pool->tally;
+
+	lock_of(broker);
+	if (tally->cluster) {
+		count_needs(broker, tally, false);
+		tally->needs_roles = roles;
+		tally->needs_primary = primary;
+		count_needs(broker, tally, true);
+	}
+	unlock_of(broker);
+}
+
+/* The caller has the lock. */
+static bool add_need(struct clusters_needs *needs, struct cluster *cluster)
+{
+	struct cluster_need *list;
+
+	if (!cluster->roles_count)
+		return true;
+	list = realloc(needs->list, (needs->count + 1) * sizeof(*list));
+	if (!list)
+		return false;
+	needs->list = list;
+	cluster->ref_count++;
+	list[needs->count++] = (struct cluster_need){
+		.cluster = cluster,
+		.key = { cluster->roster.text, cluster->port, cluster_user(cluster) },
+		.primary = cluster->primary_count > 0,
+	};
+	return true;
+}
+
+bool clusters_needed(struct broker *broker, struct clusters_needs *needs)
+{
+	struct cluster *cluster;
+	bool ok = true;
+
+	lock_of(broker);
+	for (unsigned int i = 0; i < CLUSTER_CHAINS; i++) {
+		for (cluster = broker->clusters[i]; ok && cluster; cluster = cluster->next)
+			ok = add_need(needs, cluster);
+	}
+	unlock_of(broker);
+	return ok;
+}
+
+void clusters_needs_free(struct broker *broker, struct clusters_needs *needs)
+{
+	while (needs->count)
+		clusters_release(broker, &needs->list[--needs->count].cluster);
+	free(needs->list);
+	needs->list = NULL;
+}
+
+/* Behind the kind. */
+static const char *database_of(const struct tally *tally) { return tally->name.at + 1; }
+
+/* NULL: there is none. The caller has the lock. */
+static const struct tally *find_need(const struct cluster *cluster,
+                                     bool (*accepts)(void *arg, const char *database), void *arg)
+{
+	const struct tally *tally, *found = NULL;
+
+	TAILQ_FOREACH (tally, &cluster->tallies, cluster_node) {
+		bool has_servers = atomic_load(&tally->server_count) > 0;
+
+		if (!tally->needs_roles || (found && !has_servers) ||
+		    !accepts(arg, database_of(tally)))
+			continue;
+		found = tally;
+		if (has_servers)
+			break;
+	}
+	return found;
+}
+
+bool cluster_database(struct broker *broker, const struct cluster *cluster,
+                      bool (*accepts)(void *arg, const char *database), void *arg,
+                      struct buf *database)
+{
+	const struct tally *found;
+
+	lock_of(broker);
+	found = find_need(cluster, accepts, arg);
+	if (found)
+		buf_add_cstr(database, database_of(found));
+	unlock_of(broker);
+	return found && buf_ok(database);
 }
 
 struct roster *cluster_roster(struct cluster *cluster) { return &cluster->roster; }

@@ -11,6 +11,7 @@
 #include "pgweir/base/text.h"
 
 #include "handover_priv.h"
+#include "host_watch_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -478,6 +479,7 @@ void pools_take_end(struct pools_arrival *arrival)
 
 	close_lent(arrival);
 	arrival->is_later = true;
+	host_watches_update(pools); /* what is paused is known now */
 	for (role = TAILQ_FIRST(&pools->roles); role; role = next) {
 		next = TAILQ_NEXT(role, node);
 		role_forget_unused(pools, role);

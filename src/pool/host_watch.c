@@ -67,7 +67,8 @@ struct watched_cluster {
 	struct cluster *cluster; /* one reference */
 	/* what the startup packet is made of; its texts are of the snapshot in force */
 	struct config_database entry;
-	const char *database; /* name of the entry */
+	const char *database; /* name of the entry, or own_database */
+	char *own_database;   /* of a pool of entry `*`; else NULL */
 	char *user;
 	struct credentials credentials;
 	bool wants_primary;
@@ -80,6 +81,7 @@ struct watched_cluster {
 
 struct host_watches {
 	struct pools *pools;
+	struct clusters_listener listener;
 	TAILQ_HEAD(, watched_cluster) list;
 	struct server_limits limits;
 	uint64_t bytes; /* counted by servers; nobody reads them */
@@ -133,9 +135,15 @@ static void launch(struct host_watch *watch)
 	server_launch(&watch->server);
 }
 
+static void change_database(struct watched_cluster *watched);
+
 static void on_launch_due(struct timer *timer)
 {
-	launch(container_of(timer, struct host_watch, timer));
+	struct host_watch *watch = container_of(timer, struct host_watch, timer);
+
+	if (watch->is_refused && watch->cluster->own_database)
+		change_database(watch->cluster);
+	launch(watch);
 }
 
 static void launch_later(struct host_watch *watch)
@@ -240,11 +248,26 @@ static void note_answer(struct host_watch *watch)
 		pools_wake_failing(pools_of(watch));
 }
 
+/* Once, however often it is refused then. */
+static void warn_refused(const struct host_watch *watch, const char *error)
+{
+	const struct logger log = { pools_of(watch)->with.log, NULL };
+	char address[ADDRESS_TEXT_SIZE];
+
+	if (watch->address.family == AF_UNSPEC)
+		log_warning(&log, "host %s is not watched: %s", watch->host->name, error);
+	else
+		log_warning(&log, "host %s is not watched: %s",
+		            address_format_host(&watch->address, address, sizeof(address)), error);
+}
+
 /* The host answers, but not to this user. */
 static void be_refused(struct host_watch *watch, const char *error)
 {
 	struct roster_changes changes = { 0 };
 
+	if (!watch->is_refused)
+		warn_refused(watch, error);
 	watch->is_refused = true;
 	roster_watch(roster_of(watch), &watch->at, false);
 	roster_answer(roster_of(watch), &watch->at, watch_now(watch), &changes);
@@ -258,8 +281,8 @@ static void on_watch_login_failed(struct server *server, const struct err *err)
 
 	if (err->code == ERR_ADMIN_SHUTDOWN)
 		return;
-	watch->is_refused = false;
 	if (pool_is_worth_waiting(err)) {
+		watch->is_refused = false;
 		server_host_done(server, HOST_UNREACHABLE, err);
 		lose(watch, err->text);
 		return;
@@ -548,6 +571,8 @@ static void set_credentials(struct watched_cluster *watched, const struct config
 /* The startup packet has nothing that another entry of the cluster would not send. */
 static void set_entry(struct watched_cluster *watched, const struct config_database *entry)
 {
+	free(watched->own_database);
+	watched->own_database = NULL;
 	watched->database = entry->name;
 	watched->entry = (struct config_database){
 		.name = entry->name,
@@ -570,6 +595,7 @@ static void free_cluster(struct watched_cluster *watched)
 	buf_free(&watched->limits);
 	free(watched->hosts);
 	free(watched->user);
+	free(watched->own_database);
 	clusters_release(watched->watches->pools->with.broker, &watched->cluster);
 	free(watched);
 }
@@ -693,23 +719,30 @@ static void remember_former(const struct watched_cluster *watched, const char *e
 	}
 }
 
-/* The first entry of a cluster gives the database of its watches. */
-static void want_cluster(struct host_watches *watches, const struct config_database *entry)
+/*
+ * Whether PAUSE is about the database: nothing of it may keep PostgreSQL from being stopped, or
+ * from being another server afterwards.
+ */
+static bool is_held(struct pools *pools, const char *database)
 {
-	const struct config *config = watches->pools->config;
-	struct cluster_key key = cluster_key_of(config, entry);
-	struct watched_cluster *watched;
+	const struct database *found = pools_find_any_database(pools, database);
 
-	if (!needs_roles(config, entry) || !*key.user)
-		return;
-	watched = find_watched(watches, &key);
+	return pools->is_paused || (found && found->is_paused);
+}
+
+/* The first entry of a cluster gives the database of its watches. NULL: no memory. */
+static struct watched_cluster *want_key(struct host_watches *watches, const struct cluster_key *key,
+                                        const struct config_database *entry)
+{
+	struct watched_cluster *watched = find_watched(watches, key);
+
 	if (!watched)
-		watched = add_cluster(watches, &key);
+		watched = add_cluster(watches, key);
 	if (!watched) {
 		const struct logger log = { watches->pools->with.log, NULL };
 
 		log_error(&log, "%s: no memory to watch its hosts", entry->name);
-		return;
+		return NULL;
 	}
 	if (!watched->is_wanted) {
 		remember_former(watched, entry->name);
@@ -717,12 +750,86 @@ static void want_cluster(struct host_watches *watches, const struct config_datab
 		watched->wants_primary = false;
 		buf_free(&watched->limits);
 	}
-	watched->wants_primary |= wants_primary(config, entry);
 	want_limit(watched, entry);
 	watched->is_wanted = true;
+	return watched;
 }
 
-/* Entry `*` has no watches of its own. */
+static void want_cluster(struct host_watches *watches, const struct config_database *entry)
+{
+	const struct config *config = watches->pools->config;
+	struct cluster_key key = cluster_key_of(config, entry);
+	struct watched_cluster *watched;
+
+	if (!needs_roles(config, entry) || !*key.user || is_held(watches->pools, entry->name))
+		return;
+	watched = want_key(watches, &key, entry);
+	if (watched)
+		watched->wants_primary |= wants_primary(config, entry);
+}
+
+/* ---- what pools need: those of entry `*`, and of users with a value of their own ---- */
+
+static bool accepts(void *arg, const char *database)
+{
+	const struct host_watches *watches = arg;
+
+	return !is_held(watches->pools, database);
+}
+
+/* The watches of entry `*` are for the database of one of its pools. */
+static void adopt_database(struct watched_cluster *watched, const char *database)
+{
+	if (watched->own_database && strcmp(watched->own_database, database) == 0)
+		return;
+	free(watched->own_database);
+	watched->own_database = strdup(database);
+	watched->database = watched->own_database ? watched->own_database : watched->entry.name;
+}
+
+static bool find_database(struct host_watches *watches, const struct cluster *cluster,
+                          struct buf *database)
+{
+	return cluster_database(watches->pools->with.broker, cluster, accepts, watches, database);
+}
+
+static void want_need(struct host_watches *watches, const struct cluster_need *need,
+                      const char *database)
+{
+	const struct config *config = watches->pools->config;
+	const struct config_database *entry = config_database_find(config, database);
+	const struct config_database *own = entry ? entry : config_database_auto(config);
+	struct watched_cluster *watched;
+
+	if (!own || !*need->key.user)
+		return;
+	watched = want_key(watches, &need->key, own);
+	if (!watched)
+		return;
+	watched->wants_primary |= need->primary;
+	if (!entry && watched->database == own->name)
+		adopt_database(watched, database);
+}
+
+static void want_needs(struct host_watches *watches)
+{
+	struct broker *broker = watches->pools->with.broker;
+	const struct logger log = { watches->pools->with.log, NULL };
+	struct clusters_needs needs = { 0 };
+
+	if (!clusters_needed(broker, &needs))
+		log_error(&log, "no memory to watch the hosts of all pools");
+	for (size_t i = 0; i < needs.count; i++) {
+		struct buf database = { 0 };
+
+		if (find_database(watches, needs.list[i].cluster, &database))
+			want_need(watches, &needs.list[i], database.at);
+		buf_free(&database);
+	}
+	clusters_needs_free(broker, &needs);
+}
+
+/* Pools of entry `*` that need no roles may share watches. */
 static void want_auto_limit(struct host_watches *watches)
 {
 	const struct config *config = watches->pools->config;
@@ -755,6 +862,24 @@ static void update_cluster(struct watched_cluster *watched)
 	}
 }
 
+/* The database may not exist: that of another pool may be better. */
+static void change_database(struct watched_cluster *watched)
+{
+	struct buf database = { 0 };
+	struct host_watch *watch;
+
+	if (find_database(watched->watches, watched->cluster, &database))
+		adopt_database(watched, database.at);
+	buf_free(&database);
+	TAILQ_FOREACH (watch, &watched->list, node)
+		set_site(watch);
+}
+
+static void on_needs_changed(struct clusters_listener *listener)
+{
+	host_watches_update(container_of(listener, struct host_watches, listener)->pools);
+}
+
 static struct host_watches *make_watches(struct pools *pools)
 {
 	struct host_watches *watches = calloc(1, sizeof(*watches));
@@ -763,29 +888,25 @@ static struct host_watches *make_watches(struct pools *pools)
 		return NULL;
 	watches->pools = pools;
 	TAILQ_INIT(&watches->list);
+	watches->listener =
+	    (struct clusters_listener){ .loop = pools->with.loop, .on_changed = on_needs_changed };
+	clusters_listen(pools->with.broker, &watches->listener);
 	return watches;
 }
 
-void host_watches_configure(struct pools *pools)
+void host_watches_update(struct pools *pools)
 {
 	const struct config_database *entry = NULL;
+	struct host_watches *watches = pools->host_watches;
 	struct watched_cluster *watched, *next;
-	struct host_watches *watches;
 
-	if (!pools->host_watches)
-		pools->host_watches = make_watches(pools);
-	watches = pools->host_watches;
 	if (!watches)
 		return;
-	watches->limits = (struct server_limits){
-		.connect = loop_timer_queue(pools->with.loop, pools->config->host_check_timeout,
-		                            server_connect_due),
-		.retry_gap = GAP_MAX,
-	};
 	TAILQ_FOREACH (watched, &watches->list, node)
 		watched->is_wanted = false;
 	while ((entry = config_database_next(pools->config, entry)))
 		want_cluster(watches, entry);
+	want_needs(watches);
 	want_auto_limit(watches);
 	for (watched = TAILQ_FIRST(&watches->list); watched; watched = next) {
 		next = TAILQ_NEXT(watched, node);
@@ -796,6 +917,20 @@ void host_watches_configure(struct pools *pools)
 	}
 }
 
+void host_watches_configure(struct pools *pools)
+{
+	if (!pools->host_watches)
+		pools->host_watches = make_watches(pools);
+	if (!pools->host_watches)
+		return;
+	pools->host_watches->limits = (struct server_limits){
+		.connect = loop_timer_queue(pools->with.loop, pools->config->host_check_timeout,
+		                            server_connect_due),
+		.retry_gap = GAP_MAX,
+	};
+	host_watches_update(pools);
+}
+
 void host_watches_free(struct host_watches **watchesp)
 {
 	struct host_watches *watches = *watchesp;
@@ -804,6 +939,7 @@ void host_watches_free(struct host_watches **watchesp)
 	*watchesp = NULL;
 	if (!watches)
 		return;
+	clusters_listen_end(&watches->listener);
 	while ((watched = TAILQ_FIRST(&watches->list)))
 		forget_cluster(watched);
 	free(watches);

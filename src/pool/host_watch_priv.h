@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Host watches: one connection to each address of each host of a cluster whose entries need roles.
- * It asks for the role of the host.
+ * Host watches: one connection to each address of each host of a cluster whose entries or pools need
+ * roles. It asks for the role of the host.
  *
  * They belong to the pools of the main thread, whatever loops use the cluster. They count for no
  * limit, and are no servers of any pool.
@@ -18,6 +18,12 @@ struct host_watches;
  * pools->host_watches. New ones begin when the loop runs.
  */
 void host_watches_configure(struct pools *pools);
+
+/*
+ * Databases were paused or resumed: while all databases that need the roles of a cluster are paused
+ * there are no watches. Nothing if there are no host_watches.
+ */
+void host_watches_update(struct pools *pools);
 
 /* Closes all connections at once. */
 void host_watches_free(struct host_watches **watches);

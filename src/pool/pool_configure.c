@@ -72,6 +72,9 @@ static void configure_cluster(struct pool *pool, const char *list)
 		log_error(&pool->log, "no memory for the roles of hosts");
 	pool->site.roster = cluster ? cluster_roster(cluster) : NULL;
 	hosts_set_roles(pool->site.hosts, pool->site.roster, pool->site.target);
+	clusters_set_needs(&pool->share, pool->site.target != TARGET_ANY,
+	                   pool->site.target == TARGET_PRIMARY ||
+	                       pool->site.target == TARGET_READ_WRITE);
 	limit = (struct roster_limit){
 		config_max_standby_lag(config, entry),
 		config_max_standby_lag_bytes(config, entry),

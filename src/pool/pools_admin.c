@@ -4,6 +4,7 @@
  */
 #include "pgweir/base/text.h"
 
+#include "host_watch_priv.h"
 #include "pool_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -39,12 +40,14 @@ void pools_pause(struct pools *pools, struct database *database, const char *by)
 	note_hold(pools, database ? &database->hold : &pools->hold, by);
 	*(database ? &database->is_paused : &pools->is_paused) = true;
 	each_pool(pools, database, pool_close_idle, CLOSE_PAUSED);
+	host_watches_update(pools);
 }
 
 void pools_resume(struct pools *pools, struct database *database)
 {
 	*(database ? &database->is_paused : &pools->is_paused) = false;
 	each_pool(pools, database, wake_pool, CLOSE_NONE);
+	host_watches_update(pools);
 	pools_changed(pools); /* a console that waits for the PAUSE must stop waiting */
 }
 
@@ -82,6 +85,7 @@ void pools_kill(struct pools *pools, struct database *database, const char *by)
 	if (database)
 		pools_hold(pools, database, by);
 	each_pool(pools, database, kill_pool, CLOSE_DATABASE_REMOVED);
+	host_watches_update(pools);
 }
 
 void pools_refuse_waiting(struct pools *pools, const struct err *err)

@@ -107,9 +107,7 @@ static void free_tally(struct broker *broker, struct tally *tally)
 	buf_free(&tally->name);
 	buf_free(&tally->welcome);
 	buf_free(&tally->baseline);
-	if (tally->cluster)
-		TAILQ_REMOVE(&tally->cluster->tallies, tally, cluster_node);
-	cluster_drop(broker, &tally->cluster);
+	cluster_part(broker, tally);
 	hosts_done(&tally->hosts);
 	outages_done(&tally->outages);
 	credentials_done(&tally->shown);
@@ -212,11 +210,8 @@ void share_set_cluster(struct share *share, struct cluster *cluster)
 	struct tally *tally = share->tally;
 
 	pthread_mutex_lock(&broker->lock);
-	if (tally->cluster)
-		TAILQ_REMOVE(&tally->cluster->tallies, tally, cluster_node);
-	cluster_drop(broker, &tally->cluster);
-	tally->cluster = cluster;
-	TAILQ_INSERT_TAIL(&cluster->tallies, tally, cluster_node);
+	cluster_part(broker, tally);
+	cluster_join(broker, tally, cluster);
 	pthread_mutex_unlock(&broker->lock);
 }
 

@@ -61,6 +61,7 @@ struct tally {
 	struct hosts hosts;           /* of a pool */
 	struct cluster *cluster;      /* of a pool: what is known about the roles of its hosts */
 	TAILQ_ENTRY(tally) cluster_node;
+	bool needs_roles, needs_primary; /* of the cluster */
 	struct outages outages; /* of a database */
 	/* of a pool, what its loops have found out: share_news.c; and how often that has changed */
 	atomic_uint news_number;

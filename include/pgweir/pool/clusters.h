@@ -12,10 +12,12 @@
 #define PGWEIR_POOL_CLUSTERS_H
 
 #include "pgweir/base/log.h"
+#include "pgweir/loop/letter.h"
 #include "pgweir/pool/server/roster.h"
 
 struct broker;
 struct cluster;
+struct share;
 
 /* What makes two clusters the same one. */
 struct cluster_key {
@@ -44,6 +46,53 @@ bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin
 
 /* The state that was set. */
 enum host_admin clusters_admin(struct broker *broker, const char *host);
+
+/* ---- what pools need ---- */
+
+/* A pool is used with the roles of its hosts; and with their primary. */
+void clusters_set_needs(struct share *pool, bool roles, bool primary);
+
+/* Who watches hosts. Zeroed, but for loop and on_changed. */
+struct clusters_listener {
+	struct loop *loop;
+	/* Called in that loop: clusters_needed() may have another answer. */
+	void (*on_changed)(struct clusters_listener *listener);
+	struct broker *broker;
+	struct letter letter;
+	struct task task;
+	bool is_posted;
+};
+
+/* One listener at most. clusters_listen_end(): only its loop may call it. */
+void clusters_listen(struct broker *broker, struct clusters_listener *listener);
+void clusters_listen_end(struct clusters_listener *listener);
+
+/* What pools need of a cluster. */
+struct cluster_need {
+	struct cluster *cluster; /* one reference */
+	struct cluster_key key;  /* borrows from the cluster */
+	bool primary;
+};
+
+/*
+ * Clusters of which pools need the roles. false: no memory for all of them. clusters_needs_free()
+ * must follow.
+ */
+struct clusters_needs {
+	struct cluster_need *list;
+	size_t count;
+};
+bool clusters_needed(struct broker *broker, struct clusters_needs *needs);
+void clusters_needs_free(struct broker *broker, struct clusters_needs *needs);
+
+/*
+ * Sets *database to that of a pool that needs the roles, with a zero; if possible, of one that has
+ * servers. Only databases that accepts() accepts; it is called with the broker's lock. false:
+ * there is none, or no memory.
+ */
+bool cluster_database(struct broker *broker, const struct cluster *cluster,
+                      bool (*accepts)(void *arg, const char *database), void *arg,
+                      struct buf *database);
 
 /* Accepts NULL, sets NULL. The last reference frees the cluster. */
 void clusters_release(struct broker *broker, struct cluster **cluster);

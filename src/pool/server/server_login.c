@@ -173,8 +173,11 @@ static enum frame_fate refused_login(struct server *server, struct bytes body)
 	learn_protocol(server, true);
 	err_set_foreign(&err, report.sqlstate, report.text);
 	server_blame(server, &err);
-	/* One that is starting up is asked often, and the pool logs that it cannot be reached. */
-	if (strcmp(report.sqlstate, "57P03") != 0)
+	/*
+	 * One that is starting up is asked often, and the pool logs that it cannot be reached. Of a
+	 * watch, only the first refusal is logged.
+	 */
+	if (strcmp(report.sqlstate, "57P03") != 0 && !server->site->is_watch)
 		log_warning(&server->log, "server login failed: %s %s: %s", report.severity,
 		            report.text, err.detail);
 	server_close(server, &err);
