@@ -12,7 +12,7 @@ void lane_load_init(struct lane_load *load)
 	atomic_store(&load->looked_at, clock_now());
 }
 
-static void look_at(struct lane_load *load, const struct lanes *lanes, usec_t time)
+static void measure(struct lane_load *load, const struct lanes *lanes, usec_t time)
 {
 	const struct lane *lane;
 	uint64_t busy = 0;
@@ -34,7 +34,7 @@ uint64_t lane_load_busy(struct lane_load *load, const struct lanes *lanes)
 
 	if (now - atomic_load(&load->looked_at) >= LOOK_PERIOD &&
 	    !atomic_flag_test_and_set(&load->is_looking)) {
-		look_at(load, lanes, now - atomic_load(&load->looked_at));
+		measure(load, lanes, now - atomic_load(&load->looked_at));
 		atomic_store(&load->looked_at, now);
 		atomic_flag_clear(&load->is_looking);
 	}

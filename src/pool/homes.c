@@ -32,7 +32,7 @@ static _Atomic unsigned char *slot_of(struct homes *homes, const char *database,
 }
 
 /* Another loop may be faster. Returns the number that the slot has then. */
-static unsigned int settle(_Atomic unsigned char *slot, unsigned int loop)
+static unsigned int take_slot(_Atomic unsigned char *slot, unsigned int loop)
 {
 	unsigned char before = 0;
 
@@ -45,16 +45,17 @@ unsigned int homes_first(struct homes *homes, const char *database, const char *
 	_Atomic unsigned char *slot = slot_of(homes, database, role);
 	unsigned int taken = atomic_load(slot);
 
-	return taken ? taken - 1
-	             : settle(slot, atomic_fetch_add(&homes->given_count, 1) % homes->loop_count);
+	return taken
+	           ? taken - 1
+	           : take_slot(slot, atomic_fetch_add(&homes->given_count, 1) % homes->loop_count);
 }
 
 void homes_note(struct homes *homes, const char *database, const char *role, unsigned int loop)
 {
-	settle(slot_of(homes, database, role), loop);
+	take_slot(slot_of(homes, database, role), loop);
 }
 
-static bool is_busy(const struct homes *homes, unsigned int loop, uint64_t busy)
+static bool is_one_busy(const struct homes *homes, unsigned int loop, uint64_t busy)
 {
 	return busy >> loop % homes->loop_count & 1;
 }
@@ -63,11 +64,11 @@ unsigned int homes_widen(const struct homes *homes, unsigned int first, unsigned
                          uint64_t busy)
 {
 	for (unsigned int i = 0; i < count; i++) {
-		if (!is_busy(homes, first + i, busy))
+		if (!is_one_busy(homes, first + i, busy))
 			return count;
 	}
 	while (count < homes->loop_count) {
-		if (!is_busy(homes, first + count++, busy))
+		if (!is_one_busy(homes, first + count++, busy))
 			break;
 	}
 	return count;

@@ -21,7 +21,7 @@ struct names {
 };
 
 /* The same names as take_pairs() finds. false: there are none. */
-static bool read_names(struct bytes packet, struct names *names)
+static bool read_who(struct bytes packet, struct names *names)
 {
 	struct bytes list = startup_pairs(packet);
 	const char *name, *value;
@@ -77,7 +77,7 @@ bool startup_goes(struct client *client, struct bytes packet)
 	const struct clients_with *with = &client->clients->with;
 	struct names names;
 
-	if (!with->send_elsewhere || client->login->has_moved || !read_names(packet, &names))
+	if (!with->send_elsewhere || client->login->has_moved || !read_who(packet, &names))
 		return false;
 	if (strcmp(names.database, CONFIG_CONSOLE_DATABASE) == 0)
 		return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CONSOLE, 0);
