@@ -7,6 +7,7 @@ state in which the template was shut down. Nothing is copied from a running serv
 
 import os
 import signal
+import unittest
 
 from .account import drop_place, free_port
 from .postgres import HBA, Postgres
@@ -95,6 +96,8 @@ class Host(Postgres):
 
     def rewind(self, primary):
         """An old primary, stopped, becomes a standby of the new one."""
+        if not os.path.exists(f"{self.bin}/pg_rewind"):
+            raise unittest.SkipTest("this PostgreSQL has no pg_rewind")  # test/lib/fetch-postgresql
         primary.query("CHECKPOINT")  # pg_rewind reads the new timeline in the control file
         if os.path.exists(os.path.join(self.dir, "postmaster.pid")):
             # Recovers first, as pg_rewind wants a clean shutdown.
