@@ -495,21 +495,22 @@ def test_a_standby_that_is_behind_gets_no_reads(limited, pair, pausing, limit):
     client = weir.client()
     wait_state(weir, STANDBY, "up")
     assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
-    (pid,) = [row["remote_pid"] for row in weir.admin("SHOW SERVERS") if row["addr"] == STANDBY]
+    pids = {row["remote_pid"] for row in weir.admin("SHOW SERVERS") if row["addr"] == STANDBY} - {0}
+    assert pids
     paused = pausing()
     pair.primary.query(LAG)
     wait_state(weir, STANDBY, "lagging")
     before = reads(weir)
     assert of_transaction(client, "BEGIN READ ONLY") == PRIMARY
     after = reads(weir)
-    assert after["no_standby"] == before["no_standby"] + 1 and after["servers"] == 1
+    assert after["no_standby"] == before["no_standby"] + 1
     assert weir.wait_log(r"WARNING.* host 127\.0\.0\.3 gets no reads: it is \d+\.\d s and (\d+) bytes"
                          rf" behind the primary \({next(iter(limit))} = ")
     paused.resume_replay()
     wait_state(weir, STANDBY, "up")
     assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
-    # Its server was kept.
-    assert pid in [row["remote_pid"] for row in weir.admin("SHOW SERVERS")]
+    # Its servers were kept.
+    assert pids <= {row["remote_pid"] for row in weir.admin("SHOW SERVERS")}
     weir.wait_log(r"host 127\.0\.0\.3 gets reads again: it is 0\.0 s and 0 bytes behind the primary")
     texts = [row["text"] for row in weir.admin("SHOW EVENTS") if row["kind"] == "host role"]
     assert any("gets no reads" in text for text in texts)
