@@ -304,6 +304,17 @@ static bool is_ascii(struct bytes text)
 	return true;
 }
 
+/* Older versions of PostgreSQL end a number before a letter: LIMIT 1for update. */
+static bool is_plain_number(struct bytes text)
+{
+	for (size_t i = 0; i < text.count; i++) {
+		if ((text.at[i] < '0' || text.at[i] > '9') && text.at[i] != '.' &&
+		    text.at[i] != '$')
+			return false;
+	}
+	return true;
+}
+
 /* Views and functions of the system show the server that they run on. */
 static bool is_of_system(const struct token *token)
 {
@@ -320,7 +331,7 @@ struct last {
 
 static bool may_call(const struct last *last, struct bytes functions)
 {
-	if (last->token.kind == TOKEN_QUOTED)
+	if (last->token.kind == TOKEN_QUOTED || last->token.kind == TOKEN_NUMBER)
 		return false;
 	if (last->token.kind != TOKEN_WORD || is_listed(&last->token, functions))
 		return true;
@@ -339,7 +350,7 @@ static bool may_be_read(const struct token *token, const struct last *last, stru
 	case TOKEN_SIGN:
 		return !sql_token_is_sign(token, '(') || may_call(last, functions);
 	case TOKEN_NUMBER:
-		return is_ascii(token->text);
+		return is_plain_number(token->text);
 	case TOKEN_STRING:
 	case TOKEN_END:
 		break;

@@ -20,6 +20,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static bool is_ascii(struct bytes text)
+{
+	for (size_t i = 0; i < text.count; i++) {
+		if (text.at[i] & 0x80)
+			return false;
+	}
+	return true;
+}
+
 static enum sql_single with(struct bytes text, const char *behind, struct bytes functions)
 {
 	struct buf both = { 0 };
@@ -43,10 +52,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (what == SQL_SINGLE_NOT)
 		return 0;
 	assert(sql_block_read(text).kind == SQL_BLOCK_OTHER);
-	assert(!(sql_touch(text) & (SQL_TOUCH_LISTEN | SQL_TOUCH_PREPARE | SQL_TOUCH_EXECUTE)));
+	assert(!is_ascii(text) ||
+	       !(sql_touch(text) & (SQL_TOUCH_LISTEN | SQL_TOUCH_PREPARE | SQL_TOUCH_EXECUTE)));
 	assert(with(text, "\n;;", none) == what);
 	assert(with(text, "\n;BEGIN", none) == SQL_SINGLE_NOT);
-	if (what == SQL_SINGLE_READ) {
+	/* Where quotes end may depend on the encoding; then the other scanner finds more words. */
+	if (what == SQL_SINGLE_READ && is_ascii(text)) {
 		assert(!sql_touch_calls(text, bytes_of("f\0nextval", 10)));
 		assert(!(sql_touch(text) & NOT_READ));
 	}
