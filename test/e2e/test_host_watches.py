@@ -4,8 +4,10 @@ and roles together with what else servers are used for."""
 
 import pytest
 
+from .kit.daemon import USERS
 from .kit.wait import wait_until
 from .kit.wire import query
+from .test_listen import heard
 from .test_roles import WHERE, entries, hosts, wait_host, watched, where
 from .test_takeover import Load
 
@@ -166,6 +168,19 @@ def test_without_a_user_there_are_no_watches(make_cluster, pgweir):
     assert (shown["role"], shown["lag_us"], shown["latency_us"]) == ("primary", None, 0)
 
 
+def test_a_watch_by_scram_and_verified_tls(make_cluster, pgweir, ca, secure_postgres):
+    files = {key: value for key, value in secure_postgres.settings.items() if key.startswith("ssl")}
+    cluster = make_cluster(standbys=1, **files)
+    weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction",
+                  host_check_user="scram_user", userlist={**USERS, "scram_user": "scram secret"},
+                  server_tls_sslmode="verify-ca", server_tls_ca_file=ca.cert)
+    for host in cluster.hosts:
+        wait_host(weir, host, state="up", timeline=1)
+        assert host.value("SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)"
+                          " WHERE application_name = 'pgweir host watch'"
+                          " AND usename = 'scram_user'")
+
+
 # -- names -----------------------------------------------------------------------------------------
 
 
@@ -212,6 +227,24 @@ def test_a_take_over_under_load(make_cluster, pgweir):
             thread.join()
     assert not load.problems
     assert not cluster.hosts[1].backends("alice", "app")[1:]  # only the watch
+
+
+def test_notifications_come_from_the_new_primary(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = watched(pgweir, cluster)
+    listener, teller = weir.client(), weir.client()
+    listener.query("LISTEN news")
+    teller.query("NOTIFY news, 'old'")
+    assert heard(listener, 1) == [("news", "old")]
+    old.kill()
+    new.promote()
+    wait_host(weir, new, role="primary")
+    assert "listening connection" in str(listener.read_refusal())
+    listener = weir.client()
+    listener.query("LISTEN news")
+    teller.query("NOTIFY news, 'new'")
+    assert heard(listener, 1) == [("news", "new")]
 
 
 @pytest.mark.parametrize("target, number", (("primary", 0), ("standby", 1)))
