@@ -4,7 +4,6 @@ and roles together with what else servers are used for."""
 
 import pytest
 
-from .kit.daemon import USERS
 from .kit.wait import wait_until
 from .kit.wire import query
 from .test_listen import heard
@@ -168,12 +167,13 @@ def test_without_a_user_there_are_no_watches(make_cluster, pgweir):
     assert (shown["role"], shown["lag_us"], shown["latency_us"]) == ("primary", None, 0)
 
 
-def test_a_watch_by_scram_and_verified_tls(make_cluster, pgweir, ca, secure_postgres):
-    files = {key: value for key, value in secure_postgres.settings.items() if key.startswith("ssl")}
-    cluster = make_cluster(standbys=1, **files)
+def test_a_watch_by_scram_and_verified_tls(make_cluster, pgweir, ca):
+    certificate = ca.issue("hosts", "db.example", names=("127.0.0.2", "127.0.0.3"))
+    cluster = make_cluster(standbys=1, ssl="on", ssl_cert_file=certificate.cert,
+                           ssl_key_file=certificate.key)
     weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction",
-                  host_check_user="scram_user", userlist={**USERS, "scram_user": "scram secret"},
-                  server_tls_sslmode="verify-ca", server_tls_ca_file=ca.cert)
+                  host_check_user="scram_user", server_tls_sslmode="verify-full",
+                  server_tls_ca_file=ca.cert)
     for host in cluster.hosts:
         wait_host(weir, host, state="up", timeline=1)
         assert host.value("SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)"
