@@ -1393,7 +1393,7 @@ def test_no_setting_is_forgotten(pgweir):
 
 
 def test_what_is_read_at_the_start_only(pgweir):
-    weir = pgweir()
+    weir = pgweir(servers_per_loop=0)  # what the kit adds where there are several loops
     before = {row["key"]: row for row in weir.admin("SHOW CONFIG")}
     assert {name for name, row in before.items() if row["changeable"] == "no"} == set(RESTART)
     for name, value in RESTART.items():

@@ -15,7 +15,7 @@ Verdict = namedtuple("Verdict", "what text")
 REFUSALS = {"55000", "53300", "0A000"}
 
 # A function that may set parameters back. The values of the startup packet follow at the end of the
-# transaction. Until then the client has, and is told, those of the server.
+# transaction. Until then the client has, and is told, those of the server. A custom parameter stays empty.
 CALLS = re.compile(r"\b(DO|CALL|hid\w*)\b", re.I)
 RESETS = re.compile(r"\b(RESET|DEFAULT|DISCARD|TIME ZONE LOCAL)\b", re.I)
 # Behind a RESET in the same text, statements have the server's application_name. Other names are refused.
@@ -45,7 +45,7 @@ def compare(direct, pooled):
         if verdict:
             return Verdict("inside", "") if is_inside else verdict
         is_failed = part.messages[-1] == ("Z", b"E")
-        is_inside = is_inside and part.messages[-1] != ("Z", b"I")
+        is_inside = is_inside and (part.messages[-1] != ("Z", b"I") or any(b"." in name for name in unsure))
     if pooled.end:
         return Verdict("differs", f"at the end: through pgweir: {pooled.end}")
     return Verdict("equal", "")
