@@ -364,11 +364,14 @@ void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cl
 
 void cluster_part(struct broker *broker, struct tally *tally)
 {
-	if (!tally->cluster)
+	struct cluster *cluster = tally->cluster;
+
+	if (!cluster)
 		return;
 	count_needs(broker, tally, false);
-	TAILQ_REMOVE(&tally->cluster->tallies, tally, cluster_node);
-	drop_reference(broker, &tally->cluster);
+	TAILQ_REMOVE(&cluster->tallies, tally, cluster_node);
+	tally->cluster = NULL;
+	drop_reference(broker, &cluster);
 }
 
 void clusters_set_needs(struct share *pool, bool roles, bool primary)

@@ -210,9 +210,14 @@ void share_set_cluster(struct share *share, struct cluster *cluster)
 	struct tally *tally = share->tally;
 
 	pthread_mutex_lock(&broker->lock);
-	cluster_part(broker, tally);
-	cluster_join(broker, tally, cluster);
+	/* Another loop may have made the same pool just now, and uses its cluster already. */
+	if (tally->cluster != cluster) {
+		cluster_part(broker, tally);
+		cluster_join(broker, tally, cluster);
+		cluster = NULL;
+	}
 	pthread_mutex_unlock(&broker->lock);
+	clusters_release(broker, &cluster);
 }
 
 /* ---- clients and pins ---- */

@@ -59,10 +59,11 @@ struct tally {
 	struct buf welcome, baseline; /* of a pool: see share_put_welcome() */
 	atomic_uint login_count;      /* of a pool: logins in progress that borrowers rely on */
 	struct hosts hosts;           /* of a pool */
-	struct cluster *cluster;      /* of a pool: what is known about the roles of its hosts */
+	/* of a pool: what is known about the roles of its hosts; read without the lock */
+	struct cluster *_Atomic cluster;
 	TAILQ_ENTRY(tally) cluster_node;
 	bool needs_roles, needs_primary; /* of the cluster */
-	struct outages outages; /* of a database */
+	struct outages outages;          /* of a database */
 	/* of a pool, what its loops have found out: share_news.c; and how often that has changed */
 	atomic_uint news_number;
 	unsigned int outcome_number, shown_number, learnt_number;
