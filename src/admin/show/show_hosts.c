@@ -56,8 +56,10 @@ static const struct column host_columns[] = {
 static void offer_entries(struct cursor *cursor)
 {
 	const struct database *database;
+	const struct lane *lane;
 
-	TAILQ_FOREACH (database, &show_source_first(cursor->source)->pools->databases, node) {
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		if (database->entry && cursor_wants(cursor, database->name))
 			ordered_offer(cursor,
 			              (struct ordered_item){ database->name, "", database });
@@ -192,8 +194,10 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 static bool next_of_entry(struct cursor *cursor, struct host_row *row)
 {
 	const struct pools *pools = show_source_first(cursor->source)->pools;
-	const struct database *database = pools_find_any_database(pools, cursor->ordered.first);
-	struct shown_host shown = { .entry = database ? database->entry : NULL };
+	const struct config_database *own =
+	    config_database_find(pools->config, cursor->ordered.first);
+	/* a database of entry `*` need not be known in the first loop */
+	struct shown_host shown = { .entry = own ? own : config_database_auto(pools->config) };
 
 	if (!shown.entry || !find_host(pools, cursor->index, &shown))
 		return false;
