@@ -194,8 +194,8 @@ const struct setting settings[] = {
 	                "clients that log in or need a server get an error at once. Attempts "
 	                "continue in the background, twice a second. With several hosts, only "
 	                "if all have failed."),
-	SETTING(host_check_interval, .initial = "1", .min = 50 * USEC_PER_MS, LIVE, GROUP(TIMEOUTS),
-	        .since = "0.3.0",
+	SETTING(host_check_interval, .initial = "0.5", .min = 50 * USEC_PER_MS, LIVE,
+	        GROUP(TIMEOUTS), .since = "0.3.0",
 	        .help = "How often each host of an entry with target_session_attrs is asked for "
 	                "its role, by one connection of pgweir's own. While there is no primary, "
 	                "hosts are asked every 75 ms."),
