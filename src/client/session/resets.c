@@ -397,6 +397,13 @@ struct bytes resets_back(const struct client *client)
 	return session && session->resets ? buf_bytes(&session->resets->back) : bytes_of("", 0);
 }
 
+const struct params *resets_before(const struct client *client)
+{
+	const struct session *session = client->session;
+
+	return session && session->resets && session->resets->is_unread ? NULL : client->params;
+}
+
 void resets_tell_hidden(struct client *client, const struct params *before)
 {
 	const struct server *server = client->borrower.server;

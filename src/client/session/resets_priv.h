@@ -58,6 +58,9 @@ void resets_tell(struct client *client, struct buf *ahead);
  */
 struct bytes resets_back(const struct client *client);
 
+/* The client's map before the transaction; NULL: a text was not read, and may have set any back. */
+const struct params *resets_before(const struct client *client);
+
 /*
  * The transaction has ended, and the server was asked: the client gets a ParameterStatus for each
  * parameter of the startup packet that was set back in a way that no text shows. before: the

@@ -675,8 +675,9 @@ void session_facts(struct client *client, const struct facts *facts)
 	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)
 		placeholders_take_sources(client, facts);
 	if (facts->parts & QUESTION_PARAMS &&
-	    (facts->lacks_names || !server_take_facts(client->borrower.server, facts,
-	                                              client->startup, resets_back(client))))
+	    (facts->lacks_names ||
+	     !server_take_facts(client->borrower.server, facts, client->startup,
+	                        resets_before(client), resets_back(client))))
 		pins |= SESSION_PIN_PARAMS;
 	if ((facts->parts & QUESTION_PARAMS) && params_count(client->startup))
 		resets_tell_hidden(client, had);

@@ -58,7 +58,7 @@ void session_mode_facts(struct client *client, const struct facts *facts)
 		audit_facts(client, facts);
 	/* Without the placeholders it is not known which of them were reset. */
 	if ((touched & SQL_TOUCH_DEFAULT) && !facts->lacks_names)
-		server_take_facts(client->borrower.server, facts, client->startup,
+		server_take_facts(client->borrower.server, facts, client->startup, NULL,
 		                  resets_back(client));
 	resets_settle(client);
 	session_free(client);

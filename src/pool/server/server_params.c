@@ -654,13 +654,33 @@ static bool add_facts(const struct server *server, struct bytes list, struct buf
 	return is_done;
 }
 
+static bool has_name(struct bytes names, const char *name)
+{
+	const char *other;
+
+	while (bytes_take_text(&names, &other)) {
+		if (strcasecmp(other, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether the client had the server's own value: that is in no map, and nothing is set for it. */
+static bool was_normal(const struct params *before, const char *name, const char *normal)
+{
+	const char *value = before ? params_find(before, name) : NULL;
+
+	return before && (!value || is_same(name, normal, value));
+}
+
 /*
  * What the client has given at its startup and what is not set now has been reset, so the client
  * must get its value again: the server's is unknown until then, unless it is the same. The same is
  * true of what connect_query has set.
  */
 static bool add_resets(const struct server *server, const struct params *set,
-                       const struct params *startup, struct buf *changes)
+                       const struct params *startup, const struct params *before, struct bytes back,
+                       struct buf *changes)
 {
 	const char *at = NULL, *name, *value, *normal, *found;
 	struct params_seek in_set = { 0 }, in_baseline = { 0 };
@@ -670,7 +690,8 @@ static bool add_resets(const struct server *server, const struct params *set,
 		bool has_normal = params_seek(server->baseline, &in_baseline, name, &normal);
 
 		if (params_seek(set, &in_set, name, &found) ||
-		    (has_normal && is_same(name, normal, value)) || is_library(name))
+		    (has_normal && is_same(name, normal, value)) || is_library(name) ||
+		    (has_normal && was_normal(before, name, normal) && !has_name(back, name)))
 			continue;
 		add_change(changes, name, UNKNOWN);
 		is_any = true;
@@ -712,7 +733,7 @@ static bool remove_emptied(struct params_table *table, const struct params **set
 }
 
 bool server_take_facts(struct server *server, const struct facts *facts,
-                       const struct params *startup, struct bytes back)
+                       const struct params *startup, const struct params *before, struct bytes back)
 {
 	struct params_table *table = server->site->shared->params;
 	struct buf changes = { 0 }, baseline = { 0 };
@@ -730,7 +751,7 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 	is_unset = add_removals(server, set, &changes);
 	is_carried = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
 	add_defaults(buf_bytes(&facts->defaults), &baseline);
-	is_unset |= add_resets(server, set, startup, &changes);
+	is_unset |= add_resets(server, set, startup, before, back, &changes);
 	is_done =
 	    change_by(server, &params, &changes) && change_by(server, &server->baseline, &baseline);
 	if (is_done) {

@@ -572,13 +572,16 @@ void server_change_channels(struct server *server, const char *query);
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's
  * client has given at its startup and has set back is marked as unknown, and is_startup_unset is
  * set, since the client must get its startup's value again. `back` lists those of which a text says
- * that it has set them back (name\0): a custom parameter is "" then, not unset.
+ * that it has set them back (name\0): a custom parameter is "" then, not unset. `before`: the
+ * borrower's map before the transaction; what it had as the server has it by default was not set on
+ * this server, and is not taken for set back. NULL: all was set on this server.
  *
  * false: what is set does not fit into a map. The map is without that: the server must stay with
  * its borrower, and be closed when that leaves.
  */
 bool server_take_facts(struct server *server, const struct facts *facts,
-                       const struct params *startup, struct bytes back);
+                       const struct params *startup, const struct params *before,
+                       struct bytes back);
 
 /*
  * A LOAD of this library has succeeded: it becomes part of the server's map. false: it does not fit

@@ -785,6 +785,8 @@ static const struct {
 	struct pair have[MAP_MAX];
 	struct pair startup[MAP_MAX];
 	struct pair facts[MAP_MAX];
+	struct pair before[MAP_MAX]; /* if has_before */
+	bool has_before;
 	const char *back; /* the startup parameter that a text set back */
 	const char *role; /* the default */
 	bool is_startup_unset;
@@ -860,6 +862,27 @@ static const struct {
 	  .startup = { { "datestyle", "German" } },
 	  .facts = { { "DateStyle", "ISO, MDY" } },
 	  .baseline_after = { { "DateStyle", "ISO, MDY" } } },
+	{ .says = "a reported value that had been set to the default before",
+	  .baseline = { { "DateStyle", "ISO, MDY" } },
+	  .startup = { { "datestyle", "German" } },
+	  .has_before = true,
+	  .baseline_after = { { "DateStyle", "ISO, MDY" } } },
+	{ .says = "one that a text has set back since",
+	  .baseline = { { "DateStyle", "ISO, MDY" } },
+	  .startup = { { "datestyle", "German" } },
+	  .has_before = true,
+	  .back = "DateStyle",
+	  .is_startup_unset = true,
+	  .baseline_after = { { "DateStyle", "ISO, MDY" } },
+	  .have_after = { { "datestyle", "\001" } } },
+	{ .says = "one that had another value before",
+	  .baseline = { { "DateStyle", "ISO, MDY" } },
+	  .startup = { { "datestyle", "German" } },
+	  .before = { { "datestyle", "SQL, MDY" } },
+	  .has_before = true,
+	  .is_startup_unset = true,
+	  .baseline_after = { { "DateStyle", "ISO, MDY" } },
+	  .have_after = { { "datestyle", "\001" } } },
 	{ .says = "a value of the startup that is the server's anyway",
 	  .baseline = { { "client_encoding", "UTF8" } },
 	  .startup = { { "client_encoding", "utf8" } },
@@ -912,23 +935,26 @@ START_TEST(server_take_facts_takes)
 {
 	struct facts facts = { .parts = QUESTION_PARAMS };
 	struct bytes back = bytes_of("", 0);
-	const struct params *startup;
+	const struct params *startup, *before;
 	struct dummy dummy;
 
 	make(&dummy, takes[_i].baseline, takes[_i].have);
 	startup = make_map(dummy.shared.params, takes[_i].startup);
+	before = make_map(dummy.shared.params, takes[_i].before);
 	make_facts(&facts, takes[_i].facts, takes[_i].role);
 	dummy.server.is_rest_unknown = true;
 	if (takes[_i].back)
 		back = bytes_of(takes[_i].back, strlen(takes[_i].back) + 1);
-	ck_assert_msg(server_take_facts(&dummy.server, &facts, startup, back), "%s",
-	              takes[_i].says);
+	ck_assert_msg(server_take_facts(&dummy.server, &facts, startup,
+	                                takes[_i].has_before ? before : NULL, back),
+	              "%s", takes[_i].says);
 	ck_assert(!dummy.server.is_rest_unknown);
 	ck_assert_msg(dummy.server.is_startup_unset == takes[_i].is_startup_unset, "%s",
 	              takes[_i].says);
 	check_maps(&dummy, takes[_i].says, takes[_i].baseline_after, takes[_i].have_after);
 	facts_done(&facts);
 	params_release(dummy.shared.params, &startup);
+	params_release(dummy.shared.params, &before);
 	done(&dummy);
 }
 END_TEST
@@ -957,7 +983,7 @@ START_TEST(server_take_facts_cannot)
 	ck_assert(params_change(dummy.shared.params, &dummy.server.params, "a.b", "old"));
 	make_facts(&facts, cannot[_i].facts, NULL);
 	ck_assert_msg(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params),
-	                                 bytes_of("", 0)),
+	                                 NULL, bytes_of("", 0)),
 	              "%s", cannot[_i].says);
 	ck_assert_str_eq(params_find(dummy.server.params, "x"), "1");
 	if (!cannot[_i].too_long)
@@ -976,11 +1002,11 @@ START_TEST(server_take_facts_has_a_limit)
 	make(&dummy, none, none);
 	for (int i = 0; i < PARAMS_NAMES_MAX; i++)
 		buf_printf(&facts.params, "a.n%d%cx%c", i, 0, 0);
-	ck_assert(server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params),
+	ck_assert(server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params), NULL,
 	                            bytes_of("", 0)));
 	ck_assert_uint_eq(params_count(dummy.server.params), PARAMS_NAMES_MAX);
 	buf_add(&facts.params, "b\0x", 4);
-	ck_assert(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params),
+	ck_assert(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params), NULL,
 	                             bytes_of("", 0)));
 	ck_assert_uint_eq(params_count(dummy.server.params), PARAMS_NAMES_MAX);
 	facts_done(&facts);
