@@ -194,7 +194,8 @@ static void take_item(void *context, const struct sql_item *item)
 		break;
 	case SQL_ITEM_PREPARED:
 		unlisten->has_no_marks |= !unlisten->has_end;
-		/* fall through */
+		take_end(unlisten, false);
+		break;
 	case SQL_ITEM_COMMIT:
 	case SQL_ITEM_ROLLBACK:
 		take_end(unlisten, item->kind == SQL_ITEM_COMMIT);
