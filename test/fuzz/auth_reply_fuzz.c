@@ -23,9 +23,9 @@ static enum auth_reply_verdict take_all(struct auth_reply *replies, struct bytes
 	}
 	verdict = auth_reply_end(replies);
 	assert(verdict == replies->verdict && verdict != AUTH_REPLY_NONE);
-	/* A result needs an end, a row, a name and a secret; a refusal needs its reason. */
+	/* A result needs an end, a row and a name; a refusal needs its reason. */
 	if (verdict == AUTH_REPLY_USER)
-		assert(replies->is_done && replies->has_row && replies->name && replies->secret);
+		assert(replies->is_done && replies->has_row && replies->name);
 	if (verdict == AUTH_REPLY_BAD)
 		assert(replies->why.code != ERR_NONE);
 	return verdict;
