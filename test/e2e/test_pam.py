@@ -157,6 +157,7 @@ def test_the_login_time_counts(make):
     weir.account.own(f"{weir.dir}/gate", 0o600)
     weir.start()
     assert ask(weir, "slow", "slow secret").read_refusal().text == "client_login_timeout"
+    weir.reload(client_login_timeout=60)
     # three threads remain, and the daemon ends although one still waits
     weir.client("alice", password="alice secret").value("SELECT 1")
     weir.signal(3)
