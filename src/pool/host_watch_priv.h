@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Host watches: one connection to each address of each host of a cluster whose entries or pools need
- * roles. It asks for the role of the host.
+ * Host watches: one connection to each address of each host of a cluster whose entries or pools
+ * need roles. It asks for the role of the host.
  *
  * They belong to the pools of the main thread, whatever loops use the cluster. They count for no
  * limit, and are no servers of any pool.
