@@ -25,7 +25,7 @@ GUC = (r"[-+] +(pg_listening_channels|name) +", HEAD, ROWS, EMPTY,
 NO_VALUE = (r"- currval ", r"-+", r"- +\d+", r"-\(1 row\)", EMPTY,
             r"\+ERROR:  currval of sequence \"\w+\" is not yet defined in this session",
             r"\+ERROR:  currval\(\) and lastval\(\) have no value here: .*",
-            r"\+HINT:  Use INSERT \.\.\. RETURNING, or call them in the transaction .*")
+            r"\+HINT:  Use INSERT \.\.\. RETURNING, or (call them in the transaction|repeat the transaction:) .*")
 # A backend keeps statistics for a moment before it reports them, and other servers have not seen
 # them. New sessions are counted; the client begins none on PostgreSQL.
 STATISTICS = (r"[-+] (trunc_stats_test\d? +|stats_test_func\d +)?[ |\dtf]+",)
