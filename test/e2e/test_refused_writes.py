@@ -49,6 +49,20 @@ class Scene:
         self.client.finish_login("alice")
         self.weir.wait_pool(sv_idle=1)
 
+    def writes_first(self, begin, late_begin):
+        """The first statement of a transaction has arrived at the old primary."""
+        self.client.send(query(begin))
+        if not late_begin:
+            self.old.expect("Q")
+            self.old.send(fake.complete("BEGIN"), fake.ready("T"))
+        assert self.client.read_result().status == "T"
+        self.client.send(query(INSERT))
+        if late_begin:
+            for kind in "PBEC":
+                self.old.expect(kind)
+            self.old.send(BEGAN)
+        self.old.expect("Q")
+
     def demoted(self):
         """The server at the new primary; the old one has become a standby."""
         be(self.hosts[0].accept(), "standby", 2)
@@ -122,17 +136,7 @@ def test_a_prepared_statement_that_the_server_had(scene):
 @pytest.mark.parametrize("late_begin", (0, 1))
 def test_the_first_statement_of_a_transaction(scene, late_begin):
     one = scene(late_begin=late_begin)
-    one.client.send(query("BEGIN"))
-    if not late_begin:
-        one.old.expect("Q")
-        one.old.send(fake.complete("BEGIN"), fake.ready("T"))
-    assert one.client.read_result().status == "T"
-    one.client.send(query(INSERT))
-    if late_begin:
-        for kind in "PBEC":
-            one.old.expect(kind)
-        one.old.send(BEGAN)
-    one.old.expect("Q")
+    one.writes_first("BEGIN", late_begin)
     one.old.send(refusal(), fake.ready("E"))
     new = one.demoted()
     for kind in "PBEC":
@@ -146,17 +150,7 @@ def test_the_first_statement_of_a_transaction(scene, late_begin):
 @pytest.mark.parametrize("late_begin", (0, 1))
 def test_a_transaction_that_is_read_only_is_not(scene, late_begin):
     one = scene(late_begin=late_begin)
-    one.client.send(query("BEGIN READ ONLY"))
-    if not late_begin:
-        one.old.expect("Q")
-        one.old.send(fake.complete("BEGIN"), fake.ready("T"))
-    one.client.read_result()
-    one.client.send(query(INSERT))
-    if late_begin:
-        for kind in "PBEC":
-            one.old.expect(kind)
-        one.old.send(BEGAN)
-    one.old.expect("Q")
+    one.writes_first("BEGIN READ ONLY", late_begin)
     one.is_passed(refusal(), status="E")
 
 
