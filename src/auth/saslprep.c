@@ -18,21 +18,13 @@
 
 #include "pgweir/base/banned.h"
 
-static bool is_ascii(const char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text >= 0x80)
-			return false;
-	}
-	return true;
-}
-
 char *saslprep(const char *password)
 {
 	char *prepared = NULL;
 
-	if (is_ascii(password) || stringprep_profile(password, &prepared, "SASLprep",
-	                                             STRINGPREP_NO_UNASSIGNED) != STRINGPREP_OK)
+	if (bytes_are_ascii(bytes_text(password)) ||
+	    stringprep_profile(password, &prepared, "SASLprep", STRINGPREP_NO_UNASSIGNED) !=
+	        STRINGPREP_OK)
 		return strdup(password);
 	if (*prepared)
 		return prepared;

@@ -4,6 +4,8 @@
  */
 #include "pgweir/base/bytes.h"
 
+#include <strings.h>
+
 #include "pgweir/base/banned.h"
 
 bool bytes_take_text(struct bytes *bytes, const char **text)
@@ -26,4 +28,15 @@ bool bytes_equal_secret(struct bytes a, struct bytes b)
 	for (size_t i = 0; i < a.count; i++)
 		differ |= (unsigned char)(a.at[i] ^ b.at[i]);
 	return differ == 0;
+}
+
+bool bytes_list_has(struct bytes list, const char *name)
+{
+	const char *other;
+
+	while (bytes_take_text(&list, &other)) {
+		if (strcasecmp(other, name) == 0)
+			return true;
+	}
+	return false;
 }

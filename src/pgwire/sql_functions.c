@@ -85,22 +85,13 @@ static struct bytes to_ascii(struct bytes name, char out[static SQL_FUNCTION_MAX
 	return bytes_of(out, used);
 }
 
-static bool is_ascii(struct bytes name)
-{
-	for (size_t i = 0; i < name.count; i++) {
-		if (name.at[i] & 0x80)
-			return false;
-	}
-	return true;
-}
-
 const struct sql_function *sql_function(struct bytes name)
 {
 	char ascii[SQL_FUNCTION_MAX];
 
 	if (name.count < SQL_FUNCTION_MIN)
 		return NULL;
-	if (!is_ascii(name))
+	if (!bytes_are_ascii(name))
 		name = to_ascii(name, ascii);
 	if (name.count > SQL_FUNCTION_MAX)
 		return NULL;

@@ -44,15 +44,6 @@ static bool is_end(const struct token *token)
 	return token->kind == TOKEN_END || sql_token_is_sign(token, ';');
 }
 
-static bool is_ascii(struct bytes text)
-{
-	for (size_t i = 0; i < text.count; i++) {
-		if (text.at[i] & 0x80)
-			return false;
-	}
-	return true;
-}
-
 static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
 /*
@@ -84,7 +75,8 @@ static size_t copy_name(const struct token *token, struct bytes rest, char out[s
 		used = copy_quoted(token->text, out, SQL_NAME_MAX);
 		return used <= SQL_NAME_MAX ? used : 0;
 	}
-	if (token->kind != TOKEN_WORD || token->text.count > SQL_NAME_MAX || !is_ascii(token->text))
+	if (token->kind != TOKEN_WORD || token->text.count > SQL_NAME_MAX ||
+	    !bytes_are_ascii(token->text))
 		return 0;
 	if (sql_token_is(token, "u") && rest.count > 1 && rest.at[0] == '&' && rest.at[1] == '"')
 		return 0;
@@ -154,7 +146,7 @@ static bool is_placeholder(struct bytes name)
 {
 	size_t parts = 0;
 
-	if (name.count > SQL_SET_NAME_MAX || !is_ascii(name))
+	if (name.count > SQL_SET_NAME_MAX || !bytes_are_ascii(name))
 		return false;
 	for (;;) {
 		size_t size = sql_word_size(name);

@@ -295,15 +295,6 @@ static bool is_writing(const struct token *token)
 	return false;
 }
 
-static bool is_ascii(struct bytes text)
-{
-	for (size_t i = 0; i < text.count; i++) {
-		if (text.at[i] & 0x80)
-			return false;
-	}
-	return true;
-}
-
 /* Older versions of PostgreSQL end a number before a letter: LIMIT 1for update. */
 static bool is_plain_number(struct bytes text)
 {
@@ -342,10 +333,10 @@ static bool may_be_read(const struct token *token, const struct last *last, stru
 {
 	switch (token->kind) {
 	case TOKEN_WORD:
-		return is_ascii(token->text) && !is_writing(token) &&
+		return bytes_are_ascii(token->text) && !is_writing(token) &&
 		       (!is_of_system(token) || is_listed(token, functions));
 	case TOKEN_QUOTED:
-		return is_ascii(token->text) &&
+		return bytes_are_ascii(token->text) &&
 		       !(token->text.count > 3 && strncmp(token->text.at, "\"pg_", 4) == 0);
 	case TOKEN_SIGN:
 		return !sql_token_is_sign(token, '(') || may_call(last, functions);

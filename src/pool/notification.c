@@ -13,15 +13,6 @@
 
 #define TEXT_AT (FRAME_HEADER_SIZE + 4) /* after the process id */
 
-static bool is_ascii(struct bytes text)
-{
-	for (size_t i = 0; i < text.count; i++) {
-		if ((unsigned char)text.at[i] >= 0x80)
-			return false;
-	}
-	return true;
-}
-
 /* The start of the payload; NULL: the frame does not end with two texts. */
 static const char *find_payload(struct bytes frame)
 {
@@ -55,7 +46,7 @@ enum notification_result notification_read(struct bytes frame, struct notificati
 		.hold_count = 1,
 		.size = (uint32_t)frame.count,
 		.pid = load_be32(frame.at + FRAME_HEADER_SIZE),
-		.is_ascii = is_ascii(bytes_skip(frame, TEXT_AT)),
+		.is_ascii = bytes_are_ascii(bytes_skip(frame, TEXT_AT)),
 		.channel = notification->frame + TEXT_AT,
 		.payload = notification->frame + (payload - frame.at),
 	};

@@ -43,11 +43,23 @@ static inline bool bytes_are(struct bytes bytes, const char *text)
 	return bytes_equal(bytes, bytes_text(text));
 }
 
+static inline bool bytes_are_ascii(struct bytes bytes)
+{
+	for (size_t i = 0; i < bytes.count; i++) {
+		if (bytes.at[i] & 0x80)
+			return false;
+	}
+	return true;
+}
+
 /*
  * Parses the zero-terminated text at the front of *bytes. *text points into *bytes, and *bytes
  * is moved past the zero. false: there is no zero.
  */
 bool bytes_take_text(struct bytes *bytes, const char **text);
+
+/* Whether a list of zero-terminated names has this one, in upper or lower case. */
+bool bytes_list_has(struct bytes list, const char *name);
 
 /* Integers in network byte order, as in PostgreSQL's protocol. */
 static inline uint16_t load_be16(const void *at)

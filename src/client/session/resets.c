@@ -66,17 +66,6 @@ struct reading {
 	unsigned int count;
 };
 
-static bool has_name(struct bytes names, const char *name)
-{
-	const char *other;
-
-	while (bytes_take_text(&names, &other)) {
-		if (strcasecmp(other, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 static void remove_name(struct buf *names, const char *name)
 {
 	struct bytes rest = buf_bytes(names);
@@ -231,7 +220,7 @@ static void make_statements(struct client *client, struct buf *out)
 		value = params_find(client->startup, name);
 		if (!value)
 			continue;
-		server_set_text(name, value, has_name(buf_bytes(&resets->local), name), out);
+		server_set_text(name, value, bytes_list_has(buf_bytes(&resets->local), name), out);
 		buf_add_byte(out, 0);
 	}
 }
@@ -328,7 +317,7 @@ static bool is_pending(const struct client *client, const struct session_resets 
 {
 	if (resets->is_unread)
 		return client->borrower.server->status == 'I';
-	return has_name(buf_bytes(&resets->pending), name);
+	return bytes_list_has(buf_bytes(&resets->pending), name);
 }
 
 /* Notes what the client is told now, instead of what it was told before. */

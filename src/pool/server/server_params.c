@@ -64,13 +64,6 @@ static bool is_same(const char *name, const char *have, const char *want)
 	return false;
 }
 
-static bool is_ascii(const char *value)
-{
-	while (*value && (unsigned char)*value < 0x80)
-		value++;
-	return *value == 0;
-}
-
 /*
  * Adds an SQL literal that is safe with any standard_conforming_strings and client_encoding. The
  * values of maps are in the encoding of the database, as PostgreSQL takes those of a startup packet
@@ -79,7 +72,7 @@ static bool is_ascii(const char *value)
  */
 static void add_literal(struct buf *text, const char *value)
 {
-	buf_add_text(text, strchr(value, '\\') || !is_ascii(value) ? "E'" : "'");
+	buf_add_text(text, strchr(value, '\\') || !bytes_are_ascii(bytes_text(value)) ? "E'" : "'");
 	for (; *value; value++) {
 		if (*value == '\'' || *value == '\\')
 			buf_add_byte(text, *value);
@@ -173,7 +166,8 @@ static bool is_native(const struct server *server, const struct params *params, 
 	const char *encoding = encoding_of(server, params);
 	const char *native = params_find(server->baseline, "server_encoding");
 
-	return is_ascii(value) || (encoding && native && strcasecmp(encoding, native) == 0);
+	return bytes_are_ascii(bytes_text(value)) ||
+	       (encoding && native && strcasecmp(encoding, native) == 0);
 }
 
 void server_set_text(const char *name, const char *value, bool is_local, struct buf *text)
@@ -564,8 +558,8 @@ bool server_add_library(struct server *server, const char *name)
 	server_settle_reports(server);
 	add_library_name(&text, name);
 	buf_add_byte(&text, 0);
-	is_done =
-	    is_ascii(name) && buf_ok(&text) && params_change(table, &server->params, text.at, name);
+	is_done = bytes_are_ascii(bytes_text(name)) && buf_ok(&text) &&
+	          params_change(table, &server->params, text.at, name);
 	buf_free(&text);
 	server_find_libraries(server);
 	return is_done;
@@ -583,7 +577,7 @@ static bool is_reported(const struct server *server, const char *name)
 /* Whether a map may have this. It has UNKNOWN for what is unknown only. */
 static bool can_carry(const char *name, const char *value)
 {
-	return is_ascii(name) && strcmp(value, UNKNOWN) != 0;
+	return bytes_are_ascii(bytes_text(name)) && strcmp(value, UNKNOWN) != 0;
 }
 
 static void add_change(struct buf *changes, const char *name, const char *value)
@@ -638,7 +632,7 @@ static bool add_facts(const struct server *server, struct bytes list, struct buf
 			continue;
 		if (is_reported(server, name)) {
 			/* The report may have been in another encoding. */
-			if (!is_ascii(value))
+			if (!bytes_are_ascii(bytes_text(value)))
 				add_change(changes, name, value);
 			continue;
 		}
@@ -652,17 +646,6 @@ static bool add_facts(const struct server *server, struct bytes list, struct buf
 			add_change(baseline, name, NULL);
 	}
 	return is_done;
-}
-
-static bool has_name(struct bytes names, const char *name)
-{
-	const char *other;
-
-	while (bytes_take_text(&names, &other)) {
-		if (strcasecmp(other, name) == 0)
-			return true;
-	}
-	return false;
 }
 
 /* Whether the client had the server's own value: that is in no map, and nothing is set for it. */
@@ -691,7 +674,7 @@ static bool add_resets(const struct server *server, const struct params *set,
 
 		if (params_seek(set, &in_set, name, &found) ||
 		    (has_normal && is_same(name, normal, value)) || is_library(name) ||
-		    (has_normal && was_normal(before, name, normal) && !has_name(back, name)))
+		    (has_normal && was_normal(before, name, normal) && !bytes_list_has(back, name)))
 			continue;
 		add_change(changes, name, UNKNOWN);
 		is_any = true;

@@ -77,15 +77,6 @@ bool text_scope_is_named(struct bytes text)
 	return false;
 }
 
-static bool is_ascii(struct bytes text)
-{
-	for (size_t i = 0; i < text.count; i++) {
-		if (text.at[i] & 0x80)
-			return false;
-	}
-	return true;
-}
-
 /* What of a text makes a parameter decide over how it is read first. */
 struct reading {
 	bool has_backslash;
@@ -120,7 +111,7 @@ bool text_scope_merge(struct bytes text, struct bytes first, struct bytes now, s
 {
 	struct reading reading = {
 		.has_backslash = memchr(text.at, '\\', text.count) != NULL,
-		.has_encoding = !is_ascii(text),
+		.has_encoding = !bytes_are_ascii(text),
 	};
 	struct pair old = next_pair(&first, true, reading);
 	struct pair new = next_pair(&now, false, reading);

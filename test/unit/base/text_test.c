@@ -46,6 +46,27 @@ START_TEST(text_trims_both_sides)
 }
 END_TEST
 
+START_TEST(bytes_list_has_whole_names)
+{
+	struct bytes list = bytes_of("one\0Two\0cut", 11);
+
+	ck_assert(bytes_list_has(list, "one"));
+	ck_assert(bytes_list_has(list, "TWO"));
+	ck_assert(!bytes_list_has(list, "on"));
+	ck_assert(!bytes_list_has(list, "cut")); /* without its zero */
+	ck_assert(!bytes_list_has(bytes_of("", 0), ""));
+}
+END_TEST
+
+START_TEST(bytes_are_ascii_up_to_the_end)
+{
+	ck_assert(bytes_are_ascii(bytes_of("", 0)));
+	ck_assert(bytes_are_ascii(bytes_text("\001a\x7f")));
+	ck_assert(!bytes_are_ascii(bytes_text("a\x80")));
+	ck_assert(bytes_are_ascii(bytes_of("a\x80", 1)));
+}
+END_TEST
+
 START_TEST(bytes_take_text_needs_the_zero)
 {
 	struct bytes in = bytes_of("ab\0cd", 5);
@@ -76,6 +97,8 @@ int main(void)
 	tcase_add_test(cases, text_copies_are_bounded);
 	tcase_add_test(cases, text_trims_both_sides);
 	tcase_add_test(cases, bytes_take_text_needs_the_zero);
+	tcase_add_test(cases, bytes_list_has_whole_names);
+	tcase_add_test(cases, bytes_are_ascii_up_to_the_end);
 	tcase_add_test(cases, bytes_secrets_compare);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
