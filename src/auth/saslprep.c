@@ -15,6 +15,7 @@
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
+#include "pgweir/base/bytes.h"
 
 #include "pgweir/base/banned.h"
 

@@ -15,7 +15,7 @@ Verdict = namedtuple("Verdict", "what text")
 REFUSALS = {"55000", "53300", "0A000"}
 
 # A function that may set parameters back. The values of the startup packet follow at the end of the
-# transaction. Until then the client has, and is told, those of the server. A custom parameter stays empty.
+# transaction. Until then the client has those of the server, and gets reports of them. A custom parameter stays empty.
 CALLS = re.compile(r"\b(DO|CALL|hid\w*)\b", re.I)
 RESETS = re.compile(r"\b(RESET|DEFAULT|DISCARD|TIME ZONE LOCAL)\b", re.I)
 # Behind a RESET in the same text, statements have the server's application_name. Other names are refused.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""A way to a host that can be cut as a network is: nothing arrives any more, and nobody is told."""
+"""A way to a host that can be cut as a network is: nothing arrives any more, and neither end notices."""
 
 import socket
 import threading
