@@ -158,6 +158,28 @@ static void cancel(struct client *client, struct client *target)
 		client_close_err(client, &err);
 }
 
+/*
+ * The process that this one takes over from may know the key. Then that one ends the connection,
+ * when it has delivered the request.
+ */
+static void pass_on(struct client *client, struct bytes key)
+{
+	const struct clients_with *with = &client->clients->with;
+	struct farewell farewell = { .fd = -1 };
+	unsigned char sent[FORWARD_KEY_MAX]; /* the key may be in the stream's buffer */
+	bool is_passed = false;
+
+	if (with->on_unknown_cancel_key && key.count <= sizeof(sent)) {
+		memcpy(sent, key.at, key.count);
+		is_passed =
+		    farewell_begin(&client->stream, &farewell) &&
+		    with->on_unknown_cancel_key(with->arg, bytes_of(sent, key.count), &farewell);
+		explicit_bzero(sent, sizeof(sent));
+	}
+	farewell_end(&farewell);
+	client_close(client, is_passed ? CLOSE_CANCEL_DELIVERED : CLOSE_CANCEL_FAILED);
+}
+
 void cancel_request_begin(struct client *client, struct bytes key)
 {
 	struct clients *clients = client->clients;
@@ -171,11 +193,8 @@ void cancel_request_begin(struct client *client, struct bytes key)
 		cancel(client, target);
 	else if (is_for_peer(clients, key))
 		forward(client, key);
-	else if (clients->with.on_unknown_cancel_key &&
-	         clients->with.on_unknown_cancel_key(clients->with.arg, key))
-		client_close(client, CLOSE_CANCEL_DELIVERED);
 	else
-		client_close(client, CLOSE_CANCEL_FAILED);
+		pass_on(client, key);
 }
 
 bool clients_know_key(struct clients *clients, struct bytes key)
@@ -183,23 +202,26 @@ bool clients_know_key(struct clients *clients, struct bytes key)
 	return find_target(clients, key);
 }
 
-static void on_nothing(void *arg) { (void)arg; }
-
-void clients_cancel(struct clients *clients, struct bytes key)
+void clients_cancel(struct clients *clients, struct bytes key, struct farewell *farewell)
 {
 	struct client *target = find_target(clients, key);
 	struct logger log = { clients->with.log, NULL };
 	char asker[CANCEL_ASKER_SIZE];
+	struct cancel *cancel;
 	struct err err;
 
 	if (!target) {
 		if (!clients->with.on_unknown_cancel_key ||
-		    !clients->with.on_unknown_cancel_key(clients->with.arg, key))
+		    !clients->with.on_unknown_cancel_key(clients->with.arg, key, farewell))
 			log_info(&log, "failed cancel request");
-		return;
+	} else if (!cancel_here(NULL, target)) {
+		cancel =
+		    cancel_start(&target->borrower, say_asker(NULL, target, asker, sizeof(asker)),
+		                 NULL, NULL, &err);
+		if (cancel)
+			cancel_keep_asker(cancel, farewell);
+		else
+			log_info(&target->log, "%s", err.text);
 	}
-	if (!cancel_here(NULL, target) &&
-	    !cancel_start(&target->borrower, say_asker(NULL, target, asker, sizeof(asker)),
-	                  on_nothing, NULL, &err))
-		log_info(&target->log, "%s", err.text);
+	farewell_end(farewell);
 }

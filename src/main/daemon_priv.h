@@ -94,7 +94,7 @@ void handover_start(struct daemon *daemon, int fd);
 void handover_free(struct handover **handover);
 
 /* takeover.c: messages to the process that this one took over from. No effect if there is none. */
-bool takeover_pass_key(struct successor *successor, struct bytes key);
+bool takeover_pass_key(struct successor *successor, struct bytes key, struct farewell *farewell);
 void takeover_stop(struct successor *successor, enum shutdown_kind kind);
 void takeover_free(struct successor **successor);
 

@@ -41,8 +41,8 @@
 #define MESSAGE_LIMIT USEC_PER_SEC
 /* How often connections that were not at rest are looked at again. */
 #define LOOK_PERIOD (20 * USEC_PER_MS)
-#define REQUEST_SIZE_MAX 256
-#define REQUESTS_SIZE_MAX ((size_t)64 * 1024)
+#define REQUEST_SIZE_MAX 1024
+#define REQUESTS_MAX 256
 
 struct handover {
 	struct daemon *daemon;
@@ -50,10 +50,9 @@ struct handover {
 	struct watch watch;
 	struct timer look;
 	struct timer deadline;
-	usec_t moved_at;    /* when the first round was complete; 0: not yet */
-	unsigned int moved; /* clients handed over so far */
-	/* messages that came within a round, for after it: kind, length, body */
-	struct buf requests;
+	usec_t moved_at;                  /* when the first round was complete; 0: not yet */
+	unsigned int moved;               /* clients handed over so far */
+	struct channel_messages requests; /* that came within a round, for after it */
 	bool is_to_stop; /* the new process has sent STOP: this process stops with it */
 	bool is_owed;    /* an answer to a round that was kept; no other round before it */
 	bool is_over;    /* there will be no more rounds */
@@ -75,13 +74,13 @@ void handover_free(struct handover **handoverp)
 	timer_clear(&handover->deadline);
 	watch_done(&handover->watch);
 	close(handover->channel.fd);
-	buf_free(&handover->requests);
+	channel_messages_done(&handover->requests);
 	free(handover);
 }
 
 /* ---- requests of the new process ---- */
 
-static void cancel_in_lane(struct daemon *daemon, struct bytes key)
+static void cancel_in_lane(struct daemon *daemon, struct bytes key, struct farewell *farewell)
 {
 	struct lane *lane, *found = daemon->lanes.at;
 
@@ -91,47 +90,59 @@ static void cancel_in_lane(struct daemon *daemon, struct bytes key)
 		if (clients_know_key(lane->clients, key))
 			found = lane;
 	}
-	clients_cancel(found->clients, key); /* the first one may know another process */
+	/* the first one may know another process */
+	clients_cancel(found->clients, key, farewell);
 	lanes_release(&daemon->lanes);
 }
 
-static void obey(struct handover *handover, char kind, struct bytes body)
+/* Takes the descriptor of the message. */
+static void obey_cancel(struct daemon *daemon, struct channel_message *message)
+{
+	struct record record = { .rest = buf_bytes(&message->body) };
+	struct farewell farewell = { .fd = message->fd };
+	struct cancel_record cancel = { .key = record.rest };
+
+	message->fd = -1;
+	if (!daemon->lanes.at[0].pools->is_handover_plain) {
+		record_read(&record, &cancel_record_table, &cancel);
+		if (!record_is_whole(&record))
+			cancel = (struct cancel_record){ 0 };
+		buf_add(&farewell.last, cancel.last.at, cancel.last.count);
+	}
+	cancel_in_lane(daemon, cancel.key, &farewell);
+}
+
+static void obey(struct handover *handover, struct channel_message *message)
 {
 	struct daemon *daemon = handover->daemon;
+	struct bytes body = buf_bytes(&message->body);
 
 	if (!handover->moved_at)
 		return; /* requests count only after the first round */
-	if (kind == HANDOVER_CANCEL)
-		cancel_in_lane(daemon, body);
-	if (kind == HANDOVER_STOP && body.count == 1) {
+	if (message->kind == HANDOVER_CANCEL)
+		obey_cancel(daemon, message);
+	if (message->kind == HANDOVER_STOP && body.count == 1) {
 		handover->is_to_stop = true;
 		stop_daemon(daemon, (enum shutdown_kind)body.at[0]);
 	}
 }
 
-/* Stores a message that came within a round until the round is over. */
-static void note_request(struct handover *handover, const struct channel_message *message)
+/* Stores a message that came within a round until the round is over, or ends it. */
+static void note_request(struct handover *handover, struct channel_message *message)
 {
-	if (message->body.count > REQUEST_SIZE_MAX)
-		return;
-	buf_add_byte(&handover->requests, message->kind);
-	buf_add_be16(&handover->requests, (uint16_t)message->body.count);
-	buf_add(&handover->requests, message->body.at, message->body.count);
+	if (message->body.count > REQUEST_SIZE_MAX || handover->requests.count == REQUESTS_MAX ||
+	    !channel_messages_add(&handover->requests, message))
+		channel_message_done(message);
 }
 
 static void obey_requests(struct handover *handover)
 {
-	struct buf requests = handover->requests;
-	struct bytes rest = buf_bytes(&requests);
+	struct channel_messages requests = handover->requests;
 
-	handover->requests = (struct buf){ .limit = REQUESTS_SIZE_MAX };
-	while (buf_ok(&requests) && rest.count >= 3) {
-		size_t count = load_be16(rest.at + 1);
-
-		obey(handover, *rest.at, bytes_of(rest.at + 3, count));
-		rest = bytes_skip(rest, 3 + count);
-	}
-	buf_free(&requests);
+	handover->requests = (struct channel_messages){ 0 };
+	for (size_t i = 0; i < requests.count; i++)
+		obey(handover, &requests.at[i]);
+	channel_messages_done(&requests);
 }
 
 /* ---- the new process is gone ---- */
@@ -142,10 +153,8 @@ static void hear_last_words(struct handover *handover)
 	struct channel_message message;
 
 	set_limit(handover, 0);
-	while (channel_receive(&handover->channel, &message)) {
+	while (channel_receive(&handover->channel, &message))
 		note_request(handover, &message);
-		channel_message_done(&message);
-	}
 	obey_requests(handover);
 }
 
@@ -216,7 +225,8 @@ static enum answer await_answer(struct handover *handover)
 			answer = ANSWER_REFUSED;
 		else
 			note_request(handover, &message);
-		channel_message_done(&message);
+		if (answer != ANSWER_NONE)
+			channel_message_done(&message);
 	}
 	return answer;
 }
@@ -463,7 +473,8 @@ static void on_message(struct watch *watch, unsigned int what)
 	kind = message.kind;
 	if (kind != HANDOVER_GO)
 		note_request(handover, &message);
-	channel_message_done(&message);
+	else
+		channel_message_done(&message);
 	answer_late(handover, kind);
 	if (kind == HANDOVER_GO && !handover->moved_at)
 		move(handover);
@@ -503,7 +514,6 @@ void handover_start(struct daemon *daemon, int fd)
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over", "another process is taking over");
 	daemon->handover = handover;
 	handover->daemon = daemon;
-	handover->requests.limit = REQUESTS_SIZE_MAX;
 	handover->channel.fd = fd;
 	watch_init(&handover->watch, daemon->loop, fd, on_message);
 	set_limit(handover, MESSAGE_LIMIT);

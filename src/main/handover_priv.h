@@ -39,4 +39,18 @@ struct hello_record {
 
 extern const struct record_table hello_record_table;
 
+/*
+ * CANCEL: a cancel request that the new process got. The descriptor of the message is its
+ * connection, which the old process ends when it has dealt with it. In the plain format there is
+ * only the key, without a record and a descriptor.
+ */
+struct cancel_record {
+	struct bytes key;
+	struct bytes last; /* sent before the connection ends: struct farewell */
+};
+
+#define CANCEL_LAST_MAX 512
+
+extern const struct record_table cancel_record_table;
+
 #endif

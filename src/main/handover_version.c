@@ -34,12 +34,22 @@ static const struct record_field hello_fields[] = {
 
 const struct record_table hello_record_table = RECORD_TABLE("hello", hello_fields, NULL);
 
+static const struct record_field cancel_fields[] = {
+	RECORD_BYTES_FIELD('k', struct cancel_record, key, FORWARD_KEY_MAX),
+	RECORD_BYTES_FIELD('l', struct cancel_record, last, CANCEL_LAST_MAX, RECORD_OPTIONAL),
+};
+
+const struct record_table cancel_record_table = RECORD_TABLE("cancel", cancel_fields, NULL);
+
 static uint64_t plain_hash(void)
 {
 	return handover_clients_hash(record_hash(CHANNEL_VERSION, &hello_record_table));
 }
 
-static uint64_t version_hash(void) { return handover_session_hash(plain_hash()); }
+static uint64_t version_hash(void)
+{
+	return record_hash(handover_session_hash(plain_hash()), &cancel_record_table);
+}
 
 /* NULL: no release had this hash. */
 static const char *release_name(uint64_t hash)

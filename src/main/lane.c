@@ -182,6 +182,7 @@ static void on_free(void *arg)
 struct key_letter {
 	struct letter letter;
 	struct daemon *daemon;
+	struct farewell farewell;
 	size_t size;
 	char key[FORWARD_KEY_MAX];
 };
@@ -191,12 +192,14 @@ static void on_key(struct letter *letter)
 	struct key_letter *key = container_of(letter, struct key_letter, letter);
 
 	if (!letter->is_late)
-		takeover_pass_key(key->daemon->takeover, bytes_of(key->key, key->size));
+		takeover_pass_key(key->daemon->takeover, bytes_of(key->key, key->size),
+		                  &key->farewell);
+	farewell_end(&key->farewell);
 	explicit_bzero(key->key, sizeof(key->key));
 	free(key);
 }
 
-static bool post_key(struct daemon *daemon, struct bytes key)
+static bool post_key(struct daemon *daemon, struct bytes key, struct farewell *farewell)
 {
 	struct key_letter *letter;
 
@@ -207,6 +210,8 @@ static bool post_key(struct daemon *daemon, struct bytes key)
 		return false;
 	letter->letter.open = on_key;
 	letter->daemon = daemon;
+	letter->farewell = *farewell;
+	*farewell = (struct farewell){ .fd = -1 };
 	letter->size = key.count;
 	memcpy(letter->key, key.at, key.count);
 	loop_post(daemon->loop, &letter->letter);
@@ -214,12 +219,13 @@ static bool post_key(struct daemon *daemon, struct bytes key)
 }
 
 /* After a take-over, the key may be of a client that the old process still serves. */
-static bool on_unknown_cancel_key(void *arg, struct bytes key)
+static bool on_unknown_cancel_key(void *arg, struct bytes key, struct farewell *farewell)
 {
 	struct lane *lane = arg;
 	struct daemon *daemon = lane->arg;
 
-	return lane->number == 0 ? takeover_pass_key(daemon->takeover, key) : post_key(daemon, key);
+	return lane->number == 0 ? takeover_pass_key(daemon->takeover, key, farewell)
+	                         : post_key(daemon, key, farewell);
 }
 
 /* ---- made and freed ---- */

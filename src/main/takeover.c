@@ -22,6 +22,7 @@
 #include "takeover.h"
 
 #include "daemon_priv.h"
+#include "handover_priv.h"
 #include "takeover_deal.h"
 
 #include "pgweir/base/banned.h"
@@ -43,31 +44,8 @@ struct successor {
 	    look; /* set: there are no more rounds, the old process serves its last clients */
 	struct pools_arrival arrivals[LANES_MAX]; /* of each lane */
 	bool has_begun;                           /* the first round was completed */
+	bool is_plain; /* the old process knows the plain format only: handover_priv.h */
 };
-
-static void round_done(struct takeover_round *round)
-{
-	while (round->count)
-		channel_message_done(&round->messages[--round->count]);
-	free(round->messages);
-	*round = (struct takeover_round){ 0 };
-}
-
-static bool keep(struct takeover_round *round, const struct channel_message *message)
-{
-	if (round->count == round->capacity) {
-		size_t capacity = round->capacity ? 2 * round->capacity : 256;
-		struct channel_message *messages =
-		    realloc(round->messages, capacity * sizeof(*messages));
-
-		if (!messages)
-			return false;
-		round->messages = messages;
-		round->capacity = capacity;
-	}
-	round->messages[round->count++] = *message;
-	return true;
-}
 
 static bool judge(const struct daemon *daemon, const struct channel_message *message,
                   struct err *err)
@@ -95,7 +73,7 @@ enum round_end {
  * Receives and judges records up to END or DONE: ROUND_USED or ROUND_LAST. Those behind a record
  * that is refused are only read.
  */
-static enum round_end receive(struct successor *successor, struct takeover_round *round,
+static enum round_end receive(struct successor *successor, struct channel_messages *round,
                               struct err *err)
 {
 	struct channel *channel = &successor->channel;
@@ -113,7 +91,7 @@ static enum round_end receive(struct successor *successor, struct takeover_round
 		if (message.kind == HANDOVER_DONE)
 			end = ROUND_LAST;
 		if (!is_end && end == ROUND_USED && judge(successor->daemon, &message, err) &&
-		    keep(round, &message))
+		    channel_messages_add(round, &message))
 			continue;
 		channel_message_done(&message);
 		if (!is_end)
@@ -150,7 +128,7 @@ static enum round_end accept_it(struct successor *successor, struct err *err)
 	}
 }
 
-static void use(struct successor *successor, struct takeover_round *round)
+static void use(struct successor *successor, struct channel_messages *round)
 {
 	const struct lanes *lanes = &successor->daemon->lanes;
 
@@ -162,7 +140,7 @@ static void use(struct successor *successor, struct takeover_round *round)
 
 static enum round_end make_round(struct successor *successor, struct err *err)
 {
-	struct takeover_round round = { 0 };
+	struct channel_messages round = { 0 };
 	enum round_end end;
 
 	err_set(err, ERR_MEMORY, "out of memory");
@@ -171,7 +149,7 @@ static enum round_end make_round(struct successor *successor, struct err *err)
 		end = accept_it(successor, err);
 	if (end == ROUND_USED)
 		use(successor, &round);
-	round_done(&round);
+	channel_messages_done(&round);
 	return end;
 }
 
@@ -250,12 +228,21 @@ static void on_round(struct watch *watch, unsigned int what)
 	}
 }
 
-bool takeover_pass_key(struct successor *successor, struct bytes key)
+bool takeover_pass_key(struct successor *successor, struct bytes key, struct farewell *farewell)
 {
+	struct cancel_record cancel = { .key = key, .last = buf_bytes(&farewell->last) };
+	struct buf record = { .is_secret = true };
+
 	if (!successor)
 		return false;
 	successor->channel.deadline = clock_now() + USEC_PER_SEC;
-	return channel_send(&successor->channel, HANDOVER_CANCEL, key, -1);
+	if (successor->is_plain)
+		return channel_send(&successor->channel, HANDOVER_CANCEL, key, -1);
+	record_write(&record, &cancel_record_table, &cancel);
+	if (channel_send_record(&successor->channel, HANDOVER_CANCEL, &record, farewell->fd))
+		farewell_leave(farewell);
+	buf_wipe(&record);
+	return !successor->channel.is_broken;
 }
 
 void takeover_stop(struct successor *successor, enum shutdown_kind kind)
@@ -308,6 +295,7 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	successor->daemon = daemon;
 	successor->channel.fd = takeover->fd;
 	takeover->fd = -1;
+	successor->is_plain = takeover->is_plain;
 	begin_arrivals(successor, takeover->is_plain);
 	watch_init(&successor->watch, daemon->loop, successor->channel.fd, on_round);
 	successor->channel.deadline = clock_now() + ROUND_LIMIT;

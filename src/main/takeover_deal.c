@@ -33,11 +33,11 @@ static void deal_pool(struct pools_arrival *arrival, struct channel_message *mes
 }
 
 static struct lane *lane_of_next_client(const struct lanes *lanes,
-                                        const struct takeover_round *round, size_t at)
+                                        const struct channel_messages *round, size_t at)
 {
 	while (++at < round->count) {
-		if (round->messages[at].kind == HANDOVER_CLIENT)
-			return client_lane(lanes, body_of(&round->messages[at]));
+		if (round->at[at].kind == HANDOVER_CLIENT)
+			return client_lane(lanes, body_of(&round->at[at]));
 	}
 	return lanes->at; /* a server without its client is closed there */
 }
@@ -75,10 +75,10 @@ static void deal_server(struct lane *lane, struct pools_arrival *arrivals,
 
 /* Those that are not idle. */
 static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arrivals,
-                          struct takeover_round *round)
+                          struct channel_messages *round)
 {
 	for (size_t i = 0; i < round->count; i++) {
-		struct channel_message *message = &round->messages[i];
+		struct channel_message *message = &round->at[i];
 
 		if (message->kind == HANDOVER_CLIENT)
 			deal_client(lanes, arrivals, message);
@@ -93,24 +93,24 @@ static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arriv
 
 /* What deal_in_order() has left; the descriptor of a server that was used is -1. */
 static void deal_rest(const struct lanes *lanes, struct pools_arrival *arrivals,
-                      struct takeover_round *round)
+                      struct channel_messages *round)
 {
 	for (size_t i = 0; i < round->count; i++) {
-		struct channel_message *message = &round->messages[i];
+		struct channel_message *message = &round->at[i];
 
 		if (message->kind == HANDOVER_SERVER && message->fd >= 0)
 			deal_server(lane_in_need(lanes, body_of(message)), arrivals, message);
 	}
 	for (size_t i = 0; i < round->count; i++) {
-		if (round->messages[i].kind != HANDOVER_POOL)
+		if (round->at[i].kind != HANDOVER_POOL)
 			continue;
 		for (unsigned int lane = 1; lane < lanes->count; lane++)
-			deal_pool(&arrivals[lane], &round->messages[i]);
+			deal_pool(&arrivals[lane], &round->at[i]);
 	}
 }
 
 void takeover_deal(const struct lanes *lanes, struct pools_arrival *arrivals,
-                   struct takeover_round *round)
+                   struct channel_messages *round)
 {
 	struct lane *lane;
 

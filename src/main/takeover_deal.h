@@ -7,13 +7,8 @@
 
 #include "pgweir/client/handover.h"
 
-struct takeover_round {
-	struct channel_message *messages;
-	size_t count, capacity;
-};
-
 /* Uses all records of a round. arrivals: one for each lane. The lanes must be held. */
 void takeover_deal(const struct lanes *lanes, struct pools_arrival *arrivals,
-                   struct takeover_round *round);
+                   struct channel_messages *round);
 
 #endif

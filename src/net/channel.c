@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -249,4 +250,29 @@ void channel_message_done(struct channel_message *message)
 	if (message->fd >= 0)
 		close(message->fd);
 	message->fd = -1;
+}
+
+/* ---- kept messages ---- */
+
+bool channel_messages_add(struct channel_messages *messages, const struct channel_message *message)
+{
+	if (messages->count == messages->capacity) {
+		size_t capacity = messages->capacity ? 2 * messages->capacity : 256;
+		struct channel_message *at = realloc(messages->at, capacity * sizeof(*at));
+
+		if (!at)
+			return false;
+		messages->at = at;
+		messages->capacity = capacity;
+	}
+	messages->at[messages->count++] = *message;
+	return true;
+}
+
+void channel_messages_done(struct channel_messages *messages)
+{
+	while (messages->count)
+		channel_message_done(&messages->at[--messages->count]);
+	free(messages->at);
+	*messages = (struct channel_messages){ 0 };
 }

@@ -73,6 +73,7 @@ static void detach_cancel(struct cancel *cancel)
 	stream_close(&cancel->stream);
 	if (cancel->is_active)
 		end_active(pool);
+	farewell_end(&cancel->farewell);
 	cancel->server = NULL;
 	if (!cancel->is_sent || !server)
 		return;
@@ -323,8 +324,7 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 		.pool = pool,
 		.server = server,
 		.target = target,
-		.on_end = on_end,
-		.arg = arg,
+		.farewell = { .fd = -1 },
 		.address = server->peer,
 	};
 	text_copy(cancel->asker, sizeof(cancel->asker), asker);
@@ -337,9 +337,19 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 	                           on_cancel_wait_over),
 	          loop_now(pool->pools->with.loop));
 	cancel_serve(pool);
-	if (cancel->is_ended)
+	if (cancel->is_ended) {
+		err_close(err, CLOSE_CANCEL_FAILED);
 		return NULL;
+	}
+	cancel->on_end = on_end;
+	cancel->arg = arg;
 	return cancel;
+}
+
+void cancel_keep_asker(struct cancel *cancel, struct farewell *farewell)
+{
+	cancel->farewell = *farewell;
+	*farewell = (struct farewell){ .fd = -1 };
 }
 
 void cancel_rearm_waiting(struct pool *pool)

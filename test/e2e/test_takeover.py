@@ -5,8 +5,10 @@ import contextlib
 import os
 import pwd
 import re
+import select
 import signal
 import socket
+import ssl
 import struct
 import tempfile
 import threading
@@ -15,8 +17,8 @@ import psycopg
 import pytest
 
 from .kit.wait import LIMIT, wait_until
-from .kit.wire import (Closed, bind, close, describe, error_fields, execute, message, parse, query,
-                       send_cancel, sync)
+from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, Wire, bind, close, describe,
+                       error_fields, execute, message, parse, query, send_cancel, special, sync)
 
 
 @pytest.fixture
@@ -893,6 +895,43 @@ def test_tls_clients_are_cancelled_where_they_are(secure_weir):
     thread.join(15)
     assert answers == ["57014"]
     secure.close()
+    assert old.wait(15) == 0
+
+
+def cancel_request(weir, key, is_encrypted):
+    """A connection that has sent the request, and may be told of its end by TLS."""
+    asker = Wire(weir.address)
+    if is_encrypted:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.maximum_version = ssl.TLSVersion.TLSv1_2  # without tickets, which may be read
+        asker.send(special(SSL_REQUEST))
+        assert asker.sock.recv(1) == b"S"
+        asker.sock = context.wrap_socket(asker.sock, suppress_ragged_eofs=False)
+    asker.send(special(CANCEL_REQUEST, key))
+    return asker
+
+
+@pytest.mark.parametrize("is_encrypted", (False, True))
+def test_a_cancel_request_for_the_old_process_ends_when_it_is_delivered(secure_weir, is_encrypted):
+    """The client sends its next statement then, which a late request would cancel."""
+    weir = secure_weir()
+    client = busy_client(weir, weir.postgres)
+    old = weir.take_over()
+    weir.wait_log("accepting no new clients")
+    os.kill(old.pid, signal.SIGSTOP)
+    try:
+        askers = [cancel_request(weir, client.key, is_encrypted) for _ in range(6)]
+        assert weir.client().value("SELECT 1") == "1"
+        assert not select.select([asker.sock for asker in askers], [], [], 0.2)[0]
+    finally:
+        os.kill(old.pid, signal.SIGCONT)
+    for asker in askers:
+        assert asker.read_to_end() == []
+        asker.close()
+    assert client.read_result().error["C"] == "57014"
+    for number in range(20):
+        assert client.value(f"SELECT {number}") == str(number)
     assert old.wait(15) == 0
 
 

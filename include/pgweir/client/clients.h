@@ -14,6 +14,7 @@
 #include "pgweir/client/auth_cache.h"
 #include "pgweir/client/likeness.h"
 #include "pgweir/client/throttle.h"
+#include "pgweir/net/farewell.h"
 #include "pgweir/net/ranges.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pgwire/sql_digest.h"
@@ -64,9 +65,9 @@ struct clients_with {
 	void (*on_free)(void *arg);
 	/*
 	 * Called for a cancel request with a key that no client here has. true: the callee handles
-	 * it.
+	 * it, and ends the connection that it came from, unless there is one left in `farewell`.
 	 */
-	bool (*on_unknown_cancel_key)(void *arg, struct bytes key);
+	bool (*on_unknown_cancel_key)(void *arg, struct bytes key, struct farewell *farewell);
 	/*
 	 * Called when a client has sent its startup packet or a cancel request, which another loop
 	 * may have to handle. `loop`: for a key of another loop and for a home, the number of that
@@ -203,8 +204,11 @@ struct client *clients_find(struct clients *clients, uint64_t id);
 /* Whether one of these clients has this cancel key. */
 bool clients_know_key(struct clients *clients, struct bytes key);
 
-/* A cancel request for one of these clients that another process of ours received. */
-void clients_cancel(struct clients *clients, struct bytes key);
+/*
+ * A cancel request for one of these clients that another process of ours received. Takes the
+ * connection of the request, and ends it when the request was delivered or has failed.
+ */
+void clients_cancel(struct clients *clients, struct bytes key, struct farewell *farewell);
 
 /* Closes a client as KILL_CLIENT does. */
 void clients_kill(struct client *client);

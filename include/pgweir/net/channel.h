@@ -101,4 +101,16 @@ bool channel_receive(struct channel *channel, struct channel_message *message);
 /* Frees the body, and closes the descriptor unless the caller has set it to -1. */
 void channel_message_done(struct channel_message *message);
 
+/* Messages in the order in which they came. All zero: none. */
+struct channel_messages {
+	struct channel_message *at;
+	size_t count, capacity;
+};
+
+/* Takes a message. false: no memory; the caller still has it. */
+bool channel_messages_add(struct channel_messages *messages, const struct channel_message *message);
+
+/* Frees all of them. */
+void channel_messages_done(struct channel_messages *messages);
+
 #endif

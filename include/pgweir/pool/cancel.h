@@ -7,6 +7,7 @@
 #ifndef PGWEIR_POOL_CANCEL_H
 #define PGWEIR_POOL_CANCEL_H
 
+#include "pgweir/net/farewell.h"
 #include "pgweir/pool/server/server.h"
 
 #define CANCEL_ASKER_SIZE 192
@@ -31,17 +32,21 @@ struct cancel {
 	 */
 	void (*on_end)(void *arg);
 	void *arg;
+	struct farewell farewell; /* the connection of the request, if another process got it */
 	struct address address;
 	char asker[CANCEL_ASKER_SIZE]; /* where the request came from, for the log */
 };
 
 /*
  * Cancels the query that `target`'s server runs. `asker`: where the request came from, for the log.
- * The caller may take the request back by cancel_drop(). NULL: there is nothing to cancel; *err has
- * the reason (for the log).
+ * The caller may take the request back by cancel_drop(). on_end: may be NULL. NULL: there is
+ * nothing to cancel, or it has failed already; *err has the reason (for the log).
  */
 struct cancel *cancel_start(struct borrower *target, const char *asker, void (*on_end)(void *arg),
                             void *arg, struct err *err);
+
+/* Takes the connection that the request came from: the end of the cancel is the end of it. */
+void cancel_keep_asker(struct cancel *cancel, struct farewell *farewell);
 
 /* Drops the request without on_end(). A key that was sent cannot be taken back. */
 void cancel_drop(struct cancel *cancel);

@@ -3,6 +3,7 @@
  * net/channel.c over a pair of sockets: messages, descriptors, and an invalid peer.
  */
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -256,6 +257,39 @@ START_TEST(a_descriptor_of_half_a_message)
 }
 END_TEST
 
+/* More than the list begins with; the descriptors are closed with it. */
+START_TEST(messages_are_kept_in_order)
+{
+	struct channel_messages kept = { 0 };
+	struct channel_message message;
+	struct pair pair;
+	char text[16];
+	int first_fd = -1;
+
+	pair_open(&pair);
+	pair.right.deadline = clock_now() + LIMIT;
+	for (int i = 0; i < 300; i++) {
+		snprintf(text, sizeof(text), "%d", i);
+		ck_assert(channel_send(&pair.left, HANDOVER_CANCEL, bytes_text(text),
+		                       i == 0 ? pair.left.fd : -1));
+		ck_assert(channel_receive(&pair.right, &message));
+		if (i == 0)
+			first_fd = message.fd;
+		ck_assert(channel_messages_add(&kept, &message));
+	}
+	ck_assert_uint_eq(kept.count, 300);
+	for (int i = 0; i < 300; i++) {
+		snprintf(text, sizeof(text), "%d", i);
+		ck_assert_str_eq(buf_text(&kept.at[i].body), text);
+	}
+	ck_assert(is_open(first_fd));
+	channel_messages_done(&kept);
+	ck_assert(!is_open(first_fd));
+	ck_assert_uint_eq(kept.count, 0);
+	pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("net/channel");
@@ -272,5 +306,6 @@ int main(void)
 	tcase_add_test(tests, only_a_closed_descriptor_is_gone);
 	tcase_add_test(tests, descriptors_that_nobody_asked_for);
 	tcase_add_test(tests, a_descriptor_of_half_a_message);
+	tcase_add_test(tests, messages_are_kept_in_order);
 	return unit_run(suite);
 }

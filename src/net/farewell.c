@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: ISC */
+#include "pgweir/net/farewell.h"
+
+#include <unistd.h>
+
+#include "pgweir/net/stream_parcel.h"
+
+#include "socket_calls_priv.h"
+#include "stream_secure_priv.h"
+
+#include "pgweir/base/banned.h"
+
+bool farewell_begin(struct stream *stream, struct farewell *farewell)
+{
+	struct stream_parcel parcel;
+
+	*farewell = (struct farewell){ .fd = -1 };
+	if (!stream_detach(stream, &parcel))
+		return false;
+	farewell->fd = parcel.fd;
+	if (parcel.tls && parcel.tls->end == TLS_GOES_ON)
+		tls_goodbye(parcel.tls, &farewell->last);
+	tls_free(&parcel.tls);
+	buf_free(&parcel.in);
+	buf_free(&parcel.out);
+	return true;
+}
+
+void farewell_end(struct farewell *farewell)
+{
+	struct bytes last = buf_bytes(&farewell->last);
+
+	if (farewell->fd >= 0 && last.count)
+		socket_send(farewell->fd, last.at, last.count);
+	farewell_leave(farewell);
+}
+
+void farewell_leave(struct farewell *farewell)
+{
+	if (farewell->fd >= 0)
+		close(farewell->fd);
+	buf_free(&farewell->last);
+	*farewell = (struct farewell){ .fd = -1 };
+}
