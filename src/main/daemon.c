@@ -176,7 +176,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	struct hash_key secret;
 
 	homes_init(&daemon->homes, count);
-	lane_load_init(&daemon->load);
+	lane_load_init(&daemon->load, clock_now());
 	daemon->broker = broker_new(count, err);
 	daemon->verifiers = verifiers_new(VERIFIERS_MAX, err);
 	daemon->throttle = throttle_new(err);

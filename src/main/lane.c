@@ -139,14 +139,28 @@ static bool send_elsewhere(void *arg, struct client *client, enum client_goes wh
 	return true;
 }
 
+/* See struct lane_clocks. */
+static usec_t lane_cpu(const void *lanes, unsigned int number)
+{
+	return loop_cpu(((const struct lanes *)lanes)->at[number].loop);
+}
+
+static uint64_t busy_lanes(struct daemon *daemon)
+{
+	const struct lane_clocks clocks = { .count = daemon->lanes.count,
+		                            .cpu = lane_cpu,
+		                            .arg = &daemon->lanes };
+
+	return lane_load_busy(&daemon->load, &clocks, clock_now());
+}
+
 /* See pick_home in struct clients_with. */
 static unsigned int pick_home(void *arg, unsigned int first, unsigned int count)
 {
 	const struct lane *own = arg;
 	struct daemon *daemon = own->arg;
-	uint64_t busy = lane_load_busy(&daemon->load, &daemon->lanes);
 
-	count = homes_widen(&daemon->homes, first, count, busy);
+	count = homes_widen(&daemon->homes, first, count, busy_lanes(daemon));
 	return least_busy(&daemon->lanes, first, count, own)->number;
 }
 

@@ -6,36 +6,35 @@
 #define LOOK_PERIOD (200 * USEC_PER_MS)
 #define BUSY_PERCENT 70
 
-void lane_load_init(struct lane_load *load)
+void lane_load_init(struct lane_load *load, usec_t now)
 {
-	*load = (struct lane_load){ .is_looking = ATOMIC_FLAG_INIT };
-	atomic_store(&load->looked_at, clock_now());
+	*load = (struct lane_load){ .is_looking = ATOMIC_FLAG_INIT, .looked_at = now };
 }
 
-static void measure(struct lane_load *load, const struct lanes *lanes, usec_t time)
+static uint64_t measure(struct lane_load *load, const struct lane_clocks *clocks, usec_t time)
 {
-	const struct lane *lane;
 	uint64_t busy = 0;
 
-	LANES_EACH(lane, lanes)
-	{
-		usec_t cpu = loop_cpu(lane->loop);
+	for (unsigned int number = 0; number < clocks->count; number++) {
+		usec_t cpu = clocks->cpu(clocks->arg, number);
 
-		if ((cpu - load->cpu[lane->number]) * 100 > time * BUSY_PERCENT)
-			busy |= UINT64_C(1) << lane->number;
-		load->cpu[lane->number] = cpu;
+		if ((cpu - load->cpu[number]) * 100 > time * BUSY_PERCENT)
+			busy |= UINT64_C(1) << number;
+		load->cpu[number] = cpu;
 	}
-	atomic_store(&load->busy, busy);
+	return busy;
 }
 
-uint64_t lane_load_busy(struct lane_load *load, const struct lanes *lanes)
+/* Another lane may have looked since the caller has read its clock: `now` may be before that. */
+uint64_t lane_load_busy(struct lane_load *load, const struct lane_clocks *clocks, usec_t now)
 {
-	usec_t now = clock_now();
+	if (!atomic_flag_test_and_set(&load->is_looking)) {
+		usec_t time = now - load->looked_at;
 
-	if (now - atomic_load(&load->looked_at) >= LOOK_PERIOD &&
-	    !atomic_flag_test_and_set(&load->is_looking)) {
-		measure(load, lanes, now - atomic_load(&load->looked_at));
-		atomic_store(&load->looked_at, now);
+		if (time >= LOOK_PERIOD) {
+			atomic_store(&load->busy, measure(load, clocks, time));
+			load->looked_at = now;
+		}
 		atomic_flag_clear(&load->is_looking);
 	}
 	return atomic_load(&load->busy);
