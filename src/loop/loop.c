@@ -135,20 +135,29 @@ static void run_tasks(struct loop *loop)
 	TAILQ_REMOVE(&loop->tasks, &last, node);
 }
 
-/* Polls without sleeping until a callback has run. false: none ran in time. */
-static bool poll_for_a_while(struct loop *loop)
+/* Returns whether a callback has run. */
+static bool look_for_events(struct loop *loop)
 {
 	unsigned long before = loop->call_count;
 
-	do {
-		event_base_loop(loop->base,
-		                EVLOOP_ONCE | EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY);
-		if (loop->call_count != before) {
-			loop->poll_count++;
-			return true;
-		}
-	} while (clock_now() < loop->poll_until);
-	return false;
+	event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY);
+	return loop->call_count != before;
+}
+
+/* Polls without sleeping until a callback has run. false: none ran in time. */
+static bool poll_for_a_while(struct loop *loop)
+{
+	bool has_run = look_for_events(loop);
+
+	if (!has_run) {
+		loop_cpu_begin_waste(loop);
+		while (!has_run && clock_now() < loop->poll_until)
+			has_run = look_for_events(loop);
+		if (!has_run)
+			loop_cpu_end_waste(loop);
+	}
+	loop->poll_count += has_run;
+	return has_run;
 }
 
 /*
@@ -218,36 +227,13 @@ void loop_call_off(struct loop *loop)
 	__atomic_store_n(&loop->is_called, false, __ATOMIC_RELEASE);
 }
 
-static usec_t read_clock(clockid_t clock)
-{
-	struct timespec time = { 0 };
-
-	clock_gettime(clock, &time);
-	return time.tv_sec * USEC_PER_SEC + time.tv_nsec / 1000;
-}
-
 void loop_run(struct loop *loop)
 {
-	usec_t begun = read_clock(CLOCK_THREAD_CPUTIME_ID);
-
-	bool has_clock = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
-
-	__atomic_sub_fetch(&loop->cpu_before, begun, __ATOMIC_RELAXED);
-	__atomic_store_n(&loop->is_running, has_clock, __ATOMIC_RELEASE);
+	loop_cpu_begin(loop);
 	while (!loop->is_stopping)
 		turn(loop);
 	loop->is_stopping = false;
-	__atomic_store_n(&loop->is_running, false, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
-	                   __ATOMIC_RELAXED);
-}
-
-usec_t loop_cpu(const struct loop *loop)
-{
-	bool is_running = __atomic_load_n(&loop->is_running, __ATOMIC_ACQUIRE);
-
-	return __atomic_load_n(&loop->cpu_before, __ATOMIC_RELAXED) +
-	       (is_running ? read_clock(loop->cpu_clock) : 0);
+	loop_cpu_end(loop);
 }
 
 void loop_poll(struct loop *loop, usec_t limit) { loop->poll_limit = limit; }
@@ -303,7 +289,7 @@ static void on_signal_event(int number, short events, void *arg)
 	struct signal_watch *signal = arg;
 
 	(void)events;
-	signal->loop->call_count++;
+	loop_called(signal->loop);
 	signal->on_signal(number, signal->arg);
 }
 

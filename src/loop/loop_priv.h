@@ -49,7 +49,9 @@ struct loop {
 	void *park_arg;
 	bool is_running; /* cpu_clock is valid */
 	clockid_t cpu_clock;
-	usec_t cpu_before; /* of earlier runs */
+	usec_t cpu_before; /* of earlier runs, without what polling has wasted */
+	/* its processor time when it began to poll; 0: since then, a callback has run */
+	usec_t wasted_since;
 	char scratch[LOOP_SCRATCH_SIZE];
 	/* Written by other threads, so it is far from what the loop itself uses most. */
 	struct mailbox mailbox;
@@ -66,6 +68,24 @@ void loop_parks_by(struct loop *loop, void (*park)(void *arg), void *arg);
  */
 void loop_call(struct loop *loop);
 void loop_call_off(struct loop *loop);
+
+/* ---- loop_cpu.c ---- */
+
+/* The loop begins and ends to run in this thread. */
+void loop_cpu_begin(struct loop *loop);
+void loop_cpu_end(struct loop *loop);
+
+/* Between these two, processor time does not count. */
+void loop_cpu_begin_waste(struct loop *loop);
+void loop_cpu_end_waste(struct loop *loop);
+
+/* Each callback of libevent begins with it: what the loop does is of use again. */
+static inline void loop_called(struct loop *loop)
+{
+	loop->call_count++;
+	if (loop->wasted_since)
+		loop_cpu_end_waste(loop);
+}
 
 /* ---- timers.c ---- */
 

@@ -86,7 +86,7 @@ static void on_queue_due(int fd, short events, void *arg)
 
 	(void)fd;
 	(void)events;
-	queue->loop->call_count++;
+	loop_called(queue->loop);
 	queue->is_armed = false;
 	queue->is_firing = true;
 	/* Counted before: a timer that is set again and is due at once fires in the next turn. */

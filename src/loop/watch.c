@@ -32,7 +32,7 @@ static void on_event(int fd, short events, void *arg)
 	unsigned int what = 0;
 
 	(void)fd;
-	watch->loop->call_count++;
+	loop_called(watch->loop);
 	watch->loop->ready_count++;
 	if (events & EV_READ)
 		what |= WATCH_READ;

@@ -161,8 +161,9 @@ static const struct metric of_loops[] = {
 	GAUGE("pgweir_loop_clients", "clients", "Client connections of an event loop."),
 	GAUGE("pgweir_loop_servers", "servers", "Server connections of an event loop."),
 	COUNTER("pgweir_loop_turns_total", "turns", "Turns of an event loop."),
-	SECONDS("pgweir_loop_cpu_seconds_total", "cpu_time",
-	        "Processor time of the thread of an event loop."),
+	SECONDS(
+	    "pgweir_loop_cpu_seconds_total", "cpu_time",
+	    "Processor time of the thread of an event loop, without polling that found nothing."),
 	COUNTER("pgweir_loop_servers_in_total", "servers_in",
 	        "Servers that came from other event loops."),
 	COUNTER("pgweir_loop_servers_out_total", "servers_out",

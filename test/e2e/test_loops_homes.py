@@ -94,6 +94,22 @@ def test_the_size_that_counts_is_that_of_the_pool(start, where, postgres):
     assert [client.value("SELECT 1") for client in clients] == ["1"] * 8
 
 
+def test_polling_is_not_work(start):
+    """A loop that polls uses a processor, and is not busy: its pool does not go to other loops."""
+    weir = start(busy_poll=1_000_000)
+    client = weir.client()
+
+    def work():
+        return sum(row["cpu_time"] for row in weir.admin("SHOW LOOPS")) / 1e6
+
+    before, begun = work(), weir.cpu()
+    wait_until(lambda: client.value("SELECT 1") == "1" and weir.cpu() > begun + 0.5)
+    assert work() - before < 0.25
+    clients = enter(weir, 5)
+    assert list(loops_of(weir).values()) == [6]
+    assert [client.value("SELECT 1") for client in clients] == ["1"] * 5
+
+
 def test_a_reload_is_for_clients_that_connect_later(start):
     weir = start()
     early = enter(weir, 8)

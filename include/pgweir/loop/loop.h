@@ -69,9 +69,9 @@ bool loop_is_in_turn(const struct loop *loop);
 unsigned long loop_turn_count(const struct loop *loop);
 
 /*
- * Processor time used while the loop ran, in microseconds, of its thread alone. The clock is
- * read only here. Any thread may call this; just while the loop begins or ends to run, the time may
- * be wrong for another one.
+ * Processor time used while the loop ran, in microseconds, of its thread alone, without the time for
+ * which it has polled and found nothing. Any thread may call this; just while the loop begins or ends
+ * to run or to poll, the time may be wrong for another one.
  */
 usec_t loop_cpu(const struct loop *loop);
 

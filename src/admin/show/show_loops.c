@@ -23,7 +23,8 @@ static const struct column loop_columns[] = {
 	INT4(active_servers, "Number of its server connections that are assigned to a client, "
 	                     "being checked or reset, or that wait for a cancel request."),
 	INT8(turns, "How often the loop has waited for events and handled them."),
-	INT8(cpu_time, "Processor time of the loop's thread, in microseconds."),
+	INT8(cpu_time, "Processor time of the loop's thread, in microseconds, without polling that "
+	               "found nothing (busy_poll)."),
 	INT8(servers_in, "Number of server connections that came from other loops."),
 	INT8(servers_out, "Number of server connections that went to other loops."),
 };

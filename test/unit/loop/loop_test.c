@@ -9,9 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../unit.h"
@@ -377,6 +380,131 @@ START_TEST(what_does_not_come_soon_is_waited_for)
 }
 END_TEST
 
+static usec_t cpu_of(clockid_t clock)
+{
+	struct timespec time;
+
+	ck_assert_int_eq(clock_gettime(clock, &time), 0);
+	return time.tv_sec * USEC_PER_SEC + time.tv_nsec / 1000;
+}
+
+static usec_t own_cpu(void) { return cpu_of(CLOCK_THREAD_CPUTIME_ID); }
+
+/* A timer that falls due again and again, until its thread has used so much processor time. */
+struct spender {
+	struct timer timer;
+	struct loop *loop;
+	usec_t works_for; /* processor time, each time */
+	usec_t until;
+};
+
+static void on_spend(struct timer *timer)
+{
+	struct spender *spender = (struct spender *)timer;
+	usec_t begun = own_cpu();
+
+	while (own_cpu() - begun < spender->works_for)
+		;
+	if (own_cpu() >= spender->until)
+		loop_stop(spender->loop);
+	else
+		timer_set(timer, loop_timer_queue(spender->loop, USEC_PER_MS, on_spend),
+		          clock_now());
+}
+
+static void begin_polling(struct loop *loop)
+{
+	struct noted noted = { 0 };
+	int pair[2];
+
+	make_pair(pair);
+	watch_init(&noted.watch, loop, pair[0], note_and_stop);
+	ck_assert(watch_set(&noted.watch, WATCH_READ));
+	loop_poll(loop, 600 * USEC_PER_SEC);
+	write_byte(pair[1]);
+	loop_run(loop);
+	watch_done(&noted.watch);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* Polls until a thread has used 20 ms. Returns the percentage of it that counts. */
+static usec_t percent_counted(usec_t works_for)
+{
+	struct loop *loop = make_loop();
+	struct spender spender = { .loop = loop, .works_for = works_for };
+	usec_t used, counted;
+
+	begin_polling(loop);
+	counted = loop_cpu(loop);
+	used = own_cpu();
+	spender.until = used + 20 * USEC_PER_MS;
+	timer_set(&spender.timer, loop_timer_queue(loop, USEC_PER_MS, on_spend), clock_now());
+	loop_run(loop);
+	counted = loop_cpu(loop) - counted;
+	used = own_cpu() - used;
+	loop_free(&loop);
+	return counted * 100 / used;
+}
+
+START_TEST(polling_in_vain_is_not_counted) { ck_assert_int_lt(percent_counted(0), 50); }
+END_TEST
+
+START_TEST(work_between_polling_is_counted)
+{
+	ck_assert_int_gt(percent_counted(20 * USEC_PER_MS), 70);
+}
+END_TEST
+
+/* A loop that polls in a thread of its own until a byte arrives. */
+struct poller {
+	struct noted noted;
+	struct loop *loop;
+};
+
+static void *run_poller(void *arg)
+{
+	struct poller *poller = arg;
+
+	begin_polling(poller->loop);
+	ck_assert(watch_set(&poller->noted.watch, WATCH_READ));
+	loop_run(poller->loop);
+	watch_done(&poller->noted.watch);
+	return NULL;
+}
+
+static void wait_for_cpu(clockid_t clock, usec_t used)
+{
+	while (cpu_of(clock) < used)
+		poll(NULL, 0, 1);
+}
+
+START_TEST(others_do_not_see_it_counted_meanwhile)
+{
+	struct poller poller = { .loop = make_loop() };
+	usec_t used, counted;
+	pthread_t thread;
+	clockid_t clock;
+	int pair[2];
+
+	make_pair(pair);
+	watch_init(&poller.noted.watch, poller.loop, pair[0], note_and_stop);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_poller, &poller), 0);
+	ck_assert_int_eq(pthread_getcpuclockid(thread, &clock), 0);
+	wait_for_cpu(clock, 20 * USEC_PER_MS); /* it takes less to begin */
+	used = cpu_of(clock);
+	counted = loop_cpu(poller.loop);
+	wait_for_cpu(clock, used + 20 * USEC_PER_MS);
+	ck_assert_int_eq(loop_cpu(poller.loop), counted);
+	write_byte(pair[1]);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_int_lt(loop_cpu(poller.loop), 20 * USEC_PER_MS);
+	close(pair[0]);
+	close(pair[1]);
+	loop_free(&poller.loop);
+}
+END_TEST
+
 START_TEST(timers_alone_are_waited_for)
 {
 	struct loop *loop = make_loop();
@@ -654,6 +782,9 @@ int main(void)
 	tcase_add_test(cases, a_timer_ends_the_polling);
 	tcase_add_test(cases, timers_alone_are_waited_for);
 	tcase_add_test(cases, what_does_not_come_soon_is_waited_for);
+	tcase_add_test(cases, polling_in_vain_is_not_counted);
+	tcase_add_test(cases, work_between_polling_is_counted);
+	tcase_add_test(cases, others_do_not_see_it_counted_meanwhile);
 	tcase_add_test(cases, watch_tells_what_was_wished_for);
 	tcase_add_test(cases, watch_at_rest_may_be_ended);
 	tcase_add_loop_test(cases, watch_survives_that_a_number_comes_back, 0, COUNT_OF(reuses));
