@@ -357,7 +357,6 @@ static void read_names(struct client *client, struct record *record,
 bool client_judge(const struct clients *clients, struct bytes body, struct err *err)
 {
 	struct record record = { .rest = body };
-	struct pools *pools = clients->with.pools;
 	struct client_record values;
 
 	record_read(&record, &client_record_table, &values);
@@ -368,12 +367,7 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 	read_names(NULL, &record, NULL);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, "client", err);
-	if (!pools_find_database(pools, values.database) && !config_database_auto(pools->config))
-		return err_set(err, ERR_CONFIG,
-		               "database \"%s\" is in use and not in this configuration: RELOAD "
-		               "the running process with it first",
-		               values.database);
-	return true;
+	return pools_judge_database(clients->with.pools, values.database, err);
 }
 
 static struct lane *lane_of_listening(const struct lanes *lanes, const struct client_record *values,

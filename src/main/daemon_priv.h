@@ -62,7 +62,7 @@ struct daemon {
 	struct sql_digest_key digest_key;
 	struct cancel_keys_shared keys; /* of all lanes */
 	struct letter retry;            /* to the main thread: a descriptor is free */
-	atomic_bool is_retry_posted;    /* that letter is on its way */
+	atomic_bool is_retry_posted;    /* it was posted and has not arrived */
 	atomic_bool is_short;           /* the listener rests for want of descriptors */
 	struct listener *listener;
 	struct console *console;

@@ -53,9 +53,11 @@ static bool judge(const struct daemon *daemon, const struct channel_message *mes
 	struct bytes body = buf_bytes(&message->body);
 	bool needs_fd = message->kind == HANDOVER_SERVER || message->kind == HANDOVER_CLIENT;
 
-	if (needs_fd != (message->fd >= 0))
+	if (needs_fd && message->fd < 0) /* the kernel drops it if no descriptor is left */
+		return err_set(err, ERR_FILES, "a socket was lost on the way");
+	if (!needs_fd && message->fd >= 0)
 		return err_set(err, ERR_PROTOCOL,
-		               "protocol error in the hand-over: a socket was lost");
+		               "protocol error in the hand-over: an unexpected socket");
 	if (message->kind == HANDOVER_CLIENT)
 		return client_judge(daemon->lanes.at[0].clients, body, err);
 	return pools_judge(daemon->lanes.at[0].pools, message->kind, body, err);
@@ -138,6 +140,17 @@ static void use(struct successor *successor, struct channel_messages *round)
 	successor->has_begun = true;
 }
 
+/* Says what to do about a record that was refused. After the first round there is less to do. */
+static void suggest(const struct successor *successor, struct err *err)
+{
+	if (err->code == ERR_FILES)
+		err_suffix(err, ": raise the limit on open files of the new process");
+	else if (err->code == ERR_CONFIG && !successor->has_begun)
+		err_suffix(err, ": RELOAD the running process with it first");
+	else if (err->code == ERR_CONFIG)
+		err_suffix(err, ": a RELOAD has removed it during the take-over");
+}
+
 static enum round_end make_round(struct successor *successor, struct err *err)
 {
 	struct channel_messages round = { 0 };
@@ -145,6 +158,8 @@ static enum round_end make_round(struct successor *successor, struct err *err)
 
 	err_set(err, ERR_MEMORY, "out of memory");
 	end = receive(successor, &round, err);
+	if (end == ROUND_REFUSED)
+		suggest(successor, err);
 	if (end == ROUND_USED)
 		end = accept_it(successor, err);
 	if (end == ROUND_USED)

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Hand-over of databases, users, pools and statements.
+ * Hand-over of databases, users, pools and statements. It also knows which file reads each other
+ * kind of record: servers, clusters, closed hosts.
  *
  * Hard here: the old process may continue for a while with clients that cannot be handed over. It
  * still counts, and still names statements. Its later counters are added in later rounds. Its new
  * statement names come from a range of numbers that the new process has skipped.
+ *
+ * And each process may have several loops, not as many as the other. Each loop of the old process
+ * writes what it has, so a record of the same database or statement may come several times. Each
+ * loop of the new one reads all of them, but only the first adds the counters.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -476,13 +481,11 @@ static const struct kind *find_kind(char letter)
 	return NULL;
 }
 
-static bool has_database(const struct pools *pools, const char *name, struct err *err)
+bool pools_judge_database(const struct pools *pools, const char *name, struct err *err)
 {
 	if (pools_find_database((struct pools *)pools, name) || config_database_auto(pools->config))
 		return true;
-	return err_set(err, ERR_CONFIG,
-	               "database \"%s\" is in use and not in this configuration: RELOAD the "
-	               "running process with it first",
+	return err_set(err, ERR_CONFIG, "database \"%s\" is in use and not in this configuration",
 	               name);
 }
 
@@ -495,7 +498,7 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 
 	if (letter == HANDOVER_SERVER)
 		return handover_server_judge(body, database, err) &&
-		       has_database(pools, database, err);
+		       pools_judge_database(pools, database, err);
 	if (letter == HANDOVER_CLUSTER)
 		return handover_clusters_judge(body, err);
 	if (!kind)
@@ -504,7 +507,7 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 	record_read(&record, kind->table, &any);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, kind->table->name, err);
-	return !kind->has_database || has_database(pools, any.database.database, err);
+	return !kind->has_database || pools_judge_database(pools, any.database.database, err);
 }
 
 void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, int *fd)

@@ -554,6 +554,34 @@ def test_a_process_that_does_not_run_for_a_while(make_pgweir, postgres):
     weir.wait_log("the take-over is complete")
 
 
+REFUSED_AT_ONCE = {
+    "database": (
+        {}, "database \"app\" is in use and not in this configuration: RELOAD the running process with "
+        "it first"),
+    "open files": (
+        {"open_files": (100, 100)},
+        "a socket was lost on the way: raise the limit on open files of the new process"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED_AT_ONCE)
+def test_a_first_round_that_is_refused(pgweir, why):
+    """The new process ends and says what to do; the old one continues."""
+    weir = pgweir(pool_mode="transaction")
+    clients = [weir.client() for _ in range(120)]
+    options, says = REFUSED_AT_ONCE[why]
+    weir.disconnect_console()
+    if why == "database":
+        weir.configure(databases={"app2": ""})
+    old = weir.process
+    weir.start("-R", wait=False, **options)
+    assert weir.wait_exit() == 1
+    weir.process = old
+    weir.wait_log(f"cannot take over: {re.escape(says)}")
+    weir.wait_log("take-over failed, this process continues")
+    assert [client.value("SELECT 1") for client in clients] == ["1"] * 120
+
+
 @pytest.mark.parametrize("end", ("disconnects", "shutdown", "kill"))
 def test_a_client_that_the_new_one_cannot_serve(make_pgweir, postgres, end):
     """Its database was removed there. It stays; the new process goes on accepting all others."""
@@ -566,7 +594,8 @@ def test_a_client_that_the_new_one_cannot_serve(make_pgweir, postgres, end):
     weir.reload(databases={"app2": ""})
     weir.disconnect_console()
     end_statement(client, weir, postgres)
-    weir.wait_log("the old process keeps its last clients until they disconnect: database \"app\"")
+    weir.wait_log("the old process keeps its last clients until they disconnect: database \"app\" is "
+                  "in use and not in this configuration: a RELOAD has removed it during the take-over")
     weir.wait_log("the new process refuses them")
     assert client.value("SELECT 1") == "1"
     assert_serves_all(weir, old, path)

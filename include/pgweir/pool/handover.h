@@ -86,6 +86,9 @@ struct pools_arrival {
  */
 bool pools_judge(const struct pools *pools, char kind, struct bytes body, struct err *err);
 
+/* Whether there can be pools of a database of that name. false: *err is an ERR_CONFIG. */
+bool pools_judge_database(const struct pools *pools, const char *name, struct err *err);
+
 /*
  * Uses a checked record. *fd becomes -1 if a server owns it now. With several loops, servers go to
  * one of them, all other records to each. In a loop that is not the first, no pool is made for the

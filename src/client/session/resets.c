@@ -25,9 +25,10 @@
 #define ITEMS_MAX 100 /* parameters in one text; more are not followed */
 
 struct session_resets {
-	struct buf pending;  /* to be set behind the statement that was sent: name\0 */
-	struct buf local;    /* those of them that are to be set with SET LOCAL */
-	struct buf told;     /* what the client was told instead of the truth: name\0value\0 */
+	struct buf pending; /* to be set behind the statement that was sent: name\0 */
+	struct buf local;   /* those of them that are to be set with SET LOCAL */
+	struct buf
+	    told; /* values reported to the client that are not the server's: name\0value\0 */
 	bool is_discard;     /* the statement that was sent is DISCARD ALL */
 	bool is_unread;      /* the text that was sent was not read */
 	unsigned int errors; /* error_count of the server before it */
@@ -287,8 +288,8 @@ enum listening_go resets_follow(struct client *client, char type, struct batch *
 /* ---- reports ---- */
 
 /*
- * What the client takes for the value of a parameter. reported: the server's map, with the reports
- * up to the last ReadyForQuery.
+ * The value of a parameter that was last reported to the client. reported: the server's map, with
+ * the reports up to the last ReadyForQuery.
  */
 static const char *told_of(const struct client *client, const struct params *reported,
                            const char *name)
@@ -320,7 +321,7 @@ static bool is_pending(const struct client *client, const struct session_resets 
 	return bytes_list_has(buf_bytes(&resets->pending), name);
 }
 
-/* Notes what the client is told now, instead of what it was told before. */
+/* Notes the value that is reported to the client, instead of the one reported before. */
 static void note_told(struct session_resets *resets, const char *name, const char *value)
 {
 	struct bytes list = buf_bytes(&resets->told);
