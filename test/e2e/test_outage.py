@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from .kit import fake
-from .kit.account import free_port
+from .kit.account import dead_port, free_port
 from .kit.wait import wait_until
 from .kit.wire import query, refusal
 
@@ -18,7 +18,7 @@ DOWN = r"retry after failure: connect failed: Connection refused; next try in \d
 
 def down(more=""):
     """An entry with a port on which nothing listens."""
-    return f"host=127.0.0.1 port={free_port()} {more}"
+    return f"host=127.0.0.1 port={dead_port()} {more}"
 
 
 def ends_with(refused, sqlstate, text, detail=DOWN):

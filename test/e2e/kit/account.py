@@ -104,6 +104,7 @@ class Ports:
     """
 
     FIRST, SLICE, COUNT = 12000, 1000, 20
+    DEAD = range(FIRST + SLICE * COUNT, 32768)
 
     def __init__(self):
         self._lock = socket.socket(socket.AF_UNIX)
@@ -136,5 +137,13 @@ def _ports():
 
 
 def free_port():
-    """A port that is free now and that no other test run uses."""
+    """A port that is free now and that no other test run uses. A later test may get it, too."""
     return _ports().take()
+
+
+_dead_ports = itertools.cycle(Ports.DEAD)
+
+
+def dead_port():
+    """A port on which nothing ever listens: also for what is made when tests are collected."""
+    return next(_dead_ports)
