@@ -175,10 +175,13 @@ def test_what_follows_each_client(start):
     one.query("SET work_mem = '77MB'")
     one.query("SET search_path = public")
     two.query(CURSOR)
-    rows = states(weir, "one", "two")
-    assert rows["one"]["parameters"].split(", ") == ["search_path", "work_mem"]
-    assert [rows["one"][name] for name in ("libraries", "channels", "pins")] == ["", "", ""]
-    assert (rows["two"]["parameters"], rows["two"]["pins"]) == ("", "held cursor")
+
+    def listed():
+        rows = states(weir, "one", "two")
+        return [[rows[who][name] for name in ("parameters", "libraries", "channels", "pins")]
+                for who in ("one", "two")]
+    wait_until(lambda: listed() == [["search_path, work_mem", "", "", ""],
+                                    ["", "", "", "held cursor"]])
     one.query("RESET ALL")
     two.query("CLOSE ALL")
     states(weir)
