@@ -531,7 +531,9 @@ def test_a_read_that_runs_is_not_disturbed_by_a_lag(limited, pair, pausing):
 
 
 def test_another_standby_takes_the_place_in_a_full_pool(limited, make_cluster):
-    weir = limited(cluster=make_cluster(standbys=2), standby_pool_size=2, max_standby_lag_bytes="20kB")
+    # With several loops, each would begin with the first host.
+    weir = limited(cluster=make_cluster(standbys=2), standby_pool_size=2, max_standby_lag_bytes="20kB",
+                   entry="load_balance_hosts=least-connections")
     _, second, third = weir.cluster.hosts
     for host in second, third:
         wait_state(weir, host.host, "up")

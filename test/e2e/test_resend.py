@@ -343,6 +343,7 @@ def test_a_begin_that_failed_is_forgotten(scene):
     assert one.client.read_refusal().sqlstate == "08006"
 
 
+@pytest.mark.one_loop("each loop has a queue of its own")
 def test_who_is_sent_again_is_the_first_in_the_queue(scene):
     one = scene()
     others = [one.weir.wire().startup().finish_login("alice") for _ in range(2)]
