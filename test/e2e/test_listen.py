@@ -1503,3 +1503,12 @@ def test_execute_that_may_unlisten_on_a_server_without_the_statement(start, post
         assert client.query("EXECUTE p").rows
     postgres.query("NOTIFY news, 'x'")
     assert heard(client, 1) == [("news", "x")]
+
+
+def test_samples_of_clients_that_listen_suspect_nothing_of_ours(start):
+    """What the server listens to in order to find out what UNLISTEN does."""
+    weir = start(session_sample=1)
+    client = weir.client()
+    for sql in ("LISTEN a", "LISTEN b", "BEGIN", "SELECT 1", "UNLISTEN a", "UNLISTEN *; ROLLBACK AND CHAIN", "COMMIT"):
+        assert not client.query(sql).error
+    assert not weir.admin("SHOW LEARNT")

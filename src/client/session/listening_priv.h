@@ -105,6 +105,11 @@ void listening_discarded(struct client *client);
 /* Whether the client has channels, or is getting some. */
 bool listening_has_any(const struct client *client);
 
+/*
+ * Whether a list of channels (name\0) has one that the client does not have, apart from marks.
+ */
+bool listening_has_others(const struct client *client, struct bytes channels);
+
 /* Walks its channels: start with NULL. Returns the name; NULL: no more. */
 const char *listening_next_channel(const struct client *client, const struct subscription **at);
 

@@ -15,6 +15,19 @@ bool listening_has_any(const struct client *client)
 	return client->listening && client->listening->listener.count;
 }
 
+bool listening_has_others(const struct client *client, struct bytes channels)
+{
+	const struct listener *listener = listening_listener(client);
+	const char *name;
+
+	while (bytes_take_text(&channels, &name)) {
+		if (!listener || (!listening_is_ours(client->listening, name) &&
+		                  !listening_has(listener, bytes_text(name))))
+			return true;
+	}
+	return false;
+}
+
 const char *listening_next_channel(const struct client *client, const struct subscription **at)
 {
 	return client->listening ? listening_next(&client->listening->listener, at) : NULL;

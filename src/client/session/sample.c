@@ -65,7 +65,7 @@ static unsigned int unexplained(const struct client *client, const struct facts 
 		return 0;
 	if (has_params)
 		found |= SQL_TOUCH_PARAMS;
-	if (facts->channels.count)
+	if (listening_has_others(client, buf_bytes(&facts->channels)))
 		found |= SQL_TOUCH_LISTEN;
 	if (facts->cursor_count && !(pins & SESSION_PIN_CURSOR))
 		found |= SQL_TOUCH_CURSOR;
