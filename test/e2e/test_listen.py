@@ -1512,3 +1512,87 @@ def test_samples_of_clients_that_listen_suspect_nothing_of_ours(start):
     for sql in ("LISTEN a", "LISTEN b", "BEGIN", "SELECT 1", "UNLISTEN a", "UNLISTEN *; ROLLBACK AND CHAIN", "COMMIT"):
         assert not client.query(sql).error
     assert not weir.admin("SHOW LEARNT")
+
+
+# -- the end of a failed transaction block -----------------------------------------------------
+
+
+def teach(weir, sql):
+    """Samples suspect the text from now on: it may LISTEN."""
+    teacher = weir.client()
+    for text in ("BEGIN", "SELECT; SAVEPOINT s", sql, "SELECT hidden()", "COMMIT", "UNLISTEN *"):
+        assert not teacher.query(text).error
+    teacher.close()
+    assert sql in {row["statement"] for row in weir.admin("SHOW LEARNT")}
+
+
+@pytest.fixture
+def failed(start, postgres):
+    """Clients that listen to "a" and "b", in a transaction block that has failed."""
+    postgres.query("CREATE OR REPLACE FUNCTION hidden() RETURNS void LANGUAGE plpgsql AS"
+                   " 'BEGIN EXECUTE ''LISTEN other''; END'")
+    weir = start(servers=3, session_sample=1, server_round_robin=1)
+
+    def failed(taught=None):
+        if taught:
+            teach(weir, taught)
+        client = weir.client()
+        for sql in ("LISTEN a", "LISTEN b", "BEGIN", "SAVEPOINT s", "SELECT 1/0"):
+            client.query(sql)
+        return client
+    return failed
+
+
+END_OF_BLOCK = {"ROLLBACK AND CHAIN": "T", "COMMIT AND CHAIN": "T", "ROLLBACK TO s": "T"}
+
+
+@pytest.mark.parametrize("sql", END_OF_BLOCK)
+@pytest.mark.parametrize("name", ["", "p"])
+@pytest.mark.parametrize("cut", ["whole", "messages", "bytes"])
+def test_suspect_that_ends_a_failed_block(failed, postgres, sql, name, cut):
+    """Nothing of ours can be executed ahead of it."""
+    client = failed(sql)
+    batch = [wire.parse(sql, name), wire.bind(name=name), wire.describe(), wire.execute(),
+             wire.parse("SELECT 41"), wire.bind(), wire.execute(), wire.sync()]
+    send_cut(client, batch, cut)
+    result = client.read_result()
+    assert (result.types, result.status) == ("12nC12DCZ", END_OF_BLOCK[sql])
+    client.query("COMMIT")
+    for channel in "ab":
+        postgres.query(f"NOTIFY {channel}")
+    assert heard(client, 2) == [("a", ""), ("b", "")]
+    silent(client)
+
+
+def send_cut(client, batch, cut):
+    """Sends messages at once, each by itself, or byte by byte; what was sent by itself is answered."""
+    whole = b"".join(batch)
+    pieces = {"whole": [whole], "messages": batch, "bytes": [whole[at:at + 1] for at in range(len(whole))]}[cut]
+    for piece in pieces:
+        client.send(piece)
+
+
+@pytest.mark.parametrize("sql, left", [
+    ("ROLLBACK; UNLISTEN *", ""), ("ROLLBACK; UNLISTEN a", "b"), ("ROLLBACK; UNLISTEN a; SELECT 1/0", "ab"),
+    ("ROLLBACK AND CHAIN; UNLISTEN a; COMMIT", "b"), ("UNLISTEN *", "ab"),
+])
+def test_query_that_ends_a_failed_block_behind_a_parse(failed, postgres, sql, left):
+    client = failed()
+    client.send(wire.parse("ROLLBACK", "p") + wire.query(sql))
+    result = client.read_result()
+    assert result.types[0] == "1"
+    assert bool(result.error) == (left == "ab")
+    client.query("ROLLBACK")
+    for channel in "ab":
+        postgres.query(f"NOTIFY {channel}")
+    assert heard(client, len(left)) == [(channel, "") for channel in left]
+    silent(client)
+
+
+def test_marks_of_a_failed_block_are_not_looked_for_in_the_next(failed, postgres):
+    client = failed()
+    client.query("ROLLBACK")
+    for sql in ("BEGIN", "DO $$ BEGIN END $$", "SELECT 1/0", "ROLLBACK AND CHAIN; DO $$ BEGIN END $$", "COMMIT"):
+        client.query(sql)
+    postgres.query("NOTIFY a")
+    assert heard(client, 1) == [("a", "")]

@@ -305,7 +305,7 @@ static bool add_unlisten(struct client *client, bool is_in_block, struct bytes t
 	if (!unlisten || !buf_ok(&unlisten->named) || !buf_ok(&unlisten->channels) ||
 	    !buf_ok(&unlisten->done.named) || !buf_ok(&unlisten->last.named))
 		return false;
-	if (server->status == 'E' && !server->ledger.is_open)
+	if (server_is_in_failed_block(server))
 		return true; /* marks cannot be set */
 	/* PREPARE TRANSACTION fails after LISTEN and UNLISTEN, and so it would after a mark. */
 	unlisten->has_no_marks &= is_in_block;
@@ -410,6 +410,7 @@ enum listening_go listening_unlisten_before(struct client *client, char type, un
 	const struct ledger *ledger = &client->borrower.server->ledger;
 	bool is_in_block =
 	    ledger->is_open || ledger->is_begun || client->borrower.server->status != 'I';
+	bool has_failed = server_is_in_failed_block(client->borrower.server);
 	bool may_unlisten = touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN);
 	struct unlisten *last;
 	bool is_added;
@@ -422,10 +423,10 @@ enum listening_go listening_unlisten_before(struct client *client, char type, un
 		return listening_wait(batch, LEDGER_WAIT_READY);
 	if (batch->count) /* what is added must stay where it is until it is sent */
 		return listening_wait(batch, LEDGER_WAIT_SPACE);
-	/* With the extended protocol, what was sent before may have ended the block. */
-	if (client->borrower.server->status == 'E' && !ledger->is_open && !ends_block(text))
+	if (has_failed && !ends_block(text))
 		return LISTENING_SEND; /* nothing is executed */
-	is_added = !needs_only_mark(client, is_in_block, touches);
+	/* The marks of a block that has failed are gone. */
+	is_added = has_failed || !needs_only_mark(client, is_in_block, touches);
 	if (is_added && (client->listening->unlisten_count == UNLISTENS_MAX ||
 	                 !add_unlisten(client, is_in_block, text, batch)))
 		return LISTENING_END;
@@ -433,7 +434,7 @@ enum listening_go listening_unlisten_before(struct client *client, char type, un
 	last->may_roll_back |= may_roll_back(client->borrower.server, text);
 	if (is_in_block && may_unlisten && (last->is_all || last->is_unsure || last->has_end))
 		set_after(client, type);
-	if (is_added && is_in_block && type == 'Q' && !ledger->is_open)
+	if (is_added && is_in_block && type == 'Q' && (has_failed || !ledger->is_open))
 		watch_end(client);
 	client->listening->is_ahead = true;
 	return LISTENING_SEND;

@@ -411,15 +411,6 @@ static enum statements_result execute_known(const struct query *query,
 }
 
 /*
- * Whether the transaction has failed, so that PostgreSQL refuses everything except its end. Without
- * a Sync since, what was answered has ended it.
- */
-static bool has_failed(const struct server *server)
-{
-	return server->status == 'E' && ledger_is_empty(&server->ledger) && !server->ledger.is_open;
-}
-
-/*
  * All statements will be dropped: what the server knows is unsure for later messages. NULL:
  * no memory.
  */
@@ -447,7 +438,7 @@ static enum statements_result judge_query(const struct query *query)
 	const struct sql_statement *sql = query->sql;
 	struct client_statement *entry;
 
-	if (sql->kind == SQL_OTHER || has_failed(client->borrower.server))
+	if (sql->kind == SQL_OTHER || server_is_in_failed_block(client->borrower.server))
 		return STATEMENTS_PASS;
 	if (sql->kind == SQL_FORGET)
 		return judge_forget(client);
@@ -568,7 +559,7 @@ static enum statements_result judge_parse(struct client *client, const struct sq
 	struct client_statement *entry;
 	struct err err;
 
-	if (sql->kind == SQL_OTHER || has_failed(client->borrower.server))
+	if (sql->kind == SQL_OTHER || server_is_in_failed_block(client->borrower.server))
 		return STATEMENTS_PASS;
 	if (sql->kind == SQL_UNSURE) {
 		set_err(&err, sql->reason);

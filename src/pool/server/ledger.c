@@ -123,7 +123,7 @@ void ledger_clear(struct ledger *ledger)
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
 	ledger->is_skip_unsure = ledger->is_doubtful = false;
-	ledger->is_open = ledger->is_begun = ledger->is_held_back = false;
+	ledger->is_open = ledger->has_executed = ledger->is_begun = ledger->is_held_back = false;
 	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = ledger->unsure_count = 0;
 }
@@ -202,6 +202,8 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 	}
 	if ((1u << kind) & (EXTENDED | K(SYNC)))
 		ledger->is_open = kind != LEDGER_SYNC && fate != LEDGER_BEGIN;
+	if (kind == LEDGER_EXECUTE || ends_ready(kind))
+		ledger->has_executed = kind == LEDGER_EXECUTE;
 	if (kind != LEDGER_SYNC)
 		ledger->is_copy_open = false;
 	if (kind == LEDGER_COPY_END && ledger->count == 0)
@@ -277,7 +279,7 @@ static void begin_copy(struct ledger *ledger)
 	remove_behind_head(ledger, count);
 	ledger->is_copy_open = ledger->count == 1;
 	if (ledger->is_copy_open && entry_at(ledger, 0)->kind == LEDGER_EXECUTE)
-		ledger->is_open = true;
+		ledger->is_open = ledger->has_executed = true;
 }
 
 /* Whether the client's next message after the head is CopyDone or CopyFail. */

@@ -135,6 +135,7 @@ struct ledger {
 	bool has_data;       /* CopyData was sent since the last Query or Execute */
 	bool is_skip_unsure; /* is_skipping is wrong if an unsure Sync is answered after all */
 	bool is_open;        /* an extended-protocol request has no Sync after it yet */
+	bool has_executed;   /* an Execute was sent, and no Sync or Query behind it */
 	bool is_begun;       /* a LEDGER_BEGIN was sent, and no ReadyForQuery has come since */
 	bool is_held_back;   /* the server may buffer replies until it gets Flush or Sync */
 	bool is_doubtful;    /* it is unknown what the server owes */

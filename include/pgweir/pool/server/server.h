@@ -458,6 +458,16 @@ static inline enum server_rest server_rest(const struct server *server)
 	return server->is_mid_response ? REST_MID_RESPONSE : REST_FULL;
 }
 
+/*
+ * Whether a transaction block has failed, and nothing that was sent since may have ended it: then
+ * PostgreSQL refuses all but the end of the block.
+ */
+static inline bool server_is_in_failed_block(const struct server *server)
+{
+	return server->status == 'E' && ledger_knows_status(&server->ledger) &&
+	       !server->ledger.has_executed;
+}
+
 /* Whether the server serves one borrower only, and is closed when that leaves. */
 static inline bool server_is_dedicated(const struct server *server)
 {

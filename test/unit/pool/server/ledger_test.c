@@ -412,6 +412,46 @@ START_TEST(ledger_settles_changes)
 }
 END_TEST
 
+/* ---- whether an Execute was sent ---- */
+
+START_TEST(ledger_knows_of_an_execute)
+{
+	static const struct {
+		enum ledger_kind kind;
+		bool has_executed;
+	} steps[] = {
+		{ LEDGER_PARSE, false },  { LEDGER_BIND, false },     { LEDGER_EXECUTE, true },
+		{ LEDGER_PARSE, true },   { LEDGER_SYNC, false },     { LEDGER_DESCRIBE, false },
+		{ LEDGER_EXECUTE, true }, { LEDGER_QUERY, false },    { LEDGER_PARSE, false },
+		{ LEDGER_EXECUTE, true }, { LEDGER_FUNCTION, false },
+	};
+	struct ledger ledger = { 0 };
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		ledger_add(&ledger, steps[i].kind, LEDGER_FORWARD);
+		ck_assert_msg(ledger.has_executed == steps[i].has_executed, "step %zu", i);
+	}
+	ledger_done(&ledger);
+}
+END_TEST
+
+/* A COPY ignores the Sync that was sent with its Execute. */
+START_TEST(ledger_knows_of_the_execute_of_a_copy)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_FORWARD);
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
+	ck_assert(!ledger.has_executed);
+	ledger_reply(&ledger, 'G', &is_end);
+	ck_assert(ledger.has_executed);
+	ledger_clear(&ledger);
+	ck_assert(!ledger.has_executed);
+	ledger_done(&ledger);
+}
+END_TEST
+
 /* ---- an injected Sync ---- */
 
 static void replies_are(struct ledger *ledger, const char *types,
@@ -893,8 +933,8 @@ static bool is_same(const struct ledger *a, const struct ledger *b)
 	       a->is_copy_open == b->is_copy_open && a->is_skipping == b->is_skipping &&
 	       a->has_data == b->has_data && a->has_result == b->has_result &&
 	       a->is_skip_unsure == b->is_skip_unsure && a->is_open == b->is_open &&
-	       a->is_begun == b->is_begun && a->is_held_back == b->is_held_back &&
-	       a->is_doubtful == b->is_doubtful;
+	       a->has_executed == b->has_executed && a->is_begun == b->is_begun &&
+	       a->is_held_back == b->is_held_back && a->is_doubtful == b->is_doubtful;
 }
 
 /*
@@ -1050,6 +1090,8 @@ int main(void)
 
 	tcase_set_timeout(cases, 60);
 	tcase_add_loop_test(cases, ledger_settles_changes, 0, COUNT_OF(change_cases));
+	tcase_add_test(cases, ledger_knows_of_an_execute);
+	tcase_add_test(cases, ledger_knows_of_the_execute_of_a_copy);
 	tcase_add_test(cases, ledger_guards_a_query);
 	tcase_add_test(cases, ledger_begins_late);
 	tcase_add_test(cases, ledger_ignores_a_query);
