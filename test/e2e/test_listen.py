@@ -1589,6 +1589,18 @@ def test_query_that_ends_a_failed_block_behind_a_parse(failed, postgres, sql, le
     silent(client)
 
 
+def test_text_that_was_bound_before_its_block_failed(failed, postgres):
+    """It is never executed, although the next Execute of the client succeeds."""
+    client = failed()
+    client.query("ROLLBACK TO s")
+    client.send(wire.parse("UNLISTEN *", "u") + wire.bind(name="u", portal="u") + wire.sync() + wire.query("SELECT 1/0")
+                + wire.parse("ROLLBACK AND CHAIN", "p") + wire.bind(name="p") + wire.execute() + wire.sync())
+    assert [client.read_result().types for _ in range(3)] == ["12Z", "EZ", "12CZ"]
+    client.query("COMMIT")
+    postgres.query("NOTIFY a")
+    assert heard(client, 1) == [("a", "")]
+
+
 def test_marks_of_a_failed_block_are_not_looked_for_in_the_next(failed, postgres):
     client = failed()
     client.query("ROLLBACK")

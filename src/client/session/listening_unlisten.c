@@ -361,6 +361,21 @@ static void watch_end(struct client *client)
 	server_watch_end(client->borrower.server);
 }
 
+/*
+ * A text was bound, and its mark is due after its Execute. If that did not come before the Sync,
+ * and the block has failed since, it cannot come any more. false: this is not known yet.
+ */
+static bool look_for_execute(struct client *client)
+{
+	const struct server *server = client->borrower.server;
+
+	if (!(client->touched & LISTENING_AFTER_EXECUTE))
+		return true;
+	if (server_is_in_failed_block(server))
+		client->touched &= ~LISTENING_AFTER_EXECUTE;
+	return ledger_knows_status(&server->ledger);
+}
+
 enum listening_go listening_unlisten_follow(struct client *client, char type, struct batch *batch)
 {
 	const struct server *server = client->borrower.server;
@@ -368,6 +383,8 @@ enum listening_go listening_unlisten_follow(struct client *client, char type, st
 
 	if (client->listening && client->listening->is_ahead)
 		return LISTENING_SEND; /* it is the text itself, which has waited */
+	if (!look_for_execute(client))
+		return listening_wait(batch, LEDGER_WAIT_READY);
 	if (!is_due && type == 'E' && (client->touched & LISTENING_AFTER_EXECUTE))
 		client->touched ^= LISTENING_AFTER_EXECUTE | LISTENING_AFTER;
 	if (!is_due)
