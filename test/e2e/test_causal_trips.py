@@ -6,7 +6,8 @@ import pytest
 from .kit import fake
 from .kit.account import free_port
 from .kit.wait import wait_until
-from .kit.wire import message, query
+from .kit.wire import (bind, describe, execute, extended, flush, message, parse, query,
+                       sync)
 
 PRIMARY, STANDBY = "127.0.0.2", "127.0.0.3"
 STARTED = 1795409802.5
@@ -115,14 +116,190 @@ def test_a_statement_that_fails(scene):
     one.is_idle_with()
 
 
-def test_a_batch_is_asked_for_when_it_was_answered(scene):
+def test_the_question_is_behind_the_last_of_several(scene):
     one = scene()
     one.client.send(query(INSERT), query(INSERT))
-    assert [one.text(), one.text()] == [INSERT, INSERT] and not one.server.buffer
+    assert [one.text(), one.text()] == [INSERT, INSERT] and one.server.buffer
     for _ in range(2):
         one.server.send(fake.complete("INSERT 0 1"), fake.ready())
         assert one.client.read_result().status == "I"
     one.is_idle_with()
+
+
+# -- the extended protocol -------------------------------------------------------------------------
+
+
+def run_of(*statements):
+    """What executes them, with one Sync."""
+    return b"".join(parse(sql) + bind() + execute() for sql in statements) + sync()
+
+
+def done(*tags):
+    return b"".join(message("1") + message("2") + fake.complete(tag) for tag in tags)
+
+
+BEGIN, COMMIT = "BEGIN", "COMMIT"
+
+
+@pytest.mark.parametrize("sent, types, reply, status, is_behind", [
+    (extended(INSERT), "PBDES", message("1") + message("2") + message("n")
+     + fake.complete("INSERT 0 1"), "I", True),
+    (run_of(INSERT, INSERT), "PBEPBES", done("INSERT 0 1", "INSERT 0 1"), "I", True),
+    (run_of(BEGIN, INSERT, COMMIT), "PBEPBEPBES", done(BEGIN, "INSERT 0 1", COMMIT), "I", True),
+    (parse(INSERT) + describe("S") + sync(), "PDS", message("1") + message("t", b"\0\0")
+     + message("n"), "I", True),
+    (sync(), "S", b"", "I", True),
+    (run_of(BEGIN, INSERT), "PBEPBES", done(BEGIN, "INSERT 0 1"), "T", False),
+    (run_of("CREATE TABLE t ()"), "PBES", done("CREATE TABLE"), "I", False),
+    (parse(INSERT) + bind(portal="p") + execute("p") + sync(), "PBES", done("INSERT 0 1"), "I",
+     False),  # portals with names are not followed
+])
+def test_the_question_goes_out_with_a_sync(scene, sent, types, reply, status, is_behind):
+    one = scene()
+    one.client.send(sent)
+    one.server.expect(types)
+    assert bool(one.server.buffer) == is_behind
+    one.server.send(reply, fake.ready(status))
+    assert one.client.read_result().status == status
+    if status == "I":
+        one.is_idle_with()
+
+
+def test_an_extended_commit(scene):
+    one = scene()
+    one.client.send(run_of(BEGIN, INSERT))
+    one.server.expect("PBEPBES")
+    one.server.send(done(BEGIN, "INSERT 0 1"), fake.ready("T"))
+    assert one.client.read_result().status == "T"
+    one.client.send(run_of(COMMIT))
+    one.server.expect("PBES")
+    assert one.server.buffer
+    one.server.send(done(COMMIT), fake.ready())
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+
+
+def test_a_prepared_statement(scene):
+    one = scene()
+    one.client.send(parse(INSERT, name="s"), bind(name="s"), execute(), sync())
+    one.server.expect("PBES")
+    assert one.server.buffer
+    one.server.send(done("INSERT 0 1"), fake.ready())
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+    one.client.send(bind(name="s"), execute(), sync())
+    one.server.expect("BES")
+    assert one.server.buffer
+    one.server.send(message("2"), fake.complete("INSERT 0 1"), fake.ready())
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+
+
+def fail_in_a_block(one):
+    """A pipeline ends its transaction, but a statement of it fails. The question was sent."""
+    one.client.send(run_of(BEGIN, INSERT, COMMIT))
+    one.server.expect("PBEPBEPBES")
+    assert is_position_question(one.text())
+    one.server.send(done(BEGIN), message("1"), message("2"), fake.error("no", "23505"),
+                    fake.ready("E"))
+    answer = one.client.read_result()
+    assert answer.error["C"] == "23505" and answer.status == "E"
+
+
+def refuse_question(one):
+    one.server.send(fake.error("current transaction is aborted", "25P02"), fake.ready("E"))
+
+
+def test_a_transaction_that_fails_and_does_not_end(scene):
+    one = scene()
+    fail_in_a_block(one)
+    refuse_question(one)
+    assert one.run("ROLLBACK")
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+
+
+def test_the_client_goes_on_before_the_question_is_refused(scene):
+    one = scene()
+    fail_in_a_block(one)
+    one.client.send(query("ROLLBACK"))
+    assert one.text() == "ROLLBACK"
+    refuse_question(one)
+    one.server.send(fake.complete("ROLLBACK"), fake.ready())
+    assert one.client.read_result().tags == ["ROLLBACK"]
+    one.is_idle_with()
+
+
+def test_the_client_is_ahead_of_the_failure(scene):
+    one = scene()
+    one.client.send(run_of(BEGIN, INSERT, COMMIT))
+    one.server.expect("PBEPBEPBES")
+    one.client.send(query("SELECT 1"))
+    assert is_position_question(one.text())
+    one.server.send(done(BEGIN), message("1"), message("2"), fake.error("no", "23505"),
+                    fake.ready("E"))
+    assert one.client.read_result().error["C"] == "23505"
+    assert not one.server.buffer
+    refuse_question(one)
+    assert one.text() == "SELECT 1"
+    one.server.send(fake.error("current transaction is aborted", "25P02"), fake.ready("E"))
+    assert one.client.read_result().error["C"] == "25P02"
+
+
+def test_a_statement_that_fails_in_a_batch(scene):
+    one = scene()
+    one.client.send(run_of(INSERT, INSERT))
+    one.server.expect("PBEPBES")
+    one.server.send(done("INSERT 0 1"), message("1"), fake.error("no", "23505"), fake.ready())
+    assert one.client.read_result().error["C"] == "23505"
+    one.is_idle_with()
+
+
+def test_a_statement_is_prepared_again_ahead_of_the_question(scene):
+    one = scene()
+    one.client.send(parse(INSERT, name="s"), sync())
+    one.server.expect("PS")
+    one.server.send(message("1"), fake.ready())
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+    one.client.send(bind(name="s"), describe("P"), execute(), sync())
+    one.server.expect("BDES")
+    assert is_position_question(one.text())
+    one.server.send(fake.error("cached plan must not change result type", "0A000"), fake.ready())
+    one.server.send(position_answer(0x1000))
+    one.server.expect("CPBDES")
+    one.server.send(message("3"), message("1"), message("2"), message("n"),
+                    fake.complete("INSERT 0 1"), fake.ready())
+    assert one.client.read_result().tags == ["INSERT 0 1"]
+    one.is_idle_with()
+
+
+def test_a_description_is_for_a_later_bind(scene):
+    """The question ends the unnamed statement on the server, so that it is prepared again."""
+    one = scene()
+    one.client.send(parse(INSERT), describe("S"), sync())
+    one.server.expect("PDS")
+    one.server.send(message("1"), message("t", b"\0\0"), message("n"), fake.ready())
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+    one.client.send(bind(), execute(), sync())
+    one.server.expect("PBES")
+    one.server.send(done("INSERT 0 1"), fake.ready())
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+
+
+def test_what_was_flushed_counts(scene):
+    one = scene()
+    one.client.send(parse(BEGIN), bind(), execute(), flush())
+    one.server.expect("PBEH")
+    one.server.send(done(BEGIN))
+    one.client.expect("12C")
+    one.client.send(run_of(INSERT))
+    one.server.expect("PBES")
+    assert not one.server.buffer
+    one.server.send(done("INSERT 0 1"), fake.ready("T"))
+    assert one.client.read_result().status == "T"
 
 
 def test_nothing_of_the_client_is_behind_the_question(scene):

@@ -69,6 +69,13 @@ struct slow {
 	char text[];
 };
 
+/* With causal_reads: what the messages that it has sent do, if they succeed. */
+struct course {
+	uint8_t block;     /* enum course_block: of its transaction */
+	uint8_t statement; /* enum course_effect: of the unnamed statement */
+	uint8_t portal;    /* of the unnamed portal */
+};
+
 /* State that exists only during a client login. */
 struct client_login {
 	/* in the list of clients that are not authenticated yet; */
@@ -152,6 +159,7 @@ struct client {
 	bool asks_sequences;
 	/* in the WAL, up to where it has written and read: client/relay/causal.c */
 	uint64_t position;
+	struct course course; /* client/relay/course.c */
 	uint16_t wrote; /* its last statement that may have called nextval(); 0: none is known */
 	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
 	struct session *session;

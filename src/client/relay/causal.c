@@ -6,9 +6,9 @@
  *   a read on a standby ends            --> what the standby has replayed, if that is more
  *   a read begins on a standby          --> waits until the standby has replayed the client's
  *
- * It is asked behind the transaction: in the same write as what ends it, if that is certain, else
- * when that was answered. A transaction that only reads is asked for, too: what it has
- * seen of others must be seen again. The insert position, as a commit that is not flushed yet
+ * It is asked behind the transaction: in the same write as what ends it, if that is certain
+ * (course.c), else when that was answered. A transaction that only reads is asked for, too: what it
+ * has seen of others must be seen again. The insert position, as a commit that is not flushed yet
  * (synchronous_commit = off) is visible already.
  *
  * While a transaction runs on the primary, and if no position came, it is not known. Then the
@@ -21,17 +21,16 @@
 #include "causal_priv.h"
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pool/server/question.h"
 
 #include "../session/session_priv.h"
+#include "course_priv.h"
 #include "relay_priv.h"
+#include "route_priv.h"
 
 #include "pgweir/base/banned.h"
 
 #define NOT_KNOWN UINT64_MAX
-#define TEXT_MAX ((size_t)16 * 1024) /* of a longer text is not found out whether it is alone */
 #define PAUSE_MIN USEC_PER_MS
 #define PAUSE_MAX (16 * USEC_PER_MS)
 
@@ -55,6 +54,7 @@ bool causal_may_read(const struct client *client)
 void causal_begin(struct client *client)
 {
 	client->is_position_due = true;
+	course_begin(&client->course, client->late); /* that BEGIN is sent first */
 	if (!is_on_standby(client))
 		client->position = NOT_KNOWN;
 }
@@ -152,25 +152,23 @@ static bool is_plain(const struct client *client)
 	       !session_stays(client) && !relay_is_session(client);
 }
 
-/* Outside of a transaction block, and not a COPY either, which would get the question as data. */
-static bool is_alone(const struct server *server, struct bytes text)
+void causal_note(struct client *client, const struct frame *frame, struct bytes in)
 {
-	return server->status == 'I' && sql_single(text, bytes_of("", 0)) != SQL_SINGLE_NOT;
+	const struct server *server = client->borrower.server;
+	struct bytes text = bytes_of(NULL, 0);
+
+	if (ledger_is_at_rest(&server->ledger))
+		course_begin(&client->course, server->status != 'I');
+	if (in.count < frame->length || !route_frame_text(client, frame, in, &text))
+		text = bytes_of(NULL, 0);
+	course_note(&client->course, frame, in, text);
 }
 
 bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in)
 {
-	const struct server *server = client->borrower.server;
-	struct bytes text = frame_body(in, frame);
-	enum sql_block_kind kind;
-
-	if (frame->type != 'Q' || in.count != frame->length || text.count < 2 ||
-	    text.count > TEXT_MAX || text.at[text.count - 1] || server->ledger.count != 1 ||
-	    server->cancel_count || !is_plain(client))
-		return false;
-	text.count--;
-	kind = sql_block_read(text).kind;
-	return kind == SQL_BLOCK_COMMIT || kind == SQL_BLOCK_ROLLBACK || is_alone(server, text);
+	return (frame->type == 'Q' || frame->type == 'S') && in.count == frame->length &&
+	       client->course.block == COURSE_CLOSED && !client->borrower.server->cancel_count &&
+	       is_plain(client);
 }
 
 void causal_ask_behind(struct client *client, struct batch *batch)

@@ -34,10 +34,12 @@ void causal_lost(struct client *client);
 /* The transaction has ended, and client->is_position_due: asks the server for its position. */
 void causal_ask(struct client *client);
 
+/* client->is_position_due, and a frame is about to be noted in the ledger. */
+void causal_note(struct client *client, const struct frame *frame, struct bytes in);
+
 /*
  * The same question can be sent with what ends the transaction. Whether this frame does, which has
- * just been noted in the ledger: it must be certain, as the question would be a part of a
- * transaction that goes on.
+ * just been noted: then the transaction has ended or failed when the frame is answered.
  */
 bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in);
 void causal_ask_behind(struct client *client, struct batch *batch);

@@ -441,6 +441,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		slow_note(client, frame, in);
 	batch->server = server;
 	begin_query(client, server, frame->type, in);
+	if (client->is_position_due)
+		causal_note(client, frame, in);
 	judgement = judge_before(client, frame, in, batch);
 	if (judgement == JUDGE_SEND)
 		judgement = judge_content(client, frame, in, batch, head, &is_noted);

@@ -94,6 +94,16 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 	return judgement;
 }
 
+/* The batch was sent. A question behind it, as any Query, ends the unnamed statement there. */
+static void keep_statements(struct client *client, const struct batch *batch)
+{
+	const struct server *server = client->borrower.server;
+
+	statements_keep(client, batch);
+	if (server && server->ask_size)
+		statements_leave_server(client);
+}
+
 bool relay_input(struct client *client, struct bytes in)
 {
 	const struct bytes whole = in;
@@ -114,7 +124,7 @@ bool relay_input(struct client *client, struct bytes in)
 	judgement = judge_and_send(client, &in, &batch);
 	if (judgement == JUDGE_END)
 		return false;
-	statements_keep(client, &batch);
+	keep_statements(client, &batch);
 	/* now, as `whole` may be in the buffer of the stream */
 	if (may_resend && resend.is_first && client->state == CLIENT_ACTIVE && !batch.is_answered &&
 	    (judgement == JUDGE_SEND || (judgement == JUDGE_MORE && in.count == whole.count)))
@@ -187,7 +197,7 @@ void relay_retry(struct borrower *borrower, struct bytes messages)
 	if (messages.count)
 		client_refuse(client, ERR_INTERNAL, "a batch cannot be sent again");
 	else if (send_batch(client, &batch))
-		statements_keep(client, &batch);
+		keep_statements(client, &batch);
 }
 
 bool relay_bytes(struct borrower *borrower, struct bytes bytes)

@@ -128,8 +128,7 @@ static bool is_read(const struct client *client, struct bytes text)
 
 /* ---- messages ---- */
 
-/* The text of the statement that a Parse or a Bind names. false: it is not known. */
-static bool find_text(const struct client *client, const struct frame *frame, struct bytes in,
+bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
                       struct bytes *text)
 {
 	struct bytes body = frame_body(in, frame);
@@ -182,7 +181,7 @@ bool route_text(const struct client *client, struct bytes in, struct bytes *text
 {
 	struct frame frame;
 
-	return find_frame(&in, &frame) == WIRE_OK && find_text(client, &frame, in, text);
+	return find_frame(&in, &frame) == WIRE_OK && route_frame_text(client, &frame, in, text);
 }
 
 /* ---- single SELECTs ---- */
@@ -245,7 +244,8 @@ static bool is_batch_of_selects(const struct client *client, struct bytes batch)
 		bool is_unnamed = frame.type == 'B' && has_unnamed && is_bind_of_unnamed(body);
 
 		if ((frame.type == 'P' || frame.type == 'B') && !is_unnamed) {
-			if (!find_text(client, &frame, batch, &text) || !is_select(client, text))
+			if (!route_frame_text(client, &frame, batch, &text) ||
+			    !is_select(client, text))
 				return false;
 			has_unnamed |= frame.type == 'P' && body.count && !body.at[0];
 			has_any = true;
@@ -267,7 +267,7 @@ static enum wire_result find_selects(const struct client *client, struct bytes i
 	if (client->late || frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
 		return WIRE_OK;
 	if (frame.type == 'Q') { /* it is there in full */
-		*are_reads = find_text(client, &frame, in, &text) && is_select(client, text);
+		*are_reads = route_frame_text(client, &frame, in, &text) && is_select(client, text);
 		return WIRE_OK;
 	}
 	result = measure_batch(in, &size);
@@ -303,7 +303,7 @@ bool route_client(struct client *client, const struct frame *frame, struct bytes
 		/* What has come is enough to go on with the frames that do not decide. */
 		if (result == WIRE_MORE && !is_before(frame->type))
 			return false;
-		is_standby = result == WIRE_OK && find_text(client, &first, rest, &text) &&
+		is_standby = result == WIRE_OK && route_frame_text(client, &first, rest, &text) &&
 		             is_read(client, text);
 		if (result == WIRE_OK && !is_standby && routes_selects(client) &&
 		    find_selects(client, in, &is_standby) == WIRE_MORE)

@@ -14,6 +14,13 @@
  */
 bool route_client(struct client *client, const struct frame *frame, struct bytes in);
 
+/*
+ * The text of a whole frame: of a Query, of a Parse, or of the named statement of a Bind. false: it
+ * is not known.
+ */
+bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
+                      struct bytes *text);
+
 /* The first text of a batch, or that of its prepared statement. false: it is not known. */
 bool route_text(const struct client *client, struct bytes in, struct bytes *text);
 

@@ -512,12 +512,31 @@ bool ledger_owes_borrower(const struct ledger *ledger)
 	return false;
 }
 
+/* Whether this entry is the last one, and an internal query behind what the borrower has sent. */
+static bool is_question(const struct ledger *ledger, uint32_t index)
+{
+	const struct ledger_entry *entry = entry_at(ledger, index);
+
+	return index == ledger->count - 1 && entry->kind == LEDGER_QUERY &&
+	       entry->fate == LEDGER_INTERNAL;
+}
+
+void ledger_ignore_question(struct ledger *ledger)
+{
+	uint32_t last = ledger->count - 1;
+
+	if (is_question(ledger, last))
+		entry_at(ledger, last)->fate = LEDGER_IGNORE;
+}
+
 bool ledger_drop_sync(struct ledger *ledger)
 {
 	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
 
-	if (ledger->count != 1 || head->kind != LEDGER_SYNC || head->fate != LEDGER_FORWARD ||
+	if (!head || head->kind != LEDGER_SYNC || head->fate != LEDGER_FORWARD ||
 	    !ledger_is_certain(ledger) || ledger->is_doubtful)
+		return false;
+	if (ledger->count > 1 && !is_question(ledger, 1))
 		return false;
 	head->fate = LEDGER_INJECT;
 	return true;

@@ -778,6 +778,15 @@ void server_begin_ask(struct server *server)
 	          loop_now(server->site->shared->loop));
 }
 
+void server_drop_question(struct server *server)
+{
+	if (!server->ask_size)
+		return;
+	ledger_ignore_question(&server->ledger);
+	server->ask_size = 0;
+	question_free(&server->question);
+}
+
 /*
  * The question has failed. It is canceled by a cancel request that was on its way, or by a short
  * statement_timeout before that is put aside. Otherwise a name may be one that this role must not

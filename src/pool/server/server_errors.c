@@ -396,6 +396,7 @@ static bool tries_again(struct server *server)
 	if (!server->replay.count || !server->replay.may_replan ||
 	    !ledger_drop_sync(&server->ledger))
 		return false;
+	server_drop_question(server);
 	server->replay.is_failed = true;
 	return true;
 }

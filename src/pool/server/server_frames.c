@@ -205,11 +205,15 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 	return FRAME_DROP;
 }
 
-/* Whether the borrower has sent a request that is not answered yet, or is about to send one. */
+/*
+ * Whether the borrower has sent a request that is not answered yet, or is about to send one. It is
+ * not while a batch is to be sent again.
+ */
 static bool has_more(const struct server *server)
 {
 	return !ledger_is_empty(&server->ledger) ||
-	       (server->borrower && server->borrower->waits_for != LEDGER_WAIT_NOT);
+	       (server->borrower && server->borrower->waits_for != LEDGER_WAIT_NOT &&
+	        !server->replay.is_failed);
 }
 
 /* Classifies a reply by the ledger. `body` is empty if the reply need not be parsed. */
@@ -340,10 +344,16 @@ static void pass_ready(struct server *server)
 {
 	struct borrower *borrower = server->borrower;
 	bool is_asked = server->ask_size && server->ledger.count == 1;
-	bool is_settled = is_asked || ledger_is_empty(&server->ledger);
+	bool is_settled;
 
 	if (!borrower)
 		return;
+	if (is_asked && server->status == 'E') {
+		/* PostgreSQL refuses the question, as all but ROLLBACK */
+		server_drop_question(server);
+		is_asked = false;
+	}
+	is_settled = is_asked || ledger_is_empty(&server->ledger);
 	if (is_asked && server->status != 'I') {
 		close_bad(server, "a transaction is open that should have ended");
 		return;
@@ -374,6 +384,8 @@ static void pass_settled(struct server *server)
 		pass_ready(server);
 		return;
 	}
+	if (!ledger_is_empty(&server->ledger))
+		return; /* a question behind it was dropped */
 	server->replay.is_failed = false;
 	server->borrower->ops->on_retry(server->borrower,
 	                                bytes_of(server->replay.at, server->replay.count));

@@ -219,6 +219,9 @@ void server_break(struct server *server);
 /* A transaction has ended. !is_settled: the next one follows at once. */
 void server_end_transaction(struct server *server, bool is_settled);
 
+/* The answer to server_ask_behind() does not matter: what it was sent behind has failed. */
+void server_drop_question(struct server *server);
+
 /* Only the answer to server_ask_behind() is owed: from now on it is an errand. */
 void server_begin_ask(struct server *server);
 

@@ -300,10 +300,15 @@ enum ledger_send ledger_add_change(struct ledger *ledger, enum ledger_kind kind,
 bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
 
 /*
- * A failed batch will be sent again: the reply to its Sync is dropped. false: more than that Sync
- * is owed, or it is unknown what is owed.
+ * A failed batch will be sent again: the reply to its Sync is dropped. false: more is owed than
+ * that Sync and the answer to an internal query behind it, or it is unknown what is owed.
  */
 bool ledger_drop_sync(struct ledger *ledger);
+
+/*
+ * The newest entry, an internal query behind what the borrower has sent, does not matter any more.
+ */
+void ledger_ignore_question(struct ledger *ledger);
 
 /* Whether the next reply is to a request of the client that was sent as it was. */
 static inline bool ledger_owes_forwarded(const struct ledger *ledger)

@@ -553,10 +553,11 @@ void server_need_close(struct server *server, enum close_reason reason);
 void server_ask(struct server *server, unsigned int parts, struct bytes names);
 
 /*
- * The same question without names, behind a message of the borrower that surely ends its
- * transaction: adds it to *out, which goes out behind that message. The borrower sends nothing
- * more. Its on_ready() comes when its own message is answered, and then server_is_asked() is true.
- * false: no memory, and nothing was added.
+ * The same question without names, behind a message of the borrower with which its transaction ends
+ * or fails: adds it to *out, which goes out behind that message. The borrower sends nothing more.
+ * Its on_ready() comes when its own message is answered, and then server_is_asked() is true, unless
+ * the transaction has failed and not ended: then the question has no answer. false: no memory, and
+ * nothing was added.
  */
 bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out);
 

@@ -574,6 +574,30 @@ START_TEST(ledger_swallows_the_sync_of_a_failure)
 }
 END_TEST
 
+/* A question may be behind the Sync, but nothing of the client. */
+START_TEST(ledger_ignores_a_question)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	for (int is_ours = 0; is_ours < 2; is_ours++) {
+		ledger_add(&ledger, LEDGER_BIND, LEDGER_FORWARD);
+		ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
+		ledger_add(&ledger, LEDGER_QUERY, is_ours ? LEDGER_INTERNAL : LEDGER_FORWARD);
+		ledger_reply(&ledger, 'E', &is_end);
+		ck_assert_int_eq(ledger_drop_sync(&ledger), is_ours);
+		ledger_ignore_question(&ledger);
+		if (!is_ours)
+			replies_are(
+			    &ledger, "ZCZ",
+			    (enum ledger_verdict[]){ LEDGER_PASS, LEDGER_PASS, LEDGER_PASS });
+	}
+	replies_are(&ledger, "ZEZ",
+	            (enum ledger_verdict[]){ LEDGER_DROP, LEDGER_DROP, LEDGER_DROP });
+	ck_assert(ledger_is_at_rest(&ledger));
+}
+END_TEST
+
 /* After '>' requests and after '<' replies; then what is complete. */
 static const struct {
 	const char *says;
@@ -1097,6 +1121,7 @@ int main(void)
 	tcase_add_test(cases, ledger_ignores_a_query);
 	tcase_add_test(cases, ledger_replaces_a_query);
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
+	tcase_add_test(cases, ledger_ignores_a_question);
 	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
 	tcase_add_test(cases, ledger_waits_for_space);
 	tcase_add_test(cases, ledger_keeps_to_the_long_form);
