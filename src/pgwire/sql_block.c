@@ -8,6 +8,8 @@
  */
 #include "pgweir/pgwire/sql_block.h"
 
+#include <string.h>
+
 #include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -156,4 +158,22 @@ struct sql_block sql_block_read(struct bytes text)
 	else
 		is_good = take_chain(&scanner, &token);
 	return is_good && is_over(&scanner, token) ? block : other;
+}
+
+bool sql_is_set_local(struct bytes text)
+{
+	struct scanner scanner = { .rest = text };
+	struct token token = sql_token(&scanner);
+
+	if (!sql_token_is(&token, "set") || !is_plain(text) || memchr(text.at, '\\', text.count))
+		return false;
+	token = sql_token(&scanner);
+	if (!sql_token_is(&token, "local"))
+		return false;
+	token = sql_token(&scanner);
+	if (sql_token_is(&token, "transaction"))
+		return false; /* with a snapshot, which another server does not have */
+	while (token.kind != TOKEN_END && !sql_token_is_sign(&token, ';'))
+		token = sql_token(&scanner);
+	return is_over(&scanner, token);
 }

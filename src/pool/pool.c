@@ -161,7 +161,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
 	borrower->waits_for = LEDGER_WAIT_NOT;
-	server->replay.begin_count = 0;
+	replay_forget_opening(&server->replay);
 	/* a reset query of ours does not matter to this borrower */
 	server_settle_rest(server);
 	if (server->is_scope_open)

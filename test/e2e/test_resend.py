@@ -361,6 +361,166 @@ def test_who_is_sent_again_is_the_first_in_the_queue(scene):
         assert client.read_result().rows == [["1"]]
 
 
+# -- openings --------------------------------------------------------------------------------------
+
+
+def run_of(*statements, name=""):
+    """What executes them, with one Sync."""
+    return b"".join(parse(sql, name) + bind(name=name) + execute() for sql in statements) + sync()
+
+
+def done(*tags):
+    return b"".join(message("1") + message("2") + fake.complete(tag) for tag in tags)
+
+
+def say(one, sent, tags, types=None):
+    """The client says it, and the server answers."""
+    one.client.send(sent)
+    one.server.expect(types or "Q")
+    replies = done(*tags) if types else b"".join(fake.complete(tag) for tag in tags) or message("I")
+    if types and "D" in types:
+        replies = message("1") + message("2") + message("n") + fake.complete(*tags)
+    one.server.send(replies, fake.ready("T"))
+    assert one.client.read_result().status == "T"
+
+
+SET_LOCAL = "SET LOCAL statement_timeout = '5s'"
+SET_TRANSACTION = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+
+
+def is_opened_again(server, *texts):
+    """All of them, and then the first statement."""
+    for sql in texts:
+        assert server.expect("P").body == parse(sql)[5:]
+        server.expect("BE")
+    server.expect("C")
+    assert server.expect("Q").body == b"SELECT 1\0"
+
+
+@pytest.mark.parametrize("words", ((), (SHUT_DOWN,)), ids=("lost", "57P01"))
+@pytest.mark.parametrize("said, texts", [
+    ([(run_of("BEGIN"), ["BEGIN"], "PBES")], ["BEGIN"]),
+    ([(parse("BEGIN") + bind() + describe("P", "") + execute() + sync(), ["BEGIN"], "PBDES")],
+     ["BEGIN"]),
+    ([(run_of("BEGIN", name="b"), ["BEGIN"], "PBES")], ["BEGIN"]),
+    ([(query("BEGIN"), ["BEGIN"]), (query(SET_LOCAL), ["SET"])], ["BEGIN", SET_LOCAL]),
+    ([(query("BEGIN"), ["BEGIN"]), (query(SET_TRANSACTION), ["SET"]), (query(SET_LOCAL), ["SET"])],
+     ["BEGIN", SET_TRANSACTION, SET_LOCAL]),
+    ([(run_of("BEGIN"), ["BEGIN"], "PBES"), (run_of(SET_LOCAL), ["SET"], "PBES")],
+     ["BEGIN", SET_LOCAL]),
+    ([(run_of("BEGIN", SET_LOCAL), ["BEGIN", "SET"], "PBEPBES")], ["BEGIN", SET_LOCAL]),
+    ([(query("BEGIN"), ["BEGIN"]), (query(""), [])], ["BEGIN"]),
+], ids=("extended", "described", "prepared", "SET LOCAL", "three", "extended SET LOCAL", "pipeline",
+        "nothing"))
+def test_a_transaction_that_is_only_opened_begins_again(scene, said, texts, words):
+    one = scene()
+    for what in said:
+        say(one, *what)
+    one.server.send(*words)
+    one.server.close()
+    one.weir.wait_log(BEGUN_AGAIN)
+    one.client.send(query("SELECT 1"))
+    other = one.next()
+    is_opened_again(other, *texts)
+    other.send(done(*("SET" if text.startswith("SET") else text for text in texts)), message("3"),
+               fake.answer("1", status="T"))
+    assert one.client.read_result().rows == [["1"]]
+    one.client.send(query("COMMIT"))
+    other.expect("Q")
+    other.send(fake.complete("COMMIT"), fake.ready())
+    assert one.client.read_result().status == "I"
+
+
+@pytest.mark.parametrize("sql", [
+    "SET statement_timeout = '5s'", "SELECT 1", "SAVEPOINT a", "SET LOCAL a.b = 1; SELECT 1",
+    "SET LOCAL TRANSACTION SNAPSHOT '1'", "LISTEN a", SET_LOCAL + 300 * " ",
+])
+def test_what_is_no_opening_is_not_repeated(scene, sql):
+    one = scene()
+    one.begin()
+    say(one, query(sql), ["DONE"])
+    one.server.close()
+    assert one.client.read_refusal().sqlstate == "08006"
+
+
+@pytest.mark.parametrize("last", (SHUT_DOWN, b""), ids=("57P01", "lost"))
+@pytest.mark.parametrize("sent, types", [
+    (query(SET_LOCAL), "Q"), (run_of(SET_LOCAL), "PBES"), (run_of(SET_TRANSACTION), "PBES"),
+])
+def test_a_part_of_an_opening_is_said_again(scene, sent, types, last):
+    """Whether or not it has run, its transaction is lost with its server."""
+    one = scene()
+    one.begin()
+    one.client.send(sent)
+    one.server.expect(types)
+    one.server.send(last)
+    one.server.close()
+    other = one.next()
+    assert other.expect("P").body == parse("BEGIN")[5:]
+    other.expect("BEC" if types == "Q" else "BECC")
+    other.expect(types)
+
+
+@pytest.mark.parametrize("last", (SHUT_DOWN, b""), ids=("57P01", "lost"))
+def test_an_extended_opening_is_said_again(scene, last):
+    one = scene()
+    one.client.send(run_of("BEGIN", SET_LOCAL))
+    one.server.expect("PBEPBES")
+    one.server.send(last)
+    one.server.close()
+    one.next().expect("PBEPBES")
+
+
+def test_a_statement_behind_its_begin_has_not_arrived(scene):
+    """As JDBC sends them."""
+    one = scene()
+    one.while_stopped(lambda: one.client.send(run_of("BEGIN", "SELECT 1")), one.server.close)
+    one.next().expect("PBEPBES")
+    one.weir.wait_log(RESENT)
+
+
+@pytest.mark.parametrize("sent, types", [
+    (run_of("BEGIN", "SELECT 1"), "PBEPBES"), (run_of("BEGIN", "SELECT 1", "COMMIT"), "PBEPBEPBES"),
+    (run_of("SELECT 1", "BEGIN"), "PBEPBES"),
+    (parse("SELECT 1") + bind(portal="a") + parse("BEGIN") + bind(portal="b") + execute("a")
+     + sync(), "PBPBES"),
+])
+def test_a_statement_behind_its_begin_may_have_run(scene, sent, types):
+    one = scene()
+    one.client.send(sent)
+    one.server.expect(types)
+    one.server.close()
+    assert one.client.read_refusal().sqlstate == "08006"
+
+
+def test_an_opening_that_failed_is_not_repeated(scene):
+    one = scene()
+    one.begin()
+    one.client.send(query(SET_LOCAL))
+    one.server.expect("Q")
+    one.server.send(fake.error("no", "22023"), fake.ready("E"))
+    assert one.client.read_result().status == "E"
+    one.server.close()
+    assert one.client.read_refusal().sqlstate == "08006"
+
+
+def test_a_description_does_not_end_an_opening(scene):
+    one = scene()
+    one.begin()
+    one.client.send(parse("SELECT 1"), describe("S", ""), sync())
+    one.server.expect("PDS")
+    one.server.send(message("1"), message("t", b"\0\0"), fake.columns("c"), fake.ready("T"))
+    assert one.client.read_result().status == "T"
+    one.server.close()
+    one.weir.wait_log(BEGUN_AGAIN)
+    one.client.send(bind(), execute(), sync())
+    other = one.next()
+    assert other.expect("P").body == parse("BEGIN")[5:]
+    other.expect("BECC")
+    assert other.expect("P").body == parse("SELECT 1")[5:]
+    other.expect("BES")
+
+
 # -- a server that is gone -------------------------------------------------------------------------
 
 

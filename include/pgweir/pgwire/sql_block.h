@@ -2,6 +2,7 @@
 /*
  * Recognises the statements that begin and end a transaction block, and SET TRANSACTION, if nothing
  * about them is in doubt: a single statement, in plain ASCII, of a form that PostgreSQL accepts.
+ * And SET LOCAL, of any form.
  *
  * Source: PostgreSQL's manual, "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "SET
  * TRANSACTION".
@@ -31,5 +32,8 @@ struct sql_block {
 
 /* Reads a whole text, without its terminating zero. */
 struct sql_block sql_block_read(struct bytes text);
+
+/* Whether a whole text is a single SET LOCAL: it changes nothing that outlives its transaction. */
+bool sql_is_set_local(struct bytes text);
 
 #endif

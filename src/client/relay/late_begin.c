@@ -4,6 +4,7 @@
  *
  *   BEGIN     -->  "BEGIN", in a transaction      answered here, without a server
  *   UPDATE    -->  [Parse, Bind, Execute BEGIN] UPDATE            in one write
+ *                  and SET LOCAL, ..., if a lost server had them already (resend.c)
  *   COMMIT    -->  COMMIT                         or answered here, if nothing came between
  *
  * Hard here: if the BEGIN fails at the server after all (a statement_timeout or a cancel at just
@@ -26,35 +27,35 @@
 
 #include "pgweir/base/banned.h"
 
-/* Bytes of a text with its zero; a longer BEGIN is sent without delay. */
-#define TEXT_MAX REPLAY_BEGIN_MAX
-
 #define BIND_BODY "\0\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
 #define EXECUTE_BODY "\0\0\0\0\0"    /* no portal, all rows */
 #define CLOSE_SIZE 2                 /* 'P' or 'S', no name */
 
-/* What follows the text in the messages. */
+/* What follows a text in the messages. */
 static const struct {
 	char no_types[2]; /* of the Parse */
 	MESSAGE_FIXED(sizeof(BIND_BODY) - 1) bind;
 	MESSAGE_FIXED(sizeof(EXECUTE_BODY) - 1) execute;
-	MESSAGE_FIXED(CLOSE_SIZE) close_portal;
-	MESSAGE_FIXED(CLOSE_SIZE) close_statement;
 } behind = { { 0 },
 	     MESSAGE_FIXED_INIT('B', sizeof(BIND_BODY) - 1, BIND_BODY),
-	     MESSAGE_FIXED_INIT('E', sizeof(EXECUTE_BODY) - 1, EXECUTE_BODY),
-	     MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "P"),
-	     MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "S") };
+	     MESSAGE_FIXED_INIT('E', sizeof(EXECUTE_BODY) - 1, EXECUTE_BODY) };
+
+/* And what follows all of them. */
+static const struct {
+	MESSAGE_FIXED(CLOSE_SIZE) portal;
+	MESSAGE_FIXED(CLOSE_SIZE) statement;
+} ending = { MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "P"), MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "S") };
 
 struct late_begin {
-	struct ledger_change change; /* of its Execute: owned by the ledger once that is noted */
+	/* of the last Execute: owned by the ledger once that is noted */
+	struct ledger_change change;
 	struct clients *clients;
 	struct server *server; /* valid once the ledger owns the change */
 	usec_t answered_at;
 	struct sql_block block;
-	uint16_t size;
 	bool has_failed; /* the statement after it was refused here */
-	char messages[FRAME_HEADER_SIZE + 1 + TEXT_MAX + sizeof(behind)];
+	uint16_t size;
+	char texts[REPLAY_OPENING_MAX]; /* a longer BEGIN is sent without delay */
 };
 
 /* CommandComplete and ReadyForQuery. */
@@ -82,12 +83,9 @@ const struct sql_block *late_begin_block(const struct client *client)
 	return &client->late->block;
 }
 
-struct bytes late_begin_text(const struct client *client)
+struct bytes late_begin_texts(const struct client *client)
 {
-	const struct late_begin *late = client->late;
-
-	return bytes_of(late->messages + FRAME_HEADER_SIZE + 1,
-	                (size_t)late->size - FRAME_HEADER_SIZE - 1 - sizeof(behind));
+	return bytes_of(client->late->texts, client->late->size);
 }
 
 size_t late_begin_size(void) { return sizeof(struct late_begin); }
@@ -138,24 +136,18 @@ static void settle(struct ledger_change *change, bool is_done)
 	slab_put(&late->clients->late_slab, late);
 }
 
-/* Makes the messages to be sent. NULL: no memory. */
-static struct late_begin *late_new(struct clients *clients, struct bytes text)
+/* NULL: no memory. */
+static struct late_begin *late_new(struct clients *clients, struct bytes texts)
 {
 	struct late_begin *late = slab_take(&clients->late_slab);
-	char *at;
 
 	if (!late)
 		return NULL;
 	late->change.settle = settle;
 	late->clients = clients;
 	late->answered_at = loop_now(clients->with.loop);
-	at = late->messages;
-	*at = 'P';
-	store_be32(at + 1, (uint32_t)(4 + 1 + text.count + 2));
-	at += FRAME_HEADER_SIZE + 1; /* the name is empty */
-	memcpy(at, text.at, text.count);
-	memcpy(at + text.count, &behind, sizeof(behind));
-	late->size = (uint16_t)(FRAME_HEADER_SIZE + 1 + text.count + sizeof(behind));
+	memcpy(late->texts, texts.at, texts.count);
+	late->size = (uint16_t)texts.count;
 	return late;
 }
 
@@ -186,12 +178,29 @@ static enum late_result begin_late(struct client *client, const struct sql_block
 	return LATE_BEGUN;
 }
 
-bool late_begin_again(struct client *client, struct bytes text)
+/* What all the texts say together. */
+static struct sql_block read_texts(struct bytes texts)
 {
-	client->late = late_new(client->clients, text);
+	struct sql_block all = { 0 }, block;
+	const char *text;
+
+	while (bytes_take_text(&texts, &text)) {
+		block = sql_block_read(bytes_text(text));
+		if (!all.kind)
+			all.kind = block.kind;
+		all.is_for_primary |= block.is_for_primary;
+		if (block.access != SQL_ACCESS_UNSAID)
+			all.access = block.access;
+	}
+	return all;
+}
+
+bool late_begin_again(struct client *client, struct bytes texts)
+{
+	client->late = late_new(client->clients, texts);
 	if (!client->late)
 		return false;
-	client->late->block = sql_block_read(bytes_of(text.at, text.count - 1));
+	client->late->block = read_texts(texts);
 	return true;
 }
 
@@ -210,7 +219,8 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
 	struct bytes body;
 	const char *text;
 
-	if (frame->length <= FRAME_HEADER_SIZE || frame->length > FRAME_HEADER_SIZE + TEXT_MAX)
+	if (frame->length <= FRAME_HEADER_SIZE ||
+	    frame->length > FRAME_HEADER_SIZE + REPLAY_OPENING_MAX)
 		return LATE_PASS;
 	if (in.count < frame->length)
 		return LATE_MORE;
@@ -250,24 +260,55 @@ static bool fail_again(struct server *server, struct batch *batch)
 	return server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE, NULL) == LEDGER_SENT;
 }
 
+/* Adds Parse, Bind and Execute of a text, which has its zero. */
+static bool send_text(struct batch *batch, struct bytes text, struct ledger_change *change)
+{
+	struct server *server = batch->server;
+	char front[FRAME_HEADER_SIZE + 1] = { 'P' }; /* and an empty name */
+
+	store_be32(front + 1, (uint32_t)(4 + 1 + text.count + sizeof(behind.no_types)));
+	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_run(batch, text);
+	batch_run(batch, bytes_of((const char *)&behind, sizeof(behind)));
+	if (note(server, LEDGER_PARSE, NULL) && note(server, LEDGER_BIND, NULL))
+		return note(server, LEDGER_EXECUTE, change);
+	if (change)
+		change->settle(change, false);
+	return false;
+}
+
+static bool send_texts(struct batch *batch, struct late_begin *late)
+{
+	struct bytes rest = bytes_of(late->texts, late->size);
+	const char *text;
+
+	while (bytes_take_text(&rest, &text)) {
+		bool is_last = rest.count == 0;
+
+		if (!send_text(batch, bytes_of(text, strlen(text) + 1),
+		               is_last ? &late->change : NULL)) {
+			if (!is_last)
+				settle(&late->change, false);
+			return false;
+		}
+	}
+	return true;
+}
+
 bool late_begin_send(struct client *client, char type, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	struct late_begin *late = client->late;
 	bool has_failed = late->has_failed, is_query = type == 'Q';
+	size_t size = is_query ? sizeof(ending.portal) : sizeof(ending);
 
 	client->late = NULL;
 	late->server = server;
 	batch->server = server;
-	batch_run(batch,
-	          bytes_of(late->messages,
-	                   (size_t)late->size - (is_query ? sizeof(behind.close_statement) : 0)));
-	if (!note(server, LEDGER_PARSE, NULL) || !note(server, LEDGER_BIND, NULL)) {
-		settle(&late->change, false);
+	if (!send_texts(batch, late))
 		return false;
-	}
-	return note(server, LEDGER_EXECUTE, &late->change) && note(server, LEDGER_CLOSE, NULL) &&
-	       (is_query || note(server, LEDGER_CLOSE, NULL)) &&
+	batch_run(batch, bytes_of((const char *)&ending, size));
+	return note(server, LEDGER_CLOSE, NULL) && (is_query || note(server, LEDGER_CLOSE, NULL)) &&
 	       (!has_failed || fail_again(server, batch));
 }
 

@@ -39,17 +39,17 @@ bool late_begin_send(struct client *client, char type, struct batch *batch);
  */
 void late_begin_fail(struct client *client);
 
-/* What the late BEGIN says. Only if client->late. */
+/* What the late BEGIN says, and SET TRANSACTION behind it. Only if client->late. */
 const struct sql_block *late_begin_block(const struct client *client);
 
-/* Its text, with the zero: at most REPLAY_BEGIN_MAX bytes. Only if client->late. */
-struct bytes late_begin_text(const struct client *client);
+/* Its texts, each with its zero: REPLAY_OPENING_MAX bytes at most. Only if client->late. */
+struct bytes late_begin_texts(const struct client *client);
 
 /*
- * A BEGIN that a lost server has answered becomes late: client->late is set. The caller enters the
- * state. false: no memory.
+ * A BEGIN that a lost server has answered becomes late, and so does the SET LOCAL behind it:
+ * client->late is set. The caller enters the state. false: no memory.
  */
-bool late_begin_again(struct client *client, struct bytes text);
+bool late_begin_again(struct client *client, struct bytes texts);
 
 /* Starts idle_transaction_timeout and transaction_timeout in CLIENT_LATE. */
 void late_begin_arm(struct client *client);

@@ -13,10 +13,12 @@
  *     end of the connection was closed before (stream_undelivered());
  *   - or the server has ended an idle session (57P05);
  *   - or it has refused a text as a whole because its host accepts no writes any more (25006);
- *   - or it has nothing to execute: BEGIN, an empty query, Parse and Describe.
+ *   - or it has nothing to execute that could have an effect beyond its transaction: BEGIN, SET
+ *     TRANSACTION, SET LOCAL, an empty query, Parse and Describe.
  *
- * A BEGIN that was answered, with nothing behind it, becomes a late BEGIN. It is sent again
- * together with the first batch behind it, too, if that is sent again.
+ * A BEGIN that was answered, with nothing behind it but SET TRANSACTION and SET LOCAL, becomes a
+ * late BEGIN, and these with it: the opening of the transaction. It is sent again together with the
+ * first batch behind it, too, if that is sent again.
  *
  * Only the first batch of a transaction, and only if nothing of the client is on the server: no
  * session state, no listening connection. What was sent is kept only for entries with several
@@ -28,6 +30,7 @@
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_block.h"
 
@@ -65,22 +68,22 @@ static bool is_between_transactions(const struct server *server)
 	       ledger_is_certain(&server->ledger);
 }
 
-/* Takes the BEGIN that precedes what comes now. The server has it again by resend_keep(). */
-static void take_begin(const struct client *client, struct resend *resend)
+/* Takes the opening that precedes what comes now. The server has it again by resend_keep(). */
+static void take_opening(const struct client *client, struct resend *resend)
 {
 	struct server *server = client->borrower.server;
 
 	if (client->late) {
-		struct bytes text = late_begin_text(client);
+		struct bytes texts = late_begin_texts(client);
 
-		memcpy(resend->late, text.at, text.count);
-		resend->begin_text = bytes_of(resend->late, text.count);
+		memcpy(resend->late, texts.at, texts.count);
+		resend->opening = bytes_of(resend->late, texts.count);
 	} else if (server && server_has_only_begun(server)) {
-		resend->begin_text = replay_begin(&server->replay);
+		resend->opening = replay_opening(&server->replay);
 		resend->has_begun = true;
 	}
 	if (server)
-		server->replay.begin_count = 0;
+		replay_forget_opening(&server->replay);
 }
 
 void resend_begin(struct client *client, struct resend *resend)
@@ -89,10 +92,10 @@ void resend_begin(struct client *client, struct resend *resend)
 	const struct pool *pool = client->borrower.pool;
 
 	resend->is_first = resend->has_begun = false;
-	resend->begin_text = bytes_of(NULL, 0);
+	resend->opening = bytes_of(NULL, 0);
 	if (!client->request_at) /* a new batch */
 		client->is_resent = false;
-	take_begin(client, resend);
+	take_opening(client, resend);
 	if (server && !resend->has_begun && !is_between_transactions(server)) {
 		server->replay.may_resend = false; /* more follows the batch that is kept */
 		return;
@@ -101,79 +104,154 @@ void resend_begin(struct client *client, struct resend *resend)
 	    pool && pool->site.hosts->count > 1 && !client->is_resent && is_pooled(client);
 }
 
-/* Most texts begin otherwise, and need not be read: BEGIN, START. */
-static bool may_begin(const char *text)
+/* ---- what is in a batch ---- */
+
+/* What a batch executes. */
+struct reading {
+	const struct client *client;
+	struct bytes opening; /* texts, in a place of REPLAY_OPENING_MAX bytes */
+	bool is_opening;      /* nothing else is executed, and all of it is there */
+	bool has_effect;      /* something is executed that may have an effect */
+	/* the unnamed statement and the statement of the last Bind; `at` is NULL if not known */
+	struct bytes unnamed, bound;
+	const char *portal; /* of a Bind that was not executed; NULL: none */
+};
+
+/* Most texts begin otherwise, and need not be read: BEGIN, START, SET. */
+static bool may_open(const char *text)
 {
 	char first = (char)(text[0] | 0x20), second = (char)(text[1] | 0x20);
 
-	return (first == 'b' && second == 'e') || (first == 's' && second == 't');
+	return (first == 'b' && second == 'e') || (first == 's' && second == 't') ||
+	       (first == 's' && second == 'e' && (text[2] | 0x20) == 't');
 }
 
-/* Whether a Query has nothing to execute that could have an effect. */
-static bool is_without_effect(struct bytes body)
+/* Whether another server of the client's pool would execute it, too. */
+static bool fits_any_host(const struct client *client, const struct sql_block *block)
 {
-	struct sql_block block;
+	enum target_session_attrs target = client->borrower.server->site->target;
 
-	if (body.count < 2)
-		return body.count == 1 && !body.at[0];
-	if (!may_begin(body.at))
+	return !block->is_for_primary || target == TARGET_PRIMARY || target == TARGET_READ_WRITE;
+}
+
+/* A text is executed, which has a zero behind it. It has no effect, if it is part of an opening. */
+static void read_text(struct reading *reading, struct bytes text)
+{
+	struct sql_block block = { 0 };
+	size_t count = reading->opening.count;
+	bool is_begin, is_part = false;
+
+	if (text.at && may_open(text.at)) {
+		block = sql_block_read(text);
+		is_part = block.kind == SQL_BLOCK_SET || sql_is_set_local(text);
+	}
+	is_begin = block.kind == SQL_BLOCK_BEGIN || block.kind == SQL_BLOCK_START;
+	reading->has_effect |= !is_begin && !is_part;
+	if ((!is_begin && (!is_part || !count)) || !fits_any_host(reading->client, &block) ||
+	    text.count + 1 > REPLAY_OPENING_MAX - count) {
+		reading->is_opening = false;
+		return;
+	}
+	memcpy((char *)reading->opening.at + count, text.at, text.count + 1);
+	reading->opening.count += text.count + 1;
+}
+
+static void read_parse(struct reading *reading, struct bytes body)
+{
+	const char *name, *text;
+
+	if (bytes_take_text(&body, &name) && bytes_take_text(&body, &text) && !*name)
+		reading->unnamed = bytes_text(text);
+}
+
+/* A Bind may call functions, so it must be executed. false: the batch cannot be sent again. */
+static bool read_bind(struct reading *reading, struct bytes body)
+{
+	struct object_names names;
+	const char *text;
+
+	if (reading->portal || fields_names('B', body, body.count, &names) != WIRE_OK)
 		return false;
-	block = sql_block_read(bytes_of(body.at, body.count - 1));
-	return block.kind == SQL_BLOCK_BEGIN || block.kind == SQL_BLOCK_START;
+	reading->portal = names.portal;
+	reading->bound = reading->unnamed;
+	if (*names.statement) {
+		text = statements_text(reading->client, names.statement);
+		reading->bound = text ? bytes_text(text) : bytes_of(NULL, 0);
+	}
+	return true;
 }
 
-static inline bool is_step(char type)
+static bool read_execute(struct reading *reading, struct bytes body)
 {
-	return type == 'P' || type == 'B' || type == 'D' || type == 'E' || type == 'C';
+	const char *portal;
+
+	if (!reading->portal || !bytes_take_text(&body, &portal) ||
+	    strcmp(portal, reading->portal) != 0)
+		return false;
+	reading->portal = NULL;
+	read_text(reading, reading->bound);
+	return true;
+}
+
+static bool read_step(struct reading *reading, const struct frame *frame, struct bytes in)
+{
+	struct bytes body = frame_body(in, frame);
+
+	switch (frame->type) {
+	case 'P':
+		read_parse(reading, body);
+		return true;
+	case 'B':
+		return read_bind(reading, body);
+	case 'E':
+		return read_execute(reading, body);
+	case 'C':
+	case 'D':
+		return true;
+	default:
+		return false;
+	}
 }
 
 /*
- * Reads a batch that ends with a Sync. It may execute one thing, as its last message before the
- * Sync. *least: see struct replay.
+ * Reads a batch that ends with a Sync. If it executes what may have an effect, that is its last
+ * message before the Sync.
  */
-static bool read_extended(struct bytes in, uint8_t *least)
+static bool read_extended(struct reading *reading, struct bytes in)
 {
-	bool has_bind = false, has_execute = false;
 	struct frame frame;
 
 	while (frame_peek(in, UINT32_MAX, &frame) == WIRE_OK && in.count >= frame.length) {
-		if (frame.type == 'S') {
-			*least = has_execute ? EXECUTE_AND_SYNC : 0;
-			return in.count == frame.length && has_bind == has_execute;
-		}
-		if (has_execute || !is_step(frame.type))
+		if (frame.type == 'S')
+			return in.count == frame.length && !reading->portal;
+		if (reading->has_effect || !read_step(reading, &frame, in))
 			return false;
-		has_bind |= frame.type == 'B';
-		has_execute = frame.type == 'E';
 		in = bytes_skip(in, frame.length);
 	}
 	return false;
 }
 
-static bool read_batch(struct bytes in, uint8_t *least)
+/* *least: see struct replay. */
+static bool read_batch(struct reading *reading, struct bytes in, uint16_t *least)
 {
 	struct frame frame;
+	struct bytes text;
 
 	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || in.count < frame.length)
 		return false;
-	if (frame.type != 'Q')
-		return read_extended(in, least);
-	*least = is_without_effect(frame_body(in, &frame)) ? 0 : 1;
+	if (frame.type != 'Q') {
+		bool is_good = read_extended(reading, in);
+
+		*least = reading->has_effect ? EXECUTE_AND_SYNC : 0;
+		return is_good;
+	}
+	text = frame_body(in, &frame);
+	if (!text.count || text.at[text.count - 1])
+		return false;
+	if (text.count > 1) /* an empty text has no effect */
+		read_text(reading, bytes_of(text.at, text.count - 1));
+	*least = reading->has_effect;
 	return in.count == frame.length;
-}
-
-/* The text of a batch that is a BEGIN, if another server would execute it too. Else empty. */
-static struct bytes begin_of(const struct client *client, struct bytes input)
-{
-	struct bytes text = bytes_skip(input, FRAME_HEADER_SIZE);
-	enum target_session_attrs target = client->borrower.server->site->target;
-
-	if (input.at[0] != 'Q' || text.count < 2 || text.count > REPLAY_BEGIN_MAX)
-		return bytes_of(NULL, 0);
-	if (sql_block_read(bytes_of(text.at, text.count - 1)).is_for_primary &&
-	    target != TARGET_PRIMARY && target != TARGET_READ_WRITE)
-		return bytes_of(NULL, 0);
-	return text;
 }
 
 void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
@@ -181,28 +259,31 @@ void resend_keep(struct client *client, const struct resend *resend, struct byte
 {
 	const struct server *server = client->borrower.server;
 	struct replay *replay = &client->borrower.server->replay;
-	struct bytes begin = resend->begin_text;
-	uint8_t least;
+	struct bytes opening = resend->opening;
+	struct reading reading = { .client = client, .is_opening = true };
+	uint16_t least;
 
 	if (!is_sent) {
-		replay->begin_count = resend->has_begun ? (uint8_t)begin.count : 0;
+		replay->opening_count = resend->has_begun ? (uint16_t)opening.count : 0;
 		return;
 	}
 	if (client->frame_left || input.count > REPLAY_MAX || !is_plain(client) ||
-	    !read_batch(input, &least) || !replay_has_memory(replay))
+	    !replay_has_memory(replay))
+		return;
+	if (opening.count && !resend->has_begun)
+		memcpy(replay->at + REPLAY_MAX, opening.at, opening.count);
+	reading.opening = bytes_of(replay->at + REPLAY_MAX, opening.count);
+	if (!read_batch(&reading, input, &least))
 		return;
 	if (replay->count != input.count)
 		replay_keep(replay, input);
 	replay->may_resend = true;
 	/* a question behind it is not the client's */
-	replay->unsent_least = least ? (uint16_t)(least + server->ask_size) : 0;
-	if (!begin.count && least == 0)
-		begin = begin_of(client, input);
-	replay->is_begin = begin.count && !resend->begin_text.count;
-	if (resend->has_begun)
-		replay->begin_count = (uint8_t)begin.count;
-	else if (begin.count)
-		replay_keep_begin(replay, begin);
+	replay->unsent_least = least ? least + server->ask_size : 0;
+	replay->is_opening = reading.is_opening;
+	replay->opening_count = (uint16_t)opening.count;
+	replay->opening_more =
+	    reading.is_opening ? (uint16_t)(reading.opening.count - opening.count) : 0;
 }
 
 /* ---- sending it again ---- */
@@ -285,10 +366,19 @@ static bool is_about(const char *words, struct bytes text)
 /* Whether the transaction was begun in such a way that any host would refuse a write. */
 static bool is_read_only(const struct replay *kept)
 {
-	struct bytes text = replay_begin(kept);
+	struct bytes texts = bytes_of(NULL, 0);
+	bool is_read_only = false;
+	const char *text;
 
-	return kept->begin_count &&
-	       sql_block_read(bytes_of(text.at, text.count - 1)).access == SQL_ACCESS_READ_ONLY;
+	if (kept->opening_count)
+		texts = replay_opening(kept);
+	while (bytes_take_text(&texts, &text)) {
+		enum sql_access access = sql_block_read(bytes_text(text)).access;
+
+		if (access != SQL_ACCESS_UNSAID)
+			is_read_only = access == SQL_ACCESS_READ_ONLY;
+	}
+	return is_read_only;
 }
 
 bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words)
@@ -300,7 +390,7 @@ bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, c
 	       route_text(client, bytes_of(kept->at, kept->count), &text) && is_about(words, text);
 }
 
-/* Nothing but a BEGIN has run: it becomes a late one, and the client does not notice anything. */
+/* Nothing but an opening has run: it becomes late, and the client does not notice anything. */
 static void begin_again(struct client *client)
 {
 	log_info(&client->log, "the server was lost after BEGIN, which is sent to another one");
@@ -319,13 +409,13 @@ static bool may_begin_again(const struct client *client)
 void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun)
 {
 	struct client *client = container_of(borrower, struct client, borrower);
-	bool has_begun = unrun->begin_count && !unrun->is_begin;
+	bool has_begun = unrun->opening_count;
 
 	if (has_begun && !unrun->count ? !may_begin_again(client) : !may_ask_again(client)) {
 		client_fatal(client, err);
 		return;
 	}
-	if (has_begun && !late_begin_again(client, replay_begin(unrun))) {
+	if (has_begun && !late_begin_again(client, replay_opening(unrun))) {
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}

@@ -7,12 +7,12 @@
 
 #include "../client_priv.h"
 
-/* Input that may be sent again, and the BEGIN before it in its transaction. */
+/* Input that may be sent again, and the opening of its transaction before it: replay.h. */
 struct resend {
-	bool is_first;           /* in its transaction, but for the BEGIN */
-	bool has_begun;          /* that BEGIN was answered by the server */
-	struct bytes begin_text; /* with its zero; empty: none */
-	char late[REPLAY_BEGIN_MAX];
+	bool is_first;        /* in its transaction, but for the opening */
+	bool has_begun;       /* that was answered by the server */
+	struct bytes opening; /* its texts; empty: none */
+	char late[REPLAY_OPENING_MAX];
 };
 
 /* Before input of a client with CLIENT_RESENDS is judged. */

@@ -163,6 +163,38 @@ START_TEST(every_cut)
 END_TEST
 
 /* Any additional byte between two words or after them is detected. */
+static const struct {
+	const char *text;
+	bool is_set_local;
+} locals[] = {
+	{ "SET LOCAL a = 1", true },
+	{ "set local statement_timeout to '5s';", true },
+	{ " set /* of it */ LOCAL search_path = a, \"b;c\" ; ;", true },
+	{ "SET LOCAL TIME ZONE DEFAULT", true },
+	{ "SET LOCAL ROLE bob", true },
+	{ "SET LOCAL a = 'b;c'", true },
+	{ "SET LOCAL a = $$b;c$$", true },
+	{ "SET a = 1", false },
+	{ "SET SESSION a = 1", false },
+	{ "SET local = 1; SELECT 1", false },
+	{ "SET LOCAL a = 1; SELECT 1", false },
+	{ "SET LOCAL a = 1; SET b = 1", false },
+	{ "SELECT 1; SET LOCAL a = 1", false },
+	{ "SET LOCAL a = '1", false },
+	{ "SET LOCAL a = 'b\\'; SELECT 1; --'", false },
+	{ "SET LOCAL a = '\xc3\xa9'", false },
+	{ "SET LOCAL TRANSACTION SNAPSHOT '1'", false },
+	{ "SET TRANSACTION READ ONLY", false },
+	{ "", false },
+};
+
+START_TEST(finds_set_local)
+{
+	ck_assert_msg(sql_is_set_local(bytes_text(locals[_i].text)) == locals[_i].is_set_local,
+	              "%s", locals[_i].text);
+}
+END_TEST
+
 START_TEST(every_byte)
 {
 	static const char harmless[] = " \t\n\r\f;";
@@ -184,6 +216,7 @@ int main(void)
 
 	tcase_add_loop_test(tests, reads, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, finds_set_local, 0, COUNT_OF(locals));
 	tcase_add_test(tests, every_byte);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);

@@ -474,12 +474,12 @@ static inline bool server_is_dedicated(const struct server *server)
 	return server->replication != REPLICATION_NONE || server->is_listening;
 }
 
-/* Whether all that the borrower's transaction has run is a BEGIN, which is kept (replay.h). */
+/* Whether all that the borrower's transaction has run is its opening, which is kept (replay.h). */
 static inline bool server_has_only_begun(const struct server *server)
 {
 	const struct replay *replay = &server->replay;
 
-	return replay->begin_count && !replay->count && server->status == 'T' &&
+	return replay->opening_count && !replay->count && server->status == 'T' &&
 	       server_rest(server) == REST_IN_TRANSACTION && !server->is_mid_request &&
 	       !server->is_mid_response && !stream_unsent(&server->stream);
 }
