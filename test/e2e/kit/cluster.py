@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""A primary and its streaming standbys, as hosts 127.0.0.2, 127.0.0.3, ... on one port.
+"""A primary and its streaming standbys, as hosts 127.0.0.2, 127.0.0.3, ... on one port, or each on a
+machine of its own (network.py).
 
 All are copies of the template, so they have one system identifier, and a standby streams from the
 state in which the template was shut down. Nothing is copied from a running server.
@@ -26,11 +27,13 @@ SETTINGS = {
 
 class Host(Postgres):
     def __init__(self, cluster, number, **settings):
-        settings = {**SETTINGS, **settings, "listen_addresses": f"127.0.0.{number + 2}"}
-        super().__init__(cluster.account, cluster.place, cluster.template,
+        address = f"{cluster.net}.{number + 2}"
+        self.machine = cluster.network and cluster.network.machine(f"{address}/24")
+        settings = {**SETTINGS, **settings, "listen_addresses": address}
+        super().__init__(self.machine or cluster.account, cluster.place, cluster.template,
                          f"{cluster.name}{number}", **settings)
         self.name = f"host{number}"
-        self.host = f"127.0.0.{number + 2}"
+        self.host = address
         self.port = cluster.port
         self.account.mkdir(self.socket_dir)
 
@@ -141,11 +144,14 @@ class Cluster:
 
     With is_synchronous, a commit is acknowledged when one standby has it, so a failover to the
     standby that is the furthest loses nothing.
+
+    With a network, each host is a machine there, with an address of `net`.
     """
 
     def __init__(self, account, place, template, name, standbys=2, is_synchronous=False,
-                 **settings):
+                 network=None, net="127.0.0", **settings):
         self.account, self.place, self.template, self.name = account, place, template, name
+        self.network, self.net = network, net
         self.port = free_port()
         if is_synchronous:
             settings["synchronous_standby_names"] = "ANY 1 (*)"

@@ -69,12 +69,15 @@ class Machine(Account):
     def has(self, address):
         return f" {address}/" in self.do("ip", "-4", "addr")
 
-    def drop_everything(self):
-        """A firewall that lets nothing in, as a network that drops."""
-        self.do("nft", "add table inet cut; add chain inet cut in"
-                " { type filter hook input priority 0; policy drop; }")
+    def cut(self):
+        """A firewall that drops all, so that neither end notices."""
+        self.do("nft", "add table inet cut;"
+                " add chain inet cut in { type filter hook input priority 0; };"
+                " add chain inet cut out { type filter hook output priority 0; };"
+                " add rule inet cut in iifname eth0 drop;"
+                " add rule inet cut out oifname eth0 drop")
 
-    def drop_nothing(self):
+    def mend(self):
         self.do("nft", "delete table inet cut")
 
     def close(self):
@@ -90,20 +93,33 @@ class Network:
         self.switch.do("ip", "link", "add", "switch", "type", "bridge")
         self.switch.do("ip", "link", "set", "switch", "up")
 
+    def join(self, address):
+        """This machine gets a port, too, which is gone with the network."""
+        name = f"test{self.switch.pid}"
+        _do("ip", "link", "add", name, "type", "veth", "peer", "name", "host",
+            "netns", str(self.switch.pid))
+        self.switch.do("ip", "link", "set", "host", "master", "switch", "up")
+        _do("ip", "addr", "add", address, "dev", name)
+        _do("ip", "link", "set", name, "up")
+
     def machine(self, address):
         """A machine whose eth0 has this address, as 10.0.0.11/24."""
         made = Machine(self.account)
         self.machines.append(made)
-        self.switch.do("ip", "link", "add", f"port{made.pid}", "type", "veth", "peer", "name", "eth0",
+        self.switch.do("ip", "link", "add", _port(made), "type", "veth", "peer", "name", "eth0",
                        "netns", str(made.pid))
-        self.switch.do("ip", "link", "set", f"port{made.pid}", "master", "switch", "up")
+        self.switch.do("ip", "link", "set", _port(made), "master", "switch", "up")
         made.do("ip", "addr", "add", address, "dev", "eth0")
         made.do("ip", "link", "set", "eth0", "up")
         return made
 
     def unplug(self, machine):
-        self.switch.do("ip", "link", "set", f"port{machine.pid}", "down")
+        self.switch.do("ip", "link", "set", _port(machine), "down")
 
     def close(self):
         for machine in [*self.machines, self.switch]:
             machine.close()
+
+
+def _port(machine):
+    return f"port{machine.pid}"
