@@ -15,6 +15,7 @@ SETUP = """
 CREATE ROLE kept_1; CREATE ROLE kept_2; GRANT kept_1, kept_2 TO alice, bob;
 CREATE SCHEMA kept_1; CREATE SCHEMA kept_2; GRANT USAGE ON SCHEMA kept_1, kept_2 TO PUBLIC;
 GRANT SELECT ON written TO kept_1, kept_2;
+CREATE TABLE kept_counts (client text PRIMARY KEY, i int); GRANT ALL ON kept_counts TO PUBLIC;
 """
 
 # One row, one column: everything that a client keeps. A missing custom parameter is as an empty one.
@@ -272,3 +273,56 @@ class Listening(Keeper):
                 raise Finding(f"{count} notifications of {sender} and only {self.heard.get(sender, 0)} have come")
 
     kinds = Keeper.kinds + [listen, listen, notify, notify, notify, notify, notice_all, notice_all]
+
+
+class Reading(Keeper):
+    """Counts in a row of its own, and reads it on standbys: what it has written and no less, with all
+    its state.
+    """
+
+    count = 0
+
+    def login(self):
+        self.count = 0
+        super().login()
+
+    def write(self):
+        count = self.count + 1
+        sql = (f"INSERT INTO public.kept_counts VALUES ('{self.me}', {count}) ON CONFLICT (client)"
+               f" DO UPDATE SET i = {count}")
+        how = self.rng.randrange(4)
+        if how == 0:
+            self.tell(query("BEGIN"))
+            self.tell(query(sql))
+            if self.rng.random() < 0.3:
+                self.tell(query("ROLLBACK"))
+                return
+            self.tell(query("COMMIT"))
+        elif how == 1:
+            self.tell(parse(sql) + bind() + execute() + sync())
+        else:
+            self.tell(query(sql))
+        self.count = count
+
+    def read_alone(self):
+        sql = (f"SELECT i, pg_is_in_recovery() FROM (SELECT coalesce(sum(i), 0) FROM"
+               f" public.kept_counts WHERE client = '{self.me}') own (i)")
+        self.look(query(sql) if self.rng.random() < 0.5
+                  else parse(sql) + bind() + execute() + sync())
+
+    def read_in_transaction(self):
+        self.tell(query("BEGIN READ ONLY"))
+        self.check()
+        self.read_alone()
+        self.tell(query("COMMIT"))
+
+    def look(self, sent):
+        self.say(sent)
+        messages = self.hear()
+        rows = [got.row for got in messages if got.type == "D"]
+        if len(rows) != 1 or rows[0][0] != str(self.count):
+            failed = [got.fields for got in messages if got.type == "E"]
+            raise Finding(f"has written {self.count} and reads {rows or failed}")
+        self.scene.count("reads on standbys" if rows[0][1] == "t" else "reads on the primary")
+
+    kinds = Keeper.kinds + [write] * 6 + [read_alone, read_in_transaction] * 6

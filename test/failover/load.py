@@ -2,6 +2,7 @@
 """Clients that know afterwards what must be in the table, and which of their errors may be."""
 
 import collections
+import contextlib
 import statistics
 import threading
 import time
@@ -198,11 +199,17 @@ class Causal(Client):
             cursor = (psycopg.ClientCursor(self.connection) if self.count % 4 == 1
                       else self.connection)
             return cursor.execute(self.READ, (self.name,)).fetchone()
+        with self.reading():
+            return self.connection.execute(self.READ, (self.name,)).fetchone()
+
+    @contextlib.contextmanager
+    def reading(self):
+        """A transaction that may run on a standby."""
         self.connection.read_only = True
         try:
             with self.connection.transaction():
                 self.is_open = True
-                return self.connection.execute(self.READ, (self.name,)).fetchone()
+                yield
         finally:
             self.connection.read_only = None
             self.is_open = False
@@ -218,7 +225,31 @@ class Causal(Client):
             self.board.note_read(is_standby)
 
 
+class CausalWithState(Causal):
+    """The same, and its parameters follow it to the standbys and back."""
+
+    def connect(self):
+        super().connect()
+        self.connection.execute(f"SET app.own = '{self.name}'")
+
+    def check(self):
+        (own,) = self.connection.execute("SELECT current_setting('app.own')").fetchone()
+        if own != self.name:
+            self.board.find(f"CausalWithState: {own} instead of {self.name}")
+
+    def write(self):
+        super().write()
+        self.check()
+
+    def read(self):
+        row = super().read()
+        with self.reading():
+            self.check()
+        return row
+
+
 KINDS = (Writer, Reader, Prepared, InTransaction, WithState)
+READING = (Causal, CausalWithState)  # with --reads
 
 
 def crowd(board, count, kinds=KINDS):
