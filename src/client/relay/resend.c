@@ -135,7 +135,7 @@ static bool fits_any_host(const struct client *client, const struct sql_block *b
 }
 
 /* A text is executed, which has a zero behind it. It has no effect, if it is part of an opening. */
-static void read_text(struct reading *reading, struct bytes text)
+static void read_executed(struct reading *reading, struct bytes text)
 {
 	struct sql_block block = { 0 };
 	size_t count = reading->opening.count;
@@ -189,7 +189,7 @@ static bool read_execute(struct reading *reading, struct bytes body)
 	    strcmp(portal, reading->portal) != 0)
 		return false;
 	reading->portal = NULL;
-	read_text(reading, reading->bound);
+	read_executed(reading, reading->bound);
 	return true;
 }
 
@@ -249,7 +249,7 @@ static bool read_batch(struct reading *reading, struct bytes in, uint16_t *least
 	if (!text.count || text.at[text.count - 1])
 		return false;
 	if (text.count > 1) /* an empty text has no effect */
-		read_text(reading, bytes_of(text.at, text.count - 1));
+		read_executed(reading, bytes_of(text.at, text.count - 1));
 	*least = reading->has_effect;
 	return in.count == frame.length;
 }
