@@ -133,7 +133,7 @@ def test_a_harmless_parameter_goes_in_the_same_write(scripted):
 
 @pytest.mark.parametrize("sql", (
     "BEGIN; SELECT 1", "BEGIN ISOLATION LEVEL NONSENSE", "BEGIN READ ONLY READ WRITE", "BEGIN WORK WORK",
-    "START", "BEGIN /* no end", "BEGIN -- \u00e4", "BEGIN\v", "BEGIN" + " " * 200, "COMMIT", "ROLLBACK", "END"))
+    "START", "BEGIN /* no end", "BEGIN -- \u00e4", "BEGIN\v", "BEGIN" + " " * 300, "COMMIT", "ROLLBACK", "END"))
 def test_what_is_not_certain_passes(scripted, sql):
     _, client, server = scripted()
     client.send(query(sql))
