@@ -166,6 +166,34 @@ def test_writes_and_reads_by_turns(routed):
     assert client.value("SELECT count(*) FROM turns") == "5"
 
 
+def whole(sql):
+    return parse(sql) + bind() + execute() + sync()
+
+
+@pytest.mark.parametrize("route_reads, reads", [
+    ("transactions", [query("BEGIN READ ONLY"), query(WHERE), query("COMMIT")]),
+    ("transactions", [whole("BEGIN READ ONLY"), whole(WHERE), whole("COMMIT")]),
+    ("transactions", [whole("BEGIN READ ONLY"), parse(WHERE) + bind() + execute() + parse("ROLLBACK") + bind()
+                      + execute() + sync()]),
+    ("statements", [query(WHERE)]),
+    ("statements", [whole(WHERE), whole("SELECT 1")]),
+])
+@pytest.mark.parametrize("write", [query, whole])
+def test_a_pipeline_goes_to_the_primary_behind_a_read(routed, route_reads, reads, write):
+    """The write is sent before the end of the read is answered."""
+    client = routed(route_reads, read_functions="inet_server_addr, host").client()
+    client.query("CREATE TABLE IF NOT EXISTS behind_a_read (i int)")
+    client.send(*reads, write("INSERT INTO behind_a_read VALUES (1)"), query(WHERE), write("BEGIN READ ONLY"),
+                query(WHERE), query("COMMIT"))
+    rows = []
+    for _ in range(len(reads) + 5):
+        result = client.read_result()
+        assert not result.error, result.error
+        rows += result.rows
+    assert rows[0] == [STANDBY]
+    assert client.query("INSERT INTO behind_a_read VALUES (2)").tags == ["INSERT 0 1"]
+
+
 def test_off_by_default(routed):
     weir = routed(route_reads=None, warm=False, entry="target_session_attrs=primary")
     assert of_transaction(weir.client(), "BEGIN READ ONLY") == PRIMARY

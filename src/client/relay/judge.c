@@ -133,6 +133,16 @@ static enum judgement wait_for(struct batch *batch, enum ledger_wait what)
 	return JUDGE_WAIT;
 }
 
+/* Handles a frame of a client that has a server. JUDGE_SEND: it is for this server. */
+static enum judgement judge_with(const struct client *client, struct batch *batch)
+{
+	/* It may begin the next transaction, which need not be a read. */
+	if (!ledger_ends_wait(&client->borrower.server->ledger, LEDGER_WAIT_READY) &&
+	    route_is_for_now(client))
+		return wait_for(batch, LEDGER_WAIT_READY);
+	return JUDGE_SEND;
+}
+
 /* Handles a frame of a client with prepared statements. *is_noted: it is in the ledger. */
 static enum judgement judge_statements(struct client *client, const struct frame *frame,
                                        struct bytes in, struct batch *batch, size_t *head,
@@ -430,8 +440,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 
 	if (is_decided(client, frame, in, &judgement))
 		return judgement;
-	if (client->state != CLIENT_ACTIVE)
-		judgement = judge_without(client, frame, in, batch);
+	judgement = client->state == CLIENT_ACTIVE ? judge_with(client, batch)
+	                                           : judge_without(client, frame, in, batch);
 	if (judgement == JUDGE_SEND)
 		judgement = judge_turn(client, batch);
 	if (judgement != JUDGE_SEND)

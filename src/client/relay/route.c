@@ -24,9 +24,11 @@
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 
+#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
 #include "late_begin_priv.h"
+#include "relay_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -288,6 +290,12 @@ static bool is_settled(const struct client *client, bool *is_standby)
 		return false;
 	*is_standby = is_read_only_session(client) && pool->limits.mode == POOL_MODE_SESSION;
 	return !is_read_only_session(client) || *is_standby;
+}
+
+bool route_is_for_now(const struct client *client)
+{
+	return client->borrower.pool->purpose == POOL_FOR_READS && !relay_is_session(client) &&
+	       !session_stays(client);
 }
 
 bool route_client(struct client *client, const struct frame *frame, struct bytes in)
