@@ -16,6 +16,8 @@
 
 #define WORDS_MAX 4
 
+#define ISOLATION 1u
+
 struct mode {
 	const char *words[WORDS_MAX];
 	unsigned int what; /* a bit for each kind of option; each kind may be given once */
@@ -24,10 +26,10 @@ struct mode {
 };
 
 static const struct mode modes[] = {
-	{ { "isolation", "level", "read", "committed" }, 1, false, SQL_ACCESS_UNSAID },
-	{ { "isolation", "level", "read", "uncommitted" }, 1, false, SQL_ACCESS_UNSAID },
-	{ { "isolation", "level", "repeatable", "read" }, 1, false, SQL_ACCESS_UNSAID },
-	{ { "isolation", "level", "serializable" }, 1, true, SQL_ACCESS_UNSAID },
+	{ { "isolation", "level", "read", "committed" }, ISOLATION, false, SQL_ACCESS_UNSAID },
+	{ { "isolation", "level", "read", "uncommitted" }, ISOLATION, false, SQL_ACCESS_UNSAID },
+	{ { "isolation", "level", "repeatable", "read" }, ISOLATION, false, SQL_ACCESS_UNSAID },
+	{ { "isolation", "level", "serializable" }, ISOLATION, true, SQL_ACCESS_UNSAID },
 	{ { "read", "only" }, 2, false, SQL_ACCESS_READ_ONLY },
 	{ { "read", "write" }, 2, true, SQL_ACCESS_READ_WRITE },
 	{ { "deferrable" }, 4, false, SQL_ACCESS_UNSAID },
@@ -108,6 +110,7 @@ static bool take_modes(struct scanner *scanner, struct token *token, struct sql_
 		if (!mode || (said & mode->what))
 			return false;
 		said |= mode->what;
+		block->has_isolation |= mode->what == ISOLATION;
 		block->is_for_primary |= mode->is_for_primary;
 		if (mode->access != SQL_ACCESS_UNSAID)
 			block->access = mode->access;

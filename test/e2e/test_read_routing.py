@@ -82,6 +82,21 @@ def test_how_a_transaction_begins_says_where_it_runs(routed, begin, where):
     assert of_transaction(client, begin) == where
 
 
+@pytest.mark.parametrize("begin, where", [
+    ("BEGIN READ ONLY", PRIMARY),
+    ("BEGIN READ ONLY, ISOLATION LEVEL REPEATABLE READ", STANDBY),
+])
+@pytest.mark.parametrize("how", ["transaction", "batch"])
+def test_a_read_whose_isolation_is_serializable_by_default(routed, begin, where, how):
+    """A standby would refuse its first query."""
+    client = routed().client()
+    client.query("SET default_transaction_isolation = serializable")
+    if how == "transaction":
+        assert of_transaction(client, begin) == where
+    else:
+        assert of_batch(client, begin, WHERE, "COMMIT").rows == [[where]]
+
+
 def test_set_transaction_as_the_first_statement(routed):
     client = routed().client()
     assert of_transaction(client, "BEGIN", before=["SET TRANSACTION READ ONLY"]) == STANDBY

@@ -27,6 +27,7 @@ enum sql_access { SQL_ACCESS_UNSAID, SQL_ACCESS_READ_ONLY, SQL_ACCESS_READ_WRITE
 struct sql_block {
 	enum sql_block_kind kind;
 	bool is_for_primary; /* a standby would refuse it: READ WRITE, SERIALIZABLE */
+	bool has_isolation;  /* it says ISOLATION LEVEL; else the session's default counts */
 	enum sql_access access;
 };
 

@@ -90,7 +90,7 @@ static bool is_read_only_session(const struct client *client)
 
 static bool is_read_by(const struct client *client, const struct sql_block *block)
 {
-	if (block->is_for_primary)
+	if (block->is_for_primary || (!block->has_isolation && is_serializable(client)))
 		return false;
 	return block->access == SQL_ACCESS_READ_ONLY || is_read_by_default(client);
 }
@@ -103,8 +103,11 @@ static bool is_read_after_begin(const struct client *client, struct bytes text)
 	const struct sql_block *begin = late_begin_block(client);
 	struct sql_block block = sql_block_read(text);
 
-	if (block.kind == SQL_BLOCK_SET && block.access == SQL_ACCESS_READ_ONLY)
-		return !begin->is_for_primary && !block.is_for_primary;
+	if (block.kind == SQL_BLOCK_SET && block.access == SQL_ACCESS_READ_ONLY) {
+		block.is_for_primary |= begin->is_for_primary;
+		block.has_isolation |= begin->has_isolation;
+		return is_read_by(client, &block);
+	}
 	if (block.kind == SQL_BLOCK_SET)
 		return !block.is_for_primary && is_read_by(client, begin);
 	return is_read_by(client, begin) && is_harmless(text);

@@ -9,11 +9,11 @@
 
 #include "../unit.h"
 
-enum { OTHER, BEGIN, START, COMMIT, ROLLBACK, SET, PRIMARY = 16, RO = 32, RW = 64 };
+enum { OTHER, BEGIN, START, COMMIT, ROLLBACK, SET, PRIMARY = 16, RO = 32, RW = 64, LEVEL = 128 };
 
 static const struct {
 	const char *text;
-	int what; /* whether it needs a primary, and what it says of the access */
+	int what; /* whether it needs a primary, and what it says of access and isolation */
 } cases[] = {
 	{ "BEGIN", BEGIN },
 	{ "begin", BEGIN },
@@ -30,17 +30,18 @@ static const struct {
 	{ "BEGIN READ WRITE", BEGIN | PRIMARY | RW },
 	{ "BEGIN DEFERRABLE", BEGIN },
 	{ "BEGIN NOT DEFERRABLE", BEGIN },
-	{ "BEGIN ISOLATION LEVEL READ COMMITTED", BEGIN },
-	{ "BEGIN ISOLATION LEVEL READ UNCOMMITTED", BEGIN },
-	{ "BEGIN ISOLATION LEVEL REPEATABLE READ", BEGIN },
-	{ "BEGIN ISOLATION LEVEL SERIALIZABLE", BEGIN | PRIMARY },
-	{ "BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY DEFERRABLE", BEGIN | PRIMARY | RO },
+	{ "BEGIN ISOLATION LEVEL READ COMMITTED", BEGIN | LEVEL },
+	{ "BEGIN ISOLATION LEVEL READ UNCOMMITTED", BEGIN | LEVEL },
+	{ "BEGIN ISOLATION LEVEL REPEATABLE READ", BEGIN | LEVEL },
+	{ "BEGIN ISOLATION LEVEL SERIALIZABLE", BEGIN | PRIMARY | LEVEL },
+	{ "BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY DEFERRABLE",
+	  BEGIN | PRIMARY | RO | LEVEL },
 	{ "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE;",
-	  BEGIN | RO },
-	{ "BEGIN READ ONLY, ISOLATION LEVEL READ COMMITTED", BEGIN | RO },
+	  BEGIN | RO | LEVEL },
+	{ "BEGIN READ ONLY, ISOLATION LEVEL READ COMMITTED", BEGIN | RO | LEVEL },
 	{ "START TRANSACTION", START },
 	{ "start transaction read only;", START | RO },
-	{ "START TRANSACTION ISOLATION LEVEL SERIALIZABLE", START | PRIMARY },
+	{ "START TRANSACTION ISOLATION LEVEL SERIALIZABLE", START | PRIMARY | LEVEL },
 	{ "COMMIT", COMMIT },
 	{ "commit work;", COMMIT },
 	{ "COMMIT TRANSACTION AND NO CHAIN", COMMIT },
@@ -51,9 +52,9 @@ static const struct {
 	{ "abort", ROLLBACK },
 	{ "ABORT TRANSACTION", ROLLBACK },
 	{ "SET TRANSACTION READ ONLY", SET | RO },
-	{ "set transaction isolation level repeatable read, read only;", SET | RO },
+	{ "set transaction isolation level repeatable read, read only;", SET | RO | LEVEL },
 	{ "SET TRANSACTION READ WRITE", SET | PRIMARY | RW },
-	{ "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", SET | PRIMARY },
+	{ "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", SET | PRIMARY | LEVEL },
 	{ "/* a */ SET/**/TRANSACTION -- b", OTHER },
 	{ "SET TRANSACTION DEFERRABLE", SET },
 
@@ -132,7 +133,8 @@ static int read_one(struct bytes text)
 		[SQL_ACCESS_READ_WRITE] = RW,
 	};
 
-	return (int)block.kind | (block.is_for_primary ? PRIMARY : 0) | access[block.access];
+	return (int)block.kind | (block.is_for_primary ? PRIMARY : 0) | access[block.access] |
+	       (block.has_isolation ? LEVEL : 0);
 }
 
 START_TEST(reads)
