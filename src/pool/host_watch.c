@@ -52,6 +52,7 @@ struct host_watch {
 	struct server_site site;
 	struct server server; /* valid while is_open */
 	bool is_open;         /* from server_init() until on_free() */
+	char *opened_for;     /* while is_open: the database as clients know it. NULL: no memory */
 	bool is_short;        /* the host does not answer the whole role question */
 	bool is_refused;      /* its login is refused */
 	usec_t asked_at;
@@ -130,6 +131,7 @@ static void launch(struct host_watch *watch)
 	if (watch->is_open)
 		return;
 	watch->is_open = true;
+	watch->opened_for = strdup(watch->cluster->database);
 	watch->server = (struct server){ 0 };
 	server_init(&watch->server, &watch->site, NULL, pools_next_id(pools_of(watch)));
 	server_launch(&watch->server);
@@ -318,6 +320,8 @@ static void on_watch_free(struct server *server)
 	struct host_watch *watch = watch_of(server);
 
 	watch->is_open = false;
+	free(watch->opened_for);
+	watch->opened_for = NULL;
 	launch_later(watch);
 }
 
@@ -400,6 +404,7 @@ static void free_watch(struct host_watch *watch)
 {
 	timer_clear(&watch->timer);
 	hosts_done(&watch->hosts);
+	free(watch->opened_for);
 	free(watch);
 }
 
@@ -845,6 +850,14 @@ static void want_auto_limit(struct host_watches *watches)
 		want_limit(watched, entry);
 }
 
+/* A paused database may be renamed or dropped: the watch goes to that of another one. */
+static void leave_held(struct host_watch *watch)
+{
+	if (watch->is_open && watch->server.state != SERVER_CLOSING && watch->opened_for &&
+	    is_held(pools_of(watch), watch->opened_for))
+		server_close_as(&watch->server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
+}
+
 static void update_cluster(struct watched_cluster *watched)
 {
 	struct host_watch *watch;
@@ -852,6 +865,7 @@ static void update_cluster(struct watched_cluster *watched)
 	set_limits(watched);
 	TAILQ_FOREACH (watch, &watched->list, node) {
 		set_site(watch);
+		leave_held(watch);
 		if (watch->is_open && watch->server.state != SERVER_CLOSING)
 			server_rearm(&watch->server);
 		if (watch->is_open && watch->server.state == SERVER_IDLE)

@@ -108,6 +108,34 @@ def test_pause_of_one_entry_leaves_the_watches_of_another(make_cluster, pgweir):
     wait_watches(cluster, 1)
 
 
+@pytest.mark.parametrize("loops", (1, 3))
+def test_pause_of_one_automatic_database(make_cluster, pgweir, loops):
+    """The watches are connected to the database of one of them. PAUSE of that one moves them, so that
+    it can be dropped.
+    """
+    cluster = make_cluster(standbys=1)
+    weir = pgweir(databases=star(cluster), loops=loops, pool_mode="transaction",
+                  host_check_user="alice")
+    clients = {name: [weir.client(database=name) for _ in range(3)] for name in ("app", "app2")}
+    for client in clients["app"] + clients["app2"]:
+        client.query("SELECT 1")
+    wait_watches(cluster, 1)
+    wait_watches(cluster, 1, "app")
+    weir.admin("PAUSE app")
+    wait_watches(cluster, 0, "app")
+    wait_watches(cluster, 1, "app2")
+    cluster.hosts[0].query("ALTER DATABASE app RENAME TO other", dbname="postgres")
+    cluster.hosts[0].query("ALTER DATABASE other RENAME TO app", dbname="postgres")
+    assert {client.value(WHERE) for client in clients["app2"]} == {cluster.hosts[0].host}
+    weir.admin("PAUSE app2")
+    wait_watches(cluster, 0)
+    weir.admin("RESUME app")
+    wait_watches(cluster, 1, "app")
+    weir.admin("RESUME app2")
+    for client in clients["app"] + clients["app2"]:
+        assert client.value(WHERE) == cluster.hosts[0].host
+
+
 def test_all_loops_share_the_watches(make_cluster, pgweir):
     cluster = make_cluster(standbys=1)
     old, new = cluster.hosts
@@ -245,6 +273,40 @@ def test_notifications_come_from_the_new_primary(make_cluster, pgweir):
     listener.query("LISTEN news")
     teller.query("NOTIFY news, 'new'")
     assert heard(listener, 1) == [("news", "new")]
+
+
+def test_a_drained_host_goes_on_notifying_until_it_stops(make_cluster, pgweir):
+    """There is no other primary to listen at."""
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = watched(pgweir, cluster)
+    listener = weir.client()
+    listener.query("LISTEN news")
+    weir.admin(f"DRAIN HOST {old.host}")  # does not wait for it
+    old.query("NOTIFY news, 'old'")
+    assert heard(listener, 1) == [("news", "old")]
+    old.stop()
+    new.promote()
+    refused = listener.read_refusal()
+    assert (refused.sqlstate, "listening connection" in refused.text) == ("08006", True)
+    listener = weir.client()
+    listener.query("LISTEN news")
+    new.query("NOTIFY news, 'new'")
+    assert heard(listener, 1) == [("news", "new")]
+
+
+def test_a_disabled_host_ends_its_listeners(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old = cluster.hosts[0]
+    weir = watched(pgweir, cluster)
+    listener, other = weir.client(), weir.client()
+    listener.query("LISTEN news")
+    other.query("SELECT 1")
+    weir.admin(f"DISABLE HOST {old.host}")
+    refused = listener.read_refusal()
+    assert (refused.sqlstate, "host was disabled" in refused.text) == ("08006", True)
+    weir.admin(f"ENABLE HOST {old.host}")
+    assert other.value(WHERE) == old.host
 
 
 @pytest.mark.parametrize("target, number", (("primary", 0), ("standby", 1)))
