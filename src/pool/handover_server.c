@@ -11,7 +11,7 @@
 #include "pgweir/base/text.h"
 
 #include "handover_priv.h"
-#include "host_watch_priv.h"
+#include "host_watches_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 

@@ -1,31 +1,97 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Host watches: one connection to each address of each host of a cluster whose entries or pools
- * need roles. It asks for the role of the host.
+ * A host watch: one connection to one address of a host, which asks for the role of the host and
+ * notes it in the roster of the cluster. A host has one for each address of its name.
  *
- * They belong to the pools of the main thread, whatever loops use the cluster. They count for no
- * limit, and are no servers of any pool.
+ * A cluster owns its hosts and their watches, and host_watches (host_watches_priv.h) own the
+ * clusters.
  */
 #ifndef PGWEIR_POOL_HOST_WATCH_PRIV_H
 #define PGWEIR_POOL_HOST_WATCH_PRIV_H
 
 #include "pgweir/pool/pools.h"
 
-struct host_watches;
+#include "server/server_priv.h"
 
-/*
- * Makes and ends watches so that they are those of the configuration. The first call makes
- * pools->host_watches. New ones begin when the loop runs.
- */
-void host_watches_configure(struct pools *pools);
+#define HOST_WATCH_GAP_MIN (50 * USEC_PER_MS) /* between two attempts to connect */
+#define HOST_WATCH_GAP_MAX (500 * USEC_PER_MS)
 
-/*
- * Databases were paused or resumed: while all databases that need the roles of a cluster are paused
- * there are no watches. Nothing if there are no host_watches.
- */
-void host_watches_update(struct pools *pools);
+struct watched_cluster;
 
-/* Closes all connections at once. */
-void host_watches_free(struct host_watches **watches);
+/* One host of a cluster: its name is looked up again and again. */
+struct watched_host {
+	struct watched_cluster *cluster;
+	struct resolver_ask ask;
+	struct timer timer;
+	unsigned int number;
+	char *name;
+};
+
+/* One address. */
+struct host_watch {
+	TAILQ_ENTRY(host_watch) node;
+	const struct watched_host *host;
+	struct watched_cluster *cluster;
+	struct roster_at at;
+	struct address address; /* AF_UNSPEC: a Unix socket */
+	struct hosts hosts;     /* only this one */
+	struct server_site site;
+	struct server server; /* valid while is_open */
+	bool is_open;         /* from server_init() until on_free() */
+	char *opened_for;     /* while is_open: the database as clients know it. NULL: no memory */
+	bool is_short;        /* the host does not answer the whole role question */
+	bool is_refused;      /* its login is refused */
+	usec_t asked_at;
+	usec_t gap; /* before the next attempt to connect */
+	struct timer timer;
+};
+
+TAILQ_HEAD(host_watch_list, host_watch);
+
+struct watched_cluster {
+	TAILQ_ENTRY(watched_cluster) node;
+	struct host_watches *watches;
+	struct cluster *cluster; /* one reference */
+	/* what the startup packet is made of; its texts are of the snapshot in force */
+	struct config_database entry;
+	const char *database; /* name of the entry, or own_database */
+	char *own_database;   /* of a pool of entry `*`; else NULL */
+	char *user;
+	struct credentials credentials;
+	bool wants_primary;
+	struct buf limits; /* struct roster_limit: of its entries, each once */
+	bool is_wanted;    /* by the configuration that is being applied */
+	/* a watch of it is refused, and will try again */
+	void (*on_refused)(struct watched_cluster *watched);
+	struct host_watch_list list;
+	struct watched_host *hosts;
+	unsigned int host_count;
+};
+
+struct host_watches {
+	struct pools *pools;
+	struct clusters_listener listener;
+	TAILQ_HEAD(, watched_cluster) list;
+	struct server_limits limits;
+	uint64_t bytes; /* counted by servers; nobody reads them */
+};
+
+/* Its name is looked up soon, when the loop runs, and its addresses are watched from then on. */
+void host_watch_seek(struct watched_host *host);
+
+/* Its name is looked up no more. Its watches must have ended. */
+void host_watch_forget(struct watched_host *host);
+
+/* Frees the watch. Not within a callback of its server. */
+void host_watch_end(struct host_watch *watch);
+
+/* Takes over what the next connection is made with. */
+void host_watch_set_site(struct host_watch *watch);
+
+/* The configuration has changed. */
+void host_watch_update(struct host_watch *watch);
+
+/* Connects anew, to what the cluster has as its database now. */
+void host_watch_leave(struct host_watch *watch);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "host_watch_priv.h"
+#include "host_watches_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 

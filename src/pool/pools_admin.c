@@ -4,7 +4,7 @@
  */
 #include "pgweir/base/text.h"
 
-#include "host_watch_priv.h"
+#include "host_watches_priv.h"
 #include "pool_priv.h"
 
 #include "pgweir/base/banned.h"

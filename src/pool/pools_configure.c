@@ -5,7 +5,7 @@
  */
 #include "pgweir/pool/pools.h"
 
-#include "host_watch_priv.h"
+#include "host_watches_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
