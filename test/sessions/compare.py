@@ -7,7 +7,8 @@ from collections import namedtuple
 
 # what: "equal", "refused" (by an error of pgweir's own, which is the end of the comparison), "inside"
 # (the same: behind some RESETs, statements of the same transaction have the server's values),
-# "skipped" (the session ended early without pgweir), "differs".
+# "standby" (the same: PostgreSQL says so on a standby only), "skipped" (the session ended early without
+# pgweir), "differs".
 Verdict = namedtuple("Verdict", "what text")
 
 # pgweir may refuse: lastval() and currval() whose server is gone, a limit of pinned servers, what
@@ -24,7 +25,48 @@ NAME_BEHIND = re.compile(r"\b(RESET (ALL|application_name)|application_name (=|T
 HEXED = re.compile(r"hid_hex\('([0-9a-f]*)'")
 
 
-def compare(direct, pooled):
+# What a read-only transaction may do on a primary, and not on a standby.
+RECOVERY = re.compile("during recovery|recovery is in progress")
+# What may keep a server with its client.
+STAYS = re.compile(r"advisory_lock|WITH HOLD|setseed|dblink|\b(hid\w*|DO|CALL)\b", re.I)
+ENDS_BLOCK = re.compile(r"\s*(COMMIT|END|ROLLBACK(?! TO)|ABORT|PREPARE TRANSACTION)\b", re.I)
+
+
+class Reads:
+    """Which transactions pgweir may have sent to a standby, and what is different there:
+
+    - An error of a standby.
+    - What comes behind the end of a read in the same text or batch runs there, too.
+    - If the server stays with its client because of something in a read, it is that of a standby.
+    """
+
+    def __init__(self, may_read):
+        self.may_read = may_read
+        self.is_behind_end = self.may_stay = False
+
+    def note(self, part):
+        self.is_behind_end |= any(ENDS_BLOCK.match(text) for text in part.texts[:-1])
+        self.may_stay |= any(STAYS.search(text) for text in part.texts)
+
+    def explain(self, part, pooled):
+        """Why what pgweir sent may be different. None: it must not."""
+        errors = [got for got in pooled.messages if got[0] == "E"]
+        if not self.may_read:
+            return None
+        if any(RECOVERY.search(got[4]) for got in errors):
+            return "during recovery"
+        is_read_only = (any(got[3] == "25006" or "in a hot standby" in got[4] for got in errors)
+                        or "read_only" in repr(part.texts) or "transaction_read_only=on" in repr(pooled))
+        if is_read_only and self.is_behind_end:
+            return "behind the end of a read"
+        return "stays on the standby" if is_read_only and self.may_stay else None
+
+    def end(self, part):
+        self.is_behind_end &= part.messages[-1] != ("Z", b"I")
+
+
+def compare(direct, pooled, may_read=False):
+    """may_read: pgweir sends reads to a standby."""
     if direct.end:
         return Verdict("skipped", direct.end)
     for name, value in direct.parameters.items():
@@ -32,6 +74,7 @@ def compare(direct, pooled):
             return Verdict("differs",
                            f"at the login {name} is {value!r} directly and {pooled.parameters[name]!r} through pgweir")
     is_failed = is_inside = False
+    reads = Reads(may_read)
     unsure = set()  # parameters whose reports need not be equal
     for number, part in enumerate(direct.parts):
         if number >= len(pooled.parts):
@@ -40,10 +83,15 @@ def compare(direct, pooled):
             is_inside, unsure = True, startup_names(direct.startup)
         if "application_name" in direct.startup and NAME_BEHIND.search("; ".join(part.texts)):
             is_inside = True
+        reads.note(part)
         verdict = (compare_messages(number, part, pooled.parts[number], is_failed, unsure)
                    or compare_notes(number, direct, pooled))
+        reason = verdict and reads.explain(part, pooled.parts[number])
+        if reason:
+            return Verdict("standby", reason)
         if verdict:
             return Verdict("inside", "") if is_inside else verdict
+        reads.end(part)
         is_failed = part.messages[-1] == ("Z", b"E")
         is_inside = is_inside and (part.messages[-1] != ("Z", b"I") or any(b"." in name for name in unsure))
     if pooled.end:

@@ -58,8 +58,9 @@ def seen_by(wire, clean):
 
 
 class Stage:
-    def __init__(self, address, postgres, seed, features, busy, servers, renew, show):
-        self.address, self.postgres = address, postgres
+    def __init__(self, address, hosts, seed, features, busy, servers, renew, show):
+        self.address, self.hosts = address, hosts
+        self.postgres = postgres = hosts.primary
         self.seed, self.features = seed, features
         self.lanes = itertools.count(1000001)
         self.steps = itertools.count(1)
@@ -111,6 +112,7 @@ class Stage:
         names = {"n": str(lane), "dblink": self.dblink}
         for name in databases:
             self.companions[name].run(fill(LANE, names))
+        self.hosts.wait_replayed()
         return names
 
     def close_lane(self, names, databases):
@@ -190,7 +192,7 @@ class Stage:
             return Verdict("skipped", direct.end)
         player = Player(self.address, POOLED, self.companions[POOLED].run, names, direct)
         player.patience, player.on_step, player.on_hang = patience, self.on_step, self.show
-        return compare(direct, player.play(session))
+        return compare(direct, player.play(session), self.hosts.settings.get("route_reads", "off") != "off")
 
     def judge_closely(self, session, patience=PATIENCE):
         """Sees also what the session has left on the servers that are free afterwards."""
