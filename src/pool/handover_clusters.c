@@ -32,6 +32,7 @@ static void write_row(struct buf *record, const struct roster_row *row)
 		.started = row->known.started,
 		.seen_at = row->seen_at,
 		.since = row->since,
+		.lost_at = row->is_lost ? row->lost_at : 0,
 	};
 
 	record_write(record, &row_record_table, &values);
@@ -154,6 +155,8 @@ static struct roster_memory memory_of(const struct cluster_record *cluster,
 			.is_elected = row->is_elected,
 			.seen_at = row->seen_at,
 			.since = row->since,
+			.is_lost = row->lost_at != 0,
+			.lost_at = row->lost_at,
 		},
 	};
 }

@@ -48,6 +48,7 @@ struct row_record {
 	struct address address;
 	bool is_read_only, is_sure, is_elected;
 	usec_t seen_at, since;
+	usec_t lost_at; /* 0: it is not lost */
 };
 
 struct role_record {

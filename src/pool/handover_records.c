@@ -204,6 +204,7 @@ static const struct record_field row_fields[] = {
 	RECORD_FIELD('b', struct row_record, started),
 	RECORD_FIELD('l', struct row_record, seen_at),
 	RECORD_FIELD('c', struct row_record, since),
+	RECORD_FIELD('L', struct row_record, lost_at),
 };
 
 /* A Unix socket has no address here. */

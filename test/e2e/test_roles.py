@@ -315,3 +315,24 @@ def test_a_take_over_knows_who_counts(make_cluster, pgweir):
     assert client.read_result().rows == [[second.host]]
     weir.admin(f"ENABLE HOST {third.host}")
     wait_host(weir, third, state="up")
+
+
+def test_a_lost_host_stays_lost(make_cluster, pgweir):
+    """With another list of hosts, and in a new process, until it answers."""
+    cluster = make_cluster(standbys=1)
+    primary, standby = cluster.hosts
+    weir = watched(pgweir, cluster, host_check_timeout="0.3", host_check_interval="0.1")
+    go_on = standby.hang()
+    try:
+        wait_host(weir, standby, state="lost")
+        # From now on a watch takes long to find out that it does not answer.
+        weir.reload(host_check_timeout=60)
+        weir.disconnect_console()
+        assert weir.take_over().wait(15) == 0
+        assert hosts(weir)[standby.host]["state"] == "lost"
+        weir.reload(databases={"app": f"host={standby.host},{primary.host} port={cluster.port}"
+                                      " dbname=app target_session_attrs=primary"})
+        assert hosts(weir)[standby.host]["state"] == "lost"
+    finally:
+        go_on()
+    wait_host(weir, standby, state="up", role="standby")

@@ -537,7 +537,9 @@ void roster_unwatch(struct roster *roster)
 
 /* ---- what another roster knew ---- */
 
-static void remember_row(struct roster *roster, const struct roster_row *old)
+/* A lost host stays lost until its watch, which begins now, or a login finds out that it is back.
+ */
+static void remember_row(struct roster *roster, const struct roster_row *old, usec_t now)
 {
 	struct roster_at at = { .host = old->host };
 	struct roster_row *row;
@@ -550,6 +552,10 @@ static void remember_row(struct roster *roster, const struct roster_row *old)
 	row->known = old->known;
 	row->is_elected = old->is_elected;
 	row->is_sure = old->is_sure && !old->is_lost;
+	row->is_lost = old->is_lost;
+	row->lost_at = old->lost_at;
+	if (old->is_lost)
+		row->tried_at = now;
 	row->seen_at = old->seen_at;
 	row->since = old->since;
 	row->error_at = old->error_at;
@@ -563,7 +569,7 @@ void roster_remember(struct roster *roster, const struct roster_memory *memory, 
 		roster->timeline = memory->timeline;
 	if (!roster->system)
 		roster->system = memory->system;
-	remember_row(roster, &memory->row);
+	remember_row(roster, &memory->row, now);
 	elect(roster, now, NULL);
 	bump(roster, NULL);
 	unlock_roster(roster);
@@ -668,7 +674,7 @@ static enum roster_fit fit_of(const struct roster_row *row, enum target_session_
 	if (target == TARGET_ANY)
 		return ROSTER_GOOD;
 	if (row->is_lost)
-		return no_fit(INT64_MAX, due); /* its watch finds out when it is back */
+		return no_fit_now(row, gap, due);
 	fit = fit_of_role(row, target);
 	return fit != ROSTER_NO ? fit : no_fit_now(row, gap, due);
 }

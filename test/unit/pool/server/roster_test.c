@@ -481,6 +481,8 @@ START_TEST(another_roster_remembers)
 {
 	struct scene former, scene;
 	struct roster_memory memory;
+	struct roster_at at = { .host = 0 };
+	usec_t due;
 
 	open_roster(&former, "/a,/b");
 	play(&former, "former", "a=p3");
@@ -508,12 +510,19 @@ START_TEST(another_roster_remembers)
 	ck_assert_int_eq(row_at(&scene, 1).known.role, HOST_STANDBY);
 	ck_assert(!roster_memory_at(&former.roster, 2, &memory));
 	roster_done(&scene.roster);
-	/* A lost host is remembered as one that is to be asked again. */
+	/* A lost host stays lost; without a watch, it is tried again soon. */
 	play(&former, "former", "a!");
 	open_roster(&scene, "/a");
+	scene.now = former.now + 7;
 	ck_assert(roster_memory_at(&former.roster, 0, &memory));
 	roster_remember(&scene.roster, &memory, scene.now);
-	ck_assert(!row_at(&scene, 0).is_lost && !row_at(&scene, 0).is_sure);
+	ck_assert(row_at(&scene, 0).is_lost && !row_at(&scene, 0).is_sure);
+	ck_assert_int_eq(row_at(&scene, 0).lost_at, former.now);
+	ck_assert_int_eq(roster_fit(&scene.roster, &at, TARGET_PRIMARY, 20, &due), ROSTER_NO);
+	ck_assert_int_eq(due, scene.now + 20);
+	roster_watch(&scene.roster, &at, true);
+	ck_assert_int_eq(roster_fit(&scene.roster, &at, TARGET_PRIMARY, 20, &due), ROSTER_NO);
+	ck_assert_int_eq(due, INT64_MAX);
 	ck_assert_str_eq(row_at(&scene, 0).error, "no answer");
 	roster_done(&scene.roster);
 	roster_done(&former.roster);
