@@ -200,7 +200,8 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	if (config->session_audit && !(clients->features & CLIENT_IS_AUDITED))
 		audit_restart(&clients->audit);
 	clients->config = config_ref(config);
-	clients->features = features_of(config);
+	/* servers may have openings: they must be forgotten when more is said */
+	clients->features = features_of(config) | (clients->features & CLIENT_RESENDS);
 	resize_calls(clients, (uint32_t)config->track_statements);
 	clients->users = users_hold(users);
 	clients->generation++;

@@ -28,7 +28,7 @@ class Scene:
     """A client, and the server that it has had. `next()` is the server after that."""
 
     def __init__(self, pgweir, fake_server, **settings):
-        port = free_port()
+        self.port = port = free_port()
         self.hosts = [fake_server(host, port) for host in HOSTS]
         self.weir = pgweir(databases={"app": f"host={','.join(HOSTS)} port={port}"},
                            **{"pool_mode": "transaction", "default_pool_size": 1, **settings})
@@ -502,6 +502,16 @@ def test_an_opening_that_failed_is_not_repeated(scene):
     assert one.client.read_result().status == "E"
     one.server.close()
     assert one.client.read_refusal().sqlstate == "08006"
+
+
+def test_an_opening_is_forgotten_when_a_reload_leaves_one_host(scene):
+    one = scene()
+    one.begin()
+    one.weir.reload(databases={"app": f"host={HOSTS[0]} port={one.port}"})
+    say(one, query("INSERT INTO t VALUES (1)"), ["INSERT 0 1"])
+    one.server.close()
+    assert one.client.read_refusal().sqlstate == "08006"
+    assert BEGUN_AGAIN not in one.weir.log
 
 
 def test_a_description_does_not_end_an_opening(scene):
