@@ -301,25 +301,36 @@ bool route_is_for_now(const struct client *client)
 	       !session_stays(client);
 }
 
-bool route_client(struct client *client, const struct frame *frame, struct bytes in)
+enum wire_result route_judge(const struct client *client, const struct frame *frame,
+                             struct bytes in, bool *is_read_on_standby)
 {
 	struct bytes rest = in;
 	enum wire_result result;
 	struct frame first;
 	struct bytes text;
+	bool is_one;
+
+	if (is_settled(client, is_read_on_standby))
+		return WIRE_OK;
+	result = find_frame(&rest, &first);
+	/* What has come is enough to go on with the frames that do not decide. */
+	if (result == WIRE_MORE && !is_before(frame->type))
+		return WIRE_MORE;
+	is_one = result == WIRE_OK && route_frame_text(client, &first, rest, &text) &&
+	         is_read(client, text);
+	if (result == WIRE_OK && !is_one && routes_selects(client) &&
+	    find_selects(client, in, &is_one) == WIRE_MORE)
+		return WIRE_MORE;
+	*is_read_on_standby = is_one;
+	return WIRE_OK;
+}
+
+bool route_client(struct client *client, const struct frame *frame, struct bytes in)
+{
 	bool is_standby;
 
-	if (!is_settled(client, &is_standby)) {
-		result = find_frame(&rest, &first);
-		/* What has come is enough to go on with the frames that do not decide. */
-		if (result == WIRE_MORE && !is_before(frame->type))
-			return false;
-		is_standby = result == WIRE_OK && route_frame_text(client, &first, rest, &text) &&
-		             is_read(client, text);
-		if (result == WIRE_OK && !is_standby && routes_selects(client) &&
-		    find_selects(client, in, &is_standby) == WIRE_MORE)
-			return false;
-	}
+	if (route_judge(client, frame, in, &is_standby) == WIRE_MORE)
+		return false;
 	if (!causal_is_on(client)) {
 		pool_route(&client->borrower, is_standby);
 		return true;

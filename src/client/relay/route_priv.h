@@ -9,6 +9,13 @@
 #include "pgweir/pgwire/frame.h"
 
 /*
+ * Whether what begins with this frame can be served by a standby. WIRE_MORE: more bytes of it are
+ * needed.
+ */
+enum wire_result route_judge(const struct client *client, const struct frame *frame,
+                             struct bytes in, bool *is_read_on_standby);
+
+/*
  * A client without a server is about to ask for one, with this frame as its first. Makes it a
  * member of the pool that serves it. false: more bytes of the frame are needed.
  */

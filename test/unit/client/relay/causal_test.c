@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * client/relay/causal.c: who may read on a standby, and when the question for the position goes out
+ * with what ends the transaction. What is sent, and when a read waits:
+ * test/e2e/test_causal_trips.py.
+ */
+#include "../../../../src/client/relay/causal_priv.h"
+#include "../../../../src/client/relay/course_priv.h"
+#include "../../../../src/client/session/session_priv.h"
+#include "../../../../src/pool/pool_priv.h"
+
+#include "../../unit.h"
+
+struct stage {
+	struct pool pool;
+	struct server server;
+	struct client client;
+};
+
+static void open_stage(struct stage *stage)
+{
+	*stage = (struct stage){ 0 };
+	stage->pool.limits.is_causal = true;
+	stage->pool.limits.mode = POOL_MODE_TRANSACTION;
+	stage->server.status = 'I';
+	stage->client.borrower.pool = &stage->pool;
+	stage->client.borrower.server = &stage->server;
+}
+
+/* ---- before a read ---- */
+
+static const struct {
+	const char *says;
+	uint64_t position;
+	usec_t connected_at; /* the setting is on since 10 */
+	bool may_read;
+} reads[] = {
+	{ "a new client", 0, 11, true },
+	{ "one that came at that time", 0, 10, true },
+	{ "one from before: what it has done is not known", 0, 9, false },
+	{ "one whose position is known", 5, 9, true },
+	{ "one whose position is not known", UINT64_MAX, 11, false },
+};
+
+START_TEST(causal_who_may_read)
+{
+	struct stage stage;
+
+	open_stage(&stage);
+	stage.pool.causal_since = 10;
+	stage.client.position = reads[_i].position;
+	stage.client.connected_at = reads[_i].connected_at;
+	ck_assert_msg(causal_may_read(&stage.client) == reads[_i].may_read, "%s", reads[_i].says);
+}
+END_TEST
+
+START_TEST(causal_begin_of_a_transaction)
+{
+	struct stage stage;
+
+	open_stage(&stage);
+	stage.client.position = 5;
+	stage.pool.purpose = POOL_FOR_READS;
+	causal_begin(&stage.client);
+	ck_assert(stage.client.is_position_due);
+	ck_assert_uint_eq(stage.client.position, 5);
+	ck_assert_uint_eq(stage.client.course.block, COURSE_CLOSED);
+	stage.pool.purpose = POOL_FOR_CLIENTS;
+	stage.client.late = (void *)&stage;
+	causal_begin(&stage.client);
+	ck_assert_uint_eq(stage.client.position, UINT64_MAX);
+	ck_assert_uint_eq(stage.client.course.block, COURSE_OPEN);
+}
+END_TEST
+
+/* ---- behind a transaction ---- */
+
+static const struct bytes commit = { "Q\0\0\0\13commit\0", 12 };
+static const struct bytes begin = { "Q\0\0\0\12begin\0", 11 };
+static const struct bytes sync_and_more = { "S\0\0\0\4S", 6 };
+
+static struct frame frame_of(struct bytes in)
+{
+	struct frame frame;
+
+	ck_assert_int_eq(frame_peek(in, UINT32_MAX, &frame), WIRE_OK);
+	return frame;
+}
+
+static bool ends(struct stage *stage, struct bytes in)
+{
+	struct frame frame = frame_of(in);
+
+	causal_note(&stage->client, &frame, in);
+	return causal_ends(&stage->client, &frame, in);
+}
+
+START_TEST(causal_what_ends)
+{
+	struct stage stage;
+
+	open_stage(&stage);
+	ck_assert(ends(&stage, commit));
+	ck_assert(!ends(&stage, begin));
+	ck_assert(ends(&stage, bytes_of(sync_and_more.at, 5)));
+	ck_assert(!ends(&stage, sync_and_more)); /* more follows, and has to wait for nothing */
+	ck_assert(!ends(&stage, bytes_of("H\0\0\0\4", 5)));
+	stage.server.status = 'T';
+	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
+	ck_assert(ends(&stage, commit));
+	stage.server.status = 'E';
+	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
+	ck_assert(ends(&stage, commit));
+}
+END_TEST
+
+/* What the server has said counts only if it owes nothing. */
+START_TEST(causal_what_was_sent_counts)
+{
+	struct stage stage;
+
+	open_stage(&stage);
+	ck_assert(!ends(&stage, begin));
+	ledger_add(&stage.server.ledger, LEDGER_QUERY, LEDGER_FORWARD);
+	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
+	ck_assert(ends(&stage, commit));
+	ck_assert(!ends(&stage, begin));
+	ledger_clear(&stage.server.ledger);
+	ck_assert(ends(&stage, bytes_of(sync_and_more.at, 5)));
+	/* it has answered all, but a Sync is still to come */
+	ck_assert(!ends(&stage, begin));
+	stage.server.ledger.is_open = true;
+	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
+	ledger_done(&stage.server.ledger);
+}
+END_TEST
+
+/* Others ask for more than the position when the transaction has ended, or for nothing. */
+START_TEST(causal_is_for_plain_clients)
+{
+	struct session session = { .pins = SESSION_PIN_TEMP };
+	struct stage stage;
+
+	open_stage(&stage);
+	stage.client.touched = 1;
+	ck_assert(!ends(&stage, commit));
+	open_stage(&stage);
+	stage.client.listening = (void *)&stage;
+	ck_assert(!ends(&stage, commit));
+	open_stage(&stage);
+	stage.client.session = &session;
+	ck_assert(!ends(&stage, commit));
+	open_stage(&stage);
+	stage.pool.limits.mode = POOL_MODE_SESSION;
+	ck_assert(!ends(&stage, commit));
+	open_stage(&stage);
+	stage.pool.limits.is_causal = false;
+	ck_assert(!ends(&stage, commit));
+	open_stage(&stage);
+	stage.server.cancel_count = 1;
+	ck_assert(!ends(&stage, commit));
+}
+END_TEST
+
+/* A frame that has not come in full says nothing. */
+START_TEST(causal_at_every_cut)
+{
+	struct frame frame = frame_of(commit);
+	struct stage stage;
+
+	for (size_t count = FRAME_HEADER_SIZE; count < commit.count; count++) {
+		char *copy = malloc(count); /* the sanitizer detects reads after it */
+
+		open_stage(&stage);
+		memcpy(copy, commit.at, count);
+		causal_note(&stage.client, &frame, bytes_of(copy, count));
+		ck_assert_uint_eq(stage.client.course.block, COURSE_UNSURE);
+		ck_assert(!causal_ends(&stage.client, &frame, bytes_of(copy, count)));
+		free(copy);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("client/relay/causal");
+	TCase *tcase = tcase_create("causal");
+
+	tcase_add_loop_test(tcase, causal_who_may_read, 0, COUNT_OF(reads));
+	tcase_add_test(tcase, causal_begin_of_a_transaction);
+	tcase_add_test(tcase, causal_what_ends);
+	tcase_add_test(tcase, causal_what_was_sent_counts);
+	tcase_add_test(tcase, causal_is_for_plain_clients);
+	tcase_add_test(tcase, causal_at_every_cut);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
