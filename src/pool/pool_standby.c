@@ -68,6 +68,39 @@ bool pool_standby_follows_primary(const struct server *server)
 	return !roster || !roster_find(roster, &at, &row) || follows(roster, &row);
 }
 
+uint32_t pool_standby_timeline(const struct server *server)
+{
+	struct roster *roster = server->site->roster;
+	struct roster_at at = server_roster_at(server);
+	struct roster_row row;
+	uint32_t timeline = 0;
+
+	if (roster && roster_find(roster, &at, &row))
+		timeline = row.known.timeline;
+	if (roster && roster_primary(roster, &row) && row.known.timeline > timeline)
+		timeline = row.known.timeline;
+	return timeline;
+}
+
+/*
+ * The primary was asked after `since`, by a watch, which notes how long the answer took: so it has
+ * all that was found out before on its own timeline. What is beyond is on an older one, behind the
+ * point where the primary has left that.
+ */
+uint64_t pool_standby_left_of(const struct server *server, uint64_t position, uint32_t timeline,
+                              usec_t since)
+{
+	struct roster *roster = server->site->roster;
+	struct roster_row primary;
+
+	if (!roster || !timeline || !roster_primary(roster, &primary) ||
+	    primary.known.timeline <= timeline || !primary.known.position ||
+	    primary.known.position >= position || !primary.known.latency ||
+	    primary.asked_at <= since + primary.known.latency)
+		return position;
+	return primary.known.position;
+}
+
 /*
  * What a watch has found out is true for this server if both have asked the same PostgreSQL, and
  * the watch was the second: a crash in between would have ended the server's connection, and after

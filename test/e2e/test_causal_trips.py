@@ -24,8 +24,8 @@ def is_position_question(sql):
     return "wal_block_size" in sql
 
 
-def role_answer(is_standby, position, started=STARTED):
-    at = "1" if is_standby else "00000001000000000000000A"
+def role_answer(is_standby, position, started=STARTED, timeline=1):
+    at = str(timeline) if is_standby else f"{timeline:08X}000000000000000A"
     return fake.answer("t" if is_standby else "f", "off", at, "7", str(started),
                        f"0/{position:X}", None)
 
@@ -350,6 +350,7 @@ class Host:
         self.is_standby = is_standby
         self.position, self.started = 0x1000, STARTED  # of its servers
         self.seen_position, self.seen_started = 0x1000, STARTED  # as the watch sees it
+        self.timeline = 1
         self.got = []
         server.serve(self._serve)
 
@@ -362,7 +363,8 @@ class Host:
 
     def _reply(self, sql):
         if is_role_question(sql):
-            return role_answer(self.is_standby, self.seen_position, self.seen_started)
+            return role_answer(self.is_standby, self.seen_position, self.seen_started,
+                               self.timeline)
         if is_position_question(sql):
             self.got.append("ask")
             return position_answer(self.position, self.started)
@@ -435,3 +437,49 @@ def test_what_the_watch_sees_may_be_another_server_at_the_same_address(pair):
     one.write(0x6000)
     one.standby.position = 0x6500
     assert one.read() == ["ask", "SELECT 1", "ask"]
+
+
+# -- WAL that was lost -----------------------------------------------------------------------------
+
+
+def fail_over(one):
+    """Both have a new timeline, with less WAL than the client has written."""
+    for host in (one.standby, one.primary):
+        host.position = host.seen_position = 0x3000
+        host.timeline = 2
+
+
+def test_a_position_that_is_lost_is_not_waited_for(pair):
+    one = pair()
+    one.write(0x9000)
+    fail_over(one)
+    one.wait_seen(one.primary)
+    one.wait_seen(one.standby)
+    assert one.read() == ["SELECT 1", "ask"]
+
+
+def test_a_read_that_waits_for_a_lost_position_goes_on(pair):
+    one = pair()
+    one.write(0x9000)
+    one.standby.take()
+    one.client.send(query("SELECT 1"))
+    wait_until(lambda: "ask" in one.standby.got, what="a read that waits")
+    fail_over(one)
+    assert one.client.read_result().tags == ["SELECT"]
+    assert "SELECT 1" in one.standby.got and "SELECT 1" not in one.primary.got
+
+
+def test_what_is_not_lost_is_waited_for(pair):
+    """The new primary has more."""
+    one = pair()
+    one.write(0x9000)
+    fail_over(one)
+    one.primary.position = one.primary.seen_position = 0xA000
+    one.wait_seen(one.primary)
+    one.wait_seen(one.standby)
+    one.standby.take()
+    one.client.send(query("SELECT 1"))
+    wait_until(lambda: one.standby.got.count("ask") > 2, what="a read that waits")
+    assert "SELECT 1" not in one.standby.got
+    one.standby.position = 0xA000
+    assert one.client.read_result().tags == ["SELECT"]

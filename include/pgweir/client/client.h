@@ -157,8 +157,13 @@ struct client {
 	uint32_t touched;
 	/* it has used currval() or lastval(): client/session/sequences.c */
 	bool asks_sequences;
-	/* in the WAL, up to where it has written and read: client/relay/causal.c */
+	/*
+	 * in the WAL, up to where it has written and read; when that was found out, and the newest
+	 * timeline then: client/relay/causal.c
+	 */
 	uint64_t position;
+	usec_t position_at;
+	uint32_t timeline;
 	struct course course; /* client/relay/course.c */
 	uint16_t wrote; /* its last statement that may have called nextval(); 0: none is known */
 	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */

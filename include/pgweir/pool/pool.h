@@ -265,6 +265,18 @@ bool pool_standby_has_replayed(struct server *server, uint64_t position);
 /* Whether a server's host, a standby, is known to follow the primary, or nothing else is known. */
 bool pool_standby_follows_primary(const struct server *server);
 
+/*
+ * The newest timeline that the server's host or the primary is known to be on; 0: none is known.
+ */
+uint32_t pool_standby_timeline(const struct server *server);
+
+/*
+ * What is left of a position that was found out at `since`, when this timeline was the newest one:
+ * after a failover the primary may have less WAL than that. Then it is the primary's position.
+ */
+uint64_t pool_standby_left_of(const struct server *server, uint64_t position, uint32_t timeline,
+                              usec_t since);
+
 /* Returns the server. It must be ready and owe nothing. */
 void pool_return(struct borrower *borrower);
 

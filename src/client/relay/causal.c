@@ -15,11 +15,13 @@
  * primary serves the client's next read. So it does for clients that are older than the setting,
  * which includes those of another process.
  *
- * After a failover the new primary may have less than the client has seen. Then the read waits in
- * vain, and the position of the primary, which serves it, replaces the client's.
+ * After a failover the new primary may have less than the client has seen. What it lacks is lost,
+ * and no read waits for that: as soon as a watch has asked the new primary, its position replaces
+ * the client's. Without a watch the read waits in vain, and the primary serves it.
  */
 #include "causal_priv.h"
 
+#include "pgweir/base/clock.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/pool/server/question.h"
 
@@ -99,12 +101,21 @@ static void pause_reading(struct client *client, usec_t waited)
 	          now_of(client));
 }
 
-bool causal_is_caught_up(struct client *client)
+/* Whether the client's server, on a standby, shows all that is left of what it has seen. */
+static bool has_replayed(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (!causal_is_on(client) || !is_on_standby(client) ||
-	    pool_standby_has_replayed(server, client->position))
+	if (pool_standby_has_replayed(server, client->position))
+		return true;
+	client->position =
+	    pool_standby_left_of(server, client->position, client->timeline, client->position_at);
+	return pool_standby_has_replayed(server, client->position);
+}
+
+bool causal_is_caught_up(struct client *client)
+{
+	if (!causal_is_on(client) || !is_on_standby(client) || has_replayed(client))
 		return true;
 	client_enter(client, CLIENT_CATCHING_UP);
 	stream_want(&client->stream, WANT_END);
@@ -117,7 +128,7 @@ static bool catch_up(struct client *client)
 	struct pool *pool = client->borrower.pool;
 	struct server *server = client->borrower.server;
 	usec_t waited = now_of(client) - server->lent_at;
-	bool is_there = pool_standby_has_replayed(server, client->position);
+	bool is_there = has_replayed(client);
 
 	if (!is_there && waited < client->clients->config->causal_reads_wait &&
 	    pool_standby_follows_primary(server)) {
@@ -183,10 +194,11 @@ void causal_ask_behind(struct client *client, struct batch *batch)
 static void settle(struct client *client, uint64_t position)
 {
 	client->is_position_due = false;
-	if (!is_on_standby(client) && position)
-		client->position = position;
-	else if (position > client->position)
-		client->position = position;
+	if (!position || (is_on_standby(client) && position <= client->position))
+		return;
+	client->position = position;
+	client->position_at = clock_now(); /* of the turn: it may have come later */
+	client->timeline = pool_standby_timeline(client->borrower.server);
 }
 
 bool causal_facts(struct client *client, const struct facts *facts)

@@ -74,6 +74,76 @@ START_TEST(what_a_standby_has_replayed)
 }
 END_TEST
 
+/* A position 100 was found out at 10, on timeline 1. */
+static const struct {
+	const char *says;
+	uint32_t timeline, client_timeline;
+	uint64_t position; /* of the primary, which was asked at asked_at - latency */
+	usec_t asked_at, latency;
+	uint64_t left;
+} lefts[] = {
+	{ "less on a newer timeline", 2, 1, 60, 15, 4, 60 },
+	{ "as much", 2, 1, 100, 15, 4, 100 },
+	{ "more", 2, 1, 150, 15, 4, 100 },
+	{ "the same timeline", 1, 1, 60, 15, 4, 100 },
+	{ "an older one", 1, 2, 60, 15, 4, 100 },
+	{ "the client's is not known", 2, 0, 60, 15, 4, 100 },
+	{ "the primary's is not known", 0, 1, 60, 15, 4, 100 },
+	{ "its position is not known", 2, 1, 0, 15, 4, 100 },
+	{ "asked at the same time", 2, 1, 60, 14, 4, 100 },
+	{ "asked before", 2, 1, 60, 9, 4, 100 },
+	{ "not asked by a watch", 2, 1, 60, 15, 0, 100 },
+};
+
+START_TEST(what_is_left_of_a_position)
+{
+	struct host_report primary = { .role = HOST_PRIMARY,
+		                       .is_full = true,
+		                       .timeline = lefts[_i].timeline,
+		                       .latency = lefts[_i].latency,
+		                       .position = lefts[_i].position };
+	struct server_site site = { 0 };
+	struct server server = { .site = &site, .host = 1 };
+	struct roster roster;
+
+	ck_assert_uint_eq(pool_standby_left_of(&server, 100, 1, 10), 100);
+	ck_assert(roster_init(&roster, "/a,/b", 1));
+	site.roster = &roster;
+	server.peer.family = AF_UNIX;
+	ck_assert_uint_eq(pool_standby_left_of(&server, 100, 1, 10), 100);
+	note(&roster, 0, &primary, lefts[_i].asked_at);
+	ck_assert_msg(pool_standby_left_of(&server, 100, lefts[_i].client_timeline, 10) ==
+	                  lefts[_i].left,
+	              "%s", lefts[_i].says);
+	roster_done(&roster);
+}
+END_TEST
+
+START_TEST(the_newest_timeline)
+{
+	struct host_report report = { .role = HOST_STANDBY, .is_full = true, .timeline = 3 };
+	struct server_site site = { 0 };
+	struct server server = { .site = &site, .host = 1 };
+	struct roster roster;
+
+	ck_assert_uint_eq(pool_standby_timeline(&server), 0);
+	ck_assert(roster_init(&roster, "/a,/b", 1));
+	site.roster = &roster;
+	server.peer.family = AF_UNIX;
+	ck_assert_uint_eq(pool_standby_timeline(&server), 0);
+	note(&roster, 1, &report, 1);
+	ck_assert_uint_eq(pool_standby_timeline(&server), 3);
+	report.role = HOST_PRIMARY;
+	report.timeline = 2;
+	note(&roster, 0, &report, 2);
+	ck_assert_uint_eq(pool_standby_timeline(&server), 3);
+	report.timeline = 4;
+	note(&roster, 0, &report, 3);
+	ck_assert_uint_eq(pool_standby_timeline(&server), 4);
+	roster_done(&roster);
+}
+END_TEST
+
 START_TEST(without_a_roster)
 {
 	struct server_site site = { 0 };
@@ -114,6 +184,8 @@ int main(void)
 	TCase *tcase = tcase_create("pool_standby");
 
 	tcase_add_loop_test(tcase, what_a_standby_has_replayed, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, what_is_left_of_a_position, 0, COUNT_OF(lefts));
+	tcase_add_test(tcase, the_newest_timeline);
 	tcase_add_test(tcase, without_a_roster);
 	tcase_add_test(tcase, a_standby_that_is_behind);
 	suite_add_tcase(suite, tcase);
