@@ -230,6 +230,30 @@ def test_the_client_goes_on_before_the_question_is_refused(scene):
     one.is_idle_with()
 
 
+def test_the_unnamed_statement_outlives_a_question_that_is_refused(scene):
+    one = scene()
+    one.client.send(run_of(BEGIN))
+    one.server.expect("PBES")
+    one.server.send(done(BEGIN), fake.ready("T"))
+    assert one.client.read_result().status == "T"
+    one.client.send(parse("ROLLBACK"), describe("S"), sync())
+    one.server.expect("PDS")
+    one.server.send(message("1"), message("t", b"\0\0"), message("n"), fake.ready("T"))
+    assert one.client.read_result().status == "T"
+    one.client.send(*(parse(sql, name=sql) + bind(name=sql) + execute() for sql in (INSERT, COMMIT)),
+                    sync())
+    one.server.expect("PBEPBES")
+    assert is_position_question(one.text())
+    one.server.send(message("1"), fake.error("no", "23505"), fake.ready("E"))
+    assert one.client.read_result().status == "E"
+    refuse_question(one)
+    one.client.send(bind(), execute(), sync())
+    one.server.expect("PBES")
+    one.server.send(done("ROLLBACK"), fake.ready())
+    assert one.client.read_result().status == "I"
+    one.is_idle_with()
+
+
 def test_the_client_is_ahead_of_the_failure(scene):
     one = scene()
     one.client.send(run_of(BEGIN, INSERT, COMMIT))
@@ -366,8 +390,9 @@ class Host:
             return role_answer(self.is_standby, self.seen_position, self.seen_started,
                                self.timeline)
         if is_position_question(sql):
+            answer = position_answer(self.position, self.started)
             self.got.append("ask")
-            return position_answer(self.position, self.started)
+            return answer
         self.got.append(sql)
         return fake.complete(sql.split()[0]) + fake.ready()
 
@@ -398,7 +423,9 @@ class Pair:
     def write(self, position):
         """The primary is there behind the write."""
         self.primary.position = position
+        self.primary.take()
         self.client.query(INSERT)
+        wait_until(lambda: self.primary.got[-1:] == ["ask"], what="the question behind the write")
 
     def read(self):
         """What the standby gets for a read."""
