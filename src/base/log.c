@@ -39,7 +39,7 @@
 #define WRITER_PAUSE (20 * USEC_PER_MS)
 
 struct log {
-	enum log_level level; /* atomic: the most detailed level that is written */
+	struct log_gate gate; /* comes first: log_wants() */
 	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t wake;  /* something is queued, or the writer must end */
 	pthread_cond_t idle;  /* nothing is queued and nothing is being written */
@@ -96,7 +96,7 @@ struct log *log_new(void)
 	pthread_cond_init(&log->wake, &monotonic);
 	pthread_cond_init(&log->idle, NULL);
 	pthread_condattr_destroy(&monotonic);
-	log->level = LOG_LEVEL_INFO;
+	log->gate.level = LOG_LEVEL_INFO;
 	log->fd = -1;
 	log->to_stderr = true;
 	log->is_journal = stderr_is_journal();
@@ -272,16 +272,11 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 	log->is_journal = stderr_is_journal(); /* false after daemonize() */
 	__atomic_store_n(&log->is_json, options->is_json, __ATOMIC_RELAXED);
 	log->limit.per_second = options->rate;
-	__atomic_store_n(&log->level, level_of(options), __ATOMIC_RELAXED);
+	__atomic_store_n(&log->gate.level, level_of(options), __ATOMIC_RELAXED);
 	switch_syslog(log, options);
 	log_direct_look(&log->direct, outlets_of(log));
 	pthread_mutex_unlock(&log->lock);
 	return true;
-}
-
-bool log_wants(const struct log *log, enum log_level level)
-{
-	return log && level <= __atomic_load_n(&log->level, __ATOMIC_RELAXED);
 }
 
 /* Date, time zone and pid are formatted once per second. */

@@ -130,16 +130,11 @@ struct timer_queue *loop_timer_queue(struct loop *loop, usec_t limit,
 	return queue ? queue : queue_new(loop, &key);
 }
 
-void timer_set(struct timer *timer, struct timer_queue *queue, usec_t from)
+void timer_start(struct timer *timer, struct timer_queue *queue, usec_t from)
 {
+	usec_t limit = queue->key.limit, due = from > INT64_MAX - limit ? INT64_MAX : from + limit;
 	struct timer *before;
-	usec_t due;
 
-	if (!queue) {
-		timer_clear(timer);
-		return;
-	}
-	due = from > INT64_MAX - queue->key.limit ? INT64_MAX : from + queue->key.limit;
 	if (timer->queue == queue && timer->due == due)
 		return; /* it is at its position already */
 	timer_clear(timer);
@@ -166,10 +161,8 @@ void timer_change(struct timer *timer, struct timer_queue *queue)
 		timer_set(timer, queue, old ? timer->due - old->key.limit : loop_now(queue->loop));
 }
 
-void timer_clear(struct timer *timer)
+void timer_remove(struct timer *timer)
 {
-	if (!timer->queue)
-		return;
 	TAILQ_REMOVE(&timer->queue->timers, timer, node);
 	timer->queue = NULL;
 }

@@ -178,9 +178,8 @@ void stream_close(struct stream *stream)
 		close(fd);
 }
 
-bool stream_want(struct stream *stream, enum stream_want want)
+bool stream_watch(struct stream *stream)
 {
-	stream->want = want;
 	return (stream->tls && stream_is_shaking(stream)) || stream_update(stream);
 }
 
@@ -239,7 +238,7 @@ enum stream_result stream_read(struct stream *stream, struct bytes *in)
 	return STREAM_END;
 }
 
-bool stream_keep(struct stream *stream, struct bytes rest)
+bool stream_keep_rest(struct stream *stream, struct bytes rest)
 {
 	if (stream->in) {
 		/* *in was the kept buffer itself, so the bytes are already there. */
@@ -249,15 +248,11 @@ bool stream_keep(struct stream *stream, struct bytes rest)
 			bufpool_free(stream->pool, &stream->in);
 		return true;
 	}
-	if (rest.count == 0)
-		return true;
 	return keep_input(stream, (char *)rest.at, rest.count);
 }
 
-struct bytes stream_kept(const struct stream *stream)
+struct bytes stream_kept_rest(const struct stream *stream)
 {
-	if (!stream->in)
-		return (struct bytes){ 0 };
 	return bytes_of(stream->in->buf.at + stream->in->begin, bufpool_count(stream->in));
 }
 

@@ -79,7 +79,7 @@ struct bytes stream_unsent_bytes(const struct stream *stream)
 	return bytes_of(stream->out->buf.at + stream->out->begin, bufpool_count(stream->out));
 }
 
-size_t stream_unsent(const struct stream *stream) { return bufpool_count(stream->out); }
+size_t stream_unsent_count(const struct stream *stream) { return bufpool_count(stream->out); }
 
 /*
  * What a TCP connection has not had acknowledged, if the peer ended it in order and has refused

@@ -134,14 +134,6 @@ enum wire_result fields_negotiation(struct bytes body, struct negotiation *negot
 	return answer(rest.count == 0);
 }
 
-enum wire_result fields_ready(struct bytes body, char *state)
-{
-	if (body.count != 1 || !body.at[0] || !strchr("ITE", body.at[0]))
-		return WIRE_BAD;
-	*state = body.at[0];
-	return WIRE_OK;
-}
-
 enum wire_result fields_types(struct bytes body)
 {
 	struct bytes types;

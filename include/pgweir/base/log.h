@@ -113,7 +113,17 @@ struct logger {
 	void (*who)(const struct logger *logger, struct log_who *who);
 };
 
-bool log_wants(const struct log *log, enum log_level level);
+/* What a log begins with: each change of a state asks for it. */
+struct log_gate {
+	enum log_level level; /* atomic: the most detailed level that is written */
+};
+
+static inline bool log_wants(const struct log *log, enum log_level level)
+{
+	const struct log_gate *gate = (const struct log_gate *)(const void *)log;
+
+	return gate && level <= __atomic_load_n(&gate->level, __ATOMIC_RELAXED);
+}
 
 /*
  * A line built from pieces, for lines that are logged for each connection:

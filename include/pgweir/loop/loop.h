@@ -140,6 +140,18 @@ struct timer {
 	struct timer_queue *queue; /* NULL: off */
 };
 
+static inline bool timer_is_set(const struct timer *timer) { return timer->queue != NULL; }
+
+/* Takes a timer that is on out of its queue: for timer_clear(). */
+void timer_remove(struct timer *timer);
+
+/* Most timers are off when they are cleared. */
+static inline void timer_clear(struct timer *timer)
+{
+	if (timer_is_set(timer))
+		timer_remove(timer);
+}
+
 /*
  * Returns the timer queue for this limit (microseconds, > 0) and callback; the same arguments
  * return the same queue. NULL: limit is 0 or less (no limit), or no memory.
@@ -147,20 +159,23 @@ struct timer {
 struct timer_queue *loop_timer_queue(struct loop *loop, usec_t limit,
                                      void (*on_due)(struct timer *timer));
 
-/*
- * Sets the timer: due at `from` + the queue's limit. It may be on already. A NULL queue clears
- * it.
- */
-void timer_set(struct timer *timer, struct timer_queue *queue, usec_t from);
+/* Sets the timer: due at `from` + the queue's limit. It may be on already. */
+void timer_start(struct timer *timer, struct timer_queue *queue, usec_t from);
+
+/* The same, but a NULL queue clears it. */
+static inline void timer_set(struct timer *timer, struct timer_queue *queue, usec_t from)
+{
+	if (queue)
+		timer_start(timer, queue, from);
+	else
+		timer_clear(timer);
+}
 
 /*
  * Moves a timer to the queue of another limit: it is due as if it had been set with that limit
  * originally. If it was off, it counts from now. A NULL queue clears it.
  */
 void timer_change(struct timer *timer, struct timer_queue *queue);
-void timer_clear(struct timer *timer);
-
-static inline bool timer_is_set(const struct timer *timer) { return timer->queue != NULL; }
 
 /* ---- the end of the turn ---- */
 

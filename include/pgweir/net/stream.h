@@ -125,8 +125,18 @@ int stream_take_socket(struct stream *stream);
 
 static inline bool stream_is_open(const struct stream *stream) { return stream->ops != NULL; }
 
+/* Watches the socket for what is wanted now: for stream_want(). */
+bool stream_watch(struct stream *stream);
+
 /* Sets what to read. false: the kernel refused to watch the socket. */
-bool stream_want(struct stream *stream, enum stream_want want);
+static inline bool stream_want(struct stream *stream, enum stream_want want)
+{
+	bool is_reading = stream->watch.wanted == WATCH_READ && !stream->out && stream->allowance;
+
+	stream->want = want;
+	/* If nothing is wanted, on_ready() stops reading when there is input. */
+	return is_reading || stream_watch(stream);
+}
 
 /*
  * Reads once. *in is the kept input followed by the new input. It is valid until any stream is
@@ -134,14 +144,26 @@ bool stream_want(struct stream *stream, enum stream_want want);
  */
 enum stream_result stream_read(struct stream *stream, struct bytes *in);
 
+/* The same as stream_keep(), if there is something to keep, or something was kept before. */
+bool stream_keep_rest(struct stream *stream, struct bytes rest);
+
 /* Keeps `rest`, the end of the last *in, for the next call. false: no memory. */
-bool stream_keep(struct stream *stream, struct bytes rest);
+static inline bool stream_keep(struct stream *stream, struct bytes rest)
+{
+	return (!stream->in && rest.count == 0) || stream_keep_rest(stream, rest);
+}
+
+/* The same as stream_kept(), if there is any. */
+struct bytes stream_kept_rest(const struct stream *stream);
 
 /*
  * Returns the kept input without reading. Then call stream_keep() with the part that is not
  * used up (an empty one frees the buffer).
  */
-struct bytes stream_kept(const struct stream *stream);
+static inline struct bytes stream_kept(const struct stream *stream)
+{
+	return stream->in ? stream_kept_rest(stream) : bytes_of(NULL, 0);
+}
 
 /*
  * Sends the pieces in order, in one write if the socket accepts them. The rest is copied and
@@ -175,7 +197,13 @@ bool stream_has_unread(const struct stream *stream);
 bool stream_has_hung_up(const struct stream *stream);
 
 /* Number of bytes that the socket has not accepted yet. */
-size_t stream_unsent(const struct stream *stream);
+size_t stream_unsent_count(const struct stream *stream);
+
+/* Most streams have none. */
+static inline size_t stream_unsent(const struct stream *stream)
+{
+	return stream->out ? stream_unsent_count(stream) : 0;
+}
 
 /*
  * How many of the last bytes sent have certainly not reached the peer: those that were not given to

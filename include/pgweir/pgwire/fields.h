@@ -32,7 +32,15 @@ struct negotiation {
 enum wire_result fields_negotiation(struct bytes body, struct negotiation *negotiation);
 
 /* ReadyForQuery. *state is 'I', 'T' or 'E'. */
-enum wire_result fields_ready(struct bytes body, char *state);
+static inline enum wire_result fields_ready(struct bytes body, char *state)
+{
+	char said = body.count == 1 ? body.at[0] : '\0';
+
+	if (said != 'I' && said != 'T' && said != 'E')
+		return WIRE_BAD;
+	*state = said;
+	return WIRE_OK;
+}
 
 /* Whether this is the body of a ParameterDescription. Parse contains types in the same form. */
 enum wire_result fields_types(struct bytes body);
