@@ -243,16 +243,15 @@ struct server *pool_take(struct borrower *borrower)
 	return server;
 }
 
-bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now)
+/* Sets the parameters that differ. discards: values of sequences are forgotten, too. */
+__attribute__((noinline)) static bool
+prepare_other(struct borrower *borrower, const struct params *params, bool sends_now, bool discards)
 {
 	struct server *server = borrower->server;
 	struct params_table *table = borrower->pool->pools->with.params;
 	struct buf *text = &borrower->pool->pools->errand_text;
 	bool is_harmless, is_ahead = false;
-	bool discards = server->pool->guards_sequences && pool_sequences_are_due(server);
 
-	if (server->params == params && !discards)
-		return true;
 	is_harmless = server_replay_text(server, params, text);
 	if (discards) {
 		buf_add_text(text, DISCARD_SEQUENCES);
@@ -276,6 +275,15 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 	return is_ahead;
 }
 
+bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now)
+{
+	const struct server *server = borrower->server;
+	bool discards = server->pool->guards_sequences && pool_sequences_are_due(server);
+
+	return (server->params == params && !discards) ||
+	       prepare_other(borrower, params, sends_now, discards);
+}
+
 /* Unlinks borrower and server. */
 static void part_from_server(struct borrower *borrower, struct server *server)
 {
@@ -294,7 +302,8 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	/* The rest of a frame that answers no request may still arrive: drop it. */
 	server->forwards_rest = server->is_mid_response = false;
 	server->watches = 0;
-	cancel_forget_target(borrower, pool);
+	if (pool->cancel_count)
+		cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);
 }
 
@@ -368,14 +377,27 @@ static void look_for_libraries(struct server *server)
 	server_settle_loads(server);
 }
 
+/* Whether its session may have anything that the next borrower must not find. */
+static bool may_have_session(const struct server *server)
+{
+	return server->is_dirty || server->has_unknown_params || server->load_count ||
+	       has_own_reset(server);
+}
+
+/* Removes that, or begins to. false: pool_home() must be called. */
+static bool begin_cleaning(struct server *server)
+{
+	if (server->load_count)
+		look_for_libraries(server);
+	return begin_reset(server) || begin_clean(server);
+}
+
 void pool_return(struct borrower *borrower)
 {
 	struct server *server = borrower->server;
 
 	part_from_server(borrower, server);
-	if (server->load_count)
-		look_for_libraries(server);
-	if (!begin_reset(server) && !begin_clean(server))
+	if (!may_have_session(server) || !begin_cleaning(server))
 		pool_home(server);
 }
 

@@ -45,8 +45,11 @@ static bool is_too_old(struct pool *pool, const struct server *server)
 
 void pool_note_home(struct pool *pool)
 {
-	if (pool->waiting_count || pool->newcomer_count || pool->wait_dedicated_count ||
-	    pool_is_asked(pool)) {
+	bool is_awaited = pool->waiting_count || pool->newcomer_count || pool->wait_dedicated_count;
+
+	if (!is_awaited && !pool_has_wants(pool))
+		return;
+	if (is_awaited || pool_is_asked(pool)) {
 		pool->has_come_home = true;
 		pool_wake(pool);
 	} else {

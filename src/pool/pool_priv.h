@@ -47,10 +47,16 @@ static inline struct loop *pool_loop(const struct pool *pool) { return pool->poo
 
 /* ---- wait queues: pool_wait.c ---- */
 
-bool pool_is_paused(const struct pool *pool);
+static inline bool pool_is_paused(const struct pool *pool)
+{
+	return pool->pools->is_paused || pool->database->is_paused;
+}
 
 /* Paused or suspended: no server is lent, and none is launched. */
-bool pool_is_held(const struct pool *pool);
+static inline bool pool_is_held(const struct pool *pool)
+{
+	return pool_is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
+}
 
 /* Whether clients of its database may be members: the entry forces no other user on them. */
 bool pool_is_current(const struct pool *pool);
@@ -180,7 +186,14 @@ void pool_evict_elsewhere(struct pool *pool);
 /* Closes idle servers of its database and role for other loops that have asked for it. */
 void pool_evict_for_others(struct pool *pool);
 
-/* Whether other loops want something of the pool, its database or its role. */
+/* Whether any loop wants something of the pool, its database or its role. */
+static inline bool pool_has_wants(const struct pool *pool)
+{
+	return share_want_count(&pool->share) || share_want_count(&pool->database->share) ||
+	       share_want_count(&pool->role->share);
+}
+
+/* The same of other loops. */
 static inline bool pool_is_asked(const struct pool *pool)
 {
 	return share_is_asked(&pool->share) || share_is_asked(&pool->database->share) ||

@@ -13,17 +13,6 @@
 
 #include "pgweir/base/banned.h"
 
-bool pool_is_paused(const struct pool *pool)
-{
-	return pool->pools->is_paused || pool->database->is_paused;
-}
-
-/* No server is lent, and none is launched. */
-bool pool_is_held(const struct pool *pool)
-{
-	return pool_is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
-}
-
 bool pool_is_current(const struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;

@@ -245,11 +245,16 @@ static inline bool share_is_wanting(const struct share *share)
 	return atomic_load_explicit(&share->is_wanting, memory_order_relaxed);
 }
 
-/* Whether shares of other loops want something. One load. */
+/* How many shares want something, this one included. */
+static inline unsigned int share_want_count(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->want_count, memory_order_relaxed);
+}
+
+/* Whether shares of other loops want something. */
 static inline bool share_is_asked(const struct share *share)
 {
-	return atomic_load_explicit(&share->tally->want_count, memory_order_relaxed) >
-	       share_is_wanting(share);
+	return share_want_count(share) > share_is_wanting(share);
 }
 
 /* Whether there is a want that is newer than the last call. */
@@ -290,7 +295,7 @@ void share_wake_pools(struct broker_member *member);
 
 static inline void share_wake_first(struct share *share)
 {
-	if (atomic_load_explicit(&share->tally->want_count, memory_order_relaxed))
+	if (share_want_count(share))
 		share_wake_waiting(share);
 }
 
