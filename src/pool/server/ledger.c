@@ -75,12 +75,17 @@ static const struct {
 /* Whether a ReadyForQuery completes the request. */
 static bool ends_ready(enum ledger_kind kind)
 {
-	return kind == LEDGER_SYNC || kind == LEDGER_QUERY || kind == LEDGER_FUNCTION;
+	return (K(SYNC) | K(QUERY) | K(FUNCTION)) & (1u << kind);
 }
 
 static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
 {
 	return &ledger->ring[(ledger->head + index) & (ledger->capacity - 1)];
+}
+
+static struct ledger_entry *first_of(const struct ledger *ledger)
+{
+	return &ledger->ring[ledger->head];
 }
 
 /* Settles the change of an entry, if there is one. */
@@ -130,8 +135,10 @@ void ledger_clear(struct ledger *ledger)
 
 static void pop(struct ledger *ledger)
 {
-	ledger->ready_count -= ends_ready(entry_at(ledger, 0)->kind);
-	ledger->call_count -= entry_at(ledger, 0)->is_call;
+	const struct ledger_entry *head = first_of(ledger);
+
+	ledger->ready_count -= ends_ready(head->kind);
+	ledger->call_count -= head->is_call;
 	ledger->head = (ledger->head + 1) & (ledger->capacity - 1);
 	ledger->count--;
 	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
@@ -254,7 +261,7 @@ static void remove_behind_head(struct ledger *ledger, uint32_t count)
 	/* These are Syncs and ends of a COPY, which are no calls. */
 	for (uint32_t i = 1; i <= count; i++)
 		ledger->ready_count -= ends_ready(entry_at(ledger, i)->kind);
-	*entry_at(ledger, count) = *entry_at(ledger, 0);
+	*entry_at(ledger, count) = *first_of(ledger);
 	ledger->head = (ledger->head + count) & (ledger->capacity - 1);
 	ledger->count -= count;
 }
@@ -278,7 +285,7 @@ static void begin_copy(struct ledger *ledger)
 	count_up(&ledger->copy_sync_count, count);
 	remove_behind_head(ledger, count);
 	ledger->is_copy_open = ledger->count == 1;
-	if (ledger->is_copy_open && entry_at(ledger, 0)->kind == LEDGER_EXECUTE)
+	if (ledger->is_copy_open && first_of(ledger)->kind == LEDGER_EXECUTE)
 		ledger->is_open = ledger->has_executed = true;
 }
 
@@ -320,7 +327,7 @@ static bool fits_both(const struct ledger *ledger, char type)
 static bool fail_copy(struct ledger *ledger)
 {
 	enum ledger_kind next = ledger->count > 1 ? entry_at(ledger, 1)->kind : LEDGER_NONE;
-	bool is_query = entry_at(ledger, 0)->kind == LEDGER_QUERY;
+	bool is_query = first_of(ledger)->kind == LEDGER_QUERY;
 
 	ledger->is_copying = ledger->is_copy_open = false;
 	count_up(&ledger->unsure_count, ledger->copy_sync_count);
@@ -363,10 +370,10 @@ static const enum ledger_verdict error_verdicts[] = {
 
 static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate)
 {
-	enum ledger_kind kind = entry_at(ledger, 0)->kind;
+	enum ledger_kind kind = first_of(ledger)->kind;
 
-	ledger->failed = entry_at(ledger, 0)->change;
-	entry_at(ledger, 0)->change = NULL;
+	ledger->failed = first_of(ledger)->change;
+	first_of(ledger)->change = NULL;
 	ledger->is_skip_unsure = ledger->copy_sync_count > 0;
 	if (ledger->both)
 		end_both(ledger);
@@ -380,7 +387,7 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 /* The server ignores CopyDone and CopyFail outside of COPY: it owes no reply to them. */
 static void pop_ignored(struct ledger *ledger)
 {
-	while (ledger->count && entry_at(ledger, 0)->kind == LEDGER_COPY_END)
+	while (ledger->count && first_of(ledger)->kind == LEDGER_COPY_END)
 		pop(ledger);
 }
 
@@ -397,7 +404,7 @@ static bool fits(const struct ledger *ledger, char type)
 
 	if (ledger->count == 0 || (unsigned char)type >= sizeof(replies) / sizeof(replies[0]))
 		return false;
-	head = entry_at(ledger, 0);
+	head = first_of(ledger);
 	if (!(replies[(unsigned char)type].answers & (1u << head->kind)) ||
 	    head->fate == LEDGER_ANSWER || is_too_early(ledger, head->kind, type))
 		return false;
@@ -418,7 +425,7 @@ static const enum ledger_verdict verdicts[] = {
 /* A ReadyForQuery has arrived. */
 static void on_ready(struct ledger *ledger, enum ledger_kind kind)
 {
-	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
+	struct ledger_entry *head = ledger->count ? first_of(ledger) : NULL;
 
 	ledger->is_begun = false;
 	if (!head)
@@ -458,8 +465,8 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 		ledger->is_skipping = false;
 		return LEDGER_PASS;
 	}
-	kind = entry_at(ledger, 0)->kind;
-	fate = entry_at(ledger, 0)->fate;
+	kind = first_of(ledger)->kind;
+	fate = first_of(ledger)->fate;
 	if (type != 'Z')
 		ledger->unsure_count = 0; /* the request answered here comes after all of them */
 	if (replies[(unsigned char)type].is_result)
@@ -469,7 +476,7 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	follow_copy(ledger, type);
 	if (replies[(unsigned char)type].ends & (1u << kind)) {
 		*is_end = true;
-		settle(entry_at(ledger, 0), true);
+		settle(first_of(ledger), true);
 		pop(ledger);
 		pop_ignored(ledger);
 	}
@@ -478,9 +485,22 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	return type == 'Z' && fate == LEDGER_REPLACE ? LEDGER_PASS : verdicts[fate];
 }
 
+bool ledger_passes_ready(struct ledger *ledger)
+{
+	const struct ledger_entry *head = first_of(ledger);
+
+	if (ledger->count != 1 || ledger->failed || ledger->is_doubtful || ledger->is_copying ||
+	    ledger->both || head->fate != LEDGER_FORWARD || head->change ||
+	    (head->kind == LEDGER_QUERY ? !ledger->has_result : head->kind != LEDGER_SYNC))
+		return false;
+	ledger->is_begun = ledger->is_open = false;
+	pop(ledger);
+	return true;
+}
+
 bool ledger_end_plain(struct ledger *ledger)
 {
-	const struct ledger_entry *head = entry_at(ledger, 0);
+	const struct ledger_entry *head = first_of(ledger);
 	const struct ledger_entry *next = ledger->count > 1 ? entry_at(ledger, 1) : NULL;
 
 	if (head->change || head->is_call ||
@@ -531,7 +551,7 @@ void ledger_ignore_question(struct ledger *ledger)
 
 bool ledger_drop_sync(struct ledger *ledger)
 {
-	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
+	struct ledger_entry *head = ledger->count ? first_of(ledger) : NULL;
 
 	if (!head || head->kind != LEDGER_SYNC || head->fate != LEDGER_FORWARD ||
 	    !ledger_is_certain(ledger) || ledger->is_doubtful)
@@ -544,7 +564,7 @@ bool ledger_drop_sync(struct ledger *ledger)
 
 bool ledger_answer(struct ledger *ledger, char *type)
 {
-	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
+	struct ledger_entry *head = ledger->count ? first_of(ledger) : NULL;
 
 	if (!head || head->fate != LEDGER_ANSWER)
 		return false;

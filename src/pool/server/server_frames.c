@@ -232,6 +232,10 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	}
 	if (type == 'E' && (ledger_is_empty(&server->ledger) || server_error_is_fatal(body)))
 		return server_unasked_error(server, body);
+	if (type == 'Z' && server->state == SERVER_LENT && ledger_passes_ready(&server->ledger)) {
+		replay_drop(&server->replay);
+		return FRAME_READY;
+	}
 	is_followed = ledger_is_followed(&server->ledger);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
 	if (verdict == LEDGER_FATAL)
@@ -272,23 +276,29 @@ static bool is_held(struct server *server)
 	       server->borrower->ops->holds_ready(server->borrower);
 }
 
-static enum frame_fate reply_frame(struct server *server, char type, struct bytes body)
+/* A ReadyForQuery of a server that its borrower watches. */
+static enum frame_fate watched_ready(struct server *server)
 {
-	enum frame_fate fate = answer_frame(server, type, body);
-
-	if (fate == FRAME_READY && (server->watches & SERVER_WATCHES_PARAMETERS) &&
-	    server->borrower && ledger_is_empty(&server->ledger))
+	if ((server->watches & SERVER_WATCHES_PARAMETERS) && server->borrower &&
+	    ledger_is_empty(&server->ledger))
 		server->borrower->ops->before_ready(server->borrower, &server->replacement);
-	if (fate == FRAME_READY && (server->watches & SERVER_WATCHES_READY) && is_held(server))
-		return FRAME_SETTLED;
-	return fate;
+	return (server->watches & SERVER_WATCHES_READY) && is_held(server) ? FRAME_SETTLED
+	                                                                   : FRAME_READY;
+}
+
+static enum frame_fate reply_frame(struct server *server, const struct frame *frame,
+                                   struct bytes in)
+{
+	enum frame_fate fate = answer_frame(server, frame->type, body_of(in, frame));
+
+	return fate == FRAME_READY && server->watches ? watched_ready(server) : fate;
 }
 
 static enum frame_fate reply_to_call(struct server *server, const struct frame *frame,
                                      struct bytes in)
 {
 	uint32_t before = server->ledger.call_count;
-	enum frame_fate fate = reply_frame(server, frame->type, body_of(in, frame));
+	enum frame_fate fate = reply_frame(server, frame, in);
 
 	if (fate == FRAME_STOP || server->state != SERVER_LENT)
 		return fate;
@@ -302,8 +312,6 @@ static enum frame_fate reply_to_call(struct server *server, const struct frame *
 static enum frame_fate judge_frame(struct server *server, const struct frame *frame,
                                    struct bytes in)
 {
-	struct bytes body = body_of(in, frame);
-
 	/* Rows are the most frequent frames: a shortcut for them. */
 	if ((frame->type == 'D' || frame->type == 'd') && server->state == SERVER_LENT &&
 	    ledger_passes_rows(&server->ledger))
@@ -312,16 +320,15 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 		return server_login_frame(server, frame, in);
 	switch (frame->type) {
 	case 'S':
-		return parameter_frame(server, body);
+		return parameter_frame(server, body_of(in, frame));
 	case 'N':
 		return notice_fate(server);
 	case 'A':
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));
 	default:
-		return server->watches & SERVER_WATCHES_CALLS
-		           ? reply_to_call(server, frame, in)
-		           : reply_frame(server, frame->type, body);
+		return server->watches & SERVER_WATCHES_CALLS ? reply_to_call(server, frame, in)
+		                                              : reply_frame(server, frame, in);
 	}
 }
 

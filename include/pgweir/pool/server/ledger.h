@@ -254,6 +254,9 @@ static inline bool ledger_passes_plain(struct ledger *ledger, char type)
 	return true;
 }
 
+/* The same for a ReadyForQuery with which nothing is owed any more. */
+bool ledger_passes_ready(struct ledger *ledger);
+
 static inline void ledger_open_begin(struct ledger_open *open, const struct ledger *ledger)
 {
 	if (open->sync_epoch != ledger->sync_epoch)

@@ -934,10 +934,10 @@ static uint32_t count_ready(const struct ledger *ledger)
 /* A ledger of the same requests, whose replies take the short form where there is one. */
 static enum ledger_verdict reply_short(struct ledger *ledger, char type)
 {
-	bool is_end;
+	bool is_end, is_passed = type == 'Z' ? ledger_passes_ready(ledger)
+	                                     : ledger_passes_plain(ledger, type);
 
-	return ledger_passes_plain(ledger, type) ? LEDGER_PASS
-	                                         : ledger_reply(ledger, type, &is_end);
+	return is_passed ? LEDGER_PASS : ledger_reply(ledger, type, &is_end);
 }
 
 static bool is_same(const struct ledger *a, const struct ledger *b)
@@ -1050,6 +1050,67 @@ START_TEST(ledger_keeps_to_the_long_form)
 }
 END_TEST
 
+/* ---- the short form of a ReadyForQuery: only if nothing special is owed, and nothing else ---- */
+
+static const struct {
+	const char *says;
+	enum ledger_kind kinds[2]; /* LEDGER_NONE: nothing */
+	enum ledger_fate fate;
+	const char *replies; /* before the ReadyForQuery */
+	bool is_passed;
+} short_readies[] = {
+	{ "nothing", { LEDGER_NONE }, LEDGER_FORWARD, "", false },
+	{ "a Query", { LEDGER_QUERY }, LEDGER_FORWARD, "C", true },
+	{ "a Query without a result", { LEDGER_QUERY }, LEDGER_FORWARD, "", false },
+	{ "a Query that has begun a COPY", { LEDGER_QUERY }, LEDGER_FORWARD, "CG", false },
+	{ "a Query that copies both ways", { LEDGER_QUERY }, LEDGER_FORWARD, "CW", false },
+	{ "a Query of ours", { LEDGER_QUERY }, LEDGER_IGNORE, "C", false },
+	{ "a Sync", { LEDGER_SYNC }, LEDGER_FORWARD, "", true },
+	{ "a Sync of ours", { LEDGER_SYNC }, LEDGER_INJECT, "", false },
+	{ "a Sync, and more", { LEDGER_SYNC, LEDGER_PARSE }, LEDGER_FORWARD, "", false },
+	{ "no Sync", { LEDGER_BIND }, LEDGER_FORWARD, "", false },
+	{ "a function call", { LEDGER_FUNCTION }, LEDGER_FORWARD, "V", false },
+};
+
+START_TEST(ledger_ends_with_a_short_ready)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	for (size_t i = 0; i < 2; i++)
+		ledger_add(&ledger, short_readies[_i].kinds[i], short_readies[_i].fate);
+	for (const char *reply = short_readies[_i].replies; *reply; reply++)
+		ledger_reply(&ledger, *reply, &is_end);
+	ck_assert_msg(ledger_passes_ready(&ledger) == short_readies[_i].is_passed, "%s",
+	              short_readies[_i].says);
+	ledger_done(&ledger);
+}
+END_TEST
+
+START_TEST(ledger_settles_a_change_with_a_long_ready)
+{
+	char story[8] = "";
+	struct written written = { { .settle = settle_written }, 'a', story };
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ledger_add_change(&ledger, LEDGER_SYNC, LEDGER_FORWARD, &written.base);
+	ck_assert(!ledger_passes_ready(&ledger));
+	ck_assert_int_eq(ledger_reply(&ledger, 'Z', &is_end), LEDGER_PASS);
+	ck_assert_str_eq(story, "A");
+	/* that of a request that has failed, too */
+	ledger_add_change(&ledger, LEDGER_QUERY, LEDGER_FORWARD, &written.base);
+	ck_assert_int_eq(ledger_reply(&ledger, 'E', &is_end), LEDGER_PASS);
+	ck_assert(!ledger_passes_ready(&ledger));
+	ck_assert_int_eq(ledger_reply(&ledger, 'Z', &is_end), LEDGER_PASS);
+	ck_assert_str_eq(story, "Aa");
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
+	ledger.is_doubtful = true;
+	ck_assert(!ledger_passes_ready(&ledger));
+	ledger_done(&ledger);
+}
+END_TEST
+
 /* ---- calls ---- */
 
 START_TEST(ledger_counts_calls)
@@ -1125,6 +1186,8 @@ int main(void)
 	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
 	tcase_add_test(cases, ledger_waits_for_space);
 	tcase_add_test(cases, ledger_keeps_to_the_long_form);
+	tcase_add_loop_test(cases, ledger_ends_with_a_short_ready, 0, COUNT_OF(short_readies));
+	tcase_add_test(cases, ledger_settles_a_change_with_a_long_ready);
 	tcase_add_test(cases, ledger_counts_calls);
 	tcase_add_test(cases, ledger_counts_the_call_of_a_copy);
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
