@@ -27,7 +27,7 @@
 #include "pgweir/base/banned.h"
 
 /* The messages that a client may send, and what the server owes for each. */
-static const struct {
+static const struct request {
 	bool is_known;
 	bool needs_server; /* has no meaning without a server */
 	bool may_touch;    /* session state: it has a text, or calls a function */
@@ -70,6 +70,15 @@ static enum judgement skip(struct client *client, char type)
 		buf_free(&out);
 	}
 	return is_sent ? JUDGE_DROP : JUDGE_END;
+}
+
+/* NULL: a client may not send such a message. */
+static inline const struct request *request_of(char type)
+{
+	unsigned char at = (unsigned char)type;
+
+	return at < sizeof(requests) / sizeof(requests[0]) && requests[at].is_known ? &requests[at]
+	                                                                            : NULL;
 }
 
 /* Counts a batch that was answered here. */
@@ -328,31 +337,45 @@ static enum ledger_send note(struct server *server, enum ledger_kind kind, struc
 }
 
 /*
- * Whether the header says enough, without a server: then *judgement is the answer. A frame that is
- * refused or incomplete must not take a server.
+ * The same as is_decided(), of the messages that do not need a server: Terminate, Flush, and those
+ * of a COPY.
  */
-static bool is_decided(struct client *client, const struct frame *frame, struct bytes in,
-                       enum judgement *judgement)
+static bool is_decided_alone(struct client *client, char type, enum judgement *judgement)
 {
-	unsigned char type = (unsigned char)frame->type;
-	unsigned int features = client_features(client);
 	const struct server *server = client->borrower.server;
 	bool is_active = client->state == CLIENT_ACTIVE;
 
-	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
-		*judgement = refuse_message(client, CLOSE_UNKNOWN_MESSAGE);
 	/* More data of a COPY: there may be millions of such frames, and none adds an entry. */
-	else if (type == 'd' && is_active && server->ledger.has_data && !server->is_ready)
+	if (type == 'd' && is_active && server->ledger.has_data && !server->is_ready)
 		*judgement = JUDGE_SEND;
 	/* Before the next check: PostgreSQL, too, obeys Terminate while it ignores messages. */
 	else if (type == 'X')
 		*judgement = JUDGE_LEAVE;
 	else if (client->is_skipping)
-		*judgement = skip(client, frame->type);
+		*judgement = skip(client, type);
 	/* The rest of a COPY that has failed, or a Flush with nothing to flush. */
-	else if (!requests[type].needs_server && (!is_active || server->is_ready))
+	else if (!is_active || server->is_ready)
 		*judgement = JUDGE_DROP;
-	else if ((features & CLIENT_REFUSES_QUERY) && type == 'Q')
+	else
+		return false;
+	return true;
+}
+
+/*
+ * Whether the header says enough, without a server: then *judgement is the answer. A frame that is
+ * refused or incomplete must not take a server.
+ */
+static bool is_decided(struct client *client, const struct request *request,
+                       const struct frame *frame, struct bytes in, unsigned int features,
+                       enum judgement *judgement)
+{
+	if (!request)
+		*judgement = refuse_message(client, CLOSE_UNKNOWN_MESSAGE);
+	else if (!request->needs_server && is_decided_alone(client, frame->type, judgement))
+		return true;
+	else if (client->is_skipping)
+		*judgement = skip(client, frame->type);
+	else if ((features & CLIENT_REFUSES_QUERY) && frame->type == 'Q')
 		*judgement = refuse_message(client, CLOSE_PQEXEC);
 	else if (in.count < frame->length && needs_more(client, frame, in, features))
 		*judgement = JUDGE_MORE;
@@ -381,8 +404,8 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 }
 
 /* Adds what must come before the frame. */
-static enum judgement judge_before(struct client *client, const struct frame *frame,
-                                   struct bytes in, struct batch *batch)
+static enum judgement judge_before(struct client *client, const struct request *request,
+                                   const struct frame *frame, struct bytes in, struct batch *batch)
 {
 	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED | SESSION_TOUCH_SAMPLE)) {
 		enum judgement judgement = judge_follow(client, frame, batch);
@@ -392,21 +415,20 @@ static enum judgement judge_before(struct client *client, const struct frame *fr
 	}
 	if (frame->type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);
-	if ((client_features(client) & CLIENT_HAS_SQL_NAMES) &&
-	    requests[(unsigned char)frame->type].may_touch)
+	if (request->may_touch && (client_features(client) & CLIENT_HAS_SQL_NAMES))
 		return judge_exposed(client, frame, in, batch);
 	return JUDGE_SEND;
 }
 
 /* Handles what the frame has: a text, and names of statements. *is_noted: it is in the ledger. */
-static enum judgement judge_content(struct client *client, const struct frame *frame,
-                                    struct bytes in, struct batch *batch, size_t *head,
-                                    bool *is_noted)
+static enum judgement judge_content(struct client *client, const struct request *request,
+                                    const struct frame *frame, struct bytes in, struct batch *batch,
+                                    size_t *head, bool *is_noted)
 {
 	unsigned int features = client_features(client);
 	enum judgement judgement = JUDGE_SEND;
 
-	if (requests[(unsigned char)frame->type].may_touch)
+	if (request->may_touch)
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, is_noted);
@@ -420,11 +442,9 @@ static enum judgement judge_content(struct client *client, const struct frame *f
 }
 
 /* Adds the frame to the ledger, unless it is there. JUDGE_SEND: it is sent as it is. */
-static enum judgement judge_note(struct client *client, const struct frame *frame,
-                                 struct batch *batch, enum judgement judgement, bool is_noted)
+static enum judgement judge_note(struct client *client, enum ledger_kind kind, struct batch *batch,
+                                 enum judgement judgement, bool is_noted)
 {
-	enum ledger_kind kind = requests[(unsigned char)frame->type].kind;
-
 	if (judgement == JUDGE_SEND && !is_noted &&
 	    note(client->borrower.server, kind, batch) == LEDGER_NO_MEMORY)
 		return refuse_message(client, CLOSE_MEMORY);
@@ -434,11 +454,13 @@ static enum judgement judge_note(struct client *client, const struct frame *fram
 static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
                             struct batch *batch, size_t *head)
 {
+	const struct request *request = request_of(frame->type);
+	unsigned int features = client_features(client);
 	enum judgement judgement = JUDGE_SEND;
 	bool is_noted = false;
 	struct server *server;
 
-	if (is_decided(client, frame, in, &judgement))
+	if (is_decided(client, request, frame, in, features, &judgement))
 		return judgement;
 	judgement = client->state == CLIENT_ACTIVE ? judge_with(client, batch)
 	                                           : judge_without(client, frame, in, batch);
@@ -447,21 +469,21 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (judgement != JUDGE_SEND)
 		return judgement;
 	server = client->borrower.server;
-	if (client_features(client) & CLIENT_NOTES_SLOW)
+	if (features & CLIENT_NOTES_SLOW)
 		slow_note(client, frame, in);
 	batch->server = server;
 	begin_query(client, server, frame->type, in);
 	if (client->is_position_due)
 		causal_note(client, frame, in);
-	judgement = judge_before(client, frame, in, batch);
+	judgement = judge_before(client, request, frame, in, batch);
 	if (judgement == JUDGE_SEND)
-		judgement = judge_content(client, frame, in, batch, head, &is_noted);
-	judgement = judge_note(client, frame, batch, judgement, is_noted);
+		judgement = judge_content(client, request, frame, in, batch, head, &is_noted);
+	judgement = judge_note(client, request->kind, batch, judgement, is_noted);
 	if (client->is_position_due && judgement == JUDGE_SEND)
 		batch->ends = causal_ends(client, frame, in);
 	if (client->listening && judgement <= JUDGE_DROP)
 		listening_sent(client);
-	if ((client_features(client) & CLIENT_IS_TRACKED) && judgement <= JUDGE_DROP)
+	if ((features & CLIENT_IS_TRACKED) && judgement <= JUDGE_DROP)
 		track_frame(client, frame, in);
 	return judgement;
 }
