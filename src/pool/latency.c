@@ -35,10 +35,7 @@ struct slice {
 };
 
 struct latency_slices {
-	usec_t ends_at; /* when slice `number` ends */
-	uint64_t number;
-	uint64_t sums[LATENCY_COUNTED], max[LATENCY_COUNTED];
-	struct sparse counts;
+	struct latency_open open;                   /* comes first: slices_of() */
 	struct slice minutes[SLICES], tens[SLICES]; /* by number, modulo SLICES */
 	struct slice total;
 };
@@ -64,6 +61,11 @@ const char *latency_kind_name(enum latency_kind kind) { return kind_names[kind];
 const char *latency_window_name(enum latency_window window) { return window_names[window]; }
 
 /* ---- slices ---- */
+
+static struct latency_slices *slices_of(const struct latency *latency)
+{
+	return (struct latency_slices *)(void *)latency->open;
+}
 
 static uint64_t slice_at(usec_t now) { return (uint64_t)(now / SLICE); }
 
@@ -92,30 +94,31 @@ static struct slice *find_slice(struct slice slices[SLICES], uint64_t number)
 /* Adds the slice that has ended. Without memory its counts are lost there. */
 static void close_into(const struct latency_slices *slices, struct slice *slice)
 {
-	if (!slice || !sparse_sum_add(&slice->counts, &slices->counts))
+	if (!slice || !sparse_sum_add(&slice->counts, &slices->open.counts))
 		return;
 	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
-		slice->sums[kind] += slices->sums[kind];
-		grow_max(&slice->max[kind], slices->max[kind]);
+		slice->sums[kind] += slices->open.sums[kind];
+		grow_max(&slice->max[kind], slices->open.max[kind]);
 	}
 }
 
 /* Ends the slice. */
 static void turn(struct latency *latency, usec_t now)
 {
-	struct latency_slices *slices = latency->slices;
+	struct latency_slices *slices = slices_of(latency);
 
 	if (latency->no_waits)
-		sparse_add(&slices->counts, LATENCY_WAIT * HISTOGRAM_BUCKETS, latency->no_waits);
+		sparse_add(&slices->open.counts, LATENCY_WAIT * HISTOGRAM_BUCKETS,
+		           latency->no_waits);
 	latency->no_waits = 0;
-	close_into(slices, find_slice(slices->minutes, slices->number));
-	close_into(slices, find_slice(slices->tens, slices->number / SLICES_OF_TEN));
+	close_into(slices, find_slice(slices->minutes, slices->open.number));
+	close_into(slices, find_slice(slices->tens, slices->open.number / SLICES_OF_TEN));
 	close_into(slices, &slices->total);
-	sparse_clear(&slices->counts);
-	memset(slices->sums, 0, sizeof(slices->sums));
-	memset(slices->max, 0, sizeof(slices->max));
-	slices->number = slice_at(now);
-	slices->ends_at = (usec_t)(slices->number + 1) * SLICE;
+	sparse_clear(&slices->open.counts);
+	memset(slices->open.sums, 0, sizeof(slices->open.sums));
+	memset(slices->open.max, 0, sizeof(slices->open.max));
+	slices->open.number = slice_at(now);
+	slices->open.ends_at = (usec_t)(slices->open.number + 1) * SLICE;
 }
 
 /* false: no memory. What was counted before has no slice yet: it belongs to this one. */
@@ -125,9 +128,9 @@ static bool make_slices(struct latency *latency, usec_t now)
 
 	if (!slices)
 		return false;
-	slices->number = slice_at(now);
-	slices->ends_at = (usec_t)(slices->number + 1) * SLICE;
-	latency->slices = slices;
+	slices->open.number = slice_at(now);
+	slices->open.ends_at = (usec_t)(slices->open.number + 1) * SLICE;
+	latency->open = &slices->open;
 	return true;
 }
 
@@ -136,46 +139,24 @@ static bool make_slices(struct latency *latency, usec_t now)
 /* The slices, ready to count. NULL: no memory. */
 static struct latency_slices *ready(struct latency *latency, usec_t now)
 {
-	if (!latency->slices && !make_slices(latency, now))
+	if (!latency->open && !make_slices(latency, now))
 		return NULL;
-	if (now >= latency->slices->ends_at)
+	if (now >= latency->open->ends_at)
 		turn(latency, now);
-	return latency->slices;
+	return slices_of(latency);
 }
 
-static inline unsigned int place_of(enum latency_kind kind, uint64_t value)
-{
-	return kind * HISTOGRAM_BUCKETS + histogram_bucket(value);
-}
-
-/* Whatever needs more than increments. Not inlined, so that latency_note() saves no registers. */
-__attribute__((noinline)) static void note_slowly(struct latency *latency, struct latency_all *all,
-                                                  enum latency_kind kind, usec_t time, usec_t now)
+void latency_note_slowly(struct latency *latency, struct latency_all *all, enum latency_kind kind,
+                         usec_t time, usec_t now)
 {
 	uint64_t value = time > 0 ? (uint64_t)time : 0;
 	struct latency_slices *slices = ready(latency, now);
 
 	histogram_add(&all->kinds[kind], histogram_bucket(value), value);
-	if (!slices || !sparse_add(&slices->counts, place_of(kind, value), 1))
+	if (!slices || !sparse_add(&slices->open.counts, latency_place(kind, value), 1))
 		return;
-	slices->sums[kind] += value;
-	grow_max(&slices->max[kind], value);
-}
-
-void latency_note(struct latency *latency, struct latency_all *all, enum latency_kind kind,
-                  usec_t time, usec_t now)
-{
-	struct latency_slices *slices = latency->slices;
-	uint64_t value = (uint64_t)time; /* a time below 0 is greater than all */
-
-	if (value > HISTOGRAM_VALUE_MAX || !slices || now >= slices->ends_at ||
-	    !sparse_add_quickly(&slices->counts, place_of(kind, value), 1)) {
-		note_slowly(latency, all, kind, time, now);
-		return;
-	}
-	histogram_add(&all->kinds[kind], histogram_bucket(value), value);
-	slices->sums[kind] += value;
-	grow_max(&slices->max[kind], value);
+	slices->open.sums[kind] += value;
+	grow_max(&slices->open.max[kind], value);
 }
 
 static void drain_kind(struct latency_slices *slices, struct histogram *all, unsigned int kind)
@@ -187,11 +168,11 @@ static void drain_kind(struct latency_slices *slices, struct histogram *all, uns
 	for (unsigned int i = 0; i < last; i++) {
 		if (!all->counts[i])
 			continue;
-		sparse_add(&slices->counts, place + i, (uint32_t)all->counts[i]);
+		sparse_add(&slices->open.counts, place + i, (uint32_t)all->counts[i]);
 		all->counts[i] = 0;
 	}
-	slices->sums[kind] += all->sum;
-	grow_max(&slices->max[kind], all->max);
+	slices->open.sums[kind] += all->sum;
+	grow_max(&slices->open.max[kind], all->max);
 	all->sum = all->max = 0;
 }
 
@@ -237,7 +218,7 @@ static void add_slice(const void *part, unsigned int kind, struct histogram *sum
 static void add_open(const void *part, unsigned int kind, struct histogram *sum)
 {
 	const struct latency *latency = part;
-	const struct latency_slices *slices = latency->slices;
+	const struct latency_slices *slices = slices_of(latency);
 	unsigned int first = kind * HISTOGRAM_BUCKETS;
 
 	if (kind == LATENCY_WAIT)
@@ -245,13 +226,13 @@ static void add_open(const void *part, unsigned int kind, struct histogram *sum)
 	if (!slices)
 		return;
 	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i += SPARSE_BLOCK) {
-		const uint32_t *counts = sparse_block(&slices->counts, first + i);
+		const uint32_t *counts = sparse_block(&slices->open.counts, first + i);
 
 		for (unsigned int j = 0; counts && j < SPARSE_BLOCK; j++)
 			sum->counts[i + j] += counts[j];
 	}
-	sum->sum += slices->sums[kind];
-	grow_max(&sum->max, slices->max[kind]);
+	sum->sum += slices->open.sums[kind];
+	grow_max(&sum->max, slices->open.max[kind]);
 }
 
 static void add_all(const void *part, unsigned int kind, struct histogram *sum)
@@ -274,12 +255,12 @@ static bool is_in(uint64_t number, uint64_t last)
 void latency_sum(const struct latency *latency, enum latency_kind kind, enum latency_window window,
                  usec_t now, struct histogram *sum)
 {
-	const struct latency_slices *slices = latency->slices;
+	const struct latency_slices *slices = slices_of(latency);
 	unsigned int length = window == LATENCY_TEN_MINUTES ? SLICES_OF_TEN : 1;
 	uint64_t last = slice_at(now) / length;
 	const struct slice *closed;
 
-	if (!slices || window == LATENCY_START || is_in(slices->number / length, last))
+	if (!slices || window == LATENCY_START || is_in(slices->open.number / length, last))
 		add_kind(add_open, latency, kind, sum);
 	if (!slices)
 		return;
@@ -319,13 +300,13 @@ static void merge_slices(struct latency_slices *to, const struct latency_slices 
 
 void latency_move(struct latency *to, struct latency *from, usec_t now)
 {
-	if (from->slices)
+	if (from->open)
 		turn(from, now);
-	if (from->slices && to->slices) {
-		merge_slices(to->slices, from->slices);
-	} else if (from->slices) {
-		to->slices = from->slices;
-		from->slices = NULL;
+	if (from->open && to->open) {
+		merge_slices(slices_of(to), slices_of(from));
+	} else if (from->open) {
+		to->open = from->open;
+		from->open = NULL;
 	}
 	to->no_waits += from->no_waits;
 	latency_done(from);
@@ -339,12 +320,12 @@ static void free_slices(struct slice slices[SLICES])
 
 void latency_done(struct latency *latency)
 {
-	struct latency_slices *slices = latency->slices;
+	struct latency_slices *slices = slices_of(latency);
 
 	*latency = (struct latency){ 0 };
 	if (!slices)
 		return;
-	sparse_free(&slices->counts);
+	sparse_free(&slices->open.counts);
 	free_slices(slices->minutes);
 	free_slices(slices->tens);
 	sparse_sum_free(&slices->total.counts);
@@ -353,12 +334,12 @@ void latency_done(struct latency *latency)
 
 size_t latency_memory(const struct latency *latency)
 {
-	const struct latency_slices *slices = latency->slices;
+	const struct latency_slices *slices = slices_of(latency);
 	size_t memory;
 
 	if (!slices)
 		return 0;
-	memory = sizeof(*slices) + sparse_memory(&slices->counts) +
+	memory = sizeof(*slices) + sparse_memory(&slices->open.counts) +
 	         sparse_sum_memory(&slices->total.counts);
 	for (int i = 0; i < SLICES; i++)
 		memory += sparse_sum_memory(&slices->minutes[i].counts) +

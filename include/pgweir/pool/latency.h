@@ -14,6 +14,7 @@
 
 #include "pgweir/base/clock.h"
 #include "pgweir/base/histogram.h"
+#include "pgweir/base/sparse.h"
 
 enum latency_kind {
 	LATENCY_WAIT,         /* for a server, 0 if one was idle; also as a newcomer */
@@ -42,16 +43,47 @@ struct latency_all {
 	struct histogram kinds[LATENCY_COUNTED];
 };
 
+/* The slice that has not ended. */
+struct latency_open {
+	usec_t ends_at;
+	uint64_t number;
+	uint64_t sums[LATENCY_COUNTED], max[LATENCY_COUNTED];
+	struct sparse counts; /* by place: kind and bucket */
+};
+
+static inline unsigned int latency_place(enum latency_kind kind, uint64_t value)
+{
+	return kind * HISTOGRAM_BUCKETS + histogram_bucket(value);
+}
+
 /* What a pool has counted. Empty if zeroed. */
 struct latency {
-	struct latency_slices *slices; /* NULL: nothing but no_waits */
+	struct latency_open *open; /* the first of its slices; NULL: nothing but no_waits */
 	/* waits of no time, in the slice that has not ended: there is one for most statements */
 	uint32_t no_waits;
 };
 
+/* The same as latency_note(), if that needs more than increments. */
+void latency_note_slowly(struct latency *latency, struct latency_all *all, enum latency_kind kind,
+                         usec_t time, usec_t now);
+
 /* Counts one time. Without memory only `all` counts it. */
-void latency_note(struct latency *latency, struct latency_all *all, enum latency_kind kind,
-                  usec_t time, usec_t now);
+static inline void latency_note(struct latency *latency, struct latency_all *all,
+                                enum latency_kind kind, usec_t time, usec_t now)
+{
+	struct latency_open *open = latency->open;
+	uint64_t value = (uint64_t)time; /* a time below 0 is greater than all */
+
+	if (value > HISTOGRAM_VALUE_MAX || !open || now >= open->ends_at ||
+	    !sparse_add_quickly(&open->counts, latency_place(kind, value), 1)) {
+		latency_note_slowly(latency, all, kind, time, now);
+		return;
+	}
+	histogram_add(&all->kinds[kind], histogram_bucket(value), value);
+	open->sums[kind] += value;
+	if (value > open->max[kind])
+		open->max[kind] = value;
+}
 
 /* Counts a wait of no time. */
 static inline void latency_note_no_wait(struct latency *latency, struct latency_all *all)
@@ -63,7 +95,7 @@ static inline void latency_note_no_wait(struct latency *latency, struct latency_
 /* Whether anything has been counted. */
 static inline bool latency_has_counted(const struct latency *latency)
 {
-	return latency->slices || latency->no_waits;
+	return latency->open || latency->no_waits;
 }
 
 /* Adds what `all` has counted, and empties it. */

@@ -43,23 +43,30 @@ void relay_begin_batch(struct client *client)
 		audit_transaction(client);
 }
 
+/* Notes the times of a batch and of a transaction, either of which may be 0. */
+__attribute__((noinline)) static void note_apart(struct pool *pool, usec_t since, usec_t xact_since,
+                                                 usec_t now)
+{
+	if (since)
+		pools_note_time(pool, LATENCY_STATEMENT, since, now);
+	if (xact_since)
+		pools_note_time(pool, LATENCY_XACT, xact_since, now);
+}
+
 /* Counts the batch, and the transaction that ends with it, which may have begun with it. */
 static inline void note_times(struct client *client, bool ends_xact, usec_t now)
 {
 	struct pool *pool = client->borrower.pool;
 	usec_t since = client->request_at, xact_since = ends_xact ? client->xact_at : 0;
 
-	if (since) {
+	if (since)
 		pool->stats.query_time += (uint64_t)(now - since);
-		pools_note_time(pool,
-		                since == xact_since ? LATENCY_STATEMENT_XACT : LATENCY_STATEMENT,
-		                since, now);
-	}
-	if (!ends_xact)
-		return;
-	pool->stats.xact_time += (uint64_t)(now - xact_since);
-	if (since != xact_since)
-		pools_note_time(pool, LATENCY_XACT, xact_since, now);
+	if (ends_xact)
+		pool->stats.xact_time += (uint64_t)(now - xact_since);
+	if (since && since == xact_since)
+		pools_note_time(pool, LATENCY_STATEMENT_XACT, since, now);
+	else
+		note_apart(pool, since, xact_since, now);
 }
 
 void relay_end_batch(struct client *client, char status)
