@@ -155,6 +155,7 @@ struct client {
 	const struct params *params; /* the parameters its servers must have */
 	/* what its transaction may have touched of its session state: enum sql_touch */
 	uint32_t touched;
+	uint16_t wrote; /* its last statement that may have called nextval(); 0: none is known */
 	/* it has used currval() or lastval(): client/session/sequences.c */
 	bool asks_sequences;
 	/*
@@ -165,7 +166,6 @@ struct client {
 	usec_t position_at;
 	uint32_t timeline;
 	struct course course; /* client/relay/course.c */
-	uint16_t wrote; /* its last statement that may have called nextval(); 0: none is known */
 	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
 	struct session *session;
 	/* where its use of session features is counted; NULL: not audited. client/audit.c */

@@ -157,8 +157,8 @@ struct borrower {
 	const struct borrower_ops *ops;
 	struct pool *pool; /* NULL: in no pool */
 	struct server *server;
-	enum borrower_state state;
-	bool is_hasty;       /* never waits then: pool_hurry() */
+	enum borrower_state state : 8; /* this and the next ones fill eight bytes */
+	bool is_hasty;                 /* never waits then: pool_hurry() */
 	bool is_mid_message; /* leaves with half a message sent: its server cannot be lent again */
 	bool is_mid_answer;  /* lost its server with half a message received */
 	bool has_moved;    /* values of sequences from before it got the current server are gone */
