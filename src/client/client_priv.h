@@ -62,7 +62,7 @@ enum client_feature {
 	CLIENT_IS_AUDITED = 1 << 3,    /* session_audit */
 	CLIENT_HAS_SQL_NAMES = 1 << 4, /* SQL's PREPARE has made some of its statements */
 	CLIENT_IS_TRACKED = 1 << 5,    /* track_statements */
-	CLIENT_RESENDS = 1 << 6        /* a database has several hosts */
+	CLIENT_HAS_HOSTS = 1 << 6      /* a database has several hosts */
 };
 
 static inline unsigned int client_features(const struct client *client)

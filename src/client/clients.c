@@ -181,7 +181,7 @@ static unsigned int features_of(const struct config *config)
 	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0) |
 	       (config->session_audit ? CLIENT_IS_AUDITED : 0) |
 	       (config->track_statements ? CLIENT_IS_TRACKED : 0) |
-	       (has_several_hosts(config) ? CLIENT_RESENDS : 0);
+	       (has_several_hosts(config) ? CLIENT_HAS_HOSTS : 0);
 }
 
 static void resize_calls(struct clients *clients, uint32_t capacity)
@@ -201,7 +201,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 		audit_restart(&clients->audit);
 	clients->config = config_ref(config);
 	/* servers may have openings: they must be forgotten when more is said */
-	clients->features = features_of(config) | (clients->features & CLIENT_RESENDS);
+	clients->features = features_of(config) | (clients->features & CLIENT_HAS_HOSTS);
 	resize_calls(clients, (uint32_t)config->track_statements);
 	clients->users = users_hold(users);
 	clients->generation++;

@@ -142,8 +142,11 @@ static enum judgement wait_for(struct batch *batch, enum ledger_wait what)
 	return JUDGE_WAIT;
 }
 
-/* Handles a frame of a client that has a server. JUDGE_SEND: it is for this server. */
-static enum judgement judge_with(const struct client *client, struct batch *batch)
+/*
+ * Handles a frame of a client that has a server, where there may be standbys. JUDGE_SEND: it is for
+ * this server.
+ */
+static enum judgement judge_with_hosts(const struct client *client, struct batch *batch)
 {
 	/* It may begin the next transaction, which need not be a read. */
 	if (!ledger_ends_wait(&client->borrower.server->ledger, LEDGER_WAIT_READY) &&
@@ -462,8 +465,10 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 
 	if (is_decided(client, request, frame, in, features, &judgement))
 		return judgement;
-	judgement = client->state == CLIENT_ACTIVE ? judge_with(client, batch)
-	                                           : judge_without(client, frame, in, batch);
+	if (client->state != CLIENT_ACTIVE)
+		judgement = judge_without(client, frame, in, batch);
+	else if (features & CLIENT_HAS_HOSTS)
+		judgement = judge_with_hosts(client, batch);
 	if (judgement == JUDGE_SEND)
 		judgement = judge_turn(client, batch);
 	if (judgement != JUDGE_SEND)

@@ -107,7 +107,7 @@ static void keep_statements(struct client *client, const struct batch *batch)
 bool relay_input(struct client *client, struct bytes in)
 {
 	const struct bytes whole = in;
-	bool may_resend = client_features(client) & CLIENT_RESENDS;
+	bool may_resend = client_features(client) & CLIENT_HAS_HOSTS;
 	struct resend resend;
 	struct batch batch;
 	enum judgement judgement;

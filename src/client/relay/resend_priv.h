@@ -15,7 +15,7 @@ struct resend {
 	char late[REPLAY_OPENING_MAX];
 };
 
-/* Before input of a client with CLIENT_RESENDS is judged. */
+/* Before input of a client with CLIENT_HAS_HOSTS is judged. */
 void resend_begin(struct client *client, struct resend *resend);
 
 /*
