@@ -37,6 +37,8 @@ END = r"\b(?:COMMIT|END|ROLLBACK(?! TO)|ABORT)\b"
 ENDS = re.compile(rf"\bROLLBACK TO\b.*{END}|{END}.*(\bSAVEPOINT\b|\bDO\b|\bCALL\b|\bhid|{END})", re.I | re.S)
 UNLISTENS = re.compile(r'UNLISTEN (\*|\w+|"[^"]*")', re.I)
 RELISTENS = rf"UNLISTEN (?:\*|{{0}}).*{END}.*(?<!UN)LISTEN {{0}}"
+# What a session has sent itself before the end of such a transaction; see Outcome.early.
+LISTENS_LATE = rf"(?:NOTIFY |notify\(')\W*{{0}}.*{END}.*(?<!UN)LISTEN \W*{{0}}"
 
 # What came in response to one step; texts: what it executed; notes: notifications up to the end of
 # this step, if it waited; loose: channels whose notifications may go on to come.
@@ -174,7 +176,8 @@ class Player:
     def note_loose(self, step, texts):
         whole = fill("; ".join(self.run_within), self.names)
         channels = [fill(channel, self.names) for channel in CHANNELS]
-        found = {channel for channel in channels if re.search(RELISTENS.format(re.escape(channel)), whole, re.I | re.S)}
+        found = {channel for channel in channels for rule in (RELISTENS, LISTENS_LATE)
+                 if re.search(rule.format(re.escape(channel)), whole, re.I | re.S)}
         if step[0] == "query" and ENDS.search("; ".join(texts)):
             ended = set(UNLISTENS.findall(fill("; ".join(texts), self.names)))
             found |= set(channels) if "*" in ended else ended
