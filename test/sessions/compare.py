@@ -27,6 +27,8 @@ HEXED = re.compile(r"hid_hex\('([0-9a-f]*)'")
 
 # What a read-only transaction may do on a primary, and not on a standby.
 RECOVERY = re.compile("during recovery|recovery is in progress")
+# There are no temporary objects on a standby, so a name of one is unknown for another reason.
+NO_TEMPORARY = ("3F000", 'schema "pg_temp" does not exist')
 # What may keep a server with its client.
 STAYS = re.compile(r"advisory_lock|WITH HOLD|setseed|dblink|\b(hid\w*|DO|CALL)\b", re.I)
 ENDS_BLOCK = re.compile(r"\s*(COMMIT|END|ROLLBACK(?! TO)|ABORT|PREPARE TRANSACTION)\b", re.I)
@@ -53,7 +55,7 @@ class Reads:
         errors = [got for got in pooled.messages if got[0] == "E"]
         if not self.may_read:
             return None
-        if any(RECOVERY.search(got[4]) for got in errors):
+        if any(RECOVERY.search(got[4]) or got[3:5] == NO_TEMPORARY for got in errors):
             return "during recovery"
         is_read_only = (any(got[3] == "25006" or "in a hot standby" in got[4] for got in errors)
                         or "read_only" in repr(part.texts) or "transaction_read_only=on" in repr(pooled))

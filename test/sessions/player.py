@@ -128,7 +128,7 @@ class Player:
                 self.outcome.startup = session.startup
                 self.knows_own = not NOTIFIES_INSIDE.search(repr(session.steps))
                 if self.has_prelude:
-                    self.wire.query(PRELUDE)
+                    self.wire.query(f"BEGIN READ WRITE; {PRELUDE}; COMMIT")
                 self.play_steps(session.steps)
                 self.play_end(session.steps)
                 self.wire.send(message("X"))

@@ -45,8 +45,10 @@ UNSEEN_UNLISTEN = re.compile(r"UNLISTEN.*ROLLBACK TO.*(COMMIT|END)", re.S)
 
 
 class Writer:
-    def __init__(self, seed, features=None, length=30):
+    def __init__(self, seed, features=None, length=30, reads_only=0):
+        """reads_only: the share of sessions whose startup packet says that they only read."""
         self.rng = random.Random(seed)
+        self.reads_only = reads_only
         self.length = length
         allowed = [name for name in features or FEATURES if name not in ("startup", "names")]
         self.has_startup = "startup" in (features or FEATURES)
@@ -65,6 +67,8 @@ class Writer:
     def session(self):
         startup = {name: self.rng.choice(values) for name, values in STARTUP.items()
                    if self.has_startup and self.rng.random() < 0.12}
+        if self.reads_only and self.rng.random() < self.reads_only:
+            startup["default_transaction_read_only"] = "on"
         steps = [self.step() for _ in range(self.rng.randint(3, self.length))]
         return Session(self.user, startup, steps)
 
