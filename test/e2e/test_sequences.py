@@ -47,6 +47,27 @@ def test_nobody_else(start):
     assert client.query("SELECT currval('two')").error["C"] == UNKNOWN
 
 
+def test_what_drivers_say_between_two_statements_is_no_statement(start):
+    """PDO prepares each statement in a batch of its own, and drops the one before by DEALLOCATE."""
+    weir = start(servers=2)
+    client, other = weir.client(), weir.client()
+    make_aware(client)
+    for number in range(3):
+        client.send(wire.parse(INSERT, f"p{number}") + wire.sync())
+        assert client.read_result().types == "1Z"
+        client.send(wire.bind(name=f"p{number}") + wire.execute() + wire.sync())
+        value = client.read_result().rows[0][0]
+        client.send(wire.query(f"DEALLOCATE p{number}"))
+        assert client.read_result().tags == ["DEALLOCATE"]
+        assert other.value("SELECT 1") == "1"  # takes the server that was used last, if it is free
+        client.send(wire.parse("SELECT lastval()", f"q{number}") + wire.sync())
+        assert client.read_result().types == "1Z"
+        assert other.value("SELECT 1") == "1"
+        client.send(wire.bind(name=f"q{number}") + wire.execute() + wire.sync())
+        assert client.read_result().rows == [[value]]
+        assert client.query(f" deallocate prepare q{number}").tags == ["DEALLOCATE"]
+
+
 def test_first_question_of_a_pool_is_refused_on_a_used_server(start):
     weir = start()
     first, second = weir.client(), weir.client()

@@ -304,12 +304,13 @@ static void begin_again(struct client *client, char type, struct bytes in)
 }
 
 /* Starts the client's batch and the server's query, unless they have started. */
-static void begin_query(struct client *client, struct server *server, char type, struct bytes in)
+static void begin_query(struct client *client, struct server *server, const struct frame *frame,
+                        struct bytes in)
 {
 	if (session_stays(client)) {
-		session_idle_end(client, type);
+		session_idle_end(client, frame, in);
 		if (!client->xact_at)
-			begin_again(client, type, in);
+			begin_again(client, frame->type, in);
 	}
 	if (!client->request_at) {
 		relay_begin_batch(client);
@@ -477,7 +478,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (features & CLIENT_NOTES_SLOW)
 		slow_note(client, frame, in);
 	batch->server = server;
-	begin_query(client, server, frame->type, in);
+	begin_query(client, server, frame, in);
 	if (client->is_position_due)
 		causal_note(client, frame, in);
 	judgement = judge_before(client, request, frame, in, batch);

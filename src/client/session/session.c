@@ -739,11 +739,38 @@ void session_rearm(struct client *client)
 		             loop_timer_queue(loop, config->log_pin_duration, on_stay_due));
 }
 
-void session_idle_end(struct client *client, char type)
+static bool only_deallocates(struct bytes text)
+{
+	struct sql_statement statement;
+
+	if (!text.count || sql_is_other(text))
+		return false;
+	sql_read(bytes_of(text.at, text.count - 1), &statement);
+	return statement.kind == SQL_DEALLOCATE;
+}
+
+/*
+ * Whether this is the next statement. Drivers prepare it in a batch of its own, and drop the one
+ * before by DEALLOCATE: neither is yet.
+ */
+static bool is_statement(const struct frame *frame, struct bytes in)
+{
+	switch (frame->type) {
+	case 'Q':
+		return in.count < frame->length || !only_deallocates(frame_body(in, frame));
+	case 'B':
+	case 'E':
+	case 'F':
+		return true;
+	default:
+		return false;
+	}
+}
+
+void session_idle_end(struct client *client, const struct frame *frame, struct bytes in)
 {
 	timer_clear(&client->timer);
-	/* Drivers prepare a statement in a batch of its own: that is not yet the next statement. */
-	if (type == 'Q' || type == 'B' || type == 'E' || type == 'F')
+	if (is_statement(frame, in))
 		client->session->pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
 }
 

@@ -177,7 +177,7 @@ static inline bool session_is_pinned(const struct client *client)
  * session_idle_end(): it sends a message.
  */
 void session_idle_begin(struct client *client);
-void session_idle_end(struct client *client, char type);
+void session_idle_end(struct client *client, const struct frame *frame, struct bytes in);
 
 /* The limits have changed: of the time it may be idle, and of the time until the log has a line. */
 void session_rearm(struct client *client);
