@@ -200,7 +200,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	if (config->session_audit && !(clients->features & CLIENT_IS_AUDITED))
 		audit_restart(&clients->audit);
 	clients->config = config_ref(config);
-	/* servers may have openings: they must be forgotten when more is said */
+	/* servers may have openings: later statements must still be noticed */
 	clients->features = features_of(config) | (clients->features & CLIENT_HAS_HOSTS);
 	resize_calls(clients, (uint32_t)config->track_statements);
 	clients->users = users_hold(users);

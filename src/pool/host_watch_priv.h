@@ -91,7 +91,7 @@ void host_watch_set_site(struct host_watch *watch);
 /* The configuration has changed. */
 void host_watch_update(struct host_watch *watch);
 
-/* Connects anew, to what the cluster has as its database now. */
+/* Connects again, to what the cluster has as its database now. */
 void host_watch_leave(struct host_watch *watch);
 
 #endif

@@ -928,7 +928,7 @@ def test_tls_clients_are_cancelled_where_they_are(secure_weir):
 
 
 def cancel_request(weir, key, is_encrypted):
-    """A connection that has sent the request, and may be told of its end by TLS."""
+    """A connection that has sent the request, plain or by TLS."""
     asker = Wire(weir.address)
     if is_encrypted:
         context = ssl.create_default_context()

@@ -312,18 +312,24 @@ END_TEST
 
 /* ---- polling ---- */
 
+/* The first byte has been read; the loop polls for the next one. */
+static void poll_from_now(struct loop *loop, struct noted *noted, int pair[2])
+{
+	make_pair(pair);
+	watch_init(&noted->watch, loop, pair[0], note_and_stop);
+	ck_assert(watch_set(&noted->watch, WATCH_READ));
+	loop_poll(loop, 600 * USEC_PER_SEC);
+	write_byte(pair[1]);
+	loop_run(loop);
+}
+
 START_TEST(what_comes_soon_is_found_without_sleeping)
 {
 	struct loop *loop = make_loop();
 	struct noted noted = { 0 };
 	int pair[2];
 
-	make_pair(pair);
-	watch_init(&noted.watch, loop, pair[0], note_and_stop);
-	ck_assert(watch_set(&noted.watch, WATCH_READ));
-	loop_poll(loop, 600 * USEC_PER_SEC);
-	write_byte(pair[1]);
-	loop_run(loop); /* nothing had come before: no polling */
+	poll_from_now(loop, &noted, pair); /* nothing had come before: no polling */
 	ck_assert_uint_eq(noted.count, 1);
 	ck_assert_uint_eq(loop_poll_count(loop), 0);
 	loop_run(loop);
@@ -417,12 +423,7 @@ static void begin_polling(struct loop *loop)
 	struct noted noted = { 0 };
 	int pair[2];
 
-	make_pair(pair);
-	watch_init(&noted.watch, loop, pair[0], note_and_stop);
-	ck_assert(watch_set(&noted.watch, WATCH_READ));
-	loop_poll(loop, 600 * USEC_PER_SEC);
-	write_byte(pair[1]);
-	loop_run(loop);
+	poll_from_now(loop, &noted, pair);
 	watch_done(&noted.watch);
 	close(pair[0]);
 	close(pair[1]);

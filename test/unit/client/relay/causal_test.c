@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/relay/causal.c: who may read on a standby, and when the question for the position goes out
- * with what ends the transaction. What is sent, and when a read waits:
+ * client/relay/causal.c: which clients may read on a standby, and when the question for the
+ * position goes out with what ends the transaction. What is sent, and when a read waits:
  * test/e2e/test_causal_trips.py.
  */
 #include "../../../../src/client/relay/causal_priv.h"
