@@ -42,6 +42,7 @@ struct quick {
 static bool is_quiet(struct quick *quick, uint32_t four)
 {
 	switch (four) {
+	case FOUR('s', 'e', 'l', 'e'):
 	case FOUR('v', 'a', 'l', 'u'):
 	case FOUR('t', 'a', 'b', 'l'):
 		quick->has_select = true;
