@@ -8,17 +8,6 @@
 
 #include "pgweir/base/banned.h"
 
-bool bytes_take_text(struct bytes *bytes, const char **text)
-{
-	const char *end = bytes->count ? memchr(bytes->at, 0, bytes->count) : NULL;
-
-	if (!end)
-		return false;
-	*text = bytes->at;
-	*bytes = bytes_skip(*bytes, (size_t)(end - bytes->at) + 1);
-	return true;
-}
-
 bool bytes_equal_secret(struct bytes a, struct bytes b)
 {
 	unsigned char differ = 0;

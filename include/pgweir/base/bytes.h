@@ -56,7 +56,20 @@ static inline bool bytes_are_ascii(struct bytes bytes)
  * Parses the zero-terminated text at the front of *bytes. *text points into *bytes, and *bytes
  * is moved past the zero. false: there is no zero.
  */
-bool bytes_take_text(struct bytes *bytes, const char **text);
+static inline bool bytes_take_text(struct bytes *bytes, const char **text)
+{
+	const char *end = bytes->at;
+
+	if (!bytes->count)
+		return false;
+	if (*end) /* most names are empty */
+		end = (const char *)memchr(end, 0, bytes->count);
+	if (!end)
+		return false;
+	*text = bytes->at;
+	*bytes = bytes_skip(*bytes, (size_t)(end - bytes->at) + 1);
+	return true;
+}
 
 /* Whether a list of zero-terminated names has this one, in upper or lower case. */
 bool bytes_list_has(struct bytes list, const char *name);
