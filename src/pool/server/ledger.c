@@ -503,7 +503,7 @@ bool ledger_end_plain(struct ledger *ledger)
 	const struct ledger_entry *head = first_of(ledger);
 	const struct ledger_entry *next = ledger->count > 1 ? entry_at(ledger, 1) : NULL;
 
-	if (head->change || head->is_call ||
+	if (head->change ||
 	    (next && (next->kind == LEDGER_COPY_END || next->fate == LEDGER_ANSWER)))
 		return false;
 	ledger->unsure_count = 0; /* as in ledger_reply() */

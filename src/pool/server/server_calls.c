@@ -135,7 +135,7 @@ static void note_error(struct server_calls *calls, struct bytes body)
 }
 
 /* end: the position behind its last byte. */
-static void finish(struct server *server, const struct server_call *call, uint64_t position)
+static void end_call(struct server *server, const struct server_call *call, uint64_t position)
 {
 	struct server_calls *calls = server->calls;
 	usec_t now = loop_now(server->site->shared->loop);
@@ -157,45 +157,50 @@ static void finish(struct server *server, const struct server_call *call, uint64
 	calls->mark = position;
 }
 
-/* `count` calls were answered or skipped: the first one by this reply. */
-static void settle(struct server *server, uint32_t count, bool is_skipped, uint64_t position)
+/* Ends what the ledger does not count any more: the first call by this reply, or not at all. */
+static inline void settle(struct server *server, bool is_skipped, uint64_t position)
 {
 	struct server_calls *calls = server->calls;
-	struct server_call first = *call_at(calls, 0);
+	uint32_t left = server->got_fatal ? 0 : server->ledger.call_count;
+	struct server_call first;
 
-	calls->head = (calls->head + count) & (calls->capacity - 1);
-	calls->count -= count;
+	if (calls->count <= left)
+		return;
+	first = *call_at(calls, 0);
+	calls->head = (calls->head + calls->count - left) & (calls->capacity - 1);
+	calls->count = left;
 	if (!is_skipped)
-		finish(server, &first, position);
+		end_call(server, &first, position);
 	if (calls->count == 0)
 		rest(server);
 }
 
-void server_calls_tag(struct server *server, struct bytes tag)
+void server_calls_plain(struct server *server, struct bytes in, size_t length)
 {
-	if (server->calls)
-		server->calls->rows += rows_of(tag);
+	struct server_calls *calls = server->calls;
+
+	if (in.at[0] == 'C')
+		calls->rows +=
+		    rows_of(bytes_of(in.at + FRAME_HEADER_SIZE, length - FRAME_HEADER_SIZE));
+	settle(server, false, server->received - in.count + length);
 }
 
 void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
                          enum frame_fate fate)
 {
 	struct server_calls *calls = server->calls;
-	uint32_t left = server->got_fatal ? 0 : server->ledger.call_count;
 
 	if (!calls || !calls->count)
 		return;
 	if (fate == FRAME_DROP)
 		calls->mark += frame->length;
 	else if (frame->type == 'C')
-		server_calls_tag(server, body_of(in, frame));
+		calls->rows += rows_of(body_of(in, frame));
 	else if (frame->type == 's')
 		calls->rows += call_at(calls, 0)->row_limit;
 	else if (frame->type == 'E')
 		note_error(calls, body_of(in, frame));
-	if (calls->count > left)
-		settle(server, calls->count - left, fate == FRAME_DROP,
-		       server->received - in.count + frame->length);
+	settle(server, fate == FRAME_DROP, server->received - in.count + frame->length);
 	if (frame->type == 'Z')
 		calls->sqlstate[0] = 0; /* of a Sync: of a transaction, and of no call */
 }

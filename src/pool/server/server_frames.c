@@ -472,23 +472,26 @@ static void tell_space(struct server *server, bool was_within)
  * Whether a whole frame that is no row is forwarded without further handling: the frequent replies,
  * except tags that are examined.
  */
-static bool is_plain(struct server *server, const char *frame, uint32_t length)
+static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 {
-	switch (frame[0]) {
+	char type = in.at[0];
+
+	switch (type) {
 	case 'C':
-		if (length == 4 || may_be_examined(frame[FRAME_HEADER_SIZE]) ||
-		    (server->watches & SERVER_WATCHES_END) ||
-		    !ledger_passes_plain(&server->ledger, 'C'))
+		if (length == 4 || may_be_examined(in.at[FRAME_HEADER_SIZE]) ||
+		    (server->watches & SERVER_WATCHES_END))
 			return false;
-		/* The call ends with its ReadyForQuery. */
+		/* fall through */
+	case '1':
+		if (!ledger_passes_plain(&server->ledger, type))
+			return false;
 		if (server->watches & SERVER_WATCHES_CALLS)
-			server_calls_tag(server, bytes_of(frame + FRAME_HEADER_SIZE, length - 4));
+			server_calls_plain(server, in, length + 1);
 		return true;
 	case 'T':
-	case '1':
 	case '2':
 	case 'n':
-		return ledger_passes_plain(&server->ledger, frame[0]);
+		return ledger_passes_plain(&server->ledger, type);
 	default:
 		return false;
 	}
@@ -511,7 +514,7 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 			break;
 		if (frame[0] != 'D' && frame[0] != 'd') {
 			is_row = false;
-			if (!is_plain(server, frame, length))
+			if (!is_plain(server, in, length))
 				break;
 		} else if (!is_row) {
 			is_row = ledger_passes_rows(&server->ledger);

@@ -203,8 +203,8 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
                          enum frame_fate fate);
 
-/* The tag of a CommandComplete that no other function is given. */
-void server_calls_tag(struct server *server, struct bytes tag);
+/* The same for a CommandComplete or a ParseComplete that is forwarded, of `length` bytes. */
+void server_calls_plain(struct server *server, struct bytes in, size_t length);
 
 void server_calls_done(struct server *server);
 
