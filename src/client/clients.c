@@ -148,6 +148,7 @@ void clients_free(struct clients **clientsp)
 	audit_done(&clients->audit);
 	slab_done(&clients->slab);
 	calls_done(&clients->calls);
+	sql_digests_free(&clients->digests);
 	applications_done(&clients->applications);
 	slab_done(&clients->late_slab);
 	cancel_keys_done(&clients->keys);
@@ -190,6 +191,10 @@ static void resize_calls(struct clients *clients, uint32_t capacity)
 
 	if (!calls_resize(&clients->calls, capacity))
 		log_warning(&log, "out of memory: track_statements keeps its value");
+	if (!capacity)
+		sql_digests_free(&clients->digests);
+	else if (!clients->digests)
+		clients->digests = sql_digests_new(clients->with.digest_key);
 }
 
 void clients_configure(struct clients *clients, const struct config *config, struct users *users)

@@ -44,8 +44,6 @@
 #define END '\x80' /* of a block that is not full */
 #define FULL 1     /* hashed behind one that is */
 
-#define BYTES_MAX ((size_t)SQL_DIGEST_WORDS * sizeof(uint64_t))
-
 #define ITEM_OF_CONSTANT UINT64_C(0x63) /* the hash of an item that is one constant */
 
 /* SQL words of less than eight bytes, as numbers: the first byte is the lowest. */
@@ -112,9 +110,9 @@ struct digest {
 	unsigned int held;         /* enum held */
 	char held_sign;
 	size_t depth;
-	char lower[WINDOW + BLOCK];             /* the window in lower case, with zeros behind it */
-	char bytes[BYTES_MAX + WINDOW + BLOCK]; /* what counts and was not hashed */
-	struct nest nests[NESTS_MAX];           /* only those up to `depth` are set */
+	char lower[WINDOW + BLOCK]; /* the window in lower case, with zeros behind it */
+	char bytes[SQL_BLOCK_SIZE + WINDOW + BLOCK]; /* what counts and was not hashed */
+	struct nest nests[NESTS_MAX];                /* only those up to `depth` are set */
 };
 
 /* ---- bytes ---- */
@@ -295,16 +293,9 @@ static inline size_t skip_space(const struct digest *digest, size_t at)
 /* Hashes the first bytes; `count` is a multiple of two words. */
 static inline void hash_some(struct digest *digest, size_t count)
 {
-	const uint64_t *keys = digest->key->words;
 	struct hash_stream stream = digest->stream;
-	unsigned __int128 sum = 0;
-	uint64_t words[2];
+	unsigned __int128 sum = sql_sum(digest->key->words, digest->bytes, count);
 
-	for (size_t i = 0; i < count; i += sizeof(words), keys += 2) {
-		memcpy(words, digest->bytes + i, sizeof(words));
-		sum += (unsigned __int128)(le64toh(words[0]) + keys[0]) *
-		       (le64toh(words[1]) + keys[1]);
-	}
 	hash_add(&stream, (uint64_t)sum);
 	hash_add(&stream, (uint64_t)(sum >> 64));
 	digest->stream = stream;
@@ -312,28 +303,26 @@ static inline void hash_some(struct digest *digest, size_t count)
 
 __attribute__((noinline)) static void hash_full(struct digest *digest)
 {
-	hash_some(digest, BYTES_MAX);
+	hash_some(digest, SQL_BLOCK_SIZE);
 	hash_add(&digest->stream, FULL);
-	digest->count -= BYTES_MAX;
-	memcpy(digest->bytes, digest->bytes + BYTES_MAX, WINDOW + BLOCK);
+	digest->count -= SQL_BLOCK_SIZE;
+	memcpy(digest->bytes, digest->bytes + SQL_BLOCK_SIZE, WINDOW + BLOCK);
 }
 
 static inline void hash_all(struct digest *digest)
 {
-	size_t pair = 2 * sizeof(uint64_t);
-
 	if (!digest->count)
 		return;
 	digest->bytes[digest->count++] = END;
-	memset(digest->bytes + digest->count, 0, pair);
-	hash_some(digest, (digest->count + pair - 1) & ~(pair - 1));
+	memset(digest->bytes + digest->count, 0, SQL_PAIR_SIZE);
+	hash_some(digest, (digest->count + SQL_PAIR_SIZE - 1) & ~(SQL_PAIR_SIZE - 1));
 	digest->count = 0;
 }
 
 static inline void add_count(struct digest *digest, size_t count)
 {
 	digest->count += count;
-	if (digest->count >= BYTES_MAX)
+	if (digest->count >= SQL_BLOCK_SIZE)
 		hash_full(digest);
 }
 

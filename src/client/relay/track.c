@@ -77,22 +77,29 @@ static void find_application(struct client *client, struct track *track)
 	track->application = applications_join(&clients->applications, name ? name : "");
 }
 
-/* NULL: no memory. */
-static struct track *get_track(struct client *client)
+/* false: no memory. */
+__attribute__((noinline)) static bool prepare(struct client *client)
 {
 	struct track *track = client->track;
 
 	if (!track) {
 		track = client->track = calloc(1, sizeof(*track));
 		if (!track)
-			return NULL;
+			return false;
 		track->pool_key = pool_key_of(client);
 		track->params = params_none(client->clients->with.params);
 		track->unnamed.place.slot = track->portal.place.slot = CALLS_NOWHERE;
 	}
-	if (track->params != client->params || !track->application)
-		find_application(client, track);
-	return track;
+	find_application(client, track);
+	return true;
+}
+
+/* Whether client->track is there, and knows the client's application. */
+static inline bool is_prepared(struct client *client)
+{
+	const struct track *track = client->track;
+
+	return (track && track->params == client->params && track->application) || prepare(client);
 }
 
 void track_free(struct client *client)
@@ -112,7 +119,9 @@ void track_free(struct client *client)
 
 static uint64_t digest_of(const struct client *client, struct bytes text)
 {
-	uint64_t digest = sql_digest(client->clients->with.digest_key, text);
+	const struct clients *clients = client->clients;
+	uint64_t digest = clients->digests ? sql_digests_get(clients->digests, text)
+	                                   : sql_digest(clients->with.digest_key, text);
 
 	return digest ? digest : 1;
 }
@@ -441,7 +450,7 @@ static bool is_tracked(char type)
 
 void track_frame(struct client *client, const struct frame *frame, struct bytes in)
 {
-	if (client->clients->calls.capacity && is_tracked(frame->type) && get_track(client))
+	if (client->clients->calls.capacity && is_tracked(frame->type) && is_prepared(client))
 		track_one(client, frame->type, body_so_far(frame, in));
 }
 
@@ -449,7 +458,7 @@ void track_answered(struct client *client, const struct frame *frame, struct byt
 {
 	struct calls_statement *statement;
 
-	if (!client->clients->calls.capacity || !get_track(client))
+	if (!client->clients->calls.capacity || !is_prepared(client))
 		return;
 	statement = statement_of_sql(client, text_up_to_zero(body_so_far(frame, in)));
 	if (!statement)
