@@ -25,7 +25,6 @@ void pool_join(struct pool *pool, struct borrower *borrower)
 {
 	borrower->pool = pool;
 	borrower->state = BORROWER_RESTING;
-	borrower->id = ++pool->pools->last_borrower_id;
 	TAILQ_INSERT_TAIL(&pool->members, borrower, node);
 	pool->member_count++;
 	share_add_client(&pool->share);

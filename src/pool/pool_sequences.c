@@ -7,6 +7,9 @@
  *   the same borrower again, without another server between    --> still its own
  *   any other change                                           --> foreign
  *
+ * Both get a new number, their *pairing*, when a server goes to another borrower than before. So
+ * it is the same in both until one of them has had another.
+ *
  * Only where a client has asked, foreign values are forgotten: DISCARD SEQUENCES ahead of the new
  * borrower's first message.
  *
@@ -83,16 +86,14 @@ void pool_sequences_forget(struct server *server)
 
 void pool_sequences_lend(struct server *server, struct borrower *borrower)
 {
-	bool is_again =
-	    server->last_borrower_id == borrower->id && borrower->last_server_id == server->id;
+	bool is_again = borrower->pairing && server->pairing == borrower->pairing;
 
 	pool_sequences_forget(server);
 	pool_sequences_forget(borrower->last_server);
-	borrower->has_moved = !is_again && borrower->last_server_id != 0;
+	borrower->has_moved = !is_again && borrower->pairing;
 	if (is_again)
 		return;
-	server->last_borrower_id = borrower->id;
-	borrower->last_server_id = server->id;
+	server->pairing = borrower->pairing = ++server->pool->pools->last_pairing;
 	server->sequences = server->sequences == SEQUENCES_NONE ? SEQUENCES_OWN : SEQUENCES_FOREIGN;
 }
 

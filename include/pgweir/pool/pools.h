@@ -79,9 +79,9 @@ struct pools {
 	unsigned int close_needed_count;
 	unsigned int cancel_count;    /* all cancel requests */
 	uint64_t moved_in, moved_out; /* servers that came from and went to other loops */
-	uint64_t last_borrower_id;
-	uint64_t last_line_number;  /* the last wait_number given to a borrower */
-	struct close_counts closes; /* why servers were closed */
+	uint64_t last_pairing;        /* the last number given to a borrower and its server */
+	uint64_t last_line_number;    /* the last wait_number given to a borrower */
+	struct close_counts closes;   /* why servers were closed */
 	bool is_paused;
 	struct hold hold; /* valid while everything is paused or suspended */
 	enum suspend_state suspend;

@@ -163,8 +163,8 @@ struct borrower {
 	bool is_mid_answer;  /* lost its server with half a message received */
 	bool has_moved;    /* values of sequences from before it got the current server are gone */
 	uint8_t waits_for; /* enum ledger_wait: what it waits for before it sends more */
-	uint64_t id;       /* since it joined its pool; never used again */
-	uint64_t last_server_id; /* of the server that it had last; 0: none */
+	/* of it and the server that it had last: pool_sequences.c; 0: it has had none */
+	uint64_t pairing;
 	/* that server, while nobody else has had it; only if the pool guards sequences */
 	struct server *last_server;
 	TAILQ_ENTRY(borrower) wait_node; /* in the wait queue */

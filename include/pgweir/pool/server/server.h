@@ -329,8 +329,8 @@ struct server {
 	int64_t connect_wall; /* connected_at and request_at as wall-clock time, for SHOW */
 	int64_t request_wall;
 	uint64_t id;
-	uint64_t last_borrower_id;      /* of the borrower that got it last; 0: none */
-	struct borrower *last_borrower; /* the same, while the server is its last_server */
+	uint64_t pairing;               /* of it and the borrower that got it last; 0: nobody has */
+	struct borrower *last_borrower; /* that one, while the server is its last_server */
 	uint16_t key_size;
 	unsigned char key[SERVER_KEY_MAX];
 };
