@@ -47,7 +47,8 @@ static inline void bulk_came(struct stream *stream, size_t count)
 /* To be called when we send: the bulk of data has ended. */
 static inline void bulk_answered(struct stream *stream)
 {
-	stream->flow = 0;
+	if (!stream_is_halted(stream))
+		stream->flow = 0;
 	if (stream->slot)
 		bulk_end(stream);
 }

@@ -51,7 +51,7 @@ static ssize_t receive_rest(struct stream *stream, char *at, bool *is_full)
 	*is_full = done == (ssize_t)STREAM_READ_SIZE;
 	if (done > 0)
 		stream->allowance -= (uint32_t)done;
-	if (stream->allowance == 0)
+	if (!stream_may_read(stream))
 		stop_reading(stream);
 	return done;
 }
@@ -133,7 +133,7 @@ static void on_ready(struct watch *watch, unsigned int what)
 	}
 	if (!(what & WATCH_READ))
 		return;
-	if (stream->allowance == 0)
+	if (!stream_may_read(stream))
 		stop_reading(stream);
 	else if (stream->want == WANT_INPUT)
 		stream->ops->on_input(stream);
@@ -146,7 +146,7 @@ static void on_ready(struct watch *watch, unsigned int what)
 void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *pool, int fd,
                  const struct stream_ops *ops)
 {
-	*stream = (struct stream){ .ops = ops, .pool = pool, .allowance = STREAM_UNLIMITED };
+	*stream = (struct stream){ .ops = ops, .pool = pool };
 	watch_init(&stream->watch, loop, fd, on_ready);
 }
 
@@ -213,7 +213,7 @@ enum stream_result stream_read(struct stream *stream, struct bytes *in)
 	ssize_t done;
 	bool is_full;
 
-	if (stream->allowance == 0)
+	if (!stream_may_read(stream))
 		return STREAM_NOTHING;
 	at = read_position(stream, &kept);
 	if (!at) {
@@ -330,14 +330,18 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes)
 
 void stream_halt(struct stream *stream, uint32_t allowance)
 {
-	stream->allowance = stream->tls || allowance == STREAM_UNLIMITED ? 0 : allowance;
+	if (stream->slot)
+		bulk_end(stream);
+	stream->is_halted = true;
+	stream->allowance = stream->tls ? 0 : allowance;
 	if (!stream_is_shaking(stream))
 		stream_update(stream);
 }
 
 void stream_go_on(struct stream *stream)
 {
-	stream->allowance = STREAM_UNLIMITED;
+	stream->is_halted = false;
+	stream->flow = 0;
 	if (!stream_is_shaking(stream))
 		stream_update(stream);
 }

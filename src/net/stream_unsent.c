@@ -24,7 +24,7 @@ bool stream_update(struct stream *stream)
 
 	if (stream->want != WANT_NOTHING)
 		what = WATCH_READ;
-	if (stream->allowance == 0)
+	if (!stream_may_read(stream))
 		what = 0;
 	if (stream->out)
 		what |= WATCH_WRITE;

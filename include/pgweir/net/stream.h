@@ -27,8 +27,6 @@
 /* Maximum input that is kept under WANT_END, where input is read only to see the end. */
 #define STREAM_AHEAD_MAX ((size_t)64 * 1024)
 
-#define STREAM_UNLIMITED UINT32_MAX
-
 struct stream;
 struct bulk_slots;
 struct handshakes;
@@ -93,14 +91,17 @@ struct stream {
 	struct stream_buf *in;  /* kept input, or NULL */
 	struct stream_buf *out; /* unsent output (encrypted, if the stream is), or NULL */
 	struct tls *tls;        /* NULL: a plain stream */
-	enum stream_want want : 4;
+	enum stream_want want : 3;
+	bool is_halted : 1; /* stream_halt() */
 	bool is_secret : 1; /* wipe kept input before its memory is freed; set by the owner */
 	bool gathers : 1;   /* short output is sent at the end of the turn */
 	unsigned int pending_send : 8; /* its number in the outbox, from 1; 0: none */
 	unsigned int slot : 4;         /* number of its slot for bulk reading; 0: none */
 	int error : 12;                /* errno of the error that broke the connection, or 0 */
-	uint32_t flow;                 /* bytes received since we last sent something */
-	uint32_t allowance; /* bytes that may still be read; STREAM_UNLIMITED unless halted */
+	union {
+		uint32_t flow;      /* bytes received since we last sent something */
+		uint32_t allowance; /* while halted: bytes that may still be read */
+	};
 	struct watch watch;
 };
 
@@ -128,10 +129,19 @@ static inline bool stream_is_open(const struct stream *stream) { return stream->
 /* Watches the socket for what is wanted now: for stream_want(). */
 bool stream_watch(struct stream *stream);
 
+static inline bool stream_is_halted(const struct stream *stream) { return stream->is_halted; }
+
+/* false: it is halted, and has read what it may. */
+static inline bool stream_may_read(const struct stream *stream)
+{
+	return !stream->is_halted || stream->allowance;
+}
+
 /* Sets what to read. false: the kernel refused to watch the socket. */
 static inline bool stream_want(struct stream *stream, enum stream_want want)
 {
-	bool is_reading = stream->watch.wanted == WATCH_READ && !stream->out && stream->allowance;
+	bool is_reading =
+	    stream->watch.wanted == WATCH_READ && !stream->out && stream_may_read(stream);
 
 	stream->want = want;
 	/* If nothing is wanted, on_ready() stops reading when there is input. */
@@ -220,11 +230,6 @@ void stream_finish(struct stream *stream);
  */
 void stream_halt(struct stream *stream, uint32_t allowance);
 void stream_go_on(struct stream *stream);
-
-static inline bool stream_is_halted(const struct stream *stream)
-{
-	return stream->allowance != STREAM_UNLIMITED;
-}
 
 /* ---- encryption ---- */
 
