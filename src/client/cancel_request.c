@@ -32,12 +32,14 @@ void cancel_request_end(struct client *client)
 {
 	if (client->cancel)
 		cancel_drop(client->cancel);
+	client->cancel = NULL;
 }
 
 void cancel_request_end_forward(struct client *client)
 {
 	if (client->forward)
 		peer_pool_drop_forward(client->forward);
+	client->forward = NULL;
 }
 
 /*

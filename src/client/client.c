@@ -122,10 +122,11 @@ const char *client_user(const struct client *client)
 
 const char *client_database(const struct client *client)
 {
-	if (client->database)
-		return client->database->name;
 	if (client->state == CLIENT_CONSOLE)
 		return CONFIG_CONSOLE_DATABASE;
+	if (client->state != CLIENT_CANCELING && client->state != CLIENT_ROUTING &&
+	    client->database)
+		return client->database->name;
 	return client->login && client->login->database ? client->login->database : "(nodb)";
 }
 
@@ -225,7 +226,6 @@ static void detach(struct client *client)
 	timer_clear(&client->timer);
 	if (ops->states[client->state].on_end)
 		ops->states[client->state].on_end(client);
-	client->console = NULL;
 	client->borrower.is_mid_message = client->frame_left && client->forwards_rest;
 	pool_leave(&client->borrower);
 	ops->free_work(client);

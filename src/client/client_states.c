@@ -6,6 +6,7 @@
 #include "client_states_priv.h"
 
 #include "login/login_priv.h"
+#include "relay/causal_priv.h"
 #include "relay/late_begin_priv.h"
 #include "relay/relay_priv.h"
 #include "relay/track_priv.h"
@@ -24,6 +25,7 @@ static void free_work(struct client *client)
 	late_begin_forget(client);
 	slow_forget(client);
 	track_free(client);
+	causal_free(client);
 }
 
 const struct client_ops client_states = {

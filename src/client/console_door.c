@@ -106,4 +106,5 @@ void console_end(struct client *client)
 {
 	if (client->console)
 		client->clients->with.door->close(client->console);
+	client->console = NULL;
 }

@@ -50,6 +50,7 @@ enum client_state {
 };
 
 struct audit_client;
+struct causal;
 struct hba_check;
 struct delayed_login;
 struct auth_query;
@@ -67,13 +68,6 @@ struct slow {
 	char traceparent[SQL_TRACEPARENT_SIZE + 1]; /* in a comment of the text; "": none */
 	bool is_whole;                              /* nothing of the text is missing */
 	char text[];
-};
-
-/* With causal_reads: what the messages that it has sent do, if they succeed. */
-struct course {
-	uint8_t block;     /* enum course_block: of its transaction */
-	uint8_t statement; /* enum course_effect: of the unnamed statement */
-	uint8_t portal;    /* of the unnamed portal */
 };
 
 /* State that exists only during a client login. */
@@ -142,10 +136,13 @@ struct client {
 	bool is_skipping : 1;
 	bool is_resent : 1;       /* its batch was sent to a second server: client/relay/resend.c */
 	bool is_slow_over : 1;    /* the batch that `slow` belongs to has ended */
-	bool is_position_due : 1; /* its server will be asked for `position` */
-	uint8_t replication;      /* enum replication; not NONE: has a dedicated server */
-	uint8_t features;         /* enum client_feature: the client's own settings */
-	uint8_t key_size;         /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: no key */
+	bool is_position_due : 1; /* its server will be asked for its position in the WAL */
+	/* it has used currval() or lastval(): client/session/sequences.c */
+	bool asks_sequences : 1;
+	uint8_t replication; /* enum replication; not NONE: has a dedicated server */
+	uint8_t features;    /* enum client_feature: the client's own settings */
+	uint8_t key_size;    /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: no key */
+	uint16_t wrote; /* its last statement that may have called nextval(); 0: none is known */
 	struct clients *clients;
 	struct logger log;
 	usec_t request_at; /* start of the current batch; 0 = none */
@@ -153,19 +150,8 @@ struct client {
 
 	usec_t xact_at;              /* start of the current transaction; 0 = none */
 	const struct params *params; /* the parameters its servers must have */
-	/* what its transaction may have touched of its session state: enum sql_touch */
-	uint32_t touched;
-	uint16_t wrote; /* its last statement that may have called nextval(); 0: none is known */
-	/* it has used currval() or lastval(): client/session/sequences.c */
-	bool asks_sequences;
-	/*
-	 * in the WAL, up to where it has written and read; when that was found out, and the newest
-	 * timeline then: client/relay/causal.c
-	 */
-	uint64_t position;
-	usec_t position_at;
-	uint32_t timeline;
-	struct course course; /* client/relay/course.c */
+	/* what its reads on standbys must show; NULL: nothing so far. client/relay/causal.c */
+	struct causal *causal;
 	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
 	struct session *session;
 	/* where its use of session features is counted; NULL: not audited. client/audit.c */
@@ -190,7 +176,6 @@ struct client {
 	struct slow *slow;
 	struct timer timer; /* the limit of its state */
 
-	struct database *database;
 	struct role *role;            /* as which it logged in */
 	const struct params *startup; /* `params` as they were after the login */
 	struct client_login *login;
@@ -198,6 +183,7 @@ struct client {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */
 		struct forward *forward;         /* CLIENT_ROUTING */
+		struct database *database;       /* in all other states; NULL: none */
 	};
 	TAILQ_ENTRY(client) node; /* in clients->list, in order of ids; or in clients->closed */
 	uint64_t id;
@@ -207,6 +193,8 @@ struct client {
 		unsigned char key[CANCEL_KEY_SIZE];
 		unsigned char *long_key; /* if key_size is greater; owned by the table of keys */
 	};
+	/* what its transaction may have touched of its session state: enum sql_touch */
+	uint32_t touched;
 	struct address peer;
 };
 

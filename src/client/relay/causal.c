@@ -21,18 +21,18 @@
  */
 #include "causal_priv.h"
 
+#include <stdlib.h>
+
 #include "pgweir/base/clock.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/pool/server/question.h"
 
 #include "../session/session_priv.h"
-#include "course_priv.h"
 #include "relay_priv.h"
 #include "route_priv.h"
 
 #include "pgweir/base/banned.h"
 
-#define NOT_KNOWN UINT64_MAX
 #define PAUSE_MIN USEC_PER_MS
 #define PAUSE_MAX (16 * USEC_PER_MS)
 
@@ -47,8 +47,8 @@ bool causal_may_read(const struct client *client)
 {
 	const struct pool *pool = client->borrower.pool;
 
-	if (client->position)
-		return client->position != NOT_KNOWN;
+	if (client->causal && client->causal->position)
+		return client->causal->position != CAUSAL_NOT_KNOWN;
 	/* It has not done anything, or that was not followed. */
 	return client->connected_at >= pool->causal_since;
 }
@@ -56,9 +56,20 @@ bool causal_may_read(const struct client *client)
 void causal_begin(struct client *client)
 {
 	client->is_position_due = true;
-	course_begin(&client->course, client->late); /* that BEGIN is sent first */
+	if (!client->causal)
+		client->causal = calloc(1, sizeof(*client->causal));
+	if (!client->causal)
+		return;
+	course_begin(&client->causal->course, client->late); /* that BEGIN is sent first */
 	if (!is_on_standby(client))
-		client->position = NOT_KNOWN;
+		client->causal->position = CAUSAL_NOT_KNOWN;
+}
+
+void causal_free(struct client *client)
+{
+	free(client->causal);
+	client->causal = NULL;
+	client->is_position_due = false;
 }
 
 /* ---- before a read ---- */
@@ -71,7 +82,7 @@ static void ask_position(struct client *client)
 void causal_lost(struct client *client)
 {
 	client->borrower.pool->reads.behind++;
-	client->position = NOT_KNOWN;
+	client->causal->position = CAUSAL_NOT_KNOWN;
 	timer_clear(&client->timer);
 	client_enter(client, client->late ? CLIENT_LATE : CLIENT_IDLE);
 	client_read_on(client);
@@ -105,16 +116,21 @@ static void pause_reading(struct client *client, usec_t waited)
 static bool has_replayed(struct client *client)
 {
 	struct server *server = client->borrower.server;
+	struct causal *causal = client->causal;
 
-	if (pool_standby_has_replayed(server, client->position))
+	if (pool_standby_has_replayed(server, causal->position))
 		return true;
-	client->position =
-	    pool_standby_left_of(server, client->position, client->timeline, client->position_at);
-	return pool_standby_has_replayed(server, client->position);
+	causal->position =
+	    pool_standby_left_of(server, causal->position, causal->timeline, causal->position_at);
+	return pool_standby_has_replayed(server, causal->position);
 }
 
 bool causal_is_caught_up(struct client *client)
 {
+	if (!client->causal) {
+		client_refuse_for(client, CLOSE_MEMORY);
+		return false;
+	}
 	if (!causal_is_on(client) || !is_on_standby(client) || has_replayed(client))
 		return true;
 	client_enter(client, CLIENT_CATCHING_UP);
@@ -169,17 +185,17 @@ void causal_note(struct client *client, const struct frame *frame, struct bytes 
 	struct bytes text = bytes_of(NULL, 0);
 
 	if (ledger_is_at_rest(&server->ledger))
-		course_begin(&client->course, server->status != 'I');
+		course_begin(&client->causal->course, server->status != 'I');
 	if (in.count < frame->length || !route_frame_text(client, frame, in, &text))
 		text = bytes_of(NULL, 0);
-	course_note(&client->course, frame, in, text);
+	course_note(&client->causal->course, frame, in, text);
 }
 
 bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in)
 {
 	return (frame->type == 'Q' || frame->type == 'S') && in.count == frame->length &&
-	       client->course.block == COURSE_CLOSED && !client->borrower.server->cancel_count &&
-	       is_plain(client);
+	       client->causal->course.block == COURSE_CLOSED &&
+	       !client->borrower.server->cancel_count && is_plain(client);
 }
 
 void causal_ask_behind(struct client *client, struct batch *batch)
@@ -193,12 +209,14 @@ void causal_ask_behind(struct client *client, struct batch *batch)
 
 static void settle(struct client *client, uint64_t position)
 {
+	struct causal *causal = client->causal;
+
 	client->is_position_due = false;
-	if (!position || (is_on_standby(client) && position <= client->position))
+	if (!position || (is_on_standby(client) && position <= causal->position))
 		return;
-	client->position = position;
-	client->position_at = clock_now(); /* of the turn: it may have come later */
-	client->timeline = pool_standby_timeline(client->borrower.server);
+	causal->position = position;
+	causal->position_at = clock_now(); /* of the turn: it may have come later */
+	causal->timeline = pool_standby_timeline(client->borrower.server);
 }
 
 bool causal_facts(struct client *client, const struct facts *facts)

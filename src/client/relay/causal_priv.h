@@ -11,6 +11,18 @@
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pool/server/facts.h"
 
+#include "course_priv.h"
+
+#define CAUSAL_NOT_KNOWN UINT64_MAX
+
+/* What only clients with causal_reads have, from their first transaction on. */
+struct causal {
+	uint64_t position;  /* in the WAL, up to where the client has written and read; or 0 */
+	usec_t position_at; /* when that was found out, */
+	uint32_t timeline;  /* and the newest timeline then */
+	struct course course;
+};
+
 static inline bool causal_is_on(const struct client *client)
 {
 	return client->borrower.pool->limits.is_causal;
@@ -22,9 +34,12 @@ bool causal_may_read(const struct client *client);
 /* The client's next transaction begins, in the pool that it is a member of. */
 void causal_begin(struct client *client);
 
+/* Frees what there is. */
+void causal_free(struct client *client);
+
 /*
  * The client was lent a server. false: the client is in CLIENT_CATCHING_UP, until its server has
- * replayed enough, or until the primary serves it.
+ * replayed enough, or until the primary serves it; or there was no memory, and it was refused.
  */
 bool causal_is_caught_up(struct client *client);
 

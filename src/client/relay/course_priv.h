@@ -23,6 +23,13 @@ enum course_effect {
 	COURSE_CLOSES
 };
 
+/* What the messages that were sent do, if they succeed. */
+struct course {
+	uint8_t block;     /* enum course_block: of the transaction */
+	uint8_t statement; /* enum course_effect: of the unnamed statement */
+	uint8_t portal;    /* of the unnamed portal */
+};
+
 /* All messages were answered, and the server has said whether a transaction block is open. */
 void course_begin(struct course *course, bool is_open);
 

@@ -5,7 +5,6 @@
  * test/e2e/test_causal_trips.py.
  */
 #include "../../../../src/client/relay/causal_priv.h"
-#include "../../../../src/client/relay/course_priv.h"
 #include "../../../../src/client/session/session_priv.h"
 #include "../../../../src/pool/pool_priv.h"
 
@@ -15,6 +14,7 @@ struct stage {
 	struct pool pool;
 	struct server server;
 	struct client client;
+	struct causal causal;
 };
 
 static void open_stage(struct stage *stage)
@@ -25,6 +25,7 @@ static void open_stage(struct stage *stage)
 	stage->server.status = 'I';
 	stage->client.borrower.pool = &stage->pool;
 	stage->client.borrower.server = &stage->server;
+	stage->client.causal = &stage->causal;
 }
 
 /* ---- before a read ---- */
@@ -48,7 +49,7 @@ START_TEST(causal_who_may_read)
 
 	open_stage(&stage);
 	stage.pool.causal_since = 10;
-	stage.client.position = reads[_i].position;
+	stage.causal.position = reads[_i].position;
 	stage.client.connected_at = reads[_i].connected_at;
 	ck_assert_msg(causal_may_read(&stage.client) == reads[_i].may_read, "%s", reads[_i].says);
 }
@@ -59,17 +60,17 @@ START_TEST(causal_begin_of_a_transaction)
 	struct stage stage;
 
 	open_stage(&stage);
-	stage.client.position = 5;
+	stage.causal.position = 5;
 	stage.pool.purpose = POOL_FOR_READS;
 	causal_begin(&stage.client);
 	ck_assert(stage.client.is_position_due);
-	ck_assert_uint_eq(stage.client.position, 5);
-	ck_assert_uint_eq(stage.client.course.block, COURSE_CLOSED);
+	ck_assert_uint_eq(stage.causal.position, 5);
+	ck_assert_uint_eq(stage.causal.course.block, COURSE_CLOSED);
 	stage.pool.purpose = POOL_FOR_CLIENTS;
 	stage.client.late = (void *)&stage;
 	causal_begin(&stage.client);
-	ck_assert_uint_eq(stage.client.position, UINT64_MAX);
-	ck_assert_uint_eq(stage.client.course.block, COURSE_OPEN);
+	ck_assert_uint_eq(stage.causal.position, UINT64_MAX);
+	ck_assert_uint_eq(stage.causal.course.block, COURSE_OPEN);
 }
 END_TEST
 
@@ -174,7 +175,7 @@ START_TEST(causal_at_every_cut)
 		open_stage(&stage);
 		memcpy(copy, commit.at, count);
 		causal_note(&stage.client, &frame, bytes_of(copy, count));
-		ck_assert_uint_eq(stage.client.course.block, COURSE_UNSURE);
+		ck_assert_uint_eq(stage.causal.course.block, COURSE_UNSURE);
 		ck_assert(!causal_ends(&stage.client, &frame, bytes_of(copy, count)));
 		free(copy);
 	}
