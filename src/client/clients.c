@@ -20,6 +20,9 @@
 
 #include "pgweir/base/banned.h"
 
+/* Thousands of clients are idle. What few of them have belongs behind a pointer. */
+_Static_assert(sizeof(struct client) <= 592, "a client has grown");
+
 /* Clients whose limits are set again in one turn: other work must not wait for all of them. */
 #define REARMED_A_TURN 256
 
