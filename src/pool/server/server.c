@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The states of a server, its time limits, sending, and closing.
+ * The states of a server, sending, and closing.
  */
 #include "pgweir/pool/server/server.h"
 
@@ -71,8 +71,7 @@ bool server_has_nothing_pending(const struct server *server)
 	       !server->replacement.count && !server->free_task.is_waiting;
 }
 
-/* Each state has its own time limit. */
-static void set_state_timer(struct server *server)
+void server_set_state_timer(struct server *server)
 {
 	const struct server_limits *limits = &server->site->limits;
 	usec_t now = loop_now(server->site->shared->loop);
@@ -106,7 +105,7 @@ void server_enter(struct server *server, enum server_state next)
 	log_debug(&server->log, "%s -> %s", steps[from].name, steps[next].name);
 	server->state = next;
 	server->site->ops->on_state(server, from);
-	set_state_timer(server);
+	server_set_state_timer(server);
 }
 
 /* ---- start and end ---- */
@@ -162,7 +161,7 @@ static void free_server(struct task *task)
 	server->site->ops->on_free(server);
 }
 
-static void question_free(struct server_question **question)
+void server_question_free(struct server_question **question)
 {
 	if (*question) {
 		facts_done(&(*question)->facts);
@@ -195,7 +194,7 @@ static void release_server(struct server *server)
 	params_release(params, &server->forgotten);
 	free(server->refusal);
 	server->refusal = NULL;
-	question_free(&server->question);
+	server_question_free(&server->question);
 	params_release(params, &server->baseline);
 	params_release(params, &server->unreported);
 	explicit_bzero(server->key, sizeof(server->key));
@@ -431,116 +430,6 @@ void server_need_close(struct server *server, enum close_reason reason)
 	server_set_close_needed(server, reason);
 }
 
-/* ---- limits ---- */
-
-void server_connect_due(struct timer *timer)
-{
-	struct server *server = container_of(timer, struct server, timer);
-
-	if (server->state == SERVER_CHECKING)
-		server_close_for(server, CLOSE_CHECK_TIMEOUT);
-	else if (server->state == SERVER_RESETTING)
-		server_close_for(server, CLOSE_RESET_TIMEOUT);
-	else if (server->state == SERVER_LENT)
-		server_close_for(server, CLOSE_PARAMETERS_TIMEOUT);
-	else if (server->login && server->login->dial.is_active)
-		server_close_with(server, ERR_SERVER_CONNECT,
-		                  "connect failed: Connection timed out");
-	else
-		server_close_for(server, CLOSE_CONNECT_TIMEOUT);
-}
-
-void server_check_due(struct timer *timer)
-{
-	server_enter(container_of(timer, struct server, timer), SERVER_USED);
-}
-
-void server_query_due(struct timer *timer)
-{
-	struct server *server = container_of(timer, struct server, timer);
-
-	/* Nothing is owed and only the client's Sync is missing: no query is running. */
-	if (server->state == SERVER_LENT && ledger_is_empty(&server->ledger)) {
-		server->request_at = 0;
-		timer_set(timer, server->site->limits.idle_transaction,
-		          loop_now(server->site->shared->loop));
-		return;
-	}
-	server_close_for(server, CLOSE_QUERY_TIMEOUT);
-}
-
-void server_idle_transaction_due(struct timer *timer)
-{
-	server_close_for(container_of(timer, struct server, timer), CLOSE_IDLE_TRANSACTION);
-}
-
-void server_transaction_due(struct timer *timer)
-{
-	server_close_for(container_of(timer, struct server, xact), CLOSE_TRANSACTION_TIMEOUT);
-}
-
-/* No query_timeout for replication: a stream or a base backup is no query. */
-static struct timer_queue *query_limit(const struct server *server)
-{
-	return server->replication ? NULL : server->site->limits.query;
-}
-
-static struct timer_queue *transaction_limit(const struct server *server)
-{
-	return server->replication ? NULL : server->site->limits.transaction;
-}
-
-void server_begin_query(struct server *server, usec_t query_since, usec_t xact_since)
-{
-	if (query_limit(server) || timer_is_set(&server->timer))
-		timer_set(&server->timer, query_limit(server), query_since);
-	if (transaction_limit(server) && !timer_is_set(&server->xact))
-		timer_set(&server->xact, transaction_limit(server), xact_since);
-	server->request_at = query_since;
-	server->xact_at = xact_since;
-	server->is_ready = false;
-}
-
-void server_end_transaction(struct server *server, bool is_settled)
-{
-	server->xact_at = is_settled ? 0 : loop_now(server->site->shared->loop);
-	timer_set(&server->xact, is_settled ? NULL : transaction_limit(server), server->xact_at);
-}
-
-void server_begin_limit(struct server *server)
-{
-	server->is_limited = true;
-	timer_set(&server->timer, server->site->limits.connect,
-	          loop_now(server->site->shared->loop));
-}
-
-void server_end_limit(struct server *server)
-{
-	server->is_limited = false;
-	timer_clear(&server->timer);
-}
-
-void server_rearm(struct server *server)
-{
-	const struct server_limits *limits = &server->site->limits;
-
-	if (server->state == SERVER_CHECKING || server->state == SERVER_RESETTING)
-		timer_change(&server->timer, limits->connect);
-	else if (server->state != SERVER_LENT)
-		set_state_timer(server);
-	else if (server->errand != ERRAND_NONE || server->is_limited)
-		timer_change(&server->timer, limits->connect);
-	else if (server->is_ready)
-		timer_set(&server->timer, server->status == 'I' ? NULL : limits->idle_transaction,
-		          server->used_at);
-	else
-		timer_set(&server->timer, query_limit(server), server->request_at);
-	if (server->state == SERVER_LENT && server->xact_at)
-		timer_set(&server->xact, transaction_limit(server), server->xact_at);
-	if (server->state != SERVER_CONNECTING && server->state != SERVER_LOGIN)
-		timer_set(&server->life, limits->life, server->connected_at);
-}
-
 /* ---- sending ---- */
 
 enum ledger_send server_note(struct server *server, enum ledger_kind kind)
@@ -643,286 +532,6 @@ void server_make_certain(struct server *server)
 }
 
 void server_read_on(struct server *server) { stream_want(&server->stream, WANT_INPUT); }
-
-/* ---- errands ---- */
-
-bool server_errand(struct server *server, enum errand_kind kind, const char *query)
-{
-	struct buf *out = server->site->shared->errand_message;
-	bool is_sent;
-
-	assert(server->errand == ERRAND_NONE);
-	server->errand = kind;
-	server->errand_failed = false;
-	server->is_ready = false;
-	if (server->state == SERVER_LENT) /* the other states have this limit anyway */
-		timer_set(&server->timer, server->site->limits.connect,
-		          loop_now(server->site->shared->loop));
-	message_query(out, query);
-	is_sent = buf_ok(out) &&
-	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) == LEDGER_SENT &&
-	          stream_send(&server->stream, buf_bytes(out));
-	buf_reuse(out, ERRAND_KEEP_MAX);
-	if (!is_sent)
-		server_break(server);
-	return is_sent;
-}
-
-static void settle_ahead(struct ledger_change *change, bool is_done)
-{
-	struct server *server = container_of(change, struct server, prefix_change);
-
-	server_discard_end(server, is_done);
-	if (is_done || server->state == SERVER_CLOSING)
-		return;
-	log_warning(&server->log, "parameters could not be set; it is closed after this client");
-	server_set_close_needed(server, CLOSE_PARAMETERS_NOT_SET);
-}
-
-bool server_errand_ahead(struct server *server, const char *query)
-{
-	server->prefix_change = (struct ledger_change){ .settle = settle_ahead };
-	message_query(&server->prefix, query);
-	if (buf_ok(&server->prefix) && server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE,
-	                                                  &server->prefix_change) == LEDGER_SENT)
-		return true;
-	server_break(server);
-	return false;
-}
-
-#define QUESTION_TRIES 5
-
-static const struct {
-	const char *name;
-	enum close_reason failure; /* CLOSE_NONE: a failure is only logged */
-} errands[] = {
-	[ERRAND_NONE] = { "nothing", CLOSE_NONE },
-	[ERRAND_CONNECT] = { "connect_query", CLOSE_NONE },
-	[ERRAND_CHECK] = { "server_check_query", CLOSE_NONE },
-	[ERRAND_RESET] = { "server_reset_query", CLOSE_RESET_FAILED },
-	[ERRAND_REPLAY] = { "parameters", CLOSE_NONE },
-	[ERRAND_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
-	[ERRAND_CLEAN] = { "RESET ALL", CLOSE_RESET_FAILED },
-	[ERRAND_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
-	[ERRAND_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
-	[ERRAND_ROLE] = { "the role question", CLOSE_NONE },
-};
-
-static void write_question(const struct server *server, struct server_question *question,
-                           struct buf *text)
-{
-	const char *version = params_find(server->baseline, "server_version");
-
-	question->try_count++;
-	question_text(question->facts.parts, buf_bytes(&question->names),
-	              version ? (unsigned int)strtoul(version, NULL, 10) : 0, text);
-	buf_add_byte(text, 0);
-}
-
-static void send_question(struct server *server)
-{
-	struct server_question *question = server->question;
-	struct buf text = { 0 };
-
-	write_question(server, question, &text);
-	if (buf_ok(&question->names) && buf_ok(&text))
-		server_errand(server, ERRAND_ASK, text.at);
-	else
-		server_break(server);
-	buf_free(&text);
-}
-
-void server_ask(struct server *server, unsigned int parts, struct bytes names)
-{
-	server->question = calloc(1, sizeof(*server->question));
-	if (!server->question) {
-		server_break(server);
-		return;
-	}
-	server->question->facts.parts = parts;
-	buf_add(&server->question->names, names.at, names.count);
-	send_question(server);
-}
-
-bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out)
-{
-	struct server_question *question = calloc(1, sizeof(*question));
-	size_t before = out->count;
-	struct buf text = { 0 };
-
-	if (!question)
-		return false;
-	question->facts.parts = parts;
-	write_question(server, question, &text);
-	if (buf_ok(&text))
-		message_query(out, text.at);
-	if (!buf_ok(&text) || !buf_ok(out) || out->count - before > UINT16_MAX ||
-	    ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) != LEDGER_SENT) {
-		out->count = before;
-		buf_free(&text);
-		question_free(&question);
-		return false;
-	}
-	buf_free(&text);
-	server->question = question;
-	server->ask_size = (uint16_t)(out->count - before);
-	return true;
-}
-
-void server_begin_ask(struct server *server)
-{
-	server->ask_size = 0;
-	server->errand = ERRAND_ASK;
-	server->errand_failed = false;
-	timer_set(&server->timer, server->site->limits.connect,
-	          loop_now(server->site->shared->loop));
-}
-
-void server_drop_question(struct server *server)
-{
-	if (!server->ask_size)
-		return;
-	ledger_ignore_question(&server->ledger);
-	server->ask_size = 0;
-	question_free(&server->question);
-}
-
-/*
- * The question has failed. It is canceled by a cancel request that was on its way, or by a short
- * statement_timeout before that is put aside. Otherwise a name may be one that this role must not
- * ask for, or it must not read the sources of functions. false: it is not asked again.
- */
-static bool ask_again(struct server *server)
-{
-	struct server_question *question = server->question;
-	unsigned int parts = question->facts.parts;
-	bool lacks_names = question->facts.lacks_names;
-
-	if (server->status != 'I' || question->try_count >= QUESTION_TRIES)
-		return false;
-	facts_done(&question->facts);
-	if (question->was_canceled) {
-		/* the same again */
-	} else if (parts & QUESTION_SOURCES) {
-		parts &= ~(unsigned int)QUESTION_SOURCES;
-	} else if (question->names.count) {
-		buf_free(&question->names);
-		lacks_names = true;
-	} else {
-		return false;
-	}
-	question->was_canceled = false;
-	question->facts.parts = parts;
-	question->facts.lacks_names = lacks_names;
-	send_question(server);
-	return true;
-}
-
-/* Its replies are dropped. false: the connection is broken, or there is no memory. */
-static bool send_ignored(struct server *server, const char *query)
-{
-	struct buf out = { 0 };
-	bool is_sent;
-
-	message_query(&out, query);
-	is_sent = buf_ok(&out) &&
-	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT &&
-	          stream_send(&server->stream, buf_bytes(&out));
-	buf_free(&out);
-	return is_sent;
-}
-
-void server_clear_channels(struct server *server, const char *query)
-{
-	if (query && !send_ignored(server, query))
-		server_break(server);
-	else
-		server_errand(server, ERRAND_CHANNELS, "UNLISTEN *");
-}
-
-void server_change_channels(struct server *server, const char *query)
-{
-	server_errand(server, ERRAND_CHANNELS, query);
-}
-
-static void give_facts(struct server *server)
-{
-	struct server_question *question = server->question;
-
-	server->question = NULL;
-	if (question->facts.is_broken)
-		server_close_for(server, CLOSE_QUESTION_FAILED);
-	else
-		server->borrower->ops->on_facts(server->borrower, &question->facts);
-	question_free(&question);
-}
-
-void server_errand_done(struct server *server)
-{
-	enum errand_kind kind = server->errand;
-
-	server->errand = ERRAND_NONE;
-	if (server->errand_failed && kind != ERRAND_ROLE)
-		log_warning(&server->log, "%s failed", errands[kind].name);
-	if (server->errand_failed && kind == ERRAND_ASK && ask_again(server))
-		return;
-	if (server->errand_failed && errands[kind].failure && server->state != SERVER_LOGIN) {
-		server_close_for(server, errands[kind].failure);
-		return;
-	}
-	if (server->status != 'I') {
-		server_close_with(server, ERR_STATE, "a query of our own left a transaction open");
-		return;
-	}
-	server->is_ready = true;
-	switch (kind) {
-	case ERRAND_CONNECT:
-		if (server->site->is_followed && !server_is_dedicated(server))
-			server_ask_defaults(server);
-		else
-			server->site->ops->on_login_done(server);
-		return;
-	case ERRAND_REPLAY:
-		server_discard_end(server, !server->errand_failed);
-		if (server->errand_failed) {
-			server->site->ops->on_params_refused(server);
-			return;
-		}
-		params_release(server->site->shared->params, &server->before);
-		timer_clear(&server->timer);
-		server->borrower->ops->on_lent(server->borrower);
-		return;
-	case ERRAND_CHANNELS:
-		timer_clear(&server->timer);
-		server->borrower->ops->on_channels_cleared(server->borrower);
-		return;
-	case ERRAND_ASK:
-		if (server->state == SERVER_LOGIN) {
-			server_take_defaults(server, &server->question->facts);
-			question_free(&server->question);
-			server->site->ops->on_login_done(server);
-			return;
-		}
-		timer_clear(&server->timer);
-		give_facts(server);
-		return;
-	case ERRAND_ROLE:
-		server->site->ops->on_home(server);
-		return;
-	case ERRAND_RESET:
-		server->has_session = server->is_dirty = server->has_unknown_params = false;
-		server->site->ops->on_home(server);
-		return;
-	case ERRAND_CLEAN:
-		server->has_unknown_params = false;
-		server->site->ops->on_home(server);
-		return;
-	case ERRAND_SET_BACK:
-	case ERRAND_CHECK:
-	case ERRAND_NONE:
-		server->site->ops->on_home(server);
-	}
-}
 
 /*
  * The cancel key begins with the process id. Without a key, the Unix socket only knows the

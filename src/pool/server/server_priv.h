@@ -208,16 +208,16 @@ void server_calls_plain(struct server *server, struct bytes in, size_t length);
 
 void server_calls_done(struct server *server);
 
-/* ---- the end of a login, errands, parameters ---- */
-
 /* Frees the state that exists only during a login. */
 void server_login_free(struct server *server);
 
 /* The server is unusable: it is closed at the end of the turn, after its input has been read. */
 void server_break(struct server *server);
 
-/* A transaction has ended. !is_settled: the next one follows at once. */
-void server_end_transaction(struct server *server, bool is_settled);
+/* Frees what has been asked, and the facts that have come. */
+void server_question_free(struct server_question **question);
+
+/* ---- errands: server_errands.c ---- */
 
 /* The answer to server_ask_behind() does not matter: what it was sent behind has failed. */
 void server_drop_question(struct server *server);
@@ -288,10 +288,16 @@ void server_find_libraries(struct server *server);
 void server_ask_defaults(struct server *server);
 void server_take_defaults(struct server *server, const struct facts *facts);
 
+/* Sets the timer of the state that the server is in. */
+void server_set_state_timer(struct server *server);
+
+/* ---- time limits: server_limits.c ---- */
+
+/* A transaction has ended. !is_settled: the next one follows at once. */
+void server_end_transaction(struct server *server, bool is_settled);
+
 /* The pool's time limits have changed: running timers get the new limits, from their old start. */
 void server_rearm(struct server *server);
-
-extern const struct stream_ops server_stream_ops;
 
 /* What the timers of each kind do when they expire. */
 void server_connect_due(struct timer *timer);
@@ -299,5 +305,7 @@ void server_check_due(struct timer *timer);
 void server_query_due(struct timer *timer);
 void server_idle_transaction_due(struct timer *timer);
 void server_transaction_due(struct timer *timer);
+
+extern const struct stream_ops server_stream_ops;
 
 #endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Errands: what we ask a server ourselves. There is one at a time; the replies are ours.
+ *
+ *   server_errand()       --> sent at once; its end: server_errand_done()
+ *   server_errand_ahead() --> sent ahead of the borrower's next message; nobody waits for its end
+ *   server_ask()          --> the question about session state; if it fails, asked in another way
+ *   server_ask_behind()   --> the same, behind the borrower's last message
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pool/server/question.h"
+
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define QUESTION_TRIES 5
+
+static const struct {
+	const char *name;
+	enum close_reason failure; /* CLOSE_NONE: a failure is only logged */
+} errands[] = {
+	[ERRAND_NONE] = { "nothing", CLOSE_NONE },
+	[ERRAND_CONNECT] = { "connect_query", CLOSE_NONE },
+	[ERRAND_CHECK] = { "server_check_query", CLOSE_NONE },
+	[ERRAND_RESET] = { "server_reset_query", CLOSE_RESET_FAILED },
+	[ERRAND_REPLAY] = { "parameters", CLOSE_NONE },
+	[ERRAND_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
+	[ERRAND_CLEAN] = { "RESET ALL", CLOSE_RESET_FAILED },
+	[ERRAND_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
+	[ERRAND_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
+	[ERRAND_ROLE] = { "the role question", CLOSE_NONE },
+};
+
+bool server_errand(struct server *server, enum errand_kind kind, const char *query)
+{
+	struct buf *out = server->site->shared->errand_message;
+	bool is_sent;
+
+	assert(server->errand == ERRAND_NONE);
+	server->errand = kind;
+	server->errand_failed = false;
+	server->is_ready = false;
+	if (server->state == SERVER_LENT) /* the other states have this limit anyway */
+		timer_set(&server->timer, server->site->limits.connect,
+		          loop_now(server->site->shared->loop));
+	message_query(out, query);
+	is_sent = buf_ok(out) &&
+	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) == LEDGER_SENT &&
+	          stream_send(&server->stream, buf_bytes(out));
+	buf_reuse(out, ERRAND_KEEP_MAX);
+	if (!is_sent)
+		server_break(server);
+	return is_sent;
+}
+
+static void settle_ahead(struct ledger_change *change, bool is_done)
+{
+	struct server *server = container_of(change, struct server, prefix_change);
+
+	server_discard_end(server, is_done);
+	if (is_done || server->state == SERVER_CLOSING)
+		return;
+	log_warning(&server->log, "parameters could not be set; it is closed after this client");
+	server_set_close_needed(server, CLOSE_PARAMETERS_NOT_SET);
+}
+
+bool server_errand_ahead(struct server *server, const char *query)
+{
+	server->prefix_change = (struct ledger_change){ .settle = settle_ahead };
+	message_query(&server->prefix, query);
+	if (buf_ok(&server->prefix) && server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE,
+	                                                  &server->prefix_change) == LEDGER_SENT)
+		return true;
+	server_break(server);
+	return false;
+}
+
+/* ---- the question ---- */
+
+static void write_question(const struct server *server, struct server_question *question,
+                           struct buf *text)
+{
+	const char *version = params_find(server->baseline, "server_version");
+
+	question->try_count++;
+	question_text(question->facts.parts, buf_bytes(&question->names),
+	              version ? (unsigned int)strtoul(version, NULL, 10) : 0, text);
+	buf_add_byte(text, 0);
+}
+
+static void send_question(struct server *server)
+{
+	struct server_question *question = server->question;
+	struct buf text = { 0 };
+
+	write_question(server, question, &text);
+	if (buf_ok(&question->names) && buf_ok(&text))
+		server_errand(server, ERRAND_ASK, text.at);
+	else
+		server_break(server);
+	buf_free(&text);
+}
+
+void server_ask(struct server *server, unsigned int parts, struct bytes names)
+{
+	server->question = calloc(1, sizeof(*server->question));
+	if (!server->question) {
+		server_break(server);
+		return;
+	}
+	server->question->facts.parts = parts;
+	buf_add(&server->question->names, names.at, names.count);
+	send_question(server);
+}
+
+bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out)
+{
+	struct server_question *question = calloc(1, sizeof(*question));
+	size_t before = out->count;
+	struct buf text = { 0 };
+
+	if (!question)
+		return false;
+	question->facts.parts = parts;
+	write_question(server, question, &text);
+	if (buf_ok(&text))
+		message_query(out, text.at);
+	if (!buf_ok(&text) || !buf_ok(out) || out->count - before > UINT16_MAX ||
+	    ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) != LEDGER_SENT) {
+		out->count = before;
+		buf_free(&text);
+		server_question_free(&question);
+		return false;
+	}
+	buf_free(&text);
+	server->question = question;
+	server->ask_size = (uint16_t)(out->count - before);
+	return true;
+}
+
+void server_begin_ask(struct server *server)
+{
+	server->ask_size = 0;
+	server->errand = ERRAND_ASK;
+	server->errand_failed = false;
+	timer_set(&server->timer, server->site->limits.connect,
+	          loop_now(server->site->shared->loop));
+}
+
+void server_drop_question(struct server *server)
+{
+	if (!server->ask_size)
+		return;
+	ledger_ignore_question(&server->ledger);
+	server->ask_size = 0;
+	server_question_free(&server->question);
+}
+
+/*
+ * The question has failed. It is canceled by a cancel request that came late, or by a short
+ * statement_timeout before that is put aside. Otherwise a name may be one that this role must not
+ * ask for, or it must not read the sources of functions. false: it is not asked again.
+ */
+static bool ask_again(struct server *server)
+{
+	struct server_question *question = server->question;
+	unsigned int parts = question->facts.parts;
+	bool lacks_names = question->facts.lacks_names;
+
+	if (server->status != 'I' || question->try_count >= QUESTION_TRIES)
+		return false;
+	facts_done(&question->facts);
+	if (question->was_canceled) {
+		/* the same again */
+	} else if (parts & QUESTION_SOURCES) {
+		parts &= ~(unsigned int)QUESTION_SOURCES;
+	} else if (question->names.count) {
+		buf_free(&question->names);
+		lacks_names = true;
+	} else {
+		return false;
+	}
+	question->was_canceled = false;
+	question->facts.parts = parts;
+	question->facts.lacks_names = lacks_names;
+	send_question(server);
+	return true;
+}
+
+/* Its replies are dropped. false: the connection is broken, or there is no memory. */
+static bool send_ignored(struct server *server, const char *query)
+{
+	struct buf out = { 0 };
+	bool is_sent;
+
+	message_query(&out, query);
+	is_sent = buf_ok(&out) &&
+	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT &&
+	          stream_send(&server->stream, buf_bytes(&out));
+	buf_free(&out);
+	return is_sent;
+}
+
+void server_clear_channels(struct server *server, const char *query)
+{
+	if (query && !send_ignored(server, query))
+		server_break(server);
+	else
+		server_errand(server, ERRAND_CHANNELS, "UNLISTEN *");
+}
+
+void server_change_channels(struct server *server, const char *query)
+{
+	server_errand(server, ERRAND_CHANNELS, query);
+}
+
+static void give_facts(struct server *server)
+{
+	struct server_question *question = server->question;
+
+	server->question = NULL;
+	if (question->facts.is_broken)
+		server_close_for(server, CLOSE_QUESTION_FAILED);
+	else
+		server->borrower->ops->on_facts(server->borrower, &question->facts);
+	server_question_free(&question);
+}
+
+/* The errand has done what it is for, or its failure does not matter. */
+static void go_on_after(struct server *server, enum errand_kind kind)
+{
+	switch (kind) {
+	case ERRAND_CONNECT:
+		if (server->site->is_followed && !server_is_dedicated(server))
+			server_ask_defaults(server);
+		else
+			server->site->ops->on_login_done(server);
+		return;
+	case ERRAND_REPLAY:
+		server_discard_end(server, !server->errand_failed);
+		if (server->errand_failed) {
+			server->site->ops->on_params_refused(server);
+			return;
+		}
+		params_release(server->site->shared->params, &server->before);
+		timer_clear(&server->timer);
+		server->borrower->ops->on_lent(server->borrower);
+		return;
+	case ERRAND_CHANNELS:
+		timer_clear(&server->timer);
+		server->borrower->ops->on_channels_cleared(server->borrower);
+		return;
+	case ERRAND_ASK:
+		if (server->state == SERVER_LOGIN) {
+			server_take_defaults(server, &server->question->facts);
+			server_question_free(&server->question);
+			server->site->ops->on_login_done(server);
+			return;
+		}
+		timer_clear(&server->timer);
+		give_facts(server);
+		return;
+	case ERRAND_ROLE:
+		server->site->ops->on_home(server);
+		return;
+	case ERRAND_RESET:
+		server->has_session = server->is_dirty = server->has_unknown_params = false;
+		server->site->ops->on_home(server);
+		return;
+	case ERRAND_CLEAN:
+		server->has_unknown_params = false;
+		server->site->ops->on_home(server);
+		return;
+	case ERRAND_SET_BACK:
+	case ERRAND_CHECK:
+	case ERRAND_NONE:
+		server->site->ops->on_home(server);
+	}
+}
+
+void server_errand_done(struct server *server)
+{
+	enum errand_kind kind = server->errand;
+
+	server->errand = ERRAND_NONE;
+	if (server->errand_failed && kind != ERRAND_ROLE)
+		log_warning(&server->log, "%s failed", errands[kind].name);
+	if (server->errand_failed && kind == ERRAND_ASK && ask_again(server))
+		return;
+	if (server->errand_failed && errands[kind].failure && server->state != SERVER_LOGIN) {
+		server_close_for(server, errands[kind].failure);
+		return;
+	}
+	if (server->status != 'I') {
+		server_close_with(server, ERR_STATE, "a query of our own left a transaction open");
+		return;
+	}
+	server->is_ready = true;
+	go_on_after(server, kind);
+}
