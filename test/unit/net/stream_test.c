@@ -362,6 +362,36 @@ START_TEST(stream_holds_back_and_goes_on)
 }
 END_TEST
 
+/* What was read before does not count, and sending changes nothing. */
+START_TEST(stream_halted_reads_what_it_may)
+{
+	struct end end;
+
+	make(&end);
+	stream_want(&end.stream, WANT_INPUT);
+	ck_assert_int_eq(write(end.far, "before ", 7), 7);
+	turn(&end, 3);
+	stream_halt(&end.stream, 5);
+	ck_assert(stream_is_halted(&end.stream));
+	ck_assert_int_eq(write(end.far, "abc", 3), 3);
+	turn(&end, 3);
+	ck_assert(stream_send(&end.stream, bytes_of("!", 1)));
+	ck_assert_int_eq(write(end.far, "defg", 4), 4);
+	turn(&end, 3);
+	ck_assert_uint_eq(end.got.count, 12);
+	ck_assert_mem_eq(end.got.at, "before abcde", 12);
+	ck_assert(!stream_may_read(&end.stream));
+	ck_assert(stream_send(&end.stream, bytes_of("!", 1)));
+	turn(&end, 3);
+	ck_assert_uint_eq(end.got.count, 12);
+	stream_go_on(&end.stream);
+	ck_assert(!stream_is_halted(&end.stream));
+	turn(&end, 3);
+	ck_assert_mem_eq(end.got.at, "before abcdefg", 14);
+	done(&end);
+}
+END_TEST
+
 /* With WANT_END, the peer may send for a while, and is read later. */
 START_TEST(stream_reads_ahead_within_its_limit)
 {
@@ -672,6 +702,7 @@ int main(void)
 	tcase_add_test(cases, stream_ends_with_something_kept);
 	tcase_add_loop_test(cases, stream_tells_what_is_wanted, 0, COUNT_OF(wants));
 	tcase_add_test(cases, stream_holds_back_and_goes_on);
+	tcase_add_test(cases, stream_halted_reads_what_it_may);
 	tcase_add_test(cases, stream_reads_ahead_within_its_limit);
 	tcase_add_test(cases, stream_sends_at_once);
 	tcase_add_test(cases, stream_sends_the_unsent_later_and_in_order);

@@ -74,6 +74,23 @@ START_TEST(causal_begin_of_a_transaction)
 }
 END_TEST
 
+/* Until then it costs a client nothing. */
+START_TEST(causal_begin_of_the_first)
+{
+	struct stage stage;
+
+	open_stage(&stage);
+	stage.client.causal = NULL;
+	causal_begin(&stage.client);
+	ck_assert_ptr_nonnull(stage.client.causal);
+	ck_assert_uint_eq(stage.client.causal->position, CAUSAL_NOT_KNOWN);
+	causal_free(&stage.client);
+	ck_assert_ptr_null(stage.client.causal);
+	ck_assert(!stage.client.is_position_due);
+	causal_free(&stage.client);
+}
+END_TEST
+
 /* ---- behind a transaction ---- */
 
 static const struct bytes commit = { "Q\0\0\0\13commit\0", 12 };
@@ -189,6 +206,7 @@ int main(void)
 
 	tcase_add_loop_test(tcase, causal_who_may_read, 0, COUNT_OF(reads));
 	tcase_add_test(tcase, causal_begin_of_a_transaction);
+	tcase_add_test(tcase, causal_begin_of_the_first);
 	tcase_add_test(tcase, causal_what_ends);
 	tcase_add_test(tcase, causal_what_was_sent_counts);
 	tcase_add_test(tcase, causal_is_for_plain_clients);
