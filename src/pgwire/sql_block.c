@@ -9,6 +9,7 @@
 #include "pgweir/pgwire/sql_block.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "sql_priv.h"
 
@@ -179,4 +180,41 @@ bool sql_is_set_local(struct bytes text)
 	while (token.kind != TOKEN_END && !sql_token_is_sign(&token, ';'))
 		token = sql_token(&scanner);
 	return is_over(&scanner, token);
+}
+
+/* Whether the scanner, behind SET, is at a mode of the transaction, in whatever form. */
+static bool sets_mode(struct scanner *scanner)
+{
+	static const char word[] = "transaction"; /* transaction_read_only, too */
+	struct token token = sql_token(scanner);
+
+	if (sql_token_is(&token, "local") || sql_token_is(&token, "session"))
+		token = sql_token(scanner);
+	if (token.kind == TOKEN_QUOTED)
+		return true;
+	return token.kind == TOKEN_WORD && token.text.count >= sizeof(word) - 1 &&
+	       strncasecmp(token.text.at, word, sizeof(word) - 1) == 0;
+}
+
+bool sql_is_no_block(struct bytes text)
+{
+	bool is_one = !text.count || !memchr(text.at, ';', text.count);
+	struct scanner scanner = { .rest = text };
+	struct token token = sql_token(&scanner);
+
+	/* Where a string ends may depend on the session. */
+	if (!is_one && (!is_plain(text) || memchr(text.at, '\\', text.count)))
+		return false;
+	while (token.kind != TOKEN_END) {
+		enum sql_block_kind kind = kind_of(&token);
+
+		if (kind != SQL_BLOCK_OTHER && (kind != SQL_BLOCK_SET || sets_mode(&scanner)))
+			return false;
+		if (is_one)
+			return true;
+		while (token.kind != TOKEN_END && !sql_token_is_sign(&token, ';'))
+			token = sql_token(&scanner);
+		token = sql_token(&scanner);
+	}
+	return true;
 }

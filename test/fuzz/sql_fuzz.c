@@ -26,6 +26,7 @@ static void block_is_alone(const uint8_t *data, size_t size)
 
 	if (block.kind == SQL_BLOCK_OTHER)
 		return;
+	assert(!sql_is_no_block(bytes_of(data, size)));
 	buf_add(&text, data, size);
 	buf_add_text(&text, "\n;");
 	other = sql_block_read(buf_bytes(&text));

@@ -2,7 +2,7 @@
 /*
  * Recognises the statements that begin and end a transaction block, and SET TRANSACTION, if nothing
  * about them is in doubt: a single statement, in plain ASCII, of a form that PostgreSQL accepts.
- * And SET LOCAL, of any form.
+ * And SET LOCAL, of any form, and texts that have nothing of all this.
  *
  * Source: PostgreSQL's manual, "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "SET
  * TRANSACTION".
@@ -36,5 +36,11 @@ struct sql_block sql_block_read(struct bytes text);
 
 /* Whether a whole text is a single SET LOCAL: it changes nothing that outlives its transaction. */
 bool sql_is_set_local(struct bytes text);
+
+/*
+ * Whether no statement of a text begins or ends a transaction block, ends a prepared one, or sets
+ * its modes. false also if that is in doubt.
+ */
+bool sql_is_no_block(struct bytes text);
 
 #endif

@@ -95,7 +95,11 @@ static bool is_read_by(const struct client *client, const struct sql_block *bloc
 	return block->access == SQL_ACCESS_READ_ONLY || is_read_by_default(client);
 }
 
-static bool is_harmless(struct bytes text) { return !(sql_touch(text) & ~(unsigned int)HARMLESS); }
+/* Whether a text that is none of the above may run on a standby, but for what is `allowed`. */
+static bool may_read(struct bytes text, unsigned int allowed)
+{
+	return !(sql_touch(text) & ~allowed) && sql_is_no_block(text);
+}
 
 /* The first text of a transaction whose BEGIN is late. */
 static bool is_read_after_begin(const struct client *client, struct bytes text)
@@ -110,7 +114,7 @@ static bool is_read_after_begin(const struct client *client, struct bytes text)
 	}
 	if (block.kind == SQL_BLOCK_SET)
 		return !block.is_for_primary && is_read_by(client, begin);
-	return is_read_by(client, begin) && is_harmless(text);
+	return is_read_by(client, begin) && may_read(text, HARMLESS);
 }
 
 static bool is_read(const struct client *client, struct bytes text)
@@ -125,7 +129,7 @@ static bool is_read(const struct client *client, struct bytes text)
 	case SQL_BLOCK_START:
 		return is_read_by(client, &block);
 	case SQL_BLOCK_OTHER:
-		return is_read_by_default(client) && !sql_touch(text);
+		return is_read_by_default(client) && may_read(text, 0);
 	default:
 		return false;
 	}

@@ -197,6 +197,42 @@ START_TEST(finds_set_local)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	bool is_no_block;
+} others[] = {
+	{ "", true },
+	{ "SELECT 1", true },
+	{ "SELECT 1; SELECT ';begin';;", true },
+	{ "/* begin; */ SELECT 1; -- commit", true },
+	{ "SET LOCAL a = 1; SET transactions = 1", false }, /* more than there is */
+	{ "SET a = 1; SHOW a", true },
+	{ "SELECT '\xc3\xa9'", true },
+	{ "SELECT '\xc3\xa9;'", false },
+	{ "SELECT '\\'", true },
+	{ "SELECT '\\'; BEGIN --'", false },
+	{ "BEGIN", false },
+	{ "/* \xc3\xa9 */ BEGIN READ WRITE", false },
+	{ "BEGIN READ WRITE; SELECT 1", false },
+	{ "SELECT 1; BEGIN READ WRITE", false },
+	{ ";; SELECT 1;; start transaction", false },
+	{ "SELECT 1; COMMIT", false },
+	{ "COMMIT PREPARED 'x'", false },
+	{ "ROLLBACK PREPARED 'x'", false },
+	{ "SET TRANSACTION READ WRITE; SELECT 1", false },
+	{ "SET transaction_read_only = off", false },
+	{ "SET LOCAL transaction_read_only = off", false },
+	{ "SET LOCAL \"transaction_read_only\" = off", false },
+	{ "SET SESSION transaction_isolation = serializable", false },
+};
+
+START_TEST(finds_no_block)
+{
+	ck_assert_msg(sql_is_no_block(bytes_text(others[_i].text)) == others[_i].is_no_block, "%s",
+	              others[_i].text);
+}
+END_TEST
+
 START_TEST(every_byte)
 {
 	static const char harmless[] = " \t\n\r\f;";
@@ -219,6 +255,7 @@ int main(void)
 	tcase_add_loop_test(tests, reads, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, finds_set_local, 0, COUNT_OF(locals));
+	tcase_add_loop_test(tests, finds_no_block, 0, COUNT_OF(others));
 	tcase_add_test(tests, every_byte);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
