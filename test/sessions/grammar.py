@@ -118,6 +118,9 @@ INSPECT = """SELECT session_user, current_user, pg_catalog.current_setting('role
     ORDER BY classid, objid, objsubid, mode)
    FROM pg_catalog.pg_locks WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'advisory') AS locks"""
 
+# PostgreSQL reads the constant when it prepares the statement, with the array_nulls of that moment.
+CONSTANT = "SELECT '{{NULL}}'::text[]"
+
 # What INSPECT shows of the whole database's own objects and settings is equal in both databases.
 LOOKS = (
     "SELECT name FROM which", "SELECT name FROM for_role_a", "SELECT count(*) FROM own_{n}",
@@ -126,7 +129,7 @@ LOOKS = (
     "SHOW transaction_isolation", "SHOW transaction_read_only", "SHOW search_path", "SHOW TIME ZONE",
     "SHOW SESSION AUTHORIZATION", "SHOW auto_explain.log_nested_statements",
     "SELECT current_schema()", "SELECT quote_ident('x')", "SELECT ARRAY['NULL', NULL]::text",
-    "SELECT '{{NULL}}'::text[]", "SELECT xmlparse(CONTENT 'x') IS DOCUMENT",
+    CONSTANT, "SELECT xmlparse(CONTENT 'x') IS DOCUMENT",
     "SELECT CASE WHEN current_setting('app.seeded', true) = 'yes' THEN random() END",
     "SELECT name, is_holdable FROM pg_cursors WHERE name <> '' ORDER BY 1",
 )

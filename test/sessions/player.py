@@ -15,6 +15,7 @@ from collections import namedtuple
 from e2e.kit.wire import (Closed, Refused, Wire, bind, close, cstr, describe, execute, message, parse, query,
                           sync)
 
+from .compare import RECOVERY
 from .grammar import CHANNELS, INSPECT, PRELUDE, SIDES
 
 PATIENCE = 20  # seconds; detects a hang, nothing is measured with it
@@ -114,6 +115,9 @@ class Player:
         self.notes = []
         self.sent_within, self.run_within = [], []  # notifications and texts of the open transaction
         self.loose = frozenset()
+        # A standby has refused a statement, perhaps LISTEN or NOTIFY: the comparison ends there, and
+        # notifications that came directly need not come.
+        self.is_elsewhere = False
         self.texts = {}  # of named statements
         self.status = "I"
         self.unfinished = []  # what has come of a response
@@ -195,6 +199,7 @@ class Player:
             self.note_early(texts)
             self.note_loose(step, texts)
             messages = self.hear()
+            self.is_elsewhere |= any(got[0] == "E" and RECOVERY.search(got[4]) for got in messages)
             if self.direct and step is owed[-1]:
                 self.wait_notes()
             notes = list(self.notes) if step is owed[-1] else None
@@ -233,7 +238,8 @@ class Player:
         notes = parts[at].notes if at < len(parts) else None
         wanted = len(self.direct.sure_notes(notes or [], self.loose))
         while len(self.direct.sure_notes(self.notes, self.loose)) < wanted and self.status == "I":
-            if not self.wire.buffer and not select.select([self.wire.sock], [], [], self.patience)[0]:
+            patience = 0 if self.is_elsewhere else self.patience
+            if not self.wire.buffer and not select.select([self.wire.sock], [], [], patience)[0]:
                 return
             extra = []
             self.keep(self.wire.read(), extra)

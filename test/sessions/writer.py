@@ -20,7 +20,7 @@ import random
 import re
 from collections import namedtuple
 
-from .grammar import CHANNELS, COMMON, FEATURES, HIDDEN_TABLE, PREPARES, Grammar
+from .grammar import CHANNELS, COMMON, CONSTANT, FEATURES, HIDDEN_TABLE, PREPARES, Grammar
 
 Session = namedtuple("Session", "user startup steps")
 
@@ -99,12 +99,12 @@ class Writer:
 
     def named(self):
         """A text for a named statement, which may be prepared again: a temporary table must not hide
-        what it reads, and it must not remove itself.
+        what it reads, no parameter may change it, and it must not remove itself.
         """
         while True:
             text = self.followed()
             may_hide = "temporary" in self.features and HIDDEN_TABLE.search(text)
-            if not may_hide and text != "DEALLOCATE ALL":
+            if not may_hide and text not in ("DEALLOCATE ALL", CONSTANT):
                 return text
 
     def disguised(self, text):
