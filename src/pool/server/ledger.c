@@ -487,10 +487,10 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 
 bool ledger_passes_ready(struct ledger *ledger)
 {
-	const struct ledger_entry *head = first_of(ledger);
+	const struct ledger_entry *head = ledger->count == 1 ? first_of(ledger) : NULL;
 
-	if (ledger->count != 1 || ledger->failed || ledger->is_doubtful || ledger->is_copying ||
-	    ledger->both || head->fate != LEDGER_FORWARD || head->change ||
+	if (!head || ledger->failed || ledger->is_doubtful || ledger->is_copying || ledger->both ||
+	    head->fate != LEDGER_FORWARD || head->change ||
 	    (head->kind == LEDGER_QUERY ? !ledger->has_result : head->kind != LEDGER_SYNC))
 		return false;
 	ledger->is_begun = ledger->is_open = false;

@@ -189,9 +189,9 @@ static inline bool ledger_owes_ignored(const struct ledger *ledger)
 /* Whether the next reply is to a Parse or an Execute that was injected for the client. */
 static inline bool ledger_owes_injected(const struct ledger *ledger)
 {
-	const struct ledger_entry *head = &ledger->ring[ledger->head];
+	const struct ledger_entry *head = ledger->count ? &ledger->ring[ledger->head] : NULL;
 
-	return ledger->count && head->fate == LEDGER_INJECT &&
+	return head && head->fate == LEDGER_INJECT &&
 	       (head->kind == LEDGER_PARSE || head->kind == LEDGER_EXECUTE);
 }
 

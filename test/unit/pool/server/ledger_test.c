@@ -1096,6 +1096,21 @@ START_TEST(ledger_ends_with_a_short_ready)
 }
 END_TEST
 
+/* Before the first request there is no ring. */
+START_TEST(ledger_of_nothing)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ck_assert(!ledger_passes_ready(&ledger));
+	ck_assert(!ledger_passes_plain(&ledger, 'C'));
+	ck_assert(!ledger_owes_injected(&ledger));
+	ck_assert(!ledger_mark_call(&ledger, LEDGER_EXECUTE));
+	ck_assert_int_eq(ledger_reply(&ledger, 'Z', &is_end), LEDGER_MISMATCH);
+	ledger_done(&ledger);
+}
+END_TEST
+
 START_TEST(ledger_settles_a_change_with_a_long_ready)
 {
 	char story[8] = "";
@@ -1197,6 +1212,7 @@ int main(void)
 	tcase_add_test(cases, ledger_counts_a_call_in_the_short_form);
 	tcase_add_test(cases, ledger_keeps_to_the_long_form);
 	tcase_add_loop_test(cases, ledger_ends_with_a_short_ready, 0, COUNT_OF(short_readies));
+	tcase_add_test(cases, ledger_of_nothing);
 	tcase_add_test(cases, ledger_settles_a_change_with_a_long_ready);
 	tcase_add_test(cases, ledger_counts_calls);
 	tcase_add_test(cases, ledger_counts_the_call_of_a_copy);
