@@ -369,6 +369,19 @@ def test_values_of_sequences_stay_on_the_primary(routed):
     assert client.value(WHERE) == PRIMARY
 
 
+def test_a_question_for_the_value_of_a_sequence_does_not_keep_the_standby(routed):
+    weir = routed()
+    for _ in range(2):  # from the second client on, it is PostgreSQL that answers
+        client = weir.client()
+        of_batch(client, "BEGIN READ ONLY")
+        assert client.value(WHERE) == STANDBY
+        got = client.query("SELECT lastval()")
+        assert got.error
+        client.query("ROLLBACK")
+        assert client.value(WHERE) == PRIMARY
+    assert "not yet defined" in got.error["M"]
+
+
 def test_a_client_that_has_listened_stays_on_the_primary(routed):
     weir = routed()
     with weir.connect(autocommit=True) as listener:

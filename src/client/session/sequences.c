@@ -85,6 +85,9 @@ unsigned int sequences_pin(const struct client *client)
 {
 	bool may_ask = client->asks_sequences || score_of(client) > 0;
 
+	/* A standby gives no values, and the next statement may be a write. */
+	if (client->borrower.pool->purpose == POOL_FOR_READS)
+		return 0;
 	return may_ask && (client->touched & (SQL_TOUCH_WRITE | SQL_TOUCH_SEQUENCE))
 	           ? SESSION_PIN_SEQUENCE
 	           : 0;
