@@ -30,7 +30,7 @@ RECOVERY = re.compile("during recovery|recovery is in progress")
 # There are no temporary objects on a standby, so a name of one is unknown for another reason.
 NO_TEMPORARY = ("3F000", 'schema "pg_temp" does not exist')
 # What may keep a server with its client.
-STAYS = re.compile(r"advisory_lock|WITH HOLD|setseed|dblink|\b(hid\w*|DO|CALL)\b", re.I)
+STAYS = re.compile(r"advisory_lock|WITH HOLD|setseed|dblink|set_config\('app\.' \|\||\b(hid\w*|DO|CALL)\b", re.I)
 ENDS_BLOCK = re.compile(r"\s*(COMMIT|END|ROLLBACK(?! TO)|ABORT|PREPARE TRANSACTION)\b", re.I)
 
 
@@ -40,14 +40,16 @@ class Reads:
     - An error of a standby.
     - What comes behind the end of a read in the same text or batch runs there, too.
     - If the server stays with its client because of something in a read, it is that of a standby.
+    - The first statement of a batch decides, and others behind it may make the transaction serializable.
     """
 
     def __init__(self, may_read):
         self.may_read = may_read
-        self.is_behind_end = self.may_stay = False
+        self.is_behind_end = self.may_stay = self.is_batch = False
 
     def note(self, part):
         self.is_behind_end |= any(ENDS_BLOCK.match(text) for text in part.texts[:-1])
+        self.is_batch = part.step[0] == "extended" and len(part.texts) > 1
         self.may_stay |= any(STAYS.search(text) for text in part.texts)
 
     def explain(self, part, pooled):
@@ -57,7 +59,10 @@ class Reads:
             return None
         if any(RECOVERY.search(got[4]) or got[3:5] == NO_TEMPORARY for got in errors):
             return "during recovery"
-        is_read_only = (any(got[3] == "25006" or "in a hot standby" in got[4] for got in errors)
+        is_serializable = any("in a hot standby" in got[4] for got in errors)
+        if is_serializable and self.is_batch:
+            return "behind the first statement of a batch"
+        is_read_only = (is_serializable or any(got[3] == "25006" for got in errors)
                         or "read_only" in repr(part.texts) or "transaction_read_only=on" in repr(pooled))
         if is_read_only and self.is_behind_end:
             return "behind the end of a read"
