@@ -871,6 +871,19 @@ def test_a_client_is_not_told_the_value_of_the_server_by_set_local(pgweir, mode)
 
 
 @MODES
+@pytest.mark.parametrize("begin, text", [("SELECT 1", "SET LOCAL DateStyle TO DEFAULT"),
+                                         ("BEGIN", "SET LOCAL DateStyle TO DEFAULT; COMMIT")])
+def test_set_local_tells_nothing_when_its_transaction_has_ended(pgweir, mode, begin, text):
+    client = pgweir(pool_mode=mode, default_pool_size=1).client(DateStyle="German, DMY")
+    for sql in ("SET DateStyle = 'SQL, DMY'", begin):
+        client.query(sql)
+    for sql in (text, "SELECT 1"):
+        client.send(query(sql))
+        assert reports(client.read_until("Z")) == [], sql
+    assert client.value("SHOW DateStyle") == "SQL, DMY"
+
+
+@MODES
 @pytest.mark.parametrize("block", (False, True))
 def test_a_client_is_not_told_the_value_of_the_server(pgweir, mode, block):
     """PostgreSQL would report nothing if the client has its startup value, or else that value."""

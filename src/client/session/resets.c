@@ -361,6 +361,13 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 	return true;
 }
 
+/* Whether it was set back by a SET LOCAL whose transaction has ended. */
+static bool local_is_over(const struct session_resets *resets, const struct server *server,
+                          const char *name)
+{
+	return server->status == 'I' && bytes_list_has(buf_bytes(&resets->local), name);
+}
+
 void resets_tell(struct client *client, struct buf *ahead)
 {
 	const struct server *server = client->borrower.server;
@@ -373,6 +380,7 @@ void resets_tell(struct client *client, struct buf *ahead)
 	while (bytes_take_text(&names, &name)) {
 		value = params_find(client->startup, name);
 		if (!value || !params_find(server->baseline, name) ||
+		    local_is_over(resets, server, name) ||
 		    strcmp(told_of(client, server->params, name), value) == 0)
 			continue;
 		note_told(resets, name, value);
