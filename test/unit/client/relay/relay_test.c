@@ -161,7 +161,7 @@ static const struct script cases[] = {
 	  "a^ 1^ a<RSKZ 1~X. aQ 2^ 2<Q" },
 	{ "client_idle_timeout", "pool_mode=transaction\nclient_idle_timeout=200ms",
 	  "a^ 1^ a<RSKZ a~E. 1<" },
-	{ "client_login_timeout", "client_login_timeout=20ms", "a^ 1^R a~E. 1<" },
+	{ "client_login_timeout", "client_login_timeout=200ms", "a^ 1^R a~E. 1<" },
 
 	/* settings */
 	{ "simple queries may be refused", "pool_mode=transaction\ndisable_pqexec=1",
