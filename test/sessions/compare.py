@@ -30,7 +30,7 @@ RECOVERY = re.compile("during recovery|recovery is in progress")
 # There are no temporary objects on a standby, so a name of one is unknown for another reason.
 NO_TEMPORARY = ("3F000", 'schema "pg_temp" does not exist')
 # What may keep a server with its client.
-STAYS = re.compile(r"advisory_lock|WITH HOLD|setseed|dblink|set_config\('app\.' \|\||\b(hid\w*|DO|CALL)\b", re.I)
+STAYS = re.compile(r"advisory_lock|WITH HOLD|setseed|dblink|set_config\('app\.' \|\||\b(LOAD|hid\w*|DO|CALL)\b", re.I)
 ENDS_BLOCK = re.compile(r"\s*(COMMIT|END|ROLLBACK(?! TO)|ABORT|PREPARE TRANSACTION)\b", re.I)
 
 
