@@ -17,6 +17,7 @@ struct batch {
 	int count;
 	size_t used;                  /* of `buffer` */
 	struct bytes unnamed;         /* the text of a Parse message that may be kept. unnamed.c */
+	struct bytes late;            /* the text of a BEGIN that was answered here. late_begin.c */
 	struct ledger_change *change; /* of the next frame; NULL: it changes nothing */
 	unsigned int touches;         /* of the last Parse message: enum sql_touch */
 	const char *replay;           /* start of a batch that may be sent again. replan.c */
@@ -40,7 +41,7 @@ static inline void batch_begin(struct batch *batch)
 	batch->replay = NULL;
 	batch->is_described = batch->is_again = batch->is_answered = batch->ends = false;
 	batch->waits_for = LEDGER_WAIT_NOT;
-	batch->unnamed = bytes_of(NULL, 0);
+	batch->unnamed = batch->late = bytes_of(NULL, 0);
 }
 
 /* Adds bytes that stay in place until batch_send(). */

@@ -86,6 +86,8 @@ static const char **report_slot(struct report *report, char field)
 		return &report->hint;
 	case 'W':
 		return &report->context;
+	case 'R':
+		return &report->routine;
 	default:
 		return NULL;
 	}

@@ -49,8 +49,11 @@ class Scene:
         self.client.finish_login("alice")
         self.weir.wait_pool(sv_idle=1)
 
-    def writes_first(self, begin, late_begin):
-        """The first statement of a transaction has arrived at the old primary."""
+    def writes_first(self, begin, late_begin, is_answered=True):
+        """The first statement of a transaction has arrived at the old primary.
+
+        is_answered: a late BEGIN was answered to the pooler.
+        """
         self.client.send(query(begin))
         if not late_begin:
             self.old.expect("Q")
@@ -60,7 +63,8 @@ class Scene:
         if late_begin:
             for kind in "PBEC":
                 self.old.expect(kind)
-            self.old.send(BEGAN)
+            if is_answered:
+                self.old.send(BEGAN)
         self.old.expect("Q")
 
     def demoted(self):

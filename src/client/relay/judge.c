@@ -103,6 +103,7 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 		return JUDGE_MORE;
 	if (result == LATE_GONE)
 		return JUDGE_END;
+	batch->late = result == LATE_BEGUN ? frame_body(in, frame) : bytes_of(NULL, 0);
 	if (client_features(client) & CLIENT_IS_TRACKED)
 		track_answered(client, frame, in);
 	/* PostgreSQL drops the unnamed statement at any Query. */

@@ -127,8 +127,9 @@ bool relay_input(struct client *client, struct bytes in)
 	keep_statements(client, &batch);
 	/* now, as `whole` may be in the buffer of the stream */
 	if (may_resend && resend.is_first && client->state == CLIENT_ACTIVE && !batch.is_answered &&
-	    (judgement == JUDGE_SEND || (judgement == JUDGE_MORE && in.count == whole.count)))
-		resend_keep(client, &resend, whole, judgement == JUDGE_SEND);
+	    (judgement == JUDGE_SEND || judgement == JUDGE_MORE))
+		resend_keep(client, &resend, bytes_of(whole.at, whole.count - in.count),
+		            batch.late);
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, CLOSE_CLIENT_QUIT);

@@ -13,6 +13,7 @@
  *     end of the connection was closed before (stream_undelivered());
  *   - or the server has ended an idle session (57P05);
  *   - or it has refused a text as a whole because its host accepts no writes any more (25006);
+ *   - or it has ended the session (57P01) before it has answered a BEGIN that comes first;
  *   - or it has nothing to execute that could have an effect beyond its transaction: BEGIN, SET
  *     TRANSACTION, SET LOCAL, an empty query, Parse and Describe.
  *
@@ -20,9 +21,13 @@
  * late BEGIN, and these with it: the opening of the transaction. It is sent again together with the
  * first batch behind it, too, if that is sent again.
  *
- * Only the first batch of a transaction, and only if nothing of the client is on the server: no
- * session state, no listening connection. What was sent is kept only for entries with several
- * hosts, as that costs a copy.
+ * Drivers send an opening together with what is behind it, in one batch or in several, in one write
+ * or in several. So all of it is kept until the server has answered; what it has answered in full
+ * is the client's, and is dropped.
+ *
+ * Only the opening and the first batch behind it, and only if nothing of the client is on the
+ * server: no session state, no listening connection. What was sent is kept only for entries with
+ * several hosts, as that costs a copy.
  */
 #include "resend_priv.h"
 
@@ -42,9 +47,6 @@
 #include "route_priv.h"
 
 #include "pgweir/base/banned.h"
-
-/* Bytes of a Sync, and at least one of the Execute before it. */
-#define EXECUTE_AND_SYNC (FRAME_HEADER_SIZE + 1)
 
 /* ---- what can be kept ---- */
 
@@ -68,10 +70,10 @@ static bool is_between_transactions(const struct server *server)
 	       ledger_is_certain(&server->ledger);
 }
 
-/* Takes the opening that precedes what comes now. The server has it again by resend_keep(). */
+/* Finds the opening that precedes what comes now. */
 static void take_opening(const struct client *client, struct resend *resend)
 {
-	struct server *server = client->borrower.server;
+	const struct server *server = client->borrower.server;
 
 	if (client->late) {
 		struct bytes texts = late_begin_texts(client);
@@ -82,8 +84,17 @@ static void take_opening(const struct client *client, struct resend *resend)
 		resend->opening = replay_opening(&server->replay);
 		resend->has_begun = true;
 	}
-	if (server)
-		replay_forget_opening(&server->replay);
+}
+
+/*
+ * Whether what comes now may belong to what is kept: its last batch has no end yet, or all of it is
+ * an opening.
+ */
+static bool is_continued(const struct server *server)
+{
+	const struct replay *replay = &server->replay;
+
+	return replay_may_resend(replay) && (!replay->is_whole || replay->is_opening);
 }
 
 void resend_begin(struct client *client, struct resend *resend)
@@ -91,27 +102,39 @@ void resend_begin(struct client *client, struct resend *resend)
 	struct server *server = client->borrower.server;
 	const struct pool *pool = client->borrower.pool;
 
-	resend->is_first = resend->has_begun = false;
+	resend->is_first = resend->has_begun = resend->is_more = false;
 	resend->opening = bytes_of(NULL, 0);
+	resend->server = server;
 	if (!client->request_at) /* a new batch */
 		client->is_resent = false;
-	take_opening(client, resend);
-	if (server && !resend->has_begun && !is_between_transactions(server)) {
-		server->replay.may_resend = false; /* more follows the batch that is kept */
-		return;
+	if (server) {
+		resend->before = server->replay;
+		resend->is_more = is_continued(server);
 	}
+	if (!resend->is_more)
+		take_opening(client, resend);
+	if (server)
+		replay_end_resend(&server->replay);
+	if (server && !resend->is_more && !resend->has_begun && !is_between_transactions(server))
+		return;
 	resend->is_first =
 	    pool && pool->site.hosts->count > 1 && !client->is_resent && is_pooled(client);
 }
 
 /* ---- what is in a batch ---- */
 
-/* What a batch executes. */
+/* What some batches execute. */
 struct reading {
 	const struct client *client;
 	struct bytes opening; /* texts, in a place of REPLAY_OPENING_MAX bytes */
 	bool is_opening;      /* nothing else is executed, and all of it is there */
 	bool has_effect;      /* something is executed that may have an effect */
+	bool is_whole;        /* the last message ends its batch */
+	bool is_over;         /* nothing may follow that batch */
+	bool is_behind;       /* another batch */
+	size_t effect_size;   /* up to and with the message that may have the effect */
+	size_t sync_size;     /* up to and with a Sync directly behind that */
+	struct bytes effect;  /* its text; `at` is NULL if not known */
 	/* the unnamed statement and the statement of the last Bind; `at` is NULL if not known */
 	struct bytes unnamed, bound;
 	const char *portal; /* of a Bind that was not executed; NULL: none */
@@ -146,7 +169,10 @@ static void read_executed(struct reading *reading, struct bytes text)
 		is_part = block.kind == SQL_BLOCK_SET || sql_is_set_local(text);
 	}
 	is_begin = block.kind == SQL_BLOCK_BEGIN || block.kind == SQL_BLOCK_START;
-	reading->has_effect |= !is_begin && !is_part;
+	if (!is_begin && !is_part) {
+		reading->has_effect = true;
+		reading->effect = text;
+	}
 	if ((!is_begin && (!is_part || !count)) || !fits_any_host(reading->client, &block) ||
 	    text.count + 1 > REPLAY_OPENING_MAX - count) {
 		reading->is_opening = false;
@@ -172,6 +198,8 @@ static bool read_bind(struct reading *reading, struct bytes body)
 
 	if (reading->portal || fields_names('B', body, body.count, &names) != WIRE_OK)
 		return false;
+	if (!*names.statement && !reading->unnamed.at && reading->is_behind)
+		return false; /* without the batch before it, it would have no statement */
 	reading->portal = names.portal;
 	reading->bound = reading->unnamed;
 	if (*names.statement) {
@@ -193,20 +221,44 @@ static bool read_execute(struct reading *reading, struct bytes body)
 	return true;
 }
 
+static bool read_query(struct reading *reading, struct bytes text)
+{
+	if (!text.count || text.at[text.count - 1])
+		return false;
+	if (text.count > 1) /* an empty text has no effect */
+		read_executed(reading, bytes_of(text.at, text.count - 1));
+	return true;
+}
+
+/* A batch has ended. */
+static void read_end(struct reading *reading)
+{
+	reading->is_behind = reading->is_whole = true;
+	reading->is_over = reading->has_effect || !reading->is_opening;
+	reading->unnamed = bytes_of(NULL, 0);
+}
+
+/* Behind what may have an effect, all is skipped if that is refused. */
 static bool read_step(struct reading *reading, const struct frame *frame, struct bytes in)
 {
 	struct bytes body = frame_body(in, frame);
+	bool has_effect = reading->has_effect;
 
+	reading->is_whole = false;
 	switch (frame->type) {
+	case 'Q':
+		return !has_effect && !reading->portal && read_query(reading, body);
 	case 'P':
-		read_parse(reading, body);
+		if (!has_effect)
+			read_parse(reading, body);
 		return true;
 	case 'B':
-		return read_bind(reading, body);
+		return has_effect || read_bind(reading, body);
 	case 'E':
-		return read_execute(reading, body);
+		return has_effect || read_execute(reading, body);
 	case 'C':
 	case 'D':
+	case 'S':
 		return true;
 	default:
 		return false;
@@ -214,81 +266,103 @@ static bool read_step(struct reading *reading, const struct frame *frame, struct
 }
 
 /*
- * Reads a batch that ends with a Sync. If it executes what may have an effect, that is its last
- * message before the Sync.
+ * Reads batches. If they execute what may have an effect, that is in the last one. false: they
+ * cannot be sent again.
  */
-static bool read_extended(struct reading *reading, struct bytes in)
+static bool read_batches(struct reading *reading, struct bytes in)
 {
+	size_t size = 0;
 	struct frame frame;
 
-	while (frame_peek(in, UINT32_MAX, &frame) == WIRE_OK && in.count >= frame.length) {
-		if (frame.type == 'S')
-			return in.count == frame.length && !reading->portal;
-		if (reading->has_effect || !read_step(reading, &frame, in))
+	while (frame_peek(bytes_skip(in, size), UINT32_MAX, &frame) == WIRE_OK &&
+	       in.count - size >= frame.length) {
+		struct bytes rest = bytes_skip(in, size);
+		bool is_sync = frame.type == 'S';
+
+		if (reading->is_over || !read_step(reading, &frame, rest) ||
+		    (is_sync && reading->portal))
 			return false;
-		in = bytes_skip(in, frame.length);
+		size += frame.length;
+		if (reading->has_effect && !reading->effect_size)
+			reading->effect_size = reading->sync_size = size;
+		else if (is_sync && reading->effect_size == size - frame.length)
+			reading->sync_size = size;
+		if (is_sync || frame.type == 'Q')
+			read_end(reading);
 	}
-	return false;
+	return size == in.count && !reading->portal;
 }
 
-/* *least: see struct replay. */
-static bool read_batch(struct reading *reading, struct bytes in, uint16_t *least)
+/* See struct replay. A question behind it is not the client's. */
+static uint32_t measure_unsent(const struct reading *reading, const struct server *server,
+                               size_t count)
 {
-	struct frame frame;
-	struct bytes text;
+	if (!reading->has_effect)
+		return 0;
+	/* what is sent behind it may have more bytes than what the client has sent */
+	if (reading->sync_size < count)
+		return REPLAY_UNKNOWN;
+	return (uint32_t)(count - reading->effect_size) + 1 + server->ask_size;
+}
 
-	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || in.count < frame.length)
-		return false;
-	if (frame.type != 'Q') {
-		bool is_good = read_extended(reading, in);
+/* The opening that precedes what is kept, and what was kept before, are in place. */
+static void keep(struct client *client, struct replay *replay, size_t before, struct bytes input)
+{
+	size_t count = before + input.count, opening_count = replay->opening_count;
+	struct reading reading = {
+		.client = client,
+		.opening = bytes_of(replay->at + REPLAY_MAX, opening_count),
+		.is_opening = true,
+	};
 
-		*least = reading->has_effect ? EXECUTE_AND_SYNC : 0;
-		return is_good;
-	}
-	text = frame_body(in, &frame);
-	if (!text.count || text.at[text.count - 1])
-		return false;
-	if (text.count > 1) /* an empty text has no effect */
-		read_executed(reading, bytes_of(text.at, text.count - 1));
-	*least = reading->has_effect;
-	return in.count == frame.length;
+	replay->opening_count = 0;
+	if (before)
+		memcpy(replay->at + before, input.at, input.count);
+	if (!read_batches(&reading, before ? bytes_of(replay->at, count) : input))
+		return;
+	if (before)
+		replay->count = count;
+	else if (replay->count != count)
+		replay_keep(replay, input);
+	replay->may_resend = true;
+	replay->unsent_least = measure_unsent(&reading, client->borrower.server, count);
+	replay->next = replay_next(bytes_of(replay->at, count));
+	replay->is_whole = reading.is_whole;
+	replay->is_opening = reading.is_opening;
+	replay->opening_count = (uint16_t)opening_count;
+	replay->opening_more = (uint16_t)(reading.opening.count - opening_count);
 }
 
 void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
-                 bool is_sent)
+                 struct bytes late)
 {
-	const struct server *server = client->borrower.server;
-	struct replay *replay = &client->borrower.server->replay;
-	struct bytes opening = resend->opening;
-	struct reading reading = { .client = client, .is_opening = true };
-	uint16_t least;
+	struct server *server = client->borrower.server;
+	struct replay *replay = &server->replay;
+	size_t before = resend->is_more ? resend->before.count : 0;
+	struct bytes opening = late.count ? late : resend->opening;
 
-	if (!is_sent) {
-		replay->opening_count = resend->has_begun ? (uint16_t)opening.count : 0;
+	if (late.count)
+		input = bytes_skip(input, (size_t)(late.at + late.count - input.at));
+	if (!input.count) {
+		if (resend->server == server && (resend->is_more || resend->has_begun))
+			*replay = resend->before;
 		return;
 	}
-	if (client->frame_left || input.count > REPLAY_MAX || !is_plain(client) ||
-	    !replay_has_memory(replay))
+	if (client->frame_left || before + input.count > REPLAY_MAX || !is_plain(client) ||
+	    !replay_has_memory(replay) || (before && replay->count))
 		return;
-	if (opening.count && !resend->has_begun)
+	replay->opening_count =
+	    resend->is_more ? resend->before.opening_count : (uint16_t)opening.count;
+	replay->was_writable =
+	    (resend->is_more || resend->has_begun) && resend->before.was_writable;
+	if (!resend->is_more && opening.count && !resend->has_begun)
 		memcpy(replay->at + REPLAY_MAX, opening.at, opening.count);
-	reading.opening = bytes_of(replay->at + REPLAY_MAX, opening.count);
-	if (!read_batch(&reading, input, &least))
-		return;
-	if (replay->count != input.count)
-		replay_keep(replay, input);
-	replay->may_resend = true;
-	/* a question behind it is not the client's */
-	replay->unsent_least = least ? least + server->ask_size : 0;
-	replay->is_opening = reading.is_opening;
-	replay->opening_count = (uint16_t)opening.count;
-	replay->opening_more =
-	    reading.is_opening ? (uint16_t)(reading.opening.count - opening.count) : 0;
+	keep(client, replay, before, input);
 }
 
 /* ---- sending it again ---- */
 
-/* The batch becomes input of the client again, and waits for a server. */
+/* What was kept becomes input of the client again, and waits for a server. */
 static void ask_again(struct client *client, struct bytes batch)
 {
 	struct err err;
@@ -366,12 +440,11 @@ static bool is_about(const char *words, struct bytes text)
 /* Whether the transaction was begun in such a way that any host would refuse a write. */
 static bool is_read_only(const struct replay *kept)
 {
-	struct bytes texts = bytes_of(NULL, 0);
+	struct bytes texts =
+	    bytes_of(kept->at + REPLAY_MAX, (size_t)kept->opening_count + kept->opening_more);
 	bool is_read_only = false;
 	const char *text;
 
-	if (kept->opening_count)
-		texts = replay_opening(kept);
 	while (bytes_take_text(&texts, &text)) {
 		enum sql_access access = sql_block_read(bytes_text(text)).access;
 
@@ -381,13 +454,29 @@ static bool is_read_only(const struct replay *kept)
 	return is_read_only;
 }
 
+/* The text of what is kept that may have an effect. `at` is NULL if it is not known. */
+static struct bytes read_effect(const struct client *client, const struct replay *kept)
+{
+	char texts[REPLAY_OPENING_MAX];
+	struct reading reading = {
+		.client = client,
+		.opening = bytes_of(texts, kept->opening_count),
+		.is_opening = true,
+	};
+
+	return read_batches(&reading, bytes_of(kept->at, kept->count)) ? reading.effect
+	                                                               : bytes_of(NULL, 0);
+}
+
 bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words)
 {
 	struct client *client = container_of(borrower, struct client, borrower);
 	struct bytes text;
 
-	return may_ask_again(client) && !is_read_only(kept) &&
-	       route_text(client, bytes_of(kept->at, kept->count), &text) && is_about(words, text);
+	if (!may_ask_again(client) || is_read_only(kept))
+		return false;
+	text = read_effect(client, kept);
+	return text.at && is_about(words, text);
 }
 
 /* Nothing but an opening has run: it becomes late, and the client does not notice anything. */

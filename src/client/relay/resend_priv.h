@@ -7,11 +7,14 @@
 
 #include "../client_priv.h"
 
-/* Input that may be sent again, and the opening of its transaction before it: replay.h. */
+/* Input that may be sent again, and what precedes it: replay.h. */
 struct resend {
 	bool is_first;        /* in its transaction, but for the opening */
 	bool has_begun;       /* that was answered by the server */
+	bool is_more;         /* of what the server has not answered yet */
 	struct bytes opening; /* its texts; empty: none */
+	const struct server *server;
+	struct replay before; /* of that server, if there is one; borrowed */
 	char late[REPLAY_OPENING_MAX];
 };
 
@@ -19,12 +22,12 @@ struct resend {
 void resend_begin(struct client *client, struct resend *resend);
 
 /*
- * Such input was judged, as far as it goes. is_sent: all of it was sent as it is, and has no reply
- * yet; else nothing of it was handled, because more must be received. Keeps it, if it can be sent
- * again.
+ * Some of such input was judged and sent as it is, and has no reply yet; or nothing of it was
+ * handled, because more must be received. Keeps it, if it can be sent again. late: the text of a
+ * BEGIN in it that was answered here; empty: none.
  */
 void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
-                 bool is_sent);
+                 struct bytes late);
 
 /* on_unrun() of the borrower. */
 void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun);

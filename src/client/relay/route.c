@@ -186,13 +186,6 @@ static enum wire_result find_frame(struct bytes *in, struct frame *frame)
 	return result;
 }
 
-bool route_text(const struct client *client, struct bytes in, struct bytes *text)
-{
-	struct frame frame;
-
-	return find_frame(&in, &frame) == WIRE_OK && route_frame_text(client, &frame, in, text);
-}
-
 /* ---- single SELECTs ---- */
 
 /* Whether a text is one statement that only reads. */

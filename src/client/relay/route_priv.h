@@ -31,7 +31,4 @@ bool route_frame_text(const struct client *client, const struct frame *frame, st
 /* Whether the client has a server on a standby, and is routed again after this transaction. */
 bool route_is_for_now(const struct client *client);
 
-/* The first text of a batch, or that of its prepared statement. false: it is not known. */
-bool route_text(const struct client *client, struct bytes in, struct bytes *text);
-
 #endif

@@ -282,10 +282,8 @@ static void note_end(const struct server *server, const struct err *err)
 
 bool server_may_resend(const struct server *server)
 {
-	const struct replay *replay = &server->replay;
-
-	return replay->count && replay->may_resend && !replay->is_failed &&
-	       server->state == SERVER_LENT && server->errand == ERRAND_NONE;
+	return replay_may_resend(&server->replay) && server->state == SERVER_LENT &&
+	       server->errand == ERRAND_NONE;
 }
 
 bool server_has_not_run(const struct server *server)

@@ -98,18 +98,33 @@ void server_close_by(struct server *server, struct bytes body)
 }
 
 /*
+ * Whether BEGIN, or another part of the opening, has to be answered before anything else of what is
+ * kept can run.
+ */
+static bool owes_opening(const struct server *server)
+{
+	return server->replay.opening_more || ledger_owes_begin(&server->ledger);
+}
+
+/*
  * Whether a FATAL error is the first reply to a batch that has not run, and can be sent to another
  * server; or ends a session that has only begun a transaction, but not because that was idle for
  * too long (25P03), or took too long (25P04). idle_session_timeout (57P05) ends only a session that
  * is idle, or has just read a message and not executed any of it. An end by an administrator
- * (57P01) may interrupt a statement.
+ * (57P01) may interrupt a statement; but not one behind a BEGIN, if the session has ended before
+ * the reply to that. Only PostgreSQL itself knows, which names the routine that has said so: the
+ * reply may be on its way to a pooler that speaks for PostgreSQL.
  */
-static bool is_before_batch(const struct server *server, const char *sqlstate)
+static bool is_before_batch(const struct server *server, const struct report *report)
 {
+	bool is_end = strncmp(report->sqlstate, "57P", 3) == 0;
+
 	if (server_has_only_begun(server))
-		return strncmp(sqlstate, "57P", 3) == 0;
-	return server_has_not_run(server) ||
-	       (server_may_resend(server) && strcmp(sqlstate, "57P05") == 0);
+		return is_end;
+	if (server_has_not_run(server))
+		return true;
+	return server_may_resend(server) && (strcmp(report->sqlstate, "57P05") == 0 ||
+	                                     (is_end && report->routine && owes_opening(server)));
 }
 
 /* The borrower does not get this error: its batch is sent to another server. */
@@ -133,7 +148,7 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 		read_error(body, buffer, sizeof(buffer), &report);
 		if (!server->got_fatal)
 			log_end_of(server, &report);
-		if (!server->got_fatal && is_before_batch(server, report.sqlstate)) {
+		if (!server->got_fatal && is_before_batch(server, &report)) {
 			close_before_batch(server, &report);
 			return FRAME_STOP;
 		}
@@ -326,15 +341,21 @@ static bool say_renamed(struct server *server, struct bytes body, const char *sq
 /* More than the replies to a Parse, a Bind and a Describe is not kept. */
 #define REFUSAL_MAX ((size_t)16 * 1024)
 
+#define READ_ONLY "default_transaction_read_only"
+
 /* The value of the session, as the server has reported it. */
 static bool may_write(const struct server *server)
 {
-	const char *name = "default_transaction_read_only", *value;
+	const char *value = params_find(server->params, READ_ONLY);
 
-	value = params_find(server->params, name);
 	if (!value)
-		value = params_find(server->baseline, name);
+		value = params_find(server->baseline, READ_ONLY);
 	return value && strcmp(value, "off") == 0;
+}
+
+void server_see_read_only(struct server *server, const char *name)
+{
+	server->replay.was_writable |= strcmp(name, READ_ONLY) == 0 && may_write(server);
 }
 
 /*
@@ -351,29 +372,47 @@ static bool is_refusal(const struct server *server, struct bytes body)
 	       borrower->ops->wants_writer(server->borrower, &server->replay, report.text);
 }
 
-enum wire_result server_sees_refusal(const struct server *server, struct bytes in)
+/* Whether a refusal may be among the next replies. The last batch that is kept can be refused. */
+static bool may_refuse(const struct server *server)
 {
 	enum target_session_attrs target = server->site->target;
+
+	return (target == TARGET_PRIMARY || target == TARGET_READ_WRITE) &&
+	       server_may_resend(server) && !server->replay.next &&
+	       ledger_owes_forwarded(&server->ledger) &&
+	       (may_write(server) || server->replay.was_writable);
+}
+
+/*
+ * Before the refusal there may be the replies to an opening that is in the same batch. They are
+ * held back; if the batch has no end yet, they are not, as the next reply may not come soon.
+ */
+enum wire_result server_sees_refusal(const struct server *server, struct bytes in)
+{
 	size_t limit = in.count < REFUSAL_MAX ? in.count : REFUSAL_MAX;
-	const char *before;
+	const struct replay *replay = &server->replay;
 	enum wire_result result;
+	unsigned int opening;
+	const char *before;
 	struct frame frame;
 
-	if ((target != TARGET_PRIMARY && target != TARGET_READ_WRITE) ||
-	    !server_may_resend(server) || !ledger_owes_forwarded(&server->ledger) ||
-	    !may_write(server))
+	if (!may_refuse(server))
 		return WIRE_BAD;
-	before = server->replay.at[0] == 'Q' ? "E" : "12tnTE";
+	before = replay->at[0] == 'Q' ? "E" : "12tnTCE";
+	opening = replay_count_opening(replay);
 	for (in.count = limit;; in = bytes_skip(in, frame.length)) {
 		result = frame_peek(in, UINT32_MAX, &frame);
-		if (result == WIRE_OK && !strchr(before, frame.type))
+		if (result == WIRE_OK &&
+		    (!strchr(before, frame.type) || (frame.type == 'C' && opening-- == 0)))
 			return WIRE_BAD; /* it runs */
 		if (result == WIRE_BAD || in.count < frame.length || result == WIRE_MORE)
 			break;
 		if (frame.type == 'E')
-			return is_refusal(server, frame_body(in, &frame)) ? WIRE_OK : WIRE_BAD;
+			return !opening && is_refusal(server, frame_body(in, &frame)) ? WIRE_OK
+			                                                              : WIRE_BAD;
 	}
-	return result == WIRE_BAD || limit == REFUSAL_MAX ? WIRE_BAD : WIRE_MORE;
+	return result == WIRE_BAD || limit == REFUSAL_MAX || !replay->is_whole ? WIRE_BAD
+	                                                                       : WIRE_MORE;
 }
 
 void server_refuse_write(struct server *server)

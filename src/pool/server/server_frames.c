@@ -84,6 +84,8 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
 		return close_bad(server, "broken ParameterStatus"), FRAME_STOP;
+	if (server->replay.count || server->replay.opening_count)
+		server_see_read_only(server, name);
 	if (!server_report(server, name, value, &is_news))
 		return close_bad(server, "server reports parameters without end"), FRAME_STOP;
 	if (server->site->target != TARGET_ANY)
@@ -216,6 +218,15 @@ static bool has_more(const struct server *server)
 	        !server->replay.is_failed);
 }
 
+/* The borrower gets a reply to what is kept. */
+static void note_reply(struct server *server, char type)
+{
+	if (type == 'Z')
+		replay_ready(&server->replay, server->status);
+	else
+		replay_reply(&server->replay);
+}
+
 /* Classifies a reply by the ledger. `body` is empty if the reply need not be parsed. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
@@ -253,8 +264,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		           ? close_bad_for(server, CLOSE_SERVER_ENDED)
 		           : close_bad(server, "unexpected message from server: out of step"),
 		       FRAME_STOP;
-	if (type != 'E')
-		replay_drop(&server->replay);
+	if (server->replay.count && type != 'E')
+		note_reply(server, type);
 	if (type == 'Z')
 		return FRAME_READY;
 	if (type == 'E') {
@@ -523,8 +534,8 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 		}
 		in = bytes_skip(in, (size_t)length + 1);
 	}
-	if (in.at != start)
-		replay_drop(&server->replay); /* a reply: the batch has run */
+	if (in.at != start && server->replay.count)
+		replay_reply(&server->replay);
 	return in;
 }
 

@@ -88,6 +88,12 @@ void server_dial_again(struct server *server);
 bool server_may_resend(const struct server *server);
 bool server_has_not_run(const struct server *server);
 
+/*
+ * This parameter is reported, and something is kept. An opening changes nothing that the session
+ * may write: so if that changes now, it is the host that has changed.
+ */
+void server_see_read_only(struct server *server, const char *name);
+
 /* Closes the server; on_unrun() of the borrower comes in place of on_lost(). */
 void server_close_unrun(struct server *server, const struct err *err);
 

@@ -186,6 +186,12 @@ static inline bool ledger_owes_ignored(const struct ledger *ledger)
 	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_IGNORE;
 }
 
+/* Whether the next reply is to a BEGIN ahead of all. */
+static inline bool ledger_owes_begin(const struct ledger *ledger)
+{
+	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_BEGIN;
+}
+
 /* Whether the next reply is to a Parse or an Execute that was injected for the client. */
 static inline bool ledger_owes_injected(const struct ledger *ledger)
 {

@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A replay: what a borrower has sent to a server up to a Sync, kept in case the batch can be sent
- * again: the server refuses the first request (replan), or the server is lost before it has run any
- * of it (resend).
+ * A replay: what a borrower has sent to a server, kept in case it can be sent again: the server
+ * refuses the first request (replan), or the server is lost before it has run any of it (resend).
  *
- * For a resend, the opening of a transaction is kept too, while nothing else of it has run: the
- * texts of BEGIN, SET TRANSACTION and SET LOCAL, each with its zero, one behind the other.
+ * For a replan, that is a batch, up to its Sync. For a resend, it may be several, of which all but
+ * the last one only open a transaction: a driver sends BEGIN in one write with what is behind it.
+ * A batch that was answered in full is dropped, and the opening in it is kept as texts.
+ *
+ * The texts of an opening are those of BEGIN, SET TRANSACTION and SET LOCAL, each with its zero,
+ * one behind the other. They are kept while nothing else of the transaction has run.
  *
  * A server that ever needed a replay has one buffer of a few KB. Nothing is kept after the first
- * reply.
+ * reply to the last batch.
  */
 #ifndef PGWEIR_POOL_SERVER_REPLAY_H
 #define PGWEIR_POOL_SERVER_REPLAY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "pgweir/base/bytes.h"
 
 #define REPLAY_MAX ((size_t)4 * 1024)
 #define REPLAY_OPENING_MAX ((size_t)256) /* bytes of all its texts */
+
+#define REPLAY_UNKNOWN UINT32_MAX /* of unsent_least: that proves nothing */
 
 /* A zeroed replay owns nothing. */
 struct replay {
@@ -29,11 +35,15 @@ struct replay {
 	/* what it is for; valid while something is kept */
 	bool may_replan, may_resend;
 	/* may_resend: it has not run if so many of its last bytes were not delivered */
-	uint16_t unsent_least;
-	bool is_unrun;   /* the server is lost, and the batch is sent to another one */
-	bool is_opening; /* the batch executes nothing that is no part of the opening */
-	/* bytes of the opening that was answered, or is sent ahead of the batch; and of the batch
-	 */
+	uint32_t unsent_least;
+	uint16_t next;    /* where the second batch begins; 0: there is one only */
+	bool is_whole;    /* the last batch has its end: a Sync, or it is a Query */
+	bool is_answered; /* the first one of several, in part */
+	/* default_transaction_read_only was off, and was changed behind the opening or within it */
+	bool was_writable;
+	bool is_unrun;   /* the server is lost, and what is kept is sent to another one */
+	bool is_opening; /* nothing is executed that is no part of the opening */
+	/* bytes of the opening that was answered, or is sent ahead; and of that in what is kept */
 	uint16_t opening_count, opening_more;
 };
 
@@ -43,26 +53,63 @@ static inline void replay_done(struct replay *replay)
 	*replay = (struct replay){ 0 };
 }
 
-/* A reply to the batch: it has run, so only an opening is kept. */
-static inline void replay_drop(struct replay *replay)
+/* Whether it could be sent to another server, if it has not run. */
+static inline bool replay_may_resend(const struct replay *replay)
 {
-	if (replay->count == 0)
-		return;
-	replay->count = 0;
-	replay->opening_count =
-	    replay->is_opening ? replay->opening_count + replay->opening_more : 0;
-	replay->opening_more = 0;
-	replay->is_opening = false;
+	return replay->count && replay->may_resend && !replay->is_failed && !replay->is_answered;
 }
 
 /* Nothing is kept of the transaction's opening. */
 static inline void replay_forget_opening(struct replay *replay)
 {
 	replay->opening_count = replay->opening_more = 0;
+	replay->is_opening = replay->was_writable = false;
+}
+
+/* It has run, so only an opening is kept. */
+static inline void replay_drop(struct replay *replay)
+{
+	if (replay->count == 0)
+		return;
+	replay->count = 0;
+	replay->next = 0;
+	replay->may_replan = replay->is_answered = false;
+	replay->was_writable &= replay->is_opening;
+	replay->opening_count =
+	    replay->is_opening ? replay->opening_count + replay->opening_more : 0;
+	replay->opening_more = 0;
 	replay->is_opening = false;
 }
 
-/* The opening that precedes the batch. Only if there is memory: replay->at. */
+/* More is sent than what is kept, which may still serve a replan. */
+static inline void replay_end_resend(struct replay *replay)
+{
+	replay_forget_opening(replay);
+	replay->may_resend = replay->is_answered = false;
+	replay->next = 0;
+	if (!replay->may_replan)
+		replay->count = 0;
+}
+
+/* A reply that is no error and no ReadyForQuery: the first batch has run, or runs. */
+static inline void replay_reply(struct replay *replay)
+{
+	if (replay->next)
+		replay->is_answered = true;
+	else
+		replay_drop(replay);
+}
+
+/* The ReadyForQuery of the first batch, with its status. */
+void replay_ready(struct replay *replay, char status);
+
+/* Where the second batch begins; 0: there is no second one. */
+uint16_t replay_next(struct bytes batches);
+
+/* How many statements of an opening are executed by what is kept. */
+unsigned int replay_count_opening(const struct replay *replay);
+
+/* The opening that precedes what is kept. Only if there is memory: replay->at. */
 static inline struct bytes replay_opening(const struct replay *replay)
 {
 	return bytes_of(replay->at + REPLAY_MAX, replay->opening_count);
@@ -82,7 +129,8 @@ static inline void replay_keep(struct replay *replay, struct bytes bytes)
 		return;
 	memcpy(replay->at, bytes.at, bytes.count);
 	replay->count = bytes.count;
-	replay->may_replan = replay->may_resend = false;
+	replay->next = 0;
+	replay->may_replan = replay->may_resend = replay->is_answered = false;
 }
 
 #endif
