@@ -141,7 +141,7 @@ def test_a_former_primary_has_refused_the_write(opened):
 def test_a_former_primary_has_refused_the_write_byte_by_byte(opened):
     one = opened()
     one.arrives()
-    reply = one.form.opened + one.form.before + refusal() + fake.ready("E")
+    reply = one.form.opened + one.form.before + refusal()  # then pgweir closes the connection
     for at in range(len(reply)):
         one.old.send(reply[at:at + 1])
     one.is_opened()

@@ -479,6 +479,16 @@ static void tell_space(struct server *server, bool was_within)
 	borrower->ops->on_writable(borrower);
 }
 
+/* Of a reply that may end a call. */
+static bool is_plain_end(struct server *server, struct bytes in, uint32_t length)
+{
+	if (!ledger_passes_plain(&server->ledger, in.at[0]))
+		return false;
+	if (server->watches & SERVER_WATCHES_CALLS)
+		server_calls_plain(server, in, length + 1);
+	return true;
+}
+
 /*
  * Whether a whole frame that is no row is forwarded without further handling: the frequent replies,
  * except tags that are examined.
@@ -489,16 +499,10 @@ static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 
 	switch (type) {
 	case 'C':
-		if (length == 4 || may_be_examined(in.at[FRAME_HEADER_SIZE]) ||
-		    (server->watches & SERVER_WATCHES_END))
-			return false;
-		/* fall through */
+		return length > 4 && !may_be_examined(in.at[FRAME_HEADER_SIZE]) &&
+		       !(server->watches & SERVER_WATCHES_END) && is_plain_end(server, in, length);
 	case '1':
-		if (!ledger_passes_plain(&server->ledger, type))
-			return false;
-		if (server->watches & SERVER_WATCHES_CALLS)
-			server_calls_plain(server, in, length + 1);
-		return true;
+		return is_plain_end(server, in, length);
 	case 'T':
 	case '2':
 	case 'n':
