@@ -38,7 +38,7 @@ class Form:
     """BEGIN and INSERT as a driver sends them: the writes, and what the server has to say.
 
     opened: to the opening, if the client gets it before the first statement is answered.
-    before: to what precedes the INSERT and cannot be told from it.
+    before: to what precedes the INSERT in the same batch, so that both replies come together.
     """
 
     def __init__(self, *writes, opened=b"", before=b"", done=DONE, texts=("BEGIN",)):
@@ -96,7 +96,7 @@ class Opened(Scene):
         self.old.expect(types_of(self.form.writes[-1]))
 
     def is_opened(self):
-        """The client has got all that is said to the opening."""
+        """The client has got the replies to the opening."""
         got = b""
         while len(got) < len(self.form.opened):
             part = self.client.read()

@@ -112,8 +112,8 @@ static bool owes_opening(const struct server *server)
  * too long (25P03), or took too long (25P04). idle_session_timeout (57P05) ends only a session that
  * is idle, or has just read a message and not executed any of it. An end by an administrator
  * (57P01) may interrupt a statement; but not one behind a BEGIN, if the session has ended before
- * the reply to that. Only PostgreSQL itself knows, which names the routine that has said so: the
- * reply may be on its way to a pooler that speaks for PostgreSQL.
+ * the reply to that. Only PostgreSQL itself knows this, and its errors name a routine of its
+ * source. A pooler in between may end the session while PostgreSQL has sent the reply already.
  */
 static bool is_before_batch(const struct server *server, const struct report *report)
 {
