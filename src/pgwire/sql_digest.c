@@ -24,17 +24,14 @@
 #include "pgweir/pgwire/sql_digest.h"
 
 #include <endian.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "sql_digest_priv.h"
 #include "sql_priv.h"
+#include "sql_sixteen_priv.h"
 
 #include "pgweir/base/banned.h"
 
 #define DISTINCT_MAX 4 /* different items of one list that count */
-#define BLOCK 16       /* bytes that are looked at together */
 #define WINDOW 64
 #define LAST (WINDOW - 1) /* in the window: belongs to no word that is handled there */
 
@@ -110,9 +107,9 @@ struct digest {
 	unsigned int held;         /* enum held */
 	char held_sign;
 	size_t depth;
-	char lower[WINDOW + BLOCK]; /* the window in lower case, with zeros behind it */
-	char bytes[SQL_BLOCK_SIZE + WINDOW + BLOCK]; /* what counts and was not hashed */
-	struct nest nests[NESTS_MAX];                /* only those up to `depth` are set */
+	char lower[WINDOW + SIXTEEN]; /* the window in lower case, with zeros behind it */
+	char bytes[SQL_BLOCK_SIZE + WINDOW + SIXTEEN]; /* what counts and was not hashed */
+	struct nest nests[NESTS_MAX];                  /* only those up to `depth` are set */
 };
 
 /* ---- bytes ---- */
@@ -152,31 +149,6 @@ static const unsigned char kinds[256] = {
 
 static inline enum kind kind_of(char c) { return (enum kind)kinds[(unsigned char)c]; }
 
-typedef unsigned char block __attribute__((vector_size(BLOCK)));
-typedef signed char signed_block __attribute__((vector_size(BLOCK)));
-typedef uint64_t halves __attribute__((vector_size(BLOCK)));
-
-/* Whether each byte is one of `count` from `first` on. Processors compare signed bytes best. */
-static inline block are_in(block bytes, unsigned char first, int count)
-{
-	signed_block moved = (signed_block)(bytes + (unsigned char)(0x80 - first));
-
-	return (block)(moved < (signed char)(INT8_MIN + count));
-}
-
-/* The highest bit of each byte; that of the first byte is the lowest. */
-static inline uint64_t bits_of(block bytes)
-{
-#ifdef __SSE2__
-	return (uint64_t)(unsigned int)_mm_movemask_epi8((__m128i)bytes);
-#else
-	halves ones = (halves)(bytes >> 7);
-	const uint64_t gather = UINT64_C(0x0102040810204080);
-
-	return le64toh(ones[0]) * gather >> 56 | le64toh(ones[1]) * gather >> 56 << 8;
-#endif
-}
-
 /* A bit for each byte. */
 struct look {
 	uint64_t begins; /* a word may begin with it */
@@ -187,22 +159,22 @@ struct look {
 /* Writes the bytes in lower case, and adds what they are. */
 static inline void look_at(struct look *look, const char *from, char *lower, size_t shift)
 {
-	block bytes, letters;
+	sixteen bytes = sixteen_at(from), letters;
 
-	memcpy(&bytes, from, sizeof(bytes));
-	letters = are_in(bytes | 0x20, 'a', 26);
+	letters = sixteen_are_in(bytes | 0x20, 'a', 26);
 	/* the bytes themselves: of those beyond ASCII the highest bit is set */
-	look->begins |= bits_of(letters | bytes | (block)(bytes == '_')) << shift;
-	look->digits |= bits_of(are_in(bytes, '0', 10) | (block)(bytes == '$')) << shift;
-	look->spaces |= bits_of((block)(bytes == ' ')) << shift;
+	look->begins |= sixteen_bits(letters | bytes | (sixteen)(bytes == '_')) << shift;
+	look->digits |= sixteen_bits(sixteen_are_in(bytes, '0', 10) | (sixteen)(bytes == '$'))
+	                << shift;
+	look->spaces |= sixteen_bits((sixteen)(bytes == ' ')) << shift;
 	bytes |= letters & 0x20;
 	memcpy(lower, &bytes, sizeof(bytes));
 }
 
-/* The same for less than BLOCK bytes. */
+/* The same for less than SIXTEEN bytes. */
 static void look_at_few(struct look *look, const char *from, size_t count, char *lower)
 {
-	char bytes[BLOCK] = { 0 };
+	char bytes[SIXTEEN] = { 0 };
 
 	if (count)
 		memcpy(bytes, from, count);
@@ -220,14 +192,14 @@ __attribute__((noinline)) static void move_window(struct digest *digest)
 
 	digest->from = from;
 	digest->at = 0;
-	digest->near = rest < LAST ? SIZE_MAX : WINDOW - BLOCK;
-	for (size_t i = 0; i + BLOCK <= size; i += BLOCK)
+	digest->near = rest < LAST ? SIZE_MAX : WINDOW - SIXTEEN;
+	for (size_t i = 0; i + SIXTEEN <= size; i += SIXTEEN)
 		look_at(&look, from + i, lower + i, i);
-	if (size < BLOCK)
+	if (size < SIXTEEN)
 		look_at_few(&look, from, size, lower);
-	else if (size % BLOCK)
-		look_at(&look, from + size - BLOCK, lower + size - BLOCK, size - BLOCK);
-	memset(lower + size, 0, BLOCK);
+	else if (size % SIXTEEN)
+		look_at(&look, from + size - SIXTEEN, lower + size - SIXTEEN, size - SIXTEEN);
+	memset(lower + size, 0, SIXTEEN);
 	words = look.begins | look.digits;
 	digest->ends = ~words | UINT64_C(1) << LAST;
 	inner = look.spaces & words << 1 & look.begins >> 1;
@@ -306,7 +278,7 @@ __attribute__((noinline)) static void hash_full(struct digest *digest)
 	hash_some(digest, SQL_BLOCK_SIZE);
 	hash_add(&digest->stream, FULL);
 	digest->count -= SQL_BLOCK_SIZE;
-	memcpy(digest->bytes, digest->bytes + SQL_BLOCK_SIZE, WINDOW + BLOCK);
+	memcpy(digest->bytes, digest->bytes + SQL_BLOCK_SIZE, WINDOW + SIXTEEN);
 }
 
 static inline void hash_all(struct digest *digest)
@@ -345,8 +317,8 @@ static inline void add_words(struct digest *digest, size_t at, size_t size)
 	char *to = digest->bytes + digest->count;
 
 	*to++ = ' ';
-	for (size_t i = 0; i < size; i += BLOCK)
-		memcpy(to + i, digest->lower + at + i, BLOCK);
+	for (size_t i = 0; i < size; i += SIXTEEN)
+		memcpy(to + i, digest->lower + at + i, SIXTEEN);
 	add_count(digest, 1 + size);
 }
 

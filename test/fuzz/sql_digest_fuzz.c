@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Fuzzing digests of SQL texts: white space around a text changes nothing, the printed text has
- * only printable bytes, and two texts have the same digest if the reference of the unit test says
- * so. The second text is what follows the last 0xff, or the first one with a space in it.
+ * only printable bytes, a text has the digest of its form, and two texts have the same digest if
+ * the reference of the unit test says so. The second text is what follows the last 0xff, or the
+ * first one with a space in it.
  */
 #include "pgweir/pgwire/sql_digest.h"
 
 #include "pgweir/base/buf.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
+#include "../../src/pgwire/sql_form_priv.h"
 #include "../unit/pgwire/sql_digest_reference.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -32,6 +35,18 @@ static void ends_do_not_count(struct bytes text)
 	buf_add(&more, text.at, text.count);
 	assert(digest_of(buf_bytes(&more)) == digest);
 	buf_free(&more);
+}
+
+static void form_has_the_digest(struct bytes text)
+{
+	char *form = malloc(text.count + SQL_FORM_ROOM);
+	size_t size;
+
+	assert(form);
+	size = sql_form(text, form);
+	assert(size <= text.count);
+	assert(digest_of(bytes_of(form, size)) == digest_of(text));
+	free(form);
 }
 
 static void compare(struct bytes one, struct bytes other)
@@ -70,6 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(digest_of(text) ==
 		           digest_of(bytes_of(data, size > SQL_DIGEST_MAX ? size - 1 : size)) ||
 		       size == SQL_DIGEST_MAX + 1);
+	if (size <= SQL_DIGEST_MAX)
+		form_has_the_digest(text);
 	as_reference(text);
 	sql_digest_query(text, &printed);
 	assert(printed.count < sizeof(out) && strlen(out) == printed.count);

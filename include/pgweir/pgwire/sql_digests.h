@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Digests that are remembered by the exact text: applications repeat BEGIN, COMMIT, and statements
- * with parameters without any change. To find one costs a tenth of reading the text again.
+ * Digests that are remembered by the form of the text, which is the text without its constants:
+ * applications repeat BEGIN, COMMIT and statements with parameters without any change, and others
+ * with another number or string each time. To find one costs half of reading the text again, or
+ * less.
  *
- * Fixed memory, of about 12 KB. A digest is forgotten when another text needs its place.
+ * Fixed memory, of about 14 KB. A digest is forgotten when another form needs its place.
  */
 #ifndef PGWEIR_PGWIRE_SQL_DIGESTS_H
 #define PGWEIR_PGWIRE_SQL_DIGESTS_H
