@@ -176,20 +176,6 @@ static void index_remove(struct calls *calls, uint32_t slot)
 
 /* ---- statements ---- */
 
-struct calls_statement *calls_at(const struct calls *calls, struct calls_place place)
-{
-	if (place.slot >= calls->count ||
-	    calls->statements[place.slot].generation != place.generation)
-		return NULL;
-	return &calls->statements[place.slot];
-}
-
-struct calls_place calls_place(const struct calls *calls, const struct calls_statement *statement)
-{
-	return (struct calls_place){ (uint32_t)(statement - calls->statements),
-		                     statement->generation };
-}
-
 static void drop_names(struct calls *calls, struct calls_statement *statement)
 {
 	calls->text_size -= statement->text_at + strlen(calls_text(statement)) + 1;
@@ -281,14 +267,6 @@ bool calls_explain(struct calls *calls, struct calls_statement *statement, struc
 	return true;
 }
 
-void calls_by(struct calls_statement *statement, uint64_t hash, const char *application)
-{
-	if (statement->application_hash == hash)
-		return;
-	statement->application_hash = hash;
-	text_copy(statement->application, sizeof(statement->application), application);
-}
-
 void calls_failed(struct calls_statement *statement, const char *sqlstate)
 {
 	size_t i;
@@ -297,24 +275,6 @@ void calls_failed(struct calls_statement *statement, const char *sqlstate)
 	for (i = 0; i + 1 < CALLS_SQLSTATE_SIZE && sqlstate[i]; i++)
 		statement->sqlstate[i] = sqlstate[i];
 	statement->sqlstate[i] = 0;
-}
-
-void calls_ended(struct calls_statement *statement, const struct calls_result *result)
-{
-	uint64_t running = result->running > 0 ? (uint64_t)result->running : 0;
-
-	statement->call_count++;
-	statement->last_at = result->now;
-	statement->running_time += running;
-	if (running > statement->longest)
-		statement->longest = running;
-	statement->wait_time += (uint64_t)result->wait;
-	statement->row_count += result->rows;
-	statement->byte_count += result->bytes;
-	sketch_add(&statement->running, running);
-	sketch_add(&statement->waiting, (uint64_t)result->wait);
-	if (result->sqlstate)
-		calls_failed(statement, result->sqlstate);
 }
 
 const struct calls_statement *calls_next(const struct calls *calls, uint32_t *slot)

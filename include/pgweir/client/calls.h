@@ -17,6 +17,7 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/sketch.h"
+#include "pgweir/base/text.h"
 
 #define CALLS_TEXT_MAX 1000       /* bytes of a statement's text that are kept */
 #define CALLS_APPLICATION_SIZE 64 /* as NAMEDATALEN in PostgreSQL */
@@ -31,25 +32,26 @@ struct calls_place {
 #define CALLS_NOWHERE UINT32_MAX
 
 struct calls_statement {
+	/* What each call reads or changes: few cache lines. */
 	uint64_t key; /* of digest, database and user; the same in all loops of the process */
 	uint64_t digest;
+	uint32_t generation;             /* of this slot: changes with its statement */
+	uint32_t bucket, before, behind; /* in its bucket's list */
 	uint64_t call_count;
 	uint64_t running_time, wait_time; /* microseconds */
 	uint64_t longest;                 /* the longest of running */
 	uint64_t row_count, byte_count;
-	uint64_t error_count;
 	uint64_t application_hash;
-	uint32_t bucket, before, behind;          /* in its bucket's list */
-	uint32_t generation;                      /* of this slot: changes with its statement */
+	usec_t last_at; /* when the last call ended; monotonic, like `since` */
+	bool has_text;  /* false: the text says why it is not known */
+	struct sketch waiting, running;
+	uint64_t error_count;
 	char sqlstate[CALLS_SQLSTATE_SIZE];       /* of the last error; "": none */
 	char application[CALLS_APPLICATION_SIZE]; /* of the last client */
 	uint64_t missed_count;
-	usec_t since;   /* monotonic, like the next one */
-	usec_t last_at; /* when the last call ended */
-	char *names;    /* database\0user\0text\0 */
+	usec_t since;
+	char *names; /* database\0user\0text\0 */
 	uint32_t user_at, text_at;
-	bool has_text; /* false: the text says why it is not known */
-	struct sketch running, waiting;
 };
 
 struct calls_bucket;
@@ -80,11 +82,6 @@ void calls_reset(struct calls *calls);
 /* NULL: not there. */
 struct calls_statement *calls_find(const struct calls *calls, uint64_t key);
 
-/* NULL: it has left. */
-struct calls_statement *calls_at(const struct calls *calls, struct calls_place place);
-
-struct calls_place calls_place(const struct calls *calls, const struct calls_statement *statement);
-
 /* A statement that is not there yet. */
 struct calls_new {
 	uint64_t key, digest;
@@ -100,9 +97,6 @@ struct calls_statement *calls_enter(struct calls *calls, const struct calls_new 
 /* The text of a statement without one. false: no memory. */
 bool calls_explain(struct calls *calls, struct calls_statement *statement, struct bytes text);
 
-/* Its last client has this application_name. `hash`: of the name. */
-void calls_by(struct calls_statement *statement, uint64_t hash, const char *application);
-
 /* The statement was sent once more. */
 void calls_sent(struct calls *calls, struct calls_statement *statement);
 
@@ -114,11 +108,53 @@ struct calls_result {
 	const char *sqlstate; /* NULL: it has succeeded */
 };
 
-/* A call has ended. */
-void calls_ended(struct calls_statement *statement, const struct calls_result *result);
-
 /* An error before its execution: in a Parse. It is no call. */
 void calls_failed(struct calls_statement *statement, const char *sqlstate);
+
+/* NULL: it has left. */
+static inline struct calls_statement *calls_at(const struct calls *calls, struct calls_place place)
+{
+	if (place.slot >= calls->count ||
+	    calls->statements[place.slot].generation != place.generation)
+		return NULL;
+	return &calls->statements[place.slot];
+}
+
+static inline struct calls_place calls_place(const struct calls *calls,
+                                             const struct calls_statement *statement)
+{
+	return (struct calls_place){ (uint32_t)(statement - calls->statements),
+		                     statement->generation };
+}
+
+/* Its last client has this application_name. `hash`: of the name. */
+static inline void calls_by(struct calls_statement *statement, uint64_t hash,
+                            const char *application)
+{
+	if (statement->application_hash == hash)
+		return;
+	statement->application_hash = hash;
+	text_copy(statement->application, sizeof(statement->application), application);
+}
+
+/* A call has ended. */
+static inline void calls_ended(struct calls_statement *statement, const struct calls_result *result)
+{
+	uint64_t running = result->running > 0 ? (uint64_t)result->running : 0;
+
+	statement->call_count++;
+	statement->last_at = result->now;
+	statement->running_time += running;
+	if (running > statement->longest)
+		statement->longest = running;
+	statement->wait_time += (uint64_t)result->wait;
+	statement->row_count += result->rows;
+	statement->byte_count += result->bytes;
+	sketch_add(&statement->running, running);
+	sketch_add(&statement->waiting, (uint64_t)result->wait);
+	if (result->sqlstate)
+		calls_failed(statement, result->sqlstate);
+}
 
 static inline const char *calls_database(const struct calls_statement *statement)
 {

@@ -134,8 +134,9 @@ static uint64_t digest_once(const struct client *client, struct statement *state
 	return statement->digest;
 }
 
-static struct calls_statement *enter(struct client *client, uint64_t digest, struct bytes text,
-                                     bool has_text)
+/* A new entry. NULL: no memory. */
+__attribute__((noinline)) static struct calls_statement *
+enter(struct client *client, uint64_t digest, struct bytes text, bool has_text)
 {
 	const struct pool *pool = client->borrower.pool;
 
@@ -149,25 +150,32 @@ static struct calls_statement *enter(struct client *client, uint64_t digest, str
 	                                        .now = loop_now(client->clients->with.loop) });
 }
 
+/* The same, or one that is there without its text. sql: the text as the client sent it. */
+__attribute__((noinline)) static struct calls_statement *
+enter_text(struct client *client, uint64_t digest, struct bytes sql, struct calls_statement *found)
+{
+	char buffer[CALLS_TEXT_MAX + 1];
+	struct strbuf text = strbuf_begin(buffer, sizeof(buffer));
+
+	sql_digest_query(sql, &text);
+	if (!found)
+		return enter(client, digest, bytes_of(text.at, text.count), true);
+	calls_explain(&client->clients->calls, found, bytes_of(text.at, text.count));
+	return found;
+}
+
 /* sql: the text as the client sent it, at NULL: not known. NULL: no memory. */
 static struct calls_statement *statement_for(struct client *client, uint64_t digest,
                                              struct bytes sql)
 {
-	struct calls *calls = &client->clients->calls;
-	struct calls_statement *found = calls_find(calls, digest ^ client->track->pool_key);
-	char buffer[CALLS_TEXT_MAX + 1];
-	struct strbuf text;
+	struct calls_statement *found =
+	    calls_find(&client->clients->calls, digest ^ client->track->pool_key);
 
 	if (found && (found->has_text || !sql.at))
 		return found;
 	if (!sql.at)
 		return enter(client, digest, bytes_text(UNKNOWN_TEXT), false);
-	text = strbuf_begin(buffer, sizeof(buffer));
-	sql_digest_query(sql, &text);
-	if (!found)
-		return enter(client, digest, bytes_of(text.at, text.count), true);
-	calls_explain(calls, found, bytes_of(text.at, text.count));
-	return found;
+	return enter_text(client, digest, sql, found);
 }
 
 /* An entry with a text of ours. */
@@ -265,16 +273,18 @@ static void note_call(struct client *client, enum ledger_kind kind,
                       struct calls_statement *statement, uint32_t row_limit)
 {
 	struct track *track = client->track;
+	struct server_call *call;
 
 	if (!statement)
 		return;
 	calls_sent(&client->clients->calls, statement);
 	count_transaction(client, track);
-	server_note_call(client->borrower.server, kind,
-	                 &(struct server_call){ .tag = tag_of(client, statement),
-	                                        .sent_at = loop_now(client->clients->with.loop),
-	                                        .wait = take_wait(client, track, statement->digest),
-	                                        .row_limit = row_limit });
+	call = server_note_call(client->borrower.server, kind);
+	if (call)
+		*call = (struct server_call){ .tag = tag_of(client, statement),
+			                      .sent_at = loop_now(client->clients->with.loop),
+			                      .wait = take_wait(client, track, statement->digest),
+			                      .row_limit = row_limit };
 }
 
 uint64_t track_batch_digest(const struct client *client)
@@ -302,13 +312,12 @@ void track_call(struct borrower *borrower, const struct server_call *call,
 	if (call->is_parse)
 		calls_failed(statement, end->sqlstate);
 	else
-		calls_ended(statement,
-		            &(struct calls_result){ .now = loop_now(client->clients->with.loop),
-		                                    .running = end->running,
-		                                    .wait = call->wait,
-		                                    .rows = end->rows,
-		                                    .bytes = end->bytes,
-		                                    .sqlstate = end->sqlstate });
+		calls_ended(statement, &(struct calls_result){ .now = end->now,
+		                                               .running = end->running,
+		                                               .wait = call->wait,
+		                                               .rows = end->rows,
+		                                               .bytes = end->bytes,
+		                                               .sqlstate = end->sqlstate });
 }
 
 /* ---- frames ---- */
@@ -349,6 +358,7 @@ static void track_parse(struct client *client, struct bytes body)
 	struct track *track = client->track;
 	struct statement *prepared = NULL;
 	struct calls_statement *statement;
+	struct server_call *call;
 	const char *name;
 
 	if (!bytes_take_text(&body, &name))
@@ -363,10 +373,11 @@ static void track_parse(struct client *client, struct bytes body)
 		track_names_put(&track->names, hash_of_name(client, 'S', name), statement->digest);
 	if (!statement)
 		return;
-	server_note_call(client->borrower.server, LEDGER_PARSE,
-	                 &(struct server_call){ .tag = tag_of(client, statement),
-	                                        .sent_at = loop_now(client->clients->with.loop),
-	                                        .is_parse = true });
+	call = server_note_call(client->borrower.server, LEDGER_PARSE);
+	if (call)
+		*call = (struct server_call){ .tag = tag_of(client, statement),
+			                      .sent_at = loop_now(client->clients->with.loop),
+			                      .is_parse = true };
 }
 
 static struct track_use use_of_name(struct client *client, const char *name)
@@ -422,13 +433,11 @@ static void track_execute(struct client *client, struct bytes body)
 	note_call(client, LEDGER_EXECUTE, statement_in_use(client, use), limit);
 }
 
-/* Handles a frame of a client whose `track` is there. */
-static void track_one(struct client *client, char type, struct bytes body)
+/* Handles a frame that is no Query. */
+__attribute__((noinline)) static void track_other(struct client *client, char type,
+                                                  struct bytes body)
 {
 	switch (type) {
-	case 'Q':
-		track_query(client, body);
-		break;
 	case 'P':
 		track_parse(client, body);
 		break;
@@ -450,8 +459,15 @@ static bool is_tracked(char type)
 
 void track_frame(struct client *client, const struct frame *frame, struct bytes in)
 {
-	if (client->clients->calls.capacity && is_tracked(frame->type) && is_prepared(client))
-		track_one(client, frame->type, body_so_far(frame, in));
+	struct bytes body;
+
+	if (!client->clients->calls.capacity || !is_tracked(frame->type) || !is_prepared(client))
+		return;
+	body = body_so_far(frame, in);
+	if (frame->type == 'Q')
+		track_query(client, body);
+	else
+		track_other(client, frame->type, body);
 }
 
 void track_answered(struct client *client, const struct frame *frame, struct bytes in)

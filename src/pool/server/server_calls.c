@@ -45,7 +45,7 @@ static struct server_call *call_at(const struct server_calls *calls, uint32_t in
 	return &calls->ring[(calls->head + index) & (calls->capacity - 1)];
 }
 
-static bool grow(struct server_calls *calls)
+__attribute__((noinline)) static bool grow(struct server_calls *calls)
 {
 	uint32_t capacity = calls->capacity ? 2 * calls->capacity : FIRST_CAPACITY;
 	struct server_call *ring = malloc(capacity * sizeof(*ring));
@@ -61,44 +61,47 @@ static bool grow(struct server_calls *calls)
 	return true;
 }
 
-/* The queue is empty: the server is not watched any more. */
-static void rest(struct server *server)
+__attribute__((noinline)) static void shrink(struct server_calls *calls)
 {
-	struct server_calls *calls = server->calls;
-
-	server->watches &= (uint8_t)~SERVER_WATCHES_CALLS;
-	if (calls->capacity <= KEPT_CAPACITY)
-		return;
 	free(calls->ring);
 	calls->ring = NULL;
 	calls->capacity = 0;
 }
 
-static struct server_calls *get(struct server *server)
+/* The queue is empty: the server is not watched any more. */
+static inline void rest(struct server *server)
+{
+	server->watches &= (uint8_t)~SERVER_WATCHES_CALLS;
+	if (server->calls->capacity > KEPT_CAPACITY)
+		shrink(server->calls);
+}
+
+/* The queue, with room for a call. NULL: no memory. */
+static inline struct server_calls *get(struct server *server)
 {
 	struct server_calls *calls = server->calls;
 
+	if (calls && calls->count < calls->capacity)
+		return calls;
 	if (!calls)
 		calls = server->calls = calloc(1, sizeof(*calls));
-	if (!calls || (calls->count == calls->capacity && !grow(calls)))
-		return NULL;
-	return calls;
+	return calls && grow(calls) ? calls : NULL;
 }
 
-void server_note_call(struct server *server, enum ledger_kind kind, const struct server_call *call)
+struct server_call *server_note_call(struct server *server, enum ledger_kind kind)
 {
 	struct server_calls *calls = get(server);
 
 	if (!calls || !ledger_mark_call(&server->ledger, kind))
-		return;
+		return NULL;
 	if (calls->count == 0) {
 		server->watches |= SERVER_WATCHES_CALLS;
+		calls->head = 0; /* the same memory as before */
 		calls->mark = server->received;
 		calls->rows = 0;
 		calls->sqlstate[0] = 0;
 	}
-	calls->count++;
-	*call_at(calls, calls->count - 1) = *call;
+	return call_at(calls, calls->count++);
 }
 
 /* The rows of a tag: SELECT 5, INSERT 0 5, COPY 5, ... 0: it has none. */
@@ -124,7 +127,7 @@ static struct bytes body_of(struct bytes in, const struct frame *frame)
 	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
 }
 
-static void note_error(struct server_calls *calls, struct bytes body)
+__attribute__((noinline)) static void note_error(struct server_calls *calls, struct bytes body)
 {
 	struct report report = { .sqlstate = "" };
 
@@ -134,13 +137,14 @@ static void note_error(struct server_calls *calls, struct bytes body)
 		memcpy(calls->sqlstate, report.sqlstate, SQLSTATE_SIZE);
 }
 
-/* end: the position behind its last byte. */
+/* position: behind its last byte. */
 static void end_call(struct server *server, const struct server_call *call, uint64_t position)
 {
 	struct server_calls *calls = server->calls;
 	usec_t now = loop_now(server->site->shared->loop);
 	usec_t from = call->sent_at > calls->ended_at ? call->sent_at : calls->ended_at;
 	struct server_call_end end = {
+		.now = now,
 		.running = now - from,
 		.rows = calls->rows,
 		.bytes = position > calls->mark ? position - calls->mark : 0,
@@ -162,15 +166,13 @@ static inline void settle(struct server *server, bool is_skipped, uint64_t posit
 {
 	struct server_calls *calls = server->calls;
 	uint32_t left = server->got_fatal ? 0 : server->ledger.call_count;
-	struct server_call first;
 
 	if (calls->count <= left)
 		return;
-	first = *call_at(calls, 0);
+	if (!is_skipped)
+		end_call(server, call_at(calls, 0), position);
 	calls->head = (calls->head + calls->count - left) & (calls->capacity - 1);
 	calls->count = left;
-	if (!is_skipped)
-		end_call(server, &first, position);
 	if (calls->count == 0)
 		rest(server);
 }

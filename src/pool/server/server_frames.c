@@ -302,7 +302,9 @@ static enum frame_fate reply_frame(struct server *server, const struct frame *fr
 {
 	enum frame_fate fate = answer_frame(server, frame->type, body_of(in, frame));
 
-	return fate == FRAME_READY && server->watches ? watched_ready(server) : fate;
+	return fate == FRAME_READY && (server->watches & ~SERVER_WATCHES_CALLS)
+	           ? watched_ready(server)
+	           : fate;
 }
 
 static enum frame_fate reply_to_call(struct server *server, const struct frame *frame,

@@ -353,6 +353,7 @@ struct server_call {
 
 /* What came of it. */
 struct server_call_end {
+	usec_t now;
 	usec_t running;       /* since it was sent, or since the call before it was answered */
 	uint64_t rows;        /* from the tags */
 	uint64_t bytes;       /* of the replies that the borrower got */
@@ -361,9 +362,10 @@ struct server_call_end {
 
 /*
  * Makes a call of the last request noted, of this kind: on_call() comes with the last reply to it,
- * unless the server skips it. Nothing happens if the request was not noted, or without memory.
+ * unless the server skips it. Returns where to describe it, before anything else is done with the
+ * server. NULL: the request was not noted, or no memory.
  */
-void server_note_call(struct server *server, enum ledger_kind kind, const struct server_call *call);
+struct server_call *server_note_call(struct server *server, enum ledger_kind kind);
 
 /* The change of a LEDGER_REPLACE: the error that the client gets. settle() frees it. */
 struct refusal {
