@@ -18,6 +18,7 @@ PREPARED = (parse("SELECT 1"), bind(), execute(), sync())
 TOO_LONG = fake.error("terminating connection due to idle-in-transaction timeout", "25P03",
                       "FATAL")
 RESENT = "the server was lost before it ran the statement"
+RESENT_MAX = 10
 BEGUN_AGAIN = "the server was lost after BEGIN"
 # BEGIN ahead of a statement, and the replies to it
 BEGIN_AGAIN = (message("B", b"\0\0" + b"\0\0" * 3), execute(), close("P", ""))
@@ -139,15 +140,31 @@ def test_behind_a_query_of_ours(scene, sql):
     assert other.expect("Q").body == sql.encode() + b"\0"
 
 
-def test_only_once(scene):
+@pytest.mark.parametrize("sql, last", (
+    ("SELECT 1", IDLE_OVER), ("BEGIN", SHUT_DOWN), ("BEGIN", b""),
+), ids=("57P05", "BEGIN, 57P01", "BEGIN, lost"))
+def test_the_next_server_is_lost_too(scene, sql, last):
+    """As on a host that ends its sessions one after the other."""
+    one = scene()
+    one.client.send(query(sql))
+    for number in range(1, RESENT_MAX + 1):
+        assert one.server.expect("Q").body == sql.encode() + b"\0"
+        one.server.send(last)
+        one.server.close()
+        one.server = one.next(number % 2)
+    one.server.expect("Q")
+    one.is_answered(one.server)
+
+
+def test_but_not_without_end(scene):
     one = scene()
     one.client.send(query("SELECT 1"))
-    one.server.expect("Q")
-    one.server.send(IDLE_OVER)
-    other = one.next()
-    other.expect("Q")
-    other.send(IDLE_OVER)
-    other.close()
+    for number in range(1, RESENT_MAX + 2):
+        one.server.expect("Q")
+        one.server.send(IDLE_OVER)
+        one.server.close()
+        if number <= RESENT_MAX:
+            one.server = one.next(number % 2)
     assert one.client.read_refusal().sqlstate == "57P05"
 
 

@@ -134,15 +134,16 @@ struct client {
 	bool is_arriving : 1;  /* taken over, but not started yet */
 	/* an error of ours was sent: messages up to its Sync are ignored */
 	bool is_skipping : 1;
-	bool is_resent : 1;       /* its batch was sent to a second server: client/relay/resend.c */
 	bool is_slow_over : 1;    /* the batch that `slow` belongs to has ended */
 	bool is_position_due : 1; /* its server will be asked for its position in the WAL */
 	/* it has used currval() or lastval(): client/session/sequences.c */
 	bool asks_sequences : 1;
-	uint8_t replication; /* enum replication; not NONE: has a dedicated server */
-	uint8_t features;    /* enum client_feature: the client's own settings */
-	uint8_t key_size;    /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: no key */
-	uint16_t wrote; /* its last statement that may have called nextval(); 0: none is known */
+	uint8_t replication : 4; /* enum replication; not NONE: has a dedicated server */
+	/* how often its batch was sent to another server: client/relay/resend.c */
+	uint8_t resent : 4;
+	uint8_t features; /* enum client_feature: the client's own settings */
+	uint8_t key_size; /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: no key */
+	uint16_t wrote;   /* its last statement that may have called nextval(); 0: none is known */
 	struct clients *clients;
 	struct logger log;
 	usec_t request_at; /* start of the current batch; 0 = none */

@@ -32,7 +32,7 @@ void relay_begin_batch(struct client *client)
 		return;
 	client->request_at = now_of(client);
 	client->borrower.waited = 0;
-	client->is_resent = false;
+	client->resent = 0;
 	stats->query_count++;
 	PROBE_STATEMENT_START(client->id, client_database(client), client_user(client));
 	if (client->xact_at)

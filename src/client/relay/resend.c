@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Resend: what a server was sent and has certainly not run is sent to another one, once. The client
- * waits for that server as if it had none before.
+ * Resend: what a server was sent and has certainly not run is sent to another one. The client waits
+ * for that server as if it had none before. It may be on the same host, which is shutting down, and
+ * be lost too; so there are several attempts, but not without end.
  *
  * Hard here: what is certain? A connection that breaks says nothing about the statement: it may run
  * still, or its COMMIT may have been the last thing that the server did. An error that ends the
@@ -47,6 +48,8 @@
 #include "route_priv.h"
 
 #include "pgweir/base/banned.h"
+
+#define RESENT_MAX 10 /* times; a refusal (25006) is not repeated */
 
 /* ---- what can be kept ---- */
 
@@ -106,7 +109,7 @@ void resend_begin(struct client *client, struct resend *resend)
 	resend->opening = bytes_of(NULL, 0);
 	resend->server = server;
 	if (!client->request_at) /* a new batch */
-		client->is_resent = false;
+		client->resent = 0;
 	if (server) {
 		resend->before = server->replay;
 		resend->is_more = is_continued(server);
@@ -118,7 +121,7 @@ void resend_begin(struct client *client, struct resend *resend)
 	if (server && !resend->is_more && !resend->has_begun && !is_between_transactions(server))
 		return;
 	resend->is_first =
-	    pool && pool->site.hosts->count > 1 && !client->is_resent && is_pooled(client);
+	    pool && pool->site.hosts->count > 1 && client->resent < RESENT_MAX && is_pooled(client);
 }
 
 /* ---- what is in a batch ---- */
@@ -367,7 +370,7 @@ static void ask_again(struct client *client, struct bytes batch)
 {
 	struct err err;
 
-	client->is_resent = true;
+	client->resent++;
 	client->seen = 0;
 	statements_leave_server(client);
 	if (batch.count && !stream_keep(&client->stream, batch)) {
@@ -387,7 +390,7 @@ static void ask_again(struct client *client, struct bytes batch)
 
 static bool may_ask_again(const struct client *client)
 {
-	if (client->is_resent || relay_is_session(client))
+	if (client->resent >= RESENT_MAX || relay_is_session(client))
 		return false;
 	if (client->state == CLIENT_PREPARING) /* its messages were not judged yet */
 		return !session_stays(client);
@@ -473,7 +476,7 @@ bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, c
 	struct client *client = container_of(borrower, struct client, borrower);
 	struct bytes text;
 
-	if (!may_ask_again(client) || is_read_only(kept))
+	if (client->resent || !may_ask_again(client) || is_read_only(kept))
 		return false;
 	text = read_effect(client, kept);
 	return text.at && is_about(words, text);
