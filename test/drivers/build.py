@@ -39,6 +39,7 @@ class Driver:
     environment: tuple = ()
     shared: tuple = ("session.txt",)
     session: str = "listen " + SESSION  # the scenarios of what they keep in the session
+    failover: tuple = ()  # the program for test/failover; none: there is none
     folder: str = ""  # with the files; by default the name
 
     @property
@@ -47,15 +48,19 @@ class Driver:
 
 
 def npm(name, **more):
-    return Driver(name, ("node", "npm"), ("package.json", "package-lock.json", "main.js"),
+    return Driver(name, ("node", "npm"), ("package.json", "package-lock.json", "main.js",
+                                           "failover-main.js"),
                   (("npm", "ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund",
                     f"--cache={OUT}/npm"),), ("node", "main.js"),
-                  shared=("session.txt", "node/common.js"), **more)
+                  shared=("session.txt", "node/common.js", "node/failover.js"),
+                  failover=("node", "failover-main.js"), **more)
 
 
-def python(name, module, **more):
-    return Driver(name, (PYTHON,), ("harness.py", f"{module}.py"), (), (PYTHON, f"{module}.py"),
-                  folder="python", **more)
+def python(name, module, failover="", **more):
+    return Driver(name, (PYTHON,), ("harness.py", f"{module}.py",
+                                    *(("failover.py", f"{failover}.py") if failover else ())), (),
+                  (PYTHON, f"{module}.py"), folder="python",
+                  failover=(PYTHON, f"{failover}.py") if failover else (), **more)
 
 
 def framework(name, tools, files, builds, run, session, **more):
@@ -78,21 +83,31 @@ def java_builds(*sources):
 
 
 DRIVERS = (
-    python("psycopg", "with_psycopg", variants=("0", "1"),
+    python("psycopg", "with_psycopg", "failover_psycopg", variants=("0", "1"),
            scenarios=Driver.scenarios + " pipeline"),
-    python("asyncpg", "with_asyncpg", session=Driver.session + " leave_clean"),
+    python("asyncpg", "with_asyncpg", "failover_asyncpg",
+           session=Driver.session + " leave_clean"),
     python("pg8000", "with_pg8000", scenarios="simple prepared rollback recovery copy batch cursor notices"),
-    Driver("pgjdbc", JAVA_TOOLS, ("pom.xml", "Main.java"), java_builds("Main.java"), JAVA_RUN,
-           variants=("never", "always", "conservative")),
-    Driver("pgx", ("go",), ("go.mod", "go.sum", "main.go"), (
-        ("go", "build", "-o", "pgx", "."),), ("./pgx",),
+    Driver("pgjdbc", JAVA_TOOLS, ("pom.xml", "Main.java", "Failover.java"),
+           java_builds("Main.java", "Failover.java"), JAVA_RUN,
+           variants=("never", "always", "conservative"),
+           failover=(*JAVA_RUN[:-1], "Failover")),
+    Driver("pgx", ("go",), ("go.mod", "go.sum", "main.go", "writer.go"), (
+        ("go", "build", "-o", "pgx", "."),), ("./pgx",), failover=("./pgx",),
+        shared=("session.txt", "go/failover.go"),
         variants=("cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"),
         scenarios="simple prepared rollback recovery copy batch cancel notices",
         environment=GO_ENVIRONMENT),
+    Driver("lib-pq", ("go",), ("go.mod", "go.sum", "main.go"), (
+        ("go", "build", "-o", "lib-pq", "."),), (), scenarios="", session="",
+        shared=("go/failover.go",), variants=("no", "yes"), failover=("./lib-pq",),
+        environment=GO_ENVIRONMENT),
     npm("node-postgres", variants=("plain", "pipeline")),
     npm("postgres-js"),
-    Driver("tokio-postgres", ("cargo",), ("Cargo.toml", "Cargo.lock", "src/main.rs"), (
+    Driver("tokio-postgres", ("cargo",), ("Cargo.toml", "Cargo.lock", "src/main.rs",
+                                         "src/bin/failover.rs"), (
         ("cargo", "build", "--quiet", "--locked"),), ("target/debug/tokio-postgres-test",),
+           failover=("target/debug/failover",),
         environment=(("CARGO_HOME", f"{OUT}/cargo"), ("CARGO_TARGET_DIR", "target"))),
     framework_python(
         "django", "rows savepoints pieces zone tenant schema role lock temporary users",
@@ -103,8 +118,9 @@ DRIVERS = (
         variants=("psycopg", "psycopg2")),
     python("workers", "with_workers", scenarios="",
            session="shared_jobs told_jobs requests failed_requests reloads"),
-    framework("pdo", ("php",), ("main.php",), (), ("php", "main.php"),
-              Driver.session + " last_insert_id doctrine", variants=("prepared", "emulated")),
+    framework("pdo", ("php",), ("main.php", "failover.php"), (), ("php", "main.php"),
+              Driver.session + " last_insert_id doctrine", variants=("prepared", "emulated"),
+              failover=("php", "failover.php")),
     framework("activerecord", ("ruby",),
               ("main.rb", "migrate/20260101000001_create_authors.rb",
                "migrate/20260101000002_index_books.rb"), (), ("ruby", "main.rb"),

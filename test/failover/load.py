@@ -40,12 +40,14 @@ class Board:
 
     def note_error(self, kind, error, ids, is_open):
         text = str(error).strip().split("\n")[0]
+        may_have_run = any(words in text for words in MAY_HAVE_RUN)
+        kind += " (in a transaction)" if may_have_run and is_open else ""
+        self.note_failure(kind, f"{getattr(error, 'sqlstate', None)} {text}", ids, may_have_run)
+
+    def note_failure(self, kind, text, ids, may_have_run):
         with self._lock:
             self.doubtful.update(ids)
-            if any(words in text for words in MAY_HAVE_RUN):
-                self.excused[f"{kind}{' (in a transaction)' if is_open else ''}: {text[:100]}"] += 1
-            else:
-                self.findings[f"{kind}: {getattr(error, 'sqlstate', None)} {text[:160]}"] += 1
+            (self.excused if may_have_run else self.findings)[f"{kind}: {text[:160]}"] += 1
 
     def note_read(self, is_standby):
         with self._lock:

@@ -356,6 +356,10 @@ func work(number int) {
 }
 
 func main() {
+	if len(os.Args) > 2 && os.Args[2] == "failover" {
+		failover(kinds, startPgx)
+		return
+	}
 	if len(os.Args) > 2 && os.Args[2] == "session" {
 		scenarios = sessionScenarios()
 	}
