@@ -545,6 +545,47 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 	return in;
 }
 
+/* Forwards the run. The next one begins where it ends: here. */
+static inline void end_run(struct server *server, const char **run, const char *here,
+                           bool is_mid_response)
+{
+	pass_run(server, *run, here, is_mid_response);
+	*run = here;
+}
+
+/*
+ * A batch is kept, as it may have to run on another host. OK: it must, because the reply refuses to
+ * write; BAD: it does not; MORE: too few bytes to say.
+ */
+static inline enum wire_result look_for_refusal(struct server *server, struct bytes in,
+                                                const char *run)
+{
+	enum wire_result result = server_sees_refusal(server, in);
+
+	if (result == WIRE_OK) {
+		pass_run(server, run, in.at, false);
+		server_refuse_write(server);
+	}
+	return result;
+}
+
+/* What follows from a frame, or from the part of it that has been received: up to `here`. */
+static inline void end_frame(struct server *server, const char *here, const char **run,
+                             enum frame_fate fate)
+{
+	if (fate == FRAME_READY || server->got_fatal) {
+		/* Forward the run now: the frames after it may close the server. */
+		end_run(server, run, here, server->frame_left && server->forwards_rest);
+	}
+	if (fate == FRAME_READY && server->state == SERVER_LENT)
+		pass_ready(server);
+	follow_up(server, fate);
+	if (server->frame_left == 0 && has_answer(server)) {
+		end_run(server, run, here, false);
+		server_answer(server);
+	}
+}
+
 /* Handles input. false: the server is closing, or must not be read now. */
 static bool consume_input(struct server *server, struct bytes in)
 {
@@ -552,28 +593,22 @@ static bool consume_input(struct server *server, struct bytes in)
 	bool was_within = server->is_mid_response;
 
 	while (in.count) {
+		enum wire_result result = WIRE_BAD;
 		struct frame frame;
 		enum frame_fate fate;
 		size_t count;
 
 		if (server->frame_left == 0) {
-			enum wire_result result;
-
-			if (server->replay.count) {
-				result = server_sees_refusal(server, in);
-				if (result == WIRE_OK) {
-					pass_run(server, run, in.at, false);
-					server_refuse_write(server);
-					return false;
-				}
-				if (result == WIRE_MORE)
-					break;
-			}
+			if (server->replay.count)
+				result = look_for_refusal(server, in, run);
+			if (result == WIRE_OK)
+				return false;
+			if (result == WIRE_MORE)
+				break;
 			in = skip_plain(server, in);
 			if (in.count == 0)
 				break;
 			result = next_frame(server, in, &frame);
-
 			if (result == WIRE_MORE)
 				break;
 			if (result == WIRE_BAD)
@@ -589,8 +624,7 @@ static bool consume_input(struct server *server, struct bytes in)
 			fate = server->forwards_rest ? FRAME_PASS : FRAME_DROP;
 		}
 		if (fate == FRAME_READY && server->replacement.count) {
-			pass_run(server, run, in.at, false);
-			run = in.at;
+			end_run(server, &run, in.at, false);
 			say_instead(server);
 		}
 		count = server->frame_left < in.count ? server->frame_left : in.count;
@@ -600,19 +634,7 @@ static bool consume_input(struct server *server, struct bytes in)
 		}
 		server->frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
-		if (fate == FRAME_READY || server->got_fatal) {
-			/* Forward the run now: the frames after it may close the server. */
-			pass_run(server, run, in.at, server->frame_left && server->forwards_rest);
-			run = in.at;
-		}
-		if (fate == FRAME_READY && server->state == SERVER_LENT)
-			pass_ready(server);
-		follow_up(server, fate);
-		if (server->frame_left == 0 && has_answer(server)) {
-			pass_run(server, run, in.at, false);
-			run = in.at;
-			server_answer(server);
-		}
+		end_frame(server, in.at, &run, fate);
 		if (server->state == SERVER_CLOSING)
 			return false;
 	}
