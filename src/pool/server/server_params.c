@@ -1,49 +1,24 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A server's parameters: the SQL that sets them to what a client wants, and what the server's
- * reports mean.
+ * A server's parameters: what the server's reports mean, which libraries it has, and the scope of
+ * its statements. server_params_sql.c has the SQL that sets them, server_params_facts.c what the
+ * server says when it is asked.
  *
- * A map contains only what differs from the server's defaults. A parameter that a client does not
- * have is set back: to the value that the server reported at its login, or by RESET if the server
- * does not report it.
+ * A map contains only what differs from the server's defaults.
  *
  * Hard here: a client may RESET what it had set. The server reports that only for some names; the
  * others are unknown from then on, and the map gets a value for them that no client can want. And a
  * server may report as much as it likes: reports during a borrower's work are collected, and merged
  * into the maps at once when the work is done or the buffer is large.
  */
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "pgweir/config/entries.h"
-#include "pgweir/pgwire/sql_items.h"
-#include "pgweir/pool/server/facts.h"
-#include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/tracked.h"
 
-#include "server_priv.h"
+#include "server_params_priv.h"
 
 #include "pgweir/base/banned.h"
-
-/*
- * The value of a parameter that is not known. No client asks for it: a control character has no
- * meaning in any parameter of PostgreSQL.
- */
-#define UNKNOWN "\001"
-
-/* Parameters that are lists of quoted names: SET would read the whole text as one name. */
-static const char *const name_lists[] = { "search_path", "temp_tablespaces",
-	                                  "local_preload_libraries", "session_preload_libraries" };
-
-static bool is_name_list(const char *name)
-{
-	for (size_t i = 0; i < sizeof(name_lists) / sizeof(name_lists[0]); i++) {
-		if (strcasecmp(name_lists[i], name) == 0)
-			return true;
-	}
-	return false;
-}
 
 /*
  * Parameters whose values PostgreSQL compares without regard to case, and reports in its own
@@ -52,8 +27,7 @@ static bool is_name_list(const char *name)
 static const char *const caseless[] = { "client_encoding", "DateStyle", "IntervalStyle",
 	                                "standard_conforming_strings", "TimeZone" };
 
-/* Whether a value need not be set. "Foo" and "foo" are two schemas in a search_path. */
-static bool is_same(const char *name, const char *have, const char *want)
+bool server_param_is_same(const char *name, const char *have, const char *want)
 {
 	if (strcmp(have, want) == 0)
 		return true;
@@ -64,95 +38,6 @@ static bool is_same(const char *name, const char *have, const char *want)
 	return false;
 }
 
-/*
- * Adds an SQL literal that is safe with any standard_conforming_strings and client_encoding. The
- * values of maps are in the encoding of the database, as PostgreSQL takes those of a startup packet
- * to be. So what is not ASCII is written as bytes of the server, whatever client_encoding is when
- * they come.
- */
-static void add_literal(struct buf *text, const char *value)
-{
-	buf_add_text(text, strchr(value, '\\') || !bytes_are_ascii(bytes_text(value)) ? "E'" : "'");
-	for (; *value; value++) {
-		if (*value == '\'' || *value == '\\')
-			buf_add_byte(text, *value);
-		if ((unsigned char)*value < 0x80)
-			buf_add_byte(text, *value);
-		else
-			buf_printf(text, "\\x%02x", (unsigned char)*value);
-	}
-	buf_add_byte(text, '\'');
-}
-
-/* A parameter's name: identifiers with dots between them. */
-static void add_identifier(struct buf *text, const char *name)
-{
-	buf_add_byte(text, '"');
-	for (; *name; name++) {
-		if (*name == '.') {
-			buf_add_text(text, "\".\"");
-			continue;
-		}
-		if (*name == '"')
-			buf_add_byte(text, '"');
-		buf_add_byte(text, *name);
-	}
-	buf_add_byte(text, '"');
-}
-
-static void add_call(struct buf *text, const char *name, const char *value, bool is_local)
-{
-	buf_add_text(text, "SELECT pg_catalog.set_config(");
-	add_literal(text, name);
-	buf_add_text(text, ",");
-	add_literal(text, value);
-	buf_add_text(text, is_local ? ",true);" : ",false);");
-}
-
-static void add_set(struct buf *text, const char *name, const char *value)
-{
-	if (is_name_list(name)) {
-		add_call(text, name, value, false);
-		return;
-	}
-	buf_add_text(text, "SET ");
-	add_identifier(text, name);
-	buf_add_byte(text, '=');
-	add_literal(text, value);
-	buf_add_byte(text, ';');
-}
-
-/*
- * Adds the elements of a list of names, each as a constant: in SET, a name without quotes might be
- * a keyword. The value is one that PostgreSQL has accepted.
- */
-static void add_elements(struct buf *text, const char *list)
-{
-	struct buf name = { 0 };
-	bool is_quoted = false;
-
-	for (;; list++) {
-		if (*list == '"' && is_quoted && list[1] == '"') {
-			buf_add_byte(&name, *list++);
-		} else if (*list == '"') {
-			is_quoted = !is_quoted;
-		} else if (*list == 0 || (*list == ',' && !is_quoted)) {
-			buf_add_byte(&name, 0);
-			add_literal(text, buf_ok(&name) ? name.at : "");
-			text->is_broken |= !buf_ok(&name);
-			buf_clear(&name);
-			if (*list == 0)
-				break;
-			buf_add_byte(text, ',');
-		} else if (is_quoted || !strchr(" \t\n\r\f\v", *list)) {
-			bool is_upper = !is_quoted && *list >= 'A' && *list <= 'Z';
-
-			buf_add_byte(&name, (char)(is_upper ? *list + 32 : *list));
-		}
-	}
-	buf_free(&name);
-}
-
 static const char *encoding_of(const struct server *server, const struct params *params)
 {
 	const char *own = params_find(params, "client_encoding");
@@ -160,8 +45,7 @@ static const char *encoding_of(const struct server *server, const struct params 
 	return own ? own : params_find(server->baseline, "client_encoding");
 }
 
-/* Whether a value that was reported with these parameters has the bytes that the server has. */
-static bool is_native(const struct server *server, const struct params *params, const char *value)
+bool server_is_native(const struct server *server, const struct params *params, const char *value)
 {
 	const char *encoding = encoding_of(server, params);
 	const char *native = params_find(server->baseline, "server_encoding");
@@ -170,204 +54,10 @@ static bool is_native(const struct server *server, const struct params *params, 
 	       (encoding && native && strcasecmp(encoding, native) == 0);
 }
 
-void server_set_text(const char *name, const char *value, bool is_local, struct buf *text)
+void server_check_map(struct server *server, bool is_done)
 {
-	/* An empty list has no other form. */
-	if (is_name_list(name) && !*value) {
-		add_call(text, name, value, is_local);
-		return;
-	}
-	buf_add_text(text, is_local ? "SET LOCAL " : "SET ");
-	add_identifier(text, name);
-	buf_add_byte(text, '=');
-	if (is_name_list(name))
-		add_elements(text, value);
-	else
-		add_literal(text, value);
-	buf_add_byte(text, ';');
-}
-
-/* A default that connect_query has set and the server does not report. */
-static const char *find_unreported(const struct server *server, const char *name)
-{
-	return server->unreported ? params_find(server->unreported, name) : NULL;
-}
-
-static void add_set_back(struct buf *text, const struct server *server, const char *name)
-{
-	const char *value = params_find(server->baseline, name);
-
-	if (value && !is_native(server, server->baseline, value))
-		value = NULL;
-	value = value ? value : find_unreported(server, name);
-	if (value) {
-		add_set(text, name, value);
-		return;
-	}
-	buf_add_text(text, "RESET ");
-	add_identifier(text, name);
-	buf_add_byte(text, ';');
-}
-
-/* Whether the parameter cannot change the result of any query. */
-static bool is_harmless(const char *name) { return strcasecmp(name, "application_name") == 0; }
-
-static bool is_authorization(const char *name)
-{
-	return strcasecmp(name, SESSION_AUTHORIZATION) == 0;
-}
-
-static bool is_role(const char *name) { return strcasecmp(name, "role") == 0; }
-
-static bool is_library(const char *name)
-{
-	return strncasecmp(name, LIBRARY_PREFIX, sizeof(LIBRARY_PREFIX) - 1) == 0;
-}
-
-/* Whether a name has its own place in the order of changes. */
-static bool has_own_place(const char *name)
-{
-	return is_authorization(name) || is_role(name) || is_library(name);
-}
-
-/* A library may define parameters, so it is loaded before they are set. */
-static bool add_libraries(const struct server *server, const struct params *want, struct buf *text)
-{
-	const char *at = NULL, *name, *value;
-	bool is_any = false;
-
-	while (params_next(want, &at, &name, &value)) {
-		if (!is_library(name) || params_find(server->params, name))
-			continue;
-		buf_add_text(text, "LOAD ");
-		add_literal(text, value);
-		buf_add_byte(text, ';');
-		is_any = true;
-	}
-	return is_any;
-}
-
-/* All changes except those of roles. true: they are harmless. */
-static bool add_changes(const struct server *server, const struct params *want, struct buf *text)
-{
-	struct params_seek in_want = { 0 }, in_have = { 0 }, in_baseline = { 0 };
-	const char *at = NULL, *name, *value, *have;
-	bool all_harmless = true;
-
-	while (params_next(server->params, &at, &name, &value)) {
-		if (params_seek(want, &in_want, name, &have) || has_own_place(name))
-			continue;
-		add_set_back(text, server, name);
-		all_harmless &= is_harmless(name);
-	}
-	/* A library refuses placeholders of its name: they are set back before it is loaded. */
-	if (add_libraries(server, want, text))
-		all_harmless = false;
-	at = NULL;
-	while (params_next(want, &at, &name, &value)) {
-		if (((params_seek(server->params, &in_have, name, &have) ||
-		      params_seek(server->baseline, &in_baseline, name, &have)) &&
-		     is_same(name, have, value)) ||
-		    has_own_place(name))
-			continue;
-		add_set(text, name, value);
-		all_harmless &= is_harmless(name);
-	}
-	return all_harmless;
-}
-
-/* The role that a map means: its own or the server's default, which usually is "none". */
-static const char *role_of(const struct server *server, const struct params *params)
-{
-	const char *own = params_find(params, "role");
-
-	own = own ? own : find_unreported(server, "role");
-	own = own ? own : params_find(server->baseline, "role");
-	return own ? own : "none";
-}
-
-/* Adds all changes as the user of the login, without a role: another may not be allowed to. */
-static void add_as_login(const struct server *server, const struct params *want,
-                         const char *authorization, struct buf *text)
-{
-	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
-	const char *role = role_of(server, want);
-
-	buf_clear(text);
-	if (strcmp(role_of(server, server->params), "none") != 0)
-		add_set(text, "role", "none");
-	if (params_find(server->params, SESSION_AUTHORIZATION))
-		add_set_back(text, server, SESSION_AUTHORIZATION);
-	add_changes(server, want, text);
-	if (authorization && (!login || strcmp(login, authorization) != 0))
-		add_set(text, SESSION_AUTHORIZATION, authorization);
-	if (strcmp(role, "none") != 0)
-		add_set(text, "role", role);
-}
-
-bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
-{
-	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
-	const char *have = params_find(server->params, SESSION_AUTHORIZATION);
-	const char *wanted = params_find(want, SESSION_AUTHORIZATION);
-	const char *have_role = role_of(server, server->params), *role = role_of(server, want);
-	bool all_harmless = add_changes(server, want, text), is_other_user;
-
-	wanted = wanted ? wanted : login;
-	is_other_user = have || (wanted && (!login || strcmp(login, wanted) != 0));
-	if (have && wanted && strcmp(have, wanted) == 0 && !text->count)
-		is_other_user = false;
-	if (is_other_user || (!all_harmless && strcmp(have_role, "none") != 0)) {
-		add_as_login(server, want, wanted, text);
-		return false;
-	}
-	if (strcmp(have_role, role) == 0)
-		return all_harmless;
-	add_set(text, "role", role);
-	return false;
-}
-
-/* What connect_query has set, unless `have` has another value. */
-static void add_defaults_again(struct buf *text, const struct server *server,
-                               const struct params *have)
-{
-	const char *at = NULL, *name, *value;
-
-	while (params_next(server->baseline, &at, &name, &value)) {
-		if (tracked_find(server->site->shared->config, name) && !has_own_place(name) &&
-		    !params_find(have, name))
-			add_set_back(text, server, name);
-	}
-	at = NULL;
-	while (server->unreported && params_next(server->unreported, &at, &name, &value)) {
-		if (!has_own_place(name) && !params_find(have, name))
-			add_set_back(text, server, name);
-	}
-}
-
-void server_clean_text(const struct server *server, struct buf *text)
-{
-	const struct params *have = server->params;
-	const char *authorization = params_find(have, SESSION_AUTHORIZATION);
-	const char *role = role_of(server, have);
-	const char *at = NULL, *name, *value;
-
-	buf_clear(text);
-	if (strcmp(role, "none") != 0)
-		add_set(text, "role", "none");
-	if (authorization)
-		add_set_back(text, server, SESSION_AUTHORIZATION);
-	buf_add_text(text, "RESET ALL;");
-	if (server->site->entry->connect_query)
-		add_defaults_again(text, server, have);
-	while (params_next(have, &at, &name, &value)) {
-		if (!has_own_place(name) && strcmp(value, UNKNOWN) != 0)
-			add_set(text, name, value);
-	}
-	if (authorization && strcmp(authorization, UNKNOWN) != 0)
-		add_set(text, SESSION_AUTHORIZATION, authorization);
-	if (strcmp(role, "none") != 0 && strcmp(role, UNKNOWN) != 0)
-		add_set(text, "role", role);
+	if (!is_done)
+		server_set_close_needed(server, CLOSE_TOO_MANY_PARAMETERS);
 }
 
 /* ---- reports ---- */
@@ -381,13 +71,6 @@ void server_clean_text(const struct server *server, struct buf *text)
 /* Bytes of reports that are collected before they are merged into the maps. */
 #define REPORTS_KEEP_MAX ((size_t)16 * 1024)
 #define REPORTS_KEPT ((size_t)256) /* bytes of the buffer that are kept */
-
-/* If a map does not match the server's parameters any more, the server must not be lent again. */
-static void check_map(struct server *server, bool is_done)
-{
-	if (!is_done)
-		server_set_close_needed(server, CLOSE_TOO_MANY_PARAMETERS);
-}
 
 /* Whether a report changes `params`, else `baseline`. *pair: the change, which may be a removal. */
 static bool is_of_session(const struct server *server, struct params_pair *pair)
@@ -415,15 +98,16 @@ static bool file_now(struct server *server, const char *name, const char *value)
 	bool is_session = is_of_session(server, &pair);
 
 	/* In another encoding, but it is what we have just set. */
-	if (is_session && had && pair.value && !is_native(server, server->params, value))
+	if (is_session && had && pair.value && !server_is_native(server, server->params, value))
 		return is_news;
 	if (server->errand == ERRAND_CONNECT) { /* connect_query sets defaults */
-		check_map(server, params_change(table, &server->baseline, name, value));
+		server_check_map(server, params_change(table, &server->baseline, name, value));
 		pair.value = NULL;
 		is_session = true;
 	}
-	check_map(server, params_change(table, is_session ? &server->params : &server->baseline,
-	                                pair.name, pair.value));
+	server_check_map(server,
+	                 params_change(table, is_session ? &server->params : &server->baseline,
+	                               pair.name, pair.value));
 	return is_news;
 }
 
@@ -462,7 +146,7 @@ static bool is_any_unclear(const struct server *server, const struct params_pair
                            size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (pairs[i].value && !is_native(server, server->params, pairs[i].value))
+		if (pairs[i].value && !server_is_native(server, server->params, pairs[i].value))
 			return true;
 	}
 	return false;
@@ -479,11 +163,11 @@ void server_settle_reports(struct server *server)
 		return;
 	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value))
 		buf_add(is_of_session(server, &pair) ? &session : &rest, &pair, sizeof(pair));
-	check_map(server, buf_ok(&server->reports) && buf_ok(&session) && buf_ok(&rest));
-	check_map(server, params_change_all(table, &server->params, (void *)session.at,
-	                                    session.count / sizeof(pair)));
-	check_map(server, params_change_all(table, &server->baseline, (void *)rest.at,
-	                                    rest.count / sizeof(pair)));
+	server_check_map(server, buf_ok(&server->reports) && buf_ok(&session) && buf_ok(&rest));
+	server_check_map(server, params_change_all(table, &server->params, (void *)session.at,
+	                                           session.count / sizeof(pair)));
+	server_check_map(server, params_change_all(table, &server->baseline, (void *)rest.at,
+	                                           rest.count / sizeof(pair)));
 	server->has_unclear_report |=
 	    is_any_unclear(server, (void *)session.at, session.count / sizeof(pair));
 	buf_free(&session);
@@ -504,10 +188,11 @@ void server_forget_rest(struct server *server, bool is_all)
 	if (!is_all && server->forgotten == server->params)
 		return; /* one of many RESETs, and nothing was set since the last one */
 	while (params_next(server->params, &at, &name, &value)) {
-		if (!params_seek(server->baseline, &seek, name, &normal) && !is_library(name))
-			rest[count++] = (struct params_pair){ name, is_all ? NULL : UNKNOWN };
+		if (!params_seek(server->baseline, &seek, name, &normal) &&
+		    !server_param_is_library(name))
+			rest[count++] = (struct params_pair){ name, is_all ? NULL : PARAM_UNKNOWN };
 	}
-	check_map(server, params_change_all(table, &server->params, rest, count));
+	server_check_map(server, params_change_all(table, &server->params, rest, count));
 	params_release(table, &server->forgotten);
 	server->forgotten = params_hold(server->params);
 }
@@ -519,7 +204,7 @@ bool server_libraries_are_in(const struct params *params, const struct params *o
 	const char *at = NULL, *name, *value;
 
 	while (params_next(params, &at, &name, &value)) {
-		if (is_library(name) && !params_find(others, name))
+		if (server_param_is_library(name) && !params_find(others, name))
 			return false;
 	}
 	return true;
@@ -563,235 +248,6 @@ bool server_add_library(struct server *server, const char *name)
 	buf_free(&text);
 	server_find_libraries(server);
 	return is_done;
-}
-
-/* ---- facts ---- */
-
-/* Whether the server reports all changes of a parameter, so that the map has its value. */
-static bool is_reported(const struct server *server, const char *name)
-{
-	return tracked_find(server->site->shared->config, name) &&
-	       params_find(server->baseline, name);
-}
-
-/* Whether a map may have this. It has UNKNOWN for what is unknown only. */
-static bool can_carry(const char *name, const char *value)
-{
-	return bytes_are_ascii(bytes_text(name)) && strcmp(value, UNKNOWN) != 0;
-}
-
-static void add_change(struct buf *changes, const char *name, const char *value)
-{
-	buf_add(changes, &(struct params_pair){ name, value }, sizeof(struct params_pair));
-}
-
-static bool change_by(struct server *server, const struct params **params, struct buf *changes)
-{
-	bool is_done = buf_ok(changes) &&
-	               params_change_all(server->site->shared->params, params, (void *)changes->at,
-	                                 changes->count / sizeof(struct params_pair));
-
-	buf_free(changes);
-	return is_done;
-}
-
-/*
- * What the map has and the facts do not have is not set any more. A value that was reported since
- * is that of PostgreSQL's files, which clients do not get: it is set back. true: there is one.
- */
-static bool add_removals(const struct server *server, const struct params *set, struct buf *changes)
-{
-	const char *at = NULL, *name, *value, *found;
-	struct params_seek in_set = { 0 };
-	bool is_any = false;
-
-	while (params_next(server->params, &at, &name, &value)) {
-		bool is_known = is_reported(server, name);
-
-		if (is_library(name) || (is_known && params_seek(set, &in_set, name, &found)))
-			continue;
-		add_change(changes, name, is_known ? UNKNOWN : NULL);
-		is_any |= is_known;
-	}
-	return is_any;
-}
-
-/*
- * What the facts have. *baseline gets the names whose default is not known after all. false: some
- * values cannot be in a map. They are in none, so nobody sets them back on this server.
- */
-static bool add_facts(const struct server *server, struct bytes list, struct buf *changes,
-                      struct buf *baseline)
-{
-	const char *name, *value, *normal;
-	bool is_done = true;
-
-	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
-		normal = find_unreported(server, name);
-		if (normal && strcmp(normal, value) == 0)
-			continue;
-		if (is_reported(server, name)) {
-			/* The report may have been in another encoding. */
-			if (!bytes_are_ascii(bytes_text(value)))
-				add_change(changes, name, value);
-			continue;
-		}
-		if (!can_carry(name, value)) {
-			add_change(changes, name, NULL);
-			is_done = false;
-			continue;
-		}
-		add_change(changes, name, value);
-		if (!is_role(name) && params_find(server->baseline, name))
-			add_change(baseline, name, NULL);
-	}
-	return is_done;
-}
-
-/* Whether the client had the server's own value: that is in no map, and nothing is set for it. */
-static bool was_normal(const struct params *before, const char *name, const char *normal)
-{
-	const char *value = before ? params_find(before, name) : NULL;
-
-	return before && (!value || is_same(name, normal, value));
-}
-
-/*
- * What the client has given at its startup and what is not set now has been reset, so the client
- * must get its value again: the server's is unknown until then, unless it is the same. The same is
- * true of what connect_query has set.
- */
-static bool add_resets(const struct server *server, const struct params *set,
-                       const struct params *startup, const struct params *before, struct bytes back,
-                       struct buf *changes)
-{
-	const char *at = NULL, *name, *value, *normal, *found;
-	struct params_seek in_set = { 0 }, in_baseline = { 0 };
-	bool is_any = false;
-
-	while (params_next(startup, &at, &name, &value)) {
-		bool has_normal = params_seek(server->baseline, &in_baseline, name, &normal);
-
-		if (params_seek(set, &in_set, name, &found) ||
-		    (has_normal && is_same(name, normal, value)) || is_library(name) ||
-		    (has_normal && was_normal(before, name, normal) && !bytes_list_has(back, name)))
-			continue;
-		add_change(changes, name, UNKNOWN);
-		is_any = true;
-	}
-	at = NULL;
-	in_set = (struct params_seek){ 0 };
-	while (server->unreported && params_next(server->unreported, &at, &name, &value)) {
-		if (params_seek(set, &in_set, name, &found))
-			continue;
-		add_change(changes, name, UNKNOWN);
-		is_any = true;
-	}
-	return is_any;
-}
-
-/* The default of role is asked for, as it is not reported. */
-static void add_defaults(struct bytes list, struct buf *baseline)
-{
-	const char *name, *value = NULL;
-
-	if (!bytes_take_text(&list, &name) || !bytes_take_text(&list, &value))
-		value = NULL;
-	add_change(baseline, "role", value);
-}
-
-/* PostgreSQL does not say that a custom parameter was set back: its value is "" then. */
-static bool remove_emptied(struct params_table *table, const struct params **set,
-                           struct bytes names)
-{
-	const char *name, *value;
-	bool is_done = true;
-
-	while (bytes_take_text(&names, &name)) {
-		value = strchr(name, '.') ? params_find(*set, name) : NULL;
-		if (value && !*value)
-			is_done &= params_change(table, set, name, NULL);
-	}
-	return is_done;
-}
-
-bool server_take_facts(struct server *server, const struct facts *facts,
-                       const struct params *startup, const struct params *before, struct bytes back)
-{
-	struct params_table *table = server->site->shared->params;
-	struct buf changes = { 0 }, baseline = { 0 };
-	const struct params *set = params_none(table), *params;
-	bool is_done, is_carried, is_unset;
-
-	server_settle_reports(server);
-	if (facts->too_long & QUESTION_PARAMS ||
-	    !params_add_text(table, &set, buf_bytes(&facts->params)) ||
-	    !remove_emptied(table, &set, back)) {
-		params_release(table, &set);
-		return false;
-	}
-	params = params_hold(server->params);
-	is_unset = add_removals(server, set, &changes);
-	is_carried = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
-	add_defaults(buf_bytes(&facts->defaults), &baseline);
-	is_unset |= add_resets(server, set, startup, before, back, &changes);
-	is_done =
-	    change_by(server, &params, &changes) && change_by(server, &server->baseline, &baseline);
-	if (is_done) {
-		const struct params *old = server->params;
-
-		server->params = params;
-		params = old;
-		server->is_rest_unknown = false;
-		server->is_startup_unset = is_unset;
-	}
-	params_release(table, &params);
-	params_release(table, &set);
-	buf_free(&changes);
-	buf_free(&baseline);
-	return is_done && is_carried;
-}
-
-bool server_take_set(struct server *server, const char *name, const char *value)
-{
-	struct params_table *table = server->site->shared->params;
-
-	server_settle_reports(server);
-	/* PostgreSQL has reported its value, in its own spelling. */
-	if (params_find(server->baseline, name))
-		return true;
-	return params_change(table, &server->params, name, value);
-}
-
-static void add_placeholder(void *context, const struct sql_item *item)
-{
-	if (item->kind == SQL_ITEM_PARAMETER) {
-		buf_add(context, item->name.at, item->name.count);
-		buf_add_byte(context, 0);
-	}
-}
-
-void server_ask_defaults(struct server *server)
-{
-	struct buf names = { 0 };
-
-	sql_items(bytes_text(server->site->entry->connect_query), add_placeholder, &names);
-	server_ask(server, QUESTION_PARAMS, buf_bytes(&names));
-	buf_free(&names);
-}
-
-void server_take_defaults(struct server *server, const struct facts *facts)
-{
-	struct bytes list = buf_bytes(&facts->params);
-	struct buf changes = { 0 };
-	const char *name, *value;
-
-	server->unreported = params_none(server->site->shared->params);
-	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
-		if (!is_reported(server, name) && can_carry(name, value))
-			add_change(&changes, name, value);
-	}
-	check_map(server, change_by(server, &server->unreported, &changes));
 }
 
 void server_close_scope(struct server *server)

@@ -254,6 +254,8 @@ bool server_errand_ahead(struct server *server, const char *query);
 void server_discard_begin(struct server *server);
 void server_discard_end(struct server *server, bool is_done);
 
+/* ---- parameters: server_params_sql.c ---- */
+
 /*
  * Writes the SQL that sets the server's parameters to `want`; empty: nothing to do. true: its
  * failure would do no harm.
@@ -265,6 +267,8 @@ bool server_replay_text(const struct server *server, const struct params *want, 
  * placeholders whose names are not known. `text` may be broken afterwards: no memory.
  */
 void server_clean_text(const struct server *server, struct buf *text);
+
+/* ---- server_params.c ---- */
 
 /*
  * Handles a ParameterStatus after the login. *is_news: the borrower does not know the value yet.
@@ -287,12 +291,16 @@ bool server_libraries_are_in(const struct params *params, const struct params *o
 /* Notes whether the server's map has libraries, after it was replaced. */
 void server_find_libraries(struct server *server);
 
+/* ---- server_params_facts.c ---- */
+
 /*
  * Asks what connect_query has set, since a client must get that, too. on_login_done() comes after
  * the answer: server_take_defaults().
  */
 void server_ask_defaults(struct server *server);
 void server_take_defaults(struct server *server, const struct facts *facts);
+
+/* ---- server.c ---- */
 
 /* Sets the timer of the state that the server is in. */
 void server_set_state_timer(struct server *server);
