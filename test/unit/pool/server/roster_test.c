@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/roster.c: which hosts fit, which primary counts, and what is logged, told as scripts
+ * pool/server/roster*.c: which hosts fit, which primary counts, and what is logged, told as scripts
  * with a clock that the script turns.
  */
 #include "pgweir/pool/server/roster.h"
