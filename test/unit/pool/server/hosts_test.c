@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/hosts.c: the choice of the next host, with a clock controlled by the cases.
+ * pool/server/hosts*.c: the choice of the next host, with a clock controlled by the cases.
  */
 #include "pgweir/pool/server/hosts.h"
 

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Chooses a host, and one of its addresses.
+ *
+ * The health of an address is up (it has not failed), retry (it has failed, and its gap is over) or
+ * down. Addresses that are up are preferred. One in retry is chosen if none is up, or if the
+ * connection is not needed at once. It counts as failed again from that moment, so that no other
+ * connection tries it at the same time: none of this pool, and none of any pool if it could not be
+ * reached. That moment is the choice of the host, before its name is looked up, as many pools may
+ * choose in one turn.
+ *
+ * A host whose role does not fit is down or in retry as well. Of those that are up, one that is
+ * known to fit is chosen before one whose role is not known. Only hosts that are equally good are
+ * compared by the number of their servers.
+ */
+#include "hosts_priv.h"
+
+#include "pgweir/base/banned.h"
+
+enum health { HEALTH_DOWN, HEALTH_RETRY, HEALTH_UP };
+
+static enum health health_at(usec_t due, usec_t now)
+{
+	if (!due)
+		return HEALTH_UP;
+	return now >= due ? HEALTH_RETRY : HEALTH_DOWN;
+}
+
+static enum health address_health(const struct hosts *hosts, unsigned int index,
+                                  const struct host_addr *addr, const struct hosts_when *when)
+{
+	return health_at(hosts_address_due(hosts, index, addr, when->gap), when->now);
+}
+
+/* ---- a host ---- */
+
+/* The host that was down for the longest time. hosts->count: none fits. */
+static unsigned int nearest(const struct hosts *hosts, usec_t gap)
+{
+	unsigned int best = hosts->count;
+	usec_t first = INT64_MAX;
+
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		usec_t due = hosts_host_due(hosts, i, gap);
+
+		if (due < first) {
+			first = due;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* The fits from best to worst, each with all better ones. What does not fit may be in retry. */
+static const enum roster_fit fits[] = { ROSTER_GOOD, ROSTER_MAYBE, ROSTER_SPARE, ROSTER_BEHIND,
+	                                ROSTER_NO };
+
+#define FITS (sizeof(fits) / sizeof(fits[0]))
+
+#define NO_LOAD UINT64_MAX
+
+/* How many servers are there. Only with least-connections they make a difference. */
+static uint64_t load_of(const struct hosts *hosts, const struct host_addr *addr)
+{
+	return hosts->how == LOAD_BALANCE_LEAST && addr->target ? reach_servers(addr->target) : 0;
+}
+
+/* Whether the host has an address that is so healthy and fits so well, or better. */
+static bool has_fitting(const struct hosts *hosts, unsigned int index, enum health least,
+                        enum roster_fit fit, const struct hosts_when *when)
+{
+	const struct host *host = &hosts->list[index];
+	struct place self = hosts_self_place(hosts, index);
+
+	if (health_at(hosts_host_due(hosts, index, when->gap), when->now) < least)
+		return false;
+	if (host->count == 0)
+		return hosts_fit(&self) >= fit;
+	for (unsigned int i = 0; i < host->count; i++) {
+		struct place place = { hosts, index, &host->list[i] };
+
+		if (address_health(hosts, index, &host->list[i], when) >= least &&
+		    hosts_fit(&place) >= fit)
+			return true;
+	}
+	return false;
+}
+
+/* Without loads, the first one that fits. */
+static unsigned int look_for_fit(const struct hosts *hosts, enum health least, enum roster_fit fit,
+                                 const struct hosts_when *when)
+{
+	unsigned int best = hosts->count;
+	uint64_t smallest = NO_LOAD;
+
+	for (unsigned int i = 0; i < hosts->count && smallest > 0; i++) {
+		unsigned int at = (hosts->next + i) % hosts->count;
+		uint64_t load = load_of(hosts, &hosts->list[at].self);
+
+		if (load < smallest && has_fitting(hosts, at, least, fit, when)) {
+			smallest = load;
+			best = at;
+		}
+	}
+	return best;
+}
+
+/* A host whose role is not known is as good, if the connection is not needed at once. */
+static unsigned int look_for(const struct hosts *hosts, enum health least,
+                             const struct hosts_when *when)
+{
+	unsigned int chosen = hosts->count;
+
+	for (size_t i = when->may_test ? 1 : 0; i < FITS && chosen == hosts->count; i++)
+		chosen = look_for_fit(hosts, least, fits[i], when);
+	return chosen;
+}
+
+/* The caller tries the host, if one of its addresses could not be reached and is due. */
+static bool begin_reach_test(const struct hosts *hosts, struct host *host, usec_t now)
+{
+	struct host_addr *self = &host->self;
+
+	if (self->target && reach_begin_test(hosts->reach, self->target, now))
+		return true;
+	for (unsigned int i = 0; i < host->count; i++) {
+		struct host_addr *addr = &host->list[i];
+
+		if (addr->target && reach_begin_test(hosts->reach, addr->target, now))
+			return true;
+	}
+	return false;
+}
+
+unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when, bool *is_test)
+{
+	bool takes_turns, may_test;
+	unsigned int chosen;
+
+	hosts_lock(hosts);
+	takes_turns = hosts->how != LOAD_BALANCE_DISABLE;
+	may_test = takes_turns && when->may_test;
+	chosen = look_for(hosts, may_test ? HEALTH_RETRY : HEALTH_UP, when);
+	if (chosen == hosts->count)
+		chosen = look_for(hosts, HEALTH_RETRY, when);
+	if (chosen == hosts->count)
+		chosen = nearest(hosts, when->gap);
+	if (chosen < hosts->count) {
+		hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
+		*is_test = !hosts_is_up(hosts, chosen) &&
+		           begin_reach_test(hosts, &hosts->list[chosen], when->now);
+	}
+	hosts_unlock(hosts);
+	return chosen;
+}
+
+/* ---- one of its addresses ---- */
+
+/* No other pool may try it although its role did not fit, until that is old again. */
+static void begin_try(const struct hosts *hosts, unsigned int index, const struct host_addr *addr,
+                      usec_t now)
+{
+	struct roster_at at = { .host = index };
+
+	if (addr->address.family != AF_UNSPEC)
+		at.address = &addr->address;
+	if (hosts->roster && hosts->target != TARGET_ANY)
+		roster_try(hosts->roster, &at, now);
+}
+
+/* No other connection of this pool may try the address until its gap is over again. */
+static bool begin_test(const struct hosts *hosts, struct host_addr *addr, usec_t now)
+{
+	if (addr->is_refused)
+		addr->refused_at = now;
+	if (!addr->target || !reach_due(addr->target))
+		return addr->is_refused;
+	reach_begin_test(hosts->reach, addr->target, now);
+	return true;
+}
+
+bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now, bool is_test)
+{
+	hosts_lock(hosts);
+	is_test |= begin_test(hosts, &hosts->list[index].self, now);
+	begin_try(hosts, index, &hosts->list[index].self, now);
+	hosts_unlock(hosts);
+	return is_test;
+}
+
+static struct host_addr *look_in_fit(const struct hosts *hosts, unsigned int index,
+                                     unsigned int start, enum health least, enum roster_fit fit,
+                                     const struct hosts_when *when)
+{
+	struct host *host = &hosts->list[index];
+	struct host_addr *best = NULL;
+	uint64_t smallest = NO_LOAD;
+
+	for (unsigned int i = 0; i < host->count && smallest > 0; i++) {
+		struct host_addr *addr = &host->list[(start + i) % host->count];
+		struct place place = { hosts, index, addr };
+		usec_t due = hosts_address_due(hosts, index, addr, when->gap);
+		uint64_t load = load_of(hosts, addr);
+
+		if (load < smallest && due < INT64_MAX && health_at(due, when->now) >= least &&
+		    hosts_fit(&place) >= fit) {
+			smallest = load;
+			best = addr;
+		}
+	}
+	return best;
+}
+
+static struct host_addr *look_in(const struct hosts *hosts, unsigned int index,
+                                 const struct address *next, enum health least,
+                                 const struct hosts_when *when)
+{
+	struct host *host = &hosts->list[index];
+	struct host_addr *from = hosts_find_addr(host, next), *addr = NULL;
+	unsigned int start = from == &host->self ? 0 : (unsigned int)(from - host->list);
+
+	for (size_t i = 0; i < FITS && !addr; i++)
+		addr = look_in_fit(hosts, index, start, least, fits[i], when);
+	return addr;
+}
+
+/* The address for which hosts_choose() has begun a test. NULL: none. */
+static struct host_addr *tested(const struct host *host)
+{
+	for (unsigned int i = 0; i < host->count; i++) {
+		const struct reach_target *target = host->list[i].target;
+
+		if (target && reach_is_tested(target))
+			return &host->list[i];
+	}
+	return NULL;
+}
+
+/*
+ * The address for a connection; the host has addresses. Turns are taken from `next`. NULL: none
+ * fits.
+ */
+static struct host_addr *pick(const struct hosts *hosts, unsigned int index,
+                              const struct address *next, const struct hosts_when *when)
+{
+	struct host_addr *addr =
+	    look_in(hosts, index, next, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
+
+	if (!addr)
+		addr = look_in(hosts, index, next, HEALTH_RETRY, when);
+	return addr ? addr : look_in(hosts, index, next, HEALTH_DOWN, when);
+}
+
+static enum hosts_picked pick_for(struct hosts *hosts, unsigned int index,
+                                  const struct hosts_when *when, struct address *address,
+                                  bool *is_test)
+{
+	struct host *host = &hosts->list[index];
+	struct host_addr *addr = *is_test ? tested(host) : NULL;
+
+	if (!addr)
+		addr = pick(hosts, index, address, when);
+	if (!addr)
+		return HOSTS_NONE_FITS;
+	*is_test = begin_test(hosts, addr, when->now);
+	begin_try(hosts, index, addr, when->now);
+	*address = addr->address;
+	return HOSTS_PICKED;
+}
+
+enum hosts_picked hosts_pick(struct hosts *hosts, unsigned int index,
+                             const struct address *addresses, unsigned int count,
+                             const struct hosts_when *when, struct address *address, bool *is_test)
+{
+	enum hosts_picked result = HOSTS_NO_MEMORY;
+	struct host *host = &hosts->list[index];
+
+	hosts_lock(hosts);
+	if (count > 0 && hosts_learn(hosts, host, addresses, count)) {
+		host->self.is_refused = false; /* its name was found */
+		if (host->self.target)
+			reach_worked(hosts->reach, host->self.target);
+		result = pick_for(hosts, index, when, address, is_test);
+	}
+	hosts_unlock(hosts);
+	return result;
+}
