@@ -93,6 +93,8 @@ static inline bool session_needs_more(const struct client *client, const struct 
 	       (session_is_watched(client) || session_is_in_session_mode(client));
 }
 
+/* ---- before a text runs: session_use.c ---- */
+
 /*
  * What a Query, Parse or FunctionCall may touch. `in`: its received bytes; *text: its text, as far
  * as it has been received.
@@ -150,6 +152,8 @@ struct ledger_change *session_note_alone(struct client *client, struct bytes tex
 
 /* All named statements were deallocated: by DEALLOCATE ALL, or by DISCARD ALL. */
 void session_deallocated(struct client *client);
+
+/* ---- when the transaction has ended: session.c ---- */
 
 /*
  * The client's transaction, which touched session state, has ended, and its server is at rest.
