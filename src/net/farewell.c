@@ -6,7 +6,6 @@
 #include "pgweir/net/stream_parcel.h"
 
 #include "socket_calls_priv.h"
-#include "stream_secure_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -17,12 +16,7 @@ bool farewell_begin(struct stream *stream, struct farewell *farewell)
 	*farewell = (struct farewell){ .fd = -1 };
 	if (!stream_detach(stream, &parcel))
 		return false;
-	farewell->fd = parcel.fd;
-	if (parcel.tls && parcel.tls->end == TLS_GOES_ON)
-		tls_goodbye(parcel.tls, &farewell->last);
-	tls_free(&parcel.tls);
-	buf_free(&parcel.in);
-	buf_free(&parcel.out);
+	farewell->fd = stream_parcel_unpack(&parcel, bytes_of("", 0), &farewell->last);
 	return true;
 }
 

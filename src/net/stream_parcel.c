@@ -102,27 +102,39 @@ bool stream_attach(struct stream *stream, struct loop *loop, struct stream_pool 
 	return true;
 }
 
-static void seal(struct tls *tls, struct bytes last, struct buf *sealed)
+/* The last bytes of an encrypted connection; none if its TLS has ended before. */
+static void seal(struct tls *tls, struct bytes words, struct buf *last)
 {
-	if (last.count && !tls_seal(tls, last, sealed))
-		buf_clear(sealed);
-	tls_goodbye(tls, sealed);
+	if (tls->end != TLS_GOES_ON)
+		return;
+	if (words.count && !tls_seal(tls, words, last))
+		buf_clear(last);
+	tls_goodbye(tls, last);
 }
 
-void stream_parcel_end(struct stream_parcel *parcel, struct bytes last)
+int stream_parcel_unpack(struct stream_parcel *parcel, struct bytes words, struct buf *last)
 {
-	struct buf sealed = { 0 };
+	int fd = parcel->fd;
 
-	if (parcel->tls && parcel->tls->end == TLS_GOES_ON) {
-		seal(parcel->tls, last, &sealed);
-		last = buf_bytes(&sealed);
-	}
-	if (parcel->out.count || !last.count || socket_send(parcel->fd, last.at, last.count) < 0)
-		shutdown(parcel->fd, SHUT_RDWR);
-	buf_free(&sealed);
+	if (parcel->tls)
+		seal(parcel->tls, words, last);
+	else
+		buf_add(last, words.at, words.count);
 	buf_free(&parcel->in);
 	buf_free(&parcel->out);
 	tls_free(&parcel->tls);
-	close(parcel->fd);
 	*parcel = (struct stream_parcel){ .fd = -1 };
+	return fd;
+}
+
+void stream_parcel_end(struct stream_parcel *parcel, struct bytes words)
+{
+	bool is_unsent = parcel->out.count;
+	struct buf last = { 0 };
+	int fd = stream_parcel_unpack(parcel, words, &last);
+
+	if (is_unsent || !last.count || socket_send(fd, last.at, last.count) < 0)
+		shutdown(fd, SHUT_RDWR);
+	buf_free(&last);
+	close(fd);
 }

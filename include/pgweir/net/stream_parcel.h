@@ -34,9 +34,16 @@ bool stream_attach(struct stream *stream, struct loop *loop, struct stream_pool 
                    struct stream_parcel *parcel, const struct stream_ops *ops);
 
 /*
- * Ends the connection of a parcel that no loop takes. Sends `last`, encrypted if the connection is,
- * as far as the socket accepts it, and not at all behind unsent output.
+ * Takes the descriptor out of a parcel, which is empty then: input and unsent output are dropped.
+ * Adds to *last what must be sent before the end: these words, encrypted if the connection is, and
+ * TLS's close_notify.
  */
-void stream_parcel_end(struct stream_parcel *parcel, struct bytes last);
+int stream_parcel_unpack(struct stream_parcel *parcel, struct bytes words, struct buf *last);
+
+/*
+ * Ends the connection of a parcel that no loop takes. Sends the words, encrypted if the connection
+ * is, as far as the socket accepts them, and not at all behind unsent output.
+ */
+void stream_parcel_end(struct stream_parcel *parcel, struct bytes words);
 
 #endif

@@ -661,6 +661,25 @@ START_TEST(secure_parcel_ends_encrypted)
 }
 END_TEST
 
+/* The peer has ended TLS: what cannot be encrypted is not sent. */
+START_TEST(secure_parcel_that_has_ended_says_nothing)
+{
+	struct stream_parcel parcel;
+	struct stage stage;
+	char back[16];
+
+	make(&stage, 65536, "secure");
+	begin(&stage);
+	run_until(&stage, both_secured);
+	stream_close(&stage.there.stream);
+	run_until(&stage, here_ended);
+	ck_assert(stream_detach(&stage.here.stream, &parcel));
+	stream_parcel_end(&parcel, bytes_text("goodbye"));
+	ck_assert_int_eq(recv(stage.here.far, back, sizeof(back), 0), 0);
+	done(&stage);
+}
+END_TEST
+
 START_TEST(secure_sets_are_told_apart)
 {
 	struct tls_context *one = make_context(TLS_ACCEPTS, "secure");
@@ -700,6 +719,7 @@ int main(void)
 	tcase_add_test(tcase, secure_key_updates_with_data);
 	tcase_add_loop_test(tcase, secure_moves_to_another_loop, 0, 2);
 	tcase_add_test(tcase, secure_parcel_ends_encrypted);
+	tcase_add_test(tcase, secure_parcel_that_has_ended_says_nothing);
 	tcase_add_test(tcase, secure_sets_are_told_apart);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
