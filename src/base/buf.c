@@ -136,6 +136,24 @@ void buf_printf(struct buf *buf, const char *format, ...)
 	va_end(args);
 }
 
+void buf_add_wrapped(struct buf *buf, const char *text, size_t width, const char *beginning)
+{
+	while (*text) {
+		size_t count = strlen(text);
+
+		if (count > width) {
+			for (count = width; count && text[count] != ' '; count--)
+				;
+		}
+		if (count == 0) /* one word is longer than the line */
+			count = strcspn(text, " ");
+		buf_add_text(buf, beginning);
+		buf_add(buf, text, count);
+		buf_add_byte(buf, '\n');
+		text += count + strspn(text + count, " ");
+	}
+}
+
 void buf_drop(struct buf *buf, size_t count)
 {
 	buf->count -= count;

@@ -64,29 +64,10 @@ static void add_kind(struct buf *out, const struct setting *setting)
 		buf_printf(out, "    since: %s\n", setting->since);
 }
 
-/* Adds the help text, wrapped between words. */
-static void add_help(struct buf *out, const char *text)
-{
-	while (*text) {
-		size_t count = strlen(text);
-
-		if (count > WIDTH) {
-			for (count = WIDTH; count && text[count] != ' '; count--)
-				;
-		}
-		if (count == 0)
-			count = strcspn(text, " ");
-		buf_add_text(out, "    ");
-		buf_add(out, text, count);
-		buf_add_byte(out, '\n');
-		text += count + strspn(text + count, " ");
-	}
-}
-
 static void add_setting(struct buf *out, const struct setting *setting)
 {
 	buf_printf(out, "%s\n", setting->name);
-	add_help(out, setting->help);
+	buf_add_wrapped(out, setting->help, WIDTH, "    ");
 	add_kind(out, setting);
 }
 

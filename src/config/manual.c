@@ -112,23 +112,9 @@ static void roff_user_keys(struct buf *out) { roff_keys(out, user_keys, user_key
 
 static void roff_peer_keys(struct buf *out) { roff_keys(out, peer_keys, peer_keys_count); }
 
-/* Adds a comment, wrapped between words. */
 static void example_comment(struct buf *out, const char *text)
 {
-	while (*text) {
-		size_t count = strlen(text);
-
-		if (count > EXAMPLE_WIDTH) {
-			for (count = EXAMPLE_WIDTH; count && text[count] != ' '; count--)
-				;
-		}
-		if (count == 0) /* one word is longer than the line */
-			count = strcspn(text, " ");
-		buf_add_text(out, ";; ");
-		buf_add(out, text, count);
-		buf_add_byte(out, '\n');
-		text += count + strspn(text + count, " ");
-	}
+	buf_add_wrapped(out, text, EXAMPLE_WIDTH, ";; ");
 }
 
 static void example_setting(struct buf *out, const struct setting *setting)

@@ -45,6 +45,12 @@ void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(
 void buf_vprintf(struct buf *buf, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
+/*
+ * Adds a text in lines, each with this beginning and a line end. They are broken between words, so
+ * that a line has at most `width` bytes behind its beginning, if no word is longer.
+ */
+void buf_add_wrapped(struct buf *buf, const char *text, size_t width, const char *beginning);
+
 /* Removes the first `count` bytes and moves the others to the front. */
 void buf_drop(struct buf *buf, size_t count);
 

@@ -82,6 +82,30 @@ START_TEST(buf_is_used_again)
 }
 END_TEST
 
+START_TEST(buf_wraps_between_words)
+{
+	static const struct {
+		const char *text, *lines;
+	} cases[] = {
+		{ "", "" },
+		{ "a", "- a\n" },
+		{ "four five", "- four\n- five\n" },
+		{ "a bc def", "- a bc\n- def\n" },
+		{ "exact: 8", "- exact:\n- 8\n" },
+		{ "1234 67", "- 1234 67\n" },
+		{ "much too_long_for_it is", "- much\n- too_long_for_it\n- is\n" },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct buf buf = { 0 };
+
+		buf_add_wrapped(&buf, cases[i].text, 7, "- ");
+		ck_assert_str_eq(buf_text(&buf), cases[i].lines);
+		buf_free(&buf);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base/buf");
@@ -92,6 +116,7 @@ int main(void)
 	tcase_add_test(cases, buf_holds_what_its_limit_says);
 	tcase_add_test(cases, buf_prints);
 	tcase_add_test(cases, buf_is_used_again);
+	tcase_add_test(cases, buf_wraps_between_words);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }
