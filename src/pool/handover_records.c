@@ -46,7 +46,7 @@ bool handover_params_are_plain(const struct params *params)
 	if (params_find(params, "role") || params_find(params, SESSION_AUTHORIZATION))
 		return false;
 	while (params_next(params, &at, &name, &value)) {
-		if (strncmp(name, LIBRARY_PREFIX, strlen(LIBRARY_PREFIX)) == 0)
+		if (tracked_is_library(name))
 			return false;
 	}
 	return true;

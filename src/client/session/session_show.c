@@ -55,11 +55,6 @@ bool session_list_pins(const struct client *client, struct buf *out)
 	return has_any;
 }
 
-static bool is_library(const char *name)
-{
-	return strncmp(name, LIBRARY_PREFIX, strlen(LIBRARY_PREFIX)) == 0;
-}
-
 /* Adds the names of `some` that `others` does not have, or not with this value. */
 static void add_others(struct buf *out, bool *has_any, const struct params *some,
                        const struct params *others, bool is_value_compared)
@@ -70,7 +65,7 @@ static void add_others(struct buf *out, bool *has_any, const struct params *some
 	while (params_next(some, &at, &name, &value)) {
 		bool is_there = params_seek(others, &seek, name, &other);
 
-		if (is_library(name) ||
+		if (tracked_is_library(name) ||
 		    (is_there && (!is_value_compared || strcmp(value, other) == 0)))
 			continue;
 		add_name(out, has_any, name);
@@ -94,7 +89,7 @@ bool session_list_libraries(const struct client *client, struct buf *out)
 	bool has_any = false;
 
 	while (params_next(client->params, &at, &name, &value)) {
-		if (is_library(name))
+		if (tracked_is_library(name))
 			add_name(out, &has_any, name + strlen(LIBRARY_PREFIX));
 	}
 	return has_any;

@@ -189,7 +189,7 @@ void server_forget_rest(struct server *server, bool is_all)
 		return; /* one of many RESETs, and nothing was set since the last one */
 	while (params_next(server->params, &at, &name, &value)) {
 		if (!params_seek(server->baseline, &seek, name, &normal) &&
-		    !server_param_is_library(name))
+		    !tracked_is_library(name))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : PARAM_UNKNOWN };
 	}
 	server_check_map(server, params_change_all(table, &server->params, rest, count));
@@ -204,7 +204,7 @@ bool server_libraries_are_in(const struct params *params, const struct params *o
 	const char *at = NULL, *name, *value;
 
 	while (params_next(params, &at, &name, &value)) {
-		if (server_param_is_library(name) && !params_find(others, name))
+		if (tracked_is_library(name) && !params_find(others, name))
 			return false;
 	}
 	return true;

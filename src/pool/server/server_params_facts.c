@@ -59,7 +59,7 @@ static bool add_removals(const struct server *server, const struct params *set, 
 	while (params_next(server->params, &at, &name, &value)) {
 		bool is_known = is_reported(server, name);
 
-		if (server_param_is_library(name) ||
+		if (tracked_is_library(name) ||
 		    (is_known && params_seek(set, &in_set, name, &found)))
 			continue;
 		add_change(changes, name, is_known ? PARAM_UNKNOWN : NULL);
@@ -126,7 +126,7 @@ static bool add_resets(const struct server *server, const struct params *set,
 
 		if (params_seek(set, &in_set, name, &found) ||
 		    (has_normal && server_param_is_same(name, normal, value)) ||
-		    server_param_is_library(name) ||
+		    tracked_is_library(name) ||
 		    (has_normal && was_normal(before, name, normal) && !bytes_list_has(back, name)))
 			continue;
 		add_change(changes, name, PARAM_UNKNOWN);

@@ -19,11 +19,6 @@
 
 static inline bool server_param_is_role(const char *name) { return strcasecmp(name, "role") == 0; }
 
-static inline bool server_param_is_library(const char *name)
-{
-	return strncasecmp(name, LIBRARY_PREFIX, sizeof(LIBRARY_PREFIX) - 1) == 0;
-}
-
 /* Whether a value need not be set. "Foo" and "foo" are two schemas in a search_path. */
 bool server_param_is_same(const char *name, const char *have, const char *want);
 

@@ -163,8 +163,7 @@ static bool is_authorization(const char *name)
 /* Whether a name has its own place in the order of changes. */
 static bool has_own_place(const char *name)
 {
-	return is_authorization(name) || server_param_is_role(name) ||
-	       server_param_is_library(name);
+	return is_authorization(name) || server_param_is_role(name) || tracked_is_library(name);
 }
 
 /* A library may define parameters, so it is loaded before they are set. */
@@ -174,7 +173,7 @@ static bool add_libraries(const struct server *server, const struct params *want
 	bool is_any = false;
 
 	while (params_next(want, &at, &name, &value)) {
-		if (!server_param_is_library(name) || params_find(server->params, name))
+		if (!tracked_is_library(name) || params_find(server->params, name))
 			continue;
 		buf_add_text(text, "LOAD ");
 		add_literal(text, value);

@@ -6,7 +6,9 @@
 #ifndef PGWEIR_POOL_SERVER_TRACKED_H
 #define PGWEIR_POOL_SERVER_TRACKED_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <strings.h>
 
 #include "pgweir/config/config.h"
 
@@ -21,6 +23,12 @@
  * library's name, its value the library's name.
  */
 #define LIBRARY_PREFIX "load:"
+
+/* Whether an entry is one of a library. Maps compare names without regard to case. */
+static inline bool tracked_is_library(const char *name)
+{
+	return strncasecmp(name, LIBRARY_PREFIX, sizeof(LIBRARY_PREFIX) - 1) == 0;
+}
 
 /* The tracked parameter of this name, in PostgreSQL's spelling. NULL: it is not tracked. */
 const char *tracked_find(const struct config *config, const char *name);
