@@ -22,8 +22,8 @@ def major(postgres):
 
 
 @pytest.fixture
-def question(pgweir, fake_server, major):
-    """The text that asks for everything, with two placeholders."""
+def asked(pgweir, fake_server, major):
+    """pgweir, a client, and a scripted server that is about to get the question."""
     far = fake_server()
     weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
     client = weir.wire().startup()
@@ -32,6 +32,13 @@ def question(pgweir, fake_server, major):
     client.send(query("DO 'SET app.one = 1; SET app.two = 2'"))
     server.expect("Q")
     server.send(fake.complete("DO"), fake.ready())
+    return weir, client, server
+
+
+@pytest.fixture
+def question(asked):
+    """The text that asks for everything, with two placeholders."""
+    _, _, server = asked
     return server.expect("Q").body[:-1]
 
 
@@ -334,20 +341,6 @@ def test_names_in_sources(postgres, ask, says):
 
 
 # ---- a question that fails -----------------------------------------------------------------------
-
-
-@pytest.fixture
-def asked(pgweir, fake_server, major):
-    """pgweir, a client, and a scripted server that is about to get the question."""
-    far = fake_server()
-    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
-    client = weir.wire().startup()
-    server = far.accept().login(server_version=f"{major}.0")
-    client.finish_login("alice")
-    client.send(query("DO 'SET app.one = 1; SET app.two = 2'"))
-    server.expect("Q")
-    server.send(fake.complete("DO"), fake.ready())
-    return weir, client, server
 
 
 def refuse(server, sqlstate):

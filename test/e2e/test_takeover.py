@@ -269,19 +269,15 @@ def test_what_is_counted_goes_on(weir):
     for _ in range(10):
         client.query("SELECT 1")
 
-    def counted():
-        rows = {row["database"]: row for row in weir.admin("SHOW STATS")}
-        return {name: value for name, value in rows["app"].items() if name.startswith("total_")}
-
-    before, ids = counted(), [row["id"] for row in weir.admin("SHOW CLIENTS")
-                              if row["database"] == "app"]
+    before = weir.totals("app")
+    ids = [row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app"]
     weir.disconnect_console()
     for _ in range(3):
         assert weir.take_over().wait(15) == 0
-    assert counted() == before
+    assert weir.totals("app") == before
     assert [row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app"] == ids
     client.query("SELECT 1")
-    assert counted()["total_query_count"] == before["total_query_count"] + 1
+    assert weir.totals("app")["total_query_count"] == before["total_query_count"] + 1
     averages = [row for row in weir.admin("SHOW STATS") if row["database"] == "app"][0]
     assert averages["avg_client_login_count"] == 0  # no new clients since then
 

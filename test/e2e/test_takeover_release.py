@@ -200,18 +200,14 @@ def test_what_is_counted_set_and_learnt(move):
     weir.admin("PAUSE app2")
     weir.admin("DISABLE app3")
 
-    def counted():
-        rows = {row["database"]: row for row in weir.admin("SHOW STATS")}
-        return {name: value for name, value in rows["app"].items() if name.startswith("total_")}
-
-    before, ids = counted(), [row["id"] for row in weir.admin("SHOW CLIENTS")
-                              if row["database"] == "app"]
+    before = weir.totals("app")
+    ids = [row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app"]
     weir.disconnect_console()
     client.query("BEGIN")
     assert weir.move().wait(15) == 0
     assert other.value("SELECT 1") == "1"  # by a second server, entered with the keys shown before
     client.query("COMMIT")
-    after = counted()
+    after = weir.totals("app")
     assert after["total_query_count"] == before["total_query_count"] + 3
     assert after["total_client_login_count"] == before["total_client_login_count"]
     assert [row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app"] == ids

@@ -37,15 +37,22 @@ static void send_extended(struct client *client, const char *text, int count,
 	PQsendQueryParams(client->conn, text, count, NULL, values, NULL, NULL, 0);
 }
 
-void statement_send(struct client *client, const char *format, ...)
+__attribute__((format(printf, 2, 0))) static void send_format(struct client *client,
+                                                              const char *format, va_list args)
 {
 	char text[TEXT_SIZE];
+
+	vsnprintf(text, sizeof(text), format, args);
+	send_text(client, text);
+}
+
+void statement_send(struct client *client, const char *format, ...)
+{
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	send_format(client, format, args);
 	va_end(args);
-	send_text(client, text);
 }
 
 static void expect_words(struct client *client, enum due_kind kind, const char *words)
@@ -56,25 +63,21 @@ static void expect_words(struct client *client, enum due_kind kind, const char *
 
 void statement_command(struct client *client, const char *words, const char *format, ...)
 {
-	char text[TEXT_SIZE];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	send_format(client, format, args);
 	va_end(args);
-	send_text(client, text);
 	expect_words(client, DUE_COMMAND, words);
 }
 
 void statement_value(struct client *client, const char *words, const char *format, ...)
 {
-	char text[TEXT_SIZE];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	send_format(client, format, args);
 	va_end(args);
-	send_text(client, text);
 	expect_words(client, DUE_VALUE, words);
 }
 

@@ -378,6 +378,11 @@ class Pgweir:
         return [{name: int(value) if name in numbers and value is not None else value
                  for name, value in row.items()} for row in result.dicts()]
 
+    def totals(self, database):
+        """What SHOW STATS has counted for this database since the start."""
+        rows = {row["database"]: row for row in self.admin("SHOW STATS")}
+        return {name: value for name, value in rows[database].items() if name.startswith("total_")}
+
     def all_loops_turn(self):
         """Returns when each loop has opened the letters that were posted to it before: after a hold,
         a loop makes a turn before it can be held again.
