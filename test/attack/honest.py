@@ -130,7 +130,7 @@ class Honest(Actor):
                     raise self.ended(messages[-1].fields)
         except Closed as gone:
             if is_within or self.wire.buffer:
-                raise Disturbed("no error can be said within a message") from gone
+                raise Disturbed("an error cannot be sent within a message") from gone
             raise Finding(f"closed without an error after {[got.type for got in messages]}") from gone
         return messages
 

@@ -53,7 +53,7 @@ class Administrator(Actor):
             self.scene.weir.admin(f"SHOW {what}")
 
     def drain_and_resume(self):
-        # Who does not leave within a second is disconnected.
+        # Clients that do not leave within a second are disconnected.
         self.scene.weir.admin("DRAIN 1")
         self.scene.weir.admin("RESUME")
 

@@ -188,7 +188,7 @@ def test_as_directly(weir, direct, says):
             other.ask(close("S", "o"), parse(text, "o"), bind((), "o"), execute(), sync())
 
 
-# What must be said before, and a text with an error of which the position is known.
+# What must be sent before, and a text with an error of which the position is known.
 POSITIONS = (
     ((), "PREPARE a_long_name_that_is_the_clients_own_and_longer_than_ours AS SELECT 1 +"),
     ((), "PREPARE s AS SELECT nowhere"), ((), "  /* ä */ PREPARE s AS SELEC"),
@@ -325,7 +325,7 @@ def test_names_do_not_stay_on_the_server(pgweir, leaves):
 
 
 def test_execute_behind_the_end_of_a_failed_transaction(pgweir, direct):
-    """The EXECUTE waits until the Parse before it has failed; by then the transaction is over."""
+    """The EXECUTE waits for what precedes it: a Parse that fails, and a ROLLBACK."""
     def run(sql, name=""):
         return parse(sql, name) + bind((), name) + describe() + execute()
 

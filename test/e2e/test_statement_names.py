@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: ISC
 """What one client does to the statements of a server is not the others' business.
 
-Their names there are pgweir's. Whoever has the same database user can see them, and a text of several
-statements or a DO block can take them away: behind that no client may get other rows, and none an
-error for longer than once.
+Their names there are pgweir's. Every client of the same database user can see them. A text of several
+statements or a DO block can take them away: behind that no client may get other rows, and none more
+than one error.
 """
 
 import re

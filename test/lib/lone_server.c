@@ -156,7 +156,7 @@ void lone_server_say(struct lone_server *lone, struct bytes bytes, bool by_bytes
 	size_t step = by_bytes ? 1 : bytes.count;
 
 	for (; bytes.count; bytes = bytes_skip(bytes, step)) {
-		/* The server may have closed by now: then nobody hears it. */
+		/* The server may have closed: then nobody hears it. */
 		if (send(lone->peer, bytes.at, step, MSG_NOSIGNAL) < 0)
 			return;
 		lone_server_turn(lone);

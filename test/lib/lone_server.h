@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * A server alone: no pool, no client. Its connection is one end of a socket pair, its borrower
- * and its pool write down what they are told.
+ * and its pool write down what they hear.
  *
  * What the borrower and the pool have heard is a line of signs, in order:
  *

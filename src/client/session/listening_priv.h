@@ -38,8 +38,8 @@
  *
  * A SELECT of a function that notifies looks like any other. Its notifications come with the
  * process id of the server that the client had last. Another client may have sent them there, so
- * nothing is said of them; but then the client's next transaction is a sample, which is treated
- * like one that notifies. If it has done so, its statements are known from then on.
+ * they prove nothing; but then the client's next transaction is a sample, which is treated like one
+ * that notifies. If it has done so, its statements are known from then on.
  */
 #ifndef PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
 #define PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H

@@ -407,7 +407,7 @@ class Wire(Channel):
         """Reads the ErrorResponse that must precede the close, and the close."""
         last = self.read_to_end()
         errors = [got for got in last if got.type == "E"]
-        assert errors, f"closed without a word: {last}"
+        assert errors, f"closed without an error: {last}"
         assert last[-1].type == "E", f"something came after the error: {last}"
         return Refused(errors[-1].fields)
 
@@ -421,7 +421,7 @@ def refusal(address, user="alice", database="app", password=None, **params):
             assert refused.severity == "FATAL", refused
             wire.wait_closed()
             return refused
-    raise AssertionError(f"the login of {user!r} to {database!r} was let in")
+    raise AssertionError(f"the login of {user!r} to {database!r} was accepted")
 
 
 def send_cancel(address, key):

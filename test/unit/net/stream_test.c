@@ -300,12 +300,12 @@ static const struct {
 	bool says_something, hangs_up;
 	const char *events;
 } wants[] = {
-	{ "nothing is wanted, nothing is told", WANT_NOTHING, true, true, "" },
-	{ "input is told", WANT_INPUT, true, false, "i" },
-	{ "the end is told as input", WANT_INPUT, false, true, "i" },
+	{ "nothing is wanted, nothing is reported", WANT_NOTHING, true, true, "" },
+	{ "input is reported", WANT_INPUT, true, false, "i" },
+	{ "the end is reported as input", WANT_INPUT, false, true, "i" },
 	{ "input is kept for later", WANT_END, true, false, "" },
-	{ "the end is told", WANT_END, false, true, "g" },
-	{ "the end is told behind what is kept", WANT_END, true, true, "g" },
+	{ "the end is reported", WANT_END, false, true, "g" },
+	{ "the end is reported behind what is kept", WANT_END, true, true, "g" },
 };
 
 START_TEST(stream_tells_what_is_wanted)

@@ -20,7 +20,7 @@ static const struct script cases[] = {
 	{ "no more than the size", "pool_mode=session\ndefault_pool_size=2",
 	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ 1<Q 2^R 3-" },
 	/* the reserve, and the minimum */
-	{ "the reserve helps whoever waits too long",
+	{ "the reserve helps a client that waits too long",
 	  "pool_mode=transaction\ndefault_pool_size=1\nreserve_pool_size=1\nreserve_pool_timeout="
 	  "20ms",
 	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ 1<Q 2~^ 2RSKZ 2<Q 2CZ b<CZ cQ 2<Q" },

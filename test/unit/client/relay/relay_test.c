@@ -104,7 +104,8 @@ static const struct script cases[] = {
 	  "a^ 1^ a<RSKZ b^ c^ d^ b<RSKZ c<RSKZ d<RSKZ aQ cQ dQ bQ 1<Q 1CZ 1<Q 1CZ c<CZ b< 1<Q 1CZ "
 	  "d<CZ "
 	  "b< 1<Q 1CZ b<CZ" },
-	{ "whoever leaves makes room for the next", "pool_mode=transaction\ndefault_pool_size=1",
+	{ "a client that leaves makes room for the next",
+	  "pool_mode=transaction\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ b. 1<Q 1CZ 1<Q 1CZ c<CZ" },
 	{ "a pipeline that grows is answered before", "pool_mode=transaction\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q aQ 1<Q 1CZ a<CZ 1< 1CZ a<CZ 1<Q 1CZ b<CZ" },

@@ -44,7 +44,7 @@ static const struct script cases[] = {
 	{ "nor for one without a name", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(:select_1)B()D(P:)ES 1<PBDES "
 	  "11E(0A000:cached_plan_must_not_change_result_type)Z a<<1E(0A000)Z 1<" },
-	{ "what the client says by then waits",
+	{ "what the client sends before it is done waits",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aB(s)D(P:)ES 1<BDES "
 	  "1E(0A000:cached_plan_must_not_change_result_type) a< aQ 1< 1Z "

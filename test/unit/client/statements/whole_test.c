@@ -31,7 +31,7 @@ static const struct {
 	{ "the longest", 'Q', TEXT("EXECUTE s"), 0, 0, 100000, WHOLE_MORE },
 	{ "one too long", 'Q', TEXT("EXECUTE s"), 0, 0, 100001, WHOLE_TOO_LONG },
 	{ "a comment is waited for", 'Q', TEXT("/* "), 'x', 50000, 1000000, WHOLE_MORE },
-	{ "but not for ever", 'Q', TEXT("/* "), 'x', 100000, 1000000, WHOLE_ENOUGH },
+	{ "but not without end", 'Q', TEXT("/* "), 'x', 100000, 1000000, WHOLE_ENOUGH },
 	{ "many comments", 'Q', TEXT(""), '\n', 50000, 1000000, WHOLE_MORE },
 	{ "too many", 'Q', TEXT(""), '\n', 100000, 1000000, WHOLE_ENOUGH },
 	{ "a Parse whose name is not there", 'P', TEXT(""), 0, 0, 1000000, WHOLE_MORE },

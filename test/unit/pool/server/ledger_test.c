@@ -80,7 +80,7 @@ static const struct dialogue {
 	{ "a Query that lay there already is skipped", ">PQQS<EZ", 0, 0 },
 	{ "a FunctionCall is skipped", ">PFS<EZ", 0, 0 },
 	{ "no reply while skipping", ">P<E>P<1!", 0, 0 },
-	{ "after the Sync all is as ever", ">P<E>S<Z>Q<TDCZ", 0, 0 },
+	{ "after the Sync all is as before", ">P<E>S<Z>Q<TDCZ", 0, 0 },
 	/* COPY IN, simple */
 	{ "COPY IN", ">Q<G>dddc<CZ", 0, 0 },
 	{ "COPY IN, all sent at once", ">QddcQ<GCZ<CZ", 0, 0 },

@@ -46,8 +46,8 @@ static const struct {
 	{ "no message at all", "q ~", "lost(bad packet header)" },
 	{ "an error that nobody asked for", "E:22012", "lost(server said: ERROR words)" },
 	{ "its last words are passed on", "F:57P01 !", "Eleft(server ended the connection)" },
-	{ "the same amid rows", "q T D F:57P01 !", "TDEleft(server ended the connection)" },
-	{ "it is gone without a word", "q T !", "Tlost(server conn crashed?)" },
+	{ "the same between rows", "q T D F:57P01 !", "TDEleft(server ended the connection)" },
+	{ "it is gone without an error", "q T !", "Tlost(server conn crashed?)" },
 
 	{ "our own query: its answers are for nobody", "errand C:SET Z:I", "l" },
 	{ "the report that answers it too", "errand S:TimeZone=CET C:SET Z:I", "Sl" },
