@@ -245,6 +245,43 @@ def test_what_keeps_a_client_on_its_server_is_left_to_the_primary(routed):
     assert of_transaction(client, "BEGIN READ ONLY") == STANDBY
 
 
+FOR_THE_PRIMARY = ["SELECT pg_advisory_lock(1), pg_advisory_unlock(1)", "SELECT pg_try_advisory_xact_lock(1)",
+                   "SELECT txid_current()", "SELECT pg_export_snapshot()", "SELECT pg_current_wal_lsn()",
+                   "LOCK TABLE lockable", "DECLARE c CURSOR WITH HOLD FOR SELECT 1"]
+
+
+@pytest.mark.parametrize("sql", FOR_THE_PRIMARY)
+@pytest.mark.parametrize("how", ["simple", "batch", "with BEGIN", "prepared"])
+def test_a_first_statement_that_means_the_primary(routed, sql, how):
+    client = routed().client()
+    client.query("CREATE TABLE IF NOT EXISTS lockable (i int)")
+    if how == "prepared":
+        client.ask(parse(sql, "s"), sync())
+    if how != "with BEGIN":
+        client.query("BEGIN READ ONLY")
+    if how == "simple":
+        got = client.query(sql)
+    elif how == "prepared":
+        got = client.ask(bind(name="s"), execute(), sync())
+    else:
+        got = of_batch(client, *["BEGIN READ ONLY"] * (how == "with BEGIN"), sql)
+    assert got.error is None, got.error
+    assert client.value(WHERE) == PRIMARY
+    client.query("COMMIT")
+
+
+@pytest.mark.parametrize("how", ["simple", "with BEGIN"])
+def test_a_common_table_expression_is_a_read(routed, how):
+    client = routed().client()
+    sql = "WITH a AS (SELECT 1) SELECT host(inet_server_addr()) FROM a"
+    if how == "simple":
+        client.query("BEGIN READ ONLY")
+        assert client.value(sql) == STANDBY
+    else:
+        assert of_batch(client, "BEGIN READ ONLY", sql).rows == [[STANDBY]]
+    assert client.query("COMMIT").status == "I"
+
+
 def test_session_mode_has_a_session_on_a_standby(routed):
     weir = routed(route_reads="sessions", pool_mode="session", warm=False)
 

@@ -29,7 +29,8 @@ enum sql_touch {
 	SQL_TOUCH_WRITE = 1 << 14,     /* may call nextval(): INSERT, UPDATE, COPY, ... */
 	SQL_TOUCH_CREATE = 1 << 15,    /* CREATE, SELECT INTO: temporary if search_path says so */
 	SQL_TOUCH_FORGET = 1 << 16,    /* DISCARD ALL, DISCARD SEQUENCES: drops sequence values */
-	SQL_TOUCH_PREPARE = 1 << 17    /* PREPARE */
+	SQL_TOUCH_PREPARE = 1 << 17,   /* PREPARE */
+	SQL_TOUCH_XACT_LOCK = 1 << 18  /* advisory locks of the transaction: nothing is left */
 };
 
 /* The server may have to stay with the client. */

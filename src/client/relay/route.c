@@ -8,11 +8,11 @@
  *
  *   SELECT outside of a transaction                       a read with route_reads = statements
  *
- * Hard here: only the first message decides (of single SELECTs their whole
- * batch), before it is sent. What is not certain is no read, so
- * the primary gets it: a text that cannot be read, and what a standby would refuse although a
- * read-only transaction on a primary may do it (SERIALIZABLE, LISTEN). Nor is a statement that may
- * leave something in the session: it would keep its client on a standby.
+ * Hard here: only the first message decides, with the rest of its batch, before it is sent. What is
+ * not certain is no read, so the primary gets it: a text that cannot be read, and what a standby
+ * would refuse although a read-only transaction on a primary may do it (SERIALIZABLE, LISTEN), or
+ * would do in another sense (advisory locks). Nor is a statement that may leave something in the
+ * session: it would keep its client on a standby.
  */
 #include "route_priv.h"
 
@@ -20,7 +20,9 @@
 #include <strings.h>
 
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_block.h"
+#include "pgweir/pgwire/sql_primary.h"
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 
@@ -95,10 +97,22 @@ static bool is_read_by(const struct client *client, const struct sql_block *bloc
 	return block->access == SQL_ACCESS_READ_ONLY || is_read_by_default(client);
 }
 
+/* A WITH may write, but a read-only transaction refuses that on a primary as well. */
+static bool begins_with_with(struct bytes text)
+{
+	struct bytes word = sql_first_word(text);
+
+	return word.count == 4 && strncasecmp(word.at, "with", 4) == 0;
+}
+
 /* Whether a text that is none of the above may run on a standby, but for what is `allowed`. */
 static bool may_read(struct bytes text, unsigned int allowed)
 {
-	return !(sql_touch(text) & ~allowed) && sql_is_no_block(text);
+	unsigned int touches = sql_touch(text);
+
+	if ((touches & SQL_TOUCH_WRITE) && begins_with_with(text))
+		allowed |= SQL_TOUCH_WRITE;
+	return !(touches & ~allowed) && sql_is_no_block(text) && !sql_is_for_primary(text);
 }
 
 /* The first text of a transaction whose BEGIN is late. */
@@ -186,27 +200,13 @@ static enum wire_result find_frame(struct bytes *in, struct frame *frame)
 	return result;
 }
 
-/* ---- single SELECTs ---- */
-
-/* Whether a text is one statement that only reads. */
-static bool is_select(const struct client *client, struct bytes text)
-{
-	struct bytes functions = buf_bytes(&client->borrower.pool->read_functions);
-
-	return sql_single(text, functions) == SQL_SINGLE_READ && !is_serializable(client) &&
-	       !(sql_touch(text) & ~(unsigned int)SQL_TOUCH_WRITE); /* WITH may write, too */
-}
+/* ---- batches ---- */
 
 static bool is_bind_of_unnamed(struct bytes body)
 {
 	struct object_names names;
 
 	return fields_names('B', body, body.count, &names) == WIRE_OK && !*names.statement;
-}
-
-static bool routes_selects(const struct client *client)
-{
-	return client->borrower.pool->limits.route_reads == ROUTE_READS_STATEMENTS;
 }
 
 /* The bytes of a batch, from its first message to its Sync. A Flush before that is no batch. */
@@ -229,6 +229,62 @@ static enum wire_result measure_batch(struct bytes in, size_t *size)
 			return WIRE_OK;
 	}
 	return WIRE_BAD;
+}
+
+/* Whether a text behind the first one of its batch does not need the primary. */
+static bool may_follow(const struct client *client, struct bytes text)
+{
+	struct sql_block block = sql_block_read(text);
+
+	if (block.kind == SQL_BLOCK_BEGIN || block.kind == SQL_BLOCK_START)
+		return is_read_by(client, &block);
+	if (block.kind != SQL_BLOCK_OTHER)
+		return !block.is_for_primary;
+	return may_read(text, HARMLESS);
+}
+
+/*
+ * Drivers send BEGIN and the first statement in one batch. `first`: where the frame is in it that
+ * was judged already. A batch with a Flush, or a long one, is not looked at. WIRE_MORE: its Sync
+ * has not been received.
+ */
+static enum wire_result judge_followers(const struct client *client, struct bytes in, size_t first,
+                                        bool *are_reads)
+{
+	enum wire_result result;
+	struct frame frame;
+	struct bytes text;
+	size_t size;
+
+	*are_reads = true;
+	result = measure_batch(in, &size);
+	if (result != WIRE_OK)
+		return result == WIRE_MORE ? WIRE_MORE : WIRE_OK;
+	for (size_t at = first; at < size && *are_reads; at += frame.length) {
+		struct bytes rest = bytes_skip(in, at);
+
+		frame_peek(rest, UINT32_MAX, &frame);
+		if (at != first && (frame.type == 'P' || frame.type == 'B') &&
+		    route_frame_text(client, &frame, rest, &text))
+			*are_reads = may_follow(client, text);
+	}
+	return WIRE_OK;
+}
+
+/* ---- single SELECTs ---- */
+
+/* Whether a text is one statement that only reads. */
+static bool is_select(const struct client *client, struct bytes text)
+{
+	struct bytes functions = buf_bytes(&client->borrower.pool->read_functions);
+
+	return sql_single(text, functions) == SQL_SINGLE_READ && !is_serializable(client) &&
+	       !(sql_touch(text) & ~(unsigned int)SQL_TOUCH_WRITE); /* WITH may write, too */
+}
+
+static bool routes_selects(const struct client *client)
+{
+	return client->borrower.pool->limits.route_reads == ROUTE_READS_STATEMENTS;
 }
 
 /*
@@ -315,6 +371,9 @@ enum wire_result route_judge(const struct client *client, const struct frame *fr
 		return WIRE_MORE;
 	is_one = result == WIRE_OK && route_frame_text(client, &first, rest, &text) &&
 	         is_read(client, text);
+	if (is_one && first.type != 'Q' &&
+	    judge_followers(client, in, in.count - rest.count, &is_one) == WIRE_MORE)
+		return WIRE_MORE;
 	if (result == WIRE_OK && !is_one && routes_selects(client) &&
 	    find_selects(client, in, &is_one) == WIRE_MORE)
 		return WIRE_MORE;

@@ -12,11 +12,12 @@
 #include "../unit.h"
 
 /* One letter for each bit. */
-static const char letters[] = "PDYLUNCTKQXHERWOF";
+static const char letters[] = "PDYLUNCTKQXHERWOFpk";
 
 /*
  * P parameters, D default, Y library, L listen, U unlisten, N notify, C cursor, T temporary,
- * K lock, Q sequence, X extension, H hidden, E execute, R release, W write, O object, F forget
+ * K lock, Q sequence, X extension, H hidden, E execute, R release, W write, O object, F forget,
+ * p prepare, k lock of the transaction
  */
 static const struct {
 	const char *text;
@@ -162,7 +163,7 @@ static const struct {
 	{ "COPY (SELECT set_config('x', '1', false)) TO STDOUT", "PW" },
 	{ "EXPLAIN ANALYZE SELECT set_config('x', '1', false)", "P" },
 	{ "CREATE TABLE t AS SELECT set_config('x', '1', false)", "PWO" },
-	{ "PREPARE p AS SELECT set_config('x', '1', false)", "P" },
+	{ "PREPARE p AS SELECT set_config('x', '1', false)", "Pp" },
 	{ "DECLARE c CURSOR FOR SELECT set_config('x', '1', false)", "P" },
 	{ "ALTER TABLE t ADD c text DEFAULT set_config('x', '1', false)", "PW" },
 	{ "(SELECT set_config('x', '1', false))", "P" },
@@ -304,10 +305,10 @@ static const struct {
 	{ "SELECT pg_try_advisory_lock(1)", "K" },
 	{ "SELECT pg_try_advisory_lock_shared(1)", "K" },
 	{ "SELECT * FROM t WHERE pg_try_advisory_lock(a)", "K" },
-	{ "SELECT pg_advisory_xact_lock(1)", "" },
-	{ "SELECT pg_advisory_xact_lock_shared(1)", "" },
-	{ "SELECT pg_try_advisory_xact_lock(1)", "" },
-	{ "SELECT pg_try_advisory_xact_lock_shared(1)", "" },
+	{ "SELECT pg_advisory_xact_lock(1)", "k" },
+	{ "SELECT pg_advisory_xact_lock_shared(1)", "k" },
+	{ "SELECT pg_try_advisory_xact_lock(1)", "k" },
+	{ "SELECT pg_try_advisory_xact_lock_shared(1)", "k" },
 	{ "SELECT pg_advisory_unlock(1)", "R" },
 	{ "SELECT pg_advisory_unlock_shared(1)", "R" },
 	{ "SELECT pg_advisory_unlock_all()", "R" },
@@ -393,10 +394,10 @@ static const struct {
 	{ "CREATE TRIGGER t BEFORE INSERT ON u EXECUTE FUNCTION f()", "WO" },
 	{ "GRANT EXECUTE ON FUNCTION f() TO u", "" },
 	{ "SELECT a AS execute FROM t", "" },
-	{ "PREPARE p AS SELECT 1", "" },
-	{ "PREPARE p (int) AS INSERT INTO t VALUES ($1)", "W" },
-	{ "PREPARE p AS SELECT pg_advisory_lock(1)", "K" },
-	{ "PREPARE TRANSACTION 'a'", "" },
+	{ "PREPARE p AS SELECT 1", "p" },
+	{ "PREPARE p (int) AS INSERT INTO t VALUES ($1)", "Wp" },
+	{ "PREPARE p AS SELECT pg_advisory_lock(1)", "Kp" },
+	{ "PREPARE TRANSACTION 'a'", "p" },
 	{ "COMMIT PREPARED 'a'", "" },
 	{ "DEALLOCATE p", "R" },
 
