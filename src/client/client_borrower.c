@@ -11,6 +11,7 @@
 #include "relay/relay_priv.h"
 #include "relay/resend_priv.h"
 #include "relay/track_priv.h"
+#include "session/standby_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -100,6 +101,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_lost = on_lost,
 	.on_unrun = resend_unrun,
 	.wants_writer = resend_wants_writer,
+	.explains_refusal = standby_explains,
 	.on_expelled = on_refused,
 	.params = wanted_params,
 	.tell_who = tell_who,

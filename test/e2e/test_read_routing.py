@@ -282,6 +282,75 @@ def test_a_common_table_expression_is_a_read(routed, how):
     assert client.query("COMMIT").status == "I"
 
 
+@pytest.mark.parametrize("lock", ["pg_advisory_lock", "pg_advisory_xact_lock_shared"])
+@pytest.mark.parametrize("how", ["simple", "batch", "prepared"])
+def test_no_advisory_lock_on_a_standby(routed, lock, how):
+    """It would be another lock than on the primary."""
+    weir = routed()
+    client = weir.client()
+    sql = f"SELECT {lock}(1)"
+    client.ask(parse(sql, "s"), sync())
+    client.query("BEGIN READ ONLY")
+    assert client.value(WHERE) == STANDBY
+    if how == "simple":
+        got = client.query(sql)
+    else:
+        got = client.ask(parse(sql) + bind() if how == "batch" else bind(name="s"), execute(), sync())
+    assert got.error["C"] == "0A000" and "standby" in got.error["M"]
+    assert "READ WRITE" in got.error["H"]
+    assert client.query("SELECT 1").error["C"] == "25P02"
+    assert client.query("ROLLBACK").status == "I"
+    assert client.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == "0"
+    assert client.value(WHERE) == PRIMARY
+    assert not weir.admin("SHOW PINNED")
+
+
+def test_a_session_on_a_standby_has_its_locks(routed):
+    """It is there as a whole."""
+    weir = routed(route_reads="sessions", pool_mode="session", warm=False)
+
+    def session():
+        return weir.wire().login("alice", options="-c default_transaction_read_only=on")
+
+    wait_until(lambda: session().value(WHERE) == STANDBY, what="a session on a standby")
+    client = session()
+    assert client.value("SELECT pg_try_advisory_lock(1)") == "t"
+    assert client.value("SELECT pg_advisory_unlock(1)") == "t"
+    error = client.query("CREATE TABLE t (i int)").error
+    assert error["C"] == "25006" and "H" not in error
+
+
+@pytest.mark.parametrize("how", ["simple", "batch", "prepared"])
+def test_a_write_of_a_client_that_is_kept_on_a_standby(routed, how):
+    client = routed(causal_reads="session", causal_reads_wait="30").client()
+    table = f"kept_{how}"
+    client.query(f"CREATE TABLE {table} (i int)")
+    client.query("BEGIN READ ONLY")
+    assert client.value(WHERE) == STANDBY
+    # It has said READ ONLY.
+    assert not client.query(f"INSERT INTO {table} VALUES (0)").error.keys() & set("DH")
+    client.query("ROLLBACK")
+    write = f"INSERT INTO {table} VALUES (1)"
+    client.ask(parse(write, "s"), sync())
+    client.query("BEGIN READ ONLY")
+    assert client.value(WHERE) == STANDBY
+    client.query("DECLARE c CURSOR WITH HOLD FOR SELECT 1")
+    client.query("COMMIT")
+    if how == "simple":
+        error = client.query(write).error
+    elif how == "batch":
+        error = client.ask(parse(write), bind(), execute(), sync()).error
+    else:
+        error = client.ask(bind(name="s"), execute(), sync()).error
+    assert (error["C"], error["M"]) == ("25006", "cannot execute INSERT in a read-only transaction")
+    assert "stays with the client" in error["D"] and "held cursor" in error["D"]
+    assert "READ WRITE" in error["H"]
+    error = client.query("SELECT pg_try_advisory_lock(1)").error
+    assert error["C"] == "0A000" and "held cursor" in error["D"]
+    client.query("CLOSE c")
+    assert client.query(write).tags == ["INSERT 0 1"]
+
+
 def test_session_mode_has_a_session_on_a_standby(routed):
     weir = routed(route_reads="sessions", pool_mode="session", warm=False)
 
@@ -501,6 +570,21 @@ def test_other_functions_need_to_be_named(routed):
     assert client.value(WHERE) == STANDBY
     weir.reload(read_functions="host,inet_server_addr", route_reads="transactions")
     assert client.value(WHERE) == PRIMARY
+
+
+def test_a_function_that_writes_after_all(statements):
+    weir = statements(read_functions="hidden_write")
+    client = weir.client()
+    client.query("CREATE TABLE IF NOT EXISTS hidden (i int)")
+    client.query("CREATE OR REPLACE FUNCTION hidden_write() RETURNS void LANGUAGE sql"
+                 " AS 'INSERT INTO hidden VALUES (1)'")
+    wait_until(lambda: client.query("SELECT hidden_write()").error["C"] == "25006",
+               what="the function on the standby")
+    error = client.query("SELECT hidden_write()").error
+    assert "route_reads" in error["D"] and "READ WRITE" in error["H"]
+    client.query("BEGIN READ WRITE")
+    assert client.query("SELECT hidden_write()").error is None
+    client.query("COMMIT")
 
 
 def test_single_selects_of_the_extended_protocol(statements):

@@ -22,6 +22,7 @@
 #include "resets_priv.h"
 #include "sample_priv.h"
 #include "sequences_priv.h"
+#include "standby_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -249,12 +250,22 @@ static unsigned int noted(const struct client *client)
 	return bits;
 }
 
+/* false: refuse with *err. own: what the text itself touches. */
+static bool may_run(const struct client *client, unsigned int own, struct bytes text, bool is_run,
+                    struct err *err)
+{
+	bool refuses = client->borrower.pool->limits.session_state == SESSION_STATE_REFUSE;
+	const struct feature *feature = features_first(own);
+
+	if (refuses && feature && !is_harmless(client, own, text))
+		return features_refuse(client, feature, err);
+	return !is_run || standby_allows(client, own, err);
+}
+
 bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
                  struct err *err)
 {
-	const struct feature *feature;
 	unsigned int bits, own;
-	bool refuses = client->borrower.pool->limits.session_state == SESSION_STATE_REFUSE;
 
 	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
@@ -266,9 +277,8 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	if (touches & SQL_TOUCH_EXECUTE)
 		touches |= SQL_TOUCH_HIDDEN;
 	own = own_touches(touches, text);
-	feature = features_first(own);
-	if (refuses && feature && !is_harmless(client, own, text))
-		return features_refuse(client, feature, err);
+	if (!may_run(client, own, text, is_run, err))
+		return false;
 	if ((touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) && !note_names(client, text))
 		return err_close(err, CLOSE_MEMORY);
 	if ((touches & SQL_TOUCH_SEQUENCE) && !sequences_use(client, touches, is_run, err))

@@ -336,6 +336,37 @@ static bool say_renamed(struct server *server, struct bytes body, const char *sq
 	return true;
 }
 
+/* ---- words for a refusal ---- */
+
+/* Sends the error with the borrower's DETAIL and HINT. false: the error needs no change. */
+static bool say_explained(struct server *server, struct bytes body, const struct report *report)
+{
+	const struct borrower *borrower = server->borrower;
+	struct buf *out = &server->replacement, detail = { 0 };
+	const char *hint = NULL;
+	bool is_said;
+	size_t frame;
+
+	if (strcmp(report->sqlstate, "25006") == 0 && !report->detail && !report->hint &&
+	    borrower && borrower->ops->explains_refusal)
+		hint = borrower->ops->explains_refusal(server->borrower, &detail);
+	if (hint && buf_ok(&detail)) {
+		frame = message_begin(out, 'E');
+		buf_add(out, body.at, body.count - 1); /* without the zero at its end */
+		buf_add_byte(out, 'D');
+		buf_add_cstr(out, buf_text(&detail));
+		buf_add_byte(out, 'H');
+		buf_add_cstr(out, hint);
+		buf_add_byte(out, 0);
+		message_end(out, frame);
+	}
+	is_said = out->count && buf_ok(out);
+	if (!is_said)
+		buf_free(out);
+	buf_free(&detail);
+	return is_said;
+}
+
 /* ---- a host that accepts no writes any more ---- */
 
 /* More than the replies to a Parse, a Bind and a Describe is not kept. */
@@ -479,7 +510,8 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	if (!change) {
 		replay_drop(&server->replay);
 		note_error(server, body);
-		return FRAME_PASS;
+		return is_whole && say_explained(server, body, &report) ? FRAME_REPLACE
+		                                                        : FRAME_PASS;
 	}
 	if (verdict == LEDGER_REPLACED) {
 		say_refusal(server, change);
@@ -490,7 +522,8 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 
 		if (is_wrong && tries_again(server))
 			fate = FRAME_DROP;
-		else if (say_renamed(server, body, report.sqlstate, change))
+		else if (say_renamed(server, body, report.sqlstate, change) ||
+		         say_explained(server, body, &report))
 			fate = FRAME_REPLACE;
 	}
 	if (fate != FRAME_DROP) {

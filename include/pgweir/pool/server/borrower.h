@@ -118,6 +118,11 @@ struct borrower_ops {
 	 */
 	bool (*wants_writer)(struct borrower *borrower, const struct replay *kept,
 	                     const char *words);
+	/*
+	 * The server has refused a statement with 25006. Returns a static text for the HINT of that
+	 * error, and adds the one for its DETAIL; NULL: the error says enough. May be NULL.
+	 */
+	const char *(*explains_refusal)(struct borrower *borrower, struct buf *detail);
 	/* The parameters that it will want of a server: pool_prepare(). */
 	const struct params *(*params)(const struct borrower *borrower);
 	/*
