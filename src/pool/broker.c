@@ -211,7 +211,7 @@ static void unpack(const struct packed_permit *packed, struct tally *tally, bool
 {
 	if (!has_server) {
 		atomic_fetch_sub_explicit(&tally->server_count, 1, memory_order_relaxed);
-		share_post_first(tally);
+		share_post_all(tally); /* who was promised the server does not want any more */
 	}
 	share_drop_tally(packed->broker, tally);
 }

@@ -66,9 +66,6 @@ void cluster_part(struct broker *broker, struct tally *tally);
 /* Wakes the shares of all other loops. */
 void share_post_others(struct share *share);
 
-/* Posts a letter to the loop of the share that has waited longest. */
-void share_post_first(struct tally *tally);
-
 /* Counts one more, if there are fewer than `most`. Needs no lock. */
 static inline bool broker_count_below(atomic_uint *count, unsigned int most)
 {

@@ -44,18 +44,18 @@ static bool evict_idle(struct server_list *idle, bool by_role, const struct pool
 }
 
 /* The first blocked pool of a database or role waits in the name of this loop. */
-static void want_for_database(struct database *database)
+static bool want_for_database(struct database *database)
 {
 	const struct pool *first = TAILQ_FIRST(&database->blocked);
 
-	share_want(&database->share, first ? first->blocked_since : 0, first != NULL);
+	return share_want(&database->share, first ? first->blocked_since : 0, first != NULL);
 }
 
-static void want_for_role(struct role *role)
+static bool want_for_role(struct role *role)
 {
 	const struct pool *first = TAILQ_FIRST(&role->blocked);
 
-	share_want(&role->share, first ? first->blocked_since : 0, first != NULL);
+	return share_want(&role->share, first ? first->blocked_since : 0, first != NULL);
 }
 
 /*
@@ -76,7 +76,8 @@ static void block_by_database(struct pool *pool)
 		TAILQ_INSERT_HEAD(&database->blocked, pool, database_blocked);
 	else
 		TAILQ_INSERT_TAIL(&database->blocked, pool, database_blocked);
-	want_for_database(database);
+	if (want_for_database(database))
+		pool_wake(pool);
 	limit_event_note(&database->share.tally->servers_met, loop_now(pool_loop(pool)),
 	                 pool->log.log, &event);
 }
@@ -95,13 +96,15 @@ static void block_by_role(struct pool *pool)
 		TAILQ_INSERT_HEAD(&role->blocked, pool, role_blocked);
 	else
 		TAILQ_INSERT_TAIL(&role->blocked, pool, role_blocked);
-	want_for_role(role);
+	if (want_for_role(role))
+		pool_wake(pool);
 	limit_event_note(&role->share.tally->servers_met, loop_now(pool_loop(pool)), pool->log.log,
 	                 &event);
 }
 
 static void block_pool(struct pool *pool, bool by_role)
 {
+	*(by_role ? &pool->is_role_refused : &pool->is_database_refused) = true;
 	if (!pool->is_unblocked && !pool->is_database_blocked && !pool->is_role_blocked)
 		pool->blocked_since = loop_now(pool_loop(pool));
 	if (by_role && !pool->is_role_blocked)
@@ -186,28 +189,39 @@ void pool_give_permit(struct pool *pool, bool is_listening)
 	broker_give(&ask);
 }
 
-void pool_leave_blocked(struct pool *pool)
+static void leave_database(struct pool *pool)
 {
-	struct database *database = pool->database;
-	struct role *role = pool->role;
-
-	if (pool->is_database_blocked) {
-		TAILQ_REMOVE(&database->blocked, pool, database_blocked);
-		want_for_database(database);
-	}
-	if (pool->is_role_blocked) {
-		TAILQ_REMOVE(&role->blocked, pool, role_blocked);
-		want_for_role(role);
-	}
-	pool->is_database_blocked = pool->is_role_blocked = false;
+	if (!pool->is_database_blocked)
+		return;
+	pool->is_database_blocked = false;
+	TAILQ_REMOVE(&pool->database->blocked, pool, database_blocked);
+	want_for_database(pool->database);
+	share_end_eviction(&pool->database->share);
 }
 
+static void leave_role(struct pool *pool)
+{
+	if (!pool->is_role_blocked)
+		return;
+	pool->is_role_blocked = false;
+	TAILQ_REMOVE(&pool->role->blocked, pool, role_blocked);
+	want_for_role(pool->role);
+	share_end_eviction(&pool->role->share);
+}
+
+void pool_leave_blocked(struct pool *pool)
+{
+	leave_database(pool);
+	leave_role(pool);
+}
+
+/* It keeps its place, and what it wants, until it has tried: to want anew would wake all loops. */
 static void unblock_first(struct pool *first)
 {
 	if (!first)
 		return;
-	pool_leave_blocked(first);
 	first->is_unblocked = true;
+	first->is_database_refused = first->is_role_refused = false;
 	pool_wake(first);
 }
 
@@ -227,12 +241,24 @@ void pool_evict_for_others(struct pool *pool)
 	evict_for_others(&pool->role->share, &pool->role->idle, true);
 }
 
+/*
+ * A share is told only once of several permits, and its pools may have left since. So without a
+ * blocked pool it tells the next one.
+ */
+static void pass_on(struct share *share, int limit)
+{
+	if (share_servers(share) < most_of(limit))
+		share_wake_first(share);
+}
+
 void pool_database_woken(struct share *share)
 {
 	struct database *database = container_of(share, struct database, share);
 
 	unblock_first(TAILQ_FIRST(&database->blocked));
 	evict_for_others(share, &database->idle, false);
+	if (TAILQ_EMPTY(&database->blocked))
+		pass_on(share, database->server_limit);
 }
 
 void pool_role_woken(struct share *share)
@@ -241,6 +267,8 @@ void pool_role_woken(struct share *share)
 
 	unblock_first(TAILQ_FIRST(&role->blocked));
 	evict_for_others(share, &role->idle, true);
+	if (TAILQ_EMPTY(&role->blocked))
+		pass_on(share, role->server_limit);
 }
 
 void pool_unblock(struct pool *pool)
@@ -254,10 +282,14 @@ void pool_pass_on(struct pool *pool)
 	if (!pool->is_unblocked)
 		return;
 	pool->is_unblocked = false;
-	if (!pool->is_database_blocked)
+	if (!pool->is_database_refused) {
+		leave_database(pool);
 		share_wake_first(&pool->database->share);
-	if (!pool->is_role_blocked)
+	}
+	if (!pool->is_role_refused) {
+		leave_role(pool);
 		share_wake_first(&pool->role->share);
+	}
 }
 
 bool pool_dedicated_goes_first(const struct pool *pool)

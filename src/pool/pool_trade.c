@@ -165,8 +165,9 @@ static unsigned int wanted(const struct pool *pool)
 	                      pool->server_counts[SERVER_RESETTING];
 	unsigned int count = pool->waiting_count;
 
-	if (pool_is_full(pool))
-		count += pool->wait_dedicated_count; /* it takes the slot of an idle server */
+	/* It takes the slot of an idle server; or it is told when another login has ended. */
+	if (pool_is_full(pool) || !pool_may_login(pool))
+		count += pool->wait_dedicated_count;
 	return count > coming && !pool_is_held(pool) ? count - coming : 0;
 }
 
@@ -193,5 +194,6 @@ void pool_trade(struct pool *pool)
 	if (!head)
 		head = TAILQ_FIRST(&pool->wait_dedicated);
 	tell_load(pool);
-	share_want(&pool->share, head ? head->waiting_since : 0, wanted(pool));
+	if (share_want(&pool->share, head ? head->waiting_since : 0, wanted(pool)))
+		pool_wake(pool);
 }

@@ -165,12 +165,26 @@ static struct share *longest_wanting(const struct tally *tally)
 	return longest;
 }
 
-void share_post_first(struct tally *tally)
+/*
+ * Called with the lock held. What a pool may use now is told to all loops that want it: one that is
+ * served in the meantime does not tell the others. Pools of a database or role do, one after the
+ * other: the first has waited longest. Returns the share of this loop if it is told, too.
+ */
+static struct share *post_waiting(const struct tally *tally, const struct broker_member *here)
 {
-	struct share *first = longest_wanting(tally);
+	bool is_for_all = tally->kind <= TALLY_READS_POOL;
+	const struct share *first = is_for_all ? NULL : longest_wanting(tally);
+	struct share *share, *own = NULL;
 
-	if (first)
-		post_woken(first);
+	TAILQ_FOREACH (share, &tally->wants, want_node) {
+		if (!is_for_all && share != first)
+			continue;
+		if (share->member == here)
+			own = share;
+		else
+			post_woken(share);
+	}
+	return own;
 }
 
 /* Called with the lock held. */
@@ -246,7 +260,7 @@ static void start_wanting(struct share *share)
 {
 	TAILQ_INSERT_TAIL(&share->tally->wants, share, want_node);
 	atomic_store_explicit(&share->is_wanting, true, memory_order_relaxed);
-	atomic_fetch_add_explicit(&share->tally->want_count, 1, memory_order_relaxed);
+	atomic_fetch_add(&share->tally->want_count, 1);
 	atomic_fetch_add_explicit(&share->tally->want_number, 1, memory_order_relaxed);
 }
 
@@ -261,19 +275,20 @@ bool share_is_alone(const struct share *share)
 	return share->member->broker->loop_count < 2 && share->tally->kind <= TALLY_READS_POOL;
 }
 
-void share_want(struct share *share, usec_t since, unsigned int count)
+bool share_want(struct share *share, usec_t since, unsigned int count)
 {
 	struct broker *broker = share->member->broker;
+	bool is_new = false;
 
 	if (share_is_alone(share) || (!count && !share_is_wanting(share)))
-		return;
+		return false;
 	if (count && share_is_wanting(share)) {
 		/*
 		 * Without the lock: another loop may promise the last server that was wanted
 		 * before, and end the want. Then this one is posted when that server has arrived.
 		 */
 		set_want(share, since, count);
-		return;
+		return false;
 	}
 	pthread_mutex_lock(&broker->lock);
 	set_want(share, since, count);
@@ -282,8 +297,10 @@ void share_want(struct share *share, usec_t since, unsigned int count)
 	} else if (!share_is_wanting(share)) {
 		start_wanting(share);
 		share_post_others(share);
+		is_new = broker->loop_count > 1;
 	}
 	pthread_mutex_unlock(&broker->lock);
+	return is_new;
 }
 
 bool share_has_new_want(struct share *share)
@@ -435,17 +452,13 @@ void share_unpromise(struct share *share, struct broker_member *to)
 void share_wake_waiting(struct share *share)
 {
 	struct broker *broker = share->member->broker;
-	struct share *first;
+	struct share *own;
 
 	pthread_mutex_lock(&broker->lock);
-	first = longest_wanting(share->tally);
-	if (first && first->member != share->member) {
-		post_woken(first);
-		first = NULL;
-	}
+	own = post_waiting(share->tally, share->member);
 	pthread_mutex_unlock(&broker->lock);
-	if (first)
-		first->on_woken(first);
+	if (own)
+		own->on_woken(own);
 }
 
 void share_ask_eviction(struct share *share)
@@ -457,6 +470,15 @@ void share_ask_eviction(struct share *share)
 		share->is_evicting = true;
 		share_post_others(share);
 	}
+	pthread_mutex_unlock(&broker->lock);
+}
+
+void share_end_eviction(struct share *share)
+{
+	struct broker *broker = share->member->broker;
+
+	pthread_mutex_lock(&broker->lock);
+	share->is_evicting = false;
 	pthread_mutex_unlock(&broker->lock);
 }
 

@@ -235,9 +235,10 @@ bool share_is_alone(const struct share *share);
 
 /*
  * The share waits since then for so many servers. The first call wakes the other shares. count 0:
- * it waits no more. Calls between these two take no lock.
+ * it waits no more. Calls between these two take no lock. true: this was the first call. What was
+ * given back before it was told to nobody, so the caller looks again.
  */
-void share_want(struct share *share, usec_t since, unsigned int count);
+bool share_want(struct share *share, usec_t since, unsigned int count);
 
 /* Whether this share wants something. */
 static inline bool share_is_wanting(const struct share *share)
@@ -248,7 +249,7 @@ static inline bool share_is_wanting(const struct share *share)
 /* How many shares want something, this one included. */
 static inline unsigned int share_want_count(const struct share *share)
 {
-	return atomic_load_explicit(&share->tally->want_count, memory_order_relaxed);
+	return atomic_load(&share->tally->want_count); /* in order with login_count */
 }
 
 /* Whether shares of other loops want something. */
@@ -284,7 +285,10 @@ void share_unpromise(struct share *share, struct broker_member *to);
 /* A promised server has arrived in this loop. */
 void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to);
 
-/* Wakes the share that has waited longest, in any loop. Without a want: one load. */
+/*
+ * There may be something for those that want it, in any loop: wakes the shares of a pool, or the
+ * share of a database or role that has waited longest. Without a want: one load.
+ */
 void share_wake_waiting(struct share *share);
 
 /* Wakes the shares of all other loops. */
@@ -302,9 +306,11 @@ static inline void share_wake_first(struct share *share)
 /*
  * A database or role that wants a server, and has no idle server in this loop, asks the others to
  * close one. It asks for one at a time, until it wants none. share_may_evict(): whether another
- * loop asks; then it is done.
+ * loop asks; then it is done. share_end_eviction(): who has asked needs none; the next one asks anew,
+ * as other servers may be closed for it.
  */
 void share_ask_eviction(struct share *share);
+void share_end_eviction(struct share *share);
 bool share_may_evict(struct share *share);
 
 /* ---- logins of a pool's servers ---- */

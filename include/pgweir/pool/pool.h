@@ -151,7 +151,8 @@ struct pool {
 	/* a client has asked for values of sequences: pool_sequences.c */
 	bool guards_sequences;
 	atomic_schar *sequence_scores; /* of writing statements, of all loops; NULL: none */
-	bool is_unblocked; /* just taken off the blocked list: a limit may allow a server now */
+	/* it is blocked, but a limit may allow a server now; has one refused that since? */
+	bool is_unblocked, is_database_refused, is_role_refused;
 	/* a server was returned while borrowers waited: pool_serve() lends it */
 	bool has_come_home;
 	/* when a server was last closed for server_lifetime: closings are spaced */

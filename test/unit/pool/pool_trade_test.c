@@ -3,6 +3,8 @@
  * pool/pool_trade.c and pool/pool_limits.c with several loops: three engines as three loops of one
  * process, turned one after the other. All connect to the same PostgreSQL, which the test plays.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@
 #include "pgweir/pool/pools.h"
 
 #include "../unit.h"
+#include "../../../src/pool/broker_priv.h"
 #include "../../../src/pool/pool_priv.h"
 #include "../../../src/pool/server/server_priv.h"
 
@@ -928,6 +931,143 @@ START_TEST(a_reconnect_forgets_the_welcome_in_all_loops)
 }
 END_TEST
 
+/* ---- permits that come back just then ---- */
+
+#define NOT_TOLD UINT64_MAX
+
+static void *turn_second(void *arg)
+{
+	engine_turn(&((struct hall *)arg)->loops[1]);
+	return NULL;
+}
+
+/*
+ * Plays the turn of the second loop in a thread, up to where it has found no permit and is about to
+ * say that it wants a server. Then the permit comes back, and nobody wants it yet.
+ */
+static void give_meanwhile(struct hall *hall, struct share *share, struct tally *tally)
+{
+	struct broker *broker = share->member->broker;
+	pthread_t thread;
+
+	pthread_mutex_lock(&broker->lock);
+	atomic_store(&common_pool(hall, 1)->share.demand, NOT_TOLD);
+	ck_assert_int_eq(pthread_create(&thread, NULL, turn_second, hall), 0);
+	while (atomic_load(&common_pool(hall, 1)->share.demand) == NOT_TOLD)
+		sched_yield(); /* it tells its load before it takes the lock */
+	ck_assert_uint_eq(atomic_load(&tally->want_count), 0);
+	atomic_fetch_sub(&tally->server_count, 1);
+	pthread_mutex_unlock(&broker->lock);
+	pthread_join(thread, NULL);
+}
+
+START_TEST(a_permit_comes_back_before_the_want_is_known)
+{
+	struct peer here, there;
+	struct share *share;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\ndefault_pool_size = 2");
+	here = client_in(&hall, 0, "u0", "d0");
+	there = client_in(&hall, 1, "u0", "d0");
+	ask(&hall, &here);
+	share = &common_pool(&hall, 0)->share;
+	atomic_fetch_add(&share->tally->server_count, 1); /* a server that is about to be closed */
+	ck_assert(peer_say(&there, "Q"));
+	give_meanwhile(&hall, share, share->tally);
+	play(&hall);
+	ck_assert_uint_eq(hall.server_count, 2);
+	expect_waiting(&hall, 1, 0);
+	peer_close(&here);
+	peer_close(&there);
+	hall_close(&hall);
+}
+END_TEST
+
+/* The first that waits is told, but has left. */
+START_TEST(a_permit_that_the_first_does_not_need_is_for_the_next)
+{
+	struct peer busy, first, second;
+	struct hall hall;
+
+	hall_open(&hall, ONE_SERVER);
+	busy = client_in(&hall, 0, "u0", "d0");
+	second = client_in(&hall, 1, "u0", "d0");
+	first = client_in(&hall, 2, "u0", "d0");
+	ask(&hall, &busy);
+	ask(&hall, &first);
+	ask(&hall, &second);
+	close_server(&hall, 0);
+	peer_close(&first);
+	play(&hall);
+	ck_assert_uint_eq(hall.server_count, 2);
+	expect_waiting(&hall, 1, 0);
+	peer_close(&busy);
+	peer_close(&second);
+	hall_close(&hall);
+}
+END_TEST
+
+/* One loop is told twice, and has taken one of the permits before it hears that. */
+START_TEST(two_permits_are_for_two_blocked_loops)
+{
+	struct peer busy[2], first, second;
+	struct pool *pool;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_db_connections = 2");
+	for (int i = 0; i < 2; i++)
+		busy[i] = client_in(&hall, 0, "u0", "d0");
+	for (int i = 0; i < 2; i++)
+		ask(&hall, &busy[i]);
+	ck_assert_uint_eq(hall.server_count, 2);
+	first = enter(&hall, 2, "u2", "d0");
+	second = enter(&hall, 1, "u1", "d0");
+	close_server(&hall, 0);
+	close_server(&hall, 1);
+	while (server_in(&hall, 0))
+		engine_turn(&hall.loops[0]);
+	pool = pool_in(&hall, 2, "u2", "d0");
+	pool_serve(&pool->serve_task); /* an event of its own */
+	ck_assert_uint_eq(accept_silently(&hall), 2);
+	play(&hall);
+	ck_assert(is_in(&hall, 2, &first));
+	ck_assert(is_in(&hall, 1, &second));
+	for (int i = 0; i < 2; i++)
+		peer_close(&busy[i]);
+	peer_close(&first);
+	peer_close(&second);
+	hall_close(&hall);
+}
+END_TEST
+
+/* Each would wake the other without end. */
+START_TEST(two_blocked_loops_leave_each_other_alone)
+{
+	struct peer busy, first, second;
+	atomic_uint *wants;
+	unsigned int before;
+	struct hall hall;
+
+	hall_open(&hall, "pool_mode = transaction\nmax_db_connections = 1");
+	busy = client_in(&hall, 0, "u0", "d0");
+	ask(&hall, &busy);
+	first = enter(&hall, 2, "u2", "d0");
+	second = enter(&hall, 1, "u1", "d0");
+	turn_all(&hall);
+	wants = &common_pool(&hall, 0)->database->share.tally->want_number;
+	before = atomic_load(wants);
+	turn_all(&hall);
+	ck_assert_uint_eq(atomic_load(wants), before);
+	for (int i = 0; i < LOOPS; i++)
+		ck_assert(!hall.loops[i].pools->member.is_posted);
+	peer_close(&busy);
+	peer_close(&first);
+	peer_close(&second);
+	hall_close(&hall);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/pool_trade");
@@ -962,5 +1102,9 @@ int main(void)
 	tcase_add_test(tests, all_loops_together_have_as_many_logins_as_one);
 	tcase_add_test(tests, pins_are_counted_together);
 	tcase_add_test(tests, a_reconnect_forgets_the_welcome_in_all_loops);
+	tcase_add_test(tests, a_permit_comes_back_before_the_want_is_known);
+	tcase_add_test(tests, a_permit_that_the_first_does_not_need_is_for_the_next);
+	tcase_add_test(tests, two_permits_are_for_two_blocked_loops);
+	tcase_add_test(tests, two_blocked_loops_leave_each_other_alone);
 	return unit_run(suite);
 }
