@@ -104,6 +104,7 @@ const struct borrower_ops client_borrower_ops = {
 	.explains_refusal = standby_explains,
 	.on_expelled = on_refused,
 	.params = wanted_params,
+	.suits = causal_suits,
 	.tell_who = tell_who,
 	.client_id = client_id_of,
 };

@@ -117,6 +117,8 @@ struct move_record {
 	struct bytes welcome, baseline; /* of the pool */
 	struct bytes unreported;        /* if has_defaults */
 	usec_t packed_at;
+	uint64_t replayed, started; /* of a standby */
+	usec_t started_at;
 };
 
 extern const struct record_table global_record_table, database_record_table, role_record_table,

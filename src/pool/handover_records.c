@@ -311,6 +311,9 @@ static const struct record_field move_fields[] = {
 	RECORD_BYTES_FIELD('b', struct move_record, baseline, PARAMS_SIZE_MAX),
 	RECORD_BYTES_FIELD('u', struct move_record, unreported, PARAMS_SIZE_MAX),
 	RECORD_FIELD('p', struct move_record, packed_at),
+	RECORD_FIELD('r', struct move_record, replayed),
+	RECORD_FIELD('s', struct move_record, started),
+	RECORD_FIELD('a', struct move_record, started_at),
 };
 
 const struct record_table move_record_table = RECORD_TABLE("move", move_fields, NULL);

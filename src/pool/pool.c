@@ -174,12 +174,6 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	                  server_backend_pid(server));
 }
 
-static inline bool may_lend(const struct server *server)
-{
-	return !server->is_close_needed &&
-	       !(server->pool->limits.has_lag_limit && pool_standby_is_behind(server));
-}
-
 /*
  * In a pool with servers on which libraries were loaded: one that has no library that the borrower
  * does not want. If there is none, and none is coming, one is closed, so that another may be
@@ -191,11 +185,11 @@ __attribute__((noinline)) static struct server *fitting_server(struct borrower *
 	const struct params *want = borrower->ops->params(borrower);
 	struct server *server = borrower->last_server;
 
-	if (server && server->state == SERVER_IDLE && may_lend(server) &&
+	if (server && server->state == SERVER_IDLE && pool_may_lend(server) &&
 	    server_libraries_are_in(server->params, want))
 		return server;
 	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], node) {
-		if (may_lend(server) && server_libraries_are_in(server->params, want))
+		if (pool_may_lend(server) && server_libraries_are_in(server->params, want))
 			return server;
 	}
 	server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]);
@@ -212,11 +206,13 @@ static inline struct server *idle_server(struct borrower *borrower)
 
 	if (pool->library_count)
 		return fitting_server(borrower);
-	if (server && server->state == SERVER_IDLE && may_lend(server))
+	if (pool_is_choosy(pool) && (next = pool_standby_suitable(borrower)))
+		return next;
+	if (server && server->state == SERVER_IDLE && pool_may_lend(server))
 		return server;
 	for (server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]); server; server = next) {
 		next = TAILQ_NEXT(server, node);
-		if (may_lend(server))
+		if (pool_may_lend(server))
 			return server;
 		if (server->is_close_needed)
 			pool_close_server(server, server->close_reason);

@@ -437,6 +437,24 @@ bool pool_standby_has_idle(const struct pool *reads);
 /* Closes an idle server whose standby is too far behind: another one needs its place. */
 bool pool_standby_make_space(struct pool *reads);
 
+/* Whether its borrowers may prefer some of its servers: causal_reads. */
+static inline bool pool_is_choosy(const struct pool *pool)
+{
+	return pool->limits.is_causal && pool->purpose == POOL_FOR_READS;
+}
+
+static inline bool pool_may_lend(const struct server *server)
+{
+	return !server->is_close_needed &&
+	       !(server->pool->limits.has_lag_limit && pool_standby_is_behind(server));
+}
+
+/* An idle server that suits the borrower, preferably its last one; or NULL. */
+struct server *pool_standby_suitable(const struct borrower *borrower);
+
+/* The borrower to be served next. Some have to wait. */
+struct borrower *pool_standby_next(struct pool *reads);
+
 /* In a pool for reads: if no standby can be used, its waiting borrowers go to the primary. */
 void pool_reads_serve(struct pool *reads);
 

@@ -40,6 +40,13 @@ static void welcome_newcomers(struct pool *pool)
 	}
 }
 
+static struct borrower *next_to_serve(struct pool *pool)
+{
+	struct borrower *head = TAILQ_FIRST(&pool->waiting);
+
+	return head && pool_is_choosy(pool) ? pool_standby_next(pool) : head;
+}
+
 void pool_serve(struct task *task)
 {
 	struct pool *pool = container_of(task, struct pool, serve_task);
@@ -62,7 +69,7 @@ void pool_serve(struct task *task)
 		pool_dedicated_grow(pool);
 	if (!pool_is_held(pool))
 		pool_trade_first(pool);
-	while (!pool_is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
+	while (!pool_is_held(pool) && (borrower = next_to_serve(pool)) &&
 	       (server = pool_idle_server(borrower))) {
 		pool_give_up(borrower);
 		pool_lend(server, borrower);

@@ -59,6 +59,16 @@ static bool follows(struct roster *roster, const struct roster_row *row)
 	       row->known.timeline >= primary.known.timeline;
 }
 
+/*
+ * As long as one of its connections lives, a PostgreSQL has not crashed, as that ends all of them;
+ * and without a crash it never shows less than before. The server's connection was there before
+ * `since`. If it is not any more, the borrower will notice.
+ */
+bool pool_standby_shows(const struct server *server, uint64_t started, usec_t since)
+{
+	return server->started == started && server->started_at <= since;
+}
+
 bool pool_standby_follows_primary(const struct server *server)
 {
 	struct roster *roster = server->site->roster;
@@ -127,10 +137,60 @@ bool pool_standby_has_replayed(struct server *server, uint64_t position)
 	return server->replayed >= position && follows(roster, &row);
 }
 
+/* ---- borrowers that prefer a standby ---- */
+
+/*
+ * A borrower whose last read was on one standby is best served there: elsewhere it is not known
+ * whether what it has seen is shown. So a server that does not suit the head of the wait queue goes
+ * to one of the next if it suits that; but not more often than that, so that the head does not wait
+ * for a standby that has few servers or none.
+ */
+#define NEXT_MAX 32
+#define PASSED_MAX 64
+
+static bool suits(const struct borrower *borrower, const struct server *server)
+{
+	return pool_may_lend(server) && borrower->ops->suits(borrower, server);
+}
+
+struct server *pool_standby_suitable(const struct borrower *borrower)
+{
+	const struct pool *reads = borrower->pool;
+	struct server *server = borrower->last_server;
+
+	if (server && server->state == SERVER_IDLE && suits(borrower, server))
+		return server;
+	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], node) {
+		if (suits(borrower, server))
+			return server;
+	}
+	return NULL;
+}
+
+struct borrower *pool_standby_next(struct pool *reads)
+{
+	struct borrower *head = TAILQ_FIRST(&reads->waiting), *borrower = head;
+
+	if (reads->reads.head != head->wait_number) {
+		reads->reads.head = head->wait_number;
+		reads->reads.passed = 0;
+	}
+	if (!reads->server_counts[SERVER_IDLE] || reads->reads.passed == PASSED_MAX)
+		return head;
+	for (unsigned int i = 0; borrower && i < NEXT_MAX; i++) {
+		if (pool_standby_suitable(borrower)) {
+			reads->reads.passed += borrower != head;
+			return borrower;
+		}
+		borrower = TAILQ_NEXT(borrower, wait_node);
+	}
+	return head;
+}
+
 void pool_standby_note(struct server *server, const struct facts *facts)
 {
 	server->replayed = facts->position;
-	if (server->started)
+	if (server->started == facts->started)
 		return;
 	server->started = facts->started;
 	server->started_at = loop_now(pool_loop(server->pool));

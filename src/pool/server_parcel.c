@@ -103,6 +103,9 @@ static void write_move(struct server *server, struct buf *record)
 		.has_defaults = server->unreported != NULL,
 		.is_for_reads = pool->purpose == POOL_FOR_READS,
 		.packed_at = loop_now(pool->pools->with.loop),
+		.replayed = server->replayed,
+		.started = server->started,
+		.started_at = server->started_at,
 	};
 
 	if (pool->has_welcome) {
@@ -155,6 +158,9 @@ static bool open_arrived(struct server_source *source, struct server *server)
 	struct pools *pools = source->pools;
 
 	server->is_tls_direct = arrived->move->is_tls_direct;
+	server->replayed = arrived->move->replayed;
+	server->started = arrived->move->started;
+	server->started_at = arrived->move->started_at;
 	if (arrived->move->has_defaults)
 		handover_params_read(pools, arrived->move->unreported, &server->unreported);
 	return stream_attach(&server->stream, pools->with.loop, pools->with.streams,

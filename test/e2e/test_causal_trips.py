@@ -411,6 +411,7 @@ class Pair:
         self.wait_seen(self.standby)
         self.client = self.weir.client()
         wait_until(lambda: self.read() != [], what="a server on the standby")
+        self.weir.wait_pool(sv_active=0)  # the question behind that was answered
 
     def seen(self):
         return {row["host"]: row["position"] for row in self.weir.admin("SHOW HOSTS app")}
@@ -428,10 +429,9 @@ class Pair:
         wait_until(lambda: self.primary.got[-1:] == ["ask"], what="the question behind the write")
 
     def read(self):
-        """What the standby gets for a read."""
+        """What the standby gets for a read. The first one at a server has a question behind it."""
         self.standby.take()
         self.client.query("SELECT 1")
-        wait_until(lambda: self.standby.got[-1:] != ["SELECT 1"], what="the question behind the read")
         return self.standby.take()
 
 
@@ -444,14 +444,14 @@ def test_a_standby_that_is_known_to_have_replayed_is_not_asked_first(pair):
     one = pair()
     one.write(0x4000)
     one.standby.position = 0x5000
-    assert one.read() == ["ask", "SELECT 1", "ask"]
+    assert one.read() == ["ask", "SELECT 1"]
     one.write(0x6000)
     one.standby.position = one.standby.seen_position = 0x7000
     one.wait_seen(one.standby)
-    assert one.read() == ["SELECT 1", "ask"]
+    assert one.read() == ["SELECT 1"]
     one.write(0x8000)  # further than the watch has seen it
     one.standby.position = 0x9000
-    assert one.read() == ["ask", "SELECT 1", "ask"]
+    assert one.read() == ["ask", "SELECT 1"]
 
 
 def test_what_the_watch_sees_may_be_another_server_at_the_same_address(pair):
@@ -460,10 +460,10 @@ def test_what_the_watch_sees_may_be_another_server_at_the_same_address(pair):
     one.standby.position, one.standby.seen_position = 0x5000, 0x7000
     one.standby.seen_started = STARTED + 1
     one.wait_seen(one.standby)
-    assert one.read() == ["ask", "SELECT 1", "ask"]
+    assert one.read() == ["ask", "SELECT 1"]
     one.write(0x6000)
     one.standby.position = 0x6500
-    assert one.read() == ["ask", "SELECT 1", "ask"]
+    assert one.read() == ["ask", "SELECT 1"]
 
 
 # -- WAL that was lost -----------------------------------------------------------------------------
@@ -482,7 +482,7 @@ def test_a_position_that_is_lost_is_not_waited_for(pair):
     fail_over(one)
     one.wait_seen(one.primary)
     one.wait_seen(one.standby)
-    assert one.read() == ["SELECT 1", "ask"]
+    assert one.read() == ["SELECT 1"]
 
 
 def test_a_read_that_waits_for_a_lost_position_goes_on(pair):

@@ -164,6 +164,8 @@ struct pool {
 		uint64_t elsewhere; /* the primary served them, as no standby could be used */
 		uint64_t behind; /* of `routed`: the primary served them, as causal_reads wants */
 		uint64_t wait_count, wait_time; /* for causal_reads */
+		uint64_t head;       /* the number in the wait queue of the last head of it, */
+		unsigned int passed; /* and how often another one was served before that */
 	} reads;
 	struct stats stats;
 	struct latency latency;
@@ -262,6 +264,12 @@ void pool_standby_note(struct server *server, const struct facts *facts);
  * a former primary.
  */
 bool pool_standby_has_replayed(struct server *server, uint64_t position);
+
+/*
+ * Whether a server is known to show at least what was shown by a transaction that began at `since`
+ * on a standby that was started at `started`.
+ */
+bool pool_standby_shows(const struct server *server, uint64_t started, usec_t since);
 
 /* Whether a server's host, a standby, is known to follow the primary, or nothing else is known. */
 bool pool_standby_follows_primary(const struct server *server);

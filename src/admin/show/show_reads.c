@@ -22,7 +22,7 @@ static const struct column reads_columns[] = {
 	INT8(on_standby, "Reads that a standby has served."),
 	INT8(no_standby, "Reads that the primary has served, as no standby could be used."),
 	INT8(behind, "Reads that the primary has served, as the standby was behind for longer than "
-	             "causal_reads_wait."),
+	             "causal_reads_wait, or was not known to show what the client has seen."),
 	INT8(waits, "Reads that have waited for their standby (causal_reads)."),
 	INT8(wait_us, "Microseconds that they have waited, in sum."),
 };

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Causal reads. Each client has a position in the WAL, up to which it has written and read:
+ * Causal reads. Each client has a position in the WAL, up to which it has written and read; and
+ * what it has seen on one standby since (seen_on), whose position nobody has asked for:
  *
- *   a transaction on the primary ends   --> the primary's insert position; that is the new one
- *   a read on a standby ends            --> what the standby has replayed, if that is more
- *   a read begins on a standby          --> waits until the standby has replayed the client's
+ *   a transaction on the primary ends   --> the primary's insert position is the client's
+ *   a read on a standby ends            --> what that shows was seen
+ *   a read begins on a standby          --> waits until the standby has replayed the position;
+ *                                           if something was seen, that must be shown
  *
- * It is asked behind the transaction: in the same write as what ends it, if that is certain
- * (course.c), else when that was answered. A transaction that only reads is asked for, too: what it
- * has seen of others must be seen again. The insert position, as a commit that is not flushed yet
- * (synchronous_commit = off) is visible already.
+ * The position is asked for behind the transaction: in the same write as what ends it, if that is
+ * certain (course.c), else when that was answered. A transaction that only reads is asked for, too:
+ * what it has seen of others must be seen again. The insert position, as a commit that is not
+ * flushed yet (synchronous_commit = off) is visible already.
+ *
+ * What was seen is shown by each server that was connected to the same PostgreSQL before the read
+ * that saw it (pool_standby_shows). So the pool lends such a server if it can. Another one may show
+ * less: then the primary serves the read, and so the client has a position again. Only a server
+ * whose PostgreSQL is not known is asked behind a read: it tells which one it is.
  *
  * While a transaction runs on the primary, and if no position came, it is not known. Then the
  * primary serves the client's next read. So it does for clients that are older than the setting,
@@ -46,9 +53,10 @@ static bool is_on_standby(const struct client *client)
 bool causal_may_read(const struct client *client)
 {
 	const struct pool *pool = client->borrower.pool;
+	const struct causal *causal = client->causal;
 
-	if (client->causal && client->causal->position)
-		return client->causal->position != CAUSAL_NOT_KNOWN;
+	if (causal && (causal->position || causal->seen_on))
+		return causal->position != CAUSAL_NOT_KNOWN;
 	/* It has not done anything, or that was not followed. */
 	return client->connected_at >= pool->causal_since;
 }
@@ -112,12 +120,23 @@ static void pause_reading(struct client *client, usec_t waited)
 	          now_of(client));
 }
 
+bool causal_suits(const struct borrower *borrower, const struct server *server)
+{
+	const struct causal *causal = container_of(borrower, struct client, borrower)->causal;
+
+	return !causal || !causal->seen_on ||
+	       pool_standby_shows(server, causal->seen_on, causal->seen_since);
+}
+
 /* Whether the client's server, on a standby, shows all that is left of what it has seen. */
 static bool has_replayed(struct client *client)
 {
 	struct server *server = client->borrower.server;
 	struct causal *causal = client->causal;
 
+	if (causal->seen_on)
+		return causal_suits(&client->borrower, server) &&
+		       pool_standby_follows_primary(server);
 	if (pool_standby_has_replayed(server, causal->position))
 		return true;
 	causal->position =
@@ -131,7 +150,10 @@ bool causal_is_caught_up(struct client *client)
 		client_refuse_for(client, CLOSE_MEMORY);
 		return false;
 	}
-	if (!causal_is_on(client) || !is_on_standby(client) || has_replayed(client))
+	if (!causal_is_on(client) || !is_on_standby(client))
+		return true;
+	client->causal->began_at = now_of(client);
+	if (has_replayed(client))
 		return true;
 	client_enter(client, CLIENT_CATCHING_UP);
 	stream_want(&client->stream, WANT_END);
@@ -144,13 +166,14 @@ static bool catch_up(struct client *client)
 	struct pool *pool = client->borrower.pool;
 	struct server *server = client->borrower.server;
 	usec_t waited = now_of(client) - server->lent_at;
-	bool is_there = has_replayed(client);
+	bool is_there = has_replayed(client), may_wait = !client->causal->seen_on;
 
-	if (!is_there && waited < client->clients->config->causal_reads_wait &&
+	if (!is_there && may_wait && waited < client->clients->config->causal_reads_wait &&
 	    pool_standby_follows_primary(server)) {
 		pause_reading(client, waited);
 		return false;
 	}
+	client->causal->began_at = now_of(client);
 	pool->reads.wait_count++;
 	pool->reads.wait_time += (uint64_t)waited;
 	if (!is_there)
@@ -164,6 +187,26 @@ void causal_await(struct client *client)
 {
 	client_enter(client, CLIENT_SETTLING);
 	stream_want(&client->stream, WANT_END);
+}
+
+/*
+ * What a read shows is followed without a question if its server can be recognized: has_replayed().
+ */
+static bool is_followed(const struct client *client)
+{
+	return is_on_standby(client) && client->borrower.server->started;
+}
+
+bool causal_ends_unasked(struct client *client)
+{
+	struct causal *causal = client->causal;
+
+	if (!is_followed(client))
+		return false;
+	causal->seen_on = client->borrower.server->started;
+	causal->seen_since = causal->began_at;
+	client->is_position_due = false;
+	return true;
 }
 
 void causal_ask(struct client *client)
@@ -184,6 +227,8 @@ void causal_note(struct client *client, const struct frame *frame, struct bytes 
 	const struct server *server = client->borrower.server;
 	struct bytes text = bytes_of(NULL, 0);
 
+	if (is_followed(client))
+		return;
 	if (ledger_is_at_rest(&server->ledger))
 		course_begin(&client->causal->course, server->status != 'I');
 	if (in.count < frame->length || !route_frame_text(client, frame, in, &text))
@@ -194,7 +239,7 @@ void causal_note(struct client *client, const struct frame *frame, struct bytes 
 bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in)
 {
 	return (frame->type == 'Q' || frame->type == 'S') && in.count == frame->length &&
-	       client->causal->course.block == COURSE_CLOSED &&
+	       client->causal->course.block == COURSE_CLOSED && !is_followed(client) &&
 	       !client->borrower.server->cancel_count && is_plain(client);
 }
 
@@ -212,9 +257,10 @@ static void settle(struct client *client, uint64_t position)
 	struct causal *causal = client->causal;
 
 	client->is_position_due = false;
-	if (!position || (is_on_standby(client) && position <= causal->position))
+	causal->seen_on = 0;
+	if (position && is_on_standby(client) && position <= causal->position)
 		return;
-	causal->position = position;
+	causal->position = position ? position : CAUSAL_NOT_KNOWN;
 	causal->position_at = clock_now(); /* of the turn: it may have come later */
 	causal->timeline = pool_standby_timeline(client->borrower.server);
 }

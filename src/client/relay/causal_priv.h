@@ -20,6 +20,13 @@ struct causal {
 	uint64_t position;  /* in the WAL, up to where the client has written and read; or 0 */
 	usec_t position_at; /* when that was found out, */
 	uint32_t timeline;  /* and the newest timeline then */
+	/*
+	 * The standby where it has read since, if that was not asked behind the read: when that
+	 * PostgreSQL was started, which tells it from others; 0: `position` is all.
+	 */
+	uint64_t seen_on;
+	usec_t seen_since; /* when the last such read began */
+	usec_t began_at;   /* when the current read on a standby began */
 	struct course course;
 };
 
@@ -37,6 +44,9 @@ void causal_begin(struct client *client);
 /* Frees what there is. */
 void causal_free(struct client *client);
 
+/* Whether that server is known to show what the client has seen, if that was on a standby. */
+bool causal_suits(const struct borrower *borrower, const struct server *server);
+
 /*
  * The client was lent a server. false: the client is in CLIENT_CATCHING_UP, until its server has
  * replayed enough, or until the primary serves it; or there was no memory, and it was refused.
@@ -46,7 +56,11 @@ bool causal_is_caught_up(struct client *client);
 /* The server was lost in CLIENT_CATCHING_UP: the primary serves the read. */
 void causal_lost(struct client *client);
 
-/* The transaction has ended, and client->is_position_due: asks the server for its position. */
+/*
+ * The transaction has ended, and client->is_position_due. Whether there is no need to ask the
+ * server for its position. If there is, causal_ask() does.
+ */
+bool causal_ends_unasked(struct client *client);
 void causal_ask(struct client *client);
 
 /* client->is_position_due, and a frame is about to be noted in the ledger. */

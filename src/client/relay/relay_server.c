@@ -206,7 +206,7 @@ bool relay_give_back(struct client *client)
 		listening_deliver(client);
 		return false;
 	}
-	if (client->is_position_due) {
+	if (client->is_position_due && !causal_ends_unasked(client)) {
 		if (server->cancel_count)
 			return false; /* as in ask() */
 		causal_ask(client);

@@ -126,6 +126,11 @@ struct borrower_ops {
 	/* The parameters that it will want of a server: pool_prepare(). */
 	const struct params *(*params)(const struct borrower *borrower);
 	/*
+	 * In a pool for reads with causal_reads: whether it wants this server. If none that it
+	 * wants is idle, it gets another one.
+	 */
+	bool (*suits)(const struct borrower *borrower, const struct server *server);
+	/*
 	 * Adds the client's identity to a text, in printable ASCII: other clients and the log get
 	 * it.
 	 */
