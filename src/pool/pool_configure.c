@@ -80,6 +80,7 @@ static void configure_cluster(struct pool *pool, const char *list)
 		config_max_standby_lag_bytes(config, entry),
 	};
 	hosts_set_limit(pool->site.hosts, &limit, pool->purpose == POOL_FOR_READS);
+	pool->limits.lag_limit = limit; /* that of `hosts` is for all loops, behind a lock */
 	pool->limits.has_lag_limit =
 	    pool->purpose == POOL_FOR_READS && pool->site.roster && roster_has_limit(&limit);
 }

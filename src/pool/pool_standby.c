@@ -12,10 +12,9 @@
 
 bool pool_standby_is_behind(const struct server *server)
 {
-	const struct hosts *hosts = server->site->hosts;
 	struct roster_at at = server_roster_at(server);
 
-	return roster_is_behind(server->site->roster, &at, &hosts->limit);
+	return roster_is_behind(server->site->roster, &at, &server->pool->limits.lag_limit);
 }
 
 /* The servers of such a standby stay: it may have caught up soon. */

@@ -39,8 +39,9 @@ struct pool_limits {
 	usec_t lifetime; /* server_lifetime */
 	enum route_reads route_reads;
 	bool is_causal; /* causal_reads, with route_reads */
-	/* of a pool for reads: servers of a standby that is too far behind are not lent */
+	/* of a pool for reads: servers of a standby that is further behind are not lent */
 	bool has_lag_limit;
+	struct roster_limit lag_limit;
 };
 
 /* The greatest number of servers, including the reserve. Only if there is a limit. */

@@ -158,9 +158,10 @@ END_TEST
 START_TEST(a_standby_that_is_behind)
 {
 	struct host_report report = { .role = HOST_PRIMARY, .is_full = true, .position = 150 };
-	struct hosts hosts = { .limit = { 0, 50 } };
+	struct pool pool = { .limits.lag_limit = { 0, 50 } };
+	struct hosts hosts = { .limit = { 0, 1 } }; /* of another loop, which is first to reload */
 	struct server_site site = { .hosts = &hosts };
-	struct server server = { .site = &site, .host = 1 };
+	struct server server = { .site = &site, .pool = &pool, .host = 1 };
 	struct roster roster;
 
 	ck_assert(roster_init(&roster, "/a,/b", 1));
@@ -170,9 +171,9 @@ START_TEST(a_standby_that_is_behind)
 	report = (struct host_report){ .role = HOST_STANDBY, .is_full = true, .position = 100 };
 	note(&roster, 1, &report, 2);
 	ck_assert(!pool_standby_is_behind(&server));
-	hosts.limit.bytes = 49;
+	pool.limits.lag_limit.bytes = 49;
 	ck_assert(pool_standby_is_behind(&server));
-	hosts.limit = (struct roster_limit){ 0 };
+	pool.limits.lag_limit = (struct roster_limit){ 0 };
 	ck_assert(!pool_standby_is_behind(&server));
 	roster_done(&roster);
 }
