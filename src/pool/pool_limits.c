@@ -215,7 +215,7 @@ void pool_leave_blocked(struct pool *pool)
 	leave_role(pool);
 }
 
-/* It keeps its place, and what it wants, until it has tried: to want anew would wake all loops. */
+/* It keeps its place, and what it wants, until it has tried: a new want would wake all loops. */
 static void unblock_first(struct pool *first)
 {
 	if (!first)
@@ -242,7 +242,7 @@ void pool_evict_for_others(struct pool *pool)
 }
 
 /*
- * A share is told only once of several permits, and its pools may have left since. So without a
+ * A share is woken only once for several permits, and its pools may have left since. So without a
  * blocked pool it tells the next one.
  */
 static void pass_on(struct share *share, int limit)

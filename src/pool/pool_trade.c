@@ -165,7 +165,7 @@ static unsigned int wanted(const struct pool *pool)
 	                      pool->server_counts[SERVER_RESETTING];
 	unsigned int count = pool->waiting_count;
 
-	/* It takes the slot of an idle server; or it is told when another login has ended. */
+	/* It takes the slot of an idle server; or it is woken when another login has ended. */
 	if (pool_is_full(pool) || !pool_may_login(pool))
 		count += pool->wait_dedicated_count;
 	return count > coming && !pool_is_held(pool) ? count - coming : 0;

@@ -166,9 +166,9 @@ static struct share *longest_wanting(const struct tally *tally)
 }
 
 /*
- * Called with the lock held. What a pool may use now is told to all loops that want it: one that is
+ * Called with the lock held. What a pool may use now wakes all loops that want it: one that is
  * served in the meantime does not tell the others. Pools of a database or role do, one after the
- * other: the first has waited longest. Returns the share of this loop if it is told, too.
+ * other: the first has waited longest. Returns the share of this loop if it is to be woken, too.
  */
 static struct share *post_waiting(const struct tally *tally, const struct broker_member *here)
 {

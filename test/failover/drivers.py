@@ -64,7 +64,7 @@ class Program(threading.Thread):
 
 
 def programs(board, names, port):
-    """Of the drivers with these names, or of all; those that this machine cannot have are said."""
+    """Of the drivers with these names, or of all; prints those that are not available."""
     chosen = [driver for driver in build.DRIVERS
               if driver.failover and (not names or driver.name in names.split(","))]
     for driver in list(chosen):

@@ -236,7 +236,7 @@ bool share_is_alone(const struct share *share);
 /*
  * The share waits since then for so many servers. The first call wakes the other shares. count 0:
  * it waits no more. Calls between these two take no lock. true: this was the first call. What was
- * given back before it was told to nobody, so the caller looks again.
+ * given back before has woken no share, so the caller looks again.
  */
 bool share_want(struct share *share, usec_t since, unsigned int count);
 
@@ -306,8 +306,8 @@ static inline void share_wake_first(struct share *share)
 /*
  * A database or role that wants a server, and has no idle server in this loop, asks the others to
  * close one. It asks for one at a time, until it wants none. share_may_evict(): whether another
- * loop asks; then it is done. share_end_eviction(): who has asked needs none; the next one asks anew,
- * as other servers may be closed for it.
+ * loop asks; then it is done. share_end_eviction(): the share that has asked needs none; the next
+ * one asks again, as other servers may be closed for it.
  */
 void share_ask_eviction(struct share *share);
 void share_end_eviction(struct share *share);

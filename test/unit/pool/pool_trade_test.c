@@ -984,7 +984,7 @@ START_TEST(a_permit_comes_back_before_the_want_is_known)
 }
 END_TEST
 
-/* The first that waits is told, but has left. */
+/* The first that waits is woken, but has left. */
 START_TEST(a_permit_that_the_first_does_not_need_is_for_the_next)
 {
 	struct peer busy, first, second;
@@ -1008,7 +1008,7 @@ START_TEST(a_permit_that_the_first_does_not_need_is_for_the_next)
 }
 END_TEST
 
-/* One loop is told twice, and has taken one of the permits before it hears that. */
+/* One loop is woken for both, and has taken one of the permits before it hears that. */
 START_TEST(two_permits_are_for_two_blocked_loops)
 {
 	struct peer busy[2], first, second;
