@@ -87,6 +87,16 @@ enum route_reads config_route_reads(const struct config *config,
 	return said;
 }
 
+bool config_is_strict(const struct config *config, const struct config_database *database,
+                      const struct config_user *user)
+{
+	if (user && user->session_isolation != SESSION_ISOLATION_INHERIT)
+		return user->session_isolation == SESSION_ISOLATION_STRICT;
+	if (database && database->session_isolation != SESSION_ISOLATION_INHERIT)
+		return database->session_isolation == SESSION_ISOLATION_STRICT;
+	return config->session_isolation == SESSION_ISOLATION_STRICT;
+}
+
 bool config_causal_reads(const struct config *config, const struct config_database *database,
                          const struct config_user *user)
 {

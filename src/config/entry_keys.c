@@ -22,6 +22,7 @@
 	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, size_t: ENTRY_BYTES, \
 	struct config_list: ENTRY_FUNCTIONS, \
 	enum pool_mode: ENTRY_WORD, enum session_state_mode: ENTRY_WORD, \
+	enum session_isolation: ENTRY_WORD, \
 	enum route_reads: ENTRY_WORD, enum causal_reads: ENTRY_WORD, \
 	enum load_balance_hosts: ENTRY_WORD, enum target_session_attrs: ENTRY_WORD)
 #define KEY(owner, field, ...) \
@@ -31,6 +32,7 @@
 #define PEER(field, ...) KEY(config_peer, field, __VA_ARGS__)
 #define POOL_MODES .words = value_pool_modes, .unset = POOL_MODE_INHERIT
 #define SESSION_STATES .words = value_session_states, .unset = SESSION_STATE_INHERIT
+#define ISOLATIONS .words = value_session_isolations, .unset = SESSION_ISOLATION_INHERIT
 #define CAUSAL .words = value_causal_reads, .unset = CAUSAL_READS_INHERIT
 #define ROUTES .words = value_route_reads, .unset = ROUTE_READS_INHERIT
 /* clang-format on */
@@ -92,6 +94,7 @@ const struct entry_key database_keys[] = {
 	                 "the setting's value."),
 	DATABASE(route_reads, ROUTES, .help = entry_help),
 	DATABASE(server_lifetime, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	DATABASE(session_isolation, ISOLATIONS, .help = entry_help),
 	DATABASE(session_state, SESSION_STATES, .help = entry_help),
 	DATABASE(standby_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(target_session_attrs, .words = value_targets, .initial = "any",
@@ -125,6 +128,7 @@ const struct entry_key user_keys[] = {
 	USER(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
 	USER(reserve_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
 	USER(route_reads, ROUTES, .help = entry_help),
+	USER(session_isolation, ISOLATIONS, .help = entry_help),
 	USER(session_state, SESSION_STATES, .help = entry_help),
 	USER(transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 };

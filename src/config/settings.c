@@ -22,6 +22,7 @@
 	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
 	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
 	enum pool_mode: SETTING_WORD, enum session_state_mode: SETTING_WORD, \
+	enum session_isolation: SETTING_WORD, \
 	enum route_reads: SETTING_WORD, enum causal_reads: SETTING_WORD, enum auth_method: SETTING_WORD, \
 	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
 	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
@@ -505,6 +506,13 @@ const struct setting settings[] = {
 	        .help = "In session mode, records which session features clients use: SHOW "
 	                "AUDIT has them, and says what transaction mode would do with each, and "
 	                "how many servers would be enough. Switching it on begins a new audit."),
+	SETTING(session_isolation, .initial = "known", .words = value_session_isolations, LIVE,
+	        GROUP(GENERIC), .since = "0.4.0",
+	        .help = "When a server connection is cleaned before another client gets it: "
+	                "parameters, role, cursors, temporary objects, session locks, channels "
+	                "and values of sequences, ahead of that client's first message and in "
+	                "the same write. known: if it is not known to be clean. strict: always, "
+	                "so that nothing is visible to another client whatever functions do."),
 	SETTING(session_sample, .initial = "10000", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .since = "0.3.0",
 	        .help = "At the end of one transaction in this many, the server is asked for "

@@ -32,6 +32,12 @@ const char *const value_session_states[] = {
 	[SESSION_STATE_INHERIT] = NULL,
 };
 
+const char *const value_session_isolations[] = {
+	[SESSION_ISOLATION_KNOWN] = "known",
+	[SESSION_ISOLATION_STRICT] = "strict",
+	[SESSION_ISOLATION_INHERIT] = NULL,
+};
+
 const char *const value_causal_reads[] = {
 	[CAUSAL_READS_OFF] = "off",
 	[CAUSAL_READS_SESSION] = "session",

@@ -48,6 +48,9 @@ extern const char *const value_pool_modes[];
 /* The words of enum session_state_mode; NULL at SESSION_STATE_INHERIT. */
 extern const char *const value_session_states[];
 
+/* The words of enum session_isolation; NULL at SESSION_ISOLATION_INHERIT. */
+extern const char *const value_session_isolations[];
+
 /* The words of enum causal_reads; NULL at CAUSAL_READS_INHERIT. */
 extern const char *const value_causal_reads[];
 

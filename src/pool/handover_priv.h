@@ -93,7 +93,7 @@ struct server_record {
 
 /* The session state of a server; no record if there is none. */
 struct server_session_record {
-	bool is_dirty;
+	bool is_dirty; /* or in doubt */
 };
 
 /* A listening connection; no record if the server is none. Its listeners follow as clients. */

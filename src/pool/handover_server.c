@@ -19,10 +19,10 @@
 
 /* ---- the process that hands over ---- */
 
-/* Whether the server must be reset before anybody else gets it. */
+/* Whether the server must be reset or cleaned before anybody else gets it. */
 static bool needs_reset(const struct server *server)
 {
-	return server->is_dirty || server->has_unknown_params;
+	return server->is_dirty || server->doubt != DOUBT_NONE;
 }
 
 /* Whether the plain format can describe the server. */
@@ -386,7 +386,9 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	/* A statement that is there and not known could not be prepared there. */
 	if (!fill_known(server, source, tail.known))
 		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);
-	server_set_dirty(server, tail.session.is_dirty);
+	server_set_dirty(server, tail.session.is_dirty && values->is_lent);
+	if (tail.session.is_dirty && !values->is_lent)
+		server->doubt = DOUBT_FOREIGN;
 	enter_state(server, values);
 	stream_want(&server->stream, WANT_INPUT);
 	if (tail.is_listening)

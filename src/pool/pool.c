@@ -238,31 +238,61 @@ struct server *pool_take(struct borrower *borrower)
 	return server;
 }
 
-/* Sets the parameters that differ. discards: values of sequences are forgotten, too. */
-__attribute__((noinline)) static bool
-prepare_other(struct borrower *borrower, const struct params *params, bool sends_now, bool discards)
+/* What is said to a server ahead of a borrower's first message, besides its parameters. */
+enum preparation {
+	PREPARES_NOTHING,
+	PREPARES_SEQUENCES, /* values of sequences are forgotten */
+	PREPARES_CLEANING   /* and all that former borrowers may have left */
+};
+
+static inline enum preparation preparation_of(const struct server *server)
+{
+	if (server->doubt == DOUBT_FOREIGN)
+		return PREPARES_CLEANING;
+	return server->pool->guards_sequences && pool_sequences_are_due(server)
+	           ? PREPARES_SEQUENCES
+	           : PREPARES_NOTHING;
+}
+
+/* Writes it. true: it can be sent ahead, as its failure does no harm. */
+static bool write_preparation(struct server *server, const struct params *params, bool sends_now,
+                              enum preparation preparation, struct buf *text)
+{
+	bool is_ahead = server_replay_text(server, params, text) && sends_now;
+
+	if (preparation == PREPARES_NOTHING)
+		return is_ahead;
+	if (preparation == PREPARES_CLEANING) {
+		server_clean_text(server, params, is_ahead, text);
+		server->is_cleaning = true;
+	} else {
+		buf_add_text(text, DISCARD_SEQUENCES);
+	}
+	server_discard_begin(server);
+	return is_ahead;
+}
+
+__attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
+                                                    const struct params *params, bool sends_now,
+                                                    enum preparation preparation)
 {
 	struct server *server = borrower->server;
 	struct params_table *table = borrower->pool->pools->with.params;
 	struct buf *text = &borrower->pool->pools->errand_text;
-	bool is_harmless, is_ahead = false;
+	bool may_go_ahead = write_preparation(server, params, sends_now, preparation, text);
+	bool is_ahead = false;
 
-	is_harmless = server_replay_text(server, params, text);
-	if (discards) {
-		buf_add_text(text, DISCARD_SEQUENCES);
-		server_discard_begin(server);
-	}
 	params_release(table, &server->before);
 	server->before = server->params;
 	server->params = params_hold(params);
 	server_find_libraries(server);
-	if (text->count == 0 || (is_harmless && sends_now))
+	if (text->count == 0 || may_go_ahead)
 		params_release(table, &server->before);
 	if (text->count == 0 && buf_ok(text))
 		return true;
 	if (!buf_ok(text))
 		server_break(server);
-	else if (is_harmless && sends_now)
+	else if (may_go_ahead)
 		is_ahead = server_errand_ahead(server, buf_text(text));
 	else
 		server_errand(server, ERRAND_REPLAY, buf_text(text));
@@ -273,10 +303,10 @@ prepare_other(struct borrower *borrower, const struct params *params, bool sends
 bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now)
 {
 	const struct server *server = borrower->server;
-	bool discards = server->pool->guards_sequences && pool_sequences_are_due(server);
+	enum preparation preparation = preparation_of(server);
 
-	return (server->params == params && !discards) ||
-	       prepare_other(borrower, params, sends_now, discards);
+	return (server->params == params && preparation == PREPARES_NOTHING) ||
+	       prepare_other(borrower, params, sends_now, preparation);
 }
 
 /* Unlinks borrower and server. */
@@ -326,8 +356,7 @@ static bool begin_reset(struct server *server)
 {
 	const char *query;
 
-	/* An administrator's query may leave them. */
-	server->is_dirty |= server->has_unknown_params && has_own_reset(server);
+	server->is_dirty |= server->doubt != DOUBT_NONE && server->site->cannot_clean;
 	query = reset_query(server);
 	/* DISCARD ALL resets what connect_query has set, too. */
 	if (server->is_dirty && server->unreported && params_count(server->unreported))
@@ -337,25 +366,6 @@ static bool begin_reset(struct server *server)
 	server_enter(server, SERVER_RESETTING);
 	server_errand(server, ERRAND_RESET, query);
 	return true;
-}
-
-/* Removes placeholders that are in no map. false: there are none, or the server must be closed. */
-static bool begin_clean(struct server *server)
-{
-	struct buf *text = &server->pool->pools->errand_text;
-	bool is_due;
-
-	if (!server->has_unknown_params || server->is_close_needed ||
-	    !ledger_is_certain(&server->ledger))
-		return false;
-	server_clean_text(server, text);
-	is_due = buf_ok(text);
-	if (is_due) {
-		server_enter(server, SERVER_RESETTING);
-		server_errand(server, ERRAND_CLEAN, buf_text(text));
-	}
-	buf_reuse(text, ERRAND_KEEP_MAX);
-	return is_due; /* if not, pool_home() closes it */
 }
 
 /*
@@ -372,19 +382,11 @@ static void look_for_libraries(struct server *server)
 	server_settle_loads(server);
 }
 
-/* Whether its session may have anything that the next borrower must not find. */
+/* Whether its session may have anything that cannot wait for the next borrower's cleaning. */
 static bool may_have_session(const struct server *server)
 {
-	return server->is_dirty || server->has_unknown_params || server->load_count ||
-	       has_own_reset(server);
-}
-
-/* Removes that, or begins to. false: pool_home() must be called. */
-static bool begin_cleaning(struct server *server)
-{
-	if (server->load_count)
-		look_for_libraries(server);
-	return begin_reset(server) || begin_clean(server);
+	return server->is_dirty || has_own_reset(server) ||
+	       (server->doubt != DOUBT_NONE && server->site->cannot_clean);
 }
 
 void pool_return(struct borrower *borrower)
@@ -392,7 +394,11 @@ void pool_return(struct borrower *borrower)
 	struct server *server = borrower->server;
 
 	part_from_server(borrower, server);
-	if (!may_have_session(server) || !begin_cleaning(server))
+	if (server->pool->limits.is_strict)
+		server_set_doubt(server);
+	if (server->load_count)
+		look_for_libraries(server);
+	if (!may_have_session(server) || !begin_reset(server))
 		pool_home(server);
 }
 

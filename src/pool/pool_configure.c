@@ -129,6 +129,7 @@ void pool_configure(struct pool *pool)
 	pool->limits = (struct pool_limits){
 		.mode = config_pool_mode(config, entry, user),
 		.session_state = config_session_state(config, entry, user),
+		.is_strict = config_is_strict(config, entry, user),
 		.max_pinned = config_max_pinned_servers(config, entry, user),
 		.size = pool->purpose == POOL_FOR_READS
 		            ? config_standby_pool_size(config, entry, user)

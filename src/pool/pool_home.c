@@ -72,7 +72,7 @@ void pool_home(struct server *server)
 		pool_close_server(server, CLOSE_COPY_OUT_OF_STEP);
 	} else if (pool_is_left_over(server)) {
 		pool_close_server(server, CLOSE_POOL_MODE_CHANGED);
-	} else if (server->is_dirty || server->has_unknown_params) {
+	} else if (server->is_dirty) {
 		pool_close_server(server, CLOSE_SESSION_STATE);
 	} else if (server->cancel_count) {
 		server_enter(server, SERVER_CANCELED);

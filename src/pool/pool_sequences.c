@@ -93,13 +93,15 @@ void pool_sequences_lend(struct server *server, struct borrower *borrower)
 	borrower->has_moved = !is_again && borrower->pairing;
 	if (is_again)
 		return;
+	if (server->doubt != DOUBT_NONE)
+		server->doubt = DOUBT_FOREIGN;
 	server->pairing = borrower->pairing = ++server->pool->pools->last_pairing;
 	server->sequences = server->sequences == SEQUENCES_NONE ? SEQUENCES_OWN : SEQUENCES_FOREIGN;
 }
 
 void pool_sequences_return(struct server *server, struct borrower *borrower)
 {
-	if (!server->pool->guards_sequences)
+	if (!server->pool->guards_sequences && server->doubt == DOUBT_NONE)
 		return;
 	server->last_borrower = borrower;
 	borrower->last_server = server;

@@ -73,7 +73,7 @@ bool server_may_move(struct server *server)
 	bool is_home = server->state == SERVER_IDLE || server->state == SERVER_USED;
 
 	if (!is_home || server->is_listening || server->is_leaving || server->has_flooded ||
-	    server->is_dirty || server->has_unknown_params || !handover_server_is_at_rest(server))
+	    server->is_dirty || !handover_server_is_at_rest(server))
 		return false;
 	if (server->reports.count)
 		server_settle_reports(server); /* it may report too much: then it must be closed */

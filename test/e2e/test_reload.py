@@ -718,6 +718,15 @@ def session_state_is_refused(s):
     assert other.value("SHOW work_mem") == "1MB"
 
 
+def others_are_cleaned(s):
+    first, other = s.client(), s.client()
+    s.postgres.query("CREATE OR REPLACE FUNCTION leave_memory() RETURNS text LANGUAGE sql AS "
+                     "$$ SELECT set_config('work_mem', '77MB', false) $$")
+    yield
+    first.query("SELECT leave_memory()")
+    assert other.value("SHOW work_mem") == "4MB"
+
+
 def no_further_server_stays(s):
     client, other = s.client(), s.client()
     client.query(TEMPORARY)
@@ -1086,6 +1095,7 @@ SETTINGS = (
     Row("late_begin", "1", begin_holds_no_server, SMALL),
     Row("route_reads", "transactions", begin_holds_no_server, SMALL),
     Row("causal_reads", "session", positions_are_asked, dict(SMALL, route_reads="transactions")),
+    Row("session_isolation", "strict", others_are_cleaned, dict(SMALL, session_sample=0)),
     Row("session_state", "refuse", session_state_is_refused),
     Row("max_pinned_servers", "0", no_further_server_stays),
     Row("pin_functions", "pg_sleep", the_server_of_a_function_stays),
@@ -1431,6 +1441,8 @@ DATABASE_KEYS = (
     Row("reserve_pool_size", "reserve_pool_size=1", the_line_moves,
         dict(SMALL, reserve_pool_timeout="0.1")),
     Row("server_lifetime", "server_lifetime=1", idle_servers_go("server lifetime over")),
+    Row("session_isolation", "session_isolation=strict", others_are_cleaned,
+        dict(SMALL, session_sample=0)),
     Row("session_state", "session_state=refuse", session_state_is_refused),
 )
 
@@ -1451,6 +1463,7 @@ USER_KEYS = (
     Row("query_timeout", "1", a_query_ends),
     Row("query_wait_timeout", "1", waiting_ends, SMALL),
     Row("reserve_pool_size", "1", the_line_moves, dict(SMALL, reserve_pool_timeout="0.1")),
+    Row("session_isolation", "strict", others_are_cleaned, dict(SMALL, session_sample=0)),
     Row("session_state", "refuse", session_state_is_refused),
     Row("transaction_timeout", "1", a_transaction_ends("25P04", "transaction timeout")),
 )

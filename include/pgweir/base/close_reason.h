@@ -164,6 +164,9 @@
 	X(LIBRARY, ERR_SERVER_LOST, false, \
 	  "a client has loaded a library", "a client has loaded a library") \
 	X(RESET_FAILED, ERR_PARAMETER, true, "reset query failed", "reset query failed") \
+	X(CLEANING_FAILED, ERR_SERVER_LOST, true, "the cleaning failed", \
+	  "the server could not be cleaned of another client's session state: the statement " \
+	  "was not executed") \
 	X(SEQUENCES_KEPT, ERR_SERVER_LOST, true, "DISCARD SEQUENCES failed", \
 	  "DISCARD SEQUENCES was canceled: run the statement again") \
 	X(SERVER_IDLE_TIMEOUT, ERR_SERVER_LOST, false, \

@@ -40,6 +40,13 @@ enum session_state_mode {
 	SESSION_STATE_INHERIT /* only in an entry of [databases] or [users]: not set there */
 };
 
+/* When a server is cleaned before another client gets it. Words of session_isolation. */
+enum session_isolation {
+	SESSION_ISOLATION_KNOWN,  /* if it is not known to be clean */
+	SESSION_ISOLATION_STRICT, /* always */
+	SESSION_ISOLATION_INHERIT /* only in an entry of [databases] or [users]: not set there */
+};
+
 /* Which reads go to standbys. Words of route_reads. */
 enum route_reads {
 	ROUTE_READS_OFF,
@@ -144,6 +151,7 @@ struct config {
 	bool late_begin;             /* effective value may differ */
 	bool fail_fast;              /* effective value may differ */
 	enum session_state_mode session_state;
+	enum session_isolation session_isolation; /* effective value may differ */
 	enum route_reads route_reads;
 	enum causal_reads causal_reads;
 	usec_t causal_reads_wait;

@@ -48,6 +48,7 @@ struct config_database {
 	char *application_name;
 	enum pool_mode pool_mode;
 	enum session_state_mode session_state;
+	enum session_isolation session_isolation;
 	enum route_reads route_reads;
 	enum causal_reads causal_reads;
 	struct config_list pin_functions; /* .text NULL = value of the setting */
@@ -72,6 +73,7 @@ struct config_user {
 	char *name;
 	enum pool_mode pool_mode;
 	enum session_state_mode session_state;
+	enum session_isolation session_isolation;
 	enum route_reads route_reads;
 	enum causal_reads causal_reads;
 	int late_begin; /* 0 or 1 */
@@ -147,6 +149,9 @@ bool config_late_begin(const struct config *config, const struct config_database
 enum session_state_mode config_session_state(const struct config *config,
                                              const struct config_database *database,
                                              const struct config_user *user);
+/* Whether a server of this pool is cleaned whenever another client gets it. */
+bool config_is_strict(const struct config *config, const struct config_database *database,
+                      const struct config_user *user);
 /* Which reads of this pool's clients go to standbys, its mode considered. */
 enum route_reads config_route_reads(const struct config *config,
                                     const struct config_database *database,

@@ -124,7 +124,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
 	if (client->touched & INSIDE)
-		server_doubt_params(server);
+		server_set_doubt(server);
 	if (client->touched & SQL_TOUCH_CREATE)
 		placeholders_forget_sources(client);
 	client->touched = 0;

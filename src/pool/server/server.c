@@ -489,6 +489,7 @@ static inline void count_sent(const struct server *server, size_t count)
 
 bool server_send(struct server *server, struct bytes bytes)
 {
+	assert(server->doubt != DOUBT_FOREIGN || server->is_cleaning); /* pool_prepare() */
 	if (server->prefix.count)
 		return server_sendv(server, &(struct iovec){ (void *)bytes.at, bytes.count }, 1);
 	count_sent(server, bytes.count);

@@ -30,7 +30,6 @@ static const struct {
 	[ERRAND_RESET] = { "server_reset_query", CLOSE_RESET_FAILED },
 	[ERRAND_REPLAY] = { "parameters", CLOSE_NONE },
 	[ERRAND_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
-	[ERRAND_CLEAN] = { "RESET ALL", CLOSE_RESET_FAILED },
 	[ERRAND_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
 	[ERRAND_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
 	[ERRAND_ROLE] = { "the role question", CLOSE_NONE },
@@ -62,9 +61,14 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 {
 	struct server *server = container_of(change, struct server, prefix_change);
 
+	bool is_cleaning = server->is_cleaning;
+
 	server_discard_end(server, is_done);
+	server_cleaning_end(server, is_done);
 	if (is_done || server->state == SERVER_CLOSING)
 		return;
+	if (is_cleaning)
+		server->prefix_failure = CLOSE_CLEANING_FAILED;
 	log_warning(&server->log, "parameters could not be set; it is closed after this client");
 	server_set_close_needed(server, CLOSE_PARAMETERS_NOT_SET);
 }
@@ -243,6 +247,7 @@ static void go_on_after(struct server *server, enum errand_kind kind)
 		return;
 	case ERRAND_REPLAY:
 		server_discard_end(server, !server->errand_failed);
+		server_cleaning_end(server, !server->errand_failed);
 		if (server->errand_failed) {
 			server->site->ops->on_params_refused(server);
 			return;
@@ -269,11 +274,8 @@ static void go_on_after(struct server *server, enum errand_kind kind)
 		server->site->ops->on_home(server);
 		return;
 	case ERRAND_RESET:
-		server->has_session = server->is_dirty = server->has_unknown_params = false;
-		server->site->ops->on_home(server);
-		return;
-	case ERRAND_CLEAN:
-		server->has_unknown_params = false;
+		server->has_session = server->is_dirty = false;
+		server->doubt = DOUBT_NONE;
 		server->site->ops->on_home(server);
 		return;
 	case ERRAND_SET_BACK:

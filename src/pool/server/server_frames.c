@@ -197,8 +197,7 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 	if (type == 'D' && server->errand == ERRAND_ROLE)
 		server_role_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */
-	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK &&
-	    server->errand != ERRAND_CLEAN)
+	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK)
 		complete_frame(server, body, false);
 	if (is_end) {
 		server_errand_done(server);
@@ -251,8 +250,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	verdict = ledger_reply(&server->ledger, type, &is_end);
 	if (verdict == LEDGER_FATAL)
 		return server_close_by(server, body), FRAME_STOP;
-	if (verdict == LEDGER_DROP && server->is_discard_failed)
-		return close_bad_for(server, CLOSE_SEQUENCES_KEPT), FRAME_STOP;
+	if (verdict == LEDGER_DROP && server->prefix_failure)
+		return close_bad_for(server, server->prefix_failure), FRAME_STOP;
 	if (verdict == LEDGER_DROP)
 		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_DROP;
 	if (verdict == LEDGER_ANSWERED)

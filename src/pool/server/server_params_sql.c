@@ -263,45 +263,55 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 	return false;
 }
 
-/* What connect_query has set, unless `have` has another value. */
-static void add_defaults_again(struct buf *text, const struct server *server,
-                               const struct params *have)
+/* What connect_query has set. */
+static void add_defaults_again(struct buf *text, const struct server *server)
 {
 	const char *at = NULL, *name, *value;
 
+	if (!server->site->entry->connect_query)
+		return;
 	while (params_next(server->baseline, &at, &name, &value)) {
-		if (tracked_find(server->site->shared->config, name) && !has_own_place(name) &&
-		    !params_find(have, name))
+		if (tracked_find(server->site->shared->config, name) && !has_own_place(name))
 			add_set_back(text, server, name);
 	}
 	at = NULL;
 	while (server->unreported && params_next(server->unreported, &at, &name, &value)) {
-		if (!has_own_place(name) && !params_find(have, name))
+		if (!has_own_place(name))
 			add_set_back(text, server, name);
 	}
 }
 
-void server_clean_text(const struct server *server, struct buf *text)
+/* Whatever a session can have, but prepared statements and libraries. */
+static const char cleaning[] =
+    "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;DISCARD SEQUENCES;"
+    "SELECT pg_catalog.pg_advisory_unlock_all();";
+
+void server_clean_text(const struct server *server, const struct params *want, bool is_block,
+                       struct buf *text)
 {
-	const struct params *have = server->params;
-	const char *authorization = params_find(have, SESSION_AUTHORIZATION);
-	const char *role = role_of(server, have);
-	const char *at = NULL, *name, *value;
+	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
+	const char *authorization = params_find(want, SESSION_AUTHORIZATION);
+	const char *role = role_of(server, want);
+	const char *at = NULL, *name, *value, *normal;
+	struct params_seek in_baseline = { 0 };
 
 	buf_clear(text);
-	if (strcmp(role, "none") != 0)
-		add_set(text, "role", "none");
-	if (authorization)
-		add_set_back(text, server, SESSION_AUTHORIZATION);
-	buf_add_text(text, "RESET ALL;");
-	if (server->site->entry->connect_query)
-		add_defaults_again(text, server, have);
-	while (params_next(have, &at, &name, &value)) {
-		if (!has_own_place(name) && strcmp(value, PARAM_UNKNOWN) != 0)
+	/* The session's own defaults may be others: to wait, or to be refused on a standby. */
+	if (is_block)
+		buf_add_text(text, "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;");
+	buf_add_text(text, cleaning);
+	add_defaults_again(text, server);
+	add_libraries(server, want, text);
+	while (params_next(want, &at, &name, &value)) {
+		if (!has_own_place(name) && strcmp(value, PARAM_UNKNOWN) != 0 &&
+		    !(params_seek(server->baseline, &in_baseline, name, &normal) &&
+		      server_param_is_same(name, normal, value)))
 			add_set(text, name, value);
 	}
-	if (authorization && strcmp(authorization, PARAM_UNKNOWN) != 0)
+	if (authorization && (!login || strcmp(login, authorization) != 0))
 		add_set(text, SESSION_AUTHORIZATION, authorization);
-	if (strcmp(role, "none") != 0 && strcmp(role, PARAM_UNKNOWN) != 0)
+	if (strcmp(role, "none") != 0)
 		add_set(text, "role", role);
+	if (is_block)
+		buf_add_text(text, "COMMIT;");
 }

@@ -254,6 +254,9 @@ bool server_errand_ahead(struct server *server, const char *query);
 void server_discard_begin(struct server *server);
 void server_discard_end(struct server *server, bool is_done);
 
+/* The reply to a query of ours has arrived, which has the cleaning in it if server->is_cleaning. */
+void server_cleaning_end(struct server *server, bool is_done);
+
 /* ---- parameters: server_params_sql.c ---- */
 
 /*
@@ -263,10 +266,12 @@ void server_discard_end(struct server *server, bool is_done);
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text);
 
 /*
- * Writes the SQL that leaves exactly the parameters of the server's map: RESET ALL also sets back
- * placeholders whose names are not known. `text` may be broken afterwards: no memory.
+ * Writes the SQL that removes all session state, known or not, and sets the parameters `want`.
+ * is_block: in a transaction block, so that nothing that follows it runs if it fails. `text` may be
+ * broken afterwards: no memory.
  */
-void server_clean_text(const struct server *server, struct buf *text);
+void server_clean_text(const struct server *server, const struct params *want, bool is_block,
+                       struct buf *text);
 
 /* ---- server_params.c ---- */
 

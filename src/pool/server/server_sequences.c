@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Whose values of sequences currval() and lastval() may give on a server. DISCARD SEQUENCES
- * forgets them. It travels ahead of the borrower's first message, in the same write.
+ * What is said to a server ahead of its borrower's first message, in the same write, and must be
+ * done before that message runs: DISCARD SEQUENCES, and the cleaning of a server in doubt.
  *
  * Hard here: it may fail, because a request to cancel the borrower's statement may come while it
- * runs. Then a statement behind it that asks must not be answered: the server is closed before.
+ * runs. Nothing that relies on it may be answered then: the server is closed before. The cleaning
+ * leaves a failed transaction block if it fails, so what is behind it does not even run.
  */
 #include "server_priv.h"
 
@@ -25,5 +26,17 @@ void server_discard_end(struct server *server, bool is_done)
 	if (is_done)
 		return;
 	server->sequences = SEQUENCES_FOREIGN;
-	server->is_discard_failed = server->relies_on_discard;
+	if (server->relies_on_discard)
+		server->prefix_failure = CLOSE_SEQUENCES_KEPT;
+}
+
+void server_cleaning_end(struct server *server, bool is_done)
+{
+	if (!server->is_cleaning)
+		return;
+	server->is_cleaning = false;
+	if (is_done)
+		server->doubt = DOUBT_NONE;
+	else
+		server->site->cannot_clean = true; /* a right is missing, most likely */
 }

@@ -238,6 +238,7 @@ START_TEST(parameters_come_along)
 	server->unreported = params_none(stage.here.params);
 	params_add_text(stage.here.params, &server->unreported, set);
 	server->is_rest_unknown = true;
+	server->doubt = DOUBT_OWN;
 	ck_assert(move(&stage.here, &stage.there));
 	server = server_of(&stage.there);
 	ck_assert_str_eq(params_find(server->params, "application_name"), "mine");
@@ -245,6 +246,8 @@ START_TEST(parameters_come_along)
 	ck_assert(params_find(server->baseline, "server_version") != NULL ||
 	          params_count(server->baseline) > 0);
 	ck_assert(server->is_rest_unknown);
+	ck_assert_int_eq(server->doubt, DOUBT_FOREIGN);
+	ck_assert(!server->is_dirty);
 	stage_close(&stage);
 }
 END_TEST
@@ -257,7 +260,6 @@ static const struct {
 	{ "it listens for clients", offsetof(struct server, is_listening) },
 	{ "it reports too much", offsetof(struct server, has_flooded) },
 	{ "it has state of a client", offsetof(struct server, is_dirty) },
-	{ "its parameters are not known", offsetof(struct server, has_unknown_params) },
 	{ "it was within a frame", offsetof(struct server, is_mid_response) },
 	{ "it has sent a FATAL error", offsetof(struct server, got_fatal) },
 };

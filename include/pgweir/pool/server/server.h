@@ -59,7 +59,6 @@ enum errand_kind {
 	ERRAND_RESET,    /* server_reset_query */
 	ERRAND_REPLAY,   /* sets the borrower's parameters */
 	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
-	ERRAND_CLEAN,    /* removes parameters that are in no map: server_clean_text() */
 	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
 	ERRAND_ASK,      /* asks which session state there is: question.h */
 	ERRAND_ROLE      /* asks for the role of the host: role_question.h */
@@ -70,6 +69,16 @@ enum server_sequences {
 	SEQUENCES_FOREIGN, /* maybe of borrowers before, or of the current one at another time */
 	SEQUENCES_NONE,    /* nobody has had the server since its login */
 	SEQUENCES_OWN      /* only of the current or last borrower, since it got the server */
+};
+
+/*
+ * Whether session state may be there that nobody knows of. A server in doubt is cleaned ahead of
+ * the first message of another borrower: pool_prepare().
+ */
+enum server_doubt {
+	DOUBT_NONE,   /* PostgreSQL has said what is there, or that nothing can be */
+	DOUBT_OWN,    /* it would be of the current or last borrower, since it got the server */
+	DOUBT_FOREIGN /* it may be of another: to be cleaned, or the cleaning is not confirmed */
 };
 
 /* What a borrower wants to be asked about. */
@@ -135,6 +144,7 @@ struct server_site {
 	const char *user;                    /* the role they log in as */
 	const struct config_database *entry; /* of the snapshot in force */
 	struct server_limits limits;
+	bool cannot_clean;   /* PostgreSQL has refused the cleaning: server_cleaning_end() */
 	bool is_followed;    /* session state follows clients from one of them to another */
 	struct hosts *hosts; /* where they are; of the pool in all loops */
 	/* the roles of the hosts, and what a host must be; NULL: not known, and any */
@@ -240,8 +250,8 @@ struct server {
 	bool has_library;     /* a library was loaded there for a borrower: it cannot be removed */
 	/* its borrower may have left session state there that nobody else may see */
 	bool is_dirty;
-	/* placeholders may be set there that are in no map, since nobody knows their names */
-	bool has_unknown_params;
+	enum server_doubt doubt;
+	bool is_cleaning; /* the cleaning is in `prefix`, or was sent and is not answered */
 	/* a value was reported in another encoding than that of the database, which maps have */
 	bool has_unclear_report;
 	/* a RESET ran: parameters that are not reported may have any value */
@@ -263,7 +273,8 @@ struct server {
 	 */
 	bool is_discarding;
 	bool relies_on_discard; /* a statement behind it asks for values of sequences */
-	bool is_discard_failed; /* and must not be answered */
+	/* what was sent behind our prefix must not be answered: the prefix failed. Or NONE */
+	enum close_reason prefix_failure;
 	enum server_sequences sequences;
 	bool forwards_rest;  /* whether the rest of the current frame is forwarded, or dropped */
 	uint32_t frame_left; /* bytes of the current frame that are still to come */
@@ -517,10 +528,14 @@ static inline void server_set_dirty(struct server *server, bool is_dirty)
 }
 
 /*
- * The borrower may have set placeholders whose names nobody knows. They are removed when the server
- * is returned.
+ * The borrower may have left session state that nobody knows of. The next borrower that is another
+ * one gets the server cleaned.
  */
-static inline void server_doubt_params(struct server *server) { server->has_unknown_params = true; }
+static inline void server_set_doubt(struct server *server)
+{
+	if (server->doubt == DOUBT_NONE)
+		server->doubt = DOUBT_OWN;
+}
 
 /*
  * The server was asked. If it was lent in session mode, its borrower is in another mode now, which

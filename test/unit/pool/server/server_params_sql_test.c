@@ -276,45 +276,59 @@ END_TEST
 static const struct {
 	const char *says;
 	struct pair baseline[MAP_MAX];
-	struct pair have[MAP_MAX];
+	struct pair want[MAP_MAX];
 	const char *connect_query;
 	const char *text;
 } cleanings[] = {
-	{ "nothing is known", { { "TimeZone", "UTC" } }, { { 0 } }, NULL, "RESET ALL;" },
-	{ "what is known is set again",
-	  { { "TimeZone", "UTC" } },
-	  { { "a.b", "1" }, { "TimeZone", "CET" } },
+	{ "nothing is wanted", { { "TimeZone", "UTC" } }, { { 0 } }, NULL, "" },
+	{ "what is wanted is set again, what is the default is not",
+	  { { "TimeZone", "UTC" }, { "DateStyle", "ISO" } },
+	  { { "a.b", "1" }, { "DateStyle", "iso" }, { "TimeZone", "CET" } },
 	  NULL,
-	  "RESET ALL;SET \"a\".\"b\"='1';SET \"TimeZone\"='CET';" },
-	{ "what is to be set back stays so", { { 0 } }, { { "a", "\001" } }, NULL, "RESET ALL;" },
-	{ "without the role, which may not set all of it",
+	  "SET \"a\".\"b\"='1';SET \"TimeZone\"='CET';" },
+	{ "what is not known stays as it is by default", { { 0 } }, { { "a", "\001" } }, NULL, "" },
+	{ "the user and the role come last",
 	  { { "session_authorization", "app" } },
 	  { { "a", "1" }, { "role", "r" }, { "session_authorization", "bob" } },
 	  NULL,
-	  "SET \"role\"='none';SET \"session_authorization\"='app';RESET ALL;SET \"a\"='1';"
-	  "SET \"session_authorization\"='bob';SET \"role\"='r';" },
-	{ "a library cannot be removed", { { 0 } }, { { "load:x", "x" } }, NULL, "RESET ALL;" },
+	  "SET \"a\"='1';SET \"session_authorization\"='bob';SET \"role\"='r';" },
+	{ "a library", { { 0 } }, { { "load:x", "x" } }, NULL, "LOAD 'x';" },
 	{ "connect_query has set defaults",
 	  { { "DateStyle", "ISO" }, { "TimeZone", "CET" } },
 	  { { "DateStyle", "SQL" } },
 	  "SET TimeZone = 'CET'",
-	  "RESET ALL;SET \"TimeZone\"='CET';SET \"DateStyle\"='SQL';" },
+	  "SET \"DateStyle\"='ISO';SET \"TimeZone\"='CET';SET \"DateStyle\"='SQL';" },
 };
+
+/* What each cleaning begins with. */
+#define CLEANS "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;"
+#define CLEANS_MORE "DISCARD SEQUENCES;SELECT pg_catalog.pg_advisory_unlock_all();"
+#define BEGINS "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;"
 
 START_TEST(server_clean_text_says)
 {
+	static const struct pair nothing[MAP_MAX] = { { 0 } };
 	struct config_database entry = { .connect_query = (char *)cleanings[_i].connect_query };
 	struct mapped_server mapped;
-	struct buf text = { 0 };
+	const struct params *want;
+	struct buf text = { 0 }, expected = { 0 };
 
-	mapped_make(&mapped, cleanings[_i].baseline, cleanings[_i].have);
-	mapped.site.entry = &entry;
-	buf_add_text(&text, "what was there before");
-	server_clean_text(&mapped.server, &text);
-	ck_assert_msg(strcmp(buf_text(&text), cleanings[_i].text) == 0, "%s: %s",
-	              cleanings[_i].says, buf_text(&text));
+	for (int is_block = 0; is_block < 2; is_block++) {
+		mapped_make(&mapped, cleanings[_i].baseline, nothing);
+		mapped.site.entry = &entry;
+		want = param_map(mapped.shared.params, cleanings[_i].want);
+		buf_add_text(&text, "what was there before");
+		server_clean_text(&mapped.server, want, is_block, &text);
+		buf_clear(&expected);
+		buf_printf(&expected, "%s%s%s%s%s", is_block ? BEGINS : "", CLEANS, CLEANS_MORE,
+		           cleanings[_i].text, is_block ? "COMMIT;" : "");
+		ck_assert_msg(strcmp(buf_text(&text), buf_text(&expected)) == 0, "%s: %s",
+		              cleanings[_i].says, buf_text(&text));
+		params_release(mapped.shared.params, &want);
+		mapped_done(&mapped);
+	}
 	buf_free(&text);
-	mapped_done(&mapped);
+	buf_free(&expected);
 }
 END_TEST
 
