@@ -87,14 +87,15 @@ enum route_reads config_route_reads(const struct config *config,
 	return said;
 }
 
-bool config_is_strict(const struct config *config, const struct config_database *database,
-                      const struct config_user *user)
+enum session_isolation config_session_isolation(const struct config *config,
+                                                const struct config_database *database,
+                                                const struct config_user *user)
 {
 	if (user && user->session_isolation != SESSION_ISOLATION_INHERIT)
-		return user->session_isolation == SESSION_ISOLATION_STRICT;
+		return user->session_isolation;
 	if (database && database->session_isolation != SESSION_ISOLATION_INHERIT)
-		return database->session_isolation == SESSION_ISOLATION_STRICT;
-	return config->session_isolation == SESSION_ISOLATION_STRICT;
+		return database->session_isolation;
+	return config->session_isolation;
 }
 
 bool config_causal_reads(const struct config *config, const struct config_database *database,

@@ -511,8 +511,11 @@ const struct setting settings[] = {
 	        .help = "When a server connection is cleaned before another client gets it: "
 	                "parameters, role, cursors, temporary objects, session locks, channels "
 	                "and values of sequences, ahead of that client's first message and in "
-	                "the same write. known: if it is not known to be clean. strict: always, "
-	                "so that nothing is visible to another client whatever functions do."),
+	                "the same write. known: if it is not known to be clean, which it is if "
+	                "no statement has touched session state, and no function of the "
+	                "database can; pgweir reads that in the catalog, and again when it has "
+	                "changed. strict: always. off: only after statements that are known to "
+	                "leave something which nobody can name; the catalog is not read."),
 	SETTING(session_sample, .initial = "10000", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .since = "0.3.0",
 	        .help = "At the end of one transaction in this many, the server is asked for "

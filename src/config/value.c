@@ -35,6 +35,7 @@ const char *const value_session_states[] = {
 const char *const value_session_isolations[] = {
 	[SESSION_ISOLATION_KNOWN] = "known",
 	[SESSION_ISOLATION_STRICT] = "strict",
+	[SESSION_ISOLATION_OFF] = "off",
 	[SESSION_ISOLATION_INHERIT] = NULL,
 };
 

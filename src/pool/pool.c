@@ -389,12 +389,19 @@ static bool may_have_session(const struct server *server)
 	       (server->doubt != DOUBT_NONE && server->site->cannot_clean);
 }
 
+/* Whether nobody can know what a client of this pool has left, whatever its texts were. */
+static inline bool leaves_doubt(const struct pool *pool)
+{
+	return pool->limits.is_strict ||
+	       (pool->limits.isolates && pool->database->catalog.verdict != CATALOG_QUIET);
+}
+
 void pool_return(struct borrower *borrower)
 {
 	struct server *server = borrower->server;
 
 	part_from_server(borrower, server);
-	if (server->pool->limits.is_strict)
+	if (leaves_doubt(server->pool))
 		server_set_doubt(server);
 	if (server->load_count)
 		look_for_libraries(server);

@@ -337,6 +337,24 @@ void pool_lost_server(struct server *server, struct borrower *borrower);
 /* Expels all members. */
 void pool_expel(struct pool *pool, const struct err *err);
 
+/* ---- what the functions of the database may do: pool_catalog.c ---- */
+
+/* Whether an idle server of this pool should be asked about the catalog now. */
+static inline bool pool_catalog_is_due(const struct pool *pool)
+{
+	const struct catalog *catalog = &pool->database->catalog;
+
+	return loop_now(pool_loop(pool)) >= catalog->due_at && !pool->waiting_count &&
+	       !pool->newcomer_count && pool->purpose == POOL_FOR_CLIENTS;
+}
+
+/* Asks this server, which is idle. */
+void pool_read_catalog(struct server *server);
+
+/* For struct server_ops. */
+void pool_catalog_row(struct server *server, struct bytes body);
+void pool_catalog_end(struct server *server, bool has_failed);
+
 /* ---- the welcome: pool_welcome.c ---- */
 
 /* Sets it, also for the other loops. baseline: as params_text() writes it. */

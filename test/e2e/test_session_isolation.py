@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: ISC
 """A server that is not known to be clean is cleaned ahead of another client's first message."""
 
+import re
+
 import pytest
 
 from .kit import fake, wire
+from .kit.wait import wait_until
 
 CLEANING = "DISCARD TEMP"
 
@@ -127,3 +130,159 @@ def test_can_be_set_for_a_database_and_a_user(pgweir, postgres, where):
     first, second = weir.client(), weir.client()
     first.query("SELECT leave()")
     assert second.value("SHOW work_mem") == "4MB"
+
+
+# -- known: what the catalog says ------------------------------------------------------------------
+
+QUIET = "no function of the database can touch session state"
+FOUND = "functions of the database may touch session state.*: "
+
+
+@pytest.fixture
+def known(pgweir, postgres):
+    """Clients of a database of its own, in which nothing was made."""
+    postgres.query("DROP DATABASE IF EXISTS known WITH (FORCE)")
+    postgres.query("CREATE DATABASE known OWNER alice")
+
+    class Known:
+        def make(self, *texts):
+            for text in texts:
+                postgres.query(text, dbname="known")
+
+        def start(self, **settings):
+            settings.setdefault("default_pool_size", 1)
+            self.weir = pgweir(pool_mode="transaction", session_sample=0,
+                               databases={"app": "dbname=known"}, **settings)
+            self.first, self.second = self.weir.client(), self.weir.client()
+            self.first.query("SELECT 1")
+            return self
+
+    return Known()
+
+
+def plpgsql(body, name="f", returns="int", tail="RETURN 1;"):
+    return (f"CREATE OR REPLACE FUNCTION {name}() RETURNS {returns} LANGUAGE plpgsql AS "
+            f"$$ BEGIN {body}; {tail} END $$")
+
+
+# What is harmless, and what is not: SQL, and how the log names it.
+HARMLESS = {
+    "an update": plpgsql("-- set it\n UPDATE t SET a = 1"),
+    "words in strings": plpgsql("PERFORM 'set x', 'it''s temp' /* set */"),
+    "a lock of rows": plpgsql("PERFORM 1 FROM t FOR UPDATE"),
+    "an upsert": plpgsql("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"),
+    "a view": "CREATE VIEW v AS SELECT * FROM t",
+    "a default": "ALTER TABLE t ADD b int DEFAULT random()",
+    "a body that was parsed": "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; END",
+    "its own setting": "CREATE FUNCTION f() RETURNS int LANGUAGE sql SET work_mem = '9MB' "
+                       "AS 'SELECT 1'",
+    "an extension of PostgreSQL": "CREATE EXTENSION citext",
+}
+HARMFUL = {
+    "set": (plpgsql("/* update */ SET search_path TO x"), "function f"),
+    "set behind an update": (plpgsql("UPDATE t SET a = 1; SET search_path TO x"), "function f"),
+    "set behind for update":
+        (plpgsql("FOR i IN SELECT a FROM t FOR UPDATE LOOP SET app.x = 'y'; END LOOP",
+                 tail="RETURN 1;").replace("BEGIN", "DECLARE i int; BEGIN", 1), "function f"),
+    "set_config": ("CREATE FUNCTION f() RETURNS text LANGUAGE sql AS "
+                   "$$ SELECT set_config('app.x', 'y', false) $$", "function f"),
+    "a quoted name": ("CREATE FUNCTION f() RETURNS text LANGUAGE sql AS "
+                      "$$ SELECT \"set_config\"('app.x', 'y', false) $$", "function f"),
+    "a body that was parsed": ("CREATE FUNCTION f() RETURNS text BEGIN ATOMIC "
+                               "SELECT set_config('app.x', 'y', false); END", "function f"),
+    "dynamic SQL": (plpgsql("EXECUTE 'S' || 'ET app.x = 1'"), "function f"),
+    "a backslash": (plpgsql("PERFORM E'\\\\'; PERFORM '; SET app.x = 1; --'"), "function f"),
+    "another language": ("CREATE FUNCTION f() RETURNS text LANGUAGE internal AS 'current_user'",
+                         "function f"),
+    "a view": ("CREATE VIEW v AS SELECT set_config('app.x', 'y', false)", r"view or rule of public\.v"),
+    "a view of settings": ("CREATE VIEW v AS SELECT * FROM pg_settings", r"view or rule of public\.v"),
+    "a rule": ("CREATE RULE r AS ON INSERT TO t DO ALSO SELECT set_config('app.x', 'y', false)",
+               r"view or rule of public\.t"),
+    "a default": ("ALTER TABLE t ADD b text DEFAULT set_config('app.x', 'y', false)",
+                  r"default of public\.t"),
+    "a check": ("ALTER TABLE t ADD CONSTRAINT c CHECK (set_config('app.x', 'y', false) = 'y')",
+                "constraint c"),
+    "a domain": ("CREATE DOMAIN d AS int CONSTRAINT c CHECK (set_config('app.x', 'y', false) = 'y')",
+                 "constraint c"),
+    "a policy": ("CREATE POLICY p ON t USING (set_config('app.x', 'y', false) = 'y')", "policy p"),
+    "a trigger": ("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW "
+                  "WHEN (set_config('app.x', 'y', false) = 'y') "
+                  "EXECUTE FUNCTION suppress_redundant_updates_trigger()", "trigger g"),
+}
+
+
+def test_harmless_things_keep_the_database_quiet(known):
+    """All of them together."""
+    known.make("CREATE TABLE t (a int)")
+    for number, text in enumerate(HARMLESS.values()):
+        known.make(text.replace("FUNCTION f(", f"FUNCTION f{number}("))
+    known.start().weir.wait_log(QUIET)
+
+
+@pytest.mark.parametrize("what", HARMFUL)
+def test_what_is_found(known, what):
+    text, name = HARMFUL[what]
+    known.make("CREATE TABLE t (a int)", text)
+    known.start().weir.wait_log(FOUND + name)
+
+
+def test_a_quiet_database_sends_nothing(known, postgres):
+    """No cleaning between clients: what the second one left for the first is not sent either."""
+    known.start().weir.wait_log(QUIET)
+    for client in (known.first, known.second, known.first):
+        client.query("SELECT 'what was in doubt before is cleaned'")
+    since = len(postgres.log)
+    postgres.query("ALTER SYSTEM SET log_statement = 'all'")
+    postgres.query("SELECT pg_reload_conf()")
+    try:
+        wait_until(lambda: known.first.value("SHOW log_statement") == "all")
+        for _ in range(3):
+            known.first.query("SELECT 'first'")
+            known.second.query("SELECT 'second'")
+        wait_until(lambda: postgres.log.count("SELECT 'second'", since) >= 3)
+        assert postgres.log.count("DISCARD", since) == 0
+    finally:
+        postgres.query("ALTER SYSTEM RESET log_statement")
+        postgres.query("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("what", LEFT)
+def test_known_leaves_nothing(known, what):
+    body, look, clean = LEFT[what]
+    known.make(plpgsql(body, name="leave"))
+    known.start()
+    for run in (lambda: known.first.query("SELECT leave()"),
+                lambda: known.first.ask(wire.extended("SELECT leave()"))):
+        run()
+        assert known.second.value(look) == clean
+
+
+def test_a_function_made_by_a_client_is_known_at_once(known):
+    known.start().weir.wait_log(QUIET)
+    known.first.query("CREATE FUNCTION leave() RETURNS text LANGUAGE sql AS "
+                      "$$ SELECT set_config('work_mem', '77MB', false) $$")
+    known.first.query("SELECT leave()")
+    assert known.second.value("SHOW work_mem") == "4MB"
+    known.weir.wait_log(FOUND + "function leave")
+
+
+def test_a_function_made_elsewhere_is_noticed(known):
+    known.start().weir.wait_log(QUIET)
+    known.make(plpgsql("PERFORM set_config('work_mem', '77MB', false)", name="leave"))
+
+    def is_noticed():
+        known.first.query("SELECT 1")
+        return re.search(FOUND + "function leave", known.weir.log)
+    wait_until(is_noticed, limit=40)
+    known.first.query("SELECT leave()")
+    assert known.second.value("SHOW work_mem") == "4MB"
+
+
+def test_what_cannot_be_read_is_cleaned(known, postgres):
+    """No right to the catalog: nobody is sure, and nobody is disconnected."""
+    known.make("REVOKE SELECT ON pg_policy FROM PUBLIC",
+               plpgsql("PERFORM set_config('work_mem', '77MB', false)", name="leave"))
+    known.start().weir.wait_log("the question about the catalog failed")
+    known.first.query("SELECT leave()")
+    assert known.second.value("SHOW work_mem") == "4MB"
+    assert known.first.value("SELECT 1") == "1"

@@ -44,6 +44,7 @@ enum session_state_mode {
 enum session_isolation {
 	SESSION_ISOLATION_KNOWN,  /* if it is not known to be clean */
 	SESSION_ISOLATION_STRICT, /* always */
+	SESSION_ISOLATION_OFF,    /* if a text says so; the catalog is not read */
 	SESSION_ISOLATION_INHERIT /* only in an entry of [databases] or [users]: not set there */
 };
 

@@ -149,9 +149,10 @@ bool config_late_begin(const struct config *config, const struct config_database
 enum session_state_mode config_session_state(const struct config *config,
                                              const struct config_database *database,
                                              const struct config_user *user);
-/* Whether a server of this pool is cleaned whenever another client gets it. */
-bool config_is_strict(const struct config *config, const struct config_database *database,
-                      const struct config_user *user);
+/* When a server of this pool is cleaned before another client gets it. */
+enum session_isolation config_session_isolation(const struct config *config,
+                                                const struct config_database *database,
+                                                const struct config_user *user);
 /* Which reads of this pool's clients go to standbys, its mode considered. */
 enum route_reads config_route_reads(const struct config *config,
                                     const struct config_database *database,

@@ -10,6 +10,7 @@
 
 #include "pgweir/auth/credentials.h"
 #include "pgweir/config/entries.h"
+#include "pgweir/pool/catalog.h"
 #include "pgweir/pool/broker.h"
 #include "pgweir/pool/latency.h"
 #include "pgweir/pool/server/server.h"
@@ -49,6 +50,7 @@ struct database {
 	bool is_paused;
 	bool is_disabled;
 	struct hold hold;  /* valid while is_paused */
+	struct catalog catalog; /* read only where session_isolation wants it */
 	struct timer rest; /* autodb_idle_timeout */
 	bool has_gone;     /* a pool of this database was freed, or the database was killed */
 	struct stats gone; /* the counters of freed pools, so that totals never decrease */

@@ -12,6 +12,7 @@
 #include "pgweir/client/session.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql.h"
+#include "pgweir/pool/database.h"
 
 #include "features_priv.h"
 #include "libraries_priv.h"
@@ -123,10 +124,14 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* It is still there if nothing was executed since. */
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
-	if (client->touched & INSIDE)
+	if (client->touched & (INSIDE | SQL_TOUCH_CREATE))
 		server_set_doubt(server);
-	if (client->touched & SQL_TOUCH_CREATE)
+	if (client->touched & SQL_TOUCH_CREATE) {
 		placeholders_forget_sources(client);
+		/* Who makes temporary tables all the time makes no functions. */
+		if (!(client->touched & SQL_TOUCH_TEMP))
+			catalog_note_ddl(&server->pool->database->catalog);
+	}
 	client->touched = 0;
 	server_set_dirty(server, pins != 0);
 	if (server->is_scope_open)
@@ -181,6 +186,9 @@ static void ask(struct client *client, unsigned int parts)
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
 
+	/* A parameter may have been named in a way that nobody has seen. */
+	if (parts & QUESTION_PARAMS)
+		server_set_doubt(server);
 	if (session && (parts & QUESTION_PARAMS)) {
 		placeholders_note_map(session, server->params);
 		placeholders_note_map(session, client->startup);

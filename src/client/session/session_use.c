@@ -36,6 +36,7 @@
 #define NOTED                                                                                   \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN |          \
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
+	 SQL_TOUCH_CREATE |                                                                     \
 	 SESSION_TOUCH_LEARNT | SESSION_TOUCH_UNKNOWN)
 
 /* ---- what texts touch ---- */
@@ -295,8 +296,6 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	if (touches & SQL_TOUCH_WRITE)
 		sequences_note_write(client, text);
 	bits = noted(client);
-	if ((touches & SQL_TOUCH_CREATE) && placeholders_are_added(text))
-		bits |= SQL_TOUCH_CREATE;
 	touches &= bits;
 	if ((touches & PINS) && !take_slot(client, touches, own, text, err))
 		return false;

@@ -32,6 +32,7 @@ static const struct {
 	[ERRAND_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
 	[ERRAND_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
 	[ERRAND_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
+	[ERRAND_CATALOG] = { "the question about the catalog", CLOSE_NONE },
 	[ERRAND_ROLE] = { "the role question", CLOSE_NONE },
 };
 
@@ -269,6 +270,10 @@ static void go_on_after(struct server *server, enum errand_kind kind)
 		}
 		timer_clear(&server->timer);
 		give_facts(server);
+		return;
+	case ERRAND_CATALOG:
+		server->site->ops->on_catalog_end(server, server->errand_failed);
+		server->site->ops->on_home(server);
 		return;
 	case ERRAND_ROLE:
 		server->site->ops->on_home(server);

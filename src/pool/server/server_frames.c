@@ -54,7 +54,8 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 	case 'E':
 		return frame->length < ERROR_PREFIX ? frame->length : ERROR_PREFIX;
 	case 'D':
-		return server->errand == ERRAND_ASK || server->errand == ERRAND_ROLE
+		return server->errand == ERRAND_ASK || server->errand == ERRAND_ROLE ||
+		                       server->errand == ERRAND_CATALOG
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'A':
@@ -196,6 +197,8 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 		facts_row(&server->question->facts, body);
 	if (type == 'D' && server->errand == ERRAND_ROLE)
 		server_role_row(server, body);
+	if (type == 'D' && server->errand == ERRAND_CATALOG)
+		server->site->ops->on_catalog_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */
 	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK)
 		complete_frame(server, body, false);

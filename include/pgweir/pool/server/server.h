@@ -61,6 +61,7 @@ enum errand_kind {
 	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
 	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
 	ERRAND_ASK,      /* asks which session state there is: question.h */
+	ERRAND_CATALOG,  /* asks what the functions of the database may do: pool/catalog.h */
 	ERRAND_ROLE      /* asks for the role of the host: role_question.h */
 };
 
@@ -198,6 +199,12 @@ struct server_ops {
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */
 	void (*tell_secret)(const struct server *server, struct buf *out);
+	/*
+	 * ERRAND_CATALOG: a row of the answer, and its end, before on_home(). The server may be
+	 * closed without the end.
+	 */
+	void (*on_catalog_row)(struct server *server, struct bytes body);
+	void (*on_catalog_end)(struct server *server, bool has_failed);
 	/* server->has_library was set. */
 	void (*on_library)(struct server *server);
 	/* The turn in which the server was closed has ended: free it. */
