@@ -53,9 +53,11 @@ def test_another_host_is_promoted(scene):
     cluster, weir, begun, running = scene()
     old, new = cluster.hosts
     with hung(old):
+        begun.send(query("SET LOCAL work_mem = '1MB'"))  # has no effect beyond its transaction
         wait_host(weir, old, state="lost")
         begun.send(query(WHERE))
         new.promote()
+        assert begun.read_result().tags == ["SET"]
         assert begun.read_result().rows == [[new.host]]
         refused = running.read_refusal()
         assert "host is fenced" in refused.text

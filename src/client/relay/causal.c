@@ -185,6 +185,7 @@ static bool catch_up(struct client *client)
 
 void causal_await(struct client *client)
 {
+	relay_take_params(client); /* known also if the server is lost before it answers */
 	client_enter(client, CLIENT_SETTLING);
 	stream_want(&client->stream, WANT_END);
 }
@@ -250,6 +251,17 @@ void causal_ask_behind(struct client *client, struct batch *batch)
 	if (server_ask_behind(client->borrower.server, QUESTION_POSITION, &out))
 		batch_copy(batch, buf_bytes(&out));
 	buf_free(&out);
+}
+
+bool causal_ends_without(struct client *client)
+{
+	if (client->state != CLIENT_SETTLING || !client->is_position_due || !client->causal ||
+	    !is_plain(client))
+		return false;
+	client->is_position_due = false;
+	client->causal->seen_on = 0;
+	client->causal->position = CAUSAL_NOT_KNOWN;
+	return true;
 }
 
 static void settle(struct client *client, uint64_t position)

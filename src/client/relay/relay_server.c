@@ -157,6 +157,12 @@ static inline void go_idle(struct client *client)
 	read_on_without(client);
 }
 
+void relay_go_on_without(struct client *client)
+{
+	statements_leave_server(client);
+	go_idle(client);
+}
+
 /*
  * Asks the server what the transaction has left in the session. false: it was not asked. Then
  * client->touched is 0 if there was no need, else it cannot be asked now.

@@ -37,6 +37,12 @@ static bool close_bad_for(struct server *server, enum close_reason reason)
 	return false;
 }
 
+/* In session mode the client's own are those of the process ID that its login has told. */
+static bool watches_notifications(const struct server *server)
+{
+	return (server->watches & SERVER_WATCHES_NOTIFICATIONS) || server->has_session;
+}
+
 /*
  * How many bytes of a frame are needed to handle it: severity and text of an error, all of a
  * ParameterStatus, only the header of a row.
@@ -53,13 +59,16 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		return frame->length <= TAG_MAX ? frame->length : FRAME_HEADER_SIZE;
 	case 'E':
 		return frame->length < ERROR_PREFIX ? frame->length : ERROR_PREFIX;
+	case 'N':
+		return frame->length <= ERROR_PREFIX && server_has_no_effect(server)
+		           ? frame->length
+		           : FRAME_HEADER_SIZE;
 	case 'D':
 		return server->errand == ERRAND_ASK || server->errand == ERRAND_ROLE
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'A':
-		return server->watches & SERVER_WATCHES_NOTIFICATIONS ? frame->length
-		                                                      : FRAME_HEADER_SIZE;
+		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
 		return ledger_awaits_types(&server->ledger) ? frame->length : FRAME_HEADER_SIZE;
 	default:
@@ -103,12 +112,23 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	           : FRAME_PASS;
 }
 
+/* PostgreSQL's WARNING before it ends a session at once: at a crash, an immediate shutdown. */
+static bool is_last_notice(struct bytes body)
+{
+	struct report report;
+
+	return fields_report(body, &report) == WIRE_OK &&
+	       (strcmp(report.sqlstate, "57P01") == 0 || strcmp(report.sqlstate, "57P02") == 0);
+}
+
 /*
  * The client has had the notice of a Parse that is repeated on another server, and that of a SET
  * LOCAL whose effect is corrected.
  */
-static enum frame_fate notice_fate(struct server *server)
+static enum frame_fate notice_fate(struct server *server, struct bytes body)
 {
+	if (server_has_no_effect(server) && is_last_notice(body))
+		return FRAME_DROP; /* the client continues on another server */
 	server->replay.may_resend = false; /* the client would get it twice */
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
 	               !ledger_owes_injected(&server->ledger)
@@ -120,7 +140,7 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 {
 	if (server->state != SERVER_LENT)
 		return FRAME_DROP;
-	if (!(server->watches & SERVER_WATCHES_NOTIFICATIONS) || !server->borrower ||
+	if (!watches_notifications(server) || !server->borrower ||
 	    !server->borrower->ops->takes_notification(server->borrower, frame,
 	                                               &server->replacement))
 		return FRAME_PASS;
@@ -174,6 +194,9 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 		server_forget_rest(server, false);
 }
 
+/* A count, and as many types as it can count. */
+#define TYPES_SIZE_MAX (2 + (size_t)UINT16_MAX * 4)
+
 /* Handles a ParameterDescription that a change waits for. false: the server is closed. */
 static bool types_frame(struct server *server, struct bytes body)
 {
@@ -182,6 +205,8 @@ static bool types_frame(struct server *server, struct bytes body)
 
 	if (!description)
 		return true;
+	if (body.count > TYPES_SIZE_MAX)
+		return true; /* PostgreSQL's count has overflowed: no Bind can have that many values */
 	if (fields_types(body) != WIRE_OK)
 		return close_bad(server, "broken ParameterDescription");
 	return description->on_types(description, body) || close_bad_for(server, CLOSE_MEMORY);
@@ -334,7 +359,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 	case 'S':
 		return parameter_frame(server, body_of(in, frame));
 	case 'N':
-		return notice_fate(server);
+		return notice_fate(server, body_of(in, frame));
 	case 'A':
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));
