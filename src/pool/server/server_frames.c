@@ -37,10 +37,18 @@ static bool close_bad_for(struct server *server, enum close_reason reason)
 	return false;
 }
 
+/*
+ * A ParameterDescription with as many types as it can count. PostgreSQL sends more, and the count
+ * overflows: nothing can be bound to that.
+ */
+#define TYPES_FRAME_MAX (FRAME_HEADER_SIZE + 2 + 4 * (size_t)UINT16_MAX)
+
 /* In session mode the client's own are those of the process ID that its login has told. */
 static bool watches_notifications(const struct server *server)
 {
-	return (server->watches & SERVER_WATCHES_NOTIFICATIONS) || server->has_session;
+	return (server->watches & SERVER_WATCHES_NOTIFICATIONS) ||
+	       (server->has_session && server->borrower &&
+	        server->borrower->ops->takes_notification);
 }
 
 /*
@@ -70,7 +78,9 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
-		return ledger_awaits_types(&server->ledger) ? frame->length : FRAME_HEADER_SIZE;
+		return ledger_awaits_types(&server->ledger) && frame->length <= TYPES_FRAME_MAX
+		           ? frame->length
+		           : FRAME_HEADER_SIZE;
 	default:
 		return FRAME_HEADER_SIZE;
 	}
@@ -81,6 +91,8 @@ static struct bytes body_of(struct bytes in, const struct frame *frame)
 {
 	size_t count = in.count < frame->length ? in.count : frame->length;
 
+	if (frame->type == 't' && frame->length > TYPES_FRAME_MAX)
+		return bytes_of(NULL, 0);
 	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
 }
 
@@ -194,9 +206,6 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 		server_forget_rest(server, false);
 }
 
-/* A count, and as many types as it can count. */
-#define TYPES_SIZE_MAX (2 + (size_t)UINT16_MAX * 4)
-
 /* Handles a ParameterDescription that a change waits for. false: the server is closed. */
 static bool types_frame(struct server *server, struct bytes body)
 {
@@ -205,8 +214,8 @@ static bool types_frame(struct server *server, struct bytes body)
 
 	if (!description)
 		return true;
-	if (body.count > TYPES_SIZE_MAX)
-		return true; /* PostgreSQL's count has overflowed: no Bind can have that many values */
+	if (!body.at)
+		return true;
 	if (fields_types(body) != WIRE_OK)
 		return close_bad(server, "broken ParameterDescription");
 	return description->on_types(description, body) || close_bad_for(server, CLOSE_MEMORY);
