@@ -53,15 +53,24 @@ def test_another_host_is_promoted(scene):
     cluster, weir, begun, running = scene()
     old, new = cluster.hosts
     with hung(old):
-        begun.send(query("SET LOCAL work_mem = '1MB'"))  # has no effect beyond its transaction
         wait_host(weir, old, state="lost")
         begun.send(query(WHERE))
         new.promote()
-        assert begun.read_result().tags == ["SET"]
         assert begun.read_result().rows == [[new.host]]
         refused = running.read_refusal()
         assert "host is fenced" in refused.text
         assert refused.fields["D"] == "The statement might have been executed."
+
+
+def test_what_has_no_effect_is_sent_to_the_new_primary(scene):
+    cluster, weir, begun, _ = scene()
+    old, new = cluster.hosts
+    with hung(old):
+        begun.send(query("SET LOCAL work_mem = '1MB'"))
+        wait_host(weir, old, state="lost")
+        new.promote()
+        assert begun.read_result().tags == ["SET"]
+        assert begun.query(WHERE).rows == [[new.host]]
 
 
 def test_query_timeout_ends_what_it_does_not_answer(scene):

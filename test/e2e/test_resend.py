@@ -254,8 +254,9 @@ def test_a_transaction_is_not(scene):
 
 
 @pytest.mark.parametrize("words", ((), (SHUT_DOWN,)), ids=("lost", "57P01"))
-@pytest.mark.parametrize("sent", ((query("INSERT 2"),), (parse("INSERT 2"), bind(), execute(), sync())),
-                         ids=("Query", "Execute"))
+@pytest.mark.parametrize("sent", (
+    (query("INSERT 2"),), (parse("INSERT 2"), bind(), execute(), sync()),
+), ids=("Query", "Execute"))
 def test_nor_is_a_later_statement_that_has_not_arrived(scene, words, sent):
     """It would be committed alone, on another server."""
     one = scene()
