@@ -185,7 +185,6 @@ static bool catch_up(struct client *client)
 
 void causal_await(struct client *client)
 {
-	relay_take_params(client); /* known also if the server is lost before it answers */
 	client_enter(client, CLIENT_SETTLING);
 	stream_want(&client->stream, WANT_END);
 }
