@@ -62,7 +62,7 @@ static const struct client_step {
 	[CLIENT_ACTIVE] = { "active", "active",
 	                    TO(CLIENT_IDLE) | TO(CLIENT_LATE) | TO(CLIENT_PREPARING) |
 	                        TO(CLIENT_SETTLING) | TO(CLIENT_WAITING) | END },
-	[CLIENT_SETTLING] = { "settling", "active", TO(CLIENT_ACTIVE) | END },
+	[CLIENT_SETTLING] = { "settling", "active", TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) | END },
 	[CLIENT_CANCELING] = { "canceling", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_ROUTING] = { "routing", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_CONSOLE] = { "console", "active", END },

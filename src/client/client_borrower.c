@@ -53,6 +53,8 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 
 	if (client->state == CLIENT_CATCHING_UP)
 		causal_lost(client);
+	else if (causal_ends_without(client))
+		relay_go_on_without(client);
 	else if (got_fatal)
 		client_leave(client, err);
 	else

@@ -54,13 +54,10 @@ static struct share *next_woken(struct broker_member *member)
 	return share;
 }
 
-static void on_letter(struct letter *letter)
+static void wake_shares(struct broker_member *member)
 {
-	struct broker_member *member = container_of(letter, struct broker_member, letter);
 	struct share *share;
 
-	if (letter->is_late)
-		return;
 	pthread_mutex_lock(&member->broker->lock);
 	member->is_posted = false;
 	pthread_mutex_unlock(&member->broker->lock);
@@ -68,11 +65,23 @@ static void on_letter(struct letter *letter)
 		share->on_woken(share);
 }
 
+static void on_letter(struct letter *letter)
+{
+	if (!letter->is_late)
+		wake_shares(container_of(letter, struct broker_member, letter));
+}
+
+static void on_task(struct task *task)
+{
+	wake_shares(container_of(task, struct broker_member, task));
+}
+
 void broker_join(struct broker *broker, struct broker_member *member, struct loop *loop)
 {
 	member->broker = broker;
 	member->loop = loop;
 	member->letter.open = on_letter;
+	member->task.run = on_task;
 	TAILQ_INIT(&member->woken);
 	pthread_mutex_lock(&broker->lock);
 	broker->member_count++;
@@ -90,6 +99,7 @@ void broker_leave(struct broker_member *member)
 	broker->member_count--;
 	pthread_mutex_unlock(&broker->lock);
 	loop_take_back(member->loop, &member->letter);
+	loop_undefer(member->loop, &member->task);
 	member->broker = NULL;
 }
 

@@ -53,7 +53,7 @@ void share_drop_tally(struct broker *broker, struct tally *tally);
 /* A promised server has come to this loop, or will not come. */
 void share_settle_promise(struct tally *tally, const struct broker_member *to);
 
-/* Wakes the shares of all loops. With one loop, on_woken() is called here, with the lock held. */
+/* Wakes the shares of all loops; on_woken() comes later, without the lock. */
 void share_post_all(struct tally *tally);
 
 /* Frees the list of closed hosts. No cluster may be left. clusters.c */

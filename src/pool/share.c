@@ -22,10 +22,13 @@ static void post_woken(struct share *share)
 		return;
 	share->is_woken = true;
 	TAILQ_INSERT_TAIL(&member->woken, share, woken_node);
-	if (!member->is_posted) {
-		member->is_posted = true;
+	if (member->is_posted)
+		return;
+	member->is_posted = true;
+	if (member->broker->loop_count < 2)
+		loop_defer(member->loop, &member->task); /* the only loop may have no mailbox */
+	else
 		loop_post(member->loop, &member->letter);
-	}
 }
 
 void share_post_others(struct share *share)
@@ -42,12 +45,8 @@ void share_post_all(struct tally *tally)
 {
 	struct share *share;
 
-	TAILQ_FOREACH (share, &tally->shares, node) {
-		if (share->member->broker->loop_count < 2)
-			share->on_woken(share); /* the only loop may have no mailbox */
-		else
-			post_woken(share);
-	}
+	TAILQ_FOREACH (share, &tally->shares, node)
+		post_woken(share);
 }
 
 /* ---- tallies ---- */

@@ -155,6 +155,17 @@ def test_a_standby_that_has_crashed_may_show_less(scene, is_known):
     assert one.read() == ("A", ["SELECT 1"])
 
 
+def test_a_standby_that_stays_with_a_former_primary(scene):
+    """It would not show what the new one has."""
+    one = scene(host_check_interval="0.1")
+    one.read()
+    assert one.read() == ("A", ["SELECT 1"])
+    one.primary.timeline = 2
+    wait_until(lambda: 2 in [row["timeline"] for row in one.weir.admin("SHOW HOSTS app")],
+               what="the new timeline")
+    assert one.read()[0] == "primary"
+
+
 def two_servers(one):
     """The client and another one have used two servers, each of them twice."""
     other = one.weir.client()

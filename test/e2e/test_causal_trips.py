@@ -45,7 +45,8 @@ class Scene:
     def __init__(self, pgweir, server, **settings):
         self.weir = pgweir(databases={"app": server.entry}, **{**SETTINGS, **settings})
         self.client = self.weir.wire().startup()
-        self.server = server.accept()
+        self.accept = server.accept
+        self.server = self.accept()
         self.server.login(in_hot_standby="off", default_transaction_read_only="off")
         assert is_role_question(self.text())
         self.server.send(role_answer(False, 0x1000))
@@ -113,6 +114,30 @@ def test_a_statement_that_fails(scene):
     one = scene()
     assert one.run(INSERT, fake.error("no", "23505") + fake.ready())
     assert one.client.read_result().error["C"] == "23505"
+    one.is_idle_with()
+
+
+@pytest.mark.parametrize("sql", (INSERT, "VACUUM"), ids=("behind it", "when it is answered"))
+@pytest.mark.parametrize("words", (b"", fake.error("shutting down", "57P01", "FATAL")),
+                         ids=("lost", "57P01"))
+def test_a_server_that_is_lost_before_it_has_said_its_position(scene, sql, words):
+    """The statement is acknowledged: the client does not notice."""
+    one = scene()
+    one.run(sql, fake.complete("DONE") + fake.parameter("TimeZone", "Asia/Tokyo") + fake.ready())
+    assert one.client.read_result().tags == ["DONE"]
+    assert is_position_question(one.text())
+    one.server.send(words)
+    one.server.close()
+    one.client.send(query(INSERT))
+    one.server = one.accept().login(in_hot_standby="off", default_transaction_read_only="off")
+    while (text := one.text()) != INSERT:
+        if is_role_question(text):
+            one.server.send(role_answer(False, 0x1000))
+        else:
+            assert "Asia/Tokyo" in text  # what it had before
+            one.server.send(fake.complete("SET"), fake.ready())
+    one.server.send(fake.complete("DONE"), fake.ready())
+    assert one.client.read_result().tags == ["DONE"]
     one.is_idle_with()
 
 

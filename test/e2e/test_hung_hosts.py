@@ -62,6 +62,17 @@ def test_another_host_is_promoted(scene):
         assert refused.fields["D"] == "The statement might have been executed."
 
 
+def test_what_has_no_effect_is_sent_to_the_new_primary(scene):
+    cluster, weir, begun, _ = scene()
+    old, new = cluster.hosts
+    with hung(old):
+        begun.send(query("SET LOCAL work_mem = '1MB'"))
+        wait_host(weir, old, state="lost")
+        new.promote()
+        assert begun.read_result().tags == ["SET"]
+        assert begun.query(WHERE).rows == [[new.host]]
+
+
 def test_query_timeout_ends_what_it_does_not_answer(scene):
     cluster, weir, _, running = scene(query_timeout="3")
     with hung(cluster.hosts[0]):

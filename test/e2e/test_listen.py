@@ -445,6 +445,17 @@ def test_notification_of_another_client_has_another_pid(start):
         first.query("SELECT 1")
 
 
+def test_own_notification_in_session_mode(start):
+    weir = start(servers=2, pool_mode="session")
+    first, second = weir.client(), weir.client()
+    first.query("LISTEN news")
+    first.send(wire.query("NOTIFY news"))
+    _, note, _ = first.read_until("Z")
+    assert note.type == "A" and note.body[:4] == first.key[:4]
+    second.query("NOTIFY news")
+    assert first.expect("A").body[:4] != first.key[:4]
+
+
 def test_listening_to_the_same_channel_again(start, postgres):
     weir = start()
     client = weir.client()

@@ -12,7 +12,8 @@ import pytest
 from .kit import fake
 from .kit.wait import wait_until
 from .kit.wire import (CANCEL_REQUEST, PROTOCOL_3_0, PROTOCOL_3_1, PROTOCOL_3_2, PROTOCOL_GREASE,
-                       message, query, send_cancel, special, startup)
+                       describe, message, parse, query, send_cancel, special, startup, sync,
+                       terminate)
 
 versions = pytest.mark.parametrize("version", (PROTOCOL_3_0, PROTOCOL_3_2), ids=("3.0", "3.2"))
 
@@ -28,6 +29,26 @@ def negotiation(version, *options):
 def wait_asleep(postgres):
     wait_until(lambda: postgres.value("SELECT count(*) FROM pg_stat_activity"
                                       " WHERE state = 'active' AND query = %s", SLEEP) == 1)
+
+
+def test_a_client_that_leaves_before_its_startup_packet(pgweir):
+    wire = pgweir().wire()
+    wire.send(terminate())
+    assert wire.read_to_end() == []
+
+
+@pytest.mark.parametrize("name", ("", "s"), ids=("unnamed", "named"))
+def test_more_parameters_than_can_be_counted(pgweir, fake_server, name):
+    """PostgreSQL's count overflows, and the driver says that there are too many."""
+    server = fake_server()
+    client = pgweir(databases={"app": server.entry}, pool_mode="transaction").wire().startup()
+    channel = server.accept().login()
+    client.finish_login("alice")
+    client.send(parse("SELECT 1", name), describe("S", name), sync())
+    channel.expect("PDS")
+    body = struct.pack("!H", 0) + 65536 * struct.pack("!I", 23)
+    channel.send(message("1"), message("t", body), message("n"), fake.ready())
+    assert client.expect("1tnZ").type == "Z"
 
 
 # -- clients --------------------------------------------------------------------------------------

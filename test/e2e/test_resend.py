@@ -15,6 +15,8 @@ HOSTS = ("127.0.0.2", "127.0.0.3")
 IDLE_OVER = fake.error("terminating connection due to idle-session timeout", "57P05", "FATAL")
 SHUT_DOWN = fake.error("terminating connection due to administrator command", "57P01", "FATAL")
 PREPARED = (parse("SELECT 1"), bind(), execute(), sync())
+CRASHED = fake.notice("terminating connection because of crash of another server process", "57P02",
+                      "WARNING")
 TOO_LONG = fake.error("terminating connection due to idle-in-transaction timeout", "25P03",
                       "FATAL")
 RESENT = "the server was lost before it ran the statement"
@@ -184,7 +186,7 @@ def test_the_next_statement_may_be_sent_again_too(scene):
     (query("BEGIN"),), (query("START TRANSACTION READ ONLY"),), (query(""),),
     (parse("SELECT 1"), describe("S", ""), sync()),
 ), ids=("BEGIN", "START", "nothing", "Parse"))
-@pytest.mark.parametrize("last", (SHUT_DOWN, b""), ids=("57P01", "lost"))
+@pytest.mark.parametrize("last", (SHUT_DOWN, b"", CRASHED), ids=("57P01", "lost", "57P02"))
 def test_what_has_no_effect(scene, messages, last):
     one = scene()
     one.client.send(*messages)
@@ -214,6 +216,16 @@ def test_what_may_have_run_is_not(scene, messages, last, sqlstate):
     assert RESENT not in one.weir.log
 
 
+def test_the_last_words_behind_what_may_have_run(scene):
+    one = scene()
+    one.client.send(query("SELECT 1"))
+    one.server.expect("Q")
+    one.server.send(CRASHED)
+    one.server.close()
+    assert one.client.read().type == "N"
+    assert one.client.read_refusal().sqlstate == "08006"
+
+
 @pytest.mark.parametrize("first", (
     fake.columns("c0"), fake.columns("c0") + fake.row("1"), fake.complete("SELECT 0"),
 ), ids=("columns", "a row", "a tag"))
@@ -241,6 +253,24 @@ def test_a_transaction_is_not(scene):
     assert BEGUN_AGAIN not in one.weir.log
 
 
+@pytest.mark.parametrize("words", ((), (SHUT_DOWN,)), ids=("lost", "57P01"))
+@pytest.mark.parametrize("sent", (
+    (query("INSERT 2"),), (parse("INSERT 2"), bind(), execute(), sync()),
+), ids=("Query", "Execute"))
+def test_nor_is_a_later_statement_that_has_not_arrived(scene, words, sent):
+    """It would be committed alone, on another server."""
+    one = scene()
+    one.begin()
+    one.client.send(query("INSERT 1"))
+    one.server.expect("Q")
+    one.server.send(fake.complete("INSERT 0 1"), fake.ready("T"))
+    one.client.read_result()
+    one.while_stopped(lambda: one.client.send(*sent), lambda: one.server.send(*words),
+                      one.server.close)
+    one.client.read_refusal()
+    assert RESENT not in one.weir.log and BEGUN_AGAIN not in one.weir.log
+
+
 @pytest.mark.parametrize("words, sqlstate", (((), "08006"), ((SHUT_DOWN,), "57P01")),
                          ids=("lost", "57P01"))
 def test_nor_is_its_first_statement_if_it_may_have_run(scene, words, sqlstate):
@@ -253,7 +283,7 @@ def test_nor_is_its_first_statement_if_it_may_have_run(scene, words, sqlstate):
     assert one.client.read_refusal().sqlstate == sqlstate
 
 
-@pytest.mark.parametrize("words", ((), (SHUT_DOWN,)), ids=("lost", "57P01"))
+@pytest.mark.parametrize("words", ((), (SHUT_DOWN,), (CRASHED,)), ids=("lost", "57P01", "57P02"))
 @pytest.mark.parametrize("sql", ("BEGIN", "start transaction isolation level repeatable read"))
 def test_a_transaction_that_has_only_begun_begins_again(scene, words, sql):
     one = scene()

@@ -81,7 +81,8 @@ struct tally {
 struct broker_member {
 	struct broker *broker;
 	struct loop *loop;
-	struct letter letter;
+	struct letter letter; /* with several loops */
+	struct task task;     /* with one */
 	bool is_posted;
 	struct share_list woken; /* shares whose on_woken() is due */
 };

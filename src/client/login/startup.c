@@ -254,8 +254,13 @@ static bool refuse_gss(struct client *client, bool has_more)
 
 static bool refuse_packet(struct client *client, const struct startup *startup, struct bytes in)
 {
+	static const char terminate[] = { 'X', 0, 0, 0, 4 };
 	char hex[2 * HEX_MAX + 1];
 
+	if (in.count >= sizeof(terminate) && memcmp(in.at, terminate, sizeof(terminate)) == 0) {
+		client_close(client, CLOSE_CLIENT_QUIT); /* it has changed its mind */
+		return false;
+	}
 	if (startup->kind == STARTUP_TOO_LONG) {
 		client_refuse(client, ERR_PROTOCOL,
 		              "startup packet of %u bytes is too long: at most %d are accepted",

@@ -252,6 +252,17 @@ void causal_ask_behind(struct client *client, struct batch *batch)
 	buf_free(&out);
 }
 
+bool causal_ends_without(struct client *client)
+{
+	if (client->state != CLIENT_SETTLING || !client->is_position_due || !client->causal ||
+	    !is_plain(client))
+		return false;
+	client->is_position_due = false;
+	client->causal->seen_on = 0;
+	client->causal->position = CAUSAL_NOT_KNOWN;
+	return true;
+}
+
 static void settle(struct client *client, uint64_t position)
 {
 	struct causal *causal = client->causal;

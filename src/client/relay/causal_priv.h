@@ -63,6 +63,11 @@ void causal_lost(struct client *client);
 bool causal_ends_unasked(struct client *client);
 void causal_ask(struct client *client);
 
+/*
+ * The client's server was lost. Whether it owed nothing but its position, which is not known then.
+ */
+bool causal_ends_without(struct client *client);
+
 /* client->is_position_due, and a frame is about to be noted in the ledger. */
 void causal_note(struct client *client, const struct frame *frame, struct bytes in);
 

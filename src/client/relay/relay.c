@@ -259,6 +259,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 		return;
 	}
 	if (server_is_asked(borrower->server)) {
+		relay_take_params(client); /* known also if the server is lost now */
 		causal_await(client);
 		return;
 	}

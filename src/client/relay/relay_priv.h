@@ -53,6 +53,9 @@ bool relay_get_server(struct client *client);
  */
 bool relay_give_back(struct client *client);
 
+/* The client's server was lost when it owed nothing of the session: it continues without one. */
+void relay_go_on_without(struct client *client);
+
 /* The client's parameters become those that were changed on its server. */
 void relay_take_params(struct client *client);
 

@@ -157,6 +157,12 @@ static inline void go_idle(struct client *client)
 	read_on_without(client);
 }
 
+void relay_go_on_without(struct client *client)
+{
+	statements_leave_server(client);
+	go_idle(client);
+}
+
 /*
  * Asks the server what the transaction has left in the session. false: it was not asked. Then
  * client->touched is 0 if there was no need, else it cannot be asked now.
@@ -209,6 +215,7 @@ bool relay_give_back(struct client *client)
 	if (client->is_position_due && !causal_ends_unasked(client)) {
 		if (server->cancel_count)
 			return false; /* as in ask() */
+		relay_take_params(client); /* known also if the server is lost now */
 		causal_ask(client);
 		return true;
 	}

@@ -286,12 +286,16 @@ bool server_may_resend(const struct server *server)
 	       server->errand == ERRAND_NONE;
 }
 
+bool server_has_no_effect(const struct server *server)
+{
+	return server_has_only_begun(server) ||
+	       (server_may_resend(server) && server->replay.unsent_least == 0);
+}
+
 bool server_has_not_run(const struct server *server)
 {
-	if (server_has_only_begun(server))
-		return true;
-	return server_may_resend(server) &&
-	       (server->replay.unsent_least == 0 ||
+	return server_has_no_effect(server) ||
+	       (server_may_resend(server) &&
 	        stream_undelivered(&server->stream) >= server->replay.unsent_least);
 }
 
@@ -384,7 +388,8 @@ void server_leave_host(struct server *server, enum close_reason reason)
 	struct err err;
 
 	err_close(&err, reason);
-	if (server->borrower && server_has_only_begun(server))
+	/* what has not arrived yet may arrive when the host can be reached again */
+	if (server->borrower && server_has_no_effect(server))
 		server_close_unrun(server, &err);
 	else
 		server_close(server, &err);

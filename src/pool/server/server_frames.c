@@ -38,6 +38,20 @@ static bool close_bad_for(struct server *server, enum close_reason reason)
 }
 
 /*
+ * A ParameterDescription with as many types as it can count. PostgreSQL sends more, and the count
+ * overflows: nothing can be bound to that.
+ */
+#define TYPES_FRAME_MAX (FRAME_HEADER_SIZE + 2 + 4 * (size_t)UINT16_MAX)
+
+/* In session mode the client's own are those of the process ID that its login has told. */
+static bool watches_notifications(const struct server *server)
+{
+	return (server->watches & SERVER_WATCHES_NOTIFICATIONS) ||
+	       (server->has_session && server->borrower &&
+	        server->borrower->ops->takes_notification);
+}
+
+/*
  * How many bytes of a frame are needed to handle it: severity and text of an error, all of a
  * ParameterStatus, only the header of a row.
  */
@@ -53,16 +67,21 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		return frame->length <= TAG_MAX ? frame->length : FRAME_HEADER_SIZE;
 	case 'E':
 		return frame->length < ERROR_PREFIX ? frame->length : ERROR_PREFIX;
+	case 'N':
+		return frame->length <= ERROR_PREFIX && server_has_no_effect(server)
+		           ? frame->length
+		           : FRAME_HEADER_SIZE;
 	case 'D':
 		return server->errand == ERRAND_ASK || server->errand == ERRAND_ROLE ||
 		                       server->errand == ERRAND_CATALOG
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'A':
-		return server->watches & SERVER_WATCHES_NOTIFICATIONS ? frame->length
-		                                                      : FRAME_HEADER_SIZE;
+		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
-		return ledger_awaits_types(&server->ledger) ? frame->length : FRAME_HEADER_SIZE;
+		return ledger_awaits_types(&server->ledger) && frame->length <= TYPES_FRAME_MAX
+		           ? frame->length
+		           : FRAME_HEADER_SIZE;
 	default:
 		return FRAME_HEADER_SIZE;
 	}
@@ -73,6 +92,8 @@ static struct bytes body_of(struct bytes in, const struct frame *frame)
 {
 	size_t count = in.count < frame->length ? in.count : frame->length;
 
+	if (frame->type == 't' && frame->length > TYPES_FRAME_MAX)
+		return bytes_of(NULL, 0);
 	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
 }
 
@@ -104,12 +125,23 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	           : FRAME_PASS;
 }
 
+/* PostgreSQL's WARNING before it ends a session at once: at a crash, an immediate shutdown. */
+static bool is_last_notice(struct bytes body)
+{
+	struct report report;
+
+	return fields_report(body, &report) == WIRE_OK &&
+	       (strcmp(report.sqlstate, "57P01") == 0 || strcmp(report.sqlstate, "57P02") == 0);
+}
+
 /*
  * The client has had the notice of a Parse that is repeated on another server, and that of a SET
  * LOCAL whose effect is corrected.
  */
-static enum frame_fate notice_fate(struct server *server)
+static enum frame_fate notice_fate(struct server *server, struct bytes body)
 {
+	if (server_has_no_effect(server) && is_last_notice(body))
+		return FRAME_DROP; /* the client continues on another server */
 	server->replay.may_resend = false; /* the client would get it twice */
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
 	               !ledger_owes_injected(&server->ledger)
@@ -121,7 +153,7 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 {
 	if (server->state != SERVER_LENT)
 		return FRAME_DROP;
-	if (!(server->watches & SERVER_WATCHES_NOTIFICATIONS) || !server->borrower ||
+	if (!watches_notifications(server) || !server->borrower ||
 	    !server->borrower->ops->takes_notification(server->borrower, frame,
 	                                               &server->replacement))
 		return FRAME_PASS;
@@ -182,6 +214,8 @@ static bool types_frame(struct server *server, struct bytes body)
 	    (struct description *)ledger_awaits_types(&server->ledger);
 
 	if (!description)
+		return true;
+	if (!body.at)
 		return true;
 	if (fields_types(body) != WIRE_OK)
 		return close_bad(server, "broken ParameterDescription");
@@ -337,7 +371,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 	case 'S':
 		return parameter_frame(server, body_of(in, frame));
 	case 'N':
-		return notice_fate(server);
+		return notice_fate(server, body_of(in, frame));
 	case 'A':
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));

@@ -83,9 +83,10 @@ void server_dial_again(struct server *server);
 /*
  * Whether the borrower's last batch is kept and may be sent to another server, if it has not run.
  * server_has_not_run(): and that is certain before the server replies: enough of it was not
- * delivered, or it has nothing that could have had an effect.
+ * delivered, or it has nothing that could have had an effect (server_has_no_effect()).
  */
 bool server_may_resend(const struct server *server);
+bool server_has_no_effect(const struct server *server);
 bool server_has_not_run(const struct server *server);
 
 /*

@@ -77,8 +77,8 @@ def error(text, sqlstate="XX000", severity="ERROR"):
     return message("E", b"".join(k.encode() + cstr(v) for k, v in fields) + b"\0")
 
 
-def notice(text):
-    fields = (("S", "NOTICE"), ("V", "NOTICE"), ("C", "00000"), ("M", text))
+def notice(text, sqlstate="00000", severity="NOTICE"):
+    fields = (("S", severity), ("V", severity), ("C", sqlstate), ("M", text))
     return message("N", b"".join(k.encode() + cstr(v) for k, v in fields) + b"\0")
 
 

@@ -273,6 +273,24 @@ START_TEST(an_eviction_is_done_once_by_another_loop)
 }
 END_TEST
 
+START_TEST(who_has_asked_for_an_eviction_does_not_do_it)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "alice");
+	share_want(&one.database, 100, 1);
+	share_want(&other.database, 200, 1); /* so one is asked, too */
+	share_ask_eviction(&one.database);
+	ck_assert(!share_may_evict(&one.database));
+	ck_assert(share_may_evict(&other.database));
+	close_side(&one);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
 START_TEST(a_welcome_is_known_in_all_loops_and_later_ones)
 {
 	struct broker *broker = broker_new(3, NULL);
@@ -530,6 +548,7 @@ int main(void)
 	tcase_add_test(cases, a_want_that_changes_wakes_nobody);
 	tcase_add_test(cases, servers_are_levelled_while_clients_wait_in_both_loops);
 	tcase_add_test(cases, an_eviction_is_done_once_by_another_loop);
+	tcase_add_test(cases, who_has_asked_for_an_eviction_does_not_do_it);
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
 	tcase_add_test(cases, scores_of_sequences_are_common);
 	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
