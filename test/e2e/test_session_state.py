@@ -85,6 +85,38 @@ def test_too_many_pinned_servers(start):
     second.query("CREATE TEMP TABLE mine (a int)")
 
 
+@pytest.fixture
+def revoke(postgres):
+    """Takes EXECUTE on a function of pg_catalog from all but superusers."""
+    revoked = []
+
+    def revoke(function):
+        postgres.query(f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC")
+        revoked.append(function)
+    yield revoke
+    for function in revoked:
+        postgres.query(f"GRANT EXECUTE ON FUNCTION pg_catalog.{function} TO PUBLIC")
+
+
+@pytest.mark.parametrize("function, text, check, value", (
+    ("pg_show_all_settings()", "SET search_path = public", "SHOW search_path", "public"),
+    ("pg_my_temp_schema()", "CREATE TEMP TABLE mine (a int)", "SELECT count(*) FROM mine", "0"),
+    ("pg_lock_status()", "SELECT pg_advisory_lock(1)", "SELECT pg_advisory_unlock(1)", "t"),
+    ("pg_lock_status()", "DO $$ BEGIN SET LOCAL work_mem = '1MB'; END $$", "SELECT 1", "1"),
+))
+def test_what_must_not_be_read_keeps_the_server(start, revoke, function, text, check, value):
+    revoke(function)
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    assert first.query(text).error is None
+    pid = first.value(PID)
+    assert first.value(check) == value
+    assert second.value(PID) != pid
+    assert len(weir.admin("SHOW PINNED")) == 1
+    first.close()
+    assert pid not in {second.value(PID) for _ in range(3)}
+
+
 @pytest.mark.parametrize("name", ("", "named"))
 def test_placeholder_in_the_extended_protocol(start, name):
     weir = start()

@@ -151,6 +151,7 @@ struct pool {
 	struct buf source_names;
 	usec_t sources_at;
 	/* a client has asked for values of sequences: pool_sequences.c */
+	bool was_told_unknown; /* that servers stay because session state cannot be read */
 	bool guards_sequences;
 	atomic_schar *sequence_scores; /* of writing statements, of all loops; NULL: none */
 	/* it is blocked, but a limit may allow a server now; has one refused that since? */
