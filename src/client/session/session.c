@@ -146,7 +146,9 @@ static void settle_pins(struct client *client, unsigned int pins)
 		session->pinned_at = loop_now(client->clients->with.loop);
 		if (!session->slot) {
 			session->slot = client->borrower.pool;
-			pool_pin_anyway(session->slot);
+			if (!client->borrower.has_place)
+				pool_pin_anyway(session->slot);
+			client->borrower.has_place = false;
 		}
 		session->was_told = false;
 		session_watch_stay(client);
