@@ -186,6 +186,7 @@ static bool ask_again(struct server *server)
 	if (server->status != 'I' || question->try_count >= QUESTION_TRIES)
 		return false;
 	facts_done(&question->facts);
+	question->facts.parts = parts;
 	if (question->was_canceled) {
 		/* the same again */
 	} else if (parts & QUESTION_SOURCES) {
