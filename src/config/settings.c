@@ -287,8 +287,9 @@ const struct setting settings[] = {
 	        LIVE, GROUP(GENERIC), .since = "0.3.0",
 	        .help = "Maximum number of servers of a pool that stay with their clients "
 	                "(session_state = follow), because a held cursor, a temporary table or "
-	                "a session lock exists. A statement that would make one more stay is "
-	                "refused before it runs. -1 = all servers of pool_size but one, and at "
+	                "a session lock exists. A statement that would make one more stay "
+	                "waits at the start of a transaction, up to query_wait_timeout, or is "
+	                "refused. -1 = all servers of pool_size but one, and at "
 	                "least one; 0 = none."),
 	SETTING(max_prepared_statements, .initial = "200", .max = 1000000, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of prepared statements on each server connection. In "

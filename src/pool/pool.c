@@ -53,6 +53,7 @@ void pool_leave(struct borrower *borrower)
 	if (!pool)
 		return;
 	pool_give_up(borrower);
+	pool_drop_place(borrower);
 	if (server) {
 		bool is_whole =
 		    server_rest(server) >= REST_MID_RESPONSE && !borrower->is_mid_message;
@@ -137,7 +138,7 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 		return false;
 	if (pool_is_refused(pool) && has_no_server(pool) && !pool_is_held(pool))
 		return refuse_for_failure(pool, err);
-	pool_stand(borrower, BORROWER_WAITING);
+	pool_stand(borrower, borrower->wants_place ? BORROWER_WAIT_PLACE : BORROWER_WAITING);
 	return true;
 }
 
@@ -227,7 +228,7 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (!TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_dedicated_goes_first(pool) ||
+	if (borrower->wants_place || !TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_dedicated_goes_first(pool) ||
 	    share_is_asked(&pool->share))
 		return NULL;
 	server = idle_server(borrower);
@@ -319,6 +320,8 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	borrower->state = BORROWER_RESTING;
 	server->borrower = NULL;
 	server->request_at = 0;
+	if (borrower->has_place)
+		pool_drop_place(borrower);
 	pool_sequences_return(server, borrower);
 	probe_return(pool, server, borrower);
 	pool->served_count--;

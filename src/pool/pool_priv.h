@@ -45,6 +45,14 @@ static inline unsigned int pool_login_count(const struct pool *pool)
 
 static inline struct loop *pool_loop(const struct pool *pool) { return pool->pools->with.loop; }
 
+/* ---- pinned servers: pool_pins.c ---- */
+
+/* For SHOW LIMITS: a statement has to wait for a place, or is refused. */
+void pool_note_pins_met(struct pool *pool);
+
+/* Gives places to borrowers that wait for one. */
+void pool_give_places(struct pool *pool);
+
 /* ---- wait queues: pool_wait.c ---- */
 
 static inline bool pool_is_paused(const struct pool *pool)

@@ -62,6 +62,7 @@ void pool_serve(struct task *task)
 	if (pool->purpose == POOL_FOR_READS)
 		pool_reads_serve(pool);
 	welcome_newcomers(pool);
+	pool_give_places(pool);
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);
 	listening_grow(pool);

@@ -32,6 +32,9 @@ struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state sta
 	case BORROWER_NEWCOMER:
 		*count = &pool->newcomer_count;
 		return &pool->newcomers;
+	case BORROWER_WAIT_PLACE:
+		*count = &pool->wait_place_count;
+		return &pool->wait_place;
 	case BORROWER_WAITING:
 		*count = &pool->waiting_count;
 		return &pool->waiting;
@@ -51,7 +54,8 @@ struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
 {
 	static const enum borrower_state states[] = { BORROWER_WAITING, BORROWER_NEWCOMER,
 		                                      BORROWER_WAIT_DEDICATED,
-		                                      BORROWER_CONNECT_DEDICATED };
+		                                      BORROWER_CONNECT_DEDICATED,
+		                                      BORROWER_WAIT_PLACE };
 	unsigned int *count;
 
 	return line < sizeof(states) / sizeof(states[0])
@@ -75,7 +79,7 @@ static void count_hits(struct pool *pool)
 static unsigned int count_waiting(const struct pool *pool)
 {
 	return pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
-	       pool->connect_dedicated_count;
+	       pool->connect_dedicated_count + pool->wait_place_count;
 }
 
 void pool_stand(struct borrower *borrower, enum borrower_state state)
@@ -90,7 +94,10 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
 	share_count_waiting(&pool->database->share, 1);
-	count_hits(pool);
+	if (state == BORROWER_WAIT_PLACE)
+		pool_note_pins_met(pool);
+	else
+		count_hits(pool);
 	if (count_waiting(pool) == 0)
 		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
 	TAILQ_INSERT_TAIL(line, borrower, wait_node);
@@ -128,8 +135,10 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is
 		TAILQ_INSERT_TAIL(line, borrower, wait_node);
 	*count += 1;
 	/* a borrower whose dedicated server is being launched is not refused */
-	if (borrower->is_hasty)
-		pool->hasty_count += next == BORROWER_CONNECT_DEDICATED ? -1u : 1;
+	if (borrower->is_hasty && next == BORROWER_CONNECT_DEDICATED)
+		pool->hasty_count--;
+	else if (borrower->is_hasty && borrower->state == BORROWER_CONNECT_DEDICATED)
+		pool->hasty_count++;
 	borrower->state = next;
 }
 
@@ -192,7 +201,8 @@ static usec_t longest_wait(const struct pool *pool, usec_t now)
 	const struct borrower *first[] = { TAILQ_FIRST(&pool->waiting),
 		                           TAILQ_FIRST(&pool->newcomers),
 		                           TAILQ_FIRST(&pool->wait_dedicated),
-		                           TAILQ_FIRST(&pool->connect_dedicated) };
+		                           TAILQ_FIRST(&pool->connect_dedicated),
+		                           TAILQ_FIRST(&pool->wait_place) };
 	usec_t longest = 0;
 
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
@@ -215,12 +225,13 @@ usec_t pools_longest_wait(const struct pools *pools, usec_t now)
 	return longest;
 }
 
-/* Refuses all borrowers in both wait queues. */
+/* Refuses all borrowers that wait for a server that clients share. */
 void pool_refuse(struct pool *pool, const struct err *err)
 {
 	struct borrower *borrower;
 
 	while ((borrower = TAILQ_FIRST(&pool->newcomers)) ||
+	       (borrower = TAILQ_FIRST(&pool->wait_place)) ||
 	       (borrower = TAILQ_FIRST(&pool->waiting))) {
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);

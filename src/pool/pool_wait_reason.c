@@ -11,6 +11,10 @@
 
 #include "pgweir/base/banned.h"
 
+#define PINNED_HINT                                                                \
+	"SHOW PINNED in the console lists the clients with which servers stay, and " \
+	"why."
+
 static const char *const names[WAIT_REASONS] = {
 	[WAIT_SUSPENDED] = "suspended",
 	[WAIT_PAUSED] = "paused",
@@ -21,6 +25,7 @@ static const char *const names[WAIT_REASONS] = {
 	[WAIT_RETRY] = "retry after failure",
 	[WAIT_LOGIN] = "server login",
 	[WAIT_CHECK] = "server check",
+	[WAIT_PINNED] = "pinned",
 	[WAIT_POOL_FULL] = "pool full",
 	[WAIT_DATABASE_LIMIT] = "database limit",
 	[WAIT_USER_LIMIT] = "user limit",
@@ -34,6 +39,7 @@ static const char *const hints[WAIT_REASONS] = {
 	[WAIT_NO_PRIMARY] = "Promote a standby, or see SHOW HOSTS for why a primary is not used.",
 	[WAIT_NO_STANDBY] = "See SHOW HOSTS for why no standby is used.",
 	[WAIT_NO_HOST] = "ENABLE HOST in the console ends it.",
+	[WAIT_PINNED] = PINNED_HINT,
 	[WAIT_POOL_FULL] =
 	    "Shorten what holds the servers, or raise default_pool_size, or pool_size "
 	    "of the entry.",
@@ -94,6 +100,8 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 
 	if (holds_all(pool, &reason))
 		return reason;
+	if (borrower->state == BORROWER_WAIT_PLACE)
+		return WAIT_PINNED;
 	if (borrower->state == BORROWER_CONNECT_DEDICATED)
 		return WAIT_LOGIN;
 	if (is_without_host(pool))
@@ -211,6 +219,12 @@ static void add_servers(unsigned int count, struct buf *out)
 	buf_printf(out, "%u server%s", count, count == 1 ? "" : "s");
 }
 
+static void add_pins(const struct pool *pool, struct buf *out)
+{
+	buf_printf(out, "%u of %u servers stay with clients", share_pins(&pool->share),
+	           share_servers(&pool->share));
+}
+
 static void explain_full(const struct pool *pool, const struct server *holder, struct buf *out)
 {
 	int size = pool->limits.size;
@@ -219,6 +233,10 @@ static void explain_full(const struct pool *pool, const struct server *holder, s
 	buf_printf(out, ", pool_size %d", size);
 	if (pool->limits.reserve_size > 0)
 		buf_printf(out, ", reserve_pool_size %d", pool->limits.reserve_size);
+	if (share_pins(&pool->share)) {
+		buf_add_text(out, "; ");
+		add_pins(pool, out);
+	}
 	add_holder(holder, out);
 }
 
@@ -246,6 +264,10 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason,
 	case WAIT_NO_STANDBY:
 	case WAIT_NO_HOST:
 		pool_tell_hosts(pool, out);
+		return;
+	case WAIT_PINNED:
+		add_pins(pool, out);
+		buf_printf(out, ", max_pinned_servers %d", pool->limits.max_pinned);
 		return;
 	case WAIT_POOL_FULL:
 		explain_full(pool, holder, out);
@@ -327,5 +349,9 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 	if (pool->is_failing && reason != WAIT_RETRY && reason != WAIT_LOGIN)
 		buf_printf(out, "; the last login failed: %s", pool->failure.text);
 	buf_free(&more);
+	/* Of the servers that could become free, more are kept by pins than by transactions. */
+	if (reason == WAIT_POOL_FULL &&
+	    2 * share_pins(&pool->share) > share_servers(&pool->share))
+		return PINNED_HINT;
 	return hints[reason];
 }

@@ -230,7 +230,9 @@ def test_the_limit_and_who_was_refused(start):
     for client in clients[:2]:
         client.query(TABLE)
     assert limit(weir) == (2, 2, 0)
+    clients[2].query("BEGIN")
     error = clients[2].query(TABLE).error
+    clients[2].query("ROLLBACK")
     assert error["C"] == "53300" and "max_pinned_servers" in error["M"]
     assert limit(weir) == (2, 2, 1)
     weir.client(database="app2").query(TABLE)
@@ -348,6 +350,7 @@ def test_the_limit_says_what_to_do(start):
     weir = start(servers=2, log_pooler_errors=1)
     first, second = weir.client(), weir.client()
     first.query(TABLE)
+    second.query("BEGIN")
     error = second.query(CURSOR).error
     assert (error["S"], error["C"]) == ("ERROR", "53300")
     assert error["M"] == "a cursor WITH HOLD needs a server of its own (max_pinned_servers)"

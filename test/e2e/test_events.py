@@ -91,7 +91,7 @@ def test_a_limit_is_one_event(pgweir, limit, log_format):
             continue
         other.login()
         if limit == "max_pinned_servers":
-            assert other.query("CREATE TEMP TABLE mine (a int)").error["C"] == "53300"
+            other.send(query("CREATE TEMP TABLE mine (a int)"))
         else:
             other.send(query("SELECT 1"))
     wait_until(lambda: events(weir, "limit"), what="the event")

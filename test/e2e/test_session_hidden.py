@@ -296,7 +296,9 @@ def test_what_samples_have_shown_is_not_refused(start):
     assert not other.query("SELECT make_table()").error
     wait_until(lambda: len(weir.admin("SHOW PINNED")) == 2)
     assert not other.query("SELECT pg_advisory_lock(1)").error  # its server stays already
-    assert weir.client().query("SELECT pg_advisory_lock(2)").error["C"] == "53300"
+    last = weir.client()
+    last.query("BEGIN")
+    assert last.query("SELECT pg_advisory_lock(2)").error["C"] == "53300"
 
 
 def test_what_samples_have_shown_is_not_refused_by_session_state(start):

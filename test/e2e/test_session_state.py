@@ -5,7 +5,8 @@ stays with the client. No other client ever meets it."""
 import pytest
 
 from .kit import fake
-from .kit.wire import bind, execute, parse, query, sync
+from .kit.wait import wait_until
+from .kit.wire import bind, execute, parse, query, send_cancel, sync
 
 PID = "SELECT pg_backend_pid()"
 
@@ -78,11 +79,130 @@ def test_too_many_pinned_servers(start):
     weir = start(servers=2)
     first, second = weir.client(), weir.client()
     first.query("CREATE TEMP TABLE mine (a int)")
+    second.query("BEGIN")
     error = second.query("CREATE TEMP TABLE mine (a int)").error
     assert error["C"] == "53300" and "max_pinned_servers" in error["M"]
+    second.query("ROLLBACK")
     assert second.value("SELECT 1") == "1"
     first.query("DROP TABLE mine")
     second.query("CREATE TEMP TABLE mine (a int)")
+
+
+CREATE = "CREATE TEMP TABLE mine (a int)"
+
+
+def waits(weir, reason="pinned"):
+    wait_until(lambda: [row["reason"] for row in weir.admin("SHOW WAITING")] == [reason],
+               what="a client that waits")
+    return weir.admin("SHOW WAITING")[0]["detail"]
+
+
+@pytest.mark.parametrize("loops", (1, 2))
+@pytest.mark.parametrize("message", (query(CREATE), parse(CREATE) + bind() + execute() + sync()))
+def test_a_pin_waits_for_its_place(start, message, loops):
+    weir = start(servers=2, loops=loops)
+    first, second, other = (weir.client() for _ in range(3))
+    first.query(CREATE)
+    second.send(message)
+    assert waits(weir).endswith("servers stay with clients, max_pinned_servers 1")
+    assert other.value("SELECT 1") == "1"  # the server that nobody is pinned to is free
+    first.query("DROP TABLE mine")
+    assert second.read_result().tags == ["CREATE TABLE"]
+    wait_until(lambda: len(weir.admin("SHOW PINNED")) == 1, what="a pinned client")
+    first.send(query(CREATE))
+    waits(weir)
+    second.close()
+    assert first.read_result().tags == ["CREATE TABLE"]
+
+
+def test_a_named_statement_waits_for_its_place(start):
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    second.ask(parse(CREATE, "s"), sync())
+    first.query(CREATE)
+    second.send(bind(name="s") + execute() + sync())
+    waits(weir)
+    first.close()
+    assert second.read_result().tags == ["CREATE TABLE"]
+
+
+def test_a_place_that_was_not_needed_is_free_again(start):
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    for _ in range(3):
+        first.query(CREATE)
+        second.send(query("SELECT pg_advisory_lock(1), pg_advisory_unlock(1)"))
+        waits(weir)
+        first.query("DROP TABLE mine")
+        assert second.read_result().error is None
+        first.query(CREATE)
+        second.send(parse(CREATE), sync())
+        waits(weir)
+        first.query("DROP TABLE mine")
+        second.read_result()
+
+
+def test_who_waits_for_a_place_can_cancel(start):
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    first.query(CREATE)
+    second.send(query(CREATE))
+    waits(weir)
+    send_cancel(weir.address, second.key)
+    assert second.read_result().error["C"] == "57014"
+    assert second.value("SELECT 1") == "1"
+    first.query("DROP TABLE mine")
+    assert second.query(CREATE).error is None
+
+
+def test_a_pin_that_has_waited_for_too_long_is_refused(start):
+    weir = start(servers=2, query_wait_timeout=1)
+    first, second = weir.client(), weir.client()
+    first.query(CREATE)
+    assert second.query(CREATE).error["C"] == "53300"
+    assert second.value("SELECT 1") == "1"
+
+
+def test_who_waits_for_a_pinned_server_is_told_so(start):
+    weir = start(servers=1, query_wait_timeout=1)
+    first, second = weir.client(), weir.client()
+    first.query(CREATE)
+    second.send(query("SELECT 1"))
+    assert "1 of 1 servers stay with clients" in waits(weir, "pool full")
+    (error,) = [got for got in second.read_to_end() if got.type == "E"]
+    assert "SHOW PINNED" in error.fields["H"]
+
+
+@pytest.fixture
+def revoke(postgres):
+    """Takes EXECUTE on a function of pg_catalog from all but superusers."""
+    revoked = []
+
+    def revoke(function):
+        postgres.query(f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC")
+        revoked.append(function)
+    yield revoke
+    for function in revoked:
+        postgres.query(f"GRANT EXECUTE ON FUNCTION pg_catalog.{function} TO PUBLIC")
+
+
+@pytest.mark.parametrize("function, text, check, value", (
+    ("pg_show_all_settings()", "SET search_path = public", "SHOW search_path", "public"),
+    ("pg_my_temp_schema()", "CREATE TEMP TABLE mine (a int)", "SELECT count(*) FROM mine", "0"),
+    ("pg_lock_status()", "SELECT pg_advisory_lock(1)", "SELECT pg_advisory_unlock(1)", "t"),
+    ("pg_lock_status()", "DO $$ BEGIN SET LOCAL work_mem = '1MB'; END $$", "SELECT 1", "1"),
+))
+def test_what_must_not_be_read_keeps_the_server(start, revoke, function, text, check, value):
+    revoke(function)
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    assert first.query(text).error is None
+    pid = first.value(PID)
+    assert first.value(check) == value
+    assert second.value(PID) != pid
+    assert len(weir.admin("SHOW PINNED")) == 1
+    first.close()
+    assert pid not in {second.value(PID) for _ in range(3)}
 
 
 @pytest.mark.parametrize("name", ("", "named"))

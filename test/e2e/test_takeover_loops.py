@@ -81,6 +81,7 @@ def test_transactions_and_pins(move):
     assert pinned.value("SELECT six FROM mine") == "6"
     assert third.value("SELECT to_regclass('pg_temp.mine') IS NULL") == "t"
     assert third.query("CREATE TEMP TABLE t (a int)").tags == ["CREATE TABLE"]
+    working.query("BEGIN")
     assert working.query("CREATE TEMP TABLE t (a int)").error["C"] == "53300"
 
 

@@ -92,9 +92,11 @@ struct pool {
 
 	struct borrower_list members;           /* all borrowers */
 	struct borrower_list waiting;           /* the wait queue for servers */
+	struct borrower_list wait_place;        /* for a place of max_pinned_servers */
 	struct borrower_list newcomers;         /* wait for the welcome */
 	struct borrower_list wait_dedicated;    /* the wait queue for dedicated servers */
 	struct borrower_list connect_dedicated; /* wait for the login of their dedicated server */
+	unsigned int wait_place_count;
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
@@ -152,6 +154,7 @@ struct pool {
 	struct buf source_names;
 	usec_t sources_at;
 	/* a client has asked for values of sequences: pool_sequences.c */
+	bool was_told_unknown; /* that servers stay because session state cannot be read */
 	bool guards_sequences;
 	atomic_schar *sequence_scores; /* of writing statements, of all loops; NULL: none */
 	/* it is blocked, but a limit may allow a server now; has one refused that since? */
@@ -381,6 +384,7 @@ enum wait_reason {
 	WAIT_RETRY,          /* logins fail, and the next attempt is delayed */
 	WAIT_LOGIN,          /* a server is logging in, or others in the wait queue come first */
 	WAIT_CHECK,          /* a server is being checked or reset */
+	WAIT_PINNED,         /* max_pinned_servers */
 	WAIT_POOL_FULL,      /* pool_size */
 	WAIT_DATABASE_LIMIT, /* max_db_connections */
 	WAIT_USER_LIMIT,     /* max_user_connections */
@@ -431,6 +435,15 @@ void pool_pin_anyway(struct pool *pool);
 
 /* It need not stay any more. */
 void pool_unpin(struct pool *pool);
+
+/* Whether a borrower without a server has to wait for a place: there is none, but there may be. */
+bool pool_lacks_place(const struct borrower *borrower);
+
+/* A borrower that waits for a place goes on without one. false: it does not wait for that. */
+bool pool_forgo_place(struct borrower *borrower);
+
+/* The borrower needs no place any more, and none was taken from it. */
+void pool_drop_place(struct borrower *borrower);
 
 /* Drops the cached greeting: what it is made of has changed. */
 void pool_forget_greeting(struct pool *pool);

@@ -32,8 +32,8 @@ static const struct column waiting_columns[] = {
 	INT4(place, "Position of the client in the wait queue of its pool, from 1."),
 	INT4(wait, "Seconds that the client has waited."),
 	INT4(wait_us, "Microsecond part of the waiting time (column wait has the seconds)."),
-	TEXT(reason, "Why the client waits: pool full, database limit, user limit, server "
-	             "login, server check, retry after failure, paused, database paused, "
+	TEXT(reason, "Why the client waits: pool full, pinned, database limit, user limit, "
+	             "server login, server check, retry after failure, paused, database paused, "
 	             "suspended, served next."),
 	TEXT(detail, "Details of the reason: the limit, its current use, and the client that "
 	             "has held a server for the longest time; or the user who paused, and "
@@ -93,6 +93,7 @@ static const struct {
 	       { POOL_FOR_CLIENTS, 1 },
 	       { POOL_FOR_CLIENTS, 2 },
 	       { POOL_FOR_CLIENTS, 3 },
+	       { POOL_FOR_CLIENTS, 4 },
 	       { POOL_FOR_READS, 0 } };
 
 #define QUEUES (sizeof(queues) / sizeof(queues[0]))

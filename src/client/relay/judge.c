@@ -116,6 +116,33 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 	return JUDGE_DROP;
 }
 
+/*
+ * Whether the first statement of a transaction may make the server stay, and there is no place for
+ * one more. Then the client waits without a server.
+ */
+static bool awaits_place(struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct bytes text = bytes_text(""), body;
+	struct statement *statement;
+	const char *portal, *name;
+	unsigned int touches;
+
+	if (!pool_lacks_place(&client->borrower) || in.count < frame->length)
+		return false;
+	if (frame->type == 'Q' || frame->type == 'P') {
+		touches = session_touches(client, frame, in, &text);
+		return session_awaits_place(client, touches, text);
+	}
+	body = frame_body(in, frame);
+	if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
+	    !bytes_take_text(&body, &name))
+		return false;
+	statement = statements_find(client, name);
+	if (statement)
+		text = bytes_text(statement_text(statement).at);
+	return statement && session_awaits_place(client, statement->touches, text);
+}
+
 /* Handles a frame of a client without a server. JUDGE_SEND: the client has one now. */
 static enum judgement judge_without(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
@@ -128,6 +155,7 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 	}
 	if (client->borrower.pool->limits.route_reads && !route_client(client, frame, in))
 		return JUDGE_MORE;
+	client->borrower.wants_place = awaits_place(client, frame, in);
 	if (!relay_get_server(client))
 		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
 		           ? JUDGE_END

@@ -278,6 +278,7 @@ void relay_cancel_waiting(struct client *client)
 	else
 		client->is_skipping = true;
 	pool_give_up(&client->borrower);
+	pool_drop_place(&client->borrower);
 	relay_end_batch(client, client->late ? 'E' : 'I');
 	is_sent = client_send(client, buf_bytes(&out));
 	buf_free(&out);

@@ -151,7 +151,9 @@ static void settle_pins(struct client *client, unsigned int pins)
 		session->pinned_at = loop_now(client->clients->with.loop);
 		if (!session->slot) {
 			session->slot = client->borrower.pool;
-			pool_pin_anyway(session->slot);
+			if (!client->borrower.has_place)
+				pool_pin_anyway(session->slot);
+			client->borrower.has_place = false;
 		}
 		session->was_told = false;
 		session_watch_stay(client);
@@ -229,6 +231,21 @@ bool session_ask(struct client *client)
 	return true;
 }
 
+/* PostgreSQL refuses to tell: a right is missing, for all clients of the pool. */
+static unsigned int pins_of_unknown(struct client *client, const struct facts *facts)
+{
+	struct pool *pool = client->borrower.pool;
+
+	if (!facts->unknown)
+		return 0;
+	if (!pool->was_told_unknown)
+		log_warning(&client->log,
+		            "the session state of a server could not be read, so the server stays "
+		            "with its client: see PostgreSQL's error above; said once per pool");
+	pool->was_told_unknown = true;
+	return SESSION_PIN_PARAMS;
+}
+
 void session_facts(struct client *client, const struct facts *facts)
 {
 	struct session *session = client->session;
@@ -237,6 +254,7 @@ void session_facts(struct client *client, const struct facts *facts)
 
 	if (session)
 		pins |= session->pins & features_unasked(facts->parts);
+	pins |= pins_of_unknown(client, facts);
 	pins |= facts->cursor_count ? SESSION_PIN_CURSOR : 0;
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;

@@ -57,7 +57,8 @@ void session_mode_facts(struct client *client, const struct facts *facts)
 	if (touched & SESSION_TOUCH_SAMPLE)
 		audit_facts(client, facts);
 	/* Without the placeholders it is not known which of them were reset. */
-	if ((touched & SQL_TOUCH_DEFAULT) && !facts->lacks_names)
+	if ((touched & SQL_TOUCH_DEFAULT) && (facts->parts & QUESTION_PARAMS) &&
+	    !facts->lacks_names)
 		server_take_facts(client->borrower.server, facts, client->startup, NULL,
 		                  resets_back(client));
 	resets_settle(client);

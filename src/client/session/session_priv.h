@@ -102,7 +102,13 @@ static inline bool session_needs_more(const struct client *client, const struct 
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text);
 
-/* The same for a prepared statement that is about to be executed. */
+/*
+ * Whether a statement that touches this has to wait, before its client gets a server, for a place
+ * of max_pinned_servers.
+ */
+bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text);
+
+/* The same as session_touches() for a prepared statement that is about to be executed. */
 unsigned int session_touches_of(struct client *client, const struct statement *statement);
 static inline unsigned int session_statement_touches(struct client *client,
                                                      const struct statement *statement)

@@ -186,8 +186,9 @@ static bool take_slot(struct client *client, unsigned int touches, unsigned int 
 	if (!session)
 		return err_close(err, CLOSE_MEMORY);
 	if (!session->slot) {
-		bool has_slot = pool_pin(client->borrower.pool);
+		bool has_slot = client->borrower.has_place || pool_pin(client->borrower.pool);
 
+		client->borrower.has_place = false;
 		if (!has_slot && (own & PINS))
 			return features_refuse_pin(client, features_first(own & PINS), err);
 		session->slot = has_slot ? client->borrower.pool : NULL;
@@ -317,6 +318,16 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE))
 		server_set_dirty(client->borrower.server, true);
 	return true;
+}
+
+bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text)
+{
+	if (!session_is_followed(client) || (client->session && client->session->slot) ||
+	    !pool_lacks_place(&client->borrower))
+		return false;
+	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
+		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
+	return own_touches(touches, text) & PINS;
 }
 
 void session_bind(struct client *client, const struct frame *frame, struct bytes in)

@@ -20,6 +20,11 @@
 
 #define QUESTION_TRIES 5
 
+/* Whoever may have such state keeps the server, so the question may go without an answer. */
+#define NOT_VITAL                                                                              \
+	((unsigned int)(QUESTION_PARAMS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS |   \
+	                QUESTION_STATEMENTS))
+
 static const struct {
 	const char *name;
 	enum close_reason failure; /* CLOSE_NONE: a failure is only logged */
@@ -169,17 +174,20 @@ void server_drop_question(struct server *server)
 /*
  * The question has failed. It is canceled by a cancel request that came late, or by a short
  * statement_timeout before that is put aside. Otherwise a name may be one that this role must not
- * ask for, or it must not read the sources of functions. false: it is not asked again.
+ * ask for, or it must not read the sources of functions, or it must not call a function that the
+ * question needs. false: it is not asked again; then facts.parts is 0 if that does not matter.
  */
 static bool ask_again(struct server *server)
 {
 	struct server_question *question = server->question;
 	unsigned int parts = question->facts.parts;
+	unsigned int unknown = question->facts.unknown;
 	bool lacks_names = question->facts.lacks_names;
 
 	if (server->status != 'I' || question->try_count >= QUESTION_TRIES)
 		return false;
 	facts_done(&question->facts);
+	question->facts.parts = parts;
 	if (question->was_canceled) {
 		/* the same again */
 	} else if (parts & QUESTION_SOURCES) {
@@ -187,14 +195,19 @@ static bool ask_again(struct server *server)
 	} else if (question->names.count) {
 		buf_free(&question->names);
 		lacks_names = true;
+	} else if (question->lacks_rights && (parts & NOT_VITAL)) {
+		unknown |= parts & NOT_VITAL;
+		parts &= ~NOT_VITAL;
 	} else {
 		return false;
 	}
 	question->was_canceled = false;
 	question->facts.parts = parts;
+	question->facts.unknown = unknown;
 	question->facts.lacks_names = lacks_names;
-	send_question(server);
-	return true;
+	if (parts)
+		send_question(server);
+	return parts;
 }
 
 /* Its replies are dropped. false: the connection is broken, or there is no memory. */
@@ -299,7 +312,8 @@ void server_errand_done(struct server *server)
 		log_warning(&server->log, "%s failed", errands[kind].name);
 	if (server->errand_failed && kind == ERRAND_ASK && ask_again(server))
 		return;
-	if (server->errand_failed && errands[kind].failure && server->state != SERVER_LOGIN) {
+	if (server->errand_failed && errands[kind].failure && server->state != SERVER_LOGIN &&
+	    (kind != ERRAND_ASK || server->question->facts.parts)) {
 		server_close_for(server, errands[kind].failure);
 		return;
 	}

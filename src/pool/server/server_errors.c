@@ -173,8 +173,10 @@ void server_errand_error(struct server *server, struct bytes body)
 		return;
 	}
 	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
-	if (server->errand == ERRAND_ASK)
+	if (server->errand == ERRAND_ASK) {
 		server->question->was_canceled = strcmp(report.sqlstate, "57014") == 0;
+		server->question->lacks_rights = strcmp(report.sqlstate, "42501") == 0;
+	}
 	if (server->errand != ERRAND_REPLAY || server->refusal)
 		return;
 	/* Kept for the borrower, which gets this error when the errand is complete. */

@@ -21,6 +21,7 @@ struct server_question {
 	struct buf names;   /* as question_text() wants them */
 	unsigned int try_count;
 	bool was_canceled; /* the last try, by a cancel or by statement_timeout */
+	bool lacks_rights; /* the same, of 42501 */
 };
 
 /* What to do with a frame. */

@@ -105,8 +105,8 @@ static const struct script cases[] = {
 	  LOGIN "aQ(begin) 1<Q 1C(BEGIN)z a<CZ " HOLD "1<Q 1E(42601:no)y a<<E(53300)Z(E)" },
 	{ "the place of another client", FOLLOW "\nmax_pinned_servers=1\ndefault_pool_size=2",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ " HOLD "1<Q 1C(DECLARE_CURSOR)Z a<CZ 1<Q 1D(u::1)CZ a< "
-	  "bQ(create_temp_table_t_as_select_1) 2^ 2<Q 2E(42601:no)Z b<<E(53300)Z aQ(close_c) 1<Q "
-	  "1C(CLOSE_CURSOR)Z a<CZ 1<Q 1D(u::0)CZ bQ(create_temp_table_t_as_select_1)" },
+	  "bQ(create_temp_table_t_as_select_1) b< aQ(close_c) 1<Q "
+	  "1C(CLOSE_CURSOR)Z a<CZ 1<Q 1D(u::0)CZ 1<<Q(create_temp_table_t_as_select_1)" },
 	{ "the client's own place serves again", FOLLOW "\nmax_pinned_servers=1",
 	  PINNED TEMP "1<<Q(create_temp_table_t_as_select_1)" },
 	{ "session_state = refuse",
