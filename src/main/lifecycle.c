@@ -372,6 +372,7 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 	};
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a log file that may not grow is no reason to end */
 	/* Ignore a signal that comes before the loop runs, or after it has ended. */
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		signal(signals[i].number, SIG_IGN);
