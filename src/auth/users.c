@@ -86,9 +86,19 @@ static void free_all(struct users *users)
 	free(users);
 }
 
-static bool add_user(struct users *users, const struct buf *name, const struct buf *secret,
-                     unsigned long line)
+/* Only for --check: a daemon starts with such a file, as it always has. */
+static void warn_of_double(const struct reader *reader, const struct user *old)
 {
+	if (reader->problems)
+		problems_warn(reader->problems,
+		              (struct source_pos){ reader->file, (int)reader->line },
+		              "user \"%s\" is also in line %lu, which does not count", old->name,
+		              old->line);
+}
+
+static bool add_user(struct users *users, const struct reader *reader)
+{
+	const struct buf *name = &reader->name, *secret = &reader->secret;
 	struct row *old, *row = malloc(sizeof(*row) + secret->count + name->count + 2);
 	char *at;
 
@@ -103,11 +113,13 @@ static bool add_user(struct users *users, const struct buf *name, const struct b
 	at[name->count] = 0;
 	row->user.name = at;
 	row->user.secret = users_secret_of(row->texts);
-	row->user.line = line;
+	row->user.line = reader->line;
 
 	HASH_FIND_STR(users->by_name, at, old);
-	if (old)
+	if (old) {
+		warn_of_double(reader, &old->user);
 		free_row(users, old);
+	}
 	HASH_ADD_KEYPTR(hh, users->by_name, row->user.name, name->count, row);
 	return true;
 }
@@ -174,7 +186,7 @@ static bool read_user(struct reader *reader, struct users *users, struct err *er
 		return false;
 	if (reader->name.count == 0)
 		return refuse_line(reader, err, "the name is empty");
-	if (!add_user(users, &reader->name, &reader->secret, reader->line))
+	if (!add_user(users, reader))
 		return err_set(err, ERR_MEMORY, "out of memory");
 	skip_line(reader);
 	return true;

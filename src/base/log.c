@@ -37,6 +37,7 @@
 #include "pgweir/base/banned.h"
 
 #define WRITER_PAUSE (20 * USEC_PER_MS)
+#define UNWRITTEN_SPACING (60 * USEC_PER_SEC) /* between two events of a full disk */
 
 struct log {
 	struct log_gate gate; /* comes first: log_wants() */
@@ -46,6 +47,10 @@ struct log {
 	struct buf pending;   /* queued records */
 	size_t behind_count;  /* records that are not in a file yet: pending, or with the writer */
 	unsigned long lost_count;
+	unsigned long unwritten_count; /* lines that the file could not take */
+	unsigned long told_count; /* of those: their number is in a line that is to be written */
+	usec_t unwritten_told_at; /* the last event of it; 0 = never */
+	bool is_full;             /* the last write to the file failed */
 	bool has_writer;
 	bool is_ending;
 	bool is_writing; /* the writer holds a batch */
@@ -111,10 +116,28 @@ static struct outlets outlets_of(const struct log *log)
 		                 log->to_stderr && log->is_journal };
 }
 
+/* Called with the lock held, after records were written. */
+static void note_written(struct log *log, unsigned long lost)
+{
+	static const char text[] = "the log file cannot be written: lines are lost";
+	usec_t now = clock_now();
+
+	log->is_full = lost > 0;
+	log->unwritten_count += lost ? lost + log->told_count : 0;
+	log->told_count = 0;
+	if (!lost || (log->unwritten_told_at && now - log->unwritten_told_at < UNWRITTEN_SPACING))
+		return;
+	log->unwritten_told_at = now;
+	log_kept_add(&log->kept, &(struct log_kept_line){ .kind = LOG_LOST_KIND,
+	                                                  .level = LOG_LEVEL_ERROR,
+	                                                  .text = bytes_of(text, sizeof(text) - 1) });
+}
+
 /* Called with the lock held, by the writer, or by any thread while the writer holds no batch. */
 static void write_pending(struct log *log)
 {
-	log_write_records(outlets_of(log), buf_bytes(&log->pending));
+	if (log->pending.count)
+		note_written(log, log_write_records(outlets_of(log), buf_bytes(&log->pending)));
 	buf_clear(&log->pending);
 	log->behind_count = 0;
 }
@@ -149,6 +172,7 @@ static void *writer_run(void *arg)
 		struct timespec deadline = { until / USEC_PER_SEC, until % USEC_PER_SEC * 1000 };
 		struct outlets outlets = outlets_of(log);
 		size_t batch_count = log->behind_count;
+		unsigned long lost;
 
 		if (log->pending.count == 0) {
 			sleep_writer(log, &deadline);
@@ -158,9 +182,10 @@ static void *writer_run(void *arg)
 		log->pending = empty;
 		log->is_writing = true;
 		pthread_mutex_unlock(&log->lock);
-		log_write_records(outlets, buf_bytes(&batch));
+		lost = log_write_records(outlets, buf_bytes(&batch));
 		buf_clear(&batch);
 		pthread_mutex_lock(&log->lock);
+		note_written(log, lost);
 		log->is_writing = false;
 		log->behind_count -= batch_count;
 		pthread_cond_broadcast(&log->idle);
@@ -363,6 +388,18 @@ static void add_lost(struct log *log)
 	add_own(log, LOG_LEVEL_WARNING, &line);
 }
 
+static void add_unwritten(struct log *log)
+{
+	char words[80];
+	struct strbuf line = strbuf_begin(words, sizeof(words));
+
+	strbuf_add_number(&line, log->unwritten_count);
+	strbuf_add(&line, " log lines lost: the log file could not be written");
+	log->told_count = log->unwritten_count;
+	log->unwritten_count = 0;
+	add_own(log, LOG_LEVEL_WARNING, &line);
+}
+
 /* Reports the lines that were suppressed in a second that has ended. */
 static void add_suppressed(struct log *log)
 {
@@ -494,6 +531,8 @@ static bool take_entry(struct log *log, enum log_level level, const struct log_e
 	}
 	if (log->lost_count)
 		add_lost(log);
+	if (log->unwritten_count && !log->is_full && !log->told_count)
+		add_unwritten(log);
 	add_record(log, level, entry->is_json ? &entry->who : NULL,
 	           bytes_of(entry->buffer, entry->line.count));
 	return true;
@@ -512,7 +551,7 @@ static void write_directly(struct log *log, size_t begin)
 	if (!log_direct_may(&log->direct, outlets, fresh.count, now))
 		return;
 	outlets.to_syslog = false;
-	log_write_records(outlets, fresh);
+	note_written(log, log_write_records(outlets, fresh));
 	log_direct_took(&log->direct, clock_now() - now);
 	log->behind_count = 0;
 	if (!log->to_syslog) {

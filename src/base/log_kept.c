@@ -34,6 +34,7 @@ void log_kept_begin(struct log_kept_ring *ring)
 		"start",   "reload",    "set",   "take-over", "shutdown",
 		"drain",   "suspend",   "pause", "resume",    "host down",
 		"host up", "host role", "limit", "reserve",   "secret",
+		LOG_LOST_KIND,
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -12,6 +12,8 @@
 #define LOG_KEPT_MAX 1000
 #define LOG_KINDS_MAX 64
 
+#define LOG_LOST_KIND "lines lost"
+
 struct log_kept_event {
 	usec_t at; /* of the wall clock */
 	const char *kind;

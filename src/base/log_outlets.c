@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -54,18 +55,48 @@ int log_facility(const char *name)
 	return LOG_DAEMON;
 }
 
-static void write_all(int fd, const char *at, size_t count)
+/* Returns how many bytes were written: fewer if the disk is full, for example. */
+static size_t write_all(int fd, const char *at, size_t count)
 {
-	while (count) {
-		ssize_t done = write(fd, at, count);
+	size_t written = 0;
+
+	while (written < count) {
+		ssize_t done = write(fd, at + written, count - written);
 
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
-			return; /* e.g. disk full; there is no place to report it */
-		at += done;
-		count -= (size_t)done;
+			break;
+		written += (size_t)done;
 	}
+	return written;
+}
+
+/* The next line would continue a line that is cut. Another process may have added lines since. */
+static void take_back(int fd, size_t count)
+{
+	off_t end = lseek(fd, 0, SEEK_CUR);
+	struct stat found;
+
+	if (count && fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == end &&
+	    ftruncate(fd, end - (off_t)count) != 0)
+		return;
+}
+
+/* Returns how many lines are not in the file. */
+static unsigned long write_file(int fd, const char *at, size_t count)
+{
+	size_t written = write_all(fd, at, count), whole = written;
+	unsigned long lost = 0;
+
+	if (written == count)
+		return 0;
+	while (whole && at[whole - 1] != '\n')
+		whole--;
+	take_back(fd, written - whole);
+	for (; whole < count; whole++)
+		lost += at[whole] == '\n';
+	return lost;
 }
 
 /* In the journal each line of a record is an entry, so each line needs the priority. */
@@ -82,7 +113,7 @@ static void add_for_journal(struct buf *out, enum log_level level, struct bytes 
 }
 
 /* A single line is written without a copy. */
-static bool write_one(struct outlets outlets, struct bytes records)
+static bool write_one(struct outlets outlets, struct bytes records, unsigned long *lost)
 {
 	struct record record;
 
@@ -92,18 +123,19 @@ static bool write_one(struct outlets outlets, struct bytes records)
 	if (records.count != sizeof(record) + record.count)
 		return false;
 	if (outlets.fd >= 0)
-		write_all(outlets.fd, records.at + sizeof(record), record.count);
+		*lost = write_file(outlets.fd, records.at + sizeof(record), record.count);
 	if (outlets.to_stderr)
 		write_all(STDERR_FILENO, records.at + sizeof(record), record.count);
 	return true;
 }
 
-void log_write_records(struct outlets outlets, struct bytes records)
+unsigned long log_write_records(struct outlets outlets, struct bytes records)
 {
 	struct buf lines = { 0 }, journal = { 0 };
+	unsigned long lost = 0;
 
-	if (!records.count || write_one(outlets, records))
-		return;
+	if (!records.count || write_one(outlets, records, &lost))
+		return lost;
 	while (records.count) {
 		struct record record;
 		const char *line = records.at + sizeof(record);
@@ -121,11 +153,12 @@ void log_write_records(struct outlets outlets, struct bytes records)
 		records = bytes_skip(records, sizeof(record) + record.count);
 	}
 	if (outlets.fd >= 0)
-		write_all(outlets.fd, lines.at, lines.count);
+		lost = write_file(outlets.fd, lines.at, lines.count);
 	if (outlets.is_journal)
 		write_all(STDERR_FILENO, journal.at, journal.count);
 	else if (outlets.to_stderr)
 		write_all(STDERR_FILENO, lines.at, lines.count);
 	buf_free(&lines);
 	buf_free(&journal);
+	return lost;
 }

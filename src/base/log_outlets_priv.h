@@ -25,8 +25,11 @@ struct outlets {
 	bool to_stderr, to_syslog, is_journal;
 };
 
-/* Writes complete records, in as few writes as possible. */
-void log_write_records(struct outlets outlets, struct bytes records);
+/*
+ * Writes complete records, in as few writes as possible. Returns how many lines the file could not
+ * take; none of them is there in part.
+ */
+unsigned long log_write_records(struct outlets outlets, struct bytes records);
 
 /* The name of a level, followed by a blank. */
 struct bytes log_level_name(enum log_level level);

@@ -122,6 +122,10 @@ static bool put_int(union field field, const struct setting *setting, const char
 		*field.number = 0;
 		return true;
 	}
+	if (setting->on && (strcasecmp(text, "on") == 0 || strcasecmp(text, "off") == 0)) {
+		*field.number = strcasecmp(text, "on") == 0 ? setting->on : 0;
+		return true;
+	}
 	if (!value_int(text, 0, &number, err))
 		return !setting->zero
 		           ? false

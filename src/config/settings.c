@@ -585,15 +585,15 @@ const struct setting settings[] = {
 	        .help = "Additional server-reported parameters that are kept for each client. "
 	                "Parameters that PostgreSQL itself reports and a client can change are "
 	                "always kept; this is for parameters of extensions."),
-	SETTING(track_statements, .initial = "0", .max = CONFIG_TRACK_MAX, LIVE, GROUP(GENERIC),
-	        .since = "0.3.0",
+	SETTING(track_statements, .initial = "0", .max = CONFIG_TRACK_MAX, .on = CONFIG_TRACK_ON,
+	        LIVE, GROUP(GENERIC), .since = "0.3.0",
 	        .help =
 	            "Counts what clients execute, for SHOW STATEMENTS and SHOW APPLICATIONS: for "
 	            "each statement of a database and user how often, how long it ran and "
 	            "waited, rows, bytes and errors. Texts that differ in constants only "
 	            "are one statement. The value is how many statements each event loop "
 	            "keeps, at about 2 kB; when there are more, the one that was executed "
-	            "least often leaves. 0 = off."),
+	            "least often leaves. on = 5000, 0 = off."),
 	SETTING(transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when a transaction takes longer than this. 0 "
 	                "= never."),

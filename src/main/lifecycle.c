@@ -210,6 +210,9 @@ static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err
 	notify_send(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
 	            (long long)clock_now());
 	is_done = load_again(arg, tell, tell_arg, err);
+	if (!is_done)
+		log_kept(&daemon->logger, LOG_LEVEL_ERROR, "reload",
+		         "reload failed, keeping the old configuration");
 	notify_send(&daemon->notify, "READY=1\nSTATUS=%s",
 	            is_done ? "reloaded" : "reload failed, keeping the old configuration");
 	return is_done;
@@ -267,9 +270,7 @@ static void on_hangup(int number, void *arg)
 
 	(void)number;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "reload", "got SIGHUP, re-reading config");
-	if (!reload(daemon, NULL, NULL, &err))
-		log_kept(&daemon->logger, LOG_LEVEL_ERROR, "reload",
-		         "reload failed, keeping the old configuration");
+	reload(daemon, NULL, NULL, &err);
 }
 
 /* The process stops with the last client; shutdown_drain limits how long that takes. */
@@ -371,6 +372,7 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 	};
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a log file that may not grow is no reason to end */
 	/* Ignore a signal that comes before the loop runs, or after it has ended. */
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		signal(signals[i].number, SIG_IGN);

@@ -165,6 +165,12 @@ static bool pins_may_be_all(const struct config *config)
 	       config->max_pinned_servers >= config->default_pool_size;
 }
 
+/* As a number it is a size, and so small a table shows next to nothing. */
+static bool track_is_a_switch(const struct config *config)
+{
+	return config->track_statements > 0 && config->track_statements < 10;
+}
+
 #define NOTHING_FOLLOWS "has no effect: no pool is in transaction mode with session_state = follow"
 
 static const struct {
@@ -199,6 +205,8 @@ static const struct {
 	{ has_no_pins, "max_pinned_servers", NOTHING_FOLLOWS },
 	{ has_no_idle_pins, "pin_idle_timeout", NOTHING_FOLLOWS },
 	{ functions_pin_nothing, "pin_functions", NOTHING_FOLLOWS },
+	{ track_is_a_switch, "track_statements",
+	  "is the number of statements that are kept: on means 5000" },
 	{ pins_may_be_all, "max_pinned_servers",
 	  "is not below default_pool_size: if all servers of a pool stay with clients, the others "
 	  "wait" },
@@ -265,14 +273,69 @@ static void lint_size(const struct config *config, const struct config_database 
 		              database->name, database->max_pinned_servers, size);
 }
 
-static void lint_sizes(const struct config *config, struct problems *problems)
+/* ---- texts that mean something elsewhere ---- */
+
+static bool has_variable(const char *text)
+{
+	const char *begin = text ? strstr(text, "${") : NULL;
+
+	return begin && strchr(begin, '}');
+}
+
+static void lint_variables(const struct config_database *database, struct problems *problems)
+{
+	const struct {
+		const char *key, *text;
+	} texts[] = {
+		{ "host", database->host },           { "dbname", database->dbname },
+		{ "user", database->user },           { "password", database->password },
+		{ "auth_user", database->auth_user },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (has_variable(texts[i].text))
+			problems_warn(problems, database->pos,
+			              "database \"%s\": %s contains ${...}, which is taken as it "
+			              "stands: pgweir expands no variables",
+			              database->name, texts[i].key);
+	}
+}
+
+/* "127.0.0.1:5501", which would be looked up as a name. An IPv6 address has more colons. */
+static void lint_port_in_host(const struct config_database *database, struct problems *problems)
+{
+	const char *host = database->host, *end;
+
+	for (; host && *host; host = *end ? end + 1 : end) {
+		const char *colon = memchr(host, ':', strcspn(host, ","));
+
+		end = host + strcspn(host, ",");
+		if (*host != '/' && *host != '@' && colon && colon + 1 < end &&
+		    colon + 1 + strspn(colon + 1, "0123456789") == end)
+			problems_warn(problems, database->pos,
+			              "database \"%s\": host \"%.*s\" contains a port: use "
+			              "port=%.*s",
+			              database->name, (int)(end - host), host,
+			              (int)(end - colon - 1), colon + 1);
+	}
+}
+
+static void lint_entry(const struct config *config, const struct config_database *database,
+                       struct problems *problems)
+{
+	lint_size(config, database, problems);
+	lint_variables(database, problems);
+	lint_port_in_host(database, problems);
+}
+
+static void lint_entries(const struct config *config, struct problems *problems)
 {
 	const struct config_database *at = NULL;
 
 	while ((at = config_database_next(config, at)))
-		lint_size(config, at, problems);
+		lint_entry(config, at, problems);
 	if (config_database_auto(config))
-		lint_size(config, config_database_auto(config), problems);
+		lint_entry(config, config_database_auto(config), problems);
 }
 
 /* ---- the console ---- */
@@ -355,7 +418,8 @@ void lint(const struct config *config, const struct users *users, struct problem
 {
 	lint_pairs(config, problems);
 	lint_ignored(config, problems);
-	lint_sizes(config, problems);
+	lint_entries(config, problems);
+	load_judge_certificates(config, problems);
 	if (users && console_has_users(config)) {
 		lint_console(config, users, "admin_users", &config->admin_users, problems);
 		lint_console(config, users, "stats_users", &config->stats_users, problems);

@@ -10,6 +10,7 @@
 #include "pgweir/auth/outside.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
+#include "pgweir/net/tls.h"
 #include "pgweir/web/web.h"
 
 #include "pgweir/base/banned.h"
@@ -76,6 +77,34 @@ struct users *load_users(const struct config *config, struct err *err)
 	return users_none();
 }
 
+#define CERTIFICATE_SOON (14 * 24 * 3600)
+
+static void judge_certificate(const struct config *config, const char *setting, const char *path,
+                              struct problems *problems)
+{
+	struct source_pos pos = config_source_pos(config, setting);
+	int64_t left;
+
+	if (!path || !*path || !tls_time_left(path, &left) || left > CERTIFICATE_SOON)
+		return;
+	if (left <= 0)
+		problems_warn(problems, pos, "%s: the certificate in %s has expired", setting,
+		              path);
+	else
+		problems_warn(problems, pos, "%s: the certificate in %s expires in %lld hours",
+		              setting, path, (long long)left / 3600);
+}
+
+void load_judge_certificates(const struct config *config, struct problems *problems)
+{
+	if (config->client_tls_sslmode != TLS_MODE_DISABLE || config->metrics_tls)
+		judge_certificate(config, "client_tls_cert_file", config->client_tls_cert_file,
+		                  problems);
+	if (config->server_tls_sslmode != TLS_MODE_DISABLE)
+		judge_certificate(config, "server_tls_cert_file", config->server_tls_cert_file,
+		                  problems);
+}
+
 bool load_all(const char *file, const struct config **config, struct users **users,
               struct hba **hba, struct problems *problems)
 {
@@ -87,6 +116,7 @@ bool load_all(const char *file, const struct config **config, struct users **use
 	if (!*config)
 		return false;
 	is_good = load_hba(*config, hba, problems);
+	load_judge_certificates(*config, problems);
 	*users = load_users(*config, &err);
 	if (!*users)
 		problems_add_text(problems, err.text);

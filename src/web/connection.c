@@ -66,7 +66,6 @@ static void set_limit(struct connection *connection, usec_t limit)
 static void free_connection(struct connection *connection)
 {
 	TAILQ_REMOVE(&connection->all->list, connection, node);
-	connection->all->count--;
 	loop_undefer(connection->all->loop, &connection->task);
 	buf_free(&connection->head);
 	free(connection);
@@ -80,6 +79,7 @@ static void close_connection(struct connection *connection)
 	if (connection->state == CONNECTION_CLOSED)
 		return;
 	connection->state = CONNECTION_CLOSED;
+	connection->all->count--;
 	connection->maker = NULL;
 	timer_clear(&connection->timer);
 	stream_close(&connection->stream);
@@ -415,11 +415,40 @@ static void secure(struct connection *connection, struct tls_context *tls)
 		close_connection(connection);
 }
 
+/*
+ * Closes the oldest connection that waits for a whole head, so that nobody keeps others out by
+ * sending nothing. false: all are being answered.
+ */
+static bool evict_oldest(struct connections *all)
+{
+	struct connection *connection;
+
+	TAILQ_FOREACH (connection, &all->list, node) {
+		if (connection->state == CONNECTION_SECURING ||
+		    connection->state == CONNECTION_READING) {
+			close_connection(connection);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool connections_are_busy(const struct connections *all)
+{
+	const struct connection *connection;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH (connection, &all->list, node)
+		count += connection->state == CONNECTION_ANSWERING ||
+		         connection->state == CONNECTION_ENDING;
+	return count > CONNECTIONS_MAX - CONNECTIONS_KEPT;
+}
+
 void connection_open(struct connections *all, int fd, const struct address *peer,
                      struct tls_context *tls)
 {
-	struct connection *connection =
-	    all->count < CONNECTIONS_MAX ? calloc(1, sizeof(*connection)) : NULL;
+	bool has_room = all->count < CONNECTIONS_MAX || evict_oldest(all);
+	struct connection *connection = has_room ? calloc(1, sizeof(*connection)) : NULL;
 
 	if (!connection) {
 		turn_away(fd, tls != NULL);

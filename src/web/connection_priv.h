@@ -14,6 +14,7 @@
 #include "http_head_priv.h"
 
 #define CONNECTIONS_MAX WEB_CONNECTIONS_MAX
+#define CONNECTIONS_KEPT 8 /* of those: never for long answers, so that health is answered */
 
 struct connection;
 TAILQ_HEAD(connection_list, connection);
@@ -81,6 +82,9 @@ void connections_done(struct connections *all);
  */
 void connection_open(struct connections *all, int fd, const struct address *peer,
                      struct tls_context *tls);
+
+/* Whether as many are being answered as may be, but for those that are kept. */
+bool connections_are_busy(const struct connections *all);
 
 /* The request will be answered later by `maker`, which stays valid until then. */
 void connection_keep(struct connection *connection, struct answer_maker *maker);

@@ -55,6 +55,10 @@ static void on_request(void *arg, struct connection *connection, const struct ht
 	int status = rights_judge(rights, connection, head, routes_need_secret(head), &why);
 
 	web_rights_release(&rights);
+	if (!status && routes_need_secret(head) && connections_are_busy(&web->connections)) {
+		status = 503;
+		why = "too many requests are being answered";
+	}
 	if (status == 401 && head->authorization.at)
 		log_failure(web, connection);
 	if (status)

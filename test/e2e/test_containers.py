@@ -49,6 +49,10 @@ def test_options_are_known(name):
     assert options <= set(re.findall(r"--[a-z-]+", ask("--help")))
 
 
+def test_the_image_is_of_this_version():
+    assert "pgweir " + container()["image"].partition(":")[2] == ask("--version").splitlines()[0]
+
+
 @pytest.mark.parametrize("where", INIS)
 def test_the_configuration_is_good(make_pgweir, account, where):
     text = INIS[where]()

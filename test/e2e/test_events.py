@@ -42,6 +42,14 @@ def test_commands_and_settings(pgweir):
     assert found[6]["text"] == "changed in the configuration: query_timeout, server_idle_timeout"
 
 
+def test_a_reload_that_failed(pgweir):
+    weir = pgweir()
+    with pytest.raises(Exception, match="RELOAD failed"):
+        weir.reload(pool_mode="nothing")
+    assert texts(weir, "reload")[-2:] == ["RELOAD command issued",
+                                          "reload failed, keeping the old configuration"]
+
+
 def test_connections_are_no_events(pgweir):
     weir = pgweir()
     assert weir.client().value("SELECT 1") == "1"

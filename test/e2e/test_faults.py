@@ -691,6 +691,12 @@ def test_the_last_descriptors_are_for_servers(pgweir):
             clients.append(weir.client())
     assert (refused.value.sqlstate, refused.value.text) == \
         ("53300", "no more connections allowed (open files)")
+    assert "LimitNOFILE=" in refused.value.fields["H"]
+    assert refused.value.fields["D"] == "56 open files of pgweir may belong to clients."
+    limits = {row["limit"]: row for row in weir.admin("SHOW LIMITS")}
+    assert (limits["open_files"]["value"], limits["open_files"]["hits"]) == (56, 1)
+    assert limits["max_client_conn"]["hits"] == 0
+    assert any("running out of open files" in row["text"] for row in weir.admin("SHOW EVENTS"))
     for client in clients[:3]:
         client.query("BEGIN")
     assert len({client.value("SELECT pg_backend_pid()") for client in clients[:3]}) == 3

@@ -2,6 +2,7 @@
 """The log: JSON, rate limits, slow statements, and a reason for every disconnect."""
 
 import json
+import os
 import re
 
 from .kit.wait import LIMIT, wait_until
@@ -297,3 +298,36 @@ def test_a_kill_loses_no_line(make_pgweir):
         said.append(f"closing because: no such database: none{number} (age" in weir.log)
     assert said == [True] * 12
     weir.start()
+
+
+# -- a full disk ----------------------------------------------------------------------------------
+
+
+def test_lines_that_a_full_disk_loses_are_counted(make_pgweir):
+    """A limit on the size of files stands for the disk: no line is torn, and later the log says it."""
+    weir = make_pgweir()
+    path = weir.dir + "/own.log"
+    weir.configure(logfile=path)
+    weir.start()
+
+    def log():
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    wait_until(lambda: "process up" in log())
+
+    def limit(size):
+        weir.account.run(["prlimit", "--pid", str(weir.pid), f"--fsize={size}:"])
+    limit(len(log()) + 1500)
+    for _ in range(20):
+        assert refusal(weir.address, user="alice", database="nothing").sqlstate == "3D000"
+    told = wait_until(lambda: [row["text"] for row in weir.admin("SHOW EVENTS")
+                               if row["kind"] == "lines lost"])
+    assert told == ["the log file cannot be written: lines are lost"]
+    assert log().endswith("\n")
+    limit("unlimited")
+
+    def is_told():
+        assert weir.client().value("SELECT 1") == "1"
+        return re.search(r"WARNING [1-9]\d* log lines lost: the log file could not be", log())
+    wait_until(is_told)
+    assert all(re.match(r"\d{4}-\d\d-\d\d |\t", line) for line in log().splitlines())

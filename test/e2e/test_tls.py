@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: ISC
 """TLS for clients: which clients get it, which must use it, and attacks."""
 
+import re
 import ssl
 
 import psycopg
@@ -106,6 +107,18 @@ def test_plain_is_good_where_tls_is_not_required(weir, mode):
     assert daemon.client().query("SELECT 1").rows == [["1"]]
     (row,) = [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"]
     assert row["tls"] == ""
+
+
+@pytest.mark.parametrize("days, says", (((-2, -1), "has expired"), ((-2, 1), "expires in 2[34] hours")))
+def test_a_certificate_at_its_end(pgweir, ca, days, says):
+    issued = ca.issue(f"end{days[1]}", "localhost", days=days)
+    weir = pgweir(client_tls_sslmode="allow", client_tls_cert_file=issued.cert,
+                  client_tls_key_file=issued.key)
+    warning = f"client_tls_cert_file: the certificate in {issued.cert} {says}"
+    assert re.search(warning, weir.run("--check", weir.ini).stderr)
+    weir.wait_log("WARNING .*" + warning)
+    weir.reload(query_timeout=900)
+    assert len(re.findall(warning, weir.log)) >= 2
 
 
 def test_unix_sockets_need_none(weir):

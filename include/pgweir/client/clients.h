@@ -135,7 +135,7 @@ struct clients {
 	struct unauthenticated_list
 	    unauthenticated;     /* clients that are not authenticated, the oldest first */
 	unsigned int high_count; /* of those: clients whose descriptor is reserved for others */
-	uint64_t evicted_count;  /* of those: clients closed because open files ran short */
+	uint64_t files_hits;     /* clients closed or refused because open files ran short */
 	atomic_uint count;       /* all clients, without the closed ones; any thread may read it */
 	unsigned int state_counts[CLIENT_STATES];
 	uint64_t limit_hits;              /* clients refused by max_client_conn */
@@ -195,6 +195,9 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
  * none.
  */
 bool clients_evict_oldest(struct clients *clients);
+
+/* The lowest free descriptor: as many are in use at least. */
+int clients_files_used(void);
 
 /* When that client connected. 0: there is none. */
 usec_t clients_oldest_login(const struct clients *clients);

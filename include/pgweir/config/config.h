@@ -116,6 +116,7 @@ struct config_list {
 #define CONFIG_UNSET (-1)        /* verbose: not set in the file */
 #define CONFIG_POOL_SIZE (-1)    /* standby_pool_size: that of the pool */
 #define CONFIG_PINS_BY_SIZE (-1) /* max_pinned_servers: all but one of the pool's servers */
+#define CONFIG_TRACK_ON 5000     /* track_statements = on */
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
 struct origin;         /* where a value comes from: config/origin.h */

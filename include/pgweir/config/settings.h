@@ -58,6 +58,7 @@ struct setting {
 	usec_t unit;
 	usec_t step;      /* TIME: the value must be a multiple of it; 0 = any */
 	const char *zero; /* INT: the word for 0, which is outside of the range; NULL = none */
+	int on;           /* INT: the value of "on", with "off" for 0; 0 = no such words */
 	/* INT: a value out of range is refused, not replaced by the nearest */
 	bool is_exact;
 	bool splits_at_blanks; /* LIST: blanks separate names too */

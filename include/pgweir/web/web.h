@@ -15,7 +15,7 @@
 
 struct web;
 
-#define WEB_CONNECTIONS_MAX 64 /* more are refused */
+#define WEB_CONNECTIONS_MAX 72 /* for more, the oldest without a request is closed */
 
 /* ---- rights ---- */
 

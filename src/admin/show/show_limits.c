@@ -36,9 +36,10 @@ static const struct column limit_columns[] = {
 	       "session_state: nothing that concerns the session is accepted)."),
 	COLUMN(struct limit_row, VALUE_TEXT, source,
 	       "Source of the value: file and line (with the database or user whose "
-	       "entry sets it), SET, or default."),
+	       "entry sets it), SET, default, or ulimit -n (systemd: LimitNOFILE=)."),
 	COLUMN(struct limit_row, VALUE_INT4, used,
-	       "Number of connections that currently count towards the limit."),
+	       "Number of connections that currently count towards the limit; open_files: "
+	       "files in use."),
 	COLUMN(struct limit_row, VALUE_INT8, hits,
 	       "How often a client had to wait or was refused because of the limit."),
 };
@@ -108,6 +109,17 @@ static void max_client_conn(struct limit_row *row, const struct thing *thing)
 	row->source = by_setting(row, thing->config, "max_client_conn");
 	row->used = broker_admitted(thing->lane->pools->with.broker);
 	row->hits += (int64_t)thing->lane->clients->limit_hits;
+}
+
+/* The limit of the process: what is kept for servers and consoles is not part of it. */
+static void open_files(struct limit_row *row, const struct thing *thing)
+{
+	const struct clients *clients = thing->lane->clients;
+
+	row->value = clients->with.files_for_clients;
+	row->source = "ulimit -n";
+	row->used = clients_files_used();
+	row->hits += (int64_t)clients->files_hits;
 }
 
 static void max_db_connections(struct limit_row *row, const struct thing *thing)
@@ -276,7 +288,8 @@ static const struct scope {
 		bool (*applies)(const struct thing *thing);
 	} limits[5];
 } scopes[] = {
-	{ .limits = { { "max_client_conn", max_client_conn, NULL } } },
+	{ .limits = { { "max_client_conn", max_client_conn, NULL },
+	              { "open_files", open_files, NULL } } },
 	{ .collect = show_collect_databases,
 	  .find = find_database,
 	  .limits = { { "max_db_connections", max_db_connections, NULL },

@@ -187,8 +187,7 @@ void admit_enter(struct client *client)
 	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {
 		client_refuse_for(client, CLOSE_POOLER_SHUTDOWN);
 	} else if (unauthenticated_is_short(client)) {
-		clients->limit_hits++;
-		client_refuse_for(client, CLOSE_FILES_LIMIT);
+		unauthenticated_refuse(client);
 	} else if (auth_methods[clients->config->auth_type].takes_anybody &&
 	           !client->database->entry->user) {
 		client_refuse(client, ERR_CONFIG, "bouncer config error");

@@ -165,10 +165,12 @@ void crowd_refuse(struct client *client);
 /*
  * Limits the file descriptors of clients that have not logged in. unauthenticated_add()
  * adds a client; if descriptors run short, it closes the oldest other one.
- * unauthenticated_is_short(): descriptors run short, and this client must be refused.
+ * unauthenticated_is_short(): descriptors run short, and this client must be refused:
+ * unauthenticated_refuse().
  */
 void unauthenticated_add(struct client *client);
 bool unauthenticated_is_short(const struct client *client);
+void unauthenticated_refuse(struct client *client);
 
 /* ---- welcome.c ---- */
 

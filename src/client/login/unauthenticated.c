@@ -10,6 +10,8 @@
  * descriptors count as short: the next connection may get a lower one that was just freed.
  */
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "login_priv.h"
@@ -17,6 +19,7 @@
 #include "pgweir/base/banned.h"
 
 #define TELL_PERIOD (60 * USEC_PER_SEC)
+#define FILES_ADVICE "raise the limit on open files (ulimit -n; systemd: LimitNOFILE=)"
 
 static bool is_high(const struct clients *clients, int fd)
 {
@@ -47,8 +50,7 @@ static void report_shortage(struct clients *clients)
 	log_event(&logger, LOG_LEVEL_WARNING,
 	          &(struct log_facts){ .kept = begins ? LIMIT_EVENT_KIND : NULL },
 	          "running out of open files: for each new connection, the oldest one that "
-	          "has not logged in is closed; raise the limit on open files, or lower "
-	          "client_login_timeout");
+	          "has not logged in is closed; " FILES_ADVICE ", or lower client_login_timeout");
 }
 
 usec_t clients_oldest_login(const struct clients *clients)
@@ -62,23 +64,40 @@ bool clients_evict_oldest(struct clients *clients)
 {
 	struct client_login *oldest = TAILQ_FIRST(&clients->unauthenticated);
 
+	report_shortage(clients);
 	if (!oldest)
 		return false;
-	report_shortage(clients);
-	clients->evicted_count++;
+	clients->files_hits++;
 	client_close(oldest->client, CLOSE_FILES_EVICTED);
 	return true;
 }
 
-bool unauthenticated_is_short(const struct client *client)
+int clients_files_used(void)
 {
-	int fd = client->stream.watch.fd;
+	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
 
-	if (!is_high(client->clients, fd))
-		return false;
-	/* Lower descriptors may have been freed since: find the lowest free one now. */
-	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (fd >= 0)
 		close(fd);
-	return fd < 0 || is_high(client->clients, fd);
+	return fd < 0 ? INT_MAX : fd;
+}
+
+bool unauthenticated_is_short(const struct client *client)
+{
+	/* Lower descriptors may have been freed since: find the lowest free one now. */
+	return is_high(client->clients, client->stream.watch.fd) &&
+	       is_high(client->clients, clients_files_used());
+}
+
+void unauthenticated_refuse(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct err err;
+	char detail[96];
+
+	clients->files_hits++;
+	report_shortage(clients);
+	snprintf(detail, sizeof(detail), "%d open files of pgweir may belong to clients.",
+	         clients->with.files_for_clients);
+	err_close(&err, CLOSE_FILES_LIMIT);
+	client_fatal_detailed(client, &err, detail, "To the administrator: " FILES_ADVICE ".");
 }
