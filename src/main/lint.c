@@ -265,12 +265,24 @@ static void lint_size(const struct config *config, const struct config_database 
 		              database->name, database->max_pinned_servers, size);
 }
 
+static void lint_watch(const struct config *config, const struct config_database *database,
+                       struct problems *problems)
+{
+	if (config_needs_roles(config, database) && !*config_host_check_user(config, database))
+		problems_warn(problems, database->pos,
+		              "database \"%s\": there is no host watch until a client's login has "
+		              "reached a host, as host_check_user is not set",
+		              database->name);
+}
+
 static void lint_sizes(const struct config *config, struct problems *problems)
 {
 	const struct config_database *at = NULL;
 
-	while ((at = config_database_next(config, at)))
+	while ((at = config_database_next(config, at))) {
 		lint_size(config, at, problems);
+		lint_watch(config, at, problems);
+	}
 	if (config_database_auto(config))
 		lint_size(config, config_database_auto(config), problems);
 }

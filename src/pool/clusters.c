@@ -60,9 +60,17 @@ static struct cluster *find_cluster(struct broker *broker, struct bytes name)
 	return cluster;
 }
 
+static void drop_login(struct cluster *cluster)
+{
+	free(cluster->lent_user);
+	cluster->lent_user = NULL;
+	credentials_done(&cluster->lent);
+}
+
 static void free_cluster(struct cluster *cluster)
 {
 	roster_done(&cluster->roster);
+	drop_login(cluster);
 	buf_free(&cluster->name);
 	free(cluster);
 }
@@ -340,6 +348,74 @@ void clusters_listen_end(struct clusters_listener *listener)
 	loop_undefer(listener->loop, &listener->task);
 	loop_take_back(listener->loop, &listener->letter);
 }
+
+/* ---- logins for watches ---- */
+
+static void keep_login(struct cluster *cluster, const char *user,
+                       const struct credentials *credentials)
+{
+	cluster->lent_user = strdup(user);
+	if (cluster->lent_user && !credentials_copy(&cluster->lent, credentials))
+		drop_login(cluster);
+}
+
+void cluster_lend_login(struct broker *broker, struct cluster *cluster, const char *user,
+                        const struct credentials *credentials)
+{
+	if (*cluster_user(cluster))
+		return;
+	lock_of(broker);
+	if (!cluster->lent_user) {
+		keep_login(cluster, user, credentials);
+		tell_listener(broker);
+	}
+	unlock_of(broker);
+}
+
+bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
+{
+	bool has;
+
+	lock_of(broker);
+	has = cluster->lent_user != NULL;
+	unlock_of(broker);
+	return has;
+}
+
+bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
+                   struct credentials *credentials)
+{
+	lock_of(broker);
+	*user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
+	if (*user && !credentials_copy(credentials, &cluster->lent)) {
+		free(*user);
+		*user = NULL;
+	}
+	unlock_of(broker);
+	return *user != NULL;
+}
+
+void cluster_refuse_login(struct broker *broker, struct cluster *cluster)
+{
+	lock_of(broker);
+	drop_login(cluster);
+	unlock_of(broker);
+}
+
+const char *cluster_watch_lack(struct broker *broker, const struct cluster *cluster)
+{
+	const char *lack = "no: it has not begun, or was refused: see last_error";
+
+	lock_of(broker);
+	if (!cluster->roles_count)
+		lack = "no: no pool needs its role";
+	else if (!*cluster_user(cluster) && !cluster->lent_user)
+		lack = "no: there is no host_check_user, and no login that has worked";
+	unlock_of(broker);
+	return lack;
+}
+
+/* ---- needs of pools ---- */
 
 /* Only the first need and the end of the last one make a difference. Called with the lock held. */
 static void count_needs(const struct broker *broker, const struct tally *tally, bool is_more)

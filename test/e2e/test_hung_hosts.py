@@ -7,7 +7,7 @@ import pytest
 
 from .kit.wait import wait_until
 from .kit.wire import query
-from .test_roles import WHERE, wait_host, watched
+from .test_roles import WHERE, entries, wait_host, watched
 
 
 @contextlib.contextmanager
@@ -67,3 +67,26 @@ def test_query_timeout_ends_what_it_does_not_answer(scene):
     with hung(cluster.hosts[0]):
         wait_host(weir, cluster.hosts[0], state="lost")
         assert running.read_refusal().text == "query timeout"
+
+
+def test_without_a_user_for_watches_the_login_of_a_pool_serves(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction",
+                  host_check_timeout="0.3", host_check_interval="0.1")
+    client = weir.client()
+    assert client.value(WHERE) == old.host
+    wait_host(weir, old, role="primary", watch="yes")
+    wait_host(weir, new, role="standby", watch="yes")
+    with hung(old):
+        wait_host(weir, old, state="lost")
+        client.send(query(WHERE))
+        new.promote()
+        assert client.read_result().rows == [[new.host]]
+
+
+def test_before_a_login_there_is_no_watch_and_it_is_said(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction")
+    weir.wait_log('database "app": no host watch until a login')
+    assert {row["watch"][:3] for row in weir.admin("SHOW HOSTS")} == {"no:"}

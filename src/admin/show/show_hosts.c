@@ -15,7 +15,7 @@
 #define HOST_SIZE 256
 
 struct host_row {
-	const char *entry, *host, *address, *role, *position, *state, *since, *last_error;
+	const char *entry, *host, *address, *role, *position, *state, *since, *watch, *last_error;
 	int64_t timeline, lag_us, lag_bytes, servers, latency_us;
 	char host_buffer[HOST_SIZE], address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
 	char since_buffer[TIME_TEXT_SIZE], error_buffer[ROSTER_ERROR_SIZE];
@@ -47,6 +47,8 @@ static const struct column host_columns[] = {
 	       "Number of server connections of the entry there."),
 	INT8(latency_us, "How many microseconds its last answer about its role took; 0: it was "
 	                 "not asked by a host watch."),
+	TEXT(watch, "Whether a host watch asks it: yes, or no and why. Without one, a host that "
+	            "hangs is not noticed."),
 	TEXT(last_error, "The last error of its host watch; empty: none."),
 };
 
@@ -157,6 +159,16 @@ static const char *shown_state(const struct show_source *source, const struct ho
 	return known->seen_at ? "up" : "unknown";
 }
 
+static const char *watch_of(const struct show_source *source, const struct shown_host *shown)
+{
+	const struct pools *pools = show_source_first(source)->pools;
+	const struct cluster *cluster = pools_cluster(pools, shown->entry);
+
+	if (shown->row.is_watched)
+		return "yes";
+	return cluster ? cluster_watch_lack(pools->with.broker, cluster) : "no: it has no pool yet";
+}
+
 static void fill_host(struct cursor *cursor, struct host_row *row, const struct shown_host *shown)
 {
 	const struct roster_row *known = &shown->row;
@@ -187,6 +199,7 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 		row->since = show_time_text(known->since, now, row->since_buffer);
 	row->servers = count_servers(cursor->source, row->entry, shown);
 	row->latency_us = known->known.latency;
+	row->watch = watch_of(cursor->source, shown);
 	text_copy(row->error_buffer, sizeof(row->error_buffer), known->error);
 	row->last_error = row->error_buffer;
 }
