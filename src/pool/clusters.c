@@ -671,6 +671,26 @@ static void add_lag(struct strbuf *out, const struct roster_change *change)
 	strbuf_add(out, ")");
 }
 
+/* What becomes of WAL when a host is promoted. */
+static void add_history(struct strbuf *out, const struct cluster *cluster,
+                        const struct roster_change *change)
+{
+	if (change->event == ROSTER_EVENT_LOSS) {
+		strbuf_add(out, " has become primary without what its predecessor had written: ");
+		strbuf_add_number(out, change->row.lost_bytes);
+		strbuf_add(out, " bytes of WAL at least are lost");
+		return;
+	}
+	if (change->event == ROSTER_EVENT_FOLLOWS) {
+		strbuf_add(out, " follows the primary again");
+		return;
+	}
+	strbuf_add(out, " has diverged and gets no reads: it is a standby on timeline ");
+	strbuf_add_number(out, change->row.known.timeline);
+	strbuf_add(out, ", and does not follow the primary to timeline ");
+	strbuf_add_number(out, cluster->roster.timeline);
+}
+
 static void log_change(const struct cluster *cluster, const struct roster_change *change,
                        const struct roster_changes *all, struct log *log)
 {
@@ -683,6 +703,9 @@ static void log_change(const struct cluster *cluster, const struct roster_change
 		[ROSTER_EVENT_BACK] = LOG_LEVEL_INFO,
 		[ROSTER_EVENT_BEHIND] = LOG_LEVEL_WARNING,
 		[ROSTER_EVENT_CAUGHT_UP] = LOG_LEVEL_INFO,
+		[ROSTER_EVENT_DIVERGED] = LOG_LEVEL_WARNING,
+		[ROSTER_EVENT_FOLLOWS] = LOG_LEVEL_INFO,
+		[ROSTER_EVENT_LOSS] = LOG_LEVEL_WARNING,
 	};
 	struct logger logger = { log, NULL };
 	struct log_entry entry;
@@ -719,6 +742,9 @@ static void log_change(const struct cluster *cluster, const struct roster_change
 	case ROSTER_EVENT_CAUGHT_UP:
 		strbuf_add(&entry.line, " gets reads again: it is ");
 		add_lag(&entry.line, change);
+		break;
+	default:
+		add_history(&entry.line, cluster, change);
 	}
 	entry.who.facts = &facts;
 	log_end(&logger, levels[change->event], &entry);
