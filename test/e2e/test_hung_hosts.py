@@ -7,7 +7,7 @@ import pytest
 
 from .kit.wait import wait_until
 from .kit.wire import query
-from .test_roles import WHERE, entries, wait_host, watched
+from .test_roles import WHERE, entries, hosts, wait_host, watched
 
 
 @contextlib.contextmanager
@@ -90,3 +90,18 @@ def test_before_a_login_there_is_no_watch_and_it_is_said(make_cluster, pgweir):
     weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction")
     weir.wait_log('database "app": no host watch until a login')
     assert {row["watch"][:3] for row in weir.admin("SHOW HOSTS")} == {"no:"}
+
+
+def test_what_a_promotion_loses_is_measured(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = watched(pgweir, cluster, host_check_interval="0.1")
+    new.stop_receiving()
+    client = weir.client()
+    client.query("CREATE TABLE lost AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
+    wait_until(lambda: hosts(weir)[new.host]["lag_bytes"] > 1000000, what="the position of the old")
+    old.kill()
+    new.promote()
+    weir.wait_log(rf"WARNING host {new.host} has become primary without what .* bytes of WAL")
+    assert hosts(weir)[new.host]["lost_bytes"] > 900000
+    assert hosts(weir)[old.host]["lost_bytes"] == 0
