@@ -99,7 +99,7 @@ def test_what_a_promotion_loses_is_measured(make_cluster, pgweir):
     new.stop_receiving()
     client = weir.client()
     client.query("CREATE TABLE lost AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
-    wait_until(lambda: hosts(weir)[new.host]["lag_bytes"] > 1000000, what="the position of the old")
+    wait_until(lambda: (hosts(weir)[new.host]["lag_bytes"] or 0) > 1000000, what="the lag")
     old.kill()
     new.promote()
     weir.wait_log(rf"WARNING host {new.host} has become primary without what .* bytes of WAL")
