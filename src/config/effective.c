@@ -183,6 +183,12 @@ const char *config_host_check_user(const struct config *config,
 	return auth_user ? auth_user : "";
 }
 
+bool config_needs_roles(const struct config *config, const struct config_database *database)
+{
+	return database->target_session_attrs != TARGET_ANY ||
+	       config_route_reads(config, database, NULL) != ROUTE_READS_OFF;
+}
+
 usec_t config_server_lifetime(const struct config *config, const struct config_database *database)
 {
 	return first_said(CONFIG_INHERIT, SAID(database, server_lifetime), config->server_lifetime);

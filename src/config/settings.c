@@ -208,7 +208,8 @@ const struct setting settings[] = {
 	SETTING(host_check_user, .initial = "", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
 	        .help = "User that asks hosts for their roles. Any user that may connect will do. "
 	                "Its password is that in auth_file. Default: user of the entry, else "
-	                "auth_user; without both, roles are known only from logins for clients."),
+	                "auth_user, else the first user whose login to a host has worked, with "
+	                "its secret."),
 	SETTING(idle_transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when a transaction has been idle for this "
 	                "long. 0 = never."),

@@ -320,10 +320,21 @@ static void lint_port_in_host(const struct config_database *database, struct pro
 	}
 }
 
+static void lint_watch(const struct config *config, const struct config_database *database,
+                       struct problems *problems)
+{
+	if (config_needs_roles(config, database) && !*config_host_check_user(config, database))
+		problems_warn(problems, database->pos,
+		              "database \"%s\": there is no host watch until a client's login has "
+		              "reached a host, as host_check_user is not set",
+		              database->name);
+}
+
 static void lint_entry(const struct config *config, const struct config_database *database,
                        struct problems *problems)
 {
 	lint_size(config, database, problems);
+	lint_watch(config, database, problems);
 	lint_variables(database, problems);
 	lint_port_in_host(database, problems);
 }

@@ -9,7 +9,7 @@
  * A body in SQL or PL/pgSQL is harmless if it has none of some words outside of strings and
  * comments; an UPDATE has one SET. What cannot be read counts as found: other languages, dynamic
  * SQL, bodies with a backslash or dollar quotes, in which the end of a string is not certain.
- * Functions in C are harmless if they belong to one of PostgreSQL's own extensions.
+ * Functions of PostgreSQL's own extensions are harmless.
  *
  * Hard here: the session may be in any state. search_path is set to pg_catalog for the question.
  * Brackets and chr() instead of backslashes: those mean other things with other values of
@@ -71,11 +71,11 @@ static const char functions[] =
     "f(name,lang,src,tree)AS MATERIALIZED(SELECT p.proname,l.lanname,"
     "p.prosrc COLLATE\"C\",CAST(p.prosqlbody AS text)"
     "FROM pg_proc AS p JOIN pg_language AS l ON l.oid=p.prolang "
-    "WHERE p.oid>=16384 AND NOT(l.lanname=ANY('{c,internal}')AND EXISTS(SELECT FROM pg_depend AS d "
+    "WHERE p.oid>=16384 AND NOT EXISTS(SELECT FROM pg_depend AS d "
     "JOIN pg_extension AS e ON e.oid=d.refobjid "
     "WHERE d.classid=CAST('pg_catalog.pg_proc'AS regclass)AND d.objid=p.oid "
     "AND d.refclassid=CAST('pg_catalog.pg_extension'AS regclass)AND d.deptype='e'"
-    "AND e.extname=ANY('{" EXTENSIONS "}')))),";
+    "AND e.extname=ANY('{" EXTENSIONS "}'))),";
 
 static const char expressions[] =
     "x(what,tree)AS("

@@ -60,9 +60,17 @@ static struct cluster *find_cluster(struct broker *broker, struct bytes name)
 	return cluster;
 }
 
+static void drop_login(struct cluster *cluster)
+{
+	free(cluster->lent_user);
+	cluster->lent_user = NULL;
+	credentials_done(&cluster->lent);
+}
+
 static void free_cluster(struct cluster *cluster)
 {
 	roster_done(&cluster->roster);
+	drop_login(cluster);
 	buf_free(&cluster->name);
 	free(cluster);
 }
@@ -341,6 +349,74 @@ void clusters_listen_end(struct clusters_listener *listener)
 	loop_take_back(listener->loop, &listener->letter);
 }
 
+/* ---- logins for watches ---- */
+
+static void keep_login(struct cluster *cluster, const char *user,
+                       const struct credentials *credentials)
+{
+	cluster->lent_user = strdup(user);
+	if (cluster->lent_user && !credentials_copy(&cluster->lent, credentials))
+		drop_login(cluster);
+}
+
+void cluster_lend_login(struct broker *broker, struct cluster *cluster, const char *user,
+                        const struct credentials *credentials)
+{
+	if (*cluster_user(cluster))
+		return;
+	lock_of(broker);
+	if (!cluster->lent_user) {
+		keep_login(cluster, user, credentials);
+		tell_listener(broker);
+	}
+	unlock_of(broker);
+}
+
+bool cluster_has_login(struct broker *broker, const struct cluster *cluster)
+{
+	bool has;
+
+	lock_of(broker);
+	has = cluster->lent_user != NULL;
+	unlock_of(broker);
+	return has;
+}
+
+bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
+                   struct credentials *credentials)
+{
+	lock_of(broker);
+	*user = cluster->lent_user ? strdup(cluster->lent_user) : NULL;
+	if (*user && !credentials_copy(credentials, &cluster->lent)) {
+		free(*user);
+		*user = NULL;
+	}
+	unlock_of(broker);
+	return *user != NULL;
+}
+
+void cluster_refuse_login(struct broker *broker, struct cluster *cluster)
+{
+	lock_of(broker);
+	drop_login(cluster);
+	unlock_of(broker);
+}
+
+const char *cluster_watch_lack(struct broker *broker, const struct cluster *cluster)
+{
+	const char *lack = "no: it has not begun, or was refused: see last_error";
+
+	lock_of(broker);
+	if (!cluster->roles_count)
+		lack = "no: no pool needs its role";
+	else if (!*cluster_user(cluster) && !cluster->lent_user)
+		lack = "no: there is no host_check_user, and no login that has worked";
+	unlock_of(broker);
+	return lack;
+}
+
+/* ---- needs of pools ---- */
+
 /* Only the first need and the end of the last one make a difference. Called with the lock held. */
 static void count_needs(const struct broker *broker, const struct tally *tally, bool is_more)
 {
@@ -595,6 +671,26 @@ static void add_lag(struct strbuf *out, const struct roster_change *change)
 	strbuf_add(out, ")");
 }
 
+/* What becomes of WAL when a host is promoted. */
+static void add_history(struct strbuf *out, const struct cluster *cluster,
+                        const struct roster_change *change)
+{
+	if (change->event == ROSTER_EVENT_LOSS) {
+		strbuf_add(out, " has become primary without what its predecessor had written: ");
+		strbuf_add_number(out, change->row.lost_bytes);
+		strbuf_add(out, " bytes of WAL at least are lost");
+		return;
+	}
+	if (change->event == ROSTER_EVENT_FOLLOWS) {
+		strbuf_add(out, " follows the primary again");
+		return;
+	}
+	strbuf_add(out, " has diverged and gets no reads: it is a standby on timeline ");
+	strbuf_add_number(out, change->row.known.timeline);
+	strbuf_add(out, ", and does not follow the primary to timeline ");
+	strbuf_add_number(out, cluster->roster.timeline);
+}
+
 static void log_change(const struct cluster *cluster, const struct roster_change *change,
                        const struct roster_changes *all, struct log *log)
 {
@@ -607,6 +703,9 @@ static void log_change(const struct cluster *cluster, const struct roster_change
 		[ROSTER_EVENT_BACK] = LOG_LEVEL_INFO,
 		[ROSTER_EVENT_BEHIND] = LOG_LEVEL_WARNING,
 		[ROSTER_EVENT_CAUGHT_UP] = LOG_LEVEL_INFO,
+		[ROSTER_EVENT_DIVERGED] = LOG_LEVEL_WARNING,
+		[ROSTER_EVENT_FOLLOWS] = LOG_LEVEL_INFO,
+		[ROSTER_EVENT_LOSS] = LOG_LEVEL_WARNING,
 	};
 	struct logger logger = { log, NULL };
 	struct log_entry entry;
@@ -643,6 +742,9 @@ static void log_change(const struct cluster *cluster, const struct roster_change
 	case ROSTER_EVENT_CAUGHT_UP:
 		strbuf_add(&entry.line, " gets reads again: it is ");
 		add_lag(&entry.line, change);
+		break;
+	default:
+		add_history(&entry.line, cluster, change);
 	}
 	entry.who.facts = &facts;
 	log_end(&logger, levels[change->event], &entry);

@@ -58,6 +58,7 @@ struct watched_cluster {
 	char *own_database;   /* of a pool of entry `*`; else NULL */
 	char *user;
 	struct credentials credentials;
+	bool borrows_login; /* user and credentials are those of a pool */
 	bool wants_primary;
 	struct buf limits; /* struct roster_limit: of its entries, each once */
 	bool is_wanted;    /* by the configuration that is being applied */

@@ -28,17 +28,26 @@ static bool routes_reads(const struct config *config, const struct config_databa
 	return config_route_reads(config, entry, NULL) != ROUTE_READS_OFF;
 }
 
-/* Whether roles matter to an entry. */
-static bool needs_roles(const struct config *config, const struct config_database *entry)
-{
-	return entry->target_session_attrs != TARGET_ANY || routes_reads(config, entry);
-}
-
 static bool wants_primary(const struct config *config, const struct config_database *entry)
 {
 	return (entry->target_session_attrs == TARGET_ANY && routes_reads(config, entry)) ||
 	       entry->target_session_attrs == TARGET_PRIMARY ||
 	       entry->target_session_attrs == TARGET_READ_WRITE;
+}
+
+/* The key has no user: they log in as a pool has. */
+static void borrow_login(struct watched_cluster *watched)
+{
+	struct broker *broker = watched->watches->pools->with.broker;
+	struct credentials credentials = { 0 };
+	char *user;
+
+	if (!cluster_login(broker, watched->cluster, &user, &credentials))
+		return;
+	free(watched->user);
+	credentials_done(&watched->credentials);
+	watched->user = user;
+	watched->credentials = credentials;
 }
 
 static void set_credentials(struct watched_cluster *watched, const struct config_database *entry)
@@ -69,7 +78,10 @@ static void set_entry(struct watched_cluster *watched, const struct config_datab
 		.port = entry->port,
 		.application_name = (char *)"pgweir host watch",
 	};
-	set_credentials(watched, entry);
+	if (watched->borrows_login)
+		borrow_login(watched);
+	else
+		set_credentials(watched, entry);
 }
 
 static void free_cluster(struct watched_cluster *watched)
@@ -121,6 +133,7 @@ static bool fill_cluster(struct watched_cluster *watched, const struct cluster_k
 	for (const char *list = key->hosts; config_host_next(&list, &host);)
 		watched->host_count++;
 	watched->user = strdup(key->user);
+	watched->borrows_login = !*key->user;
 	watched->hosts = calloc(watched->host_count, sizeof(*watched->hosts));
 	watched->cluster = clusters_hold(pools->with.broker, key, loop_now(pools->with.loop));
 	return watched->user && watched->hosts && watched->cluster &&
@@ -243,13 +256,22 @@ static struct watched_cluster *want_key(struct host_watches *watches, const stru
 	return watched;
 }
 
+/* Whether there is somebody to log in as. */
+static bool has_login(struct host_watches *watches, const struct cluster_key *key)
+{
+	struct broker *broker = watches->pools->with.broker;
+	const struct cluster *cluster = clusters_find(broker, key);
+
+	return *key->user || (cluster && cluster_has_login(broker, cluster));
+}
+
 static void want_cluster(struct host_watches *watches, const struct config_database *entry)
 {
 	const struct config *config = watches->pools->config;
 	struct cluster_key key = cluster_key_of(config, entry);
 	struct watched_cluster *watched;
 
-	if (!needs_roles(config, entry) || !*key.user || is_held(watches->pools, entry->name))
+	if (!config_needs_roles(config, entry) || !has_login(watches, &key) || is_held(watches->pools, entry->name))
 		return;
 	watched = want_key(watches, &key, entry);
 	if (watched)
@@ -289,7 +311,7 @@ static void want_need(struct host_watches *watches, const struct cluster_need *n
 	const struct config_database *own = entry ? entry : config_database_auto(config);
 	struct watched_cluster *watched;
 
-	if (!own || !*need->key.user)
+	if (!own || !has_login(watches, &need->key))
 		return;
 	watched = want_key(watches, &need->key, own);
 	if (!watched)
@@ -351,12 +373,14 @@ static void update_cluster(struct watched_cluster *watched)
 	}
 }
 
-/* The database may not exist: that of another pool may be better. */
+/* The database may not exist: that of another pool may be better; and so may be its login. */
 static void change_database(struct watched_cluster *watched)
 {
 	struct buf database = { 0 };
 	struct host_watch *watch;
 
+	if (watched->borrows_login)
+		cluster_refuse_login(watched->watches->pools->with.broker, watched->cluster);
 	if (!watched->own_database)
 		return;
 	if (find_database(watched->watches, watched->cluster, &database))
@@ -408,6 +432,24 @@ void host_watches_update(struct pools *pools)
 	}
 }
 
+/* Said at the start and after a reload. */
+static void tell_unwatched(struct host_watches *watches)
+{
+	const struct logger log = { watches->pools->with.log, NULL };
+	const struct config *config = watches->pools->config;
+	const struct config_database *entry = NULL;
+
+	while ((entry = config_database_next(config, entry))) {
+		struct cluster_key key = cluster_key_of(config, entry);
+
+		if (config_needs_roles(config, entry) && !has_login(watches, &key))
+			log_info(&log,
+			         "database \"%s\": no host watch until a login to a host has "
+			         "worked, as host_check_user is not set",
+			         entry->name);
+	}
+}
+
 void host_watches_configure(struct pools *pools)
 {
 	if (!pools->host_watches)
@@ -420,6 +462,7 @@ void host_watches_configure(struct pools *pools)
 		.retry_gap = HOST_WATCH_GAP_MAX,
 	};
 	host_watches_update(pools);
+	tell_unwatched(pools->host_watches);
 }
 
 void host_watches_free(struct host_watches **watchesp)

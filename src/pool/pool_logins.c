@@ -26,6 +26,9 @@ void pool_login_done(struct server *server)
 		listening_login_done(server);
 		return;
 	}
+	if (pool->site.roster)
+		cluster_lend_login(pool->pools->with.broker, share_cluster(&pool->share),
+		                   pool->site.user, pool_credentials(pool));
 	if (!pool->has_welcome)
 		pool_learn_welcome(server);
 	pool_note_success(server);

@@ -7,7 +7,7 @@ import pytest
 
 from .kit.wait import wait_until
 from .kit.wire import query
-from .test_roles import WHERE, wait_host, watched
+from .test_roles import WHERE, entries, hosts, wait_host, watched
 
 
 @contextlib.contextmanager
@@ -78,3 +78,41 @@ def test_query_timeout_ends_what_it_does_not_answer(scene):
     with hung(cluster.hosts[0]):
         wait_host(weir, cluster.hosts[0], state="lost")
         assert running.read_refusal().text == "query timeout"
+
+
+def test_without_a_user_for_watches_the_login_of_a_pool_serves(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction",
+                  host_check_timeout="0.3", host_check_interval="0.1")
+    client = weir.client()
+    assert client.value(WHERE) == old.host
+    wait_host(weir, old, role="primary", watch="yes")
+    wait_host(weir, new, role="standby", watch="yes")
+    with hung(old):
+        wait_host(weir, old, state="lost")
+        client.send(query(WHERE))
+        new.promote()
+        assert client.read_result().rows == [[new.host]]
+
+
+def test_before_a_login_there_is_no_watch_and_it_is_said(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction")
+    weir.wait_log('database "app": no host watch until a login')
+    assert {row["watch"][:3] for row in weir.admin("SHOW HOSTS")} == {"no:"}
+
+
+def test_what_a_promotion_loses_is_measured(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = watched(pgweir, cluster, host_check_interval="0.1")
+    new.stop_receiving()
+    client = weir.client()
+    client.query("CREATE TABLE lost AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
+    wait_until(lambda: (hosts(weir)[new.host]["lag_bytes"] or 0) > 1000000, what="the lag")
+    old.kill()
+    new.promote()
+    weir.wait_log(rf"WARNING host {new.host} has become primary without what .* bytes of WAL")
+    assert hosts(weir)[new.host]["lost_bytes"] > 900000
+    assert hosts(weir)[old.host]["lost_bytes"] == 0

@@ -71,7 +71,7 @@ TABLES = {
                     " longest_xact_s#",
     "EVENTS": "at age_s# kind level database user text",
     "HOSTS": "entry host address role timeline# position lag_us# lag_bytes# state since servers#"
-             " latency_us# last_error",
+             " latency_us# watch lost_bytes# last_error",
 }
 
 

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from .kit.account import free_port
-from .kit.wait import LIMIT
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import Wire
 
 TOP = os.path.join(os.path.dirname(__file__), "..", "..")
@@ -241,3 +241,89 @@ def test_units_are_good(make_pgweir, place, unit, verified):
                           text=True, timeout=60, check=False)
     said = [line for line in (done.stderr + done.stdout).splitlines() if "pgweir" in line]
     assert (done.returncode, said) == (0, [])
+
+
+# -- a take-over under a service manager ------------------------------------------------------------
+
+MANAGER = """
+mount --make-rprivate / && mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system /run/lock
+printf '[Unit]\\nDefaultDependencies=no\\n' >/run/systemd/system/test.target
+cp {unit} /run/systemd/system/pgweir.service
+export container=test
+exec /lib/systemd/systemd --system --unit=test.target
+"""
+
+UNIT = """[Unit]
+DefaultDependencies=no
+[Service]
+Type=notify
+NotifyAccess=main
+WatchdogSec=2
+User={user}
+Environment=ASAN_OPTIONS=detect_leaks=0
+ExecStart={binary} {config}
+ExecReload=/bin/kill -HUP $MAINPID
+StandardError=append:{log}
+"""
+
+
+class RealManager:
+    """systemd as the first process of namespaces of its own."""
+
+    def __init__(self, unit):
+        self.process = subprocess.Popen(
+            ["unshare", "-pmCuif", "--kill-child", "--mount-proc", "sh", "-ec",
+             MANAGER.format(unit=unit)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def run(self, *args):
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
+            first = file.read().split()[:1]
+        return subprocess.run(["nsenter", "-t", *first, "-p", "-m", "-C", "-u", "-i", *args],
+                              capture_output=True, text=True, timeout=LIMIT, check=False)
+
+    def shown(self, name):
+        return self.run("systemctl", "show", "--value", "-p", name, "pgweir").stdout.strip()
+
+    def wait_ready(self):
+        wait_until(lambda: self.process.poll() is not None or
+                   self.run("systemctl", "is-active", "test.target").stdout == "active\n",
+                   what="a service manager")
+        return self.process.poll() is None
+
+
+@pytest.fixture
+def real_manager(make_pgweir):
+    if os.getuid() or not shutil.which("systemctl") or not os.path.exists("/lib/systemd/systemd"):
+        pytest.skip("needs root and systemd")
+    weir = make_pgweir()
+    unit = f"{weir.dir}/test.service"
+    with open(unit, "w") as file:
+        file.write(UNIT.format(user=weir.account.name, binary=weir.binary, config=weir.ini,
+                               log=weir.log_path))
+    manager = RealManager(unit)
+    manager.weir = weir
+    try:
+        if not manager.wait_ready():
+            pytest.skip("systemd cannot run in namespaces here")
+        yield manager
+    finally:
+        manager.process.kill()
+        manager.process.wait()
+
+
+def test_a_take_over_within_the_unit_and_a_reload_are_two_things(real_manager):
+    weir = real_manager.weir
+    assert real_manager.run("systemctl", "start", "pgweir").returncode == 0
+    before = real_manager.shown("MainPID")
+    client = weir.client()
+    client.query("BEGIN")
+    taken = real_manager.run(f"{TOP}/etc/pgweir-takeover")
+    after = real_manager.shown("MainPID")
+    assert taken.returncode == 0 and after not in ("0", before), taken.stderr
+    assert client.value("SELECT 1") == "1"
+    client.query("COMMIT")
+    assert real_manager.run("systemctl", "reload", "pgweir").returncode == 0
+    assert real_manager.shown("MainPID") == after
+    wait_until(lambda: real_manager.shown("ActiveState") == "active", what="the end of the reload")
+    assert "got SIGHUP, re-reading config" in weir.log

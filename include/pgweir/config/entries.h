@@ -179,7 +179,9 @@ usec_t config_max_standby_lag(const struct config *config, const struct config_d
 size_t config_max_standby_lag_bytes(const struct config *config,
                                     const struct config_database *database);
 usec_t config_server_lifetime(const struct config *config, const struct config_database *database);
-/* The user that asks the hosts of an entry for their roles. "" = none. */
+/* Whether the roles of the entry's hosts matter, for users without a value of their own. */
+bool config_needs_roles(const struct config *config, const struct config_database *database);
+/* The user that asks the hosts of an entry for their roles. "" = one whose login has worked. */
 const char *config_host_check_user(const struct config *config,
                                    const struct config_database *database);
 int config_max_db_connections(const struct config *config, const struct config_database *database);

@@ -11,6 +11,7 @@
 #ifndef PGWEIR_POOL_CLUSTERS_H
 #define PGWEIR_POOL_CLUSTERS_H
 
+#include "pgweir/auth/credentials.h"
 #include "pgweir/base/log.h"
 #include "pgweir/loop/letter.h"
 #include "pgweir/pool/server/roster.h"
@@ -93,6 +94,21 @@ void clusters_needs_free(struct broker *broker, struct clusters_needs *needs);
 bool cluster_database(struct broker *broker, const struct cluster *cluster,
                       bool (*accepts)(void *arg, const char *database), void *arg,
                       struct buf *database);
+
+/*
+ * If the key has no user, watches log in as a pool has: cluster_lend_login() after each login,
+ * whose first one is kept; cluster_refuse_login() if a watch cannot log in like that, so that the
+ * next one is. cluster_login(): false: there is none, or no memory; the caller owns both.
+ */
+void cluster_lend_login(struct broker *broker, struct cluster *cluster, const char *user,
+                        const struct credentials *credentials);
+bool cluster_has_login(struct broker *broker, const struct cluster *cluster);
+bool cluster_login(struct broker *broker, const struct cluster *cluster, char **user,
+                   struct credentials *credentials);
+void cluster_refuse_login(struct broker *broker, struct cluster *cluster);
+
+/* Why a host is not watched, for people. */
+const char *cluster_watch_lack(struct broker *broker, const struct cluster *cluster);
 
 /* Accepts NULL, sets NULL. The last reference frees the cluster. */
 void clusters_release(struct broker *broker, struct cluster **cluster);

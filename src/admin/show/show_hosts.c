@@ -15,8 +15,8 @@
 #define HOST_SIZE 256
 
 struct host_row {
-	const char *entry, *host, *address, *role, *position, *state, *since, *last_error;
-	int64_t timeline, lag_us, lag_bytes, servers, latency_us;
+	const char *entry, *host, *address, *role, *position, *state, *since, *watch, *last_error;
+	int64_t timeline, lag_us, lag_bytes, servers, latency_us, lost_bytes;
 	char host_buffer[HOST_SIZE], address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
 	char since_buffer[TIME_TEXT_SIZE], error_buffer[ROSTER_ERROR_SIZE];
 };
@@ -40,13 +40,18 @@ static const struct column host_columns[] = {
 	TEXT(state,
 	     "up; unknown (never asked); lost (does not answer); fenced (says that it is "
 	     "primary, but another host counts); foreign (fenced, as it is of another "
-	     "cluster); lagging (a standby that is behind for more than max_standby_lag, or it is "
+	     "cluster); diverged (a standby on an older timeline that does not follow the "
+	     "primary); lagging (a standby that is behind for more than max_standby_lag, or it is "
 	     "not known for how long); draining; drained; disabled."),
 	TEXT(since, "Since when it has this role; NULL: not known."),
 	COLUMN(struct host_row, VALUE_INT4, servers,
 	       "Number of server connections of the entry there."),
 	INT8(latency_us, "How many microseconds its last answer about its role took; 0: it was "
 	                 "not asked by a host watch."),
+	TEXT(watch, "Whether a host watch asks it: yes, or no and why. Without one, a host that "
+	            "hangs is not noticed."),
+	INT8(lost_bytes, "How many bytes of WAL that its predecessor had written it lacked when it "
+	                 "was first seen as primary: at least so many are lost."),
 	TEXT(last_error, "The last error of its host watch; empty: none."),
 };
 
@@ -152,9 +157,21 @@ static const char *shown_state(const struct show_source *source, const struct ho
 		return "lost";
 	if (known->is_fenced)
 		return known->is_foreign ? "foreign" : "fenced";
+	if (known->is_diverged)
+		return "diverged";
 	if (is_lagging(show_source_first(source)->pools->config, shown))
 		return "lagging";
 	return known->seen_at ? "up" : "unknown";
+}
+
+static const char *watch_of(const struct show_source *source, const struct shown_host *shown)
+{
+	const struct pools *pools = show_source_first(source)->pools;
+	const struct cluster *cluster = pools_cluster(pools, shown->entry);
+
+	if (shown->row.is_watched)
+		return "yes";
+	return cluster ? cluster_watch_lack(pools->with.broker, cluster) : "no: it has no pool yet";
 }
 
 static void fill_host(struct cursor *cursor, struct host_row *row, const struct shown_host *shown)
@@ -186,7 +203,9 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 	if (known->since)
 		row->since = show_time_text(known->since, now, row->since_buffer);
 	row->servers = count_servers(cursor->source, row->entry, shown);
+	row->lost_bytes = (int64_t)known->lost_bytes;
 	row->latency_us = known->known.latency;
+	row->watch = watch_of(cursor->source, shown);
 	text_copy(row->error_buffer, sizeof(row->error_buffer), known->error);
 	row->last_error = row->error_buffer;
 }

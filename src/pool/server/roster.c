@@ -185,21 +185,60 @@ static void note_row(struct roster *roster, struct roster_row *row,
 		roster_bump(roster, changes);
 }
 
+/*
+ * A newer timeline has begun: what was seen of the former one's WAL beyond its beginning is lost.
+ * It has grown a little when it is first seen, so more may be lost than this.
+ */
+static void measure_loss(const struct roster *roster, struct roster_row *row, uint32_t former,
+                         struct roster_changes *changes)
+{
+	unsigned int count = roster->sample_count;
+
+	if (!former || former == roster->timeline || !row->is_elected || !row->known.position)
+		return;
+	row->lost_bytes = 0;
+	if (!count || roster->samples[count - 1].position <= row->known.position)
+		return;
+	row->lost_bytes = roster->samples[count - 1].position - row->known.position;
+	roster_add_change(changes, ROSTER_EVENT_LOSS, row);
+}
+
+/* Views may show an older timeline of a standby that follows: so its lag counts too. */
+static void judge_following(struct roster *roster, struct roster_row *row,
+                            struct roster_changes *changes)
+{
+	bool was_diverged = row->is_diverged;
+
+	row->is_diverged = row->known.role == HOST_STANDBY && is_outdated(roster, row) &&
+	                   (row->lag > ROSTER_DIVERGED_LAG ||
+	                    (was_diverged && row->lag == ROSTER_LAG_UNKNOWN));
+	if (row->is_diverged == was_diverged)
+		return;
+	roster_bump(roster, changes);
+	if (row->known.role == HOST_STANDBY)
+		roster_add_change(
+		    changes, was_diverged ? ROSTER_EVENT_FOLLOWS : ROSTER_EVENT_DIVERGED, row);
+}
+
 void roster_note(struct roster *roster, const struct roster_at *at,
                  const struct host_report *report, usec_t now, struct roster_changes *changes)
 {
 	struct roster_row *row, before;
+	uint32_t former;
 
 	roster_lock(roster);
 	row = roster_row_of(roster, at);
 	if (row) {
 		before = *row;
+		former = roster->timeline;
 		note_row(roster, row, report, now, changes);
 		elect(roster, now, changes);
+		measure_loss(roster, row, former, changes);
 		if (report->position && is_primary(row) && !row->is_fenced)
 			roster_add_sample(roster, report->position, now);
 		if (report->is_full)
 			roster_set_lag(roster, row, now);
+		judge_following(roster, row, changes);
 		roster_look_at_limits(roster, row, &before, changes);
 	}
 	roster_unlock(roster);

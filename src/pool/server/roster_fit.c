@@ -30,6 +30,8 @@ static enum roster_fit fit_of_role(const struct roster_row *row, enum target_ses
 
 	if (role == HOST_ROLE_UNKNOWN)
 		return ROSTER_MAYBE;
+	if (row->is_diverged)
+		return ROSTER_NO;
 	if (target == TARGET_PREFER_STANDBY)
 		return role == HOST_STANDBY ? ROSTER_GOOD : ROSTER_SPARE;
 	return roster_is_target(target, role, row->known.is_read_only) ? ROSTER_GOOD : ROSTER_NO;
@@ -143,6 +145,8 @@ static enum roster_stay stay_of(const struct roster *roster, const struct roster
 		return ROSTER_STAYS;
 	if (row->known.role != HOST_ROLE_UNKNOWN &&
 	    !roster_is_target(target, row->known.role, row->known.is_read_only))
+		return ROSTER_ROLE;
+	if (row->is_diverged)
 		return ROSTER_ROLE;
 	if (row->is_doubted && (target == TARGET_PRIMARY || target == TARGET_READ_WRITE))
 		return ROSTER_ROLE;

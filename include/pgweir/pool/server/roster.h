@@ -26,6 +26,8 @@
 #define ROSTER_ERROR_SIZE 192
 #define ROSTER_SAMPLES 64 /* positions of the primary that are remembered */
 #define ROSTER_LAG_UNKNOWN (-1)
+/* a standby of an older timeline that is so far behind does not follow the primary */
+#define ROSTER_DIVERGED_LAG (10 * USEC_PER_SEC)
 #define ROSTER_ADDRESSES 32 /* of a host; a name may have others each time it is looked up */
 
 /* How far a standby may be behind. 0 = no limit. */
@@ -78,6 +80,10 @@ struct roster_row {
 	usec_t lost_at;     /* valid if is_lost */
 	usec_t lag;         /* how old what a standby shows is; ROSTER_LAG_UNKNOWN */
 	uint64_t lag_bytes; /* valid unless lag is ROSTER_LAG_UNKNOWN */
+	bool is_diverged;   /* a standby of an older timeline that does not follow the primary */
+	/* what the former primary had written, as far as was seen, and this one lacked when it was
+	 * first seen as primary */
+	uint64_t lost_bytes;
 	usec_t error_at;
 	char error[ROSTER_ERROR_SIZE]; /* the last error; "" = none */
 };
@@ -109,7 +115,10 @@ enum roster_event {
 	ROSTER_EVENT_LOST,
 	ROSTER_EVENT_BACK,     /* it was lost, and answers again with the same role */
 	ROSTER_EVENT_BEHIND,   /* a standby is further behind than `limit` */
-	ROSTER_EVENT_CAUGHT_UP /* it was, and is not any more */
+	ROSTER_EVENT_CAUGHT_UP, /* it was, and is not any more */
+	ROSTER_EVENT_DIVERGED,  /* a standby does not follow the primary */
+	ROSTER_EVENT_FOLLOWS,   /* it was so, and follows again */
+	ROSTER_EVENT_LOSS       /* a promoted host lacks row.lost_bytes of its predecessor */
 };
 
 #define ROSTER_CHANGES_MAX 4

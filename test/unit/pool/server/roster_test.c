@@ -256,6 +256,21 @@ static void note_position(struct scene *scene, unsigned int host, enum host_role
 	roster_note(&scene->roster, &at, &report, scene->now, NULL);
 }
 
+/* The same, of a timeline; returns the last event. */
+static int note_history(struct scene *scene, unsigned int host, enum host_role role,
+                        uint32_t timeline, uint64_t position)
+{
+	struct roster_at at = { .host = host };
+	struct roster_changes changes = { 0 };
+	struct host_report report = {
+		.role = role, .is_full = true, .timeline = timeline, .position = position
+	};
+
+	roster_watch(&scene->roster, &at, true);
+	roster_note(&scene->roster, &at, &report, scene->now, &changes);
+	return changes.count ? (int)changes.list[changes.count - 1].event : -1;
+}
+
 static struct roster_row row_at(struct scene *scene, unsigned int host)
 {
 	struct roster_at at = { .host = host };
@@ -579,6 +594,62 @@ START_TEST(the_number_changes_with_what_pools_must_know)
 }
 END_TEST
 
+START_TEST(a_standby_that_does_not_follow_gets_no_reads)
+{
+	struct roster_at at = { .host = 1 };
+	struct scene scene;
+	usec_t due;
+
+	open_roster(&scene, "a,b");
+	note_history(&scene, 0, HOST_PRIMARY, 2, 100);
+	note_history(&scene, 1, HOST_STANDBY, 1, 90);
+	scene.now += ROSTER_DIVERGED_LAG;
+	note_history(&scene, 0, HOST_PRIMARY, 2, 200);
+	ck_assert_int_eq(note_history(&scene, 1, HOST_STANDBY, 1, 90), -1);
+	scene.now += 1;
+	ck_assert_int_eq(note_history(&scene, 1, HOST_STANDBY, 1, 90), ROSTER_EVENT_DIVERGED);
+	ck_assert(row_at(&scene, 1).is_diverged);
+	ck_assert_int_eq(roster_fit(&scene.roster, &at, TARGET_STANDBY, GAP, &due), ROSTER_NO);
+	ck_assert_int_eq(roster_stay(&scene.roster, &at, TARGET_STANDBY), ROSTER_ROLE);
+	ck_assert_int_eq(note_history(&scene, 1, HOST_STANDBY, 1, 90), -1);
+	ck_assert_int_eq(note_history(&scene, 1, HOST_STANDBY, 2, 200), ROSTER_EVENT_FOLLOWS);
+	ck_assert_int_eq(roster_fit(&scene.roster, &at, TARGET_STANDBY, GAP, &due), ROSTER_GOOD);
+	roster_done(&scene.roster);
+}
+END_TEST
+
+START_TEST(a_standby_of_the_same_timeline_only_lags)
+{
+	struct scene scene;
+
+	open_roster(&scene, "a,b");
+	note_history(&scene, 0, HOST_PRIMARY, 1, 100);
+	note_history(&scene, 1, HOST_STANDBY, 1, 90);
+	scene.now += 2 * ROSTER_DIVERGED_LAG;
+	note_history(&scene, 0, HOST_PRIMARY, 1, 200);
+	ck_assert_int_eq(note_history(&scene, 1, HOST_STANDBY, 1, 90), -1);
+	ck_assert(!row_at(&scene, 1).is_diverged);
+	roster_done(&scene.roster);
+}
+END_TEST
+
+START_TEST(a_promotion_tells_what_is_lost)
+{
+	struct scene scene;
+
+	open_roster(&scene, "a,b");
+	note_history(&scene, 0, HOST_PRIMARY, 1, 1000);
+	note_history(&scene, 1, HOST_STANDBY, 1, 900);
+	ck_assert_int_eq(note_history(&scene, 1, HOST_PRIMARY, 2, 940), ROSTER_EVENT_LOSS);
+	ck_assert_uint_eq(row_at(&scene, 1).lost_bytes, 60);
+	/* the next one has everything */
+	ck_assert_int_ne(note_history(&scene, 0, HOST_PRIMARY, 3, 940), ROSTER_EVENT_LOSS);
+	ck_assert_uint_eq(row_at(&scene, 0).lost_bytes, 0);
+	roster_done(&scene.roster);
+}
+END_TEST
+
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/roster");
@@ -592,6 +663,9 @@ int main(void)
 	tcase_add_test(tcase, rows_follow_the_addresses_of_a_name);
 	tcase_add_test(tcase, another_roster_remembers);
 	tcase_add_test(tcase, a_host_has_so_many_addresses_at_most);
+	tcase_add_test(tcase, a_standby_that_does_not_follow_gets_no_reads);
+	tcase_add_test(tcase, a_standby_of_the_same_timeline_only_lags);
+	tcase_add_test(tcase, a_promotion_tells_what_is_lost);
 	tcase_add_test(tcase, the_number_changes_with_what_pools_must_know);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
