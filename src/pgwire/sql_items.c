@@ -361,6 +361,25 @@ static bool is_certain(const char *name)
 	return true;
 }
 
+/*
+ * Whether a value could be written in another way if its parameter is a list of quoted names, which
+ * a newer PostgreSQL may have without our knowing: SET quotes a list given as one text. Extensions
+ * cannot define such lists, and theirs are the names with dots.
+ */
+static bool might_be_quoted(const struct sql_set *set)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+	const char *value = set->value;
+	bool is_number = *value == '-' || (*value >= '0' && *value <= '9');
+
+	if (strchr(set->name, '.') || strcmp(set->name, "application_name") == 0 ||
+	    strcmp(set->name, "client_encoding") == 0 ||
+	    strcmp(set->name, "default_transaction_isolation") == 0)
+		return false;
+	return is_number ? strpbrk(value, ", \"") != NULL
+	                 : !*value || value[strspn(value, letters)];
+}
+
 /* Whether PostgreSQL keeps a number as it is written. */
 static bool is_plain_number(struct bytes text)
 {
@@ -490,7 +509,7 @@ bool sql_set_read(struct bytes text, struct sql_set *set)
 	if (!is_plain(text) || !begin_set(&scanner, &token) ||
 	    !read_set_name(&scanner, token, set->name, &next) || !is_certain(set->name) ||
 	    (!sql_token_is_sign(&next, '=') && !sql_token_is(&next, "to")) ||
-	    !read_value(&scanner, set->value))
+	    !read_value(&scanner, set->value) || might_be_quoted(set))
 		return false;
 	return is_last(&scanner, sql_token(&scanner));
 }

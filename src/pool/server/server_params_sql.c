@@ -75,9 +75,15 @@ static void add_call(struct buf *text, const char *name, const char *value, bool
 	buf_add_text(text, is_local ? ",true);" : ",false);");
 }
 
+/* A list that we do not know, of a newer PostgreSQL. Names with dots are never such lists. */
+static bool looks_like_list(const char *name, const char *value)
+{
+	return !strchr(name, '.') && strcasecmp(name, "DateStyle") != 0 && strpbrk(value, ",\"");
+}
+
 static void add_set(struct buf *text, const char *name, const char *value)
 {
-	if (is_name_list(name)) {
+	if (is_name_list(name) || looks_like_list(name, value)) {
 		add_call(text, name, value, false);
 		return;
 	}

@@ -47,6 +47,8 @@ static const struct {
 	  { { "a", "1" }, { "b", "2" } },
 	  { { "b", "2" }, { "c", "3" } },
 	  "RESET \"a\";SET \"c\"='3';" },
+	{ "a list that we do not know", { { 0 } }, { { 0 } }, { { "a", "b, \"c\"" } },
+	  "SELECT pg_catalog.set_config('a','b, \"c\"',false);" },
 	{ "an empty value", { { 0 } }, { { 0 } }, { { "a", "" } }, "SET \"a\"='';" },
 	{ "quotes",
 	  { { 0 } },
