@@ -5,7 +5,7 @@ import pytest
 
 from .kit.wire import bind, describe, execute, parameter_types, parse, sync
 
-FLOAT8, NUMERIC, INT4, TEXT = 701, 1700, 23, 25
+FLOAT8, NUMERIC = 701, 1700
 
 
 @pytest.fixture
@@ -47,15 +47,3 @@ def test_a_table_made_again(weir):
         for at, client in enumerate((one, other)):
             assert prepare(client, text, f"{kind}{at}") == ()
     admin.query("DROP TABLE made")
-
-
-def test_unknown_stays_open(weir):
-    """A parameter that PostgreSQL reports as unknown cannot be declared so."""
-    client = weir.client()
-    for name in ("", "s"):
-        assert prepare(client, "SELECT $1::unknown", name) == (705,)
-        with_holder = weir.client()
-        with_holder.query("BEGIN")
-        got = client.ask(bind(("x",), name), execute(), sync())
-        assert got.rows == [["x"]], got.error
-        with_holder.query("COMMIT")

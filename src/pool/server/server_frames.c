@@ -135,7 +135,7 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 /* Whether a tag with this first letter may be one that complete_frame() examines. */
 static inline bool may_be_examined(char first)
 {
-	return first == 'D' || first == 'L' || first == 'R';
+	return first && strchr("ACDILR", first);
 }
 
 static void note_end(struct server *server, struct bytes body)
