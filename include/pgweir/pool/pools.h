@@ -30,7 +30,7 @@ struct pools_with {
 	struct verifiers *verifiers;
 	struct params_table *params;
 	/* of the process, for all its loops; copied. NULL: these pools draw their own */
-	const struct statement_names *statement_names;
+	struct statement_names *statement_names;
 	struct tls_context *tls; /* the initial one: see pools_set_tls() */
 };
 

@@ -29,7 +29,11 @@ void inject_close(struct batch *batch, struct bytes name)
  */
 void inject_parse(struct client *client, struct batch *batch, const struct statement *statement)
 {
+	struct server *server = client->borrower.server;
+
 	batch_run(batch, statement_message(statement));
+	server_statements_parsed(&server->statements, statement,
+	                         loop_now(server->site->shared->loop));
 	client->borrower.pool->stats.server_parse_count++;
 }
 

@@ -62,8 +62,9 @@ static enum statements_result refuse_twice(struct client *client, const char *na
 }
 
 /*
- * The server knows the statement. If nothing can have changed, the answer comes from here.
- * Otherwise the text is parsed again: for example, a failed transaction must refuse it.
+ * The server knows the statement. If it would be the same one now, the answer comes from here.
+ * Otherwise the text is parsed again: a table may have other columns than when another client
+ * prepared it, and a failed transaction must refuse it.
  */
 static bool parse_known(struct client *client, const char *name, struct statement *statement,
                         struct batch *batch)
@@ -71,8 +72,9 @@ static bool parse_known(struct client *client, const char *name, struct statemen
 	struct server *server = client->borrower.server;
 	struct ledger_change *close, *parse, *change;
 
-	if (!server_statements_is_stale(&server->statements, statement) && server->status != 'E' &&
-	    ledger_knows_status(&server->ledger)) {
+	if (server_statements_is_fresh(&server->statements, statement,
+	                               loop_now(server->site->shared->loop)) &&
+	    server->status != 'E' && ledger_knows_status(&server->ledger)) {
 		change = names_come(client, name, statement, NULL);
 		return change && inject_note(server, LEDGER_PARSE, LEDGER_ANSWER, change);
 	}

@@ -19,6 +19,9 @@
 
 #include "server_priv.h"
 
+#include <stdatomic.h>
+#include <string.h>
+
 #include "pgweir/base/banned.h"
 
 /* The longest frame that must be parsed as a whole: the types of 65535 parameters. */
@@ -165,7 +168,7 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 /* Whether a tag with this first letter may be one that complete_frame() examines. */
 static inline bool may_be_examined(char first)
 {
-	return first == 'D' || first == 'L' || first == 'R';
+	return first && strchr("ACDILR", first);
 }
 
 static void note_end(struct server *server, struct bytes body)
@@ -178,6 +181,28 @@ static void note_end(struct server *server, struct bytes body)
 		server->end = SERVER_END_ROLLBACK;
 }
 
+/* Whether objects may be defined otherwise than before the command with this tag. */
+static bool is_definition(struct bytes tag)
+{
+	static const char *const words[] = { "ALTER ", "CALL", "CREATE ", "DISCARD ",
+		                             "DO",     "DROP ", "IMPORT " };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t size = strlen(words[i]);
+
+		if (tag.count >= size && memcmp(tag.at, words[i], size) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* No client gets a statement any more that was parsed before. */
+static void note_definition(struct server *server)
+{
+	atomic_store_explicit(server->statements.statements->changed_at,
+	                      loop_now(server->site->shared->loop), memory_order_release);
+}
+
 /*
  * Examines the tag of a CommandComplete: parameters may have been reset, statements deallocated, or
  * a library loaded.
@@ -188,6 +213,10 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 
 	if (server->watches & SERVER_WATCHES_END)
 		note_end(server, body);
+	if (is_definition(body)) {
+		server->has_defined = true;
+		note_definition(server);
+	}
 	if (!may_be_examined(body.count ? body.at[0] : 0))
 		return;
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
@@ -426,6 +455,11 @@ static void pass_ready(struct server *server)
 		server_begin_ask(server);
 	if (server->status == 'I')
 		server_end_transaction(server, is_settled);
+	if (server->status == 'I' && server->has_defined) {
+		/* others could not see it before the commit */
+		server->has_defined = false;
+		note_definition(server);
+	}
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
 

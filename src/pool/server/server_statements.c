@@ -9,9 +9,13 @@
  */
 #include "pgweir/pool/server/server_statements.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "pgweir/base/banned.h"
+
+/* So long a statement means what it would mean if it were parsed now, if no change was seen. */
+#define FRESH_FOR ((usec_t)5 * 1000 * 1000)
 
 struct server_statement {
 	UT_hash_handle hh;       /* by the statement's address */
@@ -22,6 +26,7 @@ struct server_statement {
 	struct statement *typed;
 	const void *change; /* the change whose confirmation is pending */
 	uint32_t parse_number;
+	usec_t parsed_at; /* 0: elsewhere */
 	bool is_confirmed;
 	bool is_stale;
 };
@@ -136,6 +141,26 @@ uint32_t server_statements_parse_number(const struct server_statements *known,
 	const struct server_statement *entry = find_statement_at(known, statement);
 
 	return entry ? entry->parse_number : 0;
+}
+
+void server_statements_parsed(struct server_statements *known, const struct statement *statement,
+                              usec_t now)
+{
+	struct server_statement *entry = find_statement_at(known, statement);
+
+	if (entry)
+		entry->parsed_at = now;
+}
+
+bool server_statements_is_fresh(const struct server_statements *known,
+                                const struct statement *statement, usec_t now)
+{
+	const struct server_statement *entry = find_statement_at(known, statement);
+	usec_t changed_at =
+	    atomic_load_explicit(known->statements->changed_at, memory_order_acquire);
+
+	return entry && !entry->is_stale && entry->parsed_at > changed_at &&
+	       now - entry->parsed_at < FRESH_FOR;
 }
 
 void server_statements_typed(struct server_statements *known, const struct statement *statement,

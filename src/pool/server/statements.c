@@ -16,6 +16,7 @@
 #include "pgweir/base/banned.h"
 
 #define NAME_MAX_SIZE 64
+#define TYPE_UNKNOWN 705
 #define STEM_SIZE 12 /* letters of 5 bits each */
 #define TEXT_MAX ((size_t)1 << 29)
 #define KEY_CAPACITY ((size_t)16 * 1024) /* bytes of the key buffer that are kept */
@@ -257,13 +258,32 @@ struct statement *statement_of(struct statements *statements, struct bytes text,
 	return statement_named(statements, text, scope, NULL);
 }
 
+/*
+ * Types as a Parse may have them. PostgreSQL reports "unknown" for a parameter that it could only
+ * convert later, but refuses to convert one that a Parse has declared so.
+ */
+static bool declare_types(struct bytes types, struct buf *out)
+{
+	buf_add(out, types.at, 2);
+	for (size_t i = 2; i + 4 <= types.count; i += 4) {
+		uint32_t type = load_be32(types.at + i);
+
+		buf_add_be32(out, type == TYPE_UNKNOWN ? 0 : type);
+	}
+	return buf_ok(out);
+}
+
 struct statement *statement_typed(const struct statement *statement, struct bytes types)
 {
 	struct bytes query = statement_text(statement);
-	struct statement *typed;
+	struct statement *typed = NULL;
+	struct buf declared = { 0 };
 
 	query.count = strnlen(query.at, query.count - 1) + 1;
-	typed = find_joined(statement->statements, query, types, statement_scope(statement), NULL);
+	if (declare_types(types, &declared))
+		typed = find_joined(statement->statements, query, buf_bytes(&declared),
+		                    statement_scope(statement), NULL);
+	buf_free(&declared);
 	if (typed)
 		typed->is_typed = true;
 	return typed;
@@ -329,12 +349,13 @@ bool statement_names_draw(struct statement_names *names)
 	return true;
 }
 
-bool statements_init(struct statements *statements, const struct statement_names *names)
+bool statements_init(struct statements *statements, struct statement_names *names)
 {
 	struct hash_key salt;
 
 	hash_key_draw(&salt);
 	statements->salt = salt.half[0];
+	statements->changed_at = names ? &names->changed_at : &statements->names.changed_at;
 	if (!names)
 		return statement_names_draw(&statements->names);
 	statements->names = *names;

@@ -310,6 +310,7 @@ struct server {
 	enum server_end end;      /* the first one since server_watch_end() */
 	unsigned int error_count; /* of errors that borrowers have got */
 	bool is_limited;          /* between server_begin_limit() and server_end_limit() */
+	bool has_defined;         /* a command of the transaction has changed definitions */
 	unsigned int load_count;  /* LOAD that succeeded and that the borrower has not settled */
 	/* the borrower may have changed the scope since its parameters were known for certain */
 	bool is_scope_open;

@@ -9,6 +9,7 @@
 
 #include <sys/queue.h>
 
+#include "pgweir/base/clock.h"
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/statements.h"
 
@@ -63,6 +64,17 @@ uint32_t server_statements_parse_number(const struct server_statements *known,
                                         const struct statement *statement);
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
                              struct statement *typed, uint32_t parse_number);
+
+/* A Parse of the statement is being sent. */
+void server_statements_parsed(struct server_statements *known, const struct statement *statement,
+                              usec_t now);
+
+/*
+ * Whether another Parse of the text would give the same statement: it was parsed a short time ago,
+ * and no object was changed since by a command that passed through this process.
+ */
+bool server_statements_is_fresh(const struct server_statements *known,
+                                const struct statement *statement, usec_t now);
 
 /*
  * Whether the result of server_statements_use() is certain. If not, wait for the reply to a Sync

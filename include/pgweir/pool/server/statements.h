@@ -18,6 +18,7 @@
 #define PGWEIR_POOL_SERVER_STATEMENTS_H
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/clock.h"
 #include "pgweir/base/table.h"
 
 /* The prefix of all our names on servers; clients must not use it. */
@@ -37,6 +38,8 @@ static inline bool statement_name_is_reserved(const char *name)
 struct statement_names {
 	struct hash_key key;
 	char stem[STATEMENT_STEM_MAX]; /* "": names have no stem */
+	/* when the definition of an object was last changed by a command seen here */
+	_Atomic usec_t changed_at;
 };
 
 /* Makes random ones. false: the system has no random numbers. */
@@ -78,6 +81,7 @@ struct statement {
 struct statements {
 	struct statement *table;
 	struct statement_names names;
+	_Atomic usec_t *changed_at; /* of the names, in all loops */
 	/* mixed into the hash: names show it, and nobody should know who shares a bucket */
 	uint64_t salt;
 	/* of processes before this one, which may have numbered statements: for the hand-over */
@@ -86,7 +90,7 @@ struct statements {
 };
 
 /* names: of the process; NULL: draws its own. false: the system has no random numbers. */
-bool statements_init(struct statements *statements, const struct statement_names *names);
+bool statements_init(struct statements *statements, struct statement_names *names);
 
 /*
  * The statement with this text, which is what follows the name in a Parse message (query and
