@@ -68,6 +68,7 @@ static bool is_undecided(const struct client *client)
 {
 	return client->state == CLIENT_ACTIVE &&
 	       ((client->touched & NOT_NOW) || client->borrower.server->load_count ||
+	        client->borrower.server->pool->purpose == POOL_FOR_READS ||
 	        statements_are_exposed(client) || !listening_is_at_rest(client));
 }
 

@@ -459,6 +459,7 @@ def test_a_transaction_on_a_standby_ends_before_it_is_handed_over(routed):
     before = client.value("SELECT pg_backend_pid()")
     old = weir.process
     weir.take_over(wait=False)
+    wait_until(lambda: "1 remain" in weir.log, what="the old process has handed over the rest")
     assert client.value("SELECT pg_backend_pid()") == before
     client.query("COMMIT")
     wait_until(lambda: old.poll() is not None, what="the end of the old process")
