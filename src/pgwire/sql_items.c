@@ -425,7 +425,7 @@ static bool read_value(struct scanner *scanner, char out[static SQL_SET_VALUE_MA
 	return true;
 }
 
-static bool is_plain(struct bytes text)
+static bool is_unambiguous(struct bytes text)
 {
 	for (size_t i = 0; i < text.count; i++) {
 		char c = text.at[i];
@@ -488,7 +488,7 @@ bool sql_set_name(struct bytes text, char name[static SQL_SET_NAME_MAX + 1])
 	struct scanner scanner = { .rest = text };
 	struct token token, next;
 
-	if (!is_plain(text) || !begin_set(&scanner, &token) ||
+	if (!is_unambiguous(text) || !begin_set(&scanner, &token) ||
 	    !read_set_name(&scanner, token, name, &next))
 		return false;
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
@@ -506,7 +506,7 @@ bool sql_set_read(struct bytes text, struct sql_set *set)
 	struct scanner scanner = { .rest = text };
 	struct token token, next;
 
-	if (!is_plain(text) || !begin_set(&scanner, &token) ||
+	if (!is_unambiguous(text) || !begin_set(&scanner, &token) ||
 	    !read_set_name(&scanner, token, set->name, &next) || !is_certain(set->name) ||
 	    (!sql_token_is_sign(&next, '=') && !sql_token_is(&next, "to")) ||
 	    !read_value(&scanner, set->value) || might_be_quoted(set))

@@ -12,7 +12,8 @@ import pytest
 
 from .kit import fake
 from .kit.wait import wait_until
-from .kit.wire import CANCEL_REQUEST, Wire, query, send_cancel, special
+from .kit.wire import (CANCEL_REQUEST, Wire, bind, execute, extended, parse, query, send_cancel,
+                       special, sync)
 
 modes = pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
 
@@ -125,6 +126,44 @@ def test_a_waiting_client_that_cancels(pgweir):
     # It was canceled in the queue, or served after all; it must not hang.
     result = waiter.read_to_end()[-1] if waiter.is_closed() else waiter.read_result()
     assert result
+
+
+def simple(*texts):
+    return b"".join(query(text) for text in texts)
+
+
+INSERT = "INSERT INTO torn VALUES (1)"
+BEGINNINGS = {
+    "simple": simple("BEGIN", INSERT, "COMMIT"),
+    "one text": simple(f"BEGIN; {INSERT}", INSERT, "COMMIT"),
+    "extended": b"".join((extended("BEGIN"), extended(INSERT), extended("COMMIT"))),
+    "extended in front": extended("BEGIN") + simple(INSERT, "COMMIT"),
+    "start": simple("START TRANSACTION READ WRITE", INSERT, "COMMIT"),
+    "named": bind(name="b") + execute() + sync() + simple(INSERT, "COMMIT"),
+}
+
+
+@pytest.mark.parametrize("late_begin", [0, 1])
+@pytest.mark.parametrize("how", BEGINNINGS)
+def test_a_cancel_in_the_queue_tears_no_transaction(pgweir, postgres, how, late_begin):
+    """Whatever becomes of the BEGIN, what is behind it is not committed alone."""
+    postgres.query("DROP TABLE IF EXISTS torn")
+    postgres.query("CREATE TABLE torn (a int)")
+    postgres.query("GRANT ALL ON torn TO alice")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, late_begin=late_begin)
+    holder, waiter = weir.client(), weir.client()
+    waiter.ask(parse("BEGIN", "b"), sync())
+    holder.query("BEGIN")
+    holder.query("SELECT 1")
+    waiter.send(BEGINNINGS[how])
+    weir.wait_pool(cl_waiting=1)
+    send_cancel(weir.address, waiter.key)
+    holder.query("COMMIT")
+    answers = [waiter.read_result() for _ in range(3)]
+    began = not answers[0].error
+    rows = postgres.value("SELECT count(*) FROM torn")
+    assert rows == (1 + (how == "one text") if began and not answers[1].error else 0), answers
+    assert answers[-1].status == "I"
 
 
 KEYS = {

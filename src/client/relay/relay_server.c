@@ -7,11 +7,14 @@
  */
 #include "pgweir/base/probes.h"
 #include "pgweir/config/entries.h"
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_block.h"
 
 #include "../session/listening_priv.h"
 #include "../session/sample_priv.h"
 #include "../session/session_priv.h"
+#include "../statements/names_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
 #include "late_begin_priv.h"
@@ -260,6 +263,41 @@ bool relay_get_server(struct client *client)
 
 /* ---- waiting for a server ---- */
 
+/* The text that the first message of a waiting client runs. at NULL: not known. */
+static struct bytes waiting_text(const struct client *client, const struct frame *frame,
+                                 struct bytes in)
+{
+	struct client_statement *entry;
+	struct object_names names;
+	struct parse_fields parse;
+	struct bytes body = frame_body(in, frame);
+
+	if (frame->type == 'Q' && body.count)
+		return bytes_of(body.at, body.count - 1);
+	if (frame->type == 'P' && fields_parse(body, &parse) == WIRE_OK)
+		return bytes_text(parse.query);
+	if (frame->type == 'B' &&
+	    fields_names('B', body, body.count, &names) == WIRE_OK &&
+	    (entry = names_find(client, names.statement)))
+		return bytes_text(statement_text(names_statement(entry)).at);
+	return bytes_of(NULL, 0);
+}
+
+/*
+ * Whether a client waits that is about to begin a transaction. What it sends behind that is meant
+ * for the transaction, and may be on its way: if only the beginning were canceled, the rest would
+ * be committed alone.
+ */
+static bool begins_block(const struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct bytes text;
+
+	if (client->late || in.count < frame->length)
+		return false;
+	text = waiting_text(client, frame, in);
+	return text.at && !sql_is_no_block(text);
+}
+
 void relay_cancel_waiting(struct client *client)
 {
 	struct bytes in = stream_kept(&client->stream);
@@ -270,6 +308,8 @@ void relay_cancel_waiting(struct client *client)
 
 	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
 		return; /* the client waits, so a whole header is available */
+	if (begins_block(client, &frame, in))
+		return;
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	message_err(&out, "ERROR", &err);
 	client_note_said(client, &err, "ERROR");
