@@ -357,8 +357,6 @@ def test_a_canceled_question_is_asked_again(asked):
         assert refuse(server, "57014") == first
     assert server.expect("Q").body == first
     server.send(fake.complete("SELECT 0"), fake.ready())
-    assert server.expect("Q").body == b"RESET ALL;\0"
-    server.send(fake.complete("RESET"), fake.ready())
     weir.wait_pool(sv_idle=1)
     assert weir.admin("SHOW PINNED") == []
 
