@@ -124,13 +124,15 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* It is still there if nothing was executed since. */
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
-	if (client->touched & (INSIDE | SQL_TOUCH_CREATE))
+	if (client->touched & INSIDE)
 		server_set_doubt(server);
-	if (client->touched & SQL_TOUCH_CREATE) {
+	if (client->touched & SQL_TOUCH_CREATE)
 		placeholders_forget_sources(client);
-		/* Who makes temporary tables all the time makes no functions. */
-		if (!(client->touched & SQL_TOUCH_TEMP))
-			catalog_note_ddl(&server->pool->database->catalog);
+	/* What is known to be temporary was asked for. Else it may be, by a search_path of its own.
+	 */
+	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE) {
+		server_set_doubt(server);
+		catalog_note_ddl(&server->pool->database->catalog);
 	}
 	client->touched = 0;
 	server_set_dirty(server, pins != 0);
