@@ -157,13 +157,6 @@ void catalog_row(struct catalog *catalog, struct bytes body)
 		keep(catalog->why, sizeof(catalog->why), values[1]);
 }
 
-void catalog_note_ddl(struct catalog *catalog)
-{
-	catalog->ddl_count++;
-	catalog->verdict = CATALOG_UNREAD;
-	catalog->due_at = 0;
-}
-
 /* Whether two answers are of one server: they begin with its start. */
 static bool is_same_server(const char *one, const char *other)
 {
@@ -174,8 +167,7 @@ static bool is_same_server(const char *one, const char *other)
 
 static void take_reading(struct catalog *catalog, usec_t now)
 {
-	if (catalog->asked_count != catalog->ddl_count)
-		return; /* it may be older than what has changed */
+	catalog->read_count = catalog->asked_count;
 	catalog->verdict = *catalog->why ? CATALOG_TOUCHES : CATALOG_QUIET;
 	catalog->read_at = now;
 	keep(catalog->changes, sizeof(catalog->changes), bytes_text(catalog->answer));

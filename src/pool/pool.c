@@ -396,7 +396,7 @@ static bool may_have_session(const struct server *server)
 static inline bool leaves_doubt(const struct pool *pool)
 {
 	return pool->limits.is_strict ||
-	       (pool->limits.isolates && pool->database->catalog.verdict != CATALOG_QUIET);
+	       (pool->limits.isolates && !pool_is_quiet(pool));
 }
 
 void pool_return(struct borrower *borrower)

@@ -11,15 +11,21 @@
 /* If a server is lost before it has answered, another one is asked after this time. */
 #define PATIENCE (10 * USEC_PER_SEC)
 
+void pool_note_ddl(struct pool *pool)
+{
+	atomic_fetch_add(&pool->database->share.tally->ddl_count, 1);
+}
+
 void pool_read_catalog(struct server *server)
 {
 	struct pool *pool = server->pool;
 	struct catalog *catalog = &pool->database->catalog;
 	struct buf *text = &pool->pools->errand_text;
 
-	catalog->reads_all = catalog->verdict == CATALOG_UNREAD || !catalog->read_at;
-	catalog->asked_count = catalog->ddl_count;
-	catalog->due_at = loop_now(pool_loop(pool)) + PATIENCE;
+	catalog->reads_all = catalog->verdict == CATALOG_UNREAD || pool_has_new_ddl(pool);
+	catalog->asked_count = atomic_load(&pool->database->share.tally->ddl_count);
+	catalog->asked_at = loop_now(pool_loop(pool));
+	catalog->due_at = catalog->asked_at + PATIENCE;
 	catalog->has_row = false;
 	buf_clear(text);
 	catalog_text(catalog->reads_all, text);

@@ -157,6 +157,13 @@ def known(pgweir, postgres):
             self.first.query("SELECT 1")
             return self
 
+        def wait_found(self, what):
+            """The catalog is looked at again when the database is used."""
+            def is_found():
+                self.second.query("SELECT 1")
+                return re.search(FOUND + what, self.weir.log)
+            wait_until(is_found, what=what)
+
     return Known()
 
 
@@ -263,17 +270,13 @@ def test_a_function_made_by_a_client_is_known_at_once(known):
                       "$$ SELECT set_config('work_mem', '77MB', false) $$")
     known.first.query("SELECT leave()")
     assert known.second.value("SHOW work_mem") == "4MB"
-    known.weir.wait_log(FOUND + "function leave")
+    known.wait_found("function leave")
 
 
 def test_a_function_made_elsewhere_is_noticed(known):
     known.start().weir.wait_log(QUIET)
     known.make(plpgsql("PERFORM set_config('work_mem', '77MB', false)", name="leave"))
-
-    def is_noticed():
-        known.first.query("SELECT 1")
-        return re.search(FOUND + "function leave", known.weir.log)
-    wait_until(is_noticed, limit=40)
+    known.wait_found("function leave")
     known.first.query("SELECT leave()")
     assert known.second.value("SHOW work_mem") == "4MB"
 

@@ -64,6 +64,7 @@ struct tally {
 	TAILQ_ENTRY(tally) cluster_node;
 	bool needs_roles, needs_primary; /* of the cluster */
 	struct outages outages;          /* of a database */
+	atomic_uint ddl_count;           /* of a database: how often clients may have changed it */
 	/* of a pool, what its loops have found out: share_news.c; and how often that has changed */
 	atomic_uint news_number;
 	unsigned int outcome_number, shown_number, learnt_number;

@@ -35,9 +35,10 @@ struct catalog {
 	bool reads_all;       /* the question that was asked is the long one */
 	bool has_row;         /* and has its answer: `answer`, `why` */
 	usec_t due_at;        /* when it is asked again */
+	usec_t asked_at;      /* when it was asked last */
 	usec_t read_at;       /* when the last answer to the long question came; 0: never */
-	uint64_t ddl_count;   /* texts with DDL, and failures */
-	uint64_t asked_count; /* ddl_count when the question was asked */
+	/* how often clients had executed DDL when the long question was asked and answered last */
+	unsigned int asked_count, read_count;
 	char changes[CATALOG_CHANGES_SIZE]; /* how much PostgreSQL had counted when it was read */
 	char answer[CATALOG_CHANGES_SIZE];
 	char why[CATALOG_WHY_SIZE]; /* the first thing found, or what failed; or "" */
@@ -48,9 +49,6 @@ void catalog_text(bool reads_all, struct buf *out);
 
 /* The row of the answer, a DataRow. */
 void catalog_row(struct catalog *catalog, struct bytes body);
-
-/* A client has changed the catalog: it is not known any more. */
-void catalog_note_ddl(struct catalog *catalog);
 
 /* The answer is complete. Returns whether what was known before is not true any more. */
 bool catalog_end(struct catalog *catalog, bool has_failed, usec_t now);

@@ -248,6 +248,9 @@ void pool_hurry(struct borrower *borrower, bool is_hasty);
 /* Adds to a text which hosts cannot be reached, and when they are tried again. */
 void pool_unreachable_tell(const struct pool *pool, struct buf *out);
 
+/* A transaction has ended that may have changed what functions of the database do: catalog.h. */
+void pool_note_ddl(struct pool *pool);
+
 /*
  * Sets the lent server's parameters to `params`. true: they are set, messages may be sent. false:
  * on_lent() comes again when they are set, or on_lost() if the server refuses them. sends_now: the

@@ -12,7 +12,6 @@
 #include "pgweir/client/session.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql.h"
-#include "pgweir/pool/database.h"
 
 #include "features_priv.h"
 #include "libraries_priv.h"
@@ -132,7 +131,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 	 */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE) {
 		server_set_doubt(server);
-		catalog_note_ddl(&server->pool->database->catalog);
+		pool_note_ddl(server->pool);
 	}
 	client->touched = 0;
 	server_set_dirty(server, pins != 0);
