@@ -195,6 +195,10 @@ const struct setting settings[] = {
 	                "clients that log in or need a server get an error at once. Attempts "
 	                "continue in the background, twice a second. With several hosts, only "
 	                "if all have failed."),
+	SETTING(host_check_borrow, .initial = "1", LIVE, GROUP(TIMEOUTS), .since = "0.4.0",
+	        .help = "Whether hosts are asked for their roles with the first login of a "
+	                "pool that has worked, if there is no other user for that: "
+	                "host_check_user."),
 	SETTING(host_check_interval, .initial = "0.5", .min = 50 * USEC_PER_MS, LIVE,
 	        GROUP(TIMEOUTS), .since = "0.3.0",
 	        .help = "How often each host of an entry with target_session_attrs is asked for "

@@ -26,7 +26,7 @@ void pool_login_done(struct server *server)
 		listening_login_done(server);
 		return;
 	}
-	if (pool->site.roster)
+	if (pool->site.roster && pool->pools->config->host_check_borrow)
 		cluster_lend_login(pool->pools->with.broker, share_cluster(&pool->share),
 		                   pool->site.user, pool_credentials(pool));
 	if (!pool->has_welcome)

@@ -101,7 +101,11 @@ void pool_sequences_lend(struct server *server, struct borrower *borrower)
 
 void pool_sequences_return(struct server *server, struct borrower *borrower)
 {
-	if (!server->pool->guards_sequences && server->doubt == DOUBT_NONE)
+	const struct pool *pool = server->pool;
+
+	/* Back to its last server, a borrower needs no cleaning. */
+	if (!pool->guards_sequences &&
+	    (server->doubt == DOUBT_NONE || pool->pools->config->server_round_robin))
 		return;
 	server->last_borrower = borrower;
 	borrower->last_server = server;

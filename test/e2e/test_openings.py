@@ -403,7 +403,7 @@ def test_a_host_that_is_made_read_only(form, make_cluster, pgweir):
     cluster = make_cluster(standbys=1)
     old, new = cluster.hosts
     old.query("CREATE TABLE t (id int); GRANT ALL ON t TO PUBLIC;")
-    weir = pgweir(databases={"app": f"host={cluster.host_list} port={cluster.port} dbname=app"
+    weir = pgweir(host_check_borrow=0, databases={"app": f"host={cluster.host_list} port={cluster.port} dbname=app"
                                     " target_session_attrs=read-write"}, pool_mode="transaction")
     client = weir.wire().startup().finish_login("alice")
     for is_made in (False, True):

@@ -42,7 +42,7 @@ class Scene:
         port = free_port()
         self.hosts = [fake_server(host, port) for host in HOSTS]
         entry = f"host={','.join(HOSTS)} port={port} target_session_attrs={target}"
-        self.weir = pgweir(databases={"app": entry}, **{"pool_mode": "transaction",
+        self.weir = pgweir(host_check_borrow=0, databases={"app": entry}, **{"pool_mode": "transaction",
                                                         "default_pool_size": 1, **settings})
         self.client = self.weir.wire().startup()
         self.old = be(self.hosts[0].accept())
@@ -236,7 +236,7 @@ def test_a_client_that_has_asked_for_it_is_not(scene):
 def test_who_may_be_on_a_standby_is_not(scene, pgweir, fake_server, target):
     port = free_port()
     hosts = [fake_server(host, port) for host in HOSTS]
-    weir = pgweir(databases={"app": f"host={','.join(HOSTS)} port={port}"
+    weir = pgweir(host_check_borrow=0, databases={"app": f"host={','.join(HOSTS)} port={port}"
                                     f" target_session_attrs={target}"}, pool_mode="transaction")
     client = weir.wire().startup()
     server = hosts[0].accept()
@@ -264,7 +264,7 @@ def test_a_host_that_is_made_read_only(make_cluster, pgweir):
     old, new = cluster.hosts
     old.query("CREATE TABLE t (id int); GRANT ALL ON t TO PUBLIC;")
     cluster.wait_replayed(new)
-    weir = pgweir(databases={"app": f"host={cluster.host_list} port={cluster.port} dbname=app"
+    weir = pgweir(host_check_borrow=0, databases={"app": f"host={cluster.host_list} port={cluster.port} dbname=app"
                                     " target_session_attrs=read-write"}, pool_mode="transaction")
     client, prepared = weir.client(), weir.client()
     client.query("INSERT INTO t VALUES (1)")

@@ -156,7 +156,8 @@ def test_session_mode(pgweir):
 
 def test_a_client_whose_server_stays(make_pgweir):
     """It passes with its server, and all that is known of the stay with it."""
-    weir = make_pgweir(pool_mode="transaction", default_pool_size=3, log_pin_duration="0.1")
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=3, log_pin_duration="0.1",
+                       query_wait_timeout=1)
     weir.start()
     client, other, third = weir.client(), weir.client(), weir.client()
     client.query("CREATE TEMP TABLE mine AS SELECT 6 AS six")

@@ -62,7 +62,9 @@ def test_idle_clients_and_servers(move):
     assert weir.move().wait(15) == 0
     assert [client.value("SELECT 7") for client in clients] == ["7"] * 5
     # That release leaves session state on its servers, so they are replaced.
-    assert (clients[0].value("SELECT pg_backend_pid()") == backend) == weir.is_downgrade
+    # Nor does it get a server from here that is in doubt.
+    if not weir.is_downgrade:
+        assert clients[0].value("SELECT pg_backend_pid()") != backend
     assert weir.client().value("SELECT 8") == "8"
 
 

@@ -247,6 +247,7 @@ struct config {
 	usec_t idle_transaction_timeout;
 	usec_t host_check_interval, host_check_timeout;
 	char *host_check_user; /* "" = not set */
+	bool host_check_borrow;
 	usec_t transaction_timeout;
 
 	/* TLS; texts are in OpenSSL's format, or paths of files */

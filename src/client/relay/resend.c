@@ -56,7 +56,8 @@
 /* Whether nothing of this client, or of its transaction, would be lost with its server. */
 static bool is_plain(const struct client *client)
 {
-	return !client->touched && !client->listening && !client->sql && !session_stays(client);
+	return !(client->touched & ~(unsigned int)SQL_TOUCH_CREATE) && !client->listening &&
+	       !client->sql && !session_stays(client);
 }
 
 /* Whether its next message is one that is relayed to a server of any transaction. */

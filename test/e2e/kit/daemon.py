@@ -106,9 +106,6 @@ class Pgweir:
         if not self.settings:
             self.settings = base
         self.settings.update(settings)
-        if databases and any("host=" in entry for entry in databases.values()):
-            # It may be a scripted server, which has no catalog.
-            self.settings.setdefault("session_isolation", "off")
         if str(self.settings.get("loops") or 1) != "1":
             self.settings.setdefault("servers_per_loop", 0)
         if databases is not None or "databases" not in self.sections:
