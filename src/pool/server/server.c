@@ -18,7 +18,7 @@
 #include "pgweir/base/banned.h"
 
 #define SEND_BEHIND_MAX 16  /* pieces of one write that includes a prefix */
-#define PREFIX_KEEP_MAX 256 /* bytes of `prefix` that are kept for the next one */
+#define PREFIX_KEEP_MAX 512 /* bytes of `prefix` that are kept for the next one */
 
 #define TO(state) (1u << (state))
 #define HOME (TO(SERVER_IDLE) | TO(SERVER_USED) | TO(SERVER_CANCELED) | TO(SERVER_CLOSING))
