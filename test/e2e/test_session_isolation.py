@@ -289,3 +289,34 @@ def test_what_cannot_be_read_is_cleaned(known, postgres):
     known.first.query("SELECT leave()")
     assert known.second.value("SHOW work_mem") == "4MB"
     assert known.first.value("SELECT 1") == "1"
+
+
+# Forms in which a name is not recognized: the texts, what another client looks at, and sees.
+TENANT = "SELECT coalesce(current_setting('app.tenant', true), '')"
+UNSEEN = {
+    "an argument of EXECUTE": (["PREPARE p AS SELECT set_config($1, $2, false)",
+                                "EXECUTE p('app.tenant', 'left')"], TENANT, ""),
+    "a computed argument": (["PREPARE p AS SELECT set_config($1, $2, false)",
+                             "EXECUTE p('app.' || 'tenant', 'left')"], TENANT, ""),
+    "explained": (["PREPARE p AS SELECT set_config($1, $2, false)",
+                   "EXPLAIN ANALYZE EXECUTE p('app.tenant', 'left')"], TENANT, ""),
+    "blanks at the dot": (["SET app . tenant = 'left'"], TENANT, ""),
+    "a comment at the dot": (["SET app/* */.tenant = 'left'"], TENANT, ""),
+    "quotes": (['SET "app" . "tenant" = \'left\''], TENANT, ""),
+    "in a block": (["BEGIN", "SET app . tenant = 'left'", "COMMIT"], TENANT, ""),
+    "escapes": (["SET U&\"app\\002etenant\" = 'left'"], TENANT, ""),
+    "a temporary table by search_path":
+        (["BEGIN", "SET LOCAL search_path = pg_temp, public", "CREATE TABLE basket (a int)",
+          "COMMIT"], "SELECT count(*) FROM pg_class WHERE relname = 'basket'", "0"),
+}
+
+
+@pytest.mark.parametrize("what", UNSEEN)
+def test_what_no_text_shows_clearly_is_seen_by_nobody_else(known, what):
+    texts, look, clean = UNSEEN[what]
+    known.start().weir.wait_log(QUIET)
+    for _ in range(2):
+        for text in texts:
+            known.first.query(text)
+        assert known.second.value(look) == clean
+        known.first.query("DEALLOCATE ALL")
