@@ -205,12 +205,16 @@ def test_what_is_counted_set_and_learnt(move):
     before = weir.totals("app")
     ids = [row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app"]
     weir.disconnect_console()
-    client.query("BEGIN")
+    # The first release does not know of servers in doubt, so those do not leave in a transaction.
+    texts = [] if weir.is_downgrade else ["BEGIN", "COMMIT"]
+    for text in texts[:1]:
+        client.query(text)
     assert weir.move().wait(15) == 0
     assert other.value("SELECT 1") == "1"  # by a second server, entered with the keys shown before
-    client.query("COMMIT")
+    for text in texts[1:]:
+        client.query(text)
     after = weir.totals("app")
-    assert after["total_query_count"] == before["total_query_count"] + 3
+    assert after["total_query_count"] == before["total_query_count"] + 1 + len(texts)
     assert after["total_client_login_count"] == before["total_client_login_count"]
     assert [row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app"] == ids
     rows = {row["name"]: row for row in weir.admin("SHOW DATABASES")}
