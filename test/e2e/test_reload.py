@@ -343,6 +343,15 @@ def hosts_are_watched(s):
     assert not s.row("HOSTS", entry="app", latency_us=0)
 
 
+def hosts_are_watched_by_a_login(s):
+    s.client().query("SELECT 1")
+    assert s.row("HOSTS", entry="app", latency_us=0)
+    yield
+    s.weir.admin("RECONNECT app")
+    s.client().query("SELECT 1")
+    wait_until(lambda: not s.row("HOSTS", entry="app", latency_us=0), what="an answer")
+
+
 def the_web_server_answers(s):
     def ask():
         return Web(WEB_PORT).ask("/readyz", Host="weir.example").status
@@ -1124,6 +1133,8 @@ SETTINGS = (
     Row("proxy_protocol_from", "127.0.0.0/8, ::1", a_proxy_introduces,
         dict(proxy_protocol="accept", proxy_protocol_from="192.0.2.0/24")),
     # roles of hosts
+    Row("host_check_borrow", "1", hosts_are_watched_by_a_login, dict(host_check_borrow="0"),
+        databases=ROLES),
     Row("host_check_interval", "0.1", hosts_are_asked_more_often,
         dict(host_check_interval="3600", host_check_user="alice"), databases=ROLES),
     Row("host_check_timeout", "0.1", a_silent_host_is_lost,

@@ -278,7 +278,7 @@ def test_placeholder_whose_name_is_computed(start):
 
 def test_plain_set_asks_no_question(scripted):
     """The effect of a lone SET with a constant is known from its text."""
-    weir, client, server = scripted(default_pool_size=1)
+    weir, client, server = scripted(default_pool_size=1, session_isolation="off")
     client.send(query("SET work_mem = '7MB'"))
     assert server.expect("Q").body == b"SET work_mem = '7MB'\0"
     server.send(fake.complete("SET") + fake.ready())
