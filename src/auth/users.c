@@ -90,10 +90,9 @@ static void free_all(struct users *users)
 static void warn_of_double(const struct reader *reader, const struct user *old)
 {
 	if (reader->problems)
-		problems_warn(reader->problems,
-		              (struct source_pos){ reader->file, (int)reader->line },
-		              "user \"%s\" is also in line %lu, which does not count", old->name,
-		              old->line);
+		problems_warn(
+		    reader->problems, (struct source_pos){ reader->file, (int)reader->line },
+		    "user \"%s\" is also in line %lu, which does not count", old->name, old->line);
 }
 
 static bool add_user(struct users *users, const struct reader *reader)

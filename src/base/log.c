@@ -128,9 +128,10 @@ static void note_written(struct log *log, unsigned long lost)
 	if (!lost || (log->unwritten_told_at && now - log->unwritten_told_at < UNWRITTEN_SPACING))
 		return;
 	log->unwritten_told_at = now;
-	log_kept_add(&log->kept, &(struct log_kept_line){ .kind = LOG_LOST_KIND,
-	                                                  .level = LOG_LEVEL_ERROR,
-	                                                  .text = bytes_of(text, sizeof(text) - 1) });
+	log_kept_add(&log->kept,
+	             &(struct log_kept_line){ .kind = LOG_LOST_KIND,
+	                                      .level = LOG_LEVEL_ERROR,
+	                                      .text = bytes_of(text, sizeof(text) - 1) });
 }
 
 /* Called with the lock held, by the writer, or by any thread while the writer holds no batch. */

@@ -87,15 +87,27 @@ enum route_reads config_route_reads(const struct config *config,
 	return said;
 }
 
-enum session_isolation config_session_isolation(const struct config *config,
-                                                const struct config_database *database,
-                                                const struct config_user *user)
+static enum session_isolation said_session_isolation(const struct config *config,
+                                                     const struct config_database *database,
+                                                     const struct config_user *user)
 {
 	if (user && user->session_isolation != SESSION_ISOLATION_INHERIT)
 		return user->session_isolation;
 	if (database && database->session_isolation != SESSION_ISOLATION_INHERIT)
 		return database->session_isolation;
 	return config->session_isolation;
+}
+
+enum session_isolation config_session_isolation(const struct config *config,
+                                                const struct config_database *database,
+                                                const struct config_user *user)
+{
+	enum session_isolation said = said_session_isolation(config, database, user);
+
+	if (said == SESSION_ISOLATION_KNOWN &&
+	    config_session_state(config, database, user) == SESSION_STATE_OFF)
+		return SESSION_ISOLATION_OFF;
+	return said;
 }
 
 bool config_causal_reads(const struct config *config, const struct config_database *database,

@@ -40,10 +40,10 @@ bool load_hba(const struct config *config, struct hba **hba, struct problems *pr
 /* The maximum number of descriptors that the configuration may need at once. */
 unsigned long load_expected_files(const struct config *config);
 
-/* Logs the warnings, and how many more were dropped. */
 /* Warns of certificates of ours that have expired, or will soon. */
 void load_judge_certificates(const struct config *config, struct problems *problems);
 
+/* Logs the warnings, and how many more were dropped. */
 void load_log_warnings(const struct logger *logger, const struct problems *problems);
 
 /* The log's options, from the command line and the configuration. The texts are borrowed. */

@@ -33,12 +33,12 @@
 	"connectby|xpath_table|dblink[a-z_]*|pg_(try_)?advisory_lock(_shared)?|pg_backup_start|"  \
 	"pg_start_backup|pg_(create|copy)_(logical|physical)_replication_slot|"                   \
 	"pg_replication_origin_session_setup|sepgsql_setcon|pg_settings"
-#define NAMES                                                                                  \
-	"set_config,setseed,ts_stat,ts_rewrite,query_to_xml,query_to_xmlschema,"               \
-	"query_to_xml_and_xmlschema,pg_advisory_lock,pg_advisory_lock_shared,"                 \
-	"pg_try_advisory_lock,pg_try_advisory_lock_shared,pg_backup_start,pg_start_backup,"    \
-	"pg_create_physical_replication_slot,pg_create_logical_replication_slot,"              \
-	"pg_copy_physical_replication_slot,pg_copy_logical_replication_slot,"                  \
+#define NAMES                                                                               \
+	"set_config,setseed,ts_stat,ts_rewrite,query_to_xml,query_to_xmlschema,"            \
+	"query_to_xml_and_xmlschema,pg_advisory_lock,pg_advisory_lock_shared,"              \
+	"pg_try_advisory_lock,pg_try_advisory_lock_shared,pg_backup_start,pg_start_backup," \
+	"pg_create_physical_replication_slot,pg_create_logical_replication_slot,"           \
+	"pg_copy_physical_replication_slot,pg_copy_logical_replication_slot,"               \
 	"pg_replication_origin_session_setup"
 
 /* Of PostgreSQL's manual, "Additional Supplied Modules". Those that run texts are not in it. */
@@ -192,13 +192,4 @@ bool catalog_end(struct catalog *catalog, bool has_failed, usec_t now)
 	}
 	catalog->has_row = false;
 	return was_quiet && catalog->verdict != CATALOG_QUIET;
-}
-
-const char *catalog_verdict_name(enum catalog_verdict verdict)
-{
-	static const char *const names[] = { [CATALOG_UNREAD] = "unread",
-		                             [CATALOG_QUIET] = "quiet",
-		                             [CATALOG_TOUCHES] = "touches" };
-
-	return names[verdict];
 }

@@ -271,7 +271,8 @@ static void want_cluster(struct host_watches *watches, const struct config_datab
 	struct cluster_key key = cluster_key_of(config, entry);
 	struct watched_cluster *watched;
 
-	if (!config_needs_roles(config, entry) || !has_login(watches, &key) || is_held(watches->pools, entry->name))
+	if (!config_needs_roles(config, entry) || !has_login(watches, &key) ||
+	    is_held(watches->pools, entry->name))
 		return;
 	watched = want_key(watches, &key, entry);
 	if (watched)

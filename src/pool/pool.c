@@ -228,8 +228,8 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (borrower->wants_place || !TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_dedicated_goes_first(pool) ||
-	    share_is_asked(&pool->share))
+	if (borrower->wants_place || !TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) ||
+	    pool_dedicated_goes_first(pool) || share_is_asked(&pool->share))
 		return NULL;
 	server = idle_server(borrower);
 	if (!server)
@@ -239,7 +239,7 @@ struct server *pool_take(struct borrower *borrower)
 	return server;
 }
 
-/* What is said to a server ahead of a borrower's first message, besides its parameters. */
+/* What goes to a server ahead of a borrower's first message, besides its parameters. */
 enum preparation {
 	PREPARES_NOTHING,
 	PREPARES_SEQUENCES, /* values of sequences are forgotten */
@@ -250,9 +250,8 @@ static inline enum preparation preparation_of(const struct server *server)
 {
 	if (server->doubt == DOUBT_FOREIGN)
 		return PREPARES_CLEANING;
-	return server->pool->guards_sequences && pool_sequences_are_due(server)
-	           ? PREPARES_SEQUENCES
-	           : PREPARES_NOTHING;
+	return server->pool->guards_sequences && pool_sequences_are_due(server) ? PREPARES_SEQUENCES
+	                                                                        : PREPARES_NOTHING;
 }
 
 /* Writes it. true: it can be sent ahead, as its failure does no harm. */
@@ -359,6 +358,7 @@ static bool begin_reset(struct server *server)
 {
 	const char *query;
 
+	/* Then what is left cannot wait for the next borrower's cleaning. */
 	server->is_dirty |= server->doubt != DOUBT_NONE && server->site->cannot_clean;
 	query = reset_query(server);
 	/* DISCARD ALL resets what connect_query has set, too. */
@@ -385,18 +385,17 @@ static void look_for_libraries(struct server *server)
 	server_settle_loads(server);
 }
 
-/* Whether its session may have anything that cannot wait for the next borrower's cleaning. */
-static bool may_have_session(const struct server *server)
-{
-	return server->is_dirty || has_own_reset(server) ||
-	       (server->doubt != DOUBT_NONE && server->site->cannot_clean);
-}
-
 /* Whether nobody can know what a client of this pool has left, whatever its texts were. */
 static inline bool leaves_doubt(const struct pool *pool)
 {
-	return pool->limits.is_strict ||
-	       (pool->limits.isolates && !pool_is_quiet(pool));
+	switch (pool->limits.isolation) {
+	case SESSION_ISOLATION_KNOWN:
+		return !pool_is_quiet(pool);
+	case SESSION_ISOLATION_STRICT:
+		return true;
+	default:
+		return false;
+	}
 }
 
 void pool_return(struct borrower *borrower)
@@ -408,7 +407,7 @@ void pool_return(struct borrower *borrower)
 		server_set_doubt(server);
 	if (server->load_count)
 		look_for_libraries(server);
-	if (!may_have_session(server) || !begin_reset(server))
+	if (!begin_reset(server))
 		pool_home(server);
 }
 

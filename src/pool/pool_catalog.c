@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Who asks about the catalog, and what becomes of servers when it has changed.
+ * Asking an idle server about the catalog; putting servers in doubt when it has changed.
  */
 #include "pool_priv.h"
 
@@ -56,19 +56,18 @@ static void doubt_all(struct database *database)
 {
 	struct pool *pool, *next;
 
-	HASH_ITER(hh, database->pool_table, pool, next)
-	{
-		if (pool->limits.isolates)
+	HASH_ITER (hh, database->pool_table, pool, next) {
+		if (pool->limits.isolation == SESSION_ISOLATION_KNOWN)
 			doubt_servers(pool);
 	}
 }
 
-/* What follows from it is said when it changes, not each time that it is read. */
+/* A verdict is logged when it changes, not each time that the catalog is read. */
 static void tell(const struct server *server, const struct catalog *catalog)
 {
 	if (catalog->verdict == CATALOG_QUIET)
 		log_info(&server->log, "no function of the database can touch session state");
-	else if (catalog->verdict == CATALOG_TOUCHES)
+	else
 		log_info(&server->log,
 		         "functions of the database may touch session state, so servers are "
 		         "cleaned between clients: %s",
@@ -80,12 +79,11 @@ void pool_catalog_end(struct server *server, bool has_failed)
 	struct pool *pool = server->pool;
 	struct database *database = pool->database;
 	struct catalog *catalog = &database->catalog;
-	enum catalog_verdict before = catalog->told;
 
 	if (catalog_end(catalog, has_failed, loop_now(pool_loop(pool))))
 		doubt_all(database);
-	if (catalog->verdict != CATALOG_UNREAD && catalog->verdict != before)
-		tell(server, catalog);
-	if (catalog->verdict != CATALOG_UNREAD)
-		catalog->told = catalog->verdict;
+	if (catalog->verdict == CATALOG_UNREAD || catalog->verdict == catalog->told)
+		return;
+	catalog->told = catalog->verdict;
+	tell(server, catalog);
 }

@@ -129,6 +129,7 @@ void pool_configure(struct pool *pool)
 	pool->limits = (struct pool_limits){
 		.mode = config_pool_mode(config, entry, user),
 		.session_state = config_session_state(config, entry, user),
+		.isolation = config_session_isolation(config, entry, user),
 		.max_pinned = config_max_pinned_servers(config, entry, user),
 		.size = pool->purpose == POOL_FOR_READS
 		            ? config_standby_pool_size(config, entry, user)
@@ -139,11 +140,6 @@ void pool_configure(struct pool *pool)
 		.reserve_after = config->reserve_pool_timeout,
 		.lifetime = config_server_lifetime(config, entry),
 	};
-	pool->limits.is_strict =
-	    config_session_isolation(config, entry, user) == SESSION_ISOLATION_STRICT;
-	pool->limits.isolates =
-	    config_session_isolation(config, entry, user) == SESSION_ISOLATION_KNOWN &&
-	    pool->limits.session_state != SESSION_STATE_OFF;
 	if (pool->limits.session_state == SESSION_STATE_FOLLOW)
 		pool->limits.session_sample = (unsigned int)config->session_sample;
 	pool->site.entry = entry;

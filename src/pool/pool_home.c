@@ -86,7 +86,7 @@ void pool_home(struct server *server)
 		server_enter(server, SERVER_USED);
 	} else {
 		server_enter(server, SERVER_IDLE);
-		if (pool->limits.isolates && pool_catalog_is_due(pool))
+		if (pool_catalog_is_due(pool))
 			pool_read_catalog(server);
 	}
 	pool_note_home(pool);

@@ -31,7 +31,7 @@ bool pool_pin(struct pool *pool)
 
 void pool_pin_anyway(struct pool *pool) { share_pin(&pool->share, PERMIT_NO_LIMIT); }
 
-/* Wakes who may wait for a place: only if there was none. */
+/* Wakes borrowers that wait for a place: only if there was none. */
 void pool_unpin(struct pool *pool)
 {
 	bool was_full = (int)share_pins(&pool->share) >= pool->limits.max_pinned;
@@ -50,8 +50,7 @@ bool pool_lacks_place(const struct borrower *borrower)
 	const struct pool *pool = borrower->pool;
 
 	return !borrower->has_place && pool->limits.max_pinned > 0 &&
-	       (pool->wait_place_count ||
-	        (int)share_pins(&pool->share) >= pool->limits.max_pinned);
+	       (pool->wait_place_count || (int)share_pins(&pool->share) >= pool->limits.max_pinned);
 }
 
 bool pool_forgo_place(struct borrower *borrower)

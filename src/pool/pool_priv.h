@@ -370,9 +370,11 @@ static inline bool pool_catalog_is_due(const struct pool *pool)
 	const struct catalog *catalog = &pool->database->catalog;
 	usec_t now = loop_now(pool_loop(pool));
 
-	return (now >= catalog->due_at || (pool_has_new_ddl(pool) &&
-	                                   now >= catalog->asked_at + CATALOG_GAP)) &&
-	       !pool->waiting_count && !pool->newcomer_count && pool->purpose == POOL_FOR_CLIENTS;
+	if (pool->limits.isolation != SESSION_ISOLATION_KNOWN || pool->waiting_count ||
+	    pool->newcomer_count || pool->purpose != POOL_FOR_CLIENTS)
+		return false;
+	return now >= catalog->due_at ||
+	       (pool_has_new_ddl(pool) && now >= catalog->asked_at + CATALOG_GAP);
 }
 
 /* Asks this server, which is idle. */

@@ -11,7 +11,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define PINNED_HINT                                                                \
+#define PINNED_HINT                                                                  \
 	"SHOW PINNED in the console lists the clients with which servers stay, and " \
 	"why."
 
@@ -350,8 +350,7 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 		buf_printf(out, "; the last login failed: %s", pool->failure.text);
 	buf_free(&more);
 	/* Of the servers that could become free, more are kept by pins than by transactions. */
-	if (reason == WAIT_POOL_FULL &&
-	    2 * share_pins(&pool->share) > share_servers(&pool->share))
+	if (reason == WAIT_POOL_FULL && 2 * share_pins(&pool->share) > share_servers(&pool->share))
 		return PINNED_HINT;
 	return hints[reason];
 }

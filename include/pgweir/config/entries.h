@@ -149,7 +149,10 @@ bool config_late_begin(const struct config *config, const struct config_database
 enum session_state_mode config_session_state(const struct config *config,
                                              const struct config_database *database,
                                              const struct config_user *user);
-/* When a server of this pool is cleaned before another client gets it. */
+/*
+ * When a server of this pool is cleaned before another client gets it. Where nothing is done about
+ * session state, KNOWN is OFF.
+ */
 enum session_isolation config_session_isolation(const struct config *config,
                                                 const struct config_database *database,
                                                 const struct config_user *user);

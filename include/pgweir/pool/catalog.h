@@ -18,7 +18,6 @@
 #include "pgweir/base/clock.h"
 
 struct buf;
-struct server;
 
 #define CATALOG_CHANGES_SIZE 64
 #define CATALOG_WHY_SIZE 192
@@ -32,11 +31,11 @@ enum catalog_verdict {
 struct catalog {
 	enum catalog_verdict verdict;
 	enum catalog_verdict told; /* the last one that the log has */
-	bool reads_all;       /* the question that was asked is the long one */
-	bool has_row;         /* and has its answer: `answer`, `why` */
-	usec_t due_at;        /* when it is asked again */
-	usec_t asked_at;      /* when it was asked last */
-	usec_t read_at;       /* when the last answer to the long question came; 0: never */
+	bool reads_all;            /* the question that was asked is the long one */
+	bool has_row;              /* and has its answer: `answer`, `why` */
+	usec_t due_at;             /* when it is asked again */
+	usec_t asked_at;           /* when it was asked last */
+	usec_t read_at;            /* when the last answer to the long question came; 0: never */
 	/* how often clients had executed DDL when the long question was asked and answered last */
 	unsigned int asked_count, read_count;
 	char changes[CATALOG_CHANGES_SIZE]; /* how much PostgreSQL had counted when it was read */
@@ -52,7 +51,5 @@ void catalog_row(struct catalog *catalog, struct bytes body);
 
 /* The answer is complete. Returns whether what was known before is not true any more. */
 bool catalog_end(struct catalog *catalog, bool has_failed, usec_t now);
-
-const char *catalog_verdict_name(enum catalog_verdict verdict);
 
 #endif

@@ -29,8 +29,7 @@ TAILQ_HEAD(cancel_list, cancel);
 struct pool_limits {
 	enum pool_mode mode;
 	bool late_begin;                       /* only in transaction mode */
-	bool is_strict; /* session_isolation = strict */
-	bool isolates;  /* session_isolation = known: servers are in doubt unless the catalog is quiet */
+	enum session_isolation isolation;
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	unsigned int session_sample;           /* 0 = no transaction is a sample */
 	int max_pinned;                        /* INT_MAX = no limit */

@@ -14,7 +14,6 @@
 #include "../session/listening_priv.h"
 #include "../session/sample_priv.h"
 #include "../session/session_priv.h"
-#include "../statements/names_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
 #include "late_begin_priv.h"
@@ -267,7 +266,7 @@ bool relay_get_server(struct client *client)
 static struct bytes waiting_text(const struct client *client, const struct frame *frame,
                                  struct bytes in)
 {
-	struct client_statement *entry;
+	const struct statement *statement;
 	struct object_names names;
 	struct parse_fields parse;
 	struct bytes body = frame_body(in, frame);
@@ -276,17 +275,16 @@ static struct bytes waiting_text(const struct client *client, const struct frame
 		return bytes_of(body.at, body.count - 1);
 	if (frame->type == 'P' && fields_parse(body, &parse) == WIRE_OK)
 		return bytes_text(parse.query);
-	if (frame->type == 'B' &&
-	    fields_names('B', body, body.count, &names) == WIRE_OK &&
-	    (entry = names_find(client, names.statement)))
-		return bytes_text(statement_text(names_statement(entry)).at);
+	if (frame->type == 'B' && fields_names('B', body, body.count, &names) == WIRE_OK &&
+	    (statement = statements_find(client, names.statement)))
+		return bytes_text(statement_text(statement).at);
 	return bytes_of(NULL, 0);
 }
 
 /*
  * Whether a client waits that is about to begin a transaction. What it sends behind that is meant
- * for the transaction, and may be on its way: if only the beginning were canceled, the rest would
- * be committed alone.
+ * for the transaction, and may not have arrived yet: if only the beginning were canceled, the rest
+ * would be committed alone.
  */
 static bool begins_block(const struct client *client, const struct frame *frame, struct bytes in)
 {

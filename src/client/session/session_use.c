@@ -36,8 +36,7 @@
 #define NOTED                                                                                   \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN |          \
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
-	 SQL_TOUCH_CREATE |                                                                     \
-	 SESSION_TOUCH_LEARNT | SESSION_TOUCH_UNKNOWN)
+	 SQL_TOUCH_CREATE | SESSION_TOUCH_LEARNT | SESSION_TOUCH_UNKNOWN)
 
 /* ---- what texts touch ---- */
 

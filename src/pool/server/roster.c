@@ -209,15 +209,15 @@ static void judge_following(struct roster *roster, struct roster_row *row,
 {
 	bool was_diverged = row->is_diverged;
 
-	row->is_diverged = row->known.role == HOST_STANDBY && is_outdated(roster, row) &&
-	                   (row->lag > ROSTER_DIVERGED_LAG ||
-	                    (was_diverged && row->lag == ROSTER_LAG_UNKNOWN));
+	row->is_diverged =
+	    row->known.role == HOST_STANDBY && is_outdated(roster, row) &&
+	    (row->lag > ROSTER_DIVERGED_LAG || (was_diverged && row->lag == ROSTER_LAG_UNKNOWN));
 	if (row->is_diverged == was_diverged)
 		return;
 	roster_bump(roster, changes);
 	if (row->known.role == HOST_STANDBY)
-		roster_add_change(
-		    changes, was_diverged ? ROSTER_EVENT_FOLLOWS : ROSTER_EVENT_DIVERGED, row);
+		roster_add_change(changes,
+		                  was_diverged ? ROSTER_EVENT_FOLLOWS : ROSTER_EVENT_DIVERGED, row);
 }
 
 void roster_note(struct roster *roster, const struct roster_at *at,

@@ -21,8 +21,8 @@
 #define QUESTION_TRIES 5
 
 /* Whoever may have such state keeps the server, so the question may go without an answer. */
-#define NOT_VITAL                                                                              \
-	((unsigned int)(QUESTION_PARAMS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS |   \
+#define NOT_VITAL                                                                             \
+	((unsigned int)(QUESTION_PARAMS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS | \
 	                QUESTION_STATEMENTS))
 
 static const struct {

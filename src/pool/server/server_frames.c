@@ -76,7 +76,7 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		           : FRAME_HEADER_SIZE;
 	case 'D':
 		return server->errand == ERRAND_ASK || server->errand == ERRAND_ROLE ||
-		                       server->errand == ERRAND_CATALOG
+		               server->errand == ERRAND_CATALOG
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'A':
@@ -144,7 +144,7 @@ static bool is_last_notice(struct bytes body)
 static enum frame_fate notice_fate(struct server *server, struct bytes body)
 {
 	if (server_has_no_effect(server) && is_last_notice(body))
-		return FRAME_DROP; /* the client continues on another server */
+		return FRAME_DROP;         /* the client continues on another server */
 	server->replay.may_resend = false; /* the client would get it twice */
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
 	               !ledger_owes_injected(&server->ledger)
@@ -166,10 +166,7 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 /* ---- replies ---- */
 
 /* Whether a tag with this first letter may be one that complete_frame() examines. */
-static inline bool may_be_examined(char first)
-{
-	return first && strchr("ACDILR", first);
-}
+static inline bool may_be_examined(char first) { return first && strchr("ACDILR", first); }
 
 static void note_end(struct server *server, struct bytes body)
 {
@@ -184,7 +181,7 @@ static void note_end(struct server *server, struct bytes body)
 /* Whether objects may be defined otherwise than before the command with this tag. */
 static bool is_definition(struct bytes tag)
 {
-	static const char *const words[] = { "ALTER ", "CALL", "CREATE ", "DISCARD ",
+	static const char *const words[] = { "ALTER ", "CALL",  "CREATE ", "DISCARD ",
 		                             "DO",     "DROP ", "IMPORT " };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

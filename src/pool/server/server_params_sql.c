@@ -304,7 +304,8 @@ void server_clean_text(const struct server *server, const struct params *want, b
 	buf_clear(text);
 	/* The session's own defaults may be others: to wait, or to be refused on a standby. */
 	if (is_block)
-		buf_add_text(text, "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;");
+		buf_add_text(text,
+		             "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;");
 	buf_add_text(text, cleaning);
 	add_defaults_again(text, server);
 	add_libraries(server, want, text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is said to a server ahead of its borrower's first message, in the same write, and must be
- * done before that message runs: DISCARD SEQUENCES, and the cleaning of a server in doubt.
+ * What goes to a server ahead of its borrower's first message, in the same write, and must be done
+ * before that message runs: DISCARD SEQUENCES, and the cleaning of a server in doubt.
  *
  * Hard here: it may fail, because a request to cancel the borrower's statement may come while it
  * runs. Nothing that relies on it may be answered then: the server is closed before. The cleaning

@@ -13,7 +13,7 @@ struct facts {
 	unsigned int parts; /* enum question_part: those that were asked; the caller of server_ask()
 	                       sets it */
 	bool lacks_names;   /* placeholders could not be asked for, so `params` has none */
-	unsigned int unknown; /* not in `parts`: PostgreSQL has refused to answer these */
+	unsigned int unknown;  /* not in `parts`: PostgreSQL has refused to answer these */
 	unsigned int too_long; /* those whose answer is too long and was not kept */
 	/*
 	 * name\0value\0: the parameters that were set in the session and the placeholders that have

@@ -113,8 +113,8 @@ enum roster_event {
 	ROSTER_EVENT_FENCED,  /* `row` is fenced, because of `other` */
 	ROSTER_EVENT_FOREIGN, /* the same: it is of another cluster than `other` */
 	ROSTER_EVENT_LOST,
-	ROSTER_EVENT_BACK,     /* it was lost, and answers again with the same role */
-	ROSTER_EVENT_BEHIND,   /* a standby is further behind than `limit` */
+	ROSTER_EVENT_BACK,      /* it was lost, and answers again with the same role */
+	ROSTER_EVENT_BEHIND,    /* a standby is further behind than `limit` */
 	ROSTER_EVENT_CAUGHT_UP, /* it was, and is not any more */
 	ROSTER_EVENT_DIVERGED,  /* a standby does not follow the primary */
 	ROSTER_EVENT_FOLLOWS,   /* it was so, and follows again */

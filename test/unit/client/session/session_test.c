@@ -51,8 +51,7 @@ static const struct script cases[] = {
 	/* while it is asked */
 	{ "the client's next message waits", FOLLOW,
 	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q aQ(select_1) 1< 1CZ 1<<Q(select_1)" },
-	{ "others wait", FOLLOW,
-	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q " B_WAITS "1CZ 1<QQ" },
+	{ "others wait", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q " B_WAITS "1CZ 1<QQ" },
 	{ "the client leaves: the server is closed", FOLLOW,
 	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q a. 1<X. bQ(select_2) 2^ 2<<Q(select_2)" },
 	{ "the server ends", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1. a<E." },

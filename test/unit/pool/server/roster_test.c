@@ -649,7 +649,6 @@ START_TEST(a_promotion_tells_what_is_lost)
 }
 END_TEST
 
-
 int main(void)
 {
 	Suite *suite = suite_create("pool/roster");
