@@ -7,7 +7,7 @@
  * parameters is noted, wherever it is in the text, and every value of a Bind that is such a name.
  * Most are columns of tables; PostgreSQL answers that there is no such parameter.
  *
- * What runs inside of a function is in no text. For that the pool knows the names in the sources of
+ * What runs inside of a function is in no text. For that the catalog has the names in the bodies of
  * the database's functions.
  */
 #include "placeholders_priv.h"
@@ -19,9 +19,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define NAMES_SIZE_MAX ((size_t)16384)  /* bytes of the names of one transaction */
-#define SOURCES_SIZE_MAX ((size_t)8192) /* and of those in the sources of functions */
-#define SOURCES_AGE_MAX (60 * USEC_PER_SEC)
+#define NAMES_SIZE_MAX ((size_t)16384) /* bytes of the names of one transaction */
 
 static bool has_name(struct bytes names, struct bytes name)
 {
@@ -186,47 +184,18 @@ void placeholders_note_values(struct session *session, struct bytes body)
 	}
 }
 
-/* ---- names in the sources of functions ---- */
+/* ---- other names ---- */
 
-bool placeholders_note_sources(struct session *session)
+void placeholders_note_catalog(struct session *session)
 {
-	struct pool *pool = session->client->borrower.pool;
-	struct bytes names = buf_bytes(&pool->source_names);
-	usec_t now = loop_now(session->client->clients->with.loop);
+	bool is_current;
+	const struct catalog_reading *reading =
+	    pool_catalog(session->client->borrower.pool, &is_current);
+	struct bytes names = reading ? buf_bytes(&reading->parameters) : bytes_of("", 0);
 	const char *name;
 
-	if (!pool->sources_at)
-		return false;
-	if (now - pool->sources_at > SOURCES_AGE_MAX) {
-		pool->sources_at = now; /* others use what is known until they are there */
-		return false;
-	}
 	while (bytes_take_text(&names, &name))
 		add_name(session, bytes_text(name));
-	return true;
-}
-
-void placeholders_take_sources(struct client *client, const struct facts *facts)
-{
-	struct pool *pool = client->borrower.pool;
-	struct bytes names = buf_bytes(&facts->names);
-	const char *name;
-
-	if (!pool->sources_at)
-		pool->sources_at = loop_now(client->clients->with.loop);
-	if (!(facts->parts & QUESTION_SOURCES))
-		return;
-	buf_free(&pool->source_names);
-	while (bytes_take_text(&names, &name)) {
-		if (pool->source_names.count + strlen(name) < SOURCES_SIZE_MAX)
-			buf_add_cstr(&pool->source_names, name);
-	}
-}
-
-bool placeholders_are_added(struct bytes text)
-{
-	return behind_word(text, "function").at || behind_word(text, "procedure").at ||
-	       behind_word(text, "extension").at;
 }
 
 void placeholders_note_map(struct session *session, const struct params *params)

@@ -5,7 +5,6 @@
  *   r | statement_timeout, its default, 0 | role, session_authorization, their defaults, none
  *   p | name of a parameter | value
  *   c | name of a channel |
- *   n | name in the source of a function |
  *   u | | number of cursors
  *   t | | number of temporary objects
  *   l | | number of locks
@@ -118,11 +117,6 @@ static bool take_exposed(struct facts *facts, const struct bytes *columns)
 	return take_name(facts, QUESTION_EXPOSED, &facts->exposed, columns[1]);
 }
 
-static bool take_source(struct facts *facts, const struct bytes *columns)
-{
-	return take_name(facts, QUESTION_SOURCES, &facts->names, columns[1]);
-}
-
 /* Adds a parameter whose default is known, unless it has that. */
 static bool add_changed(struct facts *facts, const char *name, struct bytes value,
                         struct bytes normal)
@@ -223,8 +217,7 @@ static const struct {
 } kinds[] = {
 	{ "r", 9, take_roles },      { "p", 3, take_param },   { "c", 3, take_channel },
 	{ "u", 3, take_cursors },    { "t", 3, take_temp },    { "l", 3, take_locks },
-	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "n", 3, take_source },
-	{ "w", 3, take_position },
+	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "w", 3, take_position },
 };
 
 void facts_row(struct facts *facts, struct bytes row)
@@ -254,6 +247,5 @@ void facts_done(struct facts *facts)
 	buf_free(&facts->defaults);
 	buf_free(&facts->channels);
 	buf_free(&facts->exposed);
-	buf_free(&facts->names);
 	*facts = (struct facts){ 0 };
 }

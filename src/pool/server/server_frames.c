@@ -193,6 +193,16 @@ static bool is_definition(struct bytes tag)
 	return false;
 }
 
+/*
+ * Whether it may have changed what functions and relations do. DROP can only end that. CREATE TABLE,
+ * which may be temporary, is known by its text; so are DO and CALL.
+ */
+static bool is_ddl(struct bytes tag)
+{
+	return (tag.at[0] == 'A' || tag.at[0] == 'I' || memcmp(tag.at, "CR", 2) == 0) &&
+	       !bytes_equal(tag, bytes_of("CREATE TABLE", 13));
+}
+
 /* No client gets a statement any more that was parsed before. */
 static void note_definition(struct server *server)
 {
@@ -213,6 +223,10 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	if (is_definition(body)) {
 		server->has_defined = true;
 		note_definition(server);
+		if (is_ddl(body) && server->state == SERVER_LENT) {
+			server->has_ddl = true;
+			server->site->ops->on_definition(server);
+		}
 	}
 	if (!may_be_examined(body.count ? body.at[0] : 0))
 		return;
@@ -456,6 +470,9 @@ static void pass_ready(struct server *server)
 		/* others could not see it before the commit */
 		server->has_defined = false;
 		note_definition(server);
+		if (server->has_ddl)
+			server->site->ops->on_definition(server);
+		server->has_ddl = false;
 	}
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
