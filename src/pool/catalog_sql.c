@@ -120,7 +120,7 @@ const char catalog_sql_changes[] =
 	"/[*]([^*]|[*]+[^*/])*[*]+/'),concat(chr(92),'1 '),'g')),"                           \
 	"'[[:<:]](for[[:space:]]+(no[[:space:]]+key[[:space:]]+)?update[[:>:]]|"             \
 	"do[[:space:]]+(?=(nothing|update|instead|also)[[:>:]]))',' ','g'),"                 \
-	"'[[:<:]]update[[:>:]][^;]*?[[:<:]]set[[:>:]]',' ','g'),"                            \
+	"'[[:<:]]update[[:>:]]([^;]*?)[[:<:]]set[[:>:]]',concat(chr(92),'1'),'g'),"          \
 	"'[[:<:]]set[[:space:]]+(local[[:space:]]+(?!to[[:>:]])(?=[a-z\"])|"                 \
 	"transaction[[:>:]]|constraints[[:>:]])',' ','g'),"                                  \
 	"'[[:<:]]set_config[[:space:]]*[(][^();]*,[[:space:]]*true[[:space:]]*[)]',' ','g')" \

@@ -262,12 +262,12 @@ static void tell(const struct server *server, const struct catalog_reading *read
 static void publish(struct server *server, struct catalog_reading *reading)
 {
 	struct database *database = server->pool->database;
-	bool is_first = !database->reading;
+	struct catalog_reading *before = share_get_reading(&database->share);
 
 	share_put_reading(&database->share, reading);
-	if (is_first || database->told != reading->state)
+	if (!before || before->state != reading->state)
 		tell(server, reading);
-	database->told = reading->state;
+	catalog_reading_release(&before);
 	pool_catalog_hear(database);
 }
 

@@ -55,7 +55,6 @@ struct database {
 	unsigned int catalog_version;   /* tally->catalog_version when it was looked at, */
 	unsigned int quiet_version;     /* and when the database was quiet, */
 	bool is_current;                /* and whether nothing has changed since the reading */
-	enum catalog_state told;        /* the last state that the log has */
 	usec_t catalog_rest;            /* between two readings, as the last one took so long */
 	struct timer rest; /* autodb_idle_timeout */
 	bool has_gone;     /* a pool of this database was freed, or the database was killed */
