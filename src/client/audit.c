@@ -355,8 +355,8 @@ static void count_all(struct client *client, unsigned int touches, const char *e
 }
 
 /*
- * What a text touches: by itself, and by the names in it. *by: the first name that touches more than
- * the text shows; or NULL.
+ * What a text touches: by itself, and by the names in it. *by: the first name that touches more
+ * than the text shows; or NULL.
  */
 static unsigned int touches_of(const struct client *client, struct bytes text, const char **by)
 {

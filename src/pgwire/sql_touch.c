@@ -510,8 +510,8 @@ static unsigned int touch_once(struct scanner scanner)
 
 /*
  * In Shift JIS, Big5, GBK, UHC, GB 18030 and Johab the last byte of a character may look like a
- * backslash, or like a sign that ends the tag of a dollar-quoted string. In all other encodings this
- * only finds a bit too much.
+ * backslash, or like a sign that ends the tag of a dollar-quoted string. In all other encodings
+ * this only finds a bit too much.
  */
 bool sql_touch_is_unclear(struct bytes text)
 {

@@ -188,7 +188,7 @@ static void look_at_tokens(struct look *look, struct scanner scanner)
 	for (; token.kind != TOKEN_END; token = next) {
 		next = sql_token(&scanner);
 		if (token.kind == TOKEN_WORD || token.kind == TOKEN_QUOTED ||
-		     token.kind == TOKEN_NUMBER)
+		    token.kind == TOKEN_NUMBER)
 			look_up(look, name_in(&token),
 			        is_behind_point || sql_token_is_sign(&next, '('));
 		is_behind_point = sql_token_is_sign(&token, '.');

@@ -38,9 +38,9 @@ static const struct {
 };
 
 /* A statement that may start an event trigger has one of these. */
-static const char *const definitions[] = { "alter",   "analyze", "cluster",  "comment", "create",
-	                                   "drop",    "grant",   "import",   "into",    "reassign",
-	                                   "refresh", "reindex", "revoke",   "security" };
+static const char *const definitions[] = { "alter",   "analyze", "cluster", "comment", "create",
+	                                   "drop",    "grant",   "import",  "into",    "reassign",
+	                                   "refresh", "reindex", "revoke",  "security" };
 
 const char *catalog_kind_name(enum catalog_kind kind) { return kinds[kind]; }
 
@@ -150,7 +150,7 @@ static unsigned int bits_of(struct bytes text)
 	return bits ? bits : SQL_TOUCH_HIDDEN;
 }
 
-static void add_name(struct catalog_reading *reading, struct bytes name, enum catalog_kind kind,
+static void add_toucher(struct catalog_reading *reading, struct bytes name, enum catalog_kind kind,
                      unsigned int bits)
 {
 	struct sql_toucher what = { .bits = bits,
@@ -192,12 +192,12 @@ static void take_name(struct catalog_reading *reading, const struct bytes *value
 	}
 	for (int kind = 0; kind < CATALOG_DEFINITION; kind++) {
 		if (bytes_are(values[0], kinds[kind])) {
-			add_name(reading, values[1], (enum catalog_kind)kind, bits);
+			add_toucher(reading, values[1], (enum catalog_kind)kind, bits);
 			return;
 		}
 	}
 	for (size_t i = 0; i < sizeof(definitions) / sizeof(definitions[0]); i++)
-		add_name(reading, bytes_text(definitions[i]), CATALOG_DEFINITION, bits);
+		add_toucher(reading, bytes_text(definitions[i]), CATALOG_DEFINITION, bits);
 }
 
 /* Rows come in no certain order, so what is added to the digest has none. */

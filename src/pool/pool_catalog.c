@@ -6,8 +6,8 @@
  *   a reading            --> tally.reading,   catalog_version --> every loop: pool_catalog_hear()
  *
  * One server of one loop is asked, on a connection that no client waits for, or that a client has
- * just used without anything being known. In between, once a second if the database is used, a short
- * question asks whether PostgreSQL has counted changes.
+ * just used without anything being known. In between, once a second if the database is used, a
+ * short question asks whether PostgreSQL has counted changes.
  *
  * Hard here: other loops change the tally at any time. catalog_version is changed last, and read
  * first.
@@ -101,10 +101,10 @@ void pool_catalog_hear(struct database *database)
 	database->reading = reading;
 	database->catalog_version = version;
 	database->is_current = reading && reading->ddl_count == ddl_count(database);
-	database->quiet_version = database->is_current && reading->state == CATALOG_QUIET &&
-	                                  reading->names.count == 0
-	                              ? version
-	                              : version - 1;
+	database->quiet_version =
+	    database->is_current && reading->state == CATALOG_QUIET && reading->names.count == 0
+		? version
+		: version - 1;
 }
 
 const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current)
@@ -180,12 +180,16 @@ bool pool_catalog_is_due(const struct pool *pool)
 		due = now;
 		atomic_store(due_at, due);
 	}
-	return now >= due &&
-	       ((!pool->waiting_count && !pool->newcomer_count) || now >= due + OVERDUE);
+	if (now < due)
+		return false;
+	/* In session mode no server may come home for long. */
+	return now >= due + OVERDUE ||
+	       (!pool->waiting_count &&
+	        (!pool->newcomer_count || pool->limits.mode == POOL_MODE_SESSION));
 }
 
 /* false: no memory. */
-static bool ask(struct server *server, bool reads_all)
+static bool ask_server(struct server *server, bool reads_all)
 {
 	struct pool *pool = server->pool;
 	struct database *database = pool->database;
@@ -213,7 +217,7 @@ void pool_read_catalog(struct server *server)
 	const struct catalog_reading *reading = pool_catalog(server->pool, &is_current);
 
 	server_enter(server, SERVER_CHECKING);
-	if (!ask(server, !is_current || reading->state == CATALOG_UNREAD))
+	if (!ask_server(server, !is_current || reading->state == CATALOG_UNREAD))
 		server->site->ops->on_home(server);
 }
 
@@ -223,7 +227,7 @@ bool pool_read_catalog_now(struct borrower *borrower)
 
 	pool_catalog(borrower->pool, &is_current);
 	return borrower->pool->limits.reads_catalog && !is_current &&
-	       borrower->pool->purpose == POOL_FOR_CLIENTS && ask(borrower->server, true);
+	       borrower->pool->purpose == POOL_FOR_CLIENTS && ask_server(borrower->server, true);
 }
 
 void pool_catalog_row(struct server *server, struct bytes body)

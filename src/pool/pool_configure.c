@@ -130,6 +130,17 @@ void pool_forget_greeting(struct pool *pool)
 	params_release(pool->pools->with.params, &pool->greeting_for);
 }
 
+/* In session mode for SHOW AUDIT. */
+static bool reads_catalog(const struct pool *pool)
+{
+	const struct config *config = pool->pools->config;
+
+	if (pool->limits.session_state != SESSION_STATE_OFF)
+		return pool->limits.isolation != SESSION_ISOLATION_OFF;
+	return config->session_audit && config->session_isolation != SESSION_ISOLATION_OFF &&
+	       pool->limits.mode == POOL_MODE_SESSION;
+}
+
 void pool_configure(struct pool *pool)
 {
 	const struct config *config = pool->pools->config;
@@ -155,10 +166,7 @@ void pool_configure(struct pool *pool)
 	};
 	if (pool->limits.session_state == SESSION_STATE_FOLLOW)
 		pool->limits.session_sample = (unsigned int)config->session_sample;
-	pool->limits.reads_catalog =
-	    pool->limits.session_state == SESSION_STATE_OFF
-	        ? config->session_audit && pool->limits.mode == POOL_MODE_SESSION
-	        : pool->limits.isolation != SESSION_ISOLATION_OFF;
+	pool->limits.reads_catalog = reads_catalog(pool);
 	pool->site.entry = entry;
 	pool->site.is_followed = pool->limits.session_state == SESSION_STATE_FOLLOW;
 	pool->site.limits = (struct server_limits){

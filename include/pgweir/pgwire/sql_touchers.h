@@ -3,8 +3,8 @@
  * Names of functions and relations that may touch the session, as the database or the settings say,
  * and which of them a text has. The answer may say too much, but never too little.
  *
- * A function is named before a parenthesis, or behind a point, which is another notation for a call.
- * A relation, or a word that begins a statement, may be anywhere.
+ * A function is named before a parenthesis, or behind a point, which is another notation for a
+ * call. A relation, or a word that begins a statement, may be anywhere.
  */
 #ifndef PGWEIR_PGWIRE_SQL_TOUCHERS_H
 #define PGWEIR_PGWIRE_SQL_TOUCHERS_H

@@ -51,7 +51,7 @@ struct catalog_reading {
 	uint64_t digest; /* of all rows */
 	int64_t since_wall;
 	struct sql_touchers names;
-	struct buf parameters; /* placeholders that they may set: name\0name\0 */
+	struct buf parameters;              /* placeholders that they may set: name\0name\0 */
 	char changes[CATALOG_CHANGES_SIZE]; /* how much PostgreSQL had counted */
 	char why[CATALOG_WHY_SIZE];         /* for CATALOG_ANY and CATALOG_UNREAD */
 };
@@ -81,8 +81,8 @@ void catalog_row(struct catalog_question *question, struct bytes body);
 bool catalog_end(struct catalog_question *question, bool has_failed);
 
 /*
- * Whether the answer says that something has changed since a reading. One of another server, after a
- * failover, or with several hosts, has other counts.
+ * Whether the answer says that something has changed since a reading. One of another server, after
+ * a failover, or with several hosts, has other counts.
  */
 bool catalog_has_changed(const struct catalog_question *question,
                          const struct catalog_reading *reading, bool *is_other_server);

@@ -28,13 +28,13 @@ TAILQ_HEAD(cancel_list, cancel);
 /* The settings in force for this pool, computed at each new snapshot. */
 struct pool_limits {
 	enum pool_mode mode;
-	bool late_begin;                       /* only in transaction mode */
+	bool late_begin; /* only in transaction mode */
 	enum session_isolation isolation;
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	unsigned int session_sample;           /* 0 = no transaction is a sample */
 	bool reads_catalog;
-	int max_pinned;                        /* INT_MAX = no limit */
-	int size;                              /* 0 = no limit */
+	int max_pinned; /* INT_MAX = no limit */
+	int size;       /* 0 = no limit */
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
@@ -72,8 +72,8 @@ struct pool {
 	struct logger log;
 	struct pool_limits limits;
 	struct sql_touchers pin_functions; /* mostly empty */
-	struct buf read_functions;      /* in lower case: name\0name\0 */
-	struct server_site site;        /* what its servers share */
+	struct buf read_functions;         /* in lower case: name\0name\0 */
+	struct server_site site;           /* what its servers share */
 	struct credentials credentials; /* from the entry's password; empty: the role's are used */
 	struct credentials learnt;      /* obtained from a client's authentication: pool_learn() */
 	unsigned int learnt_version;    /* the role's secret_version when that was */

@@ -43,10 +43,14 @@ static void list_kinds(unsigned int touches, struct buf *out)
 		unsigned int touch;
 		const char *name;
 	} kinds[] = {
-		{ SQL_TOUCH_HIDDEN, "anything" },         { SQL_TOUCH_PARAMS, "parameters" },
-		{ SQL_TOUCH_LISTEN, "channels" },         { SQL_TOUCH_CURSOR, "held cursors" },
-		{ SQL_TOUCH_TEMP, "temporary objects" },  { SQL_TOUCH_LOCK, "session locks" },
-		{ SQL_TOUCH_NOTIFY, "notifications" },    { SQL_TOUCH_EXTENSION, "what cannot be asked for" },
+		{ SQL_TOUCH_HIDDEN, "anything" },
+		{ SQL_TOUCH_PARAMS, "parameters" },
+		{ SQL_TOUCH_LISTEN, "channels" },
+		{ SQL_TOUCH_CURSOR, "held cursors" },
+		{ SQL_TOUCH_TEMP, "temporary objects" },
+		{ SQL_TOUCH_LOCK, "session locks" },
+		{ SQL_TOUCH_NOTIFY, "notifications" },
+		{ SQL_TOUCH_EXTENSION, "what cannot be asked for" },
 	};
 	const char *between = "";
 
@@ -82,8 +86,8 @@ static void fill_state(struct cursor *cursor, struct catalog_row *row,
 	usec_t now = loop_now(cursor->source->with->loop);
 
 	row->state = names[database->is_current ? reading->state : CATALOG_UNREAD];
-	row->since = show_time_text(now - (wall_now() - reading->since_wall), now,
-	                            row->since_buffer);
+	row->since =
+	    show_time_text(now - (wall_now() - reading->since_wall), now, row->since_buffer);
 	if (!database->is_current)
 		row->why = "definitions have changed since";
 	else if (*reading->why)

@@ -215,7 +215,7 @@ bool relay_give_back(struct client *client)
 	}
 	if (client->is_position_due && !causal_ends_unasked(client)) {
 		if (server->cancel_count)
-			return false; /* as in ask() */
+			return false;      /* as in ask() */
 		relay_take_params(client); /* known also if the server is lost now */
 		causal_ask(client);
 		return true;

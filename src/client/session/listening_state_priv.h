@@ -42,7 +42,7 @@ struct client_listening {
 	bool is_mark_there;  /* and from the listening connection */
 	bool is_clear;       /* STEP_BEFORE is over for this server */
 	uint32_t own_pid;    /* notifications of this process are the client's own; 0: none are */
-	unsigned int number;           /* of the last unlisten */
+	unsigned int number; /* of the last unlisten */
 	struct unlisten_list unlistens;
 	unsigned int unlisten_count;
 	bool is_ahead; /* what goes ahead of the frame was added, and the frame is not sent yet */

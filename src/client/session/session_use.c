@@ -69,8 +69,7 @@ static bool may_define(struct bytes text, unsigned int named)
 }
 
 /* Adds what names in the text touch: those of the catalog, and of the settings. */
-static unsigned int with_names(const struct client *client, unsigned int touches,
-                               struct bytes text)
+static unsigned int with_names(const struct client *client, unsigned int touches, struct bytes text)
 {
 	unsigned int named = 0;
 
@@ -252,7 +251,7 @@ static bool note_names(struct client *client, struct bytes text)
 static unsigned int own_touches(unsigned int touches, struct bytes text)
 {
 	return touches & SESSION_TOUCH_NAMED ? touches & (sql_touch(text) | SQL_TOUCH_EXTENSION)
-	                                      : touches;
+	                                     : touches;
 }
 
 /* Which bits are noted of a statement of this client. */

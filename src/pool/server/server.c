@@ -2,7 +2,6 @@
 /*
  * The states of a server, sending, and closing.
  */
-#include "pgweir/pool/catalog.h"
 #include "pgweir/pool/server/server.h"
 
 #include <assert.h>
@@ -196,7 +195,6 @@ static void release_server(struct server *server)
 	free(server->refusal);
 	server->refusal = NULL;
 	server_question_free(&server->question);
-	catalog_question_free(&server->catalog);
 	params_release(params, &server->baseline);
 	params_release(params, &server->unreported);
 	explicit_bzero(server->key, sizeof(server->key));

@@ -174,7 +174,8 @@ void server_drop_question(struct server *server)
 /*
  * The question has failed. It is canceled by a cancel request that came late, or by a short
  * statement_timeout before that is put aside. Otherwise a name may be one that this role must not
- * ask for, or it must not call a function that the question needs. false: it is not asked again; then facts.parts is 0 if that does not matter.
+ * ask for, or it must not call a function that the question needs. false: it is not asked again;
+ * then facts.parts is 0 if that does not matter.
  */
 static bool ask_again(struct server *server)
 {

@@ -194,8 +194,8 @@ static bool is_definition(struct bytes tag)
 }
 
 /*
- * Whether it may have changed what functions and relations do. DROP can only end that. CREATE TABLE,
- * which may be temporary, is known by its text; so are DO and CALL.
+ * Whether it may have changed what functions and relations do. DROP can only end that. CREATE
+ * TABLE, which may be temporary, is known by its text; so are DO and CALL.
  */
 static bool is_ddl(struct bytes tag)
 {

@@ -1,159 +1,169 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pgwire/sql_single.c: texts that are one statement, those that only read, and similar ones.
+ * pgwire/sql_touchers.h.
  */
-#include "pgweir/pgwire/sql_single.h"
+#include "pgweir/pgwire/sql_touchers.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "pgweir/pgwire/sql_touch.h"
+
 #include "../unit.h"
 
-/* Functions that only read, besides the well-known ones. */
-#define FUNCTIONS bytes_of("price\0tax_of\0pg_size_pretty\0", 28)
+#define FUNCTION 1u
+#define TABLE 2u
+#define ODD 4u
+#define LONG 8u
+
+#define SIXTY_THREE "a23456789012345678901234567890123456789012345678901234567890123"
+
+static struct sql_touchers set;
+
+static void make(void)
+{
+	static const struct {
+		const char *name;
+		unsigned int bits;
+		bool is_called;
+	} names[] = {
+		{ "my_pin", FUNCTION, true }, { "inner_pin", FUNCTION, true },
+		{ "orders", TABLE, false },   { "a?b", ODD, true },
+		{ SIXTY_THREE, LONG, true },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(names); i++) {
+		struct sql_toucher what = { .bits = names[i].bits,
+			                    .is_called = names[i].is_called };
+
+		ck_assert(sql_touchers_add(&set, bytes_text(names[i].name), &what));
+	}
+}
+
+static void forget(void) { sql_touchers_free(&set); }
 
 static const struct {
 	const char *text;
-	enum sql_single what;
+	unsigned int bits;
 } cases[] = {
-	{ "SELECT 1", SQL_SINGLE_READ },
-	{ " /* who */ select * from t -- all", SQL_SINGLE_READ },
-	{ "SELECT 1;", SQL_SINGLE_READ },
-	{ "SELECT 1 ; ; -- end", SQL_SINGLE_READ },
-	{ "SELECT a.b, c FROM s.t AS a WHERE id = $1 AND x IN ($2, $3)", SQL_SINGLE_READ },
-	{ "select count (*), Sum(x), MAX(y) from t group by (a, b) having avg(z) > 1",
-	  SQL_SINGLE_READ },
-	{ "SELECT coalesce(lower(name), '') || ';' FROM t WHERE NOT (a OR (b))", SQL_SINGLE_READ },
-	{ "SELECT row_number() OVER (PARTITION BY a ORDER BY b), sum(x) FILTER (WHERE y) FROM t",
-	  SQL_SINGLE_READ },
-	{ "WITH a AS (SELECT 1), b AS MATERIALIZED (VALUES (1)) SELECT * FROM a UNION (SELECT 2)",
-	  SQL_SINGLE_READ },
-	{ "SELECT x::numeric(10,2), now(), extract(year FROM d), 'into' FROM t", SQL_SINGLE_READ },
-	{ "SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u) LIMIT (1)", SQL_SINGLE_READ },
-	{ "SELECT \"for\", $$insert(';')$$, E'update', 'delete'';' FROM \"Update\"",
-	  SQL_SINGLE_READ },
-	{ "SELECT 'stra\xc3\x9f"
-	  "e', $$\xc3\xa4$$",
-	  SQL_SINGLE_READ },
-	{ "VALUES (1), (2)", SQL_SINGLE_READ },
-	{ "SELECT 1.5, $12, .5", SQL_SINGLE_READ },
-	{ "TABLE t", SQL_SINGLE_READ },
-	{ "SELECT price(1), Tax_Of(2), shop.price(3)", SQL_SINGLE_READ },
-	{ "SELECT PG_size_pretty(1)", SQL_SINGLE_READ },
-
-	/* not only reading, or not certain */
-	{ "INSERT INTO t VALUES (1)", SQL_SINGLE_ANY },
-	{ "update t set a = 1", SQL_SINGLE_ANY },
-	{ "DELETE FROM t;", SQL_SINGLE_ANY },
-	{ "MERGE INTO t USING s ON (a) WHEN MATCHED THEN DELETE", SQL_SINGLE_ANY },
-	{ "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x", SQL_SINGLE_ANY },
-	{ "SELECT * INTO u FROM t", SQL_SINGLE_ANY },
-	{ "SELECT * FROM t FOR UPDATE", SQL_SINGLE_ANY },
-	{ "SELECT * FROM t for/**/share", SQL_SINGLE_ANY },
-	{ "SELECT * FROM t LIMIT 1for update", SQL_SINGLE_ANY },
-	{ "SELECT $1into u", SQL_SINGLE_ANY },
-	{ "SELECT 1f (2)", SQL_SINGLE_ANY },
-	{ "SELECT 1.5 (2)", SQL_SINGLE_ANY },
-	{ "SELECT nextval('s')", SQL_SINGLE_ANY },
-	{ "SELECT f (1)", SQL_SINGLE_ANY },
-	{ "SELECT prices(1)", SQL_SINGLE_ANY },
-	{ "SELECT pric(1)", SQL_SINGLE_ANY },
-	{ "SELECT counts(1)", SQL_SINGLE_ANY },
-	{ "SELECT coun(1)", SQL_SINGLE_ANY },
-	{ "SELECT \"count\"(1)", SQL_SINGLE_ANY },
-	{ "SELECT shop.count(1)", SQL_SINGLE_ANY },
-	{ "SELECT shop . /* */ count /* */ (1)", SQL_SINGLE_ANY },
-	{ "SELECT 1 OPERATOR(shop.+) 2", SQL_SINGLE_ANY },
-	{ "SELECT t\xc3\xa4(1)", SQL_SINGLE_ANY },
-	{ "SELECT t\xc3\xa4 FROM t", SQL_SINGLE_ANY },
-	{ "SELECT 1 AS \"\xc3\xa4\"", SQL_SINGLE_ANY },
-	{ "SELECT \x83|count(1)", SQL_SINGLE_ANY },
-	{ "SELECT * FROM pg_stat_activity", SQL_SINGLE_ANY },
-	{ "SELECT * FROM \"pg_locks\"", SQL_SINGLE_ANY },
-	{ "SELECT pg_catalog.count(1)", SQL_SINGLE_ANY },
-	{ "SELECT * FROM pg_temp.t", SQL_SINGLE_ANY },
-	{ "SELECT * FROM t TABLESAMPLE system (10)", SQL_SINGLE_ANY },
-
-	/* not one of these statements, or not one */
-	{ "", SQL_SINGLE_NOT },
-	{ ";", SQL_SINGLE_NOT },
-	{ "; SELECT 1", SQL_SINGLE_NOT },
-	{ "(SELECT 1)", SQL_SINGLE_NOT },
-	{ "SELECTS 1", SQL_SINGLE_NOT },
-	{ "\"select\" 1", SQL_SINGLE_NOT },
-	{ "SELECT 1; SELECT 2", SQL_SINGLE_NOT },
-	{ "SELECT 1; BEGIN", SQL_SINGLE_NOT },
-	{ "INSERT INTO t VALUES (1); COMMIT; BEGIN;", SQL_SINGLE_NOT },
-	{ "BEGIN", SQL_SINGLE_NOT },
-	{ "COMMIT", SQL_SINGLE_NOT },
-	{ "COPY t FROM stdin", SQL_SINGLE_NOT },
-	{ "CALL p()", SQL_SINGLE_NOT },
-	{ "DO ''", SQL_SINGLE_NOT },
-	{ "EXPLAIN SELECT 1", SQL_SINGLE_NOT },
-	{ "EXECUTE s", SQL_SINGLE_NOT },
-	{ "SELECT 'a", SQL_SINGLE_NOT },
-	{ "SELECT /* a", SQL_SINGLE_NOT },
-	{ "SELECT 1; /* a", SQL_SINGLE_NOT },
-	{ "SELECT 'a\\'; BEGIN; --'", SQL_SINGLE_NOT },
-	{ "SELECT E'a\\''", SQL_SINGLE_NOT },
+	{ "", 0 },
+	{ "SELECT 1", 0 },
+	{ "SELECT my_pin(1)", FUNCTION },
+	{ "SELECT a.MY_PIN /* */ (1)", FUNCTION },
+	{ "SELECT \"my_pin\"()", FUNCTION },
+	{ "SELECT public . \"my_pin\"\n--\n()", FUNCTION },
+	{ "SELECT ('x'::text).my_pin", FUNCTION },
+	{ "SELECT (x) . my_pin", FUNCTION },
+	{ "SELECT 1my_pin()", FUNCTION },
+	{ "SELECT 'a\\', my_pin(), '", FUNCTION },
+	{ "SELECT my_pin FROM t WHERE a IN (1)", 0 },
+	{ "SELECT 'my_pin(1)' -- my_pin()", 0 },
+	{ "SELECT $$my_pin(1)$$ /* my_pin() */", 0 },
+	{ "SELECT my_pins(1), m(2)", 0 },
+	{ "TABLE orders", TABLE },
+	{ "INSERT INTO public.Orders VALUES (my_pin())", TABLE | FUNCTION },
+	{ "SELECT 'orders'", 0 },
+	{ "SELECT \xddnner_pin()", FUNCTION },     /* a capital I with a dot, in one byte */
+	{ "SELECT \xc4\xb0nner_pin()", FUNCTION }, /* and in two */
+	{ "SELECT 'a', \"b\"", 0 },
+	{ "SELECT 'na\xc3\xafve'", ODD }, /* a name may be there that is not ASCII */
+	{ "SELECT \"a\"\"b\"()", ODD },
+	{ "SELECT " SIXTY_THREE "()", LONG },
+	{ "SELECT " SIXTY_THREE "456()", LONG }, /* PostgreSQL cuts it */
+	{ "SELECT b" SIXTY_THREE "()", 0 },
+	{ "SELECT '\x95\x5c', my_pin()", SQL_TOUCH_HIDDEN | ODD | FUNCTION }, /* Shift JIS */
 };
 
-START_TEST(reads)
+START_TEST(finds_names)
 {
-	ck_assert_msg(sql_single(bytes_text(cases[_i].text), FUNCTIONS) == cases[_i].what, "%s",
-	              cases[_i].text);
+	unsigned int bits = sql_touchers_in(&set, bytes_text(cases[_i].text), NULL);
+
+	ck_assert_msg(bits == cases[_i].bits, "%s: %u", cases[_i].text, bits);
 }
 END_TEST
 
-START_TEST(no_function_is_known_without_the_list)
-{
-	ck_assert_int_eq(sql_single(bytes_text("SELECT price(1)"), bytes_of("", 0)),
-	                 SQL_SINGLE_ANY);
-	ck_assert_int_eq(sql_single(bytes_text("SELECT count(1)"), bytes_of("", 0)),
-	                 SQL_SINGLE_READ);
-}
-END_TEST
-
-/* The result does not depend on data after the text, and nothing after it is read. */
+/* Nothing after a text is read. */
 START_TEST(every_cut)
 {
 	const char *text = cases[_i].text;
-	size_t size = strlen(text);
 
-	for (size_t count = 0; count <= size; count++) {
+	for (size_t count = 0; count <= strlen(text); count++) {
 		char *copy = malloc(count ? count : 1); /* the sanitizer detects reads after it */
 
 		memcpy(copy, text, count);
-		ck_assert_int_eq(sql_single(bytes_of(text, count), FUNCTIONS),
-		                 sql_single(bytes_of(copy, count), FUNCTIONS));
+		ck_assert_uint_eq(sql_touchers_in(&set, bytes_of(text, count), NULL),
+		                  sql_touchers_in(&set, bytes_of(copy, count), NULL));
 		free(copy);
 	}
 }
 END_TEST
 
-/* With another statement behind it, a text is not one. */
-START_TEST(every_text_with_another)
+START_TEST(tells_the_first)
 {
-	static const char *const others[] = { "\n;BEGIN", "\n;INSERT INTO t VALUES (1)", "\n;\\" };
-	char text[256];
+	const struct sql_toucher *first;
 
-	for (size_t i = 0; i < COUNT_OF(others); i++) {
-		snprintf(text, sizeof(text), "%s%s", cases[_i].text, others[i]);
-		ck_assert_msg(sql_single(bytes_text(text), FUNCTIONS) == SQL_SINGLE_NOT, "%s",
-		              text);
+	sql_touchers_in(&set, bytes_text("SELECT my_pin(a) FROM orders"), &first);
+	ck_assert_str_eq(set.names.at + first->name, "my_pin");
+	sql_touchers_in(&set, bytes_text("SELECT 1"), &first);
+	ck_assert_ptr_null(first);
+}
+END_TEST
+
+START_TEST(an_empty_set)
+{
+	struct sql_touchers none = { 0 };
+
+	ck_assert_uint_eq(sql_touchers_in(&none, bytes_text("SELECT my_pin()"), NULL), 0);
+	sql_touchers_free(&none);
+}
+END_TEST
+
+/* A function and a table may have one name; many names are found. */
+START_TEST(many_names)
+{
+	struct sql_toucher what = { .bits = 1, .is_called = true };
+	struct sql_touchers many = { 0 };
+	char text[64];
+
+	for (int i = 0; i < 1000; i++) {
+		snprintf(text, sizeof(text), "f_%d", i);
+		ck_assert(sql_touchers_add(&many, bytes_text(text), &what));
 	}
+	what = (struct sql_toucher){ .bits = 2 };
+	ck_assert(sql_touchers_add(&many, bytes_text("f_7"), &what));
+	for (int i = 0; i < 1000; i++) {
+		snprintf(text, sizeof(text), "SELECT F_%d()", i);
+		ck_assert_uint_eq(sql_touchers_in(&many, bytes_text(text), NULL), i == 7 ? 3 : 1);
+	}
+	ck_assert_uint_eq(sql_touchers_in(&many, bytes_text("SELECT * FROM f_7"), NULL), 2);
+	sql_touchers_free(&many);
+}
+END_TEST
+
+/* Memory that a set gets without end is refused. */
+START_TEST(a_limit)
+{
+	struct sql_toucher what = { .bits = 1 };
+	struct sql_touchers small = { .names.limit = 10 };
+
+	ck_assert(sql_touchers_add(&small, bytes_text("abcdefgh"), &what));
+	ck_assert(!sql_touchers_add(&small, bytes_text("abcdefgh"), &what));
+	sql_touchers_free(&small);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("pgwire/sql_single");
-	TCase *tests = tcase_create("sql_single");
+	Suite *suite = suite_create("pgwire/sql_touchers");
+	TCase *tests = tcase_create("sql_touchers");
 
-	tcase_add_loop_test(tests, reads, 0, COUNT_OF(cases));
-	tcase_add_test(tests, no_function_is_known_without_the_list);
+	tcase_add_checked_fixture(tests, make, forget);
+	tcase_add_loop_test(tests, finds_names, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
-	tcase_add_loop_test(tests, every_text_with_another, 0, COUNT_OF(cases));
+	tcase_add_test(tests, tells_the_first);
+	tcase_add_test(tests, an_empty_set);
+	tcase_add_test(tests, many_names);
+	tcase_add_test(tests, a_limit);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }
