@@ -364,10 +364,11 @@ static unsigned int touches_of(const struct client *client, struct bytes text, c
 	bool is_current;
 
 	*by = NULL;
-	/* Until the catalog was read, nothing is known of names. */
-	if (pool_has_names(client->borrower.pool, NULL) &&
-	    pool_catalog(client->borrower.pool, &is_current))
+	if (pool_has_names(client->borrower.pool, NULL))
 		named = pool_touches(client->borrower.pool, NULL, text, by);
+	/* Until the catalog was read, nothing is known of names but those of the settings. */
+	if (!pool_catalog(client->borrower.pool, &is_current))
+		named &= SQL_TOUCH_EXTENSION;
 	if (!*by)
 		named = 0; /* any text may do anything: that says nothing about this one */
 	if (!(named & ~touches & FEATURES_OF_TEXT))

@@ -93,7 +93,7 @@ def made(pgweir, postgres):
 
         def start(self, **settings):
             self.weir = pgweir(**{"pool_mode": "transaction", "default_pool_size": 3,
-                                  "server_round_robin": 1, "databases": {"app": "dbname=known"},
+                                  "server_round_robin": 1, "databases": {"app": "dbname=known", "app2": ""},
                                   **settings})
             return self.weir
 
@@ -249,7 +249,7 @@ def test_what_it_says(made):
         "v": ("view", "parameters"),
         "app.tenant": ("parameter", None),
     }
-    assert made.weir.admin("SHOW CATALOG app") and not made.weir.admin("SHOW CATALOG other")
+    assert made.weir.admin("SHOW CATALOG app") and not made.weir.admin("SHOW CATALOG app2")
 
 
 def test_only_what_a_name_may_touch_is_asked_for(made, postgres):
