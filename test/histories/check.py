@@ -266,7 +266,8 @@ def check_states(ops):
     """
     for client, group in clients_of(ops).items():
         own, maybe, hidden = "", set(), {""}
-        for op in group:
+        for at, op in enumerate(group):
+            before = "; ".join(map(str, group[max(at - 8, 0):at]))
             if op.kind == "connect":
                 own, maybe, hidden = "", set(), {""}
             elif op.kind == "set" and op.outcome == OK:
@@ -277,6 +278,6 @@ def check_states(ops):
                 hidden.add(op.value)
             elif op.kind == "see" and op.outcome == OK:
                 if op.value[0] != own and op.value[0] not in maybe:
-                    yield f"{client} has {op.value[0]!r} and has set {own!r}"
+                    yield f"{client} has {op.value[0]!r} and has set {own!r}, after: {before}"
                 if op.value[1] not in hidden:
-                    yield f"{client} has {op.value[1]!r}, which it has never set"
+                    yield f"{client} has {op.value[1]!r}, which it has never set, after: {before}"
