@@ -23,9 +23,11 @@ class Op:
     begin: float = 0
     end: float = NEVER
     outcome: str = OK
+    why: str = ""  # it did not succeed
 
     def __str__(self):
-        return f"{self.client} {self.kind} {self.key} {self.value} {self.outcome}"
+        words = (self.client, self.kind, self.key, self.value, self.outcome, self.why)
+        return " ".join(str(word) for word in words if word != "")
 
 
 def by_key(ops):

@@ -122,7 +122,7 @@ class Client(threading.Thread):
             work(op)
             self.scene.board.note()
         except psycopg.Error as error:
-            op.outcome = self.judge(error, op.kind)
+            op.outcome, op.why = self.judge(error, op.kind), str(error).replace("\n", " ")
         op.end = time.monotonic()
         self.scene.history.add(kind, op)
         return op.outcome == OK
@@ -334,8 +334,9 @@ class Canceler(threading.Thread):
             self.scene.board.is_over.wait(0.02)
 
 
-def crowd(scene):
+def crowd(scene, only=None):
     kinds = (Register, Register, Lists, Lists, InOneWrite, Counter, State, State)
+    kinds = tuple(kind for kind in kinds if not only or kind.__name__ == only)
     numbers = {kind: 0 for kind in kinds}
     clients = []
     for at in range(scene.clients):
