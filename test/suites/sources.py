@@ -60,9 +60,9 @@ class Suite:
         return {**own, "PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres",
                 "PGPASSWORD": "pw", "PGDATABASE": "app", "PGSSLMODE": "disable", "LC_ALL": "C.UTF-8"}
 
-    def setup(self):
-        """Statements that its documentation wants in the database."""
-        return ("CREATE EXTENSION IF NOT EXISTS hstore",)
+    def set_up(self, cluster):
+        """What its documentation wants in the database."""
+        cluster.query("CREATE EXTENSION IF NOT EXISTS hstore")
 
     def run(self, port, place):
         """Returns {test: (outcome, the last words of a failure)}; tests that were skipped are not in
@@ -136,11 +136,12 @@ class Go(Suite):
         (self.folder / "zip" / f"{self.module}@{self.version}").rename(self.folder / "source")
         call("go", "mod", "download", cwd=self.folder / "source", env=self._environment())
 
-    def setup(self):
+    def set_up(self, cluster):
         script = self.folder / "source/testsetup/postgresql_setup.sql"
         if script.exists():
-            return [text for text in script.read_text().split(";") if text.strip()]
-        return super().setup()
+            call(f"{cluster.bin}/psql", "-X", "-q", "-f", script, env=self.environment(cluster.port))
+        else:
+            super().set_up(cluster)
 
     def run(self, port, place):
         with open(pathlib.Path(place) / "output", "w+", encoding="utf-8", errors="replace") as output:
