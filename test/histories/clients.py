@@ -310,10 +310,19 @@ class State(Client):
     def step(self):
         text = f"{self.name}-{self.new_value()}"
         kind = self.rng.choice(("set", "hide", "see", "see", "see"))
-        work = {"set": lambda op: self.connection.execute(f"SET histories.own = '{text}'"),
+        work = {"set": self.set,
                 "hide": lambda op: self.connection.execute("SELECT hide(%s)", (text,)),
                 "see": self.see}[kind]
         self.attempt("states", Op("", kind, "", text), work)
+
+    def set(self, op):
+        """Each text of SET is another one. If psycopg prepared it, it would deallocate an older one
+        in the same step, and a cancel request for that would seem to be one for the SET.
+        """
+        if self.rng.randrange(2):
+            self.connection.execute(f"SET histories.own = '{op.value}'", prepare=False)
+        else:
+            self.connection.execute("SELECT set_config('histories.own', %s, false)", (op.value,))
 
     def see(self, op):
         op.value = self.connection.execute(self.SEE).fetchone()
