@@ -40,7 +40,7 @@ class Guest(Honest):
         self.scene.count("logins")
 
     def ended(self, fields):
-        self.scene.count(f"ended by {fields.get('C')}")
+        self.scene.count(f"ended by {fields.get('C')}: {fields.get('M')}")
         return super().ended(fields)
 
     def tell(self, *sent):
