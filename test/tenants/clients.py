@@ -22,7 +22,7 @@ class Book:
         self._lock = threading.Lock()
         self.counts = {}
         self.examples = {}
-        self.stored = {}  # (table, writer) -> [certain, perhaps]
+        self.stored = {}  # (database, table, writer) -> [certain, perhaps]
 
     def count(self, idiom, kind, number=1, example=None):
         with self._lock:
@@ -31,16 +31,17 @@ class Book:
             if example and number:
                 self.examples.setdefault((idiom, kind), example)
 
-    def store(self, table, writer, is_certain, number=1):
+    def store(self, place, is_certain, number):
         with self._lock:
-            self.stored.setdefault((table, writer), [0, 0])[not is_certain] += number
+            self.stored.setdefault(place, [0, 0])[not is_certain] += number
 
 
 class Tenant(Guest):
     """Works for one tenant after the other."""
 
-    def __init__(self, scene, number, idiom, tenants):
+    def __init__(self, scene, number, idiom, tenants, entry):
         super().__init__(scene, number)
+        self.entry = entry
         self.idiom, self.tenants = idiom, tenants
         self.name = f"{idiom.name} {number}"
         self.tenant = None
@@ -154,7 +155,7 @@ class Tenant(Guest):
 
     def settle(self, is_committed):
         if self.has_written and is_committed:
-            self.scene.book.store(self.idiom.table, self.tenant, True, self.has_written)
+            self.scene.book.store((self.entry, self.idiom.table, self.tenant), True, self.has_written)
         self.has_written = 0
 
     def note(self, kind, number=1, example=None):
@@ -162,7 +163,7 @@ class Tenant(Guest):
 
     def drop(self):
         if self.has_written:
-            self.scene.book.store(self.idiom.table, self.tenant, False, self.has_written)
+            self.scene.book.store((self.entry, self.idiom.table, self.tenant), False, self.has_written)
         super().drop()
 
     def come_again(self):

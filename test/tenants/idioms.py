@@ -38,11 +38,14 @@ CREATE PROCEDURE enter(name text, tenant text) LANGUAGE plpgsql
 """
 
 
-def objects(tenants, rows):
-    """The texts that make everything; each tenant has so many rows in each table."""
+def roles(tenants):
     yield from ROLES.strip().splitlines()
     for tenant in tenants:
         yield f"CREATE ROLE {tenant}; GRANT {tenant} TO alice, bob"
+
+
+def objects(tenants, rows):
+    """The texts that make the tables; each tenant has so many rows in each."""
     for name, belief in BELIEFS.items():
         yield f"""CREATE TABLE by_{name} (id bigserial, tenant text NOT NULL CHECK (tenant ~ '^t[0-9]+$')
 			DEFAULT {belief}, writer text NOT NULL);
@@ -57,14 +60,13 @@ def objects(tenants, rows):
 			CREATE TABLE {tenant}.by_path (id bigserial, tenant text DEFAULT '{tenant}', writer text);
 			GRANT SELECT, INSERT ON {tenant}.by_path TO PUBLIC; GRANT ALL ON {tenant}.by_path_id_seq TO PUBLIC;
 			INSERT INTO {tenant}.by_path (writer) SELECT '{tenant}' FROM generate_series(1, {rows})"""
-    yield FUNCTIONS
 
 
 # `enter`: says the tenant outside of a transaction. `begin`: within each. Both get the client and
 # the tenant, and return the messages, one response each. `leave` is run when the tenant changes.
-# `may_lose`: the tenant may be forgotten today (but never be another's): it is counted, and no finding.
-Idiom = namedtuple("Idiom", "name table enter begin leave may_lose startup",
-                   defaults=(None, None, None, False, None))
+# `calls`: it needs FUNCTIONS. `may_lose`: the tenant may be forgotten today (but never be another's): it is counted, and no finding.
+Idiom = namedtuple("Idiom", "name table enter begin leave may_lose startup calls",
+                   defaults=(None, None, None, False, None, False))
 
 
 def plain(text):
@@ -152,13 +154,13 @@ IDIOMS = (
     Idiom("Hibernate, schema", "path", enter=called("select set_config('search_path', $1, false)")),
     Idiom("SET LOCAL", "setting", begin=some("SET LOCAL app.tenant = '{t}'",
                                              "SELECT set_config('app.tenant', '{t}', true)")),
-    Idiom("SQL function", "setting", enter=called("SELECT set_tenant($1)"), may_lose=True),
-    Idiom("PL/pgSQL, dynamic", "setting", enter=called("SELECT use_tenant($1)"), may_lose=True),
-    Idiom("nested functions", "setting", enter=called("SELECT * FROM outer_tenant($1)"), may_lose=True),
-    Idiom("function sets the role", "role", enter=called("SELECT be_tenant($1)"), may_lose=True),
-    Idiom("function, within a transaction", "setting", begin=called("SELECT set_tenant($1)")),
-    Idiom("procedure", "setting", enter=procedure),
-    Idiom("DO", "setting", enter=plain("DO $$ BEGIN PERFORM set_tenant('{t}'); END $$")),
+    Idiom("SQL function", "setting", enter=called("SELECT set_tenant($1)"), calls=True, may_lose=True),
+    Idiom("PL/pgSQL, dynamic", "setting", enter=called("SELECT use_tenant($1)"), calls=True, may_lose=True),
+    Idiom("nested functions", "setting", enter=called("SELECT * FROM outer_tenant($1)"), calls=True, may_lose=True),
+    Idiom("function sets the role", "role", enter=called("SELECT be_tenant($1)"), calls=True, may_lose=True),
+    Idiom("function, within a transaction", "setting", begin=called("SELECT set_tenant($1)"), calls=True),
+    Idiom("procedure", "setting", enter=procedure, calls=True),
+    Idiom("DO", "setting", enter=plain("DO $$ BEGIN PERFORM set_tenant('{t}'); END $$"), calls=True),
     Idiom("EXECUTE", "setting", enter=execute, may_lose=True),
     Idiom("spelled strangely", "setting", enter=some(*SPELLINGS), may_lose=True),
     Idiom("name is computed", "setting", enter=computed, leave=plain("DISCARD ALL")),
