@@ -260,6 +260,15 @@ class Hidden(Guest):
     lasts = ("SELECT lastval()", "SELECT h_last()")
     nexts = ("SELECT h_next('q{n}')", "SELECT nextval('q{n}')", "SELECT 1 WHERE h_next('q{n}') > 0")
 
+    def ask_random(self):
+        """Nobody else's seed must have made it."""
+        result = self.tell(self.either("SELECT random()"))
+        self.heed(result, "random")
+        for (value,) in result.rows:
+            owner = self.scene.seeded.get(value, self.number)
+            if owner != self.number:
+                self.find_foreign("seed", f"that of client {owner}")
+
     def take_next(self):
         self.heed(self.tell(self.either(self.rng.choice(self.nexts).format(n=self.number))), "nextval")
 
@@ -289,7 +298,7 @@ class Hidden(Guest):
         elif chance < 0.93:
             self.ask_last()
         elif chance < 0.97:
-            self.heed(self.tell(self.either("SELECT 1")), "plain")
+            self.ask_random() if chance < 0.95 else self.heed(self.tell(self.either("SELECT 1")), "plain")
         elif chance < 0.985:
             self.clean()
         elif chance < 0.99:

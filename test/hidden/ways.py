@@ -39,6 +39,11 @@ def acts(mark, number, own):
     yield Act("locks", str(number), f"SELECT pg_advisory_lock(4711, {number})",
               f"SELECT pg_advisory_lock(4711, {number})")
     yield Act("channels", f"l_{mark}", f"LISTEN l_{mark}")
+    yield Act("seed", "", f"SELECT setseed({seed_of(own)})")
+
+
+def seed_of(own):
+    return round(0.001 + own / 1000, 3)
 
 
 def parameter(name, value):
@@ -93,6 +98,8 @@ TEXTS = {
 }
 # Where a transaction block cannot be, or is part of the text.
 NOT_IN_BLOCKS = {"CALL with COMMIT", "cursor"}
+# Where a text shows setseed(), the server stays until the client disconnects.
+SEEDED = ("name in hex", "operator", "trigger", "C", "PL/Perl")
 BOUND = ("SELECT", "INSERT", "MERGE", "CALL", "WITH")
 
 # -- ways for a SELECT only: {s} -------------------------------------------------------------------
@@ -124,6 +131,8 @@ def is_possible(way, act, missing):
         return False
     if way in ("C", "SetConfigOption in C", "LockAcquire in C", "Async_Listen in C") \
             and any("in C" in each for each in missing):
+        return False
+    if act.kind == "seed" and way not in SEEDED:
         return False
     # PostgreSQL refuses a role in a function with the rights of another, whose tables nobody could drop.
     if way == "SECURITY DEFINER" and act.kind in ("role", "tables") or way == "foreign key" and act.kind == "role":
@@ -201,6 +210,8 @@ def steps_of(client, way, act):
 
 
 def text_step(client, way, text, sql):
+    if sql.startswith("SELECT setseed") and way != "name in hex":
+        sql = f"SELECT h_hex('{sql.encode().hex()}')"
     bound = "{q}" in text and text.startswith(BOUND) and client.rng.random() < 0.4 and ";" not in text
     if bound:
         sent = client.bound(text.replace("{q}", "$1::text" if "cast" in way or "VALUES" in text else "$1"), (sql,),
@@ -250,6 +261,8 @@ def choose_plain(client, act):
     if act.kind == "tables":
         candidates += ["search path of the transaction"] * 3
     candidates += ["own function"]
+    if act.kind == "seed":
+        return "nothing", []
     way = client.rng.choice(candidates)
     if way in PLAIN:
         text = PLAIN[way].format(sql=act.sql, do=quote(f"BEGIN EXECUTE {quote(act.sql)}; END"),
@@ -274,4 +287,5 @@ NOT_KNOWN = {"lock in attribute notation"}
 
 # Kinds with a fault that is not mended yet: printed, and no finding. A notification that a server gets
 # before its cleaning is done goes to the client that has the server by then.
-NOT_MENDED = {"notifications"}
+# And RESET ALL leaves what setseed() has made.
+NOT_MENDED = {"notifications", "seed"}
