@@ -24,6 +24,7 @@ SETS = ("tables", "cursors", "locks")
 DEFAULTS = {"hid.a": "", "hid.b": "", "hid.c": "", "search_path": '"$user", public', "work_mem": "4MB",
             "statement_timeout": "0", "role": "none", "tables": frozenset(), "cursors": frozenset(),
             "locks": frozenset()}
+MARKS_KEPT = 200000
 PATIENCE_WITH_PINS = 5  # steps for which a client keeps what makes a server stay
 # Of pgweir or PostgreSQL, and never in order.
 WRONG = re.compile("XX|08|26000|42P05|34000")
@@ -49,6 +50,12 @@ class Book:
     def count(self, what, way):
         with self._lock:
             self.counts[what, way] += 1
+
+    def make(self, mark, way):
+        with self._lock:
+            self.made[mark] = way
+            if len(self.made) > MARKS_KEPT:
+                del self.made[next(iter(self.made))]
 
     def way_of(self, mark):
         return self.made.get(mark, "an earlier state")
@@ -82,7 +89,7 @@ class Hidden(Guest):
 
     def next_mark(self, way):
         mark = f"c{self.number}_{self.logins}_{self.serial_of_act}"
-        self.scene.book.made[mark] = way
+        self.scene.book.make(mark, way)
         return mark
 
     def number_of(self):
@@ -111,7 +118,8 @@ class Hidden(Guest):
         mark = self.next_mark("?")
         act = self.rng.choice(list(acts(mark, self.number_of(), self.number)))
         act, way, steps = self.choose(act)
-        self.scene.book.made[mark] = self.scene.book.made[str(self.number_of())] = way
+        for each in (mark, str(self.number_of())):
+            self.scene.book.make(each, way)
         is_in_block = self.begun is not None
         for step in steps:
             if is_in_block and not step.in_block:
@@ -321,7 +329,8 @@ class Plain(Hidden):
     def choose(self, act):
         if act.name == "hid.b" and self.scene.gap_function and self.rng.random() < 0.5:
             act = act._replace(value=f"gap {act.value}")
-            return act, "new function of others", [Step(query(f"SELECT {self.scene.gap_function}('{act.value}')"), True, True)]
+            sent = query(f"SELECT {self.scene.gap_function}('{act.value}')")
+            return act, "new function of others", [Step(sent, True, True)]
         while True:
             way, steps = choose_plain(self, act)
             if way != "own function" or self.rng.random() < 0.1:

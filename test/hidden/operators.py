@@ -6,7 +6,10 @@ import psycopg
 from attack.scene import Actor
 
 BODIES = ("LANGUAGE plpgsql AS 'BEGIN EXECUTE sql; END'", "LANGUAGE plpgsql AS 'BEGIN PERFORM h_exec(sql); END'",
-          "LANGUAGE sql AS 'SELECT h_exec($1)'", "LANGUAGE plpgsql AS 'BEGIN RETURN; END'")
+          "LANGUAGE sql AS 'SELECT h_exec($1)'")
+DROP_OTHERS = """DO $$ DECLARE f regprocedure; BEGIN
+	FOR f IN SELECT oid FROM pg_proc WHERE proname LIKE 'h\\_own\\_%' LOOP EXECUTE 'DROP FUNCTION ' || f; END LOOP;
+	END $$"""
 
 
 class Direct(Actor):
@@ -22,12 +25,12 @@ class Direct(Actor):
 
 
 class Swapper(Direct):
-    """Gives a function another body. Those without an effect make their callers find their state lost."""
+    """Gives a function another body."""
 
     pause = 0.3
 
     def step(self):
-        body = self.rng.choice(BODIES[:3])
+        body = self.rng.choice(BODIES)
         self.run_texts(f"CREATE OR REPLACE FUNCTION h_swapped(sql text) RETURNS void {body}")
         self.scene.count("functions replaced")
 
@@ -49,8 +52,7 @@ class Maker(Direct):
         self.scene.gap_function = name
         self.scene.is_over.wait(1.5)
         self.scene.gap_function = None
-        self.run_texts(f"DROP FUNCTION {name}(text)", "DO $$ DECLARE f regprocedure; BEGIN FOR f IN SELECT oid FROM pg_proc"
-                       " WHERE proname LIKE 'h\\_own\\_%' LOOP EXECUTE 'DROP FUNCTION ' || f; END LOOP; END $$")
+        self.run_texts(f"DROP FUNCTION {name}(text)", DROP_OTHERS)
         self.scene.count("functions made directly")
 
 

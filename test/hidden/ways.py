@@ -18,7 +18,8 @@ INSPECT = """SELECT session_user, current_user, current_setting('role') AS role,
  coalesce(current_setting('hid.c', true), '') AS "hid.c", current_setting('search_path') AS search_path,
  current_setting('work_mem') AS work_mem, current_setting('statement_timeout') AS statement_timeout,
  current_setting('application_name') AS application_name,
- (SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class WHERE relnamespace = pg_my_temp_schema() AND relname <> 'h_gone') AS tables,
+ (SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class
+   WHERE relnamespace = pg_my_temp_schema() AND relname <> 'h_gone') AS tables,
  (SELECT string_agg(name, ' ' ORDER BY name) FROM pg_cursors WHERE is_holdable) AS cursors,
  (SELECT string_agg(objid::text, ' ' ORDER BY objid) FROM pg_locks
    WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND classid = 4711) AS locks,
@@ -72,7 +73,8 @@ TEXTS = {
     "trigger behind a view": "INSERT INTO h_viewed VALUES ({q})",
     "trigger of a view": "INSERT INTO h_instead VALUES ({q})",
     "trigger of a partition": "INSERT INTO h_parted VALUES (1, {q})",
-    "MERGE": "MERGE INTO h_triggered t USING (SELECT {q} AS sql) s ON false WHEN NOT MATCHED THEN INSERT VALUES (s.sql)",
+    "MERGE": "MERGE INTO h_triggered t USING (SELECT {q} AS sql) s ON false"
+             " WHEN NOT MATCHED THEN INSERT VALUES (s.sql)",
     "rule INSTEAD": "INSERT INTO h_ruled VALUES ({q})",
     "rule ALSO": "INSERT INTO h_also VALUES ({q})",
     "policy": "INSERT INTO h_guarded VALUES ({q})",
@@ -185,7 +187,8 @@ def steps_of(client, way, act):
     if way == "wrapper for one name":
         return [setter_step(client, WRAPPERS[act.name], act)]
     if way == "UPDATE of a view":
-        return [Step(query(f"UPDATE h_settings SET setting = {quote(act.value)} WHERE name = '{act.name}'"), True, True)]
+        text = f"UPDATE h_settings SET setting = {quote(act.value)} WHERE name = '{act.name}'"
+        return [Step(client.either(text), True, True)]
     if way == "view":
         return [Step(query(f"DELETE FROM h_todo WHERE client = '{client.name}'"), False, True),
                 Step(query(f"INSERT INTO h_todo VALUES ('{client.name}', {q})"), False, True),
@@ -197,7 +200,8 @@ def steps_of(client, way, act):
                 Step(query(f"DELETE FROM h_parents WHERE id = {key}"), True, True)]
     if way == "own function":
         name = "h_own_" + client.mark().replace(".", "_")
-        body = quote(f"BEGIN {act.sql}; END") if not act.sql.startswith(("SELECT", "DECLARE")) else quote(f"BEGIN EXECUTE {q}; END")
+        is_dynamic = act.sql.startswith(("SELECT", "DECLARE"))  # which PL/pgSQL would read in its own way
+        body = quote(f"BEGIN EXECUTE {q}; END" if is_dynamic else f"BEGIN {act.sql}; END")
         return [Step(query(f"CREATE FUNCTION public.{name}() RETURNS void LANGUAGE plpgsql AS {body}"), False, True),
                 Step(query(f"SELECT public.{name}()"), True, True),
                 Step(query(f"DROP FUNCTION public.{name}"), False, True)]

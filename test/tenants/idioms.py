@@ -64,7 +64,8 @@ def objects(tenants, rows):
 
 # `enter`: says the tenant outside of a transaction. `begin`: within each. Both get the client and
 # the tenant, and return the messages, one response each. `leave` is run when the tenant changes.
-# `calls`: it needs FUNCTIONS. `may_lose`: the tenant may be forgotten today (but never be another's): it is counted, and no finding.
+# `calls`: it needs FUNCTIONS. `may_lose`: the tenant may be forgotten today (but never be another's):
+# it is counted, and no finding.
 Idiom = namedtuple("Idiom", "name table enter begin leave may_lose startup calls",
                    defaults=(None, None, None, False, None, False))
 
