@@ -297,6 +297,16 @@ def test_a_named_statement_means_its_own_clients(pgweir):
     assert weir.console().query("SHOW PINNED").rows == []
 
 
+def test_a_named_statement_behind_an_error(pgweir):
+    """The statement that it means was skipped: the next message does not rely on it."""
+    client = pgweir(pool_mode="transaction", default_pool_size=1).client()
+    assert not client.query("PREPARE s AS SELECT 1").errors
+    assert not client.ask(parse("EXECUTE s", "n"), sync()).errors
+    client.send(bind((), "nowhere"), bind((), "n"), execute(), sync(), query("DEALLOCATE s"))
+    assert client.read_result().error["C"] == "26000"
+    assert client.read_result().tags == ["DEALLOCATE"]
+
+
 @pytest.mark.parametrize("state", ("refuse", "off"))
 def test_by_a_named_statement_is_refused(pgweir, state):
     weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state=state)

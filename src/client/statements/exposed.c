@@ -322,6 +322,7 @@ enum statements_result exposed_before(struct client *client, const struct frame 
 struct exposed_change {
 	struct ledger_change base;
 	struct buf *exposed;
+	struct ledger_open *open;
 	char name[SQL_NAME_MAX + 1];
 };
 
@@ -341,6 +342,7 @@ static void settle_exposed(struct ledger_change *base, bool is_done)
 		change->exposed->count -= size;
 		break;
 	}
+	ledger_open_end(change->open);
 	free(change);
 }
 
@@ -365,6 +367,8 @@ bool exposed_add(struct client *client, const struct client_statement *entry, st
 	}
 	change->base.settle = settle_exposed;
 	change->exposed = exposed;
+	change->open = names_open(client);
+	ledger_open_begin(change->open, &client->borrower.server->ledger);
 	memcpy(change->name, entry->name, strlen(entry->name) + 1);
 	add_parse(batch, entry);
 	session_run_unknown(client);

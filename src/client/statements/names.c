@@ -65,6 +65,8 @@ struct buf *names_exposed(const struct client *client)
 	return client->names ? &client->names->exposed : NULL;
 }
 
+struct ledger_open *names_open(const struct client *client) { return &client->names->open; }
+
 void names_watch_texts(struct client *client) { client->features |= CLIENT_HAS_SQL_NAMES; }
 
 static int compare(const void *one, const void *other) { return strcmp(one, other); }

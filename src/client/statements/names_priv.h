@@ -83,6 +83,9 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
  */
 struct buf *names_exposed(const struct client *client);
 
+/* The changes that names_are_unsure() looks at. The client has names, or had one. */
+struct ledger_open *names_open(const struct client *client);
+
 /* The client has names of SQL's PREPARE: its texts may use them. */
 void names_watch_texts(struct client *client);
 
