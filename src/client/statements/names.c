@@ -19,6 +19,10 @@
 
 #include "pgweir/base/banned.h"
 
+/* What one client may have. Drivers keep some hundreds, object mappers some thousands. */
+#define NAMES_MAX 10000
+#define TEXTS_MAX ((size_t)64 * 1024 * 1024)
+
 #define COME_NUMBERS (UINT32_C(1) << 29)
 
 /*
@@ -29,6 +33,7 @@
 struct names {
 	void *tree;              /* the client's names: a tree of tsearch() */
 	uint32_t count;          /* names in the tree */
+	size_t size;             /* of their texts */
 	uint32_t change_count;   /* changes so far; gives each change its number */
 	uint32_t loss_count;     /* how often the client lost all names */
 	struct ledger_open open; /* changes that are not settled yet */
@@ -60,6 +65,8 @@ struct buf *names_exposed(const struct client *client)
 	return client->names ? &client->names->exposed : NULL;
 }
 
+struct ledger_open *names_open(const struct client *client) { return &client->names->open; }
+
 void names_watch_texts(struct client *client) { client->features |= CLIENT_HAS_SQL_NAMES; }
 
 static int compare(const void *one, const void *other) { return strcmp(one, other); }
@@ -87,6 +94,7 @@ static bool add_entry(struct names *names, struct client_statement *entry)
 	if (!tsearch(entry->name, &names->tree, compare))
 		return false;
 	names->count++;
+	names->size += entry->size;
 	return true;
 }
 
@@ -94,6 +102,7 @@ static void remove_name(struct names *names, const struct client_statement *entr
 {
 	tdelete(entry->name, &names->tree, compare);
 	names->count--;
+	names->size -= entry->size;
 }
 
 static void free_name(struct client_statement *entry)
@@ -125,6 +134,7 @@ static void forget_name(struct names *names, bool is_all)
 	names->loss_count++;
 	names->tree = NULL;
 	names->count = 0;
+	names->size = 0;
 	while ((root = rest)) {
 		struct client_statement *entry = names_entry_of(*(char **)root);
 
@@ -353,6 +363,20 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 
 /* ---- add and remove names ---- */
 
+bool names_have_room(const struct client *client, const struct statement *statement,
+                     struct err *err)
+{
+	const struct names *names = client->names;
+
+	if (!names || (names->count < NAMES_MAX &&
+	               names->size + statement_text(statement).count <= TEXTS_MAX))
+		return true;
+	err_set(err, ERR_LIMIT,
+	        "too many prepared statements: a client may have %d, and %zu MB of their texts",
+	        NAMES_MAX, TEXTS_MAX / 1024 / 1024);
+	return err_hint(err, "Close or DEALLOCATE those that are not needed any more.");
+}
+
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change)
 {
@@ -361,8 +385,10 @@ struct ledger_change *names_come(struct client *client, const char *name,
 	struct name_change *change =
 	    entry ? make_change(client, name, server_change, settle_come) : NULL;
 
-	if (entry)
+	if (entry) {
 		memcpy(entry->name, name, size);
+		entry->size = (uint32_t)statement_text(statement).count;
+	}
 	if (!change || !add_entry(client->names, entry)) {
 		if (change)
 			free_change(change);
@@ -444,6 +470,7 @@ struct ledger_change *names_go_all(struct client *client)
 	leave->loss_count = names->loss_count;
 	names->tree = NULL;
 	names->count = 0;
+	names->size = 0;
 	ledger_open_begin(&names->open, &client->borrower.server->ledger);
 	return &leave->base;
 }
@@ -480,6 +507,7 @@ void names_restore(struct client *client, const char *name, struct statement *st
 	if (!entry)
 		return;
 	memcpy(entry->name, name, size);
+	entry->size = (uint32_t)statement_text(statement).count;
 	entry->is_confirmed = true;
 	if (!get(client) || !add_entry(client->names, entry)) {
 		free(entry);

@@ -16,6 +16,7 @@ struct client_statement {
 	/* change of each open Bind and Describe; `statement` holds a reference */
 	struct ledger_change use;
 	uint32_t use_count;        /* open uses of `use` */
+	uint32_t size;             /* of the text when the name was added */
 	uint32_t come_number : 29; /* number of the change that added the name */
 	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
 	uint32_t is_gone : 1;      /* removed; freed after the last use */
@@ -34,6 +35,10 @@ struct statements *names_store(const struct client *client);
 
 /* NULL: the client has no such name. */
 struct client_statement *names_find(const struct client *client, const char *name);
+
+/* Whether the client may have one more. false: refuse it with *err. */
+bool names_have_room(const struct client *client, const struct statement *statement,
+                     struct err *err);
 
 /*
  * Adds a name. The result is the change to note with the request: if the request fails, the
@@ -77,6 +82,9 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
  * exposed.c. NULL: the client has no names and never had one.
  */
 struct buf *names_exposed(const struct client *client);
+
+/* The changes that names_are_unsure() looks at. The client has names, or had one. */
+struct ledger_open *names_open(const struct client *client);
 
 /* The client has names of SQL's PREPARE: its texts may use them. */
 void names_watch_texts(struct client *client);

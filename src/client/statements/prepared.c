@@ -120,18 +120,21 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
 	struct bytes body, text, scope;
 	struct parse_fields parse;
 	struct statement *statement;
+	bool is_good, is_forgetting, is_by_name;
+	enum statements_result result;
 	struct err err;
-	bool is_good, is_forgetting;
 
 	if (in.count < frame->length)
 		return STATEMENTS_MORE;
 	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return STATEMENTS_PASS; /* PostgreSQL reports the error */
-	if (sql_is_refused(parse.query, &err, &is_forgetting))
-		return inject_refuse(client, &err, batch);
+	is_by_name = sql_is_by_name(bytes_text(parse.query), &is_forgetting);
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
+	result = is_by_name ? sql_before_named(client, parse.query, batch) : STATEMENTS_PASS;
+	if (result != STATEMENTS_PASS)
+		return result;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
 	if (!server_scope(client->borrower.server, &scope))
 		return STATEMENTS_END;
@@ -144,9 +147,15 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
 		return STATEMENTS_WAIT;
 	}
 	client->borrower.pool->stats.client_parse_count++;
+	if (is_by_name) /* what it means may have changed since another client has parsed it */
+		server_statements_mark_stale(&client->borrower.server->statements, statement);
 	if (names_find(client, parse.statement)) {
 		statement_release(names_store(client), &statement);
 		return refuse_twice(client, parse.statement, text, batch);
+	}
+	if (!names_have_room(client, statement, &err)) {
+		statement_release(names_store(client), &statement);
+		return inject_refuse(client, &err, batch);
 	}
 	is_good = server_statements_use(&client->borrower.server->statements, statement)
 	              ? parse_known(client, parse.statement, statement, batch)
@@ -211,11 +220,30 @@ static bool note_use(struct client *client, char type, struct client_statement *
 	                   &entry->use);
 }
 
+/* The text may mean another statement by its name. PASS, or what else must be done. */
+static enum statements_result before_use(struct client *client, const struct statement *statement,
+                                         unsigned int *touches, struct batch *batch)
+{
+	const char *text = statement_text(statement).at;
+	enum statements_result result;
+	bool is_forgetting;
+
+	if (!(statement->touches & SQL_TOUCH_BY_NAME) ||
+	    !sql_is_by_name(bytes_text(text), &is_forgetting))
+		return STATEMENTS_PASS;
+	*touches = SQL_TOUCH_HIDDEN | SESSION_TOUCH_BY_NAME;
+	result = sql_before_named(client, text, batch);
+	if (result == STATEMENTS_PASS)
+		server_statements_mark_stale(&client->borrower.server->statements, statement);
+	return result;
+}
+
 enum statements_result prepared_use(struct client *client, const struct frame *frame,
                                     const struct object_names *names, struct batch *batch,
                                     size_t *head)
 {
 	struct client_statement *entry = names_find(client, names->statement);
+	enum statements_result result;
 	unsigned int touches = 0;
 	enum listening_go go;
 	struct bytes name;
@@ -234,9 +262,13 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		return judge_unknown(client, names->statement, batch);
 	if (!names_can_run(client, entry, false, &err))
 		return inject_refuse(client, &err, batch);
+	result = before_use(client, names_statement(entry), &touches, batch);
+	if (result != STATEMENTS_PASS)
+		return result;
 	if (frame->type == 'B')
 		touches = session_relevant(
-		    client, session_statement_touches(client, names_statement(entry)));
+		    client,
+		    touches | session_statement_touches(client, names_statement(entry)));
 	if (touches) {
 		go = listening_before(client, 'B', touches,
 		                      bytes_text(statement_text(names_statement(entry)).at), batch);

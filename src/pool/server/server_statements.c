@@ -221,6 +221,12 @@ void server_statements_distrust_sent(struct server_statements *known)
 		entry->is_stale = true;
 }
 
+void server_statements_recount(struct server_statements *known, unsigned int count)
+{
+	if (count < server_statements_count(known))
+		server_statements_distrust(known);
+}
+
 unsigned int server_statements_count(const struct server_statements *known)
 {
 	return HASH_COUNT(known->table);

@@ -104,6 +104,9 @@ void server_statements_distrust(struct server_statements *known);
  */
 void server_statements_distrust_sent(struct server_statements *known);
 
+/* PostgreSQL has said how many there are. If some have gone, none is relied on. */
+void server_statements_recount(struct server_statements *known, unsigned int count);
+
 unsigned int server_statements_count(const struct server_statements *known);
 
 /* Calls see() for each statement that is known and confirmed, the longest unused first. */
