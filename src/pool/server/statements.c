@@ -355,7 +355,6 @@ bool statements_init(struct statements *statements, struct statement_names *name
 
 	hash_key_draw(&salt);
 	statements->salt = salt.half[0];
-	statements->changed_at = names ? &names->changed_at : &statements->names.changed_at;
 	if (!names)
 		return statement_names_draw(&statements->names);
 	statements->names = *names;
