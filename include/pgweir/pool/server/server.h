@@ -584,6 +584,12 @@ void server_need_close(struct server *server, enum close_reason reason);
 void server_ask(struct server *server, unsigned int parts, struct bytes names);
 
 /*
+ * The same by messages that leave the unnamed statement of the session alone. A simple query, as
+ * the others are, drops it.
+ */
+void server_ask_apart(struct server *server, unsigned int parts, struct bytes names);
+
+/*
  * The same question without names, behind a message of the borrower with which its transaction ends
  * or fails: adds it to *out, which goes out behind that message. The borrower sends nothing more.
  * Its on_ready() comes when its own message is answered, and then server_is_asked() is true, unless
