@@ -295,12 +295,16 @@ def test_the_repeat_fails_otherwise(pgweir, table):
 # -- the unnamed statement ------------------------------------------------------------------------
 
 
-def test_a_parameter_of_unknown_type(weir):
-    """PostgreSQL reports the type, but does not accept it in a Parse."""
+@pytest.mark.parametrize("name", ("", "s"))
+@pytest.mark.parametrize("types", ((), (705,)))
+@pytest.mark.parametrize("text", ("SELECT $1::unknown", "SELECT CAST($1 AS  UNKNOWN)"))
+def test_a_parameter_of_unknown_type(weir, text, types, name):
+    """PostgreSQL reports that it is text, but does not accept that in a Parse of the same text."""
     client = weir.client()
+    assert not client.ask(parse(text, name, types), describe("S", name), sync()).errors
     for _ in range(2 * SERVERS):
-        assert not client.ask(parse("SELECT $1::unknown"), describe("S"), sync()).errors
-        assert client.ask(bind(("x",)), execute(), sync()).rows == [["x"]]
+        got = client.ask(bind(("x",), name), execute(), sync())
+        assert got.rows == [["x"]], got
 
 
 @pytest.mark.parametrize("size", (0, 100_000))

@@ -126,7 +126,7 @@ struct bytes statement_stem(const struct statement *statement);
  * ParameterDescription. A server has resolved all of them. The caller gets a reference. NULL: no
  * memory.
  */
-struct statement *statement_typed(const struct statement *statement, struct bytes types);
+struct statement *statement_typed(struct statement *statement, struct bytes types);
 
 /* The same text in another scope. */
 struct statement *statement_scoped(const struct statement *statement, struct bytes scope);
