@@ -284,7 +284,9 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 	if (entry && !server_statements_is_sure(&client->borrower.server->statements,
 	                                        names_statement(entry)))
 		return STATEMENTS_WAIT;
-	if (entry && frame->type == 'B' && names_can_run(client, entry, false, &err)) {
+	if (entry && !names_can_run(client, entry, false, &err))
+		return inject_refuse(client, &err, batch);
+	if (entry && frame->type == 'B') {
 		result = check_columns(client, frame, in, names, entry, batch);
 		if (result != STATEMENTS_PASS)
 			return result;
@@ -293,8 +295,6 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
-	if (!names_can_run(client, entry, false, &err))
-		return inject_refuse(client, &err, batch);
 	if (frame->type == 'B')
 		touches = session_relevant(
 		    client, session_statement_touches(client, names_statement(entry)));
