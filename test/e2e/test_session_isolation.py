@@ -22,9 +22,10 @@ LEFT = {
                       "SELECT current_setting('search_path')", '"$user", public'),
     "a role": ("EXECUTE 'SET ROLE pg_monitor'", "SELECT current_user", "alice"),
     "a temporary table": ("CREATE TEMP TABLE IF NOT EXISTS left_there (a int)",
-                          "SELECT count(*) FROM pg_class WHERE relname = 'left_there'", "0"),
+                          "SELECT count(*) FROM pg_class WHERE relname = 'left_there' "
+                          "AND relnamespace = pg_my_temp_schema()", "0"),
     "a lock": ("PERFORM pg_advisory_lock(815)",
-               "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", "0"),
+               "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()", "0"),
     "a channel": ("LISTEN left_there", "SELECT count(*) FROM pg_listening_channels()", "0"),
     "a short time": ("PERFORM set_config('statement_timeout', '3min', false)",
                      "SHOW statement_timeout", "0"),
@@ -309,14 +310,15 @@ UNSEEN = {
     "escapes": (["SET U&\"app\\002etenant\" = 'left'"], TENANT, ""),
     "a temporary table by search_path":
         (["BEGIN", "SET LOCAL search_path = pg_temp, public", "CREATE TABLE basket (a int)",
-          "COMMIT"], "SELECT count(*) FROM pg_class WHERE relname = 'basket'", "0"),
+          "COMMIT"], "SELECT count(*) FROM pg_class WHERE relname = 'basket' "
+          "AND relnamespace = pg_my_temp_schema()", "0"),
 }
 
 
 @pytest.mark.parametrize("what", UNSEEN)
 def test_what_no_text_shows_clearly_is_seen_by_nobody_else(known, what):
     texts, look, clean = UNSEEN[what]
-    known.start().weir.wait_log(QUIET)
+    known.start(default_pool_size=2 if what.startswith("a temporary") else 1).weir.wait_log(QUIET)
     for _ in range(2):
         for text in texts:
             known.first.query(text)
