@@ -509,11 +509,11 @@ static unsigned int touch_once(struct scanner scanner)
 /* ---- other encodings ---- */
 
 /*
- * Whether the end of a quoted text may be another than it seems. In Shift JIS, Big5, GBK, UHC, GB
- * 18030 and Johab the last byte of a character may look like a backslash, or like a sign that ends
- * the tag of a dollar-quoted string. In all other encodings this only finds a bit too much.
+ * In Shift JIS, Big5, GBK, UHC, GB 18030 and Johab the last byte of a character may look like a
+ * backslash, or like a sign that ends the tag of a dollar-quoted string. In all other encodings
+ * this only finds a bit too much.
  */
-static bool is_unclear(struct bytes text)
+bool sql_touch_is_unclear(struct bytes text)
 {
 	for (size_t i = 1; i < text.count; i++) {
 		char c = text.at[i];
@@ -678,7 +678,7 @@ __attribute__((noinline)) static unsigned int touch_tokens(struct bytes text)
 		bits |= touch_once((struct scanner){ .rest = text, .is_escaped = true });
 	if (bits & SQL_TOUCH_HIDDEN)
 		bits |= touch_inside(text);
-	return is_unclear(text) ? bits | touch_anywhere(text) : bits;
+	return sql_touch_is_unclear(text) ? bits | touch_anywhere(text) : bits;
 }
 
 unsigned int sql_touch(struct bytes text)
