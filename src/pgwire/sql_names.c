@@ -499,13 +499,12 @@ static void read_argument(struct scanner *scanner, struct value *value)
 struct reader {
 	struct scanner scanner;
 	struct sql_names *names;
-	uint64_t arguments;   /* those of an EXECUTE that are names */
-	unsigned int depth;   /* strings around */
-	bool is_inside;       /* strings are read */
-	bool is_data;         /* any name with a dot may be a placeholder */
-	bool is_first;        /* a statement begins here */
-	bool is_do;           /* of a statement: its string is code */
-	bool is_only_execute; /* nothing but EXECUTE is looked for */
+	uint64_t arguments; /* the only thing looked for: these arguments of an EXECUTE; or 0 */
+	unsigned int depth; /* strings around */
+	bool is_inside;     /* strings are read */
+	bool is_data;       /* any name with a dot may be a placeholder */
+	bool is_first;      /* a statement begins here */
+	bool is_do;         /* of a statement: its string is code */
 };
 
 static void read_tokens(struct reader *reader);
@@ -635,8 +634,11 @@ static void see_call(struct reader *reader, struct scanner scanner)
 		reader->names->is_unknown = true;
 }
 
-/* EXECUTE name(...): a constant is a name, if its parameter is one. */
-static void see_execute(struct reader *reader)
+/*
+ * EXECUTE name(...): a constant is a name, if its parameter is one. asked: these parameters, as 1
+ * << n.
+ */
+static void see_execute(struct reader *reader, uint64_t asked)
 {
 	struct scanner scanner = reader->scanner;
 	struct item name = next_item(&scanner), open = next_item(&scanner);
@@ -646,7 +648,7 @@ static void see_execute(struct reader *reader)
 		return;
 	for (unsigned int number = 1;; number++) {
 		uint64_t bit = number <= SQL_PARAMETER_LAST ? UINT64_C(1) << number : 0;
-		bool is_asked = reader->arguments & (bit | SQL_PARAMETERS_ALL);
+		bool is_asked = asked & (bit | SQL_PARAMETERS_ALL);
 		struct scanner ahead = scanner;
 		char end;
 
@@ -695,9 +697,12 @@ static void see_word(struct reader *reader, const struct item *item, bool is_par
 	bool is_reset = sql_token_is(&item->token, "reset");
 	struct item next;
 
-	if (sql_token_is(&item->token, "execute") && reader->arguments && !reader->depth)
-		see_execute(reader);
-	if (reader->is_only_execute)
+	/* Where functions run, constants are read as strings. A PREPARE may come before in the
+	 * text. */
+	if (sql_token_is(&item->token, "execute") && !reader->depth)
+		see_execute(reader,
+		            reader->arguments ? reader->arguments : reader->names->parameters);
+	if (reader->arguments)
 		return;
 	if (is_reset || sql_token_is(&item->token, "set"))
 		see_set(reader, is_reset);
@@ -734,7 +739,7 @@ static void see_string(struct reader *reader, const struct item *item)
 	size_t size = item->token.text.count;
 	char *content;
 
-	if (!reader->is_inside || reader->is_only_execute)
+	if (!reader->is_inside)
 		return;
 	content = reader->depth < STRINGS_MAX ? malloc(size) : NULL;
 	size = content ? copy_quoted(item, reader->scanner.is_escaped, content, size) : CANNOT;
@@ -784,16 +789,32 @@ void sql_names_read(struct sql_names *names, struct bytes text, bool is_inside)
 {
 	names->is_inside |= is_inside;
 	names->is_unclear |= sql_touch_is_unclear(text);
-	read_twice((struct reader){ .names = names,
-	                            .is_inside = is_inside,
-	                            .arguments = is_inside ? SQL_PARAMETERS_ALL : 0 },
-	           text);
+	read_twice((struct reader){ .names = names, .is_inside = is_inside }, text);
 }
 
 void sql_names_execute(struct sql_names *names, struct bytes text, uint64_t parameters)
 {
+	if (!parameters)
+		return;
 	names->is_unclear |= sql_touch_is_unclear(text);
-	read_twice(
-	    (struct reader){ .names = names, .arguments = parameters, .is_only_execute = true },
-	    text);
+	read_twice((struct reader){ .names = names, .arguments = parameters }, text);
+}
+
+const struct sql_names *sql_names_of(struct sql_names **kept, struct bytes text, bool is_inside)
+{
+	if (!*kept)
+		*kept = calloc(1, sizeof(**kept));
+	else if ((*kept)->is_inside || !is_inside)
+		return *kept;
+	if (*kept)
+		sql_names_read(*kept, text, is_inside);
+	return *kept;
+}
+
+void sql_names_drop(struct sql_names **kept)
+{
+	if (*kept)
+		sql_names_free(*kept);
+	free(*kept);
+	*kept = NULL;
 }

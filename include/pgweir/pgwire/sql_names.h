@@ -11,7 +11,7 @@
 
 #include "pgweir/base/buf.h"
 
-#define SQL_NAMES_MAX 500              /* names in one set */
+#define SQL_NAMES_MAX 1000             /* names in one set */
 #define SQL_NAMES_SIZE_MAX 16384       /* bytes of these */
 #define SQL_PLACEHOLDER_MAX 127        /* bytes of a name that can be asked for */
 #define SQL_PARAMETERS_ALL UINT64_C(1) /* in place of 1 << n: each value of a Bind */
@@ -55,5 +55,12 @@ void sql_names_read(struct sql_names *names, struct bytes text, bool is_inside);
 void sql_names_execute(struct sql_names *names, struct bytes text, uint64_t parameters);
 
 void sql_names_free(struct sql_names *names);
+
+/*
+ * The names of a text that is used again: read when they are needed first, then from *kept, which
+ * is NULL before. NULL: no memory.
+ */
+const struct sql_names *sql_names_of(struct sql_names **kept, struct bytes text, bool is_inside);
+void sql_names_drop(struct sql_names **kept);
 
 #endif

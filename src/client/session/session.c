@@ -45,7 +45,7 @@ static bool take_set(struct client *client)
 	const struct session_set *set = client->session ? client->session->set : NULL;
 
 	if (!set || !set->is_alone || client->touched != SQL_TOUCH_PARAMS ||
-	    client->session->pinning || client->session->pins)
+	    client->session->pinning || client->session->pins || client->session->names.is_unknown)
 		return false;
 	return !set->is_done ||
 	       server_take_set(client->borrower.server, set->set.name, set->set.value);
@@ -76,7 +76,8 @@ static void forget_transaction(struct session *session)
 {
 	session->was_discarded = false;
 	session->pinning = 0;
-	buf_free(&session->names);
+	session->bound = 0;
+	sql_names_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
 	free(session->sample);
@@ -176,7 +177,7 @@ static unsigned int lasting_pins(const struct client *client)
 	/* DISCARD ALL leaves all but parameters as it is. */
 	pins = session->pins &
 	       (session->was_discarded ? LASTING & ~(unsigned int)SESSION_PIN_PARAMS : LASTING);
-	return pins | session->pinning;
+	return pins | session->pinning | (session->names.is_unknown ? SESSION_PIN_PARAMS : 0u);
 }
 
 /*
@@ -199,9 +200,7 @@ static void ask(struct client *client, unsigned int parts)
 	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE) &&
 	    !placeholders_note_sources(session))
 		parts |= QUESTION_SOURCES;
-	if (session && !buf_ok(&session->names))
-		session->pinning |= SESSION_PIN_PARAMS;
-	server_ask(server, parts, session ? buf_bytes(&session->names) : bytes_of("", 0));
+	server_ask(server, parts, session ? buf_bytes(&session->names.list) : bytes_of("", 0));
 }
 
 /* What was loaded becomes part of the server's parameters, or the server stays. */
