@@ -218,6 +218,46 @@ def test_values_that_are_no_names_are_not_asked_for(turns, postgres):
     assert not weir.admin("SHOW PINNED")
 
 
+# ---- objects that a search_path makes temporary --------------------------------------------------
+
+HIDDEN_TEMP = {
+    "SET LOCAL": ["BEGIN", "SET LOCAL search_path = pg_temp, public", "CREATE TABLE basket (a int)",
+                  "COMMIT"],
+    "set_config": ["BEGIN", "SELECT set_config('search_path', 'pg_temp, public', true)",
+                   "SELECT 1 AS a INTO basket", "COMMIT"],
+    "a default": ["CREATE TABLE basket (a int)"],
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN_TEMP)
+def test_a_table_that_a_hidden_search_path_makes_temporary(pgweir, postgres, way):
+    """Its client finds it in its later transactions, and nobody else does."""
+    if way == "a default":
+        postgres.query("ALTER ROLE alice SET search_path = pg_temp, public")
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, session_sample=0)
+    try:
+        first, second = weir.client(), weir.client()
+        run_all(first, HIDDEN_TEMP[way])
+        asked = "SELECT coalesce(to_regclass('pg_temp.basket')::text, '')"
+        wait_until(lambda: weir.admin("SHOW PINNED"))
+        for _ in range(3):
+            assert second.value(asked) == ""
+            assert first.value(asked) != ""
+        first.query("DROP TABLE pg_temp.basket")
+        wait_until(lambda: not weir.admin("SHOW PINNED"))
+    finally:
+        postgres.query("ALTER ROLE alice RESET search_path")
+
+
+def test_a_schema_whose_name_has_pg_temp_in_it(one):
+    weir = one()
+    first, second = weir.client(), weir.client()
+    first.query("SET search_path = x_pg_temp_y, \"pg_temporal\", public")
+    first.query("CREATE TABLE IF NOT EXISTS permanent (a int)")
+    assert not weir.admin("SHOW PINNED")
+    assert second.query("DROP TABLE permanent").error is None
+
+
 LOST = {
     "a local value": "BEGIN; SET LOCAL work_mem = '77kB'; COMMIT",
     "a rollback": "BEGIN; SET work_mem = '77kB'; ROLLBACK",

@@ -60,6 +60,8 @@ static unsigned int parts_of(const struct client *client)
 		parts |= QUESTION_EXPOSED;
 	if (touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
 		return parts | QUESTION_ALL;
+	if (touched & SQL_TOUCH_CREATE) /* it may be temporary, by a search_path of its own */
+		parts |= QUESTION_TEMP;
 	if ((touched & SQL_TOUCH_RELEASE) && client->session)
 		pins = client->session->pins;
 	return parts | features_parts(touched, pins);
@@ -128,8 +130,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 		server_set_doubt(server);
 	if (client->touched & SQL_TOUCH_CREATE)
 		placeholders_forget_sources(client);
-	/* What is known to be temporary was asked for. Else it may be, by a search_path of its own.
-	 */
+	/* What is not temporary may be a function. */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE) {
 		server_set_doubt(server);
 		pool_note_ddl(server->pool);

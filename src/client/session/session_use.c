@@ -192,13 +192,29 @@ static bool take_slot(struct client *client, unsigned int touches, unsigned int 
 	return true;
 }
 
-/* Whether what a CREATE makes is temporary, or may be, because search_path says so. */
+/* Whether pg_temp, or pg_temp_3, is a name of the list. */
+static bool has_pg_temp(const char *path)
+{
+	static const char name[] = "pg_temp";
+
+	for (const char *at = path; (at = strstr(at, name)); at += sizeof(name) - 1) {
+		char next = at[sizeof(name) - 1];
+
+		if ((at == path || strchr(", \"", at[-1])) && (!next || strchr(", \"_", next)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether what a CREATE makes is temporary, or may be, because search_path says so. If only a
+ * SET LOCAL or a default says so, that is known when the server is asked.
+ */
 static bool creates_temporary(const struct client *client, unsigned int touches)
 {
 	const char *path = params_find(client->borrower.server->params, "search_path");
 
-	return (path && strstr(path, "pg_temp")) ||
-	       ((client->touched | touches) & SQL_TOUCH_PARAMS);
+	return (path && has_pg_temp(path)) || ((client->touched | touches) & SQL_TOUCH_PARAMS);
 }
 
 /* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere: sql.c. */
