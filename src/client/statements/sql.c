@@ -89,15 +89,14 @@ static bool has_unfollowed(const struct client *client)
 }
 
 /* Whether the statement goes to the server as it is. */
-static bool is_left_to_server(struct client *client, const struct sql_statement *sql,
-                              struct bytes text)
+static bool is_left_to_server(struct client *client, const struct sql_statement *sql)
 {
-	bool is_left =
-	    exposed_has(client, sql->name) ||
-	    (sql->kind == SQL_PREPARE && !names_find(client, sql->name) && has_unfollowed(client));
+	bool is_left = exposed_has(client, sql->name) ||
+	               (sql->kind == SQL_PREPARE && !names_find(client, sql->name) &&
+	                has_unfollowed(client));
 
 	if (is_left)
-		session_use_execute(client, NULL, text);
+		session_run_unknown(client);
 	return is_left;
 }
 
@@ -475,8 +474,10 @@ static enum statements_result judge_query(const struct query *query)
 		return refuse_query(client, sql->reason, query->batch);
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
-	if (is_left_to_server(client, sql, text_of(query)))
+	if (is_left_to_server(client, sql)) {
+		session_use_execute(client, NULL, text_of(query));
 		return STATEMENTS_PASS;
+	}
 	entry = names_find(client, sql->name);
 	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name)) {
 		/* a Query of several statements may have prepared the name */
@@ -596,8 +597,7 @@ static enum statements_result judge_parse(struct client *client, const struct sq
 		return sql_remember(client, sql, NULL) ? STATEMENTS_PASS : STATEMENTS_END;
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
-	/* The Bind has its text again. */
-	if (is_left_to_server(client, sql, bytes_text("")))
+	if (is_left_to_server(client, sql))
 		return STATEMENTS_PASS;
 	entry = names_find(client, sql->name);
 	if (sql->kind == SQL_EXECUTE && entry)
