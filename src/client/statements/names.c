@@ -169,6 +169,7 @@ struct name_change {
 	struct ledger_change base;
 	struct ledger_change *server_change; /* settled together with this one; or NULL */
 	struct names *names;
+	struct server_statements *known; /* of the server */
 	struct statement *statement; /* an added name: its statement; holds one reference */
 	/* a removed name: owned by the change until it is settled */
 	struct client_statement *entry;
@@ -190,6 +191,7 @@ static struct name_change *make_change(struct client *client, const char *name,
 	change->base.settle = settle;
 	change->server_change = server_change;
 	change->names = names;
+	change->known = &client->borrower.server->statements;
 	change->loss_count = names->loss_count;
 	change->number = names->change_count++ % COME_NUMBERS;
 	ledger_open_begin(&names->open, &client->borrower.server->ledger);
@@ -206,6 +208,16 @@ static void free_change(struct name_change *change)
 	free(change);
 }
 
+/* What a server has parsed before that time does not count, but for the client's own Parse. */
+static usec_t answer_time(const struct name_change *change)
+{
+	usec_t done_at = change->server_change
+	                     ? server_statements_done_at(change->known, change->statement)
+	                     : 0;
+
+	return done_at ? done_at : clock_now();
+}
+
 static void settle_come(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = (struct name_change *)base;
@@ -213,8 +225,10 @@ static void settle_come(struct ledger_change *base, bool is_done)
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
-	if (entry && is_done && entry->come_number == change->number)
+	if (entry && is_done && entry->come_number == change->number) {
 		entry->is_confirmed = true;
+		entry->parsed_at = answer_time(change);
+	}
 	if (entry && !is_done) {
 		remove_name(change->names, entry);
 		free_name(entry);
@@ -238,7 +252,7 @@ static struct bytes query_of(const struct statement *statement)
 	return bytes_text(statement_text(statement).at);
 }
 
-bool names_enter_scope(struct client *client, struct client_statement *entry)
+static bool enter_scope(struct client *client, struct client_statement *entry)
 {
 	struct server *server = client->borrower.server;
 	struct statement *statement = names_statement(entry);
@@ -249,9 +263,6 @@ bool names_enter_scope(struct client *client, struct client_statement *entry)
 		return false;
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;
-	/*
-	 * If the result columns have changed, PostgreSQL reports it: the client knows the old ones.
-	 */
 	if (statement->is_typed && server_statements_use_as(&server->statements, statement, &name))
 		return true;
 	if (text_scope_merge(query_of(statement), statement_scope(statement), scope, &merged))
@@ -262,6 +273,18 @@ bool names_enter_scope(struct client *client, struct client_statement *entry)
 	if (!statement)
 		return false;
 	set_statement(entry, statement);
+	return true;
+}
+
+bool names_enter_scope(struct client *client, struct client_statement *entry)
+{
+	struct server_statements *known = &client->borrower.server->statements;
+
+	if (!enter_scope(client, entry))
+		return false;
+	if (!server_statements_is_since(known, names_statement(entry), entry->parsed_at) &&
+	    names_can_parse(client, entry))
+		server_statements_mark_stale(known, names_statement(entry));
 	return true;
 }
 
@@ -313,7 +336,18 @@ struct name_description {
 	struct client_statement *entry;  /* counted in its use_count */
 	struct statement *statement;     /* the one that is described; holds one reference */
 	uint32_t parse_number;
+	bool is_told; /* the client gets the answer */
 };
+
+static void on_columns(struct description *base, uint32_t columns)
+{
+	struct name_description *description = (struct name_description *)base;
+
+	server_statements_described(description->known, description->statement, columns,
+	                            description->parse_number);
+	if (description->is_told)
+		description->entry->columns = columns;
+}
 
 static bool on_types(struct description *base, struct bytes types)
 {
@@ -343,7 +377,8 @@ static void settle_description(struct ledger_change *change, bool is_done)
 	free(description);
 }
 
-struct ledger_change *names_describe(struct client *client, struct client_statement *entry)
+struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
+                                     bool is_told)
 {
 	struct name_description *description = calloc(1, sizeof(*description));
 	struct statement *statement = names_statement(entry);
@@ -357,6 +392,8 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 	description->base.base =
 	    (struct ledger_change){ settle_description, statement, entry->name };
 	description->base.on_types = on_types;
+	description->base.on_columns = on_columns;
+	description->is_told = is_told;
 	entry->use_count++;
 	return &description->base.base;
 }
@@ -498,21 +535,23 @@ void names_each(const struct client *client, struct names_walk *walk)
 		twalk_r(client->names->tree, see_node, walk);
 }
 
-void names_restore(struct client *client, const char *name, struct statement *statement)
+struct client_statement *names_restore(struct client *client, const char *name,
+                                       struct statement *statement)
 {
 	size_t size = strlen(name) + 1;
 	struct client_statement *entry =
 	    names_find(client, name) ? NULL : calloc(1, sizeof(*entry) + size);
 
 	if (!entry)
-		return;
+		return NULL;
 	memcpy(entry->name, name, size);
 	entry->size = (uint32_t)statement_text(statement).count;
 	entry->is_confirmed = true;
 	if (!get(client) || !add_entry(client->names, entry)) {
 		free(entry);
-		return;
+		return NULL;
 	}
 	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
 	names_watch_texts(client); /* the record does not say how it was made */
+	return entry;
 }

@@ -21,6 +21,9 @@ struct client_statement {
 	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
 	uint32_t is_gone : 1;      /* removed; freed after the last use */
 	uint32_t is_confirmed : 1; /* the server has accepted the name */
+	/* the result columns that the client was told: fields_columns(). 0: it was not */
+	uint32_t columns;
+	usec_t parsed_at; /* when the client's Parse was answered; 0: not yet */
 	char name[];
 };
 
@@ -53,7 +56,8 @@ struct ledger_change *names_go(struct client *client, const char *name);
 
 /*
  * Makes the name mean the statement prepared in the current scope of the client's server,
- * unless the server still has it with the types that were described. false: no memory.
+ * unless the server still has it with the types that were described. What the server has
+ * analyzed before the client's Parse is stale then. false: no memory.
  */
 bool names_enter_scope(struct client *client, struct client_statement *entry);
 
@@ -71,11 +75,12 @@ bool names_can_run(struct client *client, const struct client_statement *entry, 
                    struct err *err);
 
 /*
- * For a Describe of the statement under its own name. When the answer has the types of its
- * parameters, the name means the statement with these types on every server. NULL: no
- * memory.
+ * For a Describe of the statement, or of a portal bound to it. When the answer has the types of
+ * its parameters, the name means the statement with these types on every server. is_told: the
+ * client gets the answer. NULL: no memory.
  */
-struct ledger_change *names_describe(struct client *client, struct client_statement *entry);
+struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
+                                     bool is_told);
 
 /*
  * The names under which the client's server has the client's statements too, as name\0name\0:
@@ -108,9 +113,9 @@ struct names_walk {
 };
 void names_each(const struct client *client, struct names_walk *walk);
 /*
- * Adds a name that was handed over. Nothing happens if there is no memory, or if the name
- * exists.
+ * Adds a name that was handed over. NULL: there is no memory, or the name exists.
  */
-void names_restore(struct client *client, const char *name, struct statement *statement);
+struct client_statement *names_restore(struct client *client, const char *name,
+                                       struct statement *statement);
 
 #endif
