@@ -267,7 +267,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
-	if (facts->parts & QUESTION_STATEMENTS)
+	if (facts->has_own_count)
 		server_statements_recount(&client->borrower.server->statements, facts->own_count);
 	had = params_hold(client->borrower.server->params);
 	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)

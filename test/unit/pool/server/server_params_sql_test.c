@@ -308,7 +308,8 @@ static const struct {
 /* What each cleaning begins with. */
 #define CLEANS "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;"
 #define CLEANS_MORE \
-	"DISCARD SEQUENCES;SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.?);"
+	"DISCARD SEQUENCES;SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.?);" \
+	"DEALLOCATE ALL;"
 #define BEGINS "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY;"
 
 /* Puts a sign in place of the digits of the seed. */
