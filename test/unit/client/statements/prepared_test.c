@@ -13,7 +13,7 @@ static const struct script cases[] = {
 	{ "the same text of another client is parsed again",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z bP(t:select_1)B(t)ES "
-	  "1<<C(S:#1)P(#1:select_1)B(#1)ES 3112CZ b<12CZ" },
+	  "1<<C(S:#1)P(#1:select_1)B(#1)ES 1312CZ b<12CZ" },
 	{ "not the same text with another one's name",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z bP(s:select_2)B(s)ES "
