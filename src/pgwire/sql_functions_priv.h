@@ -28,6 +28,33 @@ struct sql_function {
  */
 const struct sql_function *sql_function(struct bytes name);
 
+/* Whether a name may be one of these, by its first two bytes. */
+static inline bool sql_function_may_begin(char first, char second)
+{
+	second |= 0x20;
+	switch (first | 0x20) {
+	case 'c':
+		return second == 'u' || second == 'r' || second == 'o';
+	case 'd':
+		return second == 'b';
+	case 'l':
+		return second == 'a';
+	case 'n':
+	case 's':
+		return second == 'e';
+	case 'p':
+		return second == 'g';
+	case 'q':
+		return second == 'u';
+	case 't':
+		return second == 's';
+	case 'x':
+		return second == 'p';
+	default:
+		return false;
+	}
+}
+
 /* Whether a name may be one of these, by its last two bytes. */
 static inline bool sql_function_may_end(char before, char last)
 {
