@@ -329,8 +329,7 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		return judge_unknown(client, names->statement, batch);
 	if (frame->type == 'B')
 		touches = session_relevant(
-		    client,
-		    touches | session_statement_touches(client, names_statement(entry)));
+		    client, touches | session_statement_touches(client, names_statement(entry)));
 	if (touches) {
 		go = listening_before(client, 'B', touches,
 		                      bytes_text(statement_text(names_statement(entry)).at), batch);
