@@ -163,6 +163,7 @@ class Go(Suite):
                 continue
             event = json.loads(line)
             name = f"{event.get('Package', '').removeprefix(self.module)}.{event.get('Test')}"
+            name = re.sub(r"\d{6,}", "N", name)  # of a temporary folder
             if "Test" not in event:
                 continue
             if event["Action"] == "output":
@@ -179,7 +180,10 @@ SUITES = (
     Pytest("pg8000", "1.31.6", requirements=("pg8000==1.31.6", "pytz", "pytest-mock",
                                              "pytest-benchmark"), tests="test",
            options=("--ignore-glob=*/auth", "--ignore-glob=*benchmarks*",
-                    "--ignore=test/test_readme.py")),
+                    "--ignore=test/test_readme.py",
+                    # doc/pooling.md: pgweir does not keep the text of an unnamed statement above 64
+                    # KiB. After that error pg8000 goes on in the middle of a message, and hangs.
+                    "--deselect=test/native/test_query.py::test_max_parameters")),
     Pytest("psycopg2", "2.9.13", requirements=("psycopg2-binary==2.9.13",),
            more=(("PSYCOPG2_TESTDB", "app"),)),
     Go("pgx", "v5.12.0", module="github.com/jackc/pgx/v5", more=(("PGX_TEST_DATABASE", ""),)),
