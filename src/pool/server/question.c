@@ -142,9 +142,13 @@ static const struct {
 	                  "FROM pg_catalog.pg_lock_status()AS l "
 	                  "WHERE l.locktype OPERATOR(pg_catalog.=)'advisory'"
 	                  "AND l.pid OPERATOR(pg_catalog.=)pg_catalog.pg_backend_pid()" },
-	{ QUESTION_STATEMENTS, "SELECT 's','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
-	                       "FROM pg_catalog.pg_prepared_statement()AS s WHERE s.from_sql "
-	                       "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')" },
+	/* A name of ours that SQL has made is not ours. */
+	{ QUESTION_STATEMENTS,
+	  "SELECT 's',CAST(pg_catalog.count(*)FILTER(WHERE NOT s.from_sql "
+	  "AND pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "'))AS pg_catalog.text),"
+	  "CAST(pg_catalog.count(*)FILTER(WHERE s.from_sql)AS pg_catalog.text)"
+	  "FROM pg_catalog.pg_prepared_statement()AS s "
+	  "WHERE s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "'" },
 	{ QUESTION_EXPOSED,
 	  "(SELECT 'e',s.name,''FROM pg_catalog.pg_prepared_statement()AS s WHERE NOT s.from_sql "
 	  "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')LIMIT " EXPOSED_MAX ")" },
