@@ -40,7 +40,7 @@ def play(program, tmp_path, monkeypatch, runs, expected="", least=1):
 
     class Stage:
         class options:
-            rounds = 2
+            rounds, only = 2, None
 
         def run(self, suite, through):
             return next(runs)
