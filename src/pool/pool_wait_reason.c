@@ -98,6 +98,8 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 	unsigned int coming = pool_login_count(pool);
 	enum wait_reason reason;
 
+	if (borrower->awaits_place)
+		return WAIT_PINNED;
 	if (holds_all(pool, &reason))
 		return reason;
 	if (borrower->state == BORROWER_WAIT_PLACE)

@@ -91,11 +91,12 @@ struct pool {
 
 	struct borrower_list members;           /* all borrowers */
 	struct borrower_list waiting;           /* the wait queue for servers */
-	struct borrower_list wait_place;        /* for a place of max_pinned_servers */
+	/* for a place of max_pinned_servers: those without a server, and those with one */
+	struct borrower_list wait_place, served_wait_place;
 	struct borrower_list newcomers;         /* wait for the welcome */
 	struct borrower_list wait_dedicated;    /* the wait queue for dedicated servers */
 	struct borrower_list connect_dedicated; /* wait for the login of their dedicated server */
-	unsigned int wait_place_count;
+	unsigned int wait_place_count, served_wait_place_count;
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
@@ -438,8 +439,16 @@ void pool_pin_anyway(struct pool *pool);
 /* It need not stay any more. */
 void pool_unpin(struct pool *pool);
 
-/* Whether a borrower without a server has to wait for a place: there is none, but there may be. */
+/* Whether a borrower has to wait for a place: there is none, but there may be. */
 bool pool_lacks_place(const struct borrower *borrower);
+
+/*
+ * A borrower waits for a place with its server, in the same order as those without one: on_place()
+ * comes. With max_pinned_servers = 0, it comes without a place. pool_leave_place(): it does not
+ * wait any more; safe if it does not wait.
+ */
+void pool_await_place(struct borrower *borrower);
+void pool_leave_place(struct borrower *borrower);
 
 /* A borrower that waits for a place goes on without one. false: it does not wait for that. */
 bool pool_forgo_place(struct borrower *borrower);
