@@ -105,7 +105,8 @@ void pool_drop_place(struct borrower *borrower)
 static struct borrower *next_for_place(const struct pool *pool)
 {
 	struct borrower *served = TAILQ_FIRST(&pool->served_wait_place);
-	struct borrower *other = served && pool_is_held(pool) ? NULL : TAILQ_FIRST(&pool->wait_place);
+	struct borrower *other =
+	    served && pool_is_held(pool) ? NULL : TAILQ_FIRST(&pool->wait_place);
 
 	if (!served || !other)
 		return served ? served : other;

@@ -233,12 +233,11 @@ void pool_give_up(struct borrower *borrower)
 /* Of one pool: the first borrowers of its wait queues have waited longest. */
 static usec_t longest_wait(const struct pool *pool, usec_t now)
 {
-	const struct borrower *first[] = { TAILQ_FIRST(&pool->waiting),
-		                           TAILQ_FIRST(&pool->newcomers),
-		                           TAILQ_FIRST(&pool->wait_dedicated),
-		                           TAILQ_FIRST(&pool->connect_dedicated),
-		                           TAILQ_FIRST(&pool->wait_place),
-		                           TAILQ_FIRST(&pool->served_wait_place) };
+	const struct borrower *first[] = {
+		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
+		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
+		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place)
+	};
 	usec_t longest = 0;
 
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {

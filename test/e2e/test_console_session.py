@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: ISC
 """SHOW PINNED, SHOW SESSION_STATE, the limit of pinned servers, and what the log says of them."""
 
+import re
+
 import pytest
 
 from .kit.wait import wait_until
@@ -68,11 +70,46 @@ def test_several_reasons_end_one_by_one(start):
     client.query(CURSOR)
     client.query("SELECT pg_advisory_lock(7)")
     (row,) = pinned(weir, "held cursor, session lock")
-    assert row["statement"] == CURSOR
+    assert (row["objects"], row["statement"]) == ("held cursor c; session lock 7", CURSOR)
     client.query("CLOSE c")
     pinned(weir, "session lock")
     client.query("SELECT pg_advisory_unlock(7)")
     pinned(weir)
+
+
+NAMED = {
+    "objects of all kinds": (
+        ['CREATE TEMP TABLE "my Cart" (id serial)', "CREATE TEMP VIEW v AS SELECT 1",
+         "CREATE FUNCTION pg_temp.f(int) RETURNS int LANGUAGE sql AS 'SELECT 1'"],
+        'temporary sequence "my Cart_id_seq", table "my Cart", view v, function pg_temp.f(integer)'),
+    "locks with one key and with two": (
+        ["SELECT pg_advisory_lock(-5), pg_advisory_lock(815), pg_advisory_lock(3, -4)"],
+        "session lock (3,-4), -5, 815"),
+    "the first five": (
+        [f"CREATE TEMP TABLE t{number} (a int)" for number in range(12)],
+        "temporary table t0, table t1, table t2, table t3, table t4 and 7 more"),
+    "long names": (
+        [f"CREATE TEMP TABLE {letter * 63} (a int)" for letter in "abcd"],
+        f"temporary table {'a' * 58}, table {'b' * 58}, table {'c' * 58} and 1 more"),
+    "what extensions keep": (["SELECT setseed(0.5)", TABLE],
+                             "temporary table mine; function of an extension"),
+}
+
+
+@pytest.mark.parametrize("says", NAMED)
+def test_the_names_of_what_keeps_the_server(start, says):
+    statements, names = NAMED[says]
+    weir = start()
+    client = weir.client()
+    for statement in statements:
+        assert not client.query(statement).errors
+
+    def objects():
+        (text,) = [row["objects"] for row in weir.admin("SHOW PINNED")] or [""]
+        if "lock" in text:  # PostgreSQL lists them in any order
+            text = "session lock " + ", ".join(sorted(text[len("session lock "):].split(", ")))
+        return re.sub("pg_temp_[0-9]+", "pg_temp", text)
+    wait_until(lambda: objects() == names, what=names)
 
 
 def test_a_client_that_leaves_is_not_listed(start):
@@ -181,7 +218,7 @@ def test_what_follows_each_client(start):
         return [[rows[who][name] for name in ("parameters", "libraries", "channels", "pins")]
                 for who in ("one", "two")]
     wait_until(lambda: listed() == [["search_path, work_mem", "", "", ""],
-                                    ["", "", "", "held cursor"]])
+                                    ["", "", "", "held cursor c"]])
     one.query("RESET ALL")
     two.query("CLOSE ALL")
     states(weir)
@@ -224,7 +261,8 @@ def test_sessions_are_not_listed(pgweir):
 
 
 def test_the_limit_and_who_was_refused(start):
-    weir = start(servers=3, databases={"app": "", "app2": "max_pinned_servers=0"})
+    weir = start(servers=3, query_wait_timeout=1,
+                 databases={"app": "", "app2": "max_pinned_servers=0"})
     clients = [weir.client() for _ in range(3)]
     assert limit(weir) == (2, 0, 0)
     for client in clients[:2]:
@@ -275,7 +313,7 @@ def test_an_idle_client_that_keeps_its_server_is_closed(start):
     client.query(TABLE)
     refusal = client.read_refusal()
     assert (refusal.sqlstate, refusal.text) == ("57P05", "pin_idle_timeout")
-    weir.wait_log("pooler error: pin_idle_timeout: Its server stayed with it .*: temporary object")
+    weir.wait_log("pooler error: pin_idle_timeout: Its server stayed with it .*: temporary table mine")
     (row,) = [row for row in weir.admin("SHOW ERRORS") if row["reason"] == "pin_idle_timeout"]
     assert (row["type"], row["count"], row["last_user"]) == ("C", 1, "alice")
     assert other.value("SELECT to_regclass('pg_temp.mine') IS NULL") == "t"
@@ -296,13 +334,13 @@ def test_a_client_without_a_pin_may_be_idle(start):
 def test_the_log_has_servers_that_stay_for_long(start):
     weir = start(log_pin_duration="0.1")
     client = weir.client(application_name="reporter")
-    client.query("CREATE TEMP TABLE secret_name (a int)")
+    client.query('CREATE TEMP TABLE "odd""name\n" AS SELECT \'secret\'')
     line = weir.wait_log("its server has stayed with it for .*$").group(0)
-    assert "temporary object" in line and 'application_name="reporter"' in line
-    client.query("CREATE TEMP TABLE secret_other (a int)")  # the same stay
-    client.query("DROP TABLE secret_name, secret_other")
+    assert 'temporary table ?odd??name??' in line and 'application_name="reporter"' in line
+    client.query("CREATE TEMP TABLE other (a int)")  # the same stay
+    client.query('DROP TABLE "odd""name\n", other')
     client.query(CURSOR)
-    weir.wait_log("its server has stayed with it for .*held cursor")
+    weir.wait_log("its server has stayed with it for .*held cursor c")
     assert weir.log.count("its server has stayed with it for") == 2
     assert "secret" not in weir.log
 

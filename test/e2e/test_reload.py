@@ -769,7 +769,7 @@ def the_server_of_a_function_stays(s):
 def a_long_stay_is_logged(s):
     s.client().query(TEMPORARY)
     yield
-    s.weir.wait_log("its server has stayed with it for .*: temporary object")
+    s.weir.wait_log("its server has stayed with it for .*: temporary table mine")
 
 
 def a_waiting_cancel_ends(s):

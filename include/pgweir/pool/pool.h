@@ -28,7 +28,7 @@ TAILQ_HEAD(cancel_list, cancel);
 /* The settings in force for this pool, computed at each new snapshot. */
 struct pool_limits {
 	enum pool_mode mode;
-	bool late_begin;                       /* only in transaction mode */
+	bool late_begin; /* only in transaction mode */
 	enum session_isolation isolation;
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	unsigned int session_sample;           /* 0 = no transaction is a sample */
@@ -89,8 +89,8 @@ struct pool {
 	/* logins at a host that had failed: no borrower relies on them */
 	unsigned int probe_count;
 
-	struct borrower_list members;           /* all borrowers */
-	struct borrower_list waiting;           /* the wait queue for servers */
+	struct borrower_list members; /* all borrowers */
+	struct borrower_list waiting; /* the wait queue for servers */
 	/* for a place of max_pinned_servers: those without a server, and those with one */
 	struct borrower_list wait_place, served_wait_place;
 	struct borrower_list newcomers;         /* wait for the welcome */

@@ -303,12 +303,11 @@ static void collect_pools(struct cursor *cursor)
 static usec_t longest_wait(const struct pool *pool)
 {
 	usec_t now = loop_now(pool->pools->with.loop);
-	const struct borrower *const first[] = { TAILQ_FIRST(&pool->waiting),
-		                                 TAILQ_FIRST(&pool->newcomers),
-		                                 TAILQ_FIRST(&pool->wait_dedicated),
-		                                 TAILQ_FIRST(&pool->connect_dedicated),
-		                                 TAILQ_FIRST(&pool->wait_place),
-		                                 TAILQ_FIRST(&pool->served_wait_place) };
+	const struct borrower *const first[] = {
+		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
+		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
+		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place)
+	};
 	usec_t since = now;
 
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {

@@ -75,6 +75,7 @@ static void release_slot(struct session *session)
 static void forget_transaction(struct session *session)
 {
 	session->was_discarded = false;
+	session->place = PLACE_OPEN;
 	session->pinning = 0;
 	buf_free(&session->names);
 	buf_free(&session->libraries);
@@ -96,7 +97,7 @@ static void on_stay_due(struct timer *timer)
 	struct strbuf name = strbuf_begin(line, sizeof(line));
 
 	client->session->was_told = true;
-	session_list_pins(client, &why);
+	session_tell_pins(client, &why);
 	client_add_application_name(client, &name);
 	log_warning(&client->log,
 	            "its server has stayed with it for %lld s because of session state: %s%s",
@@ -279,6 +280,8 @@ void session_facts(struct client *client, const struct facts *facts)
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}
+	if (pins)
+		held_take(client->session, facts);
 	settle_pins(client, pins);
 	server_end_session(client->borrower.server);
 }
@@ -292,7 +295,7 @@ static void on_pin_due(struct timer *timer)
 	struct err err;
 
 	buf_add_text(&detail, "Its server stayed with it because of session state: ");
-	session_list_pins(client, &detail);
+	session_tell_pins(client, &detail);
 	err_close(&err, CLOSE_PIN_IDLE_TIMEOUT);
 	err_detail(&err, buf_text(&detail));
 	buf_free(&detail);
@@ -375,6 +378,7 @@ void session_free(struct client *client)
 	timer_clear(&session->told);
 	release_slot(session);
 	forget_transaction(session);
+	buf_free(&session->held);
 	free(session->text);
 	free(session);
 }

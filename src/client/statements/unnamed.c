@@ -22,6 +22,7 @@
 #include "../client_priv.h"
 #include "../handover_priv.h"
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "sql_priv.h"
@@ -243,7 +244,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 		return STATEMENTS_WAIT;
 	if (touches) {
 		enum listening_go go =
-		    listening_before(client, 'B', touches, unnamed_text(unnamed, parsed), batch);
+		    place_before(client, 'B', touches, unnamed_text(unnamed, parsed), batch);
 
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;

@@ -6,10 +6,10 @@
  *   p | name of a parameter | value
  *   c | name of a channel |
  *   n | name in the source of a function |
- *   u | | number of cursors
- *   t | | number of temporary objects
- *   l | | number of locks
- *   s | | number of statements of SQL's PREPARE
+ *   u | name of a cursor | number of cursors
+ *   t | kind and name of a temporary object | number of temporary objects
+ *   l | key of a lock | number of locks
+ *   s | name of a statement of SQL's PREPARE | number of those
  *   e | name of a statement |
  *   w | wal_block_size | position in the WAL, a blank, and when PostgreSQL was started
  *
@@ -29,6 +29,7 @@
 #include "pgweir/base/banned.h"
 
 #define ANSWER_MAX PARAMS_SIZE_MAX /* bytes kept of one part */
+#define HELD_SIZE_MAX 2048         /* bytes kept of the names of what keeps a server */
 #define COUNT_DIGITS_MAX 9
 #define COLUMNS_MAX 9
 
@@ -163,24 +164,37 @@ static bool read_count(unsigned int *count, struct bytes hex)
 	return is_good;
 }
 
+/* One of the things that keep a server. What does not fit is only counted. */
+static bool take_held(struct facts *facts, unsigned int *count, const struct bytes *columns)
+{
+	size_t size = 2 + columns[1].count / 2; /* with its kind, and a zero */
+
+	if (columns[1].count && facts->held.count + size <= HELD_SIZE_MAX) {
+		buf_add_byte(&facts->held, columns[0].at[0]);
+		if (!add_decoded(&facts->held, columns[1]))
+			return false;
+	}
+	return read_count(count, columns[2]);
+}
+
 static bool take_cursors(struct facts *facts, const struct bytes *columns)
 {
-	return read_count(&facts->cursor_count, columns[2]);
+	return take_held(facts, &facts->cursor_count, columns);
 }
 
 static bool take_temp(struct facts *facts, const struct bytes *columns)
 {
-	return read_count(&facts->temp_count, columns[2]);
+	return take_held(facts, &facts->temp_count, columns);
 }
 
 static bool take_locks(struct facts *facts, const struct bytes *columns)
 {
-	return read_count(&facts->lock_count, columns[2]);
+	return take_held(facts, &facts->lock_count, columns);
 }
 
 static bool take_statements(struct facts *facts, const struct bytes *columns)
 {
-	return read_count(&facts->statement_count, columns[2]);
+	return take_held(facts, &facts->statement_count, columns);
 }
 
 /* Bytes of the header of a page of the WAL, and of the first page of a segment. */
@@ -255,5 +269,6 @@ void facts_done(struct facts *facts)
 	buf_free(&facts->channels);
 	buf_free(&facts->exposed);
 	buf_free(&facts->names);
+	buf_free(&facts->held);
 	*facts = (struct facts){ 0 };
 }

@@ -174,11 +174,11 @@ struct borrower {
 	bool is_hasty;                 /* never waits then: pool_hurry() */
 	bool is_mid_message; /* leaves with half a message sent: its server cannot be lent again */
 	bool is_mid_answer;  /* lost its server with half a message received */
-	bool has_moved;    /* values of sequences from before it got the current server are gone */
+	bool has_moved; /* values of sequences from before it got the current server are gone */
 	bool wants_place : 1;  /* does not wait for a server before it has a place */
 	bool has_place : 1;    /* of max_pinned_servers, until its owner takes it or it returns */
 	bool awaits_place : 1; /* SERVED, and waits for a place: pool_await_place() */
-	uint8_t waits_for; /* enum ledger_wait: what it waits for before it sends more */
+	uint8_t waits_for;     /* enum ledger_wait: what it waits for before it sends more */
 	/* of it and the server that it had last: pool_sequences.c; 0: it has had none */
 	uint64_t pairing;
 	/* that server, while nobody else has had it; only if the pool guards sequences */
