@@ -311,23 +311,58 @@ def test_an_idle_client_that_keeps_its_server_is_closed(start):
     weir = start(servers=1, pin_idle_timeout="0.2")
     client, other = weir.client(), weir.client()
     client.query(TABLE)
+    other.send(query("SELECT to_regclass('pg_temp.mine') IS NULL"))
     refusal = client.read_refusal()
     assert (refusal.sqlstate, refusal.text) == ("57P05", "pin_idle_timeout")
-    weir.wait_log("pooler error: pin_idle_timeout: Its server stayed with it .*: temporary table mine")
+    weir.wait_log("pooler error: pin_idle_timeout: Others waited, .*: temporary table mine")
     (row,) = [row for row in weir.admin("SHOW ERRORS") if row["reason"] == "pin_idle_timeout"]
     assert (row["type"], row["count"], row["last_user"]) == ("C", 1, "alice")
-    assert other.value("SELECT to_regclass('pg_temp.mine') IS NULL") == "t"
+    assert other.read_result().rows == [["t"]]
 
 
-def test_a_client_without_a_pin_may_be_idle(start):
-    weir = start(servers=1, pin_idle_timeout="0.2", users={"bob": "pin_idle_timeout=3600"})
-    client, bob, last = weir.client(), weir.client("bob"), weir.client()
+@pytest.mark.parametrize("loops", (1, 2))
+def test_one_of_several_idle_clients_is_closed(start, loops):
+    """Its server is enough for those who wait. Each loop closes one."""
+    weir = start(servers=3, max_pinned_servers=3, pin_idle_timeout="1", loops=loops)
+    clients = [weir.client() for _ in range(3)]
+    for client in clients:
+        client.query(TABLE)
+    others = [weir.client() for _ in range(4)]
+    for other in others:
+        other.send(query("SELECT 1"))
+    for other in others:
+        assert other.read_result().rows == [["1"]]
+    (row,) = [row for row in weir.admin("SHOW ERRORS") if row["reason"] == "pin_idle_timeout"]
+    assert row["count"] <= loops
+    wait_until(lambda: len(weir.admin("SHOW PINNED")) == 3 - row["count"])
+
+
+def test_who_waits_for_a_place_ends_an_idle_stay(start):
+    weir = start(servers=3, max_pinned_servers=1, pin_idle_timeout="0.2")
+    client, without, within = (weir.client() for _ in range(3))
     client.query(TABLE)
-    client.query("DROP TABLE mine")
-    bob.query(TABLE)
-    last.query(TABLE)  # closed after the time in which the first one would have been
-    assert last.read_refusal().sqlstate == "57P05"
-    assert client.value("SELECT 1") == "1"
+    without.send(query(TABLE))
+    assert client.read_refusal().sqlstate == "57P05"
+    assert without.read_result().tags == ["CREATE TABLE"]
+    within.query("BEGIN")
+    within.send(query(TABLE))
+    assert without.read_refusal().sqlstate == "57P05"
+    assert within.read_result().tags == ["CREATE TABLE"]
+
+
+def test_a_client_that_nobody_waits_for_may_be_idle(start):
+    weir = start(servers=1, pin_idle_timeout="0.2", users={"bob": "pin_idle_timeout=3600"})
+    client, other = weir.client(), weir.client()
+    bob, waiting = weir.client("bob"), weir.client("bob")
+    for keeper in (client, bob):
+        keeper.query(TABLE)
+    waiting.send(query("SELECT 1"))
+    for _ in range(3):  # each of them lasts longer than the limit
+        weir.client(database="app2").query("SELECT pg_sleep(0.3)")
+        assert client.query("SELECT * FROM mine").tags == ["SELECT 0"]
+    other.send(query("SELECT 1"))
+    assert client.read_refusal().sqlstate == "57P05"
+    assert other.read_result().rows == [["1"]]
     assert bob.query("SELECT * FROM mine").tags == ["SELECT 0"]
 
 
@@ -385,7 +420,7 @@ def test_refusals_are_counted(pgweir):
 
 
 def test_the_limit_says_what_to_do(start):
-    weir = start(servers=2, log_pooler_errors=1)
+    weir = start(servers=2, log_pooler_errors=1, query_wait_timeout=1)
     first, second = weir.client(), weir.client()
     first.query(TABLE)
     second.query("BEGIN")

@@ -102,6 +102,7 @@ struct pool {
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
 	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_haste.c */
+	usec_t relieved_at;           /* pool_note_relief() */
 	uint64_t pins_refused;        /* how often max_pinned_servers refused a statement */
 	uint64_t state_refused; /* how often session_state = refuse, or the statement mode, did */
 
@@ -435,6 +436,13 @@ struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
  */
 bool pool_pin(struct pool *pool);
 void pool_pin_anyway(struct pool *pool);
+
+/*
+ * Since when a client has waited for what pinned servers keep from it, and none of those was closed
+ * for it (pool_note_relief()). 0: nobody waits so.
+ */
+usec_t pool_pins_awaited_since(const struct pool *pool);
+void pool_note_relief(struct pool *pool);
 
 /* It need not stay any more. */
 void pool_unpin(struct pool *pool);

@@ -288,13 +288,27 @@ void session_facts(struct client *client, const struct facts *facts)
 
 /* ---- idle ---- */
 
+/*
+ * It has been idle for so long: closed if another client has waited for so long, too. Else looks
+ * again when that could be.
+ */
 static void on_pin_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
+	struct loop *loop = client->clients->with.loop;
+	struct pool *pool = client->borrower.pool;
+	usec_t limit = config_pin_idle_timeout(client->clients->config, client->role->entry);
+	usec_t now = loop_now(loop), since = pool_pins_awaited_since(pool);
 	struct buf detail = { 0 };
 	struct err err;
 
-	buf_add_text(&detail, "Its server stayed with it because of session state: ");
+	if (!since || since + limit > now) {
+		timer_set(timer, loop_timer_queue(loop, limit, on_pin_due), since ? since : now);
+		return;
+	}
+	pool_note_relief(pool);
+	buf_add_text(&detail, "Others waited, and its server stayed with it because of session "
+	                      "state: ");
 	session_tell_pins(client, &detail);
 	err_close(&err, CLOSE_PIN_IDLE_TIMEOUT);
 	err_detail(&err, buf_text(&detail));
