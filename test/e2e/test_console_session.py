@@ -91,6 +91,8 @@ NAMED = {
     "long names": (
         [f"CREATE TEMP TABLE {letter * 63} (a int)" for letter in "abcd"],
         f"temporary table {'a' * 58}, table {'b' * 58}, table {'c' * 58} and 1 more"),
+    "statements": (["SELECT 1; PREPARE one AS SELECT 1; PREPARE two AS SELECT 2"],
+                   "prepared statement one, two"),
     "what extensions keep": (["SELECT setseed(0.5)", TABLE],
                              "temporary table mine; function of an extension"),
 }
@@ -106,8 +108,9 @@ def test_the_names_of_what_keeps_the_server(start, says):
 
     def objects():
         (text,) = [row["objects"] for row in weir.admin("SHOW PINNED")] or [""]
-        if "lock" in text:  # PostgreSQL lists them in any order
-            text = "session lock " + ", ".join(sorted(text[len("session lock "):].split(", ")))
+        for kind in ("session lock ", "prepared statement "):  # PostgreSQL has no order for them
+            if text.startswith(kind):
+                text = kind + ", ".join(sorted(text[len(kind):].split(", ")))
         return re.sub("pg_temp_[0-9]+", "pg_temp", text)
     wait_until(lambda: objects() == names, what=names)
 

@@ -262,3 +262,54 @@ def test_it_passes_to_a_new_process(make_pgweir):
     assert second.read_result().tags == ["CREATE TABLE"]
     assert second.query("COMMIT").tags == ["COMMIT"]
     wait_until(lambda: [row["application_name"] for row in weir.admin("SHOW PINNED")] == ["second"])
+
+
+# -- nobody is blamed for another ------------------------------------------------------------------
+
+
+REPORT = """CREATE OR REPLACE FUNCTION prepare_report() RETURNS int LANGUAGE plpgsql AS
+    $$ BEGIN CREATE TEMP TABLE report_tmp (a int); RETURN 1; END $$"""
+
+
+@pytest.mark.parametrize("isolation", ("known", "strict"))
+@pytest.mark.parametrize("victim", (
+    [f"{CREATE}; DROP TABLE mine"], [CREATE, "DROP TABLE mine"],
+    ["BEGIN", CREATE, "DROP TABLE mine", "COMMIT"], [LOCK],
+    ["CREATE TEMP TABLE mine (a int) ON COMMIT DROP"],
+    ["DECLARE c CURSOR WITH HOLD FOR SELECT 1", "CLOSE c"]),
+    ids=("one text", "two", "a transaction", "a lock", "ON COMMIT DROP", "a cursor"))
+def test_a_client_is_not_pinned_by_what_a_function_of_another_has_left(pgweir, postgres, isolation,
+                                                                       victim):
+    postgres.query(REPORT)
+    weir = pgweir(pool_mode="transaction", default_pool_size=4, session_sample=0,
+                  session_isolation=isolation)
+    makers, victims = [[weir.client() for _ in range(count)] for count in (4, 3)]
+    for maker in makers:  # each on a server of its own
+        maker.query("BEGIN")
+        maker.query("SELECT 1")
+    for maker in makers:
+        assert maker.query("SELECT prepare_report()").rows == [["1"]]
+        maker.query("COMMIT")
+    for client in victims:
+        for text in victim:
+            assert not client.query(text).errors
+        wait_until(lambda: not weir.admin("SHOW PINNED"))
+        assert client.value("SELECT to_regclass('report_tmp') IS NULL") == "t"
+    for _ in range(8):
+        assert weir.client().value("SELECT 1") == "1"
+
+
+def test_who_waits_for_pinned_servers_is_told_so(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=4, query_wait_timeout=1)
+    keepers, fourth, web = [weir.client() for _ in range(3)], weir.client(), weir.client()
+    for keeper in keepers:
+        keeper.query(CREATE)
+    fourth.query("BEGIN")
+    fourth.query("SELECT 1")
+    web.send(query("SELECT 1"))
+    wait_until(lambda: [row["reason"] for row in weir.admin("SHOW WAITING")] == ["pool full"])
+    assert "; 3 of 4 servers stay with clients; longest held by" in \
+        weir.admin("SHOW WAITING")[0]["detail"]
+    (error,) = [got.fields for got in web.read_to_end() if got.type == "E"]
+    assert "3 of 4 servers stay with clients" in error["D"]
+    assert "SHOW PINNED" in error["H"]

@@ -74,9 +74,12 @@ def take(told, kind, values):
         told.channels.append(values[0])
     elif kind == "n":
         told.names.add(values[0])
+    elif kind == "m":
+        told.held.append("s " + values[0])
     else:
         told.counts[kind] = int(values[1])
-        told.held.append(kind + " " + values[0])
+        if kind != "s":
+            told.held.append(kind + " " + values[0])
 
 
 def session(postgres, *statements, user="alice", **kw):

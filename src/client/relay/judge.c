@@ -276,10 +276,19 @@ static enum judgement judge_follow(struct client *client, const struct frame *fr
 
 /* Handles a frame with a text that may touch session state. JUDGE_SEND: no objection. */
 static enum judgement judge_touching(struct client *client, const struct frame *frame,
-                                     unsigned int touches, struct bytes text, struct batch *batch)
+                                     struct bytes in, struct bytes text, struct batch *batch)
 {
+	unsigned int touches = batch->touches;
 	bool is_run = frame->type != 'P' || !statements_follow(client);
 	struct err err;
+
+	/* With CLIENT_HAS_SQL_NAMES, that was done for each text. */
+	if ((touches & SQL_TOUCH_BY_NAME) && !(client_features(client) & CLIENT_HAS_SQL_NAMES)) {
+		enum judgement judgement = judge_exposed(client, frame, in, batch);
+
+		if (judgement != JUDGE_SEND)
+			return judgement;
+	}
 
 	if (is_run) {
 		enum listening_go go = place_before(client, frame->type, touches, text, batch);
@@ -305,8 +314,8 @@ static enum judgement judge_watched(struct client *client, const struct frame *f
 	batch->touches = touches;
 	if (sample_is_running(client))
 		sample_note(client, text);
-	touches = session_relevant(client, touches);
-	return touches ? judge_touching(client, frame, touches, text, batch) : JUDGE_SEND;
+	return session_relevant(client, touches) ? judge_touching(client, frame, in, text, batch)
+	                                         : JUDGE_SEND;
 }
 
 /* The same for a client whose session state may not be followed. */

@@ -13,6 +13,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql.h"
 
+#include "../statements/statements_priv.h"
 #include "features_priv.h"
 #include "libraries_priv.h"
 #include "placeholders_priv.h"
@@ -189,6 +190,7 @@ static void ask(struct client *client, unsigned int parts)
 {
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
+	struct bytes names = bytes_of("", 0);
 
 	/* A parameter may have been named in a way that nobody has seen. */
 	if (parts & QUESTION_PARAMS)
@@ -202,7 +204,12 @@ static void ask(struct client *client, unsigned int parts)
 		parts |= QUESTION_SOURCES;
 	if (session && !buf_ok(&session->names))
 		session->pinning |= SESSION_PIN_PARAMS;
-	server_ask(server, parts, session ? buf_bytes(&session->names) : bytes_of("", 0));
+	if (session)
+		names = buf_bytes(&session->names);
+	if (statements_spare_unnamed(client))
+		server_ask(server, parts, names);
+	else
+		server_ask_apart(server, parts, names);
 }
 
 /* What was loaded becomes part of the server's parameters, or the server stays. */
@@ -261,6 +268,8 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
+	if (facts->parts & QUESTION_STATEMENTS)
+		server_statements_recount(&client->borrower.server->statements, facts->own_count);
 	had = params_hold(client->borrower.server->params);
 	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)
 		placeholders_take_sources(client, facts);

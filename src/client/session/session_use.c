@@ -280,7 +280,8 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 {
 	unsigned int bits, own;
 
-	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
+	if ((touches & SQL_TOUCH_PREPARE) && !(touches & SESSION_TOUCH_BY_NAME) &&
+	    is_followed(client, text, SQL_PREPARE))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
 	if ((touches & SQL_TOUCH_CREATE) && creates_temporary(client, touches))
 		touches |= SQL_TOUCH_TEMP;

@@ -9,6 +9,8 @@
 
 #include "pgweir/pgwire/sql_touch.h"
 
+/* The text has a name of the protocol itself, so what it prepares is not followed: prepared.c. */
+#define SESSION_TOUCH_BY_NAME ((uint32_t)1 << 21)
 /* The ReadyForQuery that ends the transaction is withheld: listening.c. */
 #define LISTENING_HOLDS ((uint32_t)1 << 22)
 /*

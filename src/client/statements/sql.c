@@ -107,19 +107,59 @@ static void read_text(const struct client *client, const char *text, struct sql_
 	sql->reason = "in this client_encoding";
 }
 
-bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting)
+/*
+ * Whether the server may have statements under names of the client that are not followed: then it
+ * says whether a name is taken, and what it prepares makes it stay.
+ */
+static bool has_unfollowed(const struct client *client)
+{
+	return (client->touched & SQL_TOUCH_PREPARE) ||
+	       (session_stays(client) && (client->session->pins & SESSION_PIN_STATEMENT));
+}
+
+/* Whether the statement goes to the server as it is. */
+static bool is_left_to_server(struct client *client, const struct sql_statement *sql)
+{
+	bool is_left = exposed_has(client, sql->name) ||
+	               (sql->kind == SQL_PREPARE && !names_find(client, sql->name) &&
+	                has_unfollowed(client));
+
+	if (is_left)
+		session_run_unknown(client);
+	return is_left;
+}
+
+bool sql_is_by_name(struct bytes text, bool *is_forgetting)
 {
 	struct sql_statement sql;
 
 	*is_forgetting = false;
-	if (sql_glance(bytes_text(text), true) != WIRE_OK)
+	if (sql_glance(text, true) != WIRE_OK)
 		return false;
-	sql_read(bytes_text(text), &sql);
+	sql_read(text, &sql);
 	*is_forgetting = sql.kind == SQL_FORGET;
-	if (sql.kind == SQL_OTHER || sql.kind == SQL_FORGET)
-		return false;
-	set_err(err, "in a statement that has a name itself");
-	return true;
+	return sql.kind != SQL_OTHER && sql.kind != SQL_FORGET;
+}
+
+enum statements_result sql_before_named(struct client *client, const char *text,
+                                        struct batch *batch)
+{
+	const struct client_statement *entry;
+	struct sql_statement sql;
+	struct err err;
+
+	if (names_are_unsure(client))
+		return STATEMENTS_WAIT;
+	read_text(client, text, &sql);
+	entry = names_find(client, sql.name);
+	if (!session_is_followed(client) || sql.kind == SQL_UNSURE ||
+	    (entry && !exposed_has(client, sql.name) && !exposed_can(client, entry))) {
+		set_err(&err, "in a statement that has a name itself");
+		return inject_refuse(client, &err, batch);
+	}
+	if (!entry || exposed_has(client, sql.name))
+		return STATEMENTS_PASS;
+	return exposed_add(client, entry, batch) ? STATEMENTS_PASS : STATEMENTS_END;
 }
 
 enum statements_result sql_refuse_query(struct client *client, const struct err *err,
@@ -334,6 +374,7 @@ static enum statements_result on_stage(const struct query *query)
 	struct statement *statement = NULL;
 	struct server_renaming renaming;
 	struct ledger_change *change;
+	struct err err;
 
 	if (is_unclear(client))
 		return refuse_query(client, no_sync, query->batch);
@@ -343,6 +384,10 @@ static enum statements_result on_stage(const struct query *query)
 		statement = make_statement(client, sql);
 		if (!statement)
 			return STATEMENTS_END;
+		if (!names_have_room(client, statement, &err)) {
+			statement_release(names_store(client), &statement);
+			return sql_refuse_query(client, &err, query->batch);
+		}
 	}
 	change = set_stage(client, sql->kind, sql->name, statement, query->batch);
 	statement_release(names_store(client), &statement);
@@ -452,10 +497,8 @@ static enum statements_result judge_query(const struct query *query)
 		return refuse_query(client, sql->reason, query->batch);
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
-	if (exposed_has(client, sql->name)) {
-		session_run_unknown(client);
+	if (is_left_to_server(client, sql))
 		return STATEMENTS_PASS;
-	}
 	entry = names_find(client, sql->name);
 	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name)) {
 		/* a Query of several statements may have prepared the name */
@@ -540,10 +583,15 @@ static enum statements_result parse_on_stage(struct client *client, const struct
                                              struct bytes body, struct batch *batch)
 {
 	struct statement *statement = NULL;
+	struct err err;
 	bool is_good;
 
 	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
 		return STATEMENTS_END;
+	if (statement && !names_have_room(client, statement, &err)) {
+		statement_release(names_store(client), &statement);
+		return inject_refuse(client, &err, batch);
+	}
 	is_good = sql_remember(client, sql, statement);
 	statement_release(names_store(client), &statement);
 	if (!is_good)
@@ -570,10 +618,8 @@ static enum statements_result judge_parse(struct client *client, const struct sq
 		return sql_remember(client, sql, NULL) ? STATEMENTS_PASS : STATEMENTS_END;
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
-	if (exposed_has(client, sql->name)) {
-		session_run_unknown(client);
+	if (is_left_to_server(client, sql))
 		return STATEMENTS_PASS;
-	}
 	entry = names_find(client, sql->name);
 	if (sql->kind == SQL_EXECUTE && entry)
 		return parse_execute(client, sql, entry, body, batch);

@@ -9,7 +9,8 @@
  *   u | name of a cursor | number of cursors
  *   t | kind and name of a temporary object | number of temporary objects
  *   l | key of a lock | number of locks
- *   s | name of a statement of SQL's PREPARE | number of those
+ *   s | number of statements of ours | number of statements of SQL's PREPARE
+ *   m | name of a statement of SQL's PREPARE |
  *   e | name of a statement |
  *   w | wal_block_size | position in the WAL, a blank, and when PostgreSQL was started
  *
@@ -164,17 +165,20 @@ static bool read_count(unsigned int *count, struct bytes hex)
 	return is_good;
 }
 
-/* One of the things that keep a server. What does not fit is only counted. */
+/* The name of one of the things that keep a server. What does not fit is only counted. */
+static bool add_held(struct facts *facts, char kind, struct bytes name)
+{
+	size_t size = 2 + name.count / 2; /* with its kind, and a zero */
+
+	if (!name.count || facts->held.count + size > HELD_SIZE_MAX)
+		return true;
+	buf_add_byte(&facts->held, kind);
+	return add_decoded(&facts->held, name);
+}
+
 static bool take_held(struct facts *facts, unsigned int *count, const struct bytes *columns)
 {
-	size_t size = 2 + columns[1].count / 2; /* with its kind, and a zero */
-
-	if (columns[1].count && facts->held.count + size <= HELD_SIZE_MAX) {
-		buf_add_byte(&facts->held, columns[0].at[0]);
-		if (!add_decoded(&facts->held, columns[1]))
-			return false;
-	}
-	return read_count(count, columns[2]);
+	return add_held(facts, columns[0].at[0], columns[1]) && read_count(count, columns[2]);
 }
 
 static bool take_cursors(struct facts *facts, const struct bytes *columns)
@@ -194,7 +198,13 @@ static bool take_locks(struct facts *facts, const struct bytes *columns)
 
 static bool take_statements(struct facts *facts, const struct bytes *columns)
 {
-	return take_held(facts, &facts->statement_count, columns);
+	return read_count(&facts->own_count, columns[1]) &&
+	       read_count(&facts->statement_count, columns[2]);
+}
+
+static bool take_statement(struct facts *facts, const struct bytes *columns)
+{
+	return add_held(facts, 's', columns[1]);
 }
 
 /* Bytes of the header of a page of the WAL, and of the first page of a segment. */
@@ -235,10 +245,10 @@ static const struct {
 	size_t columns;
 	bool (*take)(struct facts *facts, const struct bytes *columns);
 } kinds[] = {
-	{ "r", 9, take_roles },      { "p", 3, take_param },   { "c", 3, take_channel },
-	{ "u", 3, take_cursors },    { "t", 3, take_temp },    { "l", 3, take_locks },
-	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "n", 3, take_source },
-	{ "w", 3, take_position },
+	{ "r", 9, take_roles },      { "p", 3, take_param },     { "c", 3, take_channel },
+	{ "u", 3, take_cursors },    { "t", 3, take_temp },      { "l", 3, take_locks },
+	{ "s", 3, take_statements }, { "e", 3, take_exposed },   { "n", 3, take_source },
+	{ "w", 3, take_position },   { "m", 3, take_statement },
 };
 
 void facts_row(struct facts *facts, struct bytes row)

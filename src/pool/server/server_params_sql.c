@@ -287,10 +287,27 @@ static void add_defaults_again(struct buf *text, const struct server *server)
 	}
 }
 
-/* Whatever a session can have, but prepared statements and libraries. */
+/* Whatever a session can have, but libraries and prepared statements. */
 static const char cleaning[] =
     "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;DISCARD SEQUENCES;"
     "SELECT pg_catalog.pg_advisory_unlock_all();";
+
+/*
+ * What a function has prepared cannot be named here. It may have the name of a statement of ours:
+ * then a Bind of another client would run it. So if the server has statements of ours, the cleaning
+ * fails: text is no number. SELECT reads the column only of the rows that it finds.
+ */
+static void add_statements(struct buf *text, const struct server *server)
+{
+	if (!server_statements_count(&server->statements))
+		buf_add_text(text, "DEALLOCATE ALL;");
+	else
+		buf_add_text(text,
+		             "SELECT CAST(pg_catalog.concat('prepared by SQL: ',s.name)"
+		             "AS pg_catalog.int4)FROM pg_catalog.pg_prepared_statement()AS s "
+		             "WHERE s.from_sql "
+		             "AND s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "';");
+}
 
 void server_clean_text(const struct server *server, const struct params *want, bool is_block,
                        struct buf *text)
@@ -307,6 +324,7 @@ void server_clean_text(const struct server *server, const struct params *want, b
 		buf_add_text(text,
 		             "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;");
 	buf_add_text(text, cleaning);
+	add_statements(text, server);
 	add_defaults_again(text, server);
 	add_libraries(server, want, text);
 	while (params_next(want, &at, &name, &value)) {

@@ -30,7 +30,8 @@ struct facts {
 	unsigned int cursor_count;
 	unsigned int temp_count;
 	unsigned int lock_count;
-	unsigned int statement_count;
+	unsigned int statement_count; /* of SQL's PREPARE */
+	unsigned int own_count;       /* statements of ours; with QUESTION_STATEMENTS */
 	uint64_t position; /* in the WAL; 0: not known */
 	uint64_t started;  /* when PostgreSQL was started; as in struct host_report */
 	bool is_broken;    /* a row that the question does not ask for: the server must be closed */

@@ -19,7 +19,7 @@ enum question_part {
 	QUESTION_CURSORS = 1 << 2, /* WITH HOLD */
 	QUESTION_TEMP = 1 << 3,    /* objects in the session's temporary schema */
 	QUESTION_LOCKS = 1 << 4,   /* advisory locks; between transactions all are of the session */
-	QUESTION_STATEMENTS = 1 << 5, /* of SQL's PREPARE, without those of ours */
+	QUESTION_STATEMENTS = 1 << 5, /* how many are of SQL's PREPARE, and how many are ours */
 	/* the names of those of the protocol, without those of ours */
 	QUESTION_EXPOSED = 1 << 6,
 	/* with PARAMS: names of placeholders in the sources of functions, and their values */

@@ -38,8 +38,6 @@ static inline bool statement_name_is_reserved(const char *name)
 struct statement_names {
 	struct hash_key key;
 	char stem[STATEMENT_STEM_MAX]; /* "": names have no stem */
-	/* when the definition of an object was last changed by a command seen here */
-	_Atomic usec_t changed_at;
 };
 
 /* Makes random ones. false: the system has no random numbers. */
@@ -81,7 +79,6 @@ struct statement {
 struct statements {
 	struct statement *table;
 	struct statement_names names;
-	_Atomic usec_t *changed_at; /* of the names, in all loops */
 	/* mixed into the hash: names show it, and nobody should know who shares a bucket */
 	uint64_t salt;
 	/* of processes before this one, which may have numbered statements: for the hand-over */
@@ -129,7 +126,7 @@ struct bytes statement_stem(const struct statement *statement);
  * ParameterDescription. A server has resolved all of them. The caller gets a reference. NULL: no
  * memory.
  */
-struct statement *statement_typed(const struct statement *statement, struct bytes types);
+struct statement *statement_typed(struct statement *statement, struct bytes types);
 
 /* The same text in another scope. */
 struct statement *statement_scoped(const struct statement *statement, struct bytes scope);
