@@ -48,38 +48,6 @@ void pool_unpin(struct pool *pool)
 		share_wake_others(&pool->share);
 }
 
-/* ---- those who wait for what pins keep ---- */
-
-/* Whether the first of a wait queue waits because servers are held, and not for something else. */
-static bool is_kept_out(const struct borrower *borrower)
-{
-	if (!borrower)
-		return false;
-	switch (pool_wait_reason(borrower, 1)) {
-	case WAIT_PINNED:
-	case WAIT_POOL_FULL:
-	case WAIT_DATABASE_LIMIT:
-	case WAIT_USER_LIMIT:
-		return true;
-	default:
-		return false;
-	}
-}
-
-usec_t pool_pins_awaited_since(const struct pool *pool)
-{
-	const struct borrower *first[] = { TAILQ_FIRST(&pool->waiting),
-		                           TAILQ_FIRST(&pool->wait_place),
-		                           TAILQ_FIRST(&pool->served_wait_place) };
-	usec_t since = pool_is_held(pool) ? 0 : share_asked_since(&pool->share);
-
-	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
-		if (is_kept_out(first[i]) && (!since || first[i]->waiting_since < since))
-			since = first[i]->waiting_since;
-	}
-	return since && since < pool->relieved_at ? pool->relieved_at : since;
-}
-
 void pool_note_relief(struct pool *pool) { pool->relieved_at = loop_now(pool_loop(pool)); }
 
 /* ---- waiting for a place ---- */

@@ -441,7 +441,7 @@ void pool_pin_anyway(struct pool *pool);
  * Since when a client has waited for what pinned servers keep from it, and none of those was closed
  * for it (pool_note_relief()). 0: nobody waits so.
  */
-usec_t pool_pins_awaited_since(const struct pool *pool);
+usec_t pool_wait_for_pins_since(const struct pool *pool);
 void pool_note_relief(struct pool *pool);
 
 /* It need not stay any more. */

@@ -307,7 +307,7 @@ static void on_pin_due(struct timer *timer)
 	struct loop *loop = client->clients->with.loop;
 	struct pool *pool = client->borrower.pool;
 	usec_t limit = config_pin_idle_timeout(client->clients->config, client->role->entry);
-	usec_t now = loop_now(loop), since = pool_pins_awaited_since(pool);
+	usec_t now = loop_now(loop), since = pool_wait_for_pins_since(pool);
 	struct buf detail = { 0 };
 	struct err err;
 
