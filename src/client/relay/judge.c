@@ -296,7 +296,7 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 		if (go != LISTENING_SEND)
 			return judge_listening(client, go);
 	}
-	if (session_use(client, touches, text, is_run, &err)) {
+	if (session_use(client, touches, (struct session_text){ text, NULL }, is_run, &err)) {
 		if (frame->type == 'Q' && is_first(client))
 			batch->change = session_note_alone(client, text);
 		return JUDGE_SEND;
@@ -482,8 +482,13 @@ static enum judgement judge_content(struct client *client, const struct request 
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, is_noted);
-	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS) && judgement == JUDGE_SEND)
+	if ((frame->type == 'B' || frame->type == 'F') && client->session &&
+	    client->session->bound && judgement == JUDGE_SEND) {
 		session_bind(client, frame, in);
+		/* What the next one binds is noted by itself, if its statement is known. */
+		if (statements_follow(client))
+			client->session->bound = 0;
+	}
 	if (frame->type == 'E' && judgement <= JUDGE_DROP)
 		resets_execute(client);
 	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)

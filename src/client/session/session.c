@@ -46,7 +46,7 @@ static bool take_set(struct client *client)
 	const struct session_set *set = client->session ? client->session->set : NULL;
 
 	if (!set || !set->is_alone || client->touched != SQL_TOUCH_PARAMS ||
-	    client->session->pinning || client->session->pins)
+	    client->session->pinning || client->session->pins || client->session->names.is_unknown)
 		return false;
 	return !set->is_done ||
 	       server_take_set(client->borrower.server, set->set.name, set->set.value);
@@ -61,6 +61,8 @@ static unsigned int parts_of(const struct client *client)
 		parts |= QUESTION_EXPOSED;
 	if (touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
 		return parts | QUESTION_ALL;
+	if (touched & SQL_TOUCH_CREATE) /* it may be temporary, by a search_path of its own */
+		parts |= QUESTION_TEMP;
 	if ((touched & SQL_TOUCH_RELEASE) && client->session)
 		pins = client->session->pins;
 	return parts | features_parts(touched, pins);
@@ -78,7 +80,8 @@ static void forget_transaction(struct session *session)
 	session->was_discarded = false;
 	session->place = PLACE_OPEN;
 	session->pinning = 0;
-	buf_free(&session->names);
+	session->bound = 0;
+	sql_names_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
 	free(session->sample);
@@ -129,8 +132,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 		server_set_doubt(server);
 	if (client->touched & SQL_TOUCH_CREATE)
 		placeholders_forget_sources(client);
-	/* What is known to be temporary was asked for. Else it may be, by a search_path of its own.
-	 */
+	/* What is not temporary may be a function. */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE) {
 		server_set_doubt(server);
 		pool_note_ddl(server->pool);
@@ -178,7 +180,7 @@ static unsigned int lasting_pins(const struct client *client)
 	/* DISCARD ALL leaves all but parameters as it is. */
 	pins = session->pins &
 	       (session->was_discarded ? LASTING & ~(unsigned int)SESSION_PIN_PARAMS : LASTING);
-	return pins | session->pinning;
+	return pins | session->pinning | (session->names.is_unknown ? SESSION_PIN_PARAMS : 0u);
 }
 
 /*
@@ -202,10 +204,8 @@ static void ask(struct client *client, unsigned int parts)
 	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE) &&
 	    !placeholders_note_sources(session))
 		parts |= QUESTION_SOURCES;
-	if (session && !buf_ok(&session->names))
-		session->pinning |= SESSION_PIN_PARAMS;
 	if (session)
-		names = buf_bytes(&session->names);
+		names = buf_bytes(&session->names.list);
 	if (statements_spare_unnamed(client))
 		server_ask(server, parts, names);
 	else

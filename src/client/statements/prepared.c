@@ -337,8 +337,7 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}
 	if (touches &&
-	    !session_use(client, touches, bytes_text(statement_text(names_statement(entry)).at),
-	                 true, &err))
+	    !session_use(client, touches, session_text_of(names_statement(entry)), true, &err))
 		return inject_refuse(client, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)
