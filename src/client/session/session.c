@@ -77,6 +77,7 @@ static void release_slot(struct session *session)
 static void forget_transaction(struct session *session)
 {
 	session->was_discarded = false;
+	session->place = PLACE_OPEN;
 	session->pinning = 0;
 	session->bound = 0;
 	sql_names_free(&session->names);
@@ -99,7 +100,7 @@ static void on_stay_due(struct timer *timer)
 	struct strbuf name = strbuf_begin(line, sizeof(line));
 
 	client->session->was_told = true;
-	session_list_pins(client, &why);
+	session_tell_pins(client, &why);
 	client_add_application_name(client, &name);
 	log_warning(&client->log,
 	            "its server has stayed with it for %lld s because of session state: %s%s",
@@ -287,20 +288,36 @@ void session_facts(struct client *client, const struct facts *facts)
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}
+	if (pins)
+		held_take(client->session, facts);
 	settle_pins(client, pins);
 	server_end_session(client->borrower.server);
 }
 
 /* ---- idle ---- */
 
+/*
+ * It has been idle for so long: closed if another client has waited for so long, too. Else looks
+ * again when that could be.
+ */
 static void on_pin_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
+	struct loop *loop = client->clients->with.loop;
+	struct pool *pool = client->borrower.pool;
+	usec_t limit = config_pin_idle_timeout(client->clients->config, client->role->entry);
+	usec_t now = loop_now(loop), since = pool_wait_for_pins_since(pool);
 	struct buf detail = { 0 };
 	struct err err;
 
-	buf_add_text(&detail, "Its server stayed with it because of session state: ");
-	session_list_pins(client, &detail);
+	if (!since || since + limit > now) {
+		timer_set(timer, loop_timer_queue(loop, limit, on_pin_due), since ? since : now);
+		return;
+	}
+	pool_note_relief(pool);
+	buf_add_text(&detail, "Others waited, and its server stayed with it because of session "
+	                      "state: ");
+	session_tell_pins(client, &detail);
 	err_close(&err, CLOSE_PIN_IDLE_TIMEOUT);
 	err_detail(&err, buf_text(&detail));
 	buf_free(&detail);
@@ -383,6 +400,7 @@ void session_free(struct client *client)
 	timer_clear(&session->told);
 	release_slot(session);
 	forget_transaction(session);
+	buf_free(&session->held);
 	free(session->text);
 	free(session);
 }

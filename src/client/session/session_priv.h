@@ -38,6 +38,13 @@ enum session_pin {
 	SESSION_PIN_SEQUENCE = 1 << 7
 };
 
+/* How the wait for a place of max_pinned_servers has ended: place.c. */
+enum session_place {
+	PLACE_OPEN, /* it has not, or there is one */
+	PLACE_TIMED_OUT,
+	PLACE_CANCELED
+};
+
 /* A SET that is all of its transaction. */
 struct session_set {
 	struct ledger_change change; /* of its Query */
@@ -48,15 +55,17 @@ struct session_set {
 
 /* What few clients have. */
 struct session {
-	unsigned int pins;    /* SESSION_PIN_ bits; 0: the server is returned */
-	unsigned int pinning; /* pins that the running transaction makes for certain */
-	struct pool *slot;    /* counts this client for max_pinned_servers; NULL: not counted */
-	bool was_discarded;   /* DISCARD ALL has run in this transaction */
+	unsigned int pins;        /* SESSION_PIN_ bits; 0: the server is returned */
+	unsigned int pinning;     /* pins that the running transaction makes for certain */
+	struct pool *slot;        /* counts this client for max_pinned_servers; NULL: not counted */
+	bool was_discarded;       /* DISCARD ALL has run in this transaction */
+	enum session_place place; /* of the statement that has waited and is judged again */
 	usec_t pinned_at;
 	struct client *client;
 	struct timer told;       /* log_pin_duration */
 	bool was_told;           /* the log has a line about this stay */
 	char *text;              /* beginning of the statement that made the server stay; or NULL */
+	struct buf held;         /* what keeps the server, with names: held.c */
 	struct session_set *set; /* a lone SET of this transaction; or NULL */
 	struct sql_names names;  /* placeholders that may have been set */
 	/* values of the next Bind that may be such: as sql_names.parameters */
@@ -220,6 +229,14 @@ void session_watch_stay(struct client *client);
 
 /* Allocates client->session unless it exists. NULL: no memory. */
 struct session *session_get(struct client *client);
+
+/* ---- what keeps the server: held.c ---- */
+
+/* Notes what the server has answered of it. */
+void held_take(struct session *session, const struct facts *facts);
+
+/* Adds what makes this pin, with names. false: none are known. */
+bool held_list(const struct session *session, enum session_pin pin, struct buf *out);
 
 /* ---- hand-over: session_handover.c ---- */
 

@@ -166,6 +166,24 @@ static void keep_text(struct session *session, struct bytes text)
 		    strndup(text.at, text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX);
 }
 
+/* In a failed transaction it fails anyway, in PostgreSQL's words. */
+static bool get_slot(struct client *client, unsigned int own, struct err *err)
+{
+	struct session *session = client->session;
+	enum session_place place = own & PINS ? session->place : PLACE_OPEN;
+	bool has_slot =
+	    place == PLACE_OPEN && (client->borrower.has_place || pool_pin(client->borrower.pool));
+
+	session->place = PLACE_OPEN;
+	if (place == PLACE_CANCELED)
+		return err_set(err, ERR_QUERY_CANCELED, "canceling statement due to user request");
+	client->borrower.has_place = false;
+	if (!has_slot && (own & PINS) && !server_is_in_failed_block(client->borrower.server))
+		return features_refuse_pin(client, features_first(own & PINS), err);
+	session->slot = has_slot ? client->borrower.pool : NULL;
+	return true;
+}
+
 /*
  * The server may have to stay: takes a slot. false: refuse with *err. own: what the text itself
  * touches.
@@ -177,14 +195,8 @@ static bool take_slot(struct client *client, unsigned int touches, unsigned int 
 
 	if (!session)
 		return err_close(err, CLOSE_MEMORY);
-	if (!session->slot) {
-		bool has_slot = client->borrower.has_place || pool_pin(client->borrower.pool);
-
-		client->borrower.has_place = false;
-		if (!has_slot && (own & PINS))
-			return features_refuse_pin(client, features_first(own & PINS), err);
-		session->slot = has_slot ? client->borrower.pool : NULL;
-	}
+	if (!session->slot && !get_slot(client, own, err))
+		return false;
 	if (!session->pins)
 		keep_text(session, text);
 	if (touches & SQL_TOUCH_EXTENSION)
@@ -375,6 +387,9 @@ bool session_awaits_place(const struct client *client, unsigned int touches, str
 		return false;
 	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
+	if ((touches & SQL_TOUCH_CREATE) && client->borrower.server &&
+	    creates_temporary(client, touches))
+		touches |= SQL_TOUCH_TEMP;
 	return own_touches(touches, text) & PINS;
 }
 

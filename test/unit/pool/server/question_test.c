@@ -24,7 +24,7 @@ static const struct {
 	{ "cursors", QUESTION_CURSORS, "", 15, "pg_cursor()", "UNION" },
 	{ "temporary objects", QUESTION_TEMP, "", 15, "pg_depend", "UNION" },
 	{ "locks", QUESTION_LOCKS, "", 15, "pg_lock_status()", "UNION" },
-	{ "statements of SQL", QUESTION_STATEMENTS, "", 15, "WHERE s.from_sql", "UNION" },
+	{ "statements of SQL", QUESTION_STATEMENTS, "", 15, "WHERE s.from_sql", "pg_depend" },
 	{ "statements under a client's names", QUESTION_EXPOSED, "", 15, "NOT s.from_sql",
 	  "UNION" },
 	{ "two parts", QUESTION_CURSORS | QUESTION_LOCKS, "", 15, " UNION ALL ", "pg_depend" },
