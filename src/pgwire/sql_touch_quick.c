@@ -168,8 +168,8 @@ static bool is_quiet_call(struct quick *quick, const char *end)
 	return !sql_function_may_end(end[-2], end[-1]) || is_quiet_name(begin, end);
 }
 
-/* Judges what is behind a dot. */
-static bool is_quiet_part(struct bytes rest)
+/* Judges what is behind a dot, if it may be one of the functions, or a comment. */
+__attribute__((noinline)) static bool is_quiet_part(struct bytes rest)
 {
 	size_t size = 0;
 
@@ -179,13 +179,24 @@ static bool is_quiet_part(struct bytes rest)
 		rest = bytes_skip(rest, 1);
 	if (rest.count < SQL_FUNCTION_MIN)
 		return true;
-	if (!sql_function_may_begin(rest.at[0], rest.at[1])) /* or a comment */
-		return (rest.at[0] != '/' || rest.at[1] != '*') &&
-		       (rest.at[0] != '-' || rest.at[1] != '-');
+	if ((rest.at[0] == '/' && rest.at[1] == '*') || (rest.at[0] == '-' && rest.at[1] == '-'))
+		return false;
 	while (size < rest.count && size <= 4 * SQL_FUNCTION_MAX &&
 	       (is_in_name(rest.at[size]) || (rest.at[size] >= '0' && rest.at[size] <= '9')))
 		size++;
 	return !sql_function(bytes_of(rest.at, size));
+}
+
+static inline bool is_quiet_dot(const char *at, const char *end)
+{
+	if (end - at <= SQL_FUNCTION_MIN)
+		return true;
+	at++;
+	if (*at == '"')
+		at++;
+	if (is_in_name(*at) && !sql_function_may_begin(at[0], at[1]))
+		return true;
+	return is_quiet_part(bytes_of(at, (size_t)(end - at)));
 }
 
 /* ---- all bytes, 16 at a time ---- */
@@ -238,7 +249,7 @@ static bool is_quiet_sign(struct quick *quick, const char *at)
 	case '&': /* U&"name" */
 		return quick->end - at < 2 || at[1] != '"';
 	case '.':
-		return is_quiet_part(bytes_of(at + 1, (size_t)(quick->end - at) - 1));
+		return is_quiet_dot(at, quick->end);
 	default:
 		return true;
 	}

@@ -306,9 +306,6 @@ UNSEEN = {
         (["SELECT (815::bigint).pg_advisory_lock", "SELECT pg_advisory_unlock_all()"],
          "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", "0"),
     "escapes": (["SET U&\"app\\002etenant\" = 'left'"], TENANT, ""),
-    "a temporary table by search_path":
-        (["BEGIN", "SET LOCAL search_path = pg_temp, public", "CREATE TABLE basket (a int)",
-          "COMMIT"], "SELECT count(*) FROM pg_class WHERE relname = 'basket'", "0"),
 }
 
 

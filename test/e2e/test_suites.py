@@ -40,7 +40,7 @@ def play(program, tmp_path, monkeypatch, runs, expected="", least=1):
 
     class Stage:
         class options:
-            rounds = 2
+            rounds, only = 2, None
 
         def run(self, suite, through):
             return next(runs)
@@ -87,11 +87,11 @@ def test_outcomes_of_go():
     lines = ['{"Action":"run","Package":"example.com/some/sub","Test":"TestA"}\n', "no event\n",
              '{"Action":"output","Package":"example.com/some/sub","Test":"TestA","Output":"why\\n"}\n',
              '{"Action":"fail","Package":"example.com/some/sub","Test":"TestA"}\n',
-             '{"Action":"pass","Package":"example.com/some","Test":"TestB/part"}\n',
+             '{"Action":"pass","Package":"example.com/some","Test":"TestB/tmp0123456789"}\n',
              '{"Action":"skip","Package":"example.com/some","Test":"TestC"}\n',
              '{"Action":"fail","Package":"example.com/some"}\n']
     assert dict(suite._outcomes(lines)) == {"/sub.TestA": ("failed", "why"),
-                                            ".TestB/part": ("passed", "")}
+                                            ".TestB/tmpN": ("passed", "")}
 
 
 def test_outcomes_of_pytest(tmp_path):

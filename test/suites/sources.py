@@ -64,9 +64,9 @@ class Suite:
         """What its documentation wants in the database."""
         cluster.query("CREATE EXTENSION IF NOT EXISTS hstore")
 
-    def run(self, port, place):
+    def run(self, port, place, word=None):
         """Returns {test: (outcome, the last words of a failure)}; tests that were skipped are not in
-        it.
+        it. word: only tests whose names contain it.
         """
         raise NotImplementedError
 
@@ -93,14 +93,15 @@ class Pytest(Suite):
                     member.name = path
                     tar.extract(member, self.folder)
 
-    def run(self, port, place):
+    def run(self, port, place, word=None):
         report = pathlib.Path(place) / "report.xml"
         report.unlink(missing_ok=True)
         with open(pathlib.Path(place) / "output", "wb") as output:
             subprocess.run(
                 [self.folder / "venv/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider",
                  "--continue-on-collection-errors",
-                 f"--timeout={TEST_LIMIT_S}", f"--junitxml={report}", *self.options, self.tests],
+                 f"--timeout={TEST_LIMIT_S}", f"--junitxml={report}", *self.options,
+                 *(("-k", word) if word else ()), self.tests],
                 cwd=self.folder, env={**self.environment(port), **dict(self.more)},
                 timeout=RUN_LIMIT_S, stdout=output, stderr=output, check=False)
         if not report.exists():
@@ -143,10 +144,11 @@ class Go(Suite):
         else:
             super().set_up(cluster)
 
-    def run(self, port, place):
+    def run(self, port, place, word=None):
         with open(pathlib.Path(place) / "output", "w+", encoding="utf-8", errors="replace") as output:
             subprocess.run(
-                ["go", "test", "-p", "1", "-count=1", "-json", f"-timeout={RUN_LIMIT_S}s", "./..."],
+                ["go", "test", "-p", "1", "-count=1", "-json", f"-timeout={RUN_LIMIT_S}s",
+                 *((f"-run={word}",) if word else ()), "./..."],
                 cwd=self.folder / "source", env=self._environment(port), timeout=RUN_LIMIT_S + 60,
                 stdout=output, stderr=subprocess.STDOUT, check=False)
             output.seek(0)
@@ -163,6 +165,7 @@ class Go(Suite):
                 continue
             event = json.loads(line)
             name = f"{event.get('Package', '').removeprefix(self.module)}.{event.get('Test')}"
+            name = re.sub(r"\d{6,}", "N", name)  # of a temporary folder
             if "Test" not in event:
                 continue
             if event["Action"] == "output":
@@ -179,7 +182,10 @@ SUITES = (
     Pytest("pg8000", "1.31.6", requirements=("pg8000==1.31.6", "pytz", "pytest-mock",
                                              "pytest-benchmark"), tests="test",
            options=("--ignore-glob=*/auth", "--ignore-glob=*benchmarks*",
-                    "--ignore=test/test_readme.py")),
+                    "--ignore=test/test_readme.py",
+                    # doc/pooling.md: pgweir does not keep the text of an unnamed statement above 64
+                    # KiB. After that error pg8000 goes on in the middle of a message, and hangs.
+                    "--deselect=test/native/test_query.py::test_max_parameters")),
     Pytest("psycopg2", "2.9.13", requirements=("psycopg2-binary==2.9.13",),
            more=(("PSYCOPG2_TESTDB", "app"),)),
     Go("pgx", "v5.12.0", module="github.com/jackc/pgx/v5", more=(("PGX_TEST_DATABASE", ""),)),

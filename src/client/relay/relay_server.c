@@ -174,7 +174,7 @@ static bool ask(struct client *client)
 	/* It could cancel our query. When it has ended, on_writable() comes. */
 	if (client->borrower.server->cancel_count)
 		return false;
-	if (!session_ask(client))
+	if (!session_ask(client, !statements_spare_unnamed(client)))
 		return false;
 	client_enter(client, CLIENT_SETTLING);
 	stream_want(&client->stream, WANT_END);

@@ -13,7 +13,6 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql.h"
 
-#include "../statements/statements_priv.h"
 #include "features_priv.h"
 #include "libraries_priv.h"
 #include "placeholders_priv.h"
@@ -187,7 +186,7 @@ static unsigned int lasting_pins(const struct client *client)
  * statements that do not name them. And for those of the startup packet: one that is not in the
  * answer counts as set back, and a map may lack it because it cannot have its value.
  */
-static void ask(struct client *client, unsigned int parts)
+static void ask(struct client *client, unsigned int parts, bool is_apart)
 {
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
@@ -205,10 +204,10 @@ static void ask(struct client *client, unsigned int parts)
 		parts |= QUESTION_SOURCES;
 	if (session)
 		names = buf_bytes(&session->names.list);
-	if (statements_spare_unnamed(client))
-		server_ask(server, parts, names);
-	else
+	if (is_apart)
 		server_ask_apart(server, parts, names);
+	else
+		server_ask(server, parts, names);
 }
 
 /* What was loaded becomes part of the server's parameters, or the server stays. */
@@ -223,7 +222,7 @@ static void take_libraries(struct client *client)
 		client->session->pinning |= SESSION_PIN_LIBRARY;
 }
 
-bool session_ask(struct client *client)
+bool session_ask(struct client *client, bool is_apart)
 {
 	unsigned int parts = parts_of(client), pins;
 
@@ -235,7 +234,7 @@ bool session_ask(struct client *client)
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
-	ask(client, parts);
+	ask(client, parts, is_apart);
 	return true;
 }
 
@@ -267,7 +266,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
-	if (facts->parts & QUESTION_STATEMENTS)
+	if (facts->has_own_count)
 		server_statements_recount(&client->borrower.server->statements, facts->own_count);
 	had = params_hold(client->borrower.server->params);
 	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)

@@ -186,10 +186,10 @@ void session_deallocated(struct client *client);
 
 /*
  * The client's transaction, which touched session state, has ended, and its server is at rest.
- * Asks the server what there is now: on_facts() of the borrower comes. false: no need to ask;
- * session_stays() has the answer.
+ * Asks the server what there is now: on_facts() of the borrower comes. is_apart: in a way that
+ * leaves the unnamed statement there. false: no need to ask; session_stays() has the answer.
  */
-bool session_ask(struct client *client);
+bool session_ask(struct client *client, bool is_apart);
 
 /* The server's answer. */
 void session_facts(struct client *client, const struct facts *facts);

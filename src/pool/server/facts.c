@@ -180,6 +180,7 @@ static bool take_locks(struct facts *facts, const struct bytes *columns)
 
 static bool take_statements(struct facts *facts, const struct bytes *columns)
 {
+	facts->has_own_count = true;
 	return read_count(&facts->own_count, columns[1]) &&
 	       read_count(&facts->statement_count, columns[2]);
 }
