@@ -49,7 +49,7 @@ import struct
 import pytest
 
 from .kit import fake
-from .kit.wire import (Scram, bind, cstr, execute, extended, md5_secret, message, parse, query,
+from .kit.wire import (Scram, bind, close, cstr, execute, extended, md5_secret, message, parse, query,
                        refusal, sasl_initial, scram_secret, send_cancel, startup, sync)
 
 LONG = b"x" * 60000
@@ -500,6 +500,30 @@ def test_segments_that_begin_with_a_sync(one):
         assert first.read_result().rows == [["first"]]
     assert first.read_result().rows == [["last"]]
     assert second.read_result().rows == [["second"]]
+
+
+def test_a_simple_query_before_the_sync(one):
+    """PostgreSQL skips it behind an error; without one there are two ReadyForQuery."""
+    weir = one()
+    first, second = weir.client(), weir.client()
+    first.send(parse("SELECT 1/0"), bind(), execute(), query("SELECT 'skipped'"))
+    first.read_until("E")
+    first.send(sync(), query("SELECT 'next'"))
+    assert first.read().type == "Z"
+    assert first.read_result().rows == [["next"]]
+    first.send(parse("SELECT 'a'"), bind(), execute(), query("SELECT 'b'"), sync())
+    assert first.read_result().rows == [["a"], ["b"]]
+    assert first.read_result().types == "Z"
+    assert second.value("SELECT 'second'") == "second"
+
+
+def test_close_of_a_statement_whose_parse_failed(one):
+    client = one().client()
+    client.send(parse("SELECT nothing_of_this_name", "s"), sync(), close("S", "s"), sync())
+    assert client.read_result().error["C"] == "42703"
+    assert client.read_result().types == "3Z"
+    client.send(parse("SELECT 's'", "s"), named("s"), sync())
+    assert client.read_result().rows == [["s"]]
 
 
 def test_two_texts_with_one_short_hash(one):
