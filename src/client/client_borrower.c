@@ -96,6 +96,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_retry = relay_retry,
 	.on_call = track_call,
 	.on_facts = relay_facts,
+	.on_catalog = relay_catalog_read,
 	.on_channels_cleared = relay_channels_cleared,
 	.takes_notification = relay_takes_notification,
 	.takes_parameter = relay_takes_parameter,

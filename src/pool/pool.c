@@ -392,7 +392,7 @@ static inline bool leaves_doubt(const struct pool *pool)
 {
 	switch (pool->limits.isolation) {
 	case SESSION_ISOLATION_KNOWN:
-		return !pool_is_quiet(pool);
+		return pool_catalog_leaves_doubt(pool);
 	case SESSION_ISOLATION_STRICT:
 		return true;
 	default:

@@ -110,7 +110,7 @@ static void free_tally(struct broker *broker, struct tally *tally)
 	hosts_done(&tally->hosts);
 	outages_done(&tally->outages);
 	credentials_done(&tally->shown);
-	learnt_free(&tally->learnt);
+	catalog_reading_release(&tally->reading);
 	free(tally->sequence_scores);
 	free(tally);
 }

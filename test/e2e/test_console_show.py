@@ -71,8 +71,7 @@ channels:t pins:t""",
     "LIMITS": "limit:t database:t user:t value source:t used hits:b",
     "AUDIT": """database:t user:t application_name:t sessions servers feature:t count:b
 in_transaction_mode:t example:t found:b""",
-    "LEARNT": """database:t user:t digest:t statement:t state:t is_sure:t count:b since:t
-last_time:t""",
+    "CATALOG": "database:t state:t since:t why:t kind:t name:t touches:t",
     "LOOPS": """loop clients servers idle_servers active_servers turns:b cpu_time:b servers_in:b
 servers_out:b""",
     "READY": "ready:t reason:t",

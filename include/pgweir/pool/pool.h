@@ -32,8 +32,9 @@ struct pool_limits {
 	enum session_isolation isolation;
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	unsigned int session_sample;           /* 0 = no transaction is a sample */
-	int max_pinned;                        /* INT_MAX = no limit */
-	int size;                              /* 0 = no limit */
+	bool reads_catalog;
+	int max_pinned; /* INT_MAX = no limit */
+	int size;       /* 0 = no limit */
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
@@ -70,9 +71,9 @@ struct pool {
 	TAILQ_ENTRY(pool) node; /* in pools->list */
 	struct logger log;
 	struct pool_limits limits;
-	struct buf pin_functions;       /* in lower case: name\0name\0; mostly empty */
-	struct buf read_functions;      /* the same */
-	struct server_site site;        /* what its servers share */
+	struct sql_touchers pin_functions; /* mostly empty */
+	struct buf read_functions;         /* in lower case: name\0name\0 */
+	struct server_site site;           /* what its servers share */
 	struct credentials credentials; /* from the entry's password; empty: the role's are used */
 	struct credentials learnt;      /* obtained from a client's authentication: pool_learn() */
 	unsigned int learnt_version;    /* the role's secret_version when that was */
@@ -147,13 +148,6 @@ struct pool {
 	bool wants_eviction;
 	unsigned int library_count; /* servers that have_library: see pool_idle_server() */
 	unsigned int sample_count;  /* transactions since the last sample: session_sample */
-	struct learnt *hidden;      /* statements with hidden session state; NULL: none so far */
-	/*
-	 * Placeholders that are named in the sources of the database's functions (name\0), and when
-	 * a server was asked for them last. 0: they must be asked for.
-	 */
-	struct buf source_names;
-	usec_t sources_at;
 	/* a client has asked for values of sequences: pool_sequences.c */
 	bool was_told_unknown; /* that servers stay because session state cannot be read */
 	bool guards_sequences;
@@ -208,14 +202,6 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err);
  */
 void pool_learn(struct pool *pool, const struct credentials *shown);
 
-/* ---- statements ---- */
-
-/*
- * learnt_add() for pool->hidden; what is new is learnt by the pool in all loops.
- */
-const struct learnt_statement *pool_learn_statement(struct pool *pool,
-                                                    const struct learnt_statement *found);
-
 /* ---- lending ---- */
 
 /* Lends an idle server to this borrower at once. NULL: call pool_ask(). */
@@ -249,8 +235,44 @@ void pool_hurry(struct borrower *borrower, bool is_hasty);
 /* Adds to a text which hosts cannot be reached, and when they are tried again. */
 void pool_unreachable_tell(const struct pool *pool, struct buf *out);
 
-/* A transaction has ended that may have changed what functions of the database do: catalog.h. */
+/* ---- what the catalog says: pool_catalog.c ---- */
+
+/* A transaction has changed definitions of the database, or may have: what is known is old. */
 void pool_note_ddl(struct pool *pool);
+
+/*
+ * Whether there is anything to be looked for in a text, besides what the text shows. server: the
+ * one that it is sent to, or NULL.
+ */
+static inline bool pool_has_names(const struct pool *pool, const struct server *server)
+{
+	const struct database *database = pool->database;
+
+	return pool->pin_functions.count ||
+	       (pool->limits.reads_catalog &&
+	        (atomic_load_explicit(&database->share.tally->catalog_version,
+	                              memory_order_relaxed) != database->quiet_version ||
+	         (server && server->has_ddl)));
+}
+
+/*
+ * What a text touches because of the names in it: enum sql_touch. *by: the first of them; NULL:
+ * none, or not wanted.
+ */
+unsigned int pool_touches(struct pool *pool, const struct server *server, struct bytes text,
+                          const char **by);
+
+/*
+ * The last reading, and whether nothing has changed since. NULL: there is none, or the pool needs
+ * none.
+ */
+const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current);
+
+/*
+ * Asks the lent server, which is at rest, for a reading: on_catalog() of the borrower comes. false:
+ * there is no need, or no memory.
+ */
+bool pool_read_catalog_now(struct borrower *borrower);
 
 /*
  * Sets the lent server's parameters to `params`. true: they are set, messages may be sent. false:

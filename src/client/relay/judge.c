@@ -15,7 +15,6 @@
 #include "../session/listening_priv.h"
 #include "../session/place_priv.h"
 #include "../session/resets_priv.h"
-#include "../session/sample_priv.h"
 #include "../session/sequences_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
@@ -259,12 +258,6 @@ static enum judgement judge_listening(struct client *client, enum listening_go g
 static enum judgement judge_follow(struct client *client, const struct frame *frame,
                                    struct batch *batch)
 {
-	if (client->listening && sample_is_running(client)) {
-		enum listening_go go = listening_sample(client, batch);
-
-		if (go != LISTENING_SEND)
-			return judge_listening(client, go);
-	}
 	if (resets_are_followed(client)) {
 		enum listening_go go = resets_follow(client, frame->type, batch);
 
@@ -312,8 +305,6 @@ static enum judgement judge_watched(struct client *client, const struct frame *f
 	unsigned int touches = session_touches(client, frame, in, &text);
 
 	batch->touches = touches;
-	if (sample_is_running(client))
-		sample_note(client, text);
 	return session_relevant(client, touches) ? judge_touching(client, frame, in, text, batch)
 	                                         : JUDGE_SEND;
 }
@@ -346,7 +337,7 @@ static void begin_again(struct client *client, char type, struct bytes in)
 	if (sequences_are_due(client) &&
 	    (ends_unnamed(type, in) || statements_spare_unnamed(client)))
 		pool_discard_sequences(&client->borrower);
-	sample_begin(client);
+	session_begin_sample(client);
 }
 
 /* Starts the client's batch and the server's query, unless they have started. */
@@ -457,7 +448,7 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 static enum judgement judge_before(struct client *client, const struct request *request,
                                    const struct frame *frame, struct bytes in, struct batch *batch)
 {
-	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED | SESSION_TOUCH_SAMPLE)) {
+	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED)) {
 		enum judgement judgement = judge_follow(client, frame, batch);
 
 		if (judgement != JUDGE_SEND)

@@ -12,7 +12,6 @@
 #include "pgweir/pgwire/sql_block.h"
 
 #include "../session/listening_priv.h"
-#include "../session/sample_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
@@ -238,7 +237,7 @@ bool relay_get_server(struct client *client)
 		timer_clear(&client->timer);
 		if (client->is_position_due && !causal_is_caught_up(client))
 			return false;
-		sample_begin(client);
+		session_begin_sample(client);
 		if (pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_ACTIVE);
 			server_begin_query(borrower->server, client->request_at, client->xact_at);

@@ -17,13 +17,12 @@
 #include "libraries_priv.h"
 #include "placeholders_priv.h"
 #include "resets_priv.h"
-#include "sample_priv.h"
 #include "sequences_priv.h"
 
 #include "pgweir/base/banned.h"
 
-/* A function may have set placeholders, whose names need not be in any text. */
-#define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_LEARNT)
+/* A function may have set placeholders, whose names need not be in any text of the client. */
+#define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_NAMED)
 
 /* Pins that the question cannot find. */
 #define LASTING ((unsigned int)(SESSION_PIN_EXTENSION | SESSION_PIN_PARAMS | SESSION_PIN_LIBRARY))
@@ -83,10 +82,8 @@ static void forget_transaction(struct session *session)
 	sql_names_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
-	free(session->sample);
 	resets_free(&session->resets);
 	session->set = NULL;
-	session->sample = NULL;
 }
 
 /* ---- pins ---- */
@@ -127,10 +124,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* It is still there if nothing was executed since. */
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
-	if (client->touched & INSIDE)
+	if (client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
 		server_set_doubt(server);
-	if (client->touched & SQL_TOUCH_CREATE)
-		placeholders_forget_sources(client);
 	/* What is not temporary may be a function. */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE) {
 		server_set_doubt(server);
@@ -200,9 +195,8 @@ static void ask(struct client *client, unsigned int parts, bool is_apart)
 		placeholders_note_map(session, server->params);
 		placeholders_note_map(session, client->startup);
 	}
-	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE) &&
-	    !placeholders_note_sources(session))
-		parts |= QUESTION_SOURCES;
+	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE))
+		placeholders_note_catalog(session);
 	if (session)
 		names = buf_bytes(&session->names.list);
 	if (is_apart)
@@ -235,9 +229,14 @@ bool session_ask(struct client *client, bool is_apart)
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
-	ask(client, parts, is_apart);
+	/* To read the catalog ends the unnamed statement. */
+	if (is_apart || !(client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE)) ||
+	    !pool_read_catalog_now(&client->borrower))
+		ask(client, parts, is_apart);
 	return true;
 }
+
+void session_go_on(struct client *client) { ask(client, parts_of(client), false); }
 
 /* PostgreSQL refuses to tell: a right is missing, for all clients of the pool. */
 static unsigned int pins_of_unknown(struct client *client, const struct facts *facts)
@@ -270,8 +269,6 @@ void session_facts(struct client *client, const struct facts *facts)
 	if (facts->has_own_count)
 		server_statements_recount(&client->borrower.server->statements, facts->own_count);
 	had = params_hold(client->borrower.server->params);
-	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)
-		placeholders_take_sources(client, facts);
 	if (facts->parts & QUESTION_PARAMS &&
 	    (facts->lacks_names ||
 	     !server_take_facts(client->borrower.server, facts, client->startup,
@@ -281,8 +278,6 @@ void session_facts(struct client *client, const struct facts *facts)
 		resets_tell_hidden(client, had);
 	if (client->touched & SQL_TOUCH_DEFAULT)
 		resets_settle(client);
-	if (sample_is_running(client))
-		sample_end(client, facts, client->borrower.server->params != had);
 	params_release(client->clients->with.params, &had);
 	if (pins && !session_get(client)) {
 		client_close(client, CLOSE_MEMORY);

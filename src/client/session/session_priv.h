@@ -70,8 +70,7 @@ struct session {
 	struct sql_names names;  /* placeholders that may have been set */
 	/* values of the next Bind that may be such: as sql_names.parameters */
 	uint64_t bound;
-	struct session_sample *sample; /* of the running transaction: sample.c; or NULL */
-	struct buf libraries;          /* that may have been loaded: name\0name\0 */
+	struct buf libraries;    /* that may have been loaded: name\0name\0 */
 	struct session_resets *resets; /* parameters set back: resets.c; or NULL */
 };
 
@@ -120,16 +119,35 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
  */
 bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text);
 
+/*
+ * Whether something must be looked for that texts do not show: in a sample each counts as a DO
+ * block.
+ */
+static inline bool session_looks_for_names(const struct client *client)
+{
+	return (client->touched & SESSION_TOUCH_SAMPLE) ||
+	       pool_has_names(client->borrower.pool, client->borrower.server);
+}
+
+/* The client has its server for a new transaction: decides whether that is a sample. */
+static inline void session_begin_sample(struct client *client)
+{
+	struct pool *pool = client->borrower.pool;
+	unsigned int every = pool->limits.session_sample;
+
+	if (every == 0 || ++pool->sample_count < every)
+		return;
+	pool->sample_count = 0;
+	client->touched |= SESSION_TOUCH_SAMPLE;
+}
+
 /* The same as session_touches() for a prepared statement that is about to be executed. */
 unsigned int session_touches_of(struct client *client, const struct statement *statement);
 static inline unsigned int session_statement_touches(struct client *client,
                                                      const struct statement *statement)
 {
-	const struct pool *pool = client->borrower.pool;
-
 	/* Most touch nothing. Then not even the size of the text is wanted. */
-	return statement->touches || pool->pin_functions.count || pool->hidden ||
-	               (client->touched & SESSION_TOUCH_SAMPLE)
+	return statement->touches || session_looks_for_names(client)
 	           ? session_touches_of(client, statement)
 	           : 0;
 }
@@ -199,6 +217,9 @@ void session_deallocated(struct client *client);
  * leaves the unnamed statement there. false: no need to ask; session_stays() has the answer.
  */
 bool session_ask(struct client *client, bool is_apart);
+
+/* session_ask() has read the catalog first: asks now. */
+void session_go_on(struct client *client);
 
 /* The server's answer. */
 void session_facts(struct client *client, const struct facts *facts);

@@ -21,7 +21,6 @@
 #include "libraries_priv.h"
 #include "placeholders_priv.h"
 #include "resets_priv.h"
-#include "sample_priv.h"
 #include "sequences_priv.h"
 #include "standby_priv.h"
 
@@ -37,7 +36,7 @@
 #define NOTED                                                                                   \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN |          \
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
-	 SQL_TOUCH_CREATE | SESSION_TOUCH_LEARNT)
+	 SQL_TOUCH_CREATE | SESSION_TOUCH_NAMED)
 
 /* ---- what texts touch ---- */
 
@@ -47,36 +46,52 @@ static inline bool has_names(unsigned int touches)
 	return touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN);
 }
 
-/*
- * Adds what the settings say of a text (pin_functions), and what samples have shown. Not inlined,
- * as parse_text(): most texts need neither.
- */
-__attribute__((noinline)) static unsigned int
-with_invisible(const struct client *client, unsigned int touches, struct bytes text)
+static bool has_word(struct bytes text, const char *word)
 {
-	const struct buf *names = &client->borrower.pool->pin_functions;
+	for (size_t size = strlen(word); text.count >= size; text = bytes_skip(text, 1)) {
+		if (strncasecmp(text.at, word, size) == 0)
+			return true;
+	}
+	return false;
+}
 
-	unsigned int learnt = sample_touches(client, text);
+/* Whether a DO block or a CALL may define something. named: what its names touch. */
+static bool may_define(struct bytes text, unsigned int named)
+{
+	return (named & (SQL_TOUCH_TEMP | SQL_TOUCH_HIDDEN)) || has_word(text, "create") ||
+	       has_word(text, "alter") || has_word(text, "execute");
+}
 
-	touches |= learnt;
-	if (learnt & ~(unsigned int)SQL_TOUCH_NOTIFY)
-		touches |= SESSION_TOUCH_LEARNT;
-	return names->count && sql_touch_calls(text, buf_bytes(names))
-	           ? touches | SQL_TOUCH_EXTENSION
-	           : touches;
+/* Adds what names in the text touch: those of the catalog, and of the settings. */
+static unsigned int with_names(const struct client *client, unsigned int touches, struct bytes text)
+{
+	unsigned int named = 0;
+
+	if (client->touched & SESSION_TOUCH_SAMPLE)
+		touches |= SQL_TOUCH_HIDDEN | SESSION_TOUCH_NAMED;
+	if (pool_has_names(client->borrower.pool, client->borrower.server))
+		named = pool_touches(client->borrower.pool, client->borrower.server, text, NULL);
+	if ((touches & SQL_TOUCH_HIDDEN) && !(touches & SESSION_TOUCH_NAMED) &&
+	    may_define(text, named))
+		touches |= SQL_TOUCH_CREATE;
+	/* Who does not listen gets no notifications. */
+	if (!client->listening)
+		named &= ~(unsigned int)SQL_TOUCH_NOTIFY;
+	return named ? touches | named | SESSION_TOUCH_NAMED : touches;
 }
 
 static unsigned int touches_of(const struct client *client, const struct statement *statement)
 {
-	return with_invisible(client, statement->touches, bytes_text(statement_text(statement).at));
+	struct bytes text = bytes_text(statement_text(statement).at);
+
+	return session_looks_for_names(client) ? with_names(client, statement->touches, text)
+	                                       : statement->touches;
 }
 
 unsigned int session_touches_of(struct client *client, const struct statement *statement)
 {
 	if (!session_is_watched(client))
 		return 0;
-	if (sample_is_running(client))
-		sample_note(client, bytes_text(statement_text(statement).at));
 	return touches_of(client, statement);
 }
 
@@ -107,7 +122,6 @@ static bool query_text(struct bytes body, struct bytes *text)
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text)
 {
-	const struct pool *pool = client->borrower.pool;
 	unsigned int touches;
 	bool is_there;
 
@@ -121,8 +135,7 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 	if (!is_there)
 		return 0;
 	touches = sql_touch(*text);
-	return sample_has_learnt(client) || pool->pin_functions.count
-	           ? with_invisible(client, touches, *text)
+	return session_looks_for_names(client) ? with_names(client, touches, *text)
 	           : touches;
 }
 
@@ -266,7 +279,7 @@ bool session_encoding_is_unclear(const struct client *client)
 /* Whether what a text says to functions may be names. */
 static bool is_inside(unsigned int touches)
 {
-	return touches & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_LEARNT);
+	return touches & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_NAMED);
 }
 
 /* names: NULL: no memory. */
@@ -292,13 +305,13 @@ static bool note_text(struct client *client, unsigned int touches, const struct 
 }
 
 /*
- * Without what samples have shown: that may be true of another statement of the same transaction,
- * so it is no reason to refuse.
+ * Without what names show: they may be those of other objects, so they are no reason to refuse,
+ * unless the settings have them.
  */
 static unsigned int own_touches(unsigned int touches, struct bytes text)
 {
-	return touches & SESSION_TOUCH_LEARNT ? touches & (sql_touch(text) | SQL_TOUCH_EXTENSION)
-	                                      : touches;
+	return touches & SESSION_TOUCH_NAMED ? touches & (sql_touch(text) | SQL_TOUCH_EXTENSION)
+	                                     : touches;
 }
 
 /* Which bits are noted of a statement of this client. */

@@ -5,7 +5,6 @@
  *   r | statement_timeout, its default, 0 | role, session_authorization, their defaults, none
  *   p | name of a parameter | value
  *   c | name of a channel |
- *   n | name in the source of a function |
  *   u | name of a cursor | number of cursors
  *   t | kind and name of a temporary object | number of temporary objects
  *   l | key of a lock | number of locks
@@ -118,11 +117,6 @@ static bool take_channel(struct facts *facts, const struct bytes *columns)
 static bool take_exposed(struct facts *facts, const struct bytes *columns)
 {
 	return take_name(facts, QUESTION_EXPOSED, &facts->exposed, columns[1]);
-}
-
-static bool take_source(struct facts *facts, const struct bytes *columns)
-{
-	return take_name(facts, QUESTION_SOURCES, &facts->names, columns[1]);
 }
 
 /* Adds a parameter whose default is known, unless it has that. */
@@ -246,10 +240,10 @@ static const struct {
 	size_t columns;
 	bool (*take)(struct facts *facts, const struct bytes *columns);
 } kinds[] = {
-	{ "r", 9, take_roles },      { "p", 3, take_param },     { "c", 3, take_channel },
-	{ "u", 3, take_cursors },    { "t", 3, take_temp },      { "l", 3, take_locks },
-	{ "s", 3, take_statements }, { "e", 3, take_exposed },   { "n", 3, take_source },
-	{ "w", 3, take_position },   { "m", 3, take_statement },
+	{ "r", 9, take_roles },      { "p", 3, take_param },   { "c", 3, take_channel },
+	{ "u", 3, take_cursors },    { "t", 3, take_temp },    { "l", 3, take_locks },
+	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "w", 3, take_position },
+	{ "m", 3, take_statement },
 };
 
 void facts_row(struct facts *facts, struct bytes row)
@@ -279,7 +273,6 @@ void facts_done(struct facts *facts)
 	buf_free(&facts->defaults);
 	buf_free(&facts->channels);
 	buf_free(&facts->exposed);
-	buf_free(&facts->names);
 	buf_free(&facts->held);
 	*facts = (struct facts){ 0 };
 }

@@ -65,6 +65,8 @@ struct borrower_ops {
 	                const struct server_call_end *end);
 	/* The server's answer to server_ask(). `facts` is valid during the call. */
 	void (*on_facts)(struct borrower *borrower, const struct facts *facts);
+	/* pool_read_catalog_now() is over. */
+	void (*on_catalog)(struct borrower *borrower);
 	/* server_clear_channels() or server_change_channels() is done. */
 	void (*on_channels_cleared)(struct borrower *borrower);
 	/*
