@@ -182,7 +182,7 @@ static unsigned int lasting_pins(const struct client *client)
  * statements that do not name them. And for those of the startup packet: one that is not in the
  * answer counts as set back, and a map may lack it because it cannot have its value.
  */
-static void ask(struct client *client, unsigned int parts, bool is_apart)
+static void ask_server(struct client *client, unsigned int parts, bool is_apart)
 {
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
@@ -232,11 +232,11 @@ bool session_ask(struct client *client, bool is_apart)
 	/* To read the catalog ends the unnamed statement. */
 	if (is_apart || !(client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE)) ||
 	    !pool_read_catalog_now(&client->borrower))
-		ask(client, parts, is_apart);
+		ask_server(client, parts, is_apart);
 	return true;
 }
 
-void session_go_on(struct client *client) { ask(client, parts_of(client), false); }
+void session_go_on(struct client *client) { ask_server(client, parts_of(client), false); }
 
 /* PostgreSQL refuses to tell: a right is missing, for all clients of the pool. */
 static unsigned int pins_of_unknown(struct client *client, const struct facts *facts)

@@ -63,8 +63,8 @@ static const struct {
 	{ "TABLE orders", TABLE },
 	{ "INSERT INTO public.Orders VALUES (my_pin())", TABLE | FUNCTION },
 	{ "SELECT 'orders'", 0 },
-	{ "SELECT \xddnner_pin()", FUNCTION },     /* a capital I with a dot, in one byte */
-	{ "SELECT \xc4\xb0nner_pin()", FUNCTION }, /* and in two */
+	{ "SELECT \xddnner_pin()", FUNCTION | ODD },     /* a capital I with a dot, in one byte */
+	{ "SELECT \xc4\xb0nner_pin()", FUNCTION | ODD }, /* and in two */
 	{ "SELECT 'a', \"b\"", 0 },
 	{ "SELECT 'na\xc3\xafve'", ODD }, /* a name may be there that is not ASCII */
 	{ "SELECT \"a\"\"b\"()", ODD },
