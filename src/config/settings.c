@@ -371,10 +371,11 @@ const struct setting settings[] = {
 	                "disconnects, and is closed then; so is a server in session mode. "
 	                "Statements of more than 64 kB are not searched. In transaction mode "
 	                "only with session_state = follow."),
-	SETTING(pin_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
+	SETTING(pin_idle_timeout, .initial = "60", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
 	        .help = "Closes a client connection whose server stays with it (session_state "
-	                "= follow) when it has been idle between transactions for this long. 0 "
-	                "= never."),
+	                "= follow) when it has been idle between transactions for this long, and "
+	                "another client of its pool has waited for a server for this long. One "
+	                "connection at a time. 0 = never."),
 	SETTING(pkt_buf, .initial = "4096", .min = 512, .max = INT32_MAX, BOOT, GROUP(NETWORK),
 	        .help = "Initial size of a buffer that holds data which the other side of a "
 	                "connection cannot accept yet. The buffer grows if needed."),

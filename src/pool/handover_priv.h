@@ -129,8 +129,8 @@ struct move_record {
 
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
-    stale_record_table, parsed_record_table, server_session_record_table, listening_record_table, move_record_table,
-    closed_host_record_table, cluster_record_table, row_record_table;
+    stale_record_table, parsed_record_table, server_session_record_table, listening_record_table,
+    move_record_table, closed_host_record_table, cluster_record_table, row_record_table;
 
 /* ---- servers: handover_server.c ---- */
 

@@ -353,8 +353,7 @@ uint64_t handover_pools_session_hash(uint64_t hash)
 {
 	static const struct record_table *const tables[] = {
 		&server_session_record_table, &listening_record_table, &closed_host_record_table,
-		&cluster_record_table,        &row_record_table,
-		&parsed_record_table,
+		&cluster_record_table,        &row_record_table,       &parsed_record_table,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)

@@ -275,8 +275,8 @@ static bool fill_known(struct server *server, struct server_source *source, stru
 
 	while (next_known(&record, &number, &state)) {
 		struct statement *statement = source->statement(source, number);
-		bool ok = statement &&
-		          server_statements_restore(&server->statements, statement, &state);
+		bool ok =
+		    statement && server_statements_restore(&server->statements, statement, &state);
 
 		statement_release(server->statements.statements, &statement);
 		if (!ok)

@@ -65,7 +65,7 @@ port ptr:t id""",
     "TRANSACTIONS": """id database:t user:t application_name:t addr:t port ptr:t server_pid state:t
 state_since:t xact_since:t wait seconds xact_seconds statement:t""",
     "PINNED": """id database:t user:t application_name:t addr:t port ptr:t link:t server_pid since:t
-seconds why:t statement:t""",
+seconds why:t objects:t statement:t""",
     "SESSION_STATE": """id database:t user:t application_name:t addr:t port ptr:t parameters:t libraries:t
 channels:t pins:t""",
     "LIMITS": "limit:t database:t user:t value source:t used hits:b",

@@ -297,6 +297,18 @@ def test_a_named_statement_means_its_own_clients(pgweir):
     assert weir.console().query("SHOW PINNED").rows == []
 
 
+def test_a_named_statement_was_described_elsewhere(pgweir):
+    """On a server that does not have the statement that it means."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    client, other = weir.client(), weir.client()
+    assert not client.ask(parse("SELECT 1 AS a", "s"), sync()).errors
+    assert not client.ask(parse("EXECUTE s", "n"), describe("S", "n"), sync()).errors
+    other.query("BEGIN")
+    other.query("SELECT 1")  # the server that was used last
+    assert client.ask(bind((), "n"), execute(), sync()).rows == [["1"]]
+    other.query("COMMIT")
+
+
 def test_a_named_statement_behind_an_error(pgweir):
     """The statement that it means was skipped: the next message does not rely on it."""
     client = pgweir(pool_mode="transaction", default_pool_size=1).client()

@@ -285,11 +285,3 @@ def choose_plain(client, act):
 # Ways whose state must never be lost by its client, either.
 SURE = {"directly", "DO", "DO that calls", "CALL", "CALL with COMMIT", "set_config", "comments", "startup packet",
         "function call of the protocol", "DISCARD ALL", "Unicode"}
-
-# What session_isolation = known does not promise, as doc/session-state.md says.
-NOT_KNOWN = {"lock in attribute notation"}
-
-# Kinds with a fault that is not mended yet: printed, and no finding. A notification that a server gets
-# before its cleaning is done goes to the client that has the server by then.
-# And RESET ALL leaves what setseed() has made.
-NOT_MENDED = {"notifications", "seed"}

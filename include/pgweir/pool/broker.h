@@ -260,6 +260,9 @@ static inline bool share_is_asked(const struct share *share)
 	return share_want_count(share) > share_is_wanting(share);
 }
 
+/* Since when the longest wanting share wants something. 0: no share of another loop does. */
+usec_t share_asked_since(const struct share *share);
+
 /* Whether there is a want that is newer than the last call. */
 bool share_has_new_want(struct share *share);
 

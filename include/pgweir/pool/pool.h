@@ -28,7 +28,7 @@ TAILQ_HEAD(cancel_list, cancel);
 /* The settings in force for this pool, computed at each new snapshot. */
 struct pool_limits {
 	enum pool_mode mode;
-	bool late_begin;                       /* only in transaction mode */
+	bool late_begin; /* only in transaction mode */
 	enum session_isolation isolation;
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	unsigned int session_sample;           /* 0 = no transaction is a sample */
@@ -89,18 +89,20 @@ struct pool {
 	/* logins at a host that had failed: no borrower relies on them */
 	unsigned int probe_count;
 
-	struct borrower_list members;           /* all borrowers */
-	struct borrower_list waiting;           /* the wait queue for servers */
-	struct borrower_list wait_place;        /* for a place of max_pinned_servers */
+	struct borrower_list members; /* all borrowers */
+	struct borrower_list waiting; /* the wait queue for servers */
+	/* for a place of max_pinned_servers: those without a server, and those with one */
+	struct borrower_list wait_place, served_wait_place;
 	struct borrower_list newcomers;         /* wait for the welcome */
 	struct borrower_list wait_dedicated;    /* the wait queue for dedicated servers */
 	struct borrower_list connect_dedicated; /* wait for the login of their dedicated server */
-	unsigned int wait_place_count;
+	unsigned int wait_place_count, served_wait_place_count;
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
 	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_haste.c */
+	usec_t relieved_at;           /* pool_note_relief() */
 	uint64_t pins_refused;        /* how often max_pinned_servers refused a statement */
 	uint64_t state_refused; /* how often session_state = refuse, or the statement mode, did */
 
@@ -435,11 +437,26 @@ struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
 bool pool_pin(struct pool *pool);
 void pool_pin_anyway(struct pool *pool);
 
+/*
+ * Since when a client has waited for what pinned servers keep from it, and none of those was closed
+ * for it (pool_note_relief()). 0: nobody waits so.
+ */
+usec_t pool_wait_for_pins_since(const struct pool *pool);
+void pool_note_relief(struct pool *pool);
+
 /* It need not stay any more. */
 void pool_unpin(struct pool *pool);
 
-/* Whether a borrower without a server has to wait for a place: there is none, but there may be. */
+/* Whether a borrower has to wait for a place: there is none, but there may be. */
 bool pool_lacks_place(const struct borrower *borrower);
+
+/*
+ * A borrower waits for a place with its server, in the same order as those without one: on_place()
+ * comes. With max_pinned_servers = 0, it comes without a place. pool_leave_place(): it does not
+ * wait any more; safe if it does not wait.
+ */
+void pool_await_place(struct borrower *borrower);
+void pool_leave_place(struct borrower *borrower);
 
 /* A borrower that waits for a place goes on without one. false: it does not wait for that. */
 bool pool_forgo_place(struct borrower *borrower);

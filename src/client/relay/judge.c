@@ -10,8 +10,10 @@
 #include "judge_priv.h"
 
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql.h"
 
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/resets_priv.h"
 #include "../session/sample_priv.h"
 #include "../session/sequences_priv.h"
@@ -124,19 +126,23 @@ static bool awaits_place(struct client *client, const struct frame *frame, struc
 {
 	struct bytes text = bytes_text(""), body;
 	struct statement *statement;
+	struct sql_statement sql;
 	const char *portal, *name;
 	unsigned int touches;
 
 	if (!pool_lacks_place(&client->borrower) || in.count < frame->length)
 		return false;
+	body = frame_body(in, frame);
 	if (frame->type == 'Q' || frame->type == 'P') {
 		touches = session_touches(client, frame, in, &text);
-		return session_awaits_place(client, touches, text);
-	}
-	body = frame_body(in, frame);
-	if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
-	    !bytes_take_text(&body, &name))
+		if (touches != SQL_TOUCH_EXECUTE)
+			return session_awaits_place(client, touches, text);
+		sql_read(text, &sql);
+		name = sql.name;
+	} else if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
+	           !bytes_take_text(&body, &name)) {
 		return false;
+	}
 	statement = statements_find(client, name);
 	if (statement)
 		text = bytes_text(statement_text(statement).at);
@@ -202,7 +208,9 @@ static enum judgement judge_statements(struct client *client, const struct frame
 	case STATEMENTS_MORE:
 		return JUDGE_MORE;
 	case STATEMENTS_WAIT:
-		return wait_for(batch, LEDGER_WAIT_READY);
+		/* place_before() has said for what */
+		return batch->waits_for != LEDGER_WAIT_NOT ? JUDGE_WAIT
+		                                           : wait_for(batch, LEDGER_WAIT_READY);
 	case STATEMENTS_WAIT_EMPTY:
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	case STATEMENTS_END:
@@ -283,12 +291,12 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 	}
 
 	if (is_run) {
-		enum listening_go go = listening_before(client, frame->type, touches, text, batch);
+		enum listening_go go = place_before(client, frame->type, touches, text, batch);
 
 		if (go != LISTENING_SEND)
 			return judge_listening(client, go);
 	}
-	if (session_use(client, touches, text, is_run, &err)) {
+	if (session_use(client, touches, (struct session_text){ text, NULL }, is_run, &err)) {
 		if (frame->type == 'Q' && is_first(client))
 			batch->change = session_note_alone(client, text);
 		return JUDGE_SEND;
@@ -474,8 +482,13 @@ static enum judgement judge_content(struct client *client, const struct request 
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, is_noted);
-	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS) && judgement == JUDGE_SEND)
+	if ((frame->type == 'B' || frame->type == 'F') && client->session &&
+	    client->session->bound && judgement == JUDGE_SEND) {
 		session_bind(client, frame, in);
+		/* What the next one binds is noted by itself, if its statement is known. */
+		if (statements_follow(client))
+			client->session->bound = 0;
+	}
 	if (frame->type == 'E' && judgement <= JUDGE_DROP)
 		resets_execute(client);
 	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)

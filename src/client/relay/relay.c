@@ -23,6 +23,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/resets_priv.h"
 #include "../session/sample_priv.h"
 #include "../session/session_mode_priv.h"
@@ -147,7 +148,10 @@ bool relay_input(struct client *client, struct bytes in)
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
 	client->borrower.waits_for = batch.waits_for;
-	stream_want(&client->stream, WANT_NOTHING);
+	if (batch.waits_for == LEDGER_WAIT_PLACE)
+		place_await(client);
+	else
+		stream_want(&client->stream, WANT_NOTHING);
 	return false;
 }
 

@@ -60,7 +60,7 @@ void relay_go_on_without(struct client *client);
 void relay_take_params(struct client *client);
 
 /* Cancels in CLIENT_WAITING: the request is answered with an error here. */
-void relay_cancel_waiting(struct client *client);
+bool relay_cancel_waiting(struct client *client);
 
 /*
  * Whether the client keeps its server until it disconnects. After a change of pool_mode, a

@@ -174,7 +174,7 @@ static bool ask(struct client *client)
 	/* It could cancel our query. When it has ended, on_writable() comes. */
 	if (client->borrower.server->cancel_count)
 		return false;
-	if (!session_ask(client))
+	if (!session_ask(client, !statements_spare_unnamed(client)))
 		return false;
 	client_enter(client, CLIENT_SETTLING);
 	stream_want(&client->stream, WANT_END);
@@ -216,7 +216,7 @@ bool relay_give_back(struct client *client)
 	}
 	if (client->is_position_due && !causal_ends_unasked(client)) {
 		if (server->cancel_count)
-			return false; /* as in ask() */
+			return false;      /* as in ask() */
 		relay_take_params(client); /* known also if the server is lost now */
 		causal_ask(client);
 		return true;
@@ -296,7 +296,7 @@ static bool begins_block(const struct client *client, const struct frame *frame,
 	return text.at && !sql_is_no_block(text);
 }
 
-void relay_cancel_waiting(struct client *client)
+bool relay_cancel_waiting(struct client *client)
 {
 	struct bytes in = stream_kept(&client->stream);
 	struct buf out = { 0 };
@@ -305,9 +305,9 @@ void relay_cancel_waiting(struct client *client)
 	bool is_sent;
 
 	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
-		return; /* the client waits, so a whole header is available */
+		return true; /* the client waits, so a whole header is available */
 	if (begins_block(client, &frame, in))
-		return;
+		return true;
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	message_err(&out, "ERROR", &err);
 	client_note_said(client, &err, "ERROR");
@@ -321,15 +321,16 @@ void relay_cancel_waiting(struct client *client)
 	is_sent = client_send(client, buf_bytes(&out));
 	buf_free(&out);
 	if (!is_sent)
-		return;
+		return true;
 	if (!client->is_skipping) {
 		client->frame_left = frame.length;
 		client->forwards_rest = false;
 	}
 	if (!client->late) {
 		go_idle(client);
-		return;
+		return true;
 	}
 	late_begin_fail(client);
 	read_on_without(client);
+	return true;
 }

@@ -13,7 +13,6 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql.h"
 
-#include "../statements/statements_priv.h"
 #include "features_priv.h"
 #include "libraries_priv.h"
 #include "placeholders_priv.h"
@@ -46,7 +45,7 @@ static bool take_set(struct client *client)
 	const struct session_set *set = client->session ? client->session->set : NULL;
 
 	if (!set || !set->is_alone || client->touched != SQL_TOUCH_PARAMS ||
-	    client->session->pinning || client->session->pins)
+	    client->session->pinning || client->session->pins || client->session->names.is_unknown)
 		return false;
 	return !set->is_done ||
 	       server_take_set(client->borrower.server, set->set.name, set->set.value);
@@ -61,6 +60,8 @@ static unsigned int parts_of(const struct client *client)
 		parts |= QUESTION_EXPOSED;
 	if (touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
 		return parts | QUESTION_ALL;
+	if (touched & SQL_TOUCH_CREATE) /* it may be temporary, by a search_path of its own */
+		parts |= QUESTION_TEMP;
 	if ((touched & SQL_TOUCH_RELEASE) && client->session)
 		pins = client->session->pins;
 	return parts | features_parts(touched, pins);
@@ -76,8 +77,10 @@ static void release_slot(struct session *session)
 static void forget_transaction(struct session *session)
 {
 	session->was_discarded = false;
+	session->place = PLACE_OPEN;
 	session->pinning = 0;
-	buf_free(&session->names);
+	session->bound = 0;
+	sql_names_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
 	free(session->sample);
@@ -97,7 +100,7 @@ static void on_stay_due(struct timer *timer)
 	struct strbuf name = strbuf_begin(line, sizeof(line));
 
 	client->session->was_told = true;
-	session_list_pins(client, &why);
+	session_tell_pins(client, &why);
 	client_add_application_name(client, &name);
 	log_warning(&client->log,
 	            "its server has stayed with it for %lld s because of session state: %s%s",
@@ -128,8 +131,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 		server_set_doubt(server);
 	if (client->touched & SQL_TOUCH_CREATE)
 		placeholders_forget_sources(client);
-	/* What is known to be temporary was asked for. Else it may be, by a search_path of its own.
-	 */
+	/* What is not temporary may be a function. */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE) {
 		server_set_doubt(server);
 		pool_note_ddl(server->pool);
@@ -177,7 +179,7 @@ static unsigned int lasting_pins(const struct client *client)
 	/* DISCARD ALL leaves all but parameters as it is. */
 	pins = session->pins &
 	       (session->was_discarded ? LASTING & ~(unsigned int)SESSION_PIN_PARAMS : LASTING);
-	return pins | session->pinning;
+	return pins | session->pinning | (session->names.is_unknown ? SESSION_PIN_PARAMS : 0u);
 }
 
 /*
@@ -185,7 +187,7 @@ static unsigned int lasting_pins(const struct client *client)
  * statements that do not name them. And for those of the startup packet: one that is not in the
  * answer counts as set back, and a map may lack it because it cannot have its value.
  */
-static void ask(struct client *client, unsigned int parts)
+static void ask(struct client *client, unsigned int parts, bool is_apart)
 {
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
@@ -201,14 +203,12 @@ static void ask(struct client *client, unsigned int parts)
 	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE) &&
 	    !placeholders_note_sources(session))
 		parts |= QUESTION_SOURCES;
-	if (session && !buf_ok(&session->names))
-		session->pinning |= SESSION_PIN_PARAMS;
 	if (session)
-		names = buf_bytes(&session->names);
-	if (statements_spare_unnamed(client))
-		server_ask(server, parts, names);
-	else
+		names = buf_bytes(&session->names.list);
+	if (is_apart)
 		server_ask_apart(server, parts, names);
+	else
+		server_ask(server, parts, names);
 }
 
 /* What was loaded becomes part of the server's parameters, or the server stays. */
@@ -223,7 +223,7 @@ static void take_libraries(struct client *client)
 		client->session->pinning |= SESSION_PIN_LIBRARY;
 }
 
-bool session_ask(struct client *client)
+bool session_ask(struct client *client, bool is_apart)
 {
 	unsigned int parts = parts_of(client), pins;
 
@@ -235,7 +235,7 @@ bool session_ask(struct client *client)
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
-	ask(client, parts);
+	ask(client, parts, is_apart);
 	return true;
 }
 
@@ -267,7 +267,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
-	if (facts->parts & QUESTION_STATEMENTS)
+	if (facts->has_own_count)
 		server_statements_recount(&client->borrower.server->statements, facts->own_count);
 	had = params_hold(client->borrower.server->params);
 	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)
@@ -288,20 +288,36 @@ void session_facts(struct client *client, const struct facts *facts)
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}
+	if (pins)
+		held_take(client->session, facts);
 	settle_pins(client, pins);
 	server_end_session(client->borrower.server);
 }
 
 /* ---- idle ---- */
 
+/*
+ * It has been idle for so long: closed if another client has waited for so long, too. Else looks
+ * again when that could be.
+ */
 static void on_pin_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
+	struct loop *loop = client->clients->with.loop;
+	struct pool *pool = client->borrower.pool;
+	usec_t limit = config_pin_idle_timeout(client->clients->config, client->role->entry);
+	usec_t now = loop_now(loop), since = pool_wait_for_pins_since(pool);
 	struct buf detail = { 0 };
 	struct err err;
 
-	buf_add_text(&detail, "Its server stayed with it because of session state: ");
-	session_list_pins(client, &detail);
+	if (!since || since + limit > now) {
+		timer_set(timer, loop_timer_queue(loop, limit, on_pin_due), since ? since : now);
+		return;
+	}
+	pool_note_relief(pool);
+	buf_add_text(&detail, "Others waited, and its server stayed with it because of session "
+	                      "state: ");
+	session_tell_pins(client, &detail);
 	err_close(&err, CLOSE_PIN_IDLE_TIMEOUT);
 	err_detail(&err, buf_text(&detail));
 	buf_free(&detail);
@@ -384,6 +400,7 @@ void session_free(struct client *client)
 	timer_clear(&session->told);
 	release_slot(session);
 	forget_transaction(session);
+	buf_free(&session->held);
 	free(session->text);
 	free(session);
 }

@@ -119,7 +119,7 @@ static void add_parse(struct batch *batch, const struct client_statement *entry)
  * Whether the server can be asked for the name again: the answer is in its own encoding. A longer
  * name would be cut.
  */
-static bool is_plain(const char *name)
+static bool is_plain_name(const char *name)
 {
 	size_t size = 0;
 
@@ -137,7 +137,7 @@ static void expose(struct exposing *exposing, const struct client_statement *ent
 	size_t size = statement_text(names_statement(entry)).count;
 
 	if (exposing->count == NAMES_MAX || exposing->size + size > TEXTS_MAX ||
-	    !is_plain(entry->name) || is_among(buf_bytes(exposed), entry->name) ||
+	    !is_plain_name(entry->name) || is_among(buf_bytes(exposed), entry->name) ||
 	    !names_can_parse(exposing->client, entry))
 		return;
 	exposing->count++;
@@ -351,7 +351,7 @@ bool exposed_can(struct client *client, const struct client_statement *entry)
 	struct exposing exposing = { .client = client };
 
 	count_exposed(&exposing);
-	return exposing.count < NAMES_MAX && is_plain(entry->name) &&
+	return exposing.count < NAMES_MAX && is_plain_name(entry->name) &&
 	       names_can_parse(client, entry);
 }
 

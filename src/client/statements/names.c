@@ -170,7 +170,7 @@ struct name_change {
 	struct ledger_change *server_change; /* settled together with this one; or NULL */
 	struct names *names;
 	struct server_statements *known; /* of the server */
-	struct statement *statement; /* an added name: its statement; holds one reference */
+	struct statement *statement;     /* an added name: its statement; holds one reference */
 	/* a removed name: owned by the change until it is settled */
 	struct client_statement *entry;
 	uint32_t loss_count; /* when the change was made */
@@ -211,9 +211,8 @@ static void free_change(struct name_change *change)
 /* What a server has parsed before that time does not count, but for the client's own Parse. */
 static usec_t answer_time(const struct name_change *change)
 {
-	usec_t done_at = change->server_change
-	                     ? server_statements_done_at(change->known, change->statement)
-	                     : 0;
+	usec_t done_at =
+	    change->server_change ? server_statements_done_at(change->known, change->statement) : 0;
 
 	return done_at ? done_at : clock_now();
 }

@@ -25,6 +25,7 @@
 
 #include "../client_priv.h"
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "names_priv.h"
@@ -313,7 +314,12 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		return STATEMENTS_WAIT;
 	if (entry && !names_can_run(client, entry, false, &err))
 		return inject_refuse(client, &err, batch);
-	if (entry && frame->type == 'B') {
+	result = entry ? before_use(client, names_statement(entry), &touches, batch)
+	               : STATEMENTS_PASS;
+	if (result != STATEMENTS_PASS)
+		return result;
+	/* What a statement means by name has the columns that it has now. */
+	if (entry && frame->type == 'B' && !touches) {
 		result = check_columns(client, frame, in, names, entry, batch);
 		if (result != STATEMENTS_PASS)
 			return result;
@@ -322,22 +328,17 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
-	result = before_use(client, names_statement(entry), &touches, batch);
-	if (result != STATEMENTS_PASS)
-		return result;
 	if (frame->type == 'B')
 		touches = session_relevant(
-		    client,
-		    touches | session_statement_touches(client, names_statement(entry)));
+		    client, touches | session_statement_touches(client, names_statement(entry)));
 	if (touches) {
-		go = listening_before(client, 'B', touches,
-		                      bytes_text(statement_text(names_statement(entry)).at), batch);
+		go = place_before(client, 'B', touches,
+		                  bytes_text(statement_text(names_statement(entry)).at), batch);
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}
 	if (touches &&
-	    !session_use(client, touches, bytes_text(statement_text(names_statement(entry)).at),
-	                 true, &err))
+	    !session_use(client, touches, session_text_of(names_statement(entry)), true, &err))
 		return inject_refuse(client, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)

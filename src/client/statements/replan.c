@@ -28,7 +28,8 @@ static bool fits_any_columns(const struct frame *frame, struct bytes in)
 {
 	struct bind_fields bind;
 
-	return fields_bind(frame_body(in, frame), &bind) == WIRE_OK && bind.result_format_count <= 1;
+	return fields_bind(frame_body(in, frame), &bind) == WIRE_OK &&
+	       bind.result_format_count <= 1;
 }
 
 /* Begins a replay with a Bind of a named statement, if the server is idle and owes nothing. */

@@ -27,6 +27,7 @@
 
 #include "../client_priv.h"
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/session_priv.h"
 #include "exposed_priv.h"
 #include "inject_priv.h"
@@ -53,35 +54,6 @@ void sql_leave(struct client *client)
 
 /* ---- unsupported ---- */
 
-/* NULL: not known. */
-static const char *encoding_of(const struct client *client)
-{
-	const char *encoding = params_find(client->params, "client_encoding");
-
-	return encoding ? encoding
-	                : params_find(client->borrower.server->baseline, "client_encoding");
-}
-
-/*
- * Whether the client's encoding has characters with a byte that looks like a quote or a
- * backslash, and the text may have such characters.
- */
-static bool is_unclear_encoding(const struct client *client, struct bytes text)
-{
-	static const char *const unclear[] = { "SJIS",    "BIG5",  "GBK",           "UHC",
-		                               "GB18030", "JOHAB", "SHIFT_JIS_2004" };
-	const char *encoding = encoding_of(client);
-	bool is_plain = true;
-
-	for (size_t i = 0; i < text.count; i++)
-		is_plain = is_plain && !(text.at[i] & 0x80);
-	for (size_t i = 0; encoding && i < sizeof(unclear) / sizeof(unclear[0]); i++) {
-		if (strcasecmp(encoding, unclear[i]) == 0)
-			return !is_plain;
-	}
-	return false;
-}
-
 static void set_err(struct err *err, const char *reason)
 {
 	err_set(err, ERR_UNSUPPORTED,
@@ -96,7 +68,8 @@ static void read_text(const struct client *client, const char *text, struct sql_
 	struct bytes bytes = bytes_text(text);
 
 	sql_read(bytes, sql);
-	if (sql->kind == SQL_OTHER || !is_unclear_encoding(client, bytes))
+	if (sql->kind == SQL_OTHER || bytes_are_ascii(bytes) ||
+	    !session_encoding_is_unclear(client))
 		return;
 	if (sql->kind == SQL_FORGET) { /* the server's answer shows it */
 		sql->kind = SQL_OTHER;
@@ -280,7 +253,7 @@ static void batch_renamed(struct batch *batch, char type, struct bytes body, str
 /* Counts the characters of a text. false: they cannot be counted. */
 static bool count_characters(const struct client *client, struct bytes text, uint32_t *count)
 {
-	const char *encoding = encoding_of(client);
+	const char *encoding = session_encoding(client);
 	const char *stored = params_find(client->borrower.server->baseline, "server_encoding");
 	bool is_utf8 = encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
 	               strcasecmp(stored, "UTF8") == 0;
@@ -354,6 +327,11 @@ struct query {
 	const struct sql_statement *sql;
 };
 
+static struct bytes text_of(const struct query *query)
+{
+	return bytes_of(query->body.at, query->body.count - 1);
+}
+
 /*
  * Whether it is unknown if the server will skip a Query: then nothing can be put before the
  * Query. If it is known, the Query may have to wait until everything before it is answered.
@@ -401,12 +379,11 @@ static enum statements_result on_stage(const struct query *query)
 }
 
 /* A statement is executed by its name. false: it must be refused with *err. */
-static bool use_statement(struct client *client, const struct statement *statement, struct err *err)
+static bool use_statement(struct client *client, struct statement *statement, struct err *err)
 {
 	unsigned int touches = session_statement_touches(client, statement);
 
-	return !touches ||
-	       session_use(client, touches, bytes_text(statement_text(statement).at), true, err);
+	return !touches || session_use(client, touches, session_text_of(statement), true, err);
 }
 
 static enum statements_result execute_known(const struct query *query,
@@ -426,13 +403,15 @@ static enum statements_result execute_known(const struct query *query,
 		return STATEMENTS_END;
 	touches = session_statement_touches(client, names_statement(entry));
 	if (touches)
-		go = listening_before(client, 'Q', touches,
-		                      bytes_text(statement_text(names_statement(entry)).at),
-		                      query->batch);
+		go = place_before(client, 'Q', touches,
+		                  bytes_text(statement_text(names_statement(entry)).at),
+		                  query->batch);
 	if (go != LISTENING_SEND)
 		return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	if (!use_statement(client, names_statement(entry), &err))
 		return sql_refuse_query(client, &err, query->batch);
+	if (touches)
+		session_use_execute(client, names_statement(entry), text_of(query));
 	is_there = server_statements_use(&server->statements, names_statement(entry)) &&
 	           !server_statements_is_stale(&server->statements, names_statement(entry));
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
@@ -496,12 +475,14 @@ static enum statements_result judge_query(const struct query *query)
 		return refuse_query(client, sql->reason, query->batch);
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
-	if (is_left_to_server(client, sql))
+	if (is_left_to_server(client, sql)) {
+		session_use_execute(client, NULL, text_of(query));
 		return STATEMENTS_PASS;
+	}
 	entry = names_find(client, sql->name);
 	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name)) {
 		/* a Query of several statements may have prepared the name */
-		session_run_unknown(client);
+		session_use_execute(client, NULL, text_of(query));
 		return STATEMENTS_PASS;
 	}
 	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);

@@ -13,6 +13,7 @@
 
 #include <assert.h>
 
+#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/statements.h"
 
 #include "pgweir/base/banned.h"
@@ -29,28 +30,6 @@
  */
 #define MAJOR_WITH_FLAGS 15
 
-static bool is_first_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool is_letter(char c) { return is_first_letter(c) || (c >= '0' && c <= '9') || c == '$'; }
-
-bool question_can_name(struct bytes name)
-{
-	bool is_start = true, has_dot = false;
-
-	for (size_t i = 0; i < name.count; i++) {
-		bool is_dot = name.at[i] == '.' && !is_start;
-
-		if (!is_dot && !(is_start ? is_first_letter(name.at[i]) : is_letter(name.at[i])))
-			return false;
-		has_dot |= is_dot;
-		is_start = is_dot;
-	}
-	return has_dot && !is_start && name.count <= QUESTION_NAME_MAX;
-}
-
 /* Adds the names as items of an array; they need no quotes inside. */
 static bool add_names(struct bytes names, struct buf *out)
 {
@@ -58,7 +37,7 @@ static bool add_names(struct bytes names, struct buf *out)
 	bool is_any = false;
 
 	while (bytes_take_text(&names, &name)) {
-		if (!question_can_name(bytes_text(name)))
+		if (sql_name_judge(bytes_text(name)) != SQL_NAME_PLACEHOLDER)
 			continue;
 		buf_add_text(out, is_any ? ",'" : "'");
 		buf_add_text(out, name);
@@ -122,6 +101,10 @@ static const char sources[] =
     "pg_catalog.regexp_matches(prosrc,'(?:''|[[:<:]]set[[:space:]]+(?:session[[:space:]]+)?)"
     "([a-z_][a-z0-9_$]*(?:[.][a-z_][a-z0-9_$]*)+)','gi')AS m LIMIT " SOURCE_NAMES_MAX ")";
 
+/* What keeps a server is counted; the first ones are named, with so many characters each. */
+#define HELD_MAX "5"
+#define TOTAL "CAST(pg_catalog.count(*)OVER()AS pg_catalog.text)"
+
 /* Each part of the question, as a SELECT of three columns. */
 static const struct {
 	enum question_part part;
@@ -131,24 +114,37 @@ static const struct {
 	                   "WHERE s.source OPERATOR(pg_catalog.=)'session'" },
 	{ QUESTION_CHANNELS, "(SELECT 'c',c,''FROM pg_catalog.pg_listening_channels()AS c "
 	                     "LIMIT " CHANNELS_MAX ")" },
-	{ QUESTION_CURSORS, "SELECT 'u','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
-	                    "FROM pg_catalog.pg_cursor()AS c WHERE c.is_holdable" },
+	{ QUESTION_CURSORS,
+	  "(SELECT 'u',pg_catalog.left(c.name,64)," TOTAL "FROM pg_catalog.pg_cursor()AS c "
+	  "WHERE c.is_holdable LIMIT " HELD_MAX ")" },
 	/* 2615 is pg_namespace: what depends on the schema is removed at the session's end. */
-	{ QUESTION_TEMP, "SELECT 't','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
-	                 "FROM pg_catalog.pg_depend AS d "
-	                 "WHERE d.refclassid OPERATOR(pg_catalog.=)CAST(2615 AS pg_catalog.oid)"
-	                 "AND d.refobjid OPERATOR(pg_catalog.=)pg_catalog.pg_my_temp_schema()" },
-	{ QUESTION_LOCKS, "SELECT 'l','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
-	                  "FROM pg_catalog.pg_lock_status()AS l "
-	                  "WHERE l.locktype OPERATOR(pg_catalog.=)'advisory'"
-	                  "AND l.pid OPERATOR(pg_catalog.=)pg_catalog.pg_backend_pid()" },
+	{ QUESTION_TEMP,
+	  "SELECT 't',pg_catalog.left(pg_catalog.concat(o.type,' "
+	  "',COALESCE(o.name,o.identity)),64),"
+	  "d.n FROM(SELECT d.classid,d.objid," TOTAL "FROM pg_catalog.pg_depend AS d "
+	  "WHERE d.refclassid OPERATOR(pg_catalog.=)CAST(2615 AS pg_catalog.oid)"
+	  "AND d.refobjid OPERATOR(pg_catalog.=)pg_catalog.pg_my_temp_schema()"
+	  "ORDER BY d.objid LIMIT " HELD_MAX ")AS d(classid,objid,n),"
+	  "pg_catalog.pg_identify_object(d.classid,d.objid,0)AS o" },
+	/* One key of 64 bits, or two of 32. */
+	{ QUESTION_LOCKS,
+	  "(SELECT 'l',CASE WHEN l.objsubid OPERATOR(pg_catalog.=)1 THEN CAST("
+	  "CAST(l.classid AS pg_catalog.int8)OPERATOR(pg_catalog.<<)32 "
+	  "OPERATOR(pg_catalog.|)CAST(l.objid AS pg_catalog.int8)AS pg_catalog.text)"
+	  "ELSE pg_catalog.concat('(',CAST(l.classid AS pg_catalog.int4),',',"
+	  "CAST(l.objid AS pg_catalog.int4),')')END," TOTAL "FROM pg_catalog.pg_lock_status()AS l "
+	  "WHERE l.locktype OPERATOR(pg_catalog.=)'advisory'"
+	  "AND l.pid OPERATOR(pg_catalog.=)pg_catalog.pg_backend_pid()LIMIT " HELD_MAX ")" },
 	/* A name of ours that SQL has made is not ours. */
 	{ QUESTION_STATEMENTS,
 	  "SELECT 's',CAST(pg_catalog.count(*)FILTER(WHERE NOT s.from_sql "
 	  "AND pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "'))AS pg_catalog.text),"
 	  "CAST(pg_catalog.count(*)FILTER(WHERE s.from_sql)AS pg_catalog.text)"
 	  "FROM pg_catalog.pg_prepared_statement()AS s "
-	  "WHERE s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "'" },
+	  "WHERE s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "'UNION ALL"
+	  "(SELECT 'm',pg_catalog.left(s.name,64),''FROM pg_catalog.pg_prepared_statement()AS s "
+	  "WHERE s.from_sql AND s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "'LIMIT " HELD_MAX
+	  ")" },
 	{ QUESTION_EXPOSED,
 	  "(SELECT 'e',s.name,''FROM pg_catalog.pg_prepared_statement()AS s WHERE NOT s.from_sql "
 	  "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')LIMIT " EXPOSED_MAX ")" },

@@ -154,7 +154,8 @@ static enum frame_fate notice_fate(struct server *server, struct bytes body)
 
 static enum frame_fate notification_frame(struct server *server, struct bytes frame)
 {
-	if (server->state != SERVER_LENT)
+	/* What comes before the cleaning is done is for who had the server before. */
+	if (server->state != SERVER_LENT || server->is_cleaning)
 		return FRAME_DROP;
 	if (!watches_notifications(server) || !server->borrower ||
 	    !server->borrower->ops->takes_notification(server->borrower, frame,

@@ -7,9 +7,11 @@
  * A parameter that a client does not have is set back: to the value that the server reported at its
  * login, or by RESET if the server does not report it.
  */
+#include <inttypes.h>
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/auth/digest.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pool/server/tracked.h"
 
@@ -289,8 +291,19 @@ static void add_defaults_again(struct buf *text, const struct server *server)
 
 /* Whatever a session can have, but libraries and prepared statements. */
 static const char cleaning[] =
-    "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;DISCARD SEQUENCES;"
-    "SELECT pg_catalog.pg_advisory_unlock_all();";
+    "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;DISCARD SEQUENCES;";
+
+/* Nothing takes setseed() back, so who has called it must not know what follows. */
+static void add_unlock_and_seed(struct buf *text)
+{
+	uint32_t seed = 0;
+
+	text->is_broken |= !digest_random(&seed, sizeof(seed));
+	buf_printf(text,
+	           "SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.%09" PRIu32
+	           ");",
+	           seed % 1000000000);
+}
 
 /*
  * What a function has prepared cannot be named here. It may have the name of a statement of ours:
@@ -322,8 +335,9 @@ void server_clean_text(const struct server *server, const struct params *want, b
 	/* The session's own defaults may be others: to wait, or to be refused on a standby. */
 	if (is_block)
 		buf_add_text(text,
-		             "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;");
+		             "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY;");
 	buf_add_text(text, cleaning);
+	add_unlock_and_seed(text);
 	add_statements(text, server);
 	add_defaults_again(text, server);
 	add_libraries(server, want, text);

@@ -339,6 +339,7 @@ void statement_release(struct statements *statements, struct statement **stateme
 	if (!statement || --statement->owner_count)
 		return;
 	leave_table(statement);
+	sql_names_drop(&statement->names);
 	statement_image_release(&statement->image);
 	free(statement);
 	if (!statements->table)

@@ -347,7 +347,7 @@ START_TEST(fields_names_keep_to_their_message)
 END_TEST
 
 /* One column: name, table, number, type, size, modifier, format. */
-#define ROW(name, table, type, modifier, format)                                          \
+#define ROW(name, table, type, modifier, format)                                         \
 	BYTES("\0\1" name "\0\0\0\0" table "\0\1\0\0\0" type "\0\4\377\377\377" modifier \
 	      "\0" format)
 

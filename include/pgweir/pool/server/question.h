@@ -33,19 +33,10 @@ enum question_part {
 	(QUESTION_PARAMS | QUESTION_CHANNELS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS | \
 	 QUESTION_STATEMENTS)
 
-#define QUESTION_NAME_MAX 127 /* bytes of a placeholder's name */
-
-/*
- * Whether a placeholder (a parameter like app.user, which no extension defines) can be asked for:
- * its name has two or more parts, is ASCII, and PostgreSQL accepts it. PostgreSQL lists
- * placeholders nowhere, so each must be named.
- */
-bool question_can_name(struct bytes name);
-
 /*
  * Adds the text of the question. `names`: the placeholders to ask for with QUESTION_PARAMS,
- * name\0name\0; those that cannot be asked for are left out. `major`: PostgreSQL's major version,
- * 0 if it is not known.
+ * name\0name\0; those that cannot be asked for (sql_name_judge()) are left out. `major`:
+ * PostgreSQL's major version, 0 if it is not known.
  */
 void question_text(unsigned int parts, struct bytes names, unsigned int major, struct buf *out);
 

@@ -305,7 +305,7 @@ struct server {
 	 * batch fails again before its Bind
 	 */
 	struct buf withheld;
-	struct buf prefix;      /* an internal query to be sent ahead of the next request */
+	struct buf prefix; /* an internal query to be sent ahead of the next request */
 	struct ledger_change prefix_change;  /* of that query */
 	struct server_calls *calls;          /* NULL: none so far. server_calls.c */
 	struct replay replay;                /* what the borrower sent and may send again */

@@ -88,9 +88,8 @@ bool server_statements_is_since(struct server_statements *known, const struct st
  */
 uint32_t server_statements_columns(struct server_statements *known,
                                    const struct statement *statement);
-void server_statements_described(struct server_statements *known,
-                                 const struct statement *statement, uint32_t columns,
-                                 uint32_t parse_number);
+void server_statements_described(struct server_statements *known, const struct statement *statement,
+                                 uint32_t columns, uint32_t parse_number);
 
 /*
  * Whether the result of server_statements_use() is certain. If not, wait for the reply to a Sync
