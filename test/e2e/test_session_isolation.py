@@ -315,7 +315,7 @@ UNSEEN = {
 @pytest.mark.parametrize("what", UNSEEN)
 def test_what_no_text_shows_clearly_is_seen_by_nobody_else(known, what):
     texts, look, clean = UNSEEN[what]
-    known.start(default_pool_size=2 if what.startswith("a temporary") else 1).weir.wait_log(QUIET)
+    known.start().weir.wait_log(QUIET)
     for _ in range(2):
         for text in texts:
             known.first.query(text)

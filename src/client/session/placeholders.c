@@ -17,7 +17,6 @@
 
 #include "pgweir/base/banned.h"
 
-
 static void add_name(struct session *session, struct bytes name)
 {
 	if (sql_name_judge(name) == SQL_NAME_PLACEHOLDER)

@@ -70,7 +70,7 @@ struct session {
 	struct sql_names names;  /* placeholders that may have been set */
 	/* values of the next Bind that may be such: as sql_names.parameters */
 	uint64_t bound;
-	struct buf libraries;    /* that may have been loaded: name\0name\0 */
+	struct buf libraries;          /* that may have been loaded: name\0name\0 */
 	struct session_resets *resets; /* parameters set back: resets.c; or NULL */
 };
 

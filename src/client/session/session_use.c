@@ -82,17 +82,15 @@ static unsigned int with_names(const struct client *client, unsigned int touches
 
 static unsigned int touches_of(const struct client *client, const struct statement *statement)
 {
-	struct bytes text = bytes_text(statement_text(statement).at);
-
-	return session_looks_for_names(client) ? with_names(client, statement->touches, text)
-	                                       : statement->touches;
+	return session_looks_for_names(client)
+	           ? with_names(client, statement->touches,
+	                        bytes_text(statement_text(statement).at))
+	           : statement->touches;
 }
 
 unsigned int session_touches_of(struct client *client, const struct statement *statement)
 {
-	if (!session_is_watched(client))
-		return 0;
-	return touches_of(client, statement);
+	return session_is_watched(client) ? touches_of(client, statement) : 0;
 }
 
 /* The text of a whole Parse. false: there is none, and PostgreSQL reports that. */
@@ -135,8 +133,7 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 	if (!is_there)
 		return 0;
 	touches = sql_touch(*text);
-	return session_looks_for_names(client) ? with_names(client, touches, *text)
-	           : touches;
+	return session_looks_for_names(client) ? with_names(client, touches, *text) : touches;
 }
 
 /* ---- a statement is used ---- */
@@ -298,8 +295,12 @@ static bool note_names(struct client *client, const struct sql_names *names)
 static bool note_text(struct client *client, unsigned int touches, const struct session_text *text)
 {
 	struct sql_names *own = NULL, **kept = text->names ? text->names : &own;
+	bool was_unknown = client->session && client->session->names.is_unknown;
 	bool is_noted = note_names(client, sql_names_of(kept, text->text, is_inside(touches)));
 
+	/* If only the catalog says that names may be set, the text need not say which. */
+	if (is_noted && (touches & SESSION_TOUCH_NAMED) && !has_names(sql_touch(text->text)))
+		client->session->names.is_unknown = was_unknown;
 	sql_names_drop(&own);
 	return is_noted;
 }
@@ -491,6 +492,8 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		sql_names_read(&names, text, true);
 	else
 		sql_names_execute(&names, text, parameters_of(statement));
+	if ((touches & SESSION_TOUCH_NAMED) && !has_names(statement->touches))
+		names.is_unknown = false;
 	if (note_names(client, &names))
 		client->session->bound = 0;
 	sql_names_free(&names);

@@ -242,8 +242,8 @@ static const struct {
 } kinds[] = {
 	{ "r", 9, take_roles },      { "p", 3, take_param },   { "c", 3, take_channel },
 	{ "u", 3, take_cursors },    { "t", 3, take_temp },    { "l", 3, take_locks },
-	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "w", 3, take_position },
-	{ "m", 3, take_statement },
+	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "m", 3, take_statement },
+	{ "w", 3, take_position },
 };
 
 void facts_row(struct facts *facts, struct bytes row)
