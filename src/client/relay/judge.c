@@ -10,10 +10,11 @@
 #include "judge_priv.h"
 
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql.h"
 
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/resets_priv.h"
-#include "../session/sample_priv.h"
 #include "../session/sequences_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
@@ -124,19 +125,23 @@ static bool awaits_place(struct client *client, const struct frame *frame, struc
 {
 	struct bytes text = bytes_text(""), body;
 	struct statement *statement;
+	struct sql_statement sql;
 	const char *portal, *name;
 	unsigned int touches;
 
 	if (!pool_lacks_place(&client->borrower) || in.count < frame->length)
 		return false;
+	body = frame_body(in, frame);
 	if (frame->type == 'Q' || frame->type == 'P') {
 		touches = session_touches(client, frame, in, &text);
-		return session_awaits_place(client, touches, text);
-	}
-	body = frame_body(in, frame);
-	if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
-	    !bytes_take_text(&body, &name))
+		if (touches != SQL_TOUCH_EXECUTE)
+			return session_awaits_place(client, touches, text);
+		sql_read(text, &sql);
+		name = sql.name;
+	} else if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
+	           !bytes_take_text(&body, &name)) {
 		return false;
+	}
 	statement = statements_find(client, name);
 	if (statement)
 		text = bytes_text(statement_text(statement).at);
@@ -202,7 +207,9 @@ static enum judgement judge_statements(struct client *client, const struct frame
 	case STATEMENTS_MORE:
 		return JUDGE_MORE;
 	case STATEMENTS_WAIT:
-		return wait_for(batch, LEDGER_WAIT_READY);
+		/* place_before() has said for what */
+		return batch->waits_for != LEDGER_WAIT_NOT ? JUDGE_WAIT
+		                                           : wait_for(batch, LEDGER_WAIT_READY);
 	case STATEMENTS_WAIT_EMPTY:
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	case STATEMENTS_END:
@@ -251,12 +258,6 @@ static enum judgement judge_listening(struct client *client, enum listening_go g
 static enum judgement judge_follow(struct client *client, const struct frame *frame,
                                    struct batch *batch)
 {
-	if (client->listening && sample_is_running(client)) {
-		enum listening_go go = listening_sample(client, batch);
-
-		if (go != LISTENING_SEND)
-			return judge_listening(client, go);
-	}
 	if (resets_are_followed(client)) {
 		enum listening_go go = resets_follow(client, frame->type, batch);
 
@@ -283,7 +284,7 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 	}
 
 	if (is_run) {
-		enum listening_go go = listening_before(client, frame->type, touches, text, batch);
+		enum listening_go go = place_before(client, frame->type, touches, text, batch);
 
 		if (go != LISTENING_SEND)
 			return judge_listening(client, go);
@@ -304,8 +305,6 @@ static enum judgement judge_watched(struct client *client, const struct frame *f
 	unsigned int touches = session_touches(client, frame, in, &text);
 
 	batch->touches = touches;
-	if (sample_is_running(client))
-		sample_note(client, text);
 	return session_relevant(client, touches) ? judge_touching(client, frame, in, text, batch)
 	                                         : JUDGE_SEND;
 }
@@ -338,7 +337,7 @@ static void begin_again(struct client *client, char type, struct bytes in)
 	if (sequences_are_due(client) &&
 	    (ends_unnamed(type, in) || statements_spare_unnamed(client)))
 		pool_discard_sequences(&client->borrower);
-	sample_begin(client);
+	session_begin_sample(client);
 }
 
 /* Starts the client's batch and the server's query, unless they have started. */
@@ -449,7 +448,7 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 static enum judgement judge_before(struct client *client, const struct request *request,
                                    const struct frame *frame, struct bytes in, struct batch *batch)
 {
-	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED | SESSION_TOUCH_SAMPLE)) {
+	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED)) {
 		enum judgement judgement = judge_follow(client, frame, batch);
 
 		if (judgement != JUDGE_SEND)

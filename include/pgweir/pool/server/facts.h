@@ -23,7 +23,9 @@ struct facts {
 	struct buf defaults; /* name\0value\0: the default of role, if it is not "none" */
 	struct buf channels; /* name\0 */
 	struct buf exposed;  /* name\0: statements of the protocol that have no name of ours */
-	struct buf names;    /* name\0: those that QUESTION_SOURCES has found */
+	/* what keeps a server: how many of each kind, and the first ones as kind name\0 (facts.c)
+	 */
+	struct buf held;
 	unsigned int cursor_count;
 	unsigned int temp_count;
 	unsigned int lock_count;
