@@ -232,11 +232,11 @@ bool session_ask(struct client *client, bool is_apart)
 	/* A reading is a Query, which ends the unnamed statement. */
 	if (is_apart || !(client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE)) ||
 	    !pool_read_catalog_now(&client->borrower))
-		ask(client, parts, is_apart);
+		ask_server(client, parts, is_apart);
 	return true;
 }
 
-void session_go_on(struct client *client) { ask(client, parts_of(client), false); }
+void session_go_on(struct client *client) { ask_server(client, parts_of(client), false); }
 
 /* PostgreSQL refuses to tell: a right is missing, for all clients of the pool. */
 static unsigned int pins_of_unknown(struct client *client, const struct facts *facts)
