@@ -180,7 +180,7 @@ static unsigned int lasting_pins(const struct client *client)
  * statements that do not name them. And for those of the startup packet: one that is not in the
  * answer counts as set back, and a map may lack it because it cannot have its value.
  */
-static void ask(struct client *client, unsigned int parts, bool is_apart)
+static void ask_server(struct client *client, unsigned int parts, bool is_apart)
 {
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
@@ -229,13 +229,13 @@ bool session_ask(struct client *client, bool is_apart)
 	}
 	if (!(client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE)) ||
 	    !pool_read_catalog_now(&client->borrower))
-		ask(client, parts, is_apart);
+		ask_server(client, parts, is_apart);
 	return true;
 }
 
 void session_go_on(struct client *client, bool is_apart)
 {
-	ask(client, parts_of(client), is_apart);
+	ask_server(client, parts_of(client), is_apart);
 }
 
 /* PostgreSQL refuses to tell: a right is missing, for all clients of the pool. */
