@@ -12,6 +12,7 @@
 #include "relay/resend_priv.h"
 #include "relay/track_priv.h"
 #include "session/place_priv.h"
+#include "session/session_priv.h"
 #include "session/standby_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -54,7 +55,7 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 
 	if (client->state == CLIENT_CATCHING_UP)
 		causal_lost(client);
-	else if (causal_ends_without(client))
+	else if (causal_ends_without(client) || session_ends_without(client))
 		relay_go_on_without(client);
 	else if (got_fatal)
 		client_leave(client, err);

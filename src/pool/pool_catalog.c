@@ -146,7 +146,9 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 	unsigned int touches;
 
 	if (!reading)
-		return sql_block_read(text).kind == SQL_BLOCK_OTHER ? SQL_TOUCH_HIDDEN : 0;
+		return sql_calls_unknown(text)                        ? SQL_TOUCH_HIDDEN
+		       : sql_block_read(text).kind == SQL_BLOCK_OTHER ? POOL_TOUCH_EARLY
+		                                                      : 0;
 	if (is_current && reading->state == CATALOG_ANY)
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);

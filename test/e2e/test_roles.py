@@ -70,7 +70,8 @@ def test_an_old_primary_is_used_again_when_it_is_promoted(make_cluster, pgweir):
     old, new = cluster.hosts
     weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction")
     client = weir.client()
-    assert client.value(WHERE) == old.host
+    for _ in range(2):  # the server is asked about the catalog after the first one
+        assert client.value(WHERE) == old.host
     old.kill()
     new.promote()
     assert client.value(WHERE) == new.host
@@ -294,7 +295,8 @@ def test_a_take_over_knows_who_counts(make_cluster, pgweir):
     second.promote()
     wait_host(weir, second, role="primary", timeline=2)
     client = weir.client()
-    assert client.value(WHERE) == second.host
+    for _ in range(2):  # the server is asked about the catalog after the first one
+        assert client.value(WHERE) == second.host
     weir.admin(f"DRAIN HOST {third.host}")
     second.stop()
     wait_host(weir, second, state="lost")

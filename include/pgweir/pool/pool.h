@@ -255,9 +255,12 @@ static inline bool pool_has_names(const struct pool *pool, const struct server *
 	         (server && server->has_ddl)));
 }
 
+/* Beside those of enum sql_touch: nothing is known of names yet. */
+#define POOL_TOUCH_EARLY (1u << 28)
+
 /*
- * What a text touches because of the names in it: enum sql_touch. *by: the first of them; NULL:
- * none, or not wanted.
+ * What a text touches because of the names in it: enum sql_touch, POOL_TOUCH_EARLY. *by: the first
+ * of them; NULL: none, or not wanted.
  */
 unsigned int pool_touches(struct pool *pool, const struct server *server, struct bytes text,
                           const char **by);

@@ -24,6 +24,9 @@
 /* A function may have set placeholders, whose names need not be in any text of the client. */
 #define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_NAMED)
 
+/* Nobody knows what was done: the server is asked for everything. */
+#define ANYTHING (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_EARLY)
+
 /* Pins that the question cannot find. */
 #define LASTING ((unsigned int)(SESSION_PIN_EXTENSION | SESSION_PIN_PARAMS | SESSION_PIN_LIBRARY))
 
@@ -57,7 +60,7 @@ static unsigned int parts_of(const struct client *client)
 
 	if (touched & SESSION_TOUCH_EXPOSED)
 		parts |= QUESTION_EXPOSED;
-	if (touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
+	if (touched & ANYTHING)
 		return parts | QUESTION_ALL;
 	if (touched & SQL_TOUCH_CREATE) /* it may be temporary, by a search_path of its own */
 		parts |= QUESTION_TEMP;
@@ -124,7 +127,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* It is still there if nothing was executed since. */
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
-	if (client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
+	if (client->touched & ANYTHING)
 		server_set_doubt(server);
 	/* What is not temporary may be a function. */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
@@ -227,9 +230,21 @@ bool session_ask(struct client *client, bool is_apart)
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
-	if (!(client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE)) ||
-	    !pool_read_catalog_now(&client->borrower))
+	if (!(client->touched & ANYTHING) || !pool_read_catalog_now(&client->borrower))
 		ask_server(client, parts, is_apart);
+	return true;
+}
+
+bool session_ends_without(struct client *client)
+{
+	const uint32_t harmless = SESSION_TOUCH_EARLY | SESSION_TOUCH_NAMED | SQL_TOUCH_WRITE;
+
+	if (client->state != CLIENT_SETTLING || !(client->touched & SESSION_TOUCH_EARLY) ||
+	    (client->touched & ~harmless) || client->listening || client->is_position_due ||
+	    session_stays(client) || client->borrower.pool->limits.mode == POOL_MODE_SESSION)
+		return false;
+	client->touched = 0;
+	session_free(client);
 	return true;
 }
 

@@ -218,6 +218,12 @@ void session_deallocated(struct client *client);
  */
 bool session_ask(struct client *client, bool is_apart);
 
+/*
+ * The server was lost that was asked only because nothing was known of the catalog. true: the
+ * client has lost nothing, and goes on.
+ */
+bool session_ends_without(struct client *client);
+
 /* session_ask() has read the catalog first: asks now. */
 void session_go_on(struct client *client, bool is_apart);
 

@@ -36,14 +36,14 @@
 #define NOTED                                                                                   \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN |          \
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
-	 SQL_TOUCH_CREATE | SESSION_TOUCH_NAMED)
+	 SQL_TOUCH_CREATE | SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)
 
 /* ---- what texts touch ---- */
 
 /* Whether placeholders may be set. */
 static inline bool has_names(unsigned int touches)
 {
-	return touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN);
+	return touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN | SESSION_TOUCH_EARLY);
 }
 
 static bool has_word(struct bytes text, const char *word)
@@ -299,7 +299,8 @@ static bool note_text(struct client *client, unsigned int touches, const struct 
 	bool is_noted = note_names(client, sql_names_of(kept, text->text, is_inside(touches)));
 
 	/* If only the catalog says that names may be set, the text need not say which. */
-	if (is_noted && (touches & SESSION_TOUCH_NAMED) && !has_names(sql_touch(text->text)))
+	if (is_noted && (touches & SESSION_TOUCH_NAMED) && !(touches & SQL_TOUCH_EXECUTE) &&
+	    !has_names(sql_touch(text->text)))
 		client->session->names.is_unknown = was_unknown;
 	sql_names_drop(&own);
 	return is_noted;
@@ -350,7 +351,8 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
 	if ((touches & SQL_TOUCH_CREATE) && creates_temporary(client, touches))
 		touches |= SQL_TOUCH_TEMP;
-	if (touches == SQL_TOUCH_EXECUTE && is_followed(client, text, SQL_EXECUTE))
+	if ((touches & ~(SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)) == SQL_TOUCH_EXECUTE &&
+	    is_followed(client, text, SQL_EXECUTE))
 		return true; /* the statement that it executes counts: sql.c */
 	if (touches & SQL_TOUCH_EXECUTE)
 		touches |= SQL_TOUCH_HIDDEN;
@@ -493,7 +495,7 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		return;
 	if (is_inside(touches))
 		sql_names_read(&names, text, true);
-	else
+	if (!is_inside(touches) || (statement && (statement->touches & SQL_TOUCH_PARAMS)))
 		sql_names_execute(&names, text, parameters_of(statement));
 	if ((touches & SESSION_TOUCH_NAMED) && !has_names(statement->touches))
 		names.is_unknown = false;
