@@ -11,6 +11,9 @@
  * SQL, bodies with a backslash or dollar quotes, in which the end of a string is not certain.
  * Functions of PostgreSQL's own extensions are harmless.
  *
+ * Sequences, in the same way: a text that does not write uses one only through a function, a view
+ * or a policy. Defaults and triggers work for texts that write.
+ *
  * Hard here: the session may be in any state. search_path is set to pg_catalog for the question.
  * Brackets and chr() instead of backslashes: those mean other things with other values of
  * standard_conforming_strings.
@@ -23,6 +26,8 @@
 #include "pgweir/pgwire/fields.h"
 
 #include "pgweir/base/banned.h"
+
+#define COLUMNS 3 /* of the answer */
 
 #define USEC_CHECK USEC_PER_SEC             /* between two looks for changes */
 #define USEC_READ_AGAIN (60 * USEC_PER_SEC) /* what could not be read, or has no counts */
@@ -58,18 +63,20 @@ static const char changes[] =
     "SELECT concat(date_part('epoch',pg_postmaster_start_time()),' ',"
     "(SELECT sum(pg_stat_get_tuples_inserted(oid)+pg_stat_get_tuples_updated(oid)"
     "+pg_stat_get_tuples_deleted(oid))FROM pg_class WHERE relnamespace=11 AND relname=ANY("
-    "'{pg_proc,pg_rewrite,pg_attrdef,pg_constraint,pg_policy,pg_trigger,pg_extension}'))),";
+    "'{pg_proc,pg_rewrite,pg_attrdef,pg_constraint,pg_policy,pg_trigger,pg_extension,'"
+    "'pg_sequence}'))),";
 
 /* Expressions that call those: as pg_node_tree has them. */
 static const char nodes[] =
-    "(WITH b(re)AS MATERIALIZED(SELECT concat(':(funcid|opfuncid|aggfnoid|winfnoid) (',"
+    "WITH b(re)AS MATERIALIZED(SELECT concat(':(funcid|opfuncid|aggfnoid|winfnoid) (',"
     "string_agg(CAST(oid AS text),'|'),')[[:>:]]|:relid ',"
     "CAST(CAST('pg_catalog.pg_settings'AS regclass)AS oid),'[[:>:]]')"
     "FROM pg_proc WHERE oid<16384 AND proname=ANY('{" NAMES "}')),";
 
 static const char functions[] =
-    "f(name,lang,src,tree)AS MATERIALIZED(SELECT p.proname,l.lanname,"
-    "p.prosrc COLLATE\"C\",CAST(p.prosqlbody AS text)"
+    "f(name,lang,src,tree,is_called)AS MATERIALIZED(SELECT p.proname,l.lanname,"
+    "p.prosrc COLLATE\"C\",CAST(p.prosqlbody AS text),"
+    "p.prokind<>'p'AND p.prorettype<>ALL('{trigger,event_trigger}'::regtype[])"
     "FROM pg_proc AS p JOIN pg_language AS l ON l.oid=p.prolang "
     "WHERE p.oid>=16384 AND NOT EXISTS(SELECT FROM pg_depend AS d "
     "JOIN pg_extension AS e ON e.oid=d.refobjid "
@@ -103,12 +110,25 @@ static const char harm[] =
     "~'''|[[:<:]](u&|(set|reset|temp|temporary|pg_temp|pg_temp_[0-9]+|load|listen|hold|execute|"
     "prepare|create|do|" WORDS ")[[:>:]])'";
 
+/* nextval(), currval(), setval(), lastval(), by their oids. */
+#define SEQUENCE_CALLS ":funcid (1574|1575|1576|1765|2559) "
+
+/* The names of enum catalog_sequences. */
+static const char sequences[] =
+    ",CASE WHEN NOT EXISTS(SELECT FROM pg_class WHERE relkind='S'AND relpersistence<>'t')"
+    "THEN'none'"
+    "WHEN(SELECT sum(octet_length(src))FROM f)>4194304 THEN'called'"
+    "WHEN EXISTS(SELECT FROM f WHERE is_called AND CASE "
+    "WHEN lang<>'sql'AND lang<>'plpgsql'THEN true "
+    "WHEN tree IS NOT NULL THEN tree~'" SEQUENCE_CALLS "|:commandType [2356] '"
+    "ELSE strpos(src,chr(92))>0 OR lower(src)~'[[:<:]](u&|(nextval|currval|setval|lastval|"
+    "insert|update|merge|copy|execute|call|alter|refresh)[[:>:]])'END)THEN'called'"
+    "WHEN EXISTS(SELECT FROM x WHERE what~'^(view|policy)'AND tree~'" SEQUENCE_CALLS "')"
+    "THEN'called'ELSE'written'END";
+
 static void add_reading(struct buf *out)
 {
-	buf_add_text(out, nodes);
-	buf_add_text(out, functions);
-	buf_add_text(out, expressions);
-	buf_add_text(out, "SELECT COALESCE((SELECT'more than 4 MB of functions'FROM f "
+	buf_add_text(out, "COALESCE((SELECT'more than 4 MB of functions'FROM f "
 	                  "HAVING sum(octet_length(src))>4194304),"
 	                  "(SELECT concat('function ',name)FROM f WHERE CASE "
 	                  "WHEN lang<>'sql'AND lang<>'plpgsql'THEN true "
@@ -117,17 +137,23 @@ static void add_reading(struct buf *out)
 	buf_add_text(out, bare_body);
 	buf_add_text(out, harm);
 	buf_add_text(out, " END LIMIT 1),"
-	                  "(SELECT what FROM x WHERE tree~(SELECT re FROM b)LIMIT 1)))");
+	                  "(SELECT what FROM x WHERE tree~(SELECT re FROM b)LIMIT 1))");
+	buf_add_text(out, sequences);
 }
 
 void catalog_text(bool reads_all, struct buf *out)
 {
 	buf_add_text(out, begin);
+	if (reads_all) {
+		buf_add_text(out, nodes);
+		buf_add_text(out, functions);
+		buf_add_text(out, expressions);
+	}
 	buf_add_text(out, changes);
 	if (reads_all)
 		add_reading(out);
 	else
-		buf_add_text(out, "NULL");
+		buf_add_text(out, "NULL,NULL");
 	buf_add_byte(out, 0);
 }
 
@@ -141,20 +167,29 @@ static void keep(char *to, size_t size, struct bytes from)
 	to[count] = 0;
 }
 
+static enum catalog_sequences read_sequences(struct bytes name)
+{
+	if (bytes_are(name, "none"))
+		return CATALOG_SEQUENCES_NONE;
+	return bytes_are(name, "written") ? CATALOG_SEQUENCES_WRITTEN : CATALOG_SEQUENCES_CALLED;
+}
+
 void catalog_row(struct catalog *catalog, struct bytes body)
 {
-	struct bytes values[2] = { { 0 } };
+	struct bytes values[COLUMNS] = { { 0 } };
 	struct row_walk walk;
 	size_t count = 0;
 
 	if (fields_row(body, &walk) != WIRE_OK)
 		return;
-	while (count < 2 && fields_value(&walk, &values[count]) == WALK_ITEM)
+	while (count < COLUMNS && fields_value(&walk, &values[count]) == WALK_ITEM)
 		count++;
-	catalog->has_row = count == 2 && values[0].at && !catalog->has_row;
+	catalog->has_row = count == COLUMNS && values[0].at && !catalog->has_row;
 	keep(catalog->answer, sizeof(catalog->answer), values[0]);
-	if (catalog->reads_all)
-		keep(catalog->why, sizeof(catalog->why), values[1]);
+	if (!catalog->reads_all)
+		return;
+	keep(catalog->why, sizeof(catalog->why), values[1]);
+	catalog->sequences = read_sequences(values[2]);
 }
 
 /* Whether two answers are of one server: they begin with its start. */

@@ -28,14 +28,22 @@ enum catalog_verdict {
 	CATALOG_TOUCHES, /* some can, or it is not known */
 };
 
+/* Which texts may use a sequence: call nextval(), currval() or lastval(), directly or not. */
+enum catalog_sequences {
+	CATALOG_SEQUENCES_CALLED,  /* any text, by what it calls or reads; or it is not known */
+	CATALOG_SEQUENCES_WRITTEN, /* those that write, and those that name these functions */
+	CATALOG_SEQUENCES_NONE,    /* there are no sequences but temporary ones */
+};
+
 struct catalog {
 	enum catalog_verdict verdict;
-	enum catalog_verdict told; /* the last one that the log has */
-	bool reads_all;            /* the question that was asked is the long one */
-	bool has_row;              /* and has its answer: `answer`, `why` */
-	usec_t due_at;             /* when it is asked again */
-	usec_t asked_at;           /* when it was asked last */
-	usec_t read_at;            /* when the last answer to the long question came; 0: never */
+	enum catalog_sequences sequences; /* as it was read last */
+	enum catalog_verdict told;        /* the last one that the log has */
+	bool reads_all;                   /* the question that was asked is the long one */
+	bool has_row;                     /* and has its answer: `answer`, `why` */
+	usec_t due_at;                    /* when it is asked again */
+	usec_t asked_at;                  /* when it was asked last */
+	usec_t read_at; /* when the last answer to the long question came; 0: never */
 	/* how often clients had executed DDL when the long question was asked and answered last */
 	unsigned int asked_count, read_count;
 	char changes[CATALOG_CHANGES_SIZE]; /* how much PostgreSQL had counted when it was read */
@@ -43,7 +51,8 @@ struct catalog {
 	char why[CATALOG_WHY_SIZE]; /* the first thing found, or what failed; or "" */
 };
 
-/* Writes the question. The answer is one row: how much has changed, and what was found or NULL. */
+/* Writes the question. The answer is one row: how much has changed, what was found or NULL, and
+ * sequences. */
 void catalog_text(bool reads_all, struct buf *out);
 
 /* The row of the answer, a DataRow. */
