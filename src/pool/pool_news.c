@@ -14,7 +14,6 @@ void pool_hear_news(struct pool *pool)
 	pool_hear_shown(pool);
 	pool_learn_outcome(pool);
 	share_get_learnt(&pool->share, &pool->hidden);
-	pool_hear_guard(pool);
 }
 
 const struct learnt_statement *pool_learn_statement(struct pool *pool,

@@ -35,6 +35,9 @@ struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state sta
 	case BORROWER_WAIT_PLACE:
 		*count = &pool->wait_place_count;
 		return &pool->wait_place;
+	case BORROWER_WAIT_OWN:
+		*count = &pool->wait_own_count;
+		return &pool->wait_own;
 	case BORROWER_WAITING:
 		*count = &pool->waiting_count;
 		return &pool->waiting;
@@ -52,10 +55,10 @@ struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state sta
 
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
 {
-	static const enum borrower_state states[] = { BORROWER_WAITING, BORROWER_NEWCOMER,
-		                                      BORROWER_WAIT_DEDICATED,
-		                                      BORROWER_CONNECT_DEDICATED,
-		                                      BORROWER_WAIT_PLACE };
+	static const enum borrower_state states[] = {
+		BORROWER_WAITING,           BORROWER_NEWCOMER,   BORROWER_WAIT_DEDICATED,
+		BORROWER_CONNECT_DEDICATED, BORROWER_WAIT_PLACE, BORROWER_WAIT_OWN
+	};
 	unsigned int *count;
 
 	return line < sizeof(states) / sizeof(states[0])
@@ -79,7 +82,7 @@ static void count_hits(struct pool *pool)
 static unsigned int count_waiting(const struct pool *pool)
 {
 	return pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
-	       pool->connect_dedicated_count + pool->wait_place_count;
+	       pool->connect_dedicated_count + pool->wait_place_count + pool->wait_own_count;
 }
 
 void pool_stand(struct borrower *borrower, enum borrower_state state)
@@ -96,7 +99,7 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	share_count_waiting(&pool->database->share, 1);
 	if (state == BORROWER_WAIT_PLACE)
 		pool_note_pins_met(pool);
-	else
+	else if (state != BORROWER_WAIT_OWN)
 		count_hits(pool);
 	if (count_waiting(pool) == 0)
 		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
@@ -198,11 +201,11 @@ void pool_give_up(struct borrower *borrower)
 /* Of one pool: the first borrowers of its wait queues have waited longest. */
 static usec_t longest_wait(const struct pool *pool, usec_t now)
 {
-	const struct borrower *first[] = { TAILQ_FIRST(&pool->waiting),
-		                           TAILQ_FIRST(&pool->newcomers),
-		                           TAILQ_FIRST(&pool->wait_dedicated),
-		                           TAILQ_FIRST(&pool->connect_dedicated),
-		                           TAILQ_FIRST(&pool->wait_place) };
+	const struct borrower *first[] = {
+		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
+		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
+		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->wait_own)
+	};
 	usec_t longest = 0;
 
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
@@ -232,6 +235,7 @@ void pool_refuse(struct pool *pool, const struct err *err)
 
 	while ((borrower = TAILQ_FIRST(&pool->newcomers)) ||
 	       (borrower = TAILQ_FIRST(&pool->wait_place)) ||
+	       (borrower = TAILQ_FIRST(&pool->wait_own)) ||
 	       (borrower = TAILQ_FIRST(&pool->waiting))) {
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);

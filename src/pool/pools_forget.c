@@ -40,6 +40,7 @@ static void forget_pool(struct pool *pool)
 	listening_forget_all(pool);
 	params_release(pools->with.params, &pool->baseline);
 	learnt_free(&pool->hidden);
+	free(pool->sequence_scores);
 	buf_free(&pool->source_names);
 	buf_free(&pool->welcome);
 	buf_free(&pool->pin_functions);

@@ -37,8 +37,6 @@ TAILQ_HEAD(share_list, share);
 
 enum tally_kind { TALLY_POOL, TALLY_LOOKUP_POOL, TALLY_READS_POOL, TALLY_DATABASE, TALLY_ROLE };
 
-#define POOL_SEQUENCES_STATEMENTS 1024 /* scores of pool_sequences.c */
-
 /* One limit's count in all loops. Everything but the atomic fields is guarded by the broker. */
 struct tally {
 	struct tally *next; /* in its chain of the broker's table */
@@ -72,8 +70,6 @@ struct tally {
 	struct err failure; /* valid while is_failing */
 	struct credentials shown;
 	struct learnt *learnt; /* the last changed first; NULL: nothing yet */
-	bool guards_sequences;
-	atomic_schar *sequence_scores; /* POOL_SEQUENCES_STATEMENTS; NULL: no memory, or none yet */
 	enum tally_kind kind;
 	struct buf name;
 };
@@ -407,13 +403,6 @@ bool share_get_shown(struct share *share, struct credentials *shown);
 /* What was learnt about a statement. share_get_learnt() adds all that is new to *learnt. */
 void share_put_learnt(struct share *share, const struct learnt_statement *statement);
 void share_get_learnt(struct share *share, struct learnt **learnt);
-
-/*
- * A client of the pool asks for values of sequences: pool_sequences.c. share_guards_sequences():
- * whether one has, in any loop; *scores: those that all loops share, until the share is closed.
- */
-void share_guard_sequences(struct share *share);
-bool share_guards_sequences(const struct share *share, atomic_schar **scores);
 
 /* ---- the welcome of a pool ---- */
 

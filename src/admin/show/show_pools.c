@@ -303,11 +303,11 @@ static void collect_pools(struct cursor *cursor)
 static usec_t longest_wait(const struct pool *pool)
 {
 	usec_t now = loop_now(pool->pools->with.loop);
-	const struct borrower *const first[] = { TAILQ_FIRST(&pool->waiting),
-		                                 TAILQ_FIRST(&pool->newcomers),
-		                                 TAILQ_FIRST(&pool->wait_dedicated),
-		                                 TAILQ_FIRST(&pool->connect_dedicated),
-		                                 TAILQ_FIRST(&pool->wait_place) };
+	const struct borrower *const first[] = {
+		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
+		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
+		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->wait_own)
+	};
 	usec_t since = now;
 
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
@@ -345,7 +345,7 @@ static void add_pool(struct pool_row *row, struct pool_sum *sum, const struct po
 	if (!pool)
 		return;
 	waiting = pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
-	          pool->connect_dedicated_count + pool->wait_place_count;
+	          pool->connect_dedicated_count + pool->wait_place_count + pool->wait_own_count;
 	row->cl_waiting += waiting;
 	row->cl_active += pool->member_count - waiting;
 	row->cl_active_cancel_req += pool->cancel_active_count;

@@ -134,6 +134,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 		pool_note_ddl(server->pool);
 	}
 	client->touched = 0;
+	if (pins)
+		pool_keep_sequences(&client->borrower);
 	server_set_dirty(server, pins != 0);
 	if (server->is_scope_open)
 		server_close_scope(server);

@@ -24,6 +24,8 @@
 
 #include "touched_priv.h"
 
+struct batch;
+
 /* Why a server stays with its client. */
 enum session_pin {
 	SESSION_PIN_CURSOR = 1 << 0,    /* a cursor WITH HOLD is open */
@@ -124,22 +126,22 @@ static inline unsigned int session_statement_touches(struct client *client,
 
 /*
  * What matters of it when the statement runs. That a statement writes does so only if its triggers
- * may notify a client that listens, and in a pool whose clients ask for values of sequences.
+ * may notify a client that listens, and where there are sequences.
  */
 static inline unsigned int session_relevant(const struct client *client, unsigned int touches)
 {
 	return touches == SQL_TOUCH_WRITE && !client->listening && !client->asks_sequences &&
-	               !client->borrower.pool->guards_sequences
+	               pool_sequences(client->borrower.pool) == CATALOG_SEQUENCES_NONE
 	           ? 0
 	           : touches;
 }
 
 /*
  * A statement of this text is about to be sent, which may touch these. is_run: it is executed, not
- * only parsed. false: it must be refused with *err.
+ * only parsed. What must run before it is added to the batch. false: it must be refused with *err.
  */
 bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
-                 struct err *err);
+                 struct batch *batch, struct err *err);
 
 /*
  * A Bind of a statement that touches parameters: notes values that may be their names. `in`: its

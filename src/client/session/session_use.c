@@ -246,7 +246,7 @@ static unsigned int noted(const struct client *client)
 
 	if (session_stays(client))
 		bits |= SQL_TOUCH_RELEASE;
-	if (client->borrower.pool->guards_sequences)
+	if (client->borrower.pool->asks_sequences)
 		bits |= SQL_TOUCH_WRITE;
 	return bits;
 }
@@ -264,7 +264,7 @@ static bool may_run(const struct client *client, unsigned int own, struct bytes 
 }
 
 bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
-                 struct err *err)
+                 struct batch *batch, struct err *err)
 {
 	unsigned int bits, own;
 
@@ -282,10 +282,10 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		return false;
 	if ((touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) && !note_names(client, text))
 		return err_close(err, CLOSE_MEMORY);
-	if ((touches & SQL_TOUCH_SEQUENCE) && !sequences_use(client, touches, is_run, err))
-		return false;
 	if (!is_run)
 		return true;
+	if ((touches & SEQUENCES_CONCERN) && !sequences_use(client, touches, text, batch))
+		return err_close(err, CLOSE_MEMORY);
 	/* SET LOCAL ... TO DEFAULT: PostgreSQL has all defaults but those of the startup packet. */
 	if (!params_count(client->startup) && !(touches & SQL_TOUCH_PARAMS))
 		touches &= ~(unsigned int)SQL_TOUCH_DEFAULT;
@@ -293,8 +293,6 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	    (params_count(client->startup) || (touches & SQL_TOUCH_FORGET)) &&
 	    session_get(client) && !resets_use(client, text, true, err))
 		return false;
-	if (touches & SQL_TOUCH_WRITE)
-		sequences_note_write(client, text);
 	bits = noted(client);
 	touches &= bits;
 	if ((touches & PINS) && !take_slot(client, touches, own, text, err))

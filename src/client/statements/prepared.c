@@ -243,9 +243,10 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}
+	batch->is_query = false;
 	if (touches &&
 	    !session_use(client, touches, bytes_text(statement_text(names_statement(entry)).at),
-	                 true, &err))
+	                 true, batch, &err))
 		return inject_refuse(client, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)

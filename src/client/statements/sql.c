@@ -356,12 +356,13 @@ static enum statements_result on_stage(const struct query *query)
 }
 
 /* A statement is executed by its name. false: it must be refused with *err. */
-static bool use_statement(struct client *client, const struct statement *statement, struct err *err)
+static bool use_statement(struct client *client, const struct statement *statement,
+                          struct batch *batch, struct err *err)
 {
 	unsigned int touches = session_statement_touches(client, statement);
 
-	return !touches ||
-	       session_use(client, touches, bytes_text(statement_text(statement).at), true, err);
+	return !touches || session_use(client, touches, bytes_text(statement_text(statement).at),
+	                               true, batch, err);
 }
 
 static enum statements_result execute_known(const struct query *query,
@@ -386,7 +387,7 @@ static enum statements_result execute_known(const struct query *query,
 		                      query->batch);
 	if (go != LISTENING_SEND)
 		return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
-	if (!use_statement(client, names_statement(entry), &err))
+	if (!use_statement(client, names_statement(entry), query->batch, &err))
 		return sql_refuse_query(client, &err, query->batch);
 	is_there = server_statements_use(&server->statements, names_statement(entry)) &&
 	           !server_statements_is_stale(&server->statements, names_statement(entry));
@@ -601,8 +602,9 @@ enum statements_result sql_bind(struct client *client, const char *portal, const
 {
 	struct err err;
 
+	batch->is_query = false;
 	if (!*statement && client->sql->kind == SQL_EXECUTE && client->sql->statement &&
-	    !use_statement(client, client->sql->statement, &err))
+	    !use_statement(client, client->sql->statement, batch, &err))
 		return inject_refuse(client, &err, batch);
 	if (*portal && !*statement && client->sql->kind != SQL_EXECUTE &&
 	    client->sql->kind != SQL_FORGET) {

@@ -250,7 +250,9 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	}
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
-	if (touches && !session_use(client, touches, unnamed_text(unnamed, parsed), true, &err))
+	batch->is_query = false;
+	if (touches &&
+	    !session_use(client, touches, unnamed_text(unnamed, parsed), true, batch, &err))
 		return inject_refuse(client, &err, batch);
 	if ((touches & SQL_TOUCH_EXECUTE) && !client->sql)
 		session_run_unknown(client);
@@ -292,6 +294,11 @@ bool unnamed_can_leave(const struct client *client)
 	const struct unnamed *unnamed = client->unnamed;
 
 	return !unnamed || !unnamed->is_here || unnamed->has_text;
+}
+
+unsigned int unnamed_touches(const struct client *client)
+{
+	return client->unnamed ? client->unnamed->touches : 0;
 }
 
 bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)

@@ -9,7 +9,7 @@
 
 #define DISCARD "Q(DISCARD_SEQUENCES;)"
 
-/* "!": from now on the pool guards sequences. */
+/* Without a catalog. "!": a client of the pool asks; from then on all its servers are guarded. */
 static const struct script cases[] = {
 	{ "nothing happens while nobody asks", "pool_mode=transaction\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ a<CZ bQ 1<Q 1CZ b<CZ aQ 1<Q" },
@@ -65,7 +65,7 @@ START_TEST(pool_sequences_plays)
 	stage_open(&stage, script->settings);
 	while ((word = strsep(&rest, " "))) {
 		if (strcmp(word, "!") == 0)
-			pool_guard_sequences(pool_of(&stage));
+			pool_ask_sequences(pool_of(&stage));
 		else
 			stage_play(&stage, script->says, word);
 	}
@@ -83,11 +83,11 @@ START_TEST(no_answer_behind_a_failure)
 
 	stage_open(&stage, "pool_mode=transaction\ndefault_pool_size=1");
 	stage_play_words(&stage, says, "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ a<CZ");
-	pool_guard_sequences(pool_of(&stage));
+	pool_ask_sequences(pool_of(&stage));
 	stage_play_words(&stage, says, "bQ 1<<" DISCARD "Q(select_1)");
 	borrower = TAILQ_LAST(&pool_of(&stage)->members, borrower_list);
 	ck_assert_int_eq(borrower->server->sequences, SEQUENCES_OWN);
-	pool_use_sequences(borrower);
+	borrower->server->relies_on_discard = borrower->server->is_discarding;
 	stage_play_words(&stage, says, "1E(57014:canceled)ZDCZ b<E. 1<X.");
 	stage_close(&stage);
 }
@@ -102,28 +102,11 @@ START_TEST(failure_makes_them_foreign)
 
 	stage_open(&stage, "pool_mode=transaction\ndefault_pool_size=1");
 	stage_play_words(&stage, says, "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ a<CZ");
-	pool_guard_sequences(pool_of(&stage));
+	pool_ask_sequences(pool_of(&stage));
 	stage_play_words(&stage, says, "bQ 1<QQ 1E(57014:canceled)Z b<");
 	borrower = TAILQ_LAST(&pool_of(&stage)->members, borrower_list);
 	ck_assert_int_eq(borrower->server->sequences, SEQUENCES_FOREIGN);
 	stage_play_words(&stage, says, "1CZ b<CZ 1<X.");
-	stage_close(&stage);
-}
-END_TEST
-
-/* A client that keeps its server has it cleaned between two transactions, never within one. */
-START_TEST(discards_at_rest)
-{
-	static const char says[] = "discards at rest";
-	struct stage stage;
-	struct borrower *borrower;
-
-	stage_open(&stage, "pool_mode=transaction\ndefault_pool_size=1");
-	stage_play_words(&stage, says, "a^ 1^ a<RSKZ aQ 1<Q");
-	borrower = TAILQ_FIRST(&pool_of(&stage)->members);
-	ck_assert(!pool_discard_sequences(borrower));
-	stage_play_words(&stage, says, "1Cz a<CZ");
-	ck_assert(!pool_discard_sequences(borrower));
 	stage_close(&stage);
 }
 END_TEST
@@ -147,7 +130,7 @@ START_TEST(scores_of_statements)
 	ck_assert(one && other && one != other);
 	pool_sequences_note(pool, one, true);
 	ck_assert_int_eq(pool_sequences_score(pool, one), 0); /* nobody has asked */
-	pool_guard_sequences(pool);
+	pool_ask_sequences(pool);
 	for (size_t i = 0; i < COUNT_OF(steps); i++) {
 		pool_sequences_note(pool, one, steps[i].is_followed);
 		pool_sequences_note(pool, 0, steps[i].is_followed);
@@ -168,7 +151,6 @@ int main(void)
 	tcase_add_loop_test(tests, pool_sequences_plays, 0, COUNT_OF(cases));
 	tcase_add_test(tests, no_answer_behind_a_failure);
 	tcase_add_test(tests, failure_makes_them_foreign);
-	tcase_add_test(tests, discards_at_rest);
 	tcase_add_test(tests, scores_of_statements);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
