@@ -39,6 +39,7 @@ static const struct close_reason_row rows[CLOSE_REASONS] = {
 	[ERR_STATEMENT_NAME] = { "unknown prepared statement", true, ERR_STATEMENT_NAME, NULL },
 	[ERR_STATEMENT_TWICE] = { "prepared statement named twice", true, ERR_STATEMENT_TWICE,
 	                          NULL },
+	[ERR_PLAN_CHANGED] = { "cached plan with other columns", true, ERR_PLAN_CHANGED, NULL },
 	[ERR_UNSUPPORTED] = { "other: not supported", true, ERR_UNSUPPORTED, NULL },
 	[ERR_TOO_LONG] = { "other: too long", true, ERR_TOO_LONG, NULL },
 	[ERR_PARAMETER] = { "other: a bad parameter", true, ERR_PARAMETER, NULL },

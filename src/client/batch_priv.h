@@ -20,7 +20,10 @@ struct batch {
 	struct bytes late;            /* the text of a BEGIN that was answered here. late_begin.c */
 	struct ledger_change *change; /* of the next frame; NULL: it changes nothing */
 	unsigned int touches;         /* of the last Parse message: enum sql_touch */
-	const char *replay;           /* start of a batch that may be sent again. replan.c */
+	/* the named statement of the last Bind and its portal, in what was received; or NULL */
+	struct client_statement *bound;
+	const char *bound_portal;
+	const char *replay; /* start of a batch that may be sent again. replan.c */
 	/* its first statement is described again before it is executed */
 	bool is_described;
 	bool is_query;    /* the message that is judged is a Query or FunctionCall: sequences.c */
@@ -40,6 +43,7 @@ static inline void batch_begin(struct batch *batch)
 	batch->change = NULL;
 	batch->touches = 0;
 	batch->replay = NULL;
+	batch->bound = NULL;
 	batch->is_described = batch->is_again = batch->is_answered = batch->ends = false;
 	batch->is_query = false;
 	batch->waits_for = LEDGER_WAIT_NOT;

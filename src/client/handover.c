@@ -199,6 +199,7 @@ struct names_out {
 	struct names_walk walk;
 	struct channel *channel;
 	struct buf *record;
+	bool is_plain;
 };
 
 static bool write_name(struct names_walk *walk, const struct client_statement *entry)
@@ -208,6 +209,9 @@ static bool write_name(struct names_walk *walk, const struct client_statement *e
 	struct name_record values = { bytes_text(entry->name), statement_number(statement) };
 
 	record_write(out->record, &name_record_table, &values);
+	if (!out->is_plain)
+		record_write(out->record, &told_record_table,
+		             &(struct told_record){ entry->columns, entry->parsed_at });
 	return handover_write_statement(statement, out->channel);
 }
 
@@ -243,7 +247,10 @@ static void write_session(const struct client *client, struct buf *record)
 static bool write_client(struct client *client, struct channel *channel)
 {
 	struct buf record = { .is_secret = true };
-	struct names_out names = { { write_name, false }, channel, &record };
+	struct names_out names = { { write_name, false },
+		                   channel,
+		                   &record,
+		                   client->clients->with.pools->is_handover_plain };
 	const struct listener *listener = listening_listener(client);
 	bool ok = !listener || listening_write(listener, channel);
 
@@ -340,17 +347,24 @@ static void read_names(struct client *client, struct record *record,
                        const struct pools_arrival *arrival)
 {
 	while (record_has_table(record, &name_record_table)) {
-		struct name_record name;
+		struct client_statement *entry;
+		struct told_record told = { 0 };
 		struct statement *statement;
+		struct name_record name;
 		char *text;
 
 		record_read(record, &name_record_table, &name);
+		if (record_has_table(record, &told_record_table))
+			record_read(record, &told_record_table, &told);
 		statement = client ? handover_arrival_statement(arrival, name.number) : NULL;
 		if (record->is_bad || !statement)
 			continue;
 		text = strndup(name.name.at, name.name.count);
-		if (text)
-			names_restore(client, text, statement);
+		entry = text ? names_restore(client, text, statement) : NULL;
+		if (entry) {
+			entry->columns = (uint32_t)told.columns;
+			entry->parsed_at = told.parsed_at;
+		}
 		free(text);
 	}
 }

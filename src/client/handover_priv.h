@@ -56,7 +56,13 @@ struct name_record {
 	uint64_t number;
 };
 
+/* What the client was told of that statement. It may follow; the plain format has none. */
+struct told_record {
+	uint64_t columns;
+	usec_t parsed_at;
+};
+
 extern const struct record_table client_record_table, unnamed_record_table, sql_record_table,
-    session_record_table, client_listening_record_table, name_record_table;
+    session_record_table, client_listening_record_table, name_record_table, told_record_table;
 
 #endif

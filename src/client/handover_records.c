@@ -133,6 +133,21 @@ static bool is_name_good(const void *values)
 const struct record_table name_record_table =
     RECORD_TABLE("named statement", name_fields, is_name_good);
 
+static const struct record_field told_fields[] = {
+	RECORD_FIELD('T', struct told_record, columns),
+	RECORD_FIELD('p', struct told_record, parsed_at),
+};
+
+static bool is_told_good(const void *values)
+{
+	const struct told_record *record = values;
+
+	return record->columns <= UINT32_MAX;
+}
+
+const struct record_table told_record_table =
+    RECORD_TABLE("what is told of a named statement", told_fields, is_told_good);
+
 uint64_t handover_clients_hash(uint64_t hash)
 {
 	static const struct record_table *const tables[] = {
@@ -151,5 +166,5 @@ uint64_t handover_clients_hash(uint64_t hash)
 uint64_t handover_session_hash(uint64_t hash)
 {
 	hash = record_hash(handover_pools_session_hash(hash), &session_record_table);
-	return record_hash(hash, &client_listening_record_table);
+	return record_hash(record_hash(hash, &client_listening_record_table), &told_record_table);
 }

@@ -7,6 +7,7 @@
  */
 #include "pgweir/pgwire/fields.h"
 
+#include "pgweir/base/hash.h"
 #include "pgweir/pgwire/startup.h"
 
 #include "pgweir/base/banned.h"
@@ -142,6 +143,24 @@ enum wire_result fields_types(struct bytes body)
 	uint16_t count;
 
 	return answer(take_array(&body, 4, &count, &types) && body.count == 0);
+}
+
+uint32_t fields_columns(struct bytes body)
+{
+	static const struct hash_key key; /* the digest is handed over to other processes */
+	struct hash_stream stream = hash_begin(&key);
+	uint16_t count = 0;
+	const char *name;
+
+	if (body.count >= 2)
+		count = load_be16(body.at);
+	body = bytes_skip(body, body.count < 2 ? body.count : 2);
+	for (; count-- > 0 && bytes_take_text(&body, &name) && body.count >= 18;
+	     body = bytes_skip(body, 18)) {
+		hash_add(&stream, hash_bytes(&key, name, strlen(name)));
+		hash_add(&stream, (uint64_t)load_be32(body.at + 6) << 32 | load_be32(body.at + 12));
+	}
+	return (uint32_t)hash_end(&stream) | FIELDS_NO_COLUMNS << 1;
 }
 
 enum wire_result fields_text(struct bytes body, const char **text)
@@ -302,6 +321,16 @@ enum wire_result fields_bind(struct bytes body, struct bind_fields *bind)
 	    take_parameters(&body, &bind->parameters) &&
 	    take_array(&body, 2, &bind->result_format_count, &bind->result_formats) &&
 	    body.count == 0);
+}
+
+enum wire_result fields_call(struct bytes body, struct row_walk *arguments)
+{
+	struct bytes formats;
+	uint32_t function;
+	uint16_t count;
+
+	return answer(take_be32(&body, &function) && take_array(&body, 2, &count, &formats) &&
+	              take_parameters(&body, arguments) && body.count == 2);
 }
 
 bool fields_is_binary(const struct bind_fields *bind, size_t column)

@@ -69,6 +69,7 @@ static void add_report(struct buf *buf, char type, const struct report *report)
 	report_field(buf, 'M', report->text);
 	report_field(buf, 'D', report->detail);
 	report_field(buf, 'H', report->hint);
+	report_field(buf, 'R', report->routine);
 	buf_add_byte(buf, 0);
 	message_end(buf, at);
 }

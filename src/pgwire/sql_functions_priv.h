@@ -28,6 +28,26 @@ struct sql_function {
  */
 const struct sql_function *sql_function(struct bytes name);
 
+#define SQL_LETTER(letter) (1u << ((letter)&31))
+
+/* Whether a name may be one of these, by its first two letters in any case. */
+static inline bool sql_function_may_begin(char first, char second)
+{
+	static const unsigned int seconds[32] = {
+		['c' & 31] = SQL_LETTER('u') | SQL_LETTER('r') | SQL_LETTER('o'),
+		['d' & 31] = SQL_LETTER('b'),
+		['l' & 31] = SQL_LETTER('a'),
+		['n' & 31] = SQL_LETTER('e'),
+		['p' & 31] = SQL_LETTER('g'),
+		['q' & 31] = SQL_LETTER('u'),
+		['s' & 31] = SQL_LETTER('e'),
+		['t' & 31] = SQL_LETTER('s'),
+		['x' & 31] = SQL_LETTER('p'),
+	};
+
+	return seconds[first & 31] & SQL_LETTER(second);
+}
+
 /* Whether a name may be one of these, by its last two bytes. */
 static inline bool sql_function_may_end(char before, char last)
 {

@@ -5,6 +5,22 @@
  * Hard here: the text is read as tokens, not parsed, so each rule must hold wherever its words
  * can be. A word is judged by itself and by the few before it; only SET, DISCARD and the
  * arguments of some functions are read ahead.
+ *
+ * Why a text without bits changes nothing in the session, if the database's own functions,
+ * operators, casts, views and so on do not (pool/catalog.h looks at those):
+ *
+ *   - PostgreSQL's own commands that do have a bit by their first words. A statement that begins
+ *     with another word than those known here counts as one that does (HIDDEN).
+ *   - Its own functions that do are in sql_functions.c. A function that PostgreSQL comes with is
+ * run by a text only through its name, by f(x) or (x).f: none of these is behind one of
+ * PostgreSQL's operators, casts, types or aggregates. The name is in the text as it is, with or
+ * without quotes, in upper or lower case, or as U&"...", which is HIDDEN. A name counts in any
+ * schema.
+ *   - What runs a text as a query (DO, query_to_xml(), ...) is HIDDEN.
+ *   - What makes something that would hide one of these functions (CREATE OPERATOR, CREATE CAST)
+ *     has a bit, and the catalog is read again.
+ *   - Where the scan might lose its place (backslashes, encodings with bytes that look like
+ * quotes), the text is read in all ways.
  */
 #include "pgweir/pgwire/sql_touch.h"
 
@@ -145,6 +161,7 @@ struct pass {
 	unsigned int statement; /* of the statement so far, which may withdraw TEMP */
 	enum word first;        /* the first word of the statement; WORD_NONE: not yet */
 	enum word before[2];    /* the last two words; WORD_NONE for another token */
+	bool is_behind_dot;     /* the next token is */
 	bool is_body;           /* of DECLARE: what follows FOR */
 	bool is_target;         /* what follows UPDATE */
 	bool is_new;            /* an object is created here */
@@ -453,6 +470,17 @@ static void skip_number(struct token *token)
 		*token = (struct token){ TOKEN_WORD, rest };
 }
 
+/*
+ * Goes back to a word within a number. Returns whether what follows is behind a dot: $1.f is f($1).
+ */
+static bool split_number(struct scanner *scanner, struct token token)
+{
+	skip_number(&token);
+	if (token.kind == TOKEN_WORD)
+		scanner->rest = bytes_of(token.text.at, token.text.count + scanner->rest.count);
+	return scanner->rest.at[-1] == '.';
+}
+
 static void judge_name(struct pass *pass, const struct token *token)
 {
 	const struct keyword *keyword = find_keyword(name_of(token));
@@ -464,6 +492,8 @@ static void judge_name(struct pass *pass, const struct token *token)
 
 		sql_token(&inside);
 		pass->statement |= judge_call(inside, function);
+	} else if (function && pass->is_behind_dot && function->third == SQL_THIRD_ANY) {
+		pass->statement |= function->bits; /* (x).f is f(x) */
 	}
 	/* A name in quotes is no keyword. */
 	if (token->kind == TOKEN_QUOTED && word != WORD_PG_TEMP && word != WORD_PG_SETTINGS)
@@ -486,15 +516,13 @@ static unsigned int touch_once(struct scanner scanner)
 	for (;;) {
 		struct token token = sql_token(&pass.scanner);
 
-		if (token.kind == TOKEN_NUMBER) {
-			if (pass.first == WORD_NONE)
-				pass.first = WORD_STATEMENT; /* no statement begins so */
-			skip_number(&token);
-		}
 		if (is_name(&token)) {
 			judge_name(&pass, &token);
+			pass.is_behind_dot = false;
 			continue;
 		}
+		pass.is_behind_dot = token.kind == TOKEN_NUMBER ? split_number(&pass.scanner, token)
+		                                                : sql_token_is_sign(&token, '.');
 		if (is_end(&token))
 			end_statement(&pass);
 		else if (pass.first == WORD_NONE)
@@ -509,11 +537,11 @@ static unsigned int touch_once(struct scanner scanner)
 /* ---- other encodings ---- */
 
 /*
- * Whether the end of a quoted text may be another than it seems. In Shift JIS, Big5, GBK, UHC, GB
- * 18030 and Johab the last byte of a character may look like a backslash, or like a sign that ends
- * the tag of a dollar-quoted string. In all other encodings this only finds a bit too much.
+ * In Shift JIS, Big5, GBK, UHC, GB 18030 and Johab the last byte of a character may look like a
+ * backslash, or like a sign that ends the tag of a dollar-quoted string. In all other encodings
+ * this only finds a bit too much.
  */
-static bool is_unclear(struct bytes text)
+bool sql_touch_is_unclear(struct bytes text)
 {
 	for (size_t i = 1; i < text.count; i++) {
 		char c = text.at[i];
@@ -678,7 +706,7 @@ __attribute__((noinline)) static unsigned int touch_tokens(struct bytes text)
 		bits |= touch_once((struct scanner){ .rest = text, .is_escaped = true });
 	if (bits & SQL_TOUCH_HIDDEN)
 		bits |= touch_inside(text);
-	return is_unclear(text) ? bits | touch_anywhere(text) : bits;
+	return sql_touch_is_unclear(text) ? bits | touch_anywhere(text) : bits;
 }
 
 unsigned int sql_touch(struct bytes text)
@@ -703,22 +731,22 @@ static bool is_among(struct bytes name, struct bytes names)
 
 static bool calls_once(struct scanner scanner, struct bytes names)
 {
-	for (;;) {
+	for (bool is_behind_dot = false;;) {
 		struct token token = sql_token(&scanner);
 
 		if (token.kind == TOKEN_END)
 			return false;
-		if (token.kind == TOKEN_NUMBER)
-			skip_number(&token);
 		if (is_name(&token) && is_among(name_of(&token), names) &&
-		    is_followed_by(scanner, '('))
+		    (is_behind_dot || is_followed_by(scanner, '(')))
 			return true;
+		is_behind_dot = token.kind == TOKEN_NUMBER ? split_number(&scanner, token)
+		                                           : sql_token_is_sign(&token, '.');
 	}
 }
 
 bool sql_touch_calls(struct bytes text, struct bytes names)
 {
-	if (names.count == 0 || text.count == 0 || !memchr(text.at, '(', text.count))
+	if (names.count == 0 || text.count == 0)
 		return false;
 	return calls_once((struct scanner){ .rest = text }, names) ||
 	       (memchr(text.at, '\\', text.count) &&

@@ -16,4 +16,7 @@
  */
 unsigned int sql_touch_quick(struct bytes text);
 
+/* Whether the end of a quoted text may be another than it seems, in some encodings. */
+bool sql_touch_is_unclear(struct bytes text);
+
 #endif

@@ -7,8 +7,8 @@
  *                                        ^ first word
  *
  * A statement that touches the session begins with a word of its own, or calls a function by its
- * name, which needs a parenthesis; else it is SELECT ... INTO, or has a name in U&"...", whose
- * letters are not in the text.
+ * name, which is before a parenthesis, or behind a dot: (x).f; else it is SELECT ... INTO, or has a
+ * name in U&"...", whose letters are not in the text.
  *
  * Hard here: quotes and comments are not followed. A semicolon or a parenthesis in a string may
  * only lead to more work, never to less. Every place that can begin a statement is looked at, and
@@ -168,6 +168,37 @@ static bool is_quiet_call(struct quick *quick, const char *end)
 	return !sql_function_may_end(end[-2], end[-1]) || is_quiet_name(begin, end);
 }
 
+/* Judges what is behind a dot, if it may be one of the functions, or a comment. */
+__attribute__((noinline)) static bool is_quiet_part(struct bytes rest)
+{
+	size_t size = 0;
+
+	while (rest.count && (rest.at[0] == ' ' || (rest.at[0] >= '\t' && rest.at[0] <= '\r')))
+		rest = bytes_skip(rest, 1);
+	if (rest.count && rest.at[0] == '"')
+		rest = bytes_skip(rest, 1);
+	if (rest.count < SQL_FUNCTION_MIN)
+		return true;
+	if ((rest.at[0] == '/' && rest.at[1] == '*') || (rest.at[0] == '-' && rest.at[1] == '-'))
+		return false;
+	while (size < rest.count && size <= 4 * SQL_FUNCTION_MAX &&
+	       (is_in_name(rest.at[size]) || (rest.at[size] >= '0' && rest.at[size] <= '9')))
+		size++;
+	return !sql_function(bytes_of(rest.at, size));
+}
+
+static inline bool is_quiet_dot(const char *at, const char *end)
+{
+	if (end - at <= SQL_FUNCTION_MIN)
+		return true;
+	at++;
+	if (*at == '"')
+		at++;
+	if (is_in_name(*at) && !sql_function_may_begin(at[0], at[1]))
+		return true;
+	return is_quiet_part(bytes_of(at, (size_t)(end - at)));
+}
+
 /* ---- all bytes, 16 at a time ---- */
 
 #define BLOCK 16
@@ -188,6 +219,7 @@ static block load(const char *at)
 
 static inline bool has_any(found bits) { return (bits[0] | bits[1]) != 0; }
 
+/* Those but the dot, which most texts have. */
 static inline found signs_in(block bytes)
 {
 	return (found)(bytes == '(') | (found)(bytes == ';') | (found)(bytes == '&');
@@ -216,6 +248,8 @@ static bool is_quiet_sign(struct quick *quick, const char *at)
 		return is_quiet_statement(quick, bytes_of(at + 1, (size_t)(quick->end - at) - 1));
 	case '&': /* U&"name" */
 		return quick->end - at < 2 || at[1] != '"';
+	case '.':
+		return is_quiet_dot(at, quick->end);
 	default:
 		return true;
 	}
@@ -239,7 +273,8 @@ static bool are_quiet_all_signs(struct quick *quick, struct bytes text)
 	const char *last = text.at + text.count - BLOCK;
 
 	for (const char *at = text.at;; at = at + BLOCK < last ? at + BLOCK : last) {
-		found signs = signs_in(load(at));
+		block bytes = load(at);
+		found signs = signs_in(bytes) | (found)(bytes == '.');
 
 		if (has_any(signs) && (!are_quiet_signs(quick, at, le64toh(signs[0])) ||
 		                       !are_quiet_signs(quick, at + BLOCK / 2, le64toh(signs[1]))))
@@ -262,6 +297,7 @@ static bool has_letters(struct bytes text, const char three[static 3])
 /* What one look at all bytes has found. */
 struct hits {
 	found signs; /* in all bytes but the first */
+	found dots;
 	found words; /* where "to" begins, perhaps of INTO */
 };
 
@@ -270,6 +306,7 @@ static inline void look(struct hits *hits, const char *at)
 	block here = load(at) | 0x20, next = load(at + 1);
 
 	hits->signs |= signs_in(next);
+	hits->dots |= (found)(next == '.');
 	hits->words |= (found)(here == 't') & (found)((next | 0x20) == 'o');
 }
 
@@ -289,7 +326,7 @@ static bool are_quiet_bytes(struct quick *quick, struct bytes text)
 	for (const char *at = text.at; at < quick->end; at++) {
 		char c = *at;
 
-		if ((c == '(' || c == ';' || c == '&') && !is_quiet_sign(quick, at))
+		if ((c == '(' || c == ';' || c == '&' || c == '.') && !is_quiet_sign(quick, at))
 			return false;
 		if ((quick->has_select || quick->has_with) && (c | 0x20) == 'n')
 			return false; /* may be the middle of INTO, or the end of pg_settings */
@@ -362,6 +399,14 @@ __attribute__((noinline)) static unsigned int touch_blocks(struct bytes text, bo
 	return result(&quick, text, is_quiet);
 }
 
+/* A SELECT that has no signs but dots. */
+static unsigned int touch_dots(struct bytes text)
+{
+	struct quick quick = { .begin = text.at, .end = text.at + text.count };
+
+	return are_quiet_all_signs(&quick, text) ? 0 : SQL_TOUCH_UNREAD;
+}
+
 unsigned int sql_touch_quick(struct bytes text)
 {
 	struct hits hits;
@@ -374,6 +419,6 @@ unsigned int sql_touch_quick(struct bytes text)
 	hits = look_at_all(text);
 	/* One SELECT without signs: so are most of those that are executed most often. */
 	if (!has_any(hits.signs | hits.words) && four_letters(text.at) == FOUR('s', 'e', 'l', 'e'))
-		return 0;
-	return touch_blocks(text, has_any(hits.signs), has_any(hits.words));
+		return has_any(hits.dots) ? touch_dots(text) : 0;
+	return touch_blocks(text, has_any(hits.signs | hits.dots), has_any(hits.words));
 }

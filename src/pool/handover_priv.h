@@ -108,6 +108,12 @@ struct on_server_record {
 	uint64_t number;
 };
 
+/* How the server has got that statement. It may follow each of those; the plain format has none. */
+struct parsed_record {
+	usec_t sent_at, done_at;
+	uint64_t columns;
+};
+
 /*
  * What only another loop of the same process can use: it comes before the record of a server that
  * moves there, and is not part of the format.
@@ -123,8 +129,8 @@ struct move_record {
 
 extern const struct record_table global_record_table, database_record_table, role_record_table,
     pool_record_table, statement_record_table, server_record_table, on_server_record_table,
-    stale_record_table, server_session_record_table, listening_record_table, move_record_table,
-    closed_host_record_table, cluster_record_table, row_record_table;
+    stale_record_table, parsed_record_table, server_session_record_table, listening_record_table,
+    move_record_table, closed_host_record_table, cluster_record_table, row_record_table;
 
 /* ---- servers: handover_server.c ---- */
 

@@ -302,6 +302,22 @@ static const struct record_field stale_fields[] = {
 const struct record_table stale_record_table =
     RECORD_TABLE("stale statement on a server", stale_fields, NULL);
 
+static const struct record_field parsed_fields[] = {
+	RECORD_FIELD('P', struct parsed_record, sent_at),
+	RECORD_FIELD('d', struct parsed_record, done_at),
+	RECORD_FIELD('c', struct parsed_record, columns),
+};
+
+static bool is_parsed_good(const void *values)
+{
+	const struct parsed_record *record = values;
+
+	return record->columns <= UINT32_MAX;
+}
+
+const struct record_table parsed_record_table =
+    RECORD_TABLE("Parse of a statement on a server", parsed_fields, is_parsed_good);
+
 static const struct record_field move_fields[] = {
 	RECORD_FIELD('W', struct move_record, has_welcome),
 	RECORD_FIELD('t', struct move_record, is_tls_direct),
@@ -337,7 +353,7 @@ uint64_t handover_pools_session_hash(uint64_t hash)
 {
 	static const struct record_table *const tables[] = {
 		&server_session_record_table, &listening_record_table, &closed_host_record_table,
-		&cluster_record_table,        &row_record_table,
+		&cluster_record_table,        &row_record_table,       &parsed_record_table,
 	};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)

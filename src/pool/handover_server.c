@@ -66,17 +66,21 @@ static void name_destination(const struct pool *pool, char *out, size_t size)
 struct known_out {
 	struct statement_numbers *numbers;
 	struct buf *record;
-	bool ok;
+	bool ok, is_plain;
 };
 
-static void write_known(void *arg, struct statement *statement, bool is_stale)
+static void write_known(void *arg, struct statement *statement,
+                        const struct server_statement_state *state)
 {
 	struct known_out *out = arg;
+	struct parsed_record parsed = { state->sent_at, state->done_at, state->columns };
 	struct on_server_record record = { 0 };
 
 	out->ok = out->ok && out->numbers->give(out->numbers, statement, &record.number);
-	record_write(out->record, is_stale ? &stale_record_table : &on_server_record_table,
+	record_write(out->record, state->is_stale ? &stale_record_table : &on_server_record_table,
 	             &record);
+	if (!out->is_plain)
+		record_write(out->record, &parsed_record_table, &parsed);
 }
 
 static void note_names(const struct server *server, struct server_record *record)
@@ -124,7 +128,7 @@ bool handover_server_record(const struct server *server, struct statement_number
 {
 	struct server_record values = record_of(server);
 	struct server_session_record session = { .is_dirty = needs_reset(server) };
-	struct known_out out = { numbers, record, true };
+	struct known_out out = { numbers, record, true, server->pool->pools->is_handover_plain };
 
 	record_write(record, &server_record_table, &values);
 	if (session.is_dirty)
@@ -181,15 +185,21 @@ void handover_server_let_go(struct server *server)
 /* ---- the process that takes over ---- */
 
 /* Reads the next statement of the list at the end of a record. false: no more. */
-static bool next_known(struct record *record, uint64_t *number, bool *is_stale)
+static bool next_known(struct record *record, uint64_t *number,
+                       struct server_statement_state *state)
 {
+	bool is_stale = record_has_table(record, &stale_record_table);
+	struct parsed_record parsed = { 0 };
 	struct on_server_record next;
 
-	*is_stale = record_has_table(record, &stale_record_table);
-	if (!*is_stale && !record_has_table(record, &on_server_record_table))
+	if (!is_stale && !record_has_table(record, &on_server_record_table))
 		return false;
-	record_read(record, *is_stale ? &stale_record_table : &on_server_record_table, &next);
+	record_read(record, is_stale ? &stale_record_table : &on_server_record_table, &next);
+	if (record_has_table(record, &parsed_record_table))
+		record_read(record, &parsed_record_table, &parsed);
 	*number = next.number;
+	*state = (struct server_statement_state){ is_stale, (uint32_t)parsed.columns,
+		                                  parsed.sent_at, parsed.done_at };
 	return !record->is_bad;
 }
 
@@ -205,7 +215,7 @@ static bool read_server(struct record *record, struct server_record *values,
                         struct server_tail *tail)
 {
 	uint64_t number;
-	bool is_stale;
+	struct server_statement_state state;
 
 	record_read(record, &server_record_table, values);
 	*tail = (struct server_tail){ 0 };
@@ -215,7 +225,7 @@ static bool read_server(struct record *record, struct server_record *values,
 	if (tail->is_listening)
 		record_read(record, &listening_record_table, &tail->listening);
 	tail->known = record->rest;
-	while (next_known(record, &number, &is_stale))
+	while (next_known(record, &number, &state))
 		;
 	return record_is_whole(record) && (!tail->is_listening || values->is_lent);
 }
@@ -260,13 +270,13 @@ static void fill_server(struct server *server, const struct server_record *recor
 static bool fill_known(struct server *server, struct server_source *source, struct bytes list)
 {
 	struct record record = { .rest = list };
+	struct server_statement_state state;
 	uint64_t number;
-	bool is_stale;
 
-	while (next_known(&record, &number, &is_stale)) {
+	while (next_known(&record, &number, &state)) {
 		struct statement *statement = source->statement(source, number);
-		bool ok = statement &&
-		          server_statements_restore(&server->statements, statement, is_stale);
+		bool ok =
+		    statement && server_statements_restore(&server->statements, statement, &state);
 
 		statement_release(server->statements.statements, &statement);
 		if (!ok)

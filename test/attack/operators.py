@@ -98,3 +98,17 @@ class Reaper(Actor):
         if pids:
             self.scene.postgres.query("SELECT pg_terminate_backend(%s)", self.rng.choice(pids))
             self.scene.count("backends ended")
+
+
+class Operator(Administrator):
+    """Does to one pool in transaction mode what must change nothing for its clients, or ends them."""
+
+    pause = 0.5
+
+    def reload(self):
+        self.scene.weir.reload(default_pool_size=self.rng.choice((3, 4, 5)),
+                               server_lifetime=self.rng.choice((1, 3600)),
+                               max_prepared_statements=self.rng.choice((3, 200)))
+
+    deeds = [reload, reload, Administrator.reconnect, Administrator.pause_and_resume,
+             Administrator.kill_a_client, Administrator.look_at_all, Administrator.take_over]

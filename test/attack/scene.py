@@ -69,3 +69,26 @@ class Actor(threading.Thread):
 
     def leave(self):
         """The end of the scene."""
+
+
+def play(scene, cast, seconds):
+    """Lets the actors act, and returns when all have come to their end."""
+    for actor in cast:
+        actor.start()
+    scene.is_over.wait(seconds)
+    scene.is_over.set()
+    for actor in cast:
+        actor.join(90)
+        if actor.is_alive():
+            scene.find(actor.name, "did not come to its end within 90 s")
+
+
+def stop(weir):
+    """Stops the pooler; what is wrong with its end is a finding too."""
+    if not weir:
+        return []
+    try:
+        weir.stop()
+    except AssertionError as problem:
+        return [f"{problem}\n{weir.log[-3000:]}"]
+    return []

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: ISC
-"""Tests of the tests' own kit: the variant with several event loops."""
+"""Tests of the tests' own kit: the variant with several event loops, what is counted."""
+
+import types
 
 import pytest
 
+from .conftest import Tally
+from .kit import share
 from .kit.daemon import with_loops
 
 ADDED = "[pgbouncer]\nloops = 3\nservers_per_loop = 0\n"
@@ -48,3 +52,28 @@ def test_a_test_can_have_one_loop(make_pgweir, monkeypatch):
 def test_without_the_variant_nothing_is_added(make_pgweir, monkeypatch):
     monkeypatch.delenv("PGWEIR_TEST_LOOPS", raising=False)
     assert "loops" not in written(make_pgweir())
+
+
+def report(name, outcome, why=None):
+    return types.SimpleNamespace(nodeid=name, failed=outcome == "failed", skipped=outcome == "skipped",
+                                 longrepr=why and ("file", 1, f"Skipped: {why}"))
+
+
+def test_what_is_skipped_is_counted_with_its_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("PGWEIR_TEST_TALLY", str(tmp_path / "tally"))
+    monkeypatch.delenv("PGWEIR_TEST_SHARE", raising=False)
+    tally = Tally()
+    for one in (report("a", "passed"), report("b", "skipped", "no gdb"), report("b", "passed"),
+                report("c", "skipped", "no gdb"), report("d", "passed"), report("d", "failed"),
+                report("e", "skipped", "not root"), report("e", "failed")):
+        tally.pytest_runtest_logreport(one)
+    tally.pytest_collectreport(report("f", "skipped", "could not import 'x'"))
+    tally.pytest_sessionfinish()
+    assert (tmp_path / "tally").read_text() == ("e2e 1 2 0\ne2e 0 0 2 no gdb\n"
+                                                "e2e 0 0 1 could not import 'x'\n")
+
+
+def test_what_all_runs_find_is_counted_by_one(tmp_path):
+    path = str(tmp_path / "share")
+    assert [share.is_first(path, "test/e2e/test_x.py") for _ in range(3)] == [True, False, False]
+    assert share.is_first(None, "x") and share.is_first(None, "x")

@@ -34,6 +34,8 @@ test is in another file, it is named here.
   over-long names of users and databases        here; test_login: test_too_long_names
   who exists, by text or by work                test_guard:
                                                 test_unknown_users_look_like_existing_ones
+  a statement of another client replaced        test_statement_names: test_replaced_*
+  prepared statements without end               test_prepared: test_names_have_a_limit
   search_path, options and auth_query;          with the tests of auth_query
   an unknown user who becomes auth_user
 """

@@ -108,6 +108,156 @@ def test_a_name_that_cannot_be_asked_for_keeps_the_server(pgweir, name):
         assert client.value(f"SELECT current_setting('{plain}', true)") in (None, "")
 
 
+# ---- names, however they are written -------------------------------------------------------------
+
+PREPARED = "PREPARE p AS SELECT set_config($1, $2, false)"
+CONFIG = "SELECT set_config({}, 'x', false)"
+BOUND = "SELECT set_config({}, $2, false)"
+
+# A text, or a text and the values that are bound.
+SPELT = {
+    "blanks": "SET app . tenant = 'x'",
+    "a comment": "SET app/* . */.tenant = 'x'",
+    "newlines": "SET app.\n-- x\n\ttenant = 'x'",
+    "quotes and blanks": "SET \"app\" . \"tenant\" = 'x'",
+    "unicode": "SET U&\"app\\002etenant\" = 'x'",
+    "a unicode function": "SELECT U&\"set\\005fconfig\"('app.tenant', 'x', false)",
+    "in a block": "BEGIN; SET app . tenant = 'x'; COMMIT",
+    "in a DO block": "DO $$BEGIN SET app . tenant = 'x'; END$$",
+    "a cast": CONFIG.format("'app.tenant'::text"),
+    "CAST": CONFIG.format("CAST('app.tenant' AS varchar)"),
+    "an escape string": CONFIG.format("E'app\\x2etenant'"),
+    "a unicode string": CONFIG.format("U&'app!002etenant' UESCAPE '!'"),
+    "dollar quotes": CONFIG.format("$$app.tenant$$"),
+    "two parts": CONFIG.format("'app.'\n'tenant'"),
+    "a padded constant": CONFIG.format("'app.tenant  '::bpchar"),
+    "EXECUTE": (PREPARED, "EXECUTE p('app.tenant', 'x')"),
+    "EXECUTE with a cast": (PREPARED, "EXECUTE p('app.tenant'::text, lower('X'))"),
+    "EXPLAIN EXECUTE": (PREPARED, "EXPLAIN ANALYZE EXECUTE p('app.tenant', 'x')"),
+    "EXECUTE in a block": (PREPARED, "BEGIN", "EXECUTE p('app.tenant', 'x')", "COMMIT"),
+    "CREATE TABLE AS EXECUTE": (PREPARED, "BEGIN", "CREATE TABLE made AS EXECUTE p('app.tenant', 'x')",
+                                "DROP TABLE made", "COMMIT"),
+    "EXECUTE in the extended protocol": (PREPARED, ("EXECUTE p('app.tenant', 'x')", ())),
+    "a bound name": ((BOUND.format("$1"), (b"app.tenant", b"x")),),
+    "a bound name with a cast": ((BOUND.format("$1::text"), (b"app.tenant", b"x")),),
+    "a bound name that is padded": ((BOUND.format("$1::bpchar"), (b"app.tenant ", b"x")),),
+    "CALL": "CALL set_it('app.tenant', 'x')",
+    "a bound name in CALL": (("CALL set_it($1, $2)", (b"app.tenant", b"x")),),
+}
+
+
+@pytest.fixture
+def turns(pgweir, postgres):
+    """Two clients, and servers that take turns."""
+    postgres.query("CREATE OR REPLACE PROCEDURE set_it(name text, value text) LANGUAGE plpgsql AS "
+                   "$$ BEGIN PERFORM set_config(name, value, false); END $$")
+
+    def start(size):
+        weir = pgweir(pool_mode="transaction", default_pool_size=size, server_round_robin=1,
+                      session_sample=0)
+        return weir, weir.client(), weir.client()
+    yield start
+    postgres.query("DROP PROCEDURE set_it")
+
+
+def run_all(client, texts):
+    for text in (texts,) if isinstance(texts, str) else texts:
+        if isinstance(text, str):
+            assert not client.query(text).error
+        else:
+            client.send(parse(text[0]) + bind(text[1]) + execute() + sync())
+            assert not client.read_result().error
+
+
+@pytest.mark.parametrize("way", SPELT)
+def test_a_name_in_any_spelling_follows(turns, way):
+    """On one server that both have in turn, and so is cleaned; and on several."""
+    asked = "SELECT coalesce(current_setting('app.tenant', true), '')"
+    for size in (1, 3):
+        weir, first, second = turns(size)
+        run_all(first, SPELT[way])
+        alternate(first, second, asked, "x", "")
+        alternate(second, first, asked, "", "x")
+        assert not weir.admin("SHOW PINNED")
+
+
+COMPUTED = {
+    "an argument of EXECUTE": (PREPARED, "EXECUTE p('app.' || 'tenant', 'x')"),
+    "an argument of EXECUTE in the extended protocol":
+        (PREPARED, ("EXECUTE p('app.' || 'tenant', 'x')", ())),
+    "a dynamic SET": "DO $$BEGIN EXECUTE 'SET app.' || 'tenant' || ' = 1'; END$$",
+    "another type": CONFIG.format("'app.tenantx'::varchar(10)"),
+}
+
+
+@pytest.mark.parametrize("way", COMPUTED)
+def test_a_name_that_is_computed_keeps_the_server(turns, way):
+    weir, first, second = turns(3)
+    asked = "SELECT coalesce(current_setting('app.tenant', true), '')"
+    run_all(first, COMPUTED[way])
+    value = first.value(asked)
+    assert value
+    for _ in range(4):
+        assert first.value(asked) == value
+        assert second.value(asked) == ""
+    (pinned,) = weir.admin("SHOW PINNED")
+    assert pinned["why"] == "parameters"
+
+
+def test_values_that_are_no_names_are_not_asked_for(turns, postgres):
+    """Only what a text binds as a name is one, however many values look like one."""
+    weir, first, second = turns(3)
+    values = (b"app.tenant", *(b"www.host%d" % number for number in range(1500)))
+    asked = "SELECT coalesce(current_setting('app.tenant', true), '')"
+    text = BOUND.format("$1") + " WHERE '' NOT IN (" + ",".join(
+        f"${number}" for number in range(3, len(values) + 1)) + ")"
+    run_all(first, ((text, values),))
+    for _ in range(3):
+        assert first.value(asked) == "www.host0"
+        assert second.value(asked) == ""
+    assert not weir.admin("SHOW PINNED")
+
+
+# ---- objects that a search_path makes temporary --------------------------------------------------
+
+HIDDEN_TEMP = {
+    "SET LOCAL": ["BEGIN", "SET LOCAL search_path = pg_temp, public", "CREATE TABLE basket (a int)",
+                  "COMMIT"],
+    "set_config": ["BEGIN", "SELECT set_config('search_path', 'pg_temp, public', true)",
+                   "SELECT 1 AS a INTO basket", "COMMIT"],
+    "a default": ["CREATE TABLE basket (a int)"],
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN_TEMP)
+def test_a_table_that_a_hidden_search_path_makes_temporary(pgweir, postgres, way):
+    """Its client finds it in its later transactions, and nobody else does."""
+    if way == "a default":
+        postgres.query("ALTER ROLE alice SET search_path = pg_temp, public")
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, session_sample=0)
+    try:
+        first, second = weir.client(), weir.client()
+        run_all(first, HIDDEN_TEMP[way])
+        asked = "SELECT coalesce(to_regclass('pg_temp.basket')::text, '')"
+        wait_until(lambda: weir.admin("SHOW PINNED"))
+        for _ in range(3):
+            assert second.value(asked) == ""
+            assert first.value(asked) != ""
+        first.query("DROP TABLE pg_temp.basket")
+        wait_until(lambda: not weir.admin("SHOW PINNED"))
+    finally:
+        postgres.query("ALTER ROLE alice RESET search_path")
+
+
+def test_a_schema_whose_name_has_pg_temp_in_it(one):
+    weir = one()
+    first, second = weir.client(), weir.client()
+    first.query("SET search_path = x_pg_temp_y, \"pg_temporal\", public")
+    first.query("CREATE TABLE IF NOT EXISTS permanent (a int)")
+    assert not weir.admin("SHOW PINNED")
+    assert second.query("DROP TABLE permanent").error is None
+
+
 LOST = {
     "a local value": "BEGIN; SET LOCAL work_mem = '77kB'; COMMIT",
     "a rollback": "BEGIN; SET work_mem = '77kB'; ROLLBACK",
@@ -655,7 +805,7 @@ def run_prepared(client, text):
 def test_what_outlives_discard_all_is_left_to_nobody(pgweir, origin, mode, run):
     weir = pgweir(pool_mode=mode, default_pool_size=1, databases={"app": "user=postgres"})
     first = weir.client()
-    run(first, origin)
+    run_all(first, origin)
     first.query("DISCARD ALL")
     assert first.value(HAS_ORIGIN) == "t"
     pid = first.value(PID)

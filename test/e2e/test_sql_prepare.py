@@ -109,6 +109,28 @@ DIALOGUES = {
     "the protocol's statements by SQL": [
         [parse("SELECT $1::int + 1", "s"), sync()], "EXECUTE s(1)", "EXECUTE s", "EXECUTE s(2)",
         "PREPARE s AS SELECT 1", "DEALLOCATE s", [bind((1,), "s"), sync()], "EXECUTE s(1)"],
+    "the protocol's statements behind other statements of one text": [
+        [parse("SELECT $1::int + 1", "a"), parse("SELECT 2", "b"), sync()], "SELECT 0; EXECUTE a(1)",
+        "EXECUTE b; SELECT 1/0", "DEALLOCATE b; PREPARE q AS SELECT 21;", "EXECUTE q", "EXECUTE b",
+        [bind((), "b"), sync()], "DEALLOCATE a; SELECT 1/0; EXECUTE a;", [bind((1,), "a"), sync()],
+        "SELECT 0; EXECUTE a(1)", "DEALLOCATE q", [parse("SELECT 3", "b"), sync()],
+        "BEGIN", "SELECT 0; EXECUTE b", [bind((), "b"), execute(), sync()], "COMMIT"],
+    "a name that a text has taken": [
+        "PREPARE s AS SELECT 1; SELECT 2", "PREPARE s AS SELECT 3", "EXECUTE s",
+        [extended("PREPARE s AS SELECT 3")], "PREPARE t AS SELECT 4", "EXECUTE t", "DEALLOCATE t",
+        "DEALLOCATE s", "PREPARE s AS SELECT 5", "EXECUTE s", "BEGIN; PREPARE u AS SELECT 6",
+        "PREPARE u AS SELECT 7", "ROLLBACK", "EXECUTE u"],
+    "by statements that have names themselves": [
+        [parse("SELECT $1::int + 1 AS a", "s"), sync()],
+        [parse("EXECUTE s(1)", "n"), describe("S", "n"), sync()], [bind((), "n"), describe(), execute(), sync()],
+        [parse("PREPARE s AS SELECT 1", "p"), bind((), "p"), execute(), sync()],
+        [parse("PREPARE t AS SELECT 1 AS b", "q"), sync()], [bind((), "q"), execute(), sync()],
+        [bind((), "q"), execute(), sync()], "EXECUTE t", "PREPARE t AS SELECT 2",
+        [parse("DEALLOCATE s", "d"), sync()], [bind((), "d"), execute(), sync()],
+        [bind((), "d"), execute(), sync()], [bind((), "n"), execute(), sync()],
+        [parse("SELECT 'x' AS c", "s"), sync()], [parse("EXECUTE s", "m"), bind((), "m"), describe(), execute(), sync()],
+        [parse("EXPLAIN (COSTS off) EXECUTE s", "e"), sync()], [bind((), "e"), execute(), sync()],
+        "DEALLOCATE t", [bind((), "m"), execute(), sync()]],
     "by the extended protocol": [
         [extended("PREPARE s (int) AS SELECT $1 + 1")], [extended("EXECUTE s(1)")],
         [extended("PREPARE s AS SELECT 1")], [extended("EXECUTE s")], [extended("DEALLOCATE s")],
@@ -261,8 +283,45 @@ def test_what_is_not_certain_is_refused(pgweir, text, state):
     assert client.value("SELECT 1") == "1"
 
 
-def test_by_a_named_statement_is_refused(pgweir):
+def test_a_named_statement_means_its_own_clients(pgweir):
+    """Two clients have the same text by name, which means something else for each."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    clients = [weir.client() for _ in range(2)]
+    for at, client in enumerate(clients):
+        assert not client.ask(parse(f"SELECT {at} AS s{at}", "s"), sync()).errors
+        assert not client.ask(parse("EXECUTE s", "n"), sync()).errors
+    for _ in range(2):
+        for at, client in enumerate(clients):
+            got = client.ask(describe("S", "n"), bind((), "n"), execute(), sync())
+            assert got.rows == [[str(at)]] and got.columns[0].name == f"s{at}"
+    assert weir.console().query("SHOW PINNED").rows == []
+
+
+def test_a_named_statement_was_described_elsewhere(pgweir):
+    """On a server that does not have the statement that it means."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    client, other = weir.client(), weir.client()
+    assert not client.ask(parse("SELECT 1 AS a", "s"), sync()).errors
+    assert not client.ask(parse("EXECUTE s", "n"), describe("S", "n"), sync()).errors
+    other.query("BEGIN")
+    other.query("SELECT 1")  # the server that was used last
+    assert client.ask(bind((), "n"), execute(), sync()).rows == [["1"]]
+    other.query("COMMIT")
+
+
+def test_a_named_statement_behind_an_error(pgweir):
+    """The statement that it means was skipped: the next message does not rely on it."""
+    client = pgweir(pool_mode="transaction", default_pool_size=1).client()
+    assert not client.query("PREPARE s AS SELECT 1").errors
+    assert not client.ask(parse("EXECUTE s", "n"), sync()).errors
+    client.send(bind((), "nowhere"), bind((), "n"), execute(), sync(), query("DEALLOCATE s"))
+    assert client.read_result().error["C"] == "26000"
+    assert client.read_result().tags == ["DEALLOCATE"]
+
+
+@pytest.mark.parametrize("state", ("refuse", "off"))
+def test_by_a_named_statement_is_refused(pgweir, state):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state=state)
     client = weir.client()
     client.query("PREPARE s AS SELECT 1")
     assert client.ask(parse("EXECUTE s", "n"), sync()).error["C"] == "0A000"

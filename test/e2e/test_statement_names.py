@@ -10,7 +10,8 @@ import re
 
 import pytest
 
-from .kit.wire import bind, describe, execute, extended, parse, sync
+from .kit.wait import wait_until
+from .kit.wire import bind, describe, execute, extended, parse, query, sync
 
 USE = bind((), "s") + execute() + sync()
 
@@ -52,6 +53,7 @@ def test_replaced_behind_another_statement(weir, victim):
     first = names(thief)[0]
     got = thief.query(f'SELECT 1; DEALLOCATE "{first}"; PREPARE "{first}" AS SELECT \'not\', \'yours\'')
     assert not got.errors
+    thief.close()  # until then the server stays with it
     for name in ("s", "t", "s"):
         got = victim.ask(bind((), name), execute(), sync())
         assert got.rows == [["mine", name]], got
@@ -62,8 +64,7 @@ def test_all_replaced_behind_another_statement(weir, victim):
     thief = weir.client()
     evil = "; ".join(f'PREPARE "{name}" AS SELECT \'not\', \'yours\'' for name in names(thief))
     assert not thief.query(f"SELECT 1; DEALLOCATE ALL; {evil}").errors
-    # The server cannot learn them any more. The first who sees it gets the error, and nobody else.
-    assert victim.ask(USE).error["C"] == "42P05"
+    thief.close()
     assert victim.ask(USE).rows == [["mine", "s"]]
     assert victim.ask(bind((), "t"), execute(), sync()).rows == [["mine", "t"]]
 
@@ -81,14 +82,84 @@ def test_gone_unseen_heals(weir, victim):
     assert victim.ask(bind((), "t"), execute(), sync()).rows == [["mine", "t"]]
 
 
-def test_gone_unseen_is_an_error_once(weir, victim):
-    assert not weir.client().query(GONE).errors
+@pytest.mark.parametrize("what", ("all", "one"))
+def test_gone_in_a_block_is_seen(weir, victim, what):
+    """PostgreSQL is asked how many there are, so not even a transaction fails."""
+    thief = weir.client()
+    gone = GONE if what == "all" else GONE.replace(" ALL", f' "{names(thief)[0]}"')
+    assert not thief.query(gone).errors
     victim.query("BEGIN")
-    got = victim.ask(USE)
-    assert got.error["C"] == "26000" and '"s"' in got.error["M"]
-    assert victim.query("ROLLBACK").tags == ["ROLLBACK"]
     for name in ("t", "s"):
         assert victim.ask(bind((), name), execute(), sync()).rows == [["mine", name]]
+    assert victim.query("COMMIT").tags == ["COMMIT"]
+
+
+def replace(client):
+    """Replaces all statements in one block."""
+    texts = "".join(f"""EXECUTE 'DEALLOCATE "{name}"';
+                        EXECUTE 'PREPARE "{name}" AS SELECT ''not'', ''yours'' ';"""
+                    for name in names(client))
+    assert not client.query(f"DO $$ BEGIN {texts} END $$").errors
+
+
+def test_replaced_in_a_block(weir, victim):
+    """The server stays with the thief, and is reset when it leaves."""
+    thief = weir.client()
+    replace(thief)
+    wait_until(lambda: "prepared statement" in str(weir.console().query("SHOW PINNED").rows))
+    victim.send(USE)
+    thief.close()
+    assert victim.read_result().rows == [["mine", "s"]]
+
+
+def test_replaced_in_a_block_and_put_away(weir, victim):
+    thief = weir.client()
+    texts = [f"""DO $$ BEGIN EXECUTE 'DEALLOCATE "{name}"'; END $$""" for name in names(thief)]
+    replace(thief)
+    for text in texts:
+        assert not thief.query(text).errors
+    for name in ("t", "s"):
+        assert victim.ask(bind((), name), execute(), sync()).rows == [["mine", name]]
+
+
+@pytest.fixture
+def unseen(pgweir, postgres):
+    """Nobody asks what the function has done."""
+    postgres.query("CREATE OR REPLACE FUNCTION run(text) RETURNS int LANGUAGE plpgsql AS "
+                   "$$ BEGIN EXECUTE $1; RETURN 1; END $$")
+    yield pgweir(pool_mode="transaction", default_pool_size=1, session_sample=0,
+                 session_isolation="strict")
+    postgres.query("DROP FUNCTION run(text)")
+
+
+def replace_unseen(client):
+    for name in names(client):
+        for text in (f'DEALLOCATE "{name}"', f"""PREPARE "{name}" AS SELECT 'not', 'yours'"""):
+            assert not client.query(f"SELECT run($t${text}$t$)").errors
+
+
+@pytest.mark.parametrize("first", ((), (query("BEGIN"),)), ids=("alone", "in a transaction"))
+def test_replaced_in_a_function(unseen, first):
+    """The cleaning ahead of the victim fails: it gets no row, and the server is closed."""
+    victim, thief = unseen.client(), unseen.client()
+    assert not victim.ask(parse("SELECT 'mine', 's'", "s"), sync()).errors
+    replace_unseen(thief)
+    victim.send(*first, USE)
+    got = victim.read_to_end()
+    assert "cleaned" in str(got) and "yours" not in str(got)
+    # From now on such servers are reset before they are given to anybody.
+    victim = unseen.client()
+    assert not victim.ask(parse("SELECT 'mine', 's'", "s"), sync()).errors
+    replace_unseen(thief)
+    assert victim.ask(USE).rows == [["mine", "s"]]
+
+
+def test_prepared_by_a_function_where_nothing_else_is(unseen):
+    """The cleaning takes it away, as there is no statement of anybody else."""
+    client, other = unseen.client(), unseen.client()
+    for _ in range(2):
+        assert not client.query("SELECT run('PREPARE left_there AS SELECT 1')").errors
+        assert other.query("SELECT 0; EXECUTE left_there").error["C"] == "26000"
 
 
 def test_gone_unseen_for_execute(weir):
@@ -96,7 +167,6 @@ def test_gone_unseen_for_execute(weir):
     client.query("PREPARE s AS SELECT 7")
     assert client.query("EXECUTE s").rows == [["7"]]
     assert not weir.client().query(GONE).errors
-    assert client.query("EXECUTE s").error["C"] == "26000"
     assert client.query("EXECUTE s").rows == [["7"]]
 
 
@@ -105,6 +175,7 @@ def test_what_is_refused_is_refused_whatever_is_prepared(weir):
     """
     thief, client = weir.client(), weir.client()
     assert not thief.query('SELECT 1; PREPARE "PGBOUNCER_" AS SELECT 1').errors
+    thief.close()
     assert client.ask(bind((), "PGBOUNCER_1"), sync()).error["C"] == "26000"
     assert client.ask(extended("PREPARE s AS SELECT 1; SELECT 1")).error["C"] == "0A000"
     assert client.value("SELECT 1") == "1"

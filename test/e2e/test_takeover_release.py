@@ -2,7 +2,8 @@
 """-R between the last release and this program, in both directions: nobody loses anything.
 
 What is handed over is in records, and both sides must have the same tables of them: see
-src/main/handover_version.c. test_takeover.py has all the rest.
+src/main/handover_version.c. test_takeover.py has all the rest. PGWEIR_TEST_RELEASE names an
+earlier release.
 """
 
 import os
@@ -15,8 +16,18 @@ from .kit.wait import wait_until
 from .kit.wire import bind, describe, execute, message, parse, query, sync
 from .test_takeover import SLEEP, Load, refused, wait_asleep
 
-LAST = "0.1.0"
-pytestmark = pytest.mark.one_loop("the last release does not know the setting")
+LAST = os.environ.get("PGWEIR_TEST_RELEASE", "0.3.0")
+KNOWS_NO_STATE = LAST in ("0.1.0", "0.2.0")  # their hand-over has no session state in it
+pytestmark = pytest.mark.one_loop("releases before 0.3.0 do not know the setting")
+
+
+def follows(test):
+    """A test of releases that follow session state; of others there is no such test."""
+    return None if KNOWS_NO_STATE else test
+
+
+def does_not_follow(test):
+    return test if KNOWS_NO_STATE else None
 
 
 @pytest.fixture(scope="session")
@@ -61,13 +72,15 @@ def test_idle_clients_and_servers(move):
     backend = clients[0].value("SELECT pg_backend_pid()")
     assert weir.move().wait(15) == 0
     assert [client.value("SELECT 7") for client in clients] == ["7"] * 5
-    # That release leaves session state on its servers, so they are replaced.
-    # Nor does it get a server from here that is in doubt.
-    if not weir.is_downgrade:
+    # A release that leaves session state on its servers gets and gives none that may have it.
+    if not KNOWS_NO_STATE:
+        assert clients[0].value("SELECT pg_backend_pid()") == backend
+    elif not weir.is_downgrade:
         assert clients[0].value("SELECT pg_backend_pid()") != backend
     assert weir.client().value("SELECT 8") == "8"
 
 
+@does_not_follow
 def test_what_the_last_release_has_left_behind(make_pgweir, binary, last_release):
     """Its servers have what its clients have set; no client of this program meets that."""
     weir = make_pgweir(pool_mode="transaction", default_pool_size=1)
@@ -83,6 +96,7 @@ def test_what_the_last_release_has_left_behind(make_pgweir, binary, last_release
     assert first.value("SHOW work_mem") != "77MB"
 
 
+@does_not_follow
 def test_session_state_stays_with_this_program(make_pgweir, binary, last_release):
     """The last release could not follow it. Other clients pass, and these when they have none."""
     weir = make_pgweir(pool_mode="transaction", default_pool_size=5)
@@ -106,6 +120,7 @@ def test_session_state_stays_with_this_program(make_pgweir, binary, last_release
     assert [client.value("SELECT 3") for client in (pinned, touching, free)] == ["3"] * 3
 
 
+@does_not_follow
 def test_listeners_stay_with_this_program(make_pgweir, postgres, binary, last_release):
     """The last release does not follow LISTEN."""
     weir = make_pgweir(pool_mode="transaction", default_pool_size=5)
@@ -206,7 +221,7 @@ def test_what_is_counted_set_and_learnt(move):
     ids = [row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app"]
     weir.disconnect_console()
     # The first release does not know of servers in doubt, so those do not leave in a transaction.
-    texts = [] if weir.is_downgrade else ["BEGIN", "COMMIT"]
+    texts = [] if weir.is_downgrade and KNOWS_NO_STATE else ["BEGIN", "COMMIT"]
     for text in texts[:1]:
         client.query(text)
     assert weir.move().wait(15) == 0
@@ -237,13 +252,46 @@ def test_there_and_back_under_load(make_pgweir, binary, last_release):
     wait_until(lambda: "the take-over is complete" in weir.log)
 
 
+@follows
+def test_session_state_goes_along(move, postgres):
+    weir = move(default_pool_size=5)
+    pinned, touching, listening = weir.client(), weir.client(), weir.client()
+    pinned.query("CREATE TEMP TABLE mine AS SELECT 6 AS six")
+    touching.query("SET work_mem = '77MB'")
+    listening.query("LISTEN news")
+    assert weir.move().wait(15) == 0
+    assert pinned.value("SELECT six FROM mine") == "6"
+    assert touching.value("SHOW work_mem") == "77MB"
+    postgres.query("NOTIFY news, 'x'")
+    listening.expect("A")
+    assert weir.client().value("SHOW work_mem") != "77MB"
+
+
+@follows
+@pytest.mark.xfail(strict=True, reason="servers of 0.3.0 are taken for clean after -R")
+def test_what_the_last_release_has_not_seen(make_pgweir, postgres, binary, last_release):
+    """A server of it may have what a function has set there; no client of this program meets that."""
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=1)
+    weir.binary = last_release
+    weir.start()
+    with postgres.connect("app", user="postgres") as connection:
+        connection.execute("CREATE OR REPLACE FUNCTION be(text) RETURNS text LANGUAGE sql AS "
+                           "$$ SELECT set_config('app.tenant', $1, false) $$")
+    first, second = weir.client(), weir.client()
+    first.query("PREPARE p AS SELECT set_config($1, $2, false)")
+    for _ in range(3):
+        first.query("EXECUTE p('app.tenant', 'first')")
+        first.query("SELECT be('first')")
+    assert weir.take_over(binary=binary).wait(15) == 0
+    assert second.value("SELECT current_setting('app.tenant', true)") in (None, "")
+
+
 def test_the_last_release_refuses_another_format(make_pgweir, last_release):
     """A version is never taken for a number that it is not, also if it has digits in it."""
     weir = make_pgweir()
     weir.binary = last_release
     weir.start()
     client = weir.client()
-    assert refused(weir, "TAKEOVER r3333333333333333") == \
-        ("it hands over by version 3, and was asked for version r3333333333333333: stop it, then "
-         "start the other")
+    error = refused(weir, "TAKEOVER r3333333333333333")
+    assert "version r3333333333333333" in error and ": stop it, then start the " in error
     assert client.value("SELECT 1") == "1"

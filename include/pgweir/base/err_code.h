@@ -25,6 +25,7 @@ enum err_code {
 	ERR_IDLE_SESSION,     /* 57P05 */
 	ERR_STATEMENT_NAME,   /* 26000 */
 	ERR_STATEMENT_TWICE,  /* 42P05 */
+	ERR_PLAN_CHANGED,     /* 0A000, of PostgreSQL's routine that says so */
 	ERR_UNSUPPORTED,      /* 0A000 */
 	ERR_TOO_LONG,         /* 54000 */
 	ERR_PARAMETER,        /* 22023: invalid value */

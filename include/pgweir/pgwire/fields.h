@@ -45,6 +45,14 @@ static inline enum wire_result fields_ready(struct bytes body, char *state)
 /* Whether this is the body of a ParameterDescription. Parse contains types in the same form. */
 enum wire_result fields_types(struct bytes body);
 
+/*
+ * A digest of the names, types and type modifiers in a RowDescription: what must stay the same for
+ * PostgreSQL to run a prepared statement. It is above FIELDS_NO_COLUMNS, also if the message is
+ * broken or `body` is not known. FIELDS_NO_COLUMNS itself stands for a NoData.
+ */
+#define FIELDS_NO_COLUMNS 1
+uint32_t fields_columns(struct bytes body);
+
 /* A body that is one text: CommandComplete, Query, PasswordMessage. */
 enum wire_result fields_text(struct bytes body, const char **text);
 
@@ -125,6 +133,9 @@ enum wire_result fields_bind(struct bytes body, struct bind_fields *bind);
 
 /* Whether result column `column` (0 is the first) is requested in binary format. */
 bool fields_is_binary(const struct bind_fields *bind, size_t column);
+
+/* FunctionCall: the values of its arguments. */
+enum wire_result fields_call(struct bytes body, struct row_walk *arguments);
 
 /* *row_limit is 0 if all rows are requested. */
 enum wire_result fields_execute(struct bytes body, const char **portal, uint32_t *row_limit);

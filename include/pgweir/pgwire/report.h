@@ -12,9 +12,9 @@ struct report {
 	const char *text;     /* field M */
 	const char *detail;   /* field D; NULL = none */
 	const char *hint;     /* field H; NULL = none */
+	const char *routine;  /* field R, in PostgreSQL's source; NULL = none */
 	/* only read, not written */
 	const char *context; /* field W; NULL = none */
-	const char *routine; /* field R, in PostgreSQL's source; NULL = none */
 };
 
 #endif

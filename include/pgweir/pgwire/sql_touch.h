@@ -36,6 +36,10 @@ enum sql_touch {
 /* The server may have to stay with the client. */
 #define SQL_TOUCH_PINS (SQL_TOUCH_CURSOR | SQL_TOUCH_TEMP | SQL_TOUCH_LOCK | SQL_TOUCH_EXTENSION)
 
+/* The text may name a prepared statement, or run what does. */
+#define SQL_TOUCH_BY_NAME                                                                        \
+	(SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE | SQL_TOUCH_RELEASE | SQL_TOUCH_HIDDEN)
+
 /*
  * Returns the SQL_TOUCH_ bits of a whole text, without its terminating zero, in any of PostgreSQL's
  * encodings. Its time is linear in the size of the text.

@@ -286,10 +286,19 @@ static enum judgement judge_follow(struct client *client, const struct frame *fr
 
 /* Handles a frame with a text that may touch session state. JUDGE_SEND: no objection. */
 static enum judgement judge_touching(struct client *client, const struct frame *frame,
-                                     unsigned int touches, struct bytes text, struct batch *batch)
+                                     struct bytes in, struct bytes text, struct batch *batch)
 {
+	unsigned int touches = batch->touches;
 	bool is_run = frame->type != 'P' || !statements_follow(client);
 	struct err err;
+
+	/* With CLIENT_HAS_SQL_NAMES, that was done for each text. */
+	if ((touches & SQL_TOUCH_BY_NAME) && !(client_features(client) & CLIENT_HAS_SQL_NAMES)) {
+		enum judgement judgement = judge_exposed(client, frame, in, batch);
+
+		if (judgement != JUDGE_SEND)
+			return judgement;
+	}
 
 	batch->is_query = frame->type != 'P';
 	if (is_run) {
@@ -298,7 +307,8 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 		if (go != LISTENING_SEND)
 			return judge_listening(client, go);
 	}
-	if (session_use(client, touches, text, is_run, batch, &err)) {
+	if (session_use(client, touches, (struct session_text){ text, NULL, batch }, is_run,
+	                &err)) {
 		if (frame->type == 'Q' && is_first(client))
 			batch->change = session_note_alone(client, text);
 		return JUDGE_SEND;
@@ -316,8 +326,8 @@ static enum judgement judge_watched(struct client *client, const struct frame *f
 	batch->touches = touches;
 	if (sample_is_running(client))
 		sample_note(client, text);
-	touches = session_relevant(client, touches);
-	return touches ? judge_touching(client, frame, touches, text, batch) : JUDGE_SEND;
+	return session_relevant(client, touches) ? judge_touching(client, frame, in, text, batch)
+	                                         : JUDGE_SEND;
 }
 
 /* The same for a client whose session state may not be followed. */
@@ -464,8 +474,13 @@ static enum judgement judge_content(struct client *client, const struct request 
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, is_noted);
-	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS) && judgement == JUDGE_SEND)
+	if ((frame->type == 'B' || frame->type == 'F') && client->session &&
+	    client->session->bound && judgement == JUDGE_SEND) {
 		session_bind(client, frame, in);
+		/* What the next one binds is noted by itself, if its statement is known. */
+		if (statements_follow(client))
+			client->session->bound = 0;
+	}
 	if (frame->type == 'E' && judgement <= JUDGE_DROP)
 		resets_execute(client);
 	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)

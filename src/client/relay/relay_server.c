@@ -174,7 +174,7 @@ static bool ask(struct client *client)
 	/* It could cancel our query. When it has ended, on_writable() comes. */
 	if (client->borrower.server->cancel_count)
 		return false;
-	if (!session_ask(client))
+	if (!session_ask(client, !statements_spare_unnamed(client)))
 		return false;
 	client_enter(client, CLIENT_SETTLING);
 	stream_want(&client->stream, WANT_END);
@@ -216,7 +216,7 @@ bool relay_give_back(struct client *client)
 	}
 	if (client->is_position_due && !causal_ends_unasked(client)) {
 		if (server->cancel_count)
-			return false; /* as in ask() */
+			return false;      /* as in ask() */
 		relay_take_params(client); /* known also if the server is lost now */
 		causal_ask(client);
 		return true;

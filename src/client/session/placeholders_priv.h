@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * The names of placeholders that a transaction may have set: session->names. If they are too many,
- * that buffer is broken.
+ * that set is unknown.
  */
 #ifndef PGWEIR_CLIENT_SESSION_PLACEHOLDERS_PRIV_H
 #define PGWEIR_CLIENT_SESSION_PLACEHOLDERS_PRIV_H
 
 #include "session_priv.h"
 
-/* Notes the names in a text. */
-void placeholders_note(struct session *session, struct bytes text);
+#include "pgweir/pgwire/fields.h"
 
-/*
- * Whether each set_config() in the text has its name as a constant or as a parameter of a Bind. If
- * not, nobody knows what it may set.
- */
-bool placeholders_are_known(struct bytes text);
+/* Notes the names of a text, and which values of a Bind may be names. */
+void placeholders_note(struct session *session, const struct sql_names *names);
 
-/* Notes the values of a Bind that may be names. body: all of it. */
-void placeholders_note_values(struct session *session, struct bytes body);
+/* Notes the names in a text of a sample, which need not set anything. */
+void placeholders_note_sample(struct session *session, struct bytes text);
+
+/* Notes the values of a Bind or a FunctionCall that may be names. */
+void placeholders_note_values(struct session *session, struct row_walk values);
 
 /*
  * Notes the names in the sources of the database's functions, as far as the pool knows them. false:

@@ -44,7 +44,7 @@ void sample_note(struct client *client, struct bytes text)
 
 	if (!session || sql_block_read(text).kind != SQL_BLOCK_OTHER)
 		return;
-	placeholders_note(session, text);
+	placeholders_note_sample(session, text);
 	if (!session->sample)
 		session->sample = calloc(1, sizeof(*session->sample));
 	if (!session->sample || session->sample->count == TEXTS_MAX)

@@ -45,7 +45,7 @@ static bool take_set(struct client *client)
 	const struct session_set *set = client->session ? client->session->set : NULL;
 
 	if (!set || !set->is_alone || client->touched != SQL_TOUCH_PARAMS ||
-	    client->session->pinning || client->session->pins)
+	    client->session->pinning || client->session->pins || client->session->names.is_unknown)
 		return false;
 	return !set->is_done ||
 	       server_take_set(client->borrower.server, set->set.name, set->set.value);
@@ -60,6 +60,8 @@ static unsigned int parts_of(const struct client *client)
 		parts |= QUESTION_EXPOSED;
 	if (touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
 		return parts | QUESTION_ALL;
+	if (touched & SQL_TOUCH_CREATE) /* it may be temporary, by a search_path of its own */
+		parts |= QUESTION_TEMP;
 	if ((touched & SQL_TOUCH_RELEASE) && client->session)
 		pins = client->session->pins;
 	return parts | features_parts(touched, pins);
@@ -76,7 +78,8 @@ static void forget_transaction(struct session *session)
 {
 	session->was_discarded = false;
 	session->pinning = 0;
-	buf_free(&session->names);
+	session->bound = 0;
+	sql_names_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
 	free(session->sample);
@@ -127,8 +130,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 		server_set_doubt(server);
 	if (client->touched & SQL_TOUCH_CREATE)
 		placeholders_forget_sources(client);
-	/* What is known to be temporary was asked for. Else it may be, by a search_path of its own.
-	 */
+	/* What is not temporary may be a function. */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE) {
 		server_set_doubt(server);
 		pool_note_ddl(server->pool);
@@ -178,7 +180,7 @@ static unsigned int lasting_pins(const struct client *client)
 	/* DISCARD ALL leaves all but parameters as it is. */
 	pins = session->pins &
 	       (session->was_discarded ? LASTING & ~(unsigned int)SESSION_PIN_PARAMS : LASTING);
-	return pins | session->pinning;
+	return pins | session->pinning | (session->names.is_unknown ? SESSION_PIN_PARAMS : 0u);
 }
 
 /*
@@ -186,10 +188,11 @@ static unsigned int lasting_pins(const struct client *client)
  * statements that do not name them. And for those of the startup packet: one that is not in the
  * answer counts as set back, and a map may lack it because it cannot have its value.
  */
-static void ask(struct client *client, unsigned int parts)
+static void ask(struct client *client, unsigned int parts, bool is_apart)
 {
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
+	struct bytes names = bytes_of("", 0);
 
 	/* A parameter may have been named in a way that nobody has seen. */
 	if (parts & QUESTION_PARAMS)
@@ -201,9 +204,12 @@ static void ask(struct client *client, unsigned int parts)
 	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE) &&
 	    !placeholders_note_sources(session))
 		parts |= QUESTION_SOURCES;
-	if (session && !buf_ok(&session->names))
-		session->pinning |= SESSION_PIN_PARAMS;
-	server_ask(server, parts, session ? buf_bytes(&session->names) : bytes_of("", 0));
+	if (session)
+		names = buf_bytes(&session->names.list);
+	if (is_apart)
+		server_ask_apart(server, parts, names);
+	else
+		server_ask(server, parts, names);
 }
 
 /* What was loaded becomes part of the server's parameters, or the server stays. */
@@ -218,7 +224,7 @@ static void take_libraries(struct client *client)
 		client->session->pinning |= SESSION_PIN_LIBRARY;
 }
 
-bool session_ask(struct client *client)
+bool session_ask(struct client *client, bool is_apart)
 {
 	unsigned int parts = parts_of(client), pins;
 
@@ -230,7 +236,7 @@ bool session_ask(struct client *client)
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
-	ask(client, parts);
+	ask(client, parts, is_apart);
 	return true;
 }
 
@@ -262,6 +268,8 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
+	if (facts->has_own_count)
+		server_statements_recount(&client->borrower.server->statements, facts->own_count);
 	had = params_hold(client->borrower.server->params);
 	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)
 		placeholders_take_sources(client, facts);

@@ -22,14 +22,14 @@ void session_write(const struct client *client, struct buf *record)
 		.pins = session->pins,
 		/* too many names were not all noted: session_ask() */
 		.pinning = session->pinning |
-		           (buf_ok(&session->names) ? 0 : (unsigned int)SESSION_PIN_PARAMS),
+		           (session->names.is_unknown ? (unsigned int)SESSION_PIN_PARAMS : 0),
 		.has_slot = session->slot != NULL,
 		.was_discarded = session->was_discarded,
 		.was_told = session->was_told,
 		.asks_sequences = client->asks_sequences,
 		.pinned_at = session->pinned_at,
 		.text = bytes_text(session->text ? session->text : ""),
-		.names = buf_bytes(&session->names),
+		.names = buf_bytes(&session->names.list),
 	};
 
 	if (session_has_record(client) || (client->asks_sequences && !is_plain))
@@ -60,6 +60,8 @@ static void restore_pins(struct client *client, const struct session_record *val
 static bool restore(struct client *client, const struct session_record *values)
 {
 	bool is_lent = client->borrower.server != NULL;
+	struct bytes names = values->names;
+	const char *name;
 
 	client->asks_sequences = values->asks_sequences;
 	if (values->asks_sequences)
@@ -72,8 +74,9 @@ static bool restore(struct client *client, const struct session_record *values)
 	client->session->was_discarded = values->was_discarded;
 	if (is_lent)
 		restore_pins(client, values);
-	buf_add(&client->session->names, values->names.at, values->names.count);
-	return buf_ok(&client->session->names);
+	while (bytes_take_text(&names, &name))
+		sql_names_add(&client->session->names, bytes_text(name));
+	return true;
 }
 
 bool session_read(struct client *client, struct record *record)

@@ -18,6 +18,7 @@
 #include "pgweir/base/record.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/facts.h"
@@ -59,7 +60,9 @@ struct session {
 	bool was_told;           /* the log has a line about this stay */
 	char *text;              /* beginning of the statement that made the server stay; or NULL */
 	struct session_set *set; /* a lone SET of this transaction; or NULL */
-	struct buf names;        /* placeholders that may have been set: name\0name\0 */
+	struct sql_names names;  /* placeholders that may have been set */
+	/* values of the next Bind that may be such: as sql_names.parameters */
+	uint64_t bound;
 	struct session_sample *sample; /* of the running transaction: sample.c; or NULL */
 	struct buf libraries;          /* that may have been loaded: name\0name\0 */
 	struct session_resets *resets; /* parameters set back: resets.c; or NULL */
@@ -136,21 +139,43 @@ static inline unsigned int session_relevant(const struct client *client, unsigne
 	           : touches;
 }
 
+/* A text, and the batch in which it is sent. */
+struct session_text {
+	struct bytes text;
+	struct sql_names **names; /* where its names are kept for its next use; NULL: nowhere */
+	struct batch *batch;
+};
+
+static inline struct session_text session_text_of(struct statement *statement, struct batch *batch)
+{
+	return (struct session_text){ bytes_text(statement_text(statement).at), &statement->names,
+		                      batch };
+}
+
 /*
  * A statement of this text is about to be sent, which may touch these. is_run: it is executed, not
  * only parsed. What must run before it is added to the batch. false: it must be refused with *err.
  */
-bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
-                 struct batch *batch, struct err *err);
+bool session_use(struct client *client, unsigned int touches, struct session_text text, bool is_run,
+                 struct err *err);
 
-/*
- * A Bind of a statement that touches parameters: notes values that may be their names. `in`: its
- * received bytes.
- */
+/* A Bind or FunctionCall: notes values that may be names. `in`: its received bytes. */
 void session_bind(struct client *client, const struct frame *frame, struct bytes in);
 
 /* A statement is executed whose text is not known. */
 void session_run_unknown(struct client *client);
+
+/*
+ * The same by an EXECUTE with this text, whose arguments may be names. statement: what it executes,
+ * after session_use(); NULL: it is not known.
+ */
+void session_use_execute(struct client *client, struct statement *statement, struct bytes text);
+
+/* The client's encoding; NULL: not known. */
+const char *session_encoding(const struct client *client);
+
+/* Whether it has characters with a byte that looks like a quote or a backslash. */
+bool session_encoding_is_unclear(const struct client *client);
 
 /*
  * The text of a Query that is the first statement of a transaction, after session_use(): its effect
@@ -165,10 +190,10 @@ void session_deallocated(struct client *client);
 
 /*
  * The client's transaction, which touched session state, has ended, and its server is at rest.
- * Asks the server what there is now: on_facts() of the borrower comes. false: no need to ask;
- * session_stays() has the answer.
+ * Asks the server what there is now: on_facts() of the borrower comes. is_apart: in a way that
+ * leaves the unnamed statement there. false: no need to ask; session_stays() has the answer.
  */
-bool session_ask(struct client *client);
+bool session_ask(struct client *client, bool is_apart);
 
 /* The server's answer. */
 void session_facts(struct client *client, const struct facts *facts);

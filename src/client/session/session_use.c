@@ -12,6 +12,7 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pool/server/text_scope.h"
 
@@ -36,7 +37,7 @@
 #define NOTED                                                                                   \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN |          \
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
-	 SQL_TOUCH_CREATE | SESSION_TOUCH_LEARNT | SESSION_TOUCH_UNKNOWN)
+	 SQL_TOUCH_CREATE | SESSION_TOUCH_LEARNT)
 
 /* ---- what texts touch ---- */
 
@@ -46,16 +47,12 @@ static inline bool has_names(unsigned int touches)
 	return touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN);
 }
 
-/* Adds SESSION_TOUCH_UNKNOWN. */
-static unsigned int with_unknown(unsigned int touches, struct bytes text)
-{
-	return has_names(touches) && !placeholders_are_known(text) ? touches | SESSION_TOUCH_UNKNOWN
-	                                                           : touches;
-}
-
-/* Adds what the settings say of a text (pin_functions), and what samples have shown. */
-static unsigned int with_invisible(const struct client *client, unsigned int touches,
-                                   struct bytes text)
+/*
+ * Adds what the settings say of a text (pin_functions), and what samples have shown. Not inlined,
+ * as parse_text(): most texts need neither.
+ */
+__attribute__((noinline)) static unsigned int
+with_invisible(const struct client *client, unsigned int touches, struct bytes text)
 {
 	const struct buf *names = &client->borrower.pool->pin_functions;
 
@@ -69,22 +66,18 @@ static unsigned int with_invisible(const struct client *client, unsigned int tou
 	           : touches;
 }
 
-/* Not inlined, as parse_text(): most texts need neither. */
-__attribute__((noinline)) static unsigned int with_all(const struct client *client,
-                                                       unsigned int touches, struct bytes text)
+static unsigned int touches_of(const struct client *client, const struct statement *statement)
 {
-	return with_unknown(with_invisible(client, touches, text), text);
+	return with_invisible(client, statement->touches, bytes_text(statement_text(statement).at));
 }
 
 unsigned int session_touches_of(struct client *client, const struct statement *statement)
 {
-	struct bytes text = bytes_text(statement_text(statement).at);
-
 	if (!session_is_watched(client))
 		return 0;
 	if (sample_is_running(client))
-		sample_note(client, text);
-	return with_invisible(client, statement->touches, text);
+		sample_note(client, bytes_text(statement_text(statement).at));
+	return touches_of(client, statement);
 }
 
 /* The text of a whole Parse. false: there is none, and PostgreSQL reports that. */
@@ -128,8 +121,8 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 	if (!is_there)
 		return 0;
 	touches = sql_touch(*text);
-	return sample_has_learnt(client) || pool->pin_functions.count || has_names(touches)
-	           ? with_all(client, touches, *text)
+	return sample_has_learnt(client) || pool->pin_functions.count
+	           ? with_invisible(client, touches, *text)
 	           : touches;
 }
 
@@ -199,13 +192,29 @@ static bool take_slot(struct client *client, unsigned int touches, unsigned int 
 	return true;
 }
 
-/* Whether what a CREATE makes is temporary, or may be, because search_path says so. */
+/* Whether pg_temp, or pg_temp_3, is a name of the list. */
+static bool has_pg_temp(const char *path)
+{
+	static const char name[] = "pg_temp";
+
+	for (const char *at = path; (at = strstr(at, name)); at += sizeof(name) - 1) {
+		char next = at[sizeof(name) - 1];
+
+		if ((at == path || strchr(", \"", at[-1])) && (!next || strchr(", \"_", next)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether what a CREATE makes is temporary, or may be, because search_path says so. If only a
+ * SET LOCAL or a default says so, that is known when the server is asked.
+ */
 static bool creates_temporary(const struct client *client, unsigned int touches)
 {
 	const char *path = params_find(client->borrower.server->params, "search_path");
 
-	return (path && strstr(path, "pg_temp")) ||
-	       ((client->touched | touches) & SQL_TOUCH_PARAMS);
+	return (path && has_pg_temp(path)) || ((client->touched | touches) & SQL_TOUCH_PARAMS);
 }
 
 /* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere: sql.c. */
@@ -219,14 +228,55 @@ static bool is_followed(const struct client *client, struct bytes text, enum sql
 	return sql.kind == kind || (sql.kind == SQL_UNSURE && !session_is_followed(client));
 }
 
-/* Notes the placeholders in a text: a Bind may come without it. */
-static bool note_names(struct client *client, struct bytes text)
+/* ---- placeholders ---- */
+
+const char *session_encoding(const struct client *client)
+{
+	const char *encoding = params_find(client->params, "client_encoding");
+
+	return encoding ? encoding
+	                : params_find(client->borrower.server->baseline, "client_encoding");
+}
+
+bool session_encoding_is_unclear(const struct client *client)
+{
+	static const char *const unclear[] = { "SJIS",    "BIG5",  "GBK",           "UHC",
+		                               "GB18030", "JOHAB", "SHIFT_JIS_2004" };
+	const char *encoding = session_encoding(client);
+
+	for (size_t i = 0; encoding && i < sizeof(unclear) / sizeof(unclear[0]); i++) {
+		if (strcasecmp(encoding, unclear[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether what a text says to functions may be names. */
+static bool is_inside(unsigned int touches)
+{
+	return touches & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_LEARNT);
+}
+
+/* names: NULL: no memory. */
+static bool note_names(struct client *client, const struct sql_names *names)
 {
 	struct session *session = session_get(client);
 
-	if (session)
-		placeholders_note(session, text);
-	return session;
+	if (!session || !names)
+		return false;
+	placeholders_note(session, names);
+	session->names.is_unknown |= names->is_unclear && session_encoding_is_unclear(client);
+	return true;
+}
+
+/* Notes the placeholders that a text may set. */
+static bool note_text(struct client *client, unsigned int touches, const struct session_text *text)
+{
+	struct sql_names *own = NULL, **kept = text->names ? text->names : &own;
+	bool is_noted = note_names(client, sql_names_of(kept, text->text, is_inside(touches)));
+
+	sql_names_drop(&own);
+	return is_noted;
 }
 
 /*
@@ -263,16 +313,17 @@ static bool may_run(const struct client *client, unsigned int own, struct bytes 
 	return !is_run || standby_allows(client, own, err);
 }
 
-bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
-                 struct batch *batch, struct err *err)
+bool session_use(struct client *client, unsigned int touches, struct session_text use, bool is_run,
+                 struct err *err)
 {
+	struct bytes text = use.text;
 	unsigned int bits, own;
 
-	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
+	if ((touches & SQL_TOUCH_PREPARE) && !(touches & SESSION_TOUCH_BY_NAME) &&
+	    is_followed(client, text, SQL_PREPARE))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
 	if ((touches & SQL_TOUCH_CREATE) && creates_temporary(client, touches))
 		touches |= SQL_TOUCH_TEMP;
-	touches = with_unknown(touches, text);
 	if (touches == SQL_TOUCH_EXECUTE && is_followed(client, text, SQL_EXECUTE))
 		return true; /* the statement that it executes counts: sql.c */
 	if (touches & SQL_TOUCH_EXECUTE)
@@ -280,11 +331,11 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	own = own_touches(touches, text);
 	if (!may_run(client, own, text, is_run, err))
 		return false;
-	if ((touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) && !note_names(client, text))
-		return err_close(err, CLOSE_MEMORY);
 	if (!is_run)
 		return true;
-	if ((touches & SEQUENCES_CONCERN) && !sequences_use(client, touches, text, batch))
+	if ((touches & SEQUENCES_CONCERN) && !sequences_use(client, touches, text, use.batch))
+		return err_close(err, CLOSE_MEMORY);
+	if (has_names(touches) && !note_text(client, touches, &use))
 		return err_close(err, CLOSE_MEMORY);
 	/* SET LOCAL ... TO DEFAULT: PostgreSQL has all defaults but those of the startup packet. */
 	if (!params_count(client->startup) && !(touches & SQL_TOUCH_PARAMS))
@@ -297,8 +348,6 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	touches &= bits;
 	if ((touches & PINS) && !take_slot(client, touches, own, text, err))
 		return false;
-	if ((touches & SESSION_TOUCH_UNKNOWN) && session_get(client))
-		client->session->pinning |= SESSION_PIN_PARAMS;
 	if (touches && client->session && client->session->set)
 		client->session->set->is_alone = false;
 	if (touches & SQL_TOUCH_LIBRARY) {
@@ -327,14 +376,31 @@ bool session_awaits_place(const struct client *client, unsigned int touches, str
 	return own_touches(touches, text) & PINS;
 }
 
+/* The values of a Bind or a FunctionCall. */
+static enum wire_result values_of(const struct frame *frame, struct bytes in,
+                                  struct row_walk *values)
+{
+	struct bytes body = frame_body(in, frame);
+	struct bind_fields bind;
+	enum wire_result result;
+
+	if (frame->type == 'F')
+		return fields_call(body, values);
+	result = fields_bind(body, &bind);
+	*values = bind.parameters;
+	return result;
+}
+
 void session_bind(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct session *session = session_get(client);
+	struct session *session = client->session;
+	struct row_walk values;
 
-	if (session && in.count >= frame->length)
-		placeholders_note_values(session, frame_body(in, frame));
-	else if (session)
-		session->pinning |= SESSION_PIN_PARAMS; /* a name may be in what follows */
+	/* If it is not whole, a name may be in what follows. */
+	if (in.count < frame->length)
+		session->names.is_unknown |= (session->bound & ~SQL_PARAMETERS_ALL) != 0;
+	else if (values_of(frame, in, &values) == WIRE_OK)
+		placeholders_note_values(session, values);
 }
 
 static void settle_set(struct ledger_change *change, bool is_done)
@@ -362,8 +428,44 @@ void session_run_unknown(struct client *client)
 {
 	if (!session_is_watched(client))
 		return;
+	if (pool_sequences(client->borrower.pool) != CATALOG_SEQUENCES_NONE)
+		pool_own_sequences(&client->borrower);
 	client->touched |= SQL_TOUCH_HIDDEN;
 	server_set_dirty(client->borrower.server, true);
+}
+
+/* Which parameters of a statement are names. Without memory, or a text, all may be. */
+static uint64_t parameters_of(struct statement *statement)
+{
+	struct session_text text;
+	const struct sql_names *names;
+
+	if (!statement)
+		return SQL_PARAMETERS_ALL;
+	text = session_text_of(statement, NULL);
+	names = sql_names_of(text.names, text.text, false);
+	return names ? names->parameters : SQL_PARAMETERS_ALL;
+}
+
+void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
+{
+	struct sql_names names = { 0 };
+	unsigned int touches;
+
+	if (!session_is_watched(client))
+		return;
+	if (!statement)
+		session_run_unknown(client);
+	touches = statement ? touches_of(client, statement) : SQL_TOUCH_PARAMS;
+	if (!has_names(touches))
+		return;
+	if (is_inside(touches))
+		sql_names_read(&names, text, true);
+	else
+		sql_names_execute(&names, text, parameters_of(statement));
+	if (note_names(client, &names))
+		client->session->bound = 0;
+	sql_names_free(&names);
 }
 
 void session_deallocated(struct client *client)

@@ -9,6 +9,8 @@
 
 #include "pgweir/pgwire/sql_touch.h"
 
+/* The text has a name of the protocol itself, so what it prepares is not followed: prepared.c. */
+#define SESSION_TOUCH_BY_NAME ((uint32_t)1 << 21)
 /* The ReadyForQuery that ends the transaction is withheld: listening.c. */
 #define LISTENING_HOLDS ((uint32_t)1 << 22)
 /*
@@ -22,8 +24,6 @@
 #define SESSION_TOUCH_LEARNT ((uint32_t)1 << 26)
 /* The server has the client's statements under its names: exposed.c. */
 #define SESSION_TOUCH_EXPOSED ((uint32_t)1 << 27)
-/* A placeholder is set whose name nobody knows before it is set. */
-#define SESSION_TOUCH_UNKNOWN ((uint32_t)1 << 28)
 /* The running transaction is a sample: sample.c. */
 #define SESSION_TOUCH_SAMPLE ((uint32_t)1 << 29)
 /* A mark is due after the next Execute, or after the last message: listening_unlisten.c. */
@@ -34,11 +34,11 @@
 #define RESETS_FOLLOWED (RESETS_NOTED | RESETS_WAIT | RESETS_DUE)
 #define LISTENING_FOLLOWED (LISTENING_HOLDS | LISTENING_AFTER_EXECUTE | LISTENING_AFTER)
 
-/* 22 to 31, each once, and none of them of enum sql_touch. */
+/* 22 to 31 but 28, each once, and none of them of enum sql_touch. */
 _Static_assert((uint64_t)LISTENING_HOLDS + RESETS_NOTED + RESETS_WAIT + RESETS_DUE +
-                       SESSION_TOUCH_LEARNT + SESSION_TOUCH_EXPOSED + SESSION_TOUCH_UNKNOWN +
-                       SESSION_TOUCH_SAMPLE + LISTENING_AFTER_EXECUTE + LISTENING_AFTER ==
-                   UINT64_C(0xffc00000),
+                       SESSION_TOUCH_LEARNT + SESSION_TOUCH_EXPOSED + SESSION_TOUCH_SAMPLE +
+                       LISTENING_AFTER_EXECUTE + LISTENING_AFTER ==
+                   UINT64_C(0xefc00000),
                "a bit has two meanings");
 _Static_assert(SQL_TOUCH_XACT_LOCK < LISTENING_HOLDS, "a bit has two meanings");
 

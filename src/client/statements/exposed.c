@@ -18,6 +18,9 @@
  */
 #include "exposed_priv.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_touch.h"
@@ -97,19 +100,17 @@ static void end_savepoint(struct exposing *exposing)
 		add_ignored(exposing, LEDGER_QUERY, MESSAGE_BYTES(end));
 }
 
-/* Adds a Parse of the statement under the client's name. */
-static void add_parse(struct exposing *exposing, const struct client_statement *entry)
+/* Adds a Parse of the statement under the client's name, and nothing to the ledger. */
+static void add_parse(struct batch *batch, const struct client_statement *entry)
 {
-	static const char sync[] = { 'S', 0, 0, 0, 4 };
 	struct bytes text = statement_text(names_statement(entry));
 	char front[FRAME_HEADER_SIZE + SQL_NAME_MAX + 1] = { 'P' };
 	size_t name_size = strlen(entry->name) + 1;
 
 	store_be32(front + 1, (uint32_t)(4 + name_size + text.count));
 	memcpy(front + FRAME_HEADER_SIZE, entry->name, name_size);
-	add_ignored(exposing, LEDGER_PARSE, bytes_of(front, FRAME_HEADER_SIZE + name_size));
-	batch_run(exposing->batch, text);
-	add_ignored(exposing, LEDGER_SYNC, bytes_of(sync, sizeof(sync)));
+	batch_copy(batch, bytes_of(front, FRAME_HEADER_SIZE + name_size));
+	batch_run(batch, text);
 }
 
 /* ---- which names ---- */
@@ -118,7 +119,7 @@ static void add_parse(struct exposing *exposing, const struct client_statement *
  * Whether the server can be asked for the name again: the answer is in its own encoding. A longer
  * name would be cut.
  */
-static bool is_plain(const char *name)
+static bool is_plain_name(const char *name)
 {
 	size_t size = 0;
 
@@ -131,11 +132,12 @@ static bool is_plain(const char *name)
 
 static void expose(struct exposing *exposing, const struct client_statement *entry)
 {
+	static const char sync[] = { 'S', 0, 0, 0, 4 };
 	struct buf *exposed = names_exposed(exposing->client);
 	size_t size = statement_text(names_statement(entry)).count;
 
 	if (exposing->count == NAMES_MAX || exposing->size + size > TEXTS_MAX ||
-	    !is_plain(entry->name) || is_among(buf_bytes(exposed), entry->name) ||
+	    !is_plain_name(entry->name) || is_among(buf_bytes(exposed), entry->name) ||
 	    !names_can_parse(exposing->client, entry))
 		return;
 	exposing->count++;
@@ -144,7 +146,9 @@ static void expose(struct exposing *exposing, const struct client_statement *ent
 	if (!buf_ok(exposed))
 		exposing->is_failed = true;
 	add_savepoint(exposing);
-	add_parse(exposing, entry);
+	add_parse(exposing->batch, entry);
+	add_ignored(exposing, LEDGER_PARSE, bytes_of("", 0));
+	add_ignored(exposing, LEDGER_SYNC, bytes_of(sync, sizeof(sync)));
 	add_rollback(exposing);
 }
 
@@ -310,6 +314,66 @@ enum statements_result exposed_before(struct client *client, const struct frame 
 		client->touched |= SESSION_TOUCH_EXPOSED;
 	}
 	return exposing.is_failed ? STATEMENTS_END : STATEMENTS_PASS;
+}
+
+/* ---- one name ---- */
+
+/* A Parse of the statement under the client's name, without a Sync of its own. */
+struct exposed_change {
+	struct ledger_change base;
+	struct buf *exposed;
+	struct ledger_open *open;
+	char name[SQL_NAME_MAX + 1];
+};
+
+/* If it has failed, or was skipped, the name is not there. */
+static void settle_exposed(struct ledger_change *base, bool is_done)
+{
+	struct exposed_change *change = (struct exposed_change *)base;
+	struct bytes names = buf_bytes(change->exposed);
+	size_t size = strlen(change->name) + 1;
+	const char *name;
+
+	while (!is_done && bytes_take_text(&names, &name)) {
+		if (strcmp(name, change->name) != 0)
+			continue;
+		memmove(change->exposed->at + (name - change->exposed->at), name + size,
+		        names.count);
+		change->exposed->count -= size;
+		break;
+	}
+	ledger_open_end(change->open);
+	free(change);
+}
+
+bool exposed_can(struct client *client, const struct client_statement *entry)
+{
+	struct exposing exposing = { .client = client };
+
+	count_exposed(&exposing);
+	return exposing.count < NAMES_MAX && is_plain_name(entry->name) &&
+	       names_can_parse(client, entry);
+}
+
+bool exposed_add(struct client *client, const struct client_statement *entry, struct batch *batch)
+{
+	struct exposed_change *change = calloc(1, sizeof(*change));
+	struct buf *exposed = names_exposed(client);
+
+	buf_add_cstr(exposed, entry->name);
+	if (!change || !buf_ok(exposed)) {
+		free(change);
+		return false;
+	}
+	change->base.settle = settle_exposed;
+	change->exposed = exposed;
+	change->open = names_open(client);
+	ledger_open_begin(change->open, &client->borrower.server->ledger);
+	memcpy(change->name, entry->name, strlen(entry->name) + 1);
+	add_parse(batch, entry);
+	session_run_unknown(client);
+	client->touched |= SESSION_TOUCH_EXPOSED;
+	return inject_note(client->borrower.server, LEDGER_PARSE, LEDGER_INJECT, &change->base);
 }
 
 /* ---- the end of the transaction ---- */

@@ -17,6 +17,13 @@ struct facts;
 enum statements_result exposed_before(struct client *client, const struct frame *frame,
                                       struct bytes in, struct batch *batch);
 
+/*
+ * Adds one statement, before a message that uses it. It can be anywhere in a batch, which fails if
+ * the statement cannot be parsed any more. false: no memory.
+ */
+bool exposed_can(struct client *client, const struct client_statement *entry);
+bool exposed_add(struct client *client, const struct client_statement *entry, struct batch *batch);
+
 /* Whether the client's server has this statement under the client's name. */
 bool exposed_has(const struct client *client, const char *name);
 

@@ -32,8 +32,7 @@ void inject_parse(struct client *client, struct batch *batch, const struct state
 	struct server *server = client->borrower.server;
 
 	batch_run(batch, statement_message(statement));
-	server_statements_parsed(&server->statements, statement,
-	                         loop_now(server->site->shared->loop));
+	server_statements_parsed(&server->statements, statement, clock_now());
 	client->borrower.pool->stats.server_parse_count++;
 }
 

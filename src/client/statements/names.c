@@ -19,6 +19,10 @@
 
 #include "pgweir/base/banned.h"
 
+/* What one client may have. Drivers keep some hundreds, object mappers some thousands. */
+#define NAMES_MAX 10000
+#define TEXTS_MAX ((size_t)64 * 1024 * 1024)
+
 #define COME_NUMBERS (UINT32_C(1) << 29)
 
 /*
@@ -29,6 +33,7 @@
 struct names {
 	void *tree;              /* the client's names: a tree of tsearch() */
 	uint32_t count;          /* names in the tree */
+	size_t size;             /* of their texts */
 	uint32_t change_count;   /* changes so far; gives each change its number */
 	uint32_t loss_count;     /* how often the client lost all names */
 	struct ledger_open open; /* changes that are not settled yet */
@@ -60,6 +65,8 @@ struct buf *names_exposed(const struct client *client)
 	return client->names ? &client->names->exposed : NULL;
 }
 
+struct ledger_open *names_open(const struct client *client) { return &client->names->open; }
+
 void names_watch_texts(struct client *client) { client->features |= CLIENT_HAS_SQL_NAMES; }
 
 static int compare(const void *one, const void *other) { return strcmp(one, other); }
@@ -87,6 +94,7 @@ static bool add_entry(struct names *names, struct client_statement *entry)
 	if (!tsearch(entry->name, &names->tree, compare))
 		return false;
 	names->count++;
+	names->size += entry->size;
 	return true;
 }
 
@@ -94,6 +102,7 @@ static void remove_name(struct names *names, const struct client_statement *entr
 {
 	tdelete(entry->name, &names->tree, compare);
 	names->count--;
+	names->size -= entry->size;
 }
 
 static void free_name(struct client_statement *entry)
@@ -125,6 +134,7 @@ static void forget_name(struct names *names, bool is_all)
 	names->loss_count++;
 	names->tree = NULL;
 	names->count = 0;
+	names->size = 0;
 	while ((root = rest)) {
 		struct client_statement *entry = names_entry_of(*(char **)root);
 
@@ -159,7 +169,8 @@ struct name_change {
 	struct ledger_change base;
 	struct ledger_change *server_change; /* settled together with this one; or NULL */
 	struct names *names;
-	struct statement *statement; /* an added name: its statement; holds one reference */
+	struct server_statements *known; /* of the server */
+	struct statement *statement;     /* an added name: its statement; holds one reference */
 	/* a removed name: owned by the change until it is settled */
 	struct client_statement *entry;
 	uint32_t loss_count; /* when the change was made */
@@ -180,6 +191,7 @@ static struct name_change *make_change(struct client *client, const char *name,
 	change->base.settle = settle;
 	change->server_change = server_change;
 	change->names = names;
+	change->known = &client->borrower.server->statements;
 	change->loss_count = names->loss_count;
 	change->number = names->change_count++ % COME_NUMBERS;
 	ledger_open_begin(&names->open, &client->borrower.server->ledger);
@@ -196,6 +208,15 @@ static void free_change(struct name_change *change)
 	free(change);
 }
 
+/* What a server has parsed before that time does not count, but for the client's own Parse. */
+static usec_t answer_time(const struct name_change *change)
+{
+	usec_t done_at =
+	    change->server_change ? server_statements_done_at(change->known, change->statement) : 0;
+
+	return done_at ? done_at : clock_now();
+}
+
 static void settle_come(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = (struct name_change *)base;
@@ -203,8 +224,10 @@ static void settle_come(struct ledger_change *base, bool is_done)
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
-	if (entry && is_done && entry->come_number == change->number)
+	if (entry && is_done && entry->come_number == change->number) {
 		entry->is_confirmed = true;
+		entry->parsed_at = answer_time(change);
+	}
 	if (entry && !is_done) {
 		remove_name(change->names, entry);
 		free_name(entry);
@@ -228,7 +251,7 @@ static struct bytes query_of(const struct statement *statement)
 	return bytes_text(statement_text(statement).at);
 }
 
-bool names_enter_scope(struct client *client, struct client_statement *entry)
+static bool enter_scope(struct client *client, struct client_statement *entry)
 {
 	struct server *server = client->borrower.server;
 	struct statement *statement = names_statement(entry);
@@ -239,9 +262,6 @@ bool names_enter_scope(struct client *client, struct client_statement *entry)
 		return false;
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;
-	/*
-	 * If the result columns have changed, PostgreSQL reports it: the client knows the old ones.
-	 */
 	if (statement->is_typed && server_statements_use_as(&server->statements, statement, &name))
 		return true;
 	if (text_scope_merge(query_of(statement), statement_scope(statement), scope, &merged))
@@ -252,6 +272,18 @@ bool names_enter_scope(struct client *client, struct client_statement *entry)
 	if (!statement)
 		return false;
 	set_statement(entry, statement);
+	return true;
+}
+
+bool names_enter_scope(struct client *client, struct client_statement *entry)
+{
+	struct server_statements *known = &client->borrower.server->statements;
+
+	if (!enter_scope(client, entry))
+		return false;
+	if (!server_statements_is_since(known, names_statement(entry), entry->parsed_at) &&
+	    names_can_parse(client, entry))
+		server_statements_mark_stale(known, names_statement(entry));
 	return true;
 }
 
@@ -303,7 +335,18 @@ struct name_description {
 	struct client_statement *entry;  /* counted in its use_count */
 	struct statement *statement;     /* the one that is described; holds one reference */
 	uint32_t parse_number;
+	bool is_told; /* the client gets the answer */
 };
+
+static void on_columns(struct description *base, uint32_t columns)
+{
+	struct name_description *description = (struct name_description *)base;
+
+	server_statements_described(description->known, description->statement, columns,
+	                            description->parse_number);
+	if (description->is_told)
+		description->entry->columns = columns;
+}
 
 static bool on_types(struct description *base, struct bytes types)
 {
@@ -333,7 +376,8 @@ static void settle_description(struct ledger_change *change, bool is_done)
 	free(description);
 }
 
-struct ledger_change *names_describe(struct client *client, struct client_statement *entry)
+struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
+                                     bool is_told)
 {
 	struct name_description *description = calloc(1, sizeof(*description));
 	struct statement *statement = names_statement(entry);
@@ -347,11 +391,27 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 	description->base.base =
 	    (struct ledger_change){ settle_description, statement, entry->name };
 	description->base.on_types = on_types;
+	description->base.on_columns = on_columns;
+	description->is_told = is_told;
 	entry->use_count++;
 	return &description->base.base;
 }
 
 /* ---- add and remove names ---- */
+
+bool names_have_room(const struct client *client, const struct statement *statement,
+                     struct err *err)
+{
+	const struct names *names = client->names;
+
+	if (!names || (names->count < NAMES_MAX &&
+	               names->size + statement_text(statement).count <= TEXTS_MAX))
+		return true;
+	err_set(err, ERR_LIMIT,
+	        "too many prepared statements: a client may have %d, and %zu MB of their texts",
+	        NAMES_MAX, TEXTS_MAX / 1024 / 1024);
+	return err_hint(err, "Close or DEALLOCATE those that are not needed any more.");
+}
 
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change)
@@ -361,8 +421,10 @@ struct ledger_change *names_come(struct client *client, const char *name,
 	struct name_change *change =
 	    entry ? make_change(client, name, server_change, settle_come) : NULL;
 
-	if (entry)
+	if (entry) {
 		memcpy(entry->name, name, size);
+		entry->size = (uint32_t)statement_text(statement).count;
+	}
 	if (!change || !add_entry(client->names, entry)) {
 		if (change)
 			free_change(change);
@@ -444,6 +506,7 @@ struct ledger_change *names_go_all(struct client *client)
 	leave->loss_count = names->loss_count;
 	names->tree = NULL;
 	names->count = 0;
+	names->size = 0;
 	ledger_open_begin(&names->open, &client->borrower.server->ledger);
 	return &leave->base;
 }
@@ -471,20 +534,23 @@ void names_each(const struct client *client, struct names_walk *walk)
 		twalk_r(client->names->tree, see_node, walk);
 }
 
-void names_restore(struct client *client, const char *name, struct statement *statement)
+struct client_statement *names_restore(struct client *client, const char *name,
+                                       struct statement *statement)
 {
 	size_t size = strlen(name) + 1;
 	struct client_statement *entry =
 	    names_find(client, name) ? NULL : calloc(1, sizeof(*entry) + size);
 
 	if (!entry)
-		return;
+		return NULL;
 	memcpy(entry->name, name, size);
+	entry->size = (uint32_t)statement_text(statement).count;
 	entry->is_confirmed = true;
 	if (!get(client) || !add_entry(client->names, entry)) {
 		free(entry);
-		return;
+		return NULL;
 	}
 	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
 	names_watch_texts(client); /* the record does not say how it was made */
+	return entry;
 }

@@ -16,10 +16,14 @@ struct client_statement {
 	/* change of each open Bind and Describe; `statement` holds a reference */
 	struct ledger_change use;
 	uint32_t use_count;        /* open uses of `use` */
+	uint32_t size;             /* of the text when the name was added */
 	uint32_t come_number : 29; /* number of the change that added the name */
 	uint32_t is_sql : 1;       /* SQL's PREPARE has made it */
 	uint32_t is_gone : 1;      /* removed; freed after the last use */
 	uint32_t is_confirmed : 1; /* the server has accepted the name */
+	/* the result columns that the client was told: fields_columns(). 0: it was not */
+	uint32_t columns;
+	usec_t parsed_at; /* when the client's Parse was answered; 0: not yet */
 	char name[];
 };
 
@@ -35,6 +39,10 @@ struct statements *names_store(const struct client *client);
 /* NULL: the client has no such name. */
 struct client_statement *names_find(const struct client *client, const char *name);
 
+/* Whether the client may have one more. false: refuse it with *err. */
+bool names_have_room(const struct client *client, const struct statement *statement,
+                     struct err *err);
+
 /*
  * Adds a name. The result is the change to note with the request: if the request fails, the
  * name is removed again. server_change: the change of the server's statements that is
@@ -48,7 +56,8 @@ struct ledger_change *names_go(struct client *client, const char *name);
 
 /*
  * Makes the name mean the statement prepared in the current scope of the client's server,
- * unless the server still has it with the types that were described. false: no memory.
+ * unless the server still has it with the types that were described. What the server has
+ * analyzed before the client's Parse is stale then. false: no memory.
  */
 bool names_enter_scope(struct client *client, struct client_statement *entry);
 
@@ -66,17 +75,21 @@ bool names_can_run(struct client *client, const struct client_statement *entry, 
                    struct err *err);
 
 /*
- * For a Describe of the statement under its own name. When the answer has the types of its
- * parameters, the name means the statement with these types on every server. NULL: no
- * memory.
+ * For a Describe of the statement, or of a portal bound to it. When the answer has the types of
+ * its parameters, the name means the statement with these types on every server. is_told: the
+ * client gets the answer. NULL: no memory.
  */
-struct ledger_change *names_describe(struct client *client, struct client_statement *entry);
+struct ledger_change *names_describe(struct client *client, struct client_statement *entry,
+                                     bool is_told);
 
 /*
  * The names under which the client's server has the client's statements too, as name\0name\0:
  * exposed.c. NULL: the client has no names and never had one.
  */
 struct buf *names_exposed(const struct client *client);
+
+/* The changes that names_are_unsure() looks at. The client has names, or had one. */
+struct ledger_open *names_open(const struct client *client);
 
 /* The client has names of SQL's PREPARE: its texts may use them. */
 void names_watch_texts(struct client *client);
@@ -100,9 +113,9 @@ struct names_walk {
 };
 void names_each(const struct client *client, struct names_walk *walk);
 /*
- * Adds a name that was handed over. Nothing happens if there is no memory, or if the name
- * exists.
+ * Adds a name that was handed over. NULL: there is no memory, or the name exists.
  */
-void names_restore(struct client *client, const char *name, struct statement *statement);
+struct client_statement *names_restore(struct client *client, const char *name,
+                                       struct statement *statement);
 
 #endif

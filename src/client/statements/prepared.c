@@ -2,7 +2,7 @@
 /*
  * Named prepared statements.
  *
- *   Parse "s1" <text>  -->  Parse "PGBOUNCER_7" <text>, or nothing if the server knows it
+ *   Parse "s1" <text>  -->  [Close] Parse "PGBOUNCER_7" <text>
  *   Bind "" "s1" ...   -->  [Parse "PGBOUNCER_7"] Bind "" "PGBOUNCER_7" ...
  *   Close "s1"         -->  nothing: the statement stays for others
  *
@@ -62,52 +62,32 @@ static enum statements_result refuse_twice(struct client *client, const char *na
 }
 
 /*
- * The server knows the statement. If it would be the same one now, the answer comes from here.
- * Otherwise the text is parsed again: a table may have other columns than when another client
- * prepared it, and a failed transaction must refuse it.
+ * Each Parse is sent, also if another client has prepared the text on this server: it is analyzed
+ * as if nobody had. What others know of the statement then is what the server has analyzed last.
  */
-static bool parse_known(struct client *client, const char *name, struct statement *statement,
-                        struct batch *batch)
+static bool send_parse(struct client *client, const char *name, struct statement *statement,
+                       struct batch *batch)
 {
 	struct server *server = client->borrower.server;
-	struct ledger_change *close, *parse, *change;
+	struct ledger_change *close = NULL, *parse, *change;
 
-	if (server_statements_is_fresh(&server->statements, statement,
-	                               loop_now(server->site->shared->loop)) &&
-	    server->status != 'E' && ledger_knows_status(&server->ledger)) {
-		change = names_come(client, name, statement, NULL);
-		return change && inject_note(server, LEDGER_PARSE, LEDGER_ANSWER, change);
+	if (server_statements_use(&server->statements, statement)) {
+		if (!server_statements_repeat(&server->statements, statement, &close, &parse))
+			return false;
+		inject_close(batch, statement_name(statement));
+	} else {
+		if (!inject_evict(client, batch))
+			return false;
+		parse = server_statements_learn(&server->statements, statement);
 	}
-	if (!server_statements_repeat(&server->statements, statement, &close, &parse))
-		return false;
-	inject_close(batch, statement_name(statement));
-	if (!inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
+	if (close && !inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
 		parse->settle(parse, false);
 		return false;
 	}
-	change = names_come(client, name, statement, parse);
+	change = parse ? names_come(client, name, statement, parse) : NULL;
 	if (!change) {
-		parse->settle(parse, false);
-		return false;
-	}
-	inject_parse(client, batch, statement);
-	return inject_note(server, LEDGER_PARSE, LEDGER_FORWARD, change);
-}
-
-static bool parse_new(struct client *client, const char *name, struct statement *statement,
-                      struct batch *batch)
-{
-	struct server *server = client->borrower.server;
-	struct ledger_change *learned, *change;
-
-	if (!inject_evict(client, batch))
-		return false;
-	learned = server_statements_learn(&server->statements, statement);
-	if (!learned)
-		return false;
-	change = names_come(client, name, statement, learned);
-	if (!change) {
-		learned->settle(learned, false);
+		if (parse)
+			parse->settle(parse, false);
 		return false;
 	}
 	inject_parse(client, batch, statement);
@@ -120,18 +100,21 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
 	struct bytes body, text, scope;
 	struct parse_fields parse;
 	struct statement *statement;
+	bool is_good, is_forgetting, is_by_name;
+	enum statements_result result;
 	struct err err;
-	bool is_good, is_forgetting;
 
 	if (in.count < frame->length)
 		return STATEMENTS_MORE;
 	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return STATEMENTS_PASS; /* PostgreSQL reports the error */
-	if (sql_is_refused(parse.query, &err, &is_forgetting))
-		return inject_refuse(client, &err, batch);
+	is_by_name = sql_is_by_name(bytes_text(parse.query), &is_forgetting);
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
+	result = is_by_name ? sql_before_named(client, parse.query, batch) : STATEMENTS_PASS;
+	if (result != STATEMENTS_PASS)
+		return result;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
 	if (!server_scope(client->borrower.server, &scope))
 		return STATEMENTS_END;
@@ -144,13 +127,17 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
 		return STATEMENTS_WAIT;
 	}
 	client->borrower.pool->stats.client_parse_count++;
+	if (is_by_name) /* what it means may have changed since another client has parsed it */
+		server_statements_mark_stale(&client->borrower.server->statements, statement);
 	if (names_find(client, parse.statement)) {
 		statement_release(names_store(client), &statement);
 		return refuse_twice(client, parse.statement, text, batch);
 	}
-	is_good = server_statements_use(&client->borrower.server->statements, statement)
-	              ? parse_known(client, parse.statement, statement, batch)
-	              : parse_new(client, parse.statement, statement, batch);
+	if (!names_have_room(client, statement, &err)) {
+		statement_release(names_store(client), &statement);
+		return inject_refuse(client, &err, batch);
+	}
+	is_good = send_parse(client, parse.statement, statement, batch);
 	/* the name and the server hold it now */
 	statement_release(names_store(client), &statement);
 	return is_good ? STATEMENTS_DROP : STATEMENTS_END;
@@ -195,14 +182,22 @@ static enum statements_result judge_unknown(struct client *client, const char *n
 	return inject_refuse(client, &err, batch);
 }
 
+/* Whether the client was told the result columns that the statement has on its server. */
+static bool knows_columns(struct client *client, const struct client_statement *entry)
+{
+	return entry->columns &&
+	       server_statements_columns(&client->borrower.server->statements,
+	                                 names_statement(entry)) == entry->columns;
+}
+
 /* Adds a Bind or Describe to the ledger. false: no memory. */
 static bool note_use(struct client *client, char type, struct client_statement *entry)
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *description;
 
-	if (type == 'D' && !names_statement(entry)->is_typed) {
-		description = names_describe(client, entry);
+	if (type == 'D' && !(names_statement(entry)->is_typed && knows_columns(client, entry))) {
+		description = names_describe(client, entry, true);
 		return description &&
 		       inject_note(server, LEDGER_TYPES, LEDGER_FORWARD, description);
 	}
@@ -211,12 +206,100 @@ static bool note_use(struct client *client, char type, struct client_statement *
 	                   &entry->use);
 }
 
+/* The text may mean another statement by its name. PASS, or what else must be done. */
+static enum statements_result before_use(struct client *client, const struct statement *statement,
+                                         unsigned int *touches, struct batch *batch)
+{
+	const char *text = statement_text(statement).at;
+	enum statements_result result;
+	bool is_forgetting;
+
+	if (!(statement->touches & SQL_TOUCH_BY_NAME) ||
+	    !sql_is_by_name(bytes_text(text), &is_forgetting))
+		return STATEMENTS_PASS;
+	*touches = SQL_TOUCH_HIDDEN | SESSION_TOUCH_BY_NAME;
+	result = sql_before_named(client, text, batch);
+	if (result == STATEMENTS_PASS)
+		server_statements_mark_stale(&client->borrower.server->statements, statement);
+	return result;
+}
+
+/* ---- the columns of the result ---- */
+
+/* Whether a Describe of the portal comes directly after its Bind: the client is told again. */
+static bool is_described_next(const struct frame *frame, struct bytes in, const char *portal)
+{
+	struct bytes next = bytes_skip(in, frame->length < in.count ? frame->length : in.count);
+	struct object_names names;
+	struct frame describe;
+
+	return frame_peek(next, UINT32_MAX, &describe) == WIRE_OK && describe.type == 'D' &&
+	       next.count >= describe.length &&
+	       fields_names('D', frame_body(next, &describe), describe.length - FRAME_HEADER_SIZE,
+	                    &names) == WIRE_OK &&
+	       names.target == 'P' && strcmp(names.portal, portal) == 0;
+}
+
+/* Has the statement described to us, before the client's Bind of it is sent. */
+static enum statements_result ask_columns(struct client *client, struct client_statement *entry,
+                                          struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+	char front[FRAME_HEADER_SIZE + 1] = { 'D', 0, 0, 0, 0, 'S' };
+	struct ledger_change *change;
+	struct bytes name;
+
+	if (!inject_statement(client, batch, names_statement(entry), &name))
+		return STATEMENTS_END;
+	change = names_describe(client, entry, false);
+	if (!change || !inject_note(server, LEDGER_TYPES, LEDGER_INJECT, change))
+		return STATEMENTS_END;
+	store_be32(front + 1, (uint32_t)(4 + 1 + name.count + 1));
+	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_copy(batch, bytes_of(name.at, name.count + 1));
+	return STATEMENTS_WAIT_EMPTY;
+}
+
+/*
+ * PostgreSQL refuses to run a statement whose result would have other columns than the client was
+ * told. A server that has parsed it later does not know what that was. PASS: there is no objection.
+ */
+static enum statements_result check_columns(struct client *client, const struct frame *frame,
+                                            struct bytes in, const struct object_names *names,
+                                            struct client_statement *entry, struct batch *batch)
+{
+	struct err err;
+
+	if (entry->columns <= FIELDS_NO_COLUMNS || knows_columns(client, entry) ||
+	    is_described_next(frame, in, names->portal))
+		return STATEMENTS_PASS;
+	if (!server_statements_columns(&client->borrower.server->statements,
+	                               names_statement(entry)))
+		return ask_columns(client, entry, batch);
+	err_set(&err, ERR_PLAN_CHANGED, "cached plan must not change result type");
+	return inject_refuse(client, &err, batch);
+}
+
+enum statements_result prepared_describe_portal(struct client *client, struct batch *batch)
+{
+	struct client_statement *entry = batch->bound;
+	struct ledger_change *change;
+
+	if (knows_columns(client, entry))
+		return STATEMENTS_PASS;
+	change = names_describe(client, entry, true);
+	return change && inject_note(client->borrower.server, LEDGER_TYPES, LEDGER_FORWARD, change)
+	           ? STATEMENTS_HEAD
+	           : STATEMENTS_END;
+}
+
 enum statements_result prepared_use(struct client *client, const struct frame *frame,
-                                    const struct object_names *names, struct batch *batch,
-                                    size_t *head)
+                                    struct bytes in, const struct object_names *names,
+                                    struct batch *batch, size_t *head)
 {
 	struct client_statement *entry = names_find(client, names->statement);
 	unsigned int touches = 0;
+	enum statements_result result;
 	enum listening_go go;
 	struct bytes name;
 	struct err err;
@@ -228,15 +311,25 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 	if (entry && !server_statements_is_sure(&client->borrower.server->statements,
 	                                        names_statement(entry)))
 		return STATEMENTS_WAIT;
+	if (entry && !names_can_run(client, entry, false, &err))
+		return inject_refuse(client, &err, batch);
+	result =
+	    entry ? before_use(client, names_statement(entry), &touches, batch) : STATEMENTS_PASS;
+	if (result != STATEMENTS_PASS)
+		return result;
+	/* What a statement means by name has the columns that it has now. */
+	if (entry && frame->type == 'B' && !touches) {
+		result = check_columns(client, frame, in, names, entry, batch);
+		if (result != STATEMENTS_PASS)
+			return result;
+	}
 	if (frame->type == 'B')
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
-	if (!names_can_run(client, entry, false, &err))
-		return inject_refuse(client, &err, batch);
 	if (frame->type == 'B')
 		touches = session_relevant(
-		    client, session_statement_touches(client, names_statement(entry)));
+		    client, touches | session_statement_touches(client, names_statement(entry)));
 	if (touches) {
 		go = listening_before(client, 'B', touches,
 		                      bytes_text(statement_text(names_statement(entry)).at), batch);
@@ -244,9 +337,8 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}
 	batch->is_query = false;
-	if (touches &&
-	    !session_use(client, touches, bytes_text(statement_text(names_statement(entry)).at),
-	                 true, batch, &err))
+	if (touches && !session_use(client, touches, session_text_of(names_statement(entry), batch),
+	                            true, &err))
 		return inject_refuse(client, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)
@@ -254,6 +346,10 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 	if (!inject_statement(client, batch, names_statement(entry), &name) ||
 	    !note_use(client, frame->type, entry))
 		return STATEMENTS_END;
+	if (frame->type == 'B') {
+		batch->bound = entry;
+		batch->bound_portal = names->portal;
+	}
 	return replace_head(frame, names, name, batch, head);
 }
 

@@ -16,8 +16,11 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
 
 /* Handles a Bind or Describe of a named statement. */
 enum statements_result prepared_use(struct client *client, const struct frame *frame,
-                                    const struct object_names *names, struct batch *batch,
-                                    size_t *head);
+                                    struct bytes in, const struct object_names *names,
+                                    struct batch *batch, size_t *head);
+
+/* Handles a Describe of the portal that was bound last: batch->bound. */
+enum statements_result prepared_describe_portal(struct client *client, struct batch *batch);
 
 /* Handles a Close of a named statement. */
 enum statements_result prepared_close(struct client *client, const char *name);

@@ -7,7 +7,8 @@
  * idle server, the whole batch must have been received, and its Sync must be the only one
  * that is owed (pool/server/replay.h, ledger_drop_sync()). Also the client must ask for the
  * columns again, with a Describe between Bind and Execute: a client that relies on an
- * earlier description would misread the rows. Such a client gets the error.
+ * earlier description would misread the rows. And it must not have given a format for each
+ * column, as there may be another number of them now. Such a client gets the error.
  */
 #include "replan_priv.h"
 
@@ -22,6 +23,15 @@ static bool read_names(const struct frame *frame, struct bytes in, struct object
 	                    names) == WIRE_OK;
 }
 
+/* Whether the Bind fits any number of result columns. */
+static bool fits_any_columns(const struct frame *frame, struct bytes in)
+{
+	struct bind_fields bind;
+
+	return fields_bind(frame_body(in, frame), &bind) == WIRE_OK &&
+	       bind.result_format_count <= 1;
+}
+
 /* Begins a replay with a Bind of a named statement, if the server is idle and owes nothing. */
 static void begin_replay(const struct server *server, const struct frame *frame, struct bytes in,
                          struct batch *batch)
@@ -31,7 +41,7 @@ static void begin_replay(const struct server *server, const struct frame *frame,
 	if (frame->type == 'B' && !batch->is_again && server->status == 'I' &&
 	    ledger_is_empty(&server->ledger) && ledger_is_certain(&server->ledger) &&
 	    !server->ledger.is_open && !server->ledger.is_skipping &&
-	    read_names(frame, in, &names) && *names.statement)
+	    read_names(frame, in, &names) && *names.statement && fits_any_columns(frame, in))
 		batch->replay = in.at;
 }
 

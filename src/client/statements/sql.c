@@ -53,35 +53,6 @@ void sql_leave(struct client *client)
 
 /* ---- unsupported ---- */
 
-/* NULL: not known. */
-static const char *encoding_of(const struct client *client)
-{
-	const char *encoding = params_find(client->params, "client_encoding");
-
-	return encoding ? encoding
-	                : params_find(client->borrower.server->baseline, "client_encoding");
-}
-
-/*
- * Whether the client's encoding has characters with a byte that looks like a quote or a
- * backslash, and the text may have such characters.
- */
-static bool is_unclear_encoding(const struct client *client, struct bytes text)
-{
-	static const char *const unclear[] = { "SJIS",    "BIG5",  "GBK",           "UHC",
-		                               "GB18030", "JOHAB", "SHIFT_JIS_2004" };
-	const char *encoding = encoding_of(client);
-	bool is_plain = true;
-
-	for (size_t i = 0; i < text.count; i++)
-		is_plain = is_plain && !(text.at[i] & 0x80);
-	for (size_t i = 0; encoding && i < sizeof(unclear) / sizeof(unclear[0]); i++) {
-		if (strcasecmp(encoding, unclear[i]) == 0)
-			return !is_plain;
-	}
-	return false;
-}
-
 static void set_err(struct err *err, const char *reason)
 {
 	err_set(err, ERR_UNSUPPORTED,
@@ -96,7 +67,8 @@ static void read_text(const struct client *client, const char *text, struct sql_
 	struct bytes bytes = bytes_text(text);
 
 	sql_read(bytes, sql);
-	if (sql->kind == SQL_OTHER || !is_unclear_encoding(client, bytes))
+	if (sql->kind == SQL_OTHER || bytes_are_ascii(bytes) ||
+	    !session_encoding_is_unclear(client))
 		return;
 	if (sql->kind == SQL_FORGET) { /* the server's answer shows it */
 		sql->kind = SQL_OTHER;
@@ -106,19 +78,59 @@ static void read_text(const struct client *client, const char *text, struct sql_
 	sql->reason = "in this client_encoding";
 }
 
-bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting)
+/*
+ * Whether the server may have statements under names of the client that are not followed: then it
+ * says whether a name is taken, and what it prepares makes it stay.
+ */
+static bool has_unfollowed(const struct client *client)
+{
+	return (client->touched & SQL_TOUCH_PREPARE) ||
+	       (session_stays(client) && (client->session->pins & SESSION_PIN_STATEMENT));
+}
+
+/* Whether the statement goes to the server as it is. */
+static bool is_left_to_server(struct client *client, const struct sql_statement *sql)
+{
+	bool is_left =
+	    exposed_has(client, sql->name) ||
+	    (sql->kind == SQL_PREPARE && !names_find(client, sql->name) && has_unfollowed(client));
+
+	if (is_left)
+		session_run_unknown(client);
+	return is_left;
+}
+
+bool sql_is_by_name(struct bytes text, bool *is_forgetting)
 {
 	struct sql_statement sql;
 
 	*is_forgetting = false;
-	if (sql_glance(bytes_text(text), true) != WIRE_OK)
+	if (sql_glance(text, true) != WIRE_OK)
 		return false;
-	sql_read(bytes_text(text), &sql);
+	sql_read(text, &sql);
 	*is_forgetting = sql.kind == SQL_FORGET;
-	if (sql.kind == SQL_OTHER || sql.kind == SQL_FORGET)
-		return false;
-	set_err(err, "in a statement that has a name itself");
-	return true;
+	return sql.kind != SQL_OTHER && sql.kind != SQL_FORGET;
+}
+
+enum statements_result sql_before_named(struct client *client, const char *text,
+                                        struct batch *batch)
+{
+	const struct client_statement *entry;
+	struct sql_statement sql;
+	struct err err;
+
+	if (names_are_unsure(client))
+		return STATEMENTS_WAIT;
+	read_text(client, text, &sql);
+	entry = names_find(client, sql.name);
+	if (!session_is_followed(client) || sql.kind == SQL_UNSURE ||
+	    (entry && !exposed_has(client, sql.name) && !exposed_can(client, entry))) {
+		set_err(&err, "in a statement that has a name itself");
+		return inject_refuse(client, &err, batch);
+	}
+	if (!entry || exposed_has(client, sql.name))
+		return STATEMENTS_PASS;
+	return exposed_add(client, entry, batch) ? STATEMENTS_PASS : STATEMENTS_END;
 }
 
 enum statements_result sql_refuse_query(struct client *client, const struct err *err,
@@ -240,7 +252,7 @@ static void batch_renamed(struct batch *batch, char type, struct bytes body, str
 /* Counts the characters of a text. false: they cannot be counted. */
 static bool count_characters(const struct client *client, struct bytes text, uint32_t *count)
 {
-	const char *encoding = encoding_of(client);
+	const char *encoding = session_encoding(client);
 	const char *stored = params_find(client->borrower.server->baseline, "server_encoding");
 	bool is_utf8 = encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
 	               strcasecmp(stored, "UTF8") == 0;
@@ -314,6 +326,11 @@ struct query {
 	const struct sql_statement *sql;
 };
 
+static struct bytes text_of(const struct query *query)
+{
+	return bytes_of(query->body.at, query->body.count - 1);
+}
+
 /*
  * Whether it is unknown if the server will skip a Query: then nothing can be put before the
  * Query. If it is known, the Query may have to wait until everything before it is answered.
@@ -333,6 +350,7 @@ static enum statements_result on_stage(const struct query *query)
 	struct statement *statement = NULL;
 	struct server_renaming renaming;
 	struct ledger_change *change;
+	struct err err;
 
 	if (is_unclear(client))
 		return refuse_query(client, no_sync, query->batch);
@@ -342,6 +360,10 @@ static enum statements_result on_stage(const struct query *query)
 		statement = make_statement(client, sql);
 		if (!statement)
 			return STATEMENTS_END;
+		if (!names_have_room(client, statement, &err)) {
+			statement_release(names_store(client), &statement);
+			return sql_refuse_query(client, &err, query->batch);
+		}
 	}
 	change = set_stage(client, sql->kind, sql->name, statement, query->batch);
 	statement_release(names_store(client), &statement);
@@ -356,13 +378,13 @@ static enum statements_result on_stage(const struct query *query)
 }
 
 /* A statement is executed by its name. false: it must be refused with *err. */
-static bool use_statement(struct client *client, const struct statement *statement,
-                          struct batch *batch, struct err *err)
+static bool use_statement(struct client *client, struct statement *statement, struct batch *batch,
+                          struct err *err)
 {
 	unsigned int touches = session_statement_touches(client, statement);
 
-	return !touches || session_use(client, touches, bytes_text(statement_text(statement).at),
-	                               true, batch, err);
+	return !touches ||
+	       session_use(client, touches, session_text_of(statement, batch), true, err);
 }
 
 static enum statements_result execute_known(const struct query *query,
@@ -389,6 +411,8 @@ static enum statements_result execute_known(const struct query *query,
 		return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	if (!use_statement(client, names_statement(entry), query->batch, &err))
 		return sql_refuse_query(client, &err, query->batch);
+	if (touches)
+		session_use_execute(client, names_statement(entry), text_of(query));
 	is_there = server_statements_use(&server->statements, names_statement(entry)) &&
 	           !server_statements_is_stale(&server->statements, names_statement(entry));
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
@@ -452,14 +476,14 @@ static enum statements_result judge_query(const struct query *query)
 		return refuse_query(client, sql->reason, query->batch);
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
-	if (exposed_has(client, sql->name)) {
-		session_run_unknown(client);
+	if (is_left_to_server(client, sql)) {
+		session_use_execute(client, NULL, text_of(query));
 		return STATEMENTS_PASS;
 	}
 	entry = names_find(client, sql->name);
 	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name)) {
 		/* a Query of several statements may have prepared the name */
-		session_run_unknown(client);
+		session_use_execute(client, NULL, text_of(query));
 		return STATEMENTS_PASS;
 	}
 	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);
@@ -540,10 +564,15 @@ static enum statements_result parse_on_stage(struct client *client, const struct
                                              struct bytes body, struct batch *batch)
 {
 	struct statement *statement = NULL;
+	struct err err;
 	bool is_good;
 
 	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
 		return STATEMENTS_END;
+	if (statement && !names_have_room(client, statement, &err)) {
+		statement_release(names_store(client), &statement);
+		return inject_refuse(client, &err, batch);
+	}
 	is_good = sql_remember(client, sql, statement);
 	statement_release(names_store(client), &statement);
 	if (!is_good)
@@ -570,10 +599,8 @@ static enum statements_result judge_parse(struct client *client, const struct sq
 		return sql_remember(client, sql, NULL) ? STATEMENTS_PASS : STATEMENTS_END;
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
-	if (exposed_has(client, sql->name)) {
-		session_run_unknown(client);
+	if (is_left_to_server(client, sql))
 		return STATEMENTS_PASS;
-	}
 	entry = names_find(client, sql->name);
 	if (sql->kind == SQL_EXECUTE && entry)
 		return parse_execute(client, sql, entry, body, batch);

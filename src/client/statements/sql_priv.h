@@ -46,10 +46,18 @@ enum statements_result sql_parse(struct client *client, struct bytes body, size_
                                  struct batch *batch);
 
 /*
- * Whether a text must not be prepared with a name of the protocol; *err has the reason. If
- * it may: *is_forgetting is set if it drops all statements.
+ * Whether a text that is prepared with a name of the protocol means another statement by its name:
+ * what it does depends on the server. *is_forgetting: it drops all statements.
  */
-bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting);
+bool sql_is_by_name(struct bytes text, bool *is_forgetting);
+
+/*
+ * Comes before a Parse, Bind or Describe of such a text: adds the statement that it may mean. PASS,
+ * WAIT,
+ * END, or DROP: it is refused.
+ */
+enum statements_result sql_before_named(struct client *client, const char *text,
+                                        struct batch *batch);
 
 /* Handles a Bind that concerns the unnamed portal or the unnamed statement. */
 enum statements_result sql_bind(struct client *client, const char *portal, const char *statement,

@@ -134,6 +134,11 @@ static enum statements_result judge_names(struct client *client, const struct fr
 		return client->sql ? sql_execute(client, names.portal, batch) : STATEMENTS_PASS;
 	if (frame->type == 'C' && names.statement && !*names.statement)
 		unnamed_drop(client, batch);
+	if (frame->type == 'B')
+		batch->bound = NULL;
+	if (batch->bound && names.target == 'P' && strcmp(names.portal, batch->bound_portal) == 0 &&
+	    frame->type == 'D')
+		return prepared_describe_portal(client, batch);
 	if (is_use_of_unnamed(frame, &names))
 		result = unnamed_use(client, frame->type, batch);
 	if (result == STATEMENTS_PASS && frame->type == 'B' && client->sql)
@@ -145,7 +150,7 @@ static enum statements_result judge_names(struct client *client, const struct fr
 	if (frame->type == 'C') /* PostgreSQL refuses a Close with bytes after its name */
 		return names.count == length ? prepared_close(client, names.statement)
 		                             : STATEMENTS_PASS;
-	return prepared_use(client, frame, &names, batch, head);
+	return prepared_use(client, frame, in, &names, batch, head);
 }
 
 enum statements_result statements_judge(struct client *client, const struct frame *frame,

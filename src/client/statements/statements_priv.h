@@ -84,8 +84,8 @@ static inline bool statements_concern(const struct client *client, const struct 
 }
 
 /*
- * A frame with a text of a client with CLIENT_HAS_SQL_NAMES: adds to the batch what must be there
- * before it. PASS, WAIT_EMPTY or END.
+ * A frame with a text that may name statements (SQL_TOUCH_BY_NAME), or any text of a client with
+ * CLIENT_HAS_SQL_NAMES: adds to the batch what must be there before it. PASS, WAIT_EMPTY or END.
  */
 enum statements_result statements_expose(struct client *client, const struct frame *frame,
                                          struct bytes in, struct batch *batch);

@@ -37,6 +37,7 @@ struct unnamed {
 	struct statements *statements;
 	struct statement *statement; /* the text that was kept; NULL: none */
 	unsigned int touches;        /* of the last Parse: enum sql_touch */
+	struct sql_names *names;     /* that it may set; NULL: not read yet */
 	bool has_text;               /* `statement` is the client's current one */
 	/* the server has the client's statement, or will report why not */
 	bool is_here;
@@ -117,6 +118,7 @@ enum statements_result unnamed_parse(struct client *client, const struct frame *
 	if (result == STATEMENTS_DROP)
 		return result;
 	client->unnamed->touches = batch->touches;
+	sql_names_drop(&client->unnamed->names);
 	if (!note_parse(client, LEDGER_FORWARD, result == STATEMENTS_HEAD))
 		return STATEMENTS_END;
 	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
@@ -221,20 +223,23 @@ static enum statements_result note_description(struct client *client)
 }
 
 /* The text of the last Parse: from this batch, or if it is kept; else empty. */
-static struct bytes unnamed_text(const struct unnamed *unnamed, struct bytes parsed)
+static struct session_text unnamed_text(struct unnamed *unnamed, struct batch *batch)
 {
-	if (parsed.count)
-		return bytes_text(parsed.at);
-	return bytes_text(unnamed->has_text ? statement_text(unnamed->statement).at : "");
+	struct bytes parsed = batch->unnamed;
+
+	if (!parsed.count && unnamed->has_text)
+		parsed = statement_text(unnamed->statement);
+	return (struct session_text){ bytes_text(parsed.count ? parsed.at : ""), &unnamed->names,
+		                      batch };
 }
 
 enum statements_result unnamed_use(struct client *client, char type, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
 	enum statements_result result = STATEMENTS_PASS;
-	struct bytes parsed = batch->unnamed;
 	unsigned int touches =
 	    type == 'B' && unnamed ? session_relevant(client, unnamed->touches) : 0;
+	struct session_text text = { .names = NULL };
 	struct err err;
 
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
@@ -242,8 +247,10 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
 		return STATEMENTS_WAIT;
 	if (touches) {
-		enum listening_go go =
-		    listening_before(client, 'B', touches, unnamed_text(unnamed, parsed), batch);
+		enum listening_go go;
+
+		text = unnamed_text(unnamed, batch);
+		go = listening_before(client, 'B', touches, text.text, batch);
 
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
@@ -251,11 +258,10 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
 	batch->is_query = false;
-	if (touches &&
-	    !session_use(client, touches, unnamed_text(unnamed, parsed), true, batch, &err))
+	if (touches && !session_use(client, touches, text, true, &err))
 		return inject_refuse(client, &err, batch);
-	if ((touches & SQL_TOUCH_EXECUTE) && !client->sql)
-		session_run_unknown(client);
+	if ((touches & SQL_TOUCH_EXECUTE) && (!client->sql || client->sql->statement))
+		session_use_execute(client, client->sql ? client->sql->statement : NULL, text.text);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
 		result = inject(client, batch);
 	else if (!unnamed || !unnamed->is_here)
@@ -344,6 +350,7 @@ void unnamed_free(struct client *client)
 		return;
 	if (client->unnamed->statement)
 		statement_release(client->unnamed->statements, &client->unnamed->statement);
+	sql_names_drop(&client->unnamed->names);
 	free(client->unnamed);
 	client->unnamed = NULL;
 }

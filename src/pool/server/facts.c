@@ -180,7 +180,9 @@ static bool take_locks(struct facts *facts, const struct bytes *columns)
 
 static bool take_statements(struct facts *facts, const struct bytes *columns)
 {
-	return read_count(&facts->statement_count, columns[2]);
+	facts->has_own_count = true;
+	return read_count(&facts->own_count, columns[1]) &&
+	       read_count(&facts->statement_count, columns[2]);
 }
 
 /* Bytes of the header of a page of the WAL, and of the first page of a segment. */

@@ -13,6 +13,7 @@
 
 #include <assert.h>
 
+#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/statements.h"
 
 #include "pgweir/base/banned.h"
@@ -29,28 +30,6 @@
  */
 #define MAJOR_WITH_FLAGS 15
 
-static bool is_first_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool is_letter(char c) { return is_first_letter(c) || (c >= '0' && c <= '9') || c == '$'; }
-
-bool question_can_name(struct bytes name)
-{
-	bool is_start = true, has_dot = false;
-
-	for (size_t i = 0; i < name.count; i++) {
-		bool is_dot = name.at[i] == '.' && !is_start;
-
-		if (!is_dot && !(is_start ? is_first_letter(name.at[i]) : is_letter(name.at[i])))
-			return false;
-		has_dot |= is_dot;
-		is_start = is_dot;
-	}
-	return has_dot && !is_start && name.count <= QUESTION_NAME_MAX;
-}
-
 /* Adds the names as items of an array; they need no quotes inside. */
 static bool add_names(struct bytes names, struct buf *out)
 {
@@ -58,7 +37,7 @@ static bool add_names(struct bytes names, struct buf *out)
 	bool is_any = false;
 
 	while (bytes_take_text(&names, &name)) {
-		if (!question_can_name(bytes_text(name)))
+		if (sql_name_judge(bytes_text(name)) != SQL_NAME_PLACEHOLDER)
 			continue;
 		buf_add_text(out, is_any ? ",'" : "'");
 		buf_add_text(out, name);
@@ -142,9 +121,13 @@ static const struct {
 	                  "FROM pg_catalog.pg_lock_status()AS l "
 	                  "WHERE l.locktype OPERATOR(pg_catalog.=)'advisory'"
 	                  "AND l.pid OPERATOR(pg_catalog.=)pg_catalog.pg_backend_pid()" },
-	{ QUESTION_STATEMENTS, "SELECT 's','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
-	                       "FROM pg_catalog.pg_prepared_statement()AS s WHERE s.from_sql "
-	                       "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')" },
+	/* A name of ours that SQL has made is not ours. */
+	{ QUESTION_STATEMENTS,
+	  "SELECT 's',CAST(pg_catalog.count(*)FILTER(WHERE NOT s.from_sql "
+	  "AND pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "'))AS pg_catalog.text),"
+	  "CAST(pg_catalog.count(*)FILTER(WHERE s.from_sql)AS pg_catalog.text)"
+	  "FROM pg_catalog.pg_prepared_statement()AS s "
+	  "WHERE s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "'" },
 	{ QUESTION_EXPOSED,
 	  "(SELECT 'e',s.name,''FROM pg_catalog.pg_prepared_statement()AS s WHERE NOT s.from_sql "
 	  "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')LIMIT " EXPOSED_MAX ")" },

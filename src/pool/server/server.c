@@ -187,6 +187,7 @@ static void release_server(struct server *server)
 	replay_done(&server->replay);
 	server_calls_done(server);
 	buf_free(&server->replacement);
+	buf_free(&server->withheld);
 	buf_free(&server->prefix);
 	buf_free(&server->reports);
 	params_release(params, &server->params);

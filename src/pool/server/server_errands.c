@@ -9,6 +9,7 @@
  */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
@@ -41,11 +42,8 @@ static const struct {
 	[ERRAND_ROLE] = { "the role question", CLOSE_NONE },
 };
 
-bool server_errand(struct server *server, enum errand_kind kind, const char *query)
+static void begin_errand(struct server *server, enum errand_kind kind)
 {
-	struct buf *out = server->site->shared->errand_message;
-	bool is_sent;
-
 	assert(server->errand == ERRAND_NONE);
 	server->errand = kind;
 	server->errand_failed = false;
@@ -53,14 +51,66 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 	if (server->state == SERVER_LENT) /* the other states have this limit anyway */
 		timer_set(&server->timer, server->site->limits.connect,
 		          loop_now(server->site->shared->loop));
-	message_query(out, query);
-	is_sent = buf_ok(out) &&
-	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) == LEDGER_SENT &&
-	          stream_send(&server->stream, buf_bytes(out));
+}
+
+/* Sends the messages, which are in the ledger if is_noted. */
+static bool send_errand(struct server *server, bool is_noted)
+{
+	struct buf *out = server->site->shared->errand_message;
+	bool is_sent = is_noted && buf_ok(out) && stream_send(&server->stream, buf_bytes(out));
+
 	buf_reuse(out, ERRAND_KEEP_MAX);
 	if (!is_sent)
 		server_break(server);
 	return is_sent;
+}
+
+static bool note(struct server *server, enum ledger_kind kind)
+{
+	return ledger_add(&server->ledger, kind, LEDGER_INTERNAL) == LEDGER_SENT;
+}
+
+bool server_errand(struct server *server, enum errand_kind kind, const char *query)
+{
+	begin_errand(server, kind);
+	message_query(server->site->shared->errand_message, query);
+	return send_errand(server, note(server, LEDGER_QUERY));
+}
+
+/* Adds the messages that execute one statement. */
+static bool add_apart(struct server *server, struct bytes text)
+{
+	MESSAGE_STATIC(close, 'C', "S" SCRATCH_NAME);
+	/* an unnamed portal, without parameters and formats, and all rows of it */
+	MESSAGE_STATIC(bind, 'B', "\0" SCRATCH_NAME "\0\0\0\0\0\0");
+	MESSAGE_STATIC(execute, 'E', "\0\0\0\0");
+	struct buf *out = server->site->shared->errand_message;
+	size_t at = message_begin(out, 'P');
+
+	buf_add_cstr(out, SCRATCH_NAME);
+	buf_add(out, text.at, text.count);
+	buf_add(out, "\0\0", 3);
+	message_end(out, at);
+	buf_add(out, (const char *)&bind, sizeof(bind));
+	buf_add(out, (const char *)&execute, sizeof(execute));
+	buf_add(out, (const char *)&close, sizeof(close));
+	return note(server, LEDGER_PARSE) && note(server, LEDGER_BIND) &&
+	       note(server, LEDGER_EXECUTE) && note(server, LEDGER_CLOSE);
+}
+
+/* The statements of the text have no semicolon but between them. All is one transaction. */
+static bool errand_apart(struct server *server, enum errand_kind kind, const char *text)
+{
+	MESSAGE_STATIC(close, 'C', "S" SCRATCH_NAME);
+	struct buf *out = server->site->shared->errand_message;
+	bool is_noted = note(server, LEDGER_CLOSE);
+
+	begin_errand(server, kind);
+	buf_add(out, (const char *)&close, sizeof(close));
+	for (; is_noted && *text; text += strcspn(text, ";"), text += *text == ';')
+		is_noted = add_apart(server, bytes_of(text, strcspn(text, ";")));
+	message_end(out, message_begin(out, 'S'));
+	return send_errand(server, is_noted && note(server, LEDGER_SYNC));
 }
 
 static void settle_ahead(struct ledger_change *change, bool is_done)
@@ -109,23 +159,36 @@ static void send_question(struct server *server)
 	struct buf text = { 0 };
 
 	write_question(server, question, &text);
-	if (buf_ok(&question->names) && buf_ok(&text))
-		server_errand(server, ERRAND_ASK, text.at);
-	else
+	if (!buf_ok(&question->names) || !buf_ok(&text))
 		server_break(server);
+	else if (question->is_apart)
+		errand_apart(server, ERRAND_ASK, text.at);
+	else
+		server_errand(server, ERRAND_ASK, text.at);
 	buf_free(&text);
 }
 
-void server_ask(struct server *server, unsigned int parts, struct bytes names)
+static void ask(struct server *server, unsigned int parts, struct bytes names, bool is_apart)
 {
 	server->question = calloc(1, sizeof(*server->question));
 	if (!server->question) {
 		server_break(server);
 		return;
 	}
+	server->question->is_apart = is_apart;
 	server->question->facts.parts = parts;
 	buf_add(&server->question->names, names.at, names.count);
 	send_question(server);
+}
+
+void server_ask(struct server *server, unsigned int parts, struct bytes names)
+{
+	ask(server, parts, names, false);
+}
+
+void server_ask_apart(struct server *server, unsigned int parts, struct bytes names)
+{
+	ask(server, parts, names, true);
 }
 
 bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out)

@@ -193,13 +193,17 @@ static void say_refusal(struct server *server, const struct ledger_change *chang
 	const struct err *err = &((const struct refusal *)change)->err;
 
 	note_said(server, err->sqlstate, "ERROR", true);
+	/* pgjdbc and asyncpg prepare again if the routine is this one. */
 	message_error(&server->replacement,
 	              &(struct report){ .severity = "ERROR",
 	                                .verbatim = "ERROR",
 	                                .sqlstate = err->sqlstate,
 	                                .text = err->text,
 	                                .detail = *err->detail ? err->detail : NULL,
-	                                .hint = err->hint });
+	                                .hint = err->hint,
+	                                .routine = err->code == ERR_PLAN_CHANGED
+	                                               ? "RevalidateCachedQuery"
+	                                               : NULL });
 }
 
 /* The position of one of our names in an error. NULL: not found. */
@@ -494,6 +498,33 @@ static bool is_belief_wrong(struct server *server, struct bytes body, const char
 	return true;
 }
 
+/* Keeps the error, in the form that the borrower would get. */
+static void withhold(struct server *server, struct bytes body)
+{
+	size_t frame;
+
+	server->withheld = server->replacement;
+	server->replacement = (struct buf){ 0 };
+	if (server->withheld.count)
+		return;
+	frame = message_begin(&server->withheld, 'E');
+	buf_add(&server->withheld, body.at, body.count);
+	message_end(&server->withheld, frame);
+}
+
+/*
+ * What was sent again has failed before its Bind, for another reason: drivers that would prepare
+ * again after the first error would not after this one. false: nothing was sent again.
+ */
+static bool say_withheld(struct server *server)
+{
+	if (!server->withheld.count)
+		return false;
+	server->replacement = server->withheld;
+	server->withheld = (struct buf){ 0 };
+	return true;
+}
+
 enum frame_fate server_request_failed(struct server *server, struct bytes body,
                                       enum ledger_verdict verdict)
 {
@@ -522,11 +553,13 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 		bool is_wrong = change->name && change->statement &&
 		                is_belief_wrong(server, body, report.sqlstate, change->statement);
 
-		if (is_wrong && tries_again(server))
-			fate = FRAME_DROP;
-		else if (say_renamed(server, body, report.sqlstate, change) ||
-		         say_explained(server, body, &report))
+		if (say_withheld(server) || say_renamed(server, body, report.sqlstate, change) ||
+		    say_explained(server, body, &report))
 			fate = FRAME_REPLACE;
+		if (is_wrong && tries_again(server)) {
+			withhold(server, body);
+			fate = FRAME_DROP;
+		}
 	}
 	if (fate != FRAME_DROP) {
 		replay_drop(&server->replay);

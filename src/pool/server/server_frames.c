@@ -19,7 +19,6 @@
 
 #include "server_priv.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "pgweir/base/banned.h"
@@ -82,6 +81,7 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
+	case 'T':
 		return ledger_awaits_types(&server->ledger) && frame->length <= TYPES_FRAME_MAX
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
@@ -95,7 +95,7 @@ static struct bytes body_of(struct bytes in, const struct frame *frame)
 {
 	size_t count = in.count < frame->length ? in.count : frame->length;
 
-	if (frame->type == 't' && frame->length > TYPES_FRAME_MAX)
+	if ((frame->type == 't' || frame->type == 'T') && frame->length > TYPES_FRAME_MAX)
 		return bytes_of(NULL, 0);
 	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
 }
@@ -154,7 +154,8 @@ static enum frame_fate notice_fate(struct server *server, struct bytes body)
 
 static enum frame_fate notification_frame(struct server *server, struct bytes frame)
 {
-	if (server->state != SERVER_LENT)
+	/* What comes before the cleaning is done is for who had the server before. */
+	if (server->state != SERVER_LENT || server->is_cleaning)
 		return FRAME_DROP;
 	if (!watches_notifications(server) || !server->borrower ||
 	    !server->borrower->ops->takes_notification(server->borrower, frame,
@@ -166,7 +167,7 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 /* ---- replies ---- */
 
 /* Whether a tag with this first letter may be one that complete_frame() examines. */
-static inline bool may_be_examined(char first) { return first && strchr("ACDILR", first); }
+static inline bool may_be_examined(char first) { return first && strchr("DLR", first); }
 
 static void note_end(struct server *server, struct bytes body)
 {
@@ -176,28 +177,6 @@ static void note_end(struct server *server, struct bytes body)
 		server->end = SERVER_END_COMMIT;
 	else if (bytes_equal(body, bytes_of("ROLLBACK", 9)))
 		server->end = SERVER_END_ROLLBACK;
-}
-
-/* Whether objects may be defined otherwise than before the command with this tag. */
-static bool is_definition(struct bytes tag)
-{
-	static const char *const words[] = { "ALTER ", "CALL",  "CREATE ", "DISCARD ",
-		                             "DO",     "DROP ", "IMPORT " };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		size_t size = strlen(words[i]);
-
-		if (tag.count >= size && memcmp(tag.at, words[i], size) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* No client gets a statement any more that was parsed before. */
-static void note_definition(struct server *server)
-{
-	atomic_store_explicit(server->statements.statements->changed_at,
-	                      loop_now(server->site->shared->loop), memory_order_release);
 }
 
 /*
@@ -210,10 +189,6 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 
 	if (server->watches & SERVER_WATCHES_END)
 		note_end(server, body);
-	if (is_definition(body)) {
-		server->has_defined = true;
-		note_definition(server);
-	}
 	if (!may_be_examined(body.count ? body.at[0] : 0))
 		return;
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
@@ -233,14 +208,23 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 		server_forget_rest(server, false);
 }
 
-/* Handles a ParameterDescription that a change waits for. false: the server is closed. */
-static bool types_frame(struct server *server, struct bytes body)
+/*
+ * Handles a ParameterDescription, RowDescription or NoData that a change waits for. false: the
+ * server is closed.
+ */
+static bool description_frame(struct server *server, char type, struct bytes body)
 {
 	struct description *description =
 	    (struct description *)ledger_awaits_types(&server->ledger);
 
 	if (!description)
 		return true;
+	if (type != 't') {
+		if (description->on_columns)
+			description->on_columns(description, type == 'n' ? FIELDS_NO_COLUMNS
+			                                                 : fields_columns(body));
+		return true;
+	}
 	if (!body.at)
 		return true;
 	if (fields_types(body) != WIRE_OK)
@@ -309,6 +293,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		replay_drop(&server->replay);
 		return FRAME_READY;
 	}
+	if ((type == 't' || type == 'T' || type == 'n') && !description_frame(server, type, body))
+		return FRAME_STOP;
 	is_followed = ledger_is_followed(&server->ledger);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
 	if (verdict == LEDGER_FATAL)
@@ -318,7 +304,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_DROP)
 		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_DROP;
 	if (verdict == LEDGER_ANSWERED)
-		return errand_frame(server, type, body, is_end);
+		return errand_frame(server, type, body, is_end && type == 'Z');
 	if (verdict == LEDGER_DOUBT)
 		return close_bad_for(server, CLOSE_COPY_OUT_OF_STEP), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
@@ -336,8 +322,6 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	}
 	if (type == 'C')
 		complete_frame(server, body, is_followed);
-	if (type == 't' && !types_frame(server, body))
-		return FRAME_STOP;
 	return FRAME_PASS;
 }
 
@@ -452,11 +436,8 @@ static void pass_ready(struct server *server)
 		server_begin_ask(server);
 	if (server->status == 'I')
 		server_end_transaction(server, is_settled);
-	if (server->status == 'I' && server->has_defined) {
-		/* others could not see it before the commit */
-		server->has_defined = false;
-		note_definition(server);
-	}
+	if (server->withheld.count)
+		buf_free(&server->withheld);
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
 

@@ -7,9 +7,11 @@
  * A parameter that a client does not have is set back: to the value that the server reported at its
  * login, or by RESET if the server does not report it.
  */
+#include <inttypes.h>
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/auth/digest.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pool/server/tracked.h"
 
@@ -287,10 +289,38 @@ static void add_defaults_again(struct buf *text, const struct server *server)
 	}
 }
 
-/* Whatever a session can have, but prepared statements and libraries. */
+/* Whatever a session can have, but libraries and prepared statements. */
 static const char cleaning[] =
-    "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;DISCARD SEQUENCES;"
-    "SELECT pg_catalog.pg_advisory_unlock_all();";
+    "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;DISCARD SEQUENCES;";
+
+/* Nothing takes setseed() back, so who has called it must not know what follows. */
+static void add_unlock_and_seed(struct buf *text)
+{
+	uint32_t seed = 0;
+
+	text->is_broken |= !digest_random(&seed, sizeof(seed));
+	buf_printf(text,
+	           "SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.%09" PRIu32
+	           ");",
+	           seed % 1000000000);
+}
+
+/*
+ * What a function has prepared cannot be named here. It may have the name of a statement of ours:
+ * then a Bind of another client would run it. So if the server has statements of ours, the cleaning
+ * fails: text is no number. SELECT reads the column only of the rows that it finds.
+ */
+static void add_statements(struct buf *text, const struct server *server)
+{
+	if (!server_statements_count(&server->statements))
+		buf_add_text(text, "DEALLOCATE ALL;");
+	else
+		buf_add_text(text,
+		             "SELECT CAST(pg_catalog.concat('prepared by SQL: ',s.name)"
+		             "AS pg_catalog.int4)FROM pg_catalog.pg_prepared_statement()AS s "
+		             "WHERE s.from_sql "
+		             "AND s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "';");
+}
 
 void server_clean_text(const struct server *server, const struct params *want, bool is_block,
                        struct buf *text)
@@ -305,8 +335,10 @@ void server_clean_text(const struct server *server, const struct params *want, b
 	/* The session's own defaults may be others: to wait, or to be refused on a standby. */
 	if (is_block)
 		buf_add_text(text,
-		             "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;");
+		             "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY;");
 	buf_add_text(text, cleaning);
+	add_unlock_and_seed(text);
+	add_statements(text, server);
 	add_defaults_again(text, server);
 	add_libraries(server, want, text);
 	while (params_next(want, &at, &name, &value)) {

@@ -17,6 +17,7 @@
 
 /* A question that a server has been asked: ERRAND_ASK. */
 struct server_question {
+	bool is_apart;      /* server_ask_apart() */
 	struct facts facts; /* the answer so far */
 	struct buf names;   /* as question_text() wants them */
 	unsigned int try_count;

@@ -9,13 +9,9 @@
  */
 #include "pgweir/pool/server/server_statements.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "pgweir/base/banned.h"
-
-/* So long a statement means what it would mean if it were parsed now, if no change was seen. */
-#define FRESH_FOR ((usec_t)5 * 1000 * 1000)
 
 struct server_statement {
 	UT_hash_handle hh;       /* by the statement's address */
@@ -26,9 +22,8 @@ struct server_statement {
 	struct statement *typed;
 	const void *change; /* the change whose confirmation is pending */
 	uint32_t parse_number;
-	usec_t parsed_at; /* 0: elsewhere */
+	struct server_statement_state state;
 	bool is_confirmed;
-	bool is_stale;
 };
 
 void server_statements_init(struct server_statements *known, struct statements *statements,
@@ -38,12 +33,17 @@ void server_statements_init(struct server_statements *known, struct statements *
 	TAILQ_INIT(&known->list);
 }
 
-static struct server_statement *find_statement_at(const struct server_statements *known,
+/* One message of a client looks for the same statement several times. */
+static struct server_statement *find_statement_at(struct server_statements *known,
                                                   const struct statement *statement)
 {
-	struct server_statement *entry;
+	struct server_statement *entry = known->found;
 
+	if (entry && entry->statement == statement)
+		return entry;
 	HASH_FIND_PTR(known->table, &statement, entry);
+	if (entry)
+		known->found = entry;
 	return entry;
 }
 
@@ -55,6 +55,14 @@ static struct server_statement *find_typed(const struct server_statements *known
 
 	HASH_FIND(typed_hh, known->typed_table, &statement, sizeof(statement), entry);
 	return entry;
+}
+
+static struct server_statement *find_any(struct server_statements *known,
+                                         const struct statement *statement)
+{
+	struct server_statement *entry = find_statement_at(known, statement);
+
+	return entry ? entry : find_typed(known, statement);
 }
 
 /* Drops the resolved types. */
@@ -70,6 +78,8 @@ static void forget(struct server_statements *known, struct server_statement *ent
 {
 	if (!entry)
 		return;
+	if (known->found == entry)
+		known->found = NULL;
 	forget_types(known, entry);
 	HASH_DEL(known->table, entry);
 	TAILQ_REMOVE(&known->list, entry, node);
@@ -116,11 +126,9 @@ bool server_statements_use(struct server_statements *known, const struct stateme
 bool server_statements_use_as(struct server_statements *known, const struct statement *statement,
                               struct bytes *name)
 {
-	struct server_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = find_any(known, statement);
 
-	if (!entry)
-		entry = find_typed(known, statement);
-	if (!entry || entry->is_stale)
+	if (!entry || entry->state.is_stale)
 		return false;
 	use(known, entry);
 	*name = statement_name(entry->statement);
@@ -135,10 +143,10 @@ struct bytes server_statements_other_name(const struct server_statements *known,
 	return entry ? statement_name(entry->statement) : bytes_of("", 0);
 }
 
-uint32_t server_statements_parse_number(const struct server_statements *known,
+uint32_t server_statements_parse_number(struct server_statements *known,
                                         const struct statement *statement)
 {
-	const struct server_statement *entry = find_statement_at(known, statement);
+	const struct server_statement *entry = find_any(known, statement);
 
 	return entry ? entry->parse_number : 0;
 }
@@ -149,18 +157,39 @@ void server_statements_parsed(struct server_statements *known, const struct stat
 	struct server_statement *entry = find_statement_at(known, statement);
 
 	if (entry)
-		entry->parsed_at = now;
+		entry->state.sent_at = now;
 }
 
-bool server_statements_is_fresh(const struct server_statements *known,
-                                const struct statement *statement, usec_t now)
+usec_t server_statements_done_at(struct server_statements *known, const struct statement *statement)
 {
 	const struct server_statement *entry = find_statement_at(known, statement);
-	usec_t changed_at =
-	    atomic_load_explicit(known->statements->changed_at, memory_order_acquire);
 
-	return entry && !entry->is_stale && entry->parsed_at > changed_at &&
-	       now - entry->parsed_at < FRESH_FOR;
+	return entry ? entry->state.done_at : 0;
+}
+
+bool server_statements_is_since(struct server_statements *known, const struct statement *statement,
+                                usec_t since)
+{
+	const struct server_statement *entry = find_any(known, statement);
+
+	return !entry || entry->state.sent_at >= since || entry->state.done_at == since;
+}
+
+uint32_t server_statements_columns(struct server_statements *known,
+                                   const struct statement *statement)
+{
+	const struct server_statement *entry = find_any(known, statement);
+
+	return entry && !entry->state.is_stale ? entry->state.columns : 0;
+}
+
+void server_statements_described(struct server_statements *known, const struct statement *statement,
+                                 uint32_t columns, uint32_t parse_number)
+{
+	struct server_statement *entry = find_any(known, statement);
+
+	if (entry && entry->parse_number == parse_number)
+		entry->state.columns = columns;
 }
 
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
@@ -175,13 +204,10 @@ void server_statements_typed(struct server_statements *known, const struct state
 	HASH_ADD_KEYPTR(typed_hh, known->typed_table, &entry->typed, sizeof(entry->typed), entry);
 }
 
-bool server_statements_is_sure(const struct server_statements *known,
-                               const struct statement *statement)
+bool server_statements_is_sure(struct server_statements *known, const struct statement *statement)
 {
-	const struct server_statement *entry = find_statement_at(known, statement);
+	const struct server_statement *entry = find_any(known, statement);
 
-	if (!entry)
-		entry = find_typed(known, statement);
 	return (entry && entry->is_confirmed) ||
 	       !ledger_open_is_unsure(&known->open, known->ledger);
 }
@@ -189,20 +215,17 @@ bool server_statements_is_sure(const struct server_statements *known,
 void server_statements_mark_stale(struct server_statements *known,
                                   const struct statement *statement)
 {
-	struct server_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = find_any(known, statement);
 
-	if (!entry)
-		entry = find_typed(known, statement);
 	if (entry)
-		entry->is_stale = true;
+		entry->state.is_stale = true;
 }
 
-bool server_statements_is_stale(const struct server_statements *known,
-                                const struct statement *statement)
+bool server_statements_is_stale(struct server_statements *known, const struct statement *statement)
 {
 	const struct server_statement *entry = find_statement_at(known, statement);
 
-	return entry && entry->is_stale;
+	return entry && entry->state.is_stale;
 }
 
 void server_statements_distrust(struct server_statements *known)
@@ -210,7 +233,7 @@ void server_statements_distrust(struct server_statements *known)
 	struct server_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node)
-		entry->is_stale |= entry->is_confirmed;
+		entry->state.is_stale |= entry->is_confirmed;
 }
 
 void server_statements_distrust_sent(struct server_statements *known)
@@ -218,7 +241,13 @@ void server_statements_distrust_sent(struct server_statements *known)
 	struct server_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node)
-		entry->is_stale = true;
+		entry->state.is_stale = true;
+}
+
+void server_statements_recount(struct server_statements *known, unsigned int count)
+{
+	if (count < server_statements_count(known))
+		server_statements_distrust(known);
 }
 
 unsigned int server_statements_count(const struct server_statements *known)
@@ -227,19 +256,20 @@ unsigned int server_statements_count(const struct server_statements *known)
 }
 
 void server_statements_each(const struct server_statements *known,
-                            void (*see)(void *arg, struct statement *statement, bool is_stale),
+                            void (*see)(void *arg, struct statement *statement,
+                                        const struct server_statement_state *state),
                             void *arg)
 {
 	const struct server_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node) {
 		if (entry->is_confirmed)
-			see(arg, entry->statement, entry->is_stale);
+			see(arg, entry->statement, &entry->state);
 	}
 }
 
 bool server_statements_restore(struct server_statements *known, struct statement *statement,
-                               bool is_stale)
+                               const struct server_statement_state *state)
 {
 	struct server_statement *entry;
 
@@ -249,7 +279,7 @@ bool server_statements_restore(struct server_statements *known, struct statement
 	if (!entry)
 		return false;
 	entry->is_confirmed = true;
-	entry->is_stale = is_stale;
+	entry->state = *state;
 	return true;
 }
 
@@ -279,7 +309,7 @@ struct server_statements_change {
 	struct server_statements *known;
 	struct statement *statement; /* one reference */
 	uint32_t loss_count;         /* known->loss_count at that time */
-	bool was_stale;
+	struct server_statement_state before;
 };
 
 static struct ledger_change *make_change(struct server_statements *known,
@@ -305,6 +335,13 @@ static void free_change(struct server_statements_change *change)
 	free(change);
 }
 
+/* The server has answered the Parse. */
+static void confirm(struct server_statement *entry)
+{
+	entry->is_confirmed = true;
+	entry->state.done_at = clock_now();
+}
+
 static void settle_learn(struct ledger_change *base, bool is_done)
 {
 	struct server_statements_change *change = (struct server_statements_change *)base;
@@ -313,7 +350,7 @@ static void settle_learn(struct ledger_change *base, bool is_done)
 	if (!is_done)
 		forget(change->known, entry);
 	else if (entry && entry->change == change)
-		entry->is_confirmed = true;
+		confirm(entry);
 	free_change(change);
 }
 
@@ -342,7 +379,7 @@ static void settle_forget(struct ledger_change *base, bool is_done)
 		entry = learn(change->known, change->statement);
 		if (entry) {
 			entry->is_confirmed = true;
-			entry->is_stale = change->was_stale;
+			entry->state = change->before;
 		}
 	}
 	free_change(change);
@@ -356,7 +393,8 @@ struct ledger_change *server_statements_forget(struct server_statements *known,
 
 	if (!change)
 		return NULL;
-	((struct server_statements_change *)change)->was_stale = entry && entry->is_stale;
+	if (entry)
+		((struct server_statements_change *)change)->before = entry->state;
 	forget(known, entry);
 	return change;
 }
@@ -371,7 +409,7 @@ struct server_statements_repeat {
 	struct server_statements *known;
 	struct statement *statement; /* one reference */
 	uint32_t loss_count;         /* known->loss_count at that time */
-	bool was_stale;
+	struct server_statement_state before;
 	bool is_closed;
 	unsigned int settled_count;
 };
@@ -406,10 +444,12 @@ static void settle_repeat_parse(struct ledger_change *change, bool is_done)
 
 	if (!is_done && is_lost)
 		forget(repeat->known, entry);
-	else if (entry && (!is_done || entry->change == repeat))
+	else if (entry && is_done && entry->change == repeat)
+		confirm(entry);
+	if (entry && !is_done && !is_lost) {
 		entry->is_confirmed = true;
-	if (entry && !is_done && !is_lost)
-		entry->is_stale = repeat->was_stale;
+		entry->state = repeat->before;
+	}
 	settle_one(repeat);
 }
 
@@ -424,8 +464,9 @@ bool server_statements_repeat(struct server_statements *known, struct statement 
 	if (entry) {
 		forget_types(known, entry);
 		entry->parse_number = ++known->parse_count;
-		repeat->was_stale = entry->is_stale;
-		entry->is_confirmed = entry->is_stale = false;
+		repeat->before = entry->state;
+		entry->state = (struct server_statement_state){ 0 };
+		entry->is_confirmed = false;
 		entry->change = repeat;
 	}
 	repeat->close.settle = settle_repeat_close;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/pgwire/frame.h"
@@ -273,14 +274,37 @@ static bool declare_types(struct bytes types, struct buf *out)
 	return buf_ok(out);
 }
 
-struct statement *statement_typed(const struct statement *statement, struct bytes types)
+/*
+ * Whether something is cast to the type "unknown". PostgreSQL finds text for a parameter there, but
+ * does not accept that type in a Parse of the same text.
+ */
+static bool casts_to_unknown(struct bytes query)
+{
+	static const char word[] = "unknown";
+
+	for (size_t i = 2; i + sizeof(word) <= query.count; i++) {
+		size_t end = i;
+
+		if (strncasecmp(query.at + i, word, sizeof(word) - 1) != 0)
+			continue;
+		while (end > 2 && query.at[end - 1] == ' ')
+			end--;
+		if (query.at[end - 1] == ':' || strncasecmp(query.at + end - 2, "as", 2) == 0)
+			return true;
+	}
+	return false;
+}
+
+struct statement *statement_typed(struct statement *statement, struct bytes types)
 {
 	struct bytes query = statement_text(statement);
 	struct statement *typed = NULL;
 	struct buf declared = { 0 };
 
 	query.count = strnlen(query.at, query.count - 1) + 1;
-	if (declare_types(types, &declared))
+	if (casts_to_unknown(query))
+		typed = statement_hold(statement);
+	else if (declare_types(types, &declared))
 		typed = find_joined(statement->statements, query, buf_bytes(&declared),
 		                    statement_scope(statement), NULL);
 	buf_free(&declared);
@@ -315,6 +339,7 @@ void statement_release(struct statements *statements, struct statement **stateme
 	if (!statement || --statement->owner_count)
 		return;
 	leave_table(statement);
+	sql_names_drop(&statement->names);
 	statement_image_release(&statement->image);
 	free(statement);
 	if (!statements->table)
@@ -355,7 +380,6 @@ bool statements_init(struct statements *statements, struct statement_names *name
 
 	hash_key_draw(&salt);
 	statements->salt = salt.half[0];
-	statements->changed_at = names ? &names->changed_at : &statements->names.changed_at;
 	if (!names)
 		return statement_names_draw(&statements->names);
 	statements->names = *names;

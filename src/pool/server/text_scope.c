@@ -29,13 +29,62 @@ static const char *const names[] = {
 	"xmloption",
 };
 
-static bool is_in_scope(const char *name)
+/*
+ * The planner's: the manual's "Query Planning", but for those with enable_ in front, and what else
+ * it reckons with. A plan is kept with the statement, so that others would meet what one has set.
+ */
+static const char *const planner_names[] = {
+	"constraint_exclusion",
+	"cpu_index_tuple_cost",
+	"cpu_operator_cost",
+	"cpu_tuple_cost",
+	"cursor_tuple_fraction",
+	"debug_parallel_query",
+	"effective_cache_size",
+	"force_parallel_mode",
+	"from_collapse_limit",
+	"geqo",
+	"geqo_effort",
+	"geqo_generations",
+	"geqo_pool_size",
+	"geqo_seed",
+	"geqo_selection_bias",
+	"geqo_threshold",
+	"hash_mem_multiplier",
+	"jit",
+	"jit_above_cost",
+	"jit_expressions",
+	"jit_inline_above_cost",
+	"jit_optimize_above_cost",
+	"jit_tuple_deforming",
+	"join_collapse_limit",
+	"max_parallel_workers_per_gather",
+	"min_parallel_index_scan_size",
+	"min_parallel_table_scan_size",
+	"parallel_leader_participation",
+	"parallel_setup_cost",
+	"parallel_tuple_cost",
+	"plan_cache_mode",
+	"random_page_cost",
+	"recursive_worktable_factor",
+	"seq_page_cost",
+	"work_mem",
+};
+
+static bool is_listed(const char *name, const char *const *list, size_t count)
 {
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcasecmp(names[i], name) == 0)
+	for (size_t i = 0; i < count; i++) {
+		if (strcasecmp(list[i], name) == 0)
 			return true;
 	}
 	return false;
+}
+
+static bool is_in_scope(const char *name)
+{
+	return is_listed(name, names, sizeof(names) / sizeof(names[0])) ||
+	       strncasecmp(name, "enable_", strlen("enable_")) == 0 ||
+	       is_listed(name, planner_names, sizeof(planner_names) / sizeof(planner_names[0]));
 }
 
 /* Words of statements that set parameters of the scope, or parameters that are not known. */

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: ISC
 """An earlier release, built from this checkout's own history into out/, once."""
 
+import fcntl
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -9,12 +11,12 @@ import tempfile
 TOP = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 BUILD_LIMIT = 300  # seconds; a quiet machine with two processors needs some ten
 
-# By commit, not by tag: a clone need not have the tags.
-COMMITS = {"0.1.0": "d23fd64cc4779f2350f64de5d1dac2249f431757"}
-
-
 class Absent(Exception):
-    """The release cannot be built here."""
+    """The history of this checkout is cut off, and the release is not in what is left."""
+
+
+class Lacking(Exception):
+    """The whole history is here, and no commit of it is the release."""
 
 
 def git(*args):
@@ -22,12 +24,30 @@ def git(*args):
     return ["git", "-C", TOP, "-c", "safe.directory=*", *args]
 
 
-def unpack(commit, folder):
+def ask_git(*args):
+    return subprocess.run(git(*args), check=True, capture_output=True, text=True).stdout.strip()
+
+
+def find_commit(version):
+    """The first commit whose changelog gives the version a date: neither commits nor tags need have
+    the same names in every clone.
+    """
     try:
-        subprocess.run(git("cat-file", "-e", f"{commit}^{{commit}}"), check=True,
-                       capture_output=True)
-    except (FileNotFoundError, subprocess.CalledProcessError):
-        raise Absent(f"commit {commit} is not in the history of this checkout") from None
+        found = ask_git("log", "--reverse", "--format=%H",
+                        f"-G^## .{re.escape(version)}. - [0-9]", "--", "CHANGELOG.md")
+        is_shallow = ask_git("rev-parse", "--is-shallow-repository") == "true"
+    except FileNotFoundError:
+        raise Absent("there is no git here") from None
+    except subprocess.CalledProcessError:
+        raise Absent("this is no git checkout") from None
+    if is_shallow:  # its oldest commit seems to be the one that has written everything
+        raise Absent("this clone is shallow: it may lack the commits of releases")
+    if not found:
+        raise Lacking(f"no commit of the history gives {version} a date in CHANGELOG.md")
+    return found.split()[0]
+
+
+def unpack(commit, folder):
     archive = subprocess.run(git("archive", commit), check=True, capture_output=True).stdout
     subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
 
@@ -46,16 +66,17 @@ def build(folder):
 
 
 def release_binary(version):
-    """The path of its program; Absent: this checkout does not have its sources."""
+    """The path of its program. Raises Absent or Lacking."""
+    commit = find_commit(version)
     out = os.path.join(TOP, "out")
-    path = os.path.join(out, f"pgweir-{version}-{COMMITS[version][:12]}")
-    if os.path.exists(path):
-        return path
+    path = os.path.join(out, f"pgweir-{version}-{commit[:12]}")
     os.makedirs(out, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out, prefix=f"release-{version}-") as folder:
-        unpack(COMMITS[version], folder)
-        build(folder)
-        # Under its name at once, as another run may look for it at the same time.
-        fresh = shutil.copy(os.path.join(folder, "pgweir"), f"{path}.{os.getpid()}")
-        os.replace(fresh, path)
+    with open(os.path.join(out, f"pgweir-{version}.lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another run may need it at the same time
+        if not os.path.exists(path):
+            with tempfile.TemporaryDirectory(dir=out, prefix=f"release-{version}-") as folder:
+                unpack(commit, folder)
+                build(folder)
+                fresh = shutil.copy(os.path.join(folder, "pgweir"), f"{path}.new")
+                os.replace(fresh, path)
     return path

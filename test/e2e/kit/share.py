@@ -51,6 +51,18 @@ def once(path, name, make):
         return file.read()
 
 
+def is_first(path, name):
+    """Whether none of the other runs has asked for this name."""
+    if not path:
+        return True
+    mine = os.path.join(os.path.dirname(path), name.replace("/", "-") + ".first")
+    try:
+        os.close(os.open(mine, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
 def run(session, path):
     """Runs the items like pytest, which needs the next item to decide when fixtures end."""
     items = items_taken(session.items, path)

@@ -91,7 +91,9 @@ def parse(sql, name="", types=()):
     return message("P", cstr(name) + cstr(sql) + struct.pack(f"!H{len(types)}I", len(types), *types))
 
 
-def bind(values=(), name="", portal="", result_format=0, is_binary=False):
+def bind(values=(), name="", portal="", result_format=0, is_binary=False, result_formats=None):
+    """result_formats: one for each column."""
+    results = (result_format,) if result_formats is None else result_formats
     formats = struct.pack("!HH", 1, 1) if is_binary else struct.pack("!H", 0)
     body = cstr(portal) + cstr(name) + formats + struct.pack("!H", len(values))
     for value in values:
@@ -100,7 +102,7 @@ def bind(values=(), name="", portal="", result_format=0, is_binary=False):
         else:
             raw = value if isinstance(value, bytes) else str(value).encode()
             body += struct.pack("!I", len(raw)) + raw
-    return message("B", body + struct.pack("!HH", 1, result_format))
+    return message("B", body + struct.pack(f"!H{len(results)}H", len(results), *results))
 
 
 def describe(what="P", name=""):

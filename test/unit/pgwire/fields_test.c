@@ -346,6 +346,36 @@ START_TEST(fields_names_keep_to_their_message)
 }
 END_TEST
 
+/* One column: name, table, number, type, size, modifier, format. */
+#define ROW(name, table, type, modifier, format)                                         \
+	BYTES("\0\1" name "\0\0\0\0" table "\0\1\0\0\0" type "\0\4\377\377\377" modifier \
+	      "\0" format)
+
+static const struct {
+	const char *says;
+	struct bytes body;
+	bool is_same;
+} columns[] = {
+	{ "the same", ROW("a", "\1", "\27", "\377", "\0"), true },
+	{ "another table", ROW("a", "\2", "\27", "\377", "\0"), true },
+	{ "another format", ROW("a", "\1", "\27", "\377", "\1"), true },
+	{ "another name", ROW("b", "\1", "\27", "\377", "\0"), false },
+	{ "another type", ROW("a", "\1", "\24", "\377", "\0"), false },
+	{ "another type modifier", ROW("a", "\1", "\27", "\376", "\0"), false },
+	{ "no columns", BYTES("\0\0"), false },
+	{ "cut", BYTES("\0\1a\0\0\0"), false },
+	{ "not there", { NULL, 0 }, false },
+};
+
+START_TEST(fields_columns_says)
+{
+	uint32_t one = fields_columns(columns[0].body), other = fields_columns(columns[_i].body);
+
+	ck_assert_uint_gt(other, FIELDS_NO_COLUMNS);
+	ck_assert_msg((one == other) == columns[_i].is_same, "%s", columns[_i].says);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pgwire/fields");
@@ -358,6 +388,7 @@ int main(void)
 	tcase_add_test(cases, fields_of_a_report);
 	tcase_add_test(cases, fields_of_auth);
 	tcase_add_test(cases, fields_of_a_bind);
+	tcase_add_loop_test(cases, fields_columns_says, 0, COUNT_OF(columns));
 	tcase_add_test(cases, fields_one_format_is_for_all_columns);
 	tcase_add_loop_test(cases, fields_names_at_every_cut, 0, COUNT_OF(fronts));
 	tcase_add_test(cases, fields_names_keep_to_their_message);

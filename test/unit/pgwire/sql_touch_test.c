@@ -329,6 +329,30 @@ static const struct {
 	{ "SELECT setval('s', 1)", "W" },
 	{ "INSERT INTO t VALUES (1) RETURNING currval('s')", "QW" },
 
+	/* (x).f is f(x) */
+	{ "SELECT (7::bigint).pg_advisory_lock", "K" },
+	{ "SELECT ('sq'::regclass).currval", "Q" },
+	{ "SELECT ( 's' :: regclass ) . \"currval\"", "Q" },
+	{ "SELECT ('s'::regclass)./* */currval", "Q" },
+	{ "SELECT ('s'::regclass).--\ncurrval", "Q" },
+	{ "SELECT ('s'::regclass).\n\tCURRVAL AS a", "Q" },
+	{ "SELECT ('s'::regclass).U&\"curr\\0076al\"", "H" },
+	{ "SELECT x.setseed FROM generate_series(0.1, 0.1) x", "X" },
+	{ "SELECT x.setseed FROM s x", "X" },
+	{ "SELECT s.x.setseed FROM s.x", "X" },
+	{ "SELECT a[1].currval FROM t", "Q" },
+	{ "SELECT $1.currval", "Q" },
+	{ "SELECT $1.a.currval", "Q" },
+	{ "SELECT $1. currval", "Q" },
+	{ "SELECT $1.\"currval\"", "Q" },
+	{ "SELECT (0.5).set_limit", "P" },
+	{ "SELECT (x).crosstab2", "H" },
+	{ "SELECT a.b, (SELECT c.pg_advisory_unlock FROM c)", "R" },
+	{ "TABLE t; SELECT t.pg_advisory_lock FROM t", "K" },
+	{ "SELECT (x).set_config", "" }, /* it needs three arguments */
+	{ "SELECT a.b, a.c, a.currency, a.secret, a.customer FROM t a WHERE a.id = 1.5", "" },
+	{ "SELECT currval, a.currvals, 'x.currval', \"x.currval\" FROM t -- x.currval", "" },
+
 	/* what cannot be asked for */
 	{ "SELECT setseed(0.5)", "X" },
 	{ "SELECT dblink_connect('a', 'b')", "X" },

@@ -19,7 +19,7 @@ enum question_part {
 	QUESTION_CURSORS = 1 << 2, /* WITH HOLD */
 	QUESTION_TEMP = 1 << 3,    /* objects in the session's temporary schema */
 	QUESTION_LOCKS = 1 << 4,   /* advisory locks; between transactions all are of the session */
-	QUESTION_STATEMENTS = 1 << 5, /* of SQL's PREPARE, without those of ours */
+	QUESTION_STATEMENTS = 1 << 5, /* how many are of SQL's PREPARE, and how many are ours */
 	/* the names of those of the protocol, without those of ours */
 	QUESTION_EXPOSED = 1 << 6,
 	/* with PARAMS: names of placeholders in the sources of functions, and their values */
@@ -33,19 +33,10 @@ enum question_part {
 	(QUESTION_PARAMS | QUESTION_CHANNELS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS | \
 	 QUESTION_STATEMENTS)
 
-#define QUESTION_NAME_MAX 127 /* bytes of a placeholder's name */
-
-/*
- * Whether a placeholder (a parameter like app.user, which no extension defines) can be asked for:
- * its name has two or more parts, is ASCII, and PostgreSQL accepts it. PostgreSQL lists
- * placeholders nowhere, so each must be named.
- */
-bool question_can_name(struct bytes name);
-
 /*
  * Adds the text of the question. `names`: the placeholders to ask for with QUESTION_PARAMS,
- * name\0name\0; those that cannot be asked for are left out. `major`: PostgreSQL's major version,
- * 0 if it is not known.
+ * name\0name\0; those that cannot be asked for (sql_name_judge()) are left out. `major`:
+ * PostgreSQL's major version, 0 if it is not known.
  */
 void question_text(unsigned int parts, struct bytes names, unsigned int major, struct buf *out);
 

@@ -300,7 +300,12 @@ struct server {
 	bool is_listening;            /* a listening connection: pool/listening.h */
 	struct ledger ledger;
 	struct buf replacement; /* sent to the borrower instead of the current frame */
-	struct buf prefix;      /* an internal query to be sent ahead of the next request */
+	/*
+	 * the message of an error after which a batch is sent again: the borrower gets it if the
+	 * batch fails again before its Bind
+	 */
+	struct buf withheld;
+	struct buf prefix; /* an internal query to be sent ahead of the next request */
 	struct ledger_change prefix_change;  /* of that query */
 	struct ledger_change discard_change; /* of DISCARD SEQUENCES ahead of another message */
 	struct server_calls *calls;          /* NULL: none so far. server_calls.c */
@@ -311,7 +316,6 @@ struct server {
 	enum server_end end;      /* the first one since server_watch_end() */
 	unsigned int error_count; /* of errors that borrowers have got */
 	bool is_limited;          /* between server_begin_limit() and server_end_limit() */
-	bool has_defined;         /* a command of the transaction has changed definitions */
 	unsigned int load_count;  /* LOAD that succeeded and that the borrower has not settled */
 	/* the borrower may have changed the scope since its parameters were known for certain */
 	bool is_scope_open;
@@ -413,11 +417,13 @@ struct server_renaming {
 struct ledger_change *server_renamed(struct ledger_change *change,
                                      const struct server_renaming *renaming);
 
-/* The change of a LEDGER_TYPES: gets the parameter types of a statement. settle() frees it. */
+/* The change of a LEDGER_TYPES: gets what a statement is told to be. settle() frees it. */
 struct description {
 	struct ledger_change base;
 	/* Called with the types in the format of Parse: a count and that many. false: no memory. */
 	bool (*on_types)(struct description *description, struct bytes types);
+	/* Called with the digest of the result columns, see fields_columns(). NULL: not needed. */
+	void (*on_columns)(struct description *description, uint32_t columns);
 };
 
 /*
@@ -578,6 +584,12 @@ void server_need_close(struct server *server, enum close_reason reason);
  * without the names.
  */
 void server_ask(struct server *server, unsigned int parts, struct bytes names);
+
+/*
+ * The same by messages that leave the unnamed statement of the session alone. A simple query, as
+ * the others are, drops it.
+ */
+void server_ask_apart(struct server *server, unsigned int parts, struct bytes names);
 
 /*
  * The same question without names, behind a message of the borrower with which its transaction ends

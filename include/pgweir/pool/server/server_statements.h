@@ -23,6 +23,7 @@ struct server_statements {
 	struct ledger_open open;
 	uint32_t loss_count; /* how often the server has deallocated all statements */
 	struct server_statement *table;
+	struct server_statement *found; /* what was looked for last; NULL: nothing */
 	/* entries with the types found by server_statements_typed(), by that statement */
 	struct server_statement *typed_table;
 	struct server_statements_list list; /* the longest unused first */
@@ -60,28 +61,41 @@ struct bytes server_statements_other_name(const struct server_statements *known,
  * Before a Describe of the statement under its own name is sent: the number of the Parse that its
  * reply is about. With the reply: `typed` is the same statement with the types that it has.
  */
-uint32_t server_statements_parse_number(const struct server_statements *known,
+uint32_t server_statements_parse_number(struct server_statements *known,
                                         const struct statement *statement);
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
                              struct statement *typed, uint32_t parse_number);
 
-/* A Parse of the statement is being sent. */
+/* A Parse of the statement is being sent at this time. */
 void server_statements_parsed(struct server_statements *known, const struct statement *statement,
                               usec_t now);
 
+/* When the server has answered the last Parse of the statement. 0: not known. */
+usec_t server_statements_done_at(struct server_statements *known,
+                                 const struct statement *statement);
+
 /*
- * Whether another Parse of the text would give the same statement: it was parsed a short time ago,
- * and no object was changed since by a command that passed through this process.
+ * A client uses the statement; its own Parse was answered at `since`. Whether this server has
+ * analyzed the text for that Parse, or later, or does not know the statement. What was analyzed
+ * before may mean something else.
  */
-bool server_statements_is_fresh(const struct server_statements *known,
-                                const struct statement *statement, usec_t now);
+bool server_statements_is_since(struct server_statements *known, const struct statement *statement,
+                                usec_t since);
+
+/*
+ * The result columns of the statement, as the server has told them: fields_columns(). 0: not known.
+ * They are noted for the Parse with this number.
+ */
+uint32_t server_statements_columns(struct server_statements *known,
+                                   const struct statement *statement);
+void server_statements_described(struct server_statements *known, const struct statement *statement,
+                                 uint32_t columns, uint32_t parse_number);
 
 /*
  * Whether the result of server_statements_use() is certain. If not, wait for the reply to a Sync
  * that was sent before using the statement.
  */
-bool server_statements_is_sure(const struct server_statements *known,
-                               const struct statement *statement);
+bool server_statements_is_sure(struct server_statements *known, const struct statement *statement);
 
 /*
  * The server knows the statement, but can no longer run it ("cached plan must not change result
@@ -89,8 +103,7 @@ bool server_statements_is_sure(const struct server_statements *known,
  */
 void server_statements_mark_stale(struct server_statements *known,
                                   const struct statement *statement);
-bool server_statements_is_stale(const struct server_statements *known,
-                                const struct statement *statement);
+bool server_statements_is_stale(struct server_statements *known, const struct statement *statement);
 
 /*
  * An unseen event may have deallocated or replaced statements: no confirmed statement is relied on
@@ -104,11 +117,22 @@ void server_statements_distrust(struct server_statements *known);
  */
 void server_statements_distrust_sent(struct server_statements *known);
 
+/* PostgreSQL has said how many there are. If some have gone, none is relied on. */
+void server_statements_recount(struct server_statements *known, unsigned int count);
+
 unsigned int server_statements_count(const struct server_statements *known);
+
+/* What is known of a statement besides its name, for another process or loop. */
+struct server_statement_state {
+	bool is_stale;
+	uint32_t columns;
+	usec_t sent_at, done_at; /* of the last Parse */
+};
 
 /* Calls see() for each statement that is known and confirmed, the longest unused first. */
 void server_statements_each(const struct server_statements *known,
-                            void (*see)(void *arg, struct statement *statement, bool is_stale),
+                            void (*see)(void *arg, struct statement *statement,
+                                        const struct server_statement_state *state),
                             void *arg);
 
 /*
@@ -116,7 +140,7 @@ void server_statements_each(const struct server_statements *known,
  * of last use. false: no memory.
  */
 bool server_statements_restore(struct server_statements *known, struct statement *statement,
-                               bool is_stale);
+                               const struct server_statement_state *state);
 
 /* The statement to close to make space for another one. NULL: fewer than `limit` are known. */
 struct statement *server_statements_oldest(struct server_statements *known, unsigned int limit);

@@ -20,6 +20,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/table.h"
+#include "pgweir/pgwire/sql_names.h"
 
 /* The prefix of all our names on servers; clients must not use it. */
 #define STATEMENT_NAMES "PGBOUNCER_"
@@ -38,8 +39,6 @@ static inline bool statement_name_is_reserved(const char *name)
 struct statement_names {
 	struct hash_key key;
 	char stem[STATEMENT_STEM_MAX]; /* "": names have no stem */
-	/* when the definition of an object was last changed by a command seen here */
-	_Atomic usec_t changed_at;
 };
 
 /* Makes random ones. false: the system has no random numbers. */
@@ -69,19 +68,19 @@ struct statement {
 	UT_hash_handle hh;             /* by its text and its scope */
 	struct statement *next_name;   /* a ring: the stored one and its aliases */
 	size_t owner_count;
-	uint32_t touches;   /* image->touches */
-	uint64_t digest;    /* of its text, for those who track it; 0: not known yet */
-	bool is_alias;      /* not stored: another one with this text and scope is */
-	bool is_written;    /* the process that takes over has got its record */
-	bool is_forgetting; /* the text deallocates all statements: SQL_FORGET */
-	bool is_typed;      /* a server has found that all parameter types are specified */
+	uint32_t touches;        /* image->touches */
+	uint64_t digest;         /* of its text, for those who track it; 0: not known yet */
+	struct sql_names *names; /* that it may set; NULL: not read yet */
+	bool is_alias;           /* not stored: another one with this text and scope is */
+	bool is_written;         /* the process that takes over has got its record */
+	bool is_forgetting;      /* the text deallocates all statements: SQL_FORGET */
+	bool is_typed;           /* a server has found that all parameter types are specified */
 };
 
 /* All existing statements of a loop. A zeroed one owns nothing; all must have been released. */
 struct statements {
 	struct statement *table;
 	struct statement_names names;
-	_Atomic usec_t *changed_at; /* of the names, in all loops */
 	/* mixed into the hash: names show it, and nobody should know who shares a bucket */
 	uint64_t salt;
 	/* of processes before this one, which may have numbered statements: for the hand-over */
@@ -129,7 +128,7 @@ struct bytes statement_stem(const struct statement *statement);
  * ParameterDescription. A server has resolved all of them. The caller gets a reference. NULL: no
  * memory.
  */
-struct statement *statement_typed(const struct statement *statement, struct bytes types);
+struct statement *statement_typed(struct statement *statement, struct bytes types);
 
 /* The same text in another scope. */
 struct statement *statement_scoped(const struct statement *statement, struct bytes scope);

@@ -10,10 +10,10 @@ static const struct script cases[] = {
 	{ "a server knows a statement by a name of ours",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)B(s)ES 1<<P(#1:select_1)B(#1)ES 112CZ a<12CZ" },
-	{ "the same text of another client is there already",
+	{ "the same text of another client is parsed again",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z bP(t:select_1)B(t)ES "
-	  "1<<B(#1)ES 12CZ b<12CZ" },
+	  "1<<C(S:#1)P(#1:select_1)B(#1)ES 1312CZ b<12CZ" },
 	{ "not the same text with another one's name",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z bP(s:select_2)B(s)ES "
@@ -89,8 +89,8 @@ static const struct script cases[] = {
 	  "1<<B(#1)D(P:p)EC(P:p)S 12T()C3Z a<2TC3Z" },
 	{ "in a transaction that has failed it is asked for",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
-	  "a^ 1^ a<RSKZ b^ b<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z bP(s:select_1)S 1<S "
-	  "1Z b<1Z bQ 1<Q 1Ey b<EZ bP(t:select_1)S 1<<C(S:#1)P(#1:select_1)S" },
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z bP(s:select_1)S 1<CPS "
+	  "131Z b<1Z bQ 1<Q 1Ey b<EZ bP(t:select_1)S 1<<C(S:#1)P(#1:select_1)S" },
 	{ "behind an error nothing is answered here",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aQ 1<Q 1Cz a<CZ aP(:x)C(S:s)S "

@@ -11,43 +11,6 @@
 
 static const struct {
 	const char *says;
-	const char *name;
-	bool is_good;
-} names[] = {
-	{ "two parts", "app.user", true },
-	{ "three parts, all characters", "_a.b$9._Z", true },
-	{ "one part is a parameter of PostgreSQL", "work_mem", false },
-	{ "nothing", "", false },
-	{ "no first part", ".a", false },
-	{ "no last part", "a.", false },
-	{ "an empty part", "a..b", false },
-	{ "a digit in front", "a.1b", false },
-	{ "a quote", "a.b'c", false },
-	{ "a backslash", "a.b\\c", false },
-	{ "not ASCII", "a.\xc3\xa9", false },
-	{ "a space", "a.b c", false },
-};
-
-START_TEST(question_can_name_judges)
-{
-	ck_assert_msg(question_can_name(bytes_text(names[_i].name)) == names[_i].is_good, "%s",
-	              names[_i].says);
-}
-END_TEST
-
-START_TEST(question_can_name_has_a_limit)
-{
-	char name[QUESTION_NAME_MAX + 1];
-
-	memset(name, 'a', sizeof(name));
-	name[1] = '.';
-	ck_assert(question_can_name(bytes_of(name, QUESTION_NAME_MAX)));
-	ck_assert(!question_can_name(bytes_of(name, QUESTION_NAME_MAX + 1)));
-}
-END_TEST
-
-static const struct {
-	const char *says;
 	unsigned int parts;
 	const char *names; /* with spaces instead of zeros */
 	unsigned int major;
@@ -103,8 +66,6 @@ int main(void)
 	Suite *suite = suite_create("pool/question");
 	TCase *tcase = tcase_create("question");
 
-	tcase_add_loop_test(tcase, question_can_name_judges, 0, COUNT_OF(names));
-	tcase_add_test(tcase, question_can_name_has_a_limit);
 	tcase_add_loop_test(tcase, question_text_asks, 0, COUNT_OF(texts));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

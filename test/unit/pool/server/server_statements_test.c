@@ -18,6 +18,8 @@ static const struct bytes none = { "", 0 }; /* scope */
  *   <1  a reply of the server   =ab these are known, the longest unused first
  *   ?a  is sure                 /a  is not                %a  is spoilt
  *   D   a Describe of a is sent  tb  it has found the types of b
+ *   @a  the Parse that was sent last is noted as a client's   &a  a serves that client   ^a  not
+ *   Ca  a has columns, by the last Describe   ca  they are known   ka  they are not
  *   X   none is believed any more   Y   nor what is sent behind this
  *   bba b is called as a        bb-  b is not known
  */
@@ -69,6 +71,18 @@ static const struct {
 	{ "a description of what was there before counts for nothing", "+a <1 D *a tb bb-" },
 	{ "it is spoilt with the other", "+a <1 D tb ~b %a bb-" },
 	{ "it is sure as the other", "+a <1 D tb +c S ?b /c" },
+	{ "a Parse serves its own client", "+a <1 @a &a" },
+	{ "and not one that has parsed later", "+a <1 @b ^a" },
+	{ "unless it is parsed again", "+a <1 @b ^a *a <3 <1 &a" },
+	{ "but not if that is skipped", "+a <1 @b *a <E ^a" },
+	{ "what is not known there will be parsed", "@b &a" },
+	{ "with its types it is as old as the other", "+a <1 D tb &b @b ^b" },
+	{ "columns", "+a <1 ka D Ca ca" },
+	{ "also with its types", "+a <1 D tb Ca cb" },
+	{ "they go with the Parse", "+a <1 D Ca *a ka <3 <1 ka" },
+	{ "a late description counts for nothing", "+a <1 D *a Ca ka" },
+	{ "they come back if the Parse is skipped", "+a <1 D Ca *a ka <E ca" },
+	{ "and not if it is spoilt", "+a <1 D Ca ~a ka" },
 };
 
 struct stage {
@@ -77,6 +91,7 @@ struct stage {
 	struct server_statements known;
 	struct statement *all[3];
 	uint32_t parse_number; /* of the last Describe */
+	usec_t since;          /* of the client */
 };
 
 static void expect(struct stage *stage, const char *names, const char *says)
@@ -121,6 +136,7 @@ static void send_repeat(struct stage *stage, struct statement *statement)
 	ck_assert(server_statements_repeat(&stage->known, statement, &close, &parse));
 	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_FORWARD, close);
 	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_FORWARD, parse);
+	server_statements_parsed(&stage->known, statement, clock_now() + 10);
 }
 
 /* "ba": b is called a there. */
@@ -176,6 +192,26 @@ static void step(struct stage *stage, const char *word, const char *says)
 		break;
 	case 't':
 		server_statements_typed(known, stage->all[0], statement, stage->parse_number);
+		break;
+	case '@':
+		stage->since = server_statements_done_at(known, statement);
+		if (!stage->since)
+			stage->since = clock_now() + 1;
+		break;
+	case '&':
+	case '^':
+		ck_assert_msg(server_statements_is_since(known, statement, stage->since) ==
+		                  (word[0] == '&'),
+		              "%s: %s", says, word);
+		break;
+	case 'C':
+		server_statements_described(known, statement, 7, stage->parse_number);
+		break;
+	case 'c':
+	case 'k':
+		ck_assert_msg(server_statements_columns(known, statement) ==
+		                  (word[0] == 'c' ? 7 : 0),
+		              "%s: %s", says, word);
 		break;
 	case 'b':
 		expect_name(stage, word, says);

@@ -25,6 +25,8 @@ static const struct {
 	{ "in one order",
 	  { "TimeZone", "UTC", "DateStyle", "ISO" },
 	  "DateStyle=ISO;TimeZone=UTC;" },
+	{ "what decides over a plan", { "work_mem", "1MB" }, "work_mem=1MB;" },
+	{ "each way of a plan", { "Enable_sort", "off" }, "Enable_sort=off;" },
 	{ "an empty value", { "search_path", "" }, "search_path=;" },
 };
 
