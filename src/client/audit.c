@@ -317,11 +317,16 @@ void audit_leave(struct client *client)
 
 /* ---- statements ---- */
 
-static char *example_of(struct bytes text)
+/* by: the name that touches what the text does not show; or NULL. */
+static char *example_of(struct bytes text, const char *by)
 {
 	char out[AUDIT_EXAMPLE_MAX + 1];
 	struct strbuf strbuf = strbuf_begin(out, sizeof(out));
 
+	if (by) {
+		strbuf_add(&strbuf, by);
+		strbuf_add(&strbuf, ": ");
+	}
 	sql_digest_text(text, &strbuf);
 	return strdup(out);
 }
@@ -350,30 +355,38 @@ static void count_all(struct client *client, unsigned int touches, const char *e
 	}
 }
 
-/* Whether a text calls a function of pin_functions. */
-static bool calls_pin_function(const struct client *client, struct bytes text)
+/*
+ * What a text touches: by itself, and by the names in it. *by: the first name that touches more
+ * than the text shows; or NULL.
+ */
+static unsigned int touches_of(const struct client *client, struct bytes text, const char **by)
 {
-	const struct buf *names = &client->borrower.pool->pin_functions;
+	unsigned int touches = sql_touch(text), named = 0;
+	bool is_current;
 
-	return names->count && sql_touch_calls(text, buf_bytes(names));
-}
-
-static unsigned int touches_of(const struct client *client, struct bytes text)
-{
-	unsigned int touches = sql_touch(text) & FEATURES_OF_TEXT;
-
-	return calls_pin_function(client, text) ? touches | SQL_TOUCH_EXTENSION : touches;
+	*by = NULL;
+	if (pool_has_names(client->borrower.pool, NULL))
+		named = pool_touches(client->borrower.pool, NULL, text, by);
+	/* Until the catalog was read, nothing is known of names but those of the settings. */
+	if (!pool_catalog(client->borrower.pool, &is_current))
+		named &= SQL_TOUCH_EXTENSION;
+	if (!*by)
+		named = 0; /* any text may do anything: that says nothing about this one */
+	if (!(named & ~touches & FEATURES_OF_TEXT))
+		*by = NULL;
+	return (touches | named) & FEATURES_OF_TEXT;
 }
 
 static void see_query(struct client *client, struct bytes body)
 {
 	struct bytes text = bytes_of(body.at, strnlen(body.at, body.count));
-	unsigned int touches = touches_of(client, text);
+	const char *by;
+	unsigned int touches = touches_of(client, text, &by);
 	char *example;
 
 	if (!touches)
 		return;
-	example = example_of(text);
+	example = example_of(text, by);
 	count_all(client, touches, example);
 	free(example);
 }
@@ -399,16 +412,16 @@ static void keep_name(struct audit_client *own, const char *text, unsigned int t
 static void see_parse(struct client *client, struct bytes body)
 {
 	struct audit_client *own = client->audit;
+	const char *name, *by;
 	unsigned int touches;
-	const char *name;
 	struct bytes text;
 	char *example;
 
 	if (!bytes_take_text(&body, &name))
 		return;
 	text = bytes_of(body.at, strnlen(body.at, body.count));
-	touches = touches_of(client, text);
-	example = touches || *name ? example_of(text) : NULL;
+	touches = touches_of(client, text, &by);
+	example = touches || *name ? example_of(text, by) : NULL;
 	if (*name) {
 		count(own, AUDIT_PREPARED, example);
 		drop_name(own, name);

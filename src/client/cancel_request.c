@@ -134,13 +134,10 @@ static bool cancel_here(const struct client *client, struct client *target)
 	const struct client_state_ops *ops = &target->clients->ops->states[target->state];
 	char asker[CANCEL_ASKER_SIZE];
 
-	if (!ops->on_cancel)
-		return false;
-	if (target->state == CLIENT_WAITING)
+	if (target->state == CLIENT_WAITING || target->borrower.awaits_place)
 		log_info(&target->log, "cancel request while waiting for a server, asked by %s",
 		         say_asker(client, target, asker, sizeof(asker)));
-	ops->on_cancel(target);
-	return true;
+	return ops->on_cancel && ops->on_cancel(target);
 }
 
 static void cancel(struct client *client, struct client *target)

@@ -11,6 +11,7 @@
 #include "relay/relay_priv.h"
 #include "relay/resend_priv.h"
 #include "relay/track_priv.h"
+#include "session/place_priv.h"
 #include "session/standby_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -88,12 +89,14 @@ const struct borrower_ops client_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
 	.on_welcome = on_welcome,
+	.on_place = place_given,
 	.on_bytes = relay_bytes,
 	.on_ready = relay_ready,
 	.on_deallocated = relay_deallocated,
 	.on_retry = relay_retry,
 	.on_call = track_call,
 	.on_facts = relay_facts,
+	.on_catalog = relay_catalog_read,
 	.on_channels_cleared = relay_channels_cleared,
 	.takes_notification = relay_takes_notification,
 	.takes_parameter = relay_takes_parameter,

@@ -19,8 +19,8 @@ struct client_state_ops {
 	/* All bytes sent to the client were flushed. */
 	void (*on_flushed)(struct client *client);
 
-	/* A CancelRequest has this client's key. NULL: the request is sent to its server. */
-	void (*on_cancel)(struct client *client);
+	/* A CancelRequest has this client's key. NULL or false: it is sent to its server. */
+	bool (*on_cancel)(struct client *client);
 
 	/* Time limits may have changed: sets the timer of this state again. */
 	void (*rearm)(struct client *client);
@@ -240,7 +240,7 @@ void drain_stop(struct clients *clients);
 void console_begin(struct client *client);
 bool console_input(struct client *client, struct bytes in);
 void console_flushed(struct client *client);
-void console_cancel(struct client *client);
+bool console_cancel(struct client *client);
 void console_end(struct client *client);
 
 /* ---- cancel_request.c ---- */

@@ -11,6 +11,7 @@
 #include "relay/relay_priv.h"
 #include "relay/track_priv.h"
 #include "session/listening_priv.h"
+#include "session/place_priv.h"
 #include "session/session_priv.h"
 #include "statements/statements_priv.h"
 
@@ -53,8 +54,9 @@ const struct client_ops client_states = {
 		[CLIENT_CATCHING_UP] = { .on_flushed = relay_preparing_flushed },
 		[CLIENT_PREPARING] = { .on_flushed = relay_preparing_flushed },
 		[CLIENT_ACTIVE] = { .on_input = relay_input,
+		                    .on_cancel = place_cancel,
 		                    .on_flushed = relay_flushed,
-		                    .rearm = session_rearm },
+		                    .rearm = place_rearm },
 		[CLIENT_SETTLING] = { .on_flushed = relay_preparing_flushed },
 		[CLIENT_CANCELING] = { .on_end = cancel_request_end },
 		[CLIENT_ROUTING] = { .on_end = cancel_request_end_forward },

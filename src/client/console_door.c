@@ -100,7 +100,11 @@ void console_flushed(struct client *client)
 	client->clients->with.door->on_writable(client->console);
 }
 
-void console_cancel(struct client *client) { client->clients->with.door->cancel(client->console); }
+bool console_cancel(struct client *client)
+{
+	client->clients->with.door->cancel(client->console);
+	return true;
+}
 
 void console_end(struct client *client)
 {

@@ -33,14 +33,15 @@ struct sql_record {
 	uint64_t number;
 };
 
-#define SESSION_TEXT_MAX 200 /* bytes of a statement that are kept */
+#define SESSION_TEXT_MAX 200  /* bytes of a statement that are kept */
+#define SESSION_HELD_MAX 1200 /* bytes of session->held: client/session/held.c */
 
 /* Session state: client/session/session_handover.c. No record if there is none. */
 struct session_record {
 	uint64_t touched, pins, pinning;
 	bool has_slot, was_discarded, was_told, asks_sequences;
 	usec_t pinned_at;
-	struct bytes text, names;
+	struct bytes text, names, held;
 };
 
 /* What the client listens to, and what it has not got yet. No record if it does not listen. */

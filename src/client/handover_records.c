@@ -85,17 +85,19 @@ static const struct record_field session_fields[] = {
 	RECORD_FIELD('t', struct session_record, pinned_at),
 	RECORD_BYTES_FIELD('x', struct session_record, text, SESSION_TEXT_MAX),
 	RECORD_BYTES_FIELD('n', struct session_record, names, PARAMS_SIZE_MAX),
+	RECORD_BYTES_FIELD('h', struct session_record, held, SESSION_HELD_MAX),
 };
 
 static bool is_session_good(const void *values)
 {
 	const struct session_record *record = values;
-	struct bytes names = record->names;
+	struct bytes names = record->names, held = record->held;
 
 	return record->touched <= UINT32_MAX && record->pins <= UINT32_MAX &&
 	       record->pinning <= UINT32_MAX &&
 	       !(record->text.count && memchr(record->text.at, 0, record->text.count)) &&
-	       (!names.count || names.at[names.count - 1] == 0);
+	       (!names.count || names.at[names.count - 1] == 0) &&
+	       (!held.count || held.at[held.count - 1] == 0);
 }
 
 const struct record_table session_record_table =

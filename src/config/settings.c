@@ -371,10 +371,11 @@ const struct setting settings[] = {
 	                "disconnects, and is closed then; so is a server in session mode. "
 	                "Statements of more than 64 kB are not searched. In transaction mode "
 	                "only with session_state = follow."),
-	SETTING(pin_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
+	SETTING(pin_idle_timeout, .initial = "60", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
 	        .help = "Closes a client connection whose server stays with it (session_state "
-	                "= follow) when it has been idle between transactions for this long. 0 "
-	                "= never."),
+	                "= follow) when it has been idle between transactions for this long, and "
+	                "another client of its pool has waited for a server for this long. One "
+	                "connection at a time. 0 = never."),
 	SETTING(pkt_buf, .initial = "4096", .min = 512, .max = INT32_MAX, BOOT, GROUP(NETWORK),
 	        .help = "Initial size of a buffer that holds data which the other side of a "
 	                "connection cannot accept yet. The buffer grows if needed."),
@@ -518,18 +519,17 @@ const struct setting settings[] = {
 	                "parameters, role, cursors, temporary objects, session locks, channels "
 	                "and values of sequences, ahead of that client's first message and in "
 	                "the same write. known: if it is not known to be clean, which it is if "
-	                "no statement has touched session state, and no function of the "
-	                "database can; pgweir reads that in the catalog, and again when it has "
-	                "changed. strict: always. off: only after statements that are known to "
+	                "no statement has touched session state, nor named a function or "
+	                "relation that can; pgweir reads that in the catalog, and again when it "
+	                "has changed. strict: always. off: only after statements that are known to "
 	                "leave something which nobody can name; the catalog is not read."),
-	SETTING(session_sample, .initial = "10000", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	SETTING(session_sample, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .since = "0.3.0",
-	        .help = "At the end of one transaction in this many, the server is asked for "
-	                "session state that no statement has in its text, because a function "
-	                "made it. What is found is logged, and such statements are known from "
-	                "then on. A function that notifies its own client, which listens, is "
-	                "found in the same way. With session_audit, in session mode too: SHOW "
-	                "AUDIT has what was found. 1 = each transaction; 0 = none."),
+	        .help = "At the end of one transaction in this many, the server is asked for all "
+	                "session state, whatever its statements were; what is found is carried. "
+	                "With session_audit, in session mode too: SHOW AUDIT has what was found. "
+	                "1 = each transaction; 0 = none: what functions do is known from the "
+	                "catalog (SHOW CATALOG)."),
 	SETTING(session_state, .initial = "follow", .words = value_session_states, LIVE,
 	        GROUP(GENERIC), .since = "0.3.0",
 	        .help = "What becomes of session state in transaction mode. follow: parameters "

@@ -151,7 +151,8 @@ static bool has_no_pins(const struct config *config)
 
 static bool has_no_idle_pins(const struct config *config)
 {
-	return config->pin_idle_timeout > 0 && !some_pool(config, follows_state);
+	return is_written(config, "pin_idle_timeout") && config->pin_idle_timeout > 0 &&
+	       !some_pool(config, follows_state);
 }
 
 static bool functions_pin_nothing(const struct config *config)

@@ -47,7 +47,7 @@ static const struct {
 	{ "set", SQL_BLOCK_SET },
 };
 
-static bool is_plain(struct bytes text)
+static bool is_printable(struct bytes text)
 {
 	for (size_t i = 0; i < text.count; i++) {
 		char c = text.at[i];
@@ -149,7 +149,7 @@ struct sql_block sql_block_read(struct bytes text)
 	struct sql_block block = { .kind = kind_of(&token) };
 	bool is_good;
 
-	if (block.kind == SQL_BLOCK_OTHER || !is_plain(text))
+	if (block.kind == SQL_BLOCK_OTHER || !is_printable(text))
 		return other;
 	token = sql_token(&scanner);
 	if (sql_token_is(&token, "transaction") ||
@@ -169,7 +169,7 @@ bool sql_is_set_local(struct bytes text)
 	struct scanner scanner = { .rest = text };
 	struct token token = sql_token(&scanner);
 
-	if (!sql_token_is(&token, "set") || !is_plain(text) || memchr(text.at, '\\', text.count))
+	if (!sql_token_is(&token, "set") || !is_printable(text) || memchr(text.at, '\\', text.count))
 		return false;
 	token = sql_token(&scanner);
 	if (!sql_token_is(&token, "local"))
@@ -203,7 +203,7 @@ bool sql_is_no_block(struct bytes text)
 	struct token token = sql_token(&scanner);
 
 	/* Where a string ends may depend on the session. */
-	if (!is_one && (!is_plain(text) || memchr(text.at, '\\', text.count)))
+	if (!is_one && (!is_printable(text) || memchr(text.at, '\\', text.count)))
 		return false;
 	while (token.kind != TOKEN_END) {
 		enum sql_block_kind kind = kind_of(&token);

@@ -393,3 +393,18 @@ enum sql_single sql_single(struct bytes text, struct bytes functions)
 		return SQL_SINGLE_NOT;
 	return is_read ? SQL_SINGLE_READ : SQL_SINGLE_ANY;
 }
+
+bool sql_calls_unknown(struct bytes text)
+{
+	struct scanner scanner = { .rest = text };
+	struct last last = { 0 };
+	struct token token = sql_token(&scanner);
+
+	for (; token.kind != TOKEN_END; token = sql_token(&scanner)) {
+		if (sql_token_is_sign(&token, '(') && !may_call(&last, bytes_of("", 0)))
+			return true;
+		last.is_behind_point = sql_token_is_sign(&last.token, '.');
+		last.token = token;
+	}
+	return scanner.is_broken || (text.count && memchr(text.at, '\\', text.count));
+}

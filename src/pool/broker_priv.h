@@ -34,6 +34,7 @@ struct cluster {
 
 struct broker {
 	pthread_mutex_t lock; /* guards all shares and tallies, but for their atomic fields */
+	uint64_t reading_id;  /* of the last catalog_reading */
 	struct hash_key secret;
 	struct reach reach; /* of the hosts of all pools */
 	atomic_uint_fast64_t last_id;

@@ -1,161 +1,121 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The question about a database's catalog.
- *
- * Whatever leads to session state behind a client's back is code in the catalog: a function, or an
- * expression of a view, rule, default, check, policy or trigger that calls one of PostgreSQL's own.
- * Which of them a text reaches is not looked for: if there is any, nobody is sure of any text.
- *
- * A body in SQL or PL/pgSQL is harmless if it has none of some words outside of strings and
- * comments; an UPDATE has one SET. What cannot be read counts as found: other languages, dynamic
- * SQL, bodies with a backslash or dollar quotes, in which the end of a string is not certain.
- * Functions of PostgreSQL's own extensions are harmless.
- *
- * Sequences, in the same way: a text that does not write uses one only through a function, a view
- * or a policy. Defaults and triggers work for texts that write.
- *
- * Hard here: the session may be in any state. search_path is set to pg_catalog for the question.
- * Brackets and chr() instead of backslashes: those mean other things with other values of
- * standard_conforming_strings.
+ * Reads the answer of the question about a database's catalog. Its texts are in catalog_sql.c.
  */
 #include "pgweir/pool/catalog.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/buf.h"
+#include "pgweir/base/hash.h"
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/sql_touch.h"
+
+#include "catalog_sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
-#define COLUMNS 3 /* of the answer */
+#define COLUMNS_OF_NAME 4
 
-#define USEC_CHECK USEC_PER_SEC             /* between two looks for changes */
-#define USEC_READ_AGAIN (60 * USEC_PER_SEC) /* what could not be read, or has no counts */
+static const char *const kinds[CATALOG_KINDS] = {
+	[CATALOG_FUNCTION] = "function",
+	[CATALOG_PROCEDURE] = "procedure",
+	[CATALOG_AGGREGATE] = "aggregate",
+	[CATALOG_TABLE] = "table",
+	[CATALOG_VIEW] = "view",
+	[CATALOG_MATERIALIZED_VIEW] = "materialized view",
+	[CATALOG_FOREIGN_TABLE] = "foreign table",
+	[CATALOG_DEFINITION] = "event trigger",
+};
 
-/* PostgreSQL's own functions that touch the session, as words in bodies and by name. */
-#define WORDS                                                                                     \
-	"set_config|setseed|set_limit|ts_stat|ts_rewrite|query_to_xml[a-z_]*|crosstab[0-9a-z_]*|" \
-	"connectby|xpath_table|dblink[a-z_]*|pg_(try_)?advisory_lock(_shared)?|pg_backup_start|"  \
-	"pg_start_backup|pg_(create|copy)_(logical|physical)_replication_slot|"                   \
-	"pg_replication_origin_session_setup|sepgsql_setcon|pg_settings"
-#define NAMES                                                                               \
-	"set_config,setseed,ts_stat,ts_rewrite,query_to_xml,query_to_xmlschema,"            \
-	"query_to_xml_and_xmlschema,pg_advisory_lock,pg_advisory_lock_shared,"              \
-	"pg_try_advisory_lock,pg_try_advisory_lock_shared,pg_backup_start,pg_start_backup," \
-	"pg_create_physical_replication_slot,pg_create_logical_replication_slot,"           \
-	"pg_copy_physical_replication_slot,pg_copy_logical_replication_slot,"               \
-	"pg_replication_origin_session_setup"
+static const struct {
+	char letter;
+	unsigned int bits;
+} letters[] = {
+	{ 'p', SQL_TOUCH_PARAMS },    { 't', SQL_TOUCH_TEMP },   { 'l', SQL_TOUCH_LOCK },
+	{ 'c', SQL_TOUCH_LISTEN },    { 'n', SQL_TOUCH_NOTIFY }, { 'u', SQL_TOUCH_CURSOR },
+	{ 'x', SQL_TOUCH_EXTENSION }, { 'h', SQL_TOUCH_HIDDEN },
+};
 
-/* Of PostgreSQL's manual, "Additional Supplied Modules". Those that run texts are not in it. */
-#define EXTENSIONS                                                                                 \
-	"amcheck,autoinc,bloom,btree_gin,btree_gist,citext,cube,dict_int,dict_xsyn,"               \
-	"earthdistance,file_fdw,fuzzystrmatch,hstore,insert_username,intarray,isn,lo,ltree,"       \
-	"moddatetime,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_stat_statements,"    \
-	"pg_visibility,pg_walinspect,pgcrypto,pgrowlocks,pgstattuple,plpgsql,postgres_fdw,refint," \
-	"seg,sslinfo,tcn,tsm_system_rows,tsm_system_time,unaccent,uuid-ossp"
+/* A statement that may start an event trigger has one of these. */
+static const char *const definitions[] = { "alter",   "analyze", "cluster", "comment", "create",
+	                                   "drop",    "grant",   "import",  "into",    "reassign",
+	                                   "refresh", "reindex", "revoke",  "security" };
 
-static const char begin[] =
-    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;"
-    "SET LOCAL search_path=pg_catalog,pg_temp;SET LOCAL statement_timeout=5000;";
+const char *catalog_kind_name(enum catalog_kind kind) { return kinds[kind]; }
 
-/* Which server it is, and how often rows of these catalogs were written there. */
-static const char changes[] =
-    "SELECT concat(date_part('epoch',pg_postmaster_start_time()),' ',"
-    "(SELECT sum(pg_stat_get_tuples_inserted(oid)+pg_stat_get_tuples_updated(oid)"
-    "+pg_stat_get_tuples_deleted(oid))FROM pg_class WHERE relnamespace=11 AND relname=ANY("
-    "'{pg_proc,pg_rewrite,pg_attrdef,pg_constraint,pg_policy,pg_trigger,pg_extension,'"
-    "'pg_sequence}'))),";
+/* ---- readings ---- */
 
-/* Expressions that call those: as pg_node_tree has them. */
-static const char nodes[] =
-    "WITH b(re)AS MATERIALIZED(SELECT concat(':(funcid|opfuncid|aggfnoid|winfnoid) (',"
-    "string_agg(CAST(oid AS text),'|'),')[[:>:]]|:relid ',"
-    "CAST(CAST('pg_catalog.pg_settings'AS regclass)AS oid),'[[:>:]]')"
-    "FROM pg_proc WHERE oid<16384 AND proname=ANY('{" NAMES "}')),";
-
-static const char functions[] =
-    "f(name,lang,src,tree,is_called)AS MATERIALIZED(SELECT p.proname,l.lanname,"
-    "p.prosrc COLLATE\"C\",CAST(p.prosqlbody AS text),"
-    "p.prokind<>'p'AND p.prorettype<>ALL('{trigger,event_trigger}'::regtype[])"
-    "FROM pg_proc AS p JOIN pg_language AS l ON l.oid=p.prolang "
-    "WHERE p.oid>=16384 AND NOT EXISTS(SELECT FROM pg_depend AS d "
-    "JOIN pg_extension AS e ON e.oid=d.refobjid "
-    "WHERE d.classid=CAST('pg_catalog.pg_proc'AS regclass)AND d.objid=p.oid "
-    "AND d.refclassid=CAST('pg_catalog.pg_extension'AS regclass)AND d.deptype='e'"
-    "AND e.extname=ANY('{" EXTENSIONS "}'))),";
-
-static const char expressions[] =
-    "x(what,tree)AS("
-    "SELECT concat('view or rule of ',CAST(ev_class AS regclass)),"
-    "concat(CAST(ev_action AS text),CAST(ev_qual AS text))FROM pg_rewrite WHERE oid>=16384 "
-    "UNION ALL SELECT concat('default of ',CAST(adrelid AS regclass)),CAST(adbin AS text)"
-    "FROM pg_attrdef WHERE oid>=16384 "
-    "UNION ALL SELECT concat('constraint ',conname),CAST(conbin AS text)"
-    "FROM pg_constraint WHERE oid>=16384 AND conbin IS NOT NULL "
-    "UNION ALL SELECT concat('policy ',polname),"
-    "concat(CAST(polqual AS text),CAST(polwithcheck AS text))FROM pg_policy "
-    "UNION ALL SELECT concat('trigger ',tgname),CAST(tgqual AS text)"
-    "FROM pg_trigger WHERE oid>=16384 AND tgqual IS NOT NULL)";
-
-/* A body without strings and comments, FOR UPDATE, ON CONFLICT DO, and the SET of each UPDATE. */
-static const char bare_body[] =
-    "regexp_replace(regexp_replace(lower(regexp_replace(src,"
-    "concat('(\"[^\"]*\")|''[^'']*''|--[^',chr(10),chr(13),']*|/[*]([^*]|[*]+[^*/])*[*]+/'),"
-    "concat(chr(92),'1 '),'g')),"
-    "'[[:<:]](for[[:space:]]+(no[[:space:]]+key[[:space:]]+)?update[[:>:]]|"
-    "do[[:space:]]+(?=(nothing|update|instead|also)[[:>:]]))',' ','g'),"
-    "'[[:<:]]update[[:>:]][^;]*?[[:<:]]set[[:>:]]',' ','g')";
-
-static const char harm[] =
-    "~'''|[[:<:]](u&|(set|reset|temp|temporary|pg_temp|pg_temp_[0-9]+|load|listen|hold|execute|"
-    "prepare|create|do|" WORDS ")[[:>:]])'";
-
-/* nextval(), currval(), setval(), lastval(), by their oids. */
-#define SEQUENCE_CALLS ":funcid (1574|1575|1576|1765|2559) "
-
-/* The names of enum catalog_sequences. */
-static const char sequences[] =
-    ",CASE WHEN NOT EXISTS(SELECT FROM pg_class WHERE relkind='S'AND relpersistence<>'t')"
-    "THEN'none'"
-    "WHEN(SELECT sum(octet_length(src))FROM f)>4194304 THEN'called'"
-    "WHEN EXISTS(SELECT FROM f WHERE is_called AND CASE "
-    "WHEN lang<>'sql'AND lang<>'plpgsql'THEN true "
-    "WHEN tree IS NOT NULL THEN tree~'" SEQUENCE_CALLS "|:commandType [2356] '"
-    "ELSE strpos(src,chr(92))>0 OR lower(src)~'[[:<:]](u&|(nextval|currval|setval|lastval|"
-    "insert|update|merge|copy|execute|call|alter|refresh)[[:>:]])'END)THEN'called'"
-    "WHEN EXISTS(SELECT FROM x WHERE what~'^(view|policy)'AND tree~'" SEQUENCE_CALLS "')"
-    "THEN'called'ELSE'written'END";
-
-static void add_reading(struct buf *out)
+struct catalog_reading *catalog_reading_hold(struct catalog_reading *reading)
 {
-	buf_add_text(out, "COALESCE((SELECT'more than 4 MB of functions'FROM f "
-	                  "HAVING sum(octet_length(src))>4194304),"
-	                  "(SELECT concat('function ',name)FROM f WHERE CASE "
-	                  "WHEN lang<>'sql'AND lang<>'plpgsql'THEN true "
-	                  "WHEN tree IS NOT NULL THEN tree~(SELECT re FROM b)"
-	                  "ELSE strpos(src,chr(92))>0 OR src~'[$][A-Za-z_0-9]*[$]'OR ");
-	buf_add_text(out, bare_body);
-	buf_add_text(out, harm);
-	buf_add_text(out, " END LIMIT 1),"
-	                  "(SELECT what FROM x WHERE tree~(SELECT re FROM b)LIMIT 1))");
-	buf_add_text(out, sequences);
+	atomic_fetch_add_explicit(&reading->holder_count, 1, memory_order_relaxed);
+	return reading;
 }
 
-void catalog_text(bool reads_all, struct buf *out)
+void catalog_reading_release(struct catalog_reading **readingp)
 {
-	buf_add_text(out, begin);
+	struct catalog_reading *reading = *readingp;
+
+	*readingp = NULL;
+	if (!reading ||
+	    atomic_fetch_sub_explicit(&reading->holder_count, 1, memory_order_acq_rel) != 1)
+		return;
+	sql_touchers_free(&reading->names);
+	buf_free(&reading->parameters);
+	free(reading);
+}
+
+static struct catalog_reading *reading_new(unsigned int ddl_count)
+{
+	struct catalog_reading *reading = calloc(1, sizeof(*reading));
+
+	if (!reading)
+		return NULL;
+	atomic_init(&reading->holder_count, 1);
+	reading->ddl_count = ddl_count;
+	reading->since_wall = wall_now();
+	reading->names.names.limit = reading->parameters.limit = CATALOG_SIZE_MAX;
+	return reading;
+}
+
+/* ---- the question ---- */
+
+struct catalog_question *catalog_ask(bool reads_all, unsigned int ddl_count, usec_t now)
+{
+	struct catalog_question *question = calloc(1, sizeof(*question));
+
+	if (!question)
+		return NULL;
+	question->asked_at = now;
 	if (reads_all) {
-		buf_add_text(out, nodes);
-		buf_add_text(out, functions);
-		buf_add_text(out, expressions);
+		question->reading = reading_new(ddl_count);
+		if (!question->reading)
+			catalog_question_free(&question);
 	}
-	buf_add_text(out, changes);
-	if (reads_all)
-		add_reading(out);
-	else
-		buf_add_text(out, "NULL,NULL");
+	return question;
+}
+
+void catalog_question_free(struct catalog_question **question)
+{
+	if (!*question)
+		return;
+	catalog_reading_release(&(*question)->reading);
+	free(*question);
+	*question = NULL;
+}
+
+void catalog_text(const struct catalog_question *question, struct buf *out)
+{
+	buf_add_text(out, catalog_sql_begin);
+	buf_add_text(out, catalog_sql_changes);
+	if (question->reading) {
+		buf_add_byte(out, ';');
+		buf_add_text(out, catalog_sql_names);
+	}
 	buf_add_byte(out, 0);
 }
+
+/* ---- the answer ---- */
 
 /* Cuts what is too long. */
 static void keep(char *to, size_t size, struct bytes from)
@@ -167,29 +127,130 @@ static void keep(char *to, size_t size, struct bytes from)
 	to[count] = 0;
 }
 
-static enum catalog_sequences read_sequences(struct bytes name)
+static void set_any(struct catalog_reading *reading, struct bytes why)
+{
+	if (reading->state < CATALOG_ANY)
+		keep(reading->why, sizeof(reading->why), why);
+	reading->state = CATALOG_ANY;
+}
+
+static unsigned int bits_of(struct bytes text)
+{
+	unsigned int bits = 0;
+
+	for (size_t i = 0; i < text.count; i++) {
+		unsigned int found = SQL_TOUCH_HIDDEN;
+
+		for (size_t at = 0; at < sizeof(letters) / sizeof(letters[0]); at++) {
+			if (letters[at].letter == text.at[i])
+				found = letters[at].bits;
+		}
+		bits |= found;
+	}
+	return bits ? bits : SQL_TOUCH_HIDDEN;
+}
+
+static void add_toucher(struct catalog_reading *reading, struct bytes name, enum catalog_kind kind,
+                        unsigned int bits)
+{
+	struct sql_toucher what = { .bits = bits,
+		                    .kind = (unsigned char)kind,
+		                    .is_called = kind <= CATALOG_AGGREGATE };
+
+	if (bits & ~(unsigned int)SQL_TOUCH_NOTIFY && reading->state == CATALOG_QUIET)
+		reading->state = CATALOG_TOUCHES;
+	if (reading->names.count == CATALOG_NAMES_MAX)
+		set_any(reading, bytes_text("too many names"));
+	else if (!sql_touchers_add(&reading->names, name, &what))
+		set_any(reading, bytes_text("names too long, or no memory"));
+}
+
+static void add_parameter(struct catalog_reading *reading, struct bytes name)
+{
+	if (reading->parameters.count + name.count < CATALOG_SIZE_MAX / 8) {
+		buf_add(&reading->parameters, name.at, name.count);
+		buf_add_byte(&reading->parameters, 0);
+	}
+}
+
+static enum catalog_sequences sequences_of(struct bytes name)
 {
 	if (bytes_are(name, "none"))
 		return CATALOG_SEQUENCES_NONE;
 	return bytes_are(name, "written") ? CATALOG_SEQUENCES_WRITTEN : CATALOG_SEQUENCES_CALLED;
 }
 
-void catalog_row(struct catalog *catalog, struct bytes body)
+/* kind, name, letters */
+static void take_name(struct catalog_reading *reading, const struct bytes *values)
 {
-	struct bytes values[COLUMNS] = { { 0 } };
+	unsigned int bits;
+
+	if (bytes_are(values[0], "parameter")) {
+		add_parameter(reading, values[1]);
+		return;
+	}
+	if (bytes_are(values[0], "sequences")) {
+		reading->sequences = sequences_of(values[1]);
+		return;
+	}
+	bits = bits_of(values[2]);
+	if (bytes_are(values[0], "any text")) {
+		set_any(reading,
+		        bytes_are(values[1], "*")
+		            ? bytes_text("an operator, cast, type or domain has such a function")
+		            : values[1]);
+		return;
+	}
+	for (int kind = 0; kind < CATALOG_DEFINITION; kind++) {
+		if (bytes_are(values[0], kinds[kind])) {
+			add_toucher(reading, values[1], (enum catalog_kind)kind, bits);
+			return;
+		}
+	}
+	for (size_t i = 0; i < sizeof(definitions) / sizeof(definitions[0]); i++)
+		add_toucher(reading, bytes_text(definitions[i]), CATALOG_DEFINITION, bits);
+}
+
+/* Rows come in no certain order, so what is added to the digest has none. */
+static void digest(struct catalog_reading *reading, struct bytes body)
+{
+	static const struct hash_key plain;
+
+	reading->digest += hash_bytes(&plain, body.at, body.count);
+}
+
+void catalog_row(struct catalog_question *question, struct bytes body)
+{
+	struct bytes values[COLUMNS_OF_NAME] = { { 0 } };
 	struct row_walk walk;
 	size_t count = 0;
 
 	if (fields_row(body, &walk) != WIRE_OK)
 		return;
-	while (count < COLUMNS && fields_value(&walk, &values[count]) == WALK_ITEM)
+	while (count < COLUMNS_OF_NAME && fields_value(&walk, &values[count]) == WALK_ITEM)
 		count++;
-	catalog->has_row = count == COLUMNS && values[0].at && !catalog->has_row;
-	keep(catalog->answer, sizeof(catalog->answer), values[0]);
-	if (!catalog->reads_all)
-		return;
-	keep(catalog->why, sizeof(catalog->why), values[1]);
-	catalog->sequences = read_sequences(values[2]);
+	if (question->reading && count == COLUMNS_OF_NAME) {
+		digest(question->reading, body);
+		take_name(question->reading, values);
+	} else {
+		question->has_row = count > 0 && values[0].at;
+		keep(question->answer, sizeof(question->answer), values[0]);
+	}
+}
+
+bool catalog_end(struct catalog_question *question, bool has_failed)
+{
+	struct catalog_reading *reading = question->reading;
+	bool is_answer = !has_failed && question->has_row;
+
+	if (!reading)
+		return is_answer;
+	keep(reading->changes, sizeof(reading->changes), bytes_text(question->answer));
+	if (!is_answer) {
+		reading->state = CATALOG_UNREAD;
+		keep(reading->why, sizeof(reading->why), bytes_text("it could not be read"));
+	}
+	return is_answer;
 }
 
 /* Whether two answers are of one server: they begin with its start. */
@@ -200,31 +261,9 @@ static bool is_same_server(const char *one, const char *other)
 	return strcspn(other, " ") == count && strncmp(one, other, count) == 0;
 }
 
-static void take_reading(struct catalog *catalog, usec_t now)
+bool catalog_has_changed(const struct catalog_question *question,
+                         const struct catalog_reading *reading, bool *is_other_server)
 {
-	catalog->read_count = catalog->asked_count;
-	catalog->verdict = *catalog->why ? CATALOG_TOUCHES : CATALOG_QUIET;
-	catalog->read_at = now;
-	keep(catalog->changes, sizeof(catalog->changes), bytes_text(catalog->answer));
-}
-
-bool catalog_end(struct catalog *catalog, bool has_failed, usec_t now)
-{
-	bool was_quiet = catalog->verdict == CATALOG_QUIET;
-
-	catalog->due_at = now + USEC_CHECK;
-	if (has_failed || !catalog->has_row) {
-		catalog->verdict = CATALOG_UNREAD;
-		catalog->due_at = now + USEC_READ_AGAIN;
-		keep(catalog->why, sizeof(catalog->why), bytes_text("it could not be read"));
-	} else if (catalog->reads_all) {
-		take_reading(catalog, now);
-	} else if (strcmp(catalog->answer, catalog->changes) != 0 &&
-	           (is_same_server(catalog->answer, catalog->changes) ||
-	            now - catalog->read_at > USEC_READ_AGAIN)) {
-		catalog->verdict = CATALOG_UNREAD;
-		catalog->due_at = now;
-	}
-	catalog->has_row = false;
-	return was_quiet && catalog->verdict != CATALOG_QUIET;
+	*is_other_server = !is_same_server(question->answer, reading->changes);
+	return strcmp(question->answer, reading->changes) != 0;
 }

@@ -53,6 +53,7 @@ void pool_leave(struct borrower *borrower)
 	if (!pool)
 		return;
 	pool_give_up(borrower);
+	pool_leave_place(borrower);
 	pool_drop_place(borrower);
 	if (server) {
 		bool is_whole =
@@ -353,6 +354,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	borrower->state = BORROWER_RESTING;
 	server->borrower = NULL;
 	server->request_at = 0;
+	pool_leave_place(borrower);
 	if (borrower->has_place)
 		pool_drop_place(borrower);
 	probe_return(pool, server, borrower);
@@ -423,7 +425,7 @@ static inline bool leaves_doubt(const struct pool *pool)
 {
 	switch (pool->limits.isolation) {
 	case SESSION_ISOLATION_KNOWN:
-		return !pool_is_quiet(pool);
+		return pool_catalog_leaves_doubt(pool);
 	case SESSION_ISOLATION_STRICT:
 		return true;
 	default:
@@ -499,5 +501,6 @@ void pool_refuse_params(struct server *server)
 void pool_lost_server(struct server *server, struct borrower *borrower)
 {
 	server->pool->served_count--;
+	pool_leave_place(borrower);
 	cancel_forget_target(borrower, server->pool);
 }

@@ -1,45 +1,69 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Asking an idle server about the catalog; putting servers in doubt when it has changed.
+ * When a server is asked about the catalog of its database, and what follows from the answer.
+ *
+ *   a definition is seen --> tally.ddl_count, catalog_version --> every loop: it is not current
+ *   a reading            --> tally.reading,   catalog_version --> every loop: pool_catalog_hear()
+ *
+ * One server of one loop is asked, on a connection that no client waits for, or that a client has
+ * just used without anything being known. In between, once a second if the database is used, a
+ * short question asks whether PostgreSQL has counted changes.
+ *
+ * Hard here: other loops change the tally at any time. catalog_version is changed last, and read
+ * first.
  */
 #include "pool_priv.h"
 
 #include "server/server_priv.h"
 
+#include "pgweir/pgwire/sql_single.h"
+#include "pgweir/pgwire/sql_touch.h"
+
 #include "pgweir/base/banned.h"
 
-/* If a server is lost before it has answered, another one is asked after this time. */
-#define PATIENCE (10 * USEC_PER_SEC)
+#define CHECK USEC_PER_SEC             /* between two looks for changes */
+#define GAP (USEC_PER_SEC / 5)         /* after a definition, if definitions go on */
+#define PATIENCE (10 * USEC_PER_SEC)   /* after a question whose server was lost */
+#define READ_AGAIN (60 * USEC_PER_SEC) /* what could not be read, or has other counts */
+#define OVERDUE USEC_PER_SEC           /* then clients that wait are no reason to wait */
+#define REST 10                        /* times as long as a question took, none is asked */
+
+static struct tally *tally_of(const struct database *database) { return database->share.tally; }
+
+static unsigned int ddl_count(const struct database *database)
+{
+	return atomic_load_explicit(&tally_of(database)->ddl_count, memory_order_acquire);
+}
+
+static void note_change(struct database *database)
+{
+	atomic_fetch_add(&tally_of(database)->ddl_count, 1);
+	atomic_fetch_add(&tally_of(database)->catalog_version, 1);
+}
+
+/* A question is due at this time at the latest. */
+static void set_due(struct database *database, usec_t at)
+{
+	if (atomic_load(&tally_of(database)->catalog_due_at) > at)
+		atomic_store(&tally_of(database)->catalog_due_at, at);
+}
 
 void pool_note_ddl(struct pool *pool)
 {
-	atomic_fetch_add(&pool->database->share.tally->ddl_count, 1);
+	struct database *database = pool->database;
+
+	note_change(database);
+	set_due(database, loop_now(pool_loop(pool)) +
+	                      (database->catalog_rest > GAP ? database->catalog_rest : GAP));
 }
 
-void pool_read_catalog(struct server *server)
+void pool_definition_seen(struct server *server)
 {
-	struct pool *pool = server->pool;
-	struct catalog *catalog = &pool->database->catalog;
-	struct buf *text = &pool->pools->errand_text;
-
-	catalog->reads_all = catalog->verdict == CATALOG_UNREAD || pool_has_new_ddl(pool);
-	catalog->asked_count = atomic_load(&pool->database->share.tally->ddl_count);
-	catalog->asked_at = loop_now(pool_loop(pool));
-	catalog->due_at = catalog->asked_at + PATIENCE;
-	catalog->has_row = false;
-	buf_clear(text);
-	catalog_text(catalog->reads_all, text);
-	if (buf_ok(text)) {
-		server_enter(server, SERVER_CHECKING);
-		server_errand(server, ERRAND_CATALOG, text->at);
-	}
-	buf_reuse(text, ERRAND_KEEP_MAX);
+	if (server->pool->limits.reads_catalog)
+		pool_note_ddl(server->pool);
 }
 
-void pool_catalog_row(struct server *server, struct bytes body)
-{
-	catalog_row(&server->pool->database->catalog, body);
-}
+/* ---- what is known ---- */
 
 /* Something that nobody knew of may have left state on any of them. */
 static void doubt_servers(struct pool *pool)
@@ -62,28 +86,225 @@ static void doubt_all(struct database *database)
 	}
 }
 
-/* A verdict is logged when it changes, not each time that the catalog is read. */
-static void tell(const struct server *server, const struct catalog *catalog)
+void pool_catalog_hear(struct database *database)
 {
-	if (catalog->verdict == CATALOG_QUIET)
-		log_info(&server->log, "no function of the database can touch session state");
+	unsigned int version =
+	    atomic_load_explicit(&tally_of(database)->catalog_version, memory_order_acquire);
+	struct catalog_reading *reading;
+
+	if (version == database->catalog_version)
+		return;
+	reading = share_get_reading(&database->share);
+	if (reading && database->reading && reading->digest != database->reading->digest)
+		doubt_all(database);
+	catalog_reading_release(&database->reading);
+	database->reading = reading;
+	database->catalog_version = version;
+	database->is_current = reading && reading->ddl_count == ddl_count(database);
+	database->quiet_version =
+	    database->is_current && reading->state == CATALOG_QUIET && reading->names.count == 0
+		? version
+		: version - 1;
+}
+
+const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current)
+{
+	struct database *database = pool->database;
+
+	*is_current = false;
+	if (!pool->limits.reads_catalog)
+		return NULL;
+	pool_catalog_hear(database);
+	*is_current = database->is_current;
+	return database->reading;
+}
+
+bool pool_catalog_leaves_doubt(const struct pool *pool)
+{
+	bool is_current;
+	const struct catalog_reading *reading = pool_catalog(pool, &is_current);
+
+	return !is_current || reading->state > CATALOG_TOUCHES;
+}
+
+static const char *name_of(const struct sql_touchers *set, const struct sql_toucher *toucher)
+{
+	return toucher ? set->names.at + toucher->name : NULL;
+}
+
+/* Until the first reading any text counts, so that nothing is lost of a client that was early. */
+static unsigned int touches_by_catalog(struct pool *pool, const struct server *server,
+                                       struct bytes text, const char **by)
+{
+	bool is_current;
+	const struct catalog_reading *reading = pool_catalog(pool, &is_current);
+	const struct sql_toucher *first;
+	unsigned int touches;
+
+	if (!reading || (is_current && reading->state == CATALOG_ANY))
+		return SQL_TOUCH_HIDDEN;
+	touches = sql_touchers_in(&reading->names, text, &first);
+	*by = name_of(&reading->names, first);
+	if ((!is_current || reading->state > CATALOG_TOUCHES || (server && server->has_ddl)) &&
+	    sql_calls_unknown(text))
+		touches |= SQL_TOUCH_HIDDEN;
+	return touches;
+}
+
+unsigned int pool_touches(struct pool *pool, const struct server *server, struct bytes text,
+                          const char **by)
+{
+	const struct sql_toucher *pin;
+	const char *name = NULL;
+	unsigned int touches = sql_touchers_in(&pool->pin_functions, text, &pin);
+
+	if (pool->limits.reads_catalog)
+		touches |= touches_by_catalog(pool, server, text, &name);
+	if (by)
+		*by = name ? name : name_of(&pool->pin_functions, pin);
+	return touches;
+}
+
+/* ---- asking ---- */
+
+bool pool_catalog_is_due(const struct pool *pool)
+{
+	_Atomic(usec_t) *due_at = &tally_of(pool->database)->catalog_due_at;
+	usec_t now = loop_now(pool_loop(pool));
+	usec_t due;
+
+	if (!pool->limits.reads_catalog || pool->purpose != POOL_FOR_CLIENTS)
+		return false;
+	due = atomic_load_explicit(due_at, memory_order_relaxed);
+	if (due == 0) { /* never asked yet */
+		due = now;
+		atomic_store(due_at, due);
+	}
+	if (now < due)
+		return false;
+	/* In session mode no server may come home for long. */
+	return now >= due + OVERDUE ||
+	       (!pool->waiting_count &&
+	        (!pool->newcomer_count || pool->limits.mode == POOL_MODE_SESSION));
+}
+
+/* false: no memory. */
+static bool ask_server(struct server *server, bool reads_all)
+{
+	struct pool *pool = server->pool;
+	struct database *database = pool->database;
+	struct buf *text = &pool->pools->errand_text;
+	usec_t now = loop_now(pool_loop(pool));
+
+	catalog_question_free(&server->catalog);
+	server->catalog = catalog_ask(reads_all, ddl_count(database), now);
+	if (!server->catalog)
+		return false;
+	atomic_store(&tally_of(database)->catalog_due_at, now + PATIENCE);
+	buf_clear(text);
+	catalog_text(server->catalog, text);
+	if (buf_ok(text))
+		server_errand(server, ERRAND_CATALOG, text->at);
 	else
+		server_break(server);
+	buf_reuse(text, ERRAND_KEEP_MAX);
+	return true;
+}
+
+void pool_read_catalog(struct server *server)
+{
+	bool is_current;
+	const struct catalog_reading *reading = pool_catalog(server->pool, &is_current);
+
+	server_enter(server, SERVER_CHECKING);
+	if (!ask_server(server, !is_current || reading->state == CATALOG_UNREAD))
+		server->site->ops->on_home(server);
+}
+
+bool pool_read_catalog_now(struct borrower *borrower)
+{
+	bool is_current;
+
+	pool_catalog(borrower->pool, &is_current);
+	return borrower->pool->limits.reads_catalog && !is_current &&
+	       borrower->pool->purpose == POOL_FOR_CLIENTS && ask_server(borrower->server, true);
+}
+
+void pool_catalog_row(struct server *server, struct bytes body)
+{
+	catalog_row(server->catalog, body);
+}
+
+/* A state is logged when it changes, not each time that the catalog is read. */
+static void tell(const struct server *server, const struct catalog_reading *reading)
+{
+	switch (reading->state) {
+	case CATALOG_QUIET:
+		log_info(&server->log, "no function of the database can touch session state");
+		return;
+	case CATALOG_TOUCHES:
 		log_info(&server->log,
-		         "functions of the database may touch session state, so servers are "
-		         "cleaned between clients: %s",
-		         catalog->why);
+		         "functions of the database can touch session state (SHOW CATALOG): %s %s",
+		         catalog_kind_name((enum catalog_kind)reading->names.list[0].kind),
+		         sql_touchers_name(&reading->names, 0));
+		return;
+	case CATALOG_ANY:
+		log_info(&server->log,
+		         "any statement can touch session state by functions of the database, so "
+		         "the server is asked after each: %s",
+		         reading->why);
+		return;
+	case CATALOG_UNREAD:
+		log_warning(&server->log,
+		            "what functions of the database may do to the session is not known, so "
+		            "servers are cleaned between clients: %s",
+		            reading->why);
+		return;
+	}
+}
+
+static void publish(struct server *server, struct catalog_reading *reading)
+{
+	struct database *database = server->pool->database;
+	struct catalog_reading *before = share_get_reading(&database->share);
+
+	share_put_reading(&database->share, reading);
+	if (!before || before->state != reading->state)
+		tell(server, reading);
+	catalog_reading_release(&before);
+	pool_catalog_hear(database);
+}
+
+/* The answer of the short question. */
+static void look_for_changes(struct server *server, const struct catalog_question *question)
+{
+	struct database *database = server->pool->database;
+	bool is_other;
+
+	if (!database->reading || !catalog_has_changed(question, database->reading, &is_other) ||
+	    (is_other && wall_now() - database->reading->since_wall < (int64_t)READ_AGAIN))
+		return;
+	note_change(database);
+	set_due(database, 0);
 }
 
 void pool_catalog_end(struct server *server, bool has_failed)
 {
-	struct pool *pool = server->pool;
-	struct database *database = pool->database;
-	struct catalog *catalog = &database->catalog;
+	struct database *database = server->pool->database;
+	struct catalog_question *question = server->catalog;
+	usec_t now = loop_now(pool_loop(server->pool));
+	bool is_answer = catalog_end(question, has_failed);
+	usec_t due;
 
-	if (catalog_end(catalog, has_failed, loop_now(pool_loop(pool))))
-		doubt_all(database);
-	if (catalog->verdict == CATALOG_UNREAD || catalog->verdict == catalog->told)
-		return;
-	catalog->told = catalog->verdict;
-	tell(server, catalog);
+	server->catalog = NULL;
+	database->catalog_rest = REST * (now - question->asked_at);
+	due = database->catalog_rest > CHECK ? database->catalog_rest : CHECK;
+	if (!is_answer)
+		due = READ_AGAIN;
+	atomic_store(&tally_of(database)->catalog_due_at, now + due);
+	if (question->reading)
+		publish(server, question->reading);
+	else if (is_answer)
+		look_for_changes(server, question);
+	catalog_question_free(&question);
 }

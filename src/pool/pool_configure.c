@@ -6,6 +6,8 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
+#include "pgweir/pgwire/sql_touch.h"
+
 #include "pgweir/base/banned.h"
 
 /* Even with server_login_retry = 0: nothing can have changed before that after a refused login. */
@@ -111,10 +113,32 @@ static void configure_functions(struct pool *pool, struct buf *names,
 	}
 }
 
+static void configure_pins(struct pool *pool, const struct config_list *list)
+{
+	static const struct sql_toucher pin = { .bits = SQL_TOUCH_EXTENSION, .is_called = true };
+
+	sql_touchers_free(&pool->pin_functions);
+	for (size_t i = 0; i < list->count; i++) {
+		if (!sql_touchers_add(&pool->pin_functions, bytes_text(list->names[i]), &pin))
+			log_error(&pool->log, "no memory for the names of functions");
+	}
+}
+
 void pool_forget_greeting(struct pool *pool)
 {
 	buf_free(&pool->greeting);
 	params_release(pool->pools->with.params, &pool->greeting_for);
+}
+
+/* In session mode for SHOW AUDIT. */
+static bool reads_catalog(const struct pool *pool)
+{
+	const struct config *config = pool->pools->config;
+
+	if (pool->limits.session_state != SESSION_STATE_OFF)
+		return pool->limits.isolation != SESSION_ISOLATION_OFF;
+	return config->session_audit && config->session_isolation != SESSION_ISOLATION_OFF &&
+	       pool->limits.mode == POOL_MODE_SESSION;
 }
 
 void pool_configure(struct pool *pool)
@@ -142,6 +166,7 @@ void pool_configure(struct pool *pool)
 	};
 	if (pool->limits.session_state == SESSION_STATE_FOLLOW)
 		pool->limits.session_sample = (unsigned int)config->session_sample;
+	pool->limits.reads_catalog = reads_catalog(pool);
 	pool->site.entry = entry;
 	pool->site.is_followed = pool->limits.session_state == SESSION_STATE_FOLLOW;
 	pool->site.limits = (struct server_limits){
@@ -170,7 +195,7 @@ void pool_configure(struct pool *pool)
 	pool->limits.late_begin =
 	    pool->limits.mode == POOL_MODE_TRANSACTION &&
 	    (config_late_begin(config, entry, user) || pool->limits.route_reads);
-	configure_functions(pool, &pool->pin_functions, config_pin_functions(config, entry));
+	configure_pins(pool, config_pin_functions(config, entry));
 	configure_functions(pool, &pool->read_functions, &config->read_functions);
 	configure_credentials(pool);
 	pool_forget_greeting(pool); /* the tracked parameters may have changed */

@@ -345,44 +345,24 @@ void pool_lost_server(struct server *server, struct borrower *borrower);
 /* Expels all members. */
 void pool_expel(struct pool *pool, const struct err *err);
 
-/* ---- what the functions of the database may do: pool_catalog.c ---- */
+/* ---- what the catalog says: pool_catalog.c ---- */
 
-#define CATALOG_GAP (USEC_PER_SEC / 5) /* between two readings, if DDL goes on */
-
-/* Whether clients have executed DDL in the database since its catalog was read, in any loop. */
-static inline bool pool_has_new_ddl(const struct pool *pool)
-{
-	const struct database *database = pool->database;
-
-	return atomic_load_explicit(&database->share.tally->ddl_count, memory_order_relaxed) !=
-	       database->catalog.read_count;
-}
-
-/* Whether it is known that no function of the database can touch session state. */
-static inline bool pool_is_quiet(const struct pool *pool)
-{
-	return pool->database->catalog.verdict == CATALOG_QUIET && !pool_has_new_ddl(pool);
-}
+/* Whether nobody can know what a transaction has left, whatever names its texts have. */
+bool pool_catalog_leaves_doubt(const struct pool *pool);
 
 /* Whether an idle server of this pool should be asked about the catalog now. */
-static inline bool pool_catalog_is_due(const struct pool *pool)
-{
-	const struct catalog *catalog = &pool->database->catalog;
-	usec_t now = loop_now(pool_loop(pool));
-
-	if (pool->limits.isolation != SESSION_ISOLATION_KNOWN || pool->waiting_count ||
-	    pool->newcomer_count || pool->purpose != POOL_FOR_CLIENTS)
-		return false;
-	return now >= catalog->due_at ||
-	       (pool_has_new_ddl(pool) && now >= catalog->asked_at + CATALOG_GAP);
-}
+bool pool_catalog_is_due(const struct pool *pool);
 
 /* Asks this server, which is idle. */
 void pool_read_catalog(struct server *server);
 
+/* Another loop has a reading. */
+void pool_catalog_hear(struct database *database);
+
 /* For struct server_ops. */
 void pool_catalog_row(struct server *server, struct bytes body);
 void pool_catalog_end(struct server *server, bool has_failed);
+void pool_definition_seen(struct server *server);
 
 /* ---- the welcome: pool_welcome.c ---- */
 

@@ -45,16 +45,16 @@
 
 enum catalog_sequences pool_sequences(const struct pool *pool)
 {
-	const struct catalog *catalog = &pool->database->catalog;
+	const struct catalog_reading *reading;
+	bool is_current;
 
 	if (pool->limits.mode == POOL_MODE_SESSION || pool->purpose != POOL_FOR_CLIENTS ||
 	    pool->limits.session_state == SESSION_STATE_OFF)
 		return CATALOG_SEQUENCES_NONE;
 	switch (pool->limits.isolation) {
 	case SESSION_ISOLATION_KNOWN:
-		return catalog->verdict == CATALOG_UNREAD || pool_has_new_ddl(pool)
-		           ? CATALOG_SEQUENCES_CALLED
-		           : catalog->sequences;
+		reading = pool_catalog(pool, &is_current);
+		return is_current ? reading->sequences : CATALOG_SEQUENCES_CALLED;
 	case SESSION_ISOLATION_STRICT:
 		return CATALOG_SEQUENCES_CALLED;
 	default:

@@ -127,6 +127,7 @@ const struct server_ops pool_server_ops = {
 	.on_address_removed = pool_address_removed,
 	.on_catalog_row = pool_catalog_row,
 	.on_catalog_end = pool_catalog_end,
+	.on_definition = pool_definition_seen,
 	.on_library = pool_count_library,
 	.on_probe = pool_count_probe,
 	.may_probe = pool_may_probe,

@@ -61,9 +61,9 @@ struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
 	};
 	unsigned int *count;
 
-	return line < sizeof(states) / sizeof(states[0])
-	           ? pool_wait_queue(pool, states[line], &count)
-	           : NULL;
+	if (line < sizeof(states) / sizeof(states[0]))
+		return pool_wait_queue(pool, states[line], &count);
+	return line == sizeof(states) / sizeof(states[0]) ? &pool->served_wait_place : NULL;
 }
 
 /* For SHOW LIMITS: a borrower has to wait because of these. */
@@ -82,7 +82,23 @@ static void count_hits(struct pool *pool)
 static unsigned int count_waiting(const struct pool *pool)
 {
 	return pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
-	       pool->connect_dedicated_count + pool->wait_place_count + pool->wait_own_count;
+	       pool->connect_dedicated_count + pool->wait_place_count +
+	       pool->served_wait_place_count + pool->wait_own_count;
+}
+
+static void begin_wait(struct borrower *borrower, struct borrower_list *line, unsigned int *count)
+{
+	struct pool *pool = borrower->pool;
+
+	borrower->waiting_since = loop_now(pool_loop(pool));
+	borrower->wait_number = ++pool->pools->last_line_number;
+	pool->hasty_count += borrower->is_hasty;
+	share_count_waiting(&pool->database->share, 1);
+	if (count_waiting(pool) == 0)
+		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
+	TAILQ_INSERT_TAIL(line, borrower, wait_node);
+	*count += 1;
+	pool_wake(pool);
 }
 
 void pool_stand(struct borrower *borrower, enum borrower_state state)
@@ -93,19 +109,21 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 
 	assert(borrower->state == BORROWER_RESTING && line);
 	borrower->state = state;
-	borrower->waiting_since = loop_now(pool_loop(pool));
-	borrower->wait_number = ++pool->pools->last_line_number;
-	pool->hasty_count += borrower->is_hasty;
-	share_count_waiting(&pool->database->share, 1);
 	if (state == BORROWER_WAIT_PLACE)
 		pool_note_pins_met(pool);
 	else if (state != BORROWER_WAIT_OWN)
 		count_hits(pool);
-	if (count_waiting(pool) == 0)
-		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
-	TAILQ_INSERT_TAIL(line, borrower, wait_node);
-	*count += 1;
-	pool_wake(pool);
+	begin_wait(borrower, line, count);
+}
+
+void pool_await_place(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+
+	assert(borrower->state == BORROWER_SERVED && !borrower->awaits_place);
+	borrower->awaits_place = true;
+	pool_note_pins_met(pool);
+	begin_wait(borrower, &pool->served_wait_place, &pool->served_wait_place_count);
 }
 
 /* Moves the borrower to the front of the queue in which it waits. */
@@ -166,18 +184,11 @@ static void close_expected(struct borrower *borrower)
 	server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_REPLICATION_CLIENT_LEFT);
 }
 
-void pool_give_up(struct borrower *borrower)
+static void end_wait(struct borrower *borrower, struct borrower_list *line, unsigned int *count)
 {
 	struct pool *pool = borrower->pool;
-	unsigned int *count;
-	struct borrower_list *line;
 	usec_t now, wait;
 
-	if (borrower->state == BORROWER_CONNECT_DEDICATED)
-		close_expected(borrower);
-	line = pool_wait_queue(pool, borrower->state, &count);
-	if (!line)
-		return;
 	TAILQ_REMOVE(line, borrower, wait_node);
 	*count -= 1;
 	if (count_waiting(pool) == 0)
@@ -190,6 +201,30 @@ void pool_give_up(struct borrower *borrower)
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
 	share_count_waiting(&pool->database->share, -1);
+}
+
+void pool_leave_place(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+
+	if (!borrower->awaits_place)
+		return;
+	borrower->awaits_place = false;
+	end_wait(borrower, &pool->served_wait_place, &pool->served_wait_place_count);
+}
+
+void pool_give_up(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	unsigned int *count;
+	struct borrower_list *line;
+
+	if (borrower->state == BORROWER_CONNECT_DEDICATED)
+		close_expected(borrower);
+	line = pool_wait_queue(pool, borrower->state, &count);
+	if (!line)
+		return;
+	end_wait(borrower, line, count);
 	borrower->state = BORROWER_RESTING;
 	/* other loops must not send a server that nobody waits for */
 	if (line == &pool->waiting && pool->waiting_count == 0 && share_is_wanting(&pool->share))
@@ -204,7 +239,8 @@ static usec_t longest_wait(const struct pool *pool, usec_t now)
 	const struct borrower *first[] = {
 		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
 		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
-		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->wait_own)
+		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place),
+		TAILQ_FIRST(&pool->wait_own)
 	};
 	usec_t longest = 0;
 

@@ -101,6 +101,8 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 	unsigned int coming = pool_login_count(pool);
 	enum wait_reason reason;
 
+	if (borrower->awaits_place)
+		return WAIT_PINNED;
 	if (holds_all(pool, &reason))
 		return reason;
 	if (borrower->state == BORROWER_WAIT_PLACE)
@@ -127,6 +129,38 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 	if (pool_is_backing_off(pool))
 		return WAIT_RETRY;
 	return coming ? WAIT_LOGIN : WAIT_TURN;
+}
+
+/* ---- those who wait for what pins keep ---- */
+
+/* Whether the first of a wait queue waits because servers are held, and not for something else. */
+static bool is_kept_out(const struct borrower *borrower)
+{
+	if (!borrower)
+		return false;
+	switch (pool_wait_reason(borrower, 1)) {
+	case WAIT_PINNED:
+	case WAIT_POOL_FULL:
+	case WAIT_DATABASE_LIMIT:
+	case WAIT_USER_LIMIT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+usec_t pool_wait_for_pins_since(const struct pool *pool)
+{
+	const struct borrower *first[] = { TAILQ_FIRST(&pool->waiting),
+		                           TAILQ_FIRST(&pool->wait_place),
+		                           TAILQ_FIRST(&pool->served_wait_place) };
+	usec_t since = pool_is_held(pool) ? 0 : share_asked_since(&pool->share);
+
+	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+		if (is_kept_out(first[i]) && (!since || first[i]->waiting_since < since))
+			since = first[i]->waiting_since;
+	}
+	return since && since < pool->relieved_at ? pool->relieved_at : since;
 }
 
 /* ---- the client that holds a server ---- */

@@ -8,8 +8,6 @@
 
 #include "pool_priv.h"
 
-#include "pgweir/pool/learnt.h"
-
 #include "pgweir/base/banned.h"
 
 void pools_keep_stats(struct pool *pool)
@@ -39,11 +37,9 @@ static void forget_pool(struct pool *pool)
 	loop_undefer(pools->with.loop, &pool->serve_task);
 	listening_forget_all(pool);
 	params_release(pools->with.params, &pool->baseline);
-	learnt_free(&pool->hidden);
 	free(pool->sequence_scores);
-	buf_free(&pool->source_names);
 	buf_free(&pool->welcome);
-	buf_free(&pool->pin_functions);
+	sql_touchers_free(&pool->pin_functions);
 	buf_free(&pool->read_functions);
 	pool_forget_greeting(pool);
 	credentials_done(&pool->credentials);
@@ -94,6 +90,7 @@ void pools_forget_database(struct database *database)
 	stats_add(&pools->gone, &database->gone);
 	latency_done(&database->gone_latency);
 	timer_clear(&database->rest);
+	catalog_reading_release(&database->reading);
 	share_close(&database->share);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);

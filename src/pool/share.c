@@ -110,7 +110,7 @@ static void free_tally(struct broker *broker, struct tally *tally)
 	hosts_done(&tally->hosts);
 	outages_done(&tally->outages);
 	credentials_done(&tally->shown);
-	learnt_free(&tally->learnt);
+	catalog_reading_release(&tally->reading);
 	free(tally);
 }
 
@@ -387,6 +387,21 @@ static struct share *first_served(const struct share *share, const struct share_
 			first = other;
 	}
 	return first;
+}
+
+usec_t share_asked_since(const struct share *share)
+{
+	struct broker *broker = share->member->broker;
+	const struct share *first;
+	usec_t since;
+
+	if (!share_is_asked(share))
+		return 0;
+	pthread_mutex_lock(&broker->lock);
+	first = longest_wanting(share->tally);
+	since = first ? wanted_since(first) : 0;
+	pthread_mutex_unlock(&broker->lock);
+	return since;
 }
 
 struct broker_member *share_promise(struct share *share, const struct share_fair *fair)

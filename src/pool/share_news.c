@@ -92,33 +92,30 @@ bool share_get_shown(struct share *share, struct credentials *shown)
 	return is_new;
 }
 
-/* ---- what was learnt about statements ---- */
+/* ---- what the catalog of a database says ---- */
 
-void share_put_learnt(struct share *share, const struct learnt_statement *statement)
+void share_put_reading(struct share *share, struct catalog_reading *reading)
 {
 	struct tally *tally = share->tally;
 
-	if (is_alone(share))
-		return;
 	lock_of(share);
-	if (learnt_hear(&tally->learnt, statement, tally->learnt_number + 1)) {
-		tally->learnt_number++;
-		announce(share);
-	}
+	catalog_reading_release(&tally->reading);
+	tally->reading = catalog_reading_hold(reading);
+	reading->id = ++share->member->broker->reading_id;
+	atomic_fetch_add_explicit(&tally->catalog_version, 1, memory_order_release);
+	if (!is_alone(share))
+		share_post_others(share);
 	unlock_of(share);
 }
 
-void share_get_learnt(struct share *share, struct learnt **learnt)
+struct catalog_reading *share_get_reading(const struct share *share)
 {
-	const struct tally *tally = share->tally;
-	const struct learnt_statement *statement = NULL;
+	struct catalog_reading *reading;
 
 	lock_of(share);
-	while ((statement = learnt_next(tally->learnt, statement)) &&
-	       statement->number > share->learnt_number)
-		learnt_hear(learnt, statement, statement->number);
-	share->learnt_number = tally->learnt_number;
+	reading = share->tally->reading ? catalog_reading_hold(share->tally->reading) : NULL;
 	unlock_of(share);
+	return reading;
 }
 
 /* ---- sums over all loops ---- */

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: ISC
 """SHOW PINNED, SHOW SESSION_STATE, the limit of pinned servers, and what the log says of them."""
 
+import re
+
 import pytest
 
 from .kit.wait import wait_until
@@ -68,11 +70,49 @@ def test_several_reasons_end_one_by_one(start):
     client.query(CURSOR)
     client.query("SELECT pg_advisory_lock(7)")
     (row,) = pinned(weir, "held cursor, session lock")
-    assert row["statement"] == CURSOR
+    assert (row["objects"], row["statement"]) == ("held cursor c; session lock 7", CURSOR)
     client.query("CLOSE c")
     pinned(weir, "session lock")
     client.query("SELECT pg_advisory_unlock(7)")
     pinned(weir)
+
+
+NAMED = {
+    "objects of all kinds": (
+        ['CREATE TEMP TABLE "my Cart" (id serial)', "CREATE TEMP VIEW v AS SELECT 1",
+         "CREATE FUNCTION pg_temp.f(int) RETURNS int LANGUAGE sql AS 'SELECT 1'"],
+        'temporary sequence "my Cart_id_seq", table "my Cart", view v, function pg_temp.f(integer)'),
+    "locks with one key and with two": (
+        ["SELECT pg_advisory_lock(-5), pg_advisory_lock(815), pg_advisory_lock(3, -4)"],
+        "session lock (3,-4), -5, 815"),
+    "the first five": (
+        [f"CREATE TEMP TABLE t{number} (a int)" for number in range(12)],
+        "temporary table t0, table t1, table t2, table t3, table t4 and 7 more"),
+    "long names": (
+        [f"CREATE TEMP TABLE {letter * 63} (a int)" for letter in "abcd"],
+        f"temporary table {'a' * 58}, table {'b' * 58}, table {'c' * 58} and 1 more"),
+    "statements": (["SELECT 1; PREPARE one AS SELECT 1; PREPARE two AS SELECT 2"],
+                   "prepared statement one, two"),
+    "what extensions keep": (["SELECT setseed(0.5)", TABLE],
+                             "temporary table mine; function of an extension"),
+}
+
+
+@pytest.mark.parametrize("says", NAMED)
+def test_the_names_of_what_keeps_the_server(start, says):
+    statements, names = NAMED[says]
+    weir = start()
+    client = weir.client()
+    for statement in statements:
+        assert not client.query(statement).errors
+
+    def objects():
+        (text,) = [row["objects"] for row in weir.admin("SHOW PINNED")] or [""]
+        for kind in ("session lock ", "prepared statement "):  # PostgreSQL has no order for them
+            if text.startswith(kind):
+                text = kind + ", ".join(sorted(text[len(kind):].split(", ")))
+        return re.sub("pg_temp_[0-9]+", "pg_temp", text)
+    wait_until(lambda: objects() == names, what=names)
 
 
 def test_a_client_that_leaves_is_not_listed(start):
@@ -181,7 +221,7 @@ def test_what_follows_each_client(start):
         return [[rows[who][name] for name in ("parameters", "libraries", "channels", "pins")]
                 for who in ("one", "two")]
     wait_until(lambda: listed() == [["search_path, work_mem", "", "", ""],
-                                    ["", "", "", "held cursor"]])
+                                    ["", "", "", "held cursor c"]])
     one.query("RESET ALL")
     two.query("CLOSE ALL")
     states(weir)
@@ -224,7 +264,8 @@ def test_sessions_are_not_listed(pgweir):
 
 
 def test_the_limit_and_who_was_refused(start):
-    weir = start(servers=3, databases={"app": "", "app2": "max_pinned_servers=0"})
+    weir = start(servers=3, query_wait_timeout=1,
+                 databases={"app": "", "app2": "max_pinned_servers=0"})
     clients = [weir.client() for _ in range(3)]
     assert limit(weir) == (2, 0, 0)
     for client in clients[:2]:
@@ -273,36 +314,71 @@ def test_an_idle_client_that_keeps_its_server_is_closed(start):
     weir = start(servers=1, pin_idle_timeout="0.2")
     client, other = weir.client(), weir.client()
     client.query(TABLE)
+    other.send(query("SELECT to_regclass('pg_temp.mine') IS NULL"))
     refusal = client.read_refusal()
     assert (refusal.sqlstate, refusal.text) == ("57P05", "pin_idle_timeout")
-    weir.wait_log("pooler error: pin_idle_timeout: Its server stayed with it .*: temporary object")
+    weir.wait_log("pooler error: pin_idle_timeout: Others waited, .*: temporary table mine")
     (row,) = [row for row in weir.admin("SHOW ERRORS") if row["reason"] == "pin_idle_timeout"]
     assert (row["type"], row["count"], row["last_user"]) == ("C", 1, "alice")
-    assert other.value("SELECT to_regclass('pg_temp.mine') IS NULL") == "t"
+    assert other.read_result().rows == [["t"]]
 
 
-def test_a_client_without_a_pin_may_be_idle(start):
-    weir = start(servers=1, pin_idle_timeout="0.2", users={"bob": "pin_idle_timeout=3600"})
-    client, bob, last = weir.client(), weir.client("bob"), weir.client()
+@pytest.mark.parametrize("loops", (1, 2))
+def test_one_of_several_idle_clients_is_closed(start, loops):
+    """Its server is enough for those who wait. Each loop closes one."""
+    weir = start(servers=3, max_pinned_servers=3, pin_idle_timeout="1", loops=loops)
+    clients = [weir.client() for _ in range(3)]
+    for client in clients:
+        client.query(TABLE)
+    others = [weir.client() for _ in range(4)]
+    for other in others:
+        other.send(query("SELECT 1"))
+    for other in others:
+        assert other.read_result().rows == [["1"]]
+    (row,) = [row for row in weir.admin("SHOW ERRORS") if row["reason"] == "pin_idle_timeout"]
+    assert row["count"] <= loops
+    wait_until(lambda: len(weir.admin("SHOW PINNED")) == 3 - row["count"])
+
+
+def test_who_waits_for_a_place_ends_an_idle_stay(start):
+    weir = start(servers=3, max_pinned_servers=1, pin_idle_timeout="0.2")
+    client, without, within = (weir.client() for _ in range(3))
     client.query(TABLE)
-    client.query("DROP TABLE mine")
-    bob.query(TABLE)
-    last.query(TABLE)  # closed after the time in which the first one would have been
-    assert last.read_refusal().sqlstate == "57P05"
-    assert client.value("SELECT 1") == "1"
+    without.send(query(TABLE))
+    assert client.read_refusal().sqlstate == "57P05"
+    assert without.read_result().tags == ["CREATE TABLE"]
+    within.query("BEGIN")
+    within.send(query(TABLE))
+    assert without.read_refusal().sqlstate == "57P05"
+    assert within.read_result().tags == ["CREATE TABLE"]
+
+
+def test_a_client_that_nobody_waits_for_may_be_idle(start):
+    weir = start(servers=1, pin_idle_timeout="0.2", users={"bob": "pin_idle_timeout=3600"})
+    client, other = weir.client(), weir.client()
+    bob, waiting = weir.client("bob"), weir.client("bob")
+    for keeper in (client, bob):
+        keeper.query(TABLE)
+    waiting.send(query("SELECT 1"))
+    for _ in range(3):  # each of them lasts longer than the limit
+        weir.client(database="app2").query("SELECT pg_sleep(0.3)")
+        assert client.query("SELECT * FROM mine").tags == ["SELECT 0"]
+    other.send(query("SELECT 1"))
+    assert client.read_refusal().sqlstate == "57P05"
+    assert other.read_result().rows == [["1"]]
     assert bob.query("SELECT * FROM mine").tags == ["SELECT 0"]
 
 
 def test_the_log_has_servers_that_stay_for_long(start):
     weir = start(log_pin_duration="0.1")
     client = weir.client(application_name="reporter")
-    client.query("CREATE TEMP TABLE secret_name (a int)")
+    client.query('CREATE TEMP TABLE "odd""name\n" AS SELECT \'secret\'')
     line = weir.wait_log("its server has stayed with it for .*$").group(0)
-    assert "temporary object" in line and 'application_name="reporter"' in line
-    client.query("CREATE TEMP TABLE secret_other (a int)")  # the same stay
-    client.query("DROP TABLE secret_name, secret_other")
+    assert 'temporary table ?odd??name??' in line and 'application_name="reporter"' in line
+    client.query("CREATE TEMP TABLE other (a int)")  # the same stay
+    client.query('DROP TABLE "odd""name\n", other')
     client.query(CURSOR)
-    weir.wait_log("its server has stayed with it for .*held cursor")
+    weir.wait_log("its server has stayed with it for .*held cursor c")
     assert weir.log.count("its server has stayed with it for") == 2
     assert "secret" not in weir.log
 
@@ -347,7 +423,7 @@ def test_refusals_are_counted(pgweir):
 
 
 def test_the_limit_says_what_to_do(start):
-    weir = start(servers=2, log_pooler_errors=1)
+    weir = start(servers=2, log_pooler_errors=1, query_wait_timeout=1)
     first, second = weir.client(), weir.client()
     first.query(TABLE)
     second.query("BEGIN")

@@ -65,14 +65,13 @@ port ptr:t id""",
     "TRANSACTIONS": """id database:t user:t application_name:t addr:t port ptr:t server_pid state:t
 state_since:t xact_since:t wait seconds xact_seconds statement:t""",
     "PINNED": """id database:t user:t application_name:t addr:t port ptr:t link:t server_pid since:t
-seconds why:t statement:t""",
+seconds why:t objects:t statement:t""",
     "SESSION_STATE": """id database:t user:t application_name:t addr:t port ptr:t parameters:t libraries:t
 channels:t pins:t""",
     "LIMITS": "limit:t database:t user:t value source:t used hits:b",
     "AUDIT": """database:t user:t application_name:t sessions servers feature:t count:b
 in_transaction_mode:t example:t found:b""",
-    "LEARNT": """database:t user:t digest:t statement:t state:t is_sure:t count:b since:t
-last_time:t""",
+    "CATALOG": "database:t state:t since:t why:t kind:t name:t touches:t",
     "LOOPS": """loop clients servers idle_servers active_servers turns:b cpu_time:b servers_in:b
 servers_out:b""",
     "READY": "ready:t reason:t",

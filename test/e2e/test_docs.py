@@ -132,6 +132,35 @@ def test_the_index_has_every_page():
     assert missing == []
 
 
+def names_of_tests(path):
+    """The names of the tests in a file, by its text: nothing is imported."""
+    return set(re.findall(r"^def (test_\w+)\(", read(path), re.M)) if os.path.exists(path) else set()
+
+
+def missing_tests(page):
+    """`file::test` of a page that are in no file of test/e2e."""
+    named = re.findall(r"`(\w+\.py)::(\w+)`", read(page))
+    return [f"{file}::{test}" for file, test in named
+            if test not in names_of_tests(os.path.join(TOP, "test", "e2e", file))]
+
+
+@pytest.mark.parametrize("page", ("limits.md", "security-cases.md"))
+def test_tests_that_a_page_names_exist(page):
+    path = os.path.join(TOP, "doc", page)
+    rows = [line for line in read(path).split("\n") if line.startswith("| ")]
+    said = re.compile(r"::test_|not tested|`./test/run|\| (Here|Test) \|$")
+    assert [row for row in rows if not said.search(row)] == []
+    assert read(path).count("::test_") > 40
+    assert missing_tests(path) == []
+
+
+def test_a_missing_test_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("`test_docs.py::test_a_missing_test_is_found`, `test_docs.py::test_nothing`,"
+                    " `test_no.py::test_x`")
+    assert missing_tests(str(page)) == ["test_docs.py::test_nothing", "test_no.py::test_x"]
+
+
 # -- texts that pages quote ----------------------------------------------------------------------
 
 # Those that PostgreSQL, libpq or the system say.

@@ -38,6 +38,9 @@ test is in another file, it is named here.
   prepared statements without end               test_prepared: test_names_have_a_limit
   search_path, options and auth_query;          with the tests of auth_query
   an unknown user who becomes auth_user
+  answers, roles and statements of others       here: the last section
+
+doc/security-cases.md has them by pooler, with their sources; its test looks for the tests that it names.
 """
 
 import select
@@ -46,7 +49,8 @@ import struct
 import pytest
 
 from .kit import fake
-from .kit.wire import Scram, cstr, message, query, refusal, sasl_initial, scram_secret, startup
+from .kit.wire import (Scram, bind, close, cstr, execute, extended, md5_secret, message, parse, query,
+                       refusal, sasl_initial, scram_secret, send_cancel, startup, sync)
 
 LONG = b"x" * 60000
 SECRET = "correct horse"
@@ -339,6 +343,23 @@ def test_a_removed_user_with_derived_keys(pgweir, auth_type, secret):
     assert refusal(weir.address, password=SECRET).sqlstate == "28P01"
 
 
+@pytest.mark.parametrize("auth_type, secret", (
+    ("plain", SECRET), ("plain", md5_secret("alice", SECRET)), ("plain", scram_secret(SECRET)),
+    ("md5", md5_secret("alice", SECRET)), ("scram-sha-256", scram_secret(SECRET))),
+    ids=("plain", "plain md5", "plain scram", "md5", "scram"))
+def test_a_wrong_password_beside_an_open_server(pgweir, auth_type, secret):
+    """The right one was shown, and its server is idle: that proves nothing for the next client."""
+    weir = pgweir(auth_type=auth_type, databases={"app": "user=alice password=x"},
+                  userlist={"alice": secret, "admin": "admin secret"})
+    client = weir.client(password=SECRET)
+    assert client.value("SELECT 1") == "1"
+    for wrong in ("incorrect", "", secret if secret != SECRET else SECRET + "x"):
+        assert refusal(weir.address, password=wrong).sqlstate == "28P01"
+    client.close()
+    assert refusal(weir.address, password="incorrect").sqlstate == "28P01"
+    assert weir.client(password=SECRET).value("SELECT 1") == "1"
+
+
 # -- the console ----------------------------------------------------------------------------------
 
 
@@ -376,3 +397,141 @@ def test_long_names(pgweir, auth_type, names):
     else:
         assert client.read_refusal().sqlstate in ("28000", "3D000", "28P01")
     assert weir.client(password="alice secret").value("SELECT 1") == "1"
+
+
+# -- answers, roles and statements of others ------------------------------------------------------
+
+
+@pytest.fixture
+def one(pgweir):
+    return lambda **settings: pgweir(pool_mode="transaction", default_pool_size=1, **settings)
+
+
+def named(name):
+    return bind(name=name) + execute()
+
+
+def test_half_a_batch_whose_wait_is_canceled(one):
+    """The other half runs nowhere; ReadyForQuery comes for its Sync, not before."""
+    weir = one()
+    holder, waiter = weir.client(), weir.client()
+    holder.query("BEGIN")
+    waiter.send(parse("SELECT 'first'"), bind(), execute())
+    weir.wait_pool(cl_waiting=1)
+    send_cancel(weir.address, waiter.key)
+    assert waiter.expect("E")
+    waiter.send(parse("SELECT 'second'"), bind(), execute(), sync(), extended("SELECT 'third'"))
+    assert holder.value("SELECT 'mine'") == "mine"
+    assert waiter.read().type == "Z"
+    holder.query("COMMIT")
+    assert waiter.read_result().rows == [["third"]]
+    assert waiter.value("SELECT 'fourth'") == "fourth"
+    assert holder.value("SELECT 'mine again'") == "mine again"
+
+
+def test_rows_full_of_messages(one):
+    """A value of many ReadyForQuery ends nothing, wherever it is cut."""
+    weir = one()
+    first, second = weir.client(), weir.client()
+    first.send(parse("SELECT decode(repeat('5a0000000549', 300000), 'hex')"), bind(result_format=1),
+               execute(), sync())
+    second.send(query("SELECT 'second'"))
+    got = first.read_until("Z")
+    assert [answer.type for answer in got] == ["1", "2", "D", "C", "Z"]
+    assert got[2].body[6:] == b"Z\0\0\0\5I" * 300000
+    assert second.read_result().rows == [["second"]]
+    assert first.value("SELECT 'first'") == "first"
+
+
+@pytest.mark.parametrize("becomes", ("SET ROLE known_other", "SET SESSION AUTHORIZATION known_other",
+                                     "SELECT set_config('role', 'known_other', false)"))
+@pytest.mark.parametrize("ends", (True, False), ids=("terminate", "reset"))
+def test_the_role_of_a_client_whose_server_stayed(one, postgres, becomes, ends):
+    postgres.query("DROP ROLE IF EXISTS known_other")
+    postgres.query("CREATE ROLE known_other")
+    weir = one(databases={"app": "user=postgres"})
+    first, second = weir.client(), weir.client()
+    first.query("SELECT pg_advisory_lock(4711)")
+    first.query(becomes)
+    assert first.value("SELECT current_user") == "known_other"
+    if ends:
+        first.close()
+    else:
+        first.reset()
+    assert second.query("SELECT session_user, current_user").rows == [["postgres", "postgres"]]
+    assert second.value("SELECT pg_try_advisory_lock(4711)") == "t"
+
+
+def test_a_statement_leaves_its_server_within_a_batch(one):
+    """The server knows one statement, the batch uses three, and another client has its own."""
+    weir = one(max_prepared_statements=1)
+    first, second = weir.client(), weir.client()
+    first.send(parse("SELECT 'a'", "a"), parse("SELECT 'b'", "b"), named("a"), parse("SELECT 'c'", "c"),
+               named("b"), named("c"), named("a"), sync())
+    assert first.read_result().rows == [["a"], ["b"], ["c"], ["a"]]
+    second.send(parse("SELECT 'x'", "a"), named("a"), sync())
+    assert second.read_result().rows == [["x"]]
+    first.send(named("a"), named("c"), sync())
+    assert first.read_result().rows == [["a"], ["c"]]
+
+
+def test_a_statement_of_a_client_that_left_before_its_sync(one):
+    weir = one()
+    first, second = weir.client(), weir.client()
+    first.send(parse("SELECT 'shared'", "s"), bind(name="s"))
+    first.close()
+    second.send(parse("SELECT 'shared'", "t"), sync())
+    assert not second.read_result().errors
+    second.send(named("t"), sync())
+    assert second.read_result().rows == [["shared"]]
+
+
+def test_segments_that_begin_with_a_sync(one):
+    """Each answer arrives, and the server is not lent before the last of them."""
+    weir = one()
+    first, second = weir.client(), weir.client()
+    batch = parse("SELECT pg_sleep(0.1)::text || 'first'") + bind() + execute()
+    first.send(batch)
+    second.send(query("SELECT 'second'"))
+    for _ in range(3):
+        first.send(sync() + batch)
+    first.send(sync() + extended("SELECT 'last'"))
+    for _ in range(4):
+        assert first.read_result().rows == [["first"]]
+    assert first.read_result().rows == [["last"]]
+    assert second.read_result().rows == [["second"]]
+
+
+def test_a_simple_query_before_the_sync(one):
+    """PostgreSQL skips it behind an error; without one there are two ReadyForQuery."""
+    weir = one()
+    first, second = weir.client(), weir.client()
+    first.send(parse("SELECT 1/0"), bind(), execute(), query("SELECT 'skipped'"))
+    first.read_until("E")
+    first.send(sync(), query("SELECT 'next'"))
+    assert first.read().type == "Z"
+    assert first.read_result().rows == [["next"]]
+    first.send(parse("SELECT 'a'"), bind(), execute(), query("SELECT 'b'"), sync())
+    assert first.read_result().rows == [["a"], ["b"]]
+    assert first.read_result().types == "Z"
+    assert second.value("SELECT 'second'") == "second"
+
+
+def test_close_of_a_statement_whose_parse_failed(one):
+    client = one().client()
+    client.send(parse("SELECT nothing_of_this_name", "s"), sync(), close("S", "s"), sync())
+    assert client.read_result().error["C"] == "42703"
+    assert client.read_result().types == "3Z"
+    client.send(parse("SELECT 's'", "s"), named("s"), sync())
+    assert client.read_result().rows == [["s"]]
+
+
+def test_two_texts_with_one_short_hash(one):
+    """They have the same 32-bit hash in Odyssey; statements are known by their whole text here."""
+    texts = ("SELECT 1 /* force_close_72_1104700233803323 */",
+             "SELECT 1 /* force_close_246_1106019706635764 */")
+    weir = one()
+    for client in (weir.client(), weir.client()):
+        for name, text in zip("ab", texts):
+            client.send(parse(text, name), named(name), sync())
+            assert client.read_result().rows == [["1"]]

@@ -111,26 +111,3 @@ def test_what_a_client_has_authenticated_with_is_known_in_all_loops(make_pgweir,
     new = weir.client("bob", password="new")
     for client in (new, *clients):
         assert client.value("SELECT 1") == "1"
-
-
-# -- statements -----------------------------------------------------------------------------------
-
-
-def test_a_statement_is_learnt_in_all_loops(pgweir, postgres):
-    postgres.query("CREATE OR REPLACE FUNCTION hide() RETURNS int LANGUAGE plpgsql AS "
-                   "$$ BEGIN PERFORM set_config('work_mem', '77MB', false); RETURN 1; END $$")
-    weir = pgweir(pool_mode="transaction", default_pool_size=2, loops=LOOPS, session_sample=3)
-    other = weir.client()
-    default = other.value("SHOW work_mem")
-    first = weir.client()
-    for _ in range(6):  # of three transactions in a loop one is a sample
-        first.query("SELECT hide()")
-    weir.wait_log("left session state that its text does not show")
-    for client in crowd(weir):
-        client.query("SELECT hide()")  # no loop has counted three transactions of its own
-        assert client.value("SHOW work_mem") == "77MB"
-        assert other.value("SHOW work_mem") == default
-        client.close()
-    assert len(lines(weir, "left session state")) == 1
-    (row,) = weir.admin("SHOW LEARNT")
-    assert row["statement"] == "SELECT hide()"

@@ -720,7 +720,7 @@ def test_it_shows_what_clients_do(weir, tab):
     assert '"holder"' in column(tab, "Queues", "who holds what")[0]
     assert column(tab, "Waiting clients", "application") == [EVIL]
     assert set(column(tab, "Transactions", "application")) >= {"holder", EVIL}
-    see(tab, "temporary object")
+    see(tab, "temporary table kept")
     assert column(tab, "Pinned clients", "application") == ["keeper"]
     tab.press("2")
     wait_until(lambda: tab.js("!!document.querySelector('table[aria-label=Pools] .servers')"))

@@ -48,16 +48,16 @@ def unhex(value):
 
 @pytest.fixture
 def ask(question):
-    """What the session of a psycopg connection has: parameters, channels and the three counts."""
+    """What the session of a psycopg connection has: parameters, channels, counts and names."""
     def ask(connection):
-        told = SimpleNamespace(params={}, channels=[], names=set(), counts={})
+        told = SimpleNamespace(params={}, channels=[], names=set(), held=[],
+                               counts=dict.fromkeys("utls", 0))
         connection.pgconn.send_query(question)
         while result := connection.pgconn.get_result():
             assert not result.error_message, result.error_message
             for row in range(result.ntuples):
                 kind, *rest = [result.get_value(row, at) for at in range(result.nfields)]
                 take(told, kind.decode(), [unhex(value) for value in rest])
-        assert set(told.counts) == set("utls")
         return told
 
     return ask
@@ -74,8 +74,12 @@ def take(told, kind, values):
         told.channels.append(values[0])
     elif kind == "n":
         told.names.add(values[0])
+    elif kind == "m":
+        told.held.append("s " + values[0])
     else:
         told.counts[kind] = int(values[1])
+        if kind != "s":
+            told.held.append(kind + " " + values[0])
 
 
 def session(postgres, *statements, user="alice", **kw):
@@ -253,7 +257,8 @@ def test_temporary_objects(postgres, ask, says):
     make, drop = TEMPORARY[says]
     connection = session(postgres, make, user="postgres")
     assert ask(connection).counts == {"u": 0, "t": ask(connection).counts["t"], "l": 0, "s": 0}
-    assert ask(connection).counts["t"] > 0
+    told = ask(connection)
+    assert told.counts["t"] == len(told.held) > 0 and "x" in told.held[0] or "===" in told.held[0]
     connection.execute(drop)
     assert ask(connection).counts["t"] == 0
 
@@ -268,7 +273,8 @@ def test_temporary_objects_of_others(postgres, ask):
 def test_locks(postgres, ask):
     first = session(postgres, "SELECT pg_advisory_lock(1), pg_advisory_lock_shared(2, 3)")
     second = session(postgres, "BEGIN; SELECT pg_advisory_xact_lock(9); COMMIT")
-    assert ask(first).counts["l"] == 2
+    told = ask(first)
+    assert (told.counts["l"], sorted(told.held)) == (2, ["l (2,3)", "l 1"])
     assert ask(second).counts["l"] == 0
     first.execute("SELECT pg_advisory_unlock_all()")
     assert ask(first).counts["l"] == 0

@@ -748,10 +748,11 @@ def resting_with_a_server_ends(s):
     client, other = s.client(), s.client()
     client.query(TEMPORARY)
     client.query("SELECT 1")
-    other.query("SELECT 1")
+    other.send(query("SELECT 1"))
+    s.weir.wait_pool(cl_waiting=1)
     yield
     ends(client, "57P05", "pin_idle_timeout")
-    assert other.value("SELECT 1") == "1"
+    assert other.read_result().rows == [["1"]]
 
 
 def the_server_of_a_function_stays(s):
@@ -769,7 +770,7 @@ def the_server_of_a_function_stays(s):
 def a_long_stay_is_logged(s):
     s.client().query(TEMPORARY)
     yield
-    s.weir.wait_log("its server has stayed with it for .*: temporary object")
+    s.weir.wait_log("its server has stayed with it for .*: temporary table mine")
 
 
 def a_waiting_cancel_ends(s):
@@ -1108,7 +1109,7 @@ SETTINGS = (
     Row("session_state", "refuse", session_state_is_refused),
     Row("max_pinned_servers", "0", no_further_server_stays),
     Row("pin_functions", "pg_sleep", the_server_of_a_function_stays),
-    Row("pin_idle_timeout", "1", resting_with_a_server_ends),
+    Row("pin_idle_timeout", "1", resting_with_a_server_ends, SMALL),
     Row("log_pin_duration", SHORT, a_long_stay_is_logged),
     Row("scram_iterations", "5000", the_rounds_change, dict(auth_type="scram-sha-256")),
     # authentication
@@ -1467,7 +1468,7 @@ USER_KEYS = (
     Row("late_begin", "1", begin_holds_no_server, SMALL),
     Row("max_user_client_connections", "1", nobody_else_comes_in),
     Row("max_user_connections", "2", a_second_database_is_served, dict(max_user_connections=1)),
-    Row("pin_idle_timeout", "1", resting_with_a_server_ends),
+    Row("pin_idle_timeout", "1", resting_with_a_server_ends, SMALL),
     Row("pool_mode", "transaction", a_session_becomes_a_transaction,
         dict(SMALL, pool_mode="session")),
     Row("pool_size", "2", the_line_moves, SMALL),

@@ -196,6 +196,23 @@ def test_without_samples_nothing_is_found(start, hidden):
     assert found(weir) == {}
 
 
+def test_the_function_is_named(start, hidden):
+    """The catalog says what it does, without any sample."""
+    weir = start(session_isolation="known")
+    client = weir.client()
+    wait_until(lambda: weir.admin("SHOW CATALOG"))
+    for at in range(len(HIDDEN)):
+        assert not client.query(f"SELECT hidden{at}()").errors
+    client.ask(parse("SELECT hidden_table()"), bind(), execute(), sync())
+    rows = audit(weir)
+    assert {name: (rows[name]["count"], rows[name]["example"]) for name in rows} == {
+        "SET, RESET": (1, "hidden0: SELECT hidden0()"),
+        "session advisory lock": (1, "hidden1: SELECT hidden1()"),
+        "temporary object": (1, "hidden_table: SELECT hidden_table()"),
+    }
+    assert peaks(pool_of(weir)) == (1, 1)
+
+
 @pytest.mark.one_loop("the peaks of several loops are added")
 def test_how_many_servers_are_enough(start):
     weir = start()

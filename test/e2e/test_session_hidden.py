@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""Session state that no text shows, because a function makes it; pin_functions."""
+"""Session state that no text shows, because a function makes it, where the catalog is not read;
+pin_functions, session_sample."""
 
 import pytest
 
@@ -54,32 +55,6 @@ def test_found_in_each_transaction(start, run):
     assert first.value("SHOW work_mem") == "77MB"
 
 
-@RUNS
-def test_sample_teaches(start, run):
-    """The third transaction is sampled. What it finds is known from then on."""
-    weir = start(session_sample=3)
-    first, second = weir.client(), weir.client()
-    default = first.value("SHOW work_mem")
-    first.query("SELECT 1")
-    for _ in range(4):  # of three transactions one is a sample
-        run(first, "SELECT set_work_mem() -- two")
-    weir.wait_log("left session state that its text does not show")
-    third = weir.client()
-    for _ in range(5):
-        run(third, "select SET_WORK_MEM ( )")
-        assert third.value("SHOW work_mem") == "77MB"
-        assert second.value("SHOW work_mem") == default
-        third.query("RESET work_mem")
-    assert weir.log.count("SELECT set_work_mem()") == 1
-
-
-def test_log_has_no_constants(start):
-    weir = start(session_sample=1)
-    weir.client().query("SELECT set_work_mem(), 'secret', 4711")
-    weir.wait_log(r"SELECT set_work_mem\(\), \?, \?")
-    assert "secret" not in weir.log and "4711" not in weir.log
-
-
 @pytest.mark.parametrize("maker", ["make_table", "take_lock"])
 def test_server_stays(start, maker):
     weir = start(servers=2, session_sample=1)
@@ -101,26 +76,13 @@ def test_no_sample(start):
     assert second.value("SHOW work_mem") == "77MB"
 
 
-def test_several_statements_are_suspected(start):
-    weir = start(session_sample=1)
-    client = weir.client()
-    client.query("BEGIN")
-    client.query("SELECT 1")
-    client.query("SELECT set_work_mem()")
-    client.query("COMMIT")
-    weir.wait_log(r"several statements has left .*SELECT \?$")
-    weir.wait_log(r"several statements has left .*SELECT set_work_mem\(\)$")
-    assert "BEGIN" not in weir.log
-
-
-def test_call_and_do_teach_nothing(start):
-    weir = start(session_sample=1)
+def test_what_a_block_does_follows(start):
+    weir = start()
     first, second = weir.client(), weir.client()
     default = second.value("SHOW work_mem")
     first.query("DO $$ BEGIN PERFORM set_work_mem(); END $$")
     assert second.value("SHOW work_mem") == default
     assert first.value("SHOW work_mem") == "77MB"
-    assert "does not show" not in weir.log
 
 
 @RUNS
@@ -184,36 +146,6 @@ def custom(name):
     return f"SELECT coalesce(current_setting('{name}', true), '')"
 
 
-def test_a_name_in_the_source_of_a_function_follows(start, postgres):
-    """No text of the clients has the name, and only samples and DO look into functions."""
-    postgres.query("CREATE OR REPLACE FUNCTION set_tenant(text) RETURNS int LANGUAGE plpgsql AS "
-                   "$$ BEGIN PERFORM set_config('hid.tenant', $1, false); RETURN 1; END $$")
-    weir = start(servers=2, session_sample=1)
-    first, second = weir.client(), weir.client()
-    first.query("SELECT set_tenant('one')")
-    second.query("DO $$ BEGIN PERFORM set_tenant('two'); END $$")
-    for _ in range(4):
-        assert second.value(custom("hid.tenant")) == "two"
-        assert first.value(custom("hid.tenant")) == "one"
-        assert weir.client().value(custom("hid.tenant")) == ""
-
-
-def test_a_function_made_later(start):
-    """The pool has asked for the sources already."""
-    weir = start(session_sample=0)
-    first, second = weir.client(), weir.client()
-    first.query("DO 'BEGIN END'")
-    name = f"hid.later_{weir.port}"
-    first.query("BEGIN")
-    assert not first.query("CREATE OR REPLACE FUNCTION set_later() RETURNS int LANGUAGE plpgsql AS "
-                           f"$$ BEGIN EXECUTE 'SET {name} = 1'; RETURN 1; END $$").error
-    first.query("COMMIT")
-    first.query("DO 'BEGIN PERFORM set_later(); END'")
-    for _ in range(3):
-        assert second.value(custom(name)) == ""
-        assert first.value(custom(name)) == "1"
-
-
 @pytest.fixture
 def disguised(postgres):
     """A function that executes a text in hexadecimal digits: nobody can see names in it."""
@@ -222,18 +154,14 @@ def disguised(postgres):
     return lambda text: f"disguised('{text.encode().hex()}')"
 
 
-@pytest.mark.parametrize("way", ["sample", "DO", "taught"])
+@pytest.mark.parametrize("way", ["sample", "DO"])
 def test_a_name_that_nobody_knows_is_not_left_behind(start, disguised, way):
     call = disguised("SET hid.secret = 'x'")
     query = "SET hid.own = ''mine''; SET TimeZone = ''Asia/Tokyo''"
-    weir = start(session_sample={"sample": 1, "DO": 0, "taught": 2}[way],
+    weir = start(session_sample=1 if way == "sample" else 0,
                  databases={"app": f"user=postgres connect_query='{query}'"})
     first, second = weir.client(), weir.client(work_mem="99kB")
     first.query("SET work_mem = '77kB'; SET hid.known = 'k'; SET ROLE alice")
-    if way == "taught":
-        for _ in range(4):
-            first.query("SELECT disguised('" + "SET geqo = off".encode().hex() + "')")
-        weir.wait_log("left session state that its text does not show")
     first.query(f"DO $$BEGIN PERFORM {call}; END$$" if way == "DO" else f"SELECT {call}")
     for _ in range(2):
         assert second.value(custom("hid.secret")) == ""
@@ -259,46 +187,6 @@ def test_each_transaction_of_a_pinned_client_is_a_sample(start, disguised):
         client.query("BEGIN")
         assert client.value(custom("hid.pinned")) == ""
         assert client.value("SHOW work_mem") != "77MB"
-
-
-def test_show_learnt(start):
-    weir = start(session_sample=1)
-    client = weir.client()
-    assert weir.admin("SHOW LEARNT") == []
-    for _ in range(2):
-        client.query("SELECT make_table(), take_lock(), 'secret'")
-        client.query("DISCARD ALL")
-    client.query("BEGIN; SELECT set_work_mem()")
-    client.query("SELECT 1, 2")
-    client.query("COMMIT")
-    assert client.value("SELECT 1") == "1"
-    rows = {row["statement"]: row for row in weir.admin("SHOW LEARNT")}
-    row = rows["SELECT make_table(), take_lock(), ?"]
-    assert (row["database"], row["user"], row["is_sure"]) == ("app", "alice", "yes")
-    assert row["state"] == "temporary object, session lock"
-    assert row["count"] == 1  # from then on the text explains it
-    assert f"statement {row['digest']}: {row['statement']}" in weir.log
-    assert row["since"] == row["last_time"]
-    others = [row for statement, row in rows.items() if "make_table" not in statement]
-    assert {row["state"] for row in others} == {"parameters"}
-    assert {row["is_sure"] for row in others} == {"no"} and len(others) == 2
-    assert len(weir.admin("SHOW LEARNT app")) == 3 and weir.admin("SHOW LEARNT app2") == []
-
-
-def test_what_samples_have_shown_is_not_refused(start):
-    """The statement may be innocent: a sample suspects all statements of its transaction."""
-    weir = start(servers=3, session_sample=1, max_pinned_servers=1)
-    client, other = weir.client(), weir.client()
-    for text in ("BEGIN", "SELECT 1 AS innocent", "SELECT make_table()", "COMMIT"):
-        client.query(text)
-    wait_until(lambda: len(weir.admin("SHOW LEARNT")) == 2)
-    assert not other.query("SELECT 1 AS innocent").error
-    assert not other.query("SELECT make_table()").error
-    wait_until(lambda: len(weir.admin("SHOW PINNED")) == 2)
-    assert not other.query("SELECT pg_advisory_lock(1)").error  # its server stays already
-    last = weir.client()
-    last.query("BEGIN")
-    assert last.query("SELECT pg_advisory_lock(2)").error["C"] == "53300"
 
 
 def test_what_samples_have_shown_is_not_refused_by_session_state(start):

@@ -75,19 +75,6 @@ def test_lock_keeps_the_server_until_it_is_released(start):
     assert second.value("SELECT pg_try_advisory_lock(1)") == "t"
 
 
-def test_too_many_pinned_servers(start):
-    weir = start(servers=2)
-    first, second = weir.client(), weir.client()
-    first.query("CREATE TEMP TABLE mine (a int)")
-    second.query("BEGIN")
-    error = second.query("CREATE TEMP TABLE mine (a int)").error
-    assert error["C"] == "53300" and "max_pinned_servers" in error["M"]
-    second.query("ROLLBACK")
-    assert second.value("SELECT 1") == "1"
-    first.query("DROP TABLE mine")
-    second.query("CREATE TEMP TABLE mine (a int)")
-
-
 CREATE = "CREATE TEMP TABLE mine (a int)"
 
 

@@ -407,6 +407,16 @@ def test_a_text_without_a_statement_exposes_nothing(pgweir, text):
         assert not client.query(said).errors
 
 
+def test_a_name_that_only_a_function_has(pgweir, postgres):
+    """Nothing shows that SELECT f() executes s; a DO block shows it."""
+    postgres.query("CREATE OR REPLACE FUNCTION executes() RETURNS void LANGUAGE plpgsql"
+                   " AS $$ BEGIN EXECUTE 'EXECUTE s'; END $$")
+    client = pgweir(pool_mode="transaction", default_pool_size=1).client()
+    client.query("PREPARE s AS SELECT 1")
+    assert client.query("SELECT executes()").error["C"] == "26000"
+    assert not client.query("DO $$ BEGIN PERFORM executes(); END $$").errors
+
+
 def test_more_names_than_are_exposed(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     client, other = weir.client(), weir.client()

@@ -32,4 +32,10 @@ enum sql_single {
  */
 enum sql_single sql_single(struct bytes text, struct bytes functions);
 
+/*
+ * Whether a text has a call of another function than those well-known ones. Not seen are calls in
+ * attribute notation, and what views, operators, types and triggers call.
+ */
+bool sql_calls_unknown(struct bytes text);
+
 #endif

@@ -52,10 +52,7 @@ unsigned int sql_touch(struct bytes text);
  */
 unsigned int sql_touch_unclear(struct bytes text);
 
-/*
- * Whether a text calls one of these functions by its name. `names` are in lower case, without a
- * schema, each with a zero after it.
- */
-bool sql_touch_calls(struct bytes text, struct bytes names);
+/* Whether the end of a quoted text may be another than it seems, because of its encoding. */
+bool sql_touch_is_unclear(struct bytes text);
 
 #endif

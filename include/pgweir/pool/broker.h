@@ -26,7 +26,7 @@
 #include "pgweir/base/limit_event.h"
 #include "pgweir/loop/letter.h"
 #include "pgweir/pool/clusters.h"
-#include "pgweir/pool/learnt.h"
+#include "pgweir/pool/catalog.h"
 #include "pgweir/pool/outages.h"
 #include "pgweir/pool/server/hosts.h"
 
@@ -62,14 +62,19 @@ struct tally {
 	TAILQ_ENTRY(tally) cluster_node;
 	bool needs_roles, needs_primary; /* of the cluster */
 	struct outages outages;          /* of a database */
-	atomic_uint ddl_count;           /* of a database: how often clients may have changed it */
+	/*
+	 * Of a database: how often its definitions are known to have changed, how often anything is
+	 * known about it that loops must hear (pool_catalog.c), and when a server is to be asked.
+	 */
+	atomic_uint ddl_count, catalog_version;
+	_Atomic(usec_t) catalog_due_at;
+	struct catalog_reading *reading; /* the last one; NULL: none yet */
 	/* of a pool, what its loops have found out: share_news.c; and how often that has changed */
 	atomic_uint news_number;
-	unsigned int outcome_number, shown_number, learnt_number;
+	unsigned int outcome_number, shown_number;
 	atomic_bool is_failing;
 	struct err failure; /* valid while is_failing */
 	struct credentials shown;
-	struct learnt *learnt; /* the last changed first; NULL: nothing yet */
 	enum tally_kind kind;
 	struct buf name;
 };
@@ -108,7 +113,7 @@ struct share {
 	atomic_uint waiting; /* of a database: borrowers that wait in this loop */
 	atomic_uint stuck;   /* of a database or role: permits that LISTEN keeps in this loop */
 	/* what its loop knows of the news */
-	unsigned int news_number, outcome_number, shown_number, learnt_number;
+	unsigned int news_number, outcome_number, shown_number;
 };
 
 /* loops: how many will join. NULL: *err has the reason. */
@@ -256,6 +261,9 @@ static inline bool share_is_asked(const struct share *share)
 	return share_want_count(share) > share_is_wanting(share);
 }
 
+/* Since when the longest wanting share wants something. 0: no share of another loop does. */
+usec_t share_asked_since(const struct share *share);
+
 /* Whether there is a want that is newer than the last call. */
 bool share_has_new_want(struct share *share);
 
@@ -400,9 +408,12 @@ void share_put_shown(struct share *share, const struct credentials *shown);
 /* false: nothing new. The copy in *shown belongs to the caller. */
 bool share_get_shown(struct share *share, struct credentials *shown);
 
-/* What was learnt about a statement. share_get_learnt() adds all that is new to *learnt. */
-void share_put_learnt(struct share *share, const struct learnt_statement *statement);
-void share_get_learnt(struct share *share, struct learnt **learnt);
+/*
+ * The last reading of a database's catalog. The caller keeps its reference, and gets one. NULL:
+ * there is none. on_woken() comes in the other loops.
+ */
+void share_put_reading(struct share *share, struct catalog_reading *reading);
+struct catalog_reading *share_get_reading(const struct share *share);
 
 /* ---- the welcome of a pool ---- */
 

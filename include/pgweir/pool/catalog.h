@@ -1,64 +1,98 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What the catalog of a database says about its functions: whether any of them can leave session
- * state behind, which no text of a client shows. While none can, a server is known to be clean
- * when no text of its client touched session state. Otherwise, and as long as nobody knows, each
- * transaction leaves it in doubt: enum server_doubt.
+ * What the catalog of a database says: which of its functions and relations can touch session state
+ * or notify, which no text of a client shows, unless it has their names. A transaction whose texts
+ * have no such name is known to leave nothing by them.
  *
- * One for each database and loop. An idle server is asked: when the database is first used, when a
- * client has executed DDL, and once a second if the database is used, whether anything changed.
+ * A reading is immutable, and shared by all pools and loops of the database: pool_catalog.c decides
+ * when a server is asked. Between a definition and the next reading nothing is known.
  */
 #ifndef PGWEIR_POOL_CATALOG_H
 #define PGWEIR_POOL_CATALOG_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <stdatomic.h>
 
-#include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
+#include "pgweir/pgwire/sql_touchers.h"
 
-struct buf;
-
+#define CATALOG_NAMES_MAX 1000
+#define CATALOG_SIZE_MAX ((size_t)64 * 1024) /* bytes of all names */
 #define CATALOG_CHANGES_SIZE 64
-#define CATALOG_WHY_SIZE 192
+#define CATALOG_WHY_SIZE 128
 
-enum catalog_verdict {
-	CATALOG_UNREAD,  /* not read yet, or something has changed since */
-	CATALOG_QUIET,   /* no function of it can touch session state */
-	CATALOG_TOUCHES, /* some can, or it is not known */
+enum catalog_state {
+	CATALOG_QUIET,   /* nothing can touch session state; some may notify */
+	CATALOG_TOUCHES, /* some names can */
+	CATALOG_ANY,     /* and what has no name, or there are too many */
+	CATALOG_UNREAD   /* PostgreSQL has refused to answer */
 };
 
 /* Which texts may use a sequence: call nextval(), currval() or lastval(), directly or not. */
 enum catalog_sequences {
 	CATALOG_SEQUENCES_CALLED,  /* any text, by what it calls or reads; or it is not known */
 	CATALOG_SEQUENCES_WRITTEN, /* those that write, and those that name these functions */
-	CATALOG_SEQUENCES_NONE,    /* there are no sequences but temporary ones */
+	CATALOG_SEQUENCES_NONE     /* there are no sequences but temporary ones */
 };
 
-struct catalog {
-	enum catalog_verdict verdict;
-	enum catalog_sequences sequences; /* as it was read last */
-	enum catalog_verdict told;        /* the last one that the log has */
-	bool reads_all;                   /* the question that was asked is the long one */
-	bool has_row;                     /* and has its answer: `answer`, `why` */
-	usec_t due_at;                    /* when it is asked again */
-	usec_t asked_at;                  /* when it was asked last */
-	usec_t read_at; /* when the last answer to the long question came; 0: never */
-	/* how often clients had executed DDL when the long question was asked and answered last */
-	unsigned int asked_count, read_count;
-	char changes[CATALOG_CHANGES_SIZE]; /* how much PostgreSQL had counted when it was read */
-	char answer[CATALOG_CHANGES_SIZE];
-	char why[CATALOG_WHY_SIZE]; /* the first thing found, or what failed; or "" */
+/* The kinds of names: sql_toucher.kind. */
+enum catalog_kind {
+	CATALOG_FUNCTION,
+	CATALOG_PROCEDURE,
+	CATALOG_AGGREGATE,
+	CATALOG_TABLE,
+	CATALOG_VIEW,
+	CATALOG_MATERIALIZED_VIEW,
+	CATALOG_FOREIGN_TABLE,
+	CATALOG_DEFINITION, /* a word of statements that start event triggers */
+	CATALOG_KINDS
 };
 
-/* Writes the question. The answer is one row: how much has changed, what was found or NULL, and
- * sequences. */
-void catalog_text(bool reads_all, struct buf *out);
+const char *catalog_kind_name(enum catalog_kind kind);
 
-/* The row of the answer, a DataRow. */
-void catalog_row(struct catalog *catalog, struct bytes body);
+struct catalog_reading {
+	atomic_uint holder_count;
+	enum catalog_state state;
+	enum catalog_sequences sequences;
+	uint64_t id; /* of this process; never used again */
+	/* how often definitions were known to have changed when it was asked: tally.ddl_count */
+	unsigned int ddl_count;
+	uint64_t digest; /* of all rows */
+	int64_t since_wall;
+	struct sql_touchers names;
+	struct buf parameters;              /* placeholders that they may set: name\0name\0 */
+	char changes[CATALOG_CHANGES_SIZE]; /* how much PostgreSQL had counted */
+	char why[CATALOG_WHY_SIZE];         /* for CATALOG_ANY and CATALOG_UNREAD */
+};
 
-/* The answer is complete. Returns whether what was known before is not true any more. */
-bool catalog_end(struct catalog *catalog, bool has_failed, usec_t now);
+struct catalog_reading *catalog_reading_hold(struct catalog_reading *reading);
+void catalog_reading_release(struct catalog_reading **reading);
+
+/* A question that a server is asked. The server owns it. */
+struct catalog_question {
+	struct catalog_reading *reading; /* being made; NULL: only whether something has changed */
+	bool has_row;
+	usec_t asked_at;
+	char answer[CATALOG_CHANGES_SIZE]; /* how much PostgreSQL has counted */
+};
+
+/* reads_all: it is a reading. NULL: no memory. */
+struct catalog_question *catalog_ask(bool reads_all, unsigned int ddl_count, usec_t now);
+void catalog_question_free(struct catalog_question **question);
+
+/* Writes its text, with a zero. */
+void catalog_text(const struct catalog_question *question, struct buf *out);
+
+/* A row of the answer: the body of a DataRow. */
+void catalog_row(struct catalog_question *question, struct bytes body);
+
+/* The answer is complete: settles the state of the reading. Returns whether it is an answer. */
+bool catalog_end(struct catalog_question *question, bool has_failed);
+
+/*
+ * Whether the answer says that something has changed since a reading. One of another server, after
+ * a failover, or with several hosts, has other counts.
+ */
+bool catalog_has_changed(const struct catalog_question *question,
+                         const struct catalog_reading *reading, bool *is_other_server);
 
 #endif

@@ -49,9 +49,14 @@ struct database {
 	bool is_auto;               /* made by `*` */
 	bool is_paused;
 	bool is_disabled;
-	struct hold hold;  /* valid while is_paused */
-	struct catalog catalog; /* read only where session_isolation wants it */
-	struct timer rest; /* autodb_idle_timeout */
+	struct hold hold; /* valid while is_paused */
+	/* what this loop knows of the catalog: pool_catalog.c; NULL: nothing yet */
+	struct catalog_reading *reading;
+	unsigned int catalog_version; /* tally->catalog_version when it was looked at, */
+	unsigned int quiet_version;   /* and when the database was quiet, */
+	bool is_current;              /* and whether nothing has changed since the reading */
+	usec_t catalog_rest;          /* between two readings, as the last one took so long */
+	struct timer rest;            /* autodb_idle_timeout */
 	bool has_gone;     /* a pool of this database was freed, or the database was killed */
 	struct stats gone; /* the counters of freed pools, so that totals never decrease */
 	struct latency gone_latency;

@@ -32,8 +32,9 @@ struct pool_limits {
 	enum session_isolation isolation;
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	unsigned int session_sample;           /* 0 = no transaction is a sample */
-	int max_pinned;                        /* INT_MAX = no limit */
-	int size;                              /* 0 = no limit */
+	bool reads_catalog;
+	int max_pinned; /* INT_MAX = no limit */
+	int size;       /* 0 = no limit */
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
@@ -70,9 +71,9 @@ struct pool {
 	TAILQ_ENTRY(pool) node; /* in pools->list */
 	struct logger log;
 	struct pool_limits limits;
-	struct buf pin_functions;       /* in lower case: name\0name\0; mostly empty */
-	struct buf read_functions;      /* the same */
-	struct server_site site;        /* what its servers share */
+	struct sql_touchers pin_functions; /* mostly empty */
+	struct buf read_functions;         /* in lower case: name\0name\0 */
+	struct server_site site;           /* what its servers share */
 	struct credentials credentials; /* from the entry's password; empty: the role's are used */
 	struct credentials learnt;      /* obtained from a client's authentication: pool_learn() */
 	unsigned int learnt_version;    /* the role's secret_version when that was */
@@ -89,19 +90,21 @@ struct pool {
 	/* logins at a host that had failed: no borrower relies on them */
 	unsigned int probe_count;
 
-	struct borrower_list members;           /* all borrowers */
-	struct borrower_list waiting;           /* the wait queue for servers */
-	struct borrower_list wait_place;        /* for a place of max_pinned_servers */
+	struct borrower_list members; /* all borrowers */
+	struct borrower_list waiting; /* the wait queue for servers */
+	/* for a place of max_pinned_servers: those without a server, and those with one */
+	struct borrower_list wait_place, served_wait_place;
 	struct borrower_list wait_own;          /* for the server that each of them owns */
 	struct borrower_list newcomers;         /* wait for the welcome */
 	struct borrower_list wait_dedicated;    /* the wait queue for dedicated servers */
 	struct borrower_list connect_dedicated; /* wait for the login of their dedicated server */
-	unsigned int wait_place_count, wait_own_count;
+	unsigned int wait_place_count, served_wait_place_count, wait_own_count;
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
 	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_haste.c */
+	usec_t relieved_at;           /* pool_note_relief() */
 	uint64_t pins_refused;        /* how often max_pinned_servers refused a statement */
 	uint64_t state_refused; /* how often session_state = refuse, or the statement mode, did */
 
@@ -146,15 +149,8 @@ struct pool {
 	bool wants_eviction;
 	unsigned int library_count; /* servers that have_library: see pool_idle_server() */
 	unsigned int sample_count;  /* transactions since the last sample: session_sample */
-	struct learnt *hidden;      /* statements with hidden session state; NULL: none so far */
-	/*
-	 * Placeholders that are named in the sources of the database's functions (name\0), and when
-	 * a server was asked for them last. 0: they must be asked for.
-	 */
-	struct buf source_names;
-	usec_t sources_at;
-	bool was_told_unknown; /* that servers stay because session state cannot be read */
-	bool asks_sequences;   /* a client has asked for values of sequences: pool_sequences.c */
+	bool was_told_unknown;      /* that servers stay because session state cannot be read */
+	bool asks_sequences; /* a client has asked for values of sequences: pool_sequences.c */
 	signed char *sequence_scores; /* of writing statements; NULL: none yet */
 	/* it is blocked, but a limit may allow a server now; has one refused that since? */
 	bool is_unblocked, is_database_refused, is_role_refused;
@@ -206,14 +202,6 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err);
  */
 void pool_learn(struct pool *pool, const struct credentials *shown);
 
-/* ---- statements ---- */
-
-/*
- * learnt_add() for pool->hidden; what is new is learnt by the pool in all loops.
- */
-const struct learnt_statement *pool_learn_statement(struct pool *pool,
-                                                    const struct learnt_statement *found);
-
 /* ---- lending ---- */
 
 /* Lends an idle server to this borrower at once. NULL: call pool_ask(). */
@@ -247,8 +235,44 @@ void pool_hurry(struct borrower *borrower, bool is_hasty);
 /* Adds to a text which hosts cannot be reached, and when they are tried again. */
 void pool_unreachable_tell(const struct pool *pool, struct buf *out);
 
-/* A transaction has ended that may have changed what functions of the database do: catalog.h. */
+/* ---- what the catalog says: pool_catalog.c ---- */
+
+/* A transaction has changed definitions of the database, or may have: what is known is old. */
 void pool_note_ddl(struct pool *pool);
+
+/*
+ * Whether there is anything to be looked for in a text, besides what the text shows. server: the
+ * one that it is sent to, or NULL.
+ */
+static inline bool pool_has_names(const struct pool *pool, const struct server *server)
+{
+	const struct database *database = pool->database;
+
+	return pool->pin_functions.count ||
+	       (pool->limits.reads_catalog &&
+	        (atomic_load_explicit(&database->share.tally->catalog_version,
+	                              memory_order_relaxed) != database->quiet_version ||
+	         (server && server->has_ddl)));
+}
+
+/*
+ * What a text touches because of the names in it: enum sql_touch. *by: the first of them; NULL:
+ * none, or not wanted.
+ */
+unsigned int pool_touches(struct pool *pool, const struct server *server, struct bytes text,
+                          const char **by);
+
+/*
+ * The last reading, and whether nothing has changed since. NULL: there is none, or the pool needs
+ * none.
+ */
+const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current);
+
+/*
+ * Asks the lent server, which is at rest, for a reading: on_catalog() of the borrower comes. false:
+ * there is no need, or no memory.
+ */
+bool pool_read_catalog_now(struct borrower *borrower);
 
 /*
  * Sets the lent server's parameters to `params`. true: they are set, messages may be sent. false:
@@ -444,11 +468,26 @@ struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
 bool pool_pin(struct pool *pool);
 void pool_pin_anyway(struct pool *pool);
 
+/*
+ * Since when a client has waited for what pinned servers keep from it, and none of those was closed
+ * for it (pool_note_relief()). 0: nobody waits so.
+ */
+usec_t pool_wait_for_pins_since(const struct pool *pool);
+void pool_note_relief(struct pool *pool);
+
 /* It need not stay any more. */
 void pool_unpin(struct pool *pool);
 
-/* Whether a borrower without a server has to wait for a place: there is none, but there may be. */
+/* Whether a borrower has to wait for a place: there is none, but there may be. */
 bool pool_lacks_place(const struct borrower *borrower);
+
+/*
+ * A borrower waits for a place with its server, in the same order as those without one: on_place()
+ * comes. With max_pinned_servers = 0, it comes without a place. pool_leave_place(): it does not
+ * wait any more; safe if it does not wait.
+ */
+void pool_await_place(struct borrower *borrower);
+void pool_leave_place(struct borrower *borrower);
 
 /* A borrower that waits for a place goes on without one. false: it does not wait for that. */
 bool pool_forgo_place(struct borrower *borrower);

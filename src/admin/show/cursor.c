@@ -36,6 +36,7 @@ void cursor_end(struct cursor *cursor)
 	if (is_elsewhere)
 		lanes_release(show_source_lanes(cursor->source));
 	buf_free(&cursor->text);
+	catalog_reading_release(&cursor->reading);
 	show_applications_end(&cursor->applications);
 	free(cursor->latency);
 	cursor->latency = NULL;

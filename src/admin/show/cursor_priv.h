@@ -135,12 +135,6 @@ struct limits_walk {
 	bool has_begun;
 };
 
-/* The position of SHOW LEARNT within the pool that `ordered` names. */
-struct learnt_walk {
-	bool has_pool, has_begun;
-	uint64_t digest; /* of the last statement shown, if has_begun */
-};
-
 /* The position of SHOW STATEMENTS: which statements are chosen, and how far they are shown. */
 struct statements_walk {
 	bool has_begun, is_picked, is_sorted;
@@ -187,7 +181,8 @@ struct cursor {
 	struct ordered ordered;
 	struct waiting_walk waiting;
 	struct limits_walk limits;
-	struct learnt_walk learnt;
+	struct catalog_reading *reading; /* held by SHOW CATALOG, between two databases NULL */
+	size_t parameters_at;            /* the next one of its parameters */
 	struct statements_walk statements;
 	struct applications_walk applications;
 	struct latency_walk *latency; /* owned; NULL: none is needed */

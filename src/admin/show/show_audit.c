@@ -38,10 +38,12 @@ static const struct column audit_columns[] = {
 	COLUMN(struct audit_shown, VALUE_INT8, count, "How many statements used it."),
 	TEXT(in_transaction_mode,
 	     "What transaction mode does with it, with session_state = follow."),
-	TEXT(example, "The first of these statements, without its constants."),
+	TEXT(example, "The first of these statements, without its constants; before it, with a "
+	              "colon, the function or relation that does it, if the statement does not "
+	              "show it (SHOW CATALOG)."),
 	COLUMN(struct audit_shown, VALUE_INT8, found,
-	       "How many sessions had it although none of their statements shows it, so that a "
-	       "function did it. The server is asked after one transaction in session_sample."),
+	       "How many sessions had it although no statement explains it. The server is asked "
+	       "after one transaction in session_sample."),
 };
 
 #undef TEXT

@@ -40,7 +40,7 @@
 	SHOW(session_state)  \
 	SHOW(limits)         \
 	SHOW(errors)         \
-	SHOW(learnt)         \
+	SHOW(catalog)        \
 	SHOW(audit)          \
 	SHOW(loops)          \
 	SHOW(ready)          \

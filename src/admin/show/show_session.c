@@ -25,7 +25,7 @@ struct who {
 
 struct pinned_row {
 	struct who who;
-	const char *link, *since, *why, *statement;
+	const char *link, *since, *why, *objects, *statement;
 	int64_t server_pid, seconds;
 	char link_buffer[POINTER_SIZE], since_buffer[TIME_TEXT_SIZE];
 };
@@ -59,6 +59,9 @@ static const struct column pinned_columns[] = {
 	       "What is in the session: held cursor, temporary object, session lock, function "
 	       "of an extension; or what cannot follow the client: parameters, library, "
 	       "prepared statement."),
+	COLUMN(struct pinned_row, VALUE_TEXT, objects,
+	       "The same with names: temporary table cart; session lock 815. At most five of a "
+	       "kind."),
 	COLUMN(struct pinned_row, VALUE_TEXT, statement,
 	       "Beginning of the statement that made the server stay. NULL unless the user is "
 	       "one of admin_users."),
@@ -71,7 +74,7 @@ static const struct column state_columns[] = {
 	COLUMN(struct state_row, VALUE_TEXT, libraries, "Libraries that the client has loaded."),
 	COLUMN(struct state_row, VALUE_TEXT, channels, "Channels that the client listens to."),
 	COLUMN(struct state_row, VALUE_TEXT, pins,
-	       "Why its server stays with it, as in SHOW PINNED; empty: it does not."),
+	       "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not."),
 };
 
 _Static_assert(offsetof(struct pinned_row, who) == 0 && offsetof(struct state_row, who) == 0,
@@ -109,16 +112,22 @@ static void fill_pinned(struct cursor *cursor, struct pinned_row *row, const str
 {
 	const struct server *server = client->borrower.server;
 	usec_t now = loop_now(client->clients->with.loop), since = session_pinned_at(client);
+	struct buf *text = &cursor->text;
+	size_t end;
 
 	fill_who(&row->who, client);
-	buf_clear(&cursor->text);
-	session_list_pins(client, &cursor->text);
+	buf_clear(text);
+	session_list_pins(client, text);
+	buf_add_byte(text, 0);
+	end = text->count;
+	session_list_held(client, text);
 	snprintf(row->link_buffer, sizeof(row->link_buffer), "%p", (const void *)server);
 	row->link = row->link_buffer;
 	row->server_pid = server_backend_pid(server);
 	row->since = show_time_text(since, now, row->since_buffer);
 	row->seconds = (now - since) / USEC_PER_SEC;
-	row->why = buf_text(&cursor->text);
+	row->why = buf_text(text);
+	row->objects = buf_ok(text) ? row->why + end : "";
 	if (cursor->role == CONSOLE_ADMIN)
 		row->statement = session_pin_text(client);
 }
@@ -149,7 +158,7 @@ static bool (*const lists[])(const struct client *client, struct buf *out) = {
 	session_list_parameters,
 	session_list_libraries,
 	session_list_channels,
-	session_list_pins,
+	session_list_held,
 };
 
 #define LISTS (sizeof(lists) / sizeof(lists[0]))

@@ -12,8 +12,8 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/resets_priv.h"
-#include "../session/sample_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
@@ -220,7 +220,9 @@ static enum judgement judge_statements(struct client *client, const struct frame
 	case STATEMENTS_MORE:
 		return JUDGE_MORE;
 	case STATEMENTS_WAIT:
-		return wait_for(batch, LEDGER_WAIT_READY);
+		/* place_before() has said for what */
+		return batch->waits_for != LEDGER_WAIT_NOT ? JUDGE_WAIT
+		                                           : wait_for(batch, LEDGER_WAIT_READY);
 	case STATEMENTS_WAIT_EMPTY:
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	case STATEMENTS_END:
@@ -269,12 +271,6 @@ static enum judgement judge_listening(struct client *client, enum listening_go g
 static enum judgement judge_follow(struct client *client, const struct frame *frame,
                                    struct batch *batch)
 {
-	if (client->listening && sample_is_running(client)) {
-		enum listening_go go = listening_sample(client, batch);
-
-		if (go != LISTENING_SEND)
-			return judge_listening(client, go);
-	}
 	if (resets_are_followed(client)) {
 		enum listening_go go = resets_follow(client, frame->type, batch);
 
@@ -302,7 +298,7 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 
 	batch->is_query = frame->type != 'P';
 	if (is_run) {
-		enum listening_go go = listening_before(client, frame->type, touches, text, batch);
+		enum listening_go go = place_before(client, frame->type, touches, text, batch);
 
 		if (go != LISTENING_SEND)
 			return judge_listening(client, go);
@@ -324,8 +320,6 @@ static enum judgement judge_watched(struct client *client, const struct frame *f
 	unsigned int touches = session_touches(client, frame, in, &text);
 
 	batch->touches = touches;
-	if (sample_is_running(client))
-		sample_note(client, text);
 	return session_relevant(client, touches) ? judge_touching(client, frame, in, text, batch)
 	                                         : JUDGE_SEND;
 }
@@ -348,7 +342,7 @@ static void begin_query(struct client *client, struct server *server, const stru
 	if (session_stays(client)) {
 		session_idle_end(client, frame, in);
 		if (!client->xact_at)
-			sample_begin(client);
+			session_begin_sample(client);
 	}
 	if (!client->request_at) {
 		relay_begin_batch(client);
@@ -449,7 +443,7 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 static enum judgement judge_before(struct client *client, const struct request *request,
                                    const struct frame *frame, struct bytes in, struct batch *batch)
 {
-	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED | SESSION_TOUCH_SAMPLE)) {
+	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED)) {
 		enum judgement judgement = judge_follow(client, frame, batch);
 
 		if (judgement != JUDGE_SEND)

@@ -23,8 +23,9 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/resets_priv.h"
-#include "../session/sample_priv.h"
+#include "../session/session_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
@@ -147,7 +148,10 @@ bool relay_input(struct client *client, struct bytes in)
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
 	client->borrower.waits_for = batch.waits_for;
-	stream_want(&client->stream, WANT_NOTHING);
+	if (batch.waits_for == LEDGER_WAIT_PLACE)
+		place_await(client);
+	else
+		stream_want(&client->stream, WANT_NOTHING);
 	return false;
 }
 
@@ -171,7 +175,7 @@ void relay_lent(struct borrower *borrower)
 	}
 	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE ||
 	    client->state == CLIENT_CATCHING_UP) {
-		sample_begin(client);
+		session_begin_sample(client);
 		if (!pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_PREPARING);
 			return;
@@ -311,6 +315,8 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 	if (client->state == CLIENT_SETTLING && (is_session || listening_settle(client, facts)))
 		relay_settled(client);
 }
+
+void relay_catalog_read(struct borrower *borrower) { session_go_on(client_of(borrower)); }
 
 void relay_settled(struct client *client)
 {

@@ -30,6 +30,7 @@ bool relay_takes_parameter(struct borrower *borrower, const char *name, const ch
 void relay_before_ready(struct borrower *borrower, struct buf *ahead);
 bool relay_takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead);
 void relay_channels_cleared(struct borrower *borrower);
+void relay_catalog_read(struct borrower *borrower);
 void relay_facts(struct borrower *borrower, const struct facts *facts);
 void relay_writable(struct borrower *borrower);
 
@@ -60,7 +61,7 @@ void relay_go_on_without(struct client *client);
 void relay_take_params(struct client *client);
 
 /* Cancels in CLIENT_WAITING: the request is answered with an error here. */
-void relay_cancel_waiting(struct client *client);
+bool relay_cancel_waiting(struct client *client);
 
 /*
  * Whether the client keeps its server until it disconnects. After a change of pool_mode, a

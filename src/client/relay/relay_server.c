@@ -12,7 +12,6 @@
 #include "pgweir/pgwire/sql_block.h"
 
 #include "../session/listening_priv.h"
-#include "../session/sample_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
@@ -238,7 +237,7 @@ bool relay_get_server(struct client *client)
 		timer_clear(&client->timer);
 		if (client->is_position_due && !causal_is_caught_up(client))
 			return false;
-		sample_begin(client);
+		session_begin_sample(client);
 		if (pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_ACTIVE);
 			server_begin_query(borrower->server, client->request_at, client->xact_at);
@@ -296,7 +295,7 @@ static bool begins_block(const struct client *client, const struct frame *frame,
 	return text.at && !sql_is_no_block(text);
 }
 
-void relay_cancel_waiting(struct client *client)
+bool relay_cancel_waiting(struct client *client)
 {
 	struct bytes in = stream_kept(&client->stream);
 	struct buf out = { 0 };
@@ -305,9 +304,9 @@ void relay_cancel_waiting(struct client *client)
 	bool is_sent;
 
 	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
-		return; /* the client waits, so a whole header is available */
+		return true; /* the client waits, so a whole header is available */
 	if (begins_block(client, &frame, in))
-		return;
+		return true;
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	message_err(&out, "ERROR", &err);
 	client_note_said(client, &err, "ERROR");
@@ -321,15 +320,16 @@ void relay_cancel_waiting(struct client *client)
 	is_sent = client_send(client, buf_bytes(&out));
 	buf_free(&out);
 	if (!is_sent)
-		return;
+		return true;
 	if (!client->is_skipping) {
 		client->frame_left = frame.length;
 		client->forwards_rest = false;
 	}
 	if (!client->late) {
 		go_idle(client);
-		return;
+		return true;
 	}
 	late_begin_fail(client);
 	read_on_without(client);
+	return true;
 }

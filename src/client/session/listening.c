@@ -74,22 +74,7 @@ static enum listening_go before_any(struct client *client, unsigned int touches,
 		go = hold_ready(client, batch);
 	if (go != LISTENING_SEND || !may_notify)
 		return go;
-	client->listening->may_notify = client->listening->is_explained = true;
-	return before_notify(client, batch);
-}
-
-enum listening_go listening_sample(struct client *client, struct batch *batch)
-{
-	enum listening_go go;
-
-	if (!listening_has_any(client))
-		return LISTENING_SEND;
-	go = hold_ready(client, batch);
-	if (go != LISTENING_SEND)
-		return go;
-	if (!client->listening->is_sampled)
-		client->listening->has_own = false;
-	client->listening->may_notify = client->listening->is_sampled = true;
+	client->listening->may_notify = true;
 	return before_notify(client, batch);
 }
 
@@ -146,12 +131,9 @@ bool listening_waits(struct client *client)
 		return false;
 	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_READY;
 	listening->may_notify = false;
-	listening->last_pid = may_notify ? 0 : listening_server_pid(client->borrower.server);
 	unread_done(&listening->lent);
-	if (!may_notify || !listening->is_withheld || !listening_has_any(client)) {
-		listening_change_end_sample(client);
+	if (!may_notify || !listening->is_withheld || !listening_has_any(client))
 		return false;
-	}
 	listening->step = STEP_AFTER;
 	listening_ask(&listening->listener);
 	return true;
@@ -169,7 +151,6 @@ void listening_free(struct client *client)
 	listening_unlisten_free(listening);
 	unread_done(&listening->unread);
 	unread_done(&listening->lent);
-	free(listening->sample);
 	buf_free(&listening->ahead);
 	free(listening);
 }

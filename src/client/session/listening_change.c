@@ -15,12 +15,9 @@
 #include "listening_deliver_priv.h"
 #include "listening_names_priv.h"
 #include "listening_unlisten_priv.h"
-#include "sample_priv.h"
 #include "session_priv.h"
 
 #include "pgweir/base/banned.h"
-
-#define SAMPLE_GAP_MAX 1024
 
 static struct loop *loop_of(const struct client *client) { return client->clients->with.loop; }
 
@@ -205,25 +202,6 @@ static void on_listener_mark(struct listener *listener)
 	look_for_end_of_mark(client);
 }
 
-void listening_change_end_sample(struct client *client)
-{
-	struct client_listening *listening = client->listening;
-
-	if (listening->is_sampled && listening->has_own && !listening->is_explained) {
-		if (listening->sample)
-			sample_learn(client, listening->sample, SQL_TOUCH_NOTIFY);
-		listening->sample_gap = 0;
-	} else if (listening->is_sampled) {
-		listening->sample_gap = listening->sample_gap ? 2 * listening->sample_gap : 1;
-		if (listening->sample_gap > SAMPLE_GAP_MAX)
-			listening->sample_gap = SAMPLE_GAP_MAX;
-		listening->sample_wait = listening->sample_gap;
-	}
-	free(listening->sample);
-	listening->sample = NULL;
-	listening->is_sampled = listening->is_explained = listening->has_own = false;
-}
-
 static void on_listener_answer(struct listener *listener)
 {
 	struct client *client = listening_client(listener);
@@ -240,7 +218,6 @@ static void on_listener_answer(struct listener *listener)
 		return;
 	case STEP_AFTER:
 		listening->step = STEP_NONE;
-		listening_change_end_sample(client);
 		client->clients->ops->on_settled(client);
 		return;
 	case STEP_CONNECT:

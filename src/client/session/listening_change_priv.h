@@ -9,9 +9,6 @@
 
 #include "listening_state_priv.h"
 
-/* The notifications of a transaction have come. */
-void listening_change_end_sample(struct client *client);
-
 /* What the client keeps, made if it has none. NULL: no memory. */
 struct client_listening *listening_change_get(struct client *client);
 

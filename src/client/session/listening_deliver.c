@@ -140,9 +140,6 @@ void listening_deliver_notification(struct listener *listener, struct notificati
 
 	if (is_home && listening->is_mark_there)
 		return; /* its own server has it */
-	listening->has_own |= is_own;
-	if (!is_own)
-		listening_suspect(listening, notification);
 	if (!listening->unread.count && is_between_transactions(client) &&
 	    !stream_unsent(&client->stream))
 		send_notification(client, notification, is_own);

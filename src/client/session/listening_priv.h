@@ -36,10 +36,7 @@
  * has delivered what was committed before. So its own notifications come first, as with PostgreSQL.
  * They have the process id of its cancel key.
  *
- * A SELECT of a function that notifies looks like any other. Its notifications come with the
- * process id of the server that the client had last. Another client may have sent them there, so
- * they prove nothing; but then the client's next transaction is a sample, which is treated like one
- * that notifies. If it has done so, its statements are known from then on.
+ * That a function in a SELECT notifies is known from the catalog.
  */
 #ifndef PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
 #define PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
@@ -51,7 +48,6 @@
 struct facts;
 struct listener;
 struct record;
-struct session_sample;
 struct subscription;
 
 /* How many channels a client may listen to. */
@@ -84,31 +80,11 @@ enum listening_go listening_follow(struct client *client, char type, struct batc
 /* The message was sent, or is not to be sent. */
 void listening_sent(struct client *client);
 
-/*
- * As listening_follow(), in a sample (sample.c), for a message of any kind: what notifies the
- * client itself is to be found out.
- */
-enum listening_go listening_sample(struct client *client, struct batch *batch);
-
-/*
- * Whether the next transaction must be a sample, because the last one may have notified the client
- * itself although its texts do not show that.
- */
-bool listening_wants_sample(struct client *client);
-
-/* The statements of a sample. true: they are needed until its notifications have come. */
-bool listening_keeps_sample(struct client *client, struct session_sample *sample);
-
 /* All statements were deallocated, perhaps by DISCARD ALL. */
 void listening_discarded(struct client *client);
 
 /* Whether the client has channels, or is getting some. */
 bool listening_has_any(const struct client *client);
-
-/*
- * Whether a list of channels (name\0) has one that the client does not have, apart from marks.
- */
-bool listening_has_others(const struct client *client, struct bytes channels);
 
 /* Walks its channels: start with NULL. Returns the name; NULL: no more. */
 const char *listening_next_channel(const struct client *client, const struct subscription **at);

@@ -36,22 +36,13 @@ struct client_listening {
 	char mark[LISTENING_MARK_SIZE]; /* in STEP_MARK */
 	bool had_channels;              /* before those that are being settled */
 	bool may_notify;                /* the transaction may have notified the client itself */
-	bool is_explained;              /* its texts say so, */
-	bool is_sampled;                /* or it is a sample */
-	bool has_own;                   /* it has */
 	bool is_withheld;               /* the ReadyForQuery of the transaction, */
 	bool is_server_done; /* in STEP_MARK: the lent server listens to nothing any more */
 	bool is_mark_here;   /* the mark has come from the lent server, */
 	bool is_mark_there;  /* and from the listening connection */
 	bool is_clear;       /* STEP_BEFORE is over for this server */
 	uint32_t own_pid;    /* notifications of this process are the client's own; 0: none are */
-	/* the server that the client had last, and in that transaction nothing was awaited */
-	uint32_t last_pid;
-	bool is_suspect;          /* it has notified since */
-	unsigned int sample_gap;  /* transactions between two samples that have shown nothing */
-	unsigned int sample_wait; /* those that are left */
-	struct session_sample *sample; /* its statements; NULL: none are noted */
-	unsigned int number;           /* of the last unlisten */
+	unsigned int number; /* of the last unlisten */
 	struct unlisten_list unlistens;
 	unsigned int unlisten_count;
 	bool is_ahead; /* what goes ahead of the frame was added, and the frame is not sent yet */
@@ -91,9 +82,6 @@ static inline enum listening_go listening_wait(struct batch *batch, enum ledger_
 	batch->waits_for = wait;
 	return LISTENING_WAIT;
 }
-
-/* A notification that was not known to be the client's own. */
-void listening_suspect(struct client_listening *listening, const struct notification *notification);
 
 /* The client_encoding of these parameters; "": that of the server. */
 const char *listening_encoding_of(const struct params *params);

@@ -153,17 +153,20 @@ static bool refuse(const char *name, struct err *err)
 	return false;
 }
 
+static bool has_word(struct bytes text, const char *word)
+{
+	for (size_t size = strlen(word); text.count >= size; text = bytes_skip(text, 1)) {
+		if (strncasecmp(text.at, word, size) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Whether a text may set application_name in a way that is not reported to take_reset(). */
 static bool may_set_name_inside(struct bytes text)
 {
-	static const char call[] = "set_config";
-	static const char name[] = "'application_name";
-	bool has_name = false;
-
-	for (struct bytes at = text; at.count >= sizeof(name) - 1; at = bytes_skip(at, 1))
-		has_name |= strncasecmp(at.at, name, sizeof(name) - 1) == 0;
 	return (sql_touch(text) & SQL_TOUCH_HIDDEN) ||
-	       (has_name && sql_touch_calls(text, bytes_of(call, sizeof(call))));
+	       (has_word(text, "'application_name") && has_word(text, "set_config"));
 }
 
 bool resets_use(struct client *client, struct bytes text, bool may_refuse, struct err *err)

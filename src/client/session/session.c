@@ -17,13 +17,12 @@
 #include "libraries_priv.h"
 #include "placeholders_priv.h"
 #include "resets_priv.h"
-#include "sample_priv.h"
 #include "sequences_priv.h"
 
 #include "pgweir/base/banned.h"
 
-/* A function may have set placeholders, whose names need not be in any text. */
-#define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_LEARNT)
+/* A function may have set placeholders, whose names need not be in any text of the client. */
+#define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_NAMED)
 
 /* Pins that the question cannot find. */
 #define LASTING ((unsigned int)(SESSION_PIN_EXTENSION | SESSION_PIN_PARAMS | SESSION_PIN_LIBRARY))
@@ -77,15 +76,14 @@ static void release_slot(struct session *session)
 static void forget_transaction(struct session *session)
 {
 	session->was_discarded = false;
+	session->place = PLACE_OPEN;
 	session->pinning = 0;
 	session->bound = 0;
 	sql_names_free(&session->names);
 	buf_free(&session->libraries);
 	free(session->set);
-	free(session->sample);
 	resets_free(&session->resets);
 	session->set = NULL;
-	session->sample = NULL;
 }
 
 /* ---- pins ---- */
@@ -99,7 +97,7 @@ static void on_stay_due(struct timer *timer)
 	struct strbuf name = strbuf_begin(line, sizeof(line));
 
 	client->session->was_told = true;
-	session_list_pins(client, &why);
+	session_tell_pins(client, &why);
 	client_add_application_name(client, &name);
 	log_warning(&client->log,
 	            "its server has stayed with it for %lld s because of session state: %s%s",
@@ -126,10 +124,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* It is still there if nothing was executed since. */
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
-	if (client->touched & INSIDE)
+	if (client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
 		server_set_doubt(server);
-	if (client->touched & SQL_TOUCH_CREATE)
-		placeholders_forget_sources(client);
 	/* What is not temporary may be a function. */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE) {
 		server_set_doubt(server);
@@ -188,7 +184,7 @@ static unsigned int lasting_pins(const struct client *client)
  * statements that do not name them. And for those of the startup packet: one that is not in the
  * answer counts as set back, and a map may lack it because it cannot have its value.
  */
-static void ask(struct client *client, unsigned int parts, bool is_apart)
+static void ask_server(struct client *client, unsigned int parts, bool is_apart)
 {
 	struct server *server = client->borrower.server;
 	struct session *session = session_get(client);
@@ -201,9 +197,8 @@ static void ask(struct client *client, unsigned int parts, bool is_apart)
 		placeholders_note_map(session, server->params);
 		placeholders_note_map(session, client->startup);
 	}
-	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE) &&
-	    !placeholders_note_sources(session))
-		parts |= QUESTION_SOURCES;
+	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE))
+		placeholders_note_catalog(session);
 	if (session)
 		names = buf_bytes(&session->names.list);
 	if (is_apart)
@@ -236,9 +231,14 @@ bool session_ask(struct client *client, bool is_apart)
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
-	ask(client, parts, is_apart);
+	/* A reading is a Query, which ends the unnamed statement. */
+	if (is_apart || !(client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE)) ||
+	    !pool_read_catalog_now(&client->borrower))
+		ask_server(client, parts, is_apart);
 	return true;
 }
+
+void session_go_on(struct client *client) { ask_server(client, parts_of(client), false); }
 
 /* PostgreSQL refuses to tell: a right is missing, for all clients of the pool. */
 static unsigned int pins_of_unknown(struct client *client, const struct facts *facts)
@@ -271,8 +271,6 @@ void session_facts(struct client *client, const struct facts *facts)
 	if (facts->has_own_count)
 		server_statements_recount(&client->borrower.server->statements, facts->own_count);
 	had = params_hold(client->borrower.server->params);
-	if (facts->parts & QUESTION_PARAMS && client->touched & INSIDE)
-		placeholders_take_sources(client, facts);
 	if (facts->parts & QUESTION_PARAMS &&
 	    (facts->lacks_names ||
 	     !server_take_facts(client->borrower.server, facts, client->startup,
@@ -282,27 +280,41 @@ void session_facts(struct client *client, const struct facts *facts)
 		resets_tell_hidden(client, had);
 	if (client->touched & SQL_TOUCH_DEFAULT)
 		resets_settle(client);
-	if (sample_is_running(client))
-		sample_end(client, facts, client->borrower.server->params != had);
 	params_release(client->clients->with.params, &had);
 	if (pins && !session_get(client)) {
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}
+	if (pins)
+		held_take(client->session, facts);
 	settle_pins(client, pins);
 	server_end_session(client->borrower.server);
 }
 
 /* ---- idle ---- */
 
+/*
+ * It has been idle for so long: closed if another client has waited for so long, too. Else looks
+ * again when that could be.
+ */
 static void on_pin_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
+	struct loop *loop = client->clients->with.loop;
+	struct pool *pool = client->borrower.pool;
+	usec_t limit = config_pin_idle_timeout(client->clients->config, client->role->entry);
+	usec_t now = loop_now(loop), since = pool_wait_for_pins_since(pool);
 	struct buf detail = { 0 };
 	struct err err;
 
-	buf_add_text(&detail, "Its server stayed with it because of session state: ");
-	session_list_pins(client, &detail);
+	if (!since || since + limit > now) {
+		timer_set(timer, loop_timer_queue(loop, limit, on_pin_due), since ? since : now);
+		return;
+	}
+	pool_note_relief(pool);
+	buf_add_text(&detail, "Others waited, and its server stayed with it because of session "
+	                      "state: ");
+	session_tell_pins(client, &detail);
 	err_close(&err, CLOSE_PIN_IDLE_TIMEOUT);
 	err_detail(&err, buf_text(&detail));
 	buf_free(&detail);
@@ -385,6 +397,7 @@ void session_free(struct client *client)
 	timer_clear(&session->told);
 	release_slot(session);
 	forget_transaction(session);
+	buf_free(&session->held);
 	free(session->text);
 	free(session);
 }

@@ -30,6 +30,7 @@ void session_write(const struct client *client, struct buf *record)
 		.pinned_at = session->pinned_at,
 		.text = bytes_text(session->text ? session->text : ""),
 		.names = buf_bytes(&session->names.list),
+		.held = buf_ok(&session->held) ? buf_bytes(&session->held) : bytes_of("", 0),
 	};
 
 	if (session_has_record(client) || (client->asks_sequences && !is_plain))
@@ -46,6 +47,7 @@ static void restore_pins(struct client *client, const struct session_record *val
 	session->was_told = values->was_told;
 	if (values->text.count)
 		session->text = strndup(values->text.at, values->text.count);
+	buf_add(&session->held, values->held.at, values->held.count);
 	if (values->has_slot) {
 		session->slot = client->borrower.pool;
 		pool_pin_anyway(session->slot);

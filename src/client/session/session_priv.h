@@ -40,6 +40,13 @@ enum session_pin {
 	SESSION_PIN_SEQUENCE = 1 << 7
 };
 
+/* How the wait for a place of max_pinned_servers has ended: place.c. */
+enum session_place {
+	PLACE_OPEN, /* it has not, or there is one */
+	PLACE_TIMED_OUT,
+	PLACE_CANCELED
+};
+
 /* A SET that is all of its transaction. */
 struct session_set {
 	struct ledger_change change; /* of its Query */
@@ -50,20 +57,21 @@ struct session_set {
 
 /* What few clients have. */
 struct session {
-	unsigned int pins;    /* SESSION_PIN_ bits; 0: the server is returned */
-	unsigned int pinning; /* pins that the running transaction makes for certain */
-	struct pool *slot;    /* counts this client for max_pinned_servers; NULL: not counted */
-	bool was_discarded;   /* DISCARD ALL has run in this transaction */
+	unsigned int pins;        /* SESSION_PIN_ bits; 0: the server is returned */
+	unsigned int pinning;     /* pins that the running transaction makes for certain */
+	struct pool *slot;        /* counts this client for max_pinned_servers; NULL: not counted */
+	bool was_discarded;       /* DISCARD ALL has run in this transaction */
+	enum session_place place; /* of the statement that has waited and is judged again */
 	usec_t pinned_at;
 	struct client *client;
 	struct timer told;       /* log_pin_duration */
 	bool was_told;           /* the log has a line about this stay */
 	char *text;              /* beginning of the statement that made the server stay; or NULL */
+	struct buf held;         /* what keeps the server, with names: held.c */
 	struct session_set *set; /* a lone SET of this transaction; or NULL */
 	struct sql_names names;  /* placeholders that may have been set */
 	/* values of the next Bind that may be such: as sql_names.parameters */
 	uint64_t bound;
-	struct session_sample *sample; /* of the running transaction: sample.c; or NULL */
 	struct buf libraries;          /* that may have been loaded: name\0name\0 */
 	struct session_resets *resets; /* parameters set back: resets.c; or NULL */
 };
@@ -113,16 +121,35 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
  */
 bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text);
 
+/*
+ * Whether something must be looked for that texts do not show: in a sample each counts as a DO
+ * block.
+ */
+static inline bool session_looks_for_names(const struct client *client)
+{
+	return (client->touched & SESSION_TOUCH_SAMPLE) ||
+	       pool_has_names(client->borrower.pool, client->borrower.server);
+}
+
+/* The client has its server for a new transaction: decides whether that is a sample. */
+static inline void session_begin_sample(struct client *client)
+{
+	struct pool *pool = client->borrower.pool;
+	unsigned int every = pool->limits.session_sample;
+
+	if (every == 0 || ++pool->sample_count < every)
+		return;
+	pool->sample_count = 0;
+	client->touched |= SESSION_TOUCH_SAMPLE;
+}
+
 /* The same as session_touches() for a prepared statement that is about to be executed. */
 unsigned int session_touches_of(struct client *client, const struct statement *statement);
 static inline unsigned int session_statement_touches(struct client *client,
                                                      const struct statement *statement)
 {
-	const struct pool *pool = client->borrower.pool;
-
 	/* Most touch nothing. Then not even the size of the text is wanted. */
-	return statement->touches || pool->pin_functions.count || pool->hidden ||
-	               (client->touched & SESSION_TOUCH_SAMPLE)
+	return statement->touches || session_looks_for_names(client)
 	           ? session_touches_of(client, statement)
 	           : 0;
 }
@@ -195,6 +222,9 @@ void session_deallocated(struct client *client);
  */
 bool session_ask(struct client *client, bool is_apart);
 
+/* session_ask() has read the catalog first: asks now. */
+void session_go_on(struct client *client);
+
 /* The server's answer. */
 void session_facts(struct client *client, const struct facts *facts);
 
@@ -224,6 +254,14 @@ void session_watch_stay(struct client *client);
 
 /* Allocates client->session unless it exists. NULL: no memory. */
 struct session *session_get(struct client *client);
+
+/* ---- what keeps the server: held.c ---- */
+
+/* Notes what the server has answered of it. */
+void held_take(struct session *session, const struct facts *facts);
+
+/* Adds what makes this pin, with names. false: none are known. */
+bool held_list(const struct session *session, enum session_pin pin, struct buf *out);
 
 /* ---- hand-over: session_handover.c ---- */
 

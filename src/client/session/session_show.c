@@ -31,28 +31,59 @@ static void add_name(struct buf *out, bool *has_any, const char *name)
 	*has_any = true;
 }
 
+static const struct {
+	enum session_pin pin;
+	const char *name;
+} pins[] = {
+	{ SESSION_PIN_CURSOR, "held cursor" },
+	{ SESSION_PIN_TEMP, "temporary object" },
+	{ SESSION_PIN_LOCK, "session lock" },
+	{ SESSION_PIN_EXTENSION, "function of an extension" },
+	{ SESSION_PIN_PARAMS, "parameters" },
+	{ SESSION_PIN_LIBRARY, "library" },
+	{ SESSION_PIN_STATEMENT, "prepared statement" },
+	{ SESSION_PIN_SEQUENCE, "sequence" },
+};
+
+#define PINS (sizeof(pins) / sizeof(pins[0]))
+
 bool session_list_pins(const struct client *client, struct buf *out)
 {
-	static const struct {
-		unsigned int pin;
-		const char *name;
-	} names[] = {
-		{ SESSION_PIN_CURSOR, "held cursor" },
-		{ SESSION_PIN_TEMP, "temporary object" },
-		{ SESSION_PIN_LOCK, "session lock" },
-		{ SESSION_PIN_EXTENSION, "function of an extension" },
-		{ SESSION_PIN_PARAMS, "parameters" },
-		{ SESSION_PIN_LIBRARY, "library" },
-		{ SESSION_PIN_STATEMENT, "prepared statement" },
-		{ SESSION_PIN_SEQUENCE, "sequence" },
-	};
 	bool has_any = false;
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (client->session && (client->session->pins & names[i].pin))
-			add_name(out, &has_any, names[i].name);
+	for (size_t i = 0; i < PINS; i++) {
+		if (client->session && (client->session->pins & pins[i].pin))
+			add_name(out, &has_any, pins[i].name);
 	}
 	return has_any;
+}
+
+bool session_list_held(const struct client *client, struct buf *out)
+{
+	const struct session *session = client->session;
+	bool has_any = false;
+
+	for (size_t i = 0; session && i < PINS; i++) {
+		if (!(session->pins & pins[i].pin))
+			continue;
+		if (has_any)
+			buf_add_text(out, "; ");
+		if (!held_list(session, pins[i].pin, out))
+			buf_add_text(out, pins[i].name);
+		has_any = true;
+	}
+	return has_any;
+}
+
+void session_tell_pins(const struct client *client, struct buf *out)
+{
+	size_t begin = out->count;
+
+	session_list_held(client, out);
+	for (size_t i = begin; buf_ok(out) && i < out->count; i++) {
+		if (out->at[i] < ' ' || out->at[i] > '~' || out->at[i] == '"')
+			out->at[i] = '?';
+	}
 }
 
 /* Adds the names of `some` that `others` does not have, or not with this value. */

@@ -21,7 +21,6 @@
 #include "libraries_priv.h"
 #include "placeholders_priv.h"
 #include "resets_priv.h"
-#include "sample_priv.h"
 #include "sequences_priv.h"
 #include "standby_priv.h"
 
@@ -37,7 +36,7 @@
 #define NOTED                                                                                   \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN |          \
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | PINS | SQL_TOUCH_SEQUENCE | SQL_TOUCH_HIDDEN | \
-	 SQL_TOUCH_CREATE | SESSION_TOUCH_LEARNT)
+	 SQL_TOUCH_CREATE | SESSION_TOUCH_NAMED)
 
 /* ---- what texts touch ---- */
 
@@ -47,37 +46,51 @@ static inline bool has_names(unsigned int touches)
 	return touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN);
 }
 
-/*
- * Adds what the settings say of a text (pin_functions), and what samples have shown. Not inlined,
- * as parse_text(): most texts need neither.
- */
-__attribute__((noinline)) static unsigned int
-with_invisible(const struct client *client, unsigned int touches, struct bytes text)
+static bool has_word(struct bytes text, const char *word)
 {
-	const struct buf *names = &client->borrower.pool->pin_functions;
+	for (size_t size = strlen(word); text.count >= size; text = bytes_skip(text, 1)) {
+		if (strncasecmp(text.at, word, size) == 0)
+			return true;
+	}
+	return false;
+}
 
-	unsigned int learnt = sample_touches(client, text);
+/* Whether a DO block or a CALL may define something. named: what its names touch. */
+static bool may_define(struct bytes text, unsigned int named)
+{
+	return (named & (SQL_TOUCH_TEMP | SQL_TOUCH_HIDDEN)) || has_word(text, "create") ||
+	       has_word(text, "alter") || has_word(text, "execute");
+}
 
-	touches |= learnt;
-	if (learnt & ~(unsigned int)SQL_TOUCH_NOTIFY)
-		touches |= SESSION_TOUCH_LEARNT;
-	return names->count && sql_touch_calls(text, buf_bytes(names))
-	           ? touches | SQL_TOUCH_EXTENSION
-	           : touches;
+/* Adds what names in the text touch: those of the catalog, and of the settings. */
+static unsigned int with_names(const struct client *client, unsigned int touches, struct bytes text)
+{
+	unsigned int named = 0;
+
+	if (client->touched & SESSION_TOUCH_SAMPLE)
+		touches |= SQL_TOUCH_HIDDEN | SESSION_TOUCH_NAMED;
+	if (pool_has_names(client->borrower.pool, client->borrower.server))
+		named = pool_touches(client->borrower.pool, client->borrower.server, text, NULL);
+	if ((touches & SQL_TOUCH_HIDDEN) && !(touches & SESSION_TOUCH_NAMED) &&
+	    may_define(text, named))
+		touches |= SQL_TOUCH_CREATE;
+	/* Who does not listen gets no notifications. */
+	if (!client->listening)
+		named &= ~(unsigned int)SQL_TOUCH_NOTIFY;
+	return named ? touches | named | SESSION_TOUCH_NAMED : touches;
 }
 
 static unsigned int touches_of(const struct client *client, const struct statement *statement)
 {
-	return with_invisible(client, statement->touches, bytes_text(statement_text(statement).at));
+	return session_looks_for_names(client)
+	           ? with_names(client, statement->touches,
+	                        bytes_text(statement_text(statement).at))
+	           : statement->touches;
 }
 
 unsigned int session_touches_of(struct client *client, const struct statement *statement)
 {
-	if (!session_is_watched(client))
-		return 0;
-	if (sample_is_running(client))
-		sample_note(client, bytes_text(statement_text(statement).at));
-	return touches_of(client, statement);
+	return session_is_watched(client) ? touches_of(client, statement) : 0;
 }
 
 /* The text of a whole Parse. false: there is none, and PostgreSQL reports that. */
@@ -107,7 +120,6 @@ static bool query_text(struct bytes body, struct bytes *text)
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text)
 {
-	const struct pool *pool = client->borrower.pool;
 	unsigned int touches;
 	bool is_there;
 
@@ -121,9 +133,7 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 	if (!is_there)
 		return 0;
 	touches = sql_touch(*text);
-	return sample_has_learnt(client) || pool->pin_functions.count
-	           ? with_invisible(client, touches, *text)
-	           : touches;
+	return session_looks_for_names(client) ? with_names(client, touches, *text) : touches;
 }
 
 /* ---- a statement is used ---- */
@@ -166,6 +176,24 @@ static void keep_text(struct session *session, struct bytes text)
 		    strndup(text.at, text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX);
 }
 
+/* In a failed transaction it fails anyway, in PostgreSQL's words. */
+static bool get_slot(struct client *client, unsigned int own, struct err *err)
+{
+	struct session *session = client->session;
+	enum session_place place = own & PINS ? session->place : PLACE_OPEN;
+	bool has_slot =
+	    place == PLACE_OPEN && (client->borrower.has_place || pool_pin(client->borrower.pool));
+
+	session->place = PLACE_OPEN;
+	if (place == PLACE_CANCELED)
+		return err_set(err, ERR_QUERY_CANCELED, "canceling statement due to user request");
+	client->borrower.has_place = false;
+	if (!has_slot && (own & PINS) && !server_is_in_failed_block(client->borrower.server))
+		return features_refuse_pin(client, features_first(own & PINS), err);
+	session->slot = has_slot ? client->borrower.pool : NULL;
+	return true;
+}
+
 /*
  * The server may have to stay: takes a slot. false: refuse with *err. own: what the text itself
  * touches.
@@ -177,14 +205,8 @@ static bool take_slot(struct client *client, unsigned int touches, unsigned int 
 
 	if (!session)
 		return err_close(err, CLOSE_MEMORY);
-	if (!session->slot) {
-		bool has_slot = client->borrower.has_place || pool_pin(client->borrower.pool);
-
-		client->borrower.has_place = false;
-		if (!has_slot && (own & PINS))
-			return features_refuse_pin(client, features_first(own & PINS), err);
-		session->slot = has_slot ? client->borrower.pool : NULL;
-	}
+	if (!session->slot && !get_slot(client, own, err))
+		return false;
 	if (!session->pins)
 		keep_text(session, text);
 	if (touches & SQL_TOUCH_EXTENSION)
@@ -254,7 +276,7 @@ bool session_encoding_is_unclear(const struct client *client)
 /* Whether what a text says to functions may be names. */
 static bool is_inside(unsigned int touches)
 {
-	return touches & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_LEARNT);
+	return touches & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_NAMED);
 }
 
 /* names: NULL: no memory. */
@@ -273,20 +295,24 @@ static bool note_names(struct client *client, const struct sql_names *names)
 static bool note_text(struct client *client, unsigned int touches, const struct session_text *text)
 {
 	struct sql_names *own = NULL, **kept = text->names ? text->names : &own;
+	bool was_unknown = client->session && client->session->names.is_unknown;
 	bool is_noted = note_names(client, sql_names_of(kept, text->text, is_inside(touches)));
 
+	/* If only the catalog says that names may be set, the text need not say which. */
+	if (is_noted && (touches & SESSION_TOUCH_NAMED) && !has_names(sql_touch(text->text)))
+		client->session->names.is_unknown = was_unknown;
 	sql_names_drop(&own);
 	return is_noted;
 }
 
 /*
- * Without what samples have shown: that may be true of another statement of the same transaction,
- * so it is no reason to refuse.
+ * Without what names show: they may be those of other objects, so they are no reason to refuse,
+ * unless the settings have them.
  */
 static unsigned int own_touches(unsigned int touches, struct bytes text)
 {
-	return touches & SESSION_TOUCH_LEARNT ? touches & (sql_touch(text) | SQL_TOUCH_EXTENSION)
-	                                      : touches;
+	return touches & SESSION_TOUCH_NAMED ? touches & (sql_touch(text) | SQL_TOUCH_EXTENSION)
+	                                     : touches;
 }
 
 /* Which bits are noted of a statement of this client. */
@@ -373,6 +399,9 @@ bool session_awaits_place(const struct client *client, unsigned int touches, str
 		return false;
 	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
 		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
+	if ((touches & SQL_TOUCH_CREATE) && client->borrower.server &&
+	    creates_temporary(client, touches))
+		touches |= SQL_TOUCH_TEMP;
 	return own_touches(touches, text) & PINS;
 }
 
@@ -463,6 +492,8 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		sql_names_read(&names, text, true);
 	else
 		sql_names_execute(&names, text, parameters_of(statement));
+	if ((touches & SESSION_TOUCH_NAMED) && !has_names(statement->touches))
+		names.is_unknown = false;
 	if (note_names(client, &names))
 		client->session->bound = 0;
 	sql_names_free(&names);

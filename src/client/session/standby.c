@@ -32,7 +32,7 @@ static void say_why_it_stays(const struct client *client, struct buf *out)
 {
 	buf_add_text(out, "The client's server is a standby, and stays with the client because of "
 	                  "session state that a read has left there: ");
-	session_list_pins(client, out);
+	session_tell_pins(client, out);
 	buf_add_text(out, ".");
 }
 

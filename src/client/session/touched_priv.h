@@ -20,11 +20,11 @@
 #define RESETS_NOTED ((uint32_t)1 << 23)
 #define RESETS_WAIT ((uint32_t)1 << 24)
 #define RESETS_DUE ((uint32_t)1 << 25)
-/* Samples have shown that the statement leaves something. */
-#define SESSION_TOUCH_LEARNT ((uint32_t)1 << 26)
+/* It is not the text that shows what a statement touches, but the catalog, or a sample. */
+#define SESSION_TOUCH_NAMED ((uint32_t)1 << 26)
 /* The server has the client's statements under its names: exposed.c. */
 #define SESSION_TOUCH_EXPOSED ((uint32_t)1 << 27)
-/* The running transaction is a sample: sample.c. */
+/* The running transaction is a sample: session_begin_sample(). */
 #define SESSION_TOUCH_SAMPLE ((uint32_t)1 << 29)
 /* A mark is due after the next Execute, or after the last message: listening_unlisten.c. */
 #define LISTENING_AFTER_EXECUTE ((uint32_t)1 << 30)
@@ -36,7 +36,7 @@
 
 /* 22 to 31 but 28, each once, and none of them of enum sql_touch. */
 _Static_assert((uint64_t)LISTENING_HOLDS + RESETS_NOTED + RESETS_WAIT + RESETS_DUE +
-                       SESSION_TOUCH_LEARNT + SESSION_TOUCH_EXPOSED + SESSION_TOUCH_SAMPLE +
+                       SESSION_TOUCH_NAMED + SESSION_TOUCH_EXPOSED + SESSION_TOUCH_SAMPLE +
                        LISTENING_AFTER_EXECUTE + LISTENING_AFTER ==
                    UINT64_C(0xefc00000),
                "a bit has two meanings");

@@ -25,6 +25,7 @@
 
 #include "../client_priv.h"
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "names_priv.h"
@@ -331,8 +332,8 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		touches = session_relevant(
 		    client, touches | session_statement_touches(client, names_statement(entry)));
 	if (touches) {
-		go = listening_before(client, 'B', touches,
-		                      bytes_text(statement_text(names_statement(entry)).at), batch);
+		go = place_before(client, 'B', touches,
+		                  bytes_text(statement_text(names_statement(entry)).at), batch);
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}

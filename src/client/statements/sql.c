@@ -27,6 +27,7 @@
 
 #include "../client_priv.h"
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/session_priv.h"
 #include "exposed_priv.h"
 #include "inject_priv.h"
@@ -404,9 +405,9 @@ static enum statements_result execute_known(const struct query *query,
 		return STATEMENTS_END;
 	touches = session_statement_touches(client, names_statement(entry));
 	if (touches)
-		go = listening_before(client, 'Q', touches,
-		                      bytes_text(statement_text(names_statement(entry)).at),
-		                      query->batch);
+		go = place_before(client, 'Q', touches,
+		                  bytes_text(statement_text(names_statement(entry)).at),
+		                  query->batch);
 	if (go != LISTENING_SEND)
 		return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	if (!use_statement(client, names_statement(entry), query->batch, &err))

@@ -22,6 +22,7 @@
 #include "../client_priv.h"
 #include "../handover_priv.h"
 #include "../session/listening_priv.h"
+#include "../session/place_priv.h"
 #include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "sql_priv.h"
@@ -250,7 +251,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 		enum listening_go go;
 
 		text = unnamed_text(unnamed, batch);
-		go = listening_before(client, 'B', touches, text.text, batch);
+		go = place_before(client, 'B', touches, text.text, batch);
 
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;

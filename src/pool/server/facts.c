@@ -5,11 +5,11 @@
  *   r | statement_timeout, its default, 0 | role, session_authorization, their defaults, none
  *   p | name of a parameter | value
  *   c | name of a channel |
- *   n | name in the source of a function |
- *   u | | number of cursors
- *   t | | number of temporary objects
- *   l | | number of locks
- *   s | | number of statements of SQL's PREPARE
+ *   u | name of a cursor | number of cursors
+ *   t | kind and name of a temporary object | number of temporary objects
+ *   l | key of a lock | number of locks
+ *   s | number of statements of ours | number of statements of SQL's PREPARE
+ *   m | name of a statement of SQL's PREPARE |
  *   e | name of a statement |
  *   w | wal_block_size | position in the WAL, a blank, and when PostgreSQL was started
  *
@@ -29,6 +29,7 @@
 #include "pgweir/base/banned.h"
 
 #define ANSWER_MAX PARAMS_SIZE_MAX /* bytes kept of one part */
+#define HELD_SIZE_MAX 2048         /* bytes kept of the names of what keeps a server */
 #define COUNT_DIGITS_MAX 9
 #define COLUMNS_MAX 9
 
@@ -118,11 +119,6 @@ static bool take_exposed(struct facts *facts, const struct bytes *columns)
 	return take_name(facts, QUESTION_EXPOSED, &facts->exposed, columns[1]);
 }
 
-static bool take_source(struct facts *facts, const struct bytes *columns)
-{
-	return take_name(facts, QUESTION_SOURCES, &facts->names, columns[1]);
-}
-
 /* Adds a parameter whose default is known, unless it has that. */
 static bool add_changed(struct facts *facts, const char *name, struct bytes value,
                         struct bytes normal)
@@ -163,19 +159,35 @@ static bool read_count(unsigned int *count, struct bytes hex)
 	return is_good;
 }
 
+/* The name of one of the things that keep a server. What does not fit is only counted. */
+static bool add_held(struct facts *facts, char kind, struct bytes name)
+{
+	size_t size = 2 + name.count / 2; /* with its kind, and a zero */
+
+	if (!name.count || facts->held.count + size > HELD_SIZE_MAX)
+		return true;
+	buf_add_byte(&facts->held, kind);
+	return add_decoded(&facts->held, name);
+}
+
+static bool take_held(struct facts *facts, unsigned int *count, const struct bytes *columns)
+{
+	return add_held(facts, columns[0].at[0], columns[1]) && read_count(count, columns[2]);
+}
+
 static bool take_cursors(struct facts *facts, const struct bytes *columns)
 {
-	return read_count(&facts->cursor_count, columns[2]);
+	return take_held(facts, &facts->cursor_count, columns);
 }
 
 static bool take_temp(struct facts *facts, const struct bytes *columns)
 {
-	return read_count(&facts->temp_count, columns[2]);
+	return take_held(facts, &facts->temp_count, columns);
 }
 
 static bool take_locks(struct facts *facts, const struct bytes *columns)
 {
-	return read_count(&facts->lock_count, columns[2]);
+	return take_held(facts, &facts->lock_count, columns);
 }
 
 static bool take_statements(struct facts *facts, const struct bytes *columns)
@@ -183,6 +195,11 @@ static bool take_statements(struct facts *facts, const struct bytes *columns)
 	facts->has_own_count = true;
 	return read_count(&facts->own_count, columns[1]) &&
 	       read_count(&facts->statement_count, columns[2]);
+}
+
+static bool take_statement(struct facts *facts, const struct bytes *columns)
+{
+	return add_held(facts, 's', columns[1]);
 }
 
 /* Bytes of the header of a page of the WAL, and of the first page of a segment. */
@@ -225,7 +242,7 @@ static const struct {
 } kinds[] = {
 	{ "r", 9, take_roles },      { "p", 3, take_param },   { "c", 3, take_channel },
 	{ "u", 3, take_cursors },    { "t", 3, take_temp },    { "l", 3, take_locks },
-	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "n", 3, take_source },
+	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "m", 3, take_statement },
 	{ "w", 3, take_position },
 };
 
@@ -256,6 +273,6 @@ void facts_done(struct facts *facts)
 	buf_free(&facts->defaults);
 	buf_free(&facts->channels);
 	buf_free(&facts->exposed);
-	buf_free(&facts->names);
+	buf_free(&facts->held);
 	*facts = (struct facts){ 0 };
 }

@@ -47,26 +47,7 @@ static bool add_names(struct bytes names, struct buf *out)
 	return is_any;
 }
 
-/* The names that are asked for by name, and those found in the sources: CTE s. */
-static bool add_name_list(struct bytes names, bool has_sources, struct buf *out)
-{
-	size_t before = out->count;
-	bool is_any;
-
-	buf_add_text(out, "SELECT pg_catalog.unnest(CAST(ARRAY[");
-	is_any = add_names(names, out);
-	buf_add_text(out, "]AS pg_catalog.text[]))COLLATE pg_catalog.\"C\"");
-	if (is_any && has_sources)
-		buf_add_text(out, "UNION ");
-	else if (!is_any && buf_ok(out))
-		out->count = before;
-	if (has_sources)
-		buf_add_text(out, "SELECT n FROM s");
-	return is_any || has_sources;
-}
-
-static void add_placeholders(struct bytes names, bool has_sources, unsigned int major,
-                             struct buf *out)
+static void add_placeholders(struct bytes names, unsigned int major, struct buf *out)
 {
 	size_t before = out->count;
 
@@ -77,29 +58,16 @@ static void add_placeholders(struct bytes names, bool has_sources, unsigned int 
 		                  "THEN pg_catalog.current_setting(n,true)END");
 	else
 		buf_add_text(out, "pg_catalog.current_setting(n,true)");
-	buf_add_text(out, " FROM(");
-	if (add_name_list(names, has_sources, out))
-		buf_add_text(out, ")AS g(n)");
+	buf_add_text(out, " FROM pg_catalog.unnest(CAST(ARRAY[");
+	if (add_names(names, out))
+		buf_add_text(out, "]AS pg_catalog.text[]))AS g(n)");
 	else if (buf_ok(out))
 		out->count = before;
 }
 
-/*
- * Names with a dot behind a quote or behind SET, in the sources of the functions that were made
- * last. 16384 is the first OID that is not of PostgreSQL itself. Brackets instead of backslashes:
- * those mean other things with other values of standard_conforming_strings.
- */
-#define SOURCES_MAX "5000"      /* functions */
-#define SOURCE_SIZE_MAX "32768" /* bytes of one */
-#define SOURCE_NAMES_MAX "200"
-static const char sources[] =
-    "WITH s(n)AS MATERIALIZED(SELECT DISTINCT m[1]COLLATE pg_catalog.\"C\"FROM("
-    "SELECT prosrc FROM pg_catalog.pg_proc "
-    "WHERE oid OPERATOR(pg_catalog.>=)CAST(16384 AS pg_catalog.oid)"
-    "AND pg_catalog.octet_length(prosrc)OPERATOR(pg_catalog.<=)" SOURCE_SIZE_MAX
-    " AND prosrc OPERATOR(pg_catalog.~*)'set' ORDER BY oid DESC LIMIT " SOURCES_MAX ")AS p,"
-    "pg_catalog.regexp_matches(prosrc,'(?:''|[[:<:]]set[[:space:]]+(?:session[[:space:]]+)?)"
-    "([a-z_][a-z0-9_$]*(?:[.][a-z_][a-z0-9_$]*)+)','gi')AS m LIMIT " SOURCE_NAMES_MAX ")";
+/* What keeps a server is counted; the first ones are named, with so many characters each. */
+#define HELD_MAX "5"
+#define TOTAL "CAST(pg_catalog.count(*)OVER()AS pg_catalog.text)"
 
 /* Each part of the question, as a SELECT of three columns. */
 static const struct {
@@ -110,28 +78,40 @@ static const struct {
 	                   "WHERE s.source OPERATOR(pg_catalog.=)'session'" },
 	{ QUESTION_CHANNELS, "(SELECT 'c',c,''FROM pg_catalog.pg_listening_channels()AS c "
 	                     "LIMIT " CHANNELS_MAX ")" },
-	{ QUESTION_CURSORS, "SELECT 'u','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
-	                    "FROM pg_catalog.pg_cursor()AS c WHERE c.is_holdable" },
+	{ QUESTION_CURSORS,
+	  "(SELECT 'u',pg_catalog.left(c.name,64)," TOTAL "FROM pg_catalog.pg_cursor()AS c "
+	  "WHERE c.is_holdable LIMIT " HELD_MAX ")" },
 	/* 2615 is pg_namespace: what depends on the schema is removed at the session's end. */
-	{ QUESTION_TEMP, "SELECT 't','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
-	                 "FROM pg_catalog.pg_depend AS d "
-	                 "WHERE d.refclassid OPERATOR(pg_catalog.=)CAST(2615 AS pg_catalog.oid)"
-	                 "AND d.refobjid OPERATOR(pg_catalog.=)pg_catalog.pg_my_temp_schema()" },
-	{ QUESTION_LOCKS, "SELECT 'l','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
-	                  "FROM pg_catalog.pg_lock_status()AS l "
-	                  "WHERE l.locktype OPERATOR(pg_catalog.=)'advisory'"
-	                  "AND l.pid OPERATOR(pg_catalog.=)pg_catalog.pg_backend_pid()" },
+	{ QUESTION_TEMP,
+	  "SELECT 't',pg_catalog.left(pg_catalog.concat(o.type,' "
+	  "',COALESCE(o.name,o.identity)),64),"
+	  "d.n FROM(SELECT d.classid,d.objid," TOTAL "FROM pg_catalog.pg_depend AS d "
+	  "WHERE d.refclassid OPERATOR(pg_catalog.=)CAST(2615 AS pg_catalog.oid)"
+	  "AND d.refobjid OPERATOR(pg_catalog.=)pg_catalog.pg_my_temp_schema()"
+	  "ORDER BY d.objid LIMIT " HELD_MAX ")AS d(classid,objid,n),"
+	  "pg_catalog.pg_identify_object(d.classid,d.objid,0)AS o" },
+	/* One key of 64 bits, or two of 32. */
+	{ QUESTION_LOCKS,
+	  "(SELECT 'l',CASE WHEN l.objsubid OPERATOR(pg_catalog.=)1 THEN CAST("
+	  "CAST(l.classid AS pg_catalog.int8)OPERATOR(pg_catalog.<<)32 "
+	  "OPERATOR(pg_catalog.|)CAST(l.objid AS pg_catalog.int8)AS pg_catalog.text)"
+	  "ELSE pg_catalog.concat('(',CAST(l.classid AS pg_catalog.int4),',',"
+	  "CAST(l.objid AS pg_catalog.int4),')')END," TOTAL "FROM pg_catalog.pg_lock_status()AS l "
+	  "WHERE l.locktype OPERATOR(pg_catalog.=)'advisory'"
+	  "AND l.pid OPERATOR(pg_catalog.=)pg_catalog.pg_backend_pid()LIMIT " HELD_MAX ")" },
 	/* A name of ours that SQL has made is not ours. */
 	{ QUESTION_STATEMENTS,
 	  "SELECT 's',CAST(pg_catalog.count(*)FILTER(WHERE NOT s.from_sql "
 	  "AND pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "'))AS pg_catalog.text),"
 	  "CAST(pg_catalog.count(*)FILTER(WHERE s.from_sql)AS pg_catalog.text)"
 	  "FROM pg_catalog.pg_prepared_statement()AS s "
-	  "WHERE s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "'" },
+	  "WHERE s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "'UNION ALL"
+	  "(SELECT 'm',pg_catalog.left(s.name,64),''FROM pg_catalog.pg_prepared_statement()AS s "
+	  "WHERE s.from_sql AND s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "'LIMIT " HELD_MAX
+	  ")" },
 	{ QUESTION_EXPOSED,
 	  "(SELECT 'e',s.name,''FROM pg_catalog.pg_prepared_statement()AS s WHERE NOT s.from_sql "
 	  "AND NOT pg_catalog.starts_with(s.name,'" STATEMENT_NAMES "')LIMIT " EXPOSED_MAX ")" },
-	{ QUESTION_SOURCES, "SELECT 'n',n,''FROM s" },
 	{ QUESTION_POSITION,
 	  "SELECT 'w',pg_catalog.current_setting('wal_block_size'),"
 	  "pg_catalog.concat("
@@ -173,15 +153,13 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major, s
 {
 	const char *between = "";
 
-	assert(parts && (!(parts & QUESTION_SOURCES) || (parts & QUESTION_PARAMS)));
+	assert(parts);
 	buf_add_text(out,
 	             "SET TRANSACTION ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;");
 	if (parts & QUESTION_PARAMS)
 		add_put_aside(out);
 	else
 		buf_add_text(out, "SET LOCAL statement_timeout=0;");
-	if (parts & QUESTION_SOURCES)
-		buf_add_text(out, sources);
 	buf_add_text(out, "SELECT k");
 	add_hex(out, "n");
 	add_hex(out, "CASE WHEN pg_catalog.octet_length(v)"
@@ -193,7 +171,7 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major, s
 		buf_add_text(out, between);
 		buf_add_text(out, selects[i].text);
 		if (selects[i].part == QUESTION_PARAMS)
-			add_placeholders(names, parts & QUESTION_SOURCES, major, out);
+			add_placeholders(names, major, out);
 		between = " UNION ALL ";
 	}
 	buf_add_text(out, ")AS f(k,n,v)WHERE v IS NOT NULL");

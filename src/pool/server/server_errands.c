@@ -237,8 +237,8 @@ void server_drop_question(struct server *server)
 /*
  * The question has failed. It is canceled by a cancel request that came late, or by a short
  * statement_timeout before that is put aside. Otherwise a name may be one that this role must not
- * ask for, or it must not read the sources of functions, or it must not call a function that the
- * question needs. false: it is not asked again; then facts.parts is 0 if that does not matter.
+ * ask for, or it must not call a function that the question needs. false: it is not asked again;
+ * then facts.parts is 0 if that does not matter.
  */
 static bool ask_again(struct server *server)
 {
@@ -253,8 +253,6 @@ static bool ask_again(struct server *server)
 	question->facts.parts = parts;
 	if (question->was_canceled) {
 		/* the same again */
-	} else if (parts & QUESTION_SOURCES) {
-		parts &= ~(unsigned int)QUESTION_SOURCES;
 	} else if (question->names.count) {
 		buf_free(&question->names);
 		lacks_names = true;
@@ -349,7 +347,12 @@ static void go_on_after(struct server *server, enum errand_kind kind)
 		return;
 	case ERRAND_CATALOG:
 		server->site->ops->on_catalog_end(server, server->errand_failed);
-		server->site->ops->on_home(server);
+		if (server->state != SERVER_LENT) {
+			server->site->ops->on_home(server);
+			return;
+		}
+		timer_clear(&server->timer);
+		server->borrower->ops->on_catalog(server->borrower);
 		return;
 	case ERRAND_ROLE:
 		server->site->ops->on_home(server);

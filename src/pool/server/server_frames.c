@@ -180,6 +180,23 @@ static void note_end(struct server *server, struct bytes body)
 }
 
 /*
+ * Whether a command with this tag may have changed what functions and relations do. DROP can only
+ * end that. CREATE TABLE, which may be temporary, is known by its text; so are DO and CALL.
+ */
+static bool is_ddl(struct bytes tag)
+{
+	static const char *const words[] = { "ALTER ", "CREATE ", "IMPORT " };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t size = strlen(words[i]);
+
+		if (tag.count >= size && memcmp(tag.at, words[i], size) == 0)
+			return !bytes_equal(tag, bytes_of("CREATE TABLE", 13));
+	}
+	return false;
+}
+
+/*
  * Examines the tag of a CommandComplete: parameters may have been reset, statements deallocated, or
  * a library loaded.
  */
@@ -189,6 +206,10 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 
 	if (server->watches & SERVER_WATCHES_END)
 		note_end(server, body);
+	if (server->state == SERVER_LENT && is_ddl(body)) {
+		server->has_ddl = true;
+		server->site->ops->on_definition(server);
+	}
 	if (!may_be_examined(body.count ? body.at[0] : 0))
 		return;
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
@@ -436,6 +457,11 @@ static void pass_ready(struct server *server)
 		server_begin_ask(server);
 	if (server->status == 'I')
 		server_end_transaction(server, is_settled);
+	if (server->status == 'I' && server->has_ddl) {
+		/* others could not see it before the commit */
+		server->has_ddl = false;
+		server->site->ops->on_definition(server);
+	}
 	if (server->withheld.count)
 		buf_free(&server->withheld);
 	borrower->ops->on_ready(borrower, server->status, is_settled);

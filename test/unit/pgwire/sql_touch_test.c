@@ -515,7 +515,6 @@ START_TEST(every_cut)
 		memcpy(copy, text, count);
 		unit_expect(sql_touch(bytes_of(copy, count)) == sql_touch(bytes_of(text, count)));
 		sql_touch_unclear(bytes_of(copy, count));
-		sql_touch_calls(bytes_of(copy, count), bytes_of("f\0g", 4));
 		free(copy);
 	}
 }
@@ -581,21 +580,6 @@ START_TEST(unclear_quotes)
 }
 END_TEST
 
-START_TEST(calls)
-{
-	static const struct bytes names = { "my_pin\0f", 9 };
-
-	ck_assert(sql_touch_calls(bytes_text("SELECT my_pin(1)"), names));
-	ck_assert(sql_touch_calls(bytes_text("SELECT a.MY_PIN /* */ (1)"), names));
-	ck_assert(sql_touch_calls(bytes_text("SELECT \"f\"()"), names));
-	ck_assert(sql_touch_calls(bytes_text("SELECT 'a\\'', f(), '"), names));
-	ck_assert(!sql_touch_calls(bytes_text("SELECT f FROM t WHERE a IN (1)"), names));
-	ck_assert(!sql_touch_calls(bytes_text("SELECT 'my_pin(1)' -- f()"), names));
-	ck_assert(!sql_touch_calls(bytes_text("SELECT my_pins(1)"), names));
-	ck_assert(!sql_touch_calls(bytes_text("SELECT f()"), bytes_of(NULL, 0)));
-}
-END_TEST
-
 /* The time is linear in the size: each of these would take minutes if it were the square. */
 START_TEST(long_texts)
 {
@@ -621,7 +605,6 @@ START_TEST(long_texts)
 			memcpy(text + used, part, strlen(part));
 		sql_touch(bytes_of(text, used));
 		sql_touch_unclear(bytes_of(text, used));
-		sql_touch_calls(bytes_of(text, used), bytes_of("set_config", 11));
 	}
 	free(text);
 }
@@ -665,7 +648,6 @@ int main(void)
 	tcase_add_loop_test(tests, in_company, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, unclear, 0, COUNT_OF(cases));
 	tcase_add_test(tests, unclear_quotes);
-	tcase_add_test(tests, calls);
 	tcase_add_test(tests, long_texts);
 	tcase_add_test(tests, quick);
 	suite_add_tcase(suite, tests);

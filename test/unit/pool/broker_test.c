@@ -330,12 +330,34 @@ static bool hears_failure(struct side *side)
 	return true;
 }
 
+START_TEST(a_reading_is_shared)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct catalog_question *question = catalog_ask(true, 0, 0);
+	struct catalog_reading *reading;
+	struct side one, other;
+
+	open_side(&one, broker, "app", "alice");
+	open_side(&other, broker, "app", "alice");
+	ck_assert_ptr_null(share_get_reading(&other.database));
+	share_put_reading(&one.database, question->reading);
+	ck_assert_uint_eq(question->reading->id, 1);
+	reading = share_get_reading(&other.database);
+	ck_assert_ptr_eq(reading, question->reading);
+	catalog_question_free(&question);
+	ck_assert_uint_eq(reading->id, 1); /* the tally and we have it */
+	catalog_reading_release(&reading);
+	turn(&other);
+	close_side(&other);
+	close_side(&one);
+	broker_free(&broker);
+}
+END_TEST
+
 START_TEST(news_are_heard_once_by_each_other_loop)
 {
 	struct broker *broker = broker_new(2, NULL);
 	struct credentials shown = { .kind = CREDENTIALS_PLAIN, .text = "secret" }, heard;
-	struct learnt_statement found = { .digest = 1, .touches = 1 };
-	struct learnt *learnt = NULL;
 	struct side one, other, late;
 	struct err down;
 
@@ -345,8 +367,6 @@ START_TEST(news_are_heard_once_by_each_other_loop)
 	ck_assert(!share_has_news(&other.pool));
 	share_put_outcome(&one.pool, &down);
 	share_put_shown(&one.pool, &shown);
-	for (found.digest = 1; found.digest <= 3; found.digest++)
-		share_put_learnt(&one.pool, &found);
 	turn(&other);
 	ck_assert_uint_eq(other.pool_woken, 1);
 	ck_assert(share_has_news(&other.pool));
@@ -359,21 +379,8 @@ START_TEST(news_are_heard_once_by_each_other_loop)
 	credentials_done(&heard);
 	ck_assert(!share_get_shown(&other.pool, &heard));
 	ck_assert(!share_get_shown(&one.pool, &heard)); /* its own */
-	share_get_learnt(&other.pool, &learnt);
-	ck_assert_uint_eq(learnt->count, 3);
-	found.digest = 2;
-	found.touches = 4;
-	share_put_learnt(&one.pool, &found);
-	share_get_learnt(&other.pool, &learnt);
-	ck_assert_uint_eq(learnt_touches(learnt, 2), 5);
-	learnt_free(&learnt);
-	share_get_learnt(&other.pool, &learnt);
-	ck_assert_ptr_null(learnt);
-	open_side(&late, broker, "app", "alice"); /* all is news to it */
+	open_side(&late, broker, "app", "alice");       /* all is news to it */
 	ck_assert(share_has_news(&late.pool));
-	share_get_learnt(&late.pool, &learnt);
-	ck_assert_uint_eq(learnt->count, 3);
-	learnt_free(&learnt);
 	turn(&one);
 	close_side(&late);
 	turn(&other);
@@ -521,6 +528,7 @@ int main(void)
 	tcase_add_test(cases, who_has_asked_for_an_eviction_does_not_do_it);
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
 	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
+	tcase_add_test(cases, a_reading_is_shared);
 	tcase_add_test(cases, clients_that_wait_are_summed);
 	tcase_add_test(cases, pins_and_clients_are_counted_together);
 	tcase_add_test(cases, ids_are_never_given_twice);

@@ -41,6 +41,8 @@ struct borrower_ops {
 	 * wait queue.
 	 */
 	void (*on_welcome)(struct borrower *borrower);
+	/* The wait for a place is over, pool_await_place(): it goes on with its server. */
+	void (*on_place)(struct borrower *borrower);
 	/*
 	 * Bytes of the lent server for the client: whole frames and parts of frames, in order.
 	 * false: no more bytes can be accepted until the borrower calls server_read_on().
@@ -63,6 +65,8 @@ struct borrower_ops {
 	                const struct server_call_end *end);
 	/* The server's answer to server_ask(). `facts` is valid during the call. */
 	void (*on_facts)(struct borrower *borrower, const struct facts *facts);
+	/* pool_read_catalog_now() is over. */
+	void (*on_catalog)(struct borrower *borrower);
 	/* server_clear_channels() or server_change_channels() is done. */
 	void (*on_channels_cleared)(struct borrower *borrower);
 	/*
@@ -171,21 +175,22 @@ struct borrower {
 	struct server *server;
 	enum borrower_state state : 8; /* this and the next ones fill eight bytes */
 	bool is_hasty;                 /* never waits then: pool_hurry() */
-	bool is_mid_message; /* leaves with half a message sent: its server cannot be lent again */
-	bool is_mid_answer;  /* lost its server with half a message received */
-	bool wants_place;    /* does not wait for a server before it has a place */
-	bool wants_own;      /* asks for values of sequences: waits for the server that it owns */
-	bool has_place;      /* of max_pinned_servers, until its owner takes it or it returns */
-	uint8_t waits_for;   /* enum ledger_wait: what it waits for before it sends more */
+	bool is_mid_message;  /* leaves with half a message sent: its server cannot be lent again */
+	bool is_mid_answer;   /* lost its server with half a message received */
+	bool wants_place : 1; /* does not wait for a server before it has a place */
+	bool has_place : 1;   /* of max_pinned_servers, until its owner takes it or it returns */
+	bool awaits_place : 1; /* SERVED, and waits for a place: pool_await_place() */
+	bool wants_own : 1;    /* asks for values of sequences: waits for the server that it owns */
+	uint8_t waits_for;     /* enum ledger_wait: what it waits for before it sends more */
 	/* of it and the server that it had last: pool_sequences.c; 0: it has had none */
 	uint64_t pairing;
 	struct server *owned; /* the server that has its values of sequences; NULL: none, or gone */
 	TAILQ_ENTRY(borrower) wait_node; /* in the wait queue */
-	usec_t waiting_since;            /* valid in all waiting states */
+	usec_t waiting_since;            /* valid in all waiting states, and while awaits_place */
 	/* total time in wait queues, since its owner set it to 0 */
 	usec_t waited;
 	union {
-		/* valid in NEWCOMER and WAITING: ascending along the wait queue */
+		/* valid where wish is not: ascending along the wait queue */
 		uint64_t wait_number;
 		struct server_wish *wish; /* valid in WAIT_DEDICATED and CONNECT_DEDICATED */
 	};

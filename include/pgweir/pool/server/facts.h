@@ -23,16 +23,18 @@ struct facts {
 	struct buf defaults; /* name\0value\0: the default of role, if it is not "none" */
 	struct buf channels; /* name\0 */
 	struct buf exposed;  /* name\0: statements of the protocol that have no name of ours */
-	struct buf names;    /* name\0: those that QUESTION_SOURCES has found */
+	/* what keeps a server: how many of each kind, and the first ones as kind name\0 (facts.c)
+	 */
+	struct buf held;
 	unsigned int cursor_count;
 	unsigned int temp_count;
 	unsigned int lock_count;
 	unsigned int statement_count; /* of SQL's PREPARE */
 	unsigned int own_count;       /* statements of ours; */
 	bool has_own_count;           /* it was answered */
-	uint64_t position;            /* in the WAL; 0: not known */
-	uint64_t started;             /* when PostgreSQL was started; as in struct host_report */
-	bool is_broken; /* a row that the question does not ask for: the server must be closed */
+	uint64_t position; /* in the WAL; 0: not known */
+	uint64_t started;  /* when PostgreSQL was started; as in struct host_report */
+	bool is_broken;    /* a row that the question does not ask for: the server must be closed */
 };
 
 /* The body of a DataRow. */

@@ -109,7 +109,8 @@ enum ledger_wait {
 	LEDGER_WAIT_NOT,   /* no wait */
 	LEDGER_WAIT_SPACE, /* until less than LEDGER_MAX is owed */
 	LEDGER_WAIT_READY, /* until no ReadyForQuery is owed: then nothing sent so far can fail */
-	LEDGER_WAIT_EMPTY  /* until nothing is owed */
+	LEDGER_WAIT_EMPTY, /* until nothing is owed */
+	LEDGER_WAIT_PLACE  /* for something else, when nothing is owed: on_place() */
 };
 
 struct ledger_entry {
@@ -376,7 +377,9 @@ static inline bool ledger_ends_wait(const struct ledger *ledger, enum ledger_wai
 		return !ledger_is_full(ledger);
 	if (wait == LEDGER_WAIT_NOT || (ledger->is_copying && ledger->is_copy_open))
 		return true;
-	return wait == LEDGER_WAIT_READY ? ledger->ready_count == 0 : ledger->count == 0;
+	if (wait == LEDGER_WAIT_READY)
+		return ledger->ready_count == 0;
+	return wait == LEDGER_WAIT_EMPTY && ledger->count == 0;
 }
 
 /* Whether the server needs a Flush to send all that it owes. The caller sends one. */

@@ -22,8 +22,6 @@ enum question_part {
 	QUESTION_STATEMENTS = 1 << 5, /* how many are of SQL's PREPARE, and how many are ours */
 	/* the names of those of the protocol, without those of ours */
 	QUESTION_EXPOSED = 1 << 6,
-	/* with PARAMS: names of placeholders in the sources of functions, and their values */
-	QUESTION_SOURCES = 1 << 7,
 	/* in the WAL: where a primary inserts next, or what a standby has replayed */
 	QUESTION_POSITION = 1 << 8
 };

@@ -101,6 +101,7 @@ enum server_end {
 TAILQ_HEAD(server_list, server);
 
 struct server_question;
+struct catalog_question;
 struct server_calls;
 
 /*
@@ -200,11 +201,13 @@ struct server_ops {
 	/* Adds to a text which secret that is, and where it comes from. */
 	void (*tell_secret)(const struct server *server, struct buf *out);
 	/*
-	 * ERRAND_CATALOG: a row of the answer, and its end, before on_home(). The server may be
-	 * closed without the end.
+	 * ERRAND_CATALOG: a row of the answer, and its end, before on_home(), or before
+	 * on_catalog() of the borrower. The server may be closed without the end.
 	 */
 	void (*on_catalog_row)(struct server *server, struct bytes body);
 	void (*on_catalog_end)(struct server *server, bool has_failed);
+	/* A command has changed definitions; and again when its transaction has ended. */
+	void (*on_definition)(struct server *server);
 	/* server->has_library was set. */
 	void (*on_library)(struct server *server);
 	/* The turn in which the server was closed has ended: free it. */
@@ -316,6 +319,7 @@ struct server {
 	enum server_end end;      /* the first one since server_watch_end() */
 	unsigned int error_count; /* of errors that borrowers have got */
 	bool is_limited;          /* between server_begin_limit() and server_end_limit() */
+	bool has_ddl;             /* the transaction may have changed what functions do */
 	unsigned int load_count;  /* LOAD that succeeded and that the borrower has not settled */
 	/* the borrower may have changed the scope since its parameters were known for certain */
 	bool is_scope_open;
@@ -327,6 +331,7 @@ struct server {
 	enum close_reason close_reason; /* if is_close_needed */
 	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
 	struct err *refusal;
+	struct catalog_question *catalog; /* during ERRAND_CATALOG */
 	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
 	const struct params *baseline;    /* what it reported at its login: its defaults */
 	const struct params

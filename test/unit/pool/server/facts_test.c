@@ -51,7 +51,7 @@ static const struct {
 	const char *defaults;
 	const char *channels;
 	const char *exposed;
-	const char *names;
+	const char *held;
 	unsigned int cursors, temp, locks, too_long;
 	uint64_t position, started;
 	bool is_broken;
@@ -75,11 +75,13 @@ static const struct {
 	{ .says = "such a statement without a name",
 	  .columns = { "e", NULL_VALUE, "" },
 	  .is_broken = true },
-	{ .says = "a name in a function",
-	  .columns = { "n", "app.user", "" },
-	  .names = "app.user|" },
 	{ .says = "cursors", .columns = { "u", "", "3" }, .cursors = 3 },
 	{ .says = "temporary objects", .columns = { "t", "", "12" }, .temp = 12 },
+	{ .says = "one of them",
+	  .columns = { "t", "table x", "12" },
+	  .temp = 12,
+	  .held = "ttable x|" },
+	{ .says = "the key of a lock", .columns = { "l", "-7", "1" }, .locks = 1, .held = "l-7|" },
 	{ .says = "a position",
 	  .columns = { "w", "8192", "16/B374D848 1795409802.5" },
 	  .position = UINT64_C(0x16B374D848),
@@ -156,7 +158,7 @@ START_TEST(facts_row_takes)
 		expect_text(rows[_i].says, &facts.defaults, rows[_i].defaults);
 		expect_text(rows[_i].says, &facts.channels, rows[_i].channels);
 		expect_text(rows[_i].says, &facts.exposed, rows[_i].exposed);
-		expect_text(rows[_i].says, &facts.names, rows[_i].names);
+		expect_text(rows[_i].says, &facts.held, rows[_i].held);
 	}
 	ck_assert_msg(facts.too_long == rows[_i].too_long, "%s", rows[_i].says);
 	if (!rows[_i].is_broken) {

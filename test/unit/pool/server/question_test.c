@@ -24,7 +24,7 @@ static const struct {
 	{ "cursors", QUESTION_CURSORS, "", 15, "pg_cursor()", "UNION" },
 	{ "temporary objects", QUESTION_TEMP, "", 15, "pg_depend", "UNION" },
 	{ "locks", QUESTION_LOCKS, "", 15, "pg_lock_status()", "UNION" },
-	{ "statements of SQL", QUESTION_STATEMENTS, "", 15, "WHERE s.from_sql", "UNION" },
+	{ "statements of SQL", QUESTION_STATEMENTS, "", 15, "WHERE s.from_sql", "pg_depend" },
 	{ "statements under a client's names", QUESTION_EXPOSED, "", 15, "NOT s.from_sql",
 	  "UNION" },
 	{ "two parts", QUESTION_CURSORS | QUESTION_LOCKS, "", 15, " UNION ALL ", "pg_depend" },
@@ -35,12 +35,6 @@ static const struct {
 	{ "a bad name among good ones", QUESTION_PARAMS, "a.b a.'b x.y ", 15, "ARRAY['a.b','x.y']",
 	  "a.'" },
 	{ "only bad names", QUESTION_PARAMS, "a.'b b ", 15, "pg_show_all_settings()", "ARRAY" },
-	{ "sources and names", QUESTION_PARAMS | QUESTION_SOURCES, "a.b ", 15,
-	  "ARRAY['a.b']AS pg_catalog.text[]))COLLATE pg_catalog.\"C\"UNION SELECT n FROM s)",
-	  "\\" },
-	{ "sources alone", QUESTION_PARAMS | QUESTION_SOURCES, "", 15, "FROM(SELECT n FROM s)",
-	  "ARRAY[" },
-	{ "no sources", QUESTION_PARAMS, "a.b ", 15, "ARRAY['a.b']", "prosrc" },
 	{ "names are parameters", QUESTION_TEMP, "a.b ", 15, "pg_depend", "ARRAY" },
 };
 

@@ -315,7 +315,8 @@ static const struct {
 /* Puts a sign in place of the digits of the seed. */
 static void hide_seed(struct buf *text)
 {
-	char *digits = strstr(text->at, "setseed(0.") + strlen("setseed(0.");
+	const char *zeroed = buf_text(text);
+	char *digits = text->at + (strstr(zeroed, "setseed(0.") - zeroed) + strlen("setseed(0.");
 	size_t count = strspn(digits, "0123456789");
 
 	ck_assert_uint_eq(count, 9);

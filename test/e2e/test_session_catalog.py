@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: ISC
+"""What the catalog says about functions and relations: their state follows its client from the first
+execution on, and no other client meets it; SHOW CATALOG."""
+
+import os
+
+import pytest
+
+from .kit import wire
+from .kit.wait import wait_until
+
+LOOPS = pytest.mark.parametrize("loops", [1, 3])
+TENANT = "SELECT coalesce(current_setting('app.tenant', true), '')"
+SET = "set_config('app.tenant', {}, false)"
+
+
+def sql(body, name="set_tenant", arguments="t text", returns="text"):
+    return f"CREATE FUNCTION {name}({arguments}) RETURNS {returns} LANGUAGE sql AS $$ {body} $$"
+
+
+def plpgsql(body, name="set_tenant", arguments="t text", returns="text", tail="RETURN NULL;"):
+    return (f"CREATE FUNCTION {name}({arguments}) RETURNS {returns} LANGUAGE plpgsql AS "
+            f"$$ BEGIN {body}; {tail} END $$")
+
+
+BASE = sql("SELECT " + SET.format("$1"))
+TRIGGER = plpgsql("PERFORM set_tenant(NEW.a)", "on_row", "", "trigger", "RETURN NEW;")
+
+# How a tenant is set: what is made, and the text of a client that sets it to {}.
+WAYS = {
+    "a function in SQL": ([BASE], "SELECT set_tenant('{}')"),
+    "a function in PL/pgSQL": ([plpgsql("PERFORM " + SET.format("t"))], "SELECT set_tenant('{}')"),
+    "SET within it": ([plpgsql("SET app.tenant = 'x'; PERFORM " + SET.format("t"))],
+                      "SELECT set_tenant('{}')"),
+    "dynamic SQL": ([plpgsql("EXECUTE format('SET app.tenant = %L', t)")], "SELECT set_tenant('{}')"),
+    "a parsed body": (["CREATE FUNCTION set_tenant(t text) RETURNS text BEGIN ATOMIC SELECT "
+                       + SET.format("t") + "; END"], "SELECT set_tenant('{}')"),
+    "a nested function": ([BASE, sql("SELECT set_tenant($1)", "outer_one"),
+                           plpgsql("PERFORM outer_one(t)", "outer_two")], "SELECT outer_two('{}')"),
+    "a recursive function": ([BASE, plpgsql("IF n > 0 THEN PERFORM deeper(t, n - 1); ELSE PERFORM "
+                                            "set_tenant(t); END IF", "deeper", "t text, n int")],
+                             "SELECT deeper('{}', 3)"),
+    "attribute notation": ([BASE], "SELECT ('{}'::text).set_tenant"),
+    "quotes and a schema": ([BASE], "SELECT \"public\" . \"set_tenant\" ('{}')"),
+    "an aggregate": ([BASE, "CREATE AGGREGATE last_one(text) (sfunc = textcat, stype = text, "
+                      "initcond = '', finalfunc = set_tenant)"], "SELECT last_one('{}')"),
+    "a trigger": ([BASE, TRIGGER, "CREATE TABLE t (a text)", "CREATE TRIGGER g BEFORE INSERT ON t "
+                   "FOR EACH ROW EXECUTE FUNCTION on_row()"], "INSERT INTO t VALUES ('{}')"),
+    "a trigger of a partition":
+        ([BASE, TRIGGER, "CREATE TABLE t (a text) PARTITION BY LIST (a)",
+          "CREATE TABLE t1 PARTITION OF t DEFAULT", "CREATE TRIGGER g BEFORE INSERT ON t1 "
+          "FOR EACH ROW EXECUTE FUNCTION on_row()"], "INSERT INTO t VALUES ('{}')"),
+    "a rule": ([BASE, "CREATE TABLE t (a text)", "CREATE RULE r AS ON INSERT TO t DO ALSO "
+                "SELECT set_tenant(NEW.a)"], "INSERT INTO t VALUES ('{}')"),
+    "a view": ([BASE, "CREATE TABLE t (a text)", "INSERT INTO t VALUES ('one'), ('two')",
+                "CREATE VIEW w AS SELECT a, set_tenant(a) FROM t", "CREATE VIEW v AS SELECT * FROM w"],
+               "SELECT * FROM v WHERE a = '{}'"),
+    "a policy": ([BASE, "CREATE TABLE t (a text)", "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+                  "ALTER TABLE t FORCE ROW LEVEL SECURITY",
+                  "CREATE POLICY p ON t WITH CHECK (set_tenant(a) = a)"],
+                 "INSERT INTO t VALUES ('{}')"),
+    "a default": ([BASE, "CREATE TABLE t (b int, a text DEFAULT "
+                   "set_tenant(current_setting('application_name')))"],
+                  "SET LOCAL application_name = '{}'; INSERT INTO t VALUES (1)"),
+    "a check": ([BASE, "CREATE TABLE t (a text CHECK (set_tenant(a) = a))"],
+                "INSERT INTO t VALUES ('{}')"),
+    "a domain": ([BASE, "CREATE DOMAIN d AS text CHECK (set_tenant(VALUE) = VALUE)"],
+                 "SELECT '{}'::d"),
+    "an operator": ([BASE, "CREATE OPERATOR @@@ (FUNCTION = set_tenant, RIGHTARG = text)"],
+                    "SELECT @@@ '{}'::text"),
+    "a cascade": ([BASE, plpgsql("PERFORM set_tenant(OLD.b)", "on_row", "", "trigger", "RETURN OLD;"),
+                   "CREATE TABLE p (a text PRIMARY KEY)",
+                   "INSERT INTO p VALUES ('one'), ('two')",
+                   "CREATE TABLE c (a text REFERENCES p ON DELETE CASCADE, b text)",
+                   "INSERT INTO c SELECT a, a FROM p",
+                   "CREATE TRIGGER g BEFORE DELETE ON c FOR EACH ROW EXECUTE FUNCTION on_row()"],
+                  "DELETE FROM p WHERE a = '{}'; INSERT INTO p VALUES ('{}'); "
+                  "INSERT INTO c VALUES ('{}', '{}')"),
+}
+
+
+@pytest.fixture
+def made(pgweir, postgres):
+    """A database of its own, with what a test makes there."""
+    postgres.query("DROP DATABASE IF EXISTS known WITH (FORCE)")
+    postgres.query("CREATE DATABASE known OWNER alice")
+
+    class Made:
+        def make(self, *texts):
+            for text in texts:
+                postgres.query(text, dbname="known")
+            postgres.query("GRANT ALL ON ALL TABLES IN SCHEMA public TO alice", dbname="known")
+
+        def start(self, **settings):
+            self.weir = pgweir(**{"pool_mode": "transaction", "default_pool_size": 3,
+                                  "server_round_robin": 1, "databases": {"app": "dbname=known", "app2": ""},
+                                  **settings})
+            return self.weir
+
+        def catalog(self):
+            """The state, and the kinds and what is touched by name."""
+            rows = self.weir.admin("SHOW CATALOG")
+            states = [row["state"] for row in rows if row["state"]]
+            return (states[0] if states else None,
+                    {row["name"]: (row["kind"], row["touches"]) for row in rows if not row["state"]})
+
+        def wait(self, state, *names):
+            """The catalog is looked at again when the database is used."""
+            client = self.weir.client()
+
+            def is_there():
+                client.query("SELECT 1")
+                now, found = self.catalog()
+                return now == state and set(names) <= set(found)
+            wait_until(is_there, what=f"{state} {names}")
+            client.close()
+
+    return Made()
+
+
+def two_tenants(weir, text):
+    """Two clients keep their own from the first execution on, whatever servers they get."""
+    first, second, third = (weir.client() for _ in range(3))
+    for client, name in ((first, "one"), (second, "two")):
+        for result in [client.query(text.replace("{}", name))]:
+            assert not result.error, result.error
+    for _ in range(4):
+        assert first.value(TENANT) == "one"
+        assert second.value(TENANT) == "two"
+        assert third.value(TENANT) == ""
+
+
+@LOOPS
+@pytest.mark.parametrize("what", WAYS)
+def test_tenants(made, what, loops):
+    texts, text = WAYS[what]
+    made.make(*texts)
+    two_tenants(made.start(loops=loops), text)
+
+
+@pytest.mark.parametrize("language", ["plperl", "plpython3u"])
+def test_a_language_that_cannot_be_read(made, postgres, language):
+    """Where PostgreSQL has it. The name of the parameter is in the text of the client."""
+    if postgres.value("SELECT count(*) FROM pg_available_extensions "
+                      f"WHERE name = '{language}' AND installed_version IS NULL") == "0":
+        pytest.skip(f"no {language}")
+    body = {"plperl": "spi_exec_query(\"SET app.tenant = '$_[0]'\"); return $_[0];",
+            "plpython3u": "plpy.execute(\"SET app.tenant = '%s'\" % t)"}[language]
+    made.make(f"CREATE EXTENSION {language}",
+              f"CREATE FUNCTION set_tenant(t text) RETURNS text LANGUAGE {language} AS $$ {body} $$")
+    weir = made.start()
+    two_tenants(weir, "SELECT set_tenant('{}') AS \"app.tenant\"")
+    assert made.catalog()[1]["set_tenant"] == ("function", "anything")
+
+
+RUNS = {
+    "simple": lambda client, text: client.query(text),
+    "unnamed": lambda client, text: client.ask(wire.extended(text)),
+    "named": lambda client, text: (client.ask(wire.parse(text, "s"), wire.sync()),
+                                   client.ask(wire.bind(name="s"), wire.execute(), wire.sync()),
+                                   client.ask(wire.close("S", "s"), wire.sync())),
+    "PREPARE": lambda client, text: (client.query("PREPARE p AS " + text), client.query("EXECUTE p"),
+                                     client.query("DEALLOCATE p")),
+    "a block": lambda client, text: (client.query("BEGIN"), client.query(text), client.query("COMMIT")),
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_each_protocol(made, run):
+    made.make(BASE)
+    weir = made.start()
+    first, second = weir.client(), weir.client()
+    for _ in range(2):
+        RUNS[run](first, "SELECT set_tenant('one')")
+        RUNS[run](second, "SELECT set_tenant('two')")
+        for _ in range(4):
+            assert (first.value(TENANT), second.value(TENANT)) == ("one", "two")
+
+
+def test_after_a_take_over(made):
+    """Nothing is handed over: the new process reads the catalog before it needs it."""
+    made.make(BASE)
+    weir = made.start(admin_users="admin")
+    two_tenants(weir, "SELECT set_tenant('{}')")
+    weir.disconnect_console()
+    assert weir.take_over().wait(15) == 0
+    two_tenants(weir, "SELECT set_tenant('{}')")
+
+
+@LOOPS
+def test_a_function_that_another_connection_replaces(made, loops):
+    made.make(sql("SELECT $1"))
+    weir = made.start(loops=loops)
+    made.wait("quiet")
+    made.make(BASE.replace("CREATE", "CREATE OR REPLACE"))
+    made.wait("touches", "set_tenant", "app.tenant")
+    two_tenants(weir, "SELECT set_tenant('{}')")
+
+
+@LOOPS
+def test_a_function_that_a_client_makes_counts_at_once(made, loops):
+    weir = made.start(loops=loops)
+    made.wait("quiet")
+    maker = weir.client()
+    assert not maker.query(BASE).error
+    two_tenants(weir, "SELECT set_tenant('{}')")
+    made.wait("touches", "set_tenant")
+
+
+def test_a_function_that_is_made_in_the_same_transaction(made):
+    weir = made.start()
+    made.wait("quiet")
+    first, second = weir.client(), weir.client()
+    for text in ("BEGIN", BASE, "SELECT set_tenant('one')", "COMMIT"):
+        assert not first.query(text).error
+    for _ in range(4):
+        assert (first.value(TENANT), second.value(TENANT)) == ("one", "")
+
+
+@pytest.mark.parametrize("way", ["DO $do$ BEGIN EXECUTE $in${}$in$; END $do$", "CALL make_it($in${}$in$)"])
+def test_a_function_that_a_block_makes(made, way):
+    made.make("CREATE PROCEDURE make_it(t text) LANGUAGE plpgsql AS 'BEGIN EXECUTE t; END'")
+    weir = made.start()
+    made.wait("touches", "make_it")
+    assert not weir.client().query(way.replace("{}", BASE)).error
+    two_tenants(weir, "SELECT set_tenant('{}')")
+
+
+def test_what_it_says(made):
+    made.make(BASE, plpgsql("CREATE TEMP TABLE x (a int)", "make_table", ""),
+              plpgsql("PERFORM pg_advisory_lock(1)", "take_lock", ""),
+              plpgsql("LISTEN x; NOTIFY y", "hear", ""),
+              plpgsql("EXECUTE 'x'", "run", ""),
+              plpgsql("PERFORM setseed(0.5)", "seeds", ""),
+              plpgsql("UPDATE t SET a = set_config('a.b', 'c', true)", "nothing", ""),
+              plpgsql("SET LOCAL app.x = 1", "local_one", ""),
+              "CREATE TABLE t (a text DEFAULT set_tenant('x'))", "CREATE VIEW v AS SELECT * FROM t")
+    made.start()
+    made.wait("touches")
+    assert made.catalog()[1] == {
+        "set_tenant": ("function", "parameters"),
+        "make_table": ("function", "temporary objects"),
+        "take_lock": ("function", "session locks"),
+        "hear": ("function", "channels, notifications"),
+        "run": ("function", "anything"),
+        "seeds": ("function", "what cannot be asked for"),
+        "nothing": ("function", "parameters"),  # by the table that it writes
+        "t": ("table", "parameters"),
+        "v": ("view", "parameters"),
+        "app.tenant": ("parameter", None),
+    }
+    assert made.weir.admin("SHOW CATALOG app") and not made.weir.admin("SHOW CATALOG app2")
+
+
+def test_only_what_a_name_may_touch_is_asked_for(made, postgres):
+    """A transaction whose texts have no such name asks nothing, and leaves its server clean."""
+    made.make(BASE, plpgsql("PERFORM pg_advisory_lock(1)", "take_lock", ""), "CREATE TABLE t (a int)")
+    weir = made.start(default_pool_size=1)
+    made.wait("touches")
+    first, second = weir.client(), weir.client()
+    for client in (first, second, first):
+        client.query("SELECT 'what was in doubt before is cleaned'")
+    postgres.query("ALTER SYSTEM SET log_statement = 'all'")
+    postgres.query("SELECT pg_reload_conf()")
+    try:
+        wait_until(lambda: first.value("SHOW log_statement") == "all")
+        since = len(postgres.log)
+        for text in ("SELECT tenant FROM (VALUES (1)) AS v (tenant)", "INSERT INTO t VALUES (1)",
+                     "SELECT 'set_tenant()'"):
+            first.query(text)
+            second.query(text)
+        first.query("SELECT take_lock()")
+        first.query("SELECT pg_advisory_unlock_all()")
+        wait_until(lambda: "pg_advisory_unlock_all" in postgres.log[since:])
+        log = postgres.log[since:]
+        assert "DISCARD" not in log and "pg_show_all_settings" not in log
+        assert log.count("pg_lock_status()AS l") >= 1
+    finally:
+        postgres.query("ALTER SYSTEM RESET log_statement")
+        postgres.query("SELECT pg_reload_conf()")
+
+
+def test_locks_and_temporary_tables_stay(made):
+    made.make(plpgsql("CREATE TEMP TABLE x (a int)", "make_table", ""),
+              plpgsql("PERFORM pg_advisory_lock(1)", "take_lock", ""))
+    weir = made.start()
+    for function, why in (("make_table", "temporary object"), ("take_lock", "session lock")):
+        client = weir.client()
+        assert not client.query(f"SELECT {function}()").error
+        wait_until(lambda: [row["why"] for row in weir.admin("SHOW PINNED")] == [why])
+        client.close()
+        wait_until(lambda: not weir.admin("SHOW PINNED"))
+
+
+def test_all_volatile_functions_of_postgresql_are_known(made, postgres):
+    """Those that are in no list of ours would be in this one."""
+    made.start()
+    made.wait("quiet")
+    assert made.catalog() == ("quiet", {})
+
+
+def test_an_operator_on_a_function_of_postgresql(made):
+    made.make("CREATE OPERATOR @@@ (FUNCTION = pg_try_advisory_lock, RIGHTARG = bigint)")
+    weir = made.start()
+    made.wait("any text")
+    client = weir.client()
+    assert client.value("SELECT @@@ 7::bigint") == "t"
+    wait_until(lambda: [row["why"] for row in weir.admin("SHOW PINNED")] == ["session lock"])
+
+
+@pytest.mark.parametrize("what, make", {
+    "more than 4 MB of functions": lambda n: f"CREATE FUNCTION f{n}() RETURNS text LANGUAGE sql AS "
+                                             f"$$ SELECT '{'x' * 1_100_000}' $$",
+    "too many names": lambda n: "DO $do$ BEGIN FOR i IN 1..300 LOOP EXECUTE format('CREATE FUNCTION "
+                                f"f{n}_%s() RETURNS text LANGUAGE sql AS ''SELECT set_config($$a$$, "
+                                "$$b$$, false)''', i); END LOOP; END $do$",
+}.items())
+def test_too_much(made, what, make):
+    """Then any text counts."""
+    made.make(BASE, *map(make, range(4)))
+    weir = made.start()
+    made.wait("any text")
+    assert what in str(weir.admin("SHOW CATALOG"))
+    first, second = weir.client(), weir.client()
+    first.query("SELECT set_tenant('one') AS \"app.tenant\"")
+    assert (first.value(TENANT), second.value(TENANT)) == ("one", "")
+
+
+def test_no_right_to_read_it(made):
+    """Nobody is disconnected; a call of an unknown function is asked after."""
+    made.make(BASE, "REVOKE SELECT ON pg_policy FROM PUBLIC")
+    weir = made.start()
+    first, second = weir.client(), weir.client()
+    assert not first.query("SELECT set_tenant('one') AS \"app.tenant\"").error
+    for _ in range(3):
+        assert (first.value(TENANT), second.value(TENANT)) == ("one", "")
+    assert made.catalog()[0] == "unread"
+    weir.wait_log("it could not be read")
+
+
+def test_an_event_trigger(made):
+    made.make(BASE, plpgsql("PERFORM set_tenant('ddl')", "on_ddl", "", "event_trigger", ""),
+              "CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION on_ddl()")
+    weir = made.start()
+    made.wait("touches", "comment")
+    first, second = weir.client(), weir.client()
+    first.query("COMMENT ON SCHEMA public IS 'x'")
+    for _ in range(3):
+        assert (first.value(TENANT), second.value(TENANT)) == ("ddl", "")
+
+
+def test_one_reading_for_all_loops_and_users(made, postgres):
+    made.make(BASE)
+    weir = made.start(loops=3, default_pool_size=3)
+    clients = [weir.client(name) for name in ("alice", "bob") for _ in range(6)]
+    for _ in range(3):
+        for client in clients:
+            client.query("SELECT 1")
+    made.wait("touches", "set_tenant")
+    assert weir.log.count("can touch session state") == 1
+    for number, client in enumerate(clients):
+        client.query(f"SELECT set_tenant('{number}')")
+    for number, client in enumerate(clients):
+        assert client.value(TENANT) == str(number)
