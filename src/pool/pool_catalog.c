@@ -16,6 +16,7 @@
 
 #include "server/server_priv.h"
 
+#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 
@@ -132,7 +133,10 @@ static const char *name_of(const struct sql_touchers *set, const struct sql_touc
 	return toucher ? set->names.at + toucher->name : NULL;
 }
 
-/* Until the first reading any text counts, so that nothing is lost of a client that was early. */
+/*
+ * Until the first reading any text counts but BEGIN and the like, so that nothing is lost of a
+ * client that was early.
+ */
 static unsigned int touches_by_catalog(struct pool *pool, const struct server *server,
                                        struct bytes text, const char **by)
 {
@@ -141,7 +145,9 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 	const struct sql_toucher *first;
 	unsigned int touches;
 
-	if (!reading || (is_current && reading->state == CATALOG_ANY))
+	if (!reading)
+		return sql_block_read(text).kind == SQL_BLOCK_OTHER ? SQL_TOUCH_HIDDEN : 0;
+	if (is_current && reading->state == CATALOG_ANY)
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);

@@ -209,6 +209,7 @@ def test_values_that_are_no_names_are_not_asked_for(turns, postgres):
     weir, first, second = turns(3)
     values = (b"app.tenant", *(b"www.host%d" % number for number in range(1500)))
     asked = "SELECT coalesce(current_setting('app.tenant', true), '')"
+    run_all(first, ("SELECT 1",))  # the catalog is read now
     text = BOUND.format("$1") + " WHERE '' NOT IN (" + ",".join(
         f"${number}" for number in range(3, len(values) + 1)) + ")"
     run_all(first, ((text, values),))

@@ -26,7 +26,7 @@ static void add_name(struct session *session, struct bytes name)
 void placeholders_note(struct session *session, const struct sql_names *names)
 {
 	sql_names_merge(&session->names, names);
-	session->bound |= names->is_inside ? SQL_PARAMETERS_ALL : names->parameters;
+	session->bound |= names->parameters | (names->is_inside ? SQL_PARAMETERS_ALL : 0);
 }
 
 /* A value that a function gets need not be a name: it is one if it can be asked for. */

@@ -380,7 +380,7 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 		if (!session_get(client))
 			return err_close(err, CLOSE_MEMORY);
 		libraries_note(client->session, text);
-		if (touches & SQL_TOUCH_HIDDEN) /* the server does not say what a DO block loads */
+		if (own & SQL_TOUCH_HIDDEN) /* the server does not say what a DO block loads */
 			client->session->pinning |= SESSION_PIN_LIBRARY;
 	}
 	if ((touches & SQL_TOUCH_HIDDEN) ||
