@@ -19,7 +19,7 @@
  *
  * Hard here: the session may be in any state. search_path is set to pg_catalog for the question.
  * Brackets and chr() instead of backslashes: those mean other things with other values of
- * standard_conforming_strings.
+ * standard_conforming_strings. No semicolon is within a statement: server_errand_apart().
  */
 #include "catalog_sql_priv.h"
 
@@ -123,10 +123,12 @@ const char catalog_sql_changes[] =
 	"/[*]([^*]|[*]+[^*/])*[*]+/'),concat(chr(92),'1 '),'g')),"                           \
 	"'[[:<:]](for[[:space:]]+(no[[:space:]]+key[[:space:]]+)?update[[:>:]]|"             \
 	"do[[:space:]]+(?=(nothing|update|instead|also)[[:>:]]))',' ','g'),"                 \
-	"'[[:<:]]update[[:>:]]([^;]*?)[[:<:]]set[[:>:]]',concat(chr(92),'1'),'g'),"          \
+	"concat('[[:<:]]update[[:>:]]([^',chr(59),']*?)[[:<:]]set[[:>:]]'),"                 \
+	"concat(chr(92),'1'),'g'),"                                                          \
 	"'[[:<:]]set[[:space:]]+(local[[:space:]]+(?!to[[:>:]])(?=[a-z\"])|"                 \
 	"transaction[[:>:]]|constraints[[:>:]])',' ','g'),"                                  \
-	"'[[:<:]]set_config[[:space:]]*[(][^();]*,[[:space:]]*true[[:space:]]*[)]',' ','g')" \
+	"concat('[[:<:]]set_config[[:space:]]*[(][^()',chr(59),"                             \
+	"']*,[[:space:]]*true[[:space:]]*[)]'),' ','g')"                                     \
 	"END AS bare FROM f WHERE NOT is_tree AND prokind<>'a'),"
 
 #define WORDS                                                                            \
@@ -173,7 +175,7 @@ const char catalog_sql_changes[] =
 
 /* The first word of a name: what a body must have if it has the name. */
 #define BLANKED(text)                                                                    \
-	"translate(" text ",concat('\"(),.;:=<>+-*/%~!@#^&|?[]{}$`',chr(9),chr(10),chr(11)," \
+	"translate(" text ",concat('\"(),.:=<>+-*/%~!@#^&|?[]{}$`',chr(59),chr(9),chr(10),chr(11)," \
 	"chr(12),chr(13)),'                                     ')"
 #define KEY(name) "split_part(btrim(" BLANKED("lower(" name ")") "),' ',1)"
 

@@ -274,6 +274,8 @@ BENT_FIRSTS = {
     "mechanism unterminated": message("p", b"SCRAM-SHA-256"),
     "length beyond the packet": message("p", cstr("SCRAM-SHA-256") + struct.pack("!I", 1 << 30)),
     "length negative": message("p", cstr("SCRAM-SHA-256") + struct.pack("!i", -2)),
+    "length that wraps": message("p", cstr("SCRAM-SHA-256") + struct.pack("!i", -18) + b"n,,n"),
+    "bytes behind no response": message("p", cstr("SCRAM-SHA-256") + struct.pack("!i", -1) + b"n,,n"),
     "password instead": message("p", cstr(SECRET)),
     "query instead": query("SELECT 1"),
     "terminate instead": message("p", b""),

@@ -71,7 +71,7 @@ def test_functions_of_a_setting(start):
                  "SELECT forget(1)"):
         client.query(text)
     row = audit(weir)["function that keeps something"]
-    assert (row["count"], row["example"]) == (2, "SELECT my_keep(?)")
+    assert (row["count"], row["example"]) == (2, "my_keep: SELECT my_keep(?)")
 
 
 @pytest.mark.parametrize("text", [

@@ -149,7 +149,7 @@ def test_a_language_that_cannot_be_read(made, postgres, language):
     made.make(f"CREATE EXTENSION {language}",
               f"CREATE FUNCTION set_tenant(t text) RETURNS text LANGUAGE {language} AS $$ {body} $$")
     weir = made.start()
-    two_tenants(weir, "SELECT set_tenant('{}') AS \"app.tenant\"")
+    two_tenants(weir, "SELECT set_tenant('{}') , 'app.tenant'")
     assert made.catalog()[1]["set_tenant"] == ("function", "anything")
 
 
@@ -322,7 +322,7 @@ def test_too_much(made, what, make):
     made.wait("any text")
     assert what in str(weir.admin("SHOW CATALOG"))
     first, second = weir.client(), weir.client()
-    first.query("SELECT set_tenant('one') AS \"app.tenant\"")
+    first.query("SELECT set_tenant('one') , 'app.tenant'")
     assert (first.value(TENANT), second.value(TENANT)) == ("one", "")
 
 
@@ -331,7 +331,7 @@ def test_no_right_to_read_it(made):
     made.make(BASE, "REVOKE SELECT ON pg_policy FROM PUBLIC")
     weir = made.start()
     first, second = weir.client(), weir.client()
-    assert not first.query("SELECT set_tenant('one') AS \"app.tenant\"").error
+    assert not first.query("SELECT set_tenant('one') , 'app.tenant'").error
     for _ in range(3):
         assert (first.value(TENANT), second.value(TENANT)) == ("one", "")
     assert made.catalog()[0] == "unread"

@@ -316,7 +316,12 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 		relay_settled(client);
 }
 
-void relay_catalog_read(struct borrower *borrower) { session_go_on(client_of(borrower)); }
+void relay_catalog_read(struct borrower *borrower)
+{
+	struct client *client = client_of(borrower);
+
+	session_go_on(client, !statements_spare_unnamed(client));
+}
 
 void relay_settled(struct client *client)
 {

@@ -127,10 +127,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 	if (client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE))
 		server_set_doubt(server);
 	/* What is not temporary may be a function. */
-	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE) {
+	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
 		server_set_doubt(server);
-		pool_note_ddl(server->pool);
-	}
 	client->touched = 0;
 	if (pins)
 		pool_keep_sequences(&client->borrower);
@@ -231,14 +229,16 @@ bool session_ask(struct client *client, bool is_apart)
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
-	/* A reading is a Query, which ends the unnamed statement. */
-	if (is_apart || !(client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE)) ||
+	if (!(client->touched & (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE)) ||
 	    !pool_read_catalog_now(&client->borrower))
 		ask_server(client, parts, is_apart);
 	return true;
 }
 
-void session_go_on(struct client *client) { ask_server(client, parts_of(client), false); }
+void session_go_on(struct client *client, bool is_apart)
+{
+	ask_server(client, parts_of(client), is_apart);
+}
 
 /* PostgreSQL refuses to tell: a right is missing, for all clients of the pool. */
 static unsigned int pins_of_unknown(struct client *client, const struct facts *facts)

@@ -223,7 +223,7 @@ void session_deallocated(struct client *client);
 bool session_ask(struct client *client, bool is_apart);
 
 /* session_ask() has read the catalog first: asks now. */
-void session_go_on(struct client *client);
+void session_go_on(struct client *client, bool is_apart);
 
 /* The server's answer. */
 void session_facts(struct client *client, const struct facts *facts);

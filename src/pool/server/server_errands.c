@@ -98,8 +98,7 @@ static bool add_apart(struct server *server, struct bytes text)
 	       note(server, LEDGER_EXECUTE) && note(server, LEDGER_CLOSE);
 }
 
-/* The statements of the text have no semicolon but between them. All is one transaction. */
-static bool errand_apart(struct server *server, enum errand_kind kind, const char *text)
+bool server_errand_apart(struct server *server, enum errand_kind kind, const char *text)
 {
 	MESSAGE_STATIC(close, 'C', "S" SCRATCH_NAME);
 	struct buf *out = server->site->shared->errand_message;
@@ -162,7 +161,7 @@ static void send_question(struct server *server)
 	if (!buf_ok(&question->names) || !buf_ok(&text))
 		server_break(server);
 	else if (question->is_apart)
-		errand_apart(server, ERRAND_ASK, text.at);
+		server_errand_apart(server, ERRAND_ASK, text.at);
 	else
 		server_errand(server, ERRAND_ASK, text.at);
 	buf_free(&text);

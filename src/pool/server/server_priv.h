@@ -240,6 +240,12 @@ void server_begin_ask(struct server *server);
 /* Sends an internal query. */
 bool server_errand(struct server *server, enum errand_kind kind, const char *query);
 
+/*
+ * The same by messages that leave the unnamed statement of the session alone. The statements of the
+ * text have no semicolon but between them. All is one transaction.
+ */
+bool server_errand_apart(struct server *server, enum errand_kind kind, const char *text);
+
 /* The replies to an errand are complete; errand_failed is its result. */
 void server_errand_done(struct server *server);
 
