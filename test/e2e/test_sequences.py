@@ -140,6 +140,79 @@ def test_first_question_within_a_transaction(start):
     second.query("ROLLBACK")
 
 
+def test_first_question_without_a_catalog(start):
+    """Nothing has protected the values until then."""
+    weir = start(session_isolation="off", loops=1)
+    first, second = weir.client(), weir.client()
+    first.value(INSERT)
+    second.query("BEGIN")
+    second.query(INSERT)
+    assert ask(second) == UNKNOWN
+    second.query("ROLLBACK")
+    first.value(INSERT)
+    second.query("BEGIN")
+    assert second.value(INSERT) == ask(second)
+    second.query("COMMIT")
+
+
+def test_a_database_without_sequences(start, postgres):
+    """Nothing is sent; once there is one, all is as with others."""
+    weir = start(make="DROP TABLE numbered; DROP SEQUENCE one, two; CREATE TABLE numbered (a text)")
+    clients = weir.client(), weir.client()
+    for client in clients:
+        client.query("SELECT 'what was in doubt before is cleaned'")
+    since = len(postgres.log)
+    postgres.query("ALTER SYSTEM SET log_statement = 'all'")
+    postgres.query("SELECT pg_reload_conf()")
+    try:
+        wait_until(lambda: clients[0].value("SHOW log_statement") == "all")
+        for run in (run_simple, run_unnamed, run_named):
+            for client in clients:
+                run(client, "INSERT INTO numbered VALUES ('here')")
+        wait_until(lambda: postgres.log.count("VALUES ('here')", since) >= 6)
+        assert postgres.log.count("DISCARD", since) == 0
+    finally:
+        postgres.query("ALTER SYSTEM RESET log_statement")
+        postgres.query("SELECT pg_reload_conf()")
+    clients[0].query("CREATE SEQUENCE one")
+    number = clients[0].value("SELECT nextval('one')")
+    assert ask(clients[0]) == number
+    assert ask(clients[1]) == UNKNOWN
+
+
+ADD = "BEGIN INSERT INTO numbered DEFAULT VALUES; {} END"
+FOUND = {
+    "a trigger": ("CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS "
+                  f"$$ {ADD.format('RETURN new;')} $$", False),
+    "a procedure": (f"CREATE PROCEDURE f() LANGUAGE plpgsql AS $$ {ADD.format('')} $$", False),
+    "a function that reads": ("CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS "
+                              "$$ SELECT count(*) FROM numbered $$", False),
+    "a body that reads": ("CREATE FUNCTION f() RETURNS bigint BEGIN ATOMIC "
+                          "SELECT count(*) FROM numbered; END", False),
+    "a view": ("CREATE VIEW v AS SELECT * FROM numbered", False),
+    "a function that writes": (FUNCTION, True),
+    "a body that writes": ("CREATE FUNCTION f() RETURNS bigint BEGIN ATOMIC "
+                           "INSERT INTO numbered (a) VALUES ('x') RETURNING id; END", True),
+    "a body that asks": ("CREATE FUNCTION f() RETURNS bigint BEGIN ATOMIC SELECT lastval(); END",
+                         True),
+    "a default of a function": ("CREATE FUNCTION f(a bigint DEFAULT nextval('one')) RETURNS bigint "
+                                "BEGIN ATOMIC SELECT a; END", True),
+    "a view that asks": ("CREATE VIEW v AS SELECT nextval('one')", True),
+    "a policy": ("CREATE POLICY p ON numbered USING (id < currval('one'))", True),
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_which_texts_use_sequences(start, what):
+    """If any text may, the values are gone when the server has got another client."""
+    text, is_any = FOUND[what]
+    weir = start(make=text, loops=1)
+    first, second = weir.client(), weir.client()
+    number = first.value(INSERT)
+    second.query("SELECT 1")
+    assert ask(first) == (UNKNOWN if is_any else number)
+
+
 def test_transactions_in_one_batch(start):
     """Drivers send BEGIN with the first statement; and pipelines have no Sync between."""
     weir = start()
