@@ -30,7 +30,8 @@ static const struct audit_feature_row features[AUDIT_FEATURES] = {
 	                     SQL_TOUCH_EXECUTE, false },
 	[AUDIT_LISTEN] = { "LISTEN", "carried", SQL_TOUCH_LISTEN, false },
 	[AUDIT_SEQUENCE] = { "currval(), lastval()",
-	                     "right, or refused if another client had the server",
+	                     "right, or waits, or has no value if another client has used the "
+	                     "server",
 	                     SQL_TOUCH_SEQUENCE, false },
 	[AUDIT_HIDDEN] = { "DO, CALL", "the server is asked what it did", SQL_TOUCH_HIDDEN, false },
 	[AUDIT_CURSOR] = { "cursor WITH HOLD", "the server stays until the cursor is closed",

@@ -26,6 +26,7 @@ struct batch {
 	const char *replay; /* start of a batch that may be sent again. replan.c */
 	/* its first statement is described again before it is executed */
 	bool is_described;
+	bool is_query;    /* the message that is judged is a Query or FunctionCall: sequences.c */
 	bool is_again;    /* it is being sent again */
 	bool is_answered; /* the client has got a reply to it that we made */
 	bool ends;        /* its last message ends the transaction: causal.c */
@@ -44,6 +45,7 @@ static inline void batch_begin(struct batch *batch)
 	batch->replay = NULL;
 	batch->bound = NULL;
 	batch->is_described = batch->is_again = batch->is_answered = batch->ends = false;
+	batch->is_query = false;
 	batch->waits_for = LEDGER_WAIT_NOT;
 	batch->unnamed = batch->late = bytes_of(NULL, 0);
 }

@@ -45,6 +45,8 @@ struct client_ops {
 
 	/* A client in CLIENT_SETTLING, whose server is at rest, can continue. */
 	void (*on_settled)(struct client *client);
+	/* as statements_spare_unnamed() */
+	bool (*spare_unnamed)(struct client *client);
 
 	/* The client was closed. */
 	void (*on_closed)(struct client *client);

@@ -35,6 +35,7 @@ const struct client_ops client_states = {
 	.free_login = login_free,
 	.free_work = free_work,
 	.on_settled = relay_settled,
+	.spare_unnamed = statements_spare_unnamed,
 	.on_closed = drain_gone,
 	.states = {
 		[CLIENT_STARTUP] = { .on_input = startup_input, .rearm = client_login_begin },

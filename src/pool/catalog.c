@@ -151,7 +151,7 @@ static unsigned int bits_of(struct bytes text)
 }
 
 static void add_toucher(struct catalog_reading *reading, struct bytes name, enum catalog_kind kind,
-                     unsigned int bits)
+                        unsigned int bits)
 {
 	struct sql_toucher what = { .bits = bits,
 		                    .kind = (unsigned char)kind,
@@ -173,6 +173,13 @@ static void add_parameter(struct catalog_reading *reading, struct bytes name)
 	}
 }
 
+static enum catalog_sequences sequences_of(struct bytes name)
+{
+	if (bytes_are(name, "none"))
+		return CATALOG_SEQUENCES_NONE;
+	return bytes_are(name, "written") ? CATALOG_SEQUENCES_WRITTEN : CATALOG_SEQUENCES_CALLED;
+}
+
 /* kind, name, letters */
 static void take_name(struct catalog_reading *reading, const struct bytes *values)
 {
@@ -180,6 +187,10 @@ static void take_name(struct catalog_reading *reading, const struct bytes *value
 
 	if (bytes_are(values[0], "parameter")) {
 		add_parameter(reading, values[1]);
+		return;
+	}
+	if (bytes_are(values[0], "sequences")) {
+		reading->sequences = sequences_of(values[1]);
 		return;
 	}
 	bits = bits_of(values[2]);

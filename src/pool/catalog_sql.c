@@ -14,6 +14,9 @@
  * certain. Operators, casts, types and the like have no name that a text must show: if one of them
  * leads to such a function, any text may.
  *
+ * Sequences: a text that does not write uses one only through a function, a view or a policy.
+ * Defaults and triggers work for texts that write.
+ *
  * Hard here: the session may be in any state. search_path is set to pg_catalog for the question.
  * Brackets and chr() instead of backslashes: those mean other things with other values of
  * standard_conforming_strings. No semicolon is within a statement: server_errand_apart().
@@ -80,7 +83,7 @@ const char catalog_sql_changes[] =
     "(SELECT sum(pg_stat_get_tuples_inserted(oid)+pg_stat_get_tuples_updated(oid)"
     "+pg_stat_get_tuples_deleted(oid))FROM pg_class WHERE relnamespace=11 AND relname=ANY("
     "'{pg_proc,pg_rewrite,pg_attrdef,pg_constraint,pg_policy,pg_trigger,pg_extension,pg_operator,"
-    "pg_cast,pg_event_trigger}')))";
+    "pg_cast,pg_event_trigger,pg_sequence}')))";
 
 /* How expressions call PostgreSQL's own functions: as pg_node_tree has them. */
 #define NODES                                                                        \
@@ -227,6 +230,24 @@ const char catalog_sql_changes[] =
 	"([a-z_][a-z0-9_$]*(?:[.][a-z_][a-z0-9_$]*)+)','gi')AS m "                            \
 	"WHERE name=ANY(ARRAY(SELECT name FROM d WHERE letter=ANY('{p,h}')))LIMIT 201)"
 
+/* nextval(), currval(), setval(), lastval(), by their oids. */
+#define SEQUENCE_CALLS ":funcid (1574|1575|1576|1765|2559) "
+
+/* The names of enum catalog_sequences. */
+#define SEQUENCES                                                                            \
+	"SELECT'sequences',CASE WHEN NOT EXISTS(SELECT FROM pg_class WHERE relkind='S'"      \
+	"AND relpersistence<>'t')THEN'none'"                                                 \
+	"WHEN(SELECT sum(octet_length(prosrc))FROM pg_proc WHERE oid>=16384)>" BODIES_MAX    \
+	" OR EXISTS(SELECT FROM f JOIN pg_proc AS p USING(oid)WHERE f.prokind<>'p'"          \
+	"AND prorettype<>ALL('{trigger,event_trigger}'::regtype[])AND("                      \
+	"f.tree~'" SEQUENCE_CALLS "|:commandType [2356] 'OR NOT is_tree AND("                \
+	"src IS NULL OR strpos(src,chr(92))>0 OR lower(src)~'[[:<:]](u&|(nextval|currval|"   \
+	"setval|lastval|insert|update|merge|copy|execute|call|alter|refresh)[[:>:]])')))"    \
+	"OR EXISTS(SELECT FROM pg_rewrite WHERE oid>=16384 "                                 \
+	"AND concat(ev_action,ev_qual)~'" SEQUENCE_CALLS "')"                                \
+	"OR EXISTS(SELECT FROM pg_policy WHERE concat(polqual,polwithcheck)~'" SEQUENCE_CALLS \
+	"')THEN'called'ELSE'written'END,''"
+
 #define RELATION_KINDS                                           \
 	"CASE relkind WHEN'v'THEN'view'WHEN'm'THEN'materialized view'" \
 	"WHEN'f'THEN'foreign table'ELSE'table'END"
@@ -240,6 +261,7 @@ const char catalog_sql_names[] =
     "SELECT*,''FROM((SELECT kind,regexp_replace(name,'[^ -~]','?','g'),string_agg(letter,'')"
     "FROM t JOIN k USING(name)GROUP BY kind,name ORDER BY kind,name LIMIT 1001)"
     "UNION ALL " PARAMETERS
+    "UNION ALL " SEQUENCES
     "UNION ALL(SELECT DISTINCT'function',CAST(proname AS text),'h'FROM pg_proc WHERE oid<16384 "
     "AND provolatile='v'AND prokind<>'a'AND proname!~'^(" HARMLESS ")$'"
     "AND prorettype<>ALL('{2279,3838,2280,2281,325,269,3310,3115}')"

@@ -72,7 +72,7 @@ void pool_leave(struct borrower *borrower)
 			                                             : CLOSE_CLIENT_LEFT);
 		}
 	}
-	pool_sequences_forget(borrower->last_server);
+	pool_disown(borrower->owned);
 	TAILQ_REMOVE(&pool->members, borrower, node);
 	pool->member_count--;
 	share_remove_client(&pool->share);
@@ -139,7 +139,12 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 		return false;
 	if (pool_is_refused(pool) && has_no_server(pool) && !pool_is_held(pool))
 		return refuse_for_failure(pool, err);
-	pool_stand(borrower, borrower->wants_place ? BORROWER_WAIT_PLACE : BORROWER_WAITING);
+	if (borrower->wants_place)
+		pool_stand(borrower, BORROWER_WAIT_PLACE);
+	else if (borrower->wants_own && pool_lacks_own(borrower))
+		pool_stand(borrower, BORROWER_WAIT_OWN);
+	else
+		pool_stand(borrower, BORROWER_WAITING);
 	return true;
 }
 
@@ -176,6 +181,17 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	                  server_backend_pid(server));
 }
 
+/* The server that the borrower owns, if it can be lent. */
+static struct server *own_server(const struct borrower *borrower)
+{
+	struct server *server = borrower->owned;
+
+	return server && server->pool == borrower->pool && server->state == SERVER_IDLE &&
+	               pool_may_lend(server)
+	           ? server
+	           : NULL;
+}
+
 /*
  * In a pool with servers on which libraries were loaded: one that has no library that the borrower
  * does not want. If there is none, and none is coming, one is closed, so that another may be
@@ -185,10 +201,9 @@ __attribute__((noinline)) static struct server *fitting_server(struct borrower *
 {
 	struct pool *pool = borrower->pool;
 	const struct params *want = borrower->ops->params(borrower);
-	struct server *server = borrower->last_server;
+	struct server *server = own_server(borrower);
 
-	if (server && server->state == SERVER_IDLE && pool_may_lend(server) &&
-	    server_libraries_are_in(server->params, want))
+	if (server && server_libraries_are_in(server->params, want))
 		return server;
 	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], node) {
 		if (pool_may_lend(server) && server_libraries_are_in(server->params, want))
@@ -201,25 +216,38 @@ __attribute__((noinline)) static struct server *fitting_server(struct borrower *
 	return NULL;
 }
 
+/*
+ * One whose values of sequences are new is passed over if another one is near: the next question
+ * may ask for them.
+ */
+#define PASSES_MAX 8
+
 static inline struct server *idle_server(struct borrower *borrower)
 {
+	struct server *server = borrower->owned ? own_server(borrower) : NULL, *next;
+	struct server *kept = NULL;
 	struct pool *pool = borrower->pool;
-	struct server *server = borrower->last_server, *next;
+	unsigned int passed = 0;
 
 	if (pool->library_count)
 		return fitting_server(borrower);
 	if (pool_is_choosy(pool) && (next = pool_standby_suitable(borrower)))
 		return next;
-	if (server && server->state == SERVER_IDLE && pool_may_lend(server))
+	if (server || pool_waits_for_own(borrower))
 		return server;
 	for (server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]); server; server = next) {
 		next = TAILQ_NEXT(server, node);
-		if (pool_may_lend(server))
-			return server;
-		if (server->is_close_needed)
+		if (pool_may_lend(server)) {
+			if (!server->owner || !pool_is_kept(server, borrower))
+				return server;
+			kept = kept ? kept : server;
+			if (++passed == PASSES_MAX)
+				return kept;
+		} else if (server->is_close_needed) {
 			pool_close_server(server, server->close_reason);
+		}
 	}
-	return NULL;
+	return kept;
 }
 
 struct server *pool_idle_server(struct borrower *borrower) { return idle_server(borrower); }
@@ -229,10 +257,13 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (borrower->wants_place || !TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) ||
-	    pool_dedicated_goes_first(pool) || share_is_asked(&pool->share))
+	if (borrower->wants_place || pool_is_held(pool) || pool_dedicated_goes_first(pool))
 		return NULL;
-	server = idle_server(borrower);
+	server = borrower->wants_own ? own_server(borrower) : NULL;
+	if (!server && (!TAILQ_EMPTY(&pool->waiting) || share_is_asked(&pool->share)))
+		return NULL;
+	if (!server)
+		server = idle_server(borrower);
 	if (!server)
 		return NULL;
 	pool_lend(server, borrower);
@@ -251,8 +282,10 @@ static inline enum preparation preparation_of(const struct server *server)
 {
 	if (server->doubt == DOUBT_FOREIGN)
 		return PREPARES_CLEANING;
-	return server->pool->guards_sequences && pool_sequences_are_due(server) ? PREPARES_SEQUENCES
-	                                                                        : PREPARES_NOTHING;
+	return server->sequences != SEQUENCES_NONE && pool_has_foreign_values(server) &&
+	               pool_sequences(server->pool) == CATALOG_SEQUENCES_CALLED
+	           ? PREPARES_SEQUENCES
+	           : PREPARES_NOTHING;
 }
 
 /* Writes it. true: it can be sent ahead, as its failure does no harm. */
@@ -269,7 +302,7 @@ static bool write_preparation(struct server *server, const struct params *params
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
 	}
-	server_discard_begin(server);
+	pool_discard_sequences(server);
 	return is_ahead;
 }
 
@@ -316,6 +349,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	struct pool *pool = server->pool;
 
 	assert(server_is_between_transactions(server) && ledger_is_empty(&server->ledger));
+	pool_sequences_return(server, borrower);
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	server->borrower = NULL;
@@ -323,7 +357,6 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	pool_leave_place(borrower);
 	if (borrower->has_place)
 		pool_drop_place(borrower);
-	pool_sequences_return(server, borrower);
 	probe_return(pool, server, borrower);
 	pool->served_count--;
 	timer_clear(&server->xact);

@@ -93,6 +93,7 @@ void pool_turn_hasty_away(struct pool *pool)
 	pool->probes_until = now_of(pool) + PROBE_TIME;
 	fill_err(pool, &err);
 	turn_away(pool, BORROWER_WAIT_PLACE, &err);
+	turn_away(pool, BORROWER_WAIT_OWN, &err);
 	turn_away(pool, BORROWER_NEWCOMER, &err);
 	turn_away(pool, BORROWER_WAITING, &err);
 	turn_away(pool, BORROWER_WAIT_DEDICATED, &err);

@@ -89,6 +89,8 @@ void pool_home(struct server *server)
 		if (pool_catalog_is_due(pool))
 			pool_read_catalog(server);
 	}
+	if (server->owner && (server->state == SERVER_IDLE || server->state == SERVER_USED))
+		pool_await_no_more(server->owner);
 	pool_note_home(pool);
 }
 

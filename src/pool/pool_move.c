@@ -18,7 +18,7 @@ void pool_move_borrower(struct borrower *borrower, struct pool *to)
 
 	pool_leave(borrower);
 	pool_join(to, borrower);
-	if (state == BORROWER_WAITING || state == BORROWER_WAIT_PLACE)
+	if (state == BORROWER_WAITING || state == BORROWER_WAIT_PLACE || state == BORROWER_WAIT_OWN)
 		is_good = pool_ask(borrower, &err);
 	else if (state == BORROWER_NEWCOMER && to->has_welcome)
 		borrower->ops->on_welcome(borrower);
@@ -46,6 +46,7 @@ void pool_move_members(struct pool *pool)
 	if (!to)
 		return; /* the database is being removed, or there is no memory: no change */
 	move_wait_queue(&pool->wait_place, to);
+	move_wait_queue(&pool->wait_own, to);
 	move_wait_queue(&pool->waiting, to);
 	move_wait_queue(&pool->newcomers, to);
 	for (borrower = TAILQ_FIRST(&pool->members); borrower; borrower = next) {

@@ -13,5 +13,4 @@ void pool_hear_news(struct pool *pool)
 	share_hear_news(&pool->share);
 	pool_hear_shown(pool);
 	pool_learn_outcome(pool);
-	pool_hear_guard(pool);
 }

@@ -381,21 +381,26 @@ void pool_forget_welcome(struct pool *pool);
 
 #define DISCARD_SEQUENCES "DISCARD SEQUENCES;"
 
-/* Whether a client in another loop has asked. */
-void pool_hear_guard(struct pool *pool);
+#define SEQUENCES_KEPT USEC_PER_SEC /* how long others take another server if there is one */
 
 /* The server is lent to this borrower; the borrower returns it. */
 void pool_sequences_lend(struct server *server, struct borrower *borrower);
 void pool_sequences_return(struct server *server, struct borrower *borrower);
 
-/* The server is nobody's last one any more. NULL: does nothing. */
-void pool_sequences_forget(struct server *server);
+/* The server has no owner any more, and its values are nobody's. NULL: does nothing. */
+void pool_disown(struct server *server);
 
-/*
- * In a pool that guards sequences: whether the values that are there must be forgotten before the
- * borrower's next message.
- */
-bool pool_sequences_are_due(const struct server *server);
+/* A borrower that waits for the server that it owns waits for any one from now on, as the first. */
+void pool_await_no_more(struct borrower *borrower);
+
+/* Whether the borrower takes only the server that it owns. */
+bool pool_waits_for_own(const struct borrower *borrower);
+
+/* Whether another one has the server that the borrower owns. */
+bool pool_lacks_own(const struct borrower *borrower);
+
+/* Whether the values of another borrower are so new that a question is likely. */
+bool pool_is_kept(const struct server *server, const struct borrower *borrower);
 
 /* ---- servers of other loops: pool_trade.c ---- */
 

@@ -42,13 +42,16 @@ static struct pool *pool_to_read(struct pool *pool)
 void pool_route(struct borrower *borrower, bool is_read)
 {
 	struct pool *to = is_read ? pool_to_read(borrower->pool) : NULL;
+	struct server *owned = borrower->owned;
 
 	if (!to)
 		to = pools_twin(borrower->pool, POOL_FOR_CLIENTS);
 	if (!to || to == borrower->pool)
 		return;
+	borrower->owned = NULL; /* it stays the owner */
 	pool_leave(borrower);
 	pool_join(to, borrower);
+	borrower->owned = owned;
 }
 
 void pool_reads_serve(struct pool *reads)

@@ -1,64 +1,230 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Values of sequences. currval() and lastval() give what nextval() gave last in the same session,
- * which is the server's: of a former borrower, or of this one long ago. So each server knows whose
- * values may be there:
+ * which is the server's. So a server may have an *owner*, the borrower whose values are there, and
+ * a borrower owns one server: where it may have called nextval() last.
+ *
+ *   the owner asks                         --> it gets this server, or waits for it
+ *   another one may call nextval(), or asks --> DISCARD SEQUENCES ahead, in the same write
+ *   another one does neither               --> the values stay where they are
+ *
+ * What a transaction may do is seen in its texts, or not: the catalog says which. Where any text
+ * may call nextval(), each borrower may have, and DISCARD SEQUENCES goes ahead of its first
+ * message. Where there are no sequences, nothing is sent. There, and as long as nobody has asked
+ * where the catalog is not read, only pairings say whose the values are:
  *
  *   the same borrower again, without another server between    --> still its own
  *   any other change                                           --> foreign
  *
  * Both get a new number, their *pairing*, when a server goes to another borrower than before. So
- * it is the same in both until one of them has had another.
- *
- * Only where a client has asked, foreign values are forgotten: DISCARD SEQUENCES ahead of the new
- * borrower's first message.
+ * it is the same in both until one of them has had another. Session state of which nobody knows
+ * (enum server_doubt) belongs to a pairing, too, and a server in doubt gets its last borrower as
+ * owner, as that needs no cleaning there.
  *
  * A question comes directly behind the statement that called nextval(), or not at all. Which of the
  * two is mostly true is learnt for each statement, so that servers are kept where it helps. A
  * server that was kept in vain costs the others more than an error costs a client, so it counts
  * more. Statements share a few numbers: if two have the same, a server is kept in vain now and
  * then.
- *
- * Hard here: a borrower that comes back after it has had another server may find values of its own
- * that are out of date. They are as wrong as those of others.
  */
 #include "pool_priv.h"
 
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 
+#define STATEMENTS 1024
 #define SCORE_MAX 4
 #define SCORE_IN_VAIN 4
 
-void pool_guard_sequences(struct pool *pool)
+/* ---- what texts may do ---- */
+
+enum catalog_sequences pool_sequences(const struct pool *pool)
 {
-	if (pool->guards_sequences)
+	const struct catalog_reading *reading;
+	bool is_current;
+
+	if (pool->limits.mode == POOL_MODE_SESSION || pool->purpose != POOL_FOR_CLIENTS ||
+	    pool->limits.session_state == SESSION_STATE_OFF)
+		return CATALOG_SEQUENCES_NONE;
+	switch (pool->limits.isolation) {
+	case SESSION_ISOLATION_KNOWN:
+		reading = pool_catalog(pool, &is_current);
+		return is_current ? reading->sequences : CATALOG_SEQUENCES_CALLED;
+	case SESSION_ISOLATION_STRICT:
+		return CATALOG_SEQUENCES_CALLED;
+	default:
+		return pool->asks_sequences ? CATALOG_SEQUENCES_CALLED : CATALOG_SEQUENCES_NONE;
+	}
+}
+
+/* ---- owners ---- */
+
+void pool_disown(struct server *server)
+{
+	struct borrower *owner = server ? server->owner : NULL;
+
+	if (!owner)
 		return;
-	share_guard_sequences(&pool->share);
-	pool_hear_guard(pool);
+	server->owner = NULL;
+	owner->owned = NULL;
+	server->sequences = SEQUENCES_FOREIGN;
+	pool_await_no_more(owner);
 }
 
-void pool_hear_guard(struct pool *pool)
+static void own(struct server *server, struct borrower *borrower)
 {
-	if (!pool->guards_sequences)
-		pool->guards_sequences =
-		    share_guards_sequences(&pool->share, &pool->sequence_scores);
+	if (server->owner == borrower)
+		return;
+	pool_disown(server);
+	pool_disown(borrower->owned);
+	server->owner = borrower;
+	server->owned_at = 0;
+	borrower->owned = server;
 }
 
-uint16_t pool_sequences_statement(uint64_t digest)
+bool pool_has_foreign_values(const struct server *server)
 {
-	return (uint16_t)(digest % POOL_SEQUENCES_STATEMENTS + 1);
+	const struct borrower *borrower = server->borrower;
+
+	switch (server->sequences) {
+	case SEQUENCES_NONE:
+		return false;
+	case SEQUENCES_OWN:
+		return server->owner ? server->owner != borrower
+		                     : server->pairing != borrower->pairing;
+	default:
+		return true;
+	}
 }
+
+static void own_values(struct server *server, struct borrower *borrower)
+{
+	bool is_foreign = pool_has_foreign_values(server);
+
+	own(server, borrower);
+	server->sequences = is_foreign ? SEQUENCES_FOREIGN : SEQUENCES_OWN;
+}
+
+void pool_own_sequences(struct borrower *borrower)
+{
+	struct server *server = borrower->server;
+
+	own_values(server, borrower);
+	server->owned_at = loop_now(pool_loop(borrower->pool));
+}
+
+void pool_forget_sequences(struct borrower *borrower)
+{
+	pool_disown(borrower->owned);
+	if (borrower->server)
+		borrower->server->sequences = SEQUENCES_FOREIGN;
+}
+
+static void settle_discard(struct ledger_change *change, bool is_done)
+{
+	server_discard_end(container_of(change, struct server, discard_change), is_done);
+}
+
+struct ledger_change *pool_discard_sequences(struct server *server)
+{
+	pool_disown(server);
+	server_discard_begin(server);
+	server->discard_change = (struct ledger_change){ .settle = settle_discard };
+	return &server->discard_change;
+}
+
+void pool_keep_sequences(struct borrower *borrower)
+{
+	if (borrower->server->owner != borrower)
+		pool_disown(borrower->server);
+}
+
+void pool_sequences_lend(struct server *server, struct borrower *borrower)
+{
+	if (borrower->pairing && server->pairing == borrower->pairing)
+		return;
+	if (server->doubt != DOUBT_NONE)
+		server->doubt = DOUBT_FOREIGN;
+	server->pairing = borrower->pairing = ++server->pool->pools->last_pairing;
+	if (server->owner && pool_sequences(server->pool) == CATALOG_SEQUENCES_NONE)
+		pool_disown(server);
+	if (!server->owner)
+		server->sequences =
+		    server->sequences == SEQUENCES_NONE ? SEQUENCES_OWN : SEQUENCES_FOREIGN;
+}
+
+void pool_sequences_return(struct server *server, struct borrower *borrower)
+{
+	const struct pool *pool = server->pool;
+
+	if (pool_sequences(pool) == CATALOG_SEQUENCES_CALLED)
+		own_values(server, borrower);
+	/* Back to its last server, a borrower needs no cleaning. */
+	else if (server->doubt != DOUBT_NONE && !pool->pools->config->server_round_robin &&
+	         (!borrower->owned || borrower->owned->pool == pool))
+		own(server, borrower);
+}
+
+/* ---- the server of an owner ---- */
+
+bool pool_waits_for_own(const struct borrower *borrower)
+{
+	const struct server *server = borrower->owned;
+
+	return borrower->wants_own && server && server->pool == borrower->pool &&
+	       server->state != SERVER_CLOSING && !server->is_close_needed;
+}
+
+bool pool_may_lack_own(const struct borrower *borrower)
+{
+	return borrower->owned &&
+	       (borrower->owned->state != SERVER_IDLE || borrower->pool->waiting_count);
+}
+
+bool pool_lacks_own(const struct borrower *borrower)
+{
+	const struct server *server = borrower->owned;
+
+	return server && server->pool == borrower->pool && server->state != SERVER_IDLE &&
+	       server->state != SERVER_USED && server->state != SERVER_CLOSING &&
+	       !server->is_close_needed;
+}
+
+void pool_await_no_more(struct borrower *borrower)
+{
+	if (borrower->state != BORROWER_WAIT_OWN)
+		return;
+	pool_wait_move(borrower, BORROWER_WAITING, true);
+	pool_wait_first(borrower, borrower->waiting_since);
+	pool_wake(borrower->pool);
+}
+
+bool pool_is_kept(const struct server *server, const struct borrower *borrower)
+{
+	return server->owner && server->owner != borrower && server->owned_at &&
+	       loop_now(pool_loop(server->pool)) - server->owned_at < SEQUENCES_KEPT;
+}
+
+/* ---- scores of statements ---- */
+
+void pool_ask_sequences(struct pool *pool)
+{
+	/* Without a catalog, it begins with the first question. */
+	pool->asks_sequences = true;
+	if (!pool->sequence_scores)
+		pool->sequence_scores = calloc(STATEMENTS, sizeof(*pool->sequence_scores));
+}
+
+uint16_t pool_sequences_statement(uint64_t digest) { return (uint16_t)(digest % STATEMENTS + 1); }
 
 int pool_sequences_score(const struct pool *pool, uint16_t statement)
 {
-	return statement && pool->sequence_scores
-	           ? atomic_load_explicit(&pool->sequence_scores[statement - 1],
-	                                  memory_order_relaxed)
-	           : 0;
+	return statement && pool->sequence_scores ? pool->sequence_scores[statement - 1] : 0;
 }
 
 void pool_sequences_note(struct pool *pool, uint16_t statement, bool is_followed)
@@ -71,66 +237,5 @@ void pool_sequences_note(struct pool *pool, uint16_t statement, bool is_followed
 		score = SCORE_MAX;
 	if (score < -SCORE_MAX)
 		score = -SCORE_MAX;
-	/* Another loop may do the same at this moment: then one of the two does not count. */
-	atomic_store_explicit(&pool->sequence_scores[statement - 1], (signed char)score,
-	                      memory_order_relaxed);
-}
-
-void pool_sequences_forget(struct server *server)
-{
-	if (!server || !server->last_borrower)
-		return;
-	server->last_borrower->last_server = NULL;
-	server->last_borrower = NULL;
-}
-
-void pool_sequences_lend(struct server *server, struct borrower *borrower)
-{
-	bool is_again = borrower->pairing && server->pairing == borrower->pairing;
-
-	pool_sequences_forget(server);
-	pool_sequences_forget(borrower->last_server);
-	borrower->has_moved = !is_again && borrower->pairing;
-	if (is_again)
-		return;
-	if (server->doubt != DOUBT_NONE)
-		server->doubt = DOUBT_FOREIGN;
-	server->pairing = borrower->pairing = ++server->pool->pools->last_pairing;
-	server->sequences = server->sequences == SEQUENCES_NONE ? SEQUENCES_OWN : SEQUENCES_FOREIGN;
-}
-
-void pool_sequences_return(struct server *server, struct borrower *borrower)
-{
-	const struct pool *pool = server->pool;
-
-	/* Back to its last server, a borrower needs no cleaning. */
-	if (!pool->guards_sequences &&
-	    (server->doubt == DOUBT_NONE || pool->pools->config->server_round_robin))
-		return;
-	server->last_borrower = borrower;
-	borrower->last_server = server;
-}
-
-bool pool_sequences_are_due(const struct server *server)
-{
-	const struct pool *pool = server->pool;
-
-	return server->sequences == SEQUENCES_FOREIGN && pool->limits.mode != POOL_MODE_SESSION;
-}
-
-bool pool_discard_sequences(struct borrower *borrower)
-{
-	struct server *server = borrower->server;
-
-	if (server->status != 'I' || server->errand != ERRAND_NONE ||
-	    !ledger_is_empty(&server->ledger) || server->prefix.count)
-		return false;
-	borrower->has_moved = true; /* its own values will be gone */
-	server_discard_begin(server);
-	return server_errand_ahead(server, DISCARD_SEQUENCES);
-}
-
-void pool_use_sequences(struct borrower *borrower)
-{
-	borrower->server->relies_on_discard = borrower->server->is_discarding;
+	pool->sequence_scores[statement - 1] = (signed char)score;
 }

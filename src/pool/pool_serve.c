@@ -11,13 +11,23 @@
 
 #include "pgweir/base/banned.h"
 
+/* The next one to be checked. */
+static struct server *used_server(const struct pool *pool)
+{
+	const struct borrower *head = TAILQ_FIRST(&pool->waiting);
+
+	return head && pool_waits_for_own(head) && head->owned->state == SERVER_USED
+	           ? head->owned
+	           : TAILQ_LAST(&pool->servers[SERVER_USED], server_list);
+}
+
 static void check_used(struct pool *pool)
 {
 	const char *query = config_check_query(pool->pools->config);
 	struct server *server;
 
 	while (pool->server_counts[SERVER_CHECKING] < pool->waiting_count &&
-	       (server = TAILQ_LAST(&pool->servers[SERVER_USED], server_list))) {
+	       (server = used_server(pool))) {
 		server_enter(server, SERVER_CHECKING);
 		if (server->is_close_needed)
 			pool_close_server(server, server->close_reason);

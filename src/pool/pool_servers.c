@@ -154,7 +154,7 @@ void pool_remove_server(struct server *server)
 
 	catalog_question_free(&server->catalog);
 	WALKS_SKIP(pools, next_server, server, all_node);
-	pool_sequences_forget(server);
+	pool_disown(server);
 	loop_undefer(pools->with.loop, &server->free_task);
 	TAILQ_REMOVE(&pools->servers, server, all_node);
 	TAILQ_REMOVE(&pool->servers[SERVER_CLOSING], server, node);

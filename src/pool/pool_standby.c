@@ -155,9 +155,10 @@ static bool suits(const struct borrower *borrower, const struct server *server)
 struct server *pool_standby_suitable(const struct borrower *borrower)
 {
 	const struct pool *reads = borrower->pool;
-	struct server *server = borrower->last_server;
+	struct server *server = borrower->owned;
 
-	if (server && server->state == SERVER_IDLE && suits(borrower, server))
+	if (server && server->pool == reads && server->state == SERVER_IDLE &&
+	    suits(borrower, server))
 		return server;
 	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], node) {
 		if (suits(borrower, server))

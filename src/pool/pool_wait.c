@@ -35,6 +35,9 @@ struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state sta
 	case BORROWER_WAIT_PLACE:
 		*count = &pool->wait_place_count;
 		return &pool->wait_place;
+	case BORROWER_WAIT_OWN:
+		*count = &pool->wait_own_count;
+		return &pool->wait_own;
 	case BORROWER_WAITING:
 		*count = &pool->waiting_count;
 		return &pool->waiting;
@@ -52,10 +55,10 @@ struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state sta
 
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
 {
-	static const enum borrower_state states[] = { BORROWER_WAITING, BORROWER_NEWCOMER,
-		                                      BORROWER_WAIT_DEDICATED,
-		                                      BORROWER_CONNECT_DEDICATED,
-		                                      BORROWER_WAIT_PLACE };
+	static const enum borrower_state states[] = {
+		BORROWER_WAITING,           BORROWER_NEWCOMER,   BORROWER_WAIT_DEDICATED,
+		BORROWER_CONNECT_DEDICATED, BORROWER_WAIT_PLACE, BORROWER_WAIT_OWN
+	};
 	unsigned int *count;
 
 	if (line < sizeof(states) / sizeof(states[0]))
@@ -80,7 +83,7 @@ static unsigned int count_waiting(const struct pool *pool)
 {
 	return pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
 	       pool->connect_dedicated_count + pool->wait_place_count +
-	       pool->served_wait_place_count;
+	       pool->served_wait_place_count + pool->wait_own_count;
 }
 
 static void begin_wait(struct borrower *borrower, struct borrower_list *line, unsigned int *count)
@@ -108,7 +111,7 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	borrower->state = state;
 	if (state == BORROWER_WAIT_PLACE)
 		pool_note_pins_met(pool);
-	else
+	else if (state != BORROWER_WAIT_OWN)
 		count_hits(pool);
 	begin_wait(borrower, line, count);
 }
@@ -236,7 +239,8 @@ static usec_t longest_wait(const struct pool *pool, usec_t now)
 	const struct borrower *first[] = {
 		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
 		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
-		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place)
+		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place),
+		TAILQ_FIRST(&pool->wait_own)
 	};
 	usec_t longest = 0;
 
@@ -267,6 +271,7 @@ void pool_refuse(struct pool *pool, const struct err *err)
 
 	while ((borrower = TAILQ_FIRST(&pool->newcomers)) ||
 	       (borrower = TAILQ_FIRST(&pool->wait_place)) ||
+	       (borrower = TAILQ_FIRST(&pool->wait_own)) ||
 	       (borrower = TAILQ_FIRST(&pool->waiting))) {
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);

@@ -26,6 +26,7 @@ static const char *const names[WAIT_REASONS] = {
 	[WAIT_LOGIN] = "server login",
 	[WAIT_CHECK] = "server check",
 	[WAIT_PINNED] = "pinned",
+	[WAIT_SEQUENCE] = "sequence",
 	[WAIT_POOL_FULL] = "pool full",
 	[WAIT_DATABASE_LIMIT] = "database limit",
 	[WAIT_USER_LIMIT] = "user limit",
@@ -40,6 +41,8 @@ static const char *const hints[WAIT_REASONS] = {
 	[WAIT_NO_STANDBY] = "See SHOW HOSTS for why no standby is used.",
 	[WAIT_NO_HOST] = "ENABLE HOST in the console ends it.",
 	[WAIT_PINNED] = PINNED_HINT,
+	[WAIT_SEQUENCE] = "Use INSERT ... RETURNING, or call currval() and lastval() in the "
+			  "transaction that called nextval().",
 	[WAIT_POOL_FULL] =
 	    "Shorten what holds the servers, or raise default_pool_size, or pool_size "
 	    "of the entry.",
@@ -104,6 +107,8 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 		return reason;
 	if (borrower->state == BORROWER_WAIT_PLACE)
 		return WAIT_PINNED;
+	if (borrower->state == BORROWER_WAIT_OWN)
+		return WAIT_SEQUENCE;
 	if (borrower->state == BORROWER_CONNECT_DEDICATED)
 		return WAIT_LOGIN;
 	if (is_without_host(pool))

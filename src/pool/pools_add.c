@@ -80,6 +80,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 	TAILQ_INIT(&pool->members);
 	TAILQ_INIT(&pool->waiting);
 	TAILQ_INIT(&pool->wait_place);
+	TAILQ_INIT(&pool->wait_own);
 	TAILQ_INIT(&pool->served_wait_place);
 	TAILQ_INIT(&pool->newcomers);
 	TAILQ_INIT(&pool->wait_dedicated);

@@ -37,6 +37,7 @@ static void forget_pool(struct pool *pool)
 	loop_undefer(pools->with.loop, &pool->serve_task);
 	listening_forget_all(pool);
 	params_release(pools->with.params, &pool->baseline);
+	free(pool->sequence_scores);
 	buf_free(&pool->welcome);
 	sql_touchers_free(&pool->pin_functions);
 	buf_free(&pool->read_functions);

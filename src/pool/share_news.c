@@ -118,36 +118,6 @@ struct catalog_reading *share_get_reading(const struct share *share)
 	return reading;
 }
 
-/* ---- values of sequences ---- */
-
-void share_guard_sequences(struct share *share)
-{
-	struct tally *tally = share->tally;
-
-	lock_of(share);
-	if (!tally->sequence_scores)
-		tally->sequence_scores =
-		    calloc(POOL_SEQUENCES_STATEMENTS, sizeof(*tally->sequence_scores));
-	if (!tally->guards_sequences) {
-		tally->guards_sequences = true;
-		if (!is_alone(share))
-			announce(share);
-	}
-	unlock_of(share);
-}
-
-bool share_guards_sequences(const struct share *share, atomic_schar **scores)
-{
-	const struct tally *tally = share->tally;
-	bool guards;
-
-	lock_of(share);
-	guards = tally->guards_sequences;
-	*scores = tally->sequence_scores;
-	unlock_of(share);
-	return guards;
-}
-
 /* ---- sums over all loops ---- */
 
 unsigned int share_waiting(const struct share *share)

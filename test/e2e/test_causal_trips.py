@@ -83,7 +83,7 @@ def scene(pgweir, fake_server):
     ("COMMIT", True),
     ("ROLLBACK", True),
     (INSERT + "; SELECT 1", False),
-    ("CREATE TABLE t ()", False),
+    ("GRANT SELECT ON t TO u", False),
     ("VACUUM", False),
     ("SELECT 'a\\'", False),  # not certain
     (INSERT + " -- " + 20000 * "x", False),  # too long to be read
@@ -175,7 +175,7 @@ BEGIN, COMMIT = "BEGIN", "COMMIT"
      + message("n"), "I", True),
     (sync(), "S", b"", "I", True),
     (run_of(BEGIN, INSERT), "PBEPBES", done(BEGIN, "INSERT 0 1"), "T", False),
-    (run_of("CREATE TABLE t ()"), "PBES", done("CREATE TABLE"), "I", False),
+    (run_of("GRANT SELECT ON t TO u"), "PBES", done("GRANT"), "I", False),
     (parse(INSERT) + bind(portal="p") + execute("p") + sync(), "PBES", done("INSERT 0 1"), "I",
      False),  # portals with names are not followed
 ])

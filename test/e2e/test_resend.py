@@ -103,25 +103,6 @@ def test_a_prepared_statement(scene):
     one.server.close()
 
 
-def test_a_statement_that_the_server_had_already(scene):
-    """Its Parse was answered by the pooler, at once."""
-    one = scene(max_prepared_statements=10)
-    named = (parse("SELECT 1", "s1"), sync())
-    one.client.send(*named)
-    one.server.expect("P")
-    one.server.expect("S")
-    one.server.send(fake.message("1"), fake.ready())
-    one.client.read_result()
-    second = one.weir.wire().startup().finish_login("alice")
-    second.send(*named[:1], bind(name="s1"), execute(), sync())
-    assert second.read().type == "1"
-    for kind in "BES":
-        one.server.expect(kind)
-    one.server.send(IDLE_OVER)
-    one.server.close()
-    assert second.read_refusal().sqlstate == "57P05"
-
-
 @pytest.mark.parametrize("sql", ("SELECT 1", "BEGIN"))
 def test_behind_a_query_of_ours(scene, sql):
     """The client has waited for its server, which gets the client's application_name first."""

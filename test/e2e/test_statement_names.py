@@ -128,7 +128,7 @@ def unseen(pgweir, postgres):
     postgres.query("CREATE OR REPLACE FUNCTION run(text) RETURNS int LANGUAGE plpgsql AS "
                    "$$ BEGIN EXECUTE $1; RETURN 1; END $$")
     yield pgweir(pool_mode="transaction", default_pool_size=1, session_sample=0,
-                 session_isolation="strict")
+                 session_isolation="strict", session_state="off")
     postgres.query("DROP FUNCTION run(text)")
 
 

@@ -67,7 +67,7 @@ def test_every_server_passes(move, postgres):
 
 
 def test_transactions_and_pins(move):
-    weir = move(default_pool_size=4, max_pinned_servers=2)
+    weir = move(default_pool_size=4, max_pinned_servers=2, query_wait_timeout=2)
     working, pinned, third = (weir.client() for _ in range(3))
     pinned.query("CREATE TEMP TABLE mine AS SELECT 6 AS six")
     working.query("BEGIN")

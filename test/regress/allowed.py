@@ -21,11 +21,6 @@ PLANS = (r"[-+] test_mode_pp \| +\d+ \| +\d+",)
 # The client's channels are on the listening connection: doc/session-state.md. And as PREPARED.
 GUC = (r"[-+] +(pg_listening_channels|name) +", HEAD, ROWS, EMPTY,
        r"[-+] (foo_event|foo|PGBOUNCER_\w+)")
-# The first currval() of a client that has got another server since: doc/session-state.md.
-NO_VALUE = (r"- currval ", r"-+", r"- +\d+", r"-\(1 row\)", EMPTY,
-            r"\+ERROR:  currval of sequence \"\w+\" is not yet defined in this session",
-            r"\+ERROR:  currval\(\) and lastval\(\) have no value here: .*",
-            r"\+HINT:  Use INSERT \.\.\. RETURNING, or (call them in the transaction|repeat the transaction:) .*")
 # A backend keeps statistics for a moment before it reports them, and other servers have not seen
 # them. New sessions are counted; the client begins none on PostgreSQL.
 STATISTICS = (r"[-+] (trunc_stats_test\d? +|stats_test_func\d +)?[ |\dtf]+",)
@@ -36,8 +31,8 @@ C_VARIABLES = (r"[-+]ERROR:  ttdummy \(tttest\): you cannot change .*", r"[-+][ 
                r"[-+]DETAIL:  Trigger \"check_fkeys_pkey_exist\" found tuple referencing .*",
                r"[-+]CONTEXT:  SQL statement \"(delete from fkeys2|update fkeys) .*")
 
-TRANSACTION = {"prepare": PREPARED, "plancache": PLANS, "guc": GUC, "limit": NO_VALUE,
-               "sequence": NO_VALUE, "stats": STATISTICS, "triggers": C_VARIABLES}
+TRANSACTION = {"prepare": PREPARED, "plancache": PLANS, "guc": GUC,
+               "stats": STATISTICS, "triggers": C_VARIABLES}
 
 # What a reused server cannot do as a new one: `stats` counts new sessions; in `temp` a transaction
 # cannot be prepared when it is the first that needs the temporary schema.

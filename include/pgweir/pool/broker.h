@@ -37,8 +37,6 @@ TAILQ_HEAD(share_list, share);
 
 enum tally_kind { TALLY_POOL, TALLY_LOOKUP_POOL, TALLY_READS_POOL, TALLY_DATABASE, TALLY_ROLE };
 
-#define POOL_SEQUENCES_STATEMENTS 1024 /* scores of pool_sequences.c */
-
 /* One limit's count in all loops. Everything but the atomic fields is guarded by the broker. */
 struct tally {
 	struct tally *next; /* in its chain of the broker's table */
@@ -77,8 +75,6 @@ struct tally {
 	atomic_bool is_failing;
 	struct err failure; /* valid while is_failing */
 	struct credentials shown;
-	bool guards_sequences;
-	atomic_schar *sequence_scores; /* POOL_SEQUENCES_STATEMENTS; NULL: no memory, or none yet */
 	enum tally_kind kind;
 	struct buf name;
 };
@@ -418,13 +414,6 @@ bool share_get_shown(struct share *share, struct credentials *shown);
  */
 void share_put_reading(struct share *share, struct catalog_reading *reading);
 struct catalog_reading *share_get_reading(const struct share *share);
-
-/*
- * A client of the pool asks for values of sequences: pool_sequences.c. share_guards_sequences():
- * whether one has, in any loop; *scores: those that all loops share, until the share is closed.
- */
-void share_guard_sequences(struct share *share);
-bool share_guards_sequences(const struct share *share, atomic_schar **scores);
 
 /* ---- the welcome of a pool ---- */
 

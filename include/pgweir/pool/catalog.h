@@ -27,6 +27,13 @@ enum catalog_state {
 	CATALOG_UNREAD   /* PostgreSQL has refused to answer */
 };
 
+/* Which texts may use a sequence: call nextval(), currval() or lastval(), directly or not. */
+enum catalog_sequences {
+	CATALOG_SEQUENCES_CALLED,  /* any text, by what it calls or reads; or it is not known */
+	CATALOG_SEQUENCES_WRITTEN, /* those that write, and those that name these functions */
+	CATALOG_SEQUENCES_NONE     /* there are no sequences but temporary ones */
+};
+
 /* The kinds of names: sql_toucher.kind. */
 enum catalog_kind {
 	CATALOG_FUNCTION,
@@ -45,6 +52,7 @@ const char *catalog_kind_name(enum catalog_kind kind);
 struct catalog_reading {
 	atomic_uint holder_count;
 	enum catalog_state state;
+	enum catalog_sequences sequences;
 	uint64_t id; /* of this process; never used again */
 	/* how often definitions were known to have changed when it was asked: tally.ddl_count */
 	unsigned int ddl_count;

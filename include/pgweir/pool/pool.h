@@ -94,10 +94,11 @@ struct pool {
 	struct borrower_list waiting; /* the wait queue for servers */
 	/* for a place of max_pinned_servers: those without a server, and those with one */
 	struct borrower_list wait_place, served_wait_place;
+	struct borrower_list wait_own;          /* for the server that each of them owns */
 	struct borrower_list newcomers;         /* wait for the welcome */
 	struct borrower_list wait_dedicated;    /* the wait queue for dedicated servers */
 	struct borrower_list connect_dedicated; /* wait for the login of their dedicated server */
-	unsigned int wait_place_count, served_wait_place_count;
+	unsigned int wait_place_count, served_wait_place_count, wait_own_count;
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
@@ -148,10 +149,9 @@ struct pool {
 	bool wants_eviction;
 	unsigned int library_count; /* servers that have_library: see pool_idle_server() */
 	unsigned int sample_count;  /* transactions since the last sample: session_sample */
-	/* a client has asked for values of sequences: pool_sequences.c */
-	bool was_told_unknown; /* that servers stay because session state cannot be read */
-	bool guards_sequences;
-	atomic_schar *sequence_scores; /* of writing statements, of all loops; NULL: none */
+	bool was_told_unknown;      /* that servers stay because session state cannot be read */
+	bool asks_sequences; /* a client has asked for values of sequences: pool_sequences.c */
+	signed char *sequence_scores; /* of writing statements; NULL: none yet */
 	/* it is blocked, but a limit may allow a server now; has one refused that since? */
 	bool is_unblocked, is_database_refused, is_role_refused;
 	/* a server was returned while borrowers waited: pool_serve() lends it */
@@ -372,24 +372,32 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 
 /* ---- values of sequences: pool_sequences.c ---- */
 
-/*
- * A client of the pool asks for values of sequences. From now on, in all loops, a server that
- * changes its borrower forgets all values first, and a borrower gets the server again that it had
- * last, if nobody else has had it.
- */
-void pool_guard_sequences(struct pool *pool);
+/* Which texts of this pool's clients may use a sequence that others know. */
+enum catalog_sequences pool_sequences(const struct pool *pool);
+
+/* Whether the lent server may have values that are not its borrower's. */
+bool pool_has_foreign_values(const struct server *server);
+
+/* The borrower may call nextval() on its server now: it owns that, and no other one. */
+void pool_own_sequences(struct borrower *borrower);
 
 /*
- * Forgets all values ahead of the borrower's next message. false: that is not possible now, because
- * the server is not at rest between two transactions.
+ * DISCARD SEQUENCES goes ahead of the next message to the server: then it has no values. Returns
+ * the change of the request, if that is not a query of the pool.
  */
-bool pool_discard_sequences(struct borrower *borrower);
+struct ledger_change *pool_discard_sequences(struct server *server);
 
-/*
- * A statement is about to be sent that asks for values. Only if the server's are SEQUENCES_OWN or
- * SEQUENCES_NONE.
- */
-void pool_use_sequences(struct borrower *borrower);
+/* A client is about to ask for values. */
+void pool_ask_sequences(struct pool *pool);
+
+/* The borrower has them forgotten itself. */
+void pool_forget_sequences(struct borrower *borrower);
+
+/* The server stays with its borrower, so nobody may wait for it. */
+void pool_keep_sequences(struct borrower *borrower);
+
+/* Whether the borrower may have to wait for the server that it owns. */
+bool pool_may_lack_own(const struct borrower *borrower);
 
 /*
  * A statement that may call nextval(), by a number made from its digest. 0: none is known. Its
@@ -414,6 +422,7 @@ enum wait_reason {
 	WAIT_LOGIN,          /* a server is logging in, or others in the wait queue come first */
 	WAIT_CHECK,          /* a server is being checked or reset */
 	WAIT_PINNED,         /* max_pinned_servers */
+	WAIT_SEQUENCE,       /* another client has the server with its values of sequences */
 	WAIT_POOL_FULL,      /* pool_size */
 	WAIT_DATABASE_LIMIT, /* max_db_connections */
 	WAIT_USER_LIMIT,     /* max_user_connections */

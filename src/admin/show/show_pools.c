@@ -306,7 +306,8 @@ static usec_t longest_wait(const struct pool *pool)
 	const struct borrower *const first[] = {
 		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
 		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
-		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place)
+		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place),
+		TAILQ_FIRST(&pool->wait_own)
 	};
 	usec_t since = now;
 
@@ -346,7 +347,7 @@ static void add_pool(struct pool_row *row, struct pool_sum *sum, const struct po
 		return;
 	waiting = pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
 	          pool->connect_dedicated_count + pool->wait_place_count +
-	          pool->served_wait_place_count;
+	          pool->served_wait_place_count + pool->wait_own_count;
 	row->cl_waiting += waiting;
 	row->cl_active += pool->member_count - waiting;
 	row->cl_active_cancel_req += pool->cancel_active_count;

@@ -60,8 +60,8 @@ static const struct column pinned_columns[] = {
 	       "of an extension; or what cannot follow the client: parameters, library, "
 	       "prepared statement."),
 	COLUMN(struct pinned_row, VALUE_TEXT, objects,
-	       "The same with names: temporary table cart; session lock 815. At most five of a "
-	       "kind."),
+	       "What keeps the server, with names: temporary table cart; session lock 815. At "
+	       "most five of a kind."),
 	COLUMN(struct pinned_row, VALUE_TEXT, statement,
 	       "Beginning of the statement that made the server stay. NULL unless the user is "
 	       "one of admin_users."),

@@ -91,7 +91,7 @@ static const struct {
 	unsigned int number;
 } queues[] = { { POOL_FOR_CLIENTS, 0 }, { POOL_FOR_CLIENTS, 1 }, { POOL_FOR_CLIENTS, 2 },
 	       { POOL_FOR_CLIENTS, 3 }, { POOL_FOR_CLIENTS, 4 }, { POOL_FOR_CLIENTS, 5 },
-	       { POOL_FOR_READS, 0 } };
+	       { POOL_FOR_CLIENTS, 6 }, { POOL_FOR_READS, 0 } };
 
 #define QUEUES (sizeof(queues) / sizeof(queues[0]))
 

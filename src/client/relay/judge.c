@@ -10,12 +10,10 @@
 #include "judge_priv.h"
 
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql.h"
 
 #include "../session/listening_priv.h"
 #include "../session/place_priv.h"
 #include "../session/resets_priv.h"
-#include "../session/sequences_priv.h"
 #include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
@@ -117,35 +115,50 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 	return JUDGE_DROP;
 }
 
-/*
- * Whether the first statement of a transaction may make the server stay, and there is no place for
- * one more. Then the client waits without a server.
- */
-static bool awaits_place(struct client *client, const struct frame *frame, struct bytes in)
+/* What the first statement of a transaction touches, as far as that is known. */
+static unsigned int first_touches(const struct client *client, const struct frame *frame,
+                                  struct bytes in, struct bytes *text)
 {
-	struct bytes text = bytes_text(""), body;
-	struct statement *statement;
-	struct sql_statement sql;
 	const char *portal, *name;
-	unsigned int touches;
+	struct bytes body;
 
-	if (!pool_lacks_place(&client->borrower) || in.count < frame->length)
-		return false;
-	body = frame_body(in, frame);
+	*text = bytes_text("");
+	if (in.count < frame->length)
+		return 0;
 	if (frame->type == 'Q' || frame->type == 'P') {
-		touches = session_touches(client, frame, in, &text);
-		if (touches != SQL_TOUCH_EXECUTE)
-			return session_awaits_place(client, touches, text);
-		sql_read(text, &sql);
-		name = sql.name;
-	} else if (frame->type != 'B' || !bytes_take_text(&body, &portal) ||
-	           !bytes_take_text(&body, &name)) {
-		return false;
+		unsigned int touches = session_touches(client, frame, in, text);
+
+		return touches & SQL_TOUCH_EXECUTE ? touches | statements_executed(client, *text)
+		                                   : touches;
 	}
-	statement = statements_find(client, name);
-	if (statement)
-		text = bytes_text(statement_text(statement).at);
-	return statement && session_awaits_place(client, statement->touches, text);
+	body = frame_body(in, frame);
+	return frame->type == 'B' && bytes_take_text(&body, &portal) &&
+	               bytes_take_text(&body, &name)
+	           ? statements_touches(client, name, text)
+	           : 0;
+}
+
+/*
+ * Whether the client has to wait for more than any server, without one: its first statement may
+ * make the server stay, and there is no place for one more; or it asks for values of sequences that
+ * are on a server which another client has.
+ */
+static void note_wants(struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct borrower *borrower = &client->borrower;
+	bool lacks_place = pool_lacks_place(borrower);
+	unsigned int touches;
+	struct bytes text;
+
+	borrower->wants_place = borrower->wants_own = false;
+	if ((!lacks_place && !pool_may_lack_own(borrower)) || !session_is_watched(client))
+		return;
+	touches = first_touches(client, frame, in, &text);
+	borrower->wants_place = lacks_place && session_awaits_place(client, touches, text);
+	/* A text that writes, too, mostly asks for what it has written. */
+	borrower->wants_own =
+	    (touches & (SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE)) == SQL_TOUCH_SEQUENCE &&
+	    !borrower->wants_place;
 }
 
 /* Handles a frame of a client without a server. JUDGE_SEND: the client has one now. */
@@ -160,7 +173,7 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 	}
 	if (client->borrower.pool->limits.route_reads && !route_client(client, frame, in))
 		return JUDGE_MORE;
-	client->borrower.wants_place = awaits_place(client, frame, in);
+	note_wants(client, frame, in);
 	if (!relay_get_server(client))
 		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
 		           ? JUDGE_END
@@ -283,13 +296,15 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 			return judgement;
 	}
 
+	batch->is_query = frame->type != 'P';
 	if (is_run) {
 		enum listening_go go = place_before(client, frame->type, touches, text, batch);
 
 		if (go != LISTENING_SEND)
 			return judge_listening(client, go);
 	}
-	if (session_use(client, touches, (struct session_text){ text, NULL }, is_run, &err)) {
+	if (session_use(client, touches, (struct session_text){ text, NULL, batch }, is_run,
+	                &err)) {
 		if (frame->type == 'Q' && is_first(client))
 			batch->change = session_note_alone(client, text);
 		return JUDGE_SEND;
@@ -320,26 +335,6 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 	return JUDGE_SEND;
 }
 
-/* Whether PostgreSQL forgets the unnamed statement with this message. */
-static bool ends_unnamed(char type, struct bytes in)
-{
-	bool has_name = in.count <= FRAME_HEADER_SIZE || in.at[FRAME_HEADER_SIZE];
-
-	return type == 'Q' || (type == 'P' && !has_name);
-}
-
-/*
- * A transaction begins on a server that has stayed with the client. A Query of ours ahead of it
- * makes PostgreSQL forget the unnamed statement.
- */
-static void begin_again(struct client *client, char type, struct bytes in)
-{
-	if (sequences_are_due(client) &&
-	    (ends_unnamed(type, in) || statements_spare_unnamed(client)))
-		pool_discard_sequences(&client->borrower);
-	session_begin_sample(client);
-}
-
 /* Starts the client's batch and the server's query, unless they have started. */
 static void begin_query(struct client *client, struct server *server, const struct frame *frame,
                         struct bytes in)
@@ -347,7 +342,7 @@ static void begin_query(struct client *client, struct server *server, const stru
 	if (session_stays(client)) {
 		session_idle_end(client, frame, in);
 		if (!client->xact_at)
-			begin_again(client, frame->type, in);
+			session_begin_sample(client);
 	}
 	if (!client->request_at) {
 		relay_begin_batch(client);

@@ -68,7 +68,8 @@ static void add_statement(struct buf *out, const char *statement)
 	add_closes(out);
 }
 
-bool inject_text_extended(struct server *server, struct buf *out, struct bytes statements)
+bool inject_text_extended(struct server *server, struct buf *out, struct bytes statements,
+                          struct ledger_change *change)
 {
 	static const enum ledger_kind kinds[] = { LEDGER_CLOSE, LEDGER_CLOSE,   LEDGER_PARSE,
 		                                  LEDGER_BIND,  LEDGER_EXECUTE, LEDGER_CLOSE,
@@ -78,8 +79,12 @@ bool inject_text_extended(struct server *server, struct buf *out, struct bytes s
 	while (bytes_take_text(&statements, &statement)) {
 		add_statement(out, statement);
 		for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-			if (!inject_note(server, kinds[i], LEDGER_INJECT, NULL))
+			bool has_change = kinds[i] == LEDGER_EXECUTE && change;
+
+			if (!inject_note(server, kinds[i], LEDGER_INJECT,
+			                 has_change ? change : NULL))
 				return false;
+			change = has_change ? NULL : change;
 		}
 	}
 	return buf_ok(out);

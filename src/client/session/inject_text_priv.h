@@ -15,7 +15,11 @@ bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate 
 bool inject_text_query(struct server *server, struct buf *out, struct bytes statements,
                        struct ledger_change *change);
 
-/* Adds statements (text;\0) as messages that end with the client's Sync. false: no memory. */
-bool inject_text_extended(struct server *server, struct buf *out, struct bytes statements);
+/*
+ * Adds statements (text;\0) as messages that end with the client's Sync. The change is that of the
+ * first one. false: no memory.
+ */
+bool inject_text_extended(struct server *server, struct buf *out, struct bytes statements,
+                          struct ledger_change *change);
 
 #endif

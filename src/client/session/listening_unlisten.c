@@ -106,7 +106,7 @@ static bool inject(struct client_listening *listening, struct buf *out, struct b
 	struct ledger_change *change;
 
 	if (server->ledger.is_open)
-		return inject_text_extended(server, out, statements);
+		return inject_text_extended(server, out, statements, NULL);
 	change = ahead_new(listening);
 	return change && inject_text_query(server, out, statements, change);
 }

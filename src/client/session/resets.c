@@ -204,8 +204,9 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 static bool add_statements(struct server *server, struct batch *batch, struct bytes statements)
 {
 	struct buf out = { 0 };
-	bool is_added = server->ledger.is_open ? inject_text_extended(server, &out, statements)
-	                                       : inject_text_query(server, &out, statements, NULL);
+	bool is_added = server->ledger.is_open
+	                    ? inject_text_extended(server, &out, statements, NULL)
+	                    : inject_text_query(server, &out, statements, NULL);
 
 	if (is_added)
 		batch_copy(batch, buf_bytes(&out));

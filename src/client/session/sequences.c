@@ -1,79 +1,87 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Values of sequences. The pool knows whose values a server may give: pool_sequences.c.
+ * Values of sequences. The pool knows whose values a server may have: pool_sequences.c.
  *
- *   only the client's, since it got the server     --> PostgreSQL answers
- *   foreign ones, between two transactions         --> DISCARD SEQUENCES ahead, then the same
- *   foreign ones, within a transaction             --> refused: the client's own are among them,
- *                                                      and PostgreSQL does not say which they are
+ *   a statement that may call nextval(), or asks,
+ *     where no foreign values can be       --> PostgreSQL answers
+ *     where there may be such              --> DISCARD SEQUENCES ahead, then the same
+ *
+ * So within a transaction all values are those of the transaction, or older ones of this client; it
+ * does not matter what precedes the question. If its own values are on a server that somebody else
+ * has, a client waits for that, as long as it is between two transactions.
  *
  * Which server stays, and how long, is in sequences_priv.h.
- *
- * After a change of the server the client's values are not there. A statement that does nothing
- * but ask for them is refused at once, since our error says what to do; in all other cases
- * PostgreSQL finds that there is no value.
  */
 #include "sequences_priv.h"
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/sql_digest.h"
 
+#include "../batch_priv.h"
+#include "inject_text_priv.h"
+
 #include "pgweir/base/banned.h"
 
-/* is_first: the server was lent before anybody had asked, so nothing was forgotten. */
-static bool refuse_sequences(bool is_first, struct err *err)
+/*
+ * Ahead of the next message, in its protocol. A Query of ours would end what messages without a
+ * Sync have begun, and makes PostgreSQL forget the unnamed statement; without a Sync, a CREATE
+ * DATABASE could not follow. false: no memory.
+ */
+static bool discard(struct client *client, struct batch *batch)
 {
-	err_set(err, ERR_STATE,
-	        "currval() and lastval() have no value here: this client's server has changed, or "
-	        "had other clients before");
-	return err_hint(err, is_first ? "Use INSERT ... RETURNING, or repeat the transaction: "
-	                                "before it, no client of this pool had called them."
-	                              : "Use INSERT ... RETURNING, or call them in the "
-	                                "transaction that called nextval(), or directly after it.");
+	static const char text[] = "DISCARD SEQUENCES";
+	struct server *server = client->borrower.server;
+	bool is_open = server->ledger.is_open, is_query, is_added;
+	struct bytes statement = bytes_of(text, sizeof(text));
+	struct ledger_change *change;
+	struct buf out = { 0 };
+
+	if (is_open && batch->is_query)
+		return true; /* then they stay foreign */
+	is_query = batch->is_query || (!is_open && client->clients->ops->spare_unnamed(client));
+	change = pool_discard_sequences(server);
+	is_added = is_query ? inject_text_query(server, &out, statement, change)
+	                    : inject_text_extended(server, &out, statement, change);
+	if (is_added)
+		batch_copy(batch, buf_bytes(&out));
+	buf_free(&out);
+	return is_added;
 }
 
-/* Whether nothing before in this transaction can have called nextval(). */
-static bool is_at_begin(const struct client *client)
+static void note_question(struct client *client, unsigned int touches)
 {
-	const struct server *server = client->borrower.server;
-
-	return server->used_at <= server->lent_at &&
-	       !(client->touched & (SQL_TOUCH_WRITE | SQL_TOUCH_HIDDEN));
-}
-
-void sequences_note_write(struct client *client, struct bytes text)
-{
-	if (client->borrower.pool->guards_sequences)
-		client->wrote =
-		    pool_sequences_statement(sql_digest(client->clients->with.digest_key, text));
-}
-
-bool sequences_use(struct client *client, unsigned int touches, bool is_run, struct err *err)
-{
-	struct borrower *borrower = &client->borrower;
-	bool is_first = !borrower->pool->guards_sequences;
+	struct pool *pool = client->borrower.pool;
 
 	client->asks_sequences = true;
-	pool_guard_sequences(borrower->pool);
-	if (borrower->server->sequences == SEQUENCES_FOREIGN && !pool_discard_sequences(borrower))
-		return !is_run || refuse_sequences(true, err);
-	if (!is_run)
-		return true;
-	if (!((client->touched | touches) & SQL_TOUCH_WRITE)) {
-		pool_sequences_note(borrower->pool, client->wrote, true);
-		client->wrote = 0;
-	}
-	if (borrower->has_moved && !(touches & SQL_TOUCH_WRITE) && is_at_begin(client))
-		return refuse_sequences(is_first, err);
-	pool_use_sequences(borrower);
-	return true;
+	pool_ask_sequences(pool);
+	if ((client->touched | touches) & SQL_TOUCH_WRITE)
+		return;
+	pool_sequences_note(pool, client->wrote, true);
+	client->wrote = 0;
 }
 
-bool sequences_are_due(const struct client *client)
+bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
+                   struct batch *batch)
 {
-	const struct borrower *borrower = &client->borrower;
+	struct borrower *borrower = &client->borrower;
+	bool may_change = touches & (SQL_TOUCH_WRITE | SQL_TOUCH_HIDDEN), is_used;
 
-	return borrower->pool->guards_sequences && borrower->server->sequences == SEQUENCES_FOREIGN;
+	if (touches & SQL_TOUCH_FORGET)
+		pool_forget_sequences(borrower);
+	if (touches & SQL_TOUCH_SEQUENCE)
+		note_question(client, touches);
+	is_used = pool_sequences(borrower->pool) != CATALOG_SEQUENCES_NONE;
+	if (is_used && (may_change || (touches & SQL_TOUCH_SEQUENCE)) &&
+	    pool_has_foreign_values(borrower->server) && !discard(client, batch))
+		return false;
+	if (is_used && may_change)
+		pool_own_sequences(borrower);
+	if (touches & SQL_TOUCH_SEQUENCE)
+		borrower->server->relies_on_discard = borrower->server->is_discarding;
+	if ((touches & SQL_TOUCH_WRITE) && borrower->pool->asks_sequences)
+		client->wrote =
+		    pool_sequences_statement(sql_digest(client->clients->with.digest_key, text));
+	return true;
 }
 
 static int score_of(const struct client *client)

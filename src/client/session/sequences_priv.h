@@ -17,20 +17,15 @@
 #define SEQUENCES_HOLD_WANTED ((usec_t)200 * 1000)
 #define SEQUENCES_HOLD_MAX USEC_PER_SEC
 
-/*
- * Whether values of others may be on a server that has stayed with the client since before anybody
- * asked: then they must be forgotten before its next transaction.
- */
-bool sequences_are_due(const struct client *client);
-
-/* A statement of this text, which may call nextval(), is about to be sent. */
-void sequences_note_write(struct client *client, struct bytes text);
+#define SEQUENCES_CONCERN \
+	(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_HIDDEN | SQL_TOUCH_FORGET)
 
 /*
- * A statement that asks for values of sequences is about to be sent. is_run: it is executed, not
- * only parsed. false: it must be refused with *err.
+ * A statement that touches one of these is about to be executed. What must run before it is added
+ * to the batch. false: no memory.
  */
-bool sequences_use(struct client *client, unsigned int touches, bool is_run, struct err *err);
+bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
+                   struct batch *batch);
 
 /* The client's transaction has ended: SESSION_PIN_SEQUENCE, or 0 if it need not keep its server. */
 unsigned int sequences_pin(const struct client *client);

@@ -133,6 +133,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
 		server_set_doubt(server);
 	client->touched = 0;
+	if (pins)
+		pool_keep_sequences(&client->borrower);
 	server_set_dirty(server, pins != 0);
 	if (server->is_scope_open)
 		server_close_scope(server);

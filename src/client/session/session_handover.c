@@ -67,7 +67,7 @@ static bool restore(struct client *client, const struct session_record *values)
 
 	client->asks_sequences = values->asks_sequences;
 	if (values->asks_sequences)
-		pool_guard_sequences(client->borrower.pool);
+		client->borrower.pool->asks_sequences = true;
 	/* What its only statement is (session->set) is not handed over: the server is asked. */
 	if (is_lent && values->touched)
 		client->touched = (unsigned int)values->touched | SQL_TOUCH_HIDDEN;

@@ -25,6 +25,8 @@
 
 #include "touched_priv.h"
 
+struct batch;
+
 /* Why a server stays with its client. */
 enum session_pin {
 	SESSION_PIN_CURSOR = 1 << 0,    /* a cursor WITH HOLD is open */
@@ -154,30 +156,32 @@ static inline unsigned int session_statement_touches(struct client *client,
 
 /*
  * What matters of it when the statement runs. That a statement writes does so only if its triggers
- * may notify a client that listens, and in a pool whose clients ask for values of sequences.
+ * may notify a client that listens, and where there are sequences.
  */
 static inline unsigned int session_relevant(const struct client *client, unsigned int touches)
 {
 	return touches == SQL_TOUCH_WRITE && !client->listening && !client->asks_sequences &&
-	               !client->borrower.pool->guards_sequences
+	               pool_sequences(client->borrower.pool) == CATALOG_SEQUENCES_NONE
 	           ? 0
 	           : touches;
 }
 
-/* A text, and where its names are kept for its next use; NULL: nowhere. */
+/* A text, and the batch in which it is sent. */
 struct session_text {
 	struct bytes text;
-	struct sql_names **names;
+	struct sql_names **names; /* where its names are kept for its next use; NULL: nowhere */
+	struct batch *batch;
 };
 
-static inline struct session_text session_text_of(struct statement *statement)
+static inline struct session_text session_text_of(struct statement *statement, struct batch *batch)
 {
-	return (struct session_text){ bytes_text(statement_text(statement).at), &statement->names };
+	return (struct session_text){ bytes_text(statement_text(statement).at), &statement->names,
+		                      batch };
 }
 
 /*
  * A statement of this text is about to be sent, which may touch these. is_run: it is executed, not
- * only parsed. false: it must be refused with *err.
+ * only parsed. What must run before it is added to the batch. false: it must be refused with *err.
  */
 bool session_use(struct client *client, unsigned int touches, struct session_text text, bool is_run,
                  struct err *err);

@@ -323,7 +323,7 @@ static unsigned int noted(const struct client *client)
 
 	if (session_stays(client))
 		bits |= SQL_TOUCH_RELEASE;
-	if (client->borrower.pool->guards_sequences)
+	if (client->borrower.pool->asks_sequences)
 		bits |= SQL_TOUCH_WRITE;
 	return bits;
 }
@@ -359,10 +359,10 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 	own = own_touches(touches, text);
 	if (!may_run(client, own, text, is_run, err))
 		return false;
-	if ((touches & SQL_TOUCH_SEQUENCE) && !sequences_use(client, touches, is_run, err))
-		return false;
 	if (!is_run)
 		return true;
+	if ((touches & SEQUENCES_CONCERN) && !sequences_use(client, touches, text, use.batch))
+		return err_close(err, CLOSE_MEMORY);
 	if (has_names(touches) && !note_text(client, touches, &use))
 		return err_close(err, CLOSE_MEMORY);
 	/* SET LOCAL ... TO DEFAULT: PostgreSQL has all defaults but those of the startup packet. */
@@ -372,8 +372,6 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 	    (params_count(client->startup) || (touches & SQL_TOUCH_FORGET)) &&
 	    session_get(client) && !resets_use(client, text, true, err))
 		return false;
-	if (touches & SQL_TOUCH_WRITE)
-		sequences_note_write(client, text);
 	bits = noted(client);
 	touches &= bits;
 	if ((touches & PINS) && !take_slot(client, touches, own, text, err))
@@ -464,6 +462,8 @@ void session_run_unknown(struct client *client)
 {
 	if (!session_is_watched(client))
 		return;
+	if (pool_sequences(client->borrower.pool) != CATALOG_SEQUENCES_NONE)
+		pool_own_sequences(&client->borrower);
 	client->touched |= SQL_TOUCH_HIDDEN;
 	server_set_dirty(client->borrower.server, true);
 }
@@ -476,7 +476,7 @@ static uint64_t parameters_of(struct statement *statement)
 
 	if (!statement)
 		return SQL_PARAMETERS_ALL;
-	text = session_text_of(statement);
+	text = session_text_of(statement, NULL);
 	names = sql_names_of(text.names, text.text, false);
 	return names ? names->parameters : SQL_PARAMETERS_ALL;
 }

@@ -314,8 +314,8 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		return STATEMENTS_WAIT;
 	if (entry && !names_can_run(client, entry, false, &err))
 		return inject_refuse(client, &err, batch);
-	result = entry ? before_use(client, names_statement(entry), &touches, batch)
-	               : STATEMENTS_PASS;
+	result =
+	    entry ? before_use(client, names_statement(entry), &touches, batch) : STATEMENTS_PASS;
 	if (result != STATEMENTS_PASS)
 		return result;
 	/* What a statement means by name has the columns that it has now. */
@@ -337,8 +337,9 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}
-	if (touches &&
-	    !session_use(client, touches, session_text_of(names_statement(entry)), true, &err))
+	batch->is_query = false;
+	if (touches && !session_use(client, touches, session_text_of(names_statement(entry), batch),
+	                            true, &err))
 		return inject_refuse(client, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)

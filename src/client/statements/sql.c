@@ -92,9 +92,9 @@ static bool has_unfollowed(const struct client *client)
 /* Whether the statement goes to the server as it is. */
 static bool is_left_to_server(struct client *client, const struct sql_statement *sql)
 {
-	bool is_left = exposed_has(client, sql->name) ||
-	               (sql->kind == SQL_PREPARE && !names_find(client, sql->name) &&
-	                has_unfollowed(client));
+	bool is_left =
+	    exposed_has(client, sql->name) ||
+	    (sql->kind == SQL_PREPARE && !names_find(client, sql->name) && has_unfollowed(client));
 
 	if (is_left)
 		session_run_unknown(client);
@@ -379,11 +379,13 @@ static enum statements_result on_stage(const struct query *query)
 }
 
 /* A statement is executed by its name. false: it must be refused with *err. */
-static bool use_statement(struct client *client, struct statement *statement, struct err *err)
+static bool use_statement(struct client *client, struct statement *statement, struct batch *batch,
+                          struct err *err)
 {
 	unsigned int touches = session_statement_touches(client, statement);
 
-	return !touches || session_use(client, touches, session_text_of(statement), true, err);
+	return !touches ||
+	       session_use(client, touches, session_text_of(statement, batch), true, err);
 }
 
 static enum statements_result execute_known(const struct query *query,
@@ -408,7 +410,7 @@ static enum statements_result execute_known(const struct query *query,
 		                  query->batch);
 	if (go != LISTENING_SEND)
 		return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
-	if (!use_statement(client, names_statement(entry), &err))
+	if (!use_statement(client, names_statement(entry), query->batch, &err))
 		return sql_refuse_query(client, &err, query->batch);
 	if (touches)
 		session_use_execute(client, names_statement(entry), text_of(query));
@@ -628,8 +630,9 @@ enum statements_result sql_bind(struct client *client, const char *portal, const
 {
 	struct err err;
 
+	batch->is_query = false;
 	if (!*statement && client->sql->kind == SQL_EXECUTE && client->sql->statement &&
-	    !use_statement(client, client->sql->statement, &err))
+	    !use_statement(client, client->sql->statement, batch, &err))
 		return inject_refuse(client, &err, batch);
 	if (*portal && !*statement && client->sql->kind != SQL_EXECUTE &&
 	    client->sql->kind != SQL_FORGET) {

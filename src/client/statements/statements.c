@@ -5,6 +5,7 @@
 #include "statements_priv.h"
 
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/sql.h"
 
 #include "../client_priv.h"
 #include "exposed_priv.h"
@@ -234,6 +235,26 @@ struct statement *statements_find(const struct client *client, const char *name)
 	const struct client_statement *entry = names_find(client, name);
 
 	return entry ? names_statement(entry) : NULL;
+}
+
+unsigned int statements_touches(const struct client *client, const char *name, struct bytes *text)
+{
+	struct statement *statement = statements_find(client, name);
+
+	if (!*name)
+		return unnamed_touches(client);
+	if (!statement)
+		return 0;
+	*text = bytes_text(statement_text(statement).at);
+	return statement->touches;
+}
+
+unsigned int statements_executed(const struct client *client, struct bytes text)
+{
+	struct sql_statement sql;
+
+	sql_read(text, &sql);
+	return sql.kind == SQL_EXECUTE ? statements_touches(client, sql.name, &text) : 0;
 }
 
 const char *statements_text(const struct client *client, const char *name)

@@ -151,6 +151,12 @@ void statements_free(struct client *client);
 /* The client's statement with this name. NULL: none. */
 struct statement *statements_find(const struct client *client, const char *name);
 
+/* What a statement touches, "" is the unnamed one, and its text. 0: also if it is not known. */
+unsigned int statements_touches(const struct client *client, const char *name, struct bytes *text);
+
+/* The same of the statement that a text EXECUTEs, and nothing else. */
+unsigned int statements_executed(const struct client *client, struct bytes text);
+
 /* The SQL text of the client's statement with this name. NULL: none. */
 const char *statements_text(const struct client *client, const char *name);
 

@@ -224,11 +224,14 @@ static enum statements_result note_description(struct client *client)
 }
 
 /* The text of the last Parse: from this batch, or if it is kept; else empty. */
-static struct session_text unnamed_text(struct unnamed *unnamed, struct bytes parsed)
+static struct session_text unnamed_text(struct unnamed *unnamed, struct batch *batch)
 {
+	struct bytes parsed = batch->unnamed;
+
 	if (!parsed.count && unnamed->has_text)
 		parsed = statement_text(unnamed->statement);
-	return (struct session_text){ bytes_text(parsed.count ? parsed.at : ""), &unnamed->names };
+	return (struct session_text){ bytes_text(parsed.count ? parsed.at : ""), &unnamed->names,
+		                      batch };
 }
 
 enum statements_result unnamed_use(struct client *client, char type, struct batch *batch)
@@ -247,7 +250,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	if (touches) {
 		enum listening_go go;
 
-		text = unnamed_text(unnamed, batch->unnamed);
+		text = unnamed_text(unnamed, batch);
 		go = place_before(client, 'B', touches, text.text, batch);
 
 		if (go != LISTENING_SEND)
@@ -255,6 +258,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	}
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
+	batch->is_query = false;
 	if (touches && !session_use(client, touches, text, true, &err))
 		return inject_refuse(client, &err, batch);
 	if ((touches & SQL_TOUCH_EXECUTE) && (!client->sql || client->sql->statement))
@@ -297,6 +301,11 @@ bool unnamed_can_leave(const struct client *client)
 	const struct unnamed *unnamed = client->unnamed;
 
 	return !unnamed || !unnamed->is_here || unnamed->has_text;
+}
+
+unsigned int unnamed_touches(const struct client *client)
+{
+	return client->unnamed ? client->unnamed->touches : 0;
 }
 
 bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)

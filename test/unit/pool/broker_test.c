@@ -330,36 +330,6 @@ static bool hears_failure(struct side *side)
 	return true;
 }
 
-START_TEST(scores_of_sequences_are_common)
-{
-	struct broker *broker = broker_new(2, NULL);
-	struct side one, other, late;
-	atomic_schar *scores = NULL, *same = NULL;
-
-	open_side(&one, broker, "app", "alice");
-	open_side(&other, broker, "app", "alice");
-	ck_assert(!share_guards_sequences(&other.pool, &scores));
-	ck_assert_ptr_null(scores);
-	share_guard_sequences(&one.pool);
-	turn(&other);
-	ck_assert_uint_eq(other.pool_woken, 1);
-	ck_assert(share_has_news(&other.pool));
-	ck_assert(share_guards_sequences(&other.pool, &scores));
-	ck_assert(scores && scores[POOL_SEQUENCES_STATEMENTS - 1] == 0);
-	share_guard_sequences(&other.pool); /* no news */
-	turn(&one);
-	ck_assert_uint_eq(one.pool_woken, 0);
-	open_side(&late, broker, "app", "alice");
-	ck_assert(share_has_news(&late.pool));
-	ck_assert(share_guards_sequences(&late.pool, &same));
-	ck_assert_ptr_eq(same, scores);
-	close_side(&late);
-	close_side(&other);
-	close_side(&one);
-	broker_free(&broker);
-}
-END_TEST
-
 START_TEST(a_reading_is_shared)
 {
 	struct broker *broker = broker_new(2, NULL);
@@ -557,7 +527,6 @@ int main(void)
 	tcase_add_test(cases, an_eviction_is_done_once_by_another_loop);
 	tcase_add_test(cases, who_has_asked_for_an_eviction_does_not_do_it);
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);
-	tcase_add_test(cases, scores_of_sequences_are_common);
 	tcase_add_test(cases, news_are_heard_once_by_each_other_loop);
 	tcase_add_test(cases, a_reading_is_shared);
 	tcase_add_test(cases, clients_that_wait_are_summed);

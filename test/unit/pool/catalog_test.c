@@ -79,6 +79,27 @@ START_TEST(quiet)
 }
 END_TEST
 
+/* What is not known counts as any text. */
+static const struct {
+	const char *name;
+	enum catalog_sequences sequences;
+} sequences[] = {
+	{ "none", CATALOG_SEQUENCES_NONE },     { "written", CATALOG_SEQUENCES_WRITTEN },
+	{ "called", CATALOG_SEQUENCES_CALLED }, { "", CATALOG_SEQUENCES_CALLED },
+	{ NULL, CATALOG_SEQUENCES_CALLED },
+};
+
+START_TEST(use_of_sequences)
+{
+	answer_changes("1 1");
+	if (sequences[_i].name)
+		answer_name("sequences", sequences[_i].name, "");
+	ck_assert(catalog_end(question, false));
+	ck_assert_int_eq(question->reading->sequences, sequences[_i].sequences);
+	ck_assert_int_eq(question->reading->state, CATALOG_QUIET);
+}
+END_TEST
+
 /* The letters of what a name touches. One that is not known may be anything. */
 static const struct {
 	const char *letters;
@@ -235,6 +256,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, ask, forget);
 	tcase_add_test(tcase, texts);
 	tcase_add_test(tcase, quiet);
+	tcase_add_loop_test(tcase, use_of_sequences, 0, COUNT_OF(sequences));
 	tcase_add_loop_test(tcase, a_name, 0, COUNT_OF(letters));
 	tcase_add_test(tcase, kinds);
 	tcase_add_test(tcase, any_text);

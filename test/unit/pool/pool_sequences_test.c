@@ -9,43 +9,52 @@
 
 #define DISCARD "Q(DISCARD_SEQUENCES;)"
 
-/* "!": from now on the pool guards sequences. */
+/* Without a catalog. "!": a client of the pool asks; from then on all its servers are guarded. */
 static const struct script cases[] = {
-	{ "nothing happens while nobody asks", "pool_mode=transaction\ndefault_pool_size=1",
+	{ "nothing happens while nobody asks",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ a<CZ bQ 1<Q 1CZ b<CZ aQ 1<Q" },
-	{ "a new server has no values", "pool_mode=transaction\ndefault_pool_size=1",
+	{ "a new server has no values",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ ! aQ 1<Q 1CZ a<CZ aQ 1<Q" },
-	{ "another client must not find them", "pool_mode=transaction\ndefault_pool_size=1",
+	{ "another client must not find them",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ ! aQ 1<Q 1CZ a<CZ bQ 1<<" DISCARD "Q(select_1) 1CZCZ b<CZ "
 	  "bQ 1<Q 1CZ b<CZ aQ 1<<" DISCARD "Q(select_1)" },
-	{ "values from before count too", "pool_mode=transaction\ndefault_pool_size=1",
+	{ "values from before count too",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ a<CZ bQ 1<Q 1CZ b<CZ ! bQ 1<<" DISCARD
 	  "Q(select_1) 1CZCZ b<CZ bQ 1<Q" },
-	{ "a client that leaves is another client", "pool_mode=transaction\ndefault_pool_size=1",
+	{ "a client that leaves is another client",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ ! aQ 1<Q 1CZ a<CZ aX b^ b<RSKZ bQ 1<<" DISCARD "Q(select_1)" },
-	{ "with parameters, in one query", "pool_mode=transaction\ndefault_pool_size=1",
+	{ "with parameters, in one query",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ ! aQ 1<Q 1S(TimeZone:Asia/Tokyo)C(SET)Z a<SCZ bQ "
 	  "1<<Q(SET_\"TimeZone\"='UTC';DISCARD_SEQUENCES;) 1S(TimeZone:UTC)CCZ b< "
 	  "1<<Q(select_1) 1CZ b<CZ" },
 	{ "parameters are refused: the values are still there",
-	  "pool_mode=transaction\ndefault_pool_size=1",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ ! aQ 1<Q 1S(TimeZone:Asia/Tokyo)C(SET)Z a<SCZ bQ "
 	  "1<Q 1E(22023:no)Z b<E. 1<Q 1S(TimeZone:UTC)CZ c^ c<RSKZ "
 	  "cQ 1<<" DISCARD "Q(select_1)" },
-	{ "the server that it had last", "pool_mode=transaction\ndefault_pool_size=2",
+	{ "the server that it had last",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=2",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ ! aQ 1<Q bQ 2^ 2<Q 1CZ a<CZ 2CZ b<CZ aQ 1<Q 1CZ a<CZ bQ 2<Q "
 	  "2CZ b<CZ bQ 2<Q 2CZ b<CZ aQ 1<Q" },
-	{ "a client that waits gets it too", "pool_mode=transaction\ndefault_pool_size=2",
+	{ "a client that waits gets it too",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=2",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ c^ c<RSKZ ! aQ 1<Q bQ 2^ 2<Q 1CZ a<CZ cQ 1<<" DISCARD
 	  "Q(select_1) aQ 1< 2< 2CZ b<CZ 2<<" DISCARD "Q(select_1)" },
 	{ "after another server its own values are foreign",
-	  "pool_mode=transaction\ndefault_pool_size=2",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=2",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ ! aQ 1<Q 1CZ a<CZ bQ 1<<" DISCARD
 	  "Q(select_1) aQ 2^ 2<Q 2CZ a<CZ bX 1<X. aQ 2<Q" },
 	{ "a server that is lost is nobody's last one",
-	  "pool_mode=transaction\ndefault_pool_size=2",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=2",
 	  "a^ 1^ a<RSKZ ! aQ 1<Q 1CZ a<CZ 1. aQ 2^ 2<Q 2CZ a<CZ" },
-	{ "canceled: it is closed after this client", "pool_mode=transaction\ndefault_pool_size=1",
+	{ "canceled: it is closed after this client",
+	  "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ ! aQ 1<Q 1CZ a<CZ bQ 1<QQ 1E(57014:canceled)ZCZ b<CZ 1<X." },
 	{ "not in session mode", "pool_mode=session\ndefault_pool_size=1\nserver_reset_query=",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ ! aQ 1<Q 1CZ a<CZ aX bQ 1<Q" },
@@ -65,7 +74,7 @@ START_TEST(pool_sequences_plays)
 	stage_open(&stage, script->settings);
 	while ((word = strsep(&rest, " "))) {
 		if (strcmp(word, "!") == 0)
-			pool_guard_sequences(pool_of(&stage));
+			pool_ask_sequences(pool_of(&stage));
 		else
 			stage_play(&stage, script->says, word);
 	}
@@ -81,13 +90,13 @@ START_TEST(no_answer_behind_a_failure)
 	struct stage stage;
 	struct borrower *borrower;
 
-	stage_open(&stage, "pool_mode=transaction\ndefault_pool_size=1");
+	stage_open(&stage, "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1");
 	stage_play_words(&stage, says, "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ a<CZ");
-	pool_guard_sequences(pool_of(&stage));
+	pool_ask_sequences(pool_of(&stage));
 	stage_play_words(&stage, says, "bQ 1<<" DISCARD "Q(select_1)");
 	borrower = TAILQ_LAST(&pool_of(&stage)->members, borrower_list);
 	ck_assert_int_eq(borrower->server->sequences, SEQUENCES_OWN);
-	pool_use_sequences(borrower);
+	borrower->server->relies_on_discard = borrower->server->is_discarding;
 	stage_play_words(&stage, says, "1E(57014:canceled)ZDCZ b<E. 1<X.");
 	stage_close(&stage);
 }
@@ -100,30 +109,13 @@ START_TEST(failure_makes_them_foreign)
 	struct stage stage;
 	struct borrower *borrower;
 
-	stage_open(&stage, "pool_mode=transaction\ndefault_pool_size=1");
+	stage_open(&stage, "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1");
 	stage_play_words(&stage, says, "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ a<CZ");
-	pool_guard_sequences(pool_of(&stage));
+	pool_ask_sequences(pool_of(&stage));
 	stage_play_words(&stage, says, "bQ 1<QQ 1E(57014:canceled)Z b<");
 	borrower = TAILQ_LAST(&pool_of(&stage)->members, borrower_list);
 	ck_assert_int_eq(borrower->server->sequences, SEQUENCES_FOREIGN);
 	stage_play_words(&stage, says, "1CZ b<CZ 1<X.");
-	stage_close(&stage);
-}
-END_TEST
-
-/* A client that keeps its server has it cleaned between two transactions, never within one. */
-START_TEST(discards_at_rest)
-{
-	static const char says[] = "discards at rest";
-	struct stage stage;
-	struct borrower *borrower;
-
-	stage_open(&stage, "pool_mode=transaction\ndefault_pool_size=1");
-	stage_play_words(&stage, says, "a^ 1^ a<RSKZ aQ 1<Q");
-	borrower = TAILQ_FIRST(&pool_of(&stage)->members);
-	ck_assert(!pool_discard_sequences(borrower));
-	stage_play_words(&stage, says, "1Cz a<CZ");
-	ck_assert(!pool_discard_sequences(borrower));
 	stage_close(&stage);
 }
 END_TEST
@@ -141,13 +133,13 @@ START_TEST(scores_of_statements)
 	struct stage stage;
 	struct pool *pool;
 
-	stage_open(&stage, "pool_mode=transaction\ndefault_pool_size=1");
+	stage_open(&stage, "pool_mode=transaction\nsession_state=follow\ndefault_pool_size=1");
 	stage_play_words(&stage, "a client", "a^ 1^ a<RSKZ");
 	pool = pool_of(&stage);
 	ck_assert(one && other && one != other);
 	pool_sequences_note(pool, one, true);
 	ck_assert_int_eq(pool_sequences_score(pool, one), 0); /* nobody has asked */
-	pool_guard_sequences(pool);
+	pool_ask_sequences(pool);
 	for (size_t i = 0; i < COUNT_OF(steps); i++) {
 		pool_sequences_note(pool, one, steps[i].is_followed);
 		pool_sequences_note(pool, 0, steps[i].is_followed);
@@ -168,7 +160,6 @@ int main(void)
 	tcase_add_loop_test(tests, pool_sequences_plays, 0, COUNT_OF(cases));
 	tcase_add_test(tests, no_answer_behind_a_failure);
 	tcase_add_test(tests, failure_makes_them_foreign);
-	tcase_add_test(tests, discards_at_rest);
 	tcase_add_test(tests, scores_of_statements);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);

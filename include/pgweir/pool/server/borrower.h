@@ -147,6 +147,7 @@ enum borrower_state {
 	BORROWER_RESTING,           /* needs no server */
 	BORROWER_NEWCOMER,          /* waits for the pool's welcome */
 	BORROWER_WAIT_PLACE,        /* waits for a place of max_pinned_servers */
+	BORROWER_WAIT_OWN,          /* waits for the server that it owns, which another one has */
 	BORROWER_WAITING,           /* in the wait queue for a server */
 	BORROWER_WAIT_DEDICATED,    /* in the wait queue for a dedicated server */
 	BORROWER_CONNECT_DEDICATED, /* its dedicated server is being launched */
@@ -174,17 +175,16 @@ struct borrower {
 	struct server *server;
 	enum borrower_state state : 8; /* this and the next ones fill eight bytes */
 	bool is_hasty;                 /* never waits then: pool_hurry() */
-	bool is_mid_message; /* leaves with half a message sent: its server cannot be lent again */
-	bool is_mid_answer;  /* lost its server with half a message received */
-	bool has_moved; /* values of sequences from before it got the current server are gone */
-	bool wants_place : 1;  /* does not wait for a server before it has a place */
-	bool has_place : 1;    /* of max_pinned_servers, until its owner takes it or it returns */
+	bool is_mid_message;  /* leaves with half a message sent: its server cannot be lent again */
+	bool is_mid_answer;   /* lost its server with half a message received */
+	bool wants_place : 1; /* does not wait for a server before it has a place */
+	bool has_place : 1;   /* of max_pinned_servers, until its owner takes it or it returns */
 	bool awaits_place : 1; /* SERVED, and waits for a place: pool_await_place() */
+	bool wants_own : 1;    /* asks for values of sequences: waits for the server that it owns */
 	uint8_t waits_for;     /* enum ledger_wait: what it waits for before it sends more */
 	/* of it and the server that it had last: pool_sequences.c; 0: it has had none */
 	uint64_t pairing;
-	/* that server, while nobody else has had it; only if the pool guards sequences */
-	struct server *last_server;
+	struct server *owned; /* the server that has its values of sequences; NULL: none, or gone */
 	TAILQ_ENTRY(borrower) wait_node; /* in the wait queue */
 	usec_t waiting_since;            /* valid in all waiting states, and while awaits_place */
 	/* total time in wait queues, since its owner set it to 0 */

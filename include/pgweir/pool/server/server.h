@@ -67,9 +67,9 @@ enum errand_kind {
 
 /* Values of sequences that currval() and lastval() may give there. */
 enum server_sequences {
-	SEQUENCES_FOREIGN, /* maybe of borrowers before, or of the current one at another time */
+	SEQUENCES_FOREIGN, /* maybe of several borrowers, or of one at another time */
 	SEQUENCES_NONE,    /* nobody has had the server since its login */
-	SEQUENCES_OWN      /* only of the current or last borrower, since it got the server */
+	SEQUENCES_OWN      /* only of its owner; without one, of the borrower of its pairing */
 };
 
 /*
@@ -310,6 +310,7 @@ struct server {
 	struct buf withheld;
 	struct buf prefix; /* an internal query to be sent ahead of the next request */
 	struct ledger_change prefix_change;  /* of that query */
+	struct ledger_change discard_change; /* of DISCARD SEQUENCES ahead of another message */
 	struct server_calls *calls;          /* NULL: none so far. server_calls.c */
 	struct replay replay;                /* what the borrower sent and may send again */
 	struct server_statements statements; /* the prepared statements it has */
@@ -357,8 +358,9 @@ struct server {
 	int64_t connect_wall; /* connected_at and request_at as wall-clock time, for SHOW */
 	int64_t request_wall;
 	uint64_t id;
-	uint64_t pairing;               /* of it and the borrower that got it last; 0: nobody has */
-	struct borrower *last_borrower; /* that one, while the server is its last_server */
+	uint64_t pairing;       /* of it and the borrower that got it last; 0: nobody has */
+	struct borrower *owner; /* whose `owned` it is; or NULL */
+	usec_t owned_at; /* when that one may have called nextval() last; 0: it is not known */
 	uint16_t key_size;
 	unsigned char key[SERVER_KEY_MAX];
 };
