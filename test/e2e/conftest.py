@@ -154,7 +154,7 @@ def daemons(request, postgres):
 # in the way of what they count; and the last release does not know the setting.
 WITH_CATALOG = ("test_session_isolation", "test_session_catalog", "test_session_params", "test_session_scripts",
                 "test_session_state", "test_differential", "test_listen", "test_roles", "test_basic",
-                "test_statement_changes", "test_takeover_release",
+                "test_takeover_release",
                 "test_sequences")
 
 
