@@ -14,6 +14,8 @@
  */
 #include "sequences_priv.h"
 
+#include <strings.h>
+
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/sql_digest.h"
 
@@ -60,6 +62,23 @@ static void note_question(struct client *client, unsigned int touches)
 	client->wrote = 0;
 }
 
+/*
+ * Whether PostgreSQL refuses the text as a whole: the transaction has failed, and the text does not
+ * begin with the end of it. A DISCARD would fail as well.
+ */
+static bool is_refused(const struct server *server, struct bytes text)
+{
+	static const char *const words[] = { "select", "insert", "update", "delete" };
+
+	if (server->status != 'E' || !ledger_is_empty(&server->ledger))
+		return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (text.count > 6 && strncasecmp(text.at, words[i], 6) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
                    struct batch *batch)
 {
@@ -70,7 +89,8 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 		pool_forget_sequences(borrower);
 	if (touches & SQL_TOUCH_SEQUENCE)
 		note_question(client, touches);
-	is_used = pool_sequences(borrower->pool) != CATALOG_SEQUENCES_NONE;
+	is_used = pool_sequences(borrower->pool) != CATALOG_SEQUENCES_NONE &&
+	          !is_refused(borrower->server, text);
 	if (is_used && (may_change || (touches & SQL_TOUCH_SEQUENCE)) &&
 	    pool_has_foreign_values(borrower->server) && !discard(client, batch))
 		return false;
