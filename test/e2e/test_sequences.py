@@ -140,6 +140,19 @@ def test_first_question_within_a_transaction(start):
     second.query("ROLLBACK")
 
 
+def test_a_question_in_a_failed_transaction(start):
+    """Nothing can be discarded there, and nothing is answered; after its end, both are."""
+    weir = start()
+    other, client = weir.client(), weir.client()
+    other.query(INSERT)
+    client.query("BEGIN")
+    client.query("SELECT 1 / 0")
+    assert ask(client) == "25P02"
+    assert ask(client, INSERT) == "25P02"
+    client.query("ROLLBACK")
+    assert ask(client) == UNKNOWN
+
+
 def test_first_question_without_a_catalog(start):
     """Nothing has protected the values until then."""
     weir = start(session_isolation="off", loops=1)
