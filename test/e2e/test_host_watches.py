@@ -188,7 +188,8 @@ def test_a_watch_that_is_refused(make_cluster, pgweir):
 
 def test_without_a_user_there_are_no_watches(make_cluster, pgweir):
     cluster = make_cluster(standbys=1)
-    weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction")
+    weir = pgweir(databases=entries(cluster, app="primary"), pool_mode="transaction",
+                  host_check_borrow=0)
     assert where(weir) == {cluster.hosts[0].host}
     wait_watches(cluster, 0)
     shown = hosts(weir)[cluster.hosts[0].host]
