@@ -29,3 +29,14 @@ bool bytes_list_has(struct bytes list, const char *name)
 	}
 	return false;
 }
+
+bool bytes_contain(struct bytes bytes, const char *text)
+{
+	for (size_t size = strlen(text); bytes.count >= size; bytes = bytes_skip(bytes, 1)) {
+		/* A call for each byte would take most of the time. */
+		if ((bytes.at[0] | 0x20) == (text[0] | 0x20) &&
+		    strncasecmp(bytes.at, text, size) == 0)
+			return true;
+	}
+	return false;
+}

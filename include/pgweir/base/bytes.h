@@ -110,4 +110,7 @@ static inline void store_be32(void *at, uint32_t value)
 /* Compares two secrets in a time that does not depend on where they differ. */
 bool bytes_equal_secret(struct bytes a, struct bytes b);
 
+/* Whether the text, which is not empty, is in there, in upper or lower case, also within words. */
+bool bytes_contain(struct bytes bytes, const char *text);
+
 #endif

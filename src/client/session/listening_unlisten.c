@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
@@ -399,17 +398,6 @@ enum listening_go listening_unlisten_follow(struct client *client, char type, st
 	return add_after(client, batch) ? LISTENING_SEND : LISTENING_END;
 }
 
-static bool has_word(struct bytes text, const char *word)
-{
-	size_t size = strlen(word);
-
-	for (; text.count >= size; text = bytes_skip(text, 1)) {
-		if (strncasecmp(text.at, word, size) == 0)
-			return true;
-	}
-	return false;
-}
-
 /*
  * A procedure may execute ROLLBACK and begin another transaction if no transaction block is open.
  * With Query the first mark is committed before. In the extended protocol it is not: then what is
@@ -418,7 +406,7 @@ static bool has_word(struct bytes text, const char *word)
 static bool may_roll_back(const struct server *server, struct bytes text)
 {
 	return server->ledger.is_open && server->status == 'I' &&
-	       (!text.count || has_word(text, "call") || has_word(text, "rollback"));
+	       (!text.count || bytes_contain(text, "call") || bytes_contain(text, "rollback"));
 }
 
 enum listening_go listening_unlisten_before(struct client *client, char type, unsigned int touches,

@@ -153,20 +153,11 @@ static bool refuse(const char *name, struct err *err)
 	return false;
 }
 
-static bool has_word(struct bytes text, const char *word)
-{
-	for (size_t size = strlen(word); text.count >= size; text = bytes_skip(text, 1)) {
-		if (strncasecmp(text.at, word, size) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Whether a text may set application_name in a way that is not reported to take_reset(). */
 static bool may_set_name_inside(struct bytes text)
 {
 	return (sql_touch(text) & SQL_TOUCH_HIDDEN) ||
-	       (has_word(text, "'application_name") && has_word(text, "set_config"));
+	       (bytes_contain(text, "'application_name") && bytes_contain(text, "set_config"));
 }
 
 bool resets_use(struct client *client, struct bytes text, bool may_refuse, struct err *err)

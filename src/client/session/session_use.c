@@ -46,20 +46,11 @@ static inline bool has_names(unsigned int touches)
 	return touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN | SESSION_TOUCH_EARLY);
 }
 
-static bool has_word(struct bytes text, const char *word)
-{
-	for (size_t size = strlen(word); text.count >= size; text = bytes_skip(text, 1)) {
-		if (strncasecmp(text.at, word, size) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Whether a DO block or a CALL may define something. named: what its names touch. */
 static bool may_define(struct bytes text, unsigned int named)
 {
-	return (named & (SQL_TOUCH_TEMP | SQL_TOUCH_HIDDEN)) || has_word(text, "create") ||
-	       has_word(text, "alter") || has_word(text, "execute");
+	return (named & (SQL_TOUCH_TEMP | SQL_TOUCH_HIDDEN)) || bytes_contain(text, "create") ||
+	       bytes_contain(text, "alter") || bytes_contain(text, "execute");
 }
 
 /* Adds what names in the text touch: those of the catalog, and of the settings. */

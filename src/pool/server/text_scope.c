@@ -105,22 +105,10 @@ static const char *const words[] = {
 	"$1", /* set_config($1, $2, false) */
 };
 
-static bool has_word(struct bytes text, const char *word)
-{
-	size_t size = strlen(word);
-
-	for (; text.count >= size; text = bytes_skip(text, 1)) {
-		if ((text.at[0] | 0x20) == (word[0] | 0x20) &&
-		    strncasecmp(text.at, word, size) == 0)
-			return true;
-	}
-	return false;
-}
-
 bool text_scope_is_named(struct bytes text)
 {
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (has_word(text, words[i]))
+		if (bytes_contain(text, words[i]))
 			return true;
 	}
 	return false;

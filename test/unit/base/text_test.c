@@ -58,6 +58,20 @@ START_TEST(bytes_list_has_whole_names)
 }
 END_TEST
 
+START_TEST(bytes_contain_a_text_in_any_case)
+{
+	struct bytes bytes = bytes_of("do $$ Set_Config('x') $$", 24);
+
+	ck_assert(bytes_contain(bytes, "set_config"));
+	ck_assert(bytes_contain(bytes, "DO"));
+	ck_assert(bytes_contain(bytes, "'x"));
+	ck_assert(bytes_contain(bytes, "$$"));
+	ck_assert(!bytes_contain(bytes, "set_configs"));
+	ck_assert(!bytes_contain(bytes_of("set", 2), "set")); /* one byte is missing */
+	ck_assert(!bytes_contain(bytes_of(NULL, 0), "x"));
+}
+END_TEST
+
 START_TEST(bytes_are_ascii_up_to_the_end)
 {
 	ck_assert(bytes_are_ascii(bytes_of("", 0)));
@@ -98,6 +112,7 @@ int main(void)
 	tcase_add_test(cases, text_trims_both_sides);
 	tcase_add_test(cases, bytes_take_text_needs_the_zero);
 	tcase_add_test(cases, bytes_list_has_whole_names);
+	tcase_add_test(cases, bytes_contain_a_text_in_any_case);
 	tcase_add_test(cases, bytes_are_ascii_up_to_the_end);
 	tcase_add_test(cases, bytes_secrets_compare);
 	suite_add_tcase(suite, cases);
