@@ -70,7 +70,7 @@ static bool is_refused(const struct server *server, struct bytes text)
 {
 	static const char *const words[] = { "select", "insert", "update", "delete" };
 
-	if (server->status != 'E' || !ledger_is_empty(&server->ledger))
+	if (!server_is_in_failed_block(server))
 		return false;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (text.count > 6 && strncasecmp(text.at, words[i], 6) == 0)
