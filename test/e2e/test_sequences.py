@@ -147,8 +147,9 @@ def test_a_question_in_a_failed_transaction(start):
     other.query(INSERT)
     client.query("BEGIN")
     client.query("SELECT 1 / 0")
-    assert ask(client) == "25P02"
-    assert ask(client, INSERT) == "25P02"
+    for text in ("SELECT lastval()", INSERT, "\n with x as (select lastval()) table x"):
+        assert ask(client, text) == "25P02"
+        assert client.ask(wire.extended(text)).error["C"] == "25P02"
     client.query("ROLLBACK")
     assert ask(client) == UNKNOWN
 

@@ -63,17 +63,25 @@ static void note_question(struct client *client, unsigned int touches)
 }
 
 /*
- * Whether PostgreSQL refuses the text as a whole: the transaction has failed, and the text does not
- * begin with the end of it. A DISCARD would fail as well.
+ * Whether PostgreSQL refuses the text as a whole: the transaction has failed, and the text begins
+ * with a statement that does not end it. A DISCARD would fail as well. What begins otherwise, with
+ * a comment or a parenthesis, need not be known.
  */
 static bool is_refused(const struct server *server, struct bytes text)
 {
-	static const char *const words[] = { "select", "insert", "update", "delete" };
+	static const char *const words[] = { "select", "insert", "update",  "delete",  "with",
+		                             "values", "table",  "merge",   "copy",    "call",
+		                             "do",     "create", "execute", "explain", "declare" };
 
 	if (!server_is_in_failed_block(server))
 		return false;
+	while (text.count && (text.at[0] == ' ' || text.at[0] == '\t' || text.at[0] == '\n' ||
+	                      text.at[0] == '\r'))
+		text = bytes_skip(text, 1);
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (text.count > 6 && strncasecmp(text.at, words[i], 6) == 0)
+		size_t size = strlen(words[i]);
+
+		if (text.count > size && strncasecmp(text.at, words[i], size) == 0)
 			return true;
 	}
 	return false;
