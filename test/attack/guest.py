@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: ISC
 """A client that looks at what it gets instead of knowing each answer: what is checked is whose it is."""
 
-from e2e.kit.wire import Closed, Refused, Wire, bind, close, collect, describe, execute, parse, query, sync
+from e2e.kit.wire import bind, close, collect, describe, execute, parse, query, sync
 
-from .honest import PATIENCE, REFUSALS, Honest
-from .scene import Disturbed, Finding
+from .honest import Honest
 
 
 def quote(text):
@@ -26,17 +25,7 @@ class Guest(Honest):
     def login(self):
         self.logins += 1
         self.known = set()
-        wire = Wire(self.scene.weir.address, PATIENCE)
-        try:
-            self.wire = wire.login(self.user, self.entry, **self.options())
-        except Refused as refused:
-            wire.close()
-            if refused.sqlstate in REFUSALS:
-                raise Disturbed(refused) from refused
-            raise Finding(f"the login was refused: {refused}") from refused
-        except (Closed, ConnectionError) as gone:
-            wire.close()
-            raise Disturbed(gone) from gone
+        self.enter(self.entry, **self.options())
         self.scene.count("logins")
 
     def ended(self, fields):

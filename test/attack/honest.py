@@ -62,9 +62,14 @@ class Honest(Actor):
         self.own = f"own-{self.number}-{self.mark()}"
         # If only application_name must be set, it is sent together with the first statement.
         more = {"options": f"-c attack.own={self.own}"} if self.has_own_parameter else {}
+        self.enter(self.database, application_name=self.own, **more)
+        self.scene.count("logins")
+
+    def enter(self, entry, **options):
+        """Logs in, or says why that could not be."""
         wire = Wire(self.scene.weir.address, PATIENCE)
         try:
-            self.wire = wire.login(self.user, self.database, application_name=self.own, **more)
+            self.wire = wire.login(self.user, entry, **options)
         except Refused as refused:
             wire.close()
             if refused.sqlstate in REFUSALS:
@@ -73,7 +78,6 @@ class Honest(Actor):
         except (Closed, ConnectionError) as gone:
             wire.close()
             raise Disturbed(gone) from gone
-        self.scene.count("logins")
 
     def drop(self):
         if self.wire:
