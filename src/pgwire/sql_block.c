@@ -169,7 +169,8 @@ bool sql_is_set_local(struct bytes text)
 	struct scanner scanner = { .rest = text };
 	struct token token = sql_token(&scanner);
 
-	if (!sql_token_is(&token, "set") || !is_printable(text) || memchr(text.at, '\\', text.count))
+	if (!sql_token_is(&token, "set") || !is_printable(text) ||
+	    memchr(text.at, '\\', text.count))
 		return false;
 	token = sql_token(&scanner);
 	if (!sql_token_is(&token, "local"))

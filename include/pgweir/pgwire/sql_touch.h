@@ -37,7 +37,7 @@ enum sql_touch {
 #define SQL_TOUCH_PINS (SQL_TOUCH_CURSOR | SQL_TOUCH_TEMP | SQL_TOUCH_LOCK | SQL_TOUCH_EXTENSION)
 
 /* The text may name a prepared statement, or run what does. */
-#define SQL_TOUCH_BY_NAME                                                                        \
+#define SQL_TOUCH_BY_NAME \
 	(SQL_TOUCH_EXECUTE | SQL_TOUCH_PREPARE | SQL_TOUCH_RELEASE | SQL_TOUCH_HIDDEN)
 
 /*

@@ -299,10 +299,9 @@ static void add_unlock_and_seed(struct buf *text)
 	uint32_t seed = 0;
 
 	text->is_broken |= !digest_random(&seed, sizeof(seed));
-	buf_printf(text,
-	           "SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.%09" PRIu32
-	           ");",
-	           seed % 1000000000);
+	buf_printf(
+	    text, "SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.%09" PRIu32 ");",
+	    seed % 1000000000);
 }
 
 /*
@@ -315,11 +314,10 @@ static void add_statements(struct buf *text, const struct server *server)
 	if (!server_statements_count(&server->statements))
 		buf_add_text(text, "DEALLOCATE ALL;");
 	else
-		buf_add_text(text,
-		             "SELECT CAST(pg_catalog.concat('prepared by SQL: ',s.name)"
-		             "AS pg_catalog.int4)FROM pg_catalog.pg_prepared_statement()AS s "
-		             "WHERE s.from_sql "
-		             "AND s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "';");
+		buf_add_text(text, "SELECT CAST(pg_catalog.concat('prepared by SQL: ',s.name)"
+		                   "AS pg_catalog.int4)FROM pg_catalog.pg_prepared_statement()AS s "
+		                   "WHERE s.from_sql "
+		                   "AND s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "';");
 }
 
 void server_clean_text(const struct server *server, const struct params *want, bool is_block,
@@ -334,8 +332,7 @@ void server_clean_text(const struct server *server, const struct params *want, b
 	buf_clear(text);
 	/* The session's own defaults may be others: to wait, or to be refused on a standby. */
 	if (is_block)
-		buf_add_text(text,
-		             "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY;");
+		buf_add_text(text, "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY;");
 	buf_add_text(text, cleaning);
 	add_unlock_and_seed(text);
 	add_statements(text, server);

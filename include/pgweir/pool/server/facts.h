@@ -32,9 +32,9 @@ struct facts {
 	unsigned int statement_count; /* of SQL's PREPARE */
 	unsigned int own_count;       /* statements of ours; */
 	bool has_own_count;           /* it was answered */
-	uint64_t position; /* in the WAL; 0: not known */
-	uint64_t started;  /* when PostgreSQL was started; as in struct host_report */
-	bool is_broken;    /* a row that the question does not ask for: the server must be closed */
+	uint64_t position;            /* in the WAL; 0: not known */
+	uint64_t started;             /* when PostgreSQL was started; as in struct host_report */
+	bool is_broken; /* a row that the question does not ask for: the server must be closed */
 };
 
 /* The body of a DataRow. */

@@ -89,7 +89,8 @@ static const struct script cases[] = {
 	  "1<<B(#1)D(P:p)EC(P:p)S 12T()C3Z a<2TC3Z" },
 	{ "in a transaction that has failed it is asked for",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
-	  "a^ 1^ a<RSKZ b^ b<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z bP(s:select_1)S 1<CPS "
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z bP(s:select_1)S "
+	  "1<CPS "
 	  "131Z b<1Z bQ 1<Q 1Ey b<EZ bP(t:select_1)S 1<<C(S:#1)P(#1:select_1)S" },
 	{ "behind an error nothing is answered here",
 	  "pool_mode=transaction\nmax_prepared_statements=100",

@@ -307,7 +307,7 @@ static const struct {
 
 /* What each cleaning begins with. */
 #define CLEANS "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;"
-#define CLEANS_MORE \
+#define CLEANS_MORE                                                                             \
 	"DISCARD SEQUENCES;SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.?);" \
 	"DEALLOCATE ALL;"
 #define BEGINS "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY;"
