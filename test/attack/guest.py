@@ -25,7 +25,7 @@ class Guest(Honest):
     def login(self):
         self.logins += 1
         self.known = set()
-        self.enter(self.entry, **self.options())
+        self.log_in(self.entry, **self.options())
         self.scene.count("logins")
 
     def ended(self, fields):

@@ -62,10 +62,10 @@ class Honest(Actor):
         self.own = f"own-{self.number}-{self.mark()}"
         # If only application_name must be set, it is sent together with the first statement.
         more = {"options": f"-c attack.own={self.own}"} if self.has_own_parameter else {}
-        self.enter(self.database, application_name=self.own, **more)
+        self.log_in(self.database, application_name=self.own, **more)
         self.scene.count("logins")
 
-    def enter(self, entry, **options):
+    def log_in(self, entry, **options):
         """Logs in, or says why that could not be."""
         wire = Wire(self.scene.weir.address, PATIENCE)
         try:
