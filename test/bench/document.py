@@ -88,7 +88,7 @@ def figures_as_text(cases, results, targets, facts, skipped, pictures):
     """`pictures`: (path from the document, title)."""
     parts = [_facts(facts), "### Pictures",
              *(f"![{title}]({path})" for path, title in pictures),
-             "### All figures", report.table(cases, results, targets, has_goals=False)]
+             "### Table", report.table(cases, results, targets, on_page=True)]
     left_out = _skipped(skipped)
     if left_out:
         parts += ["Left out:", left_out]

@@ -114,6 +114,17 @@ def test_figures_that_are_not_kept_are_not_shown():
     assert "CPU us" not in report.table([case], results, TARGETS)
 
 
+def test_a_page_has_what_a_reader_compares():
+    case, results = made_up(goals=(Goal("cpu_us", 0.8, "pgbouncer"),))
+    for run in results[case.name]["pgweir"]:
+        run["p50_ms"] = 1.0
+    assert "p50 ms" in report.table([case], results, TARGETS)
+    table = report.table([case], results, TARGETS, on_page=True)
+    assert "p50 ms" not in table
+    assert cells(table, 3) == ["bsc-16", "CPU us/transaction", "25.00", "50.00 ±10%", "30.00 ±3%",
+                               "0.60"]
+
+
 def test_table_of_goals():
     case, results = made_up()
     assert cells(report.goals_table([case], results), 2) == [
