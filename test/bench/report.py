@@ -51,7 +51,7 @@ METRICS = {
     "generator_us": ("CPU us/transaction, load generator", "{:.2f}"),
     "machine_percent": ("% of the machine", "{:.0f}"),
 }
-# What the pictures of the page do not draw, and CPU time, by which poolers are compared.
+# What the pictures of a page do not draw, and CPU time, by which poolers are compared.
 ON_PAGE = ("cpu_us", "few_tps", "many_tps", "cpu_ms_per_million", "query_bytes", "names_mb",
            "memory_mb", "p99_growth", "login_cpu_us", "growth_percent")
 VERDICTS = {True: "met", False: "missed", None: "-"}
@@ -138,7 +138,9 @@ def markdown(lines):
 
 
 def table(cases, results, targets, on_page=False):
-    """All figures; on a page, those that a reader compares."""
+    """All figures; on a page, those that a reader compares, of the two poolers."""
+    if on_page:
+        targets = [target for target in targets if target in ("pgbouncer", "pgweir")]
     lines = [["case", "figure", *targets, "pgweir/pgbouncer",
               *(() if on_page else ("pgweir/relay", "goal", "verdict"))]]
     for case in cases:
