@@ -106,7 +106,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->keys.loop_number = with->loop_number;
 	clients->keys.shared = with->keys;
 	audit_init(&clients->audit);
-	applications_init(&clients->applications, &clients->with.digest_key->secret);
+	applications_init(&clients->applications, clients->with.digest_key);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	throttle_join(clients);
@@ -151,7 +151,6 @@ void clients_free(struct clients **clientsp)
 	audit_done(&clients->audit);
 	slab_done(&clients->slab);
 	calls_done(&clients->calls);
-	sql_digests_free(&clients->digests);
 	applications_done(&clients->applications);
 	slab_done(&clients->late_slab);
 	cancel_keys_done(&clients->keys);
@@ -194,10 +193,6 @@ static void resize_calls(struct clients *clients, uint32_t capacity)
 
 	if (!calls_resize(&clients->calls, capacity))
 		log_warning(&log, "out of memory: track_statements keeps its value");
-	if (!capacity)
-		sql_digests_free(&clients->digests);
-	else if (!clients->digests)
-		clients->digests = sql_digests_new(clients->with.digest_key);
 }
 
 void clients_configure(struct clients *clients, const struct config *config, struct users *users)

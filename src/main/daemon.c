@@ -173,7 +173,6 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 {
 	unsigned int count = loops_wanted(daemon);
 	struct loop *loops[LANES_MAX];
-	struct hash_key secret;
 
 	homes_init(&daemon->homes, count);
 	lane_load_init(&daemon->load, clock_now());
@@ -189,8 +188,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		return false;
 	if (!daemon->lanes.at)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	hash_key_draw(&secret);
-	daemon->digest_key = sql_digest_key(&secret);
+	hash_key_draw(&daemon->digest_key);
 	if (!statement_names_draw(&daemon->statement_names))
 		return err_set(err, ERR_STATE, "no random bytes for the names of statements");
 	for (unsigned int i = 0; i < count; i++) {

@@ -59,7 +59,7 @@ struct daemon {
 	struct likeness *likeness;
 	struct clients_told told;
 	struct statement_names statement_names; /* of all lanes */
-	struct sql_digest_key digest_key;
+	struct hash_key digest_key;
 	struct cancel_keys_shared keys; /* of all lanes */
 	struct letter retry;            /* to the main thread: a descriptor is free */
 	atomic_bool is_retry_posted;    /* it was posted and has not arrived */

@@ -114,7 +114,7 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 
 	*engine = (struct engine){ .stop.run = count_turn,
 		                   .door.open = open_door,
-		                   .digest_key = sql_digest_key(&secret) };
+		                   .digest_key = secret };
 	listen_on(engine);
 	load(engine, settings, entry);
 	engine->loop = loop_new(&err);

@@ -25,7 +25,7 @@ struct engine {
 	struct auth_cache *auth_cache;
 	struct likeness *likeness;
 	struct clients_told told;
-	struct sql_digest_key digest_key;
+	struct hash_key digest_key;
 	bool is_first; /* it owns the broker and the throttle */
 	struct pools *pools;
 	struct clients *clients;

@@ -17,7 +17,7 @@
 #include "pgweir/net/farewell.h"
 #include "pgweir/net/ranges.h"
 #include "pgweir/net/tls.h"
-#include "pgweir/pgwire/sql_digests.h"
+#include "pgweir/base/hash.h"
 
 TAILQ_HEAD(client_list, client);
 
@@ -58,7 +58,7 @@ struct clients_with {
 	struct likeness *likeness;
 	struct clients_told *told;
 	struct params_table *params;
-	const struct sql_digest_key *digest_key; /* the same in all loops */
+	const struct hash_key *digest_key; /* the same in all loops */
 	struct pools *pools;
 	const struct console_door *door;
 	/* Called when a descriptor has become free. */
@@ -143,7 +143,6 @@ struct clients {
 	uint64_t guest_limit_hits;        /* console clients refused by max_db_client_connections */
 	struct audit audit;               /* of clients in session mode: session_audit */
 	struct calls calls;               /* the statements they execute: track_statements */
-	struct sql_digests *digests;      /* of those; NULL: not tracked, or no memory */
 	struct applications applications; /* with track_statements */
 	struct close_counts closes;       /* why clients were closed */
 	bool is_shutting_down;            /* only console logins and */

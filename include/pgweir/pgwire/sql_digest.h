@@ -7,7 +7,7 @@
  *     after a sign, as in `= NULL` and `(DEFAULT`
  *   - white space, comments, a semicolon at an end of the text
  *   - the case of letters outside of quotes
- *   - how many items of the same form IN (...), ARRAY[...] and VALUES have, and in which order
+ *   - in IN (...), ARRAY[...] and VALUES, all behind the first item
  *
  * "name" and name are different. A string that contains a backslash is read as with
  * standard_conforming_strings = on.
@@ -25,19 +25,7 @@
 /* Bytes of a text that count. What follows them changes nothing. */
 #define SQL_DIGEST_MAX ((size_t)64 * 1024)
 
-/* Words of eight bytes that are hashed at a time. */
-#define SQL_DIGEST_WORDS 32
-
-/* A secret key, and what follows from it. */
-struct sql_digest_key {
-	struct hash_key secret;
-	struct hash_stream begin;
-	uint64_t words[SQL_DIGEST_WORDS];
-};
-
-struct sql_digest_key sql_digest_key(const struct hash_key *secret);
-
-uint64_t sql_digest(const struct sql_digest_key *key, struct bytes text);
+uint64_t sql_digest(const struct hash_key *key, struct bytes text);
 
 /*
  * Adds the statement without its constants, for log and console: a `?` for each, one space for

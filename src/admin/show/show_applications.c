@@ -107,7 +107,7 @@ static bool gather(struct cursor *cursor)
 		const char *name = params_find(client->params, "application_name");
 
 		if (client->borrower.pool)
-			add_client(client, named(walk, &client->clients->with.digest_key->secret,
+			add_client(client, named(walk, client->clients->with.digest_key,
 			                         name ? name : ""));
 	}
 	if (cursor->has_more)

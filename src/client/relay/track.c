@@ -47,7 +47,7 @@ struct track {
 
 static const struct hash_key *secret(const struct client *client)
 {
-	return &client->clients->with.digest_key->secret;
+	return client->clients->with.digest_key;
 }
 
 /* ---- who ---- */
@@ -119,9 +119,7 @@ void track_free(struct client *client)
 
 static uint64_t digest_of(const struct client *client, struct bytes text)
 {
-	const struct clients *clients = client->clients;
-	uint64_t digest = clients->digests ? sql_digests_get(clients->digests, text)
-	                                   : sql_digest(clients->with.digest_key, text);
+	uint64_t digest = sql_digest(client->clients->with.digest_key, text);
 
 	return digest ? digest : 1;
 }
