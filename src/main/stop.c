@@ -15,6 +15,8 @@ static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lan
 {
 	if (daemon->shutdown == SHUTDOWN_SERVERS)
 		return lane->pools->server_count == lane->pools->listening_count;
+	if (lane->pools->ending_count)
+		return false; /* for 10 s at most */
 	/* Consoles and unfinished logins do not delay a shutdown that has a deadline. */
 	return (lane->clients->count == 0 && lane->arriving_count == 0) ||
 	       (daemon->is_draining_to_end && lane->clients->drain.is_done);

@@ -362,6 +362,16 @@ bool stream_has_unread(const struct stream *stream)
 
 void stream_defer(struct stream *stream) { stream->gathers = stream->pool->outbox != NULL; }
 
+bool stream_drop_unsent(struct stream *stream)
+{
+	stream_push(stream);
+	if (!stream->out)
+		return false;
+	bufpool_free(stream->pool, &stream->out);
+	stream_update(stream);
+	return true;
+}
+
 void stream_finish(struct stream *stream)
 {
 	stream_push(stream);

@@ -69,7 +69,8 @@ void pool_leave(struct borrower *borrower)
 			pool->served_count--;
 			cancel_forget_target(borrower, pool);
 			server_close_for(server, server->replication ? CLOSE_REPLICATION_CLIENT_LEFT
-			                                             : CLOSE_CLIENT_LEFT);
+			                         : borrower->has_quit ? CLOSE_CLIENT_QUIT_EARLY
+			                                              : CLOSE_CLIENT_LEFT);
 		}
 	}
 	pool_disown(borrower->owned);

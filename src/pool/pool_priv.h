@@ -150,6 +150,9 @@ bool pool_seek_host(struct pool *pool);
 /* A login has failed only because its host does not fit: the next one is tried at once. */
 bool pool_is_unfit(const struct err *err);
 
+/* false: its host is fenced, or does not answer any more. */
+bool pool_host_answers(const struct server *server);
+
 /* Why an idle server must be closed because of its host; CLOSE_NONE: it may stay. */
 enum close_reason pool_host_reason(const struct server *server);
 
@@ -264,6 +267,17 @@ void pool_home(struct server *server);
 
 /* A server of the pool has become idle: for the borrowers that wait, or for another pool. */
 void pool_note_home(struct pool *pool);
+
+/* ---- servers in ENDING: pool_ending.c ---- */
+
+/* on_ending() of servers. */
+void pool_begin_ending(struct server *server);
+
+/* A cancel request for it was delivered, or could not be. */
+void pool_ending_told(struct server *server, bool is_delivered);
+
+/* Its time limit. */
+struct timer_queue *pool_ending_limit(const struct pool *pool);
 
 /*
  * The server has served a session and was not reset, and its pool has another mode now: it must not

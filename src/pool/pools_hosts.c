@@ -44,7 +44,8 @@ static bool is_busy(const struct server *server)
 {
 	return !server->is_listening &&
 	       (server->state == SERVER_LENT || server->state == SERVER_CHECKING ||
-	        server->state == SERVER_RESETTING || server->state == SERVER_CANCELED);
+	        server->state == SERVER_RESETTING || server->state == SERVER_CANCELED ||
+	        server->state == SERVER_ENDING);
 }
 
 unsigned int pools_busy_at(const struct pools *pools, const char *host)

@@ -221,6 +221,9 @@ static inline size_t stream_unsent(const struct stream *stream)
  */
 size_t stream_undelivered(const struct stream *stream);
 
+/* Nothing may be sent any more, as a message may be cut. false: there is no unsent output. */
+bool stream_drop_unsent(struct stream *stream);
+
 /* Tells the peer that nothing more will be sent (shutdown). There must be no unsent output. */
 void stream_finish(struct stream *stream);
 

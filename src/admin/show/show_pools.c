@@ -325,7 +325,7 @@ static void fill_servers(struct pool_row *row, const struct pool *pool)
 	row->sv_active +=
 	    servers[SERVER_LENT] - (pool->listening_count - pool->listening_login_count);
 	row->sv_active_cancel += pool->cancel_active_count;
-	row->sv_being_canceled += servers[SERVER_CANCELED];
+	row->sv_being_canceled += servers[SERVER_CANCELED] + servers[SERVER_ENDING];
 	row->sv_idle += servers[SERVER_IDLE];
 	row->sv_used += servers[SERVER_USED];
 	row->sv_tested += servers[SERVER_CHECKING] + servers[SERVER_RESETTING];

@@ -133,6 +133,7 @@ bool relay_input(struct client *client, struct bytes in)
 		            batch.late);
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
+		client->borrower.has_quit = true;
 		client_close(client, CLOSE_CLIENT_QUIT);
 		return false;
 	}

@@ -63,6 +63,11 @@ bool server_find_again(struct server *server, const char *host);
  */
 void server_forget(struct server *server);
 
+/*
+ * In ENDING, when the cancel was delivered: PostgreSQL ends the connection after the statement.
+ */
+void server_say_no_more(struct server *server);
+
 /* Chooses a host and starts to connect. false: *err has the reason. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
 
