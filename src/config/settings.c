@@ -120,7 +120,9 @@ const struct setting settings[] = {
 	                "sleeps at once."),
 	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a cancel request may wait before it is sent: in its queue, "
-	                "and for its connection to PostgreSQL. 0 = no limit."),
+	                "and for its connection to PostgreSQL. 0 = no limit. Also how long the "
+	                "connection of a statement that nobody waits for is kept until PostgreSQL "
+	                "has ended it, 10 s at most."),
 	SETTING(causal_reads, .initial = "off", .words = value_causal_reads, LIVE, GROUP(GENERIC),
 	        .since = "0.3.0",
 	        .help = "With route_reads, session: a client's read on a standby shows at least "
@@ -395,8 +397,8 @@ const struct setting settings[] = {
 	        .help = "Trusted proxies: addresses, ranges such as 10.0.0.0/8, and unix for "
 	                "connections by the Unix socket."),
 	SETTING(query_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
-	        .help = "Closes client and server when a query runs longer than this. 0 = "
-	                "never."),
+	        .help = "Closes client and server when a query runs longer than this, and cancels "
+	                "the query at PostgreSQL. 0 = never."),
 	SETTING(query_wait_notify, .initial = "5", .unit = USEC_PER_SEC, LIVE, GROUP(CHECKS),
 	        .help = "A client that has waited this long for a server gets a NOTICE. 0 = "
 	                "off."),

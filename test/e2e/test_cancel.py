@@ -541,16 +541,17 @@ def left_at_work(scripted, **settings):
 
 
 def test_the_server_counts_until_postgresql_has_ended_it(scripted):
-    weir, server, caller = left_at_work(scripted, max_db_connections=1, server_connect_timeout=60)
+    weir, server, caller = left_at_work(scripted, max_db_connections=1, default_pool_size=1)
     other = weir.client()
     other.send(query("SELECT 'other'"))
     weir.wait_pool(cl_waiting=1, sv_being_canceled=1)
     (row,) = [row for row in weir.admin("SHOW SERVERS") if row["database"] == "app"]
     assert (row["state"], row["link"]) == ("being_canceled", "")
+    assert "1 server, pool_size 1; 1 being canceled" in weir.admin("SHOW WAITING")[0]["detail"]
     assert not server.is_closed() and server.buffer == b""
     caller.close()
     assert server.read().type == "X"
-    assert server.is_closed()  # its own side is still open
+    server.wait_closed()  # its own side is still open
     assert not weir.far.has_caller()
     server.send(fake.error("canceled", "57014"), fake.ready())
     server.close()

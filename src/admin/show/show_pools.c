@@ -267,7 +267,8 @@ static const struct column pool_columns[] = {
 	INT4(sv_active, "Server connections that are assigned to a client."),
 	INT4(sv_active_cancel, "Connections that deliver a cancel request to a server."),
 	INT4(sv_being_canceled,
-	     "Server connections that wait until a cancel request has been delivered."),
+	     "Server connections that wait until a cancel request has been delivered, or until "
+	     "PostgreSQL has ended a statement that nobody waits for."),
 	INT4(sv_idle, "Idle server connections, ready for use."),
 	INT4(sv_used, "Idle server connections that must be checked before their next use."),
 	INT4(sv_tested, "Server connections that are being checked or reset."),

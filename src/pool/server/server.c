@@ -401,7 +401,6 @@ static bool must_cancel(const struct server *server, enum close_reason reason)
 	case CLOSE_TRANSACTION_TIMEOUT:
 	case CLOSE_CLIENT_LEFT:
 	case CLOSE_DATABASE_REMOVED:
-	case CLOSE_HOST_DISABLED:
 	case CLOSE_SUSPEND_TIMEOUT:
 	case CLOSE_RESET_TIMEOUT:
 		break;
