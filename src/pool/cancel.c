@@ -81,10 +81,10 @@ static void detach_cancel(struct cancel *cancel)
 	server->cancel_count -= cancel->is_sent;
 	if (server->cancel_count)
 		return;
+	if (!cancel->is_sent && cancel->target)
+		return;
 	if (server->state == SERVER_ENDING)
 		pool_ending_told(server, cancel->is_sent);
-	else if (!cancel->is_sent)
-		return;
 	else if (server->state == SERVER_CANCELED)
 		pool_home(server);
 	/* The borrower may have waited for this to return the server. */

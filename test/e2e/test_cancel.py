@@ -574,10 +574,12 @@ def test_the_request_is_repeated(scripted):
 
 
 def test_a_statement_that_does_not_end_is_left_alone(scripted):
-    weir, server, caller = left_at_work(scripted, cancel_wait_timeout="0.3", max_db_connections=1)
+    weir, server, caller = left_at_work(scripted, cancel_wait_timeout=0, max_db_connections=1)
     caller.close()
     other = weir.client()
     other.send(query("SELECT 'other'"))
+    weir.wait_pool(cl_waiting=1)
+    weir.reload(cancel_wait_timeout="0.3", max_db_connections=1)
     last = weir.far.accept().login()
     last.expect("Q")
     weir.wait_log("WARNING .*PostgreSQL has not ended the statement within cancel_wait_timeout")
@@ -591,6 +593,25 @@ def test_where_nobody_takes_the_request(scripted):
     client.close()
     server.wait_closed()
     weir.wait_pool(sv_being_canceled=0)
+
+
+def test_a_request_of_the_client_that_was_not_sent_yet(scripted):
+    """That one is dropped with its client, and does not count as ours."""
+    weir, client, server = scripted(query_timeout="1", cancel_wait_timeout="3")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    weir.far.listener.listen(0)
+    crowd = []
+    for _ in range(3):  # until the backlog is full
+        crowd.append(socket.socket())
+        crowd[-1].setblocking(False)
+        crowd[-1].connect_ex((weir.far.host, weir.far.port))
+    send_cancel(weir.address, client.key)
+    assert client.read_refusal().text == "query timeout"
+    assert weir.pool()["sv_being_canceled"] == 1
+    assert not server.is_closed()
+    for each in crowd:
+        each.close()
 
 
 def test_what_was_not_sent_is_not_sent_any_more(scripted):

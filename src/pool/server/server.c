@@ -183,8 +183,6 @@ static void release_work(struct server *server)
 
 	server_login_free(server);
 	resolver_watch_end(&server->address_watch);
-	timer_clear(&server->life);
-	timer_clear(&server->xact);
 	ledger_done(&server->ledger);
 	server_statements_done(&server->statements);
 	text_scope_done(&server->scope, params);
@@ -205,6 +203,7 @@ static void release_connection(struct server *server)
 {
 	struct params_table *params = server->site->shared->params;
 
+	timer_clear(&server->life);
 	timer_clear(&server->xact);
 	hosts_leave(server->site->hosts, &server->place);
 	stream_close(&server->stream);
@@ -421,6 +420,7 @@ static void begin_ending(struct server *server, enum close_reason reason)
 	server->stream.ops = &ending_ops;
 	server->close_reason = reason;
 	server->used_at = loop_now(server->site->shared->loop);
+	timer_clear(&server->xact);
 	server_enter(server, SERVER_ENDING);
 	release_work(server);
 	if (stream_is_halted(&server->stream))
