@@ -211,7 +211,7 @@
 	  "client disconnect while server was not ready") \
 	X(CLIENT_QUIT_EARLY, ERR_SERVER_LOST, false, \
 	  "client close request while server was not ready", \
-	  "client close request while server was not ready") \
+	  "client disconnect while server was not ready") \
 	X(REPLICATION_CLIENT_LEFT, ERR_SERVER_LOST, false, \
 	  "replication client has left", "replication client has left") \
 	X(LISTENING_OVER, ERR_SERVER_LOST, false, \
