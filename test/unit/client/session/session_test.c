@@ -53,7 +53,7 @@ static const struct script cases[] = {
 	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q aQ(select_1) 1< 1CZ 1<<Q(select_1)" },
 	{ "others wait", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q " B_WAITS "1CZ 1<QQ" },
 	{ "the client leaves: the server stays", FOLLOW,
-	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q a. 1< 1CZ bQ 1<QQ" },
+	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q a. 1< 1CZ " B_IS_CLEANED },
 	{ "the server ends", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1. a<E." },
 	{ "an answer that nobody can read", FOLLOW,
 	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1D(x::1)CZ 1<X. a<E." },
