@@ -20,13 +20,13 @@ struct talk_row {
 	int64_t number;
 };
 
-#define TEXT(name)                                                      \
+#define NAMED(name)                                                     \
 	{                                                               \
 		name, VALUE_TEXT, offsetof(struct talk_row, text), NULL \
 	}
-#define SHOWS(name, value)                                            \
-	{                                                             \
-		"SHOW " name, "SHOW", TALK_NOTHING, value, TEXT(name) \
+#define SHOWS(name, value)                                             \
+	{                                                              \
+		"SHOW " name, "SHOW", TALK_NOTHING, value, NAMED(name) \
 	}
 
 #define PSQL_NAMES "SELECT pg_catalog . lower ( name ) FROM pg_catalog . pg_settings "
@@ -58,19 +58,19 @@ static const struct talk talks[] = {
 	  TALK_ONE,
 	  "1",
 	  { "?column?", VALUE_INT4, offsetof(struct talk_row, number), NULL } },
-	{ "SELECT version ( )", "SELECT 1", TALK_NOTHING, VERSION_SHOW, TEXT("version") },
+	{ "SELECT version ( )", "SELECT 1", TALK_NOTHING, VERSION_SHOW, NAMED("version") },
 	{ "SELECT pg_catalog . version ( )", "SELECT 1", TALK_NOTHING, VERSION_SHOW,
-	  TEXT("version") },
+	  NAMED("version") },
 	{ "SELECT current_database ( )", "SELECT 1", TALK_NOTHING, CONFIG_CONSOLE_DATABASE,
-	  TEXT("current_database") },
+	  NAMED("current_database") },
 	{ "SELECT pg_advisory_unlock_all ( )",
 	  "SELECT 1",
 	  TALK_NOTHING,
 	  "",
 	  { "pg_advisory_unlock_all", VALUE_VOID, offsetof(struct talk_row, text), NULL } },
 	{ "SHOW TRANSACTION ISOLATION LEVEL", "SHOW", TALK_NOTHING, "read committed",
-	  TEXT("transaction_isolation") },
-	{ "SHOW TIME ZONE", "SHOW", TALK_NOTHING, "GMT", TEXT("TimeZone") },
+	  NAMED("transaction_isolation") },
+	{ "SHOW TIME ZONE", "SHOW", TALK_NOTHING, "GMT", NAMED("TimeZone") },
 	SHOWS("client_encoding", "UTF-8"),
 	SHOWS("default_transaction_isolation", "read committed"),
 	SHOWS("transaction_isolation", "read committed"),
