@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
 #include "pgweir/net/channel.h"
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "pgweir/base/nearest.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
 

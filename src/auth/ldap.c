@@ -22,7 +22,7 @@
 #include <ldap.h>
 #endif
 
-#include "pgweir/auth/ldap_options.h"
+#include "ldap_options_priv.h"
 
 #include "pgweir/base/banned.h"
 

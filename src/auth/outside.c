@@ -5,6 +5,8 @@
  * Hard here: the owner may be closed while a helper thread still works with the copies. Then
  * the job owns the object and frees it at its end.
  */
+#include "outside_priv.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +14,7 @@
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
-#include "pgweir/auth/ldap_options.h"
-
-#include "outside_priv.h"
+#include "ldap_options_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -17,9 +17,8 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-#include "pgweir/auth/base64.h"
+#include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
-#include "pgweir/auth/saslprep.h"
 #include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"

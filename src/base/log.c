@@ -26,11 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log_direct_priv.h"
-#include "log_json_priv.h"
-#include "log_kept_priv.h"
-#include "log_limit_priv.h"
-#include "log_outlets_priv.h"
+#include "log_priv.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
 

@@ -9,11 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "entries_priv.h"
-#include "pairs_priv.h"
-#include "value_priv.h"
+#include "config_priv.h"
 
-#include "pgweir/base/nearest.h"
+#include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"
 

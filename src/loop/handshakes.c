@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "thread_priv.h"
+#include "loop_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -6,9 +6,10 @@
 #define PGWEIR_LOOP_LOOP_PRIV_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <time.h>
 
-#include "pgweir/loop/letter.h"
+#include "pgweir/base/err.h"
 #include "pgweir/loop/loop.h"
 
 struct event_base;
@@ -101,5 +102,21 @@ void loop_letters_done(struct loop *loop);
 
 /* Makes the loop begin a turn if it sleeps. From any thread, after loop_take_letters(). */
 void loop_letters_wake(struct loop *loop);
+
+/*
+ * ---- thread ----
+ *
+ * Threads beside the main thread.
+ */
+
+/* For threads that call little; a loop needs more. */
+#define THREAD_STACK_SIZE ((size_t)1024 * 1024)
+
+/*
+ * Starts a thread with all signals blocked: signals are handled by the main thread only.
+ * false: *err says why.
+ */
+bool thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg, size_t stack_size,
+                  struct err *err);
 
 #endif

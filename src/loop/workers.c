@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "thread_priv.h"
+#include "loop_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -9,7 +9,7 @@
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/lanes.h"
 #include "pgweir/loop/handshakes.h"
-#include "pgweir/loop/heartbeat.h"
+#include "pgweir/loop/crew.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/sql_digest.h"

@@ -7,7 +7,6 @@
 #ifndef PGWEIR_LOOP_HANDSHAKES_H
 #define PGWEIR_LOOP_HANDSHAKES_H
 
-#include "pgweir/loop/letter.h"
 #include "pgweir/loop/loop.h"
 
 struct handshakes;

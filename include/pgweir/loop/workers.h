@@ -6,7 +6,6 @@
 #ifndef PGWEIR_LOOP_WORKERS_H
 #define PGWEIR_LOOP_WORKERS_H
 
-#include "pgweir/loop/letter.h"
 #include "pgweir/loop/loop.h"
 
 struct workers;

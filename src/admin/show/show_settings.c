@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "pgweir/config/origin.h"
+#include "pgweir/config/changes.h"
 #include "pgweir/config/settings.h"
 
 #include "pgweir/base/banned.h"

@@ -2,7 +2,7 @@
 /*
  * auth/base64.c: what RFC 4648 has, and nothing else.
  */
-#include "pgweir/auth/base64.h"
+#include "pgweir/auth/digest.h"
 
 #include "../unit.h"
 

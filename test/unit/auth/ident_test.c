@@ -2,7 +2,7 @@
 /*
  * auth/ident.c: maps of names.
  */
-#include "../../../src/auth/ident_priv.h"
+#include "../../../src/auth/hba_priv.h"
 
 #include "../unit.h"
 

@@ -2,7 +2,7 @@
 /*
  * auth/mock.c.
  */
-#include "pgweir/auth/mock.h"
+#include "pgweir/auth/derived.h"
 
 #include "../unit.h"
 

@@ -3,7 +3,6 @@
  * auth/saslprep.c: the examples of RFC 4013, and where PostgreSQL uses the
  * bytes unchanged.
  */
-#include "pgweir/auth/saslprep.h"
 #include "pgweir/auth/secret.h"
 #include "pgweir/auth/digest.h"
 

@@ -2,7 +2,7 @@
 /*
  * base/json.c
  */
-#include "pgweir/base/json.h"
+#include "pgweir/base/text.h"
 
 #include "../unit.h"
 

@@ -2,7 +2,7 @@
 /*
  * base/log_direct.c
  */
-#include "../../../src/base/log_direct_priv.h"
+#include "../../../src/base/log_priv.h"
 
 #include "../unit.h"
 

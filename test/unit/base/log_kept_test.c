@@ -2,7 +2,7 @@
 /*
  * base/log_kept.c
  */
-#include "../../../src/base/log_kept_priv.h"
+#include "../../../src/base/log_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * base/log_limit.c
  */
-#include "../../../src/base/log_limit_priv.h"
+#include "../../../src/base/log_priv.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * base/nearest.c.
  */
-#include "pgweir/base/nearest.h"
+#include "pgweir/base/text.h"
 
 #include "../unit.h"
 

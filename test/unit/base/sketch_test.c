@@ -2,7 +2,7 @@
 /*
  * base/sketch.c: quantiles are within the stated error, also after a bucket was full.
  */
-#include "pgweir/base/sketch.h"
+#include "pgweir/base/histogram.h"
 
 #include <string.h>
 

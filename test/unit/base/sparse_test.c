@@ -2,7 +2,7 @@
 /*
  * base/sparse.c: sparse arrays and sums beside plain arrays.
  */
-#include "pgweir/base/sparse.h"
+#include "pgweir/base/histogram.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /*
  * base/strbuf.c: appended pieces, and a full buffer.
  */
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * config/pairs.c: key=value key='a value'.
  */
-#include "../../../src/config/pairs_priv.h"
+#include "../../../src/config/config_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

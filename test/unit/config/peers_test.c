@@ -2,7 +2,7 @@
 /*
  * config/peers.c: lines of [peers] are checked, stored by id, and iterated in the order of ids.
  */
-#include "pgweir/config/peers.h"
+#include "pgweir/config/entries.h"
 
 #include <stdio.h>
 

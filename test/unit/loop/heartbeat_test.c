@@ -4,11 +4,11 @@
  *
  * A case that waits without end is ended by Check's time limit.
  */
-#include "pgweir/loop/heartbeat.h"
+#include "pgweir/loop/crew.h"
 
 #include <stddef.h>
 
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 
 #include "../unit.h"
 

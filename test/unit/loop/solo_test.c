@@ -2,7 +2,7 @@
 /*
  * loop/solo.c
  */
-#include "pgweir/loop/solo.h"
+#include "pgweir/loop/crew.h"
 
 #include <pthread.h>
 #include <semaphore.h>
