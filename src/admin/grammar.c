@@ -5,7 +5,7 @@
  * Hard here: drivers put comments around their statements, and quotes around names and
  * values. A `;` inside a comment or quotes does not end the statement.
  */
-#include "grammar_priv.h"
+#include "admin_priv.h"
 
 #include <strings.h>
 

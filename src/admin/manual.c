@@ -2,7 +2,6 @@
 /*
  * Generates the console's part of the manual page.
  */
-#include "manual_priv.h"
 
 #include "admin_priv.h"
 

@@ -5,7 +5,7 @@
  */
 #include "pgweir/base/filter.h"
 
-#include "manual_priv.h"
+#include "admin_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "ldap_options_priv.h"
-#include "pgweir/net/interfaces.h"
+#include "pgweir/net/range.h"
 
 #include "hba_priv.h"
 

@@ -78,8 +78,6 @@ bool ldap_options_next(const char **text, struct buf *shown)
 
 /* ---- values ---- */
 
-static bool read_url(const char *url, struct ldap_options *options, struct err *err);
-
 static bool put(char **slot, struct bytes value, struct err *err)
 {
 	char *copy = strndup(value.at, value.count);
@@ -121,7 +119,7 @@ static bool put_tls(struct ldap_options *options, size_t at, const char *value, 
 static bool put_url(struct ldap_options *options, size_t at, const char *value, struct err *err)
 {
 	(void)at;
-	return read_url(value, options, err);
+	return ldap_options_url(value, options, err);
 }
 
 static bool put_text(struct ldap_options *options, size_t at, const char *value, struct err *err)
@@ -454,7 +452,7 @@ static struct bytes take_part(struct bytes *rest, char mark)
 	return part;
 }
 
-static bool read_url(const char *url, struct ldap_options *options, struct err *err)
+bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err)
 {
 	struct bytes rest = bytes_text(url), part;
 

@@ -63,4 +63,7 @@ void ldap_options_dn(const struct ldap_options *options, const char *user, struc
 /* Makes the filter of a search. The name is escaped: none of its characters is special. */
 void ldap_options_filter(const struct ldap_options *options, const char *user, struct buf *out);
 
+/* Parses ldap[s]://host[:port]/base[?attribute[?scope[?filter]]] into the options. */
+bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err);
+
 #endif

@@ -6,9 +6,6 @@
 #ifndef PGWEIR_AUTH_OUTSIDE_PRIV_H
 #define PGWEIR_AUTH_OUTSIDE_PRIV_H
 
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "pgweir/auth/outside.h"
 
 #define OUTSIDE_REASON_SIZE 160
@@ -24,20 +21,10 @@ struct outside_question {
 void ldap_prepare(void);
 
 /* Called on a helper thread; may block. */
-enum outside_answer pam_judge(struct outside_question *question);
 enum outside_answer ldap_judge(struct outside_question *question);
 
 /* Sets the reason and returns `answer`. */
-static inline __attribute__((format(printf, 3, 4))) enum outside_answer
-outside_reply(struct outside_question *question, enum outside_answer answer, const char *format,
-              ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(question->reason, sizeof(question->reason), format, args);
-	va_end(args);
-	return answer;
-}
+enum outside_answer outside_reply(struct outside_question *question, enum outside_answer answer,
+                                  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -39,12 +39,6 @@ bool value_bytes(const char *text, int64_t *value, struct err *err);
 /* Returns the index of `text` in `words` (which ends with NULL), ignoring case; -1: not found. */
 int value_word(const char *text, const char *const *words);
 
-/*
- * Returns the word that was probably meant: the nearest, or the only one that begins with
- * `text`. NULL: none.
- */
-const char *value_near_word(const char *text, const char *const *words);
-
 /* Refuses `text`: the error has the words, and the one that was probably meant. Returns false. */
 bool value_refuse_word(const char *text, const char *const *words, struct err *err);
 
@@ -263,9 +257,6 @@ void origins_free_file_names(struct config_entries *entries);
 
 /* Sorts the peers by id. Call it when all have been added. */
 void peers_sort(struct config_entries *entries);
-
-/* Frees all peers. */
-void peers_free(struct config_entries *entries);
 
 /* How a key of an entry treats small numbers. */
 enum entry_low {

@@ -236,7 +236,11 @@ int value_word(const char *text, const char *const *words)
 	return -1;
 }
 
-const char *value_near_word(const char *text, const char *const *words)
+/*
+ * Returns the word that was probably meant: the nearest, or the only one that begins with
+ * `text`. NULL: none.
+ */
+static const char *value_near_word(const char *text, const char *const *words)
 {
 	struct nearest nearest = nearest_begin(text);
 	const char *longer = NULL;

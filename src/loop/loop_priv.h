@@ -72,12 +72,7 @@ void loop_call_off(struct loop *loop);
 
 /* ---- loop_cpu.c ---- */
 
-/* The loop begins and ends to run in this thread. */
-void loop_cpu_begin(struct loop *loop);
-void loop_cpu_end(struct loop *loop);
-
 /* Between these two, processor time does not count. */
-void loop_cpu_begin_waste(struct loop *loop);
 void loop_cpu_end_waste(struct loop *loop);
 
 /* Each callback of libevent begins with it: what the loop does is of use again. */
@@ -94,11 +89,6 @@ static inline void loop_called(struct loop *loop)
 void timers_free(struct loop *loop);
 
 /* ---- loop_letters.c ---- */
-
-void loop_letters_init(struct mailbox *mailbox);
-
-/* Opens what is left. */
-void loop_letters_done(struct loop *loop);
 
 /* Makes the loop begin a turn if it sleeps. From any thread, after loop_take_letters(). */
 void loop_letters_wake(struct loop *loop);

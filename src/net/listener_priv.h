@@ -44,18 +44,6 @@ struct listener {
 
 /* ---- accepting: listener_accept.c ---- */
 
-/* Whether sockets should be watched: the listener neither pauses nor rests. */
-bool listener_wants_clients(const struct listener *listener);
-
-/* Called for the watch of a listen_socket, which is its first member. */
-void listener_on_ready(struct watch *watch, unsigned int what);
-
-/*
- * Accepts everything in the backlog; closing the socket would reset it. Inherited sockets of a
- * service manager stay open there, so their backlog is safe.
- */
-void listener_accept_all(struct listener *listener);
-
 /* ---- opening sockets: listener_bind.c ---- */
 
 /*

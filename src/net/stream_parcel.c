@@ -19,7 +19,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bufpool_priv.h"
 #include "socket_calls_priv.h"
 #include "stream_priv.h"
 #include "stream_secure_priv.h"

@@ -10,6 +10,8 @@
  * loop does not watch the socket. If the stream is closed during that time, both are left to
  * the handshake, which frees and closes them when the thread has returned it.
  */
+#include "stream_secure_priv.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -19,10 +21,8 @@
 
 #include "pgweir/loop/handshakes.h"
 
-#include "bufpool_priv.h"
 #include "socket_calls_priv.h"
 #include "stream_priv.h"
-#include "stream_secure_priv.h"
 
 #include "pgweir/base/banned.h"
 

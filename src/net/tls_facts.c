@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "openssl_priv.h"
 #include "tls_priv.h"
 
 #include "pgweir/base/banned.h"

@@ -11,6 +11,21 @@
 #include "pgweir/net/stream.h"
 #include "pgweir/net/tls.h"
 
+/*
+ * ---- openssl ----
+ *
+ * Includes OpenSSL's headers beside our own errors: both define ERR_STATE.
+ */
+
+#define ERR_STATE OPENSSL_ERR_STATE
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#undef ERR_STATE
+
 struct ssl_st;     /* SSL of OpenSSL */
 struct ssl_ctx_st; /* SSL_CTX of OpenSSL */
 struct bio_method_st;
@@ -78,10 +93,6 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
 size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_BINDING_MAX]);
 
 /* ---- tls_rules.c ---- */
-
-/* Sets versions, ciphers and curves. false: *err names the setting. */
-bool tls_rules_apply(struct ssl_ctx_st *library, const struct tls_options *options,
-                     struct err *err);
 
 /* ---- tls_transport.c ---- */
 

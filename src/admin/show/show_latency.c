@@ -145,7 +145,9 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 	}
 }
 
-void show_latency_sum(const struct cursor *cursor, enum latency_kind kind, struct histogram *sum)
+/* The times of what `ordered` names, since the start. */
+static void sum_since_start(const struct cursor *cursor, enum latency_kind kind,
+                            struct histogram *sum)
 {
 	const struct asked asked = { kind, LATENCY_START, loop_now(cursor->source->with->loop) };
 
@@ -312,8 +314,13 @@ static bool next_of_latency(struct cursor *cursor, void *to)
 	return false;
 }
 
-bool show_latency_next(struct cursor *cursor, void *row,
-                       bool (*next_of_scope)(struct cursor *cursor, void *row))
+/*
+ * A next() for rows of all pools together ("" and "" in `ordered`), of each database (its name and
+ * "") and of each pool that have counted times. next_of_scope() fills the next row of what
+ * `ordered` names, and counts with cursor->index from 0; false: it has no more.
+ */
+static bool next_of_scopes(struct cursor *cursor, void *row,
+                           bool (*next_of_scope)(struct cursor *cursor, void *row))
 {
 	struct ordered_item item;
 
@@ -331,7 +338,7 @@ bool show_latency_next(struct cursor *cursor, void *row,
 
 static bool next_latency(struct cursor *cursor, void *row)
 {
-	return show_latency_next(cursor, row, next_of_latency);
+	return next_of_scopes(cursor, row, next_of_latency);
 }
 
 SHOW(latency, "LATENCY", next_latency, latency_columns,
@@ -426,7 +433,7 @@ static bool next_of_scope(struct cursor *cursor, void *to)
 
 	while (!*at->second && cursor->index < LATENCY_KINDS) {
 		kind = (enum latency_kind)cursor->index++;
-		show_latency_sum(cursor, kind, &sum);
+		sum_since_start(cursor, kind, &sum);
 		fill(row, &sum);
 		if (!row->count)
 			continue;
@@ -439,7 +446,7 @@ static bool next_of_scope(struct cursor *cursor, void *to)
 
 static bool next_histogram(struct cursor *cursor, void *row)
 {
-	return show_latency_next(cursor, row, next_of_scope);
+	return next_of_scopes(cursor, row, next_of_scope);
 }
 
 SHOW(

@@ -422,17 +422,6 @@ void show_fill_who(struct show_who *who, const struct client *client);
 
 /* ---- latencies: show_latency.c ---- */
 
-/*
- * A next() for rows of all pools together ("" and "" in `ordered`), of each database (its name and
- * "") and of each pool that have counted times. next_of_scope() fills the next row of what
- * `ordered` names, and counts with cursor->index from 0; false: it has no more.
- */
-bool show_latency_next(struct cursor *cursor, void *row,
-                       bool (*next_of_scope)(struct cursor *cursor, void *row));
-
-/* The times of what `ordered` names, since the start. */
-void show_latency_sum(const struct cursor *cursor, enum latency_kind kind, struct histogram *sum);
-
 /* ---- statistics: show_stats.c ---- */
 
 /* The averages until `now` of all databases together. */

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../../src/net/bulk_priv.h"
+#include "../../../src/net/stream_priv.h"
 #include "../unit.h"
 
 #define ENDS (BULK_SLOTS + 2)

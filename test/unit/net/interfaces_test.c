@@ -2,7 +2,7 @@
 /*
  * net/interfaces.c: our addresses and networks. Every host has a loopback.
  */
-#include "pgweir/net/interfaces.h"
+#include "pgweir/net/range.h"
 
 #include "../unit.h"
 

@@ -17,7 +17,7 @@
 
 #include "pgweir/net/stream.h"
 
-#include "../../../src/net/ring_priv.h"
+#include "../../../src/net/outbox_priv.h"
 #include "../unit.h"
 
 #define ENDS 100 /* more than one batch */

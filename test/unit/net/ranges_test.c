@@ -2,7 +2,7 @@
 /*
  * net/ranges.c.
  */
-#include "pgweir/net/ranges.h"
+#include "pgweir/net/range.h"
 
 #include "../unit.h"
 
