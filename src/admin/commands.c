@@ -12,8 +12,6 @@
 #include "pgweir/config/settings.h"
 #include "pgweir/net/channel.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- what several commands use ---- */
 
 bool command_not_paused(struct console_session *session, struct err *err)

@@ -9,8 +9,6 @@
 
 #include <strings.h>
 
-#include "pgweir/base/banned.h"
-
 #define BLANKS " \t\r\n\f\v"
 #define WORD_BYTES "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 

@@ -5,8 +5,6 @@
 
 #include "admin_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void add_command(struct buf *out, const struct command *command)
 {
 	buf_printf(out, ".TP\n.B %s%s\n%s\n", command->words,

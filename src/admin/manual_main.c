@@ -7,6 +7,4 @@
 
 #include "admin_priv.h"
 
-#include "pgweir/base/banned.h"
-
 int main(void) { return filter_main("manual", admin_manual_fill); }

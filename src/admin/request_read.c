@@ -10,8 +10,6 @@
 #include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
 
-#include "pgweir/base/banned.h"
-
 /* Maximum bytes of an unknown query that its error quotes. */
 #define QUOTE_MAX 400
 

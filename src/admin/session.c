@@ -20,8 +20,6 @@
 #include "pgweir/base/version.h"
 #include "pgweir/pgwire/message.h"
 
-#include "pgweir/base/banned.h"
-
 #define PIECE_SIZE ((size_t)16 * 1024)
 #define TURN_SIZE ((size_t)256 * 1024)
 

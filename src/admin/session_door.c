@@ -13,8 +13,6 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
-#include "pgweir/base/banned.h"
-
 static void log_command(struct console_session *session, const struct request *request)
 {
 	const struct command *command = request->command;

@@ -14,8 +14,6 @@
 #include "pgweir/base/version.h"
 #include "pgweir/config/settings.h"
 
-#include "pgweir/base/banned.h"
-
 struct talk_row {
 	const char *text;
 	int64_t number;

@@ -24,8 +24,6 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
-#include "pgweir/base/banned.h"
-
 #define REASON_SIZE 200
 
 enum auth_server_state {

@@ -17,8 +17,6 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define SHA256_BLOCK 64 /* bytes per block */
 
 /*

@@ -13,8 +13,6 @@
 
 #include "hba_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct load {
 	struct rule_reader reader; /* must be first: see load_line() */
 	struct hba *hba;

@@ -17,8 +17,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 /* The fields of a line, parsed from left to right. */
 struct fields {
 	const struct rule_line *line;

@@ -24,8 +24,6 @@
 
 #include "ldap_options_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #if PGWEIR_LDAP
 
 #define CONNECT_LIMIT (3 * USEC_PER_SEC)

@@ -16,8 +16,6 @@
 #include "pgweir/auth/secret.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define USERNAME "$username"
 #define PASSWORD "ldapbindpasswd="
 #define BLANKS " \t\r\n"

@@ -23,8 +23,6 @@
 
 #include "ldap_options_priv.h"
 
-#include "pgweir/base/banned.h"
-
 enum outside_answer outside_reply(struct outside_question *question, enum outside_answer answer,
                                   const char *format, ...)
 {

@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pgweir/base/banned.h"
-
 #define READ_PIECE 65536
 
 /* The words of a line, collected while it is parsed. */

@@ -21,8 +21,6 @@
 #include "pgweir/auth/secret.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define VERIFIER_PREFIX SCRAM_MECHANISM "$"
 #define KEY_TEXT_SIZE BASE64_SIZE(SCRAM_KEY_SIZE)
 #define SALT_TEXT_SIZE BASE64_SIZE(SCRAM_SALT_MAX)

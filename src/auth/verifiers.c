@@ -14,8 +14,6 @@
 #include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 enum outcome { OUTCOME_NONE, OUTCOME_KEYS, OUTCOME_FAILED };
 
 struct derived {

@@ -11,8 +11,6 @@
 #include "pgweir/base/close_reason.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 static const char sqlstates[ERR_CODES][6] = {
 	[ERR_NONE] = "00000",
 	[ERR_PROTOCOL] = "08P01",

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 uint64_t histogram_least(unsigned int bucket)
 {
 	unsigned int shift;

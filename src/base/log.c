@@ -30,8 +30,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
 
-#include "pgweir/base/banned.h"
-
 #define WRITER_PAUSE (20 * USEC_PER_MS)
 #define UNWRITTEN_SPACING (60 * USEC_PER_SEC) /* between two events of a full disk */
 

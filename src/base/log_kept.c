@@ -11,8 +11,6 @@
 
 #include "log_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* NULL: there are too many kinds. */
 static struct log_kept_kind *kind_of(struct log_kept_ring *ring, const char *name)
 {

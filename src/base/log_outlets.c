@@ -17,8 +17,6 @@
 #include "pgweir/base/clock.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define LEVEL(words, priority, journal)                     \
 	{                                                   \
 		words " ", sizeof(words), priority, journal \

@@ -14,8 +14,6 @@
 
 #include "pgweir/base/bytes.h"
 
-#include "pgweir/base/banned.h"
-
 static const char hex_digits[] = "0123456789abcdef";
 
 bool text_copy(char *out, size_t size, const char *text)

@@ -14,8 +14,6 @@
 
 #include "config_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define VALUE_SHOWN_MAX 200 /* bytes of a value in one line */
 
 /* The receiver of the lines, and the number of lines sent to it. */

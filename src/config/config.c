@@ -16,8 +16,6 @@
 
 #include "config_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* An ini reader that fills a snapshot. */
 struct load {
 	struct ini_reader reader;

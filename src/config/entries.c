@@ -11,8 +11,6 @@
 
 #include "config_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * ---- peers ----
  *

@@ -13,8 +13,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 /* clang-format off */
 #define TYPE(owner, field) _Generic(((struct owner *)0)->field, \
 	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, size_t: ENTRY_BYTES, \

@@ -13,8 +13,6 @@
 
 #include "config_priv.h"
 
-#include "pgweir/base/banned.h"
-
 union field {
 	void *at;
 	bool *is_on;

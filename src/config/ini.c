@@ -17,8 +17,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define READ_PIECE 65536
 
 static const struct {

@@ -10,8 +10,6 @@
 #include "config_priv.h"
 #include "pgweir/config/settings.h"
 
-#include "pgweir/base/banned.h"
-
 #define EXAMPLE_WIDTH 90
 
 /* Adds a text for roff, escaped so that no part of it is a request or an escape. */

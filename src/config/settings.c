@@ -15,8 +15,6 @@
 
 #include "config_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* clang-format off */
 #define TYPE(field) _Generic(((struct config *)0)->field, \
 	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \

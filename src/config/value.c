@@ -16,8 +16,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 const char *const value_pool_modes[] = {
 	[POOL_MODE_SESSION] = "session",
 	[POOL_MODE_TRANSACTION] = "transaction",

@@ -26,8 +26,6 @@
 
 #include "loop_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* As much as a main thread usually has. Only what is used takes memory. */
 #define LOOP_STACK_SIZE ((size_t)8 * 1024 * 1024)
 

@@ -22,8 +22,6 @@
 
 #include "loop_priv.h"
 
-#include "pgweir/base/banned.h"
-
 TAILQ_HEAD(handshake_list, handshake_job);
 
 struct handshakes {

@@ -19,8 +19,6 @@
 
 #include "loop_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct signal_watch {
 	struct event event;
 	struct loop *loop;

@@ -21,8 +21,6 @@
 
 #include "loop_priv.h"
 
-#include "pgweir/base/banned.h"
-
 TAILQ_HEAD(job_list, job);
 
 struct workers {

@@ -19,8 +19,6 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * ---- accepting ----
  *

@@ -21,8 +21,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 static bool set_flag(int fd, int level, int option, struct err *err)
 {
 	if (setsockopt(fd, level, option, &(int){ 1 }, sizeof(int)) == 0)

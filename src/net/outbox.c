@@ -28,8 +28,6 @@
 #include "socket_calls_priv.h"
 #include "stream_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Small enough for the processor's caches, and so that the first send does not wait long. */
 #define SENDS_MAX 64
 #define OUTBOX_SIZE ((size_t)32 * 1024)

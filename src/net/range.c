@@ -14,8 +14,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define BITS_MAX 128
 
 /* The bytes of an address: 4 or 16, in network order. */

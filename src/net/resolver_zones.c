@@ -13,8 +13,6 @@
 
 #include "resolver_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Removes a zone without names from the table; frees it when no query is running. */
 static void release(struct resolver_zone *zone)
 {

@@ -20,8 +20,6 @@
 
 #include "stream_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static const struct row {
 	const char *name;
 	int level;

@@ -34,8 +34,6 @@
 #include "stream_priv.h"
 #include "stream_secure_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * ---- the pool of a loop ----
  *

@@ -23,8 +23,6 @@
 #include "stream_priv.h"
 #include "stream_secure_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* The memory of a buffer moves, so nothing is copied. */
 static struct buf take_buf(struct stream_pool *pool, struct stream_buf **buffer)
 {

@@ -24,8 +24,6 @@
 #include "socket_calls_priv.h"
 #include "stream_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define HEARD_SIZE ((size_t)16 * 1024)    /* bytes read at once during a handshake */
 #define OUT_KEPT_MAX ((size_t)256 * 1024) /* bytes; a larger shared buffer is freed */
 

@@ -16,8 +16,6 @@
 #include "outbox_priv.h"
 #include "socket_calls_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * ---- buffers ----
  *

@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 /* ---- the engine ---- */
 
 /*

@@ -17,8 +17,6 @@
 
 #include "tls_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static bool is_set(const char *text) { return text && *text; }
 
 static const char *text_of(const char *text) { return text ? text : ""; }

@@ -8,8 +8,6 @@
 
 #include "tls_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* NULL: not encrypted, or still in the handshake. */
 static SSL *ssl_of(const struct stream *stream)
 {

@@ -9,8 +9,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked)
 {
 	const struct lane *first = show_source_first(source);

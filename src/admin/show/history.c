@@ -13,8 +13,6 @@
 
 #include "show_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* The snapshots of one database. */
 struct snapshots {
 	UT_hash_handle hh;

@@ -13,8 +13,6 @@
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
 
-#include "pgweir/base/banned.h"
-
 static const struct value_kind {
 	uint32_t oid;
 	int16_t size;

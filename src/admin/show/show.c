@@ -6,8 +6,6 @@
 
 #include <strings.h>
 
-#include "pgweir/base/banned.h"
-
 #define SHOW_ADDRESS(name) &show_##name,
 
 /* clang-format off */

@@ -13,8 +13,6 @@
 #include "pgweir/base/text.h"
 #include "pgweir/client/session.h"
 
-#include "pgweir/base/banned.h"
-
 struct transaction_row {
 	struct show_who who;
 	const char *state, *statement;

@@ -8,8 +8,6 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- VERSION ---- */
 
 struct version_row {

@@ -11,8 +11,6 @@
 
 #include "show_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct event_row {
 	const char *at, *kind, *level, *database, *user, *text;
 	int64_t age_s;

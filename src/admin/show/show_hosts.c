@@ -10,8 +10,6 @@
 #include "pgweir/base/text.h"
 #include "pgweir/pool/pools_hosts.h"
 
-#include "pgweir/base/banned.h"
-
 #define HOST_SIZE 256
 
 struct host_row {

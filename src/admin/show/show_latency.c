@@ -13,8 +13,6 @@
 
 #include "pgweir/pool/latency.h"
 
-#include "pgweir/base/banned.h"
-
 struct latency_row {
 	const char *scope, *database, *user, *kind, *window;
 	int64_t count, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us;

@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-#include "pgweir/base/banned.h"
-
 /* ---- DATABASES ---- */
 
 struct database_row {

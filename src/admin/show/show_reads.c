@@ -4,8 +4,6 @@
  */
 #include "show_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct reads_row {
 	const char *database, *user;
 	int64_t servers, on_standby, no_standby, behind, waits, wait_us;

@@ -6,8 +6,6 @@
  */
 #include "show_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- HBA ---- */
 
 struct hba_show_row {

@@ -15,8 +15,6 @@
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/catalog.h"
 
-#include "pgweir/base/banned.h"
-
 struct pinned_row {
 	struct show_who who;
 	const void *link;

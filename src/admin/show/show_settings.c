@@ -14,8 +14,6 @@
 #include "pgweir/config/changes.h"
 #include "pgweir/config/settings.h"
 
-#include "pgweir/base/banned.h"
-
 #define SOURCE_SIZE 512
 
 struct limit_row {

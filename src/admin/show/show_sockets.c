@@ -9,8 +9,6 @@
 
 #include "pgweir/net/tls.h"
 
-#include "pgweir/base/banned.h"
-
 struct socket_row {
 	const char *type, *user, *database, *replication, *state, *local_addr;
 	const char *tls, *application_name;

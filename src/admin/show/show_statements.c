@@ -17,8 +17,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define DEFAULT_COUNT 50
 #define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
 

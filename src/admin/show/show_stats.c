@@ -5,8 +5,6 @@
  */
 #include "show_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct stats_row {
 	const char *database;
 	struct stats total, average;
