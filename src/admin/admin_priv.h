@@ -122,7 +122,7 @@ const struct talk *small_talk_find(struct bytes text, struct words *words);
 /* The table with the rows of this query. NULL: it has a single row, or none. */
 const struct show *small_talk_rows(const struct talk *talk);
 
-/* ---- queries of psql's tab completion: completion.c ---- */
+/* ---- queries of psql's tab completion: small_talk.c ---- */
 
 extern const struct show show_names, show_changeable_names, show_type, show_values;
 
@@ -181,7 +181,7 @@ enum outcome command_drain_host(struct console_session *session, struct err *err
 /* Stops waiting: the watch and the tick of DRAIN. The command itself is not undone. */
 void commands_wait_stop(struct console_session *session);
 
-/* ---- what commands share: command.c ---- */
+/* ---- what commands share: commands.c ---- */
 
 /*
  * Checks the database that the argument names: created from `*` in all lanes if needed. *database

@@ -222,8 +222,8 @@ struct config_entries {
 	struct config_database *databases;
 	struct config_database *automatic; /* the entry `*`; NULL = none */
 	struct config_user *users;
-	struct config_peer *peers;    /* sorted by id: peers.c */
-	struct file_name *file_names; /* origin.c */
+	struct config_peer *peers;    /* sorted by id: entries.c */
+	struct file_name *file_names; /* changes.c */
 };
 
 /* Returns entries with one reference; NULL: no memory. */

@@ -70,9 +70,7 @@ void loop_parks_by(struct loop *loop, void (*park)(void *arg), void *arg);
 void loop_call(struct loop *loop);
 void loop_call_off(struct loop *loop);
 
-/* ---- loop_cpu.c ---- */
-
-/* Between these two, processor time does not count. */
+/* Processor time counts again. */
 void loop_cpu_end_waste(struct loop *loop);
 
 /* Each callback of libevent begins with it: what the loop does is of use again. */
@@ -83,21 +81,15 @@ static inline void loop_called(struct loop *loop)
 		loop_cpu_end_waste(loop);
 }
 
+/* Makes the loop begin a turn if it sleeps. From any thread, after loop_take_letters(). */
+void loop_letters_wake(struct loop *loop);
+
 /* ---- timers.c ---- */
 
 /* Frees all timer queues; no timer may be set. */
 void timers_free(struct loop *loop);
 
-/* ---- loop_letters.c ---- */
-
-/* Makes the loop begin a turn if it sleeps. From any thread, after loop_take_letters(). */
-void loop_letters_wake(struct loop *loop);
-
-/*
- * ---- thread ----
- *
- * Threads beside the main thread.
- */
+/* ---- threads beside the main thread: crew.c ---- */
 
 /* For threads that call little; a loop needs more. */
 #define THREAD_STACK_SIZE ((size_t)1024 * 1024)

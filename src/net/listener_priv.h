@@ -42,8 +42,6 @@ struct listener {
 	bool has_warned; /* the current shortage has been logged */
 };
 
-/* ---- accepting: listener_accept.c ---- */
-
 /* ---- opening sockets: listener_bind.c ---- */
 
 /*
@@ -54,8 +52,6 @@ int listener_bind_tcp(const struct address *address, const struct listener_optio
 
 /* Removes a stale socket file; fails if a process accepts connections on it. */
 int listener_bind_unix(const char *path, const struct listener_options *options, struct err *err);
-
-/* ---- sockets opened by another process: listener_given.c ---- */
 
 /* A socket that another process has opened. */
 struct given {

@@ -80,7 +80,7 @@ enum tls_check tls_context_check(const struct tls_context *context);
 /* Channel binding for logins if its certificate is shown. Empty: none. */
 struct bytes tls_context_binding(const struct tls_context *context);
 
-/* ---- tls_library.c ---- */
+/* ---- tls.c ---- */
 
 /* Fills *err with "<what>: <reason>", the reason being OpenSSL's last error on this thread. */
 bool tls_err(struct err *err, enum err_code code, const char *format, ...)
@@ -92,14 +92,8 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
  */
 size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_BINDING_MAX]);
 
-/* ---- tls_rules.c ---- */
-
-/* ---- tls_transport.c ---- */
-
 /* The "socket" of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
 struct bio_method_st *tls_transport_new(void);
-
-/* ---- tls.c ---- */
 
 /* `name`: the host that we connect to, or NULL. Returns NULL if there is no memory. */
 struct tls *tls_new(struct tls_context *context, const char *name);

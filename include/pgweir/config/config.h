@@ -160,8 +160,8 @@ struct config_list {
 #define CONFIG_TRACK_ON 5000     /* track_statements = on */
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
-struct origin;         /* where a value comes from: config/origin.h */
-struct config_entries; /* [databases], [users], [peers]: config/entries.h, config/peers.h */
+struct origin;         /* where a value comes from: config/changes.h */
+struct config_entries; /* [databases], [users], [peers]: config/entries.h */
 
 struct config {
 	atomic_size_t ref_count; /* config_ref(), config_unref(): from any thread */

@@ -7,7 +7,7 @@
  * short intervals, loop_poll() makes the loop poll for a while before it sleeps.
  *
  * Nothing here is thread-safe: a loop and all its objects belong to the thread that runs it. A
- * process may have several loops (crew.h), which send each other letters (letter.h).
+ * process may have several loops (crew.h), which send each other letters (below).
  */
 #ifndef PGWEIR_LOOP_LOOP_H
 #define PGWEIR_LOOP_LOOP_H

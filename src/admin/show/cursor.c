@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Cursors: see cursor_priv.h.
+ * Cursors, and rows in the order of names: see show_priv.h.
  */
 #include "show_priv.h"
 

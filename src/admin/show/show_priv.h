@@ -97,7 +97,7 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
 
 struct cursor;
 
-/* ---- rows in the order of names: ordered.c ---- */
+/* ---- rows in the order of names: cursor.c ---- */
 
 /* An item with two names. The second one may be "". */
 struct ordered_item {
@@ -244,7 +244,7 @@ struct latency_walk;
 struct show_asked {
 	const struct show *show;
 	const char *argument; /* the words after the SHOW's name; NULL: none */
-	const char *other;    /* a second word, for completion.c only */
+	const char *other;    /* a second word, for small_talk.c only */
 };
 
 /* The position of a SHOW. A cursor of zeros is not in use. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/base64.c: what RFC 4648 has, and nothing else.
+ * auth/digest.c: what RFC 4648 has, and nothing else.
  */
 #include "pgweir/auth/digest.h"
 

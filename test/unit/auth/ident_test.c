@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/ident.c: maps of names.
+ * auth/hba.c: maps of names.
  */
 #include "../../../src/auth/hba_priv.h"
 

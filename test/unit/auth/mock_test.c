@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/mock.c.
+ * auth/verifiers.c.
  */
 #include "pgweir/auth/derived.h"
 

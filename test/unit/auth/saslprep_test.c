@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/saslprep.c: the examples of RFC 4013, and where PostgreSQL uses the
+ * auth/digest.c: the examples of RFC 4013, and where PostgreSQL uses the
  * bytes unchanged.
  */
 #include "pgweir/auth/secret.h"

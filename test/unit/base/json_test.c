@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/json.c
+ * base/text.c
  */
 #include "pgweir/base/text.h"
 

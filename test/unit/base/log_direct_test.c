@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/log_direct.c
+ * base/log_outlets.c
  */
 #include "../../../src/base/log_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/nearest.c.
+ * base/text.c.
  */
 #include "pgweir/base/text.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/sketch.c: quantiles are within the stated error, also after a bucket was full.
+ * base/histogram.c: quantiles are within the stated error, also after a bucket was full.
  */
 #include "pgweir/base/histogram.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/sparse.c: sparse arrays and sums beside plain arrays.
+ * base/histogram.c: sparse arrays and sums beside plain arrays.
  */
 #include "pgweir/base/histogram.h"
 

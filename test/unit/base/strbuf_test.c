@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/strbuf.c: appended pieces, and a full buffer.
+ * base/text.c: appended pieces, and a full buffer.
  */
 #include "pgweir/base/text.h"
 

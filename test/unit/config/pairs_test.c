@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/pairs.c: key=value key='a value'.
+ * config/value.c: key=value key='a value'.
  */
 #include "../../../src/config/config_priv.h"
 

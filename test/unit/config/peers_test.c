@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/peers.c: lines of [peers] are checked, stored by id, and iterated in the order of ids.
+ * config/entries.c: lines of [peers] are checked, stored by id, and iterated in the order of ids.
  */
 #include "pgweir/config/entries.h"
 

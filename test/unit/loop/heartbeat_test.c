@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/heartbeat.c: three loops, turned one after the other.
+ * loop/crew.c: three loops, turned one after the other.
  *
  * A case that waits without end is ended by Check's time limit.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/loop_letters.c: letters from other threads are opened in the loop, in their order.
+ * loop/loop.c: letters from other threads are opened in the loop, in their order.
  */
 #include "pgweir/loop/loop.h"
 

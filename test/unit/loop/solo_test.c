@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/solo.c
+ * loop/crew.c
  */
 #include "pgweir/loop/crew.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/bulk.c over socket pairs: when the wake-up threshold is raised, and when it is
+ * net/socket_options.c over socket pairs: when the wake-up threshold is raised, and when it is
  * reset.
  */
 #include <stdlib.h>

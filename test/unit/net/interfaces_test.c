@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/interfaces.c: our addresses and networks. Every host has a loopback.
+ * net/range.c: our addresses and networks. Every host has a loopback.
  */
 #include "pgweir/net/range.h"
 

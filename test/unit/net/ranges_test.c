@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/ranges.c.
+ * net/range.c.
  */
 #include "pgweir/net/range.h"
 

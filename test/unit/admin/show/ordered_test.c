@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/show/ordered.c: rows in order, while the shown objects are added and removed.
+ * admin/show/cursor.c: rows in order, while the shown objects are added and removed.
  */
 #include "../../../../src/admin/show/show_priv.h"
 
