@@ -13,8 +13,6 @@
 #include "pgweir/base/text.h"
 #include "pgweir/pool/pools_hosts.h"
 
-#include "pgweir/base/banned.h"
-
 #define TICK_PERIOD USEC_PER_SEC
 #define DRAIN_SECONDS_MAX 10000000
 

@@ -8,8 +8,6 @@
 
 #include "admin_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * What one piece may take: bytes, and time on the main thread while all lanes are held. To find the
  * first row takes as long as there are pools, in each turn again, so it does not count, and some

@@ -9,7 +9,7 @@
  * Hard here: a line should be in the file before anything else happens to its connection. But
  * the loop must not wait for the disk, no line may be lost at exit, and a flood of lines must
  * not use up the memory. So lines are written directly only while they are few and the outlets
- * accept them immediately (log_direct.c), and only if no earlier line is still queued, so that
+ * accept them immediately (log_outlets.c), and only if no earlier line is still queued, so that
  * they stay in order. The writer runs at most once per WRITER_PAUSE, so that a flood causes few
  * wake-ups.
  */
@@ -26,15 +26,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log_direct_priv.h"
-#include "log_json_priv.h"
-#include "log_kept_priv.h"
-#include "log_limit_priv.h"
-#include "log_outlets_priv.h"
+#include "log_priv.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
-
-#include "pgweir/base/banned.h"
 
 #define WRITER_PAUSE (20 * USEC_PER_MS)
 #define UNWRITTEN_SPACING (60 * USEC_PER_SEC) /* between two events of a full disk */

@@ -10,12 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 
-#include "field_priv.h"
-#include "value_priv.h"
-
-#include "pgweir/base/banned.h"
+#include "config_priv.h"
 
 /* clang-format off */
 #define TYPE(field) _Generic(((struct config *)0)->field, \
@@ -665,3 +663,28 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 }
 
 const char *config_pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }
+
+/*
+ * ---- unknown names ----
+ *
+ * Unknown names of settings: mostly typing errors, so the nearest name is suggested.
+ */
+
+const char *setting_nearest(const char *name)
+{
+	struct nearest nearest = nearest_begin(name);
+
+	for (size_t i = 0; i < settings_count; i++)
+		nearest_offer(&nearest, settings[i].name);
+	return nearest.found;
+}
+
+bool setting_refuse(const char *name, struct err *err)
+{
+	const char *nearest = setting_nearest(name);
+
+	if (nearest)
+		return err_set(err, ERR_NO_PARAMETER,
+		               "unknown setting \"%s\": did you mean \"%s\"?", name, nearest);
+	return err_set(err, ERR_NO_PARAMETER, "unknown setting \"%s\"", name);
+}

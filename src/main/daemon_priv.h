@@ -8,8 +8,8 @@
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/lanes.h"
-#include "pgweir/loop/handshakes.h"
-#include "pgweir/loop/heartbeat.h"
+#include "pgweir/loop/workers.h"
+#include "pgweir/loop/crew.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/sql_digest.h"
@@ -46,7 +46,7 @@ struct daemon {
 	struct loop *loop;                             /* the main thread's */
 	struct workers *workers;                       /* derive keys for client logins */
 	struct workers *server_workers, *slow_workers; /* the same for logins at servers */
-	struct handshakes *handshakes;                 /* TLS handshakes */
+	struct workers *handshakes;                    /* TLS handshakes */
 	struct workers *lookups;                       /* blocking calls: system user names */
 	struct workers *outside[AUTH_METHODS];         /* methods with their own threads */
 	struct verifiers *verifiers;

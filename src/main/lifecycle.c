@@ -16,7 +16,7 @@
 #include "stop.h"
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/config/origin.h"
+#include "pgweir/config/changes.h"
 
 #include "pgweir/base/banned.h"
 

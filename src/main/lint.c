@@ -11,8 +11,7 @@
 #include <sys/stat.h>
 
 #include "pgweir/config/entries.h"
-#include "pgweir/config/origin.h"
-#include "pgweir/config/peers.h"
+#include "pgweir/config/changes.h"
 
 #include "limits.h"
 #include "load.h"

@@ -9,7 +9,7 @@
 
 #include "pgweir/auth/outside.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/config/origin.h"
+#include "pgweir/config/changes.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/web/web.h"
 

@@ -6,10 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "openssl_priv.h"
 #include "tls_priv.h"
-
-#include "pgweir/base/banned.h"
 
 /* NULL: not encrypted, or still in the handshake. */
 static SSL *ssl_of(const struct stream *stream)

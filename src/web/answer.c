@@ -2,7 +2,7 @@
 /*
  * Short answers that several paths have.
  */
-#include "pgweir/base/json.h"
+#include "pgweir/base/text.h"
 
 #include "web_priv.h"
 

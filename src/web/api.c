@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/base/json.h"
+#include "pgweir/base/text.h"
 
 #include "web_priv.h"
 

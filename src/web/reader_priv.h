@@ -9,7 +9,7 @@
 #define PGWEIR_WEB_READER_PRIV_H
 
 #include "pgweir/admin/tables.h"
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 
 #include "budget_priv.h"
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/client_tls.h"
-#include "pgweir/net/ranges.h"
+#include "pgweir/net/range.h"
 
 #include "secrets_priv.h"
 

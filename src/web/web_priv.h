@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "pgweir/loop/solo.h"
+#include "pgweir/loop/crew.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/web/web.h"
 

@@ -25,7 +25,7 @@
 
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 
 enum log_level {
 	LOG_LEVEL_FATAL,

@@ -29,7 +29,7 @@
 
 struct stream;
 struct bulk_slots;
-struct handshakes;
+struct workers;
 struct stream_buf;
 struct outbox;
 struct tls_slots;
@@ -73,7 +73,7 @@ struct stream_pool {
 	size_t first_size;   /* initial size of a buffer in bytes (pkt_buf) */
 	void *free_list;     /* free buffers of that size; each begins with a pointer to the next */
 	size_t free_size;    /* bytes in them */
-	struct handshakes *handshakes; /* for TLS handshakes; borrowed. NULL: not available */
+	struct workers *handshakes; /* for TLS handshakes; borrowed. NULL: not available */
 	/* for deferred output; borrowed. NULL: output is never deferred */
 	struct outbox *outbox;
 	/* for bulk reading; created for the first stream that needs it */

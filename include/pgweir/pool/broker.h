@@ -25,7 +25,7 @@
 #include "pgweir/base/err.h"
 #include "pgweir/base/hash.h"
 #include "pgweir/base/limit_event.h"
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 #include "pgweir/pool/clusters.h"
 #include "pgweir/pool/catalog.h"
 #include "pgweir/pool/outages.h"

@@ -13,7 +13,7 @@
 
 #include "pgweir/auth/credentials.h"
 #include "pgweir/base/log.h"
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 #include "pgweir/pool/server/roster.h"
 
 struct broker;

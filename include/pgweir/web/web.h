@@ -10,7 +10,7 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/config/config.h"
-#include "pgweir/loop/handshakes.h"
+#include "pgweir/loop/workers.h"
 #include "pgweir/net/tls.h"
 
 struct web;
@@ -41,7 +41,7 @@ struct web_with {
 	struct loop *main_loop;
 	const struct lanes *lanes;
 	struct console *console;
-	struct handshakes *handshakes;
+	struct workers *handshakes;
 	const struct config *config; /* for web_new() only: the settings that need a restart */
 };
 

@@ -27,7 +27,6 @@
 #include "../session/resets_priv.h"
 #include "../session/session_priv.h"
 #include "../session/session_mode_priv.h"
-#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
 #include "judge_priv.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/close_reason.c: every reason has its row, and what is counted for it.
+ * base/err.c: every reason has its row, and what is counted for it.
  */
 #include "pgweir/base/close_reason.h"
 

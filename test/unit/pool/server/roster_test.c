@@ -214,9 +214,9 @@ static void play(struct scene *scene, const char *says, const char *word)
 	struct roster_at at = { .host = (unsigned int)(word[0] - 'a') };
 
 	if (*word == '+')
-		scene->now += atoll(&word[1]);
+		scene->now += strtoll(&word[1], NULL, 10);
 	else if (*word == '*')
-		ck_assert_int_eq(scene->without, atoll(&word[1]));
+		ck_assert_int_eq(scene->without, strtoll(&word[1], NULL, 10));
 	else if (*word == '"')
 		check_events(scene, says, word);
 	else if (strcmp(word, "t") == 0)

@@ -11,10 +11,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "pgweir/config/origin.h"
+#include "pgweir/config/changes.h"
 #include "pgweir/config/settings.h"
-
-#include "pgweir/base/banned.h"
 
 #define SOURCE_SIZE 512
 
@@ -23,26 +21,21 @@ struct limit_row {
 	int64_t value, used, hits;
 	char source_buffer[SOURCE_SIZE];
 };
-_Static_assert(sizeof(struct limit_row) <= ROW_SIZE_MAX, "a row is too large");
 
+#define ROW struct limit_row
 static const struct column limit_columns[] = {
-	COLUMN(struct limit_row, VALUE_TEXT, limit, "Name of the limit."),
-	COLUMN(struct limit_row, VALUE_TEXT, database,
-	       "Database that the limit applies to; NULL: all databases together."),
-	COLUMN(struct limit_row, VALUE_TEXT, user,
-	       "User that the limit applies to; NULL: all users together."),
-	COLUMN(struct limit_row, VALUE_INT4, value,
-	       "Value in effect; 0: no limit (max_pinned_servers: none; -1: no limit; "
-	       "session_state: nothing that concerns the session is accepted)."),
-	COLUMN(struct limit_row, VALUE_TEXT, source,
-	       "Source of the value: file and line (with the database or user whose "
-	       "entry sets it), SET, default, or ulimit -n (systemd: LimitNOFILE=)."),
-	COLUMN(struct limit_row, VALUE_INT4, used,
-	       "Number of connections that currently count towards the limit; open_files: "
-	       "files in use."),
-	COLUMN(struct limit_row, VALUE_INT8, hits,
-	       "How often a client had to wait or was refused because of the limit."),
+	TEXT(limit, "Name of the limit."),
+	TEXT(database, "Database that the limit applies to; NULL: all databases together."),
+	TEXT(user, "User that the limit applies to; NULL: all users together."),
+	INT4(value, "Value in effect; 0: no limit (max_pinned_servers: none; -1: no limit; "
+	            "session_state: nothing that concerns the session is accepted)."),
+	TEXT(source, "Source of the value: file and line (with the database or user whose "
+	             "entry sets it), SET, default, or ulimit -n (systemd: LimitNOFILE=)."),
+	INT4(used, "Number of connections that currently count towards the limit; open_files: "
+	           "files in use."),
+	INT8(hits, "How often a client had to wait or was refused because of the limit."),
 };
+#undef ROW
 
 /*
  * The object of a row, in one lane. Fields that do not belong to this kind of object are NULL.
@@ -247,8 +240,8 @@ static void collect_pools(struct cursor *cursor)
 	LANES_EACH(lane, lanes)
 	TAILQ_FOREACH (pool, &lane->pools->list, node) {
 		if (pool->database->entry && pool->purpose == POOL_FOR_CLIENTS)
-			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                             pool->role->name, pool });
+			cursor_offer(cursor, (struct ordered_item){ pool->database->name,
+			                                            pool->role->name, pool });
 	}
 }
 
@@ -324,8 +317,9 @@ static const struct scope *next_thing(struct cursor *cursor)
 		if (walk->has_begun && scope->limits[walk->limit].name)
 			return scope;
 		walk->limit = 0;
-		walk->has_begun =
-		    scope->collect ? ordered_next(cursor, scope->collect, &item) : !walk->has_begun;
+		walk->has_begun = scope->collect
+		                      ? cursor_next_ordered(cursor, scope->collect, &item)
+		                      : !walk->has_begun;
 		if (walk->has_begun)
 			return scope;
 		cursor->ordered = (struct ordered){ 0 };
@@ -382,11 +376,136 @@ static bool next_limit(struct cursor *cursor, void *at)
 	return false;
 }
 
-const struct show show_limits = {
-	.item = "LIMITS",
-	.next = next_limit,
-	.columns = COLUMNS(limit_columns),
-	.help = "All limits, with source, current use, and how often each was hit. HIT: "
-		"only limits that were hit or are reached now.",
-	.argument = SHOW_HIT
+SHOW(limits, "LIMITS", next_limit, limit_columns,
+     "All limits, with source, current use, and how often each was hit. HIT: only limits that were "
+     "hit or are reached now.",
+     .argument = SHOW_HIT);
+/* ---- CONFIG ---- */
+
+struct config_row {
+	const char *key, *value, *initial, *changeable;
+	struct setting_shown shown;
 };
+
+#define ROW struct config_row
+static const struct column config_columns[] = {
+	TEXT(key, "Name of the setting."),
+	TEXT(value, "Value of the setting."),
+	{ "default", VALUE_TEXT, offsetof(struct config_row, initial), "Default of the setting." },
+	TEXT(changeable, "yes: RELOAD and SET change the setting; no: only a restart does."),
+};
+#undef ROW
+
+static const struct config *wanted(const struct show_source *source)
+{
+	return source->with->wanted(source->with->arg);
+}
+
+static bool next_config(struct cursor *cursor, void *at)
+{
+	struct config_row *row = at;
+
+	if (!setting_show(wanted(cursor->source), cursor->index++, &row->shown))
+		return false;
+	row->key = row->shown.name;
+	row->value = row->shown.value;
+	row->initial = row->shown.initial;
+	row->changeable = row->shown.is_changeable ? "yes" : "no";
+	return true;
+}
+
+SHOW(config, "CONFIG", next_config, config_columns, "All settings with their values.");
+
+/* ---- ALL, and one setting ---- */
+
+struct setting_row {
+	const char *name, *setting, *description;
+	struct setting_shown shown;
+};
+
+#define ROW struct setting_row
+static const struct column setting_columns[] = {
+	TEXT(name, "Name of the setting."),
+	TEXT(setting, "Value of the setting; NULL: not set."),
+	TEXT(description, "Description of the setting."),
+};
+#undef ROW
+
+static bool next_described(struct cursor *cursor, void *at)
+{
+	struct setting_row *row = at;
+	size_t index = cursor->index++;
+
+	if (!setting_show(wanted(cursor->source), index, &row->shown))
+		return false;
+	row->name = row->shown.name;
+	row->setting = row->shown.value;
+	row->description = settings[index].help;
+	return true;
+}
+
+SHOW(all, "ALL", next_described, setting_columns,
+     "All settings with values and descriptions, in the format of PostgreSQL's SHOW ALL.");
+
+static bool next_setting(struct cursor *cursor, void *at)
+{
+	const char *name = cursor->asked.argument;
+	struct setting_row *row = at;
+
+	if (cursor->index)
+		return false;
+	while (setting_show(wanted(cursor->source), cursor->index++, &row->shown)) {
+		if (strcmp(row->shown.name, name) == 0)
+			break;
+	}
+	row->setting = row->shown.value;
+	return true;
+}
+
+/* The column has the setting's name: see request_columns(). */
+const struct show show_setting = { .item = "",
+	                           .next = next_setting,
+	                           .columns = { &setting_columns[1], 1 } };
+
+/* ---- PENDING ---- */
+
+struct pending_row {
+	const char *key, *value, *in_force, *reason;
+	struct setting_shown taken, old;
+};
+
+#define ROW struct pending_row
+static const struct column pending_columns[] = {
+	TEXT(key, "Name of the setting."),
+	TEXT(value, "Value given with SET."),
+	TEXT(in_force, "Value in effect."),
+	TEXT(reason, "Why the new value is not in effect yet."),
+};
+#undef ROW
+
+static bool same_value(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool next_pending(struct cursor *cursor, void *at)
+{
+	const struct show_source *source = cursor->source;
+	struct pending_row *row = at;
+
+	while (setting_show(show_source_config(source), cursor->index++, &row->old)) {
+		row->key = row->old.name;
+		row->reason = source->with->why_held(source->with->arg, row->key);
+		if (!row->reason)
+			continue;
+		setting_show(wanted(source), cursor->index - 1, &row->taken);
+		row->value = row->taken.value;
+		row->in_force = row->old.value;
+		if (!same_value(row->value, row->in_force))
+			return true;
+	}
+	return false;
+}
+
+SHOW(pending, "PENDING", next_pending, pending_columns,
+     "Settings whose new value takes effect only after another SET.");
