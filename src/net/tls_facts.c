@@ -140,15 +140,22 @@ bool tls_peer_names(const struct stream *stream, struct buf *out)
 
 /* ---- the time of a certificate ---- */
 
-bool tls_time_left(const char *path, int64_t *seconds)
+bool tls_seconds_left(const X509 *certificate, int64_t *seconds)
 {
-	FILE *file = fopen(path, "re");
-	X509 *certificate = file ? PEM_read_X509_AUX(file, NULL, NULL, NULL) : NULL;
 	int days = 0, rest = 0;
 	bool is_known =
 	    certificate && ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
 
 	*seconds = (int64_t)days * 24 * 3600 + rest;
+	return is_known;
+}
+
+bool tls_time_left(const char *path, int64_t *seconds)
+{
+	FILE *file = fopen(path, "re");
+	X509 *certificate = file ? PEM_read_X509_AUX(file, NULL, NULL, NULL) : NULL;
+	bool is_known = tls_seconds_left(certificate, seconds);
+
 	X509_free(certificate);
 	if (file)
 		fclose(file);

@@ -63,6 +63,7 @@ struct database *database_add(struct pools *pools, const char *name,
 	database->catalog_version = database->quiet_version = UINT_MAX;
 	database->server_limit = config_max_db_connections(pools->config, entry);
 	TAILQ_INIT(&database->blocked);
+	TAILQ_INIT(&database->reads);
 	TAILQ_INIT(&database->idle);
 	TABLE_ADD_STR(hh, &pools->secret, pools->database_table, database->name, database);
 	TAILQ_INSERT_TAIL(&pools->databases, database, node);

@@ -490,6 +490,10 @@ struct borrower *pool_standby_next(struct pool *reads);
 /* In a pool for reads: if no standby can be used, its waiting borrowers go to the primary. */
 void pool_reads_serve(struct pool *reads);
 
+/* Counts that a server was lent for a read, at its host. pool_reads_forget(): frees the counts. */
+void pool_reads_note(struct server *server);
+void pool_reads_forget(struct database *database);
+
 /* ---- another forced user: pool_move.c ---- */
 
 /* The borrower, which has no server, continues in the other pool; it may be refused there. */

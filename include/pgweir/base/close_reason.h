@@ -14,6 +14,7 @@
 
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err_code.h"
+#include "pgweir/base/sparse.h"
 
 #define CLOSE_NAME_SIZE 64     /* longer names are truncated */
 #define CLOSE_MESSAGE_SIZE 256 /* longer messages are truncated */
@@ -268,11 +269,13 @@ struct close_told {
 	const char *words;  /* text of the log line and for the client */
 	const char *detail; /* added to it; NULL: none */
 	const char *database, *user;
+	struct sparse_sum *of_database; /* counts by reason; NULL: it was of no database */
 };
 
 /* Zero it before first use. There is one for clients and one for servers. */
 struct close_counts {
 	struct close_count counts[CLOSE_REASONS];
+	struct sparse_sum of_none; /* by reason: those of no database. To be freed */
 };
 
 /* The row of a reason. Static. */

@@ -188,6 +188,7 @@ struct cursor {
 	struct latency_walk *latency; /* owned; NULL: none is needed */
 	enum console_role role;       /* of the session */
 	bool is_owner;                /* see session_is_owner() */
+	bool skips_unused;            /* see show_leaves_out() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
 	unsigned int look_count;      /* items examined since the last row */

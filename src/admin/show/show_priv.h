@@ -10,53 +10,56 @@
 #include "cursor_priv.h"
 
 /* All tables in the order of SHOW HELP. SHOW NAME is a `const struct show show_name`. */
-#define SHOW_TABLES(SHOW)    \
-	SHOW(version)        \
-	SHOW(state)          \
-	SHOW(config)         \
-	SHOW(all)            \
-	SHOW(databases)      \
-	SHOW(users)          \
-	SHOW(pools)          \
-	SHOW(clients)        \
-	SHOW(servers)        \
-	SHOW(sockets)        \
-	SHOW(active_sockets) \
-	SHOW(stats)          \
-	SHOW(stats_totals)   \
-	SHOW(stats_averages) \
-	SHOW(totals)         \
-	SHOW(lists)          \
-	SHOW(mem)            \
-	SHOW(dns_hosts)      \
-	SHOW(peers)          \
-	SHOW(peer_pools)     \
-	SHOW(dns_zones)      \
-	SHOW(hba)            \
-	SHOW(ident)          \
-	SHOW(waiting)        \
-	SHOW(transactions)   \
-	SHOW(pinned)         \
-	SHOW(session_state)  \
-	SHOW(limits)         \
-	SHOW(errors)         \
-	SHOW(catalog)        \
-	SHOW(audit)          \
-	SHOW(loops)          \
-	SHOW(ready)          \
-	SHOW(drain)          \
-	SHOW(pending)        \
-	SHOW(latency)        \
-	SHOW(histograms)     \
-	SHOW(sqlstates)      \
-	SHOW(statements)     \
-	SHOW(events)         \
-	SHOW(events_totals)  \
-	SHOW(history)        \
-	SHOW(hosts)          \
-	SHOW(reads)          \
-	SHOW(applications)   \
-	SHOW(columns)        \
+#define SHOW_TABLES(SHOW)     \
+	SHOW(version)         \
+	SHOW(state)           \
+	SHOW(config)          \
+	SHOW(all)             \
+	SHOW(databases)       \
+	SHOW(users)           \
+	SHOW(pools)           \
+	SHOW(clients)         \
+	SHOW(servers)         \
+	SHOW(sockets)         \
+	SHOW(active_sockets)  \
+	SHOW(stats)           \
+	SHOW(stats_totals)    \
+	SHOW(stats_averages)  \
+	SHOW(totals)          \
+	SHOW(lists)           \
+	SHOW(mem)             \
+	SHOW(certificates)    \
+	SHOW(dns_hosts)       \
+	SHOW(peers)           \
+	SHOW(peer_pools)      \
+	SHOW(dns_zones)       \
+	SHOW(hba)             \
+	SHOW(ident)           \
+	SHOW(waiting)         \
+	SHOW(transactions)    \
+	SHOW(pinned)          \
+	SHOW(session_state)   \
+	SHOW(limits)          \
+	SHOW(errors)          \
+	SHOW(closes)          \
+	SHOW(catalog)         \
+	SHOW(audit)           \
+	SHOW(loops)           \
+	SHOW(ready)           \
+	SHOW(drain)           \
+	SHOW(pending)         \
+	SHOW(latency)         \
+	SHOW(histograms)      \
+	SHOW(pool_histograms) \
+	SHOW(sqlstates)       \
+	SHOW(statements)      \
+	SHOW(events)          \
+	SHOW(events_totals)   \
+	SHOW(history)         \
+	SHOW(hosts)           \
+	SHOW(reads)           \
+	SHOW(applications)    \
+	SHOW(columns)         \
 	SHOW(fds)
 
 #define SHOW_EXTERN(name) extern const struct show show_##name;
@@ -83,6 +86,9 @@ bool show_statements_takes(const char *argument);
  */
 void show_collect_users(struct cursor *cursor);
 void show_collect_databases(struct cursor *cursor);
+
+/* Whether the cursor skips this database, as it was never used and there are many. */
+bool show_leaves_out(const struct cursor *cursor, const struct database *database);
 
 /*
  * A time of the monotonic clock as SHOW writes it, in local time. Writes to `buffer` and

@@ -4,14 +4,17 @@
  */
 #include "show_priv.h"
 
+#include <string.h>
+
 #include "pgweir/base/sqlstates.h"
+#include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"
 
 struct sqlstate_row {
-	const char *sqlstate, *name, *side, *severity, *last, *database, *user;
+	const char *sqlstate, *name, *side, *severity, *last, *database, *user, *class;
 	int64_t count;
-	char time_buffer[TIME_TEXT_SIZE];
+	char time_buffer[TIME_TEXT_SIZE], class_buffer[8];
 };
 _Static_assert(sizeof(struct sqlstate_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -30,6 +33,7 @@ static const struct column sqlstate_columns[] = {
 	TEXT(database, "Database of the last one."),
 	TEXT(user, "User of the last one; of errors by PostgreSQL, the user of the server "
 	           "connection."),
+	TEXT(class, "Class of the SQLSTATE: its first two characters; or other."),
 };
 
 #undef TEXT
@@ -75,6 +79,9 @@ static bool next_sqlstate(struct cursor *cursor, void *at)
 			last = count;
 	}
 	row->sqlstate = cursor->sqlstate.sqlstate;
+	row->class = row->class_buffer;
+	text_copy(row->class_buffer, strcmp(key.sqlstate, SQLSTATES_OTHER) == 0 ? 6 : 3,
+	          key.sqlstate);
 	row->name = sqlstates_name(key.sqlstate);
 	row->side = key.is_ours ? "pgweir" : "server";
 	row->severity = sqlstates_severity_name((enum sqlstate_severity)key.severity);
