@@ -22,6 +22,7 @@ static const struct route {
 } routes[] = {
 	{ "/", page_answer, false },
 	{ "/metrics", metrics_answer, false },
+	{ "/metrics/histograms", metrics_answer_histograms, false },
 	{ "/healthz", health_answer, true },
 	{ "/readyz", health_answer_ready, true },
 	{ "/favicon.ico", answer_nothing, false },

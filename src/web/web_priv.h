@@ -67,6 +67,17 @@ bool routes_need_secret(const struct http_head *head);
 void api_list(struct web *web, struct connection *connection, const struct http_head *head);
 void api_show(struct web *web, struct connection *connection, const struct http_head *head);
 
+/*
+ * Adds " value" for each wanted=value of a query, as the console reads it. false: it is not well
+ * encoded.
+ */
+bool api_read_arguments(struct bytes query, const char *wanted, struct buf *words);
+
+#define API_BAD_ADDRESS "the address is not well encoded"
+
+/* Answers that a table cannot be read. */
+void api_refuse(struct connection *connection, const struct err *err);
+
 /* ---- /healthz, /readyz: health.c ---- */
 
 void health_answer(struct web *web, struct connection *connection, const struct http_head *head);
@@ -76,6 +87,8 @@ void health_answer_ready(struct web *web, struct connection *connection,
 /* ---- /metrics: metrics.c ---- */
 
 void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head);
+void metrics_answer_histograms(struct web *web, struct connection *connection,
+                               const struct http_head *head);
 
 /* ---- the page: page.c ---- */
 
