@@ -37,6 +37,7 @@ static const struct {
 	{ 404, "Not Found" },
 	{ 405, "Method Not Allowed" },
 	{ 413, "Content Too Large" },
+	{ 429, "Too Many Requests" },
 	{ 431, "Request Header Fields Too Large" },
 	{ 500, "Internal Server Error" },
 	{ 503, "Service Unavailable" },
@@ -415,22 +416,36 @@ static void secure(struct connection *connection, struct tls_context *tls)
 		close_connection(connection);
 }
 
-/*
- * Closes the oldest connection that waits for a whole head, so that nobody keeps others out by
- * sending nothing. false: all are being answered.
- */
-static bool evict_oldest(struct connections *all)
+static bool awaits_head(const struct connection *connection)
+{
+	return connection->state == CONNECTION_SECURING || connection->state == CONNECTION_READING;
+}
+
+static bool is_answered(const struct connection *connection)
+{
+	return connection->state == CONNECTION_ENDING && stream_unsent(&connection->stream) == 0;
+}
+
+static bool evict(struct connections *all, bool (*may_go)(const struct connection *connection))
 {
 	struct connection *connection;
 
 	TAILQ_FOREACH (connection, &all->list, node) {
-		if (connection->state == CONNECTION_SECURING ||
-		    connection->state == CONNECTION_READING) {
+		if (may_go(connection)) {
 			close_connection(connection);
 			return true;
 		}
 	}
 	return false;
+}
+
+/*
+ * Closes the oldest connection that waits for a whole head, or has its answer but does not close,
+ * so that nobody keeps others out by doing nothing. false: all are being answered.
+ */
+static bool evict_oldest(struct connections *all)
+{
+	return evict(all, awaits_head) || evict(all, is_answered);
 }
 
 bool connections_are_busy(const struct connections *all)

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "pgweir/auth/failures.h"
 #include "pgweir/loop/solo.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/web/web.h"
@@ -26,6 +27,14 @@ struct web_place {
 	unsigned int failed_count; /* since it was open */
 };
 
+/* Wrong secrets whose answer is delayed. */
+struct wrong_secrets {
+	struct loop *loop;
+	struct failures failures;
+	unsigned int count;
+	TAILQ_HEAD(, wrong_secret) list;
+};
+
 struct web {
 	struct web_with with;
 	struct solo *solo;
@@ -34,6 +43,7 @@ struct web {
 	struct connections connections;
 	struct readers readers;
 	struct health health;
+	struct wrong_secrets wrong_secrets;
 	unsigned int scrape_count;
 	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;
@@ -46,6 +56,16 @@ struct web {
 	pthread_mutex_t lock; /* guards `rights`, which the main thread replaces */
 	struct web_rights *rights;
 };
+
+/* ---- wrong secrets: wrong_secrets.c ---- */
+
+#define WRONG_SECRET_TEXT "a user and password, or a token, is needed"
+
+/* Answers 401, after the delay. */
+void wrong_secrets_answer(struct wrong_secrets *secrets, struct connection *connection,
+                          usec_t delay);
+
+void wrong_secrets_init(struct wrong_secrets *secrets, struct loop *loop);
 
 /* ---- short answers: answer.c ---- */
 
