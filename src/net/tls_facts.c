@@ -140,16 +140,6 @@ bool tls_peer_names(const struct stream *stream, struct buf *out)
 
 /* ---- the time of a certificate ---- */
 
-bool tls_seconds_left(const X509 *certificate, int64_t *seconds)
-{
-	int days = 0, rest = 0;
-	bool is_known =
-	    certificate && ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
-
-	*seconds = (int64_t)days * 24 * 3600 + rest;
-	return is_known;
-}
-
 bool tls_time_left(const char *path, int64_t *seconds)
 {
 	FILE *file = fopen(path, "re");

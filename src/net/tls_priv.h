@@ -77,8 +77,6 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
  */
 size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_BINDING_MAX]);
 
-/* ---- tls_facts.c ---- */
-
 /* Seconds until it expires. false: it is NULL, or has no valid time. */
 bool tls_seconds_left(const struct x509_st *certificate, int64_t *seconds);
 

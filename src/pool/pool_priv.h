@@ -490,10 +490,6 @@ struct borrower *pool_standby_next(struct pool *reads);
 /* In a pool for reads: if no standby can be used, its waiting borrowers go to the primary. */
 void pool_reads_serve(struct pool *reads);
 
-/* Counts that a server was lent for a read, at its host. pool_reads_forget(): frees the counts. */
-void pool_reads_note(struct server *server);
-void pool_reads_forget(struct database *database);
-
 /* ---- another forced user: pool_move.c ---- */
 
 /* The borrower, which has no server, continues in the other pool; it may be refused there. */
@@ -526,6 +522,11 @@ void database_arm_expiry(struct database *database);
 
 /* Applies a changed autodb_idle_timeout, or that is_auto has changed. */
 void database_rearm(struct database *database);
+
+/* Counts that a server was lent for a read, at its host. */
+void database_count_read(struct database *database, struct server *server);
+uint64_t database_reads_at(const struct database *database, const char *host);
+void database_forget_reads(struct database *database);
 
 /* ---- all pools ---- */
 

@@ -9,11 +9,6 @@
  * A borrower becomes a member of the other pool before it asks for a server. While no standby can
  * be used, the pool for clients serves all. The pool for reads then tries to connect on its own.
  */
-#include "pgweir/pool/pools_hosts.h"
-
-#include <stdlib.h>
-#include <string.h>
-
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -71,63 +66,5 @@ void pool_reads_serve(struct pool *reads)
 		reads->reads.elsewhere++;
 		reads->reads.routed--;
 		pool_move_borrower(borrower, to);
-	}
-}
-
-/* ---- counted by host ---- */
-
-static struct host_reads *find_reads(const struct database *database, const char *host)
-{
-	struct host_reads *reads;
-
-	TAILQ_FOREACH (reads, &database->reads, node) {
-		if (strcmp(reads->host, host) == 0)
-			return reads;
-	}
-	return NULL;
-}
-
-uint64_t pools_reads_at(const struct pools *pools, const char *database, const char *host)
-{
-	const struct database *found = pools_find_database((struct pools *)pools, database);
-	const struct host_reads *reads = found ? find_reads(found, host) : NULL;
-
-	return reads ? reads->count : 0;
-}
-
-/* There are as many as the entry has had hosts. NULL: no memory. */
-static uint64_t *count_of(struct database *database, const char *host)
-{
-	struct host_reads *reads = find_reads(database, host);
-	size_t size = strlen(host) + 1;
-
-	if (reads)
-		return &reads->count;
-	reads = calloc(1, sizeof(*reads) + size);
-	if (!reads)
-		return NULL;
-	memcpy(reads->host, host, size);
-	TAILQ_INSERT_TAIL(&database->reads, reads, node);
-	return &reads->count;
-}
-
-void pool_reads_note(struct server *server)
-{
-	const struct hosts *hosts = server->site->hosts;
-
-	if (!server->read_count && server->host < hosts->count)
-		server->read_count =
-		    count_of(server->pool->database, hosts->list[server->host].name);
-	if (server->read_count)
-		++*server->read_count;
-}
-
-void pool_reads_forget(struct database *database)
-{
-	struct host_reads *reads;
-
-	while ((reads = TAILQ_FIRST(&database->reads))) {
-		TAILQ_REMOVE(&database->reads, reads, node);
-		free(reads);
 	}
 }

@@ -91,7 +91,7 @@ void pools_forget_database(struct database *database)
 	latency_done(&database->gone_latency);
 	sparse_sum_free(&database->client_closes);
 	sparse_sum_free(&database->server_closes);
-	pool_reads_forget(database);
+	database_forget_reads(database);
 	timer_clear(&database->rest);
 	catalog_reading_release(&database->reading);
 	share_close(&database->share);
