@@ -116,10 +116,10 @@ static int error_status(const struct err *err)
 
 void api_refuse(struct connection *connection, const struct err *err)
 {
-	web_answer_error(connection, error_status(err),
-	                 err->code == ERR_SYNTAX ? "no such table, or not with these words"
-	                                         : err->text,
-	                 "GET /api/v1/show lists the tables");
+	connection_answer_error(connection, error_status(err),
+	                        err->code == ERR_SYNTAX ? "no such table, or not with these words"
+	                                                : err->text,
+	                        "GET /api/v1/show lists the tables");
 }
 
 /* After the first piece the client cannot get an error any more. */
@@ -290,7 +290,7 @@ void api_show(struct web *web, struct connection *connection, const struct http_
 	if (read_words(head, &words))
 		begin_show(web, connection, &words);
 	else
-		web_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
+		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
 	buf_free(&words);
 }
 

@@ -195,7 +195,7 @@ static struct scrape *new_scrape(struct web *web, struct connection *connection,
 	struct scrape *scrape = web->scrape_count < SCRAPES_MAX ? calloc(1, sizeof(*scrape)) : NULL;
 
 	if (!scrape) {
-		web_answer_error(connection, 503, "too many scrapes at one time", NULL);
+		connection_answer_error(connection, 503, "too many scrapes at one time", NULL);
 		return NULL;
 	}
 	web->scrape_count++;
@@ -225,7 +225,7 @@ void metrics_answer_histograms(struct web *web, struct connection *connection,
 	struct scrape *scrape;
 
 	if (!api_read_arguments(head->query, "database", &argument)) {
-		web_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
+		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
 		buf_free(&argument);
 		return;
 	}

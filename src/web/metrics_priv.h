@@ -56,13 +56,6 @@ struct metrics_source {
 /* End with NULL words. */
 extern const struct metrics_source metrics_sources[], metrics_histograms[];
 
-/* The upper bounds of buckets: columns of SHOW HISTOGRAMS, and seconds. Ends with NULL. */
-struct metrics_bound {
-	const char *column, *seconds;
-};
-
-extern const struct metrics_bound metrics_bounds[];
-
 /* Rows with the same labels, and the value of each metric. */
 struct metrics_group {
 	UT_hash_handle hh;

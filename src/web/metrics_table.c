@@ -230,15 +230,6 @@ static const struct metric of_histograms[] = {
 	  "client_login", METRIC_GAUGE, METRIC_NUMBER },
 };
 
-const struct metrics_bound metrics_bounds[] = {
-	{ "le_100us", "0.0001" }, { "le_250us", "0.00025" }, { "le_500us", "0.0005" },
-	{ "le_1ms", "0.001" },    { "le_2500us", "0.0025" }, { "le_5ms", "0.005" },
-	{ "le_10ms", "0.01" },    { "le_25ms", "0.025" },    { "le_50ms", "0.05" },
-	{ "le_100ms", "0.1" },    { "le_250ms", "0.25" },    { "le_500ms", "0.5" },
-	{ "le_1s", "1.0" },       { "le_2500ms", "2.5" },    { "le_5s", "5.0" },
-	{ "le_10s", "10.0" },     { "le_30s", "30.0" },      { NULL, NULL },
-};
-
 /* With more of them, only all together have histograms in /metrics. */
 #define DATABASES_MAX 50
 

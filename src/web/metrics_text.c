@@ -84,7 +84,7 @@ static int64_t number_of(struct bytes value)
 	char text[32];
 	int64_t number = 0;
 
-	if (value.count >= sizeof(text))
+	if (!value.count || value.count >= sizeof(text))
 		return 0;
 	memcpy(text, value.at, value.count);
 	text[value.count] = 0;
@@ -307,6 +307,22 @@ static bool is_of_source(const struct metrics_text *text)
 	       has_value(&text->message, "user") == (labels[0] && labels[1]);
 }
 
+#define BOUND_SIZE 32
+
+/* The upper bound of a bucket in seconds, by its column: "le_2500us" is 0.0025. */
+static bool read_bound(const char *column, char bound[BOUND_SIZE])
+{
+	double value;
+	char *unit;
+
+	if (strncmp(column, "le_", 3) != 0)
+		return false;
+	value = strtod(column + 3, &unit);
+	value /= *unit == 'u' ? 1e6 : *unit == 'm' ? 1e3 : 1;
+	snprintf(bound, BOUND_SIZE, value < 1 ? "%g" : "%.1f", value);
+	return true;
+}
+
 static void add_bucket(const struct metrics_text *text, const struct metric *metric,
                        const char *pairs, const char *bound, struct bytes value, struct buf *out)
 {
@@ -320,13 +336,15 @@ static void add_bucket_samples(const struct metrics_text *text, const struct met
 	const struct reader_message *message = &text->message;
 	struct bytes count = value_of(message, "count");
 	struct buf pairs = { 0 };
+	char bound[BOUND_SIZE];
 
 	if (!bytes_are(value_of(message, "kind"), metric->key) || !is_of_source(text))
 		return;
 	add_pairs(text, &pairs);
-	for (const struct metrics_bound *bound = metrics_bounds; bound->column; bound++)
-		add_bucket(text, metric, buf_text(&pairs), bound->seconds,
-		           value_of(message, bound->column), out);
+	for (size_t i = 0; i < message->count; i++) {
+		if (read_bound(message->columns[i].name, bound))
+			add_bucket(text, metric, buf_text(&pairs), bound, message->values[i], out);
+	}
 	add_bucket(text, metric, buf_text(&pairs), "+Inf", count, out);
 	buf_free(&pairs);
 	buf_printf(out, "%s%s_sum", text->source->prefix, metric->name);

@@ -84,7 +84,7 @@ static void on_request(void *arg, struct connection *connection, const struct ht
 		log_failure(web, connection);
 		wrong_secrets_answer(&web->wrong_secrets, connection, delay);
 	} else if (status) {
-		web_answer_error(connection, status, why, NULL);
+		connection_answer_error(connection, status, why, NULL);
 	} else {
 		routes_answer(web, connection, head);
 	}

@@ -67,13 +67,6 @@ void wrong_secrets_answer(struct wrong_secrets *secrets, struct connection *conn
 
 void wrong_secrets_init(struct wrong_secrets *secrets, struct loop *loop);
 
-/* ---- short answers: answer.c ---- */
-
-/* An error as JSON. hint: NULL, or what to do. */
-void web_answer_error(struct connection *connection, int status, const char *text,
-                      const char *hint);
-void web_answer_text(struct connection *connection, int status, const char *text);
-
 /* ---- paths: routes.c ---- */
 
 /* Called for each request that is allowed. */

@@ -53,7 +53,7 @@ static void refuse_now(struct wrong_secret *secret)
 	struct connection *connection = secret->connection;
 
 	free_secret(secret);
-	web_answer_error(connection, 401, WRONG_SECRET_TEXT, NULL);
+	connection_answer_error(connection, 401, WRONG_SECRET_TEXT, NULL);
 }
 
 static void on_secret_due(struct timer *timer)
@@ -67,7 +67,7 @@ void wrong_secrets_answer(struct wrong_secrets *secrets, struct connection *conn
 	struct wrong_secret *secret = delay > 0 ? calloc(1, sizeof(*secret)) : NULL;
 
 	if (!secret) {
-		web_answer_error(connection, 401, WRONG_SECRET_TEXT, NULL);
+		connection_answer_error(connection, 401, WRONG_SECRET_TEXT, NULL);
 		return;
 	}
 	if (secrets->count >= DELAYED_MAX)
