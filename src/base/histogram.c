@@ -162,11 +162,6 @@ size_t sparse_memory(const struct sparse *sparse)
 
 /* ---- sums ---- */
 
-static sparse_item item_of(unsigned int place, uint64_t count)
-{
-	return (sparse_item)place << SPARSE_COUNT_BITS | count;
-}
-
 static bool make_room(struct sparse_sum *sum, size_t more)
 {
 	size_t room = sum->room ? sum->room : SUM_ROOM_FIRST;
@@ -194,7 +189,7 @@ static size_t items_of_block(const struct sparse *sparse, unsigned int block,
 
 	for (unsigned int i = 0; counts && i < SPARSE_BLOCK; i++) {
 		if (counts[i])
-			items[count++] = item_of(place + i, counts[i]);
+			items[count++] = sparse_item_of(place + i, counts[i]);
 	}
 	return count;
 }

@@ -64,7 +64,8 @@ const struct setting settings[] = {
 	                "database that the client requests)."),
 	SETTING(auth_failure_delay, .initial = "0", LIVE, GROUP(AUTH),
 	        .help = "Delay before a failed login is reported to the client. The delay ends "
-	                "with client_login_timeout at the latest. 0 = no delay."),
+	                "with client_login_timeout at the latest. Holds for wrong secrets of "
+	                "metrics_secret_file too. 0 = no delay."),
 	SETTING(auth_failure_limit, .initial = "0", .max = INT32_MAX, LIVE, GROUP(AUTH),
 	        .help = "Refuses further logins from an address (IPv6: from a /64 network) "
 	                "while this many of its failed logins are being delayed by "

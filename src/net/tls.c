@@ -386,3 +386,13 @@ size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX
 	ERR_clear_error();
 	return size;
 }
+
+bool tls_seconds_left(const X509 *certificate, int64_t *seconds)
+{
+	int days = 0, rest = 0;
+	bool is_known =
+	    certificate && ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
+
+	*seconds = (int64_t)days * 24 * 3600 + rest;
+	return is_known;
+}

@@ -541,6 +541,11 @@ struct bytes tls_context_binding(const struct tls_context *context)
 	return bytes_of((const char *)context->binding, context->binding_count);
 }
 
+bool tls_context_time_left(const struct tls_context *context, int64_t *seconds)
+{
+	return tls_seconds_left(SSL_CTX_get0_certificate(context->library), seconds);
+}
+
 enum tls_role tls_context_role(const struct tls_context *context) { return context->role; }
 
 enum tls_check tls_context_check(const struct tls_context *context) { return context->check; }

@@ -92,6 +92,9 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
  */
 size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_BINDING_MAX]);
 
+/* Seconds until it expires. false: it is NULL, or has no valid time. */
+bool tls_seconds_left(const struct x509_st *certificate, int64_t *seconds);
+
 /* The "socket" of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
 struct bio_method_st *tls_transport_new(void);
 

@@ -175,6 +175,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 		server_close_scope(server);
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool_sequences_lend(server, borrower);
+	if (pool->purpose == POOL_FOR_READS)
+		database_count_read(pool->database, server);
 	pool->served_count++;
 	pool->stats.assignment_count++;
 	server->request_at = server->lent_at = loop_now(pool_loop(pool));

@@ -537,6 +537,11 @@ void database_arm_expiry(struct database *database);
 /* Applies a changed autodb_idle_timeout, or that is_auto has changed. */
 void database_rearm(struct database *database);
 
+/* Counts that a server was lent for a read, at its host. */
+void database_count_read(struct database *database, struct server *server);
+uint64_t database_reads_at(const struct database *database, const char *host);
+void database_forget_reads(struct database *database);
+
 /* ---- all pools ---- */
 
 /* The address that is the key of a pool in its database. */

@@ -100,6 +100,7 @@ void pools_free(struct pools **poolsp)
 	slab_done(&pools->role_slab);
 	slab_done(&pools->cancel_slab);
 	sqlstates_done(&pools->sqlstates);
+	sparse_sum_free(&pools->closes.of_none);
 	config_unref(&pools->config);
 	users_release(&pools->users);
 	tls_context_unref(&pools->tls);

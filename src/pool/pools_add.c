@@ -74,6 +74,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 		.all_client_bytes = &pools->client_bytes,
 		.all_server_bytes = &pools->server_bytes,
 		.sqlstates = purpose == POOL_FOR_LOOKUPS ? NULL : &pools->sqlstates,
+		.closes = &database->server_closes,
 	};
 	for (int state = 0; state < SERVER_STATES; state++)
 		TAILQ_INIT(&pool->servers[state]);

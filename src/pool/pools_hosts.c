@@ -40,6 +40,13 @@ unsigned int pools_servers_at(const struct pools *pools, const char *database, u
 	return count;
 }
 
+uint64_t pools_reads_at(const struct pools *pools, const char *database, const char *host)
+{
+	const struct database *found = pools_find_database((struct pools *)pools, database);
+
+	return found ? database_reads_at(found, host) : 0;
+}
+
 static bool is_busy(const struct server *server)
 {
 	return !server->is_listening &&

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "pgweir/base/clock.h"
+#include "pgweir/base/histogram.h"
 
 /*
  * ---- err code ----
@@ -312,11 +313,13 @@ struct close_told {
 	const char *words;  /* text of the log line and for the client */
 	const char *detail; /* added to it; NULL: none */
 	const char *database, *user;
+	struct sparse_sum *of_database; /* counts by reason; NULL: it was of no database */
 };
 
 /* Zero it before first use. There is one for clients and one for servers. */
 struct close_counts {
 	struct close_count counts[CLOSE_REASONS];
+	struct sparse_sum of_none; /* by reason: those of no database. To be freed */
 };
 
 /* The row of a reason. Static. */

@@ -147,6 +147,11 @@ typedef uint64_t sparse_item;
 
 #define SPARSE_COUNT_BITS 48
 
+static inline sparse_item sparse_item_of(unsigned int place, uint64_t count)
+{
+	return (sparse_item)place << SPARSE_COUNT_BITS | count;
+}
+
 static inline unsigned int sparse_place(sparse_item item)
 {
 	return (unsigned int)(item >> SPARSE_COUNT_BITS);
@@ -202,6 +207,15 @@ bool sparse_sum_merge(struct sparse_sum *sum, const struct sparse_sum *more);
 
 /* The index of the first item whose place is not below this one. */
 size_t sparse_sum_find(const struct sparse_sum *sum, unsigned int place);
+
+static inline uint64_t sparse_sum_at(const struct sparse_sum *sum, unsigned int place)
+{
+	size_t index = sparse_sum_find(sum, place);
+
+	return index < sum->count && sparse_place(sum->items[index]) == place
+	           ? sparse_count(sum->items[index])
+	           : 0;
+}
 
 /* Empties it, and keeps the memory. */
 static inline void sparse_sum_clear(struct sparse_sum *sum) { sum->count = 0; }

@@ -29,6 +29,15 @@ struct hold {
 	char by[HOLD_BY_SIZE];
 };
 
+/* Reads that servers of this host were lent for, by its name in the entry. */
+struct host_reads {
+	TAILQ_ENTRY(host_reads) node;
+	uint64_t count;
+	char host[];
+};
+
+TAILQ_HEAD(host_reads_list, host_reads);
+
 struct database {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(database) node;
@@ -61,6 +70,8 @@ struct database {
 	struct stats gone; /* the counters of freed pools, so that totals never decrease */
 	struct latency gone_latency;
 	uint64_t gone_count; /* how often the counts of a pool were moved there */
+	struct sparse_sum client_closes, server_closes; /* by reason */
+	struct host_reads_list reads;
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 

@@ -10,6 +10,7 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/config/config.h"
+#include "pgweir/config/problems.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/net/tls.h"
 
@@ -32,6 +33,9 @@ void web_rights_release(struct web_rights **rights);
 
 /* Whether all settings metrics_... are valid. false: *err has the reason. */
 bool web_check(const struct config *config, struct err *err);
+
+/* Warns of places of metrics_listen that every user of this machine may read. */
+void web_warn(const struct config *config, struct problems *problems);
 
 /* ---- the server ---- */
 

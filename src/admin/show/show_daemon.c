@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW of the daemon itself: VERSION, STATE, CONFIG, LISTS, MEM, DNS_HOSTS, DNS_ZONES.
+ * SHOW of the daemon itself: VERSION, STATE, CONFIG, LISTS, MEM, CERTIFICATES, DNS_HOSTS,
+ * DNS_ZONES.
  */
 #include "show_priv.h"
 
 #include "pgweir/base/version.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
+#include "pgweir/net/tls.h"
 
 /* ---- VERSION ---- */
 
@@ -302,6 +304,58 @@ static bool next_mem(struct cursor *cursor, void *at)
 }
 
 SHOW(mem, "MEM", next_mem, mem_columns, "Memory of the object caches.");
+
+/* ---- CERTIFICATES ---- */
+
+struct certificate_row {
+	const char *setting, *file;
+	int64_t seconds_left;
+};
+
+static const struct column certificate_columns[] = {
+	COLUMN(struct certificate_row, VALUE_TEXT, setting, "Setting that names the file."),
+	COLUMN(struct certificate_row, VALUE_TEXT, file, "File of the certificate."),
+	COLUMN(struct certificate_row, VALUE_INT8, seconds_left,
+	       "Seconds until the certificate that was read from the file expires; below 0: it has "
+	       "expired. A new file is read by RELOAD."),
+};
+
+/* If only the web server shows the certificate of clients, it has the context: the file is read. */
+static bool of_clients(const struct lane *lane, const struct config *config, int64_t *left)
+{
+	if (lane->clients->tls)
+		return tls_context_time_left(lane->clients->tls, left);
+	return config->metrics_tls && tls_time_left(config->client_tls_cert_file, left);
+}
+
+static bool next_certificate(struct cursor *cursor, void *at)
+{
+	const struct config *config = show_source_config(cursor->source);
+	const struct lane *lane = show_source_first(cursor->source);
+	struct certificate_row *row = at;
+	bool is_known = false;
+
+	while (!is_known && cursor->index < 2) {
+		if (cursor->index++ == 0) {
+			row->setting = "client_tls_cert_file";
+			row->file = config->client_tls_cert_file;
+			is_known = of_clients(lane, config, &row->seconds_left);
+		} else {
+			row->setting = "server_tls_cert_file";
+			row->file = config->server_tls_cert_file;
+			is_known = lane->pools->tls &&
+			           tls_context_time_left(lane->pools->tls, &row->seconds_left);
+		}
+	}
+	return is_known;
+}
+
+const struct show show_certificates = {
+	.item = "CERTIFICATES",
+	.next = next_certificate,
+	.columns = COLUMNS(certificate_columns),
+	.help = "Certificates of ours that are in use, and when they expire.",
+};
 
 /* ---- DNS_HOSTS ---- */
 

@@ -4,12 +4,15 @@
  */
 #include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "pgweir/base/close_reason.h"
 #include "pgweir/base/sqlstates.h"
 
 #include "show_priv.h"
+
+#include "pgweir/base/text.h"
 
 struct event_row {
 	const char *at, *kind, *level, *database, *user, *text;
@@ -195,6 +198,91 @@ static bool next_error(struct cursor *cursor, void *at)
 SHOW(errors, "ERRORS", next_error, error_columns,
      "Why connections were closed, how often, and when last.");
 
+/* ---- CLOSES ---- */
+
+struct closes_row {
+	const char *database, *type, *reason, *is_error;
+	int64_t count;
+};
+
+#define ROW struct closes_row
+static const struct column closes_columns[] = {
+	TEXT(database, "Database of the connections; NULL: none, such as one that does not exist."),
+	TEXT(type, "C: client connections; S: server connections."),
+	TEXT(reason, "Reason why the connections were closed."),
+	TEXT(is_error, "yes: the reason is an error; no: a normal disconnect."),
+	INT8(count, "Number of connections closed for this reason."),
+};
+#undef ROW
+
+/* An empty name stands for no database. */
+static void collect_closes(struct cursor *cursor)
+{
+	const struct database *database;
+	const struct lane *lane;
+
+	cursor_offer(cursor, (struct ordered_item){ "", "", cursor->source });
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
+		if (database->client_closes.count || database->server_closes.count)
+			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
+	}
+}
+
+static uint64_t count_closes(const struct lane *lane, const char *name, size_t index)
+{
+	unsigned int reason = (unsigned int)(index % CLOSE_REASONS);
+	bool is_of_servers = index >= CLOSE_REASONS;
+	const struct database *database;
+
+	if (!*name)
+		return sparse_sum_at(is_of_servers ? &lane->pools->closes.of_none
+		                                   : &lane->clients->closes.of_none,
+		                     reason);
+	database = pools_find_any_database(lane->pools, name);
+	if (!database)
+		return 0;
+	return sparse_sum_at(is_of_servers ? &database->server_closes : &database->client_closes,
+	                     reason);
+}
+
+/* The next reason of the database that `ordered` names. */
+static bool next_of_database(struct cursor *cursor, struct closes_row *row)
+{
+	const struct close_reason_row *reason;
+	const struct lane *lane;
+	size_t index;
+
+	while (cursor->index < 2 * CLOSE_REASONS && !row->count) {
+		index = cursor->index++;
+		LANES_EACH(lane, show_source_lanes(cursor->source))
+		row->count += (int64_t)count_closes(lane, cursor->ordered.first, index);
+		reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
+		row->type = index < CLOSE_REASONS ? "C" : "S";
+		row->reason = reason->name;
+		row->is_error = reason->is_error ? "yes" : "no";
+	}
+	row->database = *cursor->ordered.first ? cursor->ordered.first : NULL;
+	return row->count > 0;
+}
+
+static bool next_closes(struct cursor *cursor, void *row)
+{
+	struct ordered_item item;
+
+	for (;;) {
+		if (cursor->ordered.has_last && next_of_database(cursor, row))
+			return true;
+		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, collect_closes, &item))
+			return false;
+		cursor->index = 0;
+		cursor->look_count += 2 * CLOSE_REASONS;
+	}
+}
+
+SHOW(closes, "CLOSES", next_closes, closes_columns,
+     "How many connections of each database were closed, by reason, since the process started.");
+
 /*
  * ---- show sqlstates ----
  *
@@ -202,9 +290,10 @@ SHOW(errors, "ERRORS", next_error, error_columns,
  */
 
 struct sqlstate_row {
-	const char *sqlstate, *name, *side, *severity, *database, *user;
+	const char *sqlstate, *name, *side, *severity, *database, *user, *class;
 	usec_t last;
 	int64_t count;
+	char class_buffer[8];
 };
 
 #define ROW struct sqlstate_row
@@ -221,6 +310,7 @@ static const struct column sqlstate_columns[] = {
 	TEXT(database, "Database of the last one."),
 	TEXT(user, "User of the last one; of errors by PostgreSQL, the user of the server "
 	           "connection."),
+	TEXT(class, "Class of the SQLSTATE: its first two characters; or other."),
 };
 #undef ROW
 
@@ -264,6 +354,9 @@ static bool next_sqlstate(struct cursor *cursor, void *at)
 			last = count;
 	}
 	row->sqlstate = cursor->sqlstate.sqlstate;
+	row->class = row->class_buffer;
+	text_copy(row->class_buffer, strcmp(key.sqlstate, SQLSTATES_OTHER) == 0 ? 6 : 3,
+	          key.sqlstate);
 	row->name = sqlstates_name(key.sqlstate);
 	row->side = key.is_ours ? "pgweir" : "server";
 	row->severity = sqlstates_severity_name((enum sqlstate_severity)key.severity);

@@ -14,7 +14,7 @@
 
 struct host_row {
 	const char *entry, *host, *address, *role, *position, *state, *watch, *last_error;
-	int64_t timeline, lag_us, lag_bytes, servers, latency_us, lost_bytes;
+	int64_t timeline, lag_us, lag_bytes, servers, latency_us, lost_bytes, reads;
 	char host_buffer[HOST_SIZE], address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
 	usec_t since;
 	char error_buffer[ROSTER_ERROR_SIZE];
@@ -48,6 +48,8 @@ static const struct column host_columns[] = {
 	INT8(lost_bytes, "How many bytes of WAL that its predecessor had written it lacked when it "
 	                 "was first seen as primary: at least so many are lost."),
 	TEXT(last_error, "The last error of its host watch; empty: none."),
+	INT8(reads, "How often a server of the host was lent for a read (route_reads), for all its "
+	            "addresses together."),
 };
 #undef ROW
 
@@ -58,7 +60,8 @@ static void offer_entries(struct cursor *cursor)
 
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (database->entry && cursor_wants(cursor, database->name))
+		if (database->entry && cursor_wants(cursor, database->name) &&
+		    !show_leaves_out(cursor, database))
 			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
 	}
 }
@@ -111,6 +114,16 @@ static unsigned int count_servers(const struct show_source *source, const char *
 	LANES_EACH(lane, show_source_lanes(source))
 	count += pools_servers_at(lane->pools, entry, shown->row.host, address_of(shown));
 	return count;
+}
+
+static int64_t count_reads(const struct show_source *source, const struct host_row *row)
+{
+	const struct lane *lane;
+	uint64_t count = 0;
+
+	LANES_EACH(lane, show_source_lanes(source))
+	count += pools_reads_at(lane->pools, row->entry, row->host);
+	return (int64_t)count;
 }
 
 static unsigned int count_busy(const struct show_source *source, const char *host)
@@ -195,6 +208,7 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 	if (known->since)
 		row->since = show_wall(known->since, now);
 	row->servers = count_servers(cursor->source, row->entry, shown);
+	row->reads = count_reads(cursor->source, row);
 	row->lost_bytes = (int64_t)known->lost_bytes;
 	row->latency_us = known->known.latency;
 	row->watch = watch_of(cursor->source, shown);

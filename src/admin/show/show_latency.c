@@ -345,10 +345,10 @@ SHOW(latency, "LATENCY", next_latency, latency_columns,
      .argument = SHOW_OF_DATABASE);
 
 /*
- * ---- show histograms ----
+ * ---- histograms ----
  *
- * SHOW HISTOGRAMS: how many waits, statements, transactions and logins took how long, for programs
- * that calculate percentiles themselves, of several processes together.
+ * SHOW HISTOGRAMS and SHOW POOL_HISTOGRAMS: how many waits, statements, transactions and logins
+ * took how long, for programs that calculate percentiles themselves, of several processes together.
  */
 
 /* Bounds of the buckets: names of the columns, and microseconds. */
@@ -385,26 +385,35 @@ static const uint64_t bounds[] = {
 };
 
 struct histogram_row {
-	const char *database, *kind;
+	const char *database, *user, *kind;
 	int64_t count, sum_us;
 	int64_t le[BOUND_COUNT];
 };
 
-#define ROW struct histogram_row
-static const struct column histogram_columns[] = {
-	TEXT(database, "Name of the database; NULL: all."),
-	TEXT(kind,
-	     "wait, statement, transaction, server_login or client_login, as in SHOW LATENCY."),
-	INT8(count, "How many there were since the process started."),
-	INT8(sum_us, "Microseconds of all of them together."),
 #define BOUND(name, microseconds)                                                              \
 	{ "le_" #name, VALUE_INT8, offsetof(struct histogram_row, le[BOUND_##name]),           \
 	  "How many took no longer than that. Times that differ from it by less than 3 % may " \
 	  "be counted on the wrong side." },
-	BOUNDS(BOUND)
-#undef BOUND
+#define COUNTS                                                                                     \
+	COLUMN(struct histogram_row, VALUE_TEXT, kind,                                             \
+	       "wait, statement, transaction, server_login or client_login, as in SHOW LATENCY."), \
+	    COLUMN(struct histogram_row, VALUE_INT8, count,                                        \
+	           "How many there were since the process started."),                              \
+	    COLUMN(struct histogram_row, VALUE_INT8, sum_us,                                       \
+	           "Microseconds of all of them together."),                                       \
+	    BOUNDS(BOUND)
+
+static const struct column histogram_columns[] = {
+	COLUMN(struct histogram_row, VALUE_TEXT, database, "Name of the database; NULL: all."),
+	COUNTS
 };
-#undef ROW
+
+static const struct column pool_columns[] = {
+	COLUMN(struct histogram_row, VALUE_TEXT, database, "Name of the database."),
+	COLUMN(struct histogram_row, VALUE_TEXT, user, "User that the pool logs in as."), COUNTS
+};
+#undef COUNTS
+#undef BOUND
 
 /* A bucket counts for a bound if its middle does. */
 static void fill(struct histogram_row *row, const struct histogram *sum)
@@ -421,33 +430,51 @@ static void fill(struct histogram_row *row, const struct histogram *sum)
 	row->sum_us = (int64_t)sum->sum;
 }
 
-/* The next row of what `ordered` names. Pools are left out: they would be too many. */
-static bool next_of_scope(struct cursor *cursor, void *to)
+/* The next row of what `ordered` names. */
+static bool next_of_scope(struct cursor *cursor, struct histogram_row *row)
 {
-	struct histogram_row *row = to;
 	const struct ordered *at = &cursor->ordered;
 	struct histogram sum;
 	enum latency_kind kind;
 
-	while (!*at->second && cursor->index < LATENCY_KINDS) {
+	while (cursor->index < LATENCY_KINDS) {
 		kind = (enum latency_kind)cursor->index++;
 		sum_since_start(cursor, kind, &sum);
 		fill(row, &sum);
 		if (!row->count)
 			continue;
 		row->database = *at->first ? at->first : NULL;
+		row->user = at->second;
 		row->kind = latency_kind_name(kind);
 		return true;
 	}
 	return false;
 }
 
+static bool next_of_database(struct cursor *cursor, void *row)
+{
+	return !*cursor->ordered.second && next_of_scope(cursor, row);
+}
+
+static bool next_of_pool(struct cursor *cursor, void *row)
+{
+	return *cursor->ordered.second && next_of_scope(cursor, row);
+}
+
 static bool next_histogram(struct cursor *cursor, void *row)
 {
-	return next_of_scopes(cursor, row, next_of_scope);
+	return next_of_scopes(cursor, row, next_of_database);
+}
+
+static bool next_pool_histogram(struct cursor *cursor, void *row)
+{
+	return next_of_scopes(cursor, row, next_of_pool);
 }
 
 SHOW(
     histograms, "HISTOGRAMS", next_histogram, histogram_columns,
     "How many waits, statements, transactions and logins took how long, for all and each database.",
     .argument = SHOW_OF_DATABASE);
+
+SHOW(pool_histograms, "POOL_HISTOGRAMS", next_pool_histogram, pool_columns,
+     "The same for each pool.", .argument = SHOW_OF_DATABASE);

@@ -50,6 +50,24 @@ static bool is_at_rest(const struct database *database)
 	       !database->is_paused && !database->is_disabled;
 }
 
+/* Beyond that many databases or users, those that were never used are left out of metrics. */
+#define MANY_NAMES 1000
+
+static bool are_many(const struct cursor *cursor)
+{
+	const struct pools *pools = show_source_first(cursor->source)->pools;
+
+	return pools->database_count > MANY_NAMES || users_count(pools->users) > MANY_NAMES;
+}
+
+bool show_leaves_out(const struct cursor *cursor, const struct database *database)
+{
+	bool is_used = database->pool_count || database->has_gone || database->client_count ||
+	               database->is_paused || database->is_disabled;
+
+	return cursor->skips_unused && !is_used && are_many(cursor);
+}
+
 void show_collect_databases(struct cursor *cursor)
 {
 	const struct lanes *lanes = show_source_lanes(cursor->source);
@@ -58,7 +76,7 @@ void show_collect_databases(struct cursor *cursor)
 
 	LANES_EACH(lane, lanes)
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (database->entry && !is_at_rest(database))
+		if (database->entry && !is_at_rest(database) && !show_leaves_out(cursor, database))
 			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
 	}
 	cursor_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
@@ -171,9 +189,11 @@ void show_collect_users(struct cursor *cursor)
 	const struct lane *lane;
 	const struct role *role;
 
-	users_each(pools->users, offer_user, cursor);
-	while ((entry = config_user_next(pools->config, entry)))
-		cursor_offer(cursor, (struct ordered_item){ entry->name, "", NULL });
+	if (!cursor->skips_unused || !are_many(cursor)) {
+		users_each(pools->users, offer_user, cursor);
+		while ((entry = config_user_next(pools->config, entry)))
+			cursor_offer(cursor, (struct ordered_item){ entry->name, "", NULL });
+	}
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	TAILQ_FOREACH (role, &lane->pools->roles, node)
 		cursor_offer(cursor, (struct ordered_item){ role->name, "", NULL });

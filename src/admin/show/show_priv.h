@@ -264,6 +264,7 @@ struct cursor {
 	struct latency_walk *latency; /* owned; NULL: none is needed */
 	enum console_role role;       /* of the session */
 	bool is_owner;                /* see session_is_owner() */
+	bool skips_unused;            /* see show_leaves_out() */
 	/* `next` returned false, but has not examined all items: call it again in a later turn */
 	bool has_more;
 	unsigned int look_count;      /* items examined since the last row */
@@ -308,53 +309,56 @@ bool cursor_wants(const struct cursor *cursor, const char *database);
 void cursor_suspend(struct cursor *cursor);
 
 /* All tables in the order of SHOW HELP. SHOW NAME is a `const struct show show_name`. */
-#define SHOW_TABLES(X)    \
-	X(version)        \
-	X(state)          \
-	X(config)         \
-	X(all)            \
-	X(databases)      \
-	X(users)          \
-	X(pools)          \
-	X(clients)        \
-	X(servers)        \
-	X(sockets)        \
-	X(active_sockets) \
-	X(stats)          \
-	X(stats_totals)   \
-	X(stats_averages) \
-	X(totals)         \
-	X(lists)          \
-	X(mem)            \
-	X(dns_hosts)      \
-	X(peers)          \
-	X(peer_pools)     \
-	X(dns_zones)      \
-	X(hba)            \
-	X(ident)          \
-	X(waiting)        \
-	X(transactions)   \
-	X(pinned)         \
-	X(session_state)  \
-	X(limits)         \
-	X(errors)         \
-	X(catalog)        \
-	X(audit)          \
-	X(loops)          \
-	X(ready)          \
-	X(drain)          \
-	X(pending)        \
-	X(latency)        \
-	X(histograms)     \
-	X(sqlstates)      \
-	X(statements)     \
-	X(events)         \
-	X(events_totals)  \
-	X(history)        \
-	X(hosts)          \
-	X(reads)          \
-	X(applications)   \
-	X(columns)        \
+#define SHOW_TABLES(X)     \
+	X(version)         \
+	X(state)           \
+	X(config)          \
+	X(all)             \
+	X(databases)       \
+	X(users)           \
+	X(pools)           \
+	X(clients)         \
+	X(servers)         \
+	X(sockets)         \
+	X(active_sockets)  \
+	X(stats)           \
+	X(stats_totals)    \
+	X(stats_averages)  \
+	X(totals)          \
+	X(lists)           \
+	X(mem)             \
+	X(certificates)    \
+	X(dns_hosts)       \
+	X(peers)           \
+	X(peer_pools)      \
+	X(dns_zones)       \
+	X(hba)             \
+	X(ident)           \
+	X(waiting)         \
+	X(transactions)    \
+	X(pinned)          \
+	X(session_state)   \
+	X(limits)          \
+	X(errors)          \
+	X(closes)          \
+	X(catalog)         \
+	X(audit)           \
+	X(loops)           \
+	X(ready)           \
+	X(drain)           \
+	X(pending)         \
+	X(latency)         \
+	X(histograms)      \
+	X(pool_histograms) \
+	X(sqlstates)       \
+	X(statements)      \
+	X(events)          \
+	X(events_totals)   \
+	X(history)         \
+	X(hosts)           \
+	X(reads)           \
+	X(applications)    \
+	X(columns)         \
 	X(fds)
 
 #define SHOW_EXTERN(name) extern const struct show show_##name;
@@ -392,6 +396,9 @@ bool show_statements_takes(const char *argument);
  */
 void show_collect_users(struct cursor *cursor);
 void show_collect_databases(struct cursor *cursor);
+
+/* Whether the cursor skips this database, as it was never used and there are many. */
+bool show_leaves_out(const struct cursor *cursor, const struct database *database);
 
 /*
  * The wall clock's time of a time of the monotonic clock, by its distance from now: so it moves

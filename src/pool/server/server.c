@@ -293,7 +293,8 @@ static void note_end(const struct server *server, const struct err *err)
 	    &(struct close_told){ .reason = *err->detail ? CLOSE_OWN_LOGIN : err->reason,
 	                          .words = words,
 	                          .database = server->site->database,
-	                          .user = server->site->user });
+	                          .user = server->site->user,
+	                          .of_database = server->site->closes });
 }
 
 bool server_may_resend(const struct server *server)

@@ -164,6 +164,7 @@ struct server_site {
 	uint64_t *all_client_bytes, *all_server_bytes; /* the same for all pools together */
 	/* counts errors that clients get; NULL: there are no clients */
 	struct sqlstates *sqlstates;
+	struct sparse_sum *closes; /* why servers of the database were closed; NULL: not counted */
 };
 
 /*
@@ -286,6 +287,7 @@ struct server {
 	bool is_mid_response; /* the borrower has got the start of a frame, but not its end */
 	bool is_finished;     /* in ENDING: nothing more is sent */
 	bool is_leaving;      /* written to the hand-over: pool/handover.h */
+	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
 	usec_t arrived_at;    /* when it came from another loop; 0: it was opened in this one */
 	bool keeps_permit;    /* it moves to another loop, where it counts for the same limits */
 	/* reported so many parameters in this turn that reading waits for the next */
