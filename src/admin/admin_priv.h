@@ -283,6 +283,7 @@ enum waiting_kind {
 struct waiting {
 	struct pools_watch watch;
 	char host[256]; /* of WAITING_HOST */
+	usec_t idle_at; /* since when nothing runs there (clock_now()); 0: something does */
 	bool is_on;
 	enum waiting_kind kind;
 	struct timer tick;                           /* DRAIN: reports the progress */

@@ -574,8 +574,8 @@ const struct command commands[] = {
 	{ "DISABLE HOST", "DISABLE", ARG_HOST, CONSOLE_ADMIN, command_disable_host,
 	  "Close all server connections to a host at once, and open none until ENABLE HOST." },
 	{ "DRAIN HOST", "DRAIN", ARG_HOST, CONSOLE_ADMIN, command_drain_host,
-	  "Begin no transaction on a host any more, and wait until those that run there have "
-	  "ended." },
+	  "Begin no transaction on a host any more, wait until those that run there have ended, "
+	  "and say which standbys have all of its WAL." },
 	{ "ENABLE HOST", "ENABLE", ARG_HOST, CONSOLE_ADMIN, command_enable_host,
 	  "Undo DISABLE HOST and DRAIN HOST; accept the timeline and the system identifier that "
 	  "the hosts have." },

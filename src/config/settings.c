@@ -540,6 +540,11 @@ const struct setting settings[] = {
 	                "session state fail. off: they run, and their effect stays on the "
 	                "server, where other clients meet it. In statement mode follow means "
 	                "refuse; in session mode this setting has no effect."),
+	SETTING(shutdown_accept, .initial = "0", LIVE, GROUP(CHECKS), .since = "0.4.0",
+	        .help = "How long after SIGTERM or SIGINT new clients are still accepted and "
+	                "all are served as before, while SHOW READY and the probes say no: "
+	                "until load balancers send no more. A process started with -R in that "
+	                "time takes over. Then the shutdown begins. 0 = immediately."),
 	SETTING(shutdown_drain, .initial = "0", LIVE, GROUP(CHECKS),
 	        .help = "After SIGTERM, disconnects clients as DRAIN does, each between two of "
 	                "its transactions and all within this time; then the process ends. 0 = "

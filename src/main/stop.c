@@ -70,7 +70,8 @@ static void on_stop_due(struct pools_watch *watch)
 
 void stop_watching(struct daemon *daemon)
 {
-	if (daemon->shutdown != SHUTDOWN_NONE)
+	timer_clear(&daemon->announced);
+	if (daemon->shutdown == SHUTDOWN_SERVERS || daemon->shutdown == SHUTDOWN_CLIENTS)
 		watches_stop(&daemon->watches, &daemon->watch);
 	daemon->shutdown = SHUTDOWN_NONE;
 }

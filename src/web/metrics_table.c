@@ -186,6 +186,8 @@ static const struct metric of_hosts[] = {
 	GAUGE("pgweir_host_timeline", "timeline", "Timeline of a host; 0: not known."),
 	GAUGE("pgweir_host_lag_bytes", "lag_bytes",
 	      "Bytes of WAL that a standby has not replayed."),
+	GAUGE("pgweir_host_lost_bytes", "lost_bytes",
+	      "Bytes of its predecessor's WAL that a primary lacked when it was promoted."),
 	{ "pgweir_host_lag_seconds", "For how long a standby may lack what was written.", "lag_us",
 	  NULL, METRIC_GAUGE, METRIC_MICROSECONDS },
 };

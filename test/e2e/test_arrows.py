@@ -32,7 +32,7 @@ class Tree:
 
     def __init__(self, arrows, path):
         self.arrows, self.path = arrows, path
-        self.exceptions = {"circles": {}, "names": {}, "shared": {}, "words": {}}
+        self.exceptions = {"circles": {}, "names": {}, "words": {}}
 
     def write(self, path, text):
         path = self.path / path
@@ -179,25 +179,6 @@ def test_a_file_of_two_subjects_has_two_words(tree):
     assert one(tree.problems()).startswith("bytes_give()")
 
 
-def with_static(tree, *paths):
-    for path in paths:
-        tree.source(path, "static int fail(int value) { return value; }\n"
-                          f"int {path[5:-2]}_run(int value);\n"
-                          f"int {path[5:-2]}_run(int value) {{ return fail(value); }}\n")
-
-
-def test_two_files_may_share_the_name_of_a_static_function(tree):
-    with_static(tree, "base/buf.c", "base/log.c")
-    assert tree.problems() == []
-
-
-def test_three_files_may_not(tree):
-    with_static(tree, "base/buf.c", "base/log.c", "base/err.c")
-    assert "static fail() is in 3 files" in one(tree.problems())
-    tree.exceptions["shared"] = {"fail": "because"}
-    assert tree.problems() == []
-
-
 def test_a_source_without_an_object_fails(tree):
     tree.calls("base/buf.c", "buf_add")
     tree.write("src/base/log.c", "")
@@ -220,12 +201,11 @@ def test_objects_may_bear_the_name_of_their_program(tree):
 def test_exceptions_that_nothing_needs_are_named(arrows, tree):
     three_in_a_circle(tree)
     rules = arrows.Rules(modules=MODULES, circles={"base": 7}, names={"buf_add": "no"},
-                         shared={"fail": "no"},
                          words={"base/buf.c": ["buffer"]})
     files, graph, _ = arrows.check(str(tree.path), str(tree.path / "build"), rules)
     assert arrows.needless(files, graph, rules) == [
         "CIRCLES: base 7 could be 3", "NAMES: buf_add needs no exception",
-        "WORDS: base/buf.c needs no buffer", "SHARED: fail needs no exception"]
+        "WORDS: base/buf.c needs no buffer"]
 
 
 def test_the_graph_counts_arrows_between_modules(arrows, tree, capsys):

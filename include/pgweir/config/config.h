@@ -273,6 +273,7 @@ struct config {
 	usec_t dns_nxdomain_ttl;
 	usec_t dns_zone_check_period; /* 0 = off */
 	char *resolv_conf;            /* "" = that of the system */
+	usec_t shutdown_accept;       /* 0 = SIGTERM closes the port */
 	usec_t shutdown_drain;        /* 0 = SIGTERM disconnects no client */
 	usec_t suspend_timeout;
 	usec_t takeover_timeout;  /* 0 = no limit */
