@@ -30,8 +30,13 @@ static void on_lent(struct borrower *borrower)
 		relay_lent(borrower);
 		return;
 	}
-	welcome_send_dedicated(client);
+	if (client->replication)
+		welcome_send_dedicated(client);
+	else
+		welcome_tried(client);
 	if (client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT)
+		client_judge_kept(client);
+	else if (client->state == CLIENT_IDLE)
 		client_judge_kept(client);
 }
 
@@ -44,7 +49,7 @@ static void on_welcome(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
 
-	welcome_send(client);
+	welcome_try(client);
 	if (client->state == CLIENT_IDLE)
 		client_judge_kept(client);
 }
@@ -53,7 +58,9 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 {
 	struct client *client = client_of(borrower);
 
-	if (client->state == CLIENT_CATCHING_UP)
+	if (client->state == CLIENT_NEWCOMER && !client->replication)
+		welcome_lost(client, err);
+	else if (client->state == CLIENT_CATCHING_UP)
 		causal_lost(client);
 	else if (causal_ends_without(client) || session_ends_without(client))
 		relay_go_on_without(client);
@@ -61,6 +68,16 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 		client_leave(client, err);
 	else
 		client_fatal(client, err);
+}
+
+static void on_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun)
+{
+	struct client *client = client_of(borrower);
+
+	if (client->state == CLIENT_NEWCOMER)
+		welcome_lost(client, err);
+	else
+		resend_unrun(borrower, err, unrun);
 }
 
 static void tell_who(const struct borrower *borrower, struct buf *out)
@@ -105,7 +122,7 @@ const struct borrower_ops client_borrower_ops = {
 	.holds_ready = relay_holds_ready,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
-	.on_unrun = resend_unrun,
+	.on_unrun = on_unrun,
 	.wants_writer = resend_wants_writer,
 	.explains_refusal = standby_explains,
 	.on_expelled = on_refused,

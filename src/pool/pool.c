@@ -319,6 +319,7 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 	params_release(table, &server->before);
 	server->before = server->params;
 	server->params = params_hold(params);
+	server_expect_reports(server);
 	server_find_libraries(server);
 	if (text->count == 0 || may_go_ahead)
 		params_release(table, &server->before);

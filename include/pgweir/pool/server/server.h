@@ -579,6 +579,10 @@ void server_set_text(const char *name, const char *value, bool is_local, struct 
  */
 bool server_take_set(struct server *server, const char *name, const char *value);
 
+/* The value of a parameter in a map, or else the server's default. NULL: neither is known. */
+const char *server_value(const struct server *server, const struct params *params,
+                         const char *name);
+
 /* The server must be closed when it is returned, for this reason. */
 void server_need_close(struct server *server, enum close_reason reason);
 
