@@ -355,6 +355,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	borrower->state = BORROWER_RESTING;
 	server->borrower = NULL;
 	server->request_at = 0;
+	vacancy_forget(server);
 	pool_leave_place(borrower);
 	if (borrower->has_place)
 		pool_drop_place(borrower);

@@ -17,6 +17,7 @@ SITES = (("http://deb.debian.org/debian", "{name}"),
          ("http://deb.debian.org/debian-security", "{name}-security"))
 LIMIT_S = 600
 REGRESS = "src/test/regress"
+ISOLATION = "src/test/isolation"
 LIBRARIES = {"regress": REGRESS + "/regress.c", "refint": "contrib/spi/refint.c",
              "autoinc": "contrib/spi/autoinc.c"}
 
@@ -78,7 +79,7 @@ def fetch(folder, package, version):
     (archive,) = folder.glob(f"{package}_*.orig.tar.*")
     (headers,) = folder.glob("postgresql-server-dev-*.deb")
     call("tar", "-xf", archive, "-C", folder, "--strip-components=1", "--wildcards",
-         f"*/{REGRESS}", "*/contrib/spi")
+         f"*/{REGRESS}", f"*/{ISOLATION}", "*/contrib/spi")
     call("dpkg", "-x", headers, folder / "headers")
     shutil.rmtree(folder / "lists")
 

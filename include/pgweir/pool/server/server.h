@@ -295,6 +295,7 @@ struct server {
 	usec_t started_at;         /* when that was found out */
 	uint16_t ask_size;         /* bytes of a question behind the borrower's message; 0: none */
 	unsigned int cancel_count; /* cancels for it in progress */
+	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	enum replication replication; /* NONE: not dedicated */
