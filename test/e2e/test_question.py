@@ -341,6 +341,23 @@ def test_a_canceled_question_is_asked_again(asked):
     assert weir.admin("SHOW PINNED") == []
 
 
+@pytest.mark.parametrize("goodbye", [True, False])
+def test_its_client_leaves_before_the_answer(asked, goodbye):
+    """The server stays: programs that connect for each transaction leave just then."""
+    weir, client, server = asked
+    server.expect("Q")
+    if goodbye:
+        client.send(b"X\0\0\0\4")
+    client.close()
+    weir.admin("SHOW VERSION")
+    server.send(fake.complete("SELECT 0"), fake.ready())
+    wait_until(lambda: not weir.admin("SHOW CLIENTS")[1:], what="no client but the console")
+    other = weir.client()
+    other.send(query("SELECT 1"))
+    while (text := server.expect("Q").body) != b"SELECT 1\0":
+        assert text.startswith(b"BEGIN ")  # the cleaning
+
+
 def test_a_question_that_is_always_canceled(asked):
     server = asked[-1]
     for _ in range(5):

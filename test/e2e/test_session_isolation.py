@@ -122,6 +122,33 @@ def test_a_cleaning_that_fails_answers_nothing(scripted):
     assert "cleaned" in str(result) and "secret of" not in str(result)
 
 
+@pytest.mark.parametrize("sqlstate, is_for_good", [("57014", False), ("22P02", False),
+                                                   ("42501", True), ("0A000", True)])
+def test_what_cannot_be_cleaned_is_discarded(scripted, sqlstate, is_for_good):
+    """A request to cancel, or what somebody has left, does not change how the pool works."""
+    weir, client, server = scripted(default_pool_size=1, session_isolation="strict",
+                                    session_state="off")
+    client.send(wire.query("SELECT 1"))
+    server.expect("Q")
+    server.send(fake.answer("1"))
+    client.read_result()
+    other = weir.wire().startup()
+    other.finish_login("alice")
+    other.send(wire.query("SELECT 2"))
+    server.expect("QQ")
+    server.send(fake.error("no", sqlstate), fake.ready("E"))
+    other.read_to_end()
+    client.send(wire.query("SELECT 3"))
+    server = weir.far.accept().login()
+    server.expect("Q")
+    server.send(fake.answer("3"))
+    client.read_result()
+    if is_for_good:
+        assert server.expect("Q").body == wire.cstr("DISCARD ALL")
+    else:
+        weir.wait_pool(sv_idle=1)
+
+
 @pytest.mark.parametrize("where", ["setting", "database", "user"])
 def test_can_be_set_for_a_database_and_a_user(pgweir, postgres, where):
     make(postgres, "PERFORM set_config('work_mem', '77MB', false)")

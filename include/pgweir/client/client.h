@@ -130,6 +130,7 @@ struct client {
 	bool is_busy : 1;      /* the console is executing: no message is read */
 	bool was_notified : 1; /* query_wait_notify was sent for this wait */
 	bool is_leaving : 1;   /* being disconnected by DRAIN */
+	bool is_gone : 1;      /* it has left while its server was asked: closed when that is answered */
 	bool is_written : 1;   /* written to the hand-over: client/handover.h */
 	bool is_arriving : 1;  /* taken over, but not started yet */
 	/* an error of ours was sent: messages up to its Sync are ignored */

@@ -332,6 +332,10 @@ void relay_settled(struct client *client)
 	client_enter(client, CLIENT_ACTIVE);
 	if (!relay_is_session(client) && relay_give_back(client))
 		return;
+	if (client->is_gone) {
+		client_close(client, CLOSE_CLIENT_EOF);
+		return;
+	}
 	if (relay_is_session(client) && client->listening && !listening_release(client))
 		return;
 	if (client->listening && relay_is_session(client) && listening_goes_home(client))

@@ -175,6 +175,10 @@ static void read_on_without(struct client *client)
 static inline void go_idle(struct client *client)
 {
 	client_enter(client, CLIENT_IDLE);
+	if (client->is_gone) {
+		client_close(client, CLOSE_CLIENT_EOF);
+		return;
+	}
 	client_idle_begin(client);
 	if (client->listening) {
 		listening_deliver(client);

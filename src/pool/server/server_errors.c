@@ -127,6 +127,23 @@ static bool is_before_batch(const struct server *server, const struct report *re
 	                                     (is_end && report->routine && owes_opening(server)));
 }
 
+/* A right is missing, or this PostgreSQL does not have a statement: no cleaning would succeed. */
+static bool is_for_good(const char *sqlstate)
+{
+	return strncmp(sqlstate, "42", 2) == 0 || strncmp(sqlstate, "0A", 2) == 0;
+}
+
+void server_cleaning_refused(struct server *server, struct bytes body)
+{
+	char buffer[ERROR_PREFIX];
+	struct report report;
+
+	read_error(body, buffer, sizeof(buffer), &report);
+	log_warning(&server->log, "cleaning failed: %s %s: %s", report.severity, report.sqlstate,
+	            report.text);
+	server->site->cannot_clean |= is_for_good(report.sqlstate);
+}
+
 /* The borrower does not get this error: its batch is sent to another server. */
 static void close_before_batch(struct server *server, const struct report *report)
 {

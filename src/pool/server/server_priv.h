@@ -180,6 +180,9 @@ void server_judge_kept(struct server *server);
 /* Whether the error says that the server is about to close the connection. */
 bool server_error_is_fatal(struct bytes body);
 
+/* PostgreSQL has refused the cleaning. If it always will, it gets DISCARD ALL at each return. */
+void server_cleaning_refused(struct server *server, struct bytes body);
+
 /* Closes the server with this error as the reason. */
 void server_close_by(struct server *server, struct bytes body);
 

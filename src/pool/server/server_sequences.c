@@ -37,6 +37,4 @@ void server_cleaning_end(struct server *server, bool is_done)
 	server->is_cleaning = false;
 	if (is_done)
 		server->doubt = DOUBT_NONE;
-	else
-		server->site->cannot_clean = true; /* a right is missing, most likely */
 }
