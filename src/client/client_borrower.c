@@ -22,6 +22,14 @@ static struct client *client_of(struct borrower *borrower)
 	return container_of(borrower, struct client, borrower);
 }
 
+/* After its login, a client's first message may be there already. */
+static void go_on(struct client *client)
+{
+	if (client->state == CLIENT_IDLE ||
+	    (client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT))
+		client_judge_kept(client);
+}
+
 static void on_lent(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
@@ -34,10 +42,7 @@ static void on_lent(struct borrower *borrower)
 		welcome_send_dedicated(client);
 	else
 		welcome_tried(client);
-	if (client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT)
-		client_judge_kept(client);
-	else if (client->state == CLIENT_IDLE)
-		client_judge_kept(client);
+	go_on(client);
 }
 
 static void on_refused(struct borrower *borrower, const struct err *err)
@@ -50,8 +55,14 @@ static void on_welcome(struct borrower *borrower)
 	struct client *client = client_of(borrower);
 
 	welcome_try(client);
-	if (client->state == CLIENT_IDLE)
-		client_judge_kept(client);
+	go_on(client);
+}
+
+/* The server that should have tried the client's parameters is gone, or has refused them. */
+static void lose_trial(struct client *client, const struct err *err)
+{
+	welcome_lost(client, err);
+	go_on(client);
 }
 
 static void on_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
@@ -59,7 +70,7 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 	struct client *client = client_of(borrower);
 
 	if (client->state == CLIENT_NEWCOMER && !client->replication)
-		welcome_lost(client, err);
+		lose_trial(client, err);
 	else if (client->state == CLIENT_CATCHING_UP)
 		causal_lost(client);
 	else if (causal_ends_without(client) || session_ends_without(client))
@@ -75,7 +86,7 @@ static void on_unrun(struct borrower *borrower, const struct err *err, const str
 	struct client *client = client_of(borrower);
 
 	if (client->state == CLIENT_NEWCOMER)
-		welcome_lost(client, err);
+		lose_trial(client, err);
 	else
 		resend_unrun(borrower, err, unrun);
 }

@@ -160,10 +160,13 @@ struct ledger_change *vacancy_follow(struct server *server, char type, struct by
 
 	if (vacancy->state == VACANCY_SENT)
 		return NULL;
-	if (type == 'B' && is_unnamed(vacancy, body))
-		vacancy->state = VACANCY_BOUND;
-	else if (type == 'B')
+	if ((type == 'B' && !is_unnamed(vacancy, body)) ||
+	    (type == 'P' && (!body.count || body.at[0]))) {
 		vacancy_forget(server);
+		return NULL;
+	}
+	if (type == 'B')
+		vacancy->state = VACANCY_BOUND;
 	if (type != 'Q' &&
 	    (type != 'E' || vacancy->state != VACANCY_BOUND || !body.count || body.at[0]))
 		return NULL;

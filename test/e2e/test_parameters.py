@@ -254,6 +254,23 @@ def test_it_is_refused_at_the_login_where_a_server_is_at_rest(one):
     assert client.read_refusal().sqlstate == "42704"
 
 
+@pytest.mark.one_loop("the server at rest is in the client's loop")
+@pytest.mark.parametrize("end", (b"", fake.error("the end", "57P01", "FATAL"),
+                                 fake.error("not now", "57014") + fake.ready()))
+def test_a_login_outlives_the_server_that_should_try_its_parameters(far_weir, end):
+    far, weir = far_weir
+    first = weir.wire().startup()
+    server = far.accept().login()
+    first.finish_login("alice")
+    client = weir.wire().startup(TimeZone="EST")
+    server.expect("Q")
+    server.send(end)
+    if not end.endswith(fake.ready()):
+        server.close()
+    client.finish_login("alice")
+    assert client.parameters["TimeZone"] == "EST"
+
+
 # As a client may spell them, and as PostgreSQL does.
 SPELLINGS = {"client_encoding": ("'utf-8'", "UTF8"), "standard_conforming_strings": ("no", "off"),
              "DateStyle": ("german", "German, DMY"), "TimeZone": ("asia/tokyo", "Asia/Tokyo"),

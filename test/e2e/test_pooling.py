@@ -738,6 +738,7 @@ def test_a_server_that_is_returned_while_it_waits(vacating):
     [parse("DROP DATABASE app2"), bind(), parse("SELECT pg_sleep(0.5)", "sleep"),
      bind(name="sleep", portal="sleep"), execute("sleep"), sync()],
     [parse("DROP DATABASE app2"), bind(), parse("SELECT pg_sleep(0.5)"), bind(), execute(), sync()],
+    [parse("SELECT pg_sleep(0.5)"), parse("DROP DATABASE app2", "named"), bind(), execute(), sync()],
 ))
 def test_who_may_not_drop_it_closes_nothing(vacating, after):
     weir, cluster, _ = vacating
