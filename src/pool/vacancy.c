@@ -43,7 +43,7 @@ static void end(struct vacancy *vacancy)
 	free(vacancy);
 }
 
-static void settle(struct ledger_change *change, bool is_done)
+static void settle_vacancy(struct ledger_change *change, bool is_done)
 {
 	(void)is_done;
 	end(container_of(change, struct vacancy, change));
@@ -99,21 +99,22 @@ static void vacate(struct pools *pools, const char *name)
 		vacate_elsewhere(pools, name);
 }
 
-static void arm(struct vacancy *vacancy);
+static void look_later(struct vacancy *vacancy);
 
-static void on_due(struct timer *timer)
+static void on_unanswered(struct timer *timer)
 {
 	struct vacancy *vacancy = container_of(timer, struct vacancy, timer);
 
 	vacate(vacancy->server->pool->pools, vacancy->name);
-	arm(vacancy);
+	look_later(vacancy);
 }
 
-static void arm(struct vacancy *vacancy)
+static void look_later(struct vacancy *vacancy)
 {
 	struct loop *loop = pool_loop(vacancy->server->pool);
 
-	timer_set(&vacancy->timer, loop_timer_queue(loop, AGAIN_AFTER, on_due), loop_now(loop));
+	timer_set(&vacancy->timer, loop_timer_queue(loop, AGAIN_AFTER, on_unanswered),
+	          loop_now(loop));
 }
 
 /* ---- from the text to the statement ---- */
@@ -128,7 +129,7 @@ void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state 
 		free(vacancy);
 		return;
 	}
-	vacancy->change.settle = settle;
+	vacancy->change.settle = settle_vacancy;
 	vacancy->server = server;
 	vacancy->state = state;
 	server->vacancy = vacancy;
@@ -171,6 +172,6 @@ struct ledger_change *vacancy_follow(struct server *server, char type, struct by
 	    (type != 'E' || vacancy->state != VACANCY_BOUND || !body.count || body.at[0]))
 		return NULL;
 	vacancy->state = VACANCY_SENT;
-	arm(vacancy);
+	look_later(vacancy);
 	return &vacancy->change;
 }

@@ -292,6 +292,8 @@ def test_values_are_told_in_the_spelling_of_postgresql(pgweir, mode):
         first, second = client.query("SELECT 1"), client.query("SHOW client_encoding")
         assert not [got for got in first.messages + second.messages if got.type == "S"]
         assert second.rows == [["UTF8"]]
+    told = [client.query("DO 'BEGIN END'") for _ in range(4)]  # after which the server is asked
+    assert not [got for result in told for got in result.messages if got.type == "S"]
     client.query("SET TimeZone = 'CET'")
     result = client.query("RESET TimeZone")
     assert [got.body for got in result.messages if got.type == "S"] == [b"TimeZone\0Asia/Tokyo\0"]

@@ -164,8 +164,9 @@ void server_expect_reports(struct server *server)
 		if (!normal || !want || is_taken_as_it_is(name, want))
 			continue;
 		now = params_find(server->before, name);
-		server_check_map(server, params_change(shared->params, &server->params, name,
-		                                       now ? now : normal));
+		if (!now || strcmp(now, PARAM_UNKNOWN) == 0) /* it was set back */
+			now = normal;
+		server_check_map(server, params_change(shared->params, &server->params, name, now));
 	}
 }
 
