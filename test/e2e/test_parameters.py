@@ -292,11 +292,16 @@ def test_values_are_told_in_the_spelling_of_postgresql(pgweir, mode):
         first, second = client.query("SELECT 1"), client.query("SHOW client_encoding")
         assert not [got for got in first.messages + second.messages if got.type == "S"]
         assert second.rows == [["UTF8"]]
-    told = [client.query("DO 'BEGIN END'") for _ in range(4)]  # after which the server is asked
-    assert not [got for result in told for got in result.messages if got.type == "S"]
     client.query("SET TimeZone = 'CET'")
     result = client.query("RESET TimeZone")
     assert [got.body for got in result.messages if got.type == "S"] == [b"TimeZone\0Asia/Tokyo\0"]
+
+
+def test_a_value_that_is_the_servers_default_and_is_set_back(one):
+    client = one().client(client_encoding="utf-8")
+    for text in ("RESET client_encoding", "SELECT 1", "SELECT 2"):
+        told = [got.body for got in client.query(text).messages if got.type == "S"]
+        assert told in ([], [b"client_encoding\0UTF8\0"]), text
 
 
 def test_a_spelling_is_corrected_at_the_first_query_if_no_server_was_at_rest(one):
