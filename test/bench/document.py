@@ -1,52 +1,29 @@
 # SPDX-License-Identifier: ISC
-"""Puts figures and pictures into documents, each part between two marks.
+"""Puts figures and pictures into a document, between two marks; the text around them stays.
 
-A document has one part or more, and the text around them stays. Figures can be read back from
-their tables.
+Figures can be read back from its tables.
 """
 
 import re
 
 import report
 
-PARTS = ("figures", "goals")
+BEGIN = "<!-- figures: begin; written by test/bench/run --doc -->"
+END = "<!-- figures: end -->"
 TABLE_HEAD = "case"
 
 
 class NoPlace(Exception):
-    """The document has no place for any part."""
+    """The document has no place for figures."""
 
 
-def marks(part):
-    """The lines around a part."""
-    return f"<!-- {part}: begin; written by test/bench/run --doc -->", f"<!-- {part}: end -->"
-
-
-def _parts_of(text):
-    """part -> (text before it, text after it)."""
-    found = {}
-    for part in PARTS:
-        begin, end = marks(part)
-        head, has_begin, rest = text.partition(begin)
-        _, has_end, tail = rest.partition(end)
-        if has_begin and has_end:
-            found[part] = head, tail
-    return found
-
-
-def has_part(text, part):
-    return part in _parts_of(text)
-
-
-def place_in(text, contents):
-    """The document with these contents (part -> text) in the place of those that were there."""
-    if not _parts_of(text):
-        raise NoPlace(f"no two lines like {marks('figures')}")
-    for part in _parts_of(text):
-        begin, end = marks(part)
-        head, tail = _parts_of(text)[part]
-        text = f"{head}{begin}\n\n{contents[part].strip()}\n\n{end}{tail}"
-    return text
+def place_in(text, figures):
+    """The document with these figures in the place of those that were there."""
+    head, has_begin, rest = text.partition(BEGIN)
+    _, has_end, tail = rest.partition(END)
+    if not has_begin or not has_end:
+        raise NoPlace(f"no two lines like {BEGIN}")
+    return f"{head}{BEGIN}\n\n{figures.strip()}\n\n{END}{tail}"
 
 
 def medians_in(text):
@@ -67,7 +44,7 @@ def medians_in(text):
 
 def version_in(text, program):
     """Its version, from the line of facts; empty if there is none."""
-    _, _, figures = text.partition(marks("figures")[0])
+    _, _, figures = text.partition(BEGIN)
     found = re.search(rf"{program} (\d+(\.\d+)*)", figures)
     return found.group(1) if found else ""
 
@@ -88,12 +65,8 @@ def figures_as_text(cases, results, targets, facts, skipped, pictures):
     """`pictures`: (path from the document, title)."""
     parts = [_facts(facts), "### Pictures",
              *(f"![{title}]({path})" for path, title in pictures),
-             "### All figures", report.table(cases, results, targets, has_goals=False)]
+             "### Table", report.table(cases, results, targets, on_page=True)]
     left_out = _skipped(skipped)
     if left_out:
         parts += ["Left out:", left_out]
     return "\n\n".join(parts)
-
-
-def goals_as_text(cases, results):
-    return report.goals_table(cases, results) or "None was judged."

@@ -51,6 +51,9 @@ METRICS = {
     "generator_us": ("CPU us/transaction, load generator", "{:.2f}"),
     "machine_percent": ("% of the machine", "{:.0f}"),
 }
+# What the pictures of a page do not draw, and CPU time, by which poolers are compared.
+ON_PAGE = ("cpu_us", "few_tps", "many_tps", "cpu_ms_per_million", "query_bytes", "names_mb",
+           "memory_mb", "p99_growth", "login_cpu_us", "growth_percent")
 VERDICTS = {True: "met", False: "missed", None: "-"}
 
 
@@ -111,16 +114,18 @@ def metrics_of(case, results):
             and (not case.keeps or metric in case.keeps)]
 
 
-def rows_of(case, results, targets, has_goals):
+def rows_of(case, results, targets, on_page):
     """One row for each metric of a case."""
     figures = medians_of(case, results)
     runs = results.get(case.name, {})
     for metric in metrics_of(case, results):
+        if on_page and metric not in ON_PAGE:
+            continue
         yield [case.name, METRICS[metric][0],
                *(cell(runs.get(target), metric) for target in targets),
                ratio(figures, "pgweir", "pgbouncer", metric),
-               ratio(figures, "pgweir", "relay", metric),
-               *(_goals(case, metric, figures) if has_goals else ())]
+               *(() if on_page else (ratio(figures, "pgweir", "relay", metric),
+                                     *_goals(case, metric, figures)))]
 
 
 def markdown(lines):
@@ -132,12 +137,14 @@ def markdown(lines):
     return "\n".join(text)
 
 
-def table(cases, results, targets, has_goals=True):
-    """All figures."""
-    lines = [["case", "figure", *targets, "pgweir/pgbouncer", "pgweir/relay",
-              *(("goal", "verdict") if has_goals else ())]]
+def table(cases, results, targets, on_page=False):
+    """All figures; on a page, those that a reader compares, of the two poolers."""
+    if on_page:
+        targets = [target for target in targets if target in ("pgbouncer", "pgweir")]
+    lines = [["case", "figure", *targets, "pgweir/pgbouncer",
+              *(() if on_page else ("pgweir/relay", "goal", "verdict"))]]
     for case in cases:
-        lines += rows_of(case, results, targets, has_goals)
+        lines += rows_of(case, results, targets, on_page)
     return markdown(lines)
 
 

@@ -114,6 +114,13 @@ def test_figures_that_are_not_kept_are_not_shown():
     assert "CPU us" not in report.table([case], results, TARGETS)
 
 
+def test_a_page_has_the_figures_that_no_picture_draws():
+    case, results = made_up(goals=(Goal("cpu_us", 0.8, "pgbouncer"),))
+    table = report.table([case], results, TARGETS, on_page=True)
+    assert "transactions/s" not in table
+    assert cells(table, 2) == ["bsc-16", "CPU us/transaction", "50.00 ±10%", "30.00 ±3%", "0.60"]
+
+
 def test_table_of_goals():
     case, results = made_up()
     assert cells(report.goals_table([case], results), 2) == [
@@ -220,38 +227,26 @@ def test_pictures_are_written(tmp_path):
 
 DOC = TEST.parent / "doc"
 PAGE = DOC / "performance.md"
-METHOD = DOC / "performance-method.md"
 
 
-def page_with(*parts):
-    return "before\n" + "".join(
-        f"{begin}\nold\n{end}\nafter {begin[5:10]}\n" for begin, end in map(document.marks, parts))
+def page_with_a_place():
+    return f"before\n{document.BEGIN}\nold\n{document.END}\nafter\n"
 
 
-@pytest.mark.parametrize("parts", (("figures",), ("goals",), ("figures", "goals")))
-def test_figures_take_the_place_of_figures(parts):
-    contents = {"figures": "1\n2", "goals": "3"}
-    once = document.place_in(page_with(*parts), contents)
-    for part in parts:
-        begin, end = document.marks(part)
-        assert f"{begin}\n\n{contents[part]}\n\n{end}\nafter {begin[5:10]}\n" in once
-    assert "old" not in once
-    assert document.place_in(once, contents) == once
+def test_figures_take_the_place_of_figures():
+    once = document.place_in(page_with_a_place(), "1\n2")
+    assert once == f"before\n{document.BEGIN}\n\n1\n2\n\n{document.END}\nafter\n"
+    assert document.place_in(once, "1\n2") == once
 
 
-BEGIN, END = document.marks("figures")
-
-
-@pytest.mark.parametrize("text", ("", BEGIN, END, END + BEGIN))
+@pytest.mark.parametrize("text", ("", document.BEGIN, document.END, document.END + document.BEGIN))
 def test_document_without_a_place(text):
     with pytest.raises(document.NoPlace):
-        document.place_in(text, {"figures": "new", "goals": "new"})
+        document.place_in(text, "new")
 
 
-def test_the_pages_have_their_places():
-    for path, part in ((PAGE, "figures"), (METHOD, "goals")):
-        page = path.read_text(encoding="utf-8")
-        assert [name for name in document.PARTS if document.has_part(page, name)] == [part]
+def test_the_page_has_its_place():
+    assert "new" in document.place_in(PAGE.read_text(encoding="utf-8"), "new")
 
 
 def test_pictures_of_the_page_are_there():
@@ -264,13 +259,12 @@ def test_pictures_of_the_page_are_there():
 
 def test_medians_are_read_back_from_a_page():
     case, results = made_up()
-    page = document.place_in(page_with("figures"), {"figures": document.figures_as_text(
+    page = document.place_in(page_with_a_place(), document.figures_as_text(
         [case], results, TARGETS, {"versions": {"pgbouncer": "PgBouncer 1.2.3"}, "cores": 2,
                                    "machine": "m", "kernel": "k", "rounds": 1, "seconds": 1,
-                                   "rows": 1}, {}, [])})
+                                   "rows": 1}, {}, []))
     assert document.medians_in(page) == {
-        ("bsc-16", "transactions/s"): {"pgweir": 9},
-        ("bsc-16", "CPU us/transaction"): {"relay": 25, "pgbouncer": 50, "pgweir": 30}}
+        ("bsc-16", "CPU us/transaction"): {"pgbouncer": 50, "pgweir": 30}}
     assert document.version_in(page, "PgBouncer") == "1.2.3"
     assert document.version_in(page, "HAProxy") == ""
 

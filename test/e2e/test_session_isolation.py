@@ -103,8 +103,9 @@ def test_nothing_is_sent_between_transactions_of_one_client(scripted):
     assert server.expect("Q").body == wire.cstr("SELECT 3")  # before the cleaning is answered
 
 
-def test_a_cleaning_that_fails_answers_nothing(scripted):
-    """What was sent behind it has met a failed transaction block, and the server is closed."""
+@pytest.fixture
+def doubtful(scripted):
+    """A daemon, the last client of its only server, that server, and another client."""
     weir, client, server = scripted(default_pool_size=1, session_isolation="strict",
                                     session_state="off")
     client.send(wire.query("SELECT 1"))
@@ -113,36 +114,88 @@ def test_a_cleaning_that_fails_answers_nothing(scripted):
     client.read_result()
     other = weir.wire().startup()
     other.finish_login("alice")
-    other.send(wire.query("SELECT secret"))
+    return weir, client, server, other
+
+
+def expect_cleaning(server):
     assert server.expect("Q").body.decode().startswith("BEGIN ")
+
+
+def test_a_cleaning_that_fails_answers_nothing(doubtful):
+    """What was sent behind it has met a failed transaction block, and is sent to another server."""
+    weir, _, server, other = doubtful
+    other.send(wire.query("SELECT secret"))
+    expect_cleaning(server)
     server.expect("Q")
     server.send(fake.error("canceling statement", "57014"), fake.ready("E"),
                 fake.answer("the secret of somebody else", status="E"))
-    result = other.read_to_end()
-    assert "cleaned" in str(result) and "secret of" not in str(result)
+    server = weir.far.accept().login()
+    assert server.expect("Q").body == wire.cstr("SELECT secret")
+    server.send(fake.answer("my own"))
+    assert "my own" in str(other.read_result())
+
+
+def test_a_long_text_is_not_kept_for_another_server(doubtful):
+    _, _, server, other = doubtful
+    other.send(wire.query("SELECT " + "1, " * 4000 + "1"))
+    expect_cleaning(server)
+    server.expect("Q")
+    server.send(fake.error("canceling statement", "57014"), fake.ready("E"))
+    assert "cleaned" in str(other.read_to_end())
+
+
+# In a failed block they would end it, or nobody knows: what is behind them would run.
+ENDS = {
+    "a query": [wire.query("ROLLBACK; SELECT 1")],
+    "behind a comment": [wire.query("/* SELECT */ COMMIT; SELECT 1")],
+    "a longer name": [wire.query("select_ ; SELECT 1")],
+    "an unnamed statement": [wire.parse("ABORT"), wire.bind(), wire.execute(), wire.sync()],
+    "a statement": [wire.parse("END", "s"), wire.bind(name="s"), wire.execute(), wire.sync()],
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_what_could_end_a_failed_block_waits_for_the_cleaning(doubtful, what):
+    weir, _, server, other = doubtful
+    other.send(*ENDS[what])
+    expect_cleaning(server)
+    weir.admin("SHOW VERSION")
+    assert not server.is_closed() and not server.buffer
+    server.send(fake.complete("COMMIT"), fake.ready())
+    if len(ENDS[what]) > 1:
+        server.read_until("P")
+    else:
+        assert server.expect("Q").body in ENDS[what][0]
+
+
+def test_a_second_batch_waits_for_the_cleaning(doubtful):
+    """The first one may end the block that a cleaning leaves if it fails."""
+    weir, _, server, other = doubtful
+    other.send(wire.parse("SELECT 1"), wire.bind(), wire.execute(), wire.sync(),
+               wire.query("SELECT 2"))
+    expect_cleaning(server)
+    server.read_until("S")
+    weir.admin("SHOW VERSION")
+    assert not server.is_closed() and not server.buffer
+    server.send(fake.complete("COMMIT"), fake.ready())
+    weir.admin("SHOW VERSION")
+    assert not server.is_closed() and not server.buffer
+    server.send(wire.message("1"), wire.message("2"), fake.row("1"), fake.complete("SELECT 1"), fake.ready())
+    assert server.read_until("Q")[-1].body == wire.cstr("SELECT 2")
 
 
 @pytest.mark.parametrize("sqlstate, is_for_good", [("57014", False), ("22P02", False),
                                                    ("42501", True), ("0A000", True)])
-def test_what_cannot_be_cleaned_is_discarded(scripted, sqlstate, is_for_good):
+def test_what_cannot_be_cleaned_is_discarded(doubtful, sqlstate, is_for_good):
     """A request to cancel, or what somebody has left, does not change how the pool works."""
-    weir, client, server = scripted(default_pool_size=1, session_isolation="strict",
-                                    session_state="off")
-    client.send(wire.query("SELECT 1"))
-    server.expect("Q")
-    server.send(fake.answer("1"))
-    client.read_result()
-    other = weir.wire().startup()
-    other.finish_login("alice")
+    weir, _, server, other = doubtful
     other.send(wire.query("SELECT 2"))
     server.expect("QQ")
     server.send(fake.error("no", sqlstate), fake.ready("E"))
-    other.read_to_end()
-    client.send(wire.query("SELECT 3"))
     server = weir.far.accept().login()
     server.expect("Q")
-    server.send(fake.answer("3"))
-    client.read_result()
+    server.send(fake.answer("2"))
+    other.read_result()
     if is_for_good:
         assert server.expect("Q").body == wire.cstr("DISCARD ALL")
     else:

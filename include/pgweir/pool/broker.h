@@ -4,8 +4,9 @@
  *
  * A tally counts the servers and clients of one pool, database or role in all loops, so that each
  * limit holds for the process. A loop has a share in the tally of each pool, database and role that
- * it knows. A loop that waits because of a limit posts a want; the loops with shares in the same
- * tally are woken, and give up what they do not need.
+ * it knows, and takes a permit before it opens a server. A loop that waits because of a limit posts
+ * a want; the loops with shares in the same tally are woken, and give up what they do not need.
+ * What a loop has found out about a pool is news until the other loops have heard it.
  *
  *   struct pool, database, role --> share --> tally <-- shares of other loops
  *

@@ -109,6 +109,7 @@ bool relay_input(struct client *client, struct bytes in)
 {
 	const struct bytes whole = in;
 	bool may_resend = client_features(client) & CLIENT_HAS_HOSTS;
+	bool is_first = !client->borrower.server && !client->late;
 	struct resend resend;
 	struct batch batch;
 	enum judgement judgement;
@@ -126,6 +127,11 @@ bool relay_input(struct client *client, struct bytes in)
 	if (judgement == JUDGE_END)
 		return false;
 	keep_statements(client, &batch);
+	if (is_first && !may_resend && client->borrower.server &&
+	    client->borrower.server->is_cleaning) {
+		resend_begin_behind(client, &resend);
+		may_resend = true;
+	}
 	/* now, as `whole` may be in the buffer of the stream */
 	if (may_resend && resend.is_first && client->state == CLIENT_ACTIVE && !batch.is_answered &&
 	    (judgement == JUDGE_SEND || judgement == JUDGE_MORE))

@@ -125,6 +125,14 @@ void resend_begin(struct client *client, struct resend *resend)
 	    pool && pool->site.hosts->count > 1 && client->resent < RESENT_MAX && is_pooled(client);
 }
 
+void resend_begin_behind(struct client *client, struct resend *resend)
+{
+	resend->is_first = client->resent < RESENT_MAX && is_pooled(client);
+	resend->has_begun = resend->is_more = false;
+	resend->opening = bytes_of(NULL, 0);
+	resend->server = client->borrower.server;
+}
+
 /* ---- what is in a batch ---- */
 
 /* What some batches execute. */
@@ -362,6 +370,9 @@ void resend_keep(struct client *client, const struct resend *resend, struct byte
 	if (!resend->is_more && opening.count && !resend->has_begun)
 		memcpy(replay->at + REPLAY_MAX, opening.at, opening.count);
 	keep(client, replay, before, input);
+	/* Without other hosts, what comes later is not added. */
+	if (!(client_features(client) & CLIENT_HAS_HOSTS) && !replay->is_whole)
+		replay_end_resend(replay);
 }
 
 /* ---- sending it again ---- */

@@ -21,6 +21,9 @@ struct resend {
 /* Before input of a client with CLIENT_HAS_HOSTS is judged. */
 void resend_begin(struct client *client, struct resend *resend);
 
+/* Input that has gone behind the cleaning of a server that the client has just got. */
+void resend_begin_behind(struct client *client, struct resend *resend);
+
 /*
  * Some of such input was judged and sent as it is, and has no reply yet; or nothing of it was
  * handled, because more must be received. Keeps it, if it can be sent again. late: the text of a

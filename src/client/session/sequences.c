@@ -14,9 +14,8 @@
  */
 #include "sequences_priv.h"
 
-#include <strings.h>
-
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_digest.h"
 
 #include "../batch_priv.h"
@@ -62,31 +61,6 @@ static void note_question(struct client *client, unsigned int touches)
 	client->wrote = 0;
 }
 
-/*
- * Whether PostgreSQL refuses the text as a whole: the transaction has failed, and the text begins
- * with a statement that does not end it. A DISCARD would fail as well. What begins otherwise, with
- * a comment or a parenthesis, need not be known.
- */
-static bool is_refused(const struct server *server, struct bytes text)
-{
-	static const char *const words[] = { "select", "insert", "update",  "delete",  "with",
-		                             "values", "table",  "merge",   "copy",    "call",
-		                             "do",     "create", "execute", "explain", "declare" };
-
-	if (!server_is_in_failed_block(server))
-		return false;
-	while (text.count && (text.at[0] == ' ' || text.at[0] == '\t' || text.at[0] == '\n' ||
-	                      text.at[0] == '\r'))
-		text = bytes_skip(text, 1);
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		size_t size = strlen(words[i]);
-
-		if (text.count > size && strncasecmp(text.at, words[i], size) == 0)
-			return true;
-	}
-	return false;
-}
-
 bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
                    struct batch *batch)
 {
@@ -98,7 +72,7 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 	if (touches & SQL_TOUCH_SEQUENCE)
 		note_question(client, touches);
 	is_used = pool_sequences(borrower->pool) != CATALOG_SEQUENCES_NONE &&
-	          !is_refused(borrower->server, text);
+	          !(server_is_in_failed_block(borrower->server) && sql_fails_in_failed_block(text));
 	if (is_used && (may_change || (touches & SQL_TOUCH_SEQUENCE)) &&
 	    pool_has_foreign_values(borrower->server) && !discard(client, batch))
 		return false;

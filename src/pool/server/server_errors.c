@@ -144,6 +144,18 @@ void server_cleaning_refused(struct server *server, struct bytes body)
 	server->site->cannot_clean |= is_for_good(report.sqlstate);
 }
 
+void server_prefix_failed(struct server *server)
+{
+	struct err err;
+
+	err_close(&err, server->prefix_failure);
+	err_recode(&err, ERR_PROTOCOL);
+	if (server->prefix_failure == CLOSE_CLEANING_FAILED && server_may_resend(server))
+		server_close_unrun(server, &err);
+	else
+		server_close(server, &err);
+}
+
 /* The borrower does not get this error: its batch is sent to another server. */
 static void close_before_batch(struct server *server, const struct report *report)
 {

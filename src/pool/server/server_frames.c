@@ -323,7 +323,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_FATAL)
 		return server_close_by(server, body), FRAME_STOP;
 	if (verdict == LEDGER_DROP && server->prefix_failure)
-		return close_bad_for(server, server->prefix_failure), FRAME_STOP;
+		return server_prefix_failed(server), FRAME_STOP;
 	if (verdict == LEDGER_DROP)
 		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_DROP;
 	if (verdict == LEDGER_ANSWERED)

@@ -183,6 +183,9 @@ bool server_error_is_fatal(struct bytes body);
 /* PostgreSQL has refused the cleaning. If it always will, it gets DISCARD ALL at each return. */
 void server_cleaning_refused(struct server *server, struct bytes body);
 
+/* What went ahead of the borrower's first message has failed: closes the server. */
+void server_prefix_failed(struct server *server);
+
 /* Closes the server with this error as the reason. */
 void server_close_by(struct server *server, struct bytes body);
 

@@ -5,7 +5,8 @@
  *
  * Hard here: it may fail, because a request to cancel the borrower's statement may come while it
  * runs. Nothing that relies on it may be answered then: the server is closed before. The cleaning
- * leaves a failed transaction block if it fails, so what is behind it does not even run.
+ * leaves a failed transaction block if it fails, so what is behind it does not even run, and is
+ * sent to another server.
  */
 #include "server_priv.h"
 
@@ -37,4 +38,7 @@ void server_cleaning_end(struct server *server, bool is_done)
 	server->is_cleaning = false;
 	if (is_done)
 		server->doubt = DOUBT_NONE;
+	/* More may be sent now, which is kept only where there are other hosts. */
+	if (is_done && server->site->hosts->count == 1)
+		replay_end_resend(&server->replay);
 }
