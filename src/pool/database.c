@@ -65,6 +65,7 @@ struct database *database_add(struct pools *pools, const char *name,
 	database->entry = entry;
 	database->is_auto = is_auto;
 	database->catalog_version = database->quiet_version = UINT_MAX;
+	database->vacated = atomic_load(&database->share.tally->vacated);
 	database->server_limit = config_max_db_connections(pools->config, entry);
 	TAILQ_INIT(&database->blocked);
 	TAILQ_INIT(&database->reads);

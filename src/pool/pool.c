@@ -323,6 +323,7 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 	params_release(table, &server->before);
 	server->before = server->params;
 	server->params = params_hold(params);
+	server_expect_reports(server);
 	server_find_libraries(server);
 	if (text->count == 0 || may_go_ahead)
 		params_release(table, &server->before);
@@ -358,6 +359,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	borrower->state = BORROWER_RESTING;
 	server->borrower = NULL;
 	server->request_at = 0;
+	vacancy_forget(server);
 	pool_leave_place(borrower);
 	if (borrower->has_place)
 		pool_drop_place(borrower);

@@ -22,6 +22,7 @@
 #define PGWEIR_POOL_POOL_PRIV_H
 
 #include "pgweir/pool/pools.h"
+#include "pgweir/pool/vacancy.h"
 
 /* ---- short queries ---- */
 

@@ -62,6 +62,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 	pool->filed_by = pools_file_by(role, purpose);
 	pool->log = (struct logger){ pools->with.log, tell_pool };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);
+	pool->tried.asked = pool->tried.told = params_none(pools->with.params);
 	pool->serve_task.run = pools->serve;
 	pool->site = (struct server_site){
 		.shared = &pools->shared,

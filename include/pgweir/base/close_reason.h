@@ -246,6 +246,9 @@ enum err_code {
 	X(EVICTED_POOL, ERR_SERVER_LOST, false, "evicted for pool_size", "evicted for pool_size") \
 	X(POOL_SHRUNK, ERR_SERVER_LOST, false, \
 	  "too many servers in the pool", "too many servers in the pool") \
+	X(VACATED, ERR_ADMIN_SHUTDOWN, false, \
+	  "its database is dropped, renamed or copied", \
+	  "its database is dropped, renamed or copied") \
 	X(PAUSED, ERR_ADMIN_SHUTDOWN, false, "pause mode", "pause mode") \
 	X(SUSPENDED, ERR_ADMIN_SHUTDOWN, false, "suspend mode", "suspend mode") \
 	X(CLIENT_LEFT, ERR_SERVER_LOST, false, \

@@ -188,6 +188,8 @@ void relay_lent(struct borrower *borrower)
 		}
 	}
 	client_enter(client, CLIENT_ACTIVE);
+	if (!relay_respell_params(client))
+		return;
 	if (client->request_at)
 		server_begin_query(borrower->server, client->request_at, client->xact_at);
 	read_on_with_server(client);

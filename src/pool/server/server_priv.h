@@ -301,6 +301,13 @@ void server_clean_text(const struct server *server, const struct params *want, b
  */
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
 
+/*
+ * server->params is what a borrower wants, and is about to be set; server->before was there until
+ * now. PostgreSQL reports only what changes, in its own spelling. So the parameters that it reports
+ * keep their values until it does.
+ */
+void server_expect_reports(struct server *server);
+
 /* Merges the reports into the parameter maps. To be called before the maps are read. */
 void server_settle_reports(struct server *server);
 

@@ -310,6 +310,7 @@ struct server {
 	usec_t started_at;         /* when that was found out */
 	uint16_t ask_size;         /* bytes of a question behind the borrower's message; 0: none */
 	unsigned int cancel_count; /* cancels for it in progress */
+	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	enum replication replication; /* NONE: not dedicated */
@@ -593,6 +594,10 @@ void server_set_text(const char *name, const char *value, bool is_local, struct 
  * The server's session has this value of a parameter, without doubt. false: no memory, or too many.
  */
 bool server_take_set(struct server *server, const char *name, const char *value);
+
+/* The value of a parameter in a map, or else the server's default. NULL: neither is known. */
+const char *server_value(const struct server *server, const struct params *params,
+                         const char *name);
 
 /* The server must be closed when it is returned, for this reason. */
 void server_need_close(struct server *server, enum close_reason reason);
