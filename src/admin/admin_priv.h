@@ -8,10 +8,80 @@
 #define PGWEIR_ADMIN_ADMIN_PRIV_H
 
 #include "pgweir/admin/console.h"
+#include "pgweir/base/buf.h"
+#include "pgweir/base/bytes.h"
 #include "pgweir/base/container_of.h"
 
-#include "grammar_priv.h"
 #include "show/show_priv.h"
+
+/*
+ * ---- manual ----
+ *
+ * The manual's lists of commands and columns, generated from their tables.
+ */
+
+/*
+ * Copies a template to *out. A line that is only a mark is replaced by its list:
+ *
+ *   @commands@   all commands but SHOW
+ *   @shows@      each SHOW with its columns
+ */
+void admin_manual_fill(struct bytes template, struct buf *out);
+
+/*
+ * ---- grammar ----
+ *
+ * Splits what is typed at the console into tokens and words. It only handles text.
+ */
+
+enum token_kind {
+	TOKEN_END,
+	TOKEN_WORD,   /* 0-9 A-Z a-z _ */
+	TOKEN_QUOTED, /* "..." */
+	TOKEN_STRING, /* '...' */
+	TOKEN_SIGN,   /* any other byte */
+	TOKEN_OPEN    /* quotes or a comment without an end */
+};
+
+struct token {
+	enum token_kind kind;
+	struct bytes text; /* without the surrounding quotes; quotes inside are still doubled */
+};
+
+/* Removes the next token from the front of *rest. Skips blanks and comments. */
+void grammar_next_token(struct bytes *rest, struct token *token);
+
+/*
+ * Copies the token's text with a terminating zero, and doubled quotes as one. false: it
+ * needs more than `size` bytes.
+ */
+bool grammar_copy_token(const struct token *token, char *out, size_t size);
+
+/* Whether the token is this word; upper and lower case are equal. */
+bool grammar_token_is(const struct token *token, const char *word);
+
+/*
+ * Removes the next statement from *rest, up to its `;` or the end of the text. false: none
+ * is left.
+ */
+bool grammar_next_statement(struct bytes *rest, struct bytes *statement);
+
+enum words_result {
+	WORDS_OK,
+	WORDS_INVALID, /* not in the console's grammar */
+	WORDS_TOO_LONG /* a word is longer than its field */
+};
+
+/* COMMAND [argument], SHOW argument [value ...], or SET argument = value. */
+struct words {
+	/* 1, 2, or 3 (with value); of a SHOW also more: then `value` has spaces between words */
+	unsigned int count;
+	char command[16];
+	char argument[64];
+	char value[256];
+};
+
+enum words_result grammar_read_words(struct bytes text, struct words *words);
 
 struct console_session;
 
@@ -52,7 +122,7 @@ const struct talk *small_talk_find(struct bytes text, struct words *words);
 /* The table with the rows of this query. NULL: it has a single row, or none. */
 const struct show *small_talk_rows(const struct talk *talk);
 
-/* ---- queries of psql's tab completion: completion.c ---- */
+/* ---- queries of psql's tab completion: small_talk.c ---- */
 
 extern const struct show show_names, show_changeable_names, show_type, show_values;
 
@@ -111,7 +181,7 @@ enum outcome command_drain_host(struct console_session *session, struct err *err
 /* Stops waiting: the watch and the tick of DRAIN. The command itself is not undone. */
 void commands_wait_stop(struct console_session *session);
 
-/* ---- what commands share: command.c ---- */
+/* ---- what commands share: commands.c ---- */
 
 /*
  * Checks the database that the argument names: created from `*` in all lanes if needed. *database
@@ -125,9 +195,6 @@ bool command_database(struct console_session *session, const char *verb, const c
 void command_each_lane(const struct console *console, const char *database,
                        void (*act)(struct pools *pools, struct database *database, const char *by),
                        const char *by);
-
-/* Ends the PAUSE of this database. NULL: of all. */
-void command_resume(const struct console *console, const char *database);
 
 /* Ends a PAUSE of all databases and a SUSPEND. */
 void command_resume_all(const struct console *console);
@@ -191,8 +258,7 @@ void request_hide(struct bytes text, char *out, size_t size);
 /*
  * ---- sessions ----
  *
- *   console.c --> session_door.c --> simple.c, extended.c --> session_run.c --> session.c
- *                                            \--> request_read.c --> commands.c --/
+ *   console.c --> session_door.c --> request.c --> commands.c --> session.c
  */
 
 /* One execution of a request. */
@@ -217,6 +283,7 @@ enum waiting_kind {
 struct waiting {
 	struct pools_watch watch;
 	char host[256]; /* of WAITING_HOST */
+	usec_t idle_at; /* since when nothing runs there (clock_now()); 0: something does */
 	bool is_on;
 	enum waiting_kind kind;
 	struct timer tick;                           /* DRAIN: reports the progress */
@@ -303,7 +370,7 @@ bool session_flush(struct console_session *session);
  */
 bool session_settle(struct console_session *session);
 
-/* ---- statements and portals: session_portals.c ---- */
+/* ---- statements and portals ---- */
 
 /* NULL: no statement or portal has this name. */
 struct prepared *session_find_statement(const struct console_session *session, const char *name);
@@ -330,20 +397,6 @@ void session_drop_all(struct console_session *session);
 /* Makes a portal that is in no table, for a Query. NULL: no memory. */
 struct portal *session_portal_new(const char *name, const struct request *request);
 void session_portal_free(struct portal **portal);
-
-/* ---- session_run.c ---- */
-
-/* Runs a portal for `row_limit` rows (0 = all). false: the session was freed. */
-bool session_execute(struct console_session *session, struct portal *portal, uint32_t row_limit);
-
-/* ---- simple.c, extended.c ---- */
-
-/* `body` is that of a Query. false: the session was freed. */
-bool simple_query(struct console_session *session, struct bytes body);
-
-/* Handles a message of the extended protocol. false: `type` is not one of them. */
-bool extended_message(struct console_session *session, char type, struct bytes body,
-                      bool *is_alive);
 
 /* ---- session_door.c ---- */
 

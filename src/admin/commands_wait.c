@@ -8,12 +8,11 @@
 #include "admin_priv.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/pool/pools_hosts.h"
-
-#include "pgweir/base/banned.h"
 
 #define TICK_PERIOD USEC_PER_SEC
 #define DRAIN_SECONDS_MAX 10000000
@@ -62,15 +61,35 @@ static bool is_drained(const struct lanes *lanes)
 	return !sum.is_on || sum.left == 0;
 }
 
-static enum host_admin admin_of(const struct console_session *session)
+static struct broker *broker_of(const struct console_session *session)
 {
-	return clusters_admin(console_pools(session->console)->with.broker, session->waiting.host);
+	return console_pools(session->console)->with.broker;
 }
 
-static bool is_host_drained(const struct console_session *session)
+static enum host_admin admin_of(const struct console_session *session)
+{
+	return clusters_admin(broker_of(session), session->waiting.host);
+}
+
+static void note_asked(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
+{
+	bool *is_asked = arg;
+
+	(void)standby;
+	(void)missing;
+	*is_asked |= copy == ROSTER_COPY_ASKED;
+}
+
+/*
+ * Nothing runs there any more, and which standbys have all of its WAL is known as far as it can be
+ * known: their watches have asked, or they are lost.
+ */
+static bool is_host_drained(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
-	const char *host = session->waiting.host;
+	struct waiting *waiting = &session->waiting;
+	const char *host = waiting->host;
+	bool is_asked = false;
 	const struct lane *lane;
 	unsigned int count = 0;
 
@@ -79,13 +98,16 @@ static bool is_host_drained(const struct console_session *session)
 	lanes_hold(lanes);
 	LANES_EACH(lane, lanes)
 	count += pools_busy_at(lane->pools, host);
-	if (broker_is_moving(lanes->at[0].pools->with.broker))
+	if (broker_is_moving(broker_of(session)))
 		count++;
 	lanes_release(lanes);
-	return count == 0;
+	waiting->idle_at = count ? 0 : waiting->idle_at ? waiting->idle_at : clock_now();
+	if (!count)
+		clusters_copies(broker_of(session), host, waiting->idle_at, note_asked, &is_asked);
+	return !count && !is_asked;
 }
 
-static bool is_done(const struct console_session *session)
+static bool is_done(struct console_session *session)
 {
 	const struct lanes *lanes = session->console->with.lanes;
 	const struct waiting *waiting = &session->waiting;
@@ -146,6 +168,36 @@ void commands_wait_stop(struct console_session *session)
 	waiting->is_on = false;
 }
 
+static void tell_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
+{
+	struct console_session *session = arg;
+	const char *host = session->waiting.host;
+	struct buf text = { 0 };
+
+	if (copy == ROSTER_COPY_WHOLE) {
+		buf_printf(&text, "standby %s has replayed all WAL of %s", standby, host);
+		session_notice(session, buf_text(&text), NULL);
+	} else if (copy == ROSTER_COPY_BEHIND) {
+		buf_printf(&text, "standby %s has not replayed %" PRIu64 " bytes of the WAL of %s",
+		           standby, missing, host);
+		session_notice(session, buf_text(&text),
+		               "What it has not received either is lost if it is promoted now.");
+	} else {
+		buf_printf(&text, "whether standby %s has replayed all WAL of %s is not known",
+		           standby, host);
+		session_notice(session, buf_text(&text), "SHOW HOSTS has its state.");
+	}
+	buf_free(&text);
+}
+
+/* Which standbys can be promoted in its place without a loss. */
+static void tell_copies(struct console_session *session)
+{
+	const struct waiting *waiting = &session->waiting;
+
+	clusters_copies(broker_of(session), waiting->host, waiting->idle_at, tell_copy, session);
+}
+
 static void on_done(struct pools_watch *watch)
 {
 	struct console_session *session = session_of(watch);
@@ -155,6 +207,8 @@ static void on_done(struct pools_watch *watch)
 	waiting->is_on = false;
 	timer_clear(&waiting->tick);
 	if (has_come(session)) {
+		if (waiting->kind == WAITING_HOST)
+			tell_copies(session);
 		session_complete(session);
 	} else {
 		err_set(&err, ERR_QUERY_CANCELED, "%s", endings[waiting->kind]);
@@ -313,7 +367,7 @@ static bool set_host(struct console_session *session, enum host_admin admin, str
 		return err_set(err, ERR_PARAMETER,
 		               "no entry has the host \"%s\" (SHOW HOSTS has their names)", host);
 	lanes_hold(lanes);
-	is_set = clusters_set_admin(pools->with.broker, host, admin,
+	is_set = clusters_set_admin(broker_of(session), host, admin,
 	                            loop_now(session->console->with.loop));
 	LANES_EACH(lane, lanes)
 	pools_leave_hosts(lane->pools);
@@ -337,7 +391,12 @@ enum outcome command_enable_host(struct console_session *session, struct err *er
 
 enum outcome command_drain_host(struct console_session *session, struct err *err)
 {
+	enum outcome outcome;
+
 	if (!set_host(session, HOST_DRAINING, err))
 		return OUTCOME_FAILED;
-	return begin_waiting(session, session->portal->request.words.value, WAITING_HOST);
+	outcome = begin_waiting(session, session->portal->request.words.value, WAITING_HOST);
+	if (outcome == OUTCOME_DONE)
+		tell_copies(session);
+	return outcome;
 }

@@ -10,8 +10,6 @@
 
 #include "admin_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void on_second(struct timer *timer);
 
 /* ---- statistics ---- */

@@ -5,11 +5,9 @@
  * Hard here: drivers put comments around their statements, and quotes around names and
  * values. A `;` inside a comment or quotes does not end the statement.
  */
-#include "grammar_priv.h"
+#include "admin_priv.h"
 
 #include <strings.h>
-
-#include "pgweir/base/banned.h"
 
 #define BLANKS " \t\r\n\f\v"
 #define WORD_BYTES "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"

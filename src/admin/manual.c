@@ -2,11 +2,8 @@
 /*
  * Generates the console's part of the manual page.
  */
-#include "manual_priv.h"
 
 #include "admin_priv.h"
-
-#include "pgweir/base/banned.h"
 
 static void add_command(struct buf *out, const struct command *command)
 {

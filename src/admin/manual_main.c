@@ -5,8 +5,6 @@
  */
 #include "pgweir/base/filter.h"
 
-#include "manual_priv.h"
-
-#include "pgweir/base/banned.h"
+#include "admin_priv.h"
 
 int main(void) { return filter_main("manual", admin_manual_fill); }

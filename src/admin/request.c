@@ -6,8 +6,6 @@
 
 #include "pgweir/config/entries.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * If SELECT 1 fails with PgBouncer's error, pgcli recognises a console and sends no queries
  * on PostgreSQL's catalogs. So the error is the same here.

@@ -7,11 +7,8 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "pgweir/base/nearest.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
-
-#include "pgweir/base/banned.h"
 
 /* Maximum bytes of an unknown query that its error quotes. */
 #define QUOTE_MAX 400

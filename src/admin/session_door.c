@@ -1,16 +1,463 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The functions of struct console_door: the client module opens, feeds, cancels and closes
- * a session through them.
+ * What the client module calls: a session is opened, fed with messages, cancelled and closed.
+ *
+ *   struct console_door --> a Query | the extended protocol --> a portal runs --> session.c
  */
 #include "admin_priv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/base/version.h"
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
-#include "pgweir/base/banned.h"
+static void log_command(struct console_session *session, const struct request *request)
+{
+	const struct command *command = request->command;
+	const struct words *words = &request->words;
+	const struct log_facts facts = { .kept = command->words,
+		                         .event = "command",
+		                         .command = command->words };
+
+	if (!command_is_event(command))
+		return;
+	if (command->argument == ARG_NONE || words->count < 2)
+		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s command issued",
+		          command->words);
+	else
+		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s '%s' command issued",
+		          command->words,
+		          command->argument == ARG_HOST ? words->value : words->argument);
+}
+
+static enum outcome run_talk(struct console_session *session, const struct request *request)
+{
+	switch (request->talk->effect) {
+	case TALK_BEGIN:
+		session->status = 'T';
+		break;
+	case TALK_END:
+		session->status = 'I';
+		break;
+	case TALK_FORGET:
+		session_drop_statement(session, request->words.value);
+		break;
+	case TALK_FORGET_ALL:
+		session_drop_statements(session);
+		break;
+	case TALK_IGNORED:
+		session_notice(session, "SET ignored", NULL);
+		break;
+	default:
+		break;
+	}
+	return OUTCOME_DONE;
+}
+
+static enum outcome run(struct console_session *session, struct err *err)
+{
+	const struct request *request = &session->portal->request;
+
+	if (request->kind == REQUEST_TALK)
+		return run_talk(session, request);
+	if (request->kind != REQUEST_COMMAND)
+		return OUTCOME_DONE;
+	if (session->role < request->command->role) {
+		err_set(err, ERR_RIGHTS, "admin access needed");
+		return OUTCOME_FAILED;
+	}
+	log_command(session, request);
+	return request->command->run(session, err);
+}
+
+static void begin_rows(struct console_session *session, struct portal *portal)
+{
+	cursor_begin(&portal->cursor, &session->console->source, request_asked(&portal->request));
+	portal->cursor.is_owner = session_is_owner(session);
+	portal->cursor.role = session->role;
+}
+
+static bool execute(struct console_session *session, struct portal *portal, uint32_t row_limit)
+{
+	struct err err;
+
+	session->portal = portal;
+	session->row_limit = row_limit;
+	session->row_count = 0;
+	if (!session_may_see(session, &portal->request)) {
+		err_set(&err, ERR_RIGHTS, "admin access needed");
+		session_fail(session, &err);
+		return true;
+	}
+	if (!request_check(&portal->request, session, &err)) {
+		session_fail(session, &err);
+		return true;
+	}
+	if (request_columns(&portal->request).count) {
+		session->state = SESSION_ROWS;
+		if (!portal->is_started)
+			begin_rows(session, portal);
+		portal->is_started = true;
+		if (!portal->is_ended)
+			session_add_rows(session);
+		else
+			session_complete(session);
+		return true;
+	}
+	session->state = SESSION_WAITING;
+	/* As in PostgreSQL, a portal without rows runs only once. */
+	if (portal->is_started) {
+		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
+		session_fail(session, &err);
+		return true;
+	}
+	portal->is_started = true;
+	switch (run(session, &err)) {
+	case OUTCOME_DONE:
+		session_complete(session);
+		return true;
+	case OUTCOME_FAILED:
+		session_fail(session, &err);
+		return true;
+	case OUTCOME_WAIT:
+		return true;
+	case OUTCOME_OVER:
+	default:
+		return false;
+	}
+}
+
+/*
+ * ---- a Query ----
+ *
+ * A Query: one statement, or several of small talk that a driver sends together.
+ *
+ * Hard here: ReadyForQuery follows only the last of several statements, and none of them
+ * may continue in a later turn. So all must be small talk, which is checked before the
+ * first one is run.
+ */
+
+/* Maximum statements of small talk in one Query. Their answers together must fit into one piece. */
+#define TALKS_MAX 32
+
+/*
+ * Runs one statement of a Query. It is answered within the call, or its answer continues
+ * later. is_last: ReadyForQuery follows. false: the session was freed.
+ */
+static bool run_statement(struct console_session *session, const struct request *request,
+                          bool is_last)
+{
+	session->is_simple = is_last;
+	session_portal_free(&session->simple);
+	session->simple = session_portal_new("", request);
+	if (!session->simple) {
+		session->out.is_broken = true;
+		return true;
+	}
+	if (request_columns(request).count && session_may_see(session, request) &&
+	    request_check(request, session, NULL))
+		rows_describe(&session->out, request_columns(&session->simple->request), 0);
+	return execute(session, session->simple, 0);
+}
+
+/* How many statements of small talk the text has. 0: some statement is something else. */
+static unsigned int count_talks(struct bytes text)
+{
+	struct bytes statement;
+	struct request request;
+	unsigned int count = 0;
+
+	while (grammar_next_statement(&text, &statement)) {
+		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
+		    (request.kind == REQUEST_TALK && small_talk_rows(request.talk)))
+			return 0;
+		count += request.kind != REQUEST_EMPTY;
+	}
+	return count;
+}
+
+/* Runs a Query of several statements. */
+static void run_talks(struct console_session *session, struct bytes text, unsigned int count)
+{
+	struct bytes statement;
+	struct request request;
+
+	while (grammar_next_statement(&text, &statement)) {
+		request_read_talk(statement, &request);
+		if (request.kind != REQUEST_EMPTY)
+			run_statement(session, &request, --count == 0);
+	}
+}
+
+static bool on_query(struct console_session *session, struct bytes body)
+{
+	struct request request;
+	unsigned int count;
+	const char *text;
+	struct err err;
+
+	session->console->source.own.query_count++;
+	session->console->source.own.xact_count++;
+	if (fields_text(body, &text) != WIRE_OK) {
+		err_set(&err, ERR_PROTOCOL, "bad packet");
+	} else if (request_read(bytes_text(text), &request, &err)) {
+		return run_statement(session, &request, true);
+	} else if ((count = count_talks(bytes_text(text)))) {
+		run_talks(session, bytes_text(text), count);
+		return true;
+	}
+	session->is_simple = true;
+	if (err.code == ERR_SYNTAX) {
+		request_suggest(bytes_text(text), session->hint, sizeof(session->hint));
+		request_hide(bytes_text(text), session->logged, sizeof(session->logged));
+	}
+	session_fail(session, &err);
+	return true;
+}
+
+/*
+ * ---- the extended protocol ----
+ *
+ * The extended protocol: named statements and portals, as drivers use them.
+ *
+ * A statement is parsed at Parse. A portal is one execution of a statement, with its own
+ * cursor. It lives until Sync, or within a BEGIN until the Sync after its end. There are no
+ * parameters.
+ *
+ * Source: PostgreSQL's manual, "Frontend/Backend Protocol", "Extended Query".
+ */
+
+#define STATEMENTS_MAX 1000
+#define PORTALS_MAX 100
+#define NAME_MAX_SIZE 256
+
+/* ---- messages: each function fills *err and returns false if the message fails ---- */
+
+static bool broken(struct err *err) { return err_set(err, ERR_PROTOCOL, "bad packet"); }
+
+static bool fits(const char *name, unsigned int count, unsigned int limit, struct err *err)
+{
+	if (strlen(name) >= NAME_MAX_SIZE)
+		return err_set(err, ERR_STATEMENT_NAME, "name is too long");
+	return count < limit || err_set(err, ERR_LIMIT, "too many statements or portals");
+}
+
+static bool on_parse(struct console_session *session, struct bytes body, struct err *err)
+{
+	struct parse_fields fields;
+	const struct prepared *statement;
+	struct request request;
+
+	if (fields_parse(body, &fields) != WIRE_OK)
+		return broken(err);
+	if (fields.type_count)
+		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
+	if (!request_read(bytes_text(fields.query), &request, err)) {
+		request_suggest(bytes_text(fields.query), session->hint, sizeof(session->hint));
+		request_hide(bytes_text(fields.query), session->logged, sizeof(session->logged));
+		return false;
+	}
+	if (!fits(fields.statement, HASH_COUNT(session->statements), STATEMENTS_MAX, err))
+		return false;
+	statement = session_find_statement(session, fields.statement);
+	if (statement && *fields.statement)
+		return err_set(err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists",
+		               fields.statement);
+	if (!session_add_statement(session, fields.statement, &request))
+		return err_set(err, ERR_MEMORY, "out of memory");
+	message_parse_complete(&session->out);
+	return true;
+}
+
+/*
+ * Which columns are sent in binary: no format (text), one format for all columns, or one
+ * for each.
+ */
+static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_t *binary,
+                         struct err *err)
+{
+	uint16_t count = bind->result_format_count;
+
+	*binary = 0;
+	if (count > 1 && count != columns)
+		return err_set(err, ERR_PROTOCOL,
+		               "bind message has %u result formats but query has %zu columns",
+		               count, columns);
+	for (uint16_t i = 0; i < count; i++) {
+		uint16_t format = load_be16(bind->result_formats.at + 2 * (size_t)i);
+
+		if (format > 1)
+			return err_set(err, ERR_PARAMETER, "unsupported format code: %u", format);
+	}
+	for (size_t i = 0; i < columns; i++)
+		*binary |= (uint32_t)fields_is_binary(bind, i) << i;
+	return true;
+}
+
+static bool on_bind(struct console_session *session, struct bytes body, struct err *err)
+{
+	struct bind_fields fields;
+	const struct prepared *statement;
+	struct portal *portal;
+	uint32_t binary;
+
+	if (fields_bind(body, &fields) != WIRE_OK)
+		return broken(err);
+	statement = session_find_statement(session, fields.statement);
+	if (!statement)
+		return err_set(err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist",
+		               fields.statement);
+	if (fields.parameters.left)
+		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
+	portal = session_find_portal(session, fields.portal);
+	if (portal && *fields.portal)
+		return err_set(err, ERR_STATE, "portal \"%s\" already exists", fields.portal);
+	if (!read_formats(&fields, request_columns(&statement->request).count, &binary, err) ||
+	    !fits(fields.portal, HASH_COUNT(session->portals), PORTALS_MAX, err))
+		return false;
+	session_drop_portal(session, portal);
+	if (!session_add_portal(session, fields.portal, &statement->request, binary))
+		return err_set(err, ERR_MEMORY, "out of memory");
+	message_bind_complete(&session->out);
+	return true;
+}
+
+static bool no_portal(const char *name, struct err *err)
+{
+	char text[NAME_MAX_SIZE + 32];
+
+	snprintf(text, sizeof(text), "portal \"%.*s\" does not exist", NAME_MAX_SIZE, name);
+	return err_set_foreign(err, "34000", text);
+}
+
+static bool on_describe(struct console_session *session, struct bytes body, struct err *err)
+{
+	struct object_names names;
+	const struct prepared *statement = NULL;
+	const struct portal *portal = NULL;
+	struct columns columns;
+
+	if (fields_names('D', body, body.count, &names) != WIRE_OK)
+		return broken(err);
+	if (names.target == 'S') {
+		statement = session_find_statement(session, names.statement);
+		if (!statement)
+			return err_set(err, ERR_STATEMENT_NAME,
+			               "prepared statement \"%s\" does not exist", names.statement);
+		message_parameter_types(&session->out, NULL, 0);
+	} else {
+		portal = session_find_portal(session, names.portal);
+		if (!portal)
+			return no_portal(names.portal, err);
+	}
+	columns = request_columns(statement ? &statement->request : &portal->request);
+	if (columns.count)
+		rows_describe(&session->out, columns, portal ? portal->binary : 0);
+	else
+		message_no_data(&session->out);
+	return true;
+}
+
+static bool on_close_message(struct console_session *session, struct bytes body, struct err *err)
+{
+	struct object_names names;
+
+	if (fields_names('C', body, body.count, &names) != WIRE_OK)
+		return broken(err);
+	if (names.target == 'S')
+		session_drop_statement(session, names.statement);
+	else
+		session_drop_portal(session, session_find_portal(session, names.portal));
+	message_close_complete(&session->out);
+	return true;
+}
+
+static bool on_function(struct err *err)
+{
+	return err_set(err, ERR_UNSUPPORTED, "the console has no functions");
+}
+
+/* Sends the answer itself, now or later. *is_alive: the session still exists. */
+static bool on_execute(struct console_session *session, struct bytes body, bool *is_alive,
+                       struct err *err)
+{
+	struct portal *portal;
+	const char *name;
+	uint32_t limit;
+
+	if (fields_execute(body, &name, &limit) != WIRE_OK)
+		return broken(err);
+	portal = session_find_portal(session, name);
+	if (!portal)
+		return no_portal(name, err);
+	session->console->source.own.query_count++;
+	session->is_simple = false;
+	*is_alive = execute(session, portal, limit);
+	return true;
+}
+
+static void on_sync(struct console_session *session)
+{
+	session->is_skipping = false;
+	/* Outside BEGIN, Sync ends the transaction, and so all portals. */
+	if (session->status == 'I')
+		session_drop_portals(session);
+	message_ready(&session->out, session->status);
+}
+
+static bool act_on(struct console_session *session, char type, struct bytes body, bool *is_alive,
+                   struct err *err)
+{
+	switch (type) {
+	case 'P':
+		return on_parse(session, body, err);
+	case 'B':
+		return on_bind(session, body, err);
+	case 'D':
+		return on_describe(session, body, err);
+	case 'C':
+		return on_close_message(session, body, err);
+	case 'E':
+		return on_execute(session, body, is_alive, err);
+	default:
+		return on_function(err);
+	}
+}
+
+static bool on_extended(struct console_session *session, char type, struct bytes body,
+                        bool *is_alive)
+{
+	struct err err;
+
+	if (type == 'S') {
+		on_sync(session);
+		return true;
+	}
+	/*
+	 * Flush needs no action. PostgreSQL also ignores CopyData, CopyDone and CopyFail outside a
+	 * COPY.
+	 */
+	if (type == 'H' || type == 'd' || type == 'c' || type == 'f')
+		return true;
+	if (!frame_is_extended(type) && type != 'F')
+		return false;
+	if (session->is_skipping)
+		return true;
+	/* PostgreSQL sends ReadyForQuery after a FunctionCall without waiting for a Sync */
+	session->is_simple = type == 'F';
+	if (!act_on(session, type, body, is_alive, &err))
+		session_fail(session, &err);
+	return true;
+}
+
+/*
+ * ---- the door ----
+ *
+ * The functions of struct console_door: the client module opens, feeds, cancels and closes
+ * a session through them.
+ */
 
 static bool on_unknown(struct console_session *session, char type)
 {
@@ -86,8 +533,8 @@ static bool on_session_message(struct console_session *session, char type, struc
 		return false;
 	}
 	if (type == 'Q' && !session->is_skipping)
-		is_alive = simple_query(session, body);
-	else if (type != 'Q' && !extended_message(session, type, body, &is_alive))
+		is_alive = on_query(session, body);
+	else if (type != 'Q' && !on_extended(session, type, body, &is_alive))
 		is_alive = on_unknown(session, type);
 	return is_alive && session_settle(session);
 }

@@ -8,8 +8,6 @@
 
 #include "admin_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * What one piece may take: bytes, and time on the main thread while all lanes are held. To find the
  * first row takes as long as there are pools, in each turn again, so it does not count, and some
@@ -61,7 +59,8 @@ static bool read_request(struct table *table, const char *words, struct err *err
 	return request_check_rows(&table->request, table->console, err);
 }
 
-struct table *table_begin(struct console *console, const char *words, struct err *err)
+struct table *table_begin(struct console *console, const char *words, bool skips_unused,
+                          struct err *err)
 {
 	struct table *table = calloc(1, sizeof(*table));
 
@@ -76,6 +75,7 @@ struct table *table_begin(struct console *console, const char *words, struct err
 	}
 	cursor_begin(&table->cursor, &console->source, request_asked(&table->request));
 	table->cursor.role = CONSOLE_STATS;
+	table->cursor.skips_unused = skips_unused;
 	return table;
 }
 

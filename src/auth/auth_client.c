@@ -19,8 +19,6 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
-#include "pgweir/base/banned.h"
-
 /* Deriving keys with more iterations takes long: 50 milliseconds or so. */
 #define SLOW_ITERATIONS 100000
 

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 #define OPTIONS_IN(field) .setting = #field, .setting_at = offsetof(struct config, field)
 
 const struct auth_method_row auth_methods[AUTH_METHODS] = {

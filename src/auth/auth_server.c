@@ -12,16 +12,465 @@
  * the reason from the start (late_failure) and uses a mock secret, and it fails only when all the
  * work has been done.
  */
-#include "auth_server_priv.h"
+#include "pgweir/auth/auth_server.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/derived.h"
+#include "pgweir/auth/outside.h"
 #include "pgweir/auth/secret.h"
-#include "pgweir/auth/mock.h"
+#include "pgweir/base/text.h"
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
-#include "pgweir/base/banned.h"
+#define REASON_SIZE 200
+
+enum auth_server_state {
+	STATE_START,
+	STATE_PASSWORD,   /* asked for a cleartext password */
+	STATE_MD5,        /* asked for an answer to .md5_salt */
+	STATE_SASL_FIRST, /* offered SCRAM, waits for client-first */
+	STATE_SASL_FINAL, /* sent server-first, waits for client-final */
+	STATE_WORK,       /* the keys of the received password are being derived */
+	STATE_SASL_WORK,  /* the keys of the user's plain secret are being derived */
+	STATE_OUTSIDE,    /* PAM or LDAP checks the received password */
+	STATE_ENDED,
+	STATES
+};
+
+struct auth_server {
+	enum auth_server_state state;
+	enum auth_method method;
+	struct verifiers *verifiers;
+	void (*on_work)(void *arg);
+	void *arg;
+	struct secret secret; /* the user's, or a mock secret if there is none */
+	bool is_known;
+	bool is_proven;
+	const char
+	    *late_failure; /* why the client cannot log in with any password; NULL = it can */
+	char reason[REASON_SIZE];
+	unsigned char md5_salt[4];
+	unsigned char salt[SCRAM_SALT_SIZE]; /* for a plain secret */
+	unsigned int iterations;
+	struct scram scram;
+	struct scram_keys keys; /* STATE_SASL_*: the user's; client_key is set only at the end */
+	char *password;         /* cleartext password sent by the client */
+	struct derived *derived;
+	struct job *job;         /* see derived_job() */
+	bool is_submitted;       /* the job was submitted: a derivation has been done */
+	struct outside *outside; /* for PAM and LDAP */
+	usec_t deadline;
+	const char *user;
+	size_t text_count;
+	char texts[]; /* memory of secret and user */
+};
+
+/*
+ * ---- states and ends ----
+ *
+ * The server side of an authentication exchange: its states, and functions that all methods
+ * share.
+ */
+
+#define TO(state) (1u << (state))
+
+/* TO() of each permitted next state. */
+static const unsigned int next_states[STATES] = {
+	[STATE_START] = TO(STATE_PASSWORD) | TO(STATE_MD5) | TO(STATE_SASL_FIRST) | TO(STATE_ENDED),
+	[STATE_PASSWORD] = TO(STATE_WORK) | TO(STATE_OUTSIDE) | TO(STATE_ENDED),
+	[STATE_MD5] = TO(STATE_ENDED),
+	[STATE_SASL_FIRST] = TO(STATE_SASL_FINAL) | TO(STATE_ENDED),
+	[STATE_SASL_FINAL] = TO(STATE_SASL_WORK) | TO(STATE_ENDED),
+	[STATE_WORK] = TO(STATE_ENDED),
+	[STATE_SASL_WORK] = TO(STATE_ENDED),
+	[STATE_OUTSIDE] = TO(STATE_ENDED),
+	[STATE_ENDED] = 0,
+};
+
+/* The only function that writes auth->state. */
+static void auth_server_enter(struct auth_server *auth, enum auth_server_state next)
+{
+	assert(next_states[auth->state] & TO(next));
+	auth->state = next;
+}
+
+/* Ends the exchange: `words` are for the client, `reason` is for the log. */
+static enum auth_server_result auth_server_refuse(struct auth_server *auth, struct err *err,
+                                                  enum err_code code, const char *words,
+                                                  const char *reason)
+{
+	auth_server_enter(auth, STATE_ENDED);
+	text_copy(auth->reason, sizeof(auth->reason), reason);
+	err_set(err, code, "%s", words);
+	return AUTH_SERVER_REFUSED;
+}
+
+/* The same with the words of a close reason, which the connection is then closed for. */
+static enum auth_server_result auth_server_refuse_for(struct auth_server *auth, struct err *err,
+                                                      enum err_code code, enum close_reason refusal,
+                                                      const char *reason)
+{
+	auth_server_refuse(auth, err, code, close_reason_row(refusal)->words, reason);
+	err_reason(err, refusal);
+	return AUTH_SERVER_REFUSED;
+}
+
+static enum auth_server_result auth_server_refuse_memory(struct auth_server *auth, struct err *err)
+{
+	return auth_server_refuse(auth, err, ERR_MEMORY, "out of memory", "out of memory");
+}
+
+static enum auth_server_result auth_server_accept(struct auth_server *auth)
+{
+	auth_server_enter(auth, STATE_ENDED);
+	return AUTH_SERVER_OK;
+}
+
+/*
+ * Gets the keys of `password`. AUTH_SERVER_OK: derived_keys() has them. AUTH_SERVER_WORK: they
+ * will be derived, and `state` has been entered.
+ */
+static enum auth_server_result auth_server_derive(struct auth_server *auth, const char *password,
+                                                  struct bytes salt, unsigned int iterations,
+                                                  enum derived_keep keep,
+                                                  enum auth_server_state state, struct err *err)
+{
+	const char *owner = auth->late_failure ? NULL : auth->user;
+
+	/*
+	 * Nothing is cached for an exchange that fails late: each attempt must cost as much as the
+	 * first.
+	 */
+	if (auth->late_failure)
+		keep = DERIVED_PRIVATE;
+	auth->derived = verifiers_ask(auth->verifiers, owner, password, salt, iterations, keep);
+	if (!auth->derived)
+		return auth_server_refuse_memory(auth, err);
+	if (derived_keys(auth->derived))
+		return AUTH_SERVER_OK;
+	if (!derived_job(auth->derived, password, &auth->job, auth->on_work, auth->arg))
+		return auth_server_refuse_memory(auth, err);
+	auth_server_enter(auth, state);
+	return AUTH_SERVER_WORK;
+}
+
+/*
+ * ---- cleartext passwords, and md5 ----
+ *
+ * Authentication by password: sent in cleartext, or hashed with a salt of ours (md5).
+ *
+ * Hard here: a cleartext password is compared with whatever kind of secret the user has. With a
+ * SCRAM secret this needs a derivation, so the result comes later. PAM and LDAP check it
+ * outside.
+ */
+
+static enum auth_server_result refuse_password(struct auth_server *auth, struct err *err,
+                                               const char *reason)
+{
+	return auth_server_refuse_for(auth, err, ERR_PASSWORD, CLOSE_AUTH_PASSWORD, reason);
+}
+
+static enum auth_server_result refuse_wrong(struct auth_server *auth, struct err *err)
+{
+	return refuse_password(auth, err,
+	                       auth->late_failure ? auth->late_failure : "wrong password");
+}
+
+static enum auth_server_result ask_outside(struct auth_server *auth, struct err *err)
+{
+	if (!outside_ask(auth->outside, auth->password, auth->deadline))
+		return auth_server_refuse_memory(auth, err);
+	auth_server_enter(auth, STATE_OUTSIDE);
+	return AUTH_SERVER_WORK;
+}
+
+/* Handles the result of PAM or LDAP. */
+static enum auth_server_result auth_server_check_outside(struct auth_server *auth, struct err *err)
+{
+	if (outside_answer(auth->outside) == OUTSIDE_YES)
+		return auth_server_accept(auth);
+	return auth_server_refuse_for(auth, err, ERR_NOT_ALLOWED,
+	                              auth_methods[auth->method].refusal,
+	                              outside_reason(auth->outside));
+}
+
+/* Compares the derived keys of a cleartext password with the user's SCRAM secret. */
+static enum auth_server_result auth_server_check_derived(struct auth_server *auth, struct err *err)
+{
+	const struct scram_keys *keys = derived_keys(auth->derived);
+
+	if (!keys)
+		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		                              "key derivation failed");
+	if (!bytes_equal_secret(bytes_of(keys->stored_key, SCRAM_KEY_SIZE),
+	                        bytes_of(auth->keys.stored_key, SCRAM_KEY_SIZE)) ||
+	    auth->late_failure)
+		return refuse_wrong(auth, err);
+	verifiers_keep(auth->verifiers, auth->derived);
+	return auth_server_accept(auth);
+}
+
+static enum auth_server_result check_scram_secret(struct auth_server *auth, struct err *err)
+{
+	struct scram_verifier verifier;
+	enum auth_server_result result;
+
+	if (!scram_verifier_parse(auth->secret.text, &verifier))
+		return refuse_password(auth, err, "the user's SCRAM secret is malformed");
+	memcpy(auth->keys.stored_key, verifier.stored_key, SCRAM_KEY_SIZE);
+	result =
+	    auth_server_derive(auth, auth->password, bytes_of(verifier.salt, verifier.salt_count),
+	                       verifier.iterations, DERIVED_PRIVATE, STATE_WORK, err);
+	return result == AUTH_SERVER_OK ? auth_server_check_derived(auth, err) : result;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return bytes_equal_secret(bytes_text(a), bytes_text(b));
+}
+
+static bool matches_md5(const struct auth_server *auth, const char *password)
+{
+	char secret[MD5_TEXT_SIZE];
+
+	return digest_md5(bytes_text(password), bytes_text(auth->user), secret) &&
+	       same_text(secret, auth->secret.text);
+}
+
+/* Handle the client's answer in STATE_PASSWORD and STATE_MD5. */
+static enum auth_server_result auth_server_read_password(struct auth_server *auth,
+                                                         struct bytes body, struct buf *out,
+                                                         struct err *err)
+{
+	const char *password;
+	bool fits;
+
+	(void)out;
+	if (fields_text(body, &password) != WIRE_OK)
+		return auth_server_refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
+		                          "malformed password packet");
+	if (!*password)
+		return auth_server_refuse_for(auth, err, ERR_PASSWORD, CLOSE_EMPTY_PASSWORD,
+		                              "empty password");
+	auth->password = strdup(password);
+	if (!auth->password)
+		return auth_server_refuse_memory(auth, err);
+	if (auth->outside)
+		return ask_outside(auth, err);
+	if (auth->secret.kind == SECRET_SCRAM)
+		return check_scram_secret(auth, err);
+	fits = auth->secret.kind == SECRET_MD5 ? matches_md5(auth, password)
+	                                       : same_text(password, auth->secret.text);
+	return fits && !auth->late_failure ? auth_server_accept(auth) : refuse_wrong(auth, err);
+}
+
+/* ---- md5 ---- */
+
+static enum auth_server_result auth_server_ask_md5(struct auth_server *auth, struct buf *out,
+                                                   struct err *err)
+{
+	if (!digest_random(auth->md5_salt, sizeof(auth->md5_salt)))
+		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		                              "no random bytes");
+	message_auth_md5(out, auth->md5_salt);
+	auth_server_enter(auth, STATE_MD5);
+	return AUTH_SERVER_MORE;
+}
+
+/* The correct answer to .md5_salt. */
+static bool md5_expected(const struct auth_server *auth, char out[MD5_TEXT_SIZE])
+{
+	const char *secret = auth->secret.text;
+	char made[MD5_TEXT_SIZE];
+	bool ok;
+
+	if (auth->secret.kind == SECRET_PLAIN) {
+		if (!digest_md5(bytes_text(secret), bytes_text(auth->user), made))
+			return false;
+		secret = made;
+	}
+	ok = digest_md5(bytes_of(secret + 3, 32), bytes_of(auth->md5_salt, 4), out);
+	secret_wipe(made, sizeof(made));
+	return ok;
+}
+
+static enum auth_server_result auth_server_read_md5(struct auth_server *auth, struct bytes body,
+                                                    struct buf *out, struct err *err)
+{
+	char expected[MD5_TEXT_SIZE];
+	const char *given;
+
+	(void)out;
+	if (fields_text(body, &given) != WIRE_OK)
+		return auth_server_refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
+		                          "malformed password packet");
+	if (!md5_expected(auth, expected))
+		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		                              "the crypto library has no MD5");
+	return same_text(given, expected) && !auth->late_failure ? auth_server_accept(auth)
+	                                                         : refuse_wrong(auth, err);
+}
+
+/*
+ * ---- SCRAM ----
+ *
+ * Authentication by SCRAM: carries the computations of scram.c in protocol messages.
+ *
+ * Hard here: the keys of a plain secret are derived between the client's proof and our answer;
+ * until then the exchange is in STATE_SASL_WORK. If the keys are cached, a correct proof needs
+ * no derivation. A wrong proof then still waits for one, so that it takes as long as that of an
+ * unknown user.
+ */
+
+/* `why` is the error of scram.c. */
+static enum auth_server_result refuse_sasl(struct auth_server *auth, struct err *err,
+                                           const struct err *why)
+{
+	return auth_server_refuse_for(auth, err, why->code, CLOSE_AUTH_SASL, why->text);
+}
+
+static enum auth_server_result auth_server_ask_sasl(struct auth_server *auth, struct buf *out)
+{
+	static const char *const mechanisms[] = { SCRAM_PLUS_MECHANISM, SCRAM_MECHANISM };
+	bool has_plus = auth->scram.binding_count > 0;
+
+	auth->method = AUTH_METHOD_SCRAM;
+	if (!auth->late_failure && auth->secret.kind == SECRET_MD5)
+		auth->late_failure = "the user has an md5 secret, with which SCRAM is not possible";
+	message_auth_sasl(out, has_plus ? mechanisms : mechanisms + 1, has_plus ? 2 : 1);
+	auth_server_enter(auth, STATE_SASL_FIRST);
+	return AUTH_SERVER_MORE;
+}
+
+/* Chooses salt and iterations to offer; for a SCRAM secret also the keys. */
+static bool choose_salt(struct auth_server *auth, struct scram_verifier *verifier)
+{
+	if (auth->secret.kind == SECRET_SCRAM) {
+		if (!scram_verifier_parse(auth->secret.text, verifier))
+			return false;
+		memcpy(auth->keys.stored_key, verifier->stored_key, SCRAM_KEY_SIZE);
+		memcpy(auth->keys.server_key, verifier->server_key, SCRAM_KEY_SIZE);
+		return true;
+	}
+	if (!verifiers_salt(auth->verifiers, auth->user, auth->secret.text, auth->salt))
+		return false;
+	memcpy(verifier->salt, auth->salt, SCRAM_SALT_SIZE);
+	verifier->salt_count = SCRAM_SALT_SIZE;
+	verifier->iterations = auth->iterations;
+	return true;
+}
+
+/* Handle the client's answer in STATE_SASL_FIRST and STATE_SASL_FINAL. */
+static enum auth_server_result auth_server_read_client_first(struct auth_server *auth,
+                                                             struct bytes body, struct buf *out,
+                                                             struct err *err)
+{
+	struct scram_verifier verifier;
+	struct buf first = { 0 };
+	const char *mechanism;
+	struct bytes data;
+	struct err why;
+	bool ok;
+
+	if (fields_sasl_initial(body, &mechanism, &data) != WIRE_OK || !data.at)
+		return auth_server_refuse_for(auth, err, ERR_PROTOCOL, CLOSE_AUTH_SASL,
+		                              "malformed SASLInitialResponse");
+	auth->scram.is_plus =
+	    auth->scram.binding_count > 0 && bytes_are(bytes_text(mechanism), SCRAM_PLUS_MECHANISM);
+	if (!auth->scram.is_plus && !bytes_are(bytes_text(mechanism), SCRAM_MECHANISM))
+		return auth_server_refuse(
+		    auth, err, ERR_PROTOCOL,
+		    "client selected an invalid SASL authentication mechanism",
+		    "invalid SASL mechanism");
+	if (!choose_salt(auth, &verifier))
+		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
+		                              "no salt for the user");
+	ok = scram_server_first(&auth->scram, data, bytes_of(verifier.salt, verifier.salt_count),
+	                        verifier.iterations, &first, &why);
+	if (ok) {
+		message_auth_sasl_continue(out, buf_bytes(&first));
+		auth_server_enter(auth, STATE_SASL_FINAL);
+	}
+	buf_free(&first);
+	return ok ? AUTH_SERVER_MORE : refuse_sasl(auth, err, &why);
+}
+
+/* Checks the client's proof: the keys are available. */
+static enum auth_server_result check_proof(struct auth_server *auth, struct buf *out,
+                                           struct err *err)
+{
+	struct buf final = { 0 };
+	struct err why;
+	bool ok =
+	    scram_server_check(&auth->scram, auth->keys.stored_key, auth->keys.client_key, &why) &&
+	    scram_server_final(&auth->scram, auth->keys.server_key, &final, &why);
+
+	if (auth->late_failure)
+		ok = err_set(&why, ERR_PASSWORD, "%s", auth->late_failure);
+	if (ok)
+		message_auth_sasl_final(out, buf_bytes(&final));
+	buf_free(&final);
+	return ok ? auth_server_accept(auth) : refuse_sasl(auth, err, &why);
+}
+
+/* Checks the client's proof with the derived keys of the plain secret. */
+static enum auth_server_result auth_server_check_derived_proof(struct auth_server *auth,
+                                                               struct buf *out, struct err *err)
+{
+	const struct scram_keys *keys = derived_keys(auth->derived);
+
+	if (!keys)
+		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
+		                              "key derivation failed");
+	auth->keys = *keys;
+	return check_proof(auth, out, err);
+}
+
+/* Derives keys that are not used, to take the usual time; then the client is refused. */
+static enum auth_server_result work_in_vain(struct auth_server *auth, struct err *err)
+{
+	unsigned char salt[SCRAM_SALT_SIZE];
+
+	auth->late_failure = "the proof does not match the secret";
+	derived_release(&auth->derived);
+	if (!digest_random(salt, sizeof(salt)))
+		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
+		                              "no random bytes");
+	return auth_server_derive(auth, auth->secret.text, bytes_of(salt, sizeof(salt)),
+	                          auth->iterations, DERIVED_PRIVATE, STATE_SASL_WORK, err);
+}
+
+/* The keys were cached. */
+static enum auth_server_result check_at_once(struct auth_server *auth, struct buf *out,
+                                             struct err *err)
+{
+	const struct scram_keys *keys = derived_keys(auth->derived);
+	unsigned char client_key[SCRAM_KEY_SIZE];
+	struct err why;
+	bool ok = scram_server_check(&auth->scram, keys->stored_key, client_key, &why);
+
+	secret_wipe(client_key, sizeof(client_key));
+	return ok ? auth_server_check_derived_proof(auth, out, err) : work_in_vain(auth, err);
+}
+
+static enum auth_server_result auth_server_read_client_final(struct auth_server *auth,
+                                                             struct bytes body, struct buf *out,
+                                                             struct err *err)
+{
+	enum auth_server_result result;
+	struct err why;
+
+	if (!scram_server_read(&auth->scram, body, &why))
+		return refuse_sasl(auth, err, &why);
+	if (auth->secret.kind == SECRET_SCRAM)
+		return check_proof(auth, out, err);
+	result =
+	    auth_server_derive(auth, auth->secret.text, bytes_of(auth->salt, sizeof(auth->salt)),
+	                       auth->iterations, DERIVED_SHARED, STATE_SASL_WORK, err);
+	return result == AUTH_SERVER_OK ? check_at_once(auth, out, err) : result;
+}
 
 /* ---- creation and end ---- */
 

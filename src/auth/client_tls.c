@@ -4,8 +4,6 @@
  */
 #include "pgweir/auth/client_tls.h"
 
-#include "pgweir/base/banned.h"
-
 /* If no CA is set, clients are asked for a certificate only if the mode requires one. */
 static enum tls_check check_for_clients(const struct config *config)
 {

@@ -8,8 +8,6 @@
 
 #include "pgweir/auth/secret.h"
 
-#include "pgweir/base/banned.h"
-
 bool credentials_from_secret(struct credentials *credentials, const struct secret *secret)
 {
 	if (secret->kind != SECRET_PLAIN && secret->kind != SECRET_MD5)

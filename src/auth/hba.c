@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "pgweir/auth/ldap_options.h"
+#include "ldap_options_priv.h"
+#include "pgweir/net/range.h"
 
 #include "hba_priv.h"
-
-#include "pgweir/base/banned.h"
 
 struct load {
 	struct rule_reader reader; /* must be first: see load_line() */
@@ -245,4 +244,349 @@ bool hba_row(const struct hba *hba, size_t index, struct hba_row *row, struct hb
 bool hba_ident_row(const struct hba *hba, size_t index, struct ident_row *row)
 {
 	return ident_row(hba->ident, index, row);
+}
+
+/*
+ * ---- hba match ----
+ *
+ * Finds the rule that applies to a client.
+ *
+ * Hard here: a rule may contain a host name, and looking up the client's host name takes time.
+ * So everything else is compared first. If only an unknown host name decides whether a rule
+ * matches, the result is HBA_NEEDS_HOST.
+ */
+
+enum match { MATCH_NO, MATCH_YES, MATCH_HOST_UNKNOWN };
+
+static bool type_fits(enum hba_type type, const struct hba_facts *facts)
+{
+	bool is_unix = address_is_unix(facts->peer);
+
+	switch (type) {
+	case HBA_LOCAL:
+		return is_unix;
+	case HBA_HOST:
+	case HBA_HOSTNOGSSENC:
+		return !is_unix;
+	case HBA_HOSTSSL:
+		return !is_unix && facts->is_tls;
+	case HBA_HOSTNOSSL:
+		return !is_unix && !facts->is_tls;
+	case HBA_HOSTGSSENC:
+		break;
+	}
+	return false;
+}
+
+static bool database_fits(const struct pattern *pattern, const struct hba_facts *facts)
+{
+	/* As in PostgreSQL, not even `all` matches physical replication. */
+	if (facts->is_physical)
+		return pattern->kind == PATTERN_REPLICATION;
+	switch (pattern->kind) {
+	case PATTERN_ALL:
+		return true;
+	case PATTERN_SAME_USER:
+		return strcmp(facts->database, facts->user) == 0;
+	case PATTERN_REPLICATION:
+		return false;
+	case PATTERN_NAME:
+	case PATTERN_REGEX:
+		return pattern_matches(pattern, facts->database, NULL);
+	}
+	return false;
+}
+
+static bool databases_fit(const struct patterns *patterns, const struct hba_facts *facts)
+{
+	for (size_t i = 0; i < patterns->count; i++) {
+		if (database_fits(&patterns->at[i], facts))
+			return true;
+	}
+	return false;
+}
+
+static bool users_fit(const struct patterns *patterns, const char *user)
+{
+	for (size_t i = 0; i < patterns->count; i++) {
+		if (patterns->at[i].kind == PATTERN_ALL ||
+		    pattern_matches(&patterns->at[i], user, NULL))
+			return true;
+	}
+	return false;
+}
+
+static bool name_fits(const struct hba_rule *rule, const char *host)
+{
+	size_t count = strlen(host), wanted = strlen(rule->host);
+
+	if (rule->where == WHERE_NAME)
+		return strcasecmp(rule->host, host) == 0;
+	return count > wanted && strcasecmp(rule->host, host + count - wanted) == 0;
+}
+
+static enum match address_fits(const struct hba_rule *rule, const struct hba_facts *facts)
+{
+	bool fits = false;
+
+	switch (rule->where) {
+	case WHERE_ALL:
+		return MATCH_YES;
+	case WHERE_RANGE:
+		fits = range_has(&rule->range, facts->peer);
+		break;
+	case WHERE_NOBODY:
+		break;
+	case WHERE_SAME_HOST:
+		fits = interfaces_have(facts->peer, INTERFACES_HOST);
+		break;
+	case WHERE_SAME_NET:
+		fits = interfaces_have(facts->peer, INTERFACES_NET);
+		break;
+	case WHERE_NAME:
+	case WHERE_SUFFIX:
+		if (!facts->is_host_known)
+			return MATCH_HOST_UNKNOWN;
+		fits = facts->host && name_fits(rule, facts->host);
+		break;
+	}
+	return fits ? MATCH_YES : MATCH_NO;
+}
+
+enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
+                         const struct hba_rule **found)
+{
+	*found = NULL;
+	for (size_t i = 0; i < hba->count; i++) {
+		const struct hba_rule *rule = &hba->rules[i];
+
+		if (!type_fits(rule->type, facts) || !databases_fit(&rule->databases, facts) ||
+		    !users_fit(&rule->users, facts->user))
+			continue;
+		switch (address_fits(rule, facts)) {
+		case MATCH_NO:
+			break;
+		case MATCH_HOST_UNKNOWN:
+			return HBA_NEEDS_HOST;
+		case MATCH_YES:
+			*found = rule;
+			return HBA_RULE;
+		}
+	}
+	return HBA_NO_RULE;
+}
+
+bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,
+                     const char *user)
+{
+	if (rule->map_count == 0)
+		return strcmp(name, user) == 0;
+	for (size_t i = 0; i < rule->map_count; i++) {
+		if (ident_admits(hba->ident, rule->maps[i], name, user))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * ---- ident ----
+ *
+ * User name maps.
+ *
+ *   map  system-user  database-user
+ *   map  /^(.*)@example\.com$  \1
+ *
+ * A map consists of all lines with its name; one line that fits is enough.
+ */
+
+struct mapping {
+	struct source_pos pos;
+	char *map;
+	struct pattern system_user;
+	struct pattern user;
+};
+
+struct ident {
+	struct mapping *mappings;
+	size_t count, capacity;
+	char **files; /* names of files, for `pos` of mappings */
+	size_t file_count;
+};
+
+struct map_load {
+	struct rule_reader reader; /* must be first: see load_mapping() */
+	struct ident *ident;
+};
+
+static void mapping_done(struct mapping *mapping)
+{
+	free(mapping->map);
+	pattern_done(&mapping->system_user);
+	pattern_done(&mapping->user);
+}
+
+/* Returns \1 in a name that is not a regular expression; NULL: it has none. */
+static char *group_in(const struct pattern *user)
+{
+	return user->kind == PATTERN_NAME ? strstr(user->text, "\\1") : NULL;
+}
+
+static bool read_mapping(struct mapping *mapping, const struct rule_line *line, struct err *err)
+{
+	if (line->field_count != 3 || line->word_count != 3)
+		return err_set(err, ERR_CONFIG, "a line must read: map system-user database-user");
+	mapping->map = strdup(line->words[0].text);
+	if (!mapping->map)
+		return err_set(err, ERR_MEMORY, "no memory");
+	if (!pattern_init(&mapping->system_user, &line->words[1], 0, err) ||
+	    !pattern_init(&mapping->user, &line->words[2], PATTERN_BIT(PATTERN_ALL), err))
+		return false;
+	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX &&
+	    !pattern_has_group(&mapping->system_user))
+		return err_set(err, ERR_CONFIG, "%s has no (group) for \\1",
+		               mapping->system_user.text);
+	return true;
+}
+
+static bool grow_mappings(struct ident *ident)
+{
+	size_t capacity = ident->capacity ? 2 * ident->capacity : 16;
+	struct mapping *grown;
+
+	if (ident->count < ident->capacity)
+		return true;
+	grown = realloc(ident->mappings, capacity * sizeof(*grown));
+	if (!grown)
+		return false;
+	ident->mappings = grown;
+	ident->capacity = capacity;
+	return true;
+}
+
+static void load_mapping(struct rule_reader *reader, const struct rule_line *line)
+{
+	struct ident *ident = ((struct map_load *)reader)->ident;
+	struct mapping mapping = { .pos = line->pos };
+	struct err err;
+
+	_Static_assert(offsetof(struct map_load, reader) == 0, "load_line() counts on it");
+	if (!grow_mappings(ident)) {
+		err_set(&err, ERR_MEMORY, "no memory");
+	} else if (read_mapping(&mapping, line, &err)) {
+		ident->mappings[ident->count++] = mapping;
+		return;
+	}
+	problems_add(reader->problems, line->pos, "%s", err.text);
+	mapping_done(&mapping);
+}
+
+/* path NULL: parses `text`, which is called `name` in errors. */
+static struct ident *load_ident_file(const char *path, struct bytes text, const char *name,
+                                     struct problems *problems)
+{
+	struct map_load load = { .reader = { .line = load_mapping,
+		                             .problems = problems,
+		                             .may_include = path != NULL },
+		                 .ident = calloc(1, sizeof(struct ident)) };
+	size_t count = problems->count + problems->dropped_count;
+
+	if (!load.ident) {
+		problems_add(problems, (struct source_pos){ name, 0 }, "no memory");
+		return NULL;
+	}
+	if (path)
+		rulefile_read(&load.reader, path);
+	else
+		rulefile_read_bytes(&load.reader, text, name);
+	load.ident->files = load.reader.files;
+	load.ident->file_count = load.reader.file_count;
+	if (problems->count + problems->dropped_count != count)
+		ident_free(&load.ident);
+	return load.ident;
+}
+
+struct ident *ident_load(const char *path, struct problems *problems)
+{
+	if (!path || !*path)
+		return ident_parse(bytes_of("", 0), "", problems);
+	return load_ident_file(path, bytes_of(NULL, 0), path, problems);
+}
+
+struct ident *ident_parse(struct bytes text, const char *name, struct problems *problems)
+{
+	return load_ident_file(NULL, text, name, problems);
+}
+
+void ident_free(struct ident **ident)
+{
+	struct ident *old = *ident;
+
+	*ident = NULL;
+	if (!old)
+		return;
+	for (size_t i = 0; i < old->count; i++)
+		mapping_done(&old->mappings[i]);
+	rulefile_free_names(old->files, old->file_count);
+	free(old->mappings);
+	free(old);
+}
+
+bool ident_has_map(const struct ident *ident, const char *map)
+{
+	for (size_t i = 0; i < ident->count; i++) {
+		if (strcmp(ident->mappings[i].map, map) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether `user` equals `pattern` with \1 replaced by `group`. */
+static bool is_expanded(const struct pattern *pattern, struct bytes group, const char *user)
+{
+	const char *at = group_in(pattern);
+	struct bytes rest = bytes_text(user);
+	size_t before = (size_t)(at - pattern->text);
+
+	if (!group.at || rest.count < before || memcmp(rest.at, pattern->text, before) != 0)
+		return false;
+	rest = bytes_skip(rest, before);
+	if (rest.count < group.count || memcmp(rest.at, group.at, group.count) != 0)
+		return false;
+	return bytes_are(bytes_skip(rest, group.count), at + 2);
+}
+
+static bool fits(const struct mapping *mapping, const char *system_user, const char *user)
+{
+	struct bytes group;
+
+	if (!pattern_matches(&mapping->system_user, system_user, &group))
+		return false;
+	if (mapping->user.kind == PATTERN_ALL)
+		return true;
+	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX)
+		return is_expanded(&mapping->user, group, user);
+	return pattern_matches(&mapping->user, user, NULL);
+}
+
+bool ident_admits(const struct ident *ident, const char *map, const char *system_user,
+                  const char *user)
+{
+	for (size_t i = 0; i < ident->count; i++) {
+		if (strcmp(ident->mappings[i].map, map) == 0 &&
+		    fits(&ident->mappings[i], system_user, user))
+			return true;
+	}
+	return false;
+}
+
+bool ident_row(const struct ident *ident, size_t index, struct ident_row *row)
+{
+	const struct mapping *mapping;
+
+	if (index >= ident->count)
+		return false;
+	mapping = &ident->mappings[index];
+	*row = (struct ident_row){ mapping->pos.file, mapping->pos.line, mapping->map,
+		                   mapping->system_user.text, mapping->user.text };
+	return true;
 }

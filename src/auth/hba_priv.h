@@ -5,13 +5,144 @@
 #ifndef PGWEIR_AUTH_HBA_PRIV_H
 #define PGWEIR_AUTH_HBA_PRIV_H
 
+#include <regex.h>
 #include <stdatomic.h>
 
 #include "pgweir/auth/hba.h"
+#include "pgweir/base/buf.h"
+#include "pgweir/base/err.h"
+#include "pgweir/config/problems.h"
 #include "pgweir/net/range.h"
 
-#include "ident_priv.h"
-#include "pattern_priv.h"
+/*
+ * ---- ident ----
+ *
+ * The maps of an ident file: which system user may log in as which database user.
+ */
+
+struct ident;
+
+/* Loads a file; path NULL or "": no maps. NULL: *problems has the errors. */
+struct ident *ident_load(const char *path, struct problems *problems);
+struct ident *ident_parse(struct bytes text, const char *name, struct problems *problems);
+void ident_free(struct ident **ident);
+
+/* Whether there is a line of this map. */
+bool ident_has_map(const struct ident *ident, const char *map);
+
+/* Whether this map lets `system_user` log in as `user`. */
+bool ident_admits(const struct ident *ident, const char *map, const char *system_user,
+                  const char *user);
+
+/* Returns line `index` for SHOW; false: it is past the last line. */
+bool ident_row(const struct ident *ident, size_t index, struct ident_row *row);
+
+/*
+ * ---- rulefile ----
+ *
+ * The lines of HBA and ident files, in PostgreSQL's format: fields separated by blanks, each a
+ * list of words separated by commas. Supports quotes, comments, continuation by a backslash,
+ * @file for the words of another file, and include for its lines.
+ */
+
+#define RULEFILE_DEPTH_MAX 10                 /* depth of nested files */
+#define RULEFILE_FILES_MAX 1000               /* files of one load */
+#define RULEFILE_BYTES_MAX ((size_t)64 << 20) /* bytes of one load */
+
+struct rule_word {
+	const char *text;
+	bool is_quoted; /* partly quoted, so it is not a keyword */
+	size_t at;      /* for the reader only */
+	size_t field;   /* index of its field, from 0 */
+};
+
+/* One line with at least one word. Valid only during the call. */
+struct rule_line {
+	struct source_pos
+	    pos; /* of its beginning; the file's name is valid as long as the reader */
+	const struct rule_word *words; /* sorted by field */
+	size_t word_count, field_count;
+};
+
+/* The words of one field. count 0: there is no such field. */
+struct rule_field {
+	const struct rule_word *words;
+	size_t count;
+};
+
+struct rule_reader {
+	void (*line)(struct rule_reader *reader, const struct rule_line *line);
+	struct problems *problems;
+	bool may_include;
+	/* for the reader only; zero them at the start */
+	char **files; /* names of all files, owned: rulefile_done() */
+	size_t file_count;
+	size_t byte_count;
+	int depth;
+};
+
+/* Calls reader->line for each line; adds errors to reader->problems. */
+void rulefile_read(struct rule_reader *reader, const char *path);
+void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name);
+
+/* Returns field `index` (from 0) of a line. */
+struct rule_field rulefile_field(const struct rule_line *line, size_t index);
+
+/* Frees the names of files. To keep them, take `files` and set it to NULL before. */
+void rulefile_done(struct rule_reader *reader);
+void rulefile_free_names(char **files, size_t count);
+
+/*
+ * ---- pattern ----
+ *
+ * A name in a rule: a plain name, a keyword, or a regular expression.
+ */
+
+#define PATTERN_REGEX_MAX 512    /* bytes of a regular expression */
+#define PATTERN_REPEATS_MAX 128  /* limit for the product of all repetitions of repetitions */
+#define PATTERN_SUBJECT_MAX 1024 /* longer texts match no regular expression */
+
+enum pattern_kind {
+	PATTERN_NAME,
+	PATTERN_ALL,
+	PATTERN_SAME_USER,
+	PATTERN_REPLICATION,
+	PATTERN_REGEX /* written as /expression */
+};
+
+struct pattern {
+	enum pattern_kind kind;
+	char *text;     /* as written, without quotes */
+	regex_t *regex; /* for REGEX */
+};
+
+struct patterns {
+	struct pattern *at;
+	size_t count;
+};
+
+/*
+ * Makes a pattern from a word. `keywords`: PATTERN_BIT() of the kinds that are keywords in this
+ * field. false: *err says why; *pattern is empty.
+ */
+#define PATTERN_BIT(kind) (1u << (kind))
+bool pattern_init(struct pattern *pattern, const struct rule_word *word, unsigned int keywords,
+                  struct err *err);
+void pattern_done(struct pattern *pattern);
+
+/* Whether it has a group in parentheses, for which \1 can be used. */
+bool pattern_has_group(const struct pattern *pattern);
+
+/*
+ * NAME and REGEX: whether `subject` matches. *group (may be NULL) is the text of the first
+ * group, or .at is NULL.
+ */
+bool pattern_matches(const struct pattern *pattern, const char *subject, struct bytes *group);
+
+/* Makes patterns from all words of a field, as pattern_init() does. */
+bool patterns_init(struct patterns *patterns, struct rule_field field, unsigned int keywords,
+                   struct err *err);
+void patterns_done(struct patterns *patterns);
 
 enum hba_where {
 	WHERE_ALL, /* also for HBA_LOCAL */

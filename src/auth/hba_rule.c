@@ -12,12 +12,10 @@
 
 #include <stdlib.h>
 
-#include "pgweir/auth/ldap_options.h"
+#include "ldap_options_priv.h"
 #include "pgweir/auth/outside.h"
 
-#include "pgweir/base/nearest.h"
-
-#include "pgweir/base/banned.h"
+#include "pgweir/base/text.h"
 
 /* The fields of a line, parsed from left to right. */
 struct fields {

@@ -22,9 +22,7 @@
 #include <ldap.h>
 #endif
 
-#include "pgweir/auth/ldap_options.h"
-
-#include "pgweir/base/banned.h"
+#include "ldap_options_priv.h"
 
 #if PGWEIR_LDAP
 

@@ -21,7 +21,6 @@ struct outside_question {
 void ldap_prepare(void);
 
 /* Called on a helper thread; may block. */
-enum outside_answer pam_judge(struct outside_question *question);
 enum outside_answer ldap_judge(struct outside_question *question);
 
 /* Sets the reason and returns `answer`. */

@@ -17,12 +17,9 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-#include "pgweir/auth/base64.h"
+#include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
-#include "pgweir/auth/saslprep.h"
 #include "pgweir/base/text.h"
-
-#include "pgweir/base/banned.h"
 
 #define VERIFIER_PREFIX SCRAM_MECHANISM "$"
 #define KEY_TEXT_SIZE BASE64_SIZE(SCRAM_KEY_SIZE)

@@ -23,8 +23,6 @@
 #include "pgweir/auth/scram.h"
 #include "pgweir/base/buf.h"
 
-#include "pgweir/base/banned.h"
-
 /* A user, in one allocation: both texts follow the struct. */
 struct row {
 	struct user user;

@@ -5,13 +5,176 @@
  * All loops share it. The lock is held only while the table is used; hashes of passwords are
  * computed before. It is never taken on the way of a query: only logins need it.
  */
-#include "derived_priv.h"
-
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/derived.h"
 #include "pgweir/auth/secret.h"
+#include "pgweir/base/table.h"
+#include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
+enum outcome { OUTCOME_NONE, OUTCOME_KEYS, OUTCOME_FAILED };
+
+struct derived {
+	UT_hash_handle hh; /* while it is cached */
+	unsigned char id[SHA256_SIZE];
+	atomic_size_t reference_count;
+	bool is_kept;           /* guarded by the cache's lock, like hh */
+	char *user;             /* owner, for verifiers_trim(); NULL = nobody */
+	struct scram_keys keys; /* valid once there is an outcome */
+	pthread_mutex_t lock;   /* held during the derivation */
+	_Atomic enum outcome outcome;
+	unsigned int iterations;
+	size_t salt_count;
+	unsigned char salt[];
+};
+
+/*
+ * ---- one derivation ----
+ *
+ * One derivation, done on a helper thread.
+ *
+ *   verifiers --holds--> derived <--holds-- auth_server, auth_client, job
+ *
+ * Hard here: when many clients reconnect, many want the same derivation at the same time. Each
+ * submits a job, but all jobs share one `struct derived`. Its lock lets the first job do the
+ * work, and the others find it done. Clients of several loops may hold it, so its references
+ * are counted atomically.
+ */
+
+struct work {
+	struct job job; /* must be first */
+	struct derived *derived;
+	char *password;
+	struct job **slot; /* the owner's pointer to the job; NULL: the owner is gone */
+	void (*on_done)(void *arg);
+	void *arg;
+};
+
+/* Returns a derivation that is not done yet; the caller owns one reference. NULL: no memory. */
+static struct derived *derived_new(const unsigned char id[SHA256_SIZE], const char *user,
+                                   struct bytes salt, unsigned int iterations)
+{
+	struct derived *derived = calloc(1, sizeof(*derived) + salt.count);
+
+	if (!derived)
+		return NULL;
+	if (user && !(derived->user = strdup(user))) {
+		free(derived);
+		return NULL;
+	}
+	memcpy(derived->id, id, SHA256_SIZE);
+	memcpy(derived->salt, salt.at, salt.count);
+	derived->salt_count = salt.count;
+	derived->iterations = iterations;
+	derived->reference_count = 1;
+	pthread_mutex_init(&derived->lock, NULL);
+	return derived;
+}
+
+/* Adds a reference. */
+static struct derived *derived_hold(struct derived *derived)
+{
+	derived->reference_count++;
+	return derived;
+}
+
+void derived_release(struct derived **derived)
+{
+	struct derived *old = *derived;
+
+	*derived = NULL;
+	if (!old || --old->reference_count > 0)
+		return;
+	pthread_mutex_destroy(&old->lock);
+	free(old->user);
+	secret_wipe(&old->keys, sizeof(old->keys));
+	free(old);
+}
+
+const struct scram_keys *derived_keys(const struct derived *derived)
+{
+	return atomic_load(&derived->outcome) == OUTCOME_KEYS ? &derived->keys : NULL;
+}
+
+/* ---- the job ---- */
+
+static void work_free(struct work *work)
+{
+	derived_release(&work->derived);
+	secret_free(&work->password);
+	free(work);
+}
+
+/* Called on a helper thread. */
+static void work_run(struct job *job)
+{
+	struct work *work = (struct work *)job;
+	struct derived *derived = work->derived;
+	bool ok;
+
+	pthread_mutex_lock(&derived->lock);
+	if (atomic_load(&derived->outcome) == OUTCOME_NONE) {
+		ok = scram_derive(work->password, bytes_of(derived->salt, derived->salt_count),
+		                  derived->iterations, &derived->keys);
+		atomic_store(&derived->outcome, ok ? OUTCOME_KEYS : OUTCOME_FAILED);
+	}
+	pthread_mutex_unlock(&derived->lock);
+}
+
+static void work_done(struct job *job)
+{
+	struct work *work = (struct work *)job;
+	bool is_wanted = work->slot && !job->is_abandoned;
+	void (*on_done)(void *arg) = work->on_done;
+	void *arg = work->arg;
+
+	if (work->slot)
+		*work->slot = NULL;
+	work_free(work);
+	if (is_wanted)
+		on_done(arg);
+}
+
+bool derived_job(struct derived *derived, const char *password, struct job **slot,
+                 void (*on_done)(void *arg), void *arg)
+{
+	struct work *work = calloc(1, sizeof(*work));
+
+	_Static_assert(offsetof(struct work, job) == 0, "work_run() counts on it");
+	if (!work)
+		return false;
+	work->password = strdup(password);
+	if (!work->password) {
+		free(work);
+		return false;
+	}
+	work->job.run = work_run;
+	work->job.done = work_done;
+	work->derived = derived_hold(derived);
+	work->slot = slot;
+	work->on_done = on_done;
+	work->arg = arg;
+	*slot = &work->job;
+	return true;
+}
+
+void derived_job_drop(struct job **slot, bool submitted)
+{
+	struct work *work = (struct work *)*slot;
+
+	*slot = NULL;
+	if (!work)
+		return;
+	work->slot = NULL;
+	if (submitted) /* a helper thread may be using it now */
+		__atomic_store_n(&work->job.is_abandoned, true, __ATOMIC_RELAXED);
+	else
+		work_free(work);
+}
+
+/* ---- the cache of derivations ---- */
 
 struct verifiers {
 	unsigned char key[SHA256_SIZE]; /* random key of this process, for salts and ids */
@@ -122,8 +285,6 @@ static bool make_id(const struct verifiers *verifiers, const char *password, str
 	return hash_parts(verifiers, parts, 4, id);
 }
 
-/* ---- the cache ---- */
-
 /* The lock must be held. */
 static void keep_derived(struct verifiers *verifiers, struct derived *derived)
 {
@@ -224,4 +385,54 @@ void verifiers_trim(struct verifiers *verifiers, const struct users *users)
 			forget_derived(verifiers, derived);
 	}
 	pthread_mutex_unlock(&verifiers->lock);
+}
+
+/* ---- mock secrets ---- */
+
+#define HEX_BYTES 16 /* as many as an MD5 hash has */
+
+static bool add_hex(const struct verifiers *verifiers, const char *user, struct buf *out)
+{
+	unsigned char hash[SHA256_SIZE];
+	char hex[2 * HEX_BYTES + 1];
+
+	if (!verifiers_mock(verifiers, "secret", user, hash))
+		return false;
+	text_hex(hex, (const char *)hash, HEX_BYTES);
+	buf_add_text(out, hex);
+	return true;
+}
+
+/* Adds a verifier with the iteration count and salt length of the other. */
+static bool add_verifier(const struct verifiers *verifiers, const char *user, const char *like,
+                         struct buf *out)
+{
+	struct scram_verifier verifier;
+	unsigned char salt[SHA256_SIZE];
+
+	if (!scram_verifier_parse(like, &verifier) ||
+	    !verifiers_mock(verifiers, "salt", user, salt) ||
+	    !verifiers_mock(verifiers, "stored", user, verifier.stored_key) ||
+	    !verifiers_mock(verifiers, "server", user, verifier.server_key))
+		return false;
+	for (size_t i = 0; i < verifier.salt_count; i++)
+		verifier.salt[i] = salt[i % sizeof(salt)];
+	scram_verifier_text(&verifier, out);
+	return true;
+}
+
+bool mock_secret(const struct verifiers *verifiers, const struct users *users, const char *user,
+                 struct buf *out)
+{
+	unsigned char hash[SHA256_SIZE];
+	const struct user *like;
+
+	if (!verifiers_mock(verifiers, "user", user, hash))
+		return false;
+	like = users ? users_any(users, load_be32(hash)) : NULL;
+	if (like && like->secret.kind == SECRET_SCRAM)
+		return add_verifier(verifiers, user, like->secret.text, out) && buf_ok(out);
+	if (like && like->secret.kind == SECRET_MD5)
+		buf_add_text(out, "md5");
+	return add_hex(verifiers, user, out) && buf_ok(out);
 }

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pgweir/base/banned.h"
-
 #define FIRST_CAPACITY 64
 
 void buf_free(struct buf *buf)

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pgweir/base/banned.h"
+#include "pgweir/base/close_reason.h"
+#include "pgweir/base/text.h"
 
 static const char sqlstates[ERR_CODES][6] = {
 	[ERR_NONE] = "00000",
@@ -142,4 +143,101 @@ bool err_suffix(struct err *err, const char *format, ...)
 	vsnprintf(err->text + used, sizeof(err->text) - used, format, args);
 	va_end(args);
 	return false;
+}
+
+/*
+ * ---- close reason ----
+ *
+ * The table of close reasons, and the counters of closed connections.
+ */
+
+#define ROW(id, code, is_error, name, words) [CLOSE_##id] = { name, is_error, code, words },
+
+static const struct close_reason_row rows[CLOSE_REASONS] = {
+	[ERR_NONE] = { "other", false, ERR_NONE, NULL },
+	[ERR_PROTOCOL] = { "other: broken protocol", true, ERR_PROTOCOL, NULL },
+	[ERR_SERVER_LOST] = { "other: server lost", true, ERR_SERVER_LOST, NULL },
+	[ERR_SERVER_CONNECT] = { "server could not be reached", true, ERR_SERVER_CONNECT, NULL },
+	[ERR_PASSWORD] = { "other: wrong password", true, ERR_PASSWORD, NULL },
+	[ERR_NOT_ALLOWED] = { "other: not allowed", true, ERR_NOT_ALLOWED, NULL },
+	[ERR_NO_DATABASE] = { "other: no such database", true, ERR_NO_DATABASE, NULL },
+	[ERR_LIMIT] = { "other: a limit was reached", true, ERR_LIMIT, NULL },
+	[ERR_MEMORY] = { "out of memory", true, ERR_MEMORY, "out of memory" },
+	[ERR_FILES] = { "out of descriptors or threads", true, ERR_FILES, NULL },
+	[ERR_ADMIN_SHUTDOWN] = { "other: ended by an administrator", false, ERR_ADMIN_SHUTDOWN,
+	                         NULL },
+	[ERR_CANNOT_CONNECT] = { "other: not now", true, ERR_CANNOT_CONNECT, NULL },
+	[ERR_UNREACHABLE] = { "PostgreSQL cannot be reached (fail_fast)", true, ERR_UNREACHABLE,
+	                      NULL },
+	[ERR_QUERY_CANCELED] = { "other: query canceled", true, ERR_QUERY_CANCELED, NULL },
+	[ERR_IDLE_TRANSACTION] = { "other: idle in a transaction", true, ERR_IDLE_TRANSACTION,
+	                           NULL },
+	[ERR_TRANSACTION_TIME] = { "other: transaction too long", true, ERR_TRANSACTION_TIME,
+	                           NULL },
+	[ERR_IDLE_SESSION] = { "other: idle for too long", true, ERR_IDLE_SESSION, NULL },
+	[ERR_STATEMENT_NAME] = { "unknown prepared statement", true, ERR_STATEMENT_NAME, NULL },
+	[ERR_STATEMENT_TWICE] = { "prepared statement named twice", true, ERR_STATEMENT_TWICE,
+	                          NULL },
+	[ERR_PLAN_CHANGED] = { "cached plan with other columns", true, ERR_PLAN_CHANGED, NULL },
+	[ERR_UNSUPPORTED] = { "other: not supported", true, ERR_UNSUPPORTED, NULL },
+	[ERR_TOO_LONG] = { "other: too long", true, ERR_TOO_LONG, NULL },
+	[ERR_PARAMETER] = { "other: a bad parameter", true, ERR_PARAMETER, NULL },
+	[ERR_NO_PARAMETER] = { "other: unknown parameter", true, ERR_NO_PARAMETER, NULL },
+	[ERR_SYNTAX] = { "other: syntax", true, ERR_SYNTAX, NULL },
+	[ERR_RIGHTS] = { "other: not permitted", true, ERR_RIGHTS, NULL },
+	[ERR_STATE] = { "other: not in this state", true, ERR_STATE, NULL },
+	[ERR_CONFIG] = { "other: configuration", true, ERR_CONFIG, NULL },
+	[ERR_UNFIT] = { "other: settings that do not fit together", true, ERR_UNFIT, NULL },
+	[ERR_SYSTEM] = { "other: the operating system", true, ERR_SYSTEM, NULL },
+	[ERR_INTERNAL] = { "other: internal error", true, ERR_INTERNAL, NULL },
+	[ERR_FOREIGN] = { "refused by PostgreSQL", true, ERR_FOREIGN, NULL },
+	CLOSE_REASON_LIST(ROW)
+};
+
+const struct close_reason_row *close_reason_row(enum close_reason reason)
+{
+	assert(reason < CLOSE_REASONS);
+	return &rows[reason];
+}
+
+/* If the text ends with an incomplete UTF-8 character, removes that character. */
+static void cut(char *text)
+{
+	size_t count = strlen(text), tail = 0;
+
+	while (tail < count && tail < 3 && ((unsigned char)text[count - 1 - tail] & 0xc0) == 0x80)
+		tail++;
+	if (tail < count && (unsigned char)text[count - 1 - tail] >= 0xc0)
+		text[count - 1 - tail] = 0;
+}
+
+static void note_message(struct close_count *count, const struct close_told *told)
+{
+	struct strbuf message = strbuf_begin(count->message, sizeof(count->message));
+
+	strbuf_add(&message, told->words);
+	if (told->detail) {
+		strbuf_add(&message, ": ");
+		strbuf_add(&message, told->detail);
+	}
+	if (message.count + 1 == sizeof(count->message))
+		cut(count->message);
+	for (char *at = count->message; *at; at++) {
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = ' ';
+	}
+}
+
+void close_reason_note(struct close_counts *counts, const struct close_told *told)
+{
+	struct close_count *count = &counts->counts[told->reason];
+	sparse_item one = sparse_item_of(told->reason, 1);
+
+	count->count++;
+	sparse_sum_merge(told->of_database ? told->of_database : &counts->of_none,
+	                 &(struct sparse_sum){ &one, 1, 1 });
+	count->wall_last = wall_now();
+	text_copy(count->database, sizeof(count->database), told->database);
+	text_copy(count->user, sizeof(count->user), told->user);
+	note_message(count, told);
 }

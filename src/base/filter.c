@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#include "pgweir/base/banned.h"
-
 #define PIECE 65536
 
 static bool read_all(FILE *in, struct buf *text)

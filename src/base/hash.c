@@ -11,8 +11,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "pgweir/base/banned.h"
-
 void hash_key_draw(struct hash_key *key)
 {
 	struct timespec now;

@@ -6,8 +6,6 @@
 
 #include <stdatomic.h>
 
-#include "pgweir/base/banned.h"
-
 bool limit_event_begins(struct limit_met *met, usec_t now)
 {
 	usec_t before = atomic_exchange_explicit(&met->last_at, now, memory_order_relaxed);

@@ -9,7 +9,7 @@
  * Hard here: a line should be in the file before anything else happens to its connection. But
  * the loop must not wait for the disk, no line may be lost at exit, and a flood of lines must
  * not use up the memory. So lines are written directly only while they are few and the outlets
- * accept them immediately (log_direct.c), and only if no earlier line is still queued, so that
+ * accept them immediately (log_outlets.c), and only if no earlier line is still queued, so that
  * they stay in order. The writer runs at most once per WRITER_PAUSE, so that a flood causes few
  * wake-ups.
  */
@@ -26,15 +26,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log_direct_priv.h"
-#include "log_json_priv.h"
-#include "log_kept_priv.h"
-#include "log_limit_priv.h"
-#include "log_outlets_priv.h"
+#include "log_priv.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
-
-#include "pgweir/base/banned.h"
 
 #define WRITER_PAUSE (20 * USEC_PER_MS)
 #define UNWRITTEN_SPACING (60 * USEC_PER_SEC) /* between two events of a full disk */
@@ -48,6 +42,7 @@ struct log {
 	size_t behind_count;  /* records that are not in a file yet: pending, or with the writer */
 	unsigned long lost_count;
 	unsigned long unwritten_count; /* lines that the file could not take */
+	uint64_t all_lost_count;       /* both, since the start */
 	unsigned long told_count; /* of those: their number is in a line that is to be written */
 	usec_t unwritten_told_at; /* the last event of it; 0 = never */
 	bool is_full;             /* the last write to the file failed */
@@ -123,6 +118,7 @@ static void note_written(struct log *log, unsigned long lost)
 	usec_t now = clock_now();
 
 	log->is_full = lost > 0;
+	log->all_lost_count += lost;
 	log->unwritten_count += lost ? lost + log->told_count : 0;
 	log->told_count = 0;
 	if (!lost || (log->unwritten_told_at && now - log->unwritten_told_at < UNWRITTEN_SPACING))
@@ -518,6 +514,16 @@ bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept)
 	return is_found;
 }
 
+uint64_t log_lost(struct log *log)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&log->lock);
+	count = log->all_lost_count;
+	pthread_mutex_unlock(&log->lock);
+	return count;
+}
+
 /* Called with the lock held. false: the line is suppressed or lost. */
 static bool take_entry(struct log *log, enum log_level level, const struct log_entry *entry)
 {
@@ -528,6 +534,7 @@ static bool take_entry(struct log *log, enum log_level level, const struct log_e
 		return false;
 	if (log->pending.count > LOG_PENDING_MAX && level != LOG_LEVEL_FATAL) {
 		log->lost_count++;
+		log->all_lost_count++;
 		return false;
 	}
 	if (log->lost_count)

@@ -2,15 +2,20 @@
 /*
  * Writes lines to a file, to stderr, to the journal through stderr, and to syslog.
  */
-#include "log_outlets_priv.h"
+#include "log_priv.h"
 
 #include <errno.h>
+#include <linux/magic.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "pgweir/base/banned.h"
+#include "pgweir/base/clock.h"
+#include "pgweir/base/text.h"
 
 #define LEVEL(words, priority, journal)                     \
 	{                                                   \
@@ -162,3 +167,263 @@ unsigned long log_write_records(struct outlets outlets, struct bytes records)
 	buf_free(&journal);
 	return lost;
 }
+
+/*
+ * ---- log text ----
+ *
+ * Makes the text of a line harmless.
+ */
+
+/* Whether any of the eight bytes is below blank, 0x7f, or not ASCII. */
+static bool has_control(uint64_t word)
+{
+	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
+	uint64_t erased = word ^ (ones * 0x7f);
+
+	return ((word - ones * ' ') | ((erased - ones) & ~erased) | word) & tops;
+}
+
+/*
+ * Returns the size of the character at `text` if it may be written as it is, else 0. Terminals
+ * treat U+0080 to U+009F as commands too, both in UTF-8 and as single bytes. So invalid UTF-8
+ * is escaped if the byte is below 0xa0.
+ */
+static size_t count_harmless(const char *text, size_t capacity)
+{
+	unsigned char byte = (unsigned char)*text;
+	uint32_t point = 0;
+	size_t count = text_utf8(text, capacity, &point);
+
+	if (!count)
+		return byte >= 0xa0;
+	return point == '\t' || (point >= ' ' && point < 0x7f) || point >= 0xa0 ? count : 0;
+}
+
+/*
+ * Returns a number of bytes at the front that may be written as they are. Checks eight at a
+ * time, so there may be more.
+ */
+static size_t count_plain(const char *text, size_t count)
+{
+	size_t done = 0;
+	uint64_t word;
+
+	for (; count - done >= sizeof(word); done += sizeof(word)) {
+		memcpy(&word, text + done, sizeof(word));
+		if (has_control(word))
+			break;
+	}
+	return done;
+}
+
+void log_text_add(struct buf *out, const char *text, size_t count)
+{
+	const char *from = text, *end = text + count;
+
+	for (text += count_plain(text, count); text < end;) {
+		size_t harmless = count_harmless(text, (size_t)(end - text));
+		unsigned char byte = (unsigned char)*text;
+
+		if (harmless) {
+			text += harmless;
+			continue;
+		}
+		buf_add(out, from, (size_t)(text - from));
+		from = ++text;
+		if (byte == '\n')
+			buf_add(out, "\n\t", 2);
+		else
+			buf_printf(out, "\\x%02x", byte);
+	}
+	buf_add(out, from, (size_t)(end - from));
+	buf_add_byte(out, '\n');
+}
+
+/*
+ * ---- log json ----
+ *
+ * Lines of the log as JSON: {"time":..,"pid":..,"level":..,"peer":..,"message":..}
+ */
+
+static void add_member(struct buf *out, const char *name, struct bytes value)
+{
+	buf_printf(out, ",\"%s\":", name);
+	json_add_text(out, value);
+}
+
+static void add_time(struct buf *out)
+{
+	usec_t now = wall_now();
+	time_t second = now / USEC_PER_SEC;
+	char words[64];
+	struct tm local;
+
+	localtime_r(&second, &local);
+	strftime(words, sizeof(words), "%Y-%m-%dT%H:%M:%S", &local);
+	buf_printf(out, "{\"time\":\"%s.%03u", words, (unsigned int)(now % USEC_PER_SEC / 1000));
+	/* strftime() gives +0100, RFC 3339 wants +01:00 */
+	strftime(words, sizeof(words), "%z", &local);
+	buf_printf(out, "%.3s:%.2s\"", words, words + 3);
+}
+
+/* The host in an address: 127.0.0.1:5, [::1]:5 and unix(4711):6432 without what follows it. */
+static struct bytes host_of(struct bytes address)
+{
+	const char *end;
+
+	if (address.count && *address.at == '[')
+		address = bytes_skip(address, 1);
+	end = memchr(address.at, ']', address.count);
+	if (!end)
+		end = memchr(address.at, '(', address.count);
+	if (!end)
+		end = memchr(address.at, ':', address.count);
+	return end ? bytes_of(address.at, (size_t)(end - address.at)) : address;
+}
+
+static void add_who(struct buf *out, const struct log_who *who)
+{
+	if (who->kind)
+		add_member(out, "peer", bytes_text(who->kind));
+	if (who->pointer)
+		buf_printf(out, ",\"pointer\":\"%p\"", who->pointer);
+	if (who->id)
+		buf_printf(out, ",\"id\":%llu", (unsigned long long)who->id);
+	if (who->database)
+		add_member(out, "database", bytes_text(who->database));
+	if (who->user)
+		add_member(out, "user", bytes_text(who->user));
+	if (who->address.count) {
+		add_member(out, "address", bytes_of(who->address.at, who->address.count));
+		add_member(out, "addr", host_of(bytes_of(who->address.at, who->address.count)));
+	}
+	if (who->application_name && *who->application_name)
+		add_member(out, "application_name", bytes_text(who->application_name));
+}
+
+static void add_ms(struct buf *out, const char *name, usec_t usec)
+{
+	buf_printf(out, ",\"%s\":%lld.%03lld", name, (long long)(usec / USEC_PER_MS),
+	           (long long)(usec % USEC_PER_MS));
+}
+
+static void add_facts(struct buf *out, const struct log_facts *facts)
+{
+	const struct {
+		const char *name, *text;
+	} texts[] = {
+		{ "event", facts->event },     { "sqlstate", facts->sqlstate },
+		{ "reason", facts->reason },   { "command", facts->command },
+		{ "setting", facts->setting }, { "value", facts->value },
+		{ "was", facts->was },         { "statement", facts->statement },
+		{ "digest", facts->digest },   { "traceparent", facts->traceparent },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (texts[i].text)
+			add_member(out, texts[i].name, bytes_text(texts[i].text));
+	}
+	if (facts->has_duration)
+		add_ms(out, "duration_ms", facts->duration);
+	if (facts->has_wait)
+		add_ms(out, "wait_ms", facts->wait);
+}
+
+void log_json_add(struct buf *out, struct bytes level, long pid, const struct log_who *who,
+                  struct bytes text)
+{
+	add_time(out);
+	buf_printf(out, ",\"pid\":%ld", pid);
+	add_member(out, "level", level);
+	add_who(out, who);
+	if (who->facts)
+		add_facts(out, who->facts);
+	add_member(out, "message", text);
+	buf_add_text(out, "}\n");
+}
+
+/*
+ * ---- log direct ----
+ *
+ * Limits of direct writes: a number of lines, a share of the time, and no waiting for a reader.
+ */
+
+#ifndef CIFS_SUPER_MAGIC
+#define CIFS_SUPER_MAGIC 0xff534d42
+#endif
+#ifndef SMB2_SUPER_MAGIC
+#define SMB2_SUPER_MAGIC 0xfe534d42
+#endif
+#ifndef CEPH_SUPER_MAGIC
+#define CEPH_SUPER_MAGIC 0x00c36400
+#endif
+#ifndef FUSE_SUPER_MAGIC
+#define FUSE_SUPER_MAGIC 0x65735546
+#endif
+
+/* Network and FUSE file systems: their server may not answer for minutes. */
+static bool is_remote(unsigned long type)
+{
+	static const unsigned long types[] = {
+		NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,  CIFS_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC, CEPH_SUPER_MAGIC, FUSE_SUPER_MAGIC,
+		AFS_SUPER_MAGIC,  CODA_SUPER_MAGIC, V9FS_MAGIC,
+	};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		if ((type & UINT32_MAX) == types[i])
+			return true;
+	}
+	return false;
+}
+
+static bool is_near(int fd)
+{
+	struct stat found;
+	struct statfs system;
+
+	return fd >= 0 && fstat(fd, &found) == 0 && S_ISREG(found.st_mode) &&
+	       fstatfs(fd, &system) == 0 && !is_remote((unsigned long)system.f_type);
+}
+
+void log_direct_look(struct log_direct *direct, struct outlets outlets)
+{
+	direct->is_file_near = is_near(outlets.fd);
+	direct->is_stderr_near = is_near(STDERR_FILENO);
+}
+
+/*
+ * Whether a pipe, socket or terminal accepts a write at once. false for regular files: poll()
+ * always reports them as writable, so a remote file could block.
+ */
+static bool has_space(int fd)
+{
+	struct pollfd asked = { .fd = fd, .events = POLLOUT };
+	struct stat found;
+
+	return fstat(fd, &found) == 0 && !S_ISREG(found.st_mode) && poll(&asked, 1, 0) == 1 &&
+	       asked.revents == POLLOUT;
+}
+
+bool log_direct_may(struct log_direct *direct, struct outlets outlets, size_t count, usec_t now)
+{
+	usec_t paid = (now - direct->owed_at) / LOG_DIRECT_SHARE;
+
+	if (now - direct->window >= LOG_DIRECT_WINDOW) {
+		direct->window = now;
+		direct->line_count = 0;
+	}
+	if (direct->line_count >= LOG_DIRECT_LINES)
+		return false;
+	direct->line_count++;
+	if (paid > 0) {
+		direct->owed = direct->owed > paid ? direct->owed - paid : 0;
+		direct->owed_at = now;
+	}
+	if (direct->owed > LOG_DIRECT_OWED_MAX || count > LOG_DIRECT_BYTES)
+		return false;
+	return (outlets.fd < 0 || direct->is_file_near || has_space(outlets.fd)) &&
+	       (!outlets.to_stderr || direct->is_stderr_near || has_space(STDERR_FILENO));
+}
+
+void log_direct_took(struct log_direct *direct, usec_t took) { direct->owed += took; }

@@ -6,8 +6,6 @@
 
 #include "pgweir/base/hash.h"
 
-#include "pgweir/base/banned.h"
-
 /* Bytes of a field before its value: tag and length. */
 #define HEADER_SIZE ((size_t)5)
 #define NUMBER_SIZE ((size_t)8)

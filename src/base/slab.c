@@ -28,8 +28,6 @@
 #define UNPOISON(at, size) ((void)(at), (void)(size))
 #endif
 
-#include "pgweir/base/banned.h"
-
 #define BLOCK_SIZE ((size_t)32 * 1024)
 
 struct slab_block {

@@ -9,8 +9,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define ROOM_FIRST 16u
 
 /* The conditions of PostgreSQL's manual, Appendix A, in the order of their codes. */

@@ -4,13 +4,17 @@
  */
 #include "pgweir/base/text.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "pgweir/base/banned.h"
+#include "pgweir/base/bytes.h"
 
-static const char digits[] = "0123456789abcdef";
+static const char hex_digits[] = "0123456789abcdef";
 
 bool text_copy(char *out, size_t size, const char *text)
 {
@@ -38,8 +42,8 @@ void text_hex(char *out, const void *bytes, size_t count)
 	const unsigned char *in = bytes;
 
 	for (size_t i = 0; i < count; i++) {
-		*out++ = digits[in[i] >> 4];
-		*out++ = digits[in[i] & 15];
+		*out++ = hex_digits[in[i] >> 4];
+		*out++ = hex_digits[in[i] & 15];
 	}
 	*out = 0;
 }
@@ -80,4 +84,213 @@ size_t text_utf8(const char *text, size_t capacity, uint32_t *point)
 	if (*point < least[count] || *point > 0x10ffff || (*point >= 0xd800 && *point < 0xe000))
 		return 0;
 	return count;
+}
+
+/*
+ * ---- bytes ----
+ *
+ * Borrowed runs of bytes: functions that are too long for the header.
+ */
+
+bool bytes_equal_secret(struct bytes a, struct bytes b)
+{
+	unsigned char differ = 0;
+
+	if (a.count != b.count)
+		return false;
+	for (size_t i = 0; i < a.count; i++)
+		differ |= (unsigned char)(a.at[i] ^ b.at[i]);
+	return differ == 0;
+}
+
+bool bytes_list_has(struct bytes list, const char *name)
+{
+	const char *other;
+
+	while (bytes_take_text(&list, &other)) {
+		if (strcasecmp(other, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool bytes_contain(struct bytes bytes, const char *text)
+{
+	for (size_t size = strlen(text); bytes.count >= size; bytes = bytes_skip(bytes, 1)) {
+		/* A call for each byte would take most of the time. */
+		if ((bytes.at[0] | 0x20) == (text[0] | 0x20) &&
+		    strncasecmp(bytes.at, text, size) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * ---- strbuf ----
+ *
+ * Builds texts from pieces.
+ */
+
+struct strbuf strbuf_begin(char *out, size_t size)
+{
+	out[0] = 0;
+	return (struct strbuf){ .at = out, .size = size };
+}
+
+void strbuf_add_bytes(struct strbuf *strbuf, const char *bytes, size_t count)
+{
+	size_t capacity = strbuf->size - 1 - strbuf->count;
+
+	if (count > capacity)
+		count = capacity;
+	memcpy(strbuf->at + strbuf->count, bytes, count);
+	strbuf->count += count;
+	strbuf->at[strbuf->count] = 0;
+}
+
+void strbuf_add(struct strbuf *strbuf, const char *text)
+{
+	strbuf_add_bytes(strbuf, text, strlen(text));
+}
+
+/*
+ * Digits are made from the last to the first. The base is a constant, so the compiler needs no
+ * division.
+ */
+void strbuf_add_number(struct strbuf *strbuf, uint64_t number)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + number % 10);
+		number /= 10;
+	} while (number);
+	strbuf_add_bytes(strbuf, digits + at, sizeof(digits) - at);
+}
+
+void strbuf_add_pointer(struct strbuf *strbuf, const void *pointer)
+{
+	uintptr_t number = (uintptr_t)pointer;
+	char digits[2 + 2 * sizeof(number)];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = hex_digits[number % 16];
+		number /= 16;
+	} while (number);
+	digits[--at] = 'x';
+	digits[--at] = '0';
+	strbuf_add_bytes(strbuf, digits + at, sizeof(digits) - at);
+}
+
+void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
+{
+	size_t capacity = strbuf->size - strbuf->count;
+	int count = vsnprintf(strbuf->at + strbuf->count, capacity, format, args);
+
+	if (count > 0)
+		strbuf->count += (size_t)count < capacity ? (size_t)count : capacity - 1;
+}
+
+/*
+ * ---- json ----
+ *
+ * Writes JSON strings.
+ */
+
+static bool is_escaped(uint32_t point)
+{
+	return point < ' ' || (point >= 0x7f && point < 0xa0) || point == 0x2028 || point == 0x2029;
+}
+
+static void add_point(struct buf *out, uint32_t point, struct bytes as_is)
+{
+	static const char names[] = "\"\"\\\\\nn\rr\tt";
+
+	for (size_t i = 0; names[i]; i += 2) {
+		if (point == (unsigned char)names[i]) {
+			buf_add_byte(out, '\\');
+			buf_add_byte(out, names[i + 1]);
+			return;
+		}
+	}
+	if (is_escaped(point))
+		buf_printf(out, "\\u%04x", point);
+	else
+		buf_add(out, as_is.at, as_is.count);
+}
+
+void json_add_text(struct buf *out, struct bytes text)
+{
+	buf_add_byte(out, '"');
+	while (text.count) {
+		uint32_t point = 0;
+		size_t count = text_utf8(text.at, text.count, &point);
+
+		if (count)
+			add_point(out, point, bytes_of(text.at, count));
+		else
+			buf_add_text(out, "\xef\xbf\xbd");
+		text = bytes_skip(text, count ? count : 1);
+	}
+	buf_add_byte(out, '"');
+}
+
+/*
+ * ---- nearest ----
+ *
+ * Finds the name that is nearest to a wanted one, by edit distance. One letter in three may be
+ * wrong.
+ */
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+static bool is_same(char a, char b)
+{
+	return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+/* Number of letters changed, added, left out, or exchanged with their neighbour. */
+static size_t distance_of(const char *a, const char *b)
+{
+	size_t rows[3][NEAREST_NAME_MAX + 1], count = strlen(b);
+	size_t *before = rows[0], *last = rows[1], *row = rows[2];
+
+	for (size_t j = 0; j <= count; j++)
+		last[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t *oldest = before;
+
+		row[0] = i;
+		for (size_t j = 1; j <= count; j++) {
+			row[j] = least(last[j - 1] + !is_same(a[i - 1], b[j - 1]),
+			               least(last[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && is_same(a[i - 1], b[j - 2]) &&
+			    is_same(a[i - 2], b[j - 1]))
+				row[j] = least(row[j], before[j - 2] + 1);
+		}
+		before = last;
+		last = row;
+		row = oldest;
+	}
+	return last[count];
+}
+
+struct nearest nearest_begin(const char *wanted)
+{
+	return (struct nearest){ .wanted = wanted, .distance = strlen(wanted) / 3 + 1 };
+}
+
+void nearest_offer(struct nearest *nearest, const char *name)
+{
+	size_t distance;
+
+	if (strlen(nearest->wanted) > NEAREST_NAME_MAX || strlen(name) > NEAREST_NAME_MAX)
+		return;
+	distance = distance_of(nearest->wanted, name);
+	if (distance >= nearest->distance)
+		return;
+	nearest->distance = distance;
+	nearest->found = name;
 }

@@ -10,7 +10,7 @@
 
 #include "client_priv.h"
 
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 #include "pgweir/config/config.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_digest.h"

@@ -202,12 +202,17 @@ static void log_close(const struct client *client, const char *reason, const cha
 static void note_end(const struct client *client, enum close_reason reason, const char *words,
                      const char *detail)
 {
-	close_reason_note(&client->clients->closes,
-	                  &(struct close_told){ .reason = reason,
-	                                        .words = words,
-	                                        .detail = detail,
-	                                        .database = client_database(client),
-	                                        .user = client_user(client) });
+	struct database *database =
+	    pools_find_any_database(client->clients->with.pools, client_database(client));
+
+	close_reason_note(
+	    &client->clients->closes,
+	    &(struct close_told){ .reason = reason,
+	                          .words = words,
+	                          .detail = detail,
+	                          .database = client_database(client),
+	                          .user = client_user(client),
+	                          .of_database = database ? &database->client_closes : NULL });
 }
 
 void client_release_admission(struct client *client)

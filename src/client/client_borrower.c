@@ -22,6 +22,14 @@ static struct client *client_of(struct borrower *borrower)
 	return container_of(borrower, struct client, borrower);
 }
 
+/* After its login, a client's first message may be there already. */
+static void go_on(struct client *client)
+{
+	if (client->state == CLIENT_IDLE ||
+	    (client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT))
+		client_judge_kept(client);
+}
+
 static void on_lent(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
@@ -30,9 +38,11 @@ static void on_lent(struct borrower *borrower)
 		relay_lent(borrower);
 		return;
 	}
-	welcome_send_dedicated(client);
-	if (client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT)
-		client_judge_kept(client);
+	if (client->replication)
+		welcome_send_dedicated(client);
+	else
+		welcome_tried(client);
+	go_on(client);
 }
 
 static void on_refused(struct borrower *borrower, const struct err *err)
@@ -44,16 +54,24 @@ static void on_welcome(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
 
-	welcome_send(client);
-	if (client->state == CLIENT_IDLE)
-		client_judge_kept(client);
+	welcome_try(client);
+	go_on(client);
+}
+
+/* The server that should have tried the client's parameters is gone, or has refused them. */
+static void lose_trial(struct client *client, const struct err *err)
+{
+	welcome_lost(client, err);
+	go_on(client);
 }
 
 static void on_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
 {
 	struct client *client = client_of(borrower);
 
-	if (client->state == CLIENT_CATCHING_UP)
+	if (client->state == CLIENT_NEWCOMER && !client->replication)
+		lose_trial(client, err);
+	else if (client->state == CLIENT_CATCHING_UP)
 		causal_lost(client);
 	else if (causal_ends_without(client) || session_ends_without(client))
 		relay_go_on_without(client);
@@ -61,6 +79,16 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 		client_leave(client, err);
 	else
 		client_fatal(client, err);
+}
+
+static void on_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun)
+{
+	struct client *client = client_of(borrower);
+
+	if (client->state == CLIENT_NEWCOMER)
+		lose_trial(client, err);
+	else
+		resend_unrun(borrower, err, unrun);
 }
 
 static void tell_who(const struct borrower *borrower, struct buf *out)
@@ -105,7 +133,7 @@ const struct borrower_ops client_borrower_ops = {
 	.holds_ready = relay_holds_ready,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
-	.on_unrun = resend_unrun,
+	.on_unrun = on_unrun,
 	.wants_writer = resend_wants_writer,
 	.explains_refusal = standby_explains,
 	.on_expelled = on_refused,

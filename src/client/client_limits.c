@@ -166,6 +166,11 @@ void client_newcomer_begin(struct client *client)
 {
 	usec_t login_due = client_login_due(client);
 
+	if (client->borrower
+	        .server) { /* it tries the client's parameters, with a limit of its own */
+		client_login_begin(client);
+		return;
+	}
 	arm_wait(client, client->borrower.waiting_since);
 	if (login_due && (!timer_is_set(&client->timer) || login_due < client->timer.due))
 		client_login_begin(client);

@@ -154,6 +154,7 @@ void clients_free(struct clients **clientsp)
 	applications_done(&clients->applications);
 	slab_done(&clients->late_slab);
 	cancel_keys_done(&clients->keys);
+	sparse_sum_free(&clients->closes.of_none);
 	config_unref(&clients->config);
 	users_release(&clients->users);
 	tls_context_unref(&clients->tls);

@@ -8,8 +8,6 @@
 
 #include <limits.h>
 
-#include "pgweir/base/banned.h"
-
 static int64_t first_said(int64_t user, int64_t database, int64_t setting)
 {
 	if (user != CONFIG_INHERIT)

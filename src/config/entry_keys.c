@@ -9,13 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "entries_priv.h"
-#include "pairs_priv.h"
-#include "value_priv.h"
+#include "config_priv.h"
 
-#include "pgweir/base/nearest.h"
-
-#include "pgweir/base/banned.h"
+#include "pgweir/base/text.h"
 
 /* clang-format off */
 #define TYPE(owner, field) _Generic(((struct owner *)0)->field, \

@@ -4,7 +4,6 @@
  * that walks all settings uses these functions. A new type needs a row in types[] here, and its
  * name in setting_types[].
  */
-#include "field_priv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,9 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "value_priv.h"
-
-#include "pgweir/base/banned.h"
+#include "config_priv.h"
 
 union field {
 	void *at;

@@ -7,7 +7,7 @@
  * Hard here: a file may include itself, even several times. So the depth, the number of files
  * and the bytes of one load are all limited.
  */
-#include "ini_priv.h"
+#include "config_priv.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,10 +15,7 @@
 #include <string.h>
 
 #include "pgweir/base/buf.h"
-#include "pgweir/base/nearest.h"
 #include "pgweir/base/text.h"
-
-#include "pgweir/base/banned.h"
 
 #define READ_PIECE 65536
 

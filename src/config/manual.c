@@ -7,10 +7,8 @@
 
 #include <string.h>
 
-#include "entries_priv.h"
+#include "config_priv.h"
 #include "pgweir/config/settings.h"
-
-#include "pgweir/base/banned.h"
 
 #define EXAMPLE_WIDTH 90
 

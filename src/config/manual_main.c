@@ -7,6 +7,4 @@
 
 #include "manual_priv.h"
 
-#include "pgweir/base/banned.h"
-
 int main(void) { return filter_main("manual", manual_fill); }

@@ -9,8 +9,6 @@
 
 #include "pgweir/base/buf.h"
 
-#include "pgweir/base/banned.h"
-
 #define PROBLEM_TEXT_MAX 2048
 
 /* Returns `file:line: ` and the text; NULL: no memory. The caller frees it. */

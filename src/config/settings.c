@@ -10,12 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 
-#include "field_priv.h"
-#include "value_priv.h"
-
-#include "pgweir/base/banned.h"
+#include "config_priv.h"
 
 /* clang-format off */
 #define TYPE(field) _Generic(((struct config *)0)->field, \
@@ -66,7 +64,8 @@ const struct setting settings[] = {
 	                "database that the client requests)."),
 	SETTING(auth_failure_delay, .initial = "0", LIVE, GROUP(AUTH),
 	        .help = "Delay before a failed login is reported to the client. The delay ends "
-	                "with client_login_timeout at the latest. 0 = no delay."),
+	                "with client_login_timeout at the latest. Holds for wrong secrets of "
+	                "metrics_secret_file too. 0 = no delay."),
 	SETTING(auth_failure_limit, .initial = "0", .max = INT32_MAX, LIVE, GROUP(AUTH),
 	        .help = "Refuses further logins from an address (IPv6: from a /64 network) "
 	                "while this many of its failed logins are being delayed by "
@@ -120,7 +119,9 @@ const struct setting settings[] = {
 	                "sleeps at once."),
 	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a cancel request may wait before it is sent: in its queue, "
-	                "and for its connection to PostgreSQL. 0 = no limit."),
+	                "and for its connection to PostgreSQL. 0 = no limit. Also how long the "
+	                "connection of a statement that nobody waits for is kept until PostgreSQL "
+	                "has ended it, 10 s at most."),
 	SETTING(causal_reads, .initial = "off", .words = value_causal_reads, LIVE, GROUP(GENERIC),
 	        .since = "0.3.0",
 	        .help = "With route_reads, session: a client's read on a standby shows at least "
@@ -395,8 +396,8 @@ const struct setting settings[] = {
 	        .help = "Trusted proxies: addresses, ranges such as 10.0.0.0/8, and unix for "
 	                "connections by the Unix socket."),
 	SETTING(query_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
-	        .help = "Closes client and server when a query runs longer than this. 0 = "
-	                "never."),
+	        .help = "Closes client and server when a query runs longer than this, and cancels "
+	                "the query at PostgreSQL. 0 = never."),
 	SETTING(query_wait_notify, .initial = "5", .unit = USEC_PER_SEC, LIVE, GROUP(CHECKS),
 	        .help = "A client that has waited this long for a server gets a NOTICE. 0 = "
 	                "off."),
@@ -539,6 +540,11 @@ const struct setting settings[] = {
 	                "session state fail. off: they run, and their effect stays on the "
 	                "server, where other clients meet it. In statement mode follow means "
 	                "refuse; in session mode this setting has no effect."),
+	SETTING(shutdown_accept, .initial = "0", LIVE, GROUP(CHECKS), .since = "0.4.0",
+	        .help = "How long after SIGTERM or SIGINT new clients are still accepted and "
+	                "all are served as before, while SHOW READY and the probes say no: "
+	                "until load balancers send no more. A process started with -R in that "
+	                "time takes over. Then the shutdown begins. 0 = immediately."),
 	SETTING(shutdown_drain, .initial = "0", LIVE, GROUP(CHECKS),
 	        .help = "After SIGTERM, disconnects clients as DRAIN does, each between two of "
 	                "its transactions and all within this time; then the process ends. 0 = "
@@ -663,3 +669,28 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 }
 
 const char *config_pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }
+
+/*
+ * ---- unknown names ----
+ *
+ * Unknown names of settings: mostly typing errors, so the nearest name is suggested.
+ */
+
+const char *setting_nearest(const char *name)
+{
+	struct nearest nearest = nearest_begin(name);
+
+	for (size_t i = 0; i < settings_count; i++)
+		nearest_offer(&nearest, settings[i].name);
+	return nearest.found;
+}
+
+bool setting_refuse(const char *name, struct err *err)
+{
+	const char *nearest = setting_nearest(name);
+
+	if (nearest)
+		return err_set(err, ERR_NO_PARAMETER,
+		               "unknown setting \"%s\": did you mean \"%s\"?", name, nearest);
+	return err_set(err, ERR_NO_PARAMETER, "unknown setting \"%s\"", name);
+}

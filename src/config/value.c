@@ -5,7 +5,7 @@
  * Hard here: what PgBouncer accepts must have the same meaning (number bases as in C, seconds
  * with a fraction). Units and words are our extensions: PgBouncer refuses them.
  */
-#include "value_priv.h"
+#include "config_priv.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -14,9 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pgweir/base/nearest.h"
-
-#include "pgweir/base/banned.h"
+#include "pgweir/base/text.h"
 
 const char *const value_pool_modes[] = {
 	[POOL_MODE_SESSION] = "session",
@@ -236,7 +234,11 @@ int value_word(const char *text, const char *const *words)
 	return -1;
 }
 
-const char *value_near_word(const char *text, const char *const *words)
+/*
+ * Returns the word that was probably meant: the nearest, or the only one that begins with
+ * `text`. NULL: none.
+ */
+static const char *value_near_word(const char *text, const char *const *words)
 {
 	struct nearest nearest = nearest_begin(text);
 	const char *longer = NULL;
@@ -376,4 +378,93 @@ void value_time_text(usec_t value, char *out, size_t size)
 		snprintf(out, size, "%lld%s", (long long)(value / unit->size), unit->name);
 	else
 		snprintf(out, size, "0");
+}
+
+/*
+ * ---- pairs ----
+ *
+ * The right side of a line in [databases], [users] and [peers].
+ *
+ * Hard here: an unquoted value may contain any character except blanks, even quotes, ; and #
+ * (e.g. a password). So a comment can follow only a quoted value. And if a password contains a
+ * blank but was not quoted, its second half must not appear in an error text.
+ */
+
+#define BLANKS " \t"
+
+static char *skip_blanks(char *at) { return at + strspn(at, BLANKS); }
+
+static enum pairs_result no_pair(const struct pairs *pairs, struct err *err)
+{
+	static const char hint[] = "a value that holds blanks, or has a comment behind it, needs "
+				   "single quotes";
+
+	if (pairs->key)
+		err_set(err, ERR_CONFIG, "key=value is expected after %s (%s)", pairs->key, hint);
+	else
+		err_set(err, ERR_CONFIG, "key=value is expected");
+	return PAIRS_BAD;
+}
+
+static enum pairs_result bad_value(const struct pairs *pairs, const char *reason, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "%s: %s", pairs->key, reason);
+	return PAIRS_BAD;
+}
+
+/* Parses a quoted value at *at, in place; NULL: the closing quote is missing. */
+static char *take_quoted(char **at)
+{
+	char *value = *at, *in = *at + 1, *out = *at;
+
+	for (;; in++) {
+		if (!*in)
+			return NULL;
+		if (*in == '\'' && *++in != '\'')
+			break;
+		*out++ = *in;
+	}
+	*at = in;
+	*out = 0; /* never behind `in`: at least the opening quote has been removed */
+	return value;
+}
+
+static enum pairs_result take_value(struct pairs *pairs, struct err *err)
+{
+	char *at = pairs->at;
+
+	pairs->value = at;
+	if (*at == '\'') {
+		if (!take_quoted(&at))
+			return bad_value(pairs, "unterminated quote", err);
+		if (*at && !strchr(BLANKS, *at))
+			return bad_value(pairs, "a blank must follow the quotes", err);
+		at = skip_blanks(at);
+		if (*at == ';' || *at == '#')
+			at += strlen(at);
+	} else {
+		at += strcspn(at, BLANKS);
+		if (*at)
+			*at++ = 0;
+	}
+	pairs->at = at;
+	if (!*pairs->value)
+		return bad_value(pairs, "the value is missing (omit the key for its default)", err);
+	return PAIRS_ONE;
+}
+
+enum pairs_result pairs_next(struct pairs *pairs, struct err *err)
+{
+	char *key = skip_blanks(pairs->at);
+	char *end = key + strcspn(key, BLANKS "='");
+	char *at = skip_blanks(end);
+
+	if (!*key)
+		return PAIRS_END;
+	if (end == key || *at != '=')
+		return no_pair(pairs, err);
+	*end = 0;
+	pairs->key = key;
+	pairs->at = skip_blanks(at + 1);
+	return take_value(pairs, err);
 }

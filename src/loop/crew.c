@@ -15,13 +15,16 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/loop/loop.h"
 
 #include "loop_priv.h"
-#include "thread_priv.h"
-
-#include "pgweir/base/banned.h"
 
 /* As much as a main thread usually has. Only what is used takes memory. */
 #define LOOP_STACK_SIZE ((size_t)8 * 1024 * 1024)
@@ -203,3 +206,185 @@ void crew_release(struct crew *crew)
 }
 
 bool crew_is_held(const struct crew *crew) { return crew->depth > 0; }
+
+/*
+ * ---- solo ----
+ *
+ * A loop with a thread of its own.
+ */
+
+#define SOLO_STACK_SIZE ((size_t)1024 * 1024)
+
+struct solo {
+	struct loop *loop;
+	const char *name;
+	pthread_t thread;
+	bool is_started;
+	struct letter stop;
+};
+
+static void *run_solo(void *arg)
+{
+	struct solo *solo = arg;
+
+	pthread_setname_np(pthread_self(), solo->name);
+	loop_run(solo->loop);
+	return NULL;
+}
+
+static void on_stop_letter(struct letter *letter)
+{
+	struct solo *solo = container_of(letter, struct solo, stop);
+
+	if (!letter->is_late)
+		loop_stop(solo->loop);
+}
+
+struct solo *solo_new(const char *name, struct err *err)
+{
+	struct solo *solo = calloc(1, sizeof(*solo));
+
+	if (!solo) {
+		err_set(err, ERR_MEMORY, "no memory for an event loop");
+		return NULL;
+	}
+	solo->name = name;
+	solo->stop.open = on_stop_letter;
+	solo->loop = loop_new(err);
+	if (!solo->loop || !loop_take_letters(solo->loop, err))
+		solo_free(&solo);
+	return solo;
+}
+
+struct loop *solo_loop(const struct solo *solo) { return solo->loop; }
+
+bool solo_start(struct solo *solo, struct err *err)
+{
+	solo->is_started = thread_start(&solo->thread, run_solo, solo, SOLO_STACK_SIZE, err);
+	return solo->is_started;
+}
+
+void solo_stop(struct solo *solo)
+{
+	if (!solo->is_started)
+		return;
+	loop_post(solo->loop, &solo->stop);
+	pthread_join(solo->thread, NULL);
+	solo->is_started = false;
+}
+
+void solo_free(struct solo **solo)
+{
+	if (!*solo)
+		return;
+	loop_free(&(*solo)->loop);
+	free(*solo);
+	*solo = NULL;
+}
+
+/*
+ * ---- thread ----
+ *
+ * Starts threads.
+ */
+
+bool thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg, size_t stack_size,
+                  struct err *err)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int failure;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, stack_size);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	failure = pthread_create(thread, &attributes, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return !failure || err_set(err, ERR_FILES, "cannot start a thread: %s", strerror(failure));
+}
+
+/*
+ * ---- heartbeat ----
+ *
+ * The heartbeat of all loops.
+ *
+ *   the first loop's timer: all have answered? --> beat(), a letter to each other loop
+ *   another loop: opens its letter, which is its answer
+ */
+
+struct pulse {
+	struct letter letter;
+	struct loop *loop;
+	struct heartbeat *heartbeat;
+};
+
+struct heartbeat {
+	struct heartbeat_with with;
+	struct loop *loop; /* the first */
+	struct timer timer;
+	atomic_uint missing_count; /* letters that have not been opened */
+	unsigned int count;
+	struct pulse pulses[]; /* of all loops but the first */
+};
+
+static void on_pulse(struct letter *letter)
+{
+	struct pulse *pulse = container_of(letter, struct pulse, letter);
+
+	atomic_fetch_sub_explicit(&pulse->heartbeat->missing_count, 1, memory_order_release);
+}
+
+static void ask_all(struct heartbeat *heartbeat)
+{
+	atomic_store_explicit(&heartbeat->missing_count, heartbeat->count, memory_order_relaxed);
+	for (unsigned int i = 0; i < heartbeat->count; i++)
+		loop_post(heartbeat->pulses[i].loop, &heartbeat->pulses[i].letter);
+}
+
+static void on_timer(struct timer *timer)
+{
+	struct heartbeat *heartbeat = container_of(timer, struct heartbeat, timer);
+
+	if (atomic_load_explicit(&heartbeat->missing_count, memory_order_acquire) == 0) {
+		ask_all(heartbeat);
+		heartbeat->with.beat(heartbeat->with.arg);
+	}
+	timer_set(timer, loop_timer_queue(heartbeat->loop, heartbeat->with.interval, on_timer),
+	          loop_now(heartbeat->loop));
+}
+
+struct heartbeat *heartbeat_new(const struct heartbeat_with *with, struct err *err)
+{
+	unsigned int count = with->count - 1;
+	struct heartbeat *heartbeat = calloc(1, sizeof(*heartbeat) + count * sizeof(struct pulse));
+
+	if (!heartbeat) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	heartbeat->with = *with;
+	heartbeat->with.loops = NULL;
+	heartbeat->loop = with->loops[0];
+	heartbeat->count = count;
+	for (unsigned int i = 0; i < count; i++)
+		heartbeat->pulses[i] = (struct pulse){ .letter.open = on_pulse,
+			                               .loop = with->loops[i + 1],
+			                               .heartbeat = heartbeat };
+	on_timer(&heartbeat->timer);
+	return heartbeat;
+}
+
+void heartbeat_free(struct heartbeat **heartbeatp)
+{
+	struct heartbeat *heartbeat = *heartbeatp;
+
+	if (!heartbeat)
+		return;
+	timer_clear(&heartbeat->timer);
+	for (unsigned int i = 0; i < heartbeat->count; i++)
+		loop_take_back(heartbeat->pulses[i].loop, &heartbeat->pulses[i].letter);
+	free(heartbeat);
+	*heartbeatp = NULL;
+}

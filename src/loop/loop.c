@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The event loop, on libevent. Only this file, watch.c and timers.c use libevent.
+ * The event loop, on libevent. Only this file and timers.c use libevent.
  *
  *   turn:  wait --> descriptors, signals, due timers --> deferred tasks --> turn's end --> again
  *                                                                           [parked, if called]
  */
 #include "pgweir/loop/loop.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
 #include "loop_priv.h"
-
-#include "pgweir/base/banned.h"
 
 struct signal_watch {
 	struct event event;
@@ -26,6 +26,198 @@ struct signal_watch {
 	void *arg;
 	struct signal_watch *next;
 };
+
+/*
+ * ---- processor time ----
+ *
+ * The processor time of a loop.
+ *
+ * Hard here: other threads read it while the loop runs. Polling that finds nothing is taken off the
+ * time at its end, and until then the time stands still.
+ */
+
+static usec_t read_clock(clockid_t clock)
+{
+	struct timespec time = { 0 };
+
+	clock_gettime(clock, &time);
+	return time.tv_sec * USEC_PER_SEC + time.tv_nsec / 1000;
+}
+
+/* The loop begins and ends to run in this thread. */
+static void loop_cpu_begin(struct loop *loop)
+{
+	bool has_clock = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
+
+	__atomic_sub_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
+	                   __ATOMIC_RELAXED);
+	__atomic_store_n(&loop->is_running, has_clock, __ATOMIC_RELEASE);
+}
+
+static void loop_cpu_end(struct loop *loop)
+{
+	__atomic_store_n(&loop->is_running, false, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
+	                   __ATOMIC_RELAXED);
+}
+
+/* Between these two, processor time does not count. */
+static void loop_cpu_begin_waste(struct loop *loop)
+{
+	__atomic_store_n(&loop->wasted_since, read_clock(CLOCK_THREAD_CPUTIME_ID),
+	                 __ATOMIC_RELEASE);
+}
+
+void loop_cpu_end_waste(struct loop *loop)
+{
+	usec_t wasted = read_clock(CLOCK_THREAD_CPUTIME_ID) - loop->wasted_since;
+
+	__atomic_sub_fetch(&loop->cpu_before, wasted, __ATOMIC_RELAXED);
+	__atomic_store_n(&loop->wasted_since, 0, __ATOMIC_RELEASE);
+}
+
+usec_t loop_cpu(const struct loop *loop)
+{
+	bool is_running = __atomic_load_n(&loop->is_running, __ATOMIC_ACQUIRE);
+	usec_t now = __atomic_load_n(&loop->wasted_since, __ATOMIC_ACQUIRE);
+
+	if (is_running && !now)
+		now = read_clock(loop->cpu_clock);
+	return __atomic_load_n(&loop->cpu_before, __ATOMIC_RELAXED) + now;
+}
+
+/*
+ * ---- letters ----
+ *
+ * A loop's mailbox.
+ *
+ *   loop_post() on any thread --> list, under the lock --> eventfd --> open() in the loop
+ *
+ * Hard here: one wake is enough for many letters, but none may be left without one. The first
+ * letter after a wake was read writes the eventfd. What arrives while letters are being opened
+ * causes another wake, so a loop that gets letters all the time still sees its descriptors.
+ */
+
+static void loop_letters_init(struct mailbox *mailbox)
+{
+	pthread_mutex_init(&mailbox->lock, NULL);
+	TAILQ_INIT(&mailbox->letters);
+	mailbox->wake.fd = -1;
+}
+
+/* Opens what is left. */
+static void loop_letters_done(struct loop *loop)
+{
+	struct mailbox *mailbox = &loop->mailbox;
+
+	loop_open_late(loop);
+	if (mailbox->wake.fd >= 0) {
+		watch_done(&mailbox->wake);
+		close(mailbox->wake.fd);
+	}
+	pthread_mutex_destroy(&mailbox->lock);
+}
+
+/* The lock must be held. */
+static void wake(struct mailbox *mailbox)
+{
+	if (mailbox->is_woken)
+		return;
+	mailbox->is_woken = true;
+	eventfd_write(mailbox->wake.fd, 1);
+}
+
+static struct letter *take_first(struct mailbox *mailbox)
+{
+	struct letter *letter;
+
+	pthread_mutex_lock(&mailbox->lock);
+	letter = TAILQ_FIRST(&mailbox->letters);
+	if (letter) {
+		TAILQ_REMOVE(&mailbox->letters, letter, node);
+		mailbox->count--;
+		letter->is_posted = false;
+	}
+	pthread_mutex_unlock(&mailbox->lock);
+	return letter;
+}
+
+static void on_wake(struct watch *watch, unsigned int what)
+{
+	struct mailbox *mailbox = &watch->loop->mailbox;
+	struct letter *letter;
+	eventfd_t ignored;
+	size_t count;
+
+	(void)what;
+	eventfd_read(watch->fd, &ignored);
+	pthread_mutex_lock(&mailbox->lock);
+	mailbox->is_woken = false;
+	count = mailbox->count;
+	pthread_mutex_unlock(&mailbox->lock);
+	while (count-- > 0 && (letter = take_first(mailbox)))
+		letter->open(letter);
+}
+
+bool loop_take_letters(struct loop *loop, struct err *err)
+{
+	struct watch *watch = &loop->mailbox.wake;
+
+	if (watch->fd >= 0)
+		return true;
+	watch_init(watch, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake);
+	if (watch->fd >= 0 && watch_set(watch, WATCH_READ))
+		return true;
+	err_set(err, ERR_FILES, "cannot prepare to wake the event loop: %s", strerror(errno));
+	if (watch->fd >= 0)
+		close(watch->fd);
+	watch->fd = -1;
+	return false;
+}
+
+void loop_post(struct loop *to, struct letter *letter)
+{
+	struct mailbox *mailbox = &to->mailbox;
+
+	assert(mailbox->wake.fd >= 0 && !letter->is_posted);
+	letter->is_late = false;
+	pthread_mutex_lock(&mailbox->lock);
+	TAILQ_INSERT_TAIL(&mailbox->letters, letter, node);
+	mailbox->count++;
+	letter->is_posted = true;
+	wake(mailbox);
+	pthread_mutex_unlock(&mailbox->lock);
+}
+
+void loop_take_back(struct loop *loop, struct letter *letter)
+{
+	struct mailbox *mailbox = &loop->mailbox;
+
+	pthread_mutex_lock(&mailbox->lock);
+	if (letter->is_posted) {
+		TAILQ_REMOVE(&mailbox->letters, letter, node);
+		mailbox->count--;
+		letter->is_posted = false;
+	}
+	pthread_mutex_unlock(&mailbox->lock);
+}
+
+void loop_open_late(struct loop *loop)
+{
+	struct letter *letter;
+
+	while ((letter = take_first(&loop->mailbox))) {
+		letter->is_late = true;
+		letter->open(letter);
+	}
+}
+
+void loop_letters_wake(struct loop *loop)
+{
+	pthread_mutex_lock(&loop->mailbox.lock);
+	wake(&loop->mailbox);
+	pthread_mutex_unlock(&loop->mailbox.lock);
+}
 
 /* ---- the loop itself ---- */
 
@@ -322,4 +514,80 @@ bool loop_on_signal(struct loop *loop, int number, void (*on_signal)(int number,
 	signal->next = loop->signals;
 	loop->signals = signal;
 	return true;
+}
+
+/*
+ * ---- watches ----
+ *
+ * Descriptors that are watched, as libevent's events.
+ */
+
+_Static_assert(sizeof(struct event) <= sizeof(((struct watch *)0)->event),
+               "struct watch has no room for libevent's event");
+
+static struct event *event_of(struct watch *watch) { return (struct event *)watch->event; }
+
+/* What libevent is asked for; 0 = nothing. */
+static short events_for(unsigned int what)
+{
+	short events = 0;
+
+	if (what & WATCH_READ)
+		events |= EV_READ | EV_PERSIST;
+	if (what & WATCH_WRITE)
+		events |= EV_WRITE | EV_PERSIST;
+	return events;
+}
+
+static void on_event(int fd, short events, void *arg)
+{
+	struct watch *watch = arg;
+	unsigned int what = 0;
+
+	(void)fd;
+	loop_called(watch->loop);
+	watch->loop->ready_count++;
+	if (events & EV_READ)
+		what |= WATCH_READ;
+	if (events & EV_WRITE)
+		what |= WATCH_WRITE;
+	what &= watch->wanted;
+	if (what)
+		watch->on_ready(watch, what);
+}
+
+void watch_init(struct watch *watch, struct loop *loop, int fd,
+                void (*on_ready)(struct watch *watch, unsigned int what))
+{
+	watch->on_ready = on_ready;
+	watch->loop = loop;
+	watch->fd = fd;
+	watch->wanted = 0;
+}
+
+bool watch_set(struct watch *watch, unsigned int what)
+{
+	struct loop *loop = watch->loop;
+	short events;
+
+	if (what == watch->wanted)
+		return true;
+	if (events_for(watch->wanted))
+		event_del(event_of(watch));
+	watch->wanted = 0;
+	events = events_for(what);
+	if (events) {
+		if (event_assign(event_of(watch), loop->base, watch->fd, events, on_event, watch))
+			return false;
+		if (event_add(event_of(watch), NULL))
+			return false;
+	}
+	watch->wanted = what;
+	return true;
+}
+
+void watch_done(struct watch *watch)
+{
+	if (watch->wanted)
+		watch_set(watch, 0);
 }

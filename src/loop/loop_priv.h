@@ -6,9 +6,10 @@
 #define PGWEIR_LOOP_LOOP_PRIV_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <time.h>
 
-#include "pgweir/loop/letter.h"
+#include "pgweir/base/err.h"
 #include "pgweir/loop/loop.h"
 
 struct event_base;
@@ -69,14 +70,7 @@ void loop_parks_by(struct loop *loop, void (*park)(void *arg), void *arg);
 void loop_call(struct loop *loop);
 void loop_call_off(struct loop *loop);
 
-/* ---- loop_cpu.c ---- */
-
-/* The loop begins and ends to run in this thread. */
-void loop_cpu_begin(struct loop *loop);
-void loop_cpu_end(struct loop *loop);
-
-/* Between these two, processor time does not count. */
-void loop_cpu_begin_waste(struct loop *loop);
+/* Processor time counts again. */
 void loop_cpu_end_waste(struct loop *loop);
 
 /* Each callback of libevent begins with it: what the loop does is of use again. */
@@ -87,19 +81,24 @@ static inline void loop_called(struct loop *loop)
 		loop_cpu_end_waste(loop);
 }
 
+/* Makes the loop begin a turn if it sleeps. From any thread, after loop_take_letters(). */
+void loop_letters_wake(struct loop *loop);
+
 /* ---- timers.c ---- */
 
 /* Frees all timer queues; no timer may be set. */
 void timers_free(struct loop *loop);
 
-/* ---- loop_letters.c ---- */
+/* ---- threads beside the main thread: crew.c ---- */
 
-void loop_letters_init(struct mailbox *mailbox);
+/* For threads that call little; a loop needs more. */
+#define THREAD_STACK_SIZE ((size_t)1024 * 1024)
 
-/* Opens what is left. */
-void loop_letters_done(struct loop *loop);
-
-/* Makes the loop begin a turn if it sleeps. From any thread, after loop_take_letters(). */
-void loop_letters_wake(struct loop *loop);
+/*
+ * Starts a thread with all signals blocked: signals are handled by the main thread only.
+ * false: *err says why.
+ */
+bool thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg, size_t stack_size,
+                  struct err *err);
 
 #endif

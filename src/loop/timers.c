@@ -20,8 +20,6 @@
 
 #include "loop_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * Longest libevent timer: for a later head it fires in between and is set again. This keeps
  * libevent's times small.

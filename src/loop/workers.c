@@ -2,26 +2,37 @@
 /*
  * Helper threads.
  *
- *   submit --> waiting --> run() on a thread --> ended --> letter --> done() in the loop
+ *   submit --> waiting --> token --> run() on a thread ----------------\
+ *   begin  --> held --> socket --> go_on() on a thread --> socket ... --> ended --> letter -->
+ * done()
+ *
+ * All threads wait in one epoll: for sockets, for tokens, of which each waiting job has one, and
+ * for the end.
  *
  * Hard here: several loops share the threads. Only the lists and counts are shared, under the
  * lock. A job knows the loop that submitted it; done() and abandoning happen on the thread of
  * that loop only. A thread reads is_abandoned without the lock, only to skip work whose result
  * is not wanted any more. Letters are posted under the lock, so none is posted after the
  * threads were asked to end, when the loops may be freed.
+ *
+ * EPOLLONESHOT gives a socket to one thread at a time, and as soon as the socket is armed again,
+ * another thread may get it. A loop cannot take such a job away from a thread. So to abandon it,
+ * its loop shuts the connection down; a thread is then woken and returns the job to that loop.
  */
 #include "pgweir/loop/workers.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "thread_priv.h"
-
-#include "pgweir/base/banned.h"
+#include "loop_priv.h"
 
 TAILQ_HEAD(job_list, job);
 
@@ -29,31 +40,56 @@ struct workers {
 	unsigned int limit;
 	unsigned int thread_max;
 
-	pthread_mutex_t lock;      /* guards all fields below */
+	pthread_mutex_t lock; /* guards all fields below */
+	int epoll_fd;         /* what the threads wait for; all three are -1 before the first job */
+	int token_fd;         /* an eventfd: as many tokens as jobs wait */
+	int end_fd;           /* an eventfd: tells the threads to end */
 	unsigned int thread_count; /* threads that have been started */
 	pthread_t *threads;
-	pthread_cond_t wake; /* a job waits, or the threads must end */
 	unsigned int waiting_count;
-	unsigned int resting_count; /* threads without work */
-	unsigned int living_count;  /* threads that have not ended */
-	pthread_cond_t gone;        /* a thread has ended */
+	unsigned int living_count; /* threads that have not ended */
+	pthread_cond_t gone;       /* a thread has ended */
 	bool is_ending;
 	struct job_list waiting;
+	struct job_list held;  /* those with a socket */
 	struct job_list ended; /* their letters are not opened yet */
 };
 
+/*
+ * Another thread may be woken before this function returns. It waits in job_of_event() until
+ * is_waiting is set, so two threads never use the same job or its descriptor at the same time.
+ */
+static bool wait_for(const struct workers *workers, int operation, struct job *job,
+                     unsigned int what)
+{
+	struct epoll_event event = { .events = EPOLLONESHOT, .data.ptr = job };
+
+	if (what & WATCH_READ)
+		event.events |= EPOLLIN;
+	if (what & WATCH_WRITE)
+		event.events |= EPOLLOUT;
+	if (epoll_ctl(workers->epoll_fd, operation, job->fd, &event) != 0)
+		return false;
+	__atomic_store_n(&job->is_waiting, true, __ATOMIC_RELEASE);
+	return true;
+}
+
 /* ---- on the helper threads ---- */
 
-/* Waits for a job. NULL: the threads must end. */
+static bool is_abandoned(const struct job *job)
+{
+	return __atomic_load_n(&job->is_abandoned, __ATOMIC_RELAXED);
+}
+
+/* NULL: another thread took it, or the threads must end. */
 static struct job *take_job(struct workers *workers)
 {
 	struct job *job = NULL;
+	eventfd_t token;
 
+	if (eventfd_read(workers->token_fd, &token) != 0)
+		return NULL;
 	pthread_mutex_lock(&workers->lock);
-	workers->resting_count++;
-	while (!workers->is_ending && TAILQ_EMPTY(&workers->waiting))
-		pthread_cond_wait(&workers->wake, &workers->lock);
-	workers->resting_count--;
 	if (!workers->is_ending) {
 		job = TAILQ_FIRST(&workers->waiting);
 		TAILQ_REMOVE(&workers->waiting, job, node);
@@ -66,21 +102,60 @@ static struct job *take_job(struct workers *workers)
 static void end_job(struct workers *workers, struct job *job)
 {
 	pthread_mutex_lock(&workers->lock);
+	if (job->go_on)
+		TAILQ_REMOVE(&workers->held, job, node);
 	TAILQ_INSERT_TAIL(&workers->ended, job, node);
 	if (!workers->is_ending)
 		loop_post(job->loop, &job->letter);
 	pthread_mutex_unlock(&workers->lock);
 }
 
+static void run_job(struct workers *workers)
+{
+	struct job *job = take_job(workers);
+
+	if (!job)
+		return;
+	if (!is_abandoned(job))
+		job->run(job);
+	end_job(workers, job);
+}
+
+static void run_step(struct workers *workers, struct job *job)
+{
+	unsigned int what = is_abandoned(job) ? 0 : job->go_on(job);
+
+	if (what && wait_for(workers, EPOLL_CTL_MOD, job, what))
+		return;
+	/* Remove the socket first: after end_job() the loop may close it. */
+	epoll_ctl(workers->epoll_fd, EPOLL_CTL_DEL, job->fd, NULL);
+	end_job(workers, job);
+}
+
+static struct job *job_of_event(const struct epoll_event *event)
+{
+	struct job *job = event->data.ptr;
+
+	while (!__atomic_load_n(&job->is_waiting, __ATOMIC_ACQUIRE))
+		sched_yield(); /* the other thread is about to set is_waiting */
+	__atomic_store_n(&job->is_waiting, false, __ATOMIC_RELAXED);
+	return job;
+}
+
 static void *work(void *arg)
 {
 	struct workers *workers = arg;
-	struct job *job;
+	struct epoll_event event;
+	int count;
 
-	while ((job = take_job(workers))) {
-		if (!__atomic_load_n(&job->is_abandoned, __ATOMIC_RELAXED))
-			job->run(job);
-		end_job(workers, job);
+	/* One event per call, so that each job goes to a thread that is free. */
+	while ((count = epoll_wait(workers->epoll_fd, &event, 1, -1)) >= 0 || errno == EINTR) {
+		if (count > 0 && !event.data.ptr)
+			break; /* end_fd: the threads must end */
+		if (count > 0 && event.data.ptr == workers)
+			run_job(workers);
+		else if (count > 0)
+			run_step(workers, job_of_event(&event));
 	}
 	pthread_mutex_lock(&workers->lock);
 	workers->living_count--;
@@ -127,6 +202,50 @@ static void finish_jobs(struct workers *workers, struct job_list *jobs)
 	}
 }
 
+static void finish_all(struct workers *workers)
+{
+	finish_jobs(workers, &workers->ended);
+	finish_jobs(workers, &workers->held);
+	finish_jobs(workers, &workers->waiting);
+}
+
+static void close_descriptors(struct workers *workers)
+{
+	int *const fds[] = { &workers->epoll_fd, &workers->token_fd, &workers->end_fd };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+static bool make_descriptors(struct workers *workers, struct err *err)
+{
+	struct epoll_event end = { .events = EPOLLIN, .data.ptr = NULL };
+	struct epoll_event token = { .events = EPOLLIN, .data.ptr = workers };
+
+	workers->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	workers->token_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
+	workers->end_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (workers->epoll_fd >= 0 && workers->token_fd >= 0 && workers->end_fd >= 0 &&
+	    epoll_ctl(workers->epoll_fd, EPOLL_CTL_ADD, workers->token_fd, &token) == 0 &&
+	    epoll_ctl(workers->epoll_fd, EPOLL_CTL_ADD, workers->end_fd, &end) == 0)
+		return true;
+	err_set(err, ERR_FILES, "cannot prepare helper threads: %s", strerror(errno));
+	close_descriptors(workers);
+	return false;
+}
+
+static void free_all(struct workers *workers)
+{
+	close_descriptors(workers);
+	pthread_cond_destroy(&workers->gone);
+	pthread_mutex_destroy(&workers->lock);
+	free(workers->threads);
+	free(workers);
+}
+
 struct workers *workers_new(unsigned int threads, unsigned int limit, struct err *err)
 {
 	struct workers *workers = calloc(1, sizeof(*workers));
@@ -137,15 +256,16 @@ struct workers *workers_new(unsigned int threads, unsigned int limit, struct err
 		free(workers);
 		return NULL;
 	}
+	workers->epoll_fd = workers->token_fd = workers->end_fd = -1;
 	workers->thread_max = threads;
 	workers->limit = limit;
 	pthread_mutex_init(&workers->lock, NULL);
-	pthread_cond_init(&workers->wake, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&workers->gone, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	TAILQ_INIT(&workers->waiting);
+	TAILQ_INIT(&workers->held);
 	TAILQ_INIT(&workers->ended);
 	return workers;
 }
@@ -154,31 +274,23 @@ static void tell_the_end(struct workers *workers)
 {
 	pthread_mutex_lock(&workers->lock);
 	workers->is_ending = true;
-	pthread_cond_broadcast(&workers->wake);
+	if (workers->end_fd >= 0)
+		eventfd_write(workers->end_fd, 1);
 	pthread_mutex_unlock(&workers->lock);
 }
 
-static void stop_threads(struct workers *workers)
+void workers_free(struct workers **workersp)
 {
+	struct workers *workers = *workersp;
+
+	if (!workers)
+		return;
 	tell_the_end(workers);
 	for (unsigned int i = 0; i < workers->thread_count; i++)
 		pthread_join(workers->threads[i], NULL);
-	workers->thread_count = 0;
-}
-
-void workers_free(struct workers **workers)
-{
-	if (!*workers)
-		return;
-	stop_threads(*workers);
-	finish_jobs(*workers, &(*workers)->ended);
-	finish_jobs(*workers, &(*workers)->waiting);
-	pthread_cond_destroy(&(*workers)->wake);
-	pthread_cond_destroy(&(*workers)->gone);
-	pthread_mutex_destroy(&(*workers)->lock);
-	free((*workers)->threads);
-	free(*workers);
-	*workers = NULL;
+	finish_all(workers);
+	free_all(workers);
+	*workersp = NULL;
 }
 
 /* Whether all threads have ended before `until`. */
@@ -207,33 +319,39 @@ bool workers_leave(struct workers **workersp, usec_t limit)
 		workers_free(workersp);
 		return true;
 	}
-	finish_jobs(workers, &workers->ended);
-	finish_jobs(workers, &workers->waiting);
+	finish_all(workers);
 	for (unsigned int i = 0; i < workers->thread_count; i++)
 		pthread_detach(workers->threads[i]);
 	*workersp = NULL;
 	return false;
 }
 
-/* The lock must be held. */
-static bool start_thread(struct workers *workers, struct err *err)
+/*
+ * The lock must be held. One thread is enough. If more cannot be started, jobs only wait longer.
+ */
+static bool has_threads(struct workers *workers, struct err *err)
 {
-	if (!thread_start(&workers->threads[workers->thread_count], work, workers,
-	                  THREAD_STACK_SIZE, err))
+	if (workers->epoll_fd < 0 && !make_descriptors(workers, err))
 		return false;
-	workers->thread_count++;
-	workers->living_count++;
+	while (workers->thread_count < workers->thread_max) {
+		if (!thread_start(&workers->threads[workers->thread_count], work, workers,
+		                  THREAD_STACK_SIZE, workers->thread_count ? NULL : err))
+			return workers->thread_count > 0;
+		workers->thread_count++;
+		workers->living_count++;
+	}
 	return true;
 }
 
-/* The lock must be held. */
-static bool has_hands(struct workers *workers, struct err *err)
+static bool prepare(struct workers *workers, struct loop *loop, struct job *job, struct err *err)
 {
-	if (workers->resting_count > workers->waiting_count ||
-	    workers->thread_count == workers->thread_max)
-		return true;
-	/* One thread is enough. If more cannot be started, jobs only wait longer. */
-	return start_thread(workers, workers->thread_count ? NULL : err) || workers->thread_count;
+	if (!loop_take_letters(loop, err))
+		return false;
+	job->letter = (struct letter){ .open = on_ended };
+	job->loop = loop;
+	job->workers = workers;
+	job->is_abandoned = job->is_waiting = false;
+	return true;
 }
 
 /* The lock must be held. */
@@ -242,11 +360,11 @@ static bool take_in(struct workers *workers, struct job *job, struct err *err)
 	if (workers->waiting_count >= workers->limit)
 		return err_set(err, ERR_LIMIT, "too many jobs (%u) wait for a helper thread",
 		               workers->limit);
-	if (!has_hands(workers, err))
+	if (!has_threads(workers, err))
 		return false;
 	TAILQ_INSERT_TAIL(&workers->waiting, job, node);
 	workers->waiting_count++;
-	pthread_cond_signal(&workers->wake);
+	eventfd_write(workers->token_fd, 1);
 	return true;
 }
 
@@ -254,19 +372,42 @@ bool workers_submit(struct workers *workers, struct loop *loop, struct job *job,
 {
 	bool is_taken;
 
-	if (!loop_take_letters(loop, err))
+	assert(job->run && !job->go_on);
+	if (!prepare(workers, loop, job, err))
 		return false;
-	job->letter = (struct letter){ .open = on_ended };
-	job->loop = loop;
-	job->workers = workers;
-	job->is_abandoned = false;
 	pthread_mutex_lock(&workers->lock);
 	is_taken = take_in(workers, job, err);
 	pthread_mutex_unlock(&workers->lock);
 	return is_taken;
 }
 
+bool workers_begin(struct workers *workers, struct loop *loop, struct job *job, unsigned int what,
+                   struct err *err)
+{
+	bool is_held;
+
+	assert(job->go_on);
+	if (!prepare(workers, loop, job, err))
+		return false;
+	pthread_mutex_lock(&workers->lock);
+	is_held = has_threads(workers, err);
+	if (is_held)
+		TAILQ_INSERT_TAIL(&workers->held, job, node);
+	pthread_mutex_unlock(&workers->lock);
+	if (!is_held)
+		return false;
+	if (wait_for(workers, EPOLL_CTL_ADD, job, what))
+		return true;
+	err_set(err, ERR_FILES, "cannot watch the connection: %s", strerror(errno));
+	pthread_mutex_lock(&workers->lock);
+	TAILQ_REMOVE(&workers->held, job, node);
+	pthread_mutex_unlock(&workers->lock);
+	return false;
+}
+
 void workers_abandon(struct job *job)
 {
 	__atomic_store_n(&job->is_abandoned, true, __ATOMIC_RELAXED);
+	if (job->go_on)
+		shutdown(job->fd, SHUT_RDWR);
 }

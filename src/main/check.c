@@ -20,7 +20,6 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/config/origin.h"
 #include "pgweir/net/range.h"
 #include "pgweir/web/web.h"
 

@@ -147,7 +147,7 @@ static bool make_threads(struct daemon *daemon, unsigned int loop_count, struct 
 	daemon->slow_workers = workers_new(SLOW_WORKER_THREADS, WORKER_JOBS, err);
 	if (!daemon->workers || !daemon->server_workers || !daemon->slow_workers)
 		return false;
-	daemon->handshakes = handshakes_new(handshake_threads(loop_count), err);
+	daemon->handshakes = workers_new(handshake_threads(loop_count), 0, err);
 	if (!daemon->handshakes)
 		return false;
 	daemon->lookups = workers_new(AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
@@ -282,7 +282,7 @@ static bool free_threads(struct daemon *daemon)
 {
 	bool have_ended = true;
 
-	handshakes_free(&daemon->handshakes);
+	workers_free(&daemon->handshakes);
 	workers_free(&daemon->workers);
 	workers_free(&daemon->server_workers);
 	workers_free(&daemon->slow_workers);

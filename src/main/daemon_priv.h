@@ -8,8 +8,8 @@
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/lanes.h"
-#include "pgweir/loop/handshakes.h"
-#include "pgweir/loop/heartbeat.h"
+#include "pgweir/loop/workers.h"
+#include "pgweir/loop/crew.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/sql_digest.h"
@@ -24,8 +24,9 @@
 
 enum shutdown_state {
 	SHUTDOWN_NONE,
-	SHUTDOWN_SERVERS, /* stop when no server is left */
-	SHUTDOWN_CLIENTS  /* stop when no client is left */
+	SHUTDOWN_ANNOUNCED, /* shutdown_accept: all goes on as before, but SHOW READY says no */
+	SHUTDOWN_SERVERS,   /* stop when no server is left */
+	SHUTDOWN_CLIENTS    /* stop when no client is left */
 };
 
 struct handover;  /* handover.c */
@@ -46,7 +47,7 @@ struct daemon {
 	struct loop *loop;                             /* the main thread's */
 	struct workers *workers;                       /* derive keys for client logins */
 	struct workers *server_workers, *slow_workers; /* the same for logins at servers */
-	struct handshakes *handshakes;                 /* TLS handshakes */
+	struct workers *handshakes;                    /* TLS handshakes */
 	struct workers *lookups;                       /* blocking calls: system user names */
 	struct workers *outside[AUTH_METHODS];         /* methods with their own threads */
 	struct verifiers *verifiers;
@@ -70,13 +71,15 @@ struct daemon {
 	struct notify notify;
 	struct heartbeat *heartbeat; /* for the service manager's watchdog; else NULL */
 	enum shutdown_state shutdown;
+	int stop_signal;         /* SIGTERM or SIGINT, if one has come */
+	struct timer announced;  /* runs in SHUTDOWN_ANNOUNCED */
 	bool is_draining_to_end; /* shutdown_drain: stop when the DRAIN has ended */
 	struct {
 		struct timer report, deadline;
 		struct pools_watch watch; /* active while is_watched */
 		bool is_watched;
 	} drain;
-	struct pools_watch watch; /* active unless shutdown is SHUTDOWN_NONE */
+	struct pools_watch watch; /* active in SHUTDOWN_SERVERS and SHUTDOWN_CLIENTS */
 	struct timer suspend;     /* runs while a SUSPEND quiesces connections */
 	usec_t suspended_at;
 	struct handover *handover; /* another process takes over from this one; else NULL */

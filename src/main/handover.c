@@ -304,9 +304,17 @@ static unsigned int served_count(const struct daemon *daemon)
 	return count;
 }
 
+/* Statements that are being cancelled are awaited, too. */
 static bool is_empty(const struct daemon *daemon)
 {
-	return served_count(daemon) == 0 && !daemon->takeover;
+	const struct lane *lane;
+	bool is_ending = false;
+
+	lanes_hold(&daemon->lanes);
+	LANES_EACH(lane, &daemon->lanes)
+	is_ending |= lane->pools->ending_count > 0;
+	lanes_release(&daemon->lanes);
+	return !is_ending && served_count(daemon) == 0 && !daemon->takeover;
 }
 
 /* Whether a client can leave now; brings those that must rest closer to it. */

@@ -16,7 +16,7 @@
 #include "stop.h"
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/config/origin.h"
+#include "pgweir/config/changes.h"
 
 #include "pgweir/base/banned.h"
 
@@ -286,28 +286,75 @@ static void drain_and_stop(struct daemon *daemon, usec_t limit)
 	daemon->is_draining_to_end = true;
 }
 
-static void on_terminate(int number, void *arg)
+static const char *stop_name(const struct daemon *daemon)
 {
-	struct daemon *daemon = arg;
-	const char *name = number == SIGTERM ? "SIGTERM" : "SIGINT";
+	return daemon->stop_signal == SIGTERM ? "SIGTERM" : "SIGINT";
+}
 
-	if (daemon->lanes.at[0].clients->is_shutting_down) {
-		log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
-		         "got %s while shutting down, fast exit", name);
-		stop_daemon(daemon, SHUTDOWN_NOW);
-		return;
-	}
-	if (number == SIGTERM && daemon->config->shutdown_drain) {
+static void begin_stop(struct daemon *daemon)
+{
+	bool is_for_clients = daemon->stop_signal == SIGTERM;
+	const char *awaited = is_for_clients ? "clients" : "servers";
+
+	if (is_for_clients && daemon->config->shutdown_drain) {
 		drain_and_stop(daemon, daemon->config->shutdown_drain);
 		return;
 	}
-	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=waiting for %s to disconnect",
-	            number == SIGTERM ? "clients" : "servers");
+	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=waiting for %s to disconnect", awaited);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
-	         "got %s, shutting down, waiting for all %s to disconnect", name,
-	         number == SIGTERM ? "clients" : "servers");
-	stop_daemon(daemon,
-	            number == SIGTERM ? SHUTDOWN_WAIT_FOR_CLIENTS : SHUTDOWN_WAIT_FOR_SERVERS);
+	         "got %s, shutting down, waiting for all %s to disconnect", stop_name(daemon),
+	         awaited);
+	stop_daemon(daemon, is_for_clients ? SHUTDOWN_WAIT_FOR_CLIENTS : SHUTDOWN_WAIT_FOR_SERVERS);
+}
+
+static void on_announced(struct timer *timer)
+{
+	begin_stop(container_of(timer, struct daemon, announced));
+}
+
+/*
+ * Load balancers learn by their probes, or from a cluster that ends this process, that it is not
+ * ready, and send clients until then.
+ */
+static void announce_stop(struct daemon *daemon, usec_t limit)
+{
+	long long seconds = (limit + USEC_PER_SEC - 1) / USEC_PER_SEC;
+
+	daemon->shutdown = SHUTDOWN_ANNOUNCED;
+	timer_set(&daemon->announced, loop_timer_queue(daemon->loop, limit, on_announced),
+	          loop_now(daemon->loop));
+	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=stopping, accepting clients for %lld s",
+	            seconds);
+	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
+	         "got %s, accepting clients for %lld s more (shutdown_accept)", stop_name(daemon),
+	         seconds);
+}
+
+/* Whether new clients are accepted now: not during a DRAIN, and not beside a successor. */
+static bool is_accepting(const struct daemon *daemon)
+{
+	return !daemon->lanes.at[0].clients->drain.is_on && !daemon->handover;
+}
+
+static bool is_stopping(const struct daemon *daemon)
+{
+	return daemon->shutdown != SHUTDOWN_NONE || daemon->lanes.at[0].clients->is_shutting_down;
+}
+
+static void on_terminate(int number, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	daemon->stop_signal = number;
+	if (is_stopping(daemon)) {
+		log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
+		         "got %s while shutting down, fast exit", stop_name(daemon));
+		stop_daemon(daemon, SHUTDOWN_NOW);
+	} else if (daemon->config->shutdown_accept && is_accepting(daemon)) {
+		announce_stop(daemon, daemon->config->shutdown_accept);
+	} else {
+		begin_stop(daemon);
+	}
 }
 
 static void on_quit(int number, void *arg)
@@ -344,7 +391,7 @@ static void on_resume(int number, void *arg)
 	bool is_held = pools_are_held(lane->pools) || lane->clients->drain.is_on;
 
 	(void)number;
-	if (daemon->lanes.at[0].clients->is_shutting_down) {
+	if (is_stopping(daemon)) {
 		log_info(&daemon->logger, "got SIGUSR2 while shutting down, ignoring");
 		return;
 	}
@@ -432,12 +479,7 @@ static void tell_status(void *arg, const char *text)
 	notify_send(&daemon->notify, "STATUS=%s", text);
 }
 
-static bool is_shutting_down(void *arg)
-{
-	struct daemon *daemon = arg;
-
-	return daemon->lanes.at[0].clients->is_shutting_down;
-}
+static bool is_shutting_down(void *arg) { return is_stopping(arg); }
 
 bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 {

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #include "pgweir/config/entries.h"
-#include "pgweir/config/origin.h"
-#include "pgweir/config/peers.h"
+#include "pgweir/config/changes.h"
+#include "pgweir/web/web.h"
 
 #include "limits.h"
 #include "load.h"
@@ -432,6 +432,7 @@ void lint(const struct config *config, const struct users *users, struct problem
 	lint_ignored(config, problems);
 	lint_entries(config, problems);
 	load_judge_certificates(config, problems);
+	web_warn(config, problems);
 	if (users && console_has_users(config)) {
 		lint_console(config, users, "admin_users", &config->admin_users, problems);
 		lint_console(config, users, "stats_users", &config->stats_users, problems);

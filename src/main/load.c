@@ -9,7 +9,7 @@
 
 #include "pgweir/auth/outside.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/config/origin.h"
+#include "pgweir/config/changes.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/web/web.h"
 
@@ -117,6 +117,7 @@ bool load_all(const char *file, const struct config **config, struct users **use
 		return false;
 	is_good = load_hba(*config, hba, problems);
 	load_judge_certificates(*config, problems);
+	web_warn(*config, problems);
 	*users = load_users(*config, &err);
 	if (!*users)
 		problems_add_text(problems, err.text);

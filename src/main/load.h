@@ -10,7 +10,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
-#include "pgweir/net/ranges.h"
+#include "pgweir/net/range.h"
 
 #include "options.h"
 

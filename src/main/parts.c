@@ -29,7 +29,8 @@ static const struct {
 	                        "server_tls13_ciphers" } },
 	[PART_PROXIES] = { "proxy_protocol", { "proxy_protocol", "proxy_protocol_from" } },
 	[PART_WEB] = { "metrics_...",
-	               { "metrics_allow", "metrics_hosts", "metrics_secret_file", "metrics_tls" } },
+	               { "metrics_allow", "metrics_hosts", "metrics_secret_file", "metrics_tls",
+	                 "auth_failure_delay", "auth_failure_limit" } },
 };
 
 enum part part_of(const char *setting)

@@ -10,7 +10,7 @@
 #include "pgweir/auth/hba.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
-#include "pgweir/net/ranges.h"
+#include "pgweir/net/range.h"
 #include "pgweir/web/web.h"
 
 #include "tls_sets.h"

@@ -22,7 +22,7 @@
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/config/origin.h"
+#include "pgweir/config/changes.h"
 #include "pgweir/config/settings.h"
 #include "pgweir/net/address.h"
 

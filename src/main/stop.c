@@ -15,6 +15,8 @@ static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lan
 {
 	if (daemon->shutdown == SHUTDOWN_SERVERS)
 		return lane->pools->server_count == lane->pools->listening_count;
+	if (lane->pools->ending_count)
+		return false; /* for 10 s at most */
 	/* Consoles and unfinished logins do not delay a shutdown that has a deadline. */
 	return (lane->clients->count == 0 && lane->arriving_count == 0) ||
 	       (daemon->is_draining_to_end && lane->clients->drain.is_done);
@@ -68,7 +70,8 @@ static void on_stop_due(struct pools_watch *watch)
 
 void stop_watching(struct daemon *daemon)
 {
-	if (daemon->shutdown != SHUTDOWN_NONE)
+	timer_clear(&daemon->announced);
+	if (daemon->shutdown == SHUTDOWN_SERVERS || daemon->shutdown == SHUTDOWN_CLIENTS)
 		watches_stop(&daemon->watches, &daemon->watch);
 	daemon->shutdown = SHUTDOWN_NONE;
 }

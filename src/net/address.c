@@ -17,8 +17,6 @@
 #include "pgweir/base/err.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 _Static_assert(sizeof(struct address) <= 32, "an address lies in every client and server");
 
 /* ---- from text and from the kernel ---- */

@@ -19,8 +19,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "pgweir/base/banned.h"
-
 #define HEADER_SIZE 5
 #define FDS_MAX 4
 #define PIECE_SIZE ((size_t)256 * 1024)

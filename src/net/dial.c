@@ -17,8 +17,6 @@
 
 #include "pgweir/base/container_of.h"
 
-#include "pgweir/base/banned.h"
-
 static void fill_err(struct err *err, int failure)
 {
 	switch (failure) {

@@ -23,8 +23,6 @@
 
 #include "pgweir/base/container_of.h"
 
-#include "pgweir/base/banned.h"
-
 #define TRY_LIMIT (2 * USEC_PER_SEC)
 #define TRIES 3
 #define TICK_LIMIT (100 * USEC_PER_MS) /* precision with which c-ares keeps its time limits */

@@ -7,8 +7,6 @@
 
 #include "socket_calls_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool farewell_begin(struct stream *stream, struct farewell *farewell)
 {
 	struct stream_parcel parcel;

@@ -42,20 +42,6 @@ struct listener {
 	bool has_warned; /* the current shortage has been logged */
 };
 
-/* ---- accepting: listener_accept.c ---- */
-
-/* Whether sockets should be watched: the listener neither pauses nor rests. */
-bool listener_wants_clients(const struct listener *listener);
-
-/* Called for the watch of a listen_socket, which is its first member. */
-void listener_on_ready(struct watch *watch, unsigned int what);
-
-/*
- * Accepts everything in the backlog; closing the socket would reset it. Inherited sockets of a
- * service manager stay open there, so their backlog is safe.
- */
-void listener_accept_all(struct listener *listener);
-
 /* ---- opening sockets: listener_bind.c ---- */
 
 /*
@@ -66,8 +52,6 @@ int listener_bind_tcp(const struct address *address, const struct listener_optio
 
 /* Removes a stale socket file; fails if a process accepts connections on it. */
 int listener_bind_unix(const char *path, const struct listener_options *options, struct err *err);
-
-/* ---- sockets opened by another process: listener_given.c ---- */
 
 /* A socket that another process has opened. */
 struct given {

@@ -7,11 +7,12 @@
  */
 #include "pgweir/net/range.h"
 
+#include <ifaddrs.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/text.h"
-
-#include "pgweir/base/banned.h"
 
 #define BITS_MAX 128
 
@@ -40,7 +41,8 @@ static void set_bits(struct range *range, unsigned int bits)
 		mask.at[i / 8] |= (unsigned char)(0x80u >> i % 8);
 }
 
-struct range range_of_host(const struct address *address)
+/* Returns the range with only this address (IPv4 or IPv6). */
+static struct range range_of_host(const struct address *address)
 {
 	struct range range = { .address = *address };
 
@@ -155,4 +157,133 @@ bool range_has(const struct range *range, const struct address *address)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * ---- ranges ----
+ *
+ * Lists of address ranges.
+ */
+
+struct ranges {
+	atomic_size_t reference_count; /* everything else never changes */
+	bool has_unix;
+	size_t count;
+	struct range list[];
+};
+
+static bool add(struct ranges *ranges, const char *text, struct err *err)
+{
+	if (strcmp(text, "unix") == 0) {
+		ranges->has_unix = true;
+		return true;
+	}
+	switch (range_parse(&ranges->list[ranges->count], text, err)) {
+	case RANGE_OK:
+	case RANGE_NO_MASK:
+		ranges->count++;
+		return true;
+	case RANGE_NAME:
+		return err_set(err, ERR_CONFIG, "\"%s\" is not an address, a range or \"unix\"",
+		               text);
+	case RANGE_LOOSE:
+	case RANGE_BAD:
+		break;
+	}
+	return false;
+}
+
+struct ranges *ranges_new(char *const *texts, size_t count, struct err *err)
+{
+	struct ranges *ranges = calloc(1, sizeof(*ranges) + count * sizeof(ranges->list[0]));
+
+	if (!ranges)
+		err_set(err, ERR_MEMORY, "out of memory");
+	else
+		ranges->reference_count = 1;
+	for (size_t i = 0; ranges && i < count; i++) {
+		if (!add(ranges, texts[i], err))
+			ranges_release(&ranges);
+	}
+	return ranges;
+}
+
+struct ranges *ranges_hold(struct ranges *ranges)
+{
+	ranges->reference_count++;
+	return ranges;
+}
+
+void ranges_release(struct ranges **ranges)
+{
+	if (*ranges && --(*ranges)->reference_count == 0)
+		free(*ranges);
+	*ranges = NULL;
+}
+
+bool ranges_have(const struct ranges *ranges, const struct address *address)
+{
+	if (!ranges)
+		return false;
+	if (address_is_unix(address))
+		return ranges->has_unix;
+	for (size_t i = 0; i < ranges->count; i++) {
+		if (range_has(&ranges->list[i], address))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * ---- interfaces ----
+ *
+ * The network interfaces of this host, by getifaddrs(), which does not block.
+ */
+
+static bool read_address(struct address *address, const struct sockaddr *from)
+{
+	socklen_t size = from && from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+	                                                     : sizeof(struct sockaddr_in);
+
+	return from && address_from_sockaddr(address, from, size);
+}
+
+static bool is_zero(const struct address *mask)
+{
+	static const struct in6_addr none;
+
+	return mask->family == AF_INET6 ? IN6_ARE_ADDR_EQUAL(&mask->in6.sin6_addr, &none)
+	                                : mask->in.sin_addr.s_addr == 0;
+}
+
+static bool has(const struct ifaddrs *interface, const struct address *address,
+                enum interfaces_part part)
+{
+	struct address ours, mask;
+	struct range range;
+
+	if (!read_address(&ours, interface->ifa_addr))
+		return false;
+	range = range_of_host(&ours);
+	/*
+	 * A tunnel may have no mask, or the mask 0. Such a "network" must not include all
+	 * addresses.
+	 */
+	if (part == INTERFACES_NET && read_address(&mask, interface->ifa_netmask) &&
+	    !is_zero(&mask))
+		range.mask = mask;
+	return range_has(&range, address);
+}
+
+bool interfaces_have(const struct address *address, enum interfaces_part part)
+{
+	struct ifaddrs *interfaces;
+	bool is_found = false;
+
+	if (getifaddrs(&interfaces) != 0)
+		return false;
+	for (const struct ifaddrs *at = interfaces; at && !is_found; at = at->ifa_next)
+		is_found = has(at, address, part);
+	freeifaddrs(interfaces);
+	return is_found;
 }

@@ -32,8 +32,6 @@
 
 #include "pgweir/base/container_of.h"
 
-#include "pgweir/base/banned.h"
-
 #define NAMES_MAX 16384
 
 /* ---- names ---- */

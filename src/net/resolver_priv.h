@@ -12,7 +12,7 @@
 #include <uthash.h>
 
 #include "dns_priv.h"
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/reverse.h"
 

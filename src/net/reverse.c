@@ -18,8 +18,6 @@
 
 #include "pgweir/base/container_of.h"
 
-#include "pgweir/base/banned.h"
-
 static void end_query(struct reverse_query *query)
 {
 	struct resolver *resolver = query->resolver;

@@ -16,7 +16,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,14 +29,38 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/container_of.h"
 
-#include "bulk_priv.h"
-#include "bufpool_priv.h"
 #include "outbox_priv.h"
 #include "socket_calls_priv.h"
 #include "stream_priv.h"
 #include "stream_secure_priv.h"
 
-#include "pgweir/base/banned.h"
+/*
+ * ---- the pool of a loop ----
+ *
+ * What the streams of one loop share. Its parts are created when the first stream needs them.
+ */
+
+void stream_pool_init(struct stream_pool *pool, size_t first_size)
+{
+	slab_init(&pool->buffers, "iobuf_cache", sizeof(struct stream_buf));
+	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
+	pool->free_list = NULL;
+	pool->free_size = 0;
+	pool->handshakes = NULL;
+	pool->outbox = NULL;
+	pool->bulk_slots = NULL;
+	pool->tls_slots = NULL;
+}
+
+void stream_pool_done(struct stream_pool *pool)
+{
+	bufpool_drop_free(pool);
+	slab_done(&pool->buffers);
+	bulk_slots_free(&pool->bulk_slots);
+	stream_secure_slots_free(&pool->tls_slots);
+}
+
+/* ---- streams ---- */
 
 /*
  * Called when something has arrived that is not wanted now: only then is the system call worth
@@ -361,6 +390,16 @@ bool stream_has_unread(const struct stream *stream)
 }
 
 void stream_defer(struct stream *stream) { stream->gathers = stream->pool->outbox != NULL; }
+
+bool stream_drop_unsent(struct stream *stream)
+{
+	stream_push(stream);
+	if (!stream->out)
+		return false;
+	bufpool_free(stream->pool, &stream->out);
+	stream_update(stream);
+	return true;
+}
 
 void stream_finish(struct stream *stream)
 {

@@ -19,12 +19,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bufpool_priv.h"
 #include "socket_calls_priv.h"
 #include "stream_priv.h"
 #include "stream_secure_priv.h"
-
-#include "pgweir/base/banned.h"
 
 /* The memory of a buffer moves, so nothing is copied. */
 static struct buf take_buf(struct stream_pool *pool, struct stream_buf **buffer)

@@ -5,6 +5,7 @@
 #ifndef PGWEIR_NET_STREAM_PRIV_H
 #define PGWEIR_NET_STREAM_PRIV_H
 
+#include "pgweir/base/buf.h"
 #include "pgweir/net/stream.h"
 
 /* ---- stream.c ---- */
@@ -28,5 +29,84 @@ void stream_leave_unsent(struct stream *stream, struct bytes rest);
 
 /* Sends unsent output, as much as the socket accepts. false: the connection broke. */
 bool stream_flush_unsent(struct stream *stream);
+
+/*
+ * ---- bufpool ----
+ *
+ * Buffers of a stream: input that cannot be processed yet, and output that the socket did not
+ * accept. An idle stream has none.
+ */
+
+struct stream_buf {
+	struct buf buf;
+	size_t begin; /* offset of the first byte that is still needed */
+};
+
+static inline size_t bufpool_count(const struct stream_buf *buffer)
+{
+	return buffer ? buffer->buf.count - buffer->begin : 0;
+}
+
+/* Frees *buffer, if it exists, and sets it to NULL. */
+void bufpool_free(struct stream_pool *pool, struct stream_buf **buffer);
+
+/* Adds bytes to *buffer, which is created if it is NULL. false: no memory. */
+bool bufpool_add(struct stream_pool *pool, struct stream_buf **buffer, const void *at,
+                 size_t count);
+
+/* Frees the free buffers of the pool. */
+void bufpool_drop_free(struct stream_pool *pool);
+
+/*
+ * ---- bulk ----
+ *
+ * Bulk reading: for streams in which much data flows one way, such as the rows of a COPY.
+ * PostgreSQL sends them in pieces of 8 KiB, and waking up for each piece costs more than
+ * forwarding it. When BULK_BEGIN bytes have arrived since we last sent something, the kernel is
+ * told to wake us for BULK_LEAST bytes (SO_RCVLOWAT, socket(7)). If BULK_PAUSE passes without
+ * data, it wakes us for any data again.
+ */
+
+#define BULK_BEGIN ((uint32_t)4 * 1024 * 1024)
+#define BULK_LEAST (48 * 1024) /* bytes; less than one stream_read() can read */
+#define BULK_PAUSE ((usec_t)1000)
+
+/* The number of streams that can do this at the same time. Others are read normally. */
+#define BULK_SLOTS 15
+
+struct bulk {
+	struct timer pause; /* set while the slot has a stream */
+	struct stream *stream;
+};
+
+struct bulk_slots {
+	struct timer_queue *queue; /* for the pause of each slot */
+	struct bulk slots[BULK_SLOTS];
+};
+
+void bulk_slots_free(struct bulk_slots **slots);
+
+/* Called when BULK_BEGIN bytes or more have come since we last sent something. */
+void bulk_go_on(struct stream *stream);
+
+/* Wakes us for any data again. The stream must have a slot. */
+void bulk_end(struct stream *stream);
+
+/* Counts received bytes. */
+static inline void bulk_came(struct stream *stream, size_t count)
+{
+	stream->flow += (uint32_t)count;
+	if (stream->flow >= BULK_BEGIN)
+		bulk_go_on(stream);
+}
+
+/* To be called when we send: the bulk of data has ended. */
+static inline void bulk_answered(struct stream *stream)
+{
+	if (!stream_is_halted(stream))
+		stream->flow = 0;
+	if (stream->slot)
+		bulk_end(stream);
+}
 
 #endif

@@ -10,6 +10,8 @@
  * loop does not watch the socket. If the stream is closed during that time, both are left to
  * the handshake, which frees and closes them when the thread has returned it.
  */
+#include "stream_secure_priv.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -17,14 +19,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "pgweir/loop/handshakes.h"
+#include "pgweir/loop/workers.h"
 
-#include "bufpool_priv.h"
 #include "socket_calls_priv.h"
 #include "stream_priv.h"
-#include "stream_secure_priv.h"
-
-#include "pgweir/base/banned.h"
 
 #define HEARD_SIZE ((size_t)16 * 1024)    /* bytes read at once during a handshake */
 #define OUT_KEPT_MAX ((size_t)256 * 1024) /* bytes; a larger shared buffer is freed */
@@ -36,7 +34,7 @@
 #define RECORD_TYPE_MOST 24
 
 struct handshake {
-	struct handshake_job job;
+	struct job job;
 	struct stream *stream; /* NULL: the stream has been closed */
 	struct tls *tls;       /* the stream's, or ours if that has been closed */
 	struct buf heard;      /* received and not used yet */
@@ -187,7 +185,7 @@ static bool is_due(const struct handshake *handshake)
 	       (!handshake->has_begun && tls_context_role(handshake->tls->context) == TLS_CONNECTS);
 }
 
-static unsigned int handshake_go_on(struct handshake_job *job)
+static unsigned int handshake_go_on(struct job *job)
 {
 	struct handshake *handshake = (struct handshake *)job;
 	char *at;
@@ -267,7 +265,7 @@ static void clean_up(struct handshake *handshake)
 	handshake_free(handshake);
 }
 
-static void on_over(struct handshake_job *job)
+static void on_over(struct job *job)
 {
 	struct handshake *handshake = (struct handshake *)job;
 	struct stream *stream = handshake->stream;
@@ -307,8 +305,8 @@ static bool hand_over(struct stream *stream, struct handshake *handshake, struct
 	watch_set(&stream->watch, 0);
 	has_work = handshake->said.count || is_due(handshake);
 	handshake->is_held =
-	    handshakes_begin(stream->pool->handshakes, stream->watch.loop, &handshake->job,
-	                     has_work ? (unsigned int)WATCH_WRITE : (unsigned int)WATCH_READ, err);
+	    workers_begin(stream->pool->handshakes, stream->watch.loop, &handshake->job,
+	                  has_work ? (unsigned int)WATCH_WRITE : (unsigned int)WATCH_READ, err);
 	return handshake->is_held;
 }
 
@@ -474,7 +472,7 @@ bool stream_secure_close(struct stream *stream)
 	if (handshake && handshake->is_held) {
 		handshake->stream = NULL;
 		stream->tls = NULL;
-		handshakes_abandon(&handshake->job);
+		workers_abandon(&handshake->job);
 		return false;
 	}
 	stream_secure_goodbye(stream);

@@ -6,10 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "openssl_priv.h"
 #include "tls_priv.h"
-
-#include "pgweir/base/banned.h"
 
 /* NULL: not encrypted, or still in the handshake. */
 static SSL *ssl_of(const struct stream *stream)
@@ -144,11 +141,8 @@ bool tls_time_left(const char *path, int64_t *seconds)
 {
 	FILE *file = fopen(path, "re");
 	X509 *certificate = file ? PEM_read_X509_AUX(file, NULL, NULL, NULL) : NULL;
-	int days = 0, rest = 0;
-	bool is_known =
-	    certificate && ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
+	bool is_known = tls_seconds_left(certificate, seconds);
 
-	*seconds = (int64_t)days * 24 * 3600 + rest;
 	X509_free(certificate);
 	if (file)
 		fclose(file);

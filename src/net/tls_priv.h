@@ -11,6 +11,21 @@
 #include "pgweir/net/stream.h"
 #include "pgweir/net/tls.h"
 
+/*
+ * ---- openssl ----
+ *
+ * Includes OpenSSL's headers beside our own errors: both define ERR_STATE.
+ */
+
+#define ERR_STATE OPENSSL_ERR_STATE
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#undef ERR_STATE
+
 struct ssl_st;     /* SSL of OpenSSL */
 struct ssl_ctx_st; /* SSL_CTX of OpenSSL */
 struct bio_method_st;
@@ -65,7 +80,7 @@ enum tls_check tls_context_check(const struct tls_context *context);
 /* Channel binding for logins if its certificate is shown. Empty: none. */
 struct bytes tls_context_binding(const struct tls_context *context);
 
-/* ---- tls_library.c ---- */
+/* ---- tls.c ---- */
 
 /* Fills *err with "<what>: <reason>", the reason being OpenSSL's last error on this thread. */
 bool tls_err(struct err *err, enum err_code code, const char *format, ...)
@@ -77,18 +92,11 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
  */
 size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_BINDING_MAX]);
 
-/* ---- tls_rules.c ---- */
-
-/* Sets versions, ciphers and curves. false: *err names the setting. */
-bool tls_rules_apply(struct ssl_ctx_st *library, const struct tls_options *options,
-                     struct err *err);
-
-/* ---- tls_transport.c ---- */
+/* Seconds until it expires. false: it is NULL, or has no valid time. */
+bool tls_seconds_left(const struct x509_st *certificate, int64_t *seconds);
 
 /* The "socket" of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
 struct bio_method_st *tls_transport_new(void);
-
-/* ---- tls.c ---- */
 
 /* `name`: the host that we connect to, or NULL. Returns NULL if there is no memory. */
 struct tls *tls_new(struct tls_context *context, const char *name);

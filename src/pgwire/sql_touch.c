@@ -40,6 +40,7 @@ enum word {
 	WORD_AS,
 	WORD_COMMIT,
 	WORD_CREATE,
+	WORD_DATABASE,
 	WORD_DECLARE,
 	WORD_DISCARD,
 	WORD_DROP,
@@ -141,6 +142,7 @@ static const struct keyword {
 	KEYWORD("reassign", WORD_STATEMENT, 0),
 	KEYWORD("rollback", WORD_STATEMENT, 0),
 	KEYWORD("security", WORD_STATEMENT, 0),
+	KEYWORD_INSIDE("database", WORD_DATABASE),
 	KEYWORD("truncate", WORD_STATEMENT, 0),
 	KEYWORD("unlisten", WORD_STATEMENT, SQL_TOUCH_UNLISTEN),
 	KEYWORD_INSIDE("extension", WORD_EXTENSION),
@@ -425,6 +427,9 @@ static void judge_word(struct pass *pass, enum word word)
 		pass->statement |= SQL_TOUCH_EXECUTE;
 	else if (word == WORD_EXTENSION && (before == WORD_CREATE || before == WORD_ALTER))
 		pass->statement |= SQL_TOUCH_HIDDEN;
+	else if (word == WORD_DATABASE &&
+	         (before == WORD_DROP || before == WORD_ALTER || before == WORD_CREATE))
+		pass->statement |= SQL_TOUCH_DATABASE;
 	else if (word == WORD_PG_SETTINGS && pass->is_target)
 		pass->statement |= SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT;
 	else if (word == WORD_DROP && before == WORD_COMMIT && pass->before[1] == WORD_ON)
@@ -585,6 +590,8 @@ static unsigned int judge_anywhere(struct bytes word, bool begins)
 		return bits | SQL_TOUCH_CURSOR;
 	case WORD_EXTENSION:
 		return bits | SQL_TOUCH_HIDDEN;
+	case WORD_DATABASE:
+		return bits | SQL_TOUCH_DATABASE;
 	case WORD_CREATE:
 	case WORD_INTO:
 	case WORD_IMPORT:

@@ -3,8 +3,9 @@
  * Sends cancel requests to PostgreSQL.
  *
  * Hard here: a cancel hits whatever query its server runs when the request arrives. So the request
- * is sent only while the server is still lent to the borrower that asked for it. From then until
- * the cancel connection has ended, the server is not lent to another borrower.
+ * is sent only while the server is still lent to the borrower that asked for it, or is lent to
+ * nobody any more (ENDING). From then until the cancel connection has ended, the server is not lent
+ * to another borrower.
  */
 #include "pgweir/pool/cancel.h"
 
@@ -75,12 +76,16 @@ static void detach_cancel(struct cancel *cancel)
 		end_active(pool);
 	farewell_end(&cancel->farewell);
 	cancel->server = NULL;
-	if (!cancel->is_sent || !server)
+	if (!server)
 		return;
-	server->cancel_count--;
+	server->cancel_count -= cancel->is_sent;
 	if (server->cancel_count)
 		return;
-	if (server->state == SERVER_CANCELED)
+	if (!cancel->is_sent && cancel->target)
+		return;
+	if (server->state == SERVER_ENDING)
+		pool_ending_told(server, cancel->is_sent);
+	else if (server->state == SERVER_CANCELED)
 		pool_home(server);
 	/* The borrower may have waited for this to return the server. */
 	else if (server->state == SERVER_LENT && server->borrower && server->is_ready)
@@ -139,6 +144,8 @@ static bool is_wanted(const struct cancel *cancel)
 {
 	const struct server *server = cancel->server;
 
+	if (server && server->state == SERVER_ENDING)
+		return true; /* nobody gets it any more */
 	return server && server->state == SERVER_LENT && server->borrower == cancel->target &&
 	       server->errand == ERRAND_NONE;
 }
@@ -300,22 +307,13 @@ void cancel_serve(struct pool *pool)
 	}
 }
 
-struct cancel *cancel_start(struct borrower *target, const char *asker, void (*on_end)(void *arg),
-                            void *arg, struct err *err)
+/* target: NULL if the server is ENDING. */
+static struct cancel *start(struct server *server, const struct borrower *target, const char *asker,
+                            struct err *err)
 {
-	struct pool *pool = target->pool;
-	struct server *server = target->server;
-	struct cancel *cancel;
+	struct pool *pool = server->pool;
+	struct cancel *cancel = slab_take(&pool->pools->cancel_slab);
 
-	if (!server || server_is_between_transactions(server)) {
-		err_close(err, CLOSE_CANCEL_IDLE);
-		return NULL;
-	}
-	if (server->errand != ERRAND_NONE) {
-		err_close(err, CLOSE_CANCEL_SETTING);
-		return NULL;
-	}
-	cancel = slab_take(&pool->pools->cancel_slab);
 	if (!cancel) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
@@ -341,9 +339,34 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 		err_close(err, CLOSE_CANCEL_FAILED);
 		return NULL;
 	}
-	cancel->on_end = on_end;
-	cancel->arg = arg;
 	return cancel;
+}
+
+struct cancel *cancel_start(struct borrower *target, const char *asker, void (*on_end)(void *arg),
+                            void *arg, struct err *err)
+{
+	struct server *server = target->server;
+	struct cancel *cancel;
+
+	if (!server || server_is_between_transactions(server)) {
+		err_close(err, CLOSE_CANCEL_IDLE);
+		return NULL;
+	}
+	if (server->errand != ERRAND_NONE) {
+		err_close(err, CLOSE_CANCEL_SETTING);
+		return NULL;
+	}
+	cancel = start(server, target, asker, err);
+	if (cancel) {
+		cancel->on_end = on_end;
+		cancel->arg = arg;
+	}
+	return cancel;
+}
+
+bool cancel_start_ending(struct server *server, const char *asker, struct err *err)
+{
+	return start(server, NULL, asker, err) != NULL;
 }
 
 void cancel_keep_asker(struct cancel *cancel, struct farewell *farewell)

@@ -586,6 +586,60 @@ static void add_where(struct strbuf *out, const struct cluster *cluster,
 	strbuf_add(out, ")");
 }
 
+#define WHERE_SIZE 320
+
+struct copies_search {
+	const char *host;
+	usec_t since;
+	clusters_copy *found;
+	void *arg;
+};
+
+/* The standbys of the primary at the host of this number. */
+static void find_copies(struct cluster *cluster, unsigned int host,
+                        const struct copies_search *search)
+{
+	struct roster_row row;
+	enum roster_copy copy;
+	uint64_t missing = 0;
+
+	for (unsigned int i = 0;
+	     roster_copy_at(&cluster->roster, i, host, search->since, &row, &copy, &missing); i++) {
+		char text[WHERE_SIZE];
+		struct strbuf name = strbuf_begin(text, sizeof(text));
+
+		if (copy == ROSTER_COPY_NONE)
+			continue;
+		add_where(&name, cluster, &row);
+		search->found(search->arg, text, copy, missing);
+	}
+}
+
+static void search_cluster(struct cluster *cluster, const struct copies_search *search)
+{
+	const char *list = cluster->roster.text;
+	struct bytes host;
+
+	for (unsigned int i = 0; config_host_next(&list, &host); i++) {
+		if (bytes_are(host, search->host))
+			find_copies(cluster, i, search);
+	}
+}
+
+void clusters_copies(struct broker *broker, const char *host, usec_t since, clusters_copy *found,
+                     void *arg)
+{
+	const struct copies_search search = { host, since, found, arg };
+	struct cluster *cluster;
+
+	lock_of(broker);
+	for (unsigned int i = 0; i < CLUSTER_CHAINS; i++) {
+		for (cluster = broker->clusters[i]; cluster; cluster = cluster->next)
+			search_cluster(cluster, &search);
+	}
+	unlock_of(broker);
+}
+
 static void add_seconds(struct strbuf *out, usec_t time)
 {
 	strbuf_add_number(out, (uint64_t)(time / USEC_PER_SEC));

@@ -51,9 +51,10 @@ static struct roster *roster_of(const struct host_watch *watch)
 
 static void tell_changes(const struct host_watch *watch, const struct roster_changes *changes)
 {
-	const struct pools *pools = pools_of(watch);
+	struct pools *pools = pools_of(watch);
 
 	clusters_changed(pools->with.broker, watch->cluster->cluster, changes, pools->with.log);
+	pools_changed(pools); /* DRAIN HOST waits for answers */
 }
 
 /* ---- timers ---- */

@@ -431,6 +431,7 @@ void host_watches_update(struct pools *pools)
 		else
 			forget_cluster(watched);
 	}
+	pools_changed(pools); /* what is not watched any more is not waited for */
 }
 
 /* Said at the start and after a reload. */

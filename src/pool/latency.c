@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/sparse.h"
+#include "pgweir/base/histogram.h"
 
 #include "pgweir/base/banned.h"
 

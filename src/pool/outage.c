@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 
 #include "pool_priv.h"
 #include "server/server_priv.h"

@@ -69,7 +69,8 @@ void pool_leave(struct borrower *borrower)
 			pool->served_count--;
 			cancel_forget_target(borrower, pool);
 			server_close_for(server, server->replication ? CLOSE_REPLICATION_CLIENT_LEFT
-			                                             : CLOSE_CLIENT_LEFT);
+			                         : borrower->has_quit ? CLOSE_CLIENT_QUIT_EARLY
+			                                              : CLOSE_CLIENT_LEFT);
 		}
 	}
 	pool_disown(borrower->owned);
@@ -174,6 +175,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 		server_close_scope(server);
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool_sequences_lend(server, borrower);
+	if (pool->purpose == POOL_FOR_READS)
+		database_count_read(pool->database, server);
 	pool->served_count++;
 	pool->stats.assignment_count++;
 	server->request_at = server->lent_at = loop_now(pool_loop(pool));
@@ -320,6 +323,7 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 	params_release(table, &server->before);
 	server->before = server->params;
 	server->params = params_hold(params);
+	server_expect_reports(server);
 	server_find_libraries(server);
 	if (text->count == 0 || may_go_ahead)
 		params_release(table, &server->before);
@@ -355,6 +359,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	borrower->state = BORROWER_RESTING;
 	server->borrower = NULL;
 	server->request_at = 0;
+	vacancy_forget(server);
 	pool_leave_place(borrower);
 	if (borrower->has_place)
 		pool_drop_place(borrower);

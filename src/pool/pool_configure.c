@@ -126,8 +126,12 @@ static void configure_pins(struct pool *pool, const struct config_list *list)
 
 void pool_forget_greeting(struct pool *pool)
 {
+	struct params_table *table = pool->pools->with.params;
+
 	buf_free(&pool->greeting);
-	params_release(pool->pools->with.params, &pool->greeting_for);
+	params_release(table, &pool->greeting_for);
+	params_release(table, &pool->tried.asked);
+	params_release(table, &pool->tried.told);
 }
 
 /* In session mode for SHOW AUDIT. */
@@ -180,6 +184,7 @@ void pool_configure(struct pool *pool)
 		                                server_idle_transaction_due),
 		.transaction = limit_queue(pool, config_transaction_timeout(config, user),
 		                           server_transaction_due),
+		.ending = pool_ending_limit(pool),
 		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry
 		                                                        : RETRY_GAP_MIN,
 	};

@@ -256,6 +256,7 @@ void pool_database_woken(struct share *share)
 	struct database *database = container_of(share, struct database, share);
 
 	pool_catalog_hear(database);
+	vacancy_hear(database);
 	unblock_first(TAILQ_FIRST(&database->blocked));
 	evict_for_others(share, &database->idle, false);
 	if (TAILQ_EMPTY(&database->blocked))

@@ -22,6 +22,7 @@
 #define PGWEIR_POOL_POOL_PRIV_H
 
 #include "pgweir/pool/pools.h"
+#include "pgweir/pool/vacancy.h"
 
 /* ---- short queries ---- */
 
@@ -150,6 +151,9 @@ bool pool_seek_host(struct pool *pool);
 /* A login has failed only because its host does not fit: the next one is tried at once. */
 bool pool_is_unfit(const struct err *err);
 
+/* false: its host is fenced, or does not answer any more. */
+bool pool_host_answers(const struct server *server);
+
 /* Why an idle server must be closed because of its host; CLOSE_NONE: it may stay. */
 enum close_reason pool_host_reason(const struct server *server);
 
@@ -264,6 +268,17 @@ void pool_home(struct server *server);
 
 /* A server of the pool has become idle: for the borrowers that wait, or for another pool. */
 void pool_note_home(struct pool *pool);
+
+/* ---- servers in ENDING: pool_ending.c ---- */
+
+/* on_ending() of servers. */
+void pool_begin_ending(struct server *server);
+
+/* A cancel request for it was delivered, or could not be. */
+void pool_ending_told(struct server *server, bool is_delivered);
+
+/* Its time limit. */
+struct timer_queue *pool_ending_limit(const struct pool *pool);
 
 /*
  * The server has served a session and was not reset, and its pool has another mode now: it must not
@@ -522,6 +537,11 @@ void database_arm_expiry(struct database *database);
 
 /* Applies a changed autodb_idle_timeout, or that is_auto has changed. */
 void database_rearm(struct database *database);
+
+/* Counts that a server was lent for a read, at its host. */
+void database_count_read(struct database *database, struct server *server);
+uint64_t database_reads_at(const struct database *database, const char *host);
+void database_forget_reads(struct database *database);
 
 /* ---- all pools ---- */
 

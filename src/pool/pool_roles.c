@@ -50,8 +50,28 @@ static bool is_unnoticed(const struct server *server)
 	return server->pool->limits.mode != POOL_MODE_SESSION && server_can_go_unnoticed(server);
 }
 
+static enum roster_stay stay_of(const struct server *server)
+{
+	const struct server_site *site = server->site;
+	struct roster_at at = server_roster_at(server);
+
+	return site->roster ? roster_stay(site->roster, &at, site->target) : ROSTER_STAYS;
+}
+
+bool pool_host_answers(const struct server *server)
+{
+	enum roster_stay stay = stay_of(server);
+
+	return stay != ROSTER_FENCED && stay != ROSTER_LOST_THERE;
+}
+
 static void leave(struct server *server, enum roster_stay stay)
 {
+	if (server->state == SERVER_ENDING) {
+		if (!pool_host_answers(server))
+			server_forget(server);
+		return;
+	}
 	enum close_reason reason = reasons[stay];
 
 	if (is_free(server) || is_unnoticed(server) || stay == ROSTER_FENCED ||
@@ -79,14 +99,6 @@ void pool_leave_host(struct server *server)
 		listening_replace(server);
 	else if (server_is_dedicated(server))
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
-}
-
-static enum roster_stay stay_of(const struct server *server)
-{
-	const struct server_site *site = server->site;
-	struct roster_at at = server_roster_at(server);
-
-	return site->roster ? roster_stay(site->roster, &at, site->target) : ROSTER_STAYS;
 }
 
 enum close_reason pool_host_reason(const struct server *server) { return reasons[stay_of(server)]; }

@@ -86,9 +86,9 @@ void pool_serve(struct task *task)
 		pool_lend(server, borrower);
 		borrower->ops->on_lent(borrower);
 	}
+	cancel_serve(pool);
 	if (!pool_is_held(pool)) {
 		check_used(pool);
-		cancel_serve(pool);
 		pool_grow(pool);
 	}
 	pool_trade(pool);
@@ -123,6 +123,7 @@ const struct server_ops pool_server_ops = {
 	.on_login_failed = pool_login_failed,
 	.on_home = come_home,
 	.on_params_refused = pool_refuse_params,
+	.on_ending = pool_begin_ending,
 	.on_borrower_lost = pool_lost_server,
 	.on_address_removed = pool_address_removed,
 	.on_catalog_row = pool_catalog_row,

@@ -26,7 +26,7 @@ static bool is_home(enum server_state state)
 static bool is_busy(enum server_state state)
 {
 	return state == SERVER_LENT || state == SERVER_CHECKING || state == SERVER_RESETTING ||
-	       state == SERVER_CANCELED;
+	       state == SERVER_CANCELED || state == SERVER_ENDING;
 }
 
 static void count_busy(const struct server *server, int change)
@@ -87,6 +87,7 @@ void pool_file_server(struct server *server, enum server_state from)
 	else
 		TAILQ_INSERT_HEAD(&pool->servers[to], server, node);
 	pool->server_counts[to]++;
+	pool->pools->ending_count += (to == SERVER_ENDING) - (from == SERVER_ENDING);
 	file_home(pool, server, is_home(from), is_home(to));
 	if (is_busy(from) != is_busy(to))
 		count_busy(server, is_busy(to) ? 1 : -1);
@@ -153,6 +154,7 @@ void pool_remove_server(struct server *server)
 	struct pools *pools = pool->pools;
 
 	catalog_question_free(&server->catalog);
+	vacancy_forget(server);
 	WALKS_SKIP(pools, next_server, server, all_node);
 	pool_disown(server);
 	loop_undefer(pools->with.loop, &server->free_task);

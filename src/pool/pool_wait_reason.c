@@ -276,6 +276,8 @@ static void explain_full(const struct pool *pool, const struct server *holder, s
 		buf_add_text(out, "; ");
 		add_pins(pool, out);
 	}
+	if (pool->server_counts[SERVER_ENDING])
+		buf_printf(out, "; %u being canceled", pool->server_counts[SERVER_ENDING]);
 	add_holder(holder, out);
 }
 

@@ -78,8 +78,11 @@ void pools_free(struct pools **poolsp)
 	host_watches_free(&pools->host_watches);
 	TAILQ_FOREACH (pool, &pools->list, node)
 		pool_close_all(pool, CLOSE_SERVER_SHUTDOWN);
-	while ((server = TAILQ_FIRST(&pools->servers)))
+	while ((server = TAILQ_FIRST(&pools->servers))) {
+		if (server->state == SERVER_ENDING)
+			server_forget(server);
 		pool_remove_server(server);
+	}
 	TAILQ_FOREACH (pool, &pools->list, node)
 		cancel_drop_all(pool);
 	peer_pools_done(pools);
@@ -97,6 +100,7 @@ void pools_free(struct pools **poolsp)
 	slab_done(&pools->role_slab);
 	slab_done(&pools->cancel_slab);
 	sqlstates_done(&pools->sqlstates);
+	sparse_sum_free(&pools->closes.of_none);
 	config_unref(&pools->config);
 	users_release(&pools->users);
 	tls_context_unref(&pools->tls);

@@ -62,6 +62,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 	pool->filed_by = pools_file_by(role, purpose);
 	pool->log = (struct logger){ pools->with.log, tell_pool };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);
+	pool->tried.asked = pool->tried.told = params_none(pools->with.params);
 	pool->serve_task.run = pools->serve;
 	pool->site = (struct server_site){
 		.shared = &pools->shared,
@@ -74,6 +75,7 @@ static struct pool *add_pool(struct database *database, struct role *role,
 		.all_client_bytes = &pools->client_bytes,
 		.all_server_bytes = &pools->server_bytes,
 		.sqlstates = purpose == POOL_FOR_LOOKUPS ? NULL : &pools->sqlstates,
+		.closes = &database->server_closes,
 	};
 	for (int state = 0; state < SERVER_STATES; state++)
 		TAILQ_INIT(&pool->servers[state]);

@@ -89,6 +89,9 @@ void pools_forget_database(struct database *database)
 	WALKS_SKIP(pools, next_database, database, node);
 	stats_add(&pools->gone, &database->gone);
 	latency_done(&database->gone_latency);
+	sparse_sum_free(&database->client_closes);
+	sparse_sum_free(&database->server_closes);
+	database_forget_reads(database);
 	timer_clear(&database->rest);
 	catalog_reading_release(&database->reading);
 	share_close(&database->share);

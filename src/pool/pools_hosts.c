@@ -40,11 +40,19 @@ unsigned int pools_servers_at(const struct pools *pools, const char *database, u
 	return count;
 }
 
+uint64_t pools_reads_at(const struct pools *pools, const char *database, const char *host)
+{
+	const struct database *found = pools_find_database((struct pools *)pools, database);
+
+	return found ? database_reads_at(found, host) : 0;
+}
+
 static bool is_busy(const struct server *server)
 {
 	return !server->is_listening &&
 	       (server->state == SERVER_LENT || server->state == SERVER_CHECKING ||
-	        server->state == SERVER_RESETTING || server->state == SERVER_CANCELED);
+	        server->state == SERVER_RESETTING || server->state == SERVER_CANCELED ||
+	        server->state == SERVER_ENDING);
 }
 
 unsigned int pools_busy_at(const struct pools *pools, const char *host)

@@ -36,8 +36,8 @@ void pools_suspend(struct pools *pools, const char *by)
 
 static bool quiesce_server(struct server *server)
 {
-	if (!stream_is_open(&server->stream))
-		return true;
+	if (!stream_is_open(&server->stream) || server->state == SERVER_ENDING)
+		return true; /* what it still sends is dropped */
 	if (server->errand != ERRAND_NONE)
 		return false;
 	if (!stream_is_halted(&server->stream))

@@ -320,6 +320,17 @@ void share_wake_others(struct share *share)
 	pthread_mutex_unlock(&broker->lock);
 }
 
+unsigned int share_vacate(struct share *share)
+{
+	struct broker *broker = share->member->broker;
+	unsigned int count = atomic_fetch_add(&share->tally->vacated, 1) + 1;
+
+	pthread_mutex_lock(&broker->lock);
+	share_post_others(share);
+	pthread_mutex_unlock(&broker->lock);
+	return count;
+}
+
 static void post_pools(const struct tally *tally, const struct broker_member *except)
 {
 	struct share *share;

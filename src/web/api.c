@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/base/json.h"
+#include "pgweir/base/text.h"
 
 #include "web_priv.h"
 
@@ -114,6 +114,14 @@ static int error_status(const struct err *err)
 	}
 }
 
+void api_refuse(struct connection *connection, const struct err *err)
+{
+	connection_answer_error(connection, error_status(err),
+	                        err->code == ERR_SYNTAX ? "no such table, or not with these words"
+	                                                : err->text,
+	                        "GET /api/v1/show lists the tables");
+}
+
 /* After the first piece the client cannot get an error any more. */
 static void fail(struct api_answer *answer)
 {
@@ -125,10 +133,7 @@ static void fail(struct api_answer *answer)
 	if (is_begun)
 		connection_abort(connection);
 	else
-		web_answer_error(connection, error_status(&err),
-		                 err.code == ERR_SYNTAX ? "no such table, or not with these words"
-		                                        : err.text,
-		                 "GET /api/v1/show lists the tables");
+		api_refuse(connection, &err);
 }
 
 static void end_api(struct api_answer *answer)
@@ -211,8 +216,6 @@ static void add_word(struct buf *words, const char *word)
 	bool is_plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
 	                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
 
-	if (words->count)
-		buf_add_byte(words, ' ');
 	if (is_plain) {
 		buf_add_text(words, word);
 		return;
@@ -237,18 +240,25 @@ static bool add_decoded(struct buf *words, struct bytes text, bool is_form)
 	return is_valid;
 }
 
-/* What would follow SHOW. false: something is not well encoded. */
-static bool read_words(const struct http_head *head, struct buf *words)
+bool api_read_arguments(struct bytes query, const char *wanted, struct buf *words)
 {
-	struct bytes query = head->query, name, value;
+	struct bytes name, value;
 
-	if (!add_decoded(words, bytes_skip(head->path, strlen(API_SHOW)), false))
-		return false;
 	while (http_query_next(&query, &name, &value)) {
-		if (http_is(name, "argument") && !add_decoded(words, value, true))
+		if (!http_is(name, wanted))
+			continue;
+		buf_add_byte(words, ' ');
+		if (!add_decoded(words, value, true))
 			return false;
 	}
 	return true;
+}
+
+/* What would follow SHOW. false: something is not well encoded. */
+static bool read_words(const struct http_head *head, struct buf *words)
+{
+	return add_decoded(words, bytes_skip(head->path, strlen(API_SHOW)), false) &&
+	       api_read_arguments(head->query, "argument", words);
 }
 
 static void begin_show(struct web *web, struct connection *connection, struct buf *words)
@@ -280,7 +290,7 @@ void api_show(struct web *web, struct connection *connection, const struct http_
 	if (read_words(head, &words))
 		begin_show(web, connection, &words);
 	else
-		web_answer_error(connection, 400, "the address is not well encoded", NULL);
+		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
 	buf_free(&words);
 }
 

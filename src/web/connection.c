@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"
 
@@ -37,6 +38,7 @@ static const struct {
 	{ 404, "Not Found" },
 	{ 405, "Method Not Allowed" },
 	{ 413, "Content Too Large" },
+	{ 429, "Too Many Requests" },
 	{ 431, "Request Header Fields Too Large" },
 	{ 500, "Internal Server Error" },
 	{ 503, "Service Unavailable" },
@@ -195,6 +197,27 @@ void connection_answer(struct connection *connection, const struct answer_head *
 	end_answer(connection);
 }
 
+void connection_answer_error(struct connection *connection, int status, const char *text,
+                             const char *hint)
+{
+	struct answer_head head = { .status = status, .type = "application/json" };
+	struct buf out = { 0 };
+
+	if (status == 401)
+		head.fields = "WWW-Authenticate: Basic realm=\"pgweir\", charset=\"UTF-8\"\r\n";
+	else if (status == 405)
+		head.fields = "Allow: GET, HEAD\r\n";
+	buf_add_text(&out, "{\"error\":");
+	json_add_text(&out, bytes_text(text));
+	if (hint) {
+		buf_add_text(&out, ",\"hint\":");
+		json_add_text(&out, bytes_text(hint));
+	}
+	buf_add_text(&out, "}\n");
+	connection_answer(connection, &head, buf_bytes(&out));
+	buf_free(&out);
+}
+
 void connection_begin(struct connection *connection, const struct answer_head *head)
 {
 	struct buf out = { 0 };
@@ -245,20 +268,6 @@ void connection_keep(struct connection *connection, struct answer_maker *maker)
 
 /* ---- requests ---- */
 
-static void refuse(struct connection *connection, int status)
-{
-	struct buf body = { 0 };
-
-	buf_printf(&body, "{\"error\":\"%s\"}\n", status_words(status));
-	connection_answer(
-	    connection,
-	    &(struct answer_head){ .status = status,
-	                           .type = "application/json",
-	                           .fields = status == 405 ? "Allow: GET, HEAD\r\n" : NULL },
-	    buf_bytes(&body));
-	buf_free(&body);
-}
-
 /* Copies the head out of the stream's input, and leaves `rest` there. */
 static bool take_head(struct connection *connection, struct bytes in, struct http_head *head)
 {
@@ -285,9 +294,9 @@ static void handle(struct connection *connection, const struct http_head *head,
 		return;
 	}
 	if (result == HTTP_BAD)
-		refuse(connection, head->status);
+		connection_answer_error(connection, head->status, status_words(head->status), NULL);
 	else if (!head->is_get && !head->is_head)
-		refuse(connection, 405);
+		connection_answer_error(connection, 405, status_words(405), NULL);
 	else
 		connection->all->on_request(connection->all->arg, connection, head);
 }
@@ -415,22 +424,36 @@ static void secure(struct connection *connection, struct tls_context *tls)
 		close_connection(connection);
 }
 
-/*
- * Closes the oldest connection that waits for a whole head, so that nobody keeps others out by
- * sending nothing. false: all are being answered.
- */
-static bool evict_oldest(struct connections *all)
+static bool awaits_head(const struct connection *connection)
+{
+	return connection->state == CONNECTION_SECURING || connection->state == CONNECTION_READING;
+}
+
+static bool is_answered(const struct connection *connection)
+{
+	return connection->state == CONNECTION_ENDING && stream_unsent(&connection->stream) == 0;
+}
+
+static bool evict(struct connections *all, bool (*may_go)(const struct connection *connection))
 {
 	struct connection *connection;
 
 	TAILQ_FOREACH (connection, &all->list, node) {
-		if (connection->state == CONNECTION_SECURING ||
-		    connection->state == CONNECTION_READING) {
+		if (may_go(connection)) {
 			close_connection(connection);
 			return true;
 		}
 	}
 	return false;
+}
+
+/*
+ * Closes the oldest connection that waits for a whole head, or has its answer but does not close,
+ * so that nobody keeps others out by doing nothing. false: all are being answered.
+ */
+static bool evict_oldest(struct connections *all)
+{
+	return evict(all, awaits_head) || evict(all, is_answered);
 }
 
 bool connections_are_busy(const struct connections *all)

@@ -100,6 +100,10 @@ struct answer_head {
 void connection_answer(struct connection *connection, const struct answer_head *head,
                        struct bytes body);
 
+/* Answers with an error as JSON. hint: NULL, or what to do. */
+void connection_answer_error(struct connection *connection, int status, const char *text,
+                             const char *hint);
+
 /*
  * Answers in pieces. connection_add() returns whether the client has room; if not, or to wait for
  * it, go_on() is called later. After connection_begin() or connection_add() returned false, the

@@ -44,10 +44,14 @@ static void on_waiter_gone(struct answer_maker *maker)
 
 static void answer_waiter(struct health_waiter *waiter, int status, const char *text)
 {
+	const struct answer_head head = { .status = status, .type = "text/plain; charset=utf-8" };
 	struct connection *connection = waiter->connection;
+	struct buf out = { 0 };
 
 	free_waiter(waiter);
-	web_answer_text(connection, status, text);
+	buf_printf(&out, "%s\n", text);
+	connection_answer(connection, &head, buf_bytes(&out));
+	buf_free(&out);
 }
 
 static void on_health_limit(struct timer *timer)

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "pgweir/client/lanes.h"
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 
 struct health_pulse {
 	struct letter letter;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * /metrics: reads one SHOW after the other, and writes its metrics.
+ * /metrics and /metrics/histograms: reads one SHOW after the other, and writes its metrics.
  *
  *   for each source:  pieces of rows --> kept --> complete: samples --> client
+ *
+ * The answer begins with the first piece: until then, a SHOW that fails is an error.
  */
 #include <stdlib.h>
 
@@ -13,8 +15,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define SCRAPES_MAX 4     /* at one time: each keeps the rows of one SHOW */
-#define DATABASES_MAX 100 /* with more of them, only all together have histograms */
+#define SCRAPES_MAX 4 /* at one time: each keeps the rows of one SHOW */
 
 #define TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define OPENMETRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -24,7 +25,9 @@ struct scrape {
 	struct web *web;
 	struct connection *connection;
 	const struct metrics_source *source; /* the one that is read or written */
-	struct reader *reader;               /* NULL: it is complete, and being written */
+	struct buf argument;                 /* of each SHOW; empty: none */
+	bool is_begun;
+	struct reader *reader; /* NULL: it is complete, and being written */
 	struct metrics_text text;
 	struct buf out;
 };
@@ -34,6 +37,7 @@ static void free_scrape(struct scrape *scrape)
 	scrape->web->scrape_count--;
 	reader_end(&scrape->reader);
 	metrics_begin(&scrape->text, NULL);
+	buf_free(&scrape->argument);
 	buf_free(&scrape->out);
 	free(scrape);
 }
@@ -44,6 +48,15 @@ static void abort_scrape(struct scrape *scrape)
 
 	free_scrape(scrape);
 	connection_abort(connection);
+}
+
+static void refuse_scrape(struct scrape *scrape)
+{
+	struct connection *connection = scrape->connection;
+	struct err err = scrape->reader->err;
+
+	free_scrape(scrape);
+	api_refuse(connection, &err);
 }
 
 static void on_scrape_gone(struct answer_maker *maker)
@@ -66,17 +79,29 @@ static void on_scrape_piece(void *arg, enum reader_result result, struct bytes p
 
 static void read_source(struct scrape *scrape)
 {
+	struct buf words = { 0 };
+
 	if (!scrape->source->words) {
 		end_scrape(scrape);
 		return;
 	}
 	metrics_begin(&scrape->text, scrape->source);
+	buf_printf(&words, "%s%s", scrape->source->words, buf_text(&scrape->argument));
 	scrape->reader =
-	    reader_new(&scrape->web->readers, scrape->source->words, on_scrape_piece, scrape);
-	if (scrape->reader)
-		reader_next(scrape->reader);
-	else
+	    reader_new(&scrape->web->readers, buf_text(&words), on_scrape_piece, scrape);
+	buf_free(&words);
+	if (!scrape->reader) {
 		abort_scrape(scrape);
+		return;
+	}
+	scrape->reader->skips_unused = true;
+	reader_next(scrape->reader);
+}
+
+static void next_source(struct scrape *scrape)
+{
+	scrape->source++;
+	read_source(scrape);
 }
 
 /* Writes what has been read, as long as the client takes it. The scrape may be gone afterwards. */
@@ -96,10 +121,8 @@ static void write_source(struct scrape *scrape)
 		if (!connection_is_answering(connection))
 			return;
 	} while (has_room && !is_written);
-	if (!is_written)
-		return;
-	scrape->source++;
-	read_source(scrape);
+	if (is_written)
+		next_source(scrape);
 }
 
 /* Output was sent. While rows are read, there is nothing to write. */
@@ -112,31 +135,13 @@ static void on_scrape_room(struct answer_maker *maker)
 }
 
 /* Histograms of so many databases would be more samples than all other metrics together. */
-static bool has_enough(const struct scrape *scrape)
+static bool has_too_many(const struct scrape *scrape)
 {
-	return scrape->source->kind == METRICS_BUCKETS &&
-	       scrape->text.row_count > (DATABASES_MAX + 1) * scrape->source->count;
+	return scrape->source->rows_max && scrape->text.row_count > scrape->source->rows_max;
 }
 
-static void on_scrape_piece(void *arg, enum reader_result result, struct bytes piece)
-{
-	struct scrape *scrape = arg;
-
-	if (result == READER_FAILED || !metrics_take(&scrape->text, piece)) {
-		abort_scrape(scrape);
-		return;
-	}
-	scrape->text.is_of_all_only = has_enough(scrape);
-	if (result == READER_MORE && !scrape->text.is_of_all_only) {
-		connection_add(scrape->connection, (struct bytes){ 0 }); /* it is not late */
-		reader_next(scrape->reader);
-		return;
-	}
-	reader_end(&scrape->reader);
-	write_source(scrape);
-}
-
-static void begin_scrape(struct scrape *scrape)
+/* false: the scrape is over. */
+static bool begin_answer(struct scrape *scrape)
 {
 	struct connection *connection = scrape->connection;
 	const struct answer_head head = {
@@ -144,34 +149,92 @@ static void begin_scrape(struct scrape *scrape)
 		.type = scrape->text.is_openmetrics ? OPENMETRICS_TYPE : TEXT_TYPE,
 	};
 
-	connection_keep(connection, &scrape->maker);
-	metrics_add_process(scrape->text.is_openmetrics, &scrape->out);
+	scrape->is_begun = true;
 	connection_begin(connection, &head);
 	if (!connection_is_answering(connection))
-		return;
+		return false;
 	if (connection->is_head) {
 		free_scrape(scrape);
 		connection_end(connection);
-		return;
+		return false;
 	}
 	connection_add(connection, buf_bytes(&scrape->out));
-	if (connection_is_answering(connection))
-		read_source(scrape);
+	return connection_is_answering(connection);
 }
 
-void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head)
+static void on_scrape_piece(void *arg, enum reader_result result, struct bytes piece)
+{
+	struct scrape *scrape = arg;
+
+	if (result == READER_FAILED && !scrape->is_begun) {
+		refuse_scrape(scrape);
+		return;
+	}
+	if (!scrape->is_begun && !begin_answer(scrape))
+		return;
+	if (result == READER_FAILED || !metrics_take(&scrape->text, piece)) {
+		abort_scrape(scrape);
+		return;
+	}
+	if (result == READER_MORE && !has_too_many(scrape)) {
+		connection_add(scrape->connection, (struct bytes){ 0 }); /* it is not late */
+		reader_next(scrape->reader);
+		return;
+	}
+	reader_end(&scrape->reader);
+	if (has_too_many(scrape))
+		next_source(scrape);
+	else
+		write_source(scrape);
+}
+
+/* NULL: too many at one time, which is answered. */
+static struct scrape *new_scrape(struct web *web, struct connection *connection,
+                                 const struct http_head *head)
 {
 	struct scrape *scrape = web->scrape_count < SCRAPES_MAX ? calloc(1, sizeof(*scrape)) : NULL;
 
 	if (!scrape) {
-		web_answer_error(connection, 503, "too many scrapes at one time", NULL);
-		return;
+		connection_answer_error(connection, 503, "too many scrapes at one time", NULL);
+		return NULL;
 	}
 	web->scrape_count++;
 	scrape->maker = (struct answer_maker){ on_scrape_room, on_scrape_gone };
 	scrape->web = web;
 	scrape->connection = connection;
-	scrape->source = metrics_sources;
 	scrape->text.is_openmetrics = http_list_has(head->accept, "application/openmetrics-text");
-	begin_scrape(scrape);
+	connection_keep(connection, &scrape->maker);
+	return scrape;
+}
+
+void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head)
+{
+	struct scrape *scrape = new_scrape(web, connection, head);
+
+	if (!scrape)
+		return;
+	metrics_add_process(scrape->text.is_openmetrics, log_lost(web->with.log), &scrape->out);
+	scrape->source = metrics_sources;
+	read_source(scrape);
+}
+
+void metrics_answer_histograms(struct web *web, struct connection *connection,
+                               const struct http_head *head)
+{
+	struct buf argument = { 0 };
+	struct scrape *scrape;
+
+	if (!api_read_arguments(head->query, "database", &argument)) {
+		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);
+		buf_free(&argument);
+		return;
+	}
+	scrape = new_scrape(web, connection, head);
+	if (!scrape) {
+		buf_free(&argument);
+		return;
+	}
+	scrape->argument = argument;
+	scrape->source = metrics_histograms;
+	read_source(scrape);
 }

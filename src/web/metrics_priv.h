@@ -24,8 +24,8 @@ enum metric_value {
 struct metric {
 	const char *name; /* a counter's name ends with _total */
 	const char *help;
-	const char *column;
-	const char *key; /* METRICS_KEYED: the row, by its first column */
+	const char *column; /* METRICS_GROUPED, NULL: the number of rows */
+	const char *key;    /* METRICS_KEYED: the row, by its first column */
 	enum metric_type type;
 	enum metric_value value;
 };
@@ -33,11 +33,13 @@ struct metric {
 enum metrics_kind {
 	METRICS_ROWS,    /* one sample for each row */
 	METRICS_KEYED,   /* a table of names and values: one sample for each name */
-	METRICS_COUNTED, /* rows with the same labels are counted */
-	METRICS_BUCKETS  /* SHOW HISTOGRAMS */
+	METRICS_GROUPED, /* one sample for rows with the same labels: how many, or the greatest
+	                    value */
+	METRICS_BUCKETS  /* rows of buckets, for which all labels are set and no others */
 };
 
 #define METRICS_LABELS_MAX 6
+#define METRICS_GROUPED_MAX 3 /* metrics of a source of this kind */
 
 struct metrics_source {
 	const char *words; /* what follows SHOW */
@@ -45,21 +47,19 @@ struct metrics_source {
 	const struct metric *metrics;
 	size_t count;
 	const char *labels[METRICS_LABELS_MAX]; /* columns whose names are labels; ends with NULL */
+	/* METRICS_BUCKETS: before all names; and if there are more rows, it is left out. 0: no
+	 * limit */
+	const char *prefix;
+	size_t rows_max;
 };
 
-extern const struct metrics_source metrics_sources[]; /* ends with NULL words */
+/* End with NULL words. */
+extern const struct metrics_source metrics_sources[], metrics_histograms[];
 
-/* The upper bounds of buckets: columns of SHOW HISTOGRAMS, and seconds. Ends with NULL. */
-struct metrics_bound {
-	const char *column, *seconds;
-};
-
-extern const struct metrics_bound metrics_bounds[];
-
-/* Rows that have been counted by their labels. */
+/* Rows with the same labels, and the value of each metric. */
 struct metrics_group {
 	UT_hash_handle hh;
-	uint64_t count;
+	int64_t values[METRICS_GROUPED_MAX];
 	size_t size;
 	char labels[];
 };
@@ -73,11 +73,10 @@ struct metrics_text {
 	struct buf rows; /* the pieces that have come, one after the other */
 	size_t row_count;
 	struct hash_key secret;
-	struct metrics_group *groups; /* METRICS_COUNTED */
+	struct metrics_group *groups; /* METRICS_GROUPED */
 	struct metrics_group *next_group;
 	size_t metric, at;             /* where writing goes on */
 	bool has_head;                 /* of that metric */
-	bool is_of_all_only;           /* METRICS_BUCKETS: no histograms of databases */
 	struct reader_message message; /* its columns are those of the table */
 };
 
@@ -91,7 +90,7 @@ bool metrics_write(struct metrics_text *text, struct buf *out);
 void metrics_begin(struct metrics_text *text, const struct metrics_source *source);
 
 /* The metrics of the process itself. */
-void metrics_add_process(bool is_openmetrics, struct buf *out);
+void metrics_add_process(bool is_openmetrics, uint64_t lost_lines, struct buf *out);
 
 /* HELP and TYPE of a metric. type: "gauge", "counter" or "histogram". */
 void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,

@@ -98,13 +98,15 @@ static void add_start(bool is_openmetrics, struct buf *out)
 	    out);
 }
 
-void metrics_add_process(bool is_openmetrics, struct buf *out)
+void metrics_add_process(bool is_openmetrics, uint64_t lost_lines, struct buf *out)
 {
 	add(is_openmetrics, "pgbouncer_up", "1: these metrics could be read.", 1, out);
 	metrics_add_head(is_openmetrics, "pgweir_build_info", "gauge", "Version of pgweir.", out);
 	buf_printf(out, "pgweir_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
 	add(is_openmetrics, "process_cpu_seconds_total", "Processor time of the process.",
 	    processor_time(), out);
+	add(is_openmetrics, "pgweir_log_lines_lost_total",
+	    "Lines of the log that could not be written.", (double)lost_lines, out);
 	add_memory(is_openmetrics, out);
 	add_files(is_openmetrics, out);
 	add_start(is_openmetrics, out);

@@ -152,9 +152,19 @@ static const struct metric of_events[] = {
 	COUNTER("pgweir_events_total", "count", "Events of SHOW EVENTS, by kind."),
 };
 
-static const struct metric of_errors[] = {
+static const struct metric of_closes[] = {
 	COUNTER("pgweir_closes_total", "count",
 	        "Connections closed, by reason. type C: of clients; S: of servers."),
+};
+
+static const struct metric of_sqlstates[] = {
+	COUNTER("pgweir_errors_total", "count",
+	        "Errors that clients were sent, by SQLSTATE and its class. side: who sent them."),
+};
+
+static const struct metric of_certificates[] = {
+	GAUGE("pgweir_certificate_expiry_seconds", "seconds_left",
+	      "Seconds until a certificate of ours expires; below 0: it has expired."),
 };
 
 static const struct metric of_loops[] = {
@@ -176,12 +186,28 @@ static const struct metric of_hosts[] = {
 	GAUGE("pgweir_host_timeline", "timeline", "Timeline of a host; 0: not known."),
 	GAUGE("pgweir_host_lag_bytes", "lag_bytes",
 	      "Bytes of WAL that a standby has not replayed."),
+	GAUGE("pgweir_host_lost_bytes", "lost_bytes",
+	      "Bytes of its predecessor's WAL that a primary lacked when it was promoted."),
 	{ "pgweir_host_lag_seconds", "For how long a standby may lack what was written.", "lag_us",
 	  NULL, METRIC_GAUGE, METRIC_MICROSECONDS },
 };
 
+/* Each address of a host has its number of reads. */
+static const struct metric of_host_reads[] = {
+	COUNTER("pgweir_host_reads_total", "reads",
+	        "How often a server of the host was lent for a read (route_reads)."),
+};
+
 static const struct metric of_waiting[] = {
 	GAUGE("pgweir_waiting_clients", NULL, "Clients that wait, by the reason of SHOW WAITING."),
+};
+
+static const struct metric of_transactions[] = {
+	GAUGE("pgweir_transactions", NULL, "Clients in a transaction, by their state."),
+	GAUGE("pgweir_transaction_max_age_seconds", "xact_seconds",
+	      "Age of the oldest transaction of clients in this state."),
+	GAUGE("pgweir_transaction_max_state_seconds", "seconds",
+	      "How long one of these clients has been in this state."),
 };
 
 static const struct metric of_pinned[] = {
@@ -193,7 +219,6 @@ static const struct metric of_memory[] = {
 	GAUGE("pgweir_cache_bytes", "memtotal", "Memory of a cache of SHOW MEM."),
 };
 
-/* "" and "database_" are put between pgweir_ and the name. */
 static const struct metric of_histograms[] = {
 	{ "wait_seconds", "How long clients waited for a server, 0 if one was idle.", NULL, "wait",
 	  METRIC_GAUGE, METRIC_NUMBER },
@@ -207,18 +232,21 @@ static const struct metric of_histograms[] = {
 	  "client_login", METRIC_GAUGE, METRIC_NUMBER },
 };
 
-const struct metrics_bound metrics_bounds[] = {
-	{ "le_100us", "0.0001" }, { "le_250us", "0.00025" }, { "le_500us", "0.0005" },
-	{ "le_1ms", "0.001" },    { "le_2500us", "0.0025" }, { "le_5ms", "0.005" },
-	{ "le_10ms", "0.01" },    { "le_25ms", "0.025" },    { "le_50ms", "0.05" },
-	{ "le_100ms", "0.1" },    { "le_250ms", "0.25" },    { "le_500ms", "0.5" },
-	{ "le_1s", "1.0" },       { "le_2500ms", "2.5" },    { "le_5s", "5.0" },
-	{ "le_10s", "10.0" },     { "le_30s", "30.0" },      { NULL, NULL },
-};
+/* With more of them, only all together have histograms in /metrics. */
+#define DATABASES_MAX 50
 
-#define SOURCE(words, kind, table, ...)                                                 \
-	{                                                                               \
-		words, kind, table, sizeof(table) / sizeof((table)[0]), { __VA_ARGS__ } \
+#define COUNT_OF(table) (sizeof(table) / sizeof((table)[0]))
+#define SOURCE(of, how, table, ...)                                                               \
+	{                                                                                         \
+		.words = of, .kind = how, .metrics = table, .count = COUNT_OF(table), .labels = { \
+			__VA_ARGS__                                                               \
+		}                                                                                 \
+	}
+#define HISTOGRAMS(of, most, begin, ...)                                                      \
+	{                                                                                     \
+		.words = of, .kind = METRICS_BUCKETS, .metrics = of_histograms,               \
+		.count = COUNT_OF(of_histograms), .labels = { __VA_ARGS__ }, .prefix = begin, \
+		.rows_max = most                                                              \
 	}
 
 const struct metrics_source metrics_sources[] = {
@@ -230,16 +258,28 @@ const struct metrics_source metrics_sources[] = {
 	       "force_user", "pool_mode"),
 	SOURCE("POOLS", METRICS_ROWS, of_pools, "database", "user"),
 	SOURCE("STATS_TOTALS", METRICS_ROWS, of_stats, "database"),
-	SOURCE("CLIENTS", METRICS_COUNTED, of_clients, "database", "user", "application_name",
+	SOURCE("CLIENTS", METRICS_GROUPED, of_clients, "database", "user", "application_name",
 	       "state"),
 	SOURCE("LIMITS", METRICS_ROWS, of_limits, "limit", "database", "user"),
 	SOURCE("EVENTS_TOTALS", METRICS_ROWS, of_events, "event"),
-	SOURCE("ERRORS", METRICS_ROWS, of_errors, "type", "reason", "is_error"),
+	SOURCE("CLOSES", METRICS_ROWS, of_closes, "type", "reason", "is_error", "database"),
+	SOURCE("SQLSTATES", METRICS_ROWS, of_sqlstates, "class", "sqlstate", "side", "severity"),
+	SOURCE("CERTIFICATES", METRICS_ROWS, of_certificates, "setting", "file"),
 	SOURCE("LOOPS", METRICS_ROWS, of_loops, "loop"),
 	SOURCE("HOSTS", METRICS_ROWS, of_hosts, "entry", "host", "address", "role", "state"),
-	SOURCE("WAITING", METRICS_COUNTED, of_waiting, "database", "user", "reason"),
-	SOURCE("PINNED", METRICS_COUNTED, of_pinned, "database", "user"),
+	SOURCE("HOSTS", METRICS_GROUPED, of_host_reads, "entry", "host"),
+	SOURCE("WAITING", METRICS_GROUPED, of_waiting, "database", "user", "reason"),
+	SOURCE("TRANSACTIONS", METRICS_GROUPED, of_transactions, "database", "user", "state"),
+	SOURCE("PINNED", METRICS_GROUPED, of_pinned, "database", "user"),
 	SOURCE("MEM", METRICS_ROWS, of_memory, "name"),
-	SOURCE("HISTOGRAMS", METRICS_BUCKETS, of_histograms, NULL),
+	HISTOGRAMS("HISTOGRAMS", 0, "pgweir_", NULL),
+	HISTOGRAMS("HISTOGRAMS", (DATABASES_MAX + 1) * COUNT_OF(of_histograms), "pgweir_database_",
+	           "database"),
+	{ .words = NULL },
+};
+
+const struct metrics_source metrics_histograms[] = {
+	HISTOGRAMS("HISTOGRAMS", 0, "pgweir_database_", "database"),
+	HISTOGRAMS("POOL_HISTOGRAMS", 0, "pgweir_pool_", "database", "user"),
 	{ .words = NULL },
 };

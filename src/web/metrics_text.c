@@ -84,7 +84,7 @@ static int64_t number_of(struct bytes value)
 	char text[32];
 	int64_t number = 0;
 
-	if (value.count >= sizeof(text))
+	if (!value.count || value.count >= sizeof(text))
 		return 0;
 	memcpy(text, value.at, value.count);
 	text[value.count] = 0;
@@ -92,22 +92,43 @@ static int64_t number_of(struct bytes value)
 	return number;
 }
 
-/* Adds {name="value",...}, or nothing. An absent value is an empty one, as in the exporter. */
-static void add_labels(const struct metrics_text *text, struct buf *out)
+/* Adds name="value",... An absent value is an empty one, as in the exporter. */
+static void add_pairs(const struct metrics_text *text, struct buf *out)
 {
 	const char *const *labels = text->source->labels;
 
 	for (size_t i = 0; i < METRICS_LABELS_MAX && labels[i]; i++) {
-		buf_printf(out, "%c%s=", i ? ',' : '{', labels[i]);
+		buf_printf(out, "%s%s=", i ? "," : "", labels[i]);
 		metrics_add_label_value(out, value_of(&text->message, labels[i]));
 	}
-	if (labels[0])
-		buf_add_byte(out, '}');
 }
 
-/* ---- counted rows ---- */
+static void add_labels(const struct metrics_text *text, struct buf *out)
+{
+	if (!text->source->labels[0])
+		return;
+	buf_add_byte(out, '{');
+	add_pairs(text, out);
+	buf_add_byte(out, '}');
+}
 
-static bool count_row(struct metrics_text *text)
+/* ---- groups of rows ---- */
+
+static void add_to_group(const struct metrics_text *text, struct metrics_group *group)
+{
+	const struct metrics_source *source = text->source;
+
+	for (size_t i = 0; i < source->count; i++) {
+		const char *column = source->metrics[i].column;
+		int64_t value =
+		    column ? number_of(value_of(&text->message, column)) : group->values[i] + 1;
+
+		if (value > group->values[i])
+			group->values[i] = value;
+	}
+}
+
+static bool group_row(struct metrics_text *text)
 {
 	struct metrics_group *group;
 	struct buf labels = { 0 };
@@ -116,7 +137,7 @@ static bool count_row(struct metrics_text *text)
 	add_labels(text, &labels);
 	TABLE_FIND(hh, &text->secret, text->groups, labels.at, labels.count, group);
 	if (!group && is_full) {
-		/* One more takes all others: the sum stays right. */
+		/* One more takes all others: sums and maxima stay right. */
 		buf_clear(&labels);
 		buf_add_text(&labels, "{}");
 		TABLE_FIND(hh, &text->secret, text->groups, labels.at, labels.count, group);
@@ -132,7 +153,7 @@ static bool count_row(struct metrics_text *text)
 	}
 	buf_free(&labels);
 	if (group)
-		group->count++;
+		add_to_group(text, group);
 	return group != NULL;
 }
 
@@ -149,7 +170,7 @@ static void free_groups(struct metrics_text *text)
 /* ---- taking pieces ---- */
 
 /* The first piece has the columns: they are kept, as names point into them. */
-static bool take_counted(struct metrics_text *text, struct bytes piece)
+static bool take_grouped(struct metrics_text *text, struct bytes piece)
 {
 	struct bytes rows = piece;
 
@@ -162,7 +183,7 @@ static bool take_counted(struct metrics_text *text, struct bytes piece)
 		reader_take(&piece, &text->message);
 	}
 	while (reader_take(&rows, &text->message)) {
-		if (!count_row(text))
+		if (!group_row(text))
 			return false;
 	}
 	return true;
@@ -182,8 +203,8 @@ static size_t count_rows(struct bytes piece)
 
 bool metrics_take(struct metrics_text *text, struct bytes piece)
 {
-	if (text->source->kind == METRICS_COUNTED)
-		return take_counted(text, piece);
+	if (text->source->kind == METRICS_GROUPED)
+		return take_grouped(text, piece);
 	text->rows.limit = ROWS_MAX;
 	text->row_count += count_rows(piece);
 	buf_add(&text->rows, piece.at, piece.count);
@@ -196,17 +217,19 @@ void metrics_begin(struct metrics_text *text, const struct metrics_source *sourc
 	free_groups(text);
 	text->source = source;
 	text->metric = text->at = 0;
-	text->has_head = text->is_of_all_only = false;
+	text->has_head = false;
 	text->next_group = NULL;
 	text->message.count = text->row_count = 0;
-	if (source && source->kind == METRICS_COUNTED)
+	if (source && source->kind == METRICS_GROUPED)
 		hash_key_draw(&text->secret);
 }
 
 /* ---- writing ---- */
 
-static const char *type_name(const struct metric *metric)
+static const char *type_name(const struct metrics_source *source, const struct metric *metric)
 {
+	if (source->kind == METRICS_BUCKETS)
+		return "histogram";
 	return metric->type == METRIC_COUNTER ? "counter" : "gauge";
 }
 
@@ -270,66 +293,88 @@ static void add_keyed_sample(const struct metrics_text *text, const struct metri
 	buf_printf(out, "%s %.*s\n", metric->name, (int)value.count, value.at);
 }
 
-/*
- * A histogram of all, or one for each database. `metric` counts twice as many: the first half is
- * of all, the second of databases.
- */
-static void add_bucket_samples(const struct metrics_text *text, const struct metric *metric,
-                               bool is_of_all, struct buf *out)
+static bool has_value(const struct reader_message *message, const char *name)
 {
-	const struct reader_message *message = &text->message;
-	struct bytes database = value_of(message, "database");
-	const char *infix = is_of_all ? "" : "database_";
-	struct bytes count = value_of(message, "count");
-	struct buf label = { 0 };
-
-	if (!bytes_are(value_of(message, "kind"), metric->key) || is_of_all != !database.at)
-		return;
-	if (!is_of_all) {
-		buf_add_text(&label, "database=");
-		metrics_add_label_value(&label, database);
-	}
-	for (const struct metrics_bound *bound = metrics_bounds; bound->column; bound++) {
-		struct bytes value = value_of(message, bound->column);
-
-		buf_printf(out, "pgweir_%s%s_bucket{%s%sle=\"%s\"} %.*s\n", infix, metric->name,
-		           buf_text(&label), is_of_all ? "" : ",", bound->seconds, (int)value.count,
-		           value.at);
-	}
-	buf_printf(out, "pgweir_%s%s_bucket{%s%sle=\"+Inf\"} %.*s\n", infix, metric->name,
-	           buf_text(&label), is_of_all ? "" : ",", (int)count.count, count.at);
-	buf_printf(out, "pgweir_%s%s_sum%s%s%s ", infix, metric->name, is_of_all ? "" : "{",
-	           buf_text(&label), is_of_all ? "" : "}");
-	add_seconds(out, number_of(value_of(message, "sum_us")));
-	buf_printf(out, "\npgweir_%s%s_count%s%s%s %.*s\n", infix, metric->name,
-	           is_of_all ? "" : "{", buf_text(&label), is_of_all ? "" : "}", (int)count.count,
-	           count.at);
-	buf_free(&label);
+	return value_of(message, name).at != NULL;
 }
 
-static void begin_metric(struct metrics_text *text, struct buf *out)
+/* All pools together, a database and a pool are rows of the same tables. */
+static bool is_of_source(const struct metrics_text *text)
+{
+	const char *const *labels = text->source->labels;
+
+	return has_value(&text->message, "database") == (labels[0] != NULL) &&
+	       has_value(&text->message, "user") == (labels[0] && labels[1]);
+}
+
+#define BOUND_SIZE 32
+
+/* The upper bound of a bucket in seconds, by its column: "le_2500us" is 0.0025. */
+static bool read_bound(const char *column, char bound[BOUND_SIZE])
+{
+	double value;
+	char *unit;
+
+	if (strncmp(column, "le_", 3) != 0)
+		return false;
+	value = strtod(column + 3, &unit);
+	value /= *unit == 'u' ? 1e6 : *unit == 'm' ? 1e3 : 1;
+	snprintf(bound, BOUND_SIZE, value < 1 ? "%g" : "%.1f", value);
+	return true;
+}
+
+static void add_bucket(const struct metrics_text *text, const struct metric *metric,
+                       const char *pairs, const char *bound, struct bytes value, struct buf *out)
+{
+	buf_printf(out, "%s%s_bucket{%s%sle=\"%s\"} %.*s\n", text->source->prefix, metric->name,
+	           pairs, *pairs ? "," : "", bound, (int)value.count, value.at);
+}
+
+static void add_bucket_samples(const struct metrics_text *text, const struct metric *metric,
+                               struct buf *out)
+{
+	const struct reader_message *message = &text->message;
+	struct bytes count = value_of(message, "count");
+	struct buf pairs = { 0 };
+	char bound[BOUND_SIZE];
+
+	if (!bytes_are(value_of(message, "kind"), metric->key) || !is_of_source(text))
+		return;
+	add_pairs(text, &pairs);
+	for (size_t i = 0; i < message->count; i++) {
+		if (read_bound(message->columns[i].name, bound))
+			add_bucket(text, metric, buf_text(&pairs), bound, message->values[i], out);
+	}
+	add_bucket(text, metric, buf_text(&pairs), "+Inf", count, out);
+	buf_free(&pairs);
+	buf_printf(out, "%s%s_sum", text->source->prefix, metric->name);
+	add_labels(text, out);
+	buf_add_byte(out, ' ');
+	add_seconds(out, number_of(value_of(message, "sum_us")));
+	buf_printf(out, "\n%s%s_count", text->source->prefix, metric->name);
+	add_labels(text, out);
+	buf_printf(out, " %.*s\n", (int)count.count, count.at);
+}
+
+static void begin_metric(const struct metrics_text *text, struct buf *out)
 {
 	const struct metrics_source *source = text->source;
-	const struct metric *metric = &source->metrics[text->metric % source->count];
+	const struct metric *metric = &source->metrics[text->metric];
 	struct buf name = { 0 };
 
-	if (source->kind == METRICS_BUCKETS) {
-		buf_printf(&name, "pgweir_%s%s", text->metric < source->count ? "" : "database_",
-		           metric->name);
-		metrics_add_head(text->is_openmetrics, buf_text(&name), "histogram", metric->help,
-		                 out);
-		buf_free(&name);
-	} else {
-		metrics_add_head(text->is_openmetrics, metric->name, type_name(metric),
-		                 metric->help, out);
-	}
+	if (source->prefix)
+		buf_add_text(&name, source->prefix);
+	buf_add_text(&name, metric->name);
+	metrics_add_head(text->is_openmetrics, buf_text(&name), type_name(source, metric),
+	                 metric->help, out);
+	buf_free(&name);
 }
 
 /* Adds the samples of one metric. false: `out` is full. */
 static bool write_rows(struct metrics_text *text, struct buf *out)
 {
 	const struct metrics_source *source = text->source;
-	const struct metric *metric = &source->metrics[text->metric % source->count];
+	const struct metric *metric = &source->metrics[text->metric];
 	struct bytes rest = bytes_skip(buf_bytes(&text->rows), text->at);
 
 	while (out->count < WRITE_MAX) {
@@ -345,7 +390,7 @@ static bool write_rows(struct metrics_text *text, struct buf *out)
 		else if (source->kind == METRICS_KEYED)
 			add_keyed_sample(text, metric, out);
 		else
-			add_bucket_samples(text, metric, text->metric < source->count, out);
+			add_bucket_samples(text, metric, out);
 	}
 	return false;
 }
@@ -360,8 +405,8 @@ static bool write_groups(struct metrics_text *text, struct buf *out)
 	while ((group = text->next_group)) {
 		if (out->count >= WRITE_MAX)
 			return false;
-		buf_printf(out, "%s%.*s %" PRIu64 "\n", text->source->metrics[text->metric].name,
-		           (int)group->size, group->labels, group->count);
+		buf_printf(out, "%s%.*s %" PRId64 "\n", text->source->metrics[text->metric].name,
+		           (int)group->size, group->labels, group->values[text->metric]);
 		text->next_group = group->hh.next;
 	}
 	text->at = 0;
@@ -371,13 +416,12 @@ static bool write_groups(struct metrics_text *text, struct buf *out)
 bool metrics_write(struct metrics_text *text, struct buf *out)
 {
 	const struct metrics_source *source = text->source;
-	bool has_both = source->kind == METRICS_BUCKETS && !text->is_of_all_only;
 
-	while (text->metric < (has_both ? 2 * source->count : source->count)) {
+	while (text->metric < source->count) {
 		if (!text->has_head)
 			begin_metric(text, out);
 		text->has_head = true;
-		if (!(source->kind == METRICS_COUNTED ? write_groups : write_rows)(text, out))
+		if (!(source->kind == METRICS_GROUPED ? write_groups : write_rows)(text, out))
 			return false;
 		text->has_head = false;
 		text->metric++;

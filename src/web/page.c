@@ -7,7 +7,6 @@
  */
 #include <stdio.h>
 
-#include "pgweir/auth/base64.h"
 #include "pgweir/auth/digest.h"
 
 #include "web_priv.h"

@@ -59,7 +59,8 @@ static void make_piece(struct reader *reader)
 {
 	buf_clear(&reader->piece);
 	if (!reader->is_begun)
-		reader->table = table_begin(reader->readers->console, reader->words, &reader->err);
+		reader->table = table_begin(reader->readers->console, reader->words,
+		                            reader->skips_unused, &reader->err);
 	reader->is_begun = true;
 	if (!reader->table) {
 		reader->result = READER_FAILED;

@@ -9,7 +9,7 @@
 #define PGWEIR_WEB_READER_PRIV_H
 
 #include "pgweir/admin/tables.h"
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 
 #include "budget_priv.h"
 
@@ -36,15 +36,16 @@ enum reader_result {
 struct reader;
 typedef void reader_on_piece(void *arg, enum reader_result result, struct bytes piece);
 
-/* Fields are for reader.c only, but for `err`. */
+/* Fields are for reader.c only, but for `err`, and `skips_unused` before reader_next(). */
 struct reader {
 	struct letter letter;
 	struct readers *readers;
 	TAILQ_ENTRY(reader) node;
 	reader_on_piece *on_piece;
 	void *arg;
-	bool is_away; /* with the main thread, or on the way */
-	bool is_left; /* nobody wants it any more */
+	bool is_away;      /* with the main thread, or on the way */
+	bool is_left;      /* nobody wants it any more */
+	bool skips_unused; /* see table_begin() */
 	/* what the main thread uses while the reader is away */
 	struct timer pause;
 	bool is_ending, is_begun;

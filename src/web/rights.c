@@ -13,9 +13,10 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/client_tls.h"
-#include "pgweir/net/ranges.h"
+#include "pgweir/net/range.h"
 
 #include "secrets_priv.h"
+#include "web_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -26,6 +27,8 @@ struct web_rights {
 	char **hosts;
 	struct secrets secrets;
 	struct tls_context *tls; /* NULL: no TLS */
+	usec_t failure_delay;
+	int failure_limit;
 };
 
 /* ---- made and freed ---- */
@@ -72,6 +75,8 @@ struct web_rights *web_rights_new(const struct config *config, struct err *err)
 		return NULL;
 	}
 	atomic_init(&rights->ref_count, 1);
+	rights->failure_delay = config->auth_failure_delay;
+	rights->failure_limit = config->auth_failure_limit;
 	rights->allow = ranges_new(allow->names, allow->count, err);
 	if (!rights->allow)
 		err_prefix(err, "metrics_allow: ");
@@ -116,6 +121,10 @@ bool rights_allow(const struct web_rights *rights, const struct address *peer)
 
 struct tls_context *rights_tls(const struct web_rights *rights) { return rights->tls; }
 
+usec_t rights_failure_delay(const struct web_rights *rights) { return rights->failure_delay; }
+
+int rights_failure_limit(const struct web_rights *rights) { return rights->failure_limit; }
+
 static bool is_address(struct bytes host)
 {
 	struct address address;
@@ -142,7 +151,8 @@ static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
 int rights_judge(const struct web_rights *rights, const struct connection *connection,
                  const struct http_head *head, bool needs_secret, const char **why)
 {
-	bool is_known = secrets_have(&rights->secrets, head->authorization);
+	/* where none is needed, the answer must not tell whether it is right */
+	bool is_known = needs_secret && secrets_have(&rights->secrets, head->authorization);
 
 	if (!rights_allow(rights, &connection->peer)) {
 		*why = "this address is not in metrics_allow";
@@ -152,7 +162,7 @@ int rights_judge(const struct web_rights *rights, const struct connection *conne
 	if (is_known)
 		return 0;
 	if (needs_secret && rights->secrets.count) {
-		*why = "a user and password, or a token, is needed";
+		*why = WRONG_SECRET_TEXT;
 		return 401;
 	}
 	if (!address_is_unix(&connection->peer) && !is_trusted_host(rights, head->host)) {

@@ -22,6 +22,7 @@ static const struct route {
 } routes[] = {
 	{ "/", page_answer, false },
 	{ "/metrics", metrics_answer, false },
+	{ "/metrics/histograms", metrics_answer_histograms, false },
 	{ "/healthz", health_answer, true },
 	{ "/readyz", health_answer_ready, true },
 	{ "/favicon.ico", answer_nothing, false },
@@ -61,6 +62,6 @@ void routes_answer(struct web *web, struct connection *connection, const struct 
 	if (route)
 		route->answer(web, connection, head);
 	else
-		web_answer_error(connection, 404, "there is nothing at this path",
-		                 "/ is the page, /api/v1/show lists the tables");
+		connection_answer_error(connection, 404, "there is nothing at this path",
+		                        "/ is the page, /api/v1/show lists the tables");
 }

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pgweir/auth/base64.h"
 #include "pgweir/auth/digest.h"
 #include "pgweir/base/text.h"
 

@@ -8,10 +8,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
+#include "pgweir/config/changes.h"
+#include "pgweir/net/range.h"
 
 #include "rights_priv.h"
 
@@ -47,24 +50,44 @@ static void log_failure(struct web *web, const struct connection *connection)
 	         address_format_host(&connection->peer, address, sizeof(address)));
 }
 
+/* As rights_judge(), but a secret is looked at only if a wrong one could still be delayed. */
+static int judge(struct web *web, const struct web_rights *rights,
+                 const struct connection *connection, const struct http_head *head,
+                 const char **why)
+{
+	bool needs_secret = routes_need_secret(head);
+	int status;
+
+	if (needs_secret && failures_reach(&web->wrong_secrets.failures, &connection->peer,
+	                                   rights_failure_limit(rights))) {
+		*why = "too many wrong secrets from this address, try again later";
+		return 429;
+	}
+	status = rights_judge(rights, connection, head, needs_secret, why);
+	if (!status && needs_secret && connections_are_busy(&web->connections)) {
+		*why = "too many requests are being answered";
+		return 503;
+	}
+	return status;
+}
+
 static void on_request(void *arg, struct connection *connection, const struct http_head *head)
 {
 	struct web *web = arg;
 	struct web_rights *rights = hold_rights(web);
+	usec_t delay = rights_failure_delay(rights);
 	const char *why;
-	int status = rights_judge(rights, connection, head, routes_need_secret(head), &why);
+	int status = judge(web, rights, connection, head, &why);
 
 	web_rights_release(&rights);
-	if (!status && routes_need_secret(head) && connections_are_busy(&web->connections)) {
-		status = 503;
-		why = "too many requests are being answered";
-	}
-	if (status == 401 && head->authorization.at)
+	if (status == 401 && head->authorization.at) {
 		log_failure(web, connection);
-	if (status)
-		web_answer_error(connection, status, why, NULL);
-	else
+		wrong_secrets_answer(&web->wrong_secrets, connection, delay);
+	} else if (status) {
+		connection_answer_error(connection, status, why, NULL);
+	} else {
 		routes_answer(web, connection, head);
+	}
 }
 
 static void on_accept(void *arg, int fd, const struct address *peer)
@@ -247,6 +270,57 @@ bool web_check(const struct config *config, struct err *err)
 	return is_valid;
 }
 
+static bool is_open_to(const struct ranges *allow, const char *text)
+{
+	struct address address;
+
+	return address_parse(&address, text, 0) && ranges_have(allow, &address);
+}
+
+/*
+ * Whether all users of this machine may connect: to a Unix socket by its mode, to an address from
+ * that same address; to a name or to all addresses from the loopback address, as far as we know.
+ */
+static bool is_open(const struct config *config, const struct ranges *allow,
+                    const struct web_place *place)
+{
+	const struct address from_unix = { .family = AF_UNIX };
+	struct address address;
+	bool is_any = strcmp(place->address, "0.0.0.0") == 0 || strcmp(place->address, "::") == 0;
+
+	if (place->path)
+		return ranges_have(allow, &from_unix) &&
+		       (*place->path == '@' || (config->unix_socket_mode & S_IWOTH));
+	if (config->metrics_tls && config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)
+		return false; /* a certificate is needed */
+	if (!is_any && address_parse(&address, place->address, 0))
+		return ranges_have(allow, &address);
+	return is_open_to(allow, "127.0.0.1") || is_open_to(allow, "::1");
+}
+
+void web_warn(const struct config *config, struct problems *problems)
+{
+	const struct config_list *list = &config->metrics_listen;
+	struct web web = { 0 };
+	struct ranges *allow;
+	struct err err;
+
+	if (!list->count || *config->metrics_secret_file)
+		return;
+	allow = ranges_new(config->metrics_allow.names, config->metrics_allow.count, &err);
+	if (allow && read_places(&web, list, &err)) {
+		for (size_t i = 0; i < web.place_count; i++) {
+			if (is_open(config, allow, &web.places[i]))
+				problems_warn(problems, config_source_pos(config, "metrics_listen"),
+				              "metrics_listen: every user of this machine may read "
+				              "what %s shows: set metrics_secret_file",
+				              list->names[i]);
+		}
+	}
+	ranges_release(&allow);
+	free_places(&web);
+}
+
 static bool prepare(struct web *web, struct err *err)
 {
 	const struct web_with *with = &web->with;
@@ -266,6 +340,7 @@ static bool prepare(struct web *web, struct err *err)
 	web->connections.streams.handshakes = with->handshakes;
 	web->connections.on_request = on_request;
 	web->connections.arg = web;
+	wrong_secrets_init(&web->wrong_secrets, web->loop);
 	readers_init(&web->readers, with->console, with->main_loop, web->loop);
 	if (!web->unix_group || !health_init(&web->health, with->lanes, web->loop))
 		return err_set(err, ERR_MEMORY, "out of memory");

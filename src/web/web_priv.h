@@ -9,7 +9,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "pgweir/loop/solo.h"
+#include "pgweir/auth/failures.h"
+#include "pgweir/loop/crew.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/web/web.h"
 
@@ -26,6 +27,14 @@ struct web_place {
 	unsigned int failed_count; /* since it was open */
 };
 
+/* Wrong secrets whose answer is delayed. */
+struct wrong_secrets {
+	struct loop *loop;
+	struct failures failures;
+	unsigned int count;
+	TAILQ_HEAD(, wrong_secret) list;
+};
+
 struct web {
 	struct web_with with;
 	struct solo *solo;
@@ -34,6 +43,7 @@ struct web {
 	struct connections connections;
 	struct readers readers;
 	struct health health;
+	struct wrong_secrets wrong_secrets;
 	unsigned int scrape_count;
 	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;
@@ -47,12 +57,15 @@ struct web {
 	struct web_rights *rights;
 };
 
-/* ---- short answers: answer.c ---- */
+/* ---- wrong secrets: wrong_secrets.c ---- */
 
-/* An error as JSON. hint: NULL, or what to do. */
-void web_answer_error(struct connection *connection, int status, const char *text,
-                      const char *hint);
-void web_answer_text(struct connection *connection, int status, const char *text);
+#define WRONG_SECRET_TEXT "a user and password, or a token, is needed"
+
+/* Answers 401, after the delay. */
+void wrong_secrets_answer(struct wrong_secrets *secrets, struct connection *connection,
+                          usec_t delay);
+
+void wrong_secrets_init(struct wrong_secrets *secrets, struct loop *loop);
 
 /* ---- paths: routes.c ---- */
 
@@ -67,6 +80,17 @@ bool routes_need_secret(const struct http_head *head);
 void api_list(struct web *web, struct connection *connection, const struct http_head *head);
 void api_show(struct web *web, struct connection *connection, const struct http_head *head);
 
+/*
+ * Adds " value" for each wanted=value of a query, as the console reads it. false: it is not well
+ * encoded.
+ */
+bool api_read_arguments(struct bytes query, const char *wanted, struct buf *words);
+
+#define API_BAD_ADDRESS "the address is not well encoded"
+
+/* Answers that a table cannot be read. */
+void api_refuse(struct connection *connection, const struct err *err);
+
 /* ---- /healthz, /readyz: health.c ---- */
 
 void health_answer(struct web *web, struct connection *connection, const struct http_head *head);
@@ -76,6 +100,8 @@ void health_answer_ready(struct web *web, struct connection *connection,
 /* ---- /metrics: metrics.c ---- */
 
 void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head);
+void metrics_answer_histograms(struct web *web, struct connection *connection,
+                               const struct http_head *head);
 
 /* ---- the page: page.c ---- */
 

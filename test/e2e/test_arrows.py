@@ -32,7 +32,7 @@ class Tree:
 
     def __init__(self, arrows, path):
         self.arrows, self.path = arrows, path
-        self.exceptions = {"circles": {}, "names": {}, "shared": {}, "unnamed": []}
+        self.exceptions = {"circles": {}, "names": {}, "words": {}}
 
     def write(self, path, text):
         path = self.path / path
@@ -172,30 +172,11 @@ def test_an_exception_for_a_name_counts(tree):
     assert tree.problems() == []
 
 
-def test_a_folder_that_is_not_yet_named_may_have_other_names(tree):
-    tree.calls("base/buf.c", "add_buf")
-    tree.calls("net/dial.c", "start")
-    tree.exceptions["unnamed"] = ["net"]
-    assert one(tree.problems()).startswith("add_buf()")
-
-
-def with_static(tree, *paths):
-    for path in paths:
-        tree.source(path, "static int fail(int value) { return value; }\n"
-                          f"int {path[5:-2]}_run(int value);\n"
-                          f"int {path[5:-2]}_run(int value) {{ return fail(value); }}\n")
-
-
-def test_two_files_may_share_the_name_of_a_static_function(tree):
-    with_static(tree, "base/buf.c", "base/log.c")
-    assert tree.problems() == []
-
-
-def test_three_files_may_not(tree):
-    with_static(tree, "base/buf.c", "base/log.c", "base/err.c")
-    assert "static fail() is in 3 files" in one(tree.problems())
-    tree.exceptions["shared"] = {"fail": "because"}
-    assert tree.problems() == []
+def test_a_file_of_two_subjects_has_two_words(tree):
+    tree.calls("base/buf.c", "bytes_take", "pipe_take")
+    tree.calls("net/dial.c", "bytes_give")
+    tree.exceptions["words"] = {"base/buf.c": ["byte"]}
+    assert one(tree.problems()).startswith("bytes_give()")
 
 
 def test_a_source_without_an_object_fails(tree):
@@ -220,11 +201,11 @@ def test_objects_may_bear_the_name_of_their_program(tree):
 def test_exceptions_that_nothing_needs_are_named(arrows, tree):
     three_in_a_circle(tree)
     rules = arrows.Rules(modules=MODULES, circles={"base": 7}, names={"buf_add": "no"},
-                         shared={"fail": "no"}, unnamed=["base"])
+                         words={"base/buf.c": ["buffer"]})
     files, graph, _ = arrows.check(str(tree.path), str(tree.path / "build"), rules)
     assert arrows.needless(files, graph, rules) == [
         "CIRCLES: base 7 could be 3", "NAMES: buf_add needs no exception",
-        "UNNAMED: base needs no exception", "SHARED: fail needs no exception"]
+        "WORDS: base/buf.c needs no buffer"]
 
 
 def test_the_graph_counts_arrows_between_modules(arrows, tree, capsys):

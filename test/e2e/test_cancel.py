@@ -3,6 +3,7 @@
 
 import os
 import re
+import signal
 import socket
 import struct
 import threading
@@ -12,8 +13,8 @@ import pytest
 
 from .kit import fake
 from .kit.wait import wait_until
-from .kit.wire import (CANCEL_REQUEST, Wire, bind, execute, extended, parse, query, send_cancel,
-                       special, sync)
+from .kit.wire import (CANCEL_REQUEST, Wire, bind, execute, extended, message, parse, query,
+                       send_cancel, special, sync)
 
 modes = pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
 
@@ -442,3 +443,231 @@ def test_the_limit_counts_while_it_gets_its_connection(scripted):
         each.close()
     server.send(fake.answer("1"))
     assert client.read_result().rows == [["1"]]
+
+
+# -- statements that nobody waits for any more -----------------------------------------------------
+
+LONG = "SELECT pg_sleep(1000)"
+
+
+def backends_at_work(postgres):
+    return postgres.value("SELECT count(*) FROM pg_stat_activity"
+                          " WHERE state = 'active' AND query LIKE %s", LONG + "%")
+
+
+def terminates(weir, client):
+    weir.admin("KILL app")
+
+
+def kills_client(weir, client):
+    (row,) = [row for row in weir.admin("SHOW CLIENTS") if row["user"] == "alice"]
+    weir.admin(f"KILL_CLIENT {row['id']}")
+
+
+LEFT = "client disconnect while server was not ready"
+ENDINGS = {
+    "query_timeout": ({"query_timeout": "0.5"}, None, "query timeout"),
+    "transaction_timeout": ({"transaction_timeout": "0.5"}, None, "transaction timeout"),
+    "KILL": ({}, terminates, LEFT),
+    "KILL_CLIENT": ({}, kills_client, LEFT),
+    "close": ({}, lambda weir, client: client.close(), LEFT),
+    "reset": ({}, lambda weir, client: client.reset(), LEFT),
+}
+
+
+@pytest.mark.parametrize("mode", ("session", "transaction"))
+@pytest.mark.parametrize("how", ENDINGS)
+def test_a_statement_ends_with_its_client(pgweir, postgres, how, mode):
+    settings, act, why = ENDINGS[how]
+    weir = pgweir(pool_mode=mode, **settings)
+    client = weir.client()
+    client.send(query(LONG))
+    if act:
+        wait_until(lambda: backends_at_work(postgres) == 1)
+        act(weir, client)
+    else:
+        assert client.read_refusal().text == why
+    wait_until(lambda: not postgres.backends("alice"), what="the end of the statement")
+    weir.wait_log(rf"cancel request delivered, asked by pgweir because: {why}, for server "
+                  rf"{postgres.host}:{postgres.port}, pid \d+")
+    weir.wait_pool(sv_active=0, sv_being_canceled=0)
+
+
+def test_it_ends_over_tls(pgweir, secure_postgres):
+    weir = pgweir(postgres=secure_postgres, server_tls_sslmode="require",
+                  databases={"app": f"host=127.0.0.1 port={secure_postgres.port}"})
+    client = weir.client()
+    client.send(query(LONG))
+    wait_until(lambda: backends_at_work(secure_postgres) == 1)
+    client.close()
+    wait_until(lambda: not secure_postgres.backends("alice"))
+    weir.wait_log("cancel request delivered, asked by pgweir")
+
+
+def test_it_ends_while_its_rows_are_not_read(pgweir, postgres):
+    """PostgreSQL does not notice the request as long as it cannot send."""
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client()
+    client.send(query("SELECT repeat('x', 1000), generate_series(1, 1000000000)"))
+    client.expect("TD")
+    client.close()
+    wait_until(lambda: not postgres.backends("alice"))
+
+
+def test_terminate_is_read_behind_the_statement(pgweir, postgres):
+    """As with PostgreSQL, which reads Terminate when the statement is over."""
+    postgres.query("DROP TABLE IF EXISTS parting")
+    postgres.query("CREATE TABLE parting (a int)")
+    postgres.query("GRANT ALL ON parting TO alice")
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client()
+    client.send(query("INSERT INTO parting SELECT 1 FROM pg_sleep(1)"))
+    weir.wait_pool(sv_active=1)
+    client.send(message("X"))
+    client.wait_closed()
+    wait_until(lambda: postgres.value("SELECT count(*) FROM parting") == 1)
+    assert "cancel request" not in weir.log
+
+
+def left_at_work(scripted, **settings):
+    """A client has left while its statement runs; returns the connection of the cancel request."""
+    weir, client, server = scripted(**settings)
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    client.close()
+    caller = weir.far.accept_raw()
+    assert caller.read_startup() is None and caller.cancel_key == fake.KEY
+    return weir, server, caller
+
+
+def test_the_server_counts_until_postgresql_has_ended_it(scripted):
+    weir, server, caller = left_at_work(scripted, max_db_connections=1, default_pool_size=1)
+    other = weir.client()
+    other.send(query("SELECT 'other'"))
+    weir.wait_pool(cl_waiting=1, sv_being_canceled=1)
+    (row,) = [row for row in weir.admin("SHOW SERVERS") if row["database"] == "app"]
+    assert (row["state"], row["link"]) == ("being_canceled", "")
+    assert "1 server, pool_size 1; 1 being canceled" in weir.admin("SHOW WAITING")[0]["detail"]
+    assert not server.is_closed() and server.buffer == b""
+    caller.close()
+    assert server.read().type == "X"
+    server.wait_closed()  # its own side is still open
+    assert not weir.far.has_caller()
+    server.send(fake.error("canceled", "57014"), fake.ready())
+    server.close()
+    last = weir.far.accept().login()
+    assert last.expect("Q").body == b"SELECT 'other'\0"
+    last.send(fake.answer("other"))
+    assert other.read_result().rows == [["other"]]
+
+
+def test_the_request_is_repeated(scripted):
+    """It may have come before the statement had begun."""
+    weir, server, caller = left_at_work(scripted, cancel_wait_timeout=0)
+    for _ in range(2):
+        caller.close()
+        caller = weir.far.accept_raw()
+        assert caller.read_startup() is None and caller.cancel_key == fake.KEY
+    caller.close()
+    server.close()
+    weir.wait_pool(sv_being_canceled=0)
+
+
+def test_a_statement_that_does_not_end_is_left_alone(scripted):
+    weir, server, caller = left_at_work(scripted, cancel_wait_timeout=0, max_db_connections=1)
+    caller.close()
+    other = weir.client()
+    other.send(query("SELECT 'other'"))
+    weir.wait_pool(cl_waiting=1)
+    weir.reload(cancel_wait_timeout="0.3", max_db_connections=1)
+    last = weir.far.accept().login()
+    last.expect("Q")
+    weir.wait_log("WARNING .*PostgreSQL has not ended the statement within cancel_wait_timeout")
+
+
+def test_where_nobody_takes_the_request(scripted):
+    weir, client, server = scripted()
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    weir.far.listener.close()
+    client.close()
+    server.wait_closed()
+    weir.wait_pool(sv_being_canceled=0)
+
+
+def test_a_request_of_the_client_that_was_not_sent_yet(scripted):
+    """That one is dropped with its client, and does not count as ours."""
+    weir, client, server = scripted(query_timeout="1", cancel_wait_timeout="3")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    weir.far.listener.listen(0)
+    crowd = []
+    for _ in range(3):  # until the backlog is full
+        crowd.append(socket.socket())
+        crowd[-1].setblocking(False)
+        crowd[-1].connect_ex((weir.far.host, weir.far.port))
+    send_cancel(weir.address, client.key)
+    assert client.read_refusal().text == "query timeout"
+    assert weir.pool()["sv_being_canceled"] == 1
+    assert not server.is_closed()
+    for each in crowd:
+        each.close()
+
+
+def test_what_was_not_sent_is_not_sent_any_more(scripted):
+    weir, client, server = scripted(query_timeout=3)
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    client.sock.settimeout(1)
+    with pytest.raises(TimeoutError):
+        client.send(query("SELECT '" + "x" * 50_000_000 + "'"))
+    caller = weir.far.accept_raw()
+    assert caller.read_startup() is None
+    caller.close()
+    rest = b""
+    while got := server.sock.recv(1_000_000):
+        rest += got
+    assert len(rest) < 50_000_000
+    server.close()
+    weir.wait_pool(sv_being_canceled=0)
+
+
+def test_many_leave_at_once(pgweir, postgres):
+    """PostgreSQL never has more connections than max_db_connections allows."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=5, max_db_connections=5)
+    most = 0
+    for _ in range(4):
+        clients = [weir.client() for _ in range(5)]
+        for client in clients:
+            client.send(query(LONG))
+        wait_until(lambda: backends_at_work(postgres) == 5)
+        for client in clients:
+            client.close()
+        while backends_at_work(postgres):
+            most = max(most, len(postgres.backends("alice")))
+    assert most <= 5
+    assert weir.client().value("SELECT 1") == "1"
+
+
+def test_shutdown_waits_for_it(pgweir, postgres):
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client()
+    client.send(query(LONG))
+    wait_until(lambda: backends_at_work(postgres) == 1)
+    with weir.one_turn():
+        client.close()
+        weir.signal(signal.SIGTERM)
+    assert weir.wait_exit() == 0
+    wait_until(lambda: not postgres.backends("alice"))
+    assert "cancel request delivered" in weir.log
+
+
+def test_it_stays_with_the_process_that_is_replaced(scripted):
+    weir, server, caller = left_at_work(scripted, cancel_wait_timeout=0)
+    old = weir.take_over()
+    assert old.poll() is None
+    assert not [row for row in weir.admin("SHOW SERVERS") if row["database"] == "app"]
+    caller.close()
+    server.expect("X")
+    server.close()
+    assert old.wait(15) == 0

@@ -89,19 +89,23 @@ p99_us:b p999_us:b max_us:b""",
     "HISTOGRAMS": """database:t kind:t count:b sum_us:b le_100us:b le_250us:b le_500us:b le_1ms:b
 le_2500us:b le_5ms:b le_10ms:b le_25ms:b le_50ms:b le_100ms:b le_250ms:b le_500ms:b le_1s:b le_2500ms:b
 le_5s:b le_10s:b le_30s:b""",
-    "SQLSTATES": "sqlstate:t name:t side:t severity:t count:b last:t database:t user:t",
+    "SQLSTATES": "sqlstate:t name:t side:t severity:t count:b last:t database:t user:t class:t",
+    "CLOSES": "database:t type:t reason:t is_error:t count:b",
+    "CERTIFICATES": "setting:t file:t seconds_left:b",
     "EVENTS": "at:t age_s:b kind:t level:t database:t user:t text:t",
     "EVENTS_TOTALS": "event:t count:b",
     "HISTORY": """resolution:t at:t age_s xacts:b queries:b errors:b received:b sent:b wait_p99_us:b
 statement_p50_us:b statement_p95_us:b statement_p99_us:b xact_p99_us:b cl_active cl_waiting sv_active
 sv_idle maxwait_us:b logins:b""",
     "HOSTS": """entry:t host:t address:t role:t timeline:b position:t lag_us:b lag_bytes:b state:t since:t
-servers latency_us:b watch:t lost_bytes:b last_error:t""",
+servers latency_us:b watch:t lost_bytes:b last_error:t reads:b""",
     "READS": """database:t user:t servers on_standby:b no_standby:b behind:b waits:b
 wait_us:b""",
     "COLUMNS": "item:t column:t type:t meaning:t",
     "STATE": "key:t value:t",
 }
+
+COLUMNS["POOL_HISTOGRAMS"] = COLUMNS["HISTOGRAMS"].replace("database:t", "database:t user:t")
 
 TYPES = {"": INT4, "t": TEXT, "n": NUMERIC, "b": INT8, "y": BYTEA}
 

@@ -88,10 +88,10 @@ def test_the_deployment_fits_together():
     assert things["Service"]["spec"]["ports"][0]["targetPort"] in ports
     mounts = {mount["name"] for mount in container()["volumeMounts"]}
     assert mounts == {volume["name"] for volume in spec["template"]["spec"]["volumes"]}
-    program, pause = container()["lifecycle"]["preStop"]["exec"]["command"]
-    deadline = seconds_of(settings_of(INIS["kubernetes"]())["shutdown_drain"])
-    assert program == "sleep"
-    assert int(pause) + deadline < spec["template"]["spec"]["terminationGracePeriodSeconds"]
+    settings = settings_of(INIS["kubernetes"]())
+    ending = [seconds_of(settings[name]) for name in ("shutdown_accept", "shutdown_drain")]
+    assert ending[0] > 0 and "lifecycle" not in container()
+    assert sum(ending) < spec["template"]["spec"]["terminationGracePeriodSeconds"]
 
 
 def seconds_of(text):

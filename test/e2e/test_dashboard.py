@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The dashboard for Grafana, etc/grafana/pgweir.json: its queries, and the metrics that they name."""
+"""The dashboard for Grafana, etc/grafana/pgweir.json, and the alerts: their queries, and the metrics that they name."""
 
 import json
 import pathlib
@@ -10,11 +10,13 @@ import subprocess
 import pytest
 import yaml
 
+from .kit import prometheus
 from .kit.account import free_port
 from .kit.web import Web
 
-BOARD = json.loads((pathlib.Path(__file__).parents[2] / "etc" / "grafana" / "pgweir.json")
-                   .read_text(encoding="utf-8"))
+ETC = pathlib.Path(__file__).parents[2] / "etc"
+BOARD = json.loads((ETC / "grafana" / "pgweir.json").read_text(encoding="utf-8"))
+ALERTS = prometheus.rules(ETC / "prometheus" / "pgweir-metrics-rules.yaml").values()
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 MARKS = BOARD["annotations"]["list"]
 QUERIES = [target["expr"] for panel in PANELS for target in panel["targets"]] + [mark["expr"] for mark in MARKS]
@@ -31,7 +33,7 @@ def test_each_metric_that_it_names_exists(pgweir):
     known = set()
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", Web(port).ask("/metrics").text, re.MULTILINE):
         known |= {f"{name}_{end}" for end in ("bucket", "sum", "count")} if kind == "histogram" else {name}
-    wanted = metrics_of("\n".join(QUERIES + [each.get("definition", "") for each in VARIABLES.values()]))
+    wanted = metrics_of("\n".join([*QUERIES, *ALERTS, *(each.get("definition", "") for each in VARIABLES.values())]))
     assert len(wanted) > 30
     assert not wanted - known
 

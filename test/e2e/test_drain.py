@@ -424,6 +424,80 @@ def test_a_second_sigterm_ends_at_once(pgweir):
     assert weir.wait_exit() == 0
 
 
+# -- shutdown_accept: what comes before ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGINT))
+def test_clients_are_accepted_until_the_balancers_know(pgweir, number):
+    """All goes on as before, but for what the probes say. A second signal ends it at once."""
+    weir = pgweir(pool_mode="transaction", shutdown_accept=3600, shutdown_drain=3600)
+    resting, busy = weir.client(), weir.client()
+    busy.query("BEGIN")
+    weir.ask_admin("SHOW STATE")
+    weir.signal(number)
+    weir.wait_log(rf"got {number.name}, accepting clients for 3600 s more \(shutdown_accept\)")
+    assert ready(weir) == ("no", "shutting down")
+    assert probe(weir) == (1, "not ready: shutting down")
+    for client in (resting, busy, weir.client()):
+        assert client.value("SELECT 1") == "1"
+    assert busy.query("COMMIT").status == "I"
+    assert busy.value("SELECT 1") == "1"
+    weir.signal(number)
+    assert told(resting) == ENDED
+    assert weir.wait_exit() == 0
+
+
+def test_then_they_are_drained(pgweir):
+    weir = pgweir(pool_mode="transaction", shutdown_accept="300ms", shutdown_drain=3600)
+    resting, busy = weir.client(), weir.client()
+    busy.query("BEGIN")
+    weir.signal(signal.SIGTERM)
+    weir.wait_log("accepting clients for 1 s more")
+    assert told(resting) == DRAINING
+    with pytest.raises(ConnectionRefusedError):
+        Wire(weir.address)
+    busy.query("COMMIT")
+    assert told(busy) == DRAINING
+    assert weir.wait_exit() == 0
+
+
+def test_then_running_work_ends(pgweir):
+    weir = pgweir(pool_mode="transaction", shutdown_accept="300ms")
+    busy = weir.client()
+    busy.query("BEGIN")
+    weir.signal(signal.SIGINT)
+    weir.wait_log("got SIGINT, shutting down, waiting for all servers to disconnect")
+    assert busy.query("COMMIT").tags == ["COMMIT"]
+    assert weir.wait_exit() == 0
+
+
+def test_the_console_need_not_wait_for_it(pgweir):
+    weir = pgweir(pool_mode="transaction", shutdown_accept=3600)
+    weir.console_address = weir.socket_path
+    client = weir.client()
+    weir.ask_admin("SHOW STATE")
+    weir.signal(signal.SIGTERM)
+    weir.wait_log("accepting clients for 3600 s more")
+    assert weir.ask_admin("RESUME").error["M"] == "pooler is shutting down"
+    assert weir.ask_admin("SHUTDOWN WAIT_FOR_CLIENTS").tags == ["SHUTDOWN"]
+    with pytest.raises(ConnectionRefusedError):
+        Wire(weir.address)
+    assert client.value("SELECT 1") == "1"
+    client.close()
+    weir.disconnect()
+    assert weir.wait_exit() == 0
+
+
+def test_where_nobody_is_accepted_it_begins_at_once(pgweir):
+    weir = pgweir(pool_mode="transaction", shutdown_accept=3600, shutdown_drain=3600)
+    weir.ask_admin("DRAIN")
+    weir.signal(signal.SIGTERM)
+    assert weir.wait_exit() == 0
+
+
+# -- more of DRAIN ------------------------------------------------------------------------------------
+
+
 def test_a_cancel_request_ends_it(weir):
     client = weir.client()
     client.query("BEGIN")

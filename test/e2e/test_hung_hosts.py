@@ -7,7 +7,7 @@ import pytest
 
 from .kit.wait import wait_until
 from .kit.wire import query
-from .test_roles import WHERE, entries, hosts, wait_host, watched
+from .test_roles import WHERE, drain_notices, entries, hosts, wait_host, watched
 
 
 @contextlib.contextmanager
@@ -116,3 +116,13 @@ def test_what_a_promotion_loses_is_measured(make_cluster, pgweir):
     weir.wait_log(rf"WARNING host {new.host} has become primary without what .* bytes of WAL")
     assert hosts(weir)[new.host]["lost_bytes"] > 900000
     assert hosts(weir)[old.host]["lost_bytes"] == 0
+
+
+def test_a_drain_does_not_wait_for_answers_of_a_host_that_hangs(make_cluster, pgweir):
+    cluster = make_cluster(standbys=1)
+    old, new = cluster.hosts
+    weir = watched(pgweir, cluster, host_check_timeout="0.3")
+    with hung(old):
+        wait_host(weir, old, state="lost")
+        assert drain_notices(weir, old) == [
+            f"whether standby {new.host} has replayed all WAL of {old.host} is not known"]

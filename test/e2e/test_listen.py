@@ -3,6 +3,7 @@
 all clients of a pool."""
 
 import os
+import signal
 import threading
 from collections import Counter
 
@@ -152,6 +153,36 @@ def test_unlisten_in_a_transaction(start, postgres, unlisten, left, end, works, 
     postgres.query("NOTIFY a")
     postgres.query("NOTIFY b")
     assert heard(client, len(wanted)) == [(name, "") for name in wanted]
+    silent(client)
+
+
+@pytest.mark.parametrize("how", ["query", "extended"])
+@pytest.mark.parametrize("texts", (["UNLISTEN a"], ["UNLISTEN *"], ["DISCARD ALL"],
+                                   ["BEGIN", "UNLISTEN a", "COMMIT"]), ids=lambda texts: texts[-1])
+def test_unlisten_takes_back_nothing_that_was_sent_before(start, postgres, texts, how):
+    """The notification is under way: without pgweir it has come before UNLISTEN is read."""
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN a")
+    client.query("LISTEN b")
+    (pid,) = listening_pids(weir)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        postgres.query("SELECT pg_notify('a', 'ü')")
+        postgres.query("SELECT pg_notify('b', 'second')")
+        for text in texts[:-2]:
+            ask(client, text, how)
+        client.send((wire.query if how == "query" else wire.extended)(texts[-2:][0]))
+        weir.wait_pool(sv_active=1)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    got = client.read_until("Z")
+    if len(texts) > 1:
+        client.send((wire.query if how == "query" else wire.extended)(texts[-1]))
+        got += client.read_until("Z")
+    notes = [note_of(message) for message in got if message.type == "A"]
+    assert notes == [("a", "ü"), ("b", "second")]
+    postgres.query("NOTIFY a, 'third'")
     silent(client)
 
 

@@ -5,7 +5,9 @@ import json
 import os
 import re
 
+from .kit.account import free_port
 from .kit.wait import LIMIT, wait_until
+from .kit.web import Web
 from .kit.wire import bind, execute, message, parse, query, refusal, startup, sync
 
 
@@ -306,14 +308,19 @@ def test_a_kill_loses_no_line(make_pgweir):
 def test_lines_that_a_full_disk_loses_are_counted(make_pgweir):
     """A limit on the size of files stands for the disk: no line is torn, and later the log says it."""
     weir = make_pgweir()
-    path = weir.dir + "/own.log"
-    weir.configure(logfile=path)
+    path, port = weir.dir + "/own.log", free_port()
+    weir.configure(logfile=path, metrics_listen=f"127.0.0.1:{port}")
     weir.start()
 
     def log():
         with open(path, encoding="utf-8") as file:
             return file.read()
+
+    def lost():
+        return int(re.search(r"^pgweir_log_lines_lost_total (\d+)$", Web(port).ask("/metrics").text,
+                             re.MULTILINE)[1])
     wait_until(lambda: "process up" in log())
+    assert lost() == 0
 
     def limit(size):
         weir.account.run(["prlimit", "--pid", str(weir.pid), f"--fsize={size}:"])
@@ -328,6 +335,6 @@ def test_lines_that_a_full_disk_loses_are_counted(make_pgweir):
 
     def is_told():
         assert weir.client().value("SELECT 1") == "1"
-        return re.search(r"WARNING [1-9]\d* log lines lost: the log file could not be", log())
-    wait_until(is_told)
+        return re.search(r"WARNING ([1-9]\d*) log lines lost: the log file could not be", log())
+    assert lost() >= int(wait_until(is_told)[1])
     assert all(re.match(r"\d{4}-\d\d-\d\d |\t", line) for line in log().splitlines())

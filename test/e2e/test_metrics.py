@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: ISC
 """/metrics: the exporter's names with the console's values, our own, and both formats."""
 
+import re
 import socket
 
 import pytest
@@ -9,7 +10,7 @@ from .kit import prometheus
 from .kit.account import free_port
 from .kit.wait import wait_until
 from .kit.web import Web
-from .kit.wire import query
+from .kit.wire import Refused, query
 
 # What prometheus-community/pgbouncer_exporter has, with its labels.
 POOL = ("database", "user")
@@ -158,16 +159,126 @@ def test_histograms(serve):
     assert {row["database"] for row in weir.admin("SHOW HISTOGRAMS app")} == {"app"}
 
 
-def test_many_databases_have_no_histograms_of_their_own(serve):
-    weir = serve(databases={f"d{number:03}": "dbname=app" for number in range(102)},
+def test_ten_thousand_databases(serve):
+    """What was never used costs no bytes, and many databases have no histograms of their own."""
+    weir = serve(databases={f"tenant_{number:05}": "dbname=app" for number in range(10000)},
                  server_lifetime=0)
-    for number in range(102):
-        with weir.client(database=f"d{number:03}") as client:
+    for number in range(100):
+        with weir.client(database=f"tenant_{number:05}") as client:
             assert client.value("SELECT 1") == "1"
-    metrics, types = scrape(weir)
+    answer = Web(weir.web_port).ask("/metrics")
+    assert len(answer.body) < 1_000_000 and answer.body.count(b"\n") < 10_000
+    metrics, types = prometheus.parse(answer.text)
     assert "pgweir_database_client_login_seconds" not in types
-    assert only(metrics, "pgweir_client_login_seconds_count") == 102
-    assert len(metrics["pgbouncer_databases_pool_size"]) == 103
+    assert only(metrics, "pgweir_client_login_seconds_count") == 100
+    assert len(metrics["pgbouncer_databases_pool_size"]) == 101
+    assert only(metrics, "pgbouncer_databases") == 10001
+    weir.admin("PAUSE tenant_09999")
+    assert only(scrape(weir)[0], "pgbouncer_databases_paused", name="tenant_09999") == 1
+    assert len(weir.admin("SHOW DATABASES")) == 10001
+    metrics, _ = scrape(weir, "/metrics/histograms?database=tenant_00042")
+    assert only(metrics, "pgweir_database_query_seconds_count", database="tenant_00042") == 1
+
+
+def test_histograms_of_pools(serve):
+    weir = serve()
+    assert weir.client().value("SELECT 1") == "1"
+    assert weir.client(user="bob").value("SELECT 1") == "1"
+    assert weir.client(database="app2").value("SELECT 1") == "1"
+    metrics, types = scrape(weir, "/metrics/histograms")
+    assert set(types) == {f"pgweir_{of}_{what}_seconds" for of in ("database", "pool")
+                          for what in ("wait", "query", "transaction", "server_login", "client_login")}
+    assert only(metrics, "pgweir_database_query_seconds_count", database="app") == 2
+    assert only(metrics, "pgweir_pool_query_seconds_count", database="app", user="bob") == 1
+    assert only(metrics, "pgweir_pool_query_seconds_bucket", database="app", user="bob", le="30.0") == 1
+    (row,) = [row for row in weir.admin("SHOW POOL_HISTOGRAMS app")
+              if (row["user"], row["kind"]) == ("bob", "statement")]
+    assert (row["count"], row["le_30s"]) == (1, 1)
+    of_one, _ = scrape(weir, "/metrics/histograms?database=app2")
+    assert {dict(of)["database"] for values in of_one.values() for of in values} == {"app2"}
+    one = Web(weir.web_port)
+    assert one.ask("/metrics/histograms?database=nothing").status == 404
+    assert one.ask("/metrics/histograms?database=%zz").status == 400
+    assert one.ask("/metrics/histograms", "HEAD").status == 200
+    assert "pgweir_pool_query_seconds" not in scrape(weir)[1]
+
+
+def test_transactions(serve):
+    weir = serve(default_pool_size=2)
+    one, two = weir.client(), weir.client()
+    one.query("BEGIN")
+    two.query("BEGIN")
+    two.send(query("SELECT pg_sleep(30)"))
+    wait_until(lambda: {row["state"] for row in weir.admin("SHOW TRANSACTIONS")} ==
+               {"running", "idle in transaction"}, what="both states")
+    of = {"database": "app", "user": "alice", "state": "idle in transaction"}
+    wait_until(lambda: only(scrape(weir)[0], "pgweir_transaction_max_age_seconds", **of) >= 1,
+               what="a transaction of a second")
+    metrics, _ = scrape(weir)
+    assert only(metrics, "pgweir_transactions", **of) == 1
+    assert only(metrics, "pgweir_transactions", state="running") == 1
+    assert only(metrics, "pgweir_transaction_max_state_seconds", **of) >= 1
+    one.query("COMMIT")
+    assert tuple(of.items()) not in scrape(weir)[0]["pgweir_transactions"]
+
+
+def test_errors_and_closes_by_database(serve):
+    weir = serve()
+    client = weir.client()
+    client.query("SELECT 1/0")
+    client.close()
+    with pytest.raises(Refused):
+        weir.client(database="nothing")
+    with weir.client(database="app2"):
+        pass
+    wait_until(lambda: len(weir.admin("SHOW CLIENTS")) == 1, what="closed connections")
+    metrics, types = scrape(weir)
+    assert types["pgweir_errors_total"] == "counter"
+    assert only(metrics, "pgweir_errors_total", sqlstate="22012") == 1
+    assert only(metrics, "pgweir_errors_total", **{"class": "22", "side": "server", "severity": "ERROR"}) == 1
+    assert only(metrics, "pgweir_errors_total", **{"class": "3D", "side": "pgweir"}) == 1
+    clients = {}
+    for of, value in metrics["pgweir_closes_total"].items():
+        of = dict(of)
+        if of["type"] == "C":
+            clients[of["database"], of["is_error"]] = clients.get((of["database"], of["is_error"]), 0) + value
+    assert sum(value for (database, _), value in clients.items() if database == "app") == 1
+    assert sum(value for (database, _), value in clients.items() if database == "app2") == 1
+    assert clients["", "yes"] == 1  # no such database: no label that a stranger chooses
+    assert not [database for database, _ in clients if database == "nothing"]
+    by_reason = {(row["type"], row["reason"]): row["count"] for row in weir.admin("SHOW ERRORS")}
+    summed = {}
+    for row in weir.admin("SHOW CLOSES"):
+        key = row["type"], row["reason"]
+        summed[key] = summed.get(key, 0) + row["count"]
+    assert summed == by_reason
+
+
+def test_certificates(serve, ca):
+    leaf = ca.issue("expiring", "pooler.example")
+    weir = serve(client_tls_sslmode="allow", client_tls_cert_file=leaf.cert, client_tls_key_file=leaf.key)
+    left = only(scrape(weir)[0], "pgweir_certificate_expiry_seconds", setting="client_tls_cert_file",
+                file=leaf.cert)
+    (row,) = weir.admin("SHOW CERTIFICATES")
+    assert row["file"] == leaf.cert and row["seconds_left"] == pytest.approx(left, abs=60)
+    assert left > 3600
+    weir.reload(client_tls_sslmode="disable")
+    assert not scrape(weir)[0].get("pgweir_certificate_expiry_seconds")
+    weir = serve(metrics_tls=1, client_tls_cert_file=leaf.cert, client_tls_key_file=leaf.key)
+    assert [row["setting"] for row in weir.admin("SHOW CERTIFICATES")] == ["client_tls_cert_file"]
+
+
+def test_the_certificate_in_use_counts(serve, ca):
+    """A file that was replaced, but not read, does not count."""
+    leaf, other = ca.issue("first", "pooler.example"), ca.issue("second", "pooler.example", days=(-1, 3))
+    weir = serve(client_tls_sslmode="allow", client_tls_cert_file=leaf.cert, client_tls_key_file=leaf.key)
+    before = weir.admin("SHOW CERTIFICATES")[0]["seconds_left"]
+    for of, to in ((other.cert, leaf.cert), (other.key, leaf.key)):
+        with open(of, "rb") as source, open(to, "wb") as target:
+            target.write(source.read())
+    assert weir.admin("SHOW CERTIFICATES")[0]["seconds_left"] == pytest.approx(before, abs=60)
+    weir.admin("RELOAD")
+    assert weir.admin("SHOW CERTIFICATES")[0]["seconds_left"] <= 3 * 86400
 
 
 def test_openmetrics(serve):
@@ -220,7 +331,7 @@ def test_several_loops(serve):
 
 def test_many_scrapes_at_one_time(serve):
     """More than a few are refused: each keeps the rows of a SHOW."""
-    weir = serve(databases={f"d{number:04}": "host=127.0.0.1" for number in range(3000)})
+    weir = serve(databases={f"d{number:04}": "host=127.0.0.1" for number in range(990)})
     readers = []
     for _ in range(5):
         sock = socket.socket()

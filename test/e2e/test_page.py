@@ -282,6 +282,35 @@ def test_nothing_is_wider_than_the_screen(stage, tab, width):
         assert tab.js("document.documentElement.scrollWidth") <= width, view
 
 
+# What of a table is beyond the right edge of its box, and must be scrolled to.
+CUT = """[...document.querySelectorAll("#body .wide")].filter(box => box.scrollWidth > box.clientWidth + 1)
+    .map(box => box.getAttribute("aria-label")).join(", ")"""
+
+
+@pytest.mark.parametrize("width", (390, 1440))
+def test_no_column_is_cut(stage, tab, width):
+    """Not with names and numbers of usual length, neither on a desk nor on a phone."""
+    fill(stage, "shop_production")
+    for name, columns in TABLES.items():
+        for row in stage.rows[name] if name not in ("HISTORY", "READY", "VERSION", "COLUMNS") else []:
+            row.update({each[:-1]: 1234567 for each in columns.split() if each.endswith("_us#")})
+    stage.rows["STATEMENTS"][0].update(query="SELECT total FROM orders WHERE id = $1 " * 5, calls=12345, rows=10**6,
+                                       errors=12, sqlstate="40001")
+    stage.rows["TRANSACTIONS"][0].update(state="idle in transaction", xact_seconds=4000, seconds=4000)
+    stage.rows["CLIENTS"][0].update(tls="TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519", addr="10.20.30.40", port=50000,
+                                    connect_time="2026-11-27 12:00:01 UTC", request_time="2026-11-27 12:40:01 UTC")
+    stage.rows["SERVERS"] = stage.rows["CLIENTS"]
+    stage.rows["POOLS"][0]["database"] = "app"
+    host = "pg-1.shop.example.internal"
+    stage.rows["HOSTS"][0].update(host=host, address="10.20.30.40", watch="no: it has no pool yet",
+                                  role="standby", state="diverged", since=utc(7200), position="1A/2B3C4D5E",
+                                  last_error="could not connect: Connection timed out")
+    stage.rows["DATABASES"][0].update(host=f"{host},{host}", port=5432)
+    tab.size(width, 900)
+    for view in views(stage.url, tab):
+        assert tab.js(CUT) == "", view
+
+
 def test_two_themes_with_enough_contrast(stage, tab):
     fill(stage, "text")
     tab.prefer("dark")
@@ -355,7 +384,7 @@ def test_order_by_a_column_is_in_the_link(stage, tab):
     tab.goto(f"{stage.url}#pools")
     see(tab, "one/alice")
     assert column(tab, "Pools", "waiting")[0] == "3"  # longest wait first
-    head = "table[aria-label=Pools] th:nth-child(7)"
+    head = "table[aria-label=Pools] th:nth-child(8)"
     tab.click(f"{head} button")
     assert column(tab, "Pools", "waiting") == ["100", "20", "3", "0"]
     assert tab.js(f"document.querySelector('{head}').getAttribute('aria-sort')") == "descending"
@@ -447,6 +476,9 @@ def test_what_needs_attention(stage, tab):
     stage.rows["DATABASES"] = [{"name": "sleepy", "paused": 1}]
     stage.rows["LIMITS"] = [{"limit": "max_client_conn", "value": 100, "used": 90},
                             {"limit": "pool_size", "database": "full", "value": 4, "used": 4},
+                            {"limit": "pool_size", "database": "app2", "user": "carol", "value": 4, "used": 4},
+                            {"limit": "max_pinned_servers", "database": "app2", "user": "carol", "value": 4, "used": 3},
+                            {"limit": "max_pinned_servers", "database": "app", "user": "carol", "value": 9, "used": 0},
                             {"limit": "max_user_connections", "user": "eve", "value": 10, "used": 7}]
     stage.rows["TRANSACTIONS"] = [{"state": "idle in transaction", "xact_seconds": 95, "ptr": "3",
                                    "application_name": "psql", "database": "app"}]
@@ -454,9 +486,10 @@ def test_what_needs_attention(stage, tab):
     see(tab, "sleepy is paused")
     found = text_of(tab, ".needs")
     for wanted in ("accepts no new work: draining", "dead/alice", "app/carol: 1 client waits, the first for 7.5 s:"
-                   " pool full. longest held by bob", "max_client_conn: 90 of 100", "psql at app, is open for 1 min 35 s"):
+                   " pool full. longest held by bob", "max_client_conn: 90 of 100", "psql at app, is open for 1 min 35 s",
+                   "app2/carol: 3 of 4 servers are pinned"):
         assert wanted in found
-    for other in ("new/alice", "app2", "full", "eve"):
+    for other in ("new/alice", "app2/carol: 1 client", "full", "eve", "of 9"):
         assert other not in found.replace("pool full", "")
     stage.rows.update(READY=[{"ready": "yes"}], POOLS=[], WAITING=[], DATABASES=[], LIMITS=[], TRANSACTIONS=[])
     see(tab, "Nothing.", ".needs")
@@ -532,8 +565,10 @@ def test_hosts_that_need_attention(stage, tab):
 
 def test_numbers_have_units_for_people(stage, tab):
     stage.rows["HISTORY"] = history(xacts=1234, queries=2500000)
+    stage.rows["POOLS"] = [pool(sv_active=6, sv_idle=7, sv_used=3), pool(user="bob", sv_tested=2, sv_login=6)]
     tab.goto(stage.url)
     see(tab, "1.23 k/s")
+    see(tab, "6 active, 7 idle, 5 used or being checked, 6 logging in")
     shown = text_of(tab)
     for wanted in ("2.5 M statements/s", "6.1 ms", "p95 1.5 ms, p50 400 µs"):
         assert wanted in shown

@@ -4,7 +4,8 @@
 import pytest
 
 from .kit import fake
-from .kit.wire import bind, execute, message, parse, query, refusal, startup, sync
+from .kit.wire import (Refused, bind, execute, message, parse, query, refusal, startup,
+                       sync)
 
 PID = "SELECT pg_backend_pid()"
 
@@ -15,6 +16,19 @@ def one(pgweir):
     def start(**settings):
         return pgweir(pool_mode="transaction", default_pool_size=1, **settings)
     return start
+
+
+def refused(weir, **params):
+    """What PostgreSQL says of parameters: at the login if a server is at rest in the client's loop,
+    else at the first query.
+    """
+    client = weir.wire().startup(**params)
+    try:
+        client.finish_login("alice")
+    except Refused as error:
+        return error
+    client.send(query("SELECT 1"))
+    return client.read_refusal()
 
 
 TRACKED = {
@@ -94,9 +108,7 @@ def test_nobody_takes_more_rights_than_its_server_has(one):
     weir = one()
     other = weir.client()
     assert other.value("SELECT session_user") == "alice"
-    client = weir.client(session_authorization="bob")
-    client.send(query("SELECT session_user"))
-    assert client.read_refusal().sqlstate == "42501"
+    assert refused(weir, session_authorization="bob").sqlstate == "42501"
     assert other.value("SELECT session_user") == "alice"
 
 
@@ -222,18 +234,87 @@ def test_what_postgresql_does_not_accept(one, name, value):
     weir = one()
     other = weir.client()
     assert other.value("SELECT 1") == "1"
-    client = weir.wire().startup(**{name: value})
-    words = None
-    try:
-        client.finish_login("alice")
-    except Exception as refused:
-        words = refused
-    if words is None:
-        client.send(query("SELECT 1"))
-        refused = client.read_refusal()
-        assert refused.sqlstate.startswith(("22", "42", "55")), refused
+    error = refused(weir, **{name: value})
+    assert error.severity == "FATAL" and error.sqlstate.startswith(("22", "42", "55")), error
     assert other.value("SELECT 2") == "2"
 
+
+@pytest.mark.one_loop("the server at rest is in the client's loop")
+def test_it_is_refused_at_the_login_where_a_server_is_at_rest(one):
+    weir = one()
+    for name in ("no_such_parameter", "statement_timeout"):  # the first server, and a known one
+        with pytest.raises(Refused) as error:
+            weir.client(**{name: "nonsense"})
+        assert error.value.sqlstate in ("42704", "22023") and name in error.value.text
+    busy = weir.client()
+    busy.query("BEGIN")
+    client = weir.client(no_such_parameter="1")  # a login waits for nobody
+    busy.query("COMMIT")
+    client.send(query("SELECT 1"))
+    assert client.read_refusal().sqlstate == "42704"
+
+
+@pytest.mark.one_loop("the server at rest is in the client's loop")
+@pytest.mark.parametrize("end", (b"", fake.error("the end", "57P01", "FATAL"),
+                                 fake.error("not now", "57014") + fake.ready()))
+def test_a_login_outlives_the_server_that_should_try_its_parameters(far_weir, end):
+    far, weir = far_weir
+    first = weir.wire().startup()
+    server = far.accept().login()
+    first.finish_login("alice")
+    client = weir.wire().startup(TimeZone="EST")
+    server.expect("Q")
+    server.send(end)
+    if not end.endswith(fake.ready()):
+        server.close()
+    client.finish_login("alice")
+    assert client.parameters["TimeZone"] == "EST"
+
+
+# As a client may spell them, and as PostgreSQL does.
+SPELLINGS = {"client_encoding": ("'utf-8'", "UTF8"), "standard_conforming_strings": ("no", "off"),
+             "DateStyle": ("german", "German, DMY"), "TimeZone": ("asia/tokyo", "Asia/Tokyo"),
+             "IntervalStyle": ("SQL_STANDARD", "sql_standard"),
+             "default_transaction_read_only": ("1", "on")}
+
+
+@pytest.mark.one_loop("the server at rest is in the client's loop")
+@pytest.mark.parametrize("mode", ("transaction", "session"))
+def test_values_are_told_in_the_spelling_of_postgresql(pgweir, mode):
+    weir = pgweir(pool_mode=mode, default_pool_size=3)
+    wishes = {name: asked for name, (asked, _) in SPELLINGS.items()}
+    told = {name: said for name, (_, said) in SPELLINGS.items()}
+    for number in range(3):  # the third one asks for what is known
+        client = weir.client(**wishes, application_name=f"client {number}")
+        for name, said in told.items():
+            assert client.parameters[name] == said, name
+        assert client.parameters["application_name"] == f"client {number}"
+        first, second = client.query("SELECT 1"), client.query("SHOW client_encoding")
+        assert not [got for got in first.messages + second.messages if got.type == "S"]
+        assert second.rows == [["UTF8"]]
+    client.query("SET TimeZone = 'CET'")
+    result = client.query("RESET TimeZone")
+    assert [got.body for got in result.messages if got.type == "S"] == [b"TimeZone\0Asia/Tokyo\0"]
+
+
+def test_a_value_that_is_the_servers_default_and_is_set_back(one):
+    client = one().client(client_encoding="utf-8")
+    for text in ("RESET client_encoding", "SELECT 1", "SELECT 2"):
+        told = [got.body for got in client.query(text).messages if got.type == "S"]
+        assert told in ([], [b"client_encoding\0UTF8\0"]), text
+
+
+def test_a_spelling_is_corrected_at_the_first_query_if_no_server_was_at_rest(one):
+    weir = one()
+    busy = weir.client()
+    busy.query("BEGIN")
+    client = weir.client(standard_conforming_strings="yes", TimeZone="asia/tokyo")
+    assert client.parameters["TimeZone"] == "asia/tokyo"
+    busy.query("COMMIT")
+    told = [[got.body for got in client.query("SELECT 1").messages if got.type == "S"]
+            for _ in range(2)]
+    assert told == [[b"TimeZone\0Asia/Tokyo\0", b"standard_conforming_strings\0on\0"], []] or \
+        told == [[b"standard_conforming_strings\0on\0", b"TimeZone\0Asia/Tokyo\0"], []]
 
 @pytest.mark.parametrize("options", ("-D /tmp", "nonsense", "-c", "-c novalue", "--", "-e -c"))
 def test_options_that_are_no_settings(one, options):
@@ -379,10 +460,8 @@ def test_a_server_stays_when_it_refuses_a_value(one, name):
     other = weir.client(TimeZone="Asia/Tokyo", work_mem="7MB")
     pid = other.value(PID)
     for _ in range(3):
-        client = weir.client(**{name: REFUSED[name], "lock_timeout": "3s"})
-        client.send(query("SELECT 1"))
-        refused = client.read_refusal()
-        assert refused.severity == "FATAL" and refused.sqlstate[:2] in ("22", "42"), refused
+        error = refused(weir, **{name: REFUSED[name], "lock_timeout": "3s"})
+        assert error.severity == "FATAL" and error.sqlstate[:2] in ("22", "42"), error
         assert other.value("SHOW lock_timeout") == "0"
         assert other.value("SHOW TimeZone") == "Asia/Tokyo"
         assert other.value("SHOW work_mem") == "7MB"
@@ -395,9 +474,7 @@ def test_a_refused_value_in_session_mode(pgweir):
     with weir.client() as first:
         pid = first.value(PID)
         first.query("SET lock_timeout = '7s'")
-    client = weir.client(statement_timeout="never")
-    client.send(query("SELECT 1"))
-    assert client.read_refusal().sqlstate == "22023"
+    assert refused(weir, statement_timeout="never").sqlstate == "22023"
     second = weir.client()
     assert second.value(PID) == pid
     assert second.value("SHOW lock_timeout") == "0"
@@ -407,19 +484,18 @@ def test_a_server_that_takes_no_parameters_any_more_goes(far_weir):
     far, weir = far_weir
     first = weir.wire().startup(TimeZone="CET")
     server = far.accept().login()
-    first.finish_login("alice")
-    first.send(query("SELECT 1"))
     server.expect("Q")
     server.send(fake.complete("SET"), fake.parameter("TimeZone", "CET"), fake.ready())
+    first.finish_login("alice")
+    first.send(query("SELECT 1"))
     server.expect("Q")
     server.send(fake.answer("1"))
     assert first.read_result().rows == [["1"]]
     second = weir.wire().startup(TimeZone="EST")
-    second.finish_login("alice")
-    second.send(query("SELECT 2"))
     assert b"EST" in server.expect("Q").body
     server.send(fake.error("no", "42501"), fake.ready())
-    assert second.read_refusal().sqlstate == "42501"
+    with pytest.raises(Refused):
+        second.finish_login("alice")
     assert server.expect("Q").body == b"SET \"TimeZone\"='GMT';\0"
     server.send(fake.error("no", "42501"), fake.ready())
     server.expect("X")

@@ -6,7 +6,7 @@ import pytest
 from .kit import fake
 from .kit.daemon import USERS
 from .kit.wait import wait_until
-from .kit.wire import Wire, parse, query, refusal, sync
+from .kit.wire import Wire, bind, execute, parse, query, refusal, sync
 
 PID = "SELECT pg_backend_pid()"
 
@@ -666,3 +666,88 @@ def test_pool_idle_timeout(pgweir):
     wait_until(lambda: not any(row["database"] == "app" for row in weir.admin("SHOW POOLS")))
     weir.wait_log("LOG app/alice cleaning up idle pool app/alice$")
     assert weir.client().value("SELECT 1") == "1"
+
+
+# -- DROP DATABASE and the like: the idle servers of that database ----------------------------------
+
+
+@pytest.fixture(params=("transaction", "session"))
+def vacating(request, make_pgweir, private_postgres):
+    """A database with idle servers of two users, and a superuser's client of another database."""
+    cluster = private_postgres()
+    weir = make_pgweir(postgres=cluster, pool_mode=request.param, databases={"*": ""},
+                       userlist={**USERS, "postgres": "pw"}, default_pool_size=5).start()
+    for user in ("alice", "bob"):
+        for database in ("app2", "template1"):
+            with weir.client(user, database) as client:
+                client.value("SELECT 1")
+    wait_until(lambda: len(cluster.backends(dbname="app2")) == 2)
+    return weir, cluster, weir.client("postgres")
+
+
+def is_there(cluster, name):
+    return cluster.value("SELECT count(*) FROM pg_database WHERE datname = %s", name) == 1
+
+
+@pytest.mark.parametrize("text, gone", (
+    ("DROP DATABASE app2", "app2"),
+    ("/* no more */ drop database if exists \"app2\" ;", "app2"),
+    ("ALTER DATABASE app2 RENAME TO other", "app2"),
+    ("CREATE DATABASE other TEMPLATE app2", None),
+    ("CREATE DATABASE other TEMPLATE = 'app2' ALLOW_CONNECTIONS true", None),
+    ("CREATE DATABASE other", None),
+))
+def test_idle_servers_are_no_reason_to_keep_a_database(vacating, text, gone):
+    _, cluster, client = vacating
+    result = client.query(text)
+    assert not result.errors, result.error
+    assert is_there(cluster, "other") == ("other" in text)
+    assert not gone or not is_there(cluster, gone)
+
+
+@pytest.mark.parametrize("name", ("", "dropping"))
+@pytest.mark.parametrize("batches", (1, 2))
+def test_in_the_extended_protocol(vacating, name, batches):
+    weir, cluster, client = vacating
+    pause = [sync()] if batches == 2 else []
+    client.send(parse("DROP DATABASE app2", name), *pause)
+    if pause:
+        client.read_result()
+    result = client.ask(bind(name=name), execute(), sync())
+    if name and weir.settings["pool_mode"] == "session":
+        # What a named statement has is not known there: it waits for nobody.
+        assert result.error["C"] == "55006"
+    else:
+        assert not result.errors, result.error
+        assert not is_there(cluster, "app2")
+
+
+def test_a_server_that_is_returned_while_it_waits(vacating):
+    weir, cluster, client = vacating
+    worker = busy(weir, database="app2")
+    client.send(query("DROP DATABASE app2"))
+    wait_until(lambda: len(cluster.backends(dbname="app2")) == 1)  # the idle ones are closed
+    worker.query("COMMIT")
+    worker.close()
+    result = client.read_result()
+    assert not result.errors, result.error
+
+
+@pytest.mark.parametrize("after", (
+    [query("SELECT pg_sleep(0.5)")],
+    [parse("DROP DATABASE app2"), bind(), parse("SELECT pg_sleep(0.5)", "sleep"),
+     bind(name="sleep", portal="sleep"), execute("sleep"), sync()],
+    [parse("DROP DATABASE app2"), bind(), parse("SELECT pg_sleep(0.5)"), bind(), execute(), sync()],
+    [parse("SELECT pg_sleep(0.5)"), parse("DROP DATABASE app2", "named"), bind(), execute(), sync()],
+))
+def test_who_may_not_drop_it_closes_nothing(vacating, after):
+    weir, cluster, _ = vacating
+    before = set(cluster.backends(dbname="app2"))
+    client = weir.client("carol")
+    assert client.query("DROP DATABASE app2").error["C"] == "42501"
+    client.send(query("SELECT pg_sleep(0.3); DROP DATABASE app2"))
+    client.read_result()
+    client.send(query("DROP DATABASE app2"), *after)
+    assert client.read_result().error["C"] == "42501"
+    assert not client.read_result().errors
+    assert set(cluster.backends(dbname="app2")) == before

@@ -7,8 +7,11 @@ A server's address says where a statement ran, as each host of a cluster has an 
 import psycopg
 import pytest
 
+from .kit import prometheus
+from .kit.account import free_port
 from .kit.cluster import Cluster
 from .kit.wait import wait_until
+from .kit.web import Web
 from .kit.wire import bind, close, describe, execute, flush, parse, query, sync
 
 WHERE = "SELECT host(inet_server_addr())"
@@ -372,16 +375,25 @@ def reads(weir):
     return row
 
 
+def reads_by_host(weir):
+    return {row["host"]: row["reads"] for row in weir.admin("SHOW HOSTS app")}
+
+
 def test_show_reads_counts_where_they_were_served(routed):
-    weir = routed()
+    port = free_port()
+    weir = routed(metrics_listen=f"127.0.0.1:{port}")
     client = weir.client()
-    before = reads(weir)
+    before, by_host = reads(weir), reads_by_host(weir)
     for begin in ("BEGIN READ ONLY", "BEGIN", "BEGIN READ ONLY"):
         of_transaction(client, begin)
     after = reads(weir)
     assert after["on_standby"] == before["on_standby"] + 2
     assert after["no_standby"] == before["no_standby"]
     assert after["servers"] >= 1 and after["behind"] == after["waits"] == 0
+    by_host[STANDBY] += 2
+    assert reads_by_host(weir) == by_host
+    metrics, _ = prometheus.parse(Web(port).ask("/metrics").text)
+    assert {dict(of)["host"]: value for of, value in metrics["pgweir_host_reads_total"].items()} == by_host
 
 
 def test_without_a_standby_the_primary_serves(routed, make_cluster):

@@ -671,6 +671,18 @@ def sigterm_sends_clients_away(s):
     assert client.read_refusal().text == "pooler is draining"
 
 
+def sigterm_is_announced(s):
+    client = s.client()
+    yield
+    s.weir.signal(signal.SIGTERM)
+    s.weir.wait_log("got SIGTERM, accepting clients for 3600 s more")
+    assert client.value("SELECT 1") == "1"
+    s.bystanders.judge(False)
+    s.bystanders.judge = lambda _: None  # they are disconnected at the end
+    s.weir.signal(signal.SIGTERM)
+    assert client.read_refusal().text == "pooler is shutting down"
+
+
 def a_suspension_gives_up(s):
     """A client in the middle of a message is closed after suspend_timeout."""
     client, console = s.client(), s.weir.console()
@@ -1191,6 +1203,7 @@ SETTINGS = (
     Row("query_wait_notify", "1", told_to_wait, dict(SMALL, query_wait_notify=0)),
     Row("login_notify_message", "hello, you", greeted),
     # time limits
+    Row("shutdown_accept", "3600", sigterm_is_announced),
     Row("shutdown_drain", "3600", sigterm_sends_clients_away),
     Row("suspend_timeout", SHORT, a_suspension_gives_up),
     Row("query_timeout", SHORT, a_query_ends),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: ISC
 """Hosts with roles: target_session_attrs."""
 
+import re
+
 from .kit.wait import wait_until
 from .kit.wire import query
 
@@ -193,6 +195,41 @@ def test_a_planned_switchover(make_cluster, pgweir):
     old.rewind(new).start()
     weir.admin(f"ENABLE HOST {old.host}")
     wait_host(weir, old, state="up", role="standby")
+
+
+def drain_notices(weir, host):
+    result = weir.ask_admin(f"DRAIN HOST {host.host}")
+    assert result.tags == ["DRAIN"]
+    return sorted(notice["M"] for notice in result.notices)
+
+
+def test_a_drain_says_which_standby_has_everything(make_cluster, pgweir):
+    """As of a time when nothing of the drained host's clients runs any more."""
+    cluster = make_cluster(standbys=2)
+    old, behind, whole = cluster.hosts
+    weir = watched(pgweir, cluster)
+    client = weir.client()
+    client.query("CREATE TABLE t AS SELECT 1")
+    wait_host(weir, behind, lag_bytes=0)
+    behind.stop_receiving()
+    client.query("INSERT INTO t SELECT generate_series(1, 10000)")
+    said = drain_notices(weir, old)
+    assert said[1] == f"standby {whole.host} has replayed all WAL of {old.host}"
+    lacks = re.fullmatch(rf"standby {behind.host} has not replayed (\d+) bytes of the WAL of "
+                         rf"{old.host}", said[0])
+    assert int(lacks[1]) > 100000
+    # No drained primary: there is nothing to compare with.
+    weir.admin(f"ENABLE HOST {old.host}")
+    assert drain_notices(weir, whole) == []
+    weir.admin(f"ENABLE HOST {whole.host}")
+    behind.stop()
+    wait_host(weir, behind, state="lost")
+    assert drain_notices(weir, old) == sorted((
+        f"standby {whole.host} has replayed all WAL of {old.host}",
+        f"whether standby {behind.host} has replayed all WAL of {old.host} is not known"))
+    weir.ask_admin("PAUSE")  # which ends the watches, too
+    assert all("is not known" in notice for notice in drain_notices(weir, old))
+    weir.ask_admin("RESUME")
 
 
 def test_a_disabled_host_is_left_at_once(make_cluster, pgweir):

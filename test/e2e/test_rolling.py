@@ -113,6 +113,25 @@ def test_waiting_for_clients_cuts_nothing(pgweir, postgres, table, crowd, how):
 
 
 @pytest.mark.limit(120)
+def test_a_successor_may_come_after_the_signal(pgweir, postgres, table, crowd):
+    """With shutdown_accept the port is served until then, and no client notices."""
+    weir = pgweir(shutdown_accept=3600, shutdown_drain=3600, **SETTINGS)
+    load = crowd(weir.address, renew=7)
+    assert weir.admin("SHOW READY")[0]["ready"] == "yes"
+    weir.signal(signal.SIGTERM)
+    wait_until(lambda: weir.admin("SHOW READY")[0]["ready"] == "no")
+    load.wait_progress(2)
+    weir.disconnect()
+    assert weir.take_over().wait(60) == 0
+    assert weir.admin("SHOW READY")[0]["ready"] == "yes"
+    load.wait_progress()
+    load.stop()
+    load.check(postgres)
+    assert (load.moves, load.retries) == (0, 0)
+    weir.reload(shutdown_accept=0)  # the test's end is a SIGINT
+
+
+@pytest.mark.limit(120)
 @pytest.mark.parametrize("how", ("SIGINT", "SHUTDOWN WAIT_FOR_SERVERS"))
 def test_waiting_for_servers_ends_no_transaction(pgweir, postgres, table, crowd, how):
     """Running transactions finish, waiting clients get an error, and no further client is served.

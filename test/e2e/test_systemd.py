@@ -262,7 +262,7 @@ WatchdogSec=2
 User={user}
 Environment=ASAN_OPTIONS=detect_leaks=0
 ExecStart={binary} {config}
-ExecReload=/bin/kill -HUP $MAINPID
+ExecReload=/bin/sh -c 'kill -HUP $MAINPID'
 StandardError=append:{log}
 """
 

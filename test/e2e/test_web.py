@@ -9,6 +9,7 @@ import hashlib
 import http.client
 import os
 import re
+import select
 import signal
 import socket
 import ssl
@@ -341,6 +342,74 @@ def test_secrets_are_read_again(locked, account):
     assert one.ask("/metrics", Authorization="Bearer other").status == 200
 
 
+def guess(weir, source="127.0.0.1"):
+    """A connection that waits for the answer to a wrong secret."""
+    sock = socket.create_connection(("127.0.0.1", weir.web_port), timeout=LIMIT, source_address=(source, 0))
+    sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer guess\r\n\r\n")
+    return sock
+
+
+def test_wrong_secrets_are_slowed_down(locked):
+    locked.reload(auth_failure_delay=900, auth_failure_limit=2)
+    right = {"Authorization": "Bearer T0ken"}
+    guesses = [guess(locked), guess(locked)]
+    wait_until(lambda: ask(locked, "/metrics", **right).status == 429, what="two wrong secrets")
+    assert ask(locked, "/readyz").status == 200
+    # Another address is not concerned, and this one is free again when the two are gone.
+    other = Web(locked.web_port)
+    other.source_address = ("127.0.0.2", 0)
+    assert other.ask("/metrics", **right).status == 200
+    for sock in guesses:
+        sock.close()
+    wait_until(lambda: ask(locked, "/metrics", **right).status == 200, what="nothing is delayed")
+    locked.admin("SET auth_failure_delay = 0.1")
+    assert guess(locked).recv(12) == b"HTTP/1.1 401"
+
+
+def test_so_many_wrong_secrets_are_delayed_and_no_more(locked):
+    locked.reload(auth_failure_delay=900)
+    guesses = [guess(locked) for _ in range(33)]
+    assert len(select.select(guesses, [], [], LIMIT)[0]) == 1
+    assert ask(locked, "/metrics", Authorization="Bearer T0ken").status == 200
+    for sock in guesses:
+        sock.close()
+
+
+def test_a_probe_does_not_tell_whether_a_secret_is_right(locked):
+    for secret in ("T0ken", "guess"):
+        answer = ask(locked, "/readyz", Host="any.example", Authorization=f"Bearer {secret}")
+        assert answer.status == 403
+
+
+@pytest.mark.parametrize("settings, is_open", (
+    (dict(metrics_listen="127.0.0.1:9127"), True),
+    (dict(metrics_listen="*:9127"), True),
+    (dict(metrics_listen="localhost:9127"), True),
+    (dict(metrics_listen="*:9127", metrics_allow="10.0.0.5"), False),
+    (dict(metrics_listen="10.0.0.5:9127", metrics_allow="10.0.0.0/8"), True),
+    (dict(metrics_listen="10.0.0.5:9127", metrics_allow="10.0.0.9"), False),
+    (dict(metrics_listen="unix:/run/web.sock"), True),
+    (dict(metrics_listen="unix:/run/web.sock", metrics_allow="127.0.0.1"), False),
+    (dict(metrics_listen="unix:/run/web.sock", unix_socket_mode="0770"), False),
+    (dict(metrics_listen="unix:@web", unix_socket_mode="0700"), True),
+))
+def test_what_every_user_of_the_machine_may_read_is_said(make_pgweir, account, settings, is_open):
+    weir = make_pgweir(**settings)
+    warning = f"every user of this machine may read what {settings['metrics_listen']} shows: set metrics_secret_file"
+    done = weir.run("--check", weir.ini)
+    assert done.returncode == 0 and (warning in done.stderr) == is_open, done.stderr
+    account.write(f"{weir.dir}/secrets", "bearer T0ken\n", 0o600)
+    weir.configure(metrics_secret_file=f"{weir.dir}/secrets")
+    assert warning not in weir.run("--check", weir.ini).stderr
+
+
+def test_start_and_reload_say_it_too(make_pgweir):
+    weir = make_pgweir(metrics_listen=f"127.0.0.1:{free_port()}").start()
+    weir.wait_log(r"WARNING .*pgweir\.ini:\d+: metrics_listen: every user of this machine may read")
+    weir.admin("RELOAD")
+    wait_until(lambda: weir.log.count("every user of this machine may read") == 2, what="the same again")
+
+
 @pytest.mark.parametrize("text, error", (
     ("", "has no secret"), ("# nothing\n", "has no secret"), ("alice\n", "1 is not user:password"),
     ("bearer x\nbearer\n", "2 is not user:password"), (":x\n", "1 is not user:password"),
@@ -478,6 +547,21 @@ def test_too_many_connections(web):
     assert ask(web, "/metrics").status == 200
     assert web.client().value("SELECT 1") == "1"
     for sock in idle:
+        sock.close()
+
+
+def test_those_who_do_not_close_keep_no_probe_out(web):
+    """Each has its answer, and waits: the oldest makes room."""
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    done = []
+    for _ in range(72):
+        sock = socket.create_connection(("127.0.0.1", web.web_port), timeout=LIMIT)
+        sock.sendall(request)
+        assert sock.recv(12) == b"HTTP/1.1 200"
+        done.append(sock)
+    for path in ("/healthz", "/readyz"):
+        assert ask(web, path).status == 200
+    for sock in done:
         sock.close()
 
 

@@ -3,7 +3,7 @@
  * Fuzzing the ident file and map lookups: the first line is the system user name,
  * the second the database user, the rest the file.
  */
-#include "../../src/auth/ident_priv.h"
+#include "../../src/auth/hba_priv.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include <assert.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/saslprep.h"
 #include "pgweir/auth/scram.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

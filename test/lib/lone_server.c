@@ -241,6 +241,7 @@ void lone_server_close(struct lone_server *lone)
 	params_table_free(&lone->params);
 	hosts_done(&lone->hosts);
 	reach_done(&lone->reach);
+	sparse_sum_free(&lone->closes.of_none);
 	stream_pool_done(&lone->streams);
 	loop_free(&lone->loop);
 	config_unref(&lone->config);

@@ -17,6 +17,7 @@ SITES = (("http://deb.debian.org/debian", "{name}"),
          ("http://deb.debian.org/debian-security", "{name}-security"))
 LIMIT_S = 600
 REGRESS = "src/test/regress"
+ISOLATION = "src/test/isolation"
 LIBRARIES = {"regress": REGRESS + "/regress.c", "refint": "contrib/spi/refint.c",
              "autoinc": "contrib/spi/autoinc.c"}
 
@@ -50,9 +51,9 @@ class Apt:
         (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
         release = dict(re.findall(r'^(\w+)="?(.*?)"?$',
                                   pathlib.Path("/etc/os-release").read_text(), re.MULTILINE))
-        code = release.get("VERSION_CODENAME", "")
+        self.code = release.get("VERSION_CODENAME", "")
         (folder / "sources.list").write_text("".join(
-            f"{kind} [signed-by={KEYRING}] {site} {suite.format(name=code)} main\n"
+            f"{kind} [signed-by={KEYRING}] {site} {suite.format(name=self.code)} main\n"
             for kind in ("deb", "deb-src") for site, suite in SITES))
 
     def __call__(self, *words):
@@ -61,11 +62,16 @@ class Apt:
                     "-o", "APT::Sandbox::User=", *words, cwd=self.folder)
 
     def fetch(self, words, package, version):
-        """This version or, if the archive has replaced it, the newest of this major version."""
-        try:
-            self(*words, f"{package}={version}")
-        except SourceError:
-            self(*words, package)
+        """This version or, if the archive has replaced it, the newest of this major version; or, if
+        an archive of updates lacks its files, that of the release.
+        """
+        problem = None
+        for wanted in (f"{package}={version}", package, f"{package}/{self.code}"):
+            try:
+                return self(*words, wanted)
+            except SourceError as error:
+                problem = error
+        raise problem
 
 
 def fetch(folder, package, version):
@@ -78,7 +84,7 @@ def fetch(folder, package, version):
     (archive,) = folder.glob(f"{package}_*.orig.tar.*")
     (headers,) = folder.glob("postgresql-server-dev-*.deb")
     call("tar", "-xf", archive, "-C", folder, "--strip-components=1", "--wildcards",
-         f"*/{REGRESS}", "*/contrib/spi")
+         f"*/{REGRESS}", f"*/{ISOLATION}", "*/contrib/spi")
     call("dpkg", "-x", headers, folder / "headers")
     shutil.rmtree(folder / "lists")
 

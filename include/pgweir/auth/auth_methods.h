@@ -3,7 +3,7 @@
  * The table of authentication methods: one row describes each. Used by auth_server.c,
  * hba_rule.c, the client module and main.
  *
- * A new method needs a line in config/auth_method.h and a row here. If another service checks
+ * A new method needs a line in config/config.h and a row here. If another service checks
  * the password, it also needs a row in outside.c.
  */
 #ifndef PGWEIR_AUTH_AUTH_METHODS_H

@@ -26,4 +26,32 @@ bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterat
 /* Fills `out` with random bytes. */
 bool digest_random(void *out, size_t count);
 
+/*
+ * ---- base64 ----
+ *
+ * Base64 (RFC 4648), with padding.
+ */
+
+/* Size of the base64 text of `count` bytes, with its terminating zero. */
+#define BASE64_SIZE(count) (((count) + 2) / 3 * 4 + 1)
+
+/* Writes BASE64_SIZE(in.count) bytes. */
+void base64_encode(struct bytes in, char *out);
+
+/*
+ * Decodes strictly: no blanks, no missing padding. Writes at most `capacity` bytes and their
+ * number to *count. false: not base64, or too long.
+ */
+bool base64_decode(struct bytes in, void *out, size_t capacity, size_t *count);
+
+/*
+ * ---- saslprep ----
+ *
+ * SASLprep (RFC 4013) as in PostgreSQL: a password that is not UTF-8, is forbidden by the
+ * rules, or would become empty, is used unchanged.
+ */
+
+/* Returns a new text (free it with secret_free()); NULL: no memory. */
+char *saslprep(const char *password);
+
 #endif

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Secrets in memory: they are wiped before their memory is freed or reused.
+ * Wipes secrets.
  */
 #ifndef PGWEIR_AUTH_SECRET_H
 #define PGWEIR_AUTH_SECRET_H
 
-#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* Overwrites a secret; the compiler cannot optimise it away. */
-void secret_wipe(void *at, size_t count);
+/* Overwrites memory, even if the compiler sees that nothing reads it any more. */
+static inline void secret_wipe(void *at, size_t count) { explicit_bzero(at, count); }
 
-/* Wipes and frees a text; accepts NULL, sets NULL. */
-void secret_free(char **text);
+/* Wipes and frees a text, and leaves NULL. */
+static inline void secret_free(char **text)
+{
+	if (*text)
+		secret_wipe(*text, strlen(*text));
+	free(*text);
+	*text = NULL;
+}
 
 #endif

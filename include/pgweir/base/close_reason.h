@@ -13,7 +13,49 @@
 #include <stdint.h>
 
 #include "pgweir/base/clock.h"
-#include "pgweir/base/err_code.h"
+#include "pgweir/base/histogram.h"
+
+/*
+ * ---- err code ----
+ *
+ * Error codes. Each has one SQLSTATE: see err_sqlstate().
+ */
+
+enum err_code {
+	ERR_NONE,
+	ERR_PROTOCOL,         /* 08P01: protocol violation */
+	ERR_SERVER_LOST,      /* 08006: connection to PostgreSQL lost */
+	ERR_SERVER_CONNECT,   /* 08001: cannot connect to PostgreSQL */
+	ERR_PASSWORD,         /* 28P01: wrong password */
+	ERR_NOT_ALLOWED,      /* 28000: this user may not log in this way */
+	ERR_NO_DATABASE,      /* 3D000 */
+	ERR_LIMIT,            /* 53300: one of our limits, or query_wait_timeout */
+	ERR_MEMORY,           /* 53200 */
+	ERR_FILES,            /* 53000: no file descriptor or thread available */
+	ERR_ADMIN_SHUTDOWN,   /* 57P01: shutdown, KILL */
+	ERR_CANNOT_CONNECT,   /* 57P03: cannot be served now */
+	ERR_UNREACHABLE,      /* 57P03: no host can be reached, and fail_fast is on */
+	ERR_QUERY_CANCELED,   /* 57014: query_timeout */
+	ERR_IDLE_TRANSACTION, /* 25P03 */
+	ERR_TRANSACTION_TIME, /* 25P04 */
+	ERR_IDLE_SESSION,     /* 57P05 */
+	ERR_STATEMENT_NAME,   /* 26000 */
+	ERR_STATEMENT_TWICE,  /* 42P05 */
+	ERR_PLAN_CHANGED,     /* 0A000, of PostgreSQL's routine that says so */
+	ERR_UNSUPPORTED,      /* 0A000 */
+	ERR_TOO_LONG,         /* 54000 */
+	ERR_PARAMETER,        /* 22023: invalid value */
+	ERR_NO_PARAMETER,     /* 42704: unknown setting */
+	ERR_SYNTAX,           /* 42601 */
+	ERR_RIGHTS,           /* 42501 */
+	ERR_STATE,            /* 55000: not in this state */
+	ERR_CONFIG,           /* F0000 */
+	ERR_UNFIT,            /* F0000: a valid value that contradicts another setting */
+	ERR_SYSTEM,           /* 58000: error of the operating system */
+	ERR_INTERNAL,         /* XX000: a bug of pgweir */
+	ERR_FOREIGN,          /* an error sent by PostgreSQL, with its own SQLSTATE */
+	ERR_CODES
+};
 
 #define CLOSE_NAME_SIZE 64     /* longer names are truncated */
 #define CLOSE_MESSAGE_SIZE 256 /* longer messages are truncated */
@@ -204,10 +246,16 @@
 	X(EVICTED_POOL, ERR_SERVER_LOST, false, "evicted for pool_size", "evicted for pool_size") \
 	X(POOL_SHRUNK, ERR_SERVER_LOST, false, \
 	  "too many servers in the pool", "too many servers in the pool") \
+	X(VACATED, ERR_ADMIN_SHUTDOWN, false, \
+	  "its database is dropped, renamed or copied", \
+	  "its database is dropped, renamed or copied") \
 	X(PAUSED, ERR_ADMIN_SHUTDOWN, false, "pause mode", "pause mode") \
 	X(SUSPENDED, ERR_ADMIN_SHUTDOWN, false, "suspend mode", "suspend mode") \
 	X(CLIENT_LEFT, ERR_SERVER_LOST, false, \
 	  "client disconnect while server was not ready", \
+	  "client disconnect while server was not ready") \
+	X(CLIENT_QUIT_EARLY, ERR_SERVER_LOST, false, \
+	  "client close request while server was not ready", \
 	  "client disconnect while server was not ready") \
 	X(REPLICATION_CLIENT_LEFT, ERR_SERVER_LOST, false, \
 	  "replication client has left", "replication client has left") \
@@ -268,11 +316,13 @@ struct close_told {
 	const char *words;  /* text of the log line and for the client */
 	const char *detail; /* added to it; NULL: none */
 	const char *database, *user;
+	struct sparse_sum *of_database; /* counts by reason; NULL: it was of no database */
 };
 
 /* Zero it before first use. There is one for clients and one for servers. */
 struct close_counts {
 	struct close_count counts[CLOSE_REASONS];
+	struct sparse_sum of_none; /* by reason: those of no database. To be freed */
 };
 
 /* The row of a reason. Static. */

@@ -12,7 +12,6 @@
 #include <stdbool.h>
 
 #include "pgweir/base/close_reason.h"
-#include "pgweir/base/err_code.h"
 
 #define ERR_TEXT_SIZE 512
 #define ERR_DETAIL_SIZE 384

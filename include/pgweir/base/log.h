@@ -25,7 +25,7 @@
 
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 
 enum log_level {
 	LOG_LEVEL_FATAL,
@@ -169,6 +169,9 @@ bool log_kept_next(struct log *log, uint64_t *number, struct log_kept *kept);
  */
 void log_expect(struct log *log, const char *kind);
 bool log_kept_kind(struct log *log, size_t number, const char **kind, uint64_t *count);
+
+/* How many lines were lost since the process started: too many at once, or the file was full. */
+uint64_t log_lost(struct log *log);
 
 /* Logs a line with facts. */
 void log_event(const struct logger *logger, enum log_level level, const struct log_facts *facts,

@@ -5,9 +5,13 @@
 #ifndef PGWEIR_BASE_TEXT_H
 #define PGWEIR_BASE_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "pgweir/base/buf.h"
+#include "pgweir/base/bytes.h"
 
 /* Copies as much as fits, with a terminating zero. false: it was truncated. */
 bool text_copy(char *out, size_t size, const char *text);
@@ -29,5 +33,68 @@ size_t text_utf8(const char *text, size_t capacity, uint32_t *point);
 
 /* Removes blanks, tabs and line ends at both sides, in place. Returns the new start. */
 char *text_trim(char *text);
+
+/*
+ * ---- strbuf ----
+ *
+ * A text of limited length, built from pieces in the caller's buffer. What does not fit is cut
+ * off. The text always ends with a zero. Much cheaper than printf, for lines that are logged
+ * for each connection.
+ */
+
+struct strbuf {
+	char *at;
+	size_t count; /* bytes, without the terminating zero */
+	size_t size;  /* size of the buffer, at least 1 */
+};
+
+/* Begins an empty text in `out`, which the caller owns. */
+struct strbuf strbuf_begin(char *out, size_t size);
+
+void strbuf_add_bytes(struct strbuf *strbuf, const char *bytes, size_t count);
+void strbuf_add(struct strbuf *strbuf, const char *text);
+void strbuf_add_number(struct strbuf *strbuf, uint64_t number);
+/* Adds a pointer in the format of "%p": 0x and lower-case digits. */
+void strbuf_add_pointer(struct strbuf *strbuf, const void *pointer);
+void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+/*
+ * ---- json ----
+ *
+ * Writes JSON (RFC 8259).
+ */
+
+/*
+ * Adds a text as a JSON string, with quotes. The output is always valid UTF-8: each invalid
+ * byte becomes U+FFFD. Control characters (also C1 and line separators) are escaped.
+ */
+void json_add_text(struct buf *out, struct bytes text);
+
+/*
+ * ---- nearest ----
+ *
+ * The nearest of some names, for "did you mean" after an unknown name.
+ *
+ *	struct nearest nearest = nearest_begin(wanted);
+ *
+ *	for (...)
+ *		nearest_offer(&nearest, name);
+ *	if (nearest.found) ...
+ */
+
+#define NEAREST_NAME_MAX 63 /* longer names are never near */
+
+struct nearest {
+	const char *wanted;
+	const char *found; /* the nearest name so far, as offered; NULL: none is near */
+	size_t distance;   /* a name is near if its distance is less */
+};
+
+/* Borrows `wanted` and all offered names. */
+struct nearest nearest_begin(const char *wanted);
+
+/* Offers a name. Upper and lower case are equal. Of names at the same distance the first wins. */
+void nearest_offer(struct nearest *nearest, const char *name);
 
 #endif

@@ -16,7 +16,7 @@
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
-#include "pgweir/base/sketch.h"
+#include "pgweir/base/histogram.h"
 #include "pgweir/base/text.h"
 
 #define CALLS_TEXT_MAX 1000       /* bytes of a statement's text that are kept */

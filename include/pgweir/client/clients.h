@@ -15,7 +15,7 @@
 #include "pgweir/client/likeness.h"
 #include "pgweir/client/throttle.h"
 #include "pgweir/net/farewell.h"
-#include "pgweir/net/ranges.h"
+#include "pgweir/net/range.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/base/hash.h"
 

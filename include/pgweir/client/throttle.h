@@ -7,7 +7,7 @@
 #define PGWEIR_CLIENT_THROTTLE_H
 
 #include "pgweir/base/err.h"
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 
 struct throttle;
 struct delayed_login;

@@ -32,4 +32,33 @@ void config_compare(const struct config *old, const struct config *fresh, config
 void config_compare_shown(const char *name, const char *shown, const struct config *fresh,
                           config_tell *tell, void *arg);
 
+/*
+ * ---- origin ----
+ *
+ * Where a value comes from: a line of a file, SET, or nowhere (its default).
+ */
+
+enum origin_kind { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_SET };
+
+struct origin {
+	enum origin_kind kind;
+	const char *file; /* valid as long as the snapshot; NULL unless FILE */
+	int line;
+};
+
+/* Returns the origin of a setting, which must exist. */
+struct origin config_origin(const struct config *config, const char *name);
+
+/*
+ * Returns the line that set this setting, for problems. If there is none: the file as a whole;
+ * no file if it was SET. If `name` is not a setting: the file as a whole.
+ */
+struct source_pos config_source_pos(const struct config *config, const char *name);
+
+/*
+ * The same for a text that begins with the name of a setting. If no line set it, uses the next
+ * setting in the text that was set by a line.
+ */
+struct source_pos config_source_pos_of_text(const struct config *config, const char *text);
+
 #endif

@@ -22,8 +22,49 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
-#include "pgweir/config/auth_method.h"
 #include "pgweir/config/problems.h"
+
+/*
+ * ---- auth method ----
+ *
+ * The list of authentication methods. What each of them does is in auth/auth_methods.c.
+ */
+
+/*
+ * METHOD(name, word, missing): the methods that auth_type accepts, in the order of its words.
+ * missing: the library that pgweir was built without; NULL: the method is available.
+ */
+#define AUTH_METHODS_OF_SETTING(METHOD)                                 \
+	/* no authentication, and the user may be unknown */            \
+	METHOD(ANY, "any", NULL)                                        \
+	/* no authentication, but the user must be known */             \
+	METHOD(TRUST, "trust", NULL)                                    \
+	/* cleartext password */                                        \
+	METHOD(PLAIN, "plain", NULL)                                    \
+	/* uses SCRAM if the user's secret is a SCRAM secret */         \
+	METHOD(MD5, "md5", NULL)                                        \
+	METHOD(SCRAM, "scram-sha-256", NULL)                            \
+	/* the first matching rule of auth_hba_file names the method */ \
+	METHOD(HBA, "hba", NULL)                                        \
+	/* user name in the client's certificate */                     \
+	METHOD(CERT, "cert", NULL)                                      \
+	/* another service checks the password */                       \
+	METHOD(PAM, "pam", PGWEIR_PAM ? NULL : "PAM")                   \
+	METHOD(LDAP, "ldap", PGWEIR_LDAP ? NULL : "LDAP")
+
+/* Methods that only rules of auth_hba_file can name. */
+#define AUTH_METHODS_OF_RULES(METHOD)                         \
+	/* system user at the other end of the Unix socket */ \
+	METHOD(PEER, "peer", NULL)                            \
+	/* refuses all clients */                             \
+	METHOD(REJECT, "reject", NULL)
+
+#define AUTH_METHOD_NAME(name, ...) AUTH_METHOD_##name,
+
+enum auth_method {
+	AUTH_METHODS_OF_SETTING(AUTH_METHOD_NAME) AUTH_METHODS_OF_RULES(AUTH_METHOD_NAME)
+	    AUTH_METHODS
+};
 
 enum pool_mode {
 	POOL_MODE_SESSION,
@@ -119,8 +160,8 @@ struct config_list {
 #define CONFIG_TRACK_ON 5000     /* track_statements = on */
 #define CONFIG_TRACK_MAX 100000  /* greatest value of track_statements */
 
-struct origin;         /* where a value comes from: config/origin.h */
-struct config_entries; /* [databases], [users], [peers]: config/entries.h, config/peers.h */
+struct origin;         /* where a value comes from: config/changes.h */
+struct config_entries; /* [databases], [users], [peers]: config/entries.h */
 
 struct config {
 	atomic_size_t ref_count; /* config_ref(), config_unref(): from any thread */
@@ -232,6 +273,7 @@ struct config {
 	usec_t dns_nxdomain_ttl;
 	usec_t dns_zone_check_period; /* 0 = off */
 	char *resolv_conf;            /* "" = that of the system */
+	usec_t shutdown_accept;       /* 0 = SIGTERM closes the port */
 	usec_t shutdown_drain;        /* 0 = SIGTERM disconnects no client */
 	usec_t suspend_timeout;
 	usec_t takeover_timeout;  /* 0 = no limit */

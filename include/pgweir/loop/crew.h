@@ -9,7 +9,6 @@
 #ifndef PGWEIR_LOOP_CREW_H
 #define PGWEIR_LOOP_CREW_H
 
-#include "pgweir/loop/letter.h"
 #include "pgweir/loop/loop.h"
 
 struct crew;
@@ -50,5 +49,52 @@ void crew_release(struct crew *crew);
 
 /* Whether the loops are held now. With one loop: whether crew_hold() was called. */
 bool crew_is_held(const struct crew *crew);
+
+/*
+ * ---- solo ----
+ *
+ * A loop with a thread of its own that is not in the crew: it is never held, so it goes on while
+ * the others stand still. Its only connection to other loops are letters.
+ */
+
+struct solo;
+
+/* `name` is that of the thread, at most 15 bytes; static. NULL: *err says why. */
+struct solo *solo_new(const char *name, struct err *err);
+
+/* Its loop takes letters. Until solo_start() and after solo_stop() it belongs to the caller. */
+struct loop *solo_loop(const struct solo *solo);
+
+/* false: no thread runs, *err says why. */
+bool solo_start(struct solo *solo, struct err *err);
+
+/* Stops the loop at the end of a turn and waits for the thread. Safe if it was not started. */
+void solo_stop(struct solo *solo);
+
+/* The thread must not run. Opens letters that are left with is_late set. */
+void solo_free(struct solo **solo);
+
+/*
+ * ---- heartbeat ----
+ *
+ * Heartbeat: says at intervals that all loops of a process turn. If one of them does not, it says
+ * nothing, until that loop turns again.
+ */
+
+struct heartbeat;
+
+struct heartbeat_with {
+	struct loop *const *loops; /* the first is the caller's; borrowed, and must outlive it */
+	unsigned int count;
+	usec_t interval;
+	void (*beat)(void *arg); /* called by the first loop, and once by heartbeat_new() */
+	void *arg;
+};
+
+/* With several loops, they must take letters. NULL: *err says why. */
+struct heartbeat *heartbeat_new(const struct heartbeat_with *with, struct err *err);
+
+/* Only the first loop may run. */
+void heartbeat_free(struct heartbeat **heartbeat);
 
 #endif

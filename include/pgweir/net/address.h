@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 
 /* Identifies the peer of a Unix socket: the process that connected. */
 struct address_unix {

@@ -21,9 +21,6 @@ enum range_result {
 	RANGE_BAD      /* *err says why */
 };
 
-/* Returns the range with only this address (IPv4 or IPv6). */
-struct range range_of_host(const struct address *address);
-
 /*
  * Parses ADDRESS or ADDRESS/BITS. After RANGE_NO_MASK all bits of the mask are set, and
  * range_set_mask() can change it.
@@ -38,5 +35,43 @@ enum range_result range_set_mask(struct range *range, const char *text, struct e
  * as IPv4, on both sides.
  */
 bool range_has(const struct range *range, const struct address *address);
+
+/*
+ * ---- ranges ----
+ *
+ * A list of address ranges, such as those of trusted proxies. A list is immutable and counts its
+ * references, so any thread may use one to which it holds a reference.
+ */
+
+struct ranges;
+
+/*
+ * Each text is ADDRESS, ADDRESS/BITS, or the word "unix" for clients of Unix sockets. The caller
+ * owns one reference. NULL: *err says which text is invalid.
+ */
+struct ranges *ranges_new(char *const *texts, size_t count, struct err *err);
+
+/* Adds a reference and returns it. */
+struct ranges *ranges_hold(struct ranges *ranges);
+
+/* Releases a reference and sets NULL; accepts NULL. */
+void ranges_release(struct ranges **ranges);
+
+/* Whether one of the ranges contains the address. NULL contains none. */
+bool ranges_have(const struct ranges *ranges, const struct address *address);
+
+/*
+ * ---- interfaces ----
+ *
+ * The network interfaces of this host, as they are at the time of the call.
+ */
+
+enum interfaces_part {
+	INTERFACES_HOST, /* the addresses of this host */
+	INTERFACES_NET   /* the networks of its interfaces */
+};
+
+/* Whether the address is one of ours, or in one of our networks. Does not block. */
+bool interfaces_have(const struct address *address, enum interfaces_part part);
 
 #endif

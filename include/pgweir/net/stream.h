@@ -29,7 +29,7 @@
 
 struct stream;
 struct bulk_slots;
-struct handshakes;
+struct workers;
 struct stream_buf;
 struct outbox;
 struct tls_slots;
@@ -73,7 +73,7 @@ struct stream_pool {
 	size_t first_size;   /* initial size of a buffer in bytes (pkt_buf) */
 	void *free_list;     /* free buffers of that size; each begins with a pointer to the next */
 	size_t free_size;    /* bytes in them */
-	struct handshakes *handshakes; /* for TLS handshakes; borrowed. NULL: not available */
+	struct workers *handshakes; /* for TLS handshakes; borrowed. NULL: not available */
 	/* for deferred output; borrowed. NULL: output is never deferred */
 	struct outbox *outbox;
 	/* for bulk reading; created for the first stream that needs it */
@@ -220,6 +220,9 @@ static inline size_t stream_unsent(const struct stream *stream)
  * the kernel, and if the peer has closed its end, those that its kernel has never acknowledged.
  */
 size_t stream_undelivered(const struct stream *stream);
+
+/* Nothing may be sent any more, as a message may be cut. false: there is no unsent output. */
+bool stream_drop_unsent(struct stream *stream);
 
 /* Tells the peer that nothing more will be sent (shutdown). There must be no unsent output. */
 void stream_finish(struct stream *stream);

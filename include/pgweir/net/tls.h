@@ -71,6 +71,9 @@ bool tls_context_same(const struct tls_context *one, const struct tls_context *o
  */
 bool tls_time_left(const char *path, int64_t *seconds);
 
+/* The same for the certificate that a context has; false: it has none. */
+bool tls_context_time_left(const struct tls_context *context, int64_t *seconds);
+
 /* Name and version of the TLS library. Static. */
 const char *tls_library(void);
 

@@ -20,7 +20,7 @@
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/hash.h"
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 
 /* Bytes of a text that count. What follows them changes nothing. */
 #define SQL_DIGEST_MAX ((size_t)64 * 1024)

@@ -30,7 +30,8 @@ enum sql_touch {
 	SQL_TOUCH_CREATE = 1 << 15,    /* CREATE, SELECT INTO: temporary if search_path says so */
 	SQL_TOUCH_FORGET = 1 << 16,    /* DISCARD ALL, DISCARD SEQUENCES: drops sequence values */
 	SQL_TOUCH_PREPARE = 1 << 17,   /* PREPARE */
-	SQL_TOUCH_XACT_LOCK = 1 << 18  /* advisory locks of the transaction: nothing is left */
+	SQL_TOUCH_XACT_LOCK = 1 << 18, /* advisory locks of the transaction: nothing is left */
+	SQL_TOUCH_DATABASE = 1 << 19   /* DROP DATABASE and the like: sql_database.h */
 };
 
 /* The server may have to stay with the client. */

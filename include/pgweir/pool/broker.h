@@ -25,7 +25,7 @@
 #include "pgweir/base/err.h"
 #include "pgweir/base/hash.h"
 #include "pgweir/base/limit_event.h"
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 #include "pgweir/pool/clusters.h"
 #include "pgweir/pool/catalog.h"
 #include "pgweir/pool/outages.h"
@@ -70,6 +70,7 @@ struct tally {
 	atomic_uint ddl_count, catalog_version;
 	_Atomic(usec_t) catalog_due_at;
 	struct catalog_reading *reading; /* the last one; NULL: none yet */
+	atomic_uint vacated; /* of a database: how often its idle servers were to be closed */
 	/* of a pool, what its loops have found out: share_news.c; and how often that has changed */
 	atomic_uint news_number;
 	unsigned int outcome_number, shown_number;
@@ -300,6 +301,9 @@ void share_wake_waiting(struct share *share);
 
 /* Wakes the shares of all other loops. */
 void share_wake_others(struct share *share);
+
+/* Idle servers of a database are to be closed in the other loops, too. Returns the new count. */
+unsigned int share_vacate(struct share *share);
 
 /* Wakes the pools of all other loops. Takes long if there are many. */
 void share_wake_pools(struct broker_member *member);

@@ -13,7 +13,7 @@
 
 #include "pgweir/auth/credentials.h"
 #include "pgweir/base/log.h"
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 #include "pgweir/pool/server/roster.h"
 
 struct broker;
@@ -47,6 +47,14 @@ bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin
 
 /* The state that was set. */
 enum host_admin clusters_admin(struct broker *broker, const char *host);
+
+/*
+ * Calls found() for each standby of a primary at this host, with its name: see roster_copy_at().
+ * The broker's lock is held meanwhile.
+ */
+typedef void clusters_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing);
+void clusters_copies(struct broker *broker, const char *host, usec_t since, clusters_copy *found,
+                     void *arg);
 
 /* ---- what pools need ---- */
 

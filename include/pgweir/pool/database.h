@@ -29,6 +29,15 @@ struct hold {
 	char by[HOLD_BY_SIZE];
 };
 
+/* Reads that servers of this host were lent for, by its name in the entry. */
+struct host_reads {
+	TAILQ_ENTRY(host_reads) node;
+	uint64_t count;
+	char host[];
+};
+
+TAILQ_HEAD(host_reads_list, host_reads);
+
 struct database {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(database) node;
@@ -56,11 +65,14 @@ struct database {
 	unsigned int quiet_version;   /* and when the database was quiet, */
 	bool is_current;              /* and whether nothing has changed since the reading */
 	usec_t catalog_rest;          /* between two readings, as the last one took so long */
-	struct timer rest;            /* autodb_idle_timeout */
-	bool has_gone;     /* a pool of this database was freed, or the database was killed */
-	struct stats gone; /* the counters of freed pools, so that totals never decrease */
+	unsigned int vacated; /* tally->vacated when its idle servers were closed: vacancy.c */
+	struct timer rest;    /* autodb_idle_timeout */
+	bool has_gone;        /* a pool of this database was freed, or the database was killed */
+	struct stats gone;    /* the counters of freed pools, so that totals never decrease */
 	struct latency gone_latency;
 	uint64_t gone_count; /* how often the counts of a pool were moved there */
+	struct sparse_sum client_closes, server_closes; /* by reason */
+	struct host_reads_list reads;
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 

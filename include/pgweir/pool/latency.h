@@ -14,7 +14,6 @@
 
 #include "pgweir/base/clock.h"
 #include "pgweir/base/histogram.h"
-#include "pgweir/base/sparse.h"
 
 enum latency_kind {
 	LATENCY_WAIT,         /* for a server, 0 if one was idle; also as a newcomer */

@@ -13,7 +13,7 @@
 #include "pgweir/base/err.h"
 #include "pgweir/base/log.h"
 #include "pgweir/base/slab.h"
-#include "pgweir/config/peers.h"
+#include "pgweir/config/entries.h"
 #include "pgweir/net/dial.h"
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/stream.h"

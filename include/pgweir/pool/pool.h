@@ -118,7 +118,13 @@ struct pool {
 	struct buf welcome;            /* name\0value\0 in the server's order */
 	const struct params *baseline; /* the same as a map */
 	struct buf greeting; /* the welcome as messages, cached by client/login/welcome.c; */
-	const struct params *greeting_for; /* valid for clients with these startup parameters */
+	const struct params *greeting_for; /* valid for clients with these parameters */
+	/* Startup parameters of a client, without application_name, and what a server made of them.
+	 */
+	struct {
+		const struct params *asked;
+		const struct params *told; /* the same in PostgreSQL's spelling */
+	} tried;
 
 	/* roles of hosts: pool_roles.c */
 	unsigned int roster_number; /* roster_number() when the servers were looked at */

@@ -76,6 +76,7 @@ struct pools {
 	unsigned int listening_count; /* of those: listening connections */
 	unsigned int busy_count;
 	unsigned int home_count; /* in IDLE and USED */
+	unsigned int ending_count;
 	unsigned int close_needed_count;
 	unsigned int cancel_count;    /* all cancel requests */
 	uint64_t moved_in, moved_out; /* servers that came from and went to other loops */

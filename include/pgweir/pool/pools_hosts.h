@@ -14,6 +14,9 @@ struct cluster *pools_cluster(const struct pools *pools, const struct config_dat
 unsigned int pools_servers_at(const struct pools *pools, const char *database, unsigned int host,
                               const struct address *address);
 
+/* How often a server of the host of this name was lent for a read. */
+uint64_t pools_reads_at(const struct pools *pools, const char *database, const char *host);
+
 /* Servers of any database at the host of this name that work for somebody. */
 unsigned int pools_busy_at(const struct pools *pools, const char *host);
 

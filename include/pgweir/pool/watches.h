@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 
 /* One condition. Embedded in its owner. */
 struct pools_watch {

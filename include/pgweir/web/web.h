@@ -10,7 +10,8 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/config/config.h"
-#include "pgweir/loop/handshakes.h"
+#include "pgweir/config/problems.h"
+#include "pgweir/loop/workers.h"
 #include "pgweir/net/tls.h"
 
 struct web;
@@ -33,6 +34,9 @@ void web_rights_release(struct web_rights **rights);
 /* Whether all settings metrics_... are valid. false: *err has the reason. */
 bool web_check(const struct config *config, struct err *err);
 
+/* Warns of places of metrics_listen that every user of this machine may read. */
+void web_warn(const struct config *config, struct problems *problems);
+
 /* ---- the server ---- */
 
 /* All pointers are borrowed and must outlive the server. */
@@ -41,7 +45,7 @@ struct web_with {
 	struct loop *main_loop;
 	const struct lanes *lanes;
 	struct console *console;
-	struct handshakes *handshakes;
+	struct workers *handshakes;
 	const struct config *config; /* for web_new() only: the settings that need a restart */
 };
 

@@ -5,28 +5,29 @@
  * Source for the binary formats: PostgreSQL's numeric_send(), int4send() and similar
  * functions, and its manual, "Frontend/Backend Protocol", "Formats and Format Codes".
  */
-#include "rows_priv.h"
+#include "show_priv.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
-
-#include "pgweir/base/banned.h"
 
 static const struct value_kind {
 	uint32_t oid;
 	int16_t size;
 } kinds[VALUE_TYPES] = {
-	[VALUE_TEXT] = { 25, -1 }, [VALUE_VOID] = { 2278, 4 },     [VALUE_INT4] = { 23, 4 },
-	[VALUE_INT8] = { 20, 8 },  [VALUE_NUMERIC] = { 1700, -1 }, [VALUE_BYTEA] = { 17, -1 },
+	[VALUE_TEXT] = { 25, -1 },    [VALUE_VOID] = { 2278, 4 },     [VALUE_INT4] = { 23, 4 },
+	[VALUE_INT8] = { 20, 8 },     [VALUE_NUMERIC] = { 1700, -1 }, [VALUE_BYTEA] = { 17, -1 },
+	[VALUE_POINTER] = { 25, -1 }, [VALUE_TIME] = { 25, -1 },      [VALUE_HOST] = { 25, -1 },
 };
 
 const char *rows_type_name(enum value_type type)
 {
 	static const char *const names[VALUE_TYPES] = {
-		[VALUE_TEXT] = "text", [VALUE_VOID] = "void",       [VALUE_INT4] = "int4",
-		[VALUE_INT8] = "int8", [VALUE_NUMERIC] = "numeric", [VALUE_BYTEA] = "bytea",
+		[VALUE_TEXT] = "text",    [VALUE_VOID] = "void",       [VALUE_INT4] = "int4",
+		[VALUE_INT8] = "int8",    [VALUE_NUMERIC] = "numeric", [VALUE_BYTEA] = "bytea",
+		[VALUE_POINTER] = "text", [VALUE_TIME] = "text",       [VALUE_HOST] = "text",
 	};
 
 	return names[type];
@@ -114,6 +115,33 @@ static void add_number(struct buf *out, enum value_type type, bool is_binary, in
 	message_row_text(out, text);
 }
 
+static void add_pointer(struct buf *out, const void *pointer)
+{
+	char text[24] = "";
+
+	if (pointer)
+		snprintf(text, sizeof(text), "%p", pointer);
+	message_row_text(out, text);
+}
+
+static void add_time(struct buf *out, usec_t wall)
+{
+	time_t seconds = (time_t)(wall / USEC_PER_SEC);
+	char text[48] = "";
+	struct tm parts;
+
+	if (wall && localtime_r(&seconds, &parts))
+		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %Z", &parts);
+	message_row_text(out, wall ? text : NULL);
+}
+
+static void add_host(struct buf *out, const struct address *address)
+{
+	char text[ADDRESS_TEXT_SIZE];
+
+	message_row_text(out, address ? address_format_host(address, text, sizeof(text)) : NULL);
+}
+
 static void add_bytea(struct buf *out, bool is_binary, struct bytes bytes)
 {
 	if (!bytes.at) {
@@ -146,6 +174,15 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
 		case VALUE_TEXT:
 		case VALUE_VOID:
 			message_row_text(out, *(const char *const *)value);
+			break;
+		case VALUE_POINTER:
+			add_pointer(out, *(const void *const *)value);
+			break;
+		case VALUE_TIME:
+			add_time(out, *(const usec_t *)value);
+			break;
+		case VALUE_HOST:
+			add_host(out, *(const struct address *const *)value);
 			break;
 		case VALUE_BYTEA:
 			add_bytea(out, is_binary, *(const struct bytes *)value);

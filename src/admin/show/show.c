@@ -6,8 +6,6 @@
 
 #include <strings.h>
 
-#include "pgweir/base/banned.h"
-
 #define SHOW_ADDRESS(name) &show_##name,
 
 /* clang-format off */
@@ -38,3 +36,47 @@ const char *show_argument_name(enum show_argument argument)
 
 	return names[argument];
 }
+
+/*
+ * ---- show columns ----
+ *
+ * SHOW COLUMNS: what each column of each SHOW means.
+ */
+
+struct column_row {
+	const char *item, *column, *type, *meaning;
+};
+
+#define ROW struct column_row
+static const struct column column_columns[] = {
+	TEXT(item, "Name of the SHOW command that has the column."),
+	TEXT(column, "Name of the column."),
+	TEXT(type, "Type of the column."),
+	TEXT(meaning, "Meaning of the column."),
+};
+#undef ROW
+
+static bool next_column(struct cursor *cursor, void *at)
+{
+	const char *wanted = cursor->asked.argument;
+	struct column_row *row = at;
+	size_t left = cursor->index++;
+
+	for (size_t i = 0; shows[i]; i++) {
+		struct columns columns = shows[i]->columns;
+
+		if (wanted && strcasecmp(wanted, shows[i]->item) != 0)
+			continue;
+		if (left < columns.count) {
+			*row = (struct column_row){ shows[i]->item, columns.at[left].name,
+				                    rows_type_name(columns.at[left].type),
+				                    columns.at[left].help };
+			return true;
+		}
+		left -= columns.count;
+	}
+	return false;
+}
+
+SHOW(columns, "COLUMNS", next_column, column_columns,
+     "Describes the columns of all SHOW commands, or of one table.", .argument = SHOW_OF_TABLE);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW of the daemon itself: VERSION, STATE, CONFIG, LISTS, MEM, DNS_HOSTS, DNS_ZONES.
+ * SHOW of the daemon itself: VERSION, STATE, CONFIG, LISTS, MEM, CERTIFICATES, DNS_HOSTS,
+ * DNS_ZONES.
  */
 #include "show_priv.h"
 
 #include "pgweir/base/version.h"
+#include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
-
-#include "pgweir/base/banned.h"
+#include "pgweir/net/tls.h"
 
 /* ---- VERSION ---- */
 
@@ -15,11 +16,12 @@ struct version_row {
 	const char *version;
 };
 
+#define ROW struct version_row
 static const struct column version_columns[] = {
-	COLUMN(struct version_row, VALUE_TEXT, version,
-	       "The PgBouncer version that pgweir is compatible with, and pgweir's own "
-	       "version."),
+	TEXT(version, "The PgBouncer version that pgweir is compatible with, and pgweir's own "
+	              "version."),
 };
+#undef ROW
 
 static bool next_version(struct cursor *cursor, void *row)
 {
@@ -27,12 +29,7 @@ static bool next_version(struct cursor *cursor, void *row)
 	return cursor->index++ == 0;
 }
 
-const struct show show_version = { "VERSION",
-	                           next_version,
-	                           COLUMNS(version_columns),
-	                           "Version of PgBouncer and of pgweir.",
-	                           CONSOLE_STATS,
-	                           SHOW_ALONE };
+SHOW(version, "VERSION", next_version, version_columns, "Version of PgBouncer and of pgweir.");
 
 /* ---- STATE ---- */
 
@@ -40,12 +37,12 @@ struct state_row {
 	const char *key, *value;
 };
 
+#define ROW struct state_row
 static const struct column state_columns[] = {
-	COLUMN(struct state_row, VALUE_TEXT, key,
-	       "Name of the state: active, paused or suspended."),
-	COLUMN(struct state_row, VALUE_TEXT, value,
-	       "Whether the process is in this state: yes or no."),
+	TEXT(key, "Name of the state: active, paused or suspended."),
+	TEXT(value, "Whether the process is in this state: yes or no."),
 };
+#undef ROW
 
 static bool next_state(struct cursor *cursor, void *at)
 {
@@ -64,155 +61,8 @@ static bool next_state(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_state = {
-	"STATE",
-	next_state,
-	COLUMNS(state_columns),
-	"Whether the whole process is paused or suspended. Not active during a "
-	"DRAIN either.",
-	CONSOLE_STATS,
-	SHOW_ALONE
-};
-
-/* ---- CONFIG ---- */
-
-struct config_row {
-	const char *key, *value, *initial, *changeable;
-	struct setting_shown shown;
-};
-_Static_assert(sizeof(struct config_row) <= ROW_SIZE_MAX, "a row is too large");
-
-static const struct column config_columns[] = {
-	COLUMN(struct config_row, VALUE_TEXT, key, "Name of the setting."),
-	COLUMN(struct config_row, VALUE_TEXT, value, "Value of the setting."),
-	{ "default", VALUE_TEXT, offsetof(struct config_row, initial), "Default of the setting." },
-	COLUMN(struct config_row, VALUE_TEXT, changeable,
-	       "yes: RELOAD and SET change the setting; no: only a restart does."),
-};
-
-static const struct config *wanted(const struct show_source *source)
-{
-	return source->with->wanted(source->with->arg);
-}
-
-static bool next_config(struct cursor *cursor, void *at)
-{
-	struct config_row *row = at;
-
-	if (!setting_show(wanted(cursor->source), cursor->index++, &row->shown))
-		return false;
-	row->key = row->shown.name;
-	row->value = row->shown.value;
-	row->initial = row->shown.initial;
-	row->changeable = row->shown.is_changeable ? "yes" : "no";
-	return true;
-}
-
-const struct show show_config = {
-	"CONFIG",      next_config, COLUMNS(config_columns), "All settings with their values.",
-	CONSOLE_STATS, SHOW_ALONE
-};
-
-/* ---- ALL, and one setting ---- */
-
-struct setting_row {
-	const char *name, *setting, *description;
-	struct setting_shown shown;
-};
-_Static_assert(sizeof(struct setting_row) <= ROW_SIZE_MAX, "a row is too large");
-
-static const struct column setting_columns[] = {
-	COLUMN(struct setting_row, VALUE_TEXT, name, "Name of the setting."),
-	COLUMN(struct setting_row, VALUE_TEXT, setting, "Value of the setting; NULL: not set."),
-	COLUMN(struct setting_row, VALUE_TEXT, description, "Description of the setting."),
-};
-
-static bool next_described(struct cursor *cursor, void *at)
-{
-	struct setting_row *row = at;
-	size_t index = cursor->index++;
-
-	if (!setting_show(wanted(cursor->source), index, &row->shown))
-		return false;
-	row->name = row->shown.name;
-	row->setting = row->shown.value;
-	row->description = settings[index].help;
-	return true;
-}
-
-const struct show show_all = { "ALL",
-	                       next_described,
-	                       COLUMNS(setting_columns),
-	                       "All settings with values and descriptions, in the format of "
-	                       "PostgreSQL's SHOW ALL.",
-	                       CONSOLE_STATS,
-	                       SHOW_ALONE };
-
-static bool next_setting(struct cursor *cursor, void *at)
-{
-	const char *name = cursor->asked.argument;
-	struct setting_row *row = at;
-
-	if (cursor->index)
-		return false;
-	while (setting_show(wanted(cursor->source), cursor->index++, &row->shown)) {
-		if (strcmp(row->shown.name, name) == 0)
-			break;
-	}
-	row->setting = row->shown.value;
-	return true;
-}
-
-/* The column has the setting's name: see request_columns(). */
-const struct show show_setting = { .item = "",
-	                           .next = next_setting,
-	                           .columns = { &setting_columns[1], 1 } };
-
-/* ---- PENDING ---- */
-
-struct pending_row {
-	const char *key, *value, *in_force, *reason;
-	struct setting_shown taken, old;
-};
-_Static_assert(sizeof(struct pending_row) <= ROW_SIZE_MAX, "a row is too large");
-
-static const struct column pending_columns[] = {
-	COLUMN(struct pending_row, VALUE_TEXT, key, "Name of the setting."),
-	COLUMN(struct pending_row, VALUE_TEXT, value, "Value given with SET."),
-	COLUMN(struct pending_row, VALUE_TEXT, in_force, "Value in effect."),
-	COLUMN(struct pending_row, VALUE_TEXT, reason, "Why the new value is not in effect yet."),
-};
-
-static bool same_value(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool next_pending(struct cursor *cursor, void *at)
-{
-	const struct show_source *source = cursor->source;
-	struct pending_row *row = at;
-
-	while (setting_show(show_source_config(source), cursor->index++, &row->old)) {
-		row->key = row->old.name;
-		row->reason = source->with->why_held(source->with->arg, row->key);
-		if (!row->reason)
-			continue;
-		setting_show(wanted(source), cursor->index - 1, &row->taken);
-		row->value = row->taken.value;
-		row->in_force = row->old.value;
-		if (!same_value(row->value, row->in_force))
-			return true;
-	}
-	return false;
-}
-
-const struct show show_pending = { "PENDING",
-	                           next_pending,
-	                           COLUMNS(pending_columns),
-	                           "Settings whose new value takes effect only after another SET.",
-	                           CONSOLE_STATS,
-	                           SHOW_ALONE };
+SHOW(state, "STATE", next_state, state_columns,
+     "Whether the whole process is paused or suspended. Not active during a DRAIN either.");
 
 /* ---- LISTS ---- */
 
@@ -221,10 +71,12 @@ struct list_row {
 	int64_t items;
 };
 
+#define ROW struct list_row
 static const struct column list_columns[] = {
-	COLUMN(struct list_row, VALUE_TEXT, list, "Kind of object that is counted."),
-	COLUMN(struct list_row, VALUE_INT4, items, "Number of objects of this kind."),
+	TEXT(list, "Kind of object that is counted."),
+	INT4(items, "Number of objects of this kind."),
 };
+#undef ROW
 
 /*
  * Databases, users and pools are counted by their names: each lane may have its own object of the
@@ -383,10 +235,7 @@ static bool next_list(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_lists = {
-	"LISTS",       next_list, COLUMNS(list_columns), "Number of internal objects of each kind.",
-	CONSOLE_STATS, SHOW_ALONE
-};
+SHOW(lists, "LISTS", next_list, list_columns, "Number of internal objects of each kind.");
 
 /* ---- MEM ---- */
 
@@ -395,13 +244,15 @@ struct mem_row {
 	int64_t size, used, free, memtotal;
 };
 
+#define ROW struct mem_row
 static const struct column mem_columns[] = {
-	COLUMN(struct mem_row, VALUE_TEXT, name, "Name of the object cache."),
-	COLUMN(struct mem_row, VALUE_INT4, size, "Size of one object, in bytes."),
-	COLUMN(struct mem_row, VALUE_INT4, used, "Number of objects in use."),
-	COLUMN(struct mem_row, VALUE_INT4, free, "Number of free objects kept for reuse."),
-	COLUMN(struct mem_row, VALUE_INT4, memtotal, "Memory of used and free objects, in bytes."),
+	TEXT(name, "Name of the object cache."),
+	INT4(size, "Size of one object, in bytes."),
+	INT4(used, "Number of objects in use."),
+	INT4(free, "Number of free objects kept for reuse."),
+	INT4(memtotal, "Memory of used and free objects, in bytes."),
 };
+#undef ROW
 
 /* The caches in PgBouncer's order. A cache that pgweir does not have is a row of zeros. */
 static struct slab mem_of_lane(const struct lane *lane, size_t index)
@@ -452,9 +303,58 @@ static bool next_mem(struct cursor *cursor, void *at)
 	return row->name != NULL;
 }
 
-const struct show show_mem = {
-	"MEM",         next_mem,  COLUMNS(mem_columns), "Memory of the object caches.",
-	CONSOLE_STATS, SHOW_ALONE
+SHOW(mem, "MEM", next_mem, mem_columns, "Memory of the object caches.");
+
+/* ---- CERTIFICATES ---- */
+
+struct certificate_row {
+	const char *setting, *file;
+	int64_t seconds_left;
+};
+
+static const struct column certificate_columns[] = {
+	COLUMN(struct certificate_row, VALUE_TEXT, setting, "Setting that names the file."),
+	COLUMN(struct certificate_row, VALUE_TEXT, file, "File of the certificate."),
+	COLUMN(struct certificate_row, VALUE_INT8, seconds_left,
+	       "Seconds until the certificate that was read from the file expires; below 0: it has "
+	       "expired. A new file is read by RELOAD."),
+};
+
+/* If only the web server shows the certificate of clients, it has the context: the file is read. */
+static bool of_clients(const struct lane *lane, const struct config *config, int64_t *left)
+{
+	if (lane->clients->tls)
+		return tls_context_time_left(lane->clients->tls, left);
+	return config->metrics_tls && tls_time_left(config->client_tls_cert_file, left);
+}
+
+static bool next_certificate(struct cursor *cursor, void *at)
+{
+	const struct config *config = show_source_config(cursor->source);
+	const struct lane *lane = show_source_first(cursor->source);
+	struct certificate_row *row = at;
+	bool is_known = false;
+
+	while (!is_known && cursor->index < 2) {
+		if (cursor->index++ == 0) {
+			row->setting = "client_tls_cert_file";
+			row->file = config->client_tls_cert_file;
+			is_known = of_clients(lane, config, &row->seconds_left);
+		} else {
+			row->setting = "server_tls_cert_file";
+			row->file = config->server_tls_cert_file;
+			is_known = lane->pools->tls &&
+			           tls_context_time_left(lane->pools->tls, &row->seconds_left);
+		}
+	}
+	return is_known;
+}
+
+const struct show show_certificates = {
+	.item = "CERTIFICATES",
+	.next = next_certificate,
+	.columns = COLUMNS(certificate_columns),
+	.help = "Certificates of ours that are in use, and when they expire.",
 };
 
 /* ---- DNS_HOSTS ---- */
@@ -464,13 +364,14 @@ struct dns_row {
 	int64_t ttl;
 };
 
+#define ROW struct dns_row
 static const struct column dns_columns[] = {
-	COLUMN(struct dns_row, VALUE_TEXT, hostname, "Host name of a server."),
-	COLUMN(struct dns_row, VALUE_INT8, ttl, "Seconds until the cached addresses expire."),
-	COLUMN(struct dns_row, VALUE_TEXT, addrs,
-	       "Addresses of the host, separated by commas; empty: the host was not "
-	       "found."),
+	TEXT(hostname, "Host name of a server."),
+	INT8(ttl, "Seconds until the cached addresses expire."),
+	TEXT(addrs, "Addresses of the host, separated by commas; empty: the host was not "
+	            "found."),
 };
+#undef ROW
 
 /* That of the first loop has the names and zones of all. */
 static struct resolver *resolver_of(const struct cursor *cursor)
@@ -496,9 +397,7 @@ static bool next_dns(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_dns_hosts = { "DNS_HOSTS",          next_dns,
-	                             COLUMNS(dns_columns), "Cached results of DNS lookups.",
-	                             CONSOLE_STATS,        SHOW_ALONE };
+SHOW(dns_hosts, "DNS_HOSTS", next_dns, dns_columns, "Cached results of DNS lookups.");
 
 /* ---- DNS_ZONES ---- */
 
@@ -507,12 +406,13 @@ struct zone_row {
 	int64_t serial, count;
 };
 
+#define ROW struct zone_row
 static const struct column zone_columns[] = {
-	COLUMN(struct zone_row, VALUE_TEXT, zonename,
-	       "Name of the zone: the part of host names after the first dot."),
-	COLUMN(struct zone_row, VALUE_INT8, serial, "Serial number of the zone; 0: not known yet."),
-	COLUMN(struct zone_row, VALUE_INT4, count, "Number of server host names in the zone."),
+	TEXT(zonename, "Name of the zone: the part of host names after the first dot."),
+	INT8(serial, "Serial number of the zone; 0: not known yet."),
+	INT4(count, "Number of server host names in the zone."),
 };
+#undef ROW
 
 static bool next_zone(struct cursor *cursor, void *at)
 {
@@ -527,11 +427,192 @@ static bool next_zone(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_dns_zones = {
-	"DNS_ZONES",
-	next_zone,
-	COLUMNS(zone_columns),
-	"DNS zones whose serial numbers are checked (dns_zone_check_period).",
-	CONSOLE_STATS,
-	SHOW_ALONE
+SHOW(dns_zones, "DNS_ZONES", next_zone, zone_columns,
+     "DNS zones whose serial numbers are checked (dns_zone_check_period).");
+
+/*
+ * ---- show ready ----
+ *
+ * SHOW READY, for probes, and SHOW DRAIN.
+ */
+
+/* ---- READY ---- */
+
+struct ready_row {
+	const char *ready, *reason;
 };
+
+#define ROW struct ready_row
+static const struct column ready_columns[] = {
+	TEXT(ready, "Whether new work is accepted: yes or no."),
+	TEXT(reason, "Why no new work is accepted; empty if it is."),
+};
+#undef ROW
+
+/* Whether each named database is paused or disabled, and there is no `*` for other names. */
+static bool is_all_shut(const struct pools *pools)
+{
+	const struct database *database;
+
+	if (config_database_auto(pools->config))
+		return false;
+	TAILQ_FOREACH (database, &pools->databases, node) {
+		if (!database->is_paused && !database->is_disabled)
+			return false;
+	}
+	return !TAILQ_EMPTY(&pools->databases);
+}
+
+/* *why: what prevents new work, or "". */
+static bool is_ready(const struct show_source *source, const char **why)
+{
+	const struct console_with *with = source->with;
+	const struct lane *first = show_source_first(source);
+	const struct pools *pools = first->pools;
+	const struct {
+		bool is_so;
+		const char *words;
+	} hindrances[] = {
+		{ with->is_shutting_down(with->arg), "shutting down" },
+		{ first->clients->drain.is_on, "draining" },
+		{ pools->is_paused, "paused" },
+		{ pools->suspend != SUSPEND_NONE, "suspended" },
+		{ is_all_shut(pools), "every database is paused or disabled" },
+	};
+
+	*why = "";
+	for (size_t i = 0; i < sizeof(hindrances) / sizeof(hindrances[0]); i++) {
+		if (hindrances[i].is_so) {
+			*why = hindrances[i].words;
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool next_ready(struct cursor *cursor, void *at)
+{
+	struct ready_row *row = at;
+
+	row->ready = is_ready(cursor->source, &row->reason) ? "yes" : "no";
+	return cursor->index++ == 0;
+}
+
+SHOW(ready, "READY", next_ready, ready_columns,
+     "Whether new work is accepted now, and if not, why.");
+
+/* ---- DRAIN ---- */
+
+struct drain_row {
+	const char *state;
+	int64_t clients, working, waiting, closed, cut;
+	int64_t seconds_left;
+};
+
+#define ROW struct drain_row
+static const struct column drain_columns[] = {
+	TEXT(state, "State of the DRAIN: no, draining, overdue (the deadline has passed) or "
+	            "drained (no client is left)."),
+	INT4(clients, "Number of clients that are still connected."),
+	INT4(working, "Number of clients that are still connected and have a server."),
+	INT4(waiting, "Number of clients that are still connected and wait for a server."),
+	INT8(closed, "Number of clients that were disconnected between two transactions."),
+	INT8(cut, "Number of clients that were disconnected because of the deadline."),
+	INT4(seconds_left, "Seconds until the deadline; -1: no deadline."),
+};
+#undef ROW
+
+static const char *drain_state(const struct drain_progress *sum)
+{
+	if (!sum->is_on)
+		return "no";
+	if (sum->is_done)
+		return "drained";
+	return sum->is_overdue ? "overdue" : "draining";
+}
+
+static bool next_drain(struct cursor *cursor, void *at)
+{
+	struct drain_progress sum;
+	usec_t left;
+
+	lanes_drain(show_source_lanes(cursor->source), &sum);
+	left = sum.is_on ? sum.time_left : DRAIN_NO_LIMIT;
+	*(struct drain_row *)at = (struct drain_row){
+		.state = drain_state(&sum),
+		.clients = sum.left,
+		.working = sum.working,
+		.waiting = (int64_t)sum.waiting + sum.newcomers,
+		.closed = (int64_t)sum.closed,
+		.cut = (int64_t)sum.cut,
+		.seconds_left =
+		    left == DRAIN_NO_LIMIT ? -1 : (left + USEC_PER_SEC - 1) / USEC_PER_SEC,
+	};
+	return cursor->index++ == 0;
+}
+
+SHOW(drain, "DRAIN", next_drain, drain_columns, "Progress of a DRAIN.");
+
+/*
+ * ---- show loops ----
+ *
+ * SHOW LOOPS: what each event loop has, and how much it does.
+ */
+
+struct loop_row {
+	int64_t loop, clients, servers, idle_servers, active_servers;
+	int64_t turns, cpu_time, servers_in, servers_out;
+};
+
+#define ROW struct loop_row
+static const struct column loop_columns[] = {
+	INT4(loop, "Number of the event loop, from 0. The first one also accepts connections, and "
+	           "serves the console."),
+	INT4(clients, "Number of its client connections, including those that are logging in."),
+	INT4(servers, "Number of its server connections."),
+	INT4(idle_servers, "Number of its idle server connections."),
+	INT4(active_servers, "Number of its server connections that are assigned to a client, "
+	                     "being checked or reset, or that wait for a cancel request."),
+	INT8(turns, "How often the loop has waited for events and handled them."),
+	INT8(cpu_time, "Processor time of the loop's thread, in microseconds, without polling that "
+	               "found nothing (busy_poll)."),
+	INT8(servers_in, "Number of server connections that came from other loops."),
+	INT8(servers_out, "Number of server connections that went to other loops."),
+};
+#undef ROW
+
+static int64_t count_idle(const struct pools *pools)
+{
+	const struct pool *pool;
+	int64_t count = 0;
+
+	TAILQ_FOREACH (pool, &pools->list, node)
+		count += pool->server_counts[SERVER_IDLE] + pool->server_counts[SERVER_USED];
+	return count;
+}
+
+static bool next_loop(struct cursor *cursor, void *row)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lane *lane;
+
+	if (cursor->index == lanes->count)
+		return false;
+	lane = &lanes->at[cursor->index++];
+	*(struct loop_row *)row = (struct loop_row){
+		.loop = lane->number,
+		.clients = lane->clients->count,
+		.servers = lane->pools->server_count,
+		.idle_servers = count_idle(lane->pools),
+		.active_servers = lane->pools->busy_count,
+		.turns = (int64_t)loop_turn_count(lane->loop),
+		.cpu_time = loop_cpu(lane->loop),
+		.servers_in = (int64_t)lane->pools->moved_in,
+		.servers_out = (int64_t)lane->pools->moved_out,
+	};
+	return true;
+}
+
+SHOW(loops, "LOOPS", next_loop, loop_columns,
+     "Event loops: the connections of each, its processor time, and the server connections that "
+     "came from and went to others.");

@@ -10,21 +10,17 @@
 #include "pgweir/base/text.h"
 #include "pgweir/pool/pools_hosts.h"
 
-#include "pgweir/base/banned.h"
-
 #define HOST_SIZE 256
 
 struct host_row {
-	const char *entry, *host, *address, *role, *position, *state, *since, *watch, *last_error;
-	int64_t timeline, lag_us, lag_bytes, servers, latency_us, lost_bytes;
+	const char *entry, *host, *address, *role, *position, *state, *watch, *last_error;
+	int64_t timeline, lag_us, lag_bytes, servers, latency_us, lost_bytes, reads;
 	char host_buffer[HOST_SIZE], address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
-	char since_buffer[TIME_TEXT_SIZE], error_buffer[ROSTER_ERROR_SIZE];
+	usec_t since;
+	char error_buffer[ROSTER_ERROR_SIZE];
 };
-_Static_assert(sizeof(struct host_row) <= ROW_SIZE_MAX, "a row is too large");
 
-#define TEXT(field, help) COLUMN(struct host_row, VALUE_TEXT, field, help)
-#define INT8(field, help) COLUMN(struct host_row, VALUE_INT8, field, help)
-
+#define ROW struct host_row
 static const struct column host_columns[] = {
 	TEXT(entry, "Name of the entry in [databases]."),
 	TEXT(host, "The host as in the entry."),
@@ -43,9 +39,8 @@ static const struct column host_columns[] = {
 	     "cluster); diverged (a standby on an older timeline that does not follow the "
 	     "primary); lagging (a standby that is behind for more than max_standby_lag, or it is "
 	     "not known for how long); draining; drained; disabled."),
-	TEXT(since, "Since when it has this role; NULL: not known."),
-	COLUMN(struct host_row, VALUE_INT4, servers,
-	       "Number of server connections of the entry there."),
+	TIME(since, "Since when it has this role; NULL: not known."),
+	INT4(servers, "Number of server connections of the entry there."),
 	INT8(latency_us, "How many microseconds its last answer about its role took; 0: it was "
 	                 "not asked by a host watch."),
 	TEXT(watch, "Whether a host watch asks it: yes, or no and why. Without one, a host that "
@@ -53,10 +48,10 @@ static const struct column host_columns[] = {
 	INT8(lost_bytes, "How many bytes of WAL that its predecessor had written it lacked when it "
 	                 "was first seen as primary: at least so many are lost."),
 	TEXT(last_error, "The last error of its host watch; empty: none."),
+	INT8(reads, "How often a server of the host was lent for a read (route_reads), for all its "
+	            "addresses together."),
 };
-
-#undef TEXT
-#undef INT8
+#undef ROW
 
 static void offer_entries(struct cursor *cursor)
 {
@@ -65,9 +60,9 @@ static void offer_entries(struct cursor *cursor)
 
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (database->entry && cursor_wants(cursor, database->name))
-			ordered_offer(cursor,
-			              (struct ordered_item){ database->name, "", database });
+		if (database->entry && cursor_wants(cursor, database->name) &&
+		    !show_leaves_out(cursor, database))
+			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
 	}
 }
 
@@ -119,6 +114,16 @@ static unsigned int count_servers(const struct show_source *source, const char *
 	LANES_EACH(lane, show_source_lanes(source))
 	count += pools_servers_at(lane->pools, entry, shown->row.host, address_of(shown));
 	return count;
+}
+
+static int64_t count_reads(const struct show_source *source, const struct host_row *row)
+{
+	const struct lane *lane;
+	uint64_t count = 0;
+
+	LANES_EACH(lane, show_source_lanes(source))
+	count += pools_reads_at(lane->pools, row->entry, row->host);
+	return (int64_t)count;
 }
 
 static unsigned int count_busy(const struct show_source *source, const char *host)
@@ -201,8 +206,9 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 	}
 	row->state = shown_state(cursor->source, row, shown);
 	if (known->since)
-		row->since = show_time_text(known->since, now, row->since_buffer);
+		row->since = show_wall(known->since, now);
 	row->servers = count_servers(cursor->source, row->entry, shown);
+	row->reads = count_reads(cursor->source, row);
 	row->lost_bytes = (int64_t)known->lost_bytes;
 	row->latency_us = known->known.latency;
 	row->watch = watch_of(cursor->source, shown);
@@ -232,16 +238,11 @@ static bool next_host(struct cursor *cursor, void *row)
 	for (;;) {
 		if (cursor->ordered.has_last && next_of_entry(cursor, row))
 			return true;
-		if (!cursor_may_look(cursor) || !ordered_next(cursor, offer_entries, &item))
+		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, offer_entries, &item))
 			return false;
 		cursor->index = 0;
 	}
 }
 
-const struct show show_hosts = {
-	.item = "HOSTS",
-	.next = next_host,
-	.columns = COLUMNS(host_columns),
-	.help = "Roles, lag and states of the hosts of each entry.",
-	.argument = SHOW_OF_DATABASE,
-};
+SHOW(hosts, "HOSTS", next_host, host_columns, "Roles, lag and states of the hosts of each entry.",
+     .argument = SHOW_OF_DATABASE);

@@ -13,16 +13,12 @@
 
 #include "pgweir/pool/latency.h"
 
-#include "pgweir/base/banned.h"
-
 struct latency_row {
 	const char *scope, *database, *user, *kind, *window;
 	int64_t count, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us;
 };
 
-#define TEXT(field, help) COLUMN(struct latency_row, VALUE_TEXT, field, help)
-#define INT8(field, help) COLUMN(struct latency_row, VALUE_INT8, field, help)
-
+#define ROW struct latency_row
 static const struct column latency_columns[] = {
 	TEXT(scope, "all: of all pools; database: of the pools of a database, also of those that "
 	            "were removed; pool: of one pool, lookups by auth_query included."),
@@ -44,9 +40,7 @@ static const struct column latency_columns[] = {
 	INT8(p999_us, "99.9th percentile in microseconds."),
 	INT8(max_us, "The longest one in microseconds, exact."),
 };
-
-#undef TEXT
-#undef INT8
+#undef ROW
 
 /* ---- the scopes, in the order of names: all is first, and a database comes before its pools ----
  */
@@ -60,11 +54,11 @@ static void offer_pools(struct cursor *cursor, const struct database *database)
 		if (!latency_has_counted(&pool->latency))
 			continue;
 		has_counted = true;
-		ordered_offer(cursor,
-		              (struct ordered_item){ database->name, pool->role->name, pool });
+		cursor_offer(cursor,
+		             (struct ordered_item){ database->name, pool->role->name, pool });
 	}
 	if (has_counted)
-		ordered_offer(cursor, (struct ordered_item){ database->name, "", database });
+		cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
 }
 
 /* No database has an empty name: such an item is all of them. */
@@ -74,7 +68,7 @@ static void offer_scopes(struct cursor *cursor)
 	const struct lane *lane;
 
 	if (!cursor->asked.argument)
-		ordered_offer(cursor, (struct ordered_item){ "", "", cursor->source });
+		cursor_offer(cursor, (struct ordered_item){ "", "", cursor->source });
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		if (cursor_wants(cursor, database->name))
@@ -149,7 +143,9 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 	}
 }
 
-void show_latency_sum(const struct cursor *cursor, enum latency_kind kind, struct histogram *sum)
+/* The times of what `ordered` names, since the start. */
+static void sum_since_start(const struct cursor *cursor, enum latency_kind kind,
+                            struct histogram *sum)
 {
 	const struct asked asked = { kind, LATENCY_START, loop_now(cursor->source->with->loop) };
 
@@ -316,8 +312,13 @@ static bool next_of_latency(struct cursor *cursor, void *to)
 	return false;
 }
 
-bool show_latency_next(struct cursor *cursor, void *row,
-                       bool (*next_of_scope)(struct cursor *cursor, void *row))
+/*
+ * A next() for rows of all pools together ("" and "" in `ordered`), of each database (its name and
+ * "") and of each pool that have counted times. next_of_scope() fills the next row of what
+ * `ordered` names, and counts with cursor->index from 0; false: it has no more.
+ */
+static bool next_of_scopes(struct cursor *cursor, void *row,
+                           bool (*next_of_scope)(struct cursor *cursor, void *row))
 {
 	struct ordered_item item;
 
@@ -326,7 +327,7 @@ bool show_latency_next(struct cursor *cursor, void *row,
 			return false;
 		if (cursor->ordered.has_last && next_of_scope(cursor, row))
 			return true;
-		if (!cursor_may_look(cursor) || !ordered_next(cursor, offer_scopes, &item))
+		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, offer_scopes, &item))
 			return false;
 		cursor->index = 0;
 		walk_if_many(cursor);
@@ -335,14 +336,145 @@ bool show_latency_next(struct cursor *cursor, void *row,
 
 static bool next_latency(struct cursor *cursor, void *row)
 {
-	return show_latency_next(cursor, row, next_of_latency);
+	return next_of_scopes(cursor, row, next_of_latency);
 }
 
-const struct show show_latency = {
-	.item = "LATENCY",
-	.next = next_latency,
-	.columns = COLUMNS(latency_columns),
-	.help = "Percentiles of waits, statements, transactions and logins, for all, each database "
-		"and each pool.",
-	.argument = SHOW_OF_DATABASE,
+SHOW(latency, "LATENCY", next_latency, latency_columns,
+     "Percentiles of waits, statements, transactions and logins, for all, each database and each "
+     "pool.",
+     .argument = SHOW_OF_DATABASE);
+
+/*
+ * ---- histograms ----
+ *
+ * SHOW HISTOGRAMS and SHOW POOL_HISTOGRAMS: how many waits, statements, transactions and logins
+ * took how long, for programs that calculate percentiles themselves, of several processes together.
+ */
+
+/* Bounds of the buckets: names of the columns, and microseconds. */
+#define BOUNDS(BOUND)          \
+	BOUND(100us, 100)      \
+	BOUND(250us, 250)      \
+	BOUND(500us, 500)      \
+	BOUND(1ms, 1000)       \
+	BOUND(2500us, 2500)    \
+	BOUND(5ms, 5000)       \
+	BOUND(10ms, 10000)     \
+	BOUND(25ms, 25000)     \
+	BOUND(50ms, 50000)     \
+	BOUND(100ms, 100000)   \
+	BOUND(250ms, 250000)   \
+	BOUND(500ms, 500000)   \
+	BOUND(1s, 1000000)     \
+	BOUND(2500ms, 2500000) \
+	BOUND(5s, 5000000)     \
+	BOUND(10s, 10000000)   \
+	BOUND(30s, 30000000)
+
+enum bound {
+#define BOUND(name, microseconds) BOUND_##name,
+	BOUNDS(BOUND)
+#undef BOUND
+	    BOUND_COUNT
 };
+
+static const uint64_t bounds[] = {
+#define BOUND(name, microseconds) microseconds,
+	BOUNDS(BOUND)
+#undef BOUND
+};
+
+struct histogram_row {
+	const char *database, *user, *kind;
+	int64_t count, sum_us;
+	int64_t le[BOUND_COUNT];
+};
+
+#define BOUND(name, microseconds)                                                              \
+	{ "le_" #name, VALUE_INT8, offsetof(struct histogram_row, le[BOUND_##name]),           \
+	  "How many took no longer than that. Times that differ from it by less than 3 % may " \
+	  "be counted on the wrong side." },
+#define COUNTS                                                                                     \
+	COLUMN(struct histogram_row, VALUE_TEXT, kind,                                             \
+	       "wait, statement, transaction, server_login or client_login, as in SHOW LATENCY."), \
+	    COLUMN(struct histogram_row, VALUE_INT8, count,                                        \
+	           "How many there were since the process started."),                              \
+	    COLUMN(struct histogram_row, VALUE_INT8, sum_us,                                       \
+	           "Microseconds of all of them together."),                                       \
+	    BOUNDS(BOUND)
+
+static const struct column histogram_columns[] = {
+	COLUMN(struct histogram_row, VALUE_TEXT, database, "Name of the database; NULL: all."),
+	COUNTS
+};
+
+static const struct column pool_columns[] = {
+	COLUMN(struct histogram_row, VALUE_TEXT, database, "Name of the database."),
+	COLUMN(struct histogram_row, VALUE_TEXT, user, "User that the pool logs in as."), COUNTS
+};
+#undef COUNTS
+#undef BOUND
+
+/* A bucket counts for a bound if its middle does. */
+static void fill(struct histogram_row *row, const struct histogram *sum)
+{
+	unsigned int bucket = 0;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < BOUND_COUNT; i++) {
+		while (bucket < HISTOGRAM_BUCKETS && histogram_middle(bucket) <= bounds[i])
+			count += sum->counts[bucket++];
+		row->le[i] = (int64_t)count;
+	}
+	row->count = (int64_t)histogram_count(sum);
+	row->sum_us = (int64_t)sum->sum;
+}
+
+/* The next row of what `ordered` names. */
+static bool next_of_scope(struct cursor *cursor, struct histogram_row *row)
+{
+	const struct ordered *at = &cursor->ordered;
+	struct histogram sum;
+	enum latency_kind kind;
+
+	while (cursor->index < LATENCY_KINDS) {
+		kind = (enum latency_kind)cursor->index++;
+		sum_since_start(cursor, kind, &sum);
+		fill(row, &sum);
+		if (!row->count)
+			continue;
+		row->database = *at->first ? at->first : NULL;
+		row->user = at->second;
+		row->kind = latency_kind_name(kind);
+		return true;
+	}
+	return false;
+}
+
+static bool next_of_database(struct cursor *cursor, void *row)
+{
+	return !*cursor->ordered.second && next_of_scope(cursor, row);
+}
+
+static bool next_of_pool(struct cursor *cursor, void *row)
+{
+	return *cursor->ordered.second && next_of_scope(cursor, row);
+}
+
+static bool next_histogram(struct cursor *cursor, void *row)
+{
+	return next_of_scopes(cursor, row, next_of_database);
+}
+
+static bool next_pool_histogram(struct cursor *cursor, void *row)
+{
+	return next_of_scopes(cursor, row, next_of_pool);
+}
+
+SHOW(
+    histograms, "HISTOGRAMS", next_histogram, histogram_columns,
+    "How many waits, statements, transactions and logins took how long, for all and each database.",
+    .argument = SHOW_OF_DATABASE);
+
+SHOW(pool_histograms, "POOL_HISTOGRAMS", next_pool_histogram, pool_columns,
+     "The same for each pool.", .argument = SHOW_OF_DATABASE);

@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-#include "pgweir/base/banned.h"
-
 /* ---- DATABASES ---- */
 
 struct database_row {
@@ -19,9 +17,7 @@ struct database_row {
 	int64_t paused, disabled;
 };
 
-#define TEXT(field, help) COLUMN(struct database_row, VALUE_TEXT, field, help)
-#define INT4(field, help) COLUMN(struct database_row, VALUE_INT4, field, help)
-
+#define ROW struct database_row
 static const struct column database_columns[] = {
 	TEXT(name, "Name of the database as clients request it."),
 	TEXT(host, "Host of the server; NULL: Unix socket."),
@@ -45,15 +41,31 @@ static const struct column database_columns[] = {
 	INT4(paused, "1: paused by PAUSE (of this database or of all) or KILL."),
 	INT4(disabled, "1: DISABLE refuses new clients."),
 };
-
-#undef TEXT
-#undef INT4
+#undef ROW
 
 /* A database created from `*` that is not in use is not shown. */
 static bool is_at_rest(const struct database *database)
 {
 	return database->is_auto && !database->client_count && !database->server_count &&
 	       !database->is_paused && !database->is_disabled;
+}
+
+/* Beyond that many databases or users, those that were never used are left out of metrics. */
+#define MANY_NAMES 1000
+
+static bool are_many(const struct cursor *cursor)
+{
+	const struct pools *pools = show_source_first(cursor->source)->pools;
+
+	return pools->database_count > MANY_NAMES || users_count(pools->users) > MANY_NAMES;
+}
+
+bool show_leaves_out(const struct cursor *cursor, const struct database *database)
+{
+	bool is_used = database->pool_count || database->has_gone || database->client_count ||
+	               database->is_paused || database->is_disabled;
+
+	return cursor->skips_unused && !is_used && are_many(cursor);
 }
 
 void show_collect_databases(struct cursor *cursor)
@@ -64,11 +76,10 @@ void show_collect_databases(struct cursor *cursor)
 
 	LANES_EACH(lane, lanes)
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (database->entry && !is_at_rest(database))
-			ordered_offer(cursor,
-			              (struct ordered_item){ database->name, "", database });
+		if (database->entry && !is_at_rest(database) && !show_leaves_out(cursor, database))
+			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
 	}
-	ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
+	cursor_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
 }
 
 /* The values that all rows have. entry NULL: the console's database. */
@@ -114,7 +125,7 @@ static bool next_database(struct cursor *cursor, void *at)
 	const struct database *database;
 	struct ordered_item item;
 
-	if (!ordered_next(cursor, show_collect_databases, &item))
+	if (!cursor_next_ordered(cursor, show_collect_databases, &item))
 		return false;
 	database = item.object;
 	if (!database) {
@@ -136,10 +147,7 @@ static bool next_database(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_databases = {
-	"DATABASES",   next_database, COLUMNS(database_columns), "Databases and their limits.",
-	CONSOLE_STATS, SHOW_ALONE
-};
+SHOW(databases, "DATABASES", next_database, database_columns, "Databases and their limits.");
 
 /* ---- USERS ---- */
 
@@ -149,11 +157,8 @@ struct user_row {
 	int64_t max_user_client_connections, current_client_connections;
 	char pool_size_buffer[24], reserve_buffer[24];
 };
-_Static_assert(sizeof(struct user_row) <= ROW_SIZE_MAX, "a row is too large");
 
-#define TEXT(field, help) COLUMN(struct user_row, VALUE_TEXT, field, help)
-#define INT4(field, help) COLUMN(struct user_row, VALUE_INT4, field, help)
-
+#define ROW struct user_row
 static const struct column user_columns[] = {
 	TEXT(name, "Name of the user."),
 	TEXT(pool_size, "Maximum number of server connections of each of the user's pools; "
@@ -169,13 +174,11 @@ static const struct column user_columns[] = {
 	     "Maximum number of client connections of the user; 0: no limit."),
 	INT4(current_client_connections, "Number of client connections of the user."),
 };
-
-#undef TEXT
-#undef INT4
+#undef ROW
 
 static void offer_user(const struct user *user, void *arg)
 {
-	ordered_offer(arg, (struct ordered_item){ user->name, "", NULL });
+	cursor_offer(arg, (struct ordered_item){ user->name, "", NULL });
 }
 
 /* The users of auth_file, those of [users], and those known from other sources. */
@@ -186,12 +189,14 @@ void show_collect_users(struct cursor *cursor)
 	const struct lane *lane;
 	const struct role *role;
 
-	users_each(pools->users, offer_user, cursor);
-	while ((entry = config_user_next(pools->config, entry)))
-		ordered_offer(cursor, (struct ordered_item){ entry->name, "", NULL });
+	if (!cursor->skips_unused || !are_many(cursor)) {
+		users_each(pools->users, offer_user, cursor);
+		while ((entry = config_user_next(pools->config, entry)))
+			cursor_offer(cursor, (struct ordered_item){ entry->name, "", NULL });
+	}
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	TAILQ_FOREACH (role, &lane->pools->roles, node)
-		ordered_offer(cursor, (struct ordered_item){ role->name, "", NULL });
+		cursor_offer(cursor, (struct ordered_item){ role->name, "", NULL });
 }
 
 /* PgBouncer writes a size nine characters wide. An empty text if the size is not set. */
@@ -225,7 +230,7 @@ static bool next_user(struct cursor *cursor, void *at)
 	struct user_row *row = at;
 	struct ordered_item item;
 
-	if (!ordered_next(cursor, show_collect_users, &item))
+	if (!cursor_next_ordered(cursor, show_collect_users, &item))
 		return false;
 	entry = config_user_find(pools->config, item.first);
 	row->name = item.first;
@@ -240,10 +245,7 @@ static bool next_user(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_users = {
-	"USERS",       next_user, COLUMNS(user_columns), "Users and their limits.",
-	CONSOLE_STATS, SHOW_ALONE
-};
+SHOW(users, "USERS", next_user, user_columns, "Users and their limits.");
 
 /* ---- POOLS ---- */
 
@@ -254,9 +256,7 @@ struct pool_row {
 	int64_t sv_login, maxwait, maxwait_us;
 };
 
-#define TEXT(field, help) COLUMN(struct pool_row, VALUE_TEXT, field, help)
-#define INT4(field, help) COLUMN(struct pool_row, VALUE_INT4, field, help)
-
+#define ROW struct pool_row
 static const struct column pool_columns[] = {
 	TEXT(database, "Name of the database."),
 	TEXT(user, "User that the server connections log in as."),
@@ -267,7 +267,8 @@ static const struct column pool_columns[] = {
 	INT4(sv_active, "Server connections that are assigned to a client."),
 	INT4(sv_active_cancel, "Connections that deliver a cancel request to a server."),
 	INT4(sv_being_canceled,
-	     "Server connections that wait until a cancel request has been delivered."),
+	     "Server connections that wait until a cancel request has been delivered, or until "
+	     "PostgreSQL has ended a statement that nobody waits for."),
 	INT4(sv_idle, "Idle server connections, ready for use."),
 	INT4(sv_used, "Idle server connections that must be checked before their next use."),
 	INT4(sv_tested, "Server connections that are being checked or reset."),
@@ -279,9 +280,7 @@ static const struct column pool_columns[] = {
 	TEXT(load_balance_hosts,
 	     "How one of several hosts is chosen; NULL: the database has one host."),
 };
-
-#undef TEXT
-#undef INT4
+#undef ROW
 
 static void collect_pools(struct cursor *cursor)
 {
@@ -292,12 +291,12 @@ static void collect_pools(struct cursor *cursor)
 	LANES_EACH(lane, lanes)
 	TAILQ_FOREACH (pool, &lane->pools->list, node) {
 		if (cursor_wants(cursor, pool->database->name))
-			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                             pool->role->name, pool });
+			cursor_offer(cursor, (struct ordered_item){ pool->database->name,
+			                                            pool->role->name, pool });
 	}
 	if (cursor_wants(cursor, CONFIG_CONSOLE_DATABASE))
-		ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE,
-		                                             CONFIG_CONSOLE_DATABASE, NULL });
+		cursor_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE,
+		                                            CONFIG_CONSOLE_DATABASE, NULL });
 }
 
 static usec_t longest_wait(const struct pool *pool)
@@ -325,7 +324,7 @@ static void fill_servers(struct pool_row *row, const struct pool *pool)
 	row->sv_active +=
 	    servers[SERVER_LENT] - (pool->listening_count - pool->listening_login_count);
 	row->sv_active_cancel += pool->cancel_active_count;
-	row->sv_being_canceled += servers[SERVER_CANCELED];
+	row->sv_being_canceled += servers[SERVER_CANCELED] + servers[SERVER_ENDING];
 	row->sv_idle += servers[SERVER_IDLE];
 	row->sv_used += servers[SERVER_USED];
 	row->sv_tested += servers[SERVER_CHECKING] + servers[SERVER_RESETTING];
@@ -375,7 +374,7 @@ static bool next_pool(struct cursor *cursor, void *at)
 	struct ordered_item item;
 	const struct lane *lane;
 
-	if (!ordered_next(cursor, collect_pools, &item))
+	if (!cursor_next_ordered(cursor, collect_pools, &item))
 		return false;
 	row->database = item.first;
 	row->user = item.second;
@@ -398,11 +397,6 @@ static bool next_pool(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_pools = {
-	"POOLS",
-	next_pool,
-	COLUMNS(pool_columns),
-	"Pools: their clients and server connections, and how long clients wait.",
-	CONSOLE_STATS,
-	SHOW_OF_DATABASE
-};
+SHOW(pools, "POOLS", next_pool, pool_columns,
+     "Pools: their clients and server connections, and how long clients wait.",
+     .argument = SHOW_OF_DATABASE);

@@ -5,59 +5,361 @@
 #ifndef PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 #define PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 
+#include "pgweir/admin/console.h"
+#include "pgweir/base/buf.h"
+#include "pgweir/base/sqlstates.h"
 #include "pgweir/pool/latency.h"
 
-#include "cursor_priv.h"
+#include "history_priv.h"
+
+/*
+ * ---- rows ----
+ *
+ * Rows: tables of columns, and values as the protocol sends them.
+ *
+ * One row of a SHOW is a struct. A column has the offset of its value in the struct.
+ * RowDescription, the rows and the manual are all generated from the columns.
+ */
+
+enum value_type {
+	VALUE_TEXT, /* const char *; NULL = SQL's NULL */
+	VALUE_VOID, /* const char *, too; sent as PostgreSQL's type void */
+	/* int64_t, as all numbers; cut to the type's range; ROWS_NULL = SQL's NULL */
+	VALUE_INT4,
+	VALUE_INT8,
+	VALUE_NUMERIC,
+	VALUE_BYTEA, /* struct bytes; .at NULL = SQL's NULL */
+	/* sent as texts: */
+	VALUE_POINTER, /* const void *; NULL = empty */
+	VALUE_TIME,    /* usec_t of the wall clock, shown in local time; 0 = SQL's NULL */
+	VALUE_HOST,    /* const struct address *: its host or "unix"; NULL = SQL's NULL */
+	VALUE_TYPES
+};
+
+#define ROWS_NULL INT64_MIN
+
+struct column {
+	const char *name;
+	enum value_type type;
+	size_t at; /* offset of the value in the row's struct */
+	const char *help;
+};
+
+#define ROW_SIZE_MAX 1024
+
+/* A column that has the name of its field in the row's struct. */
+#define COLUMN(row, type, field, help)                                                             \
+	{                                                                                          \
+#field, type,                                                                      \
+		    offsetof(row, field) + 0 * sizeof(char[sizeof(row) <= ROW_SIZE_MAX ? 1 : -1]), \
+		    help                                                                           \
+	}
+
+/* The same, where ROW is defined as the row's struct. */
+#define TEXT(field, help) COLUMN(ROW, VALUE_TEXT, field, help)
+#define INT4(field, help) COLUMN(ROW, VALUE_INT4, field, help)
+#define INT8(field, help) COLUMN(ROW, VALUE_INT8, field, help)
+#define NUMERIC(field, help) COLUMN(ROW, VALUE_NUMERIC, field, help)
+#define BYTEA(field, help) COLUMN(ROW, VALUE_BYTEA, field, help)
+#define POINTER(field, help) COLUMN(ROW, VALUE_POINTER, field, help)
+#define TIME(field, help) COLUMN(ROW, VALUE_TIME, field, help)
+#define HOST(field, help) COLUMN(ROW, VALUE_HOST, field, help)
+
+/* Maximum number of columns of a SHOW: their formats are bits of a uint32_t. */
+#define COLUMNS_MAX 32
+
+struct columns {
+	const struct column *at;
+	size_t count;
+};
+
+#define COLUMNS(table) ((struct columns){ (table), sizeof(table) / sizeof((table)[0]) })
+
+/* PostgreSQL's name of the type: "text", "int4", ... */
+const char *rows_type_name(enum value_type type);
+
+/* Adds a RowDescription. Bit n of `binary`: column n is sent in binary. */
+void rows_describe(struct buf *out, struct columns columns, uint32_t binary);
+
+/* Adds a DataRow. `row` is the struct that the columns describe. */
+void rows_add(struct buf *out, struct columns columns, uint32_t binary, const void *row);
+
+/*
+ * ---- cursor ----
+ *
+ * Cursors: a SHOW that is read row by row, as fast as the client reads the rows.
+ *
+ *   struct show_source --> struct show: next() --> row --> columns --> DataRow
+ *
+ * Between two turns of the loop, any object that a cursor has reached may be freed. So a
+ * cursor keeps names, ids and walks, and no other pointer. Within a turn, all lanes are held.
+ */
+
+struct cursor;
+
+/* ---- rows in the order of names: cursor.c ---- */
+
+/* An item with two names. The second one may be "". */
+struct ordered_item {
+	const char *first, *second;
+	const void *object; /* valid within one turn only */
+};
+
+#define ORDERED_BATCH 1024
+
+struct ordered_batch {
+	size_t count;
+	struct ordered_item items[ORDERED_BATCH];
+};
+
+/* The position of a cursor in that order: a pair of names, and no pointer. */
+struct ordered {
+	bool has_last;
+	bool is_last_batch;
+	/* position in the source's batch, and its size; both 0 between two turns */
+	size_t at, count;
+	char first[CONFIG_USER_NAME_MAX + 1];
+	char second[CONFIG_USER_NAME_MAX + 1];
+};
+
+/* `collect` calls this for each item. The names must stay valid until the end of the turn. */
+void cursor_offer(struct cursor *cursor, struct ordered_item item);
+
+/*
+ * Gives the item after the last one, in the order of names. Calls `collect`, which offers
+ * all items, whenever the batch is used up. false: no more items.
+ */
+bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),
+                         struct ordered_item *item);
+
+/* ---- sources ---- */
+
+/* The objects that every SHOW takes its rows from. */
+struct show_source {
+	const struct console_with *with;
+	struct stats own; /* counters of the console itself */
+	struct history *history;
+	struct timeline *timeline;
+	struct latency latency; /* of all pools, as far as the timer has emptied the lanes' */
+	struct ordered_batch batch;
+};
+
+static inline const struct config *show_source_config(const struct show_source *source)
+{
+	return source->with->config(source->with->arg);
+}
+
+static inline const struct lanes *show_source_lanes(const struct show_source *source)
+{
+	return source->with->lanes;
+}
+
+/* The first lane has what is the same in all of them. */
+static inline const struct lane *show_source_first(const struct show_source *source)
+{
+	return &source->with->lanes->at[0];
+}
+
+/* The number of clients that are connected to the console. All belong to the first lane. */
+static inline unsigned int show_source_console_count(const struct show_source *source)
+{
+	return show_source_first(source)->clients->state_counts[CLIENT_CONSOLE];
+}
+
+/* What may follow the name of a SHOW. */
+enum show_argument {
+	SHOW_ALONE,
+	SHOW_OF_DATABASE,  /* [db]: only rows of this database */
+	SHOW_OF_TABLE,     /* [table]: only rows about this SHOW */
+	SHOW_HIT,          /* [HIT]: only limits that were hit or are reached */
+	SHOW_OF_STATEMENTS /* [n] [BY number]: how many, in which order */
+};
+
+struct show {
+	const char *item; /* upper case */
+	/* Fills the next row. false: no more rows, or cursor->has_more. */
+	bool (*next)(struct cursor *cursor, void *row);
+	struct columns columns;
+	const char *help;
+	enum console_role role; /* the role that may see it; 0: every user of the console */
+	enum show_argument argument;
+};
+
+/* ---- cursors: cursor.c ---- */
+
+/* Maximum number of items that are examined for one row before the loop gets its turn. */
+#define SHOW_LOOKS_MAX 4096
+
+/*
+ * The position of SHOW WAITING within the wait queues of the pools that `ordered` names: in each
+ * lane there may be one.
+ */
+struct waiting_walk {
+	bool has_begun;
+	bool is_entered; /* `next` is valid: within one turn only */
+	unsigned int queue;
+	struct waiting_place {
+		struct borrower *next;
+		unsigned int position; /* how many of this lane come before `next` */
+		uint64_t last;         /* wait number of the last borrower shown */
+	} places[LANES_MAX];
+};
+
+/* The position of SHOW LIMITS: which kind of object, and which of its limits. */
+struct limits_walk {
+	size_t scope, limit;
+	bool has_begun;
+};
+
+/* The position of SHOW STATEMENTS: which statements are chosen, and how far they are shown. */
+struct statements_walk {
+	bool has_begun, is_picked, is_sorted;
+	unsigned int order;
+	unsigned int lane; /* whose table is read, */
+	uint32_t slot;     /* and the next statement there */
+	size_t limit;      /* how many are wanted */
+	/* the least is first: a heap, until they are sorted. Owned */
+	struct statements_pick *picks;
+	size_t capacity, count;
+	size_t unsorted; /* how many of them are still a heap */
+	size_t shown;
+};
+
+/* What SHOW APPLICATIONS has gathered; its memory is owned: show_applications_end(). */
+struct applications_walk {
+	bool is_gathered, is_ended;
+	unsigned int shown;
+	struct named_clients *table; /* by name */
+	struct named_clients *next;  /* the next one to be shown */
+	struct named_clients *rest;  /* of names that are not told apart; NULL: not begun */
+};
+
+/* Frees it. */
+void show_applications_end(struct applications_walk *walk);
+
+/* What SHOW LATENCY and SHOW HISTOGRAMS have gathered of a database with many pools. */
+struct latency_walk;
+
+/* What a cursor returns rows of. The texts are borrowed and outlive the cursor. */
+struct show_asked {
+	const struct show *show;
+	const char *argument; /* the words after the SHOW's name; NULL: none */
+	const char *other;    /* a second word, for small_talk.c only */
+};
+
+/* The position of a SHOW. A cursor of zeros is not in use. */
+struct cursor {
+	struct show_asked asked;
+	struct show_source *source;
+	struct pools_walk pools;
+	struct clients_walk clients;
+	const struct lane *pools_lane, *clients_lane; /* where the walks are */
+	struct ordered ordered;
+	struct waiting_walk waiting;
+	struct limits_walk limits;
+	struct catalog_reading *reading; /* held by SHOW CATALOG, between two databases NULL */
+	size_t parameters_at;            /* the next one of its parameters */
+	struct statements_walk statements;
+	struct applications_walk applications;
+	struct latency_walk *latency; /* owned; NULL: none is needed */
+	enum console_role role;       /* of the session */
+	bool is_owner;                /* see session_is_owner() */
+	bool skips_unused;            /* see show_leaves_out() */
+	/* `next` returned false, but has not examined all items: call it again in a later turn */
+	bool has_more;
+	unsigned int look_count;      /* items examined since the last row */
+	struct sqlstate_key sqlstate; /* of the last row of SHOW SQLSTATES */
+	uint64_t slot;                /* the next one of SHOW HISTORY */
+	size_t index;
+	unsigned int lane; /* whose names or rows come next: SHOW DNS_..., SHOW AUDIT */
+	unsigned long dns;
+	struct buf text; /* memory for a value of the current row */
+};
+
+void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked);
+void cursor_end(struct cursor *cursor);
+
+/*
+ * Fills `row`, of ROW_SIZE_MAX bytes, with the next row. false: no more rows, or
+ * cursor->has_more.
+ */
+bool cursor_next(struct cursor *cursor, void *row);
+
+/*
+ * `next` calls this before it examines an item that it may have to skip. false: enough for
+ * this turn; `next` returns false.
+ */
+bool cursor_may_look(struct cursor *cursor);
+
+/*
+ * The next client, pool and server, of all lanes, one lane after the other. NULL: no more, or
+ * has_more.
+ */
+const struct client *cursor_next_client(struct cursor *cursor);
+const struct pool *cursor_next_pool(struct cursor *cursor);
+const struct server *cursor_next_server(struct cursor *cursor);
+
+/* Begins again with the first pool. */
+void cursor_first_pool(struct cursor *cursor);
+
+/* Whether rows of this database are wanted. */
+bool cursor_wants(const struct cursor *cursor, const char *database);
+
+/* Call at the end of a turn: drops the pointers that are valid within one turn only. */
+void cursor_suspend(struct cursor *cursor);
 
 /* All tables in the order of SHOW HELP. SHOW NAME is a `const struct show show_name`. */
-#define SHOW_TABLES(SHOW)    \
-	SHOW(version)        \
-	SHOW(state)          \
-	SHOW(config)         \
-	SHOW(all)            \
-	SHOW(databases)      \
-	SHOW(users)          \
-	SHOW(pools)          \
-	SHOW(clients)        \
-	SHOW(servers)        \
-	SHOW(sockets)        \
-	SHOW(active_sockets) \
-	SHOW(stats)          \
-	SHOW(stats_totals)   \
-	SHOW(stats_averages) \
-	SHOW(totals)         \
-	SHOW(lists)          \
-	SHOW(mem)            \
-	SHOW(dns_hosts)      \
-	SHOW(peers)          \
-	SHOW(peer_pools)     \
-	SHOW(dns_zones)      \
-	SHOW(hba)            \
-	SHOW(ident)          \
-	SHOW(waiting)        \
-	SHOW(transactions)   \
-	SHOW(pinned)         \
-	SHOW(session_state)  \
-	SHOW(limits)         \
-	SHOW(errors)         \
-	SHOW(catalog)        \
-	SHOW(audit)          \
-	SHOW(loops)          \
-	SHOW(ready)          \
-	SHOW(drain)          \
-	SHOW(pending)        \
-	SHOW(latency)        \
-	SHOW(histograms)     \
-	SHOW(sqlstates)      \
-	SHOW(statements)     \
-	SHOW(events)         \
-	SHOW(events_totals)  \
-	SHOW(history)        \
-	SHOW(hosts)          \
-	SHOW(reads)          \
-	SHOW(applications)   \
-	SHOW(columns)        \
-	SHOW(fds)
+#define SHOW_TABLES(X)     \
+	X(version)         \
+	X(state)           \
+	X(config)          \
+	X(all)             \
+	X(databases)       \
+	X(users)           \
+	X(pools)           \
+	X(clients)         \
+	X(servers)         \
+	X(sockets)         \
+	X(active_sockets)  \
+	X(stats)           \
+	X(stats_totals)    \
+	X(stats_averages)  \
+	X(totals)          \
+	X(lists)           \
+	X(mem)             \
+	X(certificates)    \
+	X(dns_hosts)       \
+	X(peers)           \
+	X(peer_pools)      \
+	X(dns_zones)       \
+	X(hba)             \
+	X(ident)           \
+	X(waiting)         \
+	X(transactions)    \
+	X(pinned)          \
+	X(session_state)   \
+	X(limits)          \
+	X(errors)          \
+	X(closes)          \
+	X(catalog)         \
+	X(audit)           \
+	X(loops)           \
+	X(ready)           \
+	X(drain)           \
+	X(pending)         \
+	X(latency)         \
+	X(histograms)      \
+	X(pool_histograms) \
+	X(sqlstates)       \
+	X(statements)      \
+	X(events)          \
+	X(events_totals)   \
+	X(history)         \
+	X(hosts)           \
+	X(reads)           \
+	X(applications)    \
+	X(columns)         \
+	X(fds)
 
 #define SHOW_EXTERN(name) extern const struct show show_##name;
 SHOW_TABLES(SHOW_EXTERN)
@@ -65,6 +367,17 @@ SHOW_TABLES(SHOW_EXTERN)
 
 extern const struct show *const shows[];        /* ends with NULL */
 const struct show *show_find(const char *item); /* upper and lower case are equal; NULL: none */
+
+/*
+ * Defines SHOW NAME: its item in capitals, the function that fills a row, the table of columns and
+ * the help; then other fields of struct show.
+ */
+#define SHOW(name, words, fill, table, text, ...)                    \
+	const struct show show_##name = { .item = (words),           \
+		                          .next = (fill),            \
+		                          .columns = COLUMNS(table), \
+		                          .help = (text),            \
+		                          __VA_ARGS__ }
 
 /* Text for help: "", " [db]" ... */
 const char *show_argument_name(enum show_argument argument);
@@ -78,31 +391,43 @@ bool show_statements_takes(const char *argument);
 /* ---- used by several of them ---- */
 
 /*
- * These call ordered_offer() for all users (of auth_file, of [users], and known from other
+ * These call cursor_offer() for all users (of auth_file, of [users], and known from other
  * sources) and for all databases.
  */
 void show_collect_users(struct cursor *cursor);
 void show_collect_databases(struct cursor *cursor);
 
+/* Whether the cursor skips this database, as it was never used and there are many. */
+bool show_leaves_out(const struct cursor *cursor, const struct database *database);
+
 /*
- * A time of the monotonic clock as SHOW writes it, in local time. Writes to `buffer` and
- * returns it.
+ * The wall clock's time of a time of the monotonic clock, by its distance from now: so it moves
+ * when the wall clock is set.
  */
-#define TIME_TEXT_SIZE 48
-const char *show_time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE]);
+static inline usec_t show_wall(usec_t at, usec_t now) { return wall_now() - (now - at); }
+
+/* What several tables say of a client. A row's struct begins with it. */
+struct show_who {
+	const char *database, *user, *application_name;
+	const struct address *addr;
+	const void *ptr;
+	int64_t id, port;
+};
+
+#define WHO_COLUMNS                                                                          \
+	COLUMN(struct show_who, VALUE_INT4, id, "id of the client, for KILL_CLIENT."),       \
+	    COLUMN(struct show_who, VALUE_TEXT, database, "Database of the client."),        \
+	    COLUMN(struct show_who, VALUE_TEXT, user, "User that the client logged in as."), \
+	    COLUMN(struct show_who, VALUE_TEXT, application_name,                            \
+	           "application_name of the client."),                                       \
+	    COLUMN(struct show_who, VALUE_HOST, addr, "IP address of the client, or unix."), \
+	    COLUMN(struct show_who, VALUE_INT4, port, "Port of the client."),                \
+	    COLUMN(struct show_who, VALUE_POINTER, ptr,                                      \
+	           "Identifier of the client connection in the log.")
+
+void show_fill_who(struct show_who *who, const struct client *client);
 
 /* ---- latencies: show_latency.c ---- */
-
-/*
- * A next() for rows of all pools together ("" and "" in `ordered`), of each database (its name and
- * "") and of each pool that have counted times. next_of_scope() fills the next row of what
- * `ordered` names, and counts with cursor->index from 0; false: it has no more.
- */
-bool show_latency_next(struct cursor *cursor, void *row,
-                       bool (*next_of_scope)(struct cursor *cursor, void *row));
-
-/* The times of what `ordered` names, since the start. */
-void show_latency_sum(const struct cursor *cursor, enum latency_kind kind, struct histogram *sum);
 
 /* ---- statistics: show_stats.c ---- */
 

@@ -4,21 +4,16 @@
  */
 #include "show_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct reads_row {
 	const char *database, *user;
 	int64_t servers, on_standby, no_standby, behind, waits, wait_us;
 };
-_Static_assert(sizeof(struct reads_row) <= ROW_SIZE_MAX, "a row is too large");
 
-#define TEXT(field, help) COLUMN(struct reads_row, VALUE_TEXT, field, help)
-#define INT8(field, help) COLUMN(struct reads_row, VALUE_INT8, field, help)
-
+#define ROW struct reads_row
 static const struct column reads_columns[] = {
 	TEXT(database, "Database of the pool."),
 	TEXT(user, "User of the pool."),
-	COLUMN(struct reads_row, VALUE_INT4, servers, "Server connections to standbys."),
+	INT4(servers, "Server connections to standbys."),
 	INT8(on_standby, "Reads that a standby has served."),
 	INT8(no_standby, "Reads that the primary has served, as no standby could be used."),
 	INT8(behind, "Reads that the primary has served, as the standby was behind for longer than "
@@ -26,9 +21,7 @@ static const struct column reads_columns[] = {
 	INT8(waits, "Reads that have waited for their standby (causal_reads)."),
 	INT8(wait_us, "Microseconds that they have waited, in sum."),
 };
-
-#undef TEXT
-#undef INT8
+#undef ROW
 
 static void collect_reads(struct cursor *cursor)
 {
@@ -38,8 +31,8 @@ static void collect_reads(struct cursor *cursor)
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	TAILQ_FOREACH (pool, &lane->pools->list, node) {
 		if (pool->purpose == POOL_FOR_READS && cursor_wants(cursor, pool->database->name))
-			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                             pool->role->name, pool });
+			cursor_offer(cursor, (struct ordered_item){ pool->database->name,
+			                                            pool->role->name, pool });
 	}
 }
 
@@ -60,7 +53,7 @@ static bool next_reads(struct cursor *cursor, void *at)
 	const struct lane *lane;
 	const struct pool *pool;
 
-	if (!ordered_next(cursor, collect_reads, &item))
+	if (!cursor_next_ordered(cursor, collect_reads, &item))
 		return false;
 	row->database = item.first;
 	row->user = item.second;
@@ -73,11 +66,6 @@ static bool next_reads(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_reads = {
-	"READS",
-	next_reads,
-	COLUMNS(reads_columns),
-	"Where reads were served (route_reads), since their pool exists.",
-	CONSOLE_STATS,
-	SHOW_OF_DATABASE,
-};
+SHOW(reads, "READS", next_reads, reads_columns,
+     "Where reads were served (route_reads), since their pool exists.",
+     .argument = SHOW_OF_DATABASE);

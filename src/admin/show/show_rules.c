@@ -6,8 +6,6 @@
  */
 #include "show_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- HBA ---- */
 
 struct hba_show_row {
@@ -16,26 +14,22 @@ struct hba_show_row {
 	    *options, *error;
 	char buffer[2][ADDRESS_TEXT_SIZE]; /* for address and netmask */
 };
-_Static_assert(sizeof(struct hba_show_row) <= ROW_SIZE_MAX, "a row is too large");
 
-#define HBA_TEXT(field, help) COLUMN(struct hba_show_row, VALUE_TEXT, field, help)
-
+#define ROW struct hba_show_row
 static const struct column hba_columns[] = {
-	COLUMN(struct hba_show_row, VALUE_INT4, rule_number,
-	       "Position of the rule. The first rule that matches a client is used."),
-	HBA_TEXT(file_name, "File that contains the line."),
-	COLUMN(struct hba_show_row, VALUE_INT4, line_number, "Line number in the file."),
-	HBA_TEXT(type, "Connection type: local, host, hostssl, ..."),
-	HBA_TEXT(database, "Databases that the rule applies to, as an array."),
-	HBA_TEXT(user_name, "Users that the rule applies to, as an array."),
-	HBA_TEXT(address, "Client address: an IP address, all, samehost, samenet, or a host name."),
-	HBA_TEXT(netmask, "Netmask of an IP address."),
-	HBA_TEXT(auth_method, "Authentication method."),
-	HBA_TEXT(options, "Options of the authentication method, as an array."),
-	HBA_TEXT(error, "Why the rule never allows a login; NULL if it can."),
+	INT4(rule_number, "Position of the rule. The first rule that matches a client is used."),
+	TEXT(file_name, "File that contains the line."),
+	INT4(line_number, "Line number in the file."),
+	TEXT(type, "Connection type: local, host, hostssl, ..."),
+	TEXT(database, "Databases that the rule applies to, as an array."),
+	TEXT(user_name, "Users that the rule applies to, as an array."),
+	TEXT(address, "Client address: an IP address, all, samehost, samenet, or a host name."),
+	TEXT(netmask, "Netmask of an IP address."),
+	TEXT(auth_method, "Authentication method."),
+	TEXT(options, "Options of the authentication method, as an array."),
+	TEXT(error, "Why the rule never allows a login; NULL if it can."),
 };
-
-#undef HBA_TEXT
+#undef ROW
 
 /* Moves all lists of a row to the cursor's buffer, each with a terminating zero. */
 static void take_lists(struct cursor *cursor, struct hba_show_row *row, struct hba_lists *lists)
@@ -82,12 +76,7 @@ static bool next_rule(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_hba = { "HBA",
-	                       next_rule,
-	                       COLUMNS(hba_columns),
-	                       "Rules of auth_hba_file, if auth_type is hba.",
-	                       CONSOLE_STATS,
-	                       SHOW_ALONE };
+SHOW(hba, "HBA", next_rule, hba_columns, "Rules of auth_hba_file, if auth_type is hba.");
 
 /* ---- IDENT ---- */
 
@@ -96,17 +85,16 @@ struct ident_show_row {
 	const char *file_name, *map_name, *sys_name, *pg_username;
 };
 
+#define ROW struct ident_show_row
 static const struct column ident_columns[] = {
-	COLUMN(struct ident_show_row, VALUE_INT4, map_number,
-	       "Position of the map line among all lines, from 1."),
-	COLUMN(struct ident_show_row, VALUE_TEXT, file_name, "File that contains the line."),
-	COLUMN(struct ident_show_row, VALUE_INT4, line_number, "Line number in the file."),
-	COLUMN(struct ident_show_row, VALUE_TEXT, map_name, "Name of the map."),
-	COLUMN(struct ident_show_row, VALUE_TEXT, sys_name,
-	       "System user name, or the name in a client certificate."),
-	COLUMN(struct ident_show_row, VALUE_TEXT, pg_username,
-	       "Database user that the system user may log in as."),
+	INT4(map_number, "Position of the map line among all lines, from 1."),
+	TEXT(file_name, "File that contains the line."),
+	INT4(line_number, "Line number in the file."),
+	TEXT(map_name, "Name of the map."),
+	TEXT(sys_name, "System user name, or the name in a client certificate."),
+	TEXT(pg_username, "Database user that the system user may log in as."),
 };
+#undef ROW
 
 static bool next_mapping(struct cursor *cursor, void *at)
 {
@@ -125,9 +113,111 @@ static bool next_mapping(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_ident = { "IDENT",
-	                         next_mapping,
-	                         COLUMNS(ident_columns),
-	                         "User name maps of auth_ident_file, if auth_type is hba.",
-	                         CONSOLE_STATS,
-	                         SHOW_ALONE };
+SHOW(ident, "IDENT", next_mapping, ident_columns,
+     "User name maps of auth_ident_file, if auth_type is hba.");
+
+/*
+ * ---- show peers ----
+ *
+ * SHOW of other instances: PEERS, PEER_POOLS, in the order of their ids. A cursor keeps the
+ * last id as a number, so that a reload between two rows does no harm.
+ */
+
+static const struct config_peer *next_entry(struct cursor *cursor)
+{
+	const struct config *config = show_source_first(cursor->source)->pools->config;
+	const struct config_peer *peer = config_peer_after(config, (int)cursor->index);
+
+	if (peer)
+		cursor->index = (size_t)peer->id;
+	return peer;
+}
+
+/* ---- PEERS ---- */
+
+struct peer_row {
+	int64_t peer_id, port, pool_size;
+	const char *host;
+};
+
+#define ROW struct peer_row
+static const struct column peer_columns[] = {
+	INT4(peer_id, "Number of the peer (its peer_id)."),
+	TEXT(host, "Host of the peer, or directory of its Unix socket."),
+	INT4(port, "Port of the peer."),
+	INT4(pool_size, "Maximum number of cancel requests sent to the peer at the same time; 0: "
+	                "no limit."),
+};
+#undef ROW
+
+static bool next_peer(struct cursor *cursor, void *at)
+{
+	const struct config_peer *peer = next_entry(cursor);
+	struct peer_row *row = at;
+
+	if (!peer)
+		return false;
+	row->peer_id = peer->id;
+	row->host = peer->host;
+	row->port = peer->port;
+	row->pool_size =
+	    config_peer_pool_size(show_source_first(cursor->source)->pools->config, peer);
+	return true;
+}
+
+SHOW(peers, "PEERS", next_peer, peer_columns,
+     "Other instances to which cancel requests are forwarded.");
+
+/* ---- PEER_POOLS ---- */
+
+struct peer_pool_row {
+	int64_t peer_id, cl_active_cancel_req, cl_waiting_cancel_req, sv_active_cancel, sv_login;
+};
+
+#define ROW struct peer_pool_row
+static const struct column peer_pool_columns[] = {
+	INT4(peer_id, "Number of the peer (its peer_id)."),
+	INT4(cl_active_cancel_req,
+	     "Cancel requests that were sent to the peer and are not answered yet."),
+	INT4(cl_waiting_cancel_req, "Cancel requests that wait in the queue or for a connection."),
+	INT4(sv_active_cancel, "Connections that carry a cancel request to the peer."),
+	INT4(sv_login, "Connections to the peer that are being established."),
+};
+#undef ROW
+
+/* false: no lane has a pool for this peer. */
+static bool fill_peer_pool(struct peer_pool_row *row, const struct lanes *lanes, int id)
+{
+	const struct peer_pool *pool;
+	const struct lane *lane;
+	bool has_pool = false;
+
+	row->peer_id = id;
+	LANES_EACH(lane, lanes)
+	{
+		pool = peer_pool_find(lane->pools, id);
+		if (!pool)
+			continue;
+		has_pool = true;
+		row->cl_active_cancel_req += pool->counts[FORWARD_SENT];
+		row->sv_login += pool->counts[FORWARD_CONNECTING];
+		row->cl_waiting_cancel_req +=
+		    pool->counts[FORWARD_WAITING] + pool->counts[FORWARD_CONNECTING];
+	}
+	row->sv_active_cancel = row->cl_active_cancel_req;
+	return has_pool;
+}
+
+static bool next_peer_pool(struct cursor *cursor, void *row)
+{
+	const struct config_peer *peer;
+
+	while ((peer = next_entry(cursor))) {
+		if (fill_peer_pool(row, show_source_lanes(cursor->source), peer->id))
+			return true;
+	}
+	return false;
+}
+
+SHOW(peer_pools, "PEER_POOLS", next_peer_pool, peer_pool_columns,
+     "Cancel requests that are being forwarded to other instances.");

@@ -10,89 +10,53 @@
 
 #include <stdio.h>
 
+#include "pgweir/client/audit.h"
 #include "pgweir/client/session.h"
-
-#include "pgweir/base/banned.h"
-
-#define POINTER_SIZE 24
-
-/* What both tables say of a client. */
-struct who {
-	const char *database, *user, *application_name, *addr, *ptr;
-	int64_t id, port;
-	char addr_buffer[ADDRESS_TEXT_SIZE], ptr_buffer[POINTER_SIZE];
-};
+#include "pgweir/pgwire/sql_touch.h"
+#include "pgweir/pool/catalog.h"
 
 struct pinned_row {
-	struct who who;
-	const char *link, *since, *why, *objects, *statement;
+	struct show_who who;
+	const void *link;
+	usec_t since;
+	const char *why, *objects, *statement;
 	int64_t server_pid, seconds;
-	char link_buffer[POINTER_SIZE], since_buffer[TIME_TEXT_SIZE];
 };
-_Static_assert(sizeof(struct pinned_row) <= ROW_SIZE_MAX, "a row is too large");
 
 struct state_row {
-	struct who who;
+	struct show_who who;
 	const char *parameters, *libraries, *channels, *pins;
 };
-_Static_assert(sizeof(struct state_row) <= ROW_SIZE_MAX, "a row is too large");
 
-/* The row's struct begins with struct who. */
-#define WHO_COLUMNS                                                                              \
-	COLUMN(struct who, VALUE_INT4, id, "id of the client, for KILL_CLIENT."),                \
-	    COLUMN(struct who, VALUE_TEXT, database, "Database of the client."),                 \
-	    COLUMN(struct who, VALUE_TEXT, user, "User that the client logged in as."),          \
-	    COLUMN(struct who, VALUE_TEXT, application_name, "application_name of the client."), \
-	    COLUMN(struct who, VALUE_TEXT, addr, "IP address of the client, or unix."),          \
-	    COLUMN(struct who, VALUE_INT4, port, "Port of the client."),                         \
-	    COLUMN(struct who, VALUE_TEXT, ptr, "Identifier of the client connection in the log.")
-
+#define ROW struct pinned_row
 static const struct column pinned_columns[] = {
 	WHO_COLUMNS,
-	COLUMN(struct pinned_row, VALUE_TEXT, link,
-	       "Identifier of the server connection in the log, and in SHOW SERVERS."),
-	COLUMN(struct pinned_row, VALUE_INT4, server_pid,
-	       "Process ID of the PostgreSQL backend that stays with the client."),
-	COLUMN(struct pinned_row, VALUE_TEXT, since, "Since when it stays."),
-	COLUMN(struct pinned_row, VALUE_INT4, seconds, "For how many seconds it has stayed."),
-	COLUMN(struct pinned_row, VALUE_TEXT, why,
-	       "What is in the session: held cursor, temporary object, session lock, function "
-	       "of an extension; or what cannot follow the client: parameters, library, "
-	       "prepared statement."),
-	COLUMN(struct pinned_row, VALUE_TEXT, objects,
-	       "What keeps the server, with names: temporary table cart; session lock 815. At "
-	       "most five of a kind."),
-	COLUMN(struct pinned_row, VALUE_TEXT, statement,
-	       "Beginning of the statement that made the server stay. NULL unless the user is "
-	       "one of admin_users."),
+	POINTER(link, "Identifier of the server connection in the log, and in SHOW SERVERS."),
+	INT4(server_pid, "Process ID of the PostgreSQL backend that stays with the client."),
+	TIME(since, "Since when it stays."),
+	INT4(seconds, "For how many seconds it has stayed."),
+	TEXT(why, "What is in the session: held cursor, temporary object, session lock, function "
+	          "of an extension; or what cannot follow the client: parameters, library, "
+	          "prepared statement."),
+	TEXT(objects,
+	     "What keeps the server, with names: temporary table cart; session lock 815. At "
+	     "most five of a kind."),
+	TEXT(statement,
+	     "Beginning of the statement that made the server stay. NULL unless the user is "
+	     "one of admin_users."),
 };
+#undef ROW
 
+#define ROW struct state_row
 static const struct column state_columns[] = {
 	WHO_COLUMNS,
-	COLUMN(struct state_row, VALUE_TEXT, parameters,
-	       "Names of the parameters that are not as they were after the login."),
-	COLUMN(struct state_row, VALUE_TEXT, libraries, "Libraries that the client has loaded."),
-	COLUMN(struct state_row, VALUE_TEXT, channels, "Channels that the client listens to."),
-	COLUMN(struct state_row, VALUE_TEXT, pins,
-	       "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not."),
+	TEXT(parameters, "Names of the parameters that are not as they were after the login."),
+	TEXT(libraries, "Libraries that the client has loaded."),
+	TEXT(channels, "Channels that the client listens to."),
+	TEXT(pins,
+	     "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not."),
 };
-
-_Static_assert(offsetof(struct pinned_row, who) == 0 && offsetof(struct state_row, who) == 0,
-               "WHO_COLUMNS has the offsets of struct who");
-
-static void fill_who(struct who *who, const struct client *client)
-{
-	const char *name = params_find(client->params, "application_name");
-
-	snprintf(who->ptr_buffer, sizeof(who->ptr_buffer), "%p", (const void *)client);
-	who->id = (int64_t)client->id;
-	who->database = client_database(client);
-	who->user = client_user(client);
-	who->application_name = name ? name : "";
-	who->addr = address_format_host(&client->peer, who->addr_buffer, sizeof(who->addr_buffer));
-	who->port = address_port(&client->peer);
-	who->ptr = who->ptr_buffer;
-}
+#undef ROW
 
 /* The next client of a pool that the SHOW wants. NULL: no more, or has_more. */
 static const struct client *take_client(struct cursor *cursor)
@@ -115,16 +79,15 @@ static void fill_pinned(struct cursor *cursor, struct pinned_row *row, const str
 	struct buf *text = &cursor->text;
 	size_t end;
 
-	fill_who(&row->who, client);
+	show_fill_who(&row->who, client);
 	buf_clear(text);
 	session_list_pins(client, text);
 	buf_add_byte(text, 0);
 	end = text->count;
 	session_list_held(client, text);
-	snprintf(row->link_buffer, sizeof(row->link_buffer), "%p", (const void *)server);
-	row->link = row->link_buffer;
+	row->link = server;
 	row->server_pid = server_backend_pid(server);
-	row->since = show_time_text(since, now, row->since_buffer);
+	row->since = show_wall(since, now);
 	row->seconds = (now - since) / USEC_PER_SEC;
 	row->why = buf_text(text);
 	row->objects = buf_ok(text) ? row->why + end : "";
@@ -145,12 +108,9 @@ static bool next_pinned(struct cursor *cursor, void *row)
 	return false;
 }
 
-const struct show show_pinned = { .item = "PINNED",
-	                          .next = next_pinned,
-	                          .columns = COLUMNS(pinned_columns),
-	                          .help = "Clients whose server stays with them because of session "
-	                                  "state, since when, and why.",
-	                          .argument = SHOW_OF_DATABASE };
+SHOW(pinned, "PINNED", next_pinned, pinned_columns,
+     "Clients whose server stays with them because of session state, since when, and why.",
+     .argument = SHOW_OF_DATABASE);
 
 /* ---- SHOW SESSION_STATE ---- */
 
@@ -190,7 +150,7 @@ static bool next_state(struct cursor *cursor, void *at)
 		if (client->borrower.pool->limits.session_state != SESSION_STATE_FOLLOW ||
 		    !list_state(cursor, client, texts))
 			continue;
-		fill_who(&row->who, client);
+		show_fill_who(&row->who, client);
 		row->parameters = texts[0];
 		row->libraries = texts[1];
 		row->channels = texts[2];
@@ -200,11 +160,308 @@ static bool next_state(struct cursor *cursor, void *at)
 	return false;
 }
 
-const struct show show_session_state = {
-	.item = "SESSION_STATE",
-	.next = next_state,
-	.columns = COLUMNS(state_columns),
-	.help = "The session state of clients in transaction mode: what follows each of them, and "
-		"what makes its server stay.",
-	.argument = SHOW_OF_DATABASE
+SHOW(session_state, "SESSION_STATE", next_state, state_columns,
+     "The session state of clients in transaction mode: what follows each of them, and what makes "
+     "its server stay.",
+     .argument = SHOW_OF_DATABASE);
+
+/*
+ * ---- show catalog ----
+ *
+ * SHOW CATALOG: what the catalogs of databases say about session state.
+ *
+ * Databases are shown in the order of their names: a row with the state, and one for each name.
+ */
+
+struct catalog_row {
+	const char *database, *state, *why, *kind, *name, *touches;
+	usec_t since;
 };
+
+#define ROW struct catalog_row
+static const struct column catalog_columns[] = {
+	TEXT(database, "Name of the database."),
+	TEXT(state, "quiet: nothing in it can touch session state. touches: only the names in the "
+	            "next rows can. any text: any statement can, so the server is asked after "
+	            "each. unread: not known, as definitions have just changed, or the catalog "
+	            "cannot be read. NULL: a row about a name."),
+	TIME(since, "Time when the catalog was read."),
+	TEXT(why, "Why any text can touch session state, or why it is not known."),
+	TEXT(kind, "Kind of the name: function, procedure, aggregate, table, view, materialized "
+	           "view, foreign table; parameter: functions may set it; event trigger: a word of "
+	           "the statements that start one."),
+	TEXT(name, "A name that can touch session state, or leads to what can, without schema."),
+	TEXT(touches, "What it can touch: parameters, temporary objects, session locks, channels, "
+	              "held cursors, notifications; what cannot be asked for; anything."),
+};
+#undef ROW
+
+static void list_kinds(unsigned int touches, struct buf *out)
+{
+	static const struct {
+		unsigned int touch;
+		const char *name;
+	} kinds[] = {
+		{ SQL_TOUCH_HIDDEN, "anything" },
+		{ SQL_TOUCH_PARAMS, "parameters" },
+		{ SQL_TOUCH_LISTEN, "channels" },
+		{ SQL_TOUCH_CURSOR, "held cursors" },
+		{ SQL_TOUCH_TEMP, "temporary objects" },
+		{ SQL_TOUCH_LOCK, "session locks" },
+		{ SQL_TOUCH_NOTIFY, "notifications" },
+		{ SQL_TOUCH_EXTENSION, "what cannot be asked for" },
+	};
+	const char *between = "";
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!(touches & kinds[i].touch))
+			continue;
+		buf_add_text(out, between);
+		buf_add_text(out, kinds[i].name);
+		between = ", ";
+	}
+}
+
+static void collect_databases(struct cursor *cursor)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct database *database;
+	const struct lane *lane;
+
+	LANES_EACH(lane, lanes)
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
+		if (database->reading && cursor_wants(cursor, database->name))
+			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
+	}
+}
+
+/* All loops have the same reading, or will have it at once. */
+static void fill_state(struct cursor *cursor, struct catalog_row *row,
+                       const struct database *database)
+{
+	static const char *const names[] = { "quiet", "touches", "any text", "unread" };
+	const struct catalog_reading *reading = cursor->reading;
+
+	row->state = names[database->is_current ? reading->state : CATALOG_UNREAD];
+	row->since = reading->since_wall;
+	if (!database->is_current)
+		row->why = "definitions have changed since";
+	else if (*reading->why)
+		row->why = reading->why;
+}
+
+static const char *next_parameter(const struct cursor *cursor)
+{
+	struct bytes left =
+	    bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->parameters_at);
+	const char *name;
+
+	return bytes_take_text(&left, &name) ? name : NULL;
+}
+
+/* The next row about a name. false: there are no more. */
+static bool fill_name(struct cursor *cursor, struct catalog_row *row)
+{
+	const struct sql_touchers *names = &cursor->reading->names;
+	const char *parameter;
+
+	if (cursor->index < names->count) {
+		const struct sql_toucher *toucher = &names->list[cursor->index];
+
+		row->name = sql_touchers_name(names, cursor->index++);
+		row->kind = catalog_kind_name((enum catalog_kind)toucher->kind);
+		buf_clear(&cursor->text);
+		list_kinds(toucher->bits, &cursor->text);
+		row->touches = buf_text(&cursor->text);
+		return true;
+	}
+	parameter = next_parameter(cursor);
+	if (!parameter)
+		return false;
+	cursor->parameters_at += strlen(parameter) + 1;
+	row->kind = "parameter";
+	row->name = parameter;
+	return true;
+}
+
+static bool next_catalog(struct cursor *cursor, void *at)
+{
+	struct catalog_row *row = at;
+	struct ordered_item item;
+	const struct database *database;
+
+	*row = (struct catalog_row){ .database = cursor->ordered.first };
+	if (cursor->reading && fill_name(cursor, row))
+		return true;
+	catalog_reading_release(&cursor->reading);
+	if (!cursor_next_ordered(cursor, collect_databases, &item))
+		return false;
+	database = item.object;
+	cursor->reading = catalog_reading_hold(database->reading);
+	cursor->index = cursor->parameters_at = 0;
+	row->database = cursor->ordered.first;
+	fill_state(cursor, row, database);
+	return true;
+}
+
+SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
+     "Functions and relations of each database that can touch session state, as its catalog says.",
+     .argument = SHOW_OF_DATABASE);
+
+/*
+ * ---- show audit ----
+ *
+ * SHOW AUDIT: the session features that clients in session mode use, and how many servers they
+ * would need in transaction mode.
+ */
+
+#define ADVICE_SIZE 120
+#define STEPS ((size_t)AUDIT_FEATURES + 1) /* of a row: its features, then whether it had any */
+
+struct audit_shown {
+	const char *database, *user, *application_name, *feature, *in_transaction_mode, *example;
+	int64_t sessions, servers, count, found;
+	char advice[ADVICE_SIZE];
+};
+
+#define ROW struct audit_shown
+static const struct column audit_columns[] = {
+	TEXT(database, "Name of the database; (others): more were used than there are rows."),
+	TEXT(user, "User of the clients; in a row without application_name, of the pool."),
+	TEXT(application_name,
+	     "application_name at the first statement that was counted; NULL: all "
+	     "clients of the pool together."),
+	INT4(sessions, "The most sessions at once that have sent a statement."),
+	INT4(servers, "The most servers that they would have needed at once in transaction mode: "
+	              "for sessions in a transaction, and for those whose server would have stayed "
+	              "with them, counted until they disconnected or executed DISCARD ALL."),
+	TEXT(feature, "Session feature that their statements use; NULL: none."),
+	INT8(count, "How many statements used it."),
+	TEXT(in_transaction_mode,
+	     "What transaction mode does with it, with session_state = follow."),
+	TEXT(example, "The first of these statements, without its constants; before it, with a "
+	              "colon, the function or relation that does it, if the statement does not "
+	              "show it (SHOW CATALOG)."),
+	INT8(found,
+	     "How many sessions had it although no statement explains it. The server is asked "
+	     "after one transaction in session_sample."),
+};
+#undef ROW
+
+static void fill(struct audit_shown *shown, const struct audit_row *row)
+{
+	*shown = (struct audit_shown){
+		.database = row->database ? row->database : "(others)",
+		.user = row->user,
+		.application_name = row->application_name,
+		.sessions = row->sessions_peak,
+		.servers = row->servers_peak,
+	};
+}
+
+static void fill_feature(struct audit_shown *shown, const struct audit_row *row,
+                         enum audit_feature feature)
+{
+	const struct audit_feature_row *about = audit_feature_row(feature);
+
+	fill(shown, row);
+	shown->feature = about->name;
+	shown->count = (int64_t)row->counts[feature];
+	shown->found = (int64_t)row->found[feature];
+	shown->in_transaction_mode = about->fate;
+	shown->example = row->examples[feature];
+}
+
+/* The row of a pool says how many servers are enough; another without features, that it has none.
+ */
+static void fill_end(struct audit_shown *shown, const struct audit_row *row)
+{
+	fill(shown, row);
+	shown->in_transaction_mode = "nothing to carry";
+	if (row->application_name)
+		return;
+	snprintf(shown->advice, sizeof(shown->advice),
+	         "pool_size = %u would have been enough for %u sessions", row->servers_peak,
+	         row->sessions_peak);
+	shown->in_transaction_mode = shown->advice;
+}
+
+static bool has_used_any(const struct audit_row *row)
+{
+	for (int i = 0; i < AUDIT_FEATURES; i++) {
+		if (row->counts[i] || row->found[i])
+			return true;
+	}
+	return false;
+}
+
+/* Adds what the other lanes counted. false: a lane before the cursor's has the row. */
+static bool complete(const struct cursor *cursor, struct audit_row *sum,
+                     const struct audit_row *row)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct audit_row *other;
+
+	for (unsigned int i = 0; i < lanes->count; i++) {
+		other = i == cursor->lane ? NULL : audit_like(&lanes->at[i].clients->audit, row);
+		if (!other)
+			continue;
+		if (i < cursor->lane)
+			return false;
+		sum->sessions_peak += other->sessions_peak;
+		sum->servers_peak += other->servers_peak;
+		for (int j = 0; j < AUDIT_FEATURES; j++) {
+			sum->counts[j] += other->counts[j];
+			sum->found[j] += other->found[j];
+			if (!sum->examples[j])
+				sum->examples[j] = other->examples[j];
+		}
+	}
+	return true;
+}
+
+/* The row that has this step of the cursor's index, or the next one, in the cursor's lane. */
+static bool next_of_lane(struct cursor *cursor, struct audit_shown *at)
+{
+	const struct audit *audit =
+	    &show_source_lanes(cursor->source)->at[cursor->lane].clients->audit;
+	const struct audit_row *row;
+	struct audit_row sum;
+
+	while ((row = audit_find(audit, cursor->index / STEPS)) != NULL) {
+		size_t step = row->number == cursor->index / STEPS ? cursor->index % STEPS : 0;
+
+		if (!cursor_may_look(cursor))
+			return false;
+		cursor->index = row->number * STEPS + step + 1;
+		sum = *row;
+		if (!complete(cursor, &sum, row))
+			continue;
+		if (step < AUDIT_FEATURES && (sum.counts[step] || sum.found[step])) {
+			fill_feature(at, &sum, (enum audit_feature)step);
+			return true;
+		}
+		if (step == AUDIT_FEATURES && (!sum.application_name || !has_used_any(&sum))) {
+			fill_end(at, &sum);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* cursor->index: the number of a row in its lane, and the next step within it. */
+static bool next_audit(struct cursor *cursor, void *at)
+{
+	while (!next_of_lane(cursor, at)) {
+		if (cursor->has_more ||
+		    cursor->lane + 1 == show_source_lanes(cursor->source)->count)
+			return false;
+		cursor->lane++;
+		cursor->index = 0;
+	}
+	return true;
+}
+
+SHOW(audit, "AUDIT", next_audit, audit_columns,
+     "Session features that clients use in session mode (session_audit), and how many servers "
+     "transaction mode would need.");

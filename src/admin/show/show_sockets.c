@@ -7,30 +7,22 @@
  */
 #include "show_priv.h"
 
-#include <stdio.h>
-#include <time.h>
-
 #include "pgweir/net/tls.h"
 
-#include "pgweir/base/banned.h"
-
-#define POINTER_SIZE 24
-
 struct socket_row {
-	const char *type, *user, *database, *replication, *state, *addr, *local_addr;
-	const char *connect_time, *request_time, *ptr, *link, *tls, *application_name;
+	const char *type, *user, *database, *replication, *state, *local_addr;
+	const char *tls, *application_name;
+	const struct address *addr;
+	const void *ptr, *link;
+	usec_t connect_time, request_time;
 	int64_t port, local_port, wait, wait_us, close_needed, remote_pid;
 	int64_t prepared_statements, id;
 	int64_t recv_pos, pkt_pos, pkt_remain, send_pos, send_remain, pkt_avail, send_avail;
-	char addr_buffer[ADDRESS_TEXT_SIZE], local_addr_buffer[ADDRESS_TEXT_SIZE];
-	char connect_buffer[TIME_TEXT_SIZE], request_buffer[TIME_TEXT_SIZE];
+	char local_addr_buffer[ADDRESS_TEXT_SIZE];
 	char tls_buffer[TLS_TEXT_SIZE];
-	char ptr_buffer[POINTER_SIZE], link_buffer[POINTER_SIZE];
 };
-_Static_assert(sizeof(struct socket_row) <= ROW_SIZE_MAX, "a row is too large");
 
-#define TEXT(field, help) COLUMN(struct socket_row, VALUE_TEXT, field, help)
-#define INT4(field, help) COLUMN(struct socket_row, VALUE_INT4, field, help)
+#define ROW struct socket_row
 
 /* SOCKETS shows all of these columns; CLIENTS and SERVERS have only the first ones. */
 #define CONNECTION_COLUMNS 21
@@ -41,18 +33,18 @@ static const struct column socket_columns[] = {
 	TEXT(database, "Name of the database."),
 	TEXT(replication, "Kind of replication connection: none, logical or physical."),
 	TEXT(state, "State of the connection."),
-	TEXT(addr, "Remote IP address, or unix."),
+	HOST(addr, "Remote IP address, or unix."),
 	INT4(port, "Remote port."),
 	TEXT(local_addr, "Local IP address."),
 	INT4(local_port, "Local port."),
-	TEXT(connect_time, "When the connection was established."),
-	TEXT(request_time, "When the current request began; if there is none, when the connection "
+	TIME(connect_time, "When the connection was established."),
+	TIME(request_time, "When the current request began; if there is none, when the connection "
 	                   "was established or last used."),
 	INT4(wait, "Seconds since the current query began."),
 	INT4(wait_us, "Microsecond part of the waiting time (column wait has the seconds)."),
 	INT4(close_needed, "1: the connection is closed as soon as it is free."),
-	TEXT(ptr, "Identifier of the connection in the log."),
-	TEXT(link, "ptr of the linked client or server; empty: none."),
+	POINTER(ptr, "Identifier of the connection in the log."),
+	POINTER(link, "ptr of the linked client or server; empty: none."),
 	INT4(remote_pid, "Process ID of the PostgreSQL backend, or of the client at a Unix "
 	                 "socket; 0: unknown."),
 	TEXT(tls, "TLS version and cipher; empty: no TLS."),
@@ -68,41 +60,16 @@ static const struct column socket_columns[] = {
 	INT4(pkt_avail, "Bytes in the receive buffer that have not been processed yet."),
 	INT4(send_avail, "Bytes in the send buffer that have not been sent yet."),
 };
-
-#undef TEXT
-#undef INT4
+#undef ROW
 
 /* ---- what clients and servers have in common ---- */
-
-/*
- * A stored time is monotonic. It is converted by its distance from now, so it moves when
- * the wall clock is set.
- */
-const char *show_time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE])
-{
-	time_t seconds = (time_t)((wall_now() - (now - at)) / USEC_PER_SEC);
-	struct tm parts;
-
-	buffer[0] = 0;
-	if (localtime_r(&seconds, &parts))
-		strftime(buffer, TIME_TEXT_SIZE, "%Y-%m-%d %H:%M:%S %Z", &parts);
-	return buffer;
-}
-
-static const char *pointer_text(const void *pointer, char buffer[POINTER_SIZE])
-{
-	buffer[0] = 0;
-	if (pointer)
-		snprintf(buffer, POINTER_SIZE, "%p", pointer);
-	return buffer;
-}
 
 static void fill_times(struct socket_row *row, usec_t connected, usec_t request, usec_t now)
 {
 	usec_t wait = request ? now - request : 0;
 
-	row->connect_time = show_time_text(connected, now, row->connect_buffer);
-	row->request_time = show_time_text(request ? request : connected, now, row->request_buffer);
+	row->connect_time = show_wall(connected, now);
+	row->request_time = show_wall(request ? request : connected, now);
 	row->wait = wait / USEC_PER_SEC;
 	row->wait_us = wait % USEC_PER_SEC;
 }
@@ -112,7 +79,7 @@ static void fill_stream(struct socket_row *row, const struct stream *stream,
 {
 	struct address self;
 
-	row->addr = address_format_host(peer, row->addr_buffer, sizeof(row->addr_buffer));
+	row->addr = peer;
 	row->port = address_port(peer);
 	row->local_addr = row->local_addr_buffer;
 	if (stream_is_open(stream) &&
@@ -151,8 +118,8 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->replication = replication_text((enum replication)client->replication);
 	fill_stream(row, &client->stream, &client->peer, show_source_config(source));
 	fill_times(row, client->connected_at, client->request_at, now);
-	row->ptr = pointer_text(client, row->ptr_buffer);
-	row->link = pointer_text(client->borrower.server, row->link_buffer);
+	row->ptr = client;
+	row->link = client->borrower.server;
 	row->remote_pid = address_is_unix(&client->peer) ? client->peer.un.pid : 0;
 	row->application_name = text_or_empty(params_find(client->params, "application_name"));
 	row->prepared_statements = client_statement_count(client);
@@ -220,10 +187,10 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	fill_stream(row, &server->stream, &server->peer, show_source_config(source));
 	fill_times(row, server->connected_at, server->request_at, now);
 	if (!server->request_at && server->used_at)
-		row->request_time = show_time_text(server->used_at, now, row->request_buffer);
+		row->request_time = show_wall(server->used_at, now);
 	row->close_needed = server->is_close_needed;
-	row->ptr = pointer_text(server, row->ptr_buffer);
-	row->link = pointer_text(client, row->link_buffer);
+	row->ptr = server;
+	row->link = client;
 	row->remote_pid = server_backend_pid(server);
 	row->application_name =
 	    text_or_empty(name ? name : params_find(server->baseline, "application_name"));
@@ -325,12 +292,8 @@ static bool next_socket(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_sockets = { "SOCKETS",
-	                           next_socket,
-	                           COLUMNS(socket_columns),
-	                           "Client and server connections, with their buffers.",
-	                           CONSOLE_STATS,
-	                           SHOW_OF_DATABASE };
+SHOW(sockets, "SOCKETS", next_socket, socket_columns,
+     "Client and server connections, with their buffers.", .argument = SHOW_OF_DATABASE);
 
 static bool next_active_socket(struct cursor *cursor, void *at)
 {
@@ -343,12 +306,169 @@ static bool next_active_socket(struct cursor *cursor, void *at)
 	return false;
 }
 
-const struct show show_active_sockets = {
-	"ACTIVE_SOCKETS",
-	next_active_socket,
-	COLUMNS(socket_columns),
-	"Client and server connections with buffered data or an incomplete "
-	"message.",
-	CONSOLE_STATS,
-	SHOW_OF_DATABASE
+SHOW(active_sockets, "ACTIVE_SOCKETS", next_active_socket, socket_columns,
+     "Client and server connections with buffered data or an incomplete message.",
+     .argument = SHOW_OF_DATABASE);
+
+/*
+ * ---- show fds ----
+ *
+ * SHOW FDS: the sockets as another process would need them. Encrypted connections are left
+ * out, because another process cannot continue them.
+ *
+ * Cancel keys and secrets are shown only to the system user that pgweir runs as, over the
+ * Unix socket: that user could read our files and memory anyway.
+ */
+
+struct fd_row {
+	const char *task, *user, *database, *addr;
+	const char *client_encoding, *std_strings, *datestyle, *timezone, *password;
+	int64_t fd, port, cancel, link;
+	struct bytes scram_client_key, scram_server_key;
+	char addr_buffer[ADDRESS_TEXT_SIZE];
 };
+
+#define ROW struct fd_row
+static const struct column fd_columns[] = {
+	INT4(fd, "File descriptor of the socket in this process."),
+	TEXT(task, "Kind of socket: pooler (a listening socket), client or server."),
+	TEXT(user, "User that logged in."),
+	TEXT(database, "Name of the database."),
+	TEXT(addr, "Remote address, or the address of a listening socket; unix for a Unix "
+	           "socket."),
+	INT4(port, "Remote port, or the port of a listening socket."),
+	INT8(cancel, "First eight bytes of the cancel key; 0: hidden from this user."),
+	INT4(link, "File descriptor of the linked client or server; 0: none."),
+	TEXT(client_encoding, "Value of client_encoding on this connection."),
+	TEXT(std_strings, "Value of standard_conforming_strings on this connection."),
+	TEXT(datestyle, "Value of DateStyle on this connection."),
+	TEXT(timezone, "Value of TimeZone on this connection."),
+	TEXT(password, "Secret of the user; NULL: none, or hidden from this user."),
+	BYTEA(scram_client_key, "SCRAM client key; NULL: none, or hidden from this user."),
+	BYTEA(scram_server_key, "SCRAM server key; NULL: none, or hidden from this user."),
+};
+#undef ROW
+
+static int64_t key_number(struct bytes key)
+{
+	if (key.count < 8)
+		return 0;
+	return (int64_t)((uint64_t)load_be32(key.at) << 32 | load_be32(key.at + 4));
+}
+
+static const char *find_param(const struct params *own, const struct params *base, const char *name)
+{
+	const char *value = params_find(own, name);
+
+	return value ? value : params_find(base, name);
+}
+
+static void fill_params(struct fd_row *row, const struct params *own, const struct params *base)
+{
+	row->client_encoding = find_param(own, base, "client_encoding");
+	row->std_strings = find_param(own, base, "standard_conforming_strings");
+	row->datestyle = find_param(own, base, "DateStyle");
+	row->timezone = find_param(own, base, "TimeZone");
+}
+
+static void fill_secrets(struct fd_row *row, const struct credentials *credentials)
+{
+	row->password = credentials->text;
+	if (!credentials->keys)
+		return;
+	row->scram_client_key = bytes_of(credentials->keys->client_key, SCRAM_KEY_SIZE);
+	row->scram_server_key = bytes_of(credentials->keys->server_key, SCRAM_KEY_SIZE);
+}
+
+static void fill_address(struct fd_row *row, const struct address *address, const char *task,
+                         int fd)
+{
+	row->task = task;
+	row->fd = fd;
+	row->addr = address->family
+	                ? address_format_host(address, row->addr_buffer, sizeof(row->addr_buffer))
+	                : "unix";
+	row->port = address->family ? address_port(address) : 0;
+}
+
+/* ---- one row each ---- */
+
+static bool next_listening(struct cursor *cursor, struct fd_row *row)
+{
+	const struct console_with *with = cursor->source->with;
+	struct address address = { 0 };
+	int fd = with->listening(with->arg, cursor->index, &address);
+
+	if (fd < 0)
+		return false;
+	cursor->index++;
+	fill_address(row, &address, "pooler", fd);
+	if (!row->port)
+		row->port = show_source_config(cursor->source)->listen_port;
+	return true;
+}
+
+static bool is_for_others(const struct stream *stream)
+{
+	return stream_is_open(stream) && !stream->tls;
+}
+
+static bool next_client_fd(struct cursor *cursor, struct fd_row *row)
+{
+	const struct client *client;
+
+	while ((client = cursor_next_client(cursor))) {
+		const struct server *server = client->borrower.server;
+		const struct pool *pool = client->borrower.pool;
+
+		if (!client_state_name(client) || !is_for_others(&client->stream))
+			continue;
+		fill_address(row, &client->peer, "client", client->stream.watch.fd);
+		row->user = client_user(client);
+		row->database = client_database(client);
+		row->link = server ? server->stream.watch.fd : 0;
+		fill_params(row, client->params,
+		            pool ? pool->baseline : params_none(client->clients->with.params));
+		if (cursor->is_owner)
+			row->cancel = key_number(client_key(client));
+		if (cursor->is_owner && pool)
+			fill_secrets(row, pool_credentials(pool));
+		return true;
+	}
+	return false;
+}
+
+static bool next_server_fd(struct cursor *cursor, struct fd_row *row)
+{
+	const struct server *server;
+
+	while ((server = cursor_next_server(cursor))) {
+		const struct client *client =
+		    server->borrower ? client_of_borrower(server->borrower) : NULL;
+
+		if (server->state == SERVER_CLOSING || server->login ||
+		    !is_for_others(&server->stream))
+			continue;
+		fill_address(row, &server->peer, "server", server->stream.watch.fd);
+		row->user = server->pool->role->name;
+		row->database = server->pool->database->name;
+		row->link = client ? client->stream.watch.fd : 0;
+		fill_params(row, server->params, server->baseline);
+		if (cursor->is_owner) {
+			row->cancel = key_number(bytes_of(server->key, server->key_size));
+			fill_secrets(row, pool_credentials(server->pool));
+		}
+		return true;
+	}
+	return false;
+}
+
+static bool next_fd(struct cursor *cursor, void *row)
+{
+	return next_listening(cursor, row) || next_client_fd(cursor, row) ||
+	       (!cursor->has_more && next_server_fd(cursor, row));
+}
+
+SHOW(fds, "FDS", next_fd, fd_columns,
+     "Sockets, with what a new process needs to take them over. For admin_users only.",
+     .role = CONSOLE_ADMIN);

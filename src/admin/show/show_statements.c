@@ -17,22 +17,18 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define DEFAULT_COUNT 50
 #define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
 
 struct statement_row {
-	const char *digest, *database, *user, *application, *sqlstate, *since, *query;
+	const char *digest, *database, *user, *application, *sqlstate, *query;
 	int64_t calls, errors, total_us, mean_us, max_us, p95_us;
 	int64_t wait_total_us, wait_mean_us, wait_p95_us, rows, bytes, error_bound;
-	char digest_buffer[DIGEST_SIZE], since_buffer[TIME_TEXT_SIZE];
+	usec_t since;
+	char digest_buffer[DIGEST_SIZE];
 };
-_Static_assert(sizeof(struct statement_row) <= ROW_SIZE_MAX, "a row is too large");
 
-#define TEXT(field, help) COLUMN(struct statement_row, VALUE_TEXT, field, help)
-#define INT8(field, help) COLUMN(struct statement_row, VALUE_INT8, field, help)
-
+#define ROW struct statement_row
 static const struct column statement_columns[] = {
 	TEXT(digest, "Digest of the statement, the same for all texts that differ in constants, "
 	             "comments and white space only; as in the log. Another process has others."),
@@ -54,12 +50,10 @@ static const struct column statement_columns[] = {
 	INT8(bytes, "Bytes of its replies."),
 	INT8(error_bound, "How many calls may be missing, because it has left the table before. 0: "
 	                  "none."),
-	TEXT(since, "Since when it is counted."),
+	TIME(since, "Since when it is counted."),
 	TEXT(query, "Beginning of its text, with $n in place of constants."),
 };
-
-#undef TEXT
-#undef INT8
+#undef ROW
 
 /* ---- what is asked for ---- */
 
@@ -349,8 +343,7 @@ static void fill_statement(const struct cursor *cursor, struct statement_row *ro
 	row->rows = (int64_t)sum->rows;
 	row->bytes = (int64_t)sum->bytes;
 	row->error_bound = (int64_t)sum->bound;
-	row->since =
-	    show_time_text(sum->since, loop_now(cursor->source->with->loop), row->since_buffer);
+	row->since = show_wall(sum->since, loop_now(cursor->source->with->loop));
 	row->query = calls_text(statement);
 }
 
@@ -386,11 +379,7 @@ static bool next_statement(struct cursor *cursor, void *row)
 	return false;
 }
 
-const struct show show_statements = {
-	.item = "STATEMENTS",
-	.next = next_statement,
-	.columns = COLUMNS(statement_columns),
-	.help = "What clients execute, how often, and what that takes; the first 50 by total time, "
-		"or n by another number. Empty unless track_statements is set.",
-	.argument = SHOW_OF_STATEMENTS
-};
+SHOW(statements, "STATEMENTS", next_statement, statement_columns,
+     "What clients execute, how often, and what that takes; the first 50 by total time, or n by "
+     "another number. Empty unless track_statements is set.",
+     .argument = SHOW_OF_STATEMENTS);

@@ -5,13 +5,10 @@
  */
 #include "show_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct stats_row {
 	const char *database;
 	struct stats total, average;
 };
-_Static_assert(sizeof(struct stats_row) <= ROW_SIZE_MAX, "a row is too large");
 
 #define DATABASE                                                              \
 	{                                                                     \
@@ -216,10 +213,9 @@ static void collect(struct cursor *cursor)
 	LANES_EACH(lane, lanes)
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		if (has_counted(database))
-			ordered_offer(cursor,
-			              (struct ordered_item){ database->name, "", database });
+			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
 	}
-	ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
+	cursor_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
 }
 
 static bool next_stats(struct cursor *cursor, void *at)
@@ -228,7 +224,7 @@ static bool next_stats(struct cursor *cursor, void *at)
 	struct stats_row *row = at;
 	struct ordered_item item;
 
-	if (!ordered_next(cursor, collect, &item))
+	if (!cursor_next_ordered(cursor, collect, &item))
 		return false;
 	row->database = item.first;
 	if (item.object)
@@ -240,25 +236,12 @@ static bool next_stats(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_stats = { "STATS",
-	                         next_stats,
-	                         COLUMNS(stats_columns),
-	                         "Statistics for each database: totals and averages.",
-	                         CONSOLE_STATS,
-	                         SHOW_ALONE };
-const struct show show_stats_totals = {
-	"STATS_TOTALS",          next_stats,
-	COLUMNS(totals_columns), "Statistics for each database: totals since the process started.",
-	CONSOLE_STATS,           SHOW_ALONE
-};
-const struct show show_stats_averages = {
-	"STATS_AVERAGES",
-	next_stats,
-	COLUMNS(averages_columns),
-	"Statistics for each database: averages over the last stats_period.",
-	CONSOLE_STATS,
-	SHOW_ALONE
-};
+SHOW(stats, "STATS", next_stats, stats_columns,
+     "Statistics for each database: totals and averages.");
+SHOW(stats_totals, "STATS_TOTALS", next_stats, totals_columns,
+     "Statistics for each database: totals since the process started.");
+SHOW(stats_averages, "STATS_AVERAGES", next_stats, averages_columns,
+     "Statistics for each database: averages over the last stats_period.");
 
 /* ---- one row per counter ---- */
 
@@ -267,10 +250,12 @@ struct total_row {
 	int64_t value;
 };
 
+#define ROW struct total_row
 static const struct column total_columns[] = {
-	COLUMN(struct total_row, VALUE_TEXT, name, "Name of the counter."),
-	COLUMN(struct total_row, VALUE_NUMERIC, value, "Statistics for all databases together."),
+	TEXT(name, "Name of the counter."),
+	NUMERIC(value, "Statistics for all databases together."),
 };
+#undef ROW
 
 #define TOTAL_NAME(field, letter, name, ...) "total_" name,
 #define AVERAGE_NAME(field, letter, name, ...) "avg_" name,
@@ -302,7 +287,4 @@ static bool next_total(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_totals = {
-	"TOTALS",      next_total, COLUMNS(total_columns), "Statistics for all databases together.",
-	CONSOLE_STATS, SHOW_ALONE
-};
+SHOW(totals, "TOTALS", next_total, total_columns, "Statistics for all databases together.");

@@ -182,7 +182,14 @@ void welcome_negotiate(struct client *client);
  * client's dedicated server has logged in.
  */
 void welcome_begin(struct client *client);
-void welcome_send(struct client *client);
+
+/*
+ * The pool has its welcome: sends it. If a server is at rest, it first says what it makes of the
+ * client's parameters: welcome_tried(), or welcome_lost().
+ */
+void welcome_try(struct client *client);
+void welcome_tried(struct client *client);
+void welcome_lost(struct client *client, const struct err *err);
 /* Replication: the welcome has what the client's dedicated server reported. */
 void welcome_send_dedicated(struct client *client);
 

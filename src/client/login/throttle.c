@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/failures.h"
 #include "pgweir/base/container_of.h"
 
 #include "login_priv.h"
@@ -27,30 +28,17 @@
 
 #define DELAYED_MAX 256
 
-/* What failures are counted for: an IPv4 address, or a /64 network of IPv6. */
-struct network {
-	uint32_t family;
-	unsigned char bytes[8];
-};
-
-struct login_failures {
-	UT_hash_handle hh;
-	struct network network;
-	unsigned int count;
-};
-
 struct delayed_login {
 	TAILQ_ENTRY(delayed_login) node; /* oldest first; under the lock */
 	struct client *client;
-	struct login_failures *failures; /* NULL: not counted (Unix socket, or no memory) */
-	bool is_early;                   /* in the list `early` of its loop; under the lock */
+	struct failure *failure; /* NULL: not counted (Unix socket, or no memory) */
+	bool is_early;           /* in the list `early` of its loop; under the lock */
 	struct err err;
 };
 
 struct throttle {
 	pthread_mutex_t lock; /* guards all other fields, and those of each member */
-	struct hash_key secret;
-	struct login_failures *failures;
+	struct failures failures;
 	struct delayed_login_list delayed; /* without those that are answered early */
 	unsigned int delayed_count;
 	bool is_cut; /* more logins failed than can be delayed, and that was logged */
@@ -65,7 +53,7 @@ struct throttle *throttle_new(struct err *err)
 		return NULL;
 	}
 	pthread_mutex_init(&throttle->lock, NULL);
-	hash_key_draw(&throttle->secret);
+	failures_init(&throttle->failures);
 	TAILQ_INIT(&throttle->delayed);
 	return throttle;
 }
@@ -76,7 +64,7 @@ void throttle_free(struct throttle **throttlep)
 
 	if (!throttle)
 		return;
-	assert(TAILQ_EMPTY(&throttle->delayed) && !throttle->failures);
+	assert(TAILQ_EMPTY(&throttle->delayed) && !throttle->failures.table);
 	pthread_mutex_destroy(&throttle->lock);
 	free(throttle);
 	*throttlep = NULL;
@@ -92,38 +80,10 @@ static struct throttle *lock(const struct clients *clients)
 
 static void unlock(struct throttle *throttle) { pthread_mutex_unlock(&throttle->lock); }
 
-/* false: the address has no network. */
-static bool network_of(const struct address *address, struct network *network)
-{
-	*network = (struct network){ .family = address->family };
-	if (address->family == AF_INET)
-		memcpy(network->bytes, &address->in.sin_addr, 4);
-	else if (address->family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&address->in6.sin6_addr))
-		memcpy(network->bytes, address->in6.sin6_addr.s6_addr + 8, 8);
-	else if (address->family == AF_INET6)
-		memcpy(network->bytes, address->in6.sin6_addr.s6_addr, 8);
-	else
-		return false;
-	return true;
-}
-
-static struct login_failures *find_failures(const struct throttle *throttle,
-                                            const struct client *client)
-{
-	struct login_failures *failures = NULL;
-	struct network network;
-
-	if (network_of(&client->peer, &network))
-		TABLE_FIND(hh, &throttle->secret, throttle->failures, &network, sizeof(network),
-		           failures);
-	return failures;
-}
-
-static bool is_over(const struct client *client, unsigned int limit)
+static bool is_over(const struct client *client, int limit)
 {
 	struct throttle *throttle = lock(client->clients);
-	const struct login_failures *failures = find_failures(throttle, client);
-	bool is_over = failures && failures->count >= limit;
+	bool is_over = failures_reach(&throttle->failures, &client->peer, limit);
 
 	unlock(throttle);
 	return is_over;
@@ -133,7 +93,7 @@ bool throttle_admits(struct client *client)
 {
 	int limit = client->clients->config->auth_failure_limit;
 
-	if (limit <= 0 || !is_over(client, (unsigned int)limit))
+	if (limit <= 0 || !is_over(client, limit))
 		return true;
 	limit_event_note(&client->clients->with.told->failures_met,
 	                 loop_now(client->clients->with.loop), client->clients->with.log,
@@ -143,25 +103,6 @@ bool throttle_admits(struct client *client)
 	client_refuse(client, ERR_LIMIT,
 	              "too many failed logins from this address, try again later");
 	return false;
-}
-
-/* NULL: the address has no network, or no memory. */
-static struct login_failures *count_failure(struct throttle *throttle, const struct client *client)
-{
-	struct login_failures *failures = find_failures(throttle, client);
-	struct network network;
-
-	if (!failures && network_of(&client->peer, &network)) {
-		failures = calloc(1, sizeof(*failures));
-		if (!failures)
-			return NULL;
-		failures->network = network;
-		TABLE_ADD(hh, &throttle->secret, throttle->failures, &failures->network,
-		          sizeof(failures->network), failures);
-	}
-	if (failures)
-		failures->count++;
-	return failures;
 }
 
 static void take_out(struct throttle *throttle, struct delayed_login *delayed)
@@ -186,10 +127,7 @@ void throttle_drop(struct client *client)
 		TAILQ_REMOVE(&clients->throttled.early, delayed, node);
 	else
 		take_out(throttle, delayed);
-	if (delayed->failures && --delayed->failures->count == 0) {
-		HASH_DEL(throttle->failures, delayed->failures);
-		free(delayed->failures);
-	}
+	failures_forget(&throttle->failures, delayed->failure);
 	unlock(throttle);
 	free(delayed);
 }
@@ -293,7 +231,7 @@ static void enlist(struct delayed_login *delayed)
 		answer_oldest_early(throttle, client->clients);
 		throttle->is_cut = true;
 	}
-	delayed->failures = count_failure(throttle, client);
+	delayed->failure = failures_count(&throttle->failures, &client->peer);
 	TAILQ_INSERT_TAIL(&throttle->delayed, delayed, node);
 	throttle->delayed_count++;
 	unlock(throttle);

@@ -94,7 +94,8 @@ static struct bytes greet(struct pool *pool, const struct params *params)
 
 	if (greeting->count && pool->greeting_for == params)
 		return buf_bytes(greeting);
-	pool_forget_greeting(pool);
+	buf_free(greeting);
+	params_release(pool->pools->with.params, &pool->greeting_for);
 	message_auth_ok(greeting);
 	add_reported(greeting, pool, params);
 	add_tracked(greeting, pool, params);
@@ -133,7 +134,7 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 		            stream_unsent(&client->stream) ? WANT_NOTHING : WANT_INPUT);
 }
 
-void welcome_send(struct client *client)
+static void welcome_send(struct client *client)
 {
 	struct pool *pool = client->borrower.pool;
 	struct bytes greeting = greet(pool, client->params);
@@ -147,6 +148,89 @@ void welcome_send(struct client *client)
 	}
 	say(client, &out, CLIENT_IDLE);
 	buf_free(&out);
+}
+
+/* ---- what PostgreSQL makes of the client's parameters ---- */
+
+/* Any application_name is taken as it is. */
+static const char name_of_client[] = "application_name";
+
+/* The client has the same parameters as another one: PostgreSQL would spell them so. */
+static void respell(struct client *client, const struct params *told)
+{
+	struct params_table *table = client->clients->with.params;
+	const struct params *old = client->params;
+
+	params_release(table, &client->startup);
+	client->startup = params_hold(told);
+	params_change(table, &client->startup, name_of_client, params_find(old, name_of_client));
+	client->params = params_hold(client->startup);
+	params_release(table, &old);
+}
+
+void welcome_try(struct client *client)
+{
+	struct params_table *table = client->clients->with.params;
+	const struct pool *pool = client->borrower.pool;
+	const struct params *asked = params_hold(client->startup);
+
+	params_change(table, &asked, name_of_client, NULL);
+	if (params_count(asked) && asked == pool->tried.asked) {
+		respell(client, pool->tried.told);
+		welcome_send(client);
+	} else if (!params_count(asked) || !pool_take(&client->borrower)) {
+		welcome_send(client);
+	} else {
+		if (client->state != CLIENT_NEWCOMER)
+			client_enter(client, CLIENT_NEWCOMER);
+		client_login_begin(client);
+		stream_want(&client->stream, WANT_END);
+		if (pool_prepare(&client->borrower, client->params, false))
+			welcome_tried(client);
+	}
+	params_release(table, &asked);
+}
+
+void welcome_tried(struct client *client)
+{
+	struct params_table *table = client->clients->with.params;
+	const struct server *server = client->borrower.server;
+	struct pool *pool = client->borrower.pool;
+	const char *name, *value;
+
+	params_release(table, &pool->tried.asked);
+	params_release(table, &pool->tried.told);
+	pool->tried.asked = params_hold(client->startup);
+	params_change(table, &pool->tried.asked, name_of_client, NULL);
+	pool->tried.told = params_hold(pool->tried.asked);
+	for (size_t i = 0; (name = tracked_at(pool->pools->config, i)); i++) {
+		value = server_value(server, server->params, name);
+		if (value && params_find(pool->tried.asked, name))
+			params_change(table, &pool->tried.told, name, value);
+	}
+	respell(client, pool->tried.told);
+	pool_return(&client->borrower);
+	welcome_send(client);
+}
+
+/* Whether an error is about the parameters, and not about the server or its state. */
+static bool is_about_parameters(const struct err *err)
+{
+	static const char *const others[] = { "08", "53", "57", "58", "XX" };
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (strncmp(err->sqlstate, others[i], 2) == 0)
+			return false;
+	}
+	return true;
+}
+
+void welcome_lost(struct client *client, const struct err *err)
+{
+	if (is_about_parameters(err))
+		client_fatal(client, err);
+	else
+		welcome_send(client); /* its first statement tries them again */
 }
 
 void welcome_send_dedicated(struct client *client)
@@ -221,7 +305,7 @@ void welcome_begin(struct client *client)
 		return;
 	}
 	if (pool->has_welcome) {
-		welcome_send(client);
+		welcome_try(client);
 		return;
 	}
 	if (!pool_await_welcome(&client->borrower, &err)) {

@@ -10,6 +10,7 @@
 #include "judge_priv.h"
 
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pool/vacancy.h"
 
 #include "../session/listening_priv.h"
 #include "../session/place_priv.h"
@@ -488,9 +489,12 @@ static enum judgement judge_content(struct client *client, const struct request 
                                     const struct frame *frame, struct bytes in, struct batch *batch,
                                     size_t *head, bool *is_noted)
 {
+	struct server *server = client->borrower.server;
 	unsigned int features = client_features(client);
 	enum judgement judgement = JUDGE_SEND;
 
+	if (server->vacancy)
+		vacancy_before(server, frame->type);
 	if (request->may_touch)
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
@@ -504,6 +508,8 @@ static enum judgement judge_content(struct client *client, const struct request 
 	}
 	if (frame->type == 'E' && judgement <= JUDGE_DROP)
 		resets_execute(client);
+	if (server->vacancy && judgement == JUDGE_SEND && !batch->change)
+		batch->change = vacancy_follow(server, frame->type, frame_body(in, frame));
 	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)
 		audit_frame(client, frame, in);
 	return judgement;

@@ -27,7 +27,6 @@
 #include "../session/resets_priv.h"
 #include "../session/session_priv.h"
 #include "../session/session_mode_priv.h"
-#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
 #include "judge_priv.h"
@@ -139,6 +138,7 @@ bool relay_input(struct client *client, struct bytes in)
 		            batch.late);
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
+		client->borrower.has_quit = true;
 		client_close(client, CLOSE_CLIENT_QUIT);
 		return false;
 	}
@@ -188,6 +188,8 @@ void relay_lent(struct borrower *borrower)
 		}
 	}
 	client_enter(client, CLIENT_ACTIVE);
+	if (!relay_respell_params(client))
+		return;
 	if (client->request_at)
 		server_begin_query(borrower->server, client->request_at, client->xact_at);
 	read_on_with_server(client);

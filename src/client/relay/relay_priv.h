@@ -60,6 +60,12 @@ void relay_go_on_without(struct client *client);
 /* The client's parameters become those that were changed on its server. */
 void relay_take_params(struct client *client);
 
+/*
+ * The client's parameters are set on its server. What PostgreSQL spells in another way than the
+ * client did, it is told. false: the client was closed.
+ */
+bool relay_respell_params(struct client *client);
+
 /* Cancels in CLIENT_WAITING: the request is answered with an error here. */
 bool relay_cancel_waiting(struct client *client);
 

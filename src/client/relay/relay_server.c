@@ -135,6 +135,32 @@ void relay_take_params(struct client *client)
 		restore_startup_params(client);
 }
 
+__attribute__((noinline)) static bool respell_params(struct client *client)
+{
+	const struct server *server = client->borrower.server;
+	const struct params *old = client->params;
+	const char *at = NULL, *name, *value, *now;
+	struct buf out = { 0 };
+	bool is_sent = true;
+
+	while (params_next(old, &at, &name, &value)) {
+		now = server_value(server, server->params, name);
+		if (params_find(server->baseline, name) && strcmp(now, value) != 0)
+			message_parameter(&out, name, now);
+	}
+	client->params = params_hold(server->params);
+	params_release(client->clients->with.params, &old);
+	if (out.count)
+		is_sent = client_send(client, buf_bytes(&out));
+	buf_free(&out);
+	return is_sent;
+}
+
+bool relay_respell_params(struct client *client)
+{
+	return client->params == client->borrower.server->params || respell_params(client);
+}
+
 /* Without a server: handles input that was buffered in the meantime. */
 static void read_on_without(struct client *client)
 {
@@ -245,7 +271,7 @@ bool relay_get_server(struct client *client)
 		if (pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_ACTIVE);
 			server_begin_query(borrower->server, client->request_at, client->xact_at);
-			return true;
+			return relay_respell_params(client);
 		}
 		client_enter(client, CLIENT_PREPARING);
 		stream_want(&client->stream, WANT_END);

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 #include "pgweir/pgwire/sql.h"
 
 #include "../statements/statements_priv.h"

@@ -16,13 +16,15 @@
 
 #define MAY_NOTIFY (SQL_TOUCH_NOTIFY | SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE) /* by triggers */
 
-/* Notifications of the server's former borrower must have come before those of this one. */
-static enum listening_go before_notify(struct client *client, struct batch *batch)
+/*
+ * Waits for all notifications that were committed before. For NOTIFY: those of the server's former
+ * borrower must have come before those of this one. For UNLISTEN: PostgreSQL would have sent them
+ * before it reads the text.
+ */
+static enum listening_go catch_up(struct client *client, struct batch *batch)
 {
 	struct client_listening *listening = client->listening;
 
-	if (listening->is_clear)
-		return LISTENING_SEND;
 	if (listening->step == STEP_NONE) {
 		listening->step = STEP_BEFORE;
 		listening_ask(&listening->listener);
@@ -67,15 +69,18 @@ static enum listening_go before_any(struct client *client, unsigned int touches,
                                     struct batch *batch)
 {
 	bool has_any = listening_has_any(client), may_notify = has_any && (touches & MAY_NOTIFY);
+	bool unlistens = has_any && (touches & SQL_TOUCH_UNLISTEN);
 	enum listening_go go = LISTENING_SEND;
 
-	if ((touches & SQL_TOUCH_LISTEN) || may_notify ||
-	    (has_any && (touches & SQL_TOUCH_UNLISTEN)))
+	if ((touches & SQL_TOUCH_LISTEN) || may_notify || unlistens)
 		go = hold_ready(client, batch);
-	if (go != LISTENING_SEND || !may_notify)
+	if (go != LISTENING_SEND || !has_any)
 		return go;
-	client->listening->may_notify = true;
-	return before_notify(client, batch);
+	client->listening->may_notify |= may_notify;
+	if ((unlistens && !client->listening->is_caught_up) ||
+	    (may_notify && !client->listening->is_clear))
+		return catch_up(client, batch);
+	return LISTENING_SEND;
 }
 
 enum listening_go listening_follow(struct client *client, char type, struct batch *batch)

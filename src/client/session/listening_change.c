@@ -27,12 +27,6 @@ static void on_listener_lost(struct listener *listener, const struct err *err)
 	client_fatal(listening_client(listener), err);
 }
 
-static void leave_if_silent(struct client_listening *listening)
-{
-	if (listening->listener.count == 0)
-		listening_leave(&listening->listener);
-}
-
 /* The client's channels are on the listening connection, and its server listens to nothing. */
 static void end_settling(struct client *client)
 {
@@ -49,7 +43,7 @@ static void end_settling(struct client *client)
 	listening->is_mark_here = listening->is_mark_there = false;
 	if (listening->listener.listening)
 		listening_confirm(&listening->listener);
-	leave_if_silent(listening);
+	listening_deliver_leave(listening);
 	server_set_dirty(client->borrower.server, session_is_pinned(client));
 	client->clients->ops->on_settled(client);
 }
@@ -212,7 +206,8 @@ static void on_listener_answer(struct listener *listener)
 		listening->step = STEP_NONE;
 		if (client->state != CLIENT_ACTIVE)
 			return;
-		listening->is_clear = true;
+		listening->is_clear = listening->is_caught_up = true;
+		listening->sure_count = listening->unread.count;
 		listening->own_pid = listening_server_pid(client->borrower.server);
 		client_read_on(client);
 		return;
@@ -334,7 +329,7 @@ bool listening_settle(struct client *client, const struct facts *facts)
 	if (names.count)
 		settle_channels(client, &names);
 	else if (client->listening)
-		leave_if_silent(client->listening);
+		listening_deliver_leave(client->listening);
 	listening_names_free(&names);
 	return channels.count == 0;
 }

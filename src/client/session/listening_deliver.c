@@ -72,6 +72,13 @@ static void send_unread(struct client *client)
 		if (!send_next_unread(client))
 			return;
 	}
+	listening_deliver_leave(client->listening);
+}
+
+void listening_deliver_leave(struct client_listening *listening)
+{
+	if (listening->listener.count == 0 && listening->unread.count == 0)
+		listening_leave(&listening->listener);
 }
 
 /* Even if the client reads slowly: they are at most LISTENING_UNREAD_MAX. */
@@ -81,6 +88,7 @@ bool listening_deliver_all(struct client *client)
 		if (!send_next_unread(client))
 			return false;
 	}
+	listening_deliver_leave(client->listening);
 	return true;
 }
 
@@ -108,7 +116,8 @@ void listening_deliver(struct client *client)
 	if (!listening)
 		return;
 	if (client->state == CLIENT_IDLE) { /* its next server is another one */
-		listening->is_clear = false;
+		listening->is_clear = listening->is_caught_up = false;
+		listening->sure_count = 0;
 		listening->own_pid = 0;
 	}
 	if (listening->unread.count && is_between_transactions(client))
@@ -217,13 +226,14 @@ bool listening_takes(struct client *client, struct bytes frame, struct buf *inst
 
 /* ---- those that wait ---- */
 
-/* What arrived during the transaction that unlistened: PostgreSQL would not send it either. */
+/* What arrived after the UNLISTEN was executed: PostgreSQL would not send it either. */
 bool listening_deliver_drop(struct client_listening *listening)
 {
 	struct unread old = listening->unread;
 	bool is_kept = true;
 
 	listening->unread = (struct unread){ 0 };
+	is_kept = unread_move(&old, &listening->unread, listening->sure_count);
 	while (old.count) {
 		const char *channel = unread_look(&old, 0)->channel;
 

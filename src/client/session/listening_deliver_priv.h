@@ -14,7 +14,13 @@ void listening_deliver_notification(struct listener *listener, struct notificati
 /* Sends all that wait. false: the client is closed, and its `listening` is freed. */
 bool listening_deliver_all(struct client *client);
 
-/* Drops those of channels that the client does not have any more. false: no memory. */
+/* Without channels, and without notifications to be sent, it needs no listening connection. */
+void listening_deliver_leave(struct client_listening *listening);
+
+/*
+ * Drops those of channels that the client does not have any more, but for the first ones that are
+ * sure. false: no memory.
+ */
 bool listening_deliver_drop(struct client_listening *listening);
 
 /*

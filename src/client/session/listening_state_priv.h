@@ -19,7 +19,8 @@ TAILQ_HEAD(ahead_list, ahead);
 /* What the client waits for. */
 enum listening_step {
 	STEP_NONE,
-	STEP_BEFORE,  /* a NOTIFY: the listening connection delivers what was committed before it */
+	/* a NOTIFY or UNLISTEN: the listening connection delivers what was committed before it */
+	STEP_BEFORE,
 	STEP_AFTER,   /* the end of its transaction: the same again */
 	STEP_HOME,    /* its server begins to listen, and the mark comes on both connections */
 	STEP_LEAVE,   /* the same; the server stops to listen to the mark */
@@ -40,7 +41,8 @@ struct client_listening {
 	bool is_server_done; /* in STEP_MARK: the lent server listens to nothing any more */
 	bool is_mark_here;   /* the mark has come from the lent server, */
 	bool is_mark_there;  /* and from the listening connection */
-	bool is_clear;       /* STEP_BEFORE is over for this server */
+	bool is_clear;       /* STEP_BEFORE is over for this server, */
+	bool is_caught_up;   /* and for the transaction that unlistens */
 	uint32_t own_pid;    /* notifications of this process are the client's own; 0: none are */
 	unsigned int number; /* of the last unlisten */
 	struct unlisten_list unlistens;
@@ -51,6 +53,7 @@ struct client_listening {
 	bool is_discarded;    /* and has run */
 	struct buf ahead;     /* goes ahead of the text of the batch in progress */
 	struct unread unread; /* notifications to be sent */
+	size_t sure_count;    /* of those: came before UNLISTEN, which does not take them back */
 	/*
 	 * those of the lent server since the last transaction began, which are not sent yet because
 	 * others may come before them

@@ -517,6 +517,7 @@ bool listening_unlisten_judge(struct client_listening *listening,
 {
 	const struct unlisten *unlisten;
 	unsigned int count = listening->listener.count;
+	bool is_kept;
 
 	if (listening->is_discarded)
 		listening_remove_all(&listening->listener);
@@ -525,7 +526,10 @@ bool listening_unlisten_judge(struct client_listening *listening,
 	TAILQ_FOREACH (unlisten, &listening->unlistens, node)
 		judge_unlisten(listening, unlisten, names);
 	forget_unlistens(listening);
-	return listening->listener.count == count || listening_deliver_drop(listening);
+	is_kept = listening->listener.count == count || listening_deliver_drop(listening);
+	listening->is_caught_up = false;
+	listening->sure_count = 0;
+	return is_kept;
 }
 
 void listening_unlisten_free(struct client_listening *listening)

@@ -15,6 +15,7 @@
 #include "session_mode_priv.h"
 
 #include "pgweir/config/entries.h"
+#include "pgweir/pool/vacancy.h"
 
 #include "placeholders_priv.h"
 #include "resets_priv.h"
@@ -28,6 +29,9 @@ void session_mode_note(struct client *client, const struct frame *frame, struct 
 
 	if (touches & SQL_TOUCH_EXTENSION)
 		server_need_close(client->borrower.server, CLOSE_SESSION_STATE);
+	if (touches & SQL_TOUCH_DATABASE)
+		vacancy_begin(client->borrower.server, text,
+		              frame->type == 'P' ? VACANCY_PARSED : VACANCY_BOUND);
 	if (!(touches & SQL_TOUCH_DEFAULT) || !params_count(client->startup))
 		return;
 	client->touched |= SQL_TOUCH_DEFAULT;

@@ -15,6 +15,7 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pool/server/text_scope.h"
+#include "pgweir/pool/vacancy.h"
 
 #include "../handover_priv.h"
 #include "features_priv.h"
@@ -352,6 +353,8 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 		return false;
 	if (!is_run)
 		return true;
+	if (touches & SQL_TOUCH_DATABASE)
+		vacancy_begin(client->borrower.server, text, VACANCY_BOUND);
 	if ((touches & SEQUENCES_CONCERN) && !sequences_use(client, touches, text, use.batch))
 		return err_close(err, CLOSE_MEMORY);
 	if (has_names(touches) && !note_text(client, touches, &use))

@@ -43,6 +43,6 @@ _Static_assert((uint64_t)LISTENING_HOLDS + RESETS_NOTED + RESETS_WAIT + RESETS_D
                        SESSION_TOUCH_SAMPLE + LISTENING_AFTER_EXECUTE + LISTENING_AFTER ==
                    UINT64_C(0xffc00000),
                "a bit has two meanings");
-_Static_assert(SQL_TOUCH_XACT_LOCK < LISTENING_HOLDS, "a bit has two meanings");
+_Static_assert(SQL_TOUCH_DATABASE < SESSION_TOUCH_BY_NAME, "a bit has two meanings");
 
 #endif

@@ -94,6 +94,58 @@ void roster_set_lag(const struct roster *roster, struct roster_row *row, usec_t 
 		row->lag = row->known.replay_age; /* it was behind before the first sample */
 }
 
+/* ---- copies ---- */
+
+/* Whether its last answer is to a question that was asked at that time or later. */
+static bool is_asked_since(const struct roster_row *row, usec_t at)
+{
+	return row->asked_at && row->asked_at - row->known.latency >= at;
+}
+
+static bool can_be_asked(const struct roster_row *row)
+{
+	return row->is_watched && !row->is_lost && row->known.position;
+}
+
+/* A primary that is lost now may have answered before. */
+static enum roster_copy compare(const struct roster_row *primary, const struct roster_row *standby,
+                                usec_t since)
+{
+	if (!is_asked_since(primary, since))
+		return can_be_asked(primary) ? ROSTER_COPY_ASKED : ROSTER_COPY_UNKNOWN;
+	if (!can_be_asked(standby) || standby->is_foreign ||
+	    standby->known.timeline != primary->known.timeline)
+		return ROSTER_COPY_UNKNOWN;
+	if (standby->known.position >= primary->known.position)
+		return ROSTER_COPY_WHOLE;
+	return is_asked_since(standby, since + ROSTER_COPY_WAIT) ? ROSTER_COPY_BEHIND
+	                                                         : ROSTER_COPY_ASKED;
+}
+
+bool roster_copy_at(struct roster *roster, unsigned int number, unsigned int host, usec_t since,
+                    struct roster_row *row, enum roster_copy *copy, uint64_t *missing)
+{
+	const struct roster_row *primary = NULL;
+	bool is_row;
+
+	roster_lock(roster);
+	for (unsigned int i = 0; i < roster->count; i++) {
+		if (roster->rows[i].is_elected && roster->rows[i].host == host)
+			primary = &roster->rows[i];
+	}
+	*copy = ROSTER_COPY_NONE;
+	is_row = number < roster->count;
+	if (is_row) {
+		*row = roster->rows[number];
+		if (primary && row->known.role == HOST_STANDBY)
+			*copy = compare(primary, row, since);
+		if (*copy == ROSTER_COPY_BEHIND)
+			*missing = primary->known.position - row->known.position;
+	}
+	roster_unlock(roster);
+	return is_row;
+}
+
 /* ---- limits ---- */
 
 bool roster_row_is_behind(const struct roster_row *row, const struct roster_limit *limit)

@@ -22,6 +22,7 @@
 
 #define TO(state) (1u << (state))
 #define HOME (TO(SERVER_IDLE) | TO(SERVER_USED) | TO(SERVER_CANCELED) | TO(SERVER_CLOSING))
+#define WORK (HOME | TO(SERVER_ENDING))
 
 static const struct server_step {
 	const char *name;
@@ -35,9 +36,10 @@ static const struct server_step {
 	                      TO(SERVER_CLOSING) },
 	[SERVER_USED] = { "used", "used", TO(SERVER_CHECKING) | TO(SERVER_CLOSING) },
 	[SERVER_CHECKING] = { "checking", "tested", HOME },
-	[SERVER_LENT] = { "lent", "active", HOME | TO(SERVER_RESETTING) },
-	[SERVER_RESETTING] = { "resetting", "tested", HOME },
+	[SERVER_LENT] = { "lent", "active", WORK | TO(SERVER_RESETTING) },
+	[SERVER_RESETTING] = { "resetting", "tested", WORK },
 	[SERVER_CANCELED] = { "canceled", "being_canceled", HOME },
+	[SERVER_ENDING] = { "ending", "being_canceled", TO(SERVER_CLOSING) },
 	[SERVER_CLOSING] = { "closing", "closing", 0 },
 };
 
@@ -91,6 +93,9 @@ void server_set_state_timer(struct server *server)
 		return;
 	case SERVER_USED:
 		timer_set(&server->timer, limits->idle, server->used_at);
+		return;
+	case SERVER_ENDING:
+		timer_set(&server->timer, limits->ending, server->used_at);
 		return;
 	default:
 		timer_clear(&server->timer);
@@ -171,16 +176,13 @@ void server_question_free(struct server_question **question)
 	*question = NULL;
 }
 
-static void release_server(struct server *server)
+/* What belongs to the work of borrowers, and to the login. */
+static void release_work(struct server *server)
 {
 	struct params_table *params = server->site->shared->params;
 
 	server_login_free(server);
 	resolver_watch_end(&server->address_watch);
-	hosts_leave(server->site->hosts, &server->place);
-	timer_clear(&server->life);
-	timer_clear(&server->xact);
-	stream_close(&server->stream);
 	ledger_done(&server->ledger);
 	server_statements_done(&server->statements);
 	text_scope_done(&server->scope, params);
@@ -190,12 +192,22 @@ static void release_server(struct server *server)
 	buf_free(&server->withheld);
 	buf_free(&server->prefix);
 	buf_free(&server->reports);
-	params_release(params, &server->params);
 	params_release(params, &server->before);
 	params_release(params, &server->forgotten);
 	free(server->refusal);
 	server->refusal = NULL;
 	server_question_free(&server->question);
+}
+
+static void release_connection(struct server *server)
+{
+	struct params_table *params = server->site->shared->params;
+
+	timer_clear(&server->life);
+	timer_clear(&server->xact);
+	hosts_leave(server->site->hosts, &server->place);
+	stream_close(&server->stream);
+	params_release(params, &server->params);
 	params_release(params, &server->baseline);
 	params_release(params, &server->unreported);
 	explicit_bzero(server->key, sizeof(server->key));
@@ -257,9 +269,12 @@ static void log_close(struct server *server, const struct err *err)
 void server_forget(struct server *server)
 {
 	struct loop *loop = server->site->shared->loop;
+	bool was_ending = server->state == SERVER_ENDING;
 
 	server_enter(server, SERVER_CLOSING);
-	release_server(server);
+	if (!was_ending)
+		release_work(server);
+	release_connection(server);
 	server->site->ops->on_released(server);
 	server->free_task.run = free_server;
 	loop_undefer(loop, &server->free_task);
@@ -278,7 +293,8 @@ static void note_end(const struct server *server, const struct err *err)
 	    &(struct close_told){ .reason = *err->detail ? CLOSE_OWN_LOGIN : err->reason,
 	                          .words = words,
 	                          .database = server->site->database,
-	                          .user = server->site->user });
+	                          .user = server->site->user,
+	                          .of_database = server->site->closes });
 }
 
 bool server_may_resend(const struct server *server)
@@ -343,6 +359,89 @@ bool server_can_go_unnoticed(const struct server *server)
 	return is_before_all(server) || (server->borrower && server_has_only_begun(server));
 }
 
+/* ---- a statement that runs on ---- */
+
+/* Nothing that the server sends matters; but it may have to send before it sees the cancel. */
+static void on_ending_input(struct stream *stream)
+{
+	struct server *server = container_of(stream, struct server, stream);
+	int rounds = server->site->shared->config->sbuf_loopcnt;
+	enum stream_result result;
+	struct bytes in;
+
+	do {
+		result = stream_read(stream, &in);
+		if (result == STREAM_NOTHING)
+			return;
+		if (result == STREAM_END || !stream_keep(stream, bytes_skip(in, in.count))) {
+			server_forget(server);
+			return;
+		}
+	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
+}
+
+static void on_ending_gone(struct stream *stream)
+{
+	server_forget(container_of(stream, struct server, stream));
+}
+
+static void on_ending_flushed(struct stream *stream) { (void)stream; }
+
+static const struct stream_ops ending_ops = { on_ending_input, on_ending_flushed, on_ending_gone,
+	                                      NULL };
+
+/*
+ * Whether the server works on a statement that nobody waits for any more. PostgreSQL would notice
+ * that when it has something to send, maybe hours later.
+ */
+static bool must_cancel(const struct server *server, enum close_reason reason)
+{
+	switch (reason) {
+	case CLOSE_QUERY_TIMEOUT:
+	case CLOSE_TRANSACTION_TIMEOUT:
+	case CLOSE_CLIENT_LEFT:
+	case CLOSE_DATABASE_REMOVED:
+	case CLOSE_SUSPEND_TIMEOUT:
+	case CLOSE_RESET_TIMEOUT:
+		break;
+	default:
+		return false;
+	}
+	return server->site->ops->on_ending && server->key_size && !server->got_fatal &&
+	       !server->stream.error && !server_is_dedicated(server) &&
+	       (server->state == SERVER_RESETTING ||
+	        (server->state == SERVER_LENT && server->errand == ERRAND_NONE)) &&
+	       server_rest(server) == REST_WORKING && !ledger_is_empty(&server->ledger);
+}
+
+static void begin_ending(struct server *server, enum close_reason reason)
+{
+	/* What is unsent may begin with the rest of a frame: Terminate would be read as that. */
+	server->is_mid_request |= stream_drop_unsent(&server->stream);
+	server->stream.ops = &ending_ops;
+	server->close_reason = reason;
+	server->used_at = loop_now(server->site->shared->loop);
+	timer_clear(&server->xact);
+	server_enter(server, SERVER_ENDING);
+	release_work(server);
+	if (stream_is_halted(&server->stream))
+		stream_go_on(&server->stream);
+	if (stream_want(&server->stream, WANT_INPUT))
+		server->site->ops->on_ending(server);
+	else
+		server_forget(server);
+}
+
+void server_say_no_more(struct server *server)
+{
+	if (server->is_finished)
+		return;
+	server->is_finished = true;
+	say_goodbye(server);
+	if (!stream_unsent(&server->stream))
+		stream_finish(&server->stream);
+}
+
 void server_close(struct server *server, const struct err *err)
 {
 	const struct server_ops *ops = server->site->ops;
@@ -350,16 +449,17 @@ void server_close(struct server *server, const struct err *err)
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 	struct err reason = *err; /* err may point into an object that is freed below: copy it */
 	bool got_fatal = server->got_fatal;
-	bool is_unsent = is_before_all(server);
+	bool is_unsent = is_before_all(server), ends_statement;
 	struct replay unrun;
 
-	if (server->state == SERVER_CLOSING)
+	if (server_is_over(server))
 		return;
+	ends_statement = must_cancel(server, err->reason);
 	unrun = take_unrun(server);
 	log_close(server, &reason);
 	if (!server->site->is_watch)
 		note_end(server, &reason);
-	if (!was_new)
+	if (!was_new && !ends_statement)
 		say_goodbye(server);
 	if (borrower && reason.code == ERR_SERVER_LOST && !server_is_dedicated(server))
 		err_detail(&reason, tell_work(server));
@@ -368,7 +468,10 @@ void server_close(struct server *server, const struct err *err)
 		                      server->site->user, server_backend_pid(server),
 		                      loop_now(server->site->shared->loop) - server->lent_at);
 	server->borrower = NULL;
-	server_forget(server);
+	if (ends_statement)
+		begin_ending(server, reason.reason);
+	else
+		server_forget(server);
 	if (was_new)
 		ops->on_login_failed(server, &reason);
 	if (!borrower)
@@ -458,12 +561,10 @@ static void close_broken(struct task *task)
 {
 	struct server *server = container_of(task, struct server, free_task);
 
-	if (server->state == SERVER_CLOSING)
+	if (server_is_over(server))
 		return;
 	if (stream_is_open(&server->stream))
 		server->stream.ops->on_input(&server->stream);
-	if (server->state == SERVER_CLOSING)
-		return;
 	server_close_for(server, CLOSE_SERVER_CRASHED);
 }
 

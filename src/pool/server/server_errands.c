@@ -120,7 +120,7 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 
 	server_discard_end(server, is_done);
 	server_cleaning_end(server, is_done);
-	if (is_done || server->state == SERVER_CLOSING)
+	if (is_done || server_is_over(server))
 		return;
 	if (is_cleaning)
 		server->prefix_failure = CLOSE_CLEANING_FAILED;

@@ -269,7 +269,7 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 		complete_frame(server, body, false);
 	if (is_end) {
 		server_errand_done(server);
-		return server->state == SERVER_CLOSING ? FRAME_STOP : FRAME_DROP;
+		return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
 	}
 	return FRAME_DROP;
 }
@@ -690,7 +690,7 @@ static bool consume_input(struct server *server, struct bytes in)
 			if (result == WIRE_BAD)
 				return close_bad_for(server, CLOSE_BAD_HEADER);
 			fate = judge_frame(server, &frame, in);
-			if (fate == FRAME_STOP || server->state == SERVER_CLOSING)
+			if (fate == FRAME_STOP || server_is_over(server))
 				return false;
 			if (fate == FRAME_STAY)
 				break;
@@ -711,15 +711,15 @@ static bool consume_input(struct server *server, struct bytes in)
 		server->frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
 		end_frame(server, in.at, &run, fate);
-		if (server->state == SERVER_CLOSING)
+		if (server_is_over(server))
 			return false;
 	}
 	pass_run(server, run, in.at, server->frame_left && server->forwards_rest);
-	if (server->state == SERVER_CLOSING)
+	if (server_is_over(server))
 		return false;
 	keep_rest(server, in);
 	tell_space(server, was_within);
-	return server->state != SERVER_CLOSING && server->stream.want == WANT_INPUT;
+	return !server_is_over(server) && server->stream.want == WANT_INPUT;
 }
 
 void server_judge_kept(struct server *server)
@@ -788,7 +788,7 @@ static void on_server_gone(struct stream *stream)
 	/* The server closed the connection: handle what it sent before. */
 	if (stream_want(stream, WANT_INPUT))
 		on_server_input(stream);
-	if (server->state != SERVER_CLOSING && server->state != SERVER_CONNECTING)
+	if (!server_is_over(server) && server->state != SERVER_CONNECTING)
 		on_server_end(server);
 }
 

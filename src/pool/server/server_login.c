@@ -238,7 +238,7 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 		server_login_checked(server);
 	else
 		server_check_role(server);
-	return server->state == SERVER_CLOSING ? FRAME_STOP : FRAME_DROP;
+	return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
 }
 
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,

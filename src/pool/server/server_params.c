@@ -38,16 +38,16 @@ bool server_param_is_same(const char *name, const char *have, const char *want)
 	return false;
 }
 
-static const char *encoding_of(const struct server *server, const struct params *params)
+const char *server_value(const struct server *server, const struct params *params, const char *name)
 {
-	const char *own = params_find(params, "client_encoding");
+	const char *own = params_find(params, name);
 
-	return own ? own : params_find(server->baseline, "client_encoding");
+	return own ? own : params_find(server->baseline, name);
 }
 
 bool server_is_native(const struct server *server, const struct params *params, const char *value)
 {
-	const char *encoding = encoding_of(server, params);
+	const char *encoding = server_value(server, params, "client_encoding");
 	const char *native = params_find(server->baseline, "server_encoding");
 
 	return bytes_are_ascii(bytes_text(value)) ||
@@ -118,10 +118,15 @@ static bool is_at_work(const struct server *server)
 	       !ledger_is_empty(&server->ledger) && !ledger_owes_ignored(&server->ledger);
 }
 
-/* What follows from a role that we set: the client knows it since it has set that role itself. */
-static bool is_of_role(const struct server *server, const char *name)
+/*
+ * What we have set. What is spelled in another way than the client has asked for, the relay tells
+ * it when all is set; what follows from a role, the client knows since it has set that role itself.
+ */
+static bool is_of_replay(const struct server *server, const char *name)
 {
-	return server->errand == ERRAND_REPLAY && strcmp(name, "is_superuser") == 0;
+	return server->errand == ERRAND_REPLAY &&
+	       (tracked_find(server->site->shared->config, name) ||
+	        strcmp(name, "is_superuser") == 0);
 }
 
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news)
@@ -129,7 +134,7 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	*is_news = true;
 	if (!is_at_work(server)) {
 		server_settle_reports(server);
-		*is_news = file_now(server, name, value) && !is_of_role(server, name);
+		*is_news = file_now(server, name, value) && !is_of_replay(server, name);
 		return ++server->report_count <= REPORTS_MAX;
 	}
 	buf_add_cstr(&server->reports, name);
@@ -139,6 +144,30 @@ bool server_report(struct server *server, const char *name, const char *value, b
 		server_settle_reports(server);
 	}
 	return true;
+}
+
+/* Whether PostgreSQL reports the value as it was set, or in a form that cannot be taken. */
+static bool is_taken_as_it_is(const char *name, const char *value)
+{
+	return strcmp(name, "application_name") == 0 || strcmp(name, SESSION_AUTHORIZATION) == 0 ||
+	       !bytes_are_ascii(bytes_text(value));
+}
+
+void server_expect_reports(struct server *server)
+{
+	const struct server_shared *shared = server->site->shared;
+	const char *name, *normal, *now, *want;
+
+	for (size_t i = 0; (name = tracked_at(shared->config, i)); i++) {
+		normal = params_find(server->baseline, name);
+		want = params_find(server->params, name);
+		if (!normal || !want || is_taken_as_it_is(name, want))
+			continue;
+		now = params_find(server->before, name);
+		if (!now || strcmp(now, PARAM_UNKNOWN) == 0) /* it was set back */
+			now = normal;
+		server_check_map(server, params_change(shared->params, &server->params, name, now));
+	}
 }
 
 /* Whether a value of these came in another encoding than that of the database. */

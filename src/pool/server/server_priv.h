@@ -63,6 +63,11 @@ bool server_find_again(struct server *server, const char *host);
  */
 void server_forget(struct server *server);
 
+/*
+ * In ENDING, when the cancel was delivered: PostgreSQL ends the connection after the statement.
+ */
+void server_say_no_more(struct server *server);
+
 /* Chooses a host and starts to connect. false: *err has the reason. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
 
@@ -295,6 +300,13 @@ void server_clean_text(const struct server *server, const struct params *want, b
  * false: the server reports too much, and must be closed.
  */
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
+
+/*
+ * server->params is what a borrower wants, and is about to be set; server->before was there until
+ * now. PostgreSQL reports only what changes, in its own spelling. So the parameters that it reports
+ * keep their values until it does.
+ */
+void server_expect_reports(struct server *server);
 
 /* Merges the reports into the parameter maps. To be called before the maps are read. */
 void server_settle_reports(struct server *server);

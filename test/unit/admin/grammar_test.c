@@ -2,7 +2,7 @@
 /*
  * admin/grammar.c.
  */
-#include "../../../src/admin/grammar_priv.h"
+#include "../../../src/admin/admin_priv.h"
 
 #include "../unit.h"
 

@@ -2,7 +2,7 @@
 /*
  * admin/manual.c.
  */
-#include "../../../src/admin/manual_priv.h"
+#include "../../../src/admin/admin_priv.h"
 
 #include "../unit.h"
 

@@ -4,7 +4,7 @@
  * empty passwords and unknown users. The test runs the jobs.
  */
 #include "pgweir/auth/auth_server.h"
-#include "pgweir/auth/base64.h"
+#include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"

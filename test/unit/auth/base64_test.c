@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/base64.c: what RFC 4648 has, and nothing else.
+ * auth/digest.c: what RFC 4648 has, and nothing else.
  */
-#include "pgweir/auth/base64.h"
+#include "pgweir/auth/digest.h"
 
 #include "../unit.h"
 

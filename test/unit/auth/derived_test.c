@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/derived.c: which keys are cached, for which user and how long. The test runs the
+ * auth/verifiers.c: which keys are cached, for which user and how long. The test runs the
  * jobs.
  */
 #include "pgweir/auth/derived.h"

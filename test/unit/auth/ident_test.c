@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/ident.c: maps of names.
+ * auth/hba.c: maps of names.
  */
-#include "../../../src/auth/ident_priv.h"
+#include "../../../src/auth/hba_priv.h"
 
 #include "../unit.h"
 

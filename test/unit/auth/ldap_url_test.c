@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/ldap_url.c: LDAP's URLs, at every cut.
+ * auth/ldap_options.c: LDAP's URLs, at every cut.
  */
 #include "../../../src/auth/ldap_options_priv.h"
 

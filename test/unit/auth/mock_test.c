@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/mock.c.
+ * auth/verifiers.c.
  */
-#include "pgweir/auth/mock.h"
+#include "pgweir/auth/derived.h"
 
 #include "../unit.h"
 

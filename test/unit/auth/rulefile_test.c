@@ -2,7 +2,7 @@
 /*
  * auth/rulefile.c: lines, fields and words; included files.
  */
-#include "../../../src/auth/rulefile_priv.h"
+#include "../../../src/auth/hba_priv.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/saslprep.c: the examples of RFC 4013, and where PostgreSQL uses the
+ * auth/digest.c: the examples of RFC 4013, and where PostgreSQL uses the
  * bytes unchanged.
  */
-#include "pgweir/auth/saslprep.h"
 #include "pgweir/auth/secret.h"
 #include "pgweir/auth/digest.h"
 

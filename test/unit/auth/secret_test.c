@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/secret.c: nothing is left of one.
+ * auth/secret.h: nothing is left of one.
  */
 #include "pgweir/auth/secret.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/close_reason.c: every reason has its row, and what is counted for it.
+ * base/err.c: every reason has its row, and what is counted for it.
  */
 #include "pgweir/base/close_reason.h"
 
@@ -53,6 +53,9 @@ START_TEST(close_reason_note_counts_and_keeps_the_last)
 	ck_assert_str_eq(count->user, "b");
 	ck_assert(count->wall_last > 0);
 	ck_assert_str_eq(count->message, "evicted for pool_size: a b ");
+	ck_assert_uint_eq(sparse_sum_at(&counts->of_none, CLOSE_EVICTED_POOL), 2);
+	ck_assert_uint_eq(sparse_sum_at(&counts->of_none, CLOSE_EVICTED_POOL + 1), 0);
+	sparse_sum_free(&counts->of_none);
 	free(counts);
 }
 END_TEST
@@ -77,6 +80,7 @@ START_TEST(a_long_message_is_cut)
 		ck_assert_uint_ge(strlen(count->message), CLOSE_MESSAGE_SIZE - 4);
 		ck_assert_uint_eq((strlen(count->message) - shift) % 3, 0);
 	}
+	sparse_sum_free(&counts->of_none);
 	free(counts);
 }
 END_TEST

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/json.c
+ * base/text.c
  */
-#include "pgweir/base/json.h"
+#include "pgweir/base/text.h"
 
 #include "../unit.h"
 

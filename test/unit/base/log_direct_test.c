@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/log_direct.c
+ * base/log_outlets.c
  */
-#include "../../../src/base/log_direct_priv.h"
+#include "../../../src/base/log_priv.h"
 
 #include "../unit.h"
 

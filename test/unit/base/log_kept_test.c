@@ -2,7 +2,7 @@
 /*
  * base/log_kept.c
  */
-#include "../../../src/base/log_kept_priv.h"
+#include "../../../src/base/log_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,17 +84,17 @@ START_TEST(log_kept_has_the_last_ones)
 		add_number(i);
 	for (unsigned int i = 3; i < LOG_KEPT_MAX + 3; i++) {
 		ck_assert(log_kept_get(ring, &number, &kept));
-		ck_assert_int_eq(atoll(kept.text), i);
+		ck_assert_int_eq(strtoll(kept.text, NULL, 10), i);
 		ck_assert_uint_eq(number, i + 1);
 	}
 	ck_assert(!log_kept_get(ring, &number, &kept));
 	/* who reads slowly misses what has left, and nothing else */
 	add_number(LOG_KEPT_MAX + 3);
 	ck_assert(log_kept_get(ring, &number, &kept));
-	ck_assert_int_eq(atoll(kept.text), LOG_KEPT_MAX + 3);
+	ck_assert_int_eq(strtoll(kept.text, NULL, 10), LOG_KEPT_MAX + 3);
 	number = 2;
 	ck_assert(log_kept_get(ring, &number, &kept));
-	ck_assert_int_eq(atoll(kept.text), 4);
+	ck_assert_int_eq(strtoll(kept.text, NULL, 10), 4);
 }
 END_TEST
 

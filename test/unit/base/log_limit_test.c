@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/log_limit.c
+ * base/log_kept.c
  */
-#include "../../../src/base/log_limit_priv.h"
+#include "../../../src/base/log_priv.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "../unit.h"
-#include "../../../src/base/log_direct_priv.h"
+#include "../../../src/base/log_priv.h"
 
 /* As for a pool; another test has the prefixes of clients and servers. */
 static void speak(const struct logger *logger, struct log_who *who)

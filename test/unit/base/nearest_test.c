@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/nearest.c.
+ * base/text.c.
  */
-#include "pgweir/base/nearest.h"
+#include "pgweir/base/text.h"
 
 #include "../unit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/sketch.c: quantiles are within the stated error, also after a bucket was full.
+ * base/histogram.c: quantiles are within the stated error, also after a bucket was full.
  */
-#include "pgweir/base/sketch.h"
+#include "pgweir/base/histogram.h"
 
 #include <string.h>
 

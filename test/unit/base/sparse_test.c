@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/sparse.c: sparse arrays and sums beside plain arrays.
+ * base/histogram.c: sparse arrays and sums beside plain arrays.
  */
-#include "pgweir/base/sparse.h"
+#include "pgweir/base/histogram.h"
 
 #include <string.h>
 

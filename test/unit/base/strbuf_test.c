@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/strbuf.c: appended pieces, and a full buffer.
+ * base/text.c: appended pieces, and a full buffer.
  */
-#include "pgweir/base/strbuf.h"
+#include "pgweir/base/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/text.c and base/bytes.c.
+ * base/text.c.
  */
 #include "pgweir/base/text.h"
 #include "pgweir/base/bytes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/dump.c
+ * config/config.c
  */
 #include "pgweir/config/settings.h"
 

@@ -2,7 +2,7 @@
 /*
  * config/entries.c: stored by name, iterated in order, compared by their servers.
  */
-#include "../../../src/config/entries_priv.h"
+#include "../../../src/config/config_priv.h"
 
 #include <stdio.h>
 #include <string.h>

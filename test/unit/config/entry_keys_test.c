@@ -2,7 +2,7 @@
 /*
  * config/entry_keys.c: parses a line of [databases] or [users].
  */
-#include "../../../src/config/entries_priv.h"
+#include "../../../src/config/config_priv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * config/field.c: set, show, copy and compare each type; ranges are enforced.
  */
-#include "../../../src/config/field_priv.h"
+#include "../../../src/config/config_priv.h"
 
 #include <stdlib.h>
 #include <string.h>

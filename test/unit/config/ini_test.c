@@ -2,7 +2,7 @@
 /*
  * config/ini.c: lines, sections, names, %include.
  */
-#include "../../../src/config/ini_priv.h"
+#include "../../../src/config/config_priv.h"
 
 #include <limits.h>
 #include <stdio.h>

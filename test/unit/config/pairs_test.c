@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/pairs.c: key=value key='a value'.
+ * config/value.c: key=value key='a value'.
  */
-#include "../../../src/config/pairs_priv.h"
+#include "../../../src/config/config_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/peers.c: lines of [peers] are checked, stored by id, and iterated in the order of ids.
+ * config/entries.c: lines of [peers] are checked, stored by id, and iterated in the order of ids.
  */
-#include "pgweir/config/peers.h"
+#include "pgweir/config/entries.h"
 
 #include <stdio.h>
 

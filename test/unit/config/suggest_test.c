@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/suggest.c: unknown setting names, and similar known ones.
+ * config/settings.c: unknown setting names, and similar known ones.
  */
-#include "../../../src/config/suggest_priv.h"
+#include "../../../src/config/config_priv.h"
 
 #include "../unit.h"
 
@@ -22,7 +22,7 @@ static const struct {
 START_TEST(suggest_refuse_answers)
 {
 	struct err err = { 0 };
-	bool ok = suggest_refuse(cases[_i].name, &err);
+	bool ok = setting_refuse(cases[_i].name, &err);
 
 	ck_assert_msg(ok == !cases[_i].error, "%s", cases[_i].name);
 	ck_assert_str_eq(err.text, cases[_i].error ? cases[_i].error : "");
@@ -33,7 +33,7 @@ START_TEST(unknown_names_have_a_code_of_their_own)
 {
 	struct err err;
 
-	suggest_refuse("no_such_thing", &err);
+	setting_refuse("no_such_thing", &err);
 	ck_assert_int_eq(err.code, ERR_NO_PARAMETER);
 }
 END_TEST
@@ -43,9 +43,9 @@ START_TEST(suggest_nearest_of_a_setting_is_itself)
 	for (size_t i = 0; i < settings_count; i++) {
 		struct err err;
 
-		suggest_refuse(settings[i].name, &err);
+		setting_refuse(settings[i].name, &err);
 		ck_assert_int_eq(err.code, ERR_NO_PARAMETER);
-		ck_assert_str_eq(suggest_nearest(settings[i].name), settings[i].name);
+		ck_assert_str_eq(setting_nearest(settings[i].name), settings[i].name);
 	}
 }
 END_TEST

@@ -2,7 +2,7 @@
 /*
  * config/value.c: numbers, switches, durations, sizes, lists, quotes.
  */
-#include "../../../src/config/value_priv.h"
+#include "../../../src/config/config_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

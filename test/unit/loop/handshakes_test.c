@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/handshakes.c: helper threads wait for sockets themselves, and the loop is
+ * loop/workers.c, jobs with sockets: helper threads wait for sockets themselves, and the loop is
  * notified at the end.
  */
-#include "pgweir/loop/handshakes.h"
+#include "pgweir/loop/workers.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ struct counter {
 
 /* Reads `left` bytes, one at a time, and echoes each. */
 struct echo {
-	struct handshake_job job;
+	struct job job;
 	struct counter *counter;
 	int far;
 	unsigned int left;
@@ -47,7 +47,7 @@ static void note_thread(struct echo *echo)
 	echo->was_elsewhere = !pthread_equal(pthread_self(), echo->counter->thread);
 }
 
-static unsigned int go_on(struct handshake_job *job)
+static unsigned int go_on(struct job *job)
 {
 	struct echo *echo = (struct echo *)job;
 
@@ -68,7 +68,7 @@ static unsigned int go_on(struct handshake_job *job)
 	return WATCH_WRITE;
 }
 
-static void done(struct handshake_job *job)
+static void done(struct job *job)
 {
 	struct echo *echo = (struct echo *)job;
 	struct counter *counter = echo->counter;
@@ -115,13 +115,13 @@ static char hear(const struct echo *echo)
 START_TEST(handshakes_run_on_threads_and_end_in_the_loop)
 {
 	struct counter counter = make_counter(50);
-	struct handshakes *handshakes = handshakes_new(3, NULL);
+	struct workers *handshakes = workers_new(3, 0, NULL);
 	struct echo echoes[50];
 
 	for (int i = 0; i < 50; i++) {
 		echoes[i] = make_echo(&counter, 2);
 		ck_assert(
-		    handshakes_begin(handshakes, counter.loop, &echoes[i].job, WATCH_READ, NULL));
+		    workers_begin(handshakes, counter.loop, &echoes[i].job, WATCH_READ, NULL));
 	}
 	for (int round = 0; round < 2; round++) {
 		for (int i = 49; i >= 0; i--)
@@ -136,7 +136,7 @@ START_TEST(handshakes_run_on_threads_and_end_in_the_loop)
 		close(echoes[i].far);
 	}
 	ck_assert_uint_eq(counter.abandoned_count, 0);
-	handshakes_free(&handshakes);
+	workers_free(&handshakes);
 	ck_assert_ptr_null(handshakes);
 	loop_free(&counter.loop);
 }
@@ -145,16 +145,16 @@ END_TEST
 START_TEST(who_has_to_speak_first_does)
 {
 	struct counter counter = make_counter(1);
-	struct handshakes *handshakes = handshakes_new(1, NULL);
+	struct workers *handshakes = workers_new(1, 0, NULL);
 	struct echo echo = make_echo(&counter, 1);
 
 	echo.has_to_say = true;
 	echo.byte = '!';
-	ck_assert(handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_WRITE, NULL));
+	ck_assert(workers_begin(handshakes, counter.loop, &echo.job, WATCH_WRITE, NULL));
 	loop_run(counter.loop);
 	ck_assert_int_eq(hear(&echo), '!');
 	close(echo.far);
-	handshakes_free(&handshakes);
+	workers_free(&handshakes);
 	loop_free(&counter.loop);
 }
 END_TEST
@@ -162,15 +162,15 @@ END_TEST
 START_TEST(the_far_ends_end_is_told)
 {
 	struct counter counter = make_counter(1);
-	struct handshakes *handshakes = handshakes_new(1, NULL);
+	struct workers *handshakes = workers_new(1, 0, NULL);
 	struct echo echo = make_echo(&counter, 9);
 
-	ck_assert(handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_READ, NULL));
+	ck_assert(workers_begin(handshakes, counter.loop, &echo.job, WATCH_READ, NULL));
 	close(echo.far);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 1);
 	ck_assert_uint_eq(counter.abandoned_count, 0);
-	handshakes_free(&handshakes);
+	workers_free(&handshakes);
 	loop_free(&counter.loop);
 }
 END_TEST
@@ -178,18 +178,18 @@ END_TEST
 START_TEST(what_is_abandoned_while_it_waits_goes_no_further)
 {
 	struct counter counter = make_counter(1);
-	struct handshakes *handshakes = handshakes_new(2, NULL);
+	struct workers *handshakes = workers_new(2, 0, NULL);
 	struct echo echo = make_echo(&counter, 9);
 	char byte;
 
-	ck_assert(handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_READ, NULL));
-	handshakes_abandon(&echo.job);
+	ck_assert(workers_begin(handshakes, counter.loop, &echo.job, WATCH_READ, NULL));
+	workers_abandon(&echo.job);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 0);
 	ck_assert_uint_eq(counter.abandoned_count, 1);
 	ck_assert_int_eq(recv(echo.far, &byte, 1, 0), 0);
 	close(echo.far);
-	handshakes_free(&handshakes);
+	workers_free(&handshakes);
 	loop_free(&counter.loop);
 }
 END_TEST
@@ -197,7 +197,7 @@ END_TEST
 START_TEST(what_is_abandoned_amid_a_call_ends_behind_it)
 {
 	struct counter counter = make_counter(1);
-	struct handshakes *handshakes = handshakes_new(2, NULL);
+	struct workers *handshakes = workers_new(2, 0, NULL);
 	struct echo echo = make_echo(&counter, 9);
 	sem_t gate, begun;
 
@@ -206,15 +206,15 @@ START_TEST(what_is_abandoned_amid_a_call_ends_behind_it)
 	echo.gate = &gate;
 	echo.begun = &begun;
 	say(&echo, 'x');
-	ck_assert(handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_READ, NULL));
+	ck_assert(workers_begin(handshakes, counter.loop, &echo.job, WATCH_READ, NULL));
 	sem_wait(&begun);
-	handshakes_abandon(&echo.job);
+	workers_abandon(&echo.job);
 	sem_post(&gate);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 1);
 	ck_assert_uint_eq(counter.abandoned_count, 1);
 	close(echo.far);
-	handshakes_free(&handshakes);
+	workers_free(&handshakes);
 	loop_free(&counter.loop);
 }
 END_TEST
@@ -222,14 +222,14 @@ END_TEST
 START_TEST(what_is_left_at_the_end_is_cleaned_up)
 {
 	struct counter counter = make_counter(0);
-	struct handshakes *handshakes = handshakes_new(2, NULL);
+	struct workers *handshakes = workers_new(2, 0, NULL);
 	struct echo waits = make_echo(&counter, 9), is_over = make_echo(&counter, 1);
 
-	ck_assert(handshakes_begin(handshakes, counter.loop, &waits.job, WATCH_READ, NULL));
-	ck_assert(handshakes_begin(handshakes, counter.loop, &is_over.job, WATCH_READ, NULL));
+	ck_assert(workers_begin(handshakes, counter.loop, &waits.job, WATCH_READ, NULL));
+	ck_assert(workers_begin(handshakes, counter.loop, &is_over.job, WATCH_READ, NULL));
 	say(&is_over, 'x');
 	hear(&is_over);
-	handshakes_free(&handshakes);
+	workers_free(&handshakes);
 	ck_assert_uint_eq(counter.done_count, 2);
 	ck_assert_uint_eq(counter.abandoned_count, 2);
 	close(waits.far);
@@ -241,14 +241,14 @@ END_TEST
 START_TEST(what_cannot_be_waited_for_is_refused)
 {
 	struct counter counter = make_counter(0);
-	struct handshakes *handshakes = handshakes_new(1, NULL);
+	struct workers *handshakes = workers_new(1, 0, NULL);
 	struct echo echo = { .job = { .fd = -1, .go_on = go_on, .done = done },
 		             .counter = &counter };
 	struct err err = { 0 };
 
-	ck_assert(!handshakes_begin(handshakes, counter.loop, &echo.job, WATCH_READ, &err));
+	ck_assert(!workers_begin(handshakes, counter.loop, &echo.job, WATCH_READ, &err));
 	ck_assert_str_eq(err.text, "cannot watch the connection: Bad file descriptor");
-	handshakes_free(&handshakes);
+	workers_free(&handshakes);
 	ck_assert_uint_eq(counter.done_count, 0);
 	loop_free(&counter.loop);
 }
@@ -262,12 +262,12 @@ END_TEST
 struct many {
 	struct letter letter;
 	struct counter counter;
-	struct handshakes *handshakes;
+	struct workers *handshakes;
 	struct echo echoes[EACH];
 	sem_t *all_done;
 };
 
-static void done_of_many(struct handshake_job *job)
+static void done_of_many(struct job *job)
 {
 	struct many *many =
 	    (struct many *)((char *)((struct echo *)job)->counter - offsetof(struct many, counter));
@@ -279,7 +279,7 @@ static void done_of_many(struct handshake_job *job)
 		sem_post(many->all_done);
 }
 
-static unsigned int go_on_of_many(struct handshake_job *job)
+static unsigned int go_on_of_many(struct job *job)
 {
 	char byte;
 
@@ -297,11 +297,11 @@ static void begin_many(struct letter *letter)
 		*echo = make_echo(&many->counter, 0);
 		echo->job.go_on = go_on_of_many;
 		echo->job.done = done_of_many;
-		unit_expect(handshakes_begin(many->handshakes, many->counter.loop, &echo->job,
-		                             WATCH_READ, NULL));
+		unit_expect(workers_begin(many->handshakes, many->counter.loop, &echo->job,
+		                          WATCH_READ, NULL));
 		say(echo, 'x');
 		if (i % 2)
-			handshakes_abandon(&echo->job);
+			workers_abandon(&echo->job);
 		else
 			shutdown(echo->far, SHUT_WR);
 	}
@@ -310,7 +310,7 @@ static void begin_many(struct letter *letter)
 START_TEST(each_handshake_returns_to_its_own_loop)
 {
 	static struct many many[LOOPS];
-	struct handshakes *handshakes = handshakes_new(2, NULL);
+	struct workers *handshakes = workers_new(2, 0, NULL);
 	struct loop *loops[LOOPS];
 	struct crew *crew;
 	sem_t all_done;
@@ -330,7 +330,7 @@ START_TEST(each_handshake_returns_to_its_own_loop)
 	for (int i = 1; i < LOOPS; i++)
 		sem_wait(&all_done);
 	crew_stop(crew);
-	handshakes_free(&handshakes);
+	workers_free(&handshakes);
 	for (int i = 1; i < LOOPS; i++) {
 		ck_assert_uint_eq(many[i].counter.abandoned_count, EACH / 2);
 		for (int j = 0; j < EACH; j++)

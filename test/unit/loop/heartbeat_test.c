@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/heartbeat.c: three loops, turned one after the other.
+ * loop/crew.c: three loops, turned one after the other.
  *
  * A case that waits without end is ended by Check's time limit.
  */
-#include "pgweir/loop/heartbeat.h"
+#include "pgweir/loop/crew.h"
 
 #include <stddef.h>
 
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 
 #include "../unit.h"
 

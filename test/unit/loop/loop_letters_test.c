@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/loop_letters.c: letters from other threads are opened in the loop, in their order.
+ * loop/loop.c: letters from other threads are opened in the loop, in their order.
  */
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 
 #include <dirent.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/solo.c
+ * loop/crew.c
  */
-#include "pgweir/loop/solo.h"
+#include "pgweir/loop/crew.h"
 
 #include <pthread.h>
 #include <semaphore.h>

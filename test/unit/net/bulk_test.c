@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/bulk.c over socket pairs: when the wake-up threshold is raised, and when it is
+ * net/socket_options.c over socket pairs: when the wake-up threshold is raised, and when it is
  * reset.
  */
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../../src/net/bulk_priv.h"
+#include "../../../src/net/stream_priv.h"
 #include "../unit.h"
 
 #define ENDS (BULK_SLOTS + 2)

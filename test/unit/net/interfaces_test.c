@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/interfaces.c: our addresses and networks. Every host has a loopback.
+ * net/range.c: our addresses and networks. Every host has a loopback.
  */
-#include "pgweir/net/interfaces.h"
+#include "pgweir/net/range.h"
 
 #include "../unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/outbox.c and net/ring.c over socket pairs, each test with io_uring and without; both are the
+ * net/outbox.c over socket pairs, each test with io_uring and without; both are the
  * same if the system has none.
  */
 #include "pgweir/net/outbox.h"
@@ -17,7 +17,7 @@
 
 #include "pgweir/net/stream.h"
 
-#include "../../../src/net/ring_priv.h"
+#include "../../../src/net/outbox_priv.h"
 #include "../unit.h"
 
 #define ENDS 100 /* more than one batch */

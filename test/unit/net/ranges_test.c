@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/ranges.c.
+ * net/range.c.
  */
-#include "pgweir/net/ranges.h"
+#include "pgweir/net/range.h"
 
 #include "../unit.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pgweir/loop/letter.h"
+#include "pgweir/loop/loop.h"
 
 #include "../unit.h"
 #include "name_server.h"

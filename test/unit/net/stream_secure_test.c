@@ -21,7 +21,7 @@
 #undef ERR_STATE
 
 #include "pgweir/base/buf.h"
-#include "pgweir/loop/handshakes.h"
+#include "pgweir/loop/workers.h"
 #include "pgweir/net/stream_parcel.h"
 #include "pgweir/net/tls.h"
 
@@ -40,7 +40,7 @@ struct end {
 
 struct stage {
 	struct loop *loop;
-	struct handshakes *handshakes;
+	struct workers *handshakes;
 	struct stream_pool pool;
 	struct task task;
 	struct tls_context *accepts, *connects;
@@ -218,7 +218,7 @@ static void make(struct stage *stage, size_t cut, const char *protocols)
 
 	*stage = (struct stage){ .task.run = turn, .cut = cut, .left = SIZE_MAX };
 	stage->loop = loop_new(&err);
-	stage->handshakes = handshakes_new(2, &err);
+	stage->handshakes = workers_new(2, 0, &err);
 	stream_pool_init(&stage->pool, 4096);
 	stage->pool.handshakes = stage->handshakes;
 	stage->accepts = make_context(TLS_ACCEPTS, protocols);
@@ -258,7 +258,7 @@ static void done(struct stage *stage)
 	close_end(&stage->here);
 	close_end(&stage->there);
 	loop_undefer(stage->loop, &stage->task);
-	handshakes_free(&stage->handshakes);
+	workers_free(&stage->handshakes);
 	ck_assert_uint_eq(stage->pool.buffers.used_count, 0);
 	stream_pool_done(&stage->pool);
 	tls_context_unref(&stage->accepts);

@@ -326,7 +326,7 @@ static struct bytes repeated(const char *begin, const char *item, size_t count, 
 
 	while (count--)
 		at = stpcpy(at, item);
-	strcpy(at, end);
+	stpcpy(at, end);
 	return bytes_of(text, size);
 }
 

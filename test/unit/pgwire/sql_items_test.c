@@ -148,6 +148,7 @@ static const struct {
 	{ "SET x = 1.5", "x", "1.5" },
 	{ "/* a */ SET x /* b */ = 1 -- c", "x", "1" },
 	{ "SET x = 'read, write'", NULL, NULL },
+	{ "SET output_plugin_libraries = 'pgoutput, test_decoding'", NULL, NULL }, /* 15.20 */
 	{ "SET x = 'Name'", NULL, NULL },
 	{ "SET x = ''", NULL, NULL },
 	{ "SET application_name = 'My, own'", "application_name", "My, own" },

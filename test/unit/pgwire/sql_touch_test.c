@@ -8,16 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pgweir/pgwire/sql_database.h"
+
 #include "../../../src/pgwire/sql_touch_priv.h"
 #include "../unit.h"
 
 /* One letter for each bit. */
-static const char letters[] = "PDYLUNCTKQXHERWOFpk";
+static const char letters[] = "PDYLUNCTKQXHERWOFpkd";
 
 /*
  * P parameters, D default, Y library, L listen, U unlisten, N notify, C cursor, T temporary,
  * K lock, Q sequence, X extension, H hidden, E execute, R release, W write, O object, F forget,
- * p prepare, k lock of the transaction
+ * p prepare, k lock of the transaction, d a database without sessions
  */
 static const struct {
 	const char *text;
@@ -611,6 +613,46 @@ START_TEST(long_texts)
 END_TEST
 
 /* The frequent statements need no look at their tokens, which costs ten times as much. */
+/* NULL: it is another statement, or several. */
+static const struct {
+	const char *text;
+	const char *name;
+} databases[] = {
+	{ "DROP DATABASE a", "a" },
+	{ " drop /* b */ Database If Exists Ab ; ;", "ab" },
+	{ "DROP DATABASE \"A \"\"b\" WITH (FORCE)", "A \"b" },
+	{ "ALTER DATABASE a RENAME TO b", "a" },
+	{ "ALTER DATABASE a SET TABLESPACE b;", "a" },
+	{ "CREATE DATABASE a", "template1" },
+	{ "CREATE DATABASE a WITH OWNER = o TEMPLATE = b ENCODING 'UTF8'", "b" },
+	{ "CREATE DATABASE a TEMPLATE 'b''c' ALLOW_CONNECTIONS true", "b'c" },
+	{ "ALTER DATABASE a SET work_mem = '1MB'", NULL },
+	{ "DROP DATABASE a; SELECT 1", NULL },
+	{ "SELECT 1; DROP DATABASE a", NULL },
+	{ "DROP DATABASE", NULL },
+	{ "DROP DATABASE \"\"", NULL },
+	{ "DROP DATABASE U&\"a\"", "u" }, /* there is none, or it is another one: no harm */
+	{ "DROP DATABASE a /* b", NULL },
+	{ "DROP TABLE database", NULL },
+	{ "DROP DATABASE aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggg",
+	  "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggg" },
+	{ "DROP DATABASE aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggg", NULL },
+};
+
+START_TEST(named_database)
+{
+	const char *wanted = databases[_i].name;
+	char name[SQL_DATABASE_SIZE];
+	bool is_found = sql_database(bytes_text(databases[_i].text), name);
+
+	ck_assert_msg(is_found == (wanted != NULL), "%s", databases[_i].text);
+	if (wanted)
+		ck_assert_str_eq(name, wanted);
+	if (wanted)
+		ck_assert(sql_touch(bytes_text(databases[_i].text)) & SQL_TOUCH_DATABASE);
+}
+END_TEST
+
 START_TEST(quick)
 {
 	static const char *const texts[] = {
@@ -649,6 +691,7 @@ int main(void)
 	tcase_add_loop_test(tests, unclear, 0, COUNT_OF(cases));
 	tcase_add_test(tests, unclear_quotes);
 	tcase_add_test(tests, long_texts);
+	tcase_add_loop_test(tests, named_database, 0, COUNT_OF(databases));
 	tcase_add_test(tests, quick);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);

@@ -28,7 +28,7 @@ static const struct script cases[] = {
 	{ "two requests for one query", "pool_mode=transaction\n",
 	  "a^ 1^ a<RSKZ aQ 1<Q a* 2* a* 2. 1EZ a<EZ" },
 	{ "the client has gone", "pool_mode=transaction\n",
-	  "a^ 1^ a<RSKZ aQ 1<Q a* 2* a. 1<X. 2." },
+	  "a^ 1^ a<RSKZ aQ 1<Q a* 2* a. 1< 3- 2. 1<X." },
 	{ "the server has gone", "pool_mode=transaction\n",
 	  "a^ 1^ a<RSKZ aQ 1<Q a* 2* 1. a<E. 2. b^ b<RSKZ bQ 3^ 3<Q" },
 	{ "one request goes however many servers there are",

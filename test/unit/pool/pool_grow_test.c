@@ -63,7 +63,7 @@ static const struct script cases[] = {
 	{ "the server that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
 	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- 1. a<E. 2^ b<RSKZ" },
 	{ "the client that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- a. 1<X. 2^ b<RSKZ" },
+	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- a. 2* 2. 1<X. 3- 1. 3^ b<RSKZ" },
 
 	{ "the next one gets what the first does not need any more",
 	  "pool_mode=transaction\nmax_db_connections=1",

@@ -125,12 +125,14 @@ static void play(struct hall *hall)
 		for (unsigned int i = 0; i < hall->server_count; i++) {
 			struct peer *server = &hall->servers[i];
 			const char *heard;
+			size_t end;
 
 			if (server->fd < 0)
 				continue;
 			heard = peer_hear(&hall->loops[0], server);
 			is_moving |= *heard != 0;
-			strncat(hall->heard[i], heard, sizeof(hall->heard[i]) - 1);
+			end = strlen(hall->heard[i]);
+			snprintf(&hall->heard[i][end], sizeof(hall->heard[i]) - end, "%s", heard);
 			if (strchr(heard, '^'))
 				peer_say(server, "RSKZ");
 			if (strchr(heard, '.'))

@@ -70,7 +70,11 @@ static const struct metric of_pools[] = {
 	{ "time_seconds_total", "Time.", "us", NULL, METRIC_COUNTER, METRIC_MICROSECONDS },
 };
 static const struct metrics_source pools = {
-	"POOLS", METRICS_ROWS, of_pools, COUNT_OF(of_pools), { "database", "user" }
+	.words = "POOLS",
+	.kind = METRICS_ROWS,
+	.metrics = of_pools,
+	.count = COUNT_OF(of_pools),
+	.labels = { "database", "user" },
 };
 
 static void read_pools(bool is_openmetrics)
@@ -156,7 +160,10 @@ static const struct metric of_config[] = {
 	{ "user", "User.", "value", "max_user_connections", METRIC_GAUGE, METRIC_NUMBER },
 };
 static const struct metrics_source config = {
-	"CONFIG", METRICS_KEYED, of_config, COUNT_OF(of_config), { NULL }
+	.words = "CONFIG",
+	.kind = METRICS_KEYED,
+	.metrics = of_config,
+	.count = COUNT_OF(of_config),
 };
 
 START_TEST(metrics_of_keys)
@@ -174,28 +181,36 @@ START_TEST(metrics_of_keys)
 }
 END_TEST
 
-/* ---- counted rows ---- */
+/* ---- groups of rows ---- */
 
 static const struct metric of_clients[] = {
 	{ "clients", "Clients.", NULL, NULL, METRIC_GAUGE, METRIC_NUMBER },
+	{ "age", "Greatest age.", "age", NULL, METRIC_GAUGE, METRIC_NUMBER },
 };
 static const struct metrics_source clients = {
-	"CLIENTS", METRICS_COUNTED, of_clients, 1, { "name" }
+	.words = "CLIENTS",
+	.kind = METRICS_GROUPED,
+	.metrics = of_clients,
+	.count = COUNT_OF(of_clients),
+	.labels = { "name" },
 };
 
-START_TEST(metrics_of_counted_rows)
+START_TEST(metrics_of_groups)
 {
 	struct buf piece = { 0 };
 
 	metrics_begin(&text, &clients);
-	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "id", "name" });
+	add_columns(&piece, (const char *const[COLUMNS_MAX]){ "age", "name" });
 	ROW(&piece, "1", "psql");
 	ROW(&piece, "2", "web");
+	ROW(&piece, "7", "psql");
 	take(&piece);
 	ROW(&piece, "3", "psql");
 	take(&piece);
 	expect("# HELP clients Clients.\n# TYPE clients gauge\n"
-	       "clients{name=\"psql\"} 2\nclients{name=\"web\"} 1\n");
+	       "clients{name=\"psql\"} 3\nclients{name=\"web\"} 1\n"
+	       "# HELP age Greatest age.\n# TYPE age gauge\n"
+	       "age{name=\"psql\"} 7\nage{name=\"web\"} 2\n");
 }
 END_TEST
 
@@ -228,6 +243,51 @@ START_TEST(metrics_of_too_many_groups)
 }
 END_TEST
 
+/* ---- histograms ---- */
+
+static const struct metric of_times[] = {
+	{ "wait_seconds", "Waits.", NULL, "wait", METRIC_GAUGE, METRIC_NUMBER },
+};
+
+/* Rows of all, of a database and of a pool stand in one table: each source takes its own. */
+START_TEST(metrics_of_buckets)
+{
+	static const struct {
+		struct metrics_source source;
+		const char *name, *labels, *count;
+	} cases[] = {
+		{ { .labels = { NULL }, .prefix = "a_" }, "a_wait_seconds_count", "", "5" },
+		{ { .labels = { "database" }, .prefix = "d_" },
+		  "d_wait_seconds_count",
+		  "{database=\"app\"}",
+		  "4" },
+		{ { .labels = { "database", "user" }, .prefix = "p_" },
+		  "p_wait_seconds_count",
+		  "{database=\"app\",user=\"bob\"}",
+		  "3" },
+	};
+	struct metrics_source source = cases[_i].source;
+	struct buf piece = { 0 }, line = { 0 };
+
+	source.kind = METRICS_BUCKETS;
+	source.metrics = of_times;
+	source.count = 1;
+	metrics_begin(&text, &source);
+	add_columns(&piece,
+	            (const char *const[COLUMNS_MAX]){ "database", "user", "kind", "count" });
+	ROW(&piece, NULL, NULL, "wait", "5");
+	ROW(&piece, "app", NULL, "wait", "4");
+	ROW(&piece, "app", "bob", "wait", "3");
+	ROW(&piece, "app", "bob", "statement", "2");
+	take(&piece);
+	ck_assert(metrics_write(&text, &out));
+	buf_printf(&line, "\n%s%s %s\n", cases[_i].name, cases[_i].labels, cases[_i].count);
+	ck_assert_msg(strstr(buf_text(&out), buf_text(&line)), "%s", buf_text(&out));
+	ck_assert_ptr_eq(strstr(strstr(buf_text(&out), "_count") + 1, "_count"), NULL);
+	buf_free(&line);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("web/metrics_text");
@@ -239,8 +299,9 @@ int main(void)
 	tcase_add_test(tests, metrics_of_no_rows);
 	tcase_add_test(tests, metrics_of_many_rows);
 	tcase_add_test(tests, metrics_of_keys);
-	tcase_add_test(tests, metrics_of_counted_rows);
+	tcase_add_test(tests, metrics_of_groups);
 	tcase_add_test(tests, metrics_of_too_many_groups);
+	tcase_add_loop_test(tests, metrics_of_buckets, 0, 3);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

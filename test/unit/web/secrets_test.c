@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pgweir/auth/base64.h"
+#include "pgweir/auth/digest.h"
 #include "pgweir/base/buf.h"
 
 #include "../unit.h"

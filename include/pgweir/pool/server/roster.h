@@ -248,6 +248,27 @@ static inline bool roster_has_limit(const struct roster_limit *limit)
 	return limit->lag || limit->bytes;
 }
 
+/*
+ * What a standby has of all that the primary had written until a certain time. A standby is asked
+ * for ROSTER_COPY_WAIT before it counts as behind.
+ */
+#define ROSTER_COPY_WAIT USEC_PER_SEC
+enum roster_copy {
+	ROSTER_COPY_NONE,    /* it is no standby, or the primary is another host */
+	ROSTER_COPY_ASKED,   /* its next answer, or the primary's, will tell */
+	ROSTER_COPY_UNKNOWN, /* one of the two is lost, not watched, or of another timeline */
+	ROSTER_COPY_BEHIND,
+	ROSTER_COPY_WHOLE
+};
+
+/*
+ * Compares the row of this number with the primary at `host`. since: clock_now(), nothing was
+ * written since then that counts. *missing: bytes, of ROSTER_COPY_BEHIND; *row: a copy. false:
+ * there are not as many rows.
+ */
+bool roster_copy_at(struct roster *roster, unsigned int number, unsigned int host, usec_t since,
+                    struct roster_row *row, enum roster_copy *copy, uint64_t *missing);
+
 /* Whether a server that is there may stay there. */
 enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
                              enum target_session_attrs target);

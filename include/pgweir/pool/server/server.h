@@ -12,6 +12,9 @@
  * server_note() before that. The ledger classifies each reply, and the borrower gets the replies
  * that are for its client.
  *
+ * A server that is closed while it runs a statement, for a reason of ours, has no borrower any
+ * more, and its state is ENDING until the statement is cancelled: LENT -> ENDING -> CLOSING.
+ *
  * A dedicated server (replication) is launched for one borrower, lent to it after the login, and
  * closed when the borrower returns it: LOGIN -> LENT -> CLOSING.
  */
@@ -47,6 +50,7 @@ enum server_state {
 	SERVER_LENT,       /* lent to a borrower */
 	SERVER_RESETTING,  /* returned; the reset query is running */
 	SERVER_CANCELED,   /* returned while a cancel for it is in progress */
+	SERVER_ENDING,     /* to be closed, but PostgreSQL still runs a statement there */
 	SERVER_CLOSING,    /* closed; freed at the end of the turn */
 	SERVER_STATES
 };
@@ -135,6 +139,7 @@ struct server_limits {
 	struct timer_queue *query;            /* query_timeout */
 	struct timer_queue *idle_transaction; /* idle_transaction_timeout */
 	struct timer_queue *transaction;      /* transaction_timeout */
+	struct timer_queue *ending;           /* cancel_wait_timeout, in ENDING */
 	usec_t retry_gap;                     /* how long a host that refused is not used */
 };
 
@@ -159,6 +164,7 @@ struct server_site {
 	uint64_t *all_client_bytes, *all_server_bytes; /* the same for all pools together */
 	/* counts errors that clients get; NULL: there are no clients */
 	struct sqlstates *sqlstates;
+	struct sparse_sum *closes; /* why servers of the database were closed; NULL: not counted */
 };
 
 /*
@@ -188,6 +194,11 @@ struct server_ops {
 	 * unchanged.
 	 */
 	void (*on_params_refused)(struct server *server);
+	/*
+	 * The state is ENDING now, for server->close_reason: cancel the statement, then call
+	 * server_forget(). NULL: statements are not cancelled.
+	 */
+	void (*on_ending)(struct server *server);
 	/* The server was closed while lent to this borrower, whose on_lost() comes next. */
 	void (*on_borrower_lost)(struct server *server, struct borrower *borrower);
 	/* A DNS lookup no longer returns the server's address. */
@@ -274,7 +285,9 @@ struct server {
 	bool is_mid_request;  /* only a part of the borrower's last frame was sent */
 	bool got_fatal;       /* the server has sent a FATAL error */
 	bool is_mid_response; /* the borrower has got the start of a frame, but not its end */
+	bool is_finished;     /* in ENDING: nothing more is sent */
 	bool is_leaving;      /* written to the hand-over: pool/handover.h */
+	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
 	usec_t arrived_at;    /* when it came from another loop; 0: it was opened in this one */
 	bool keeps_permit;    /* it moves to another loop, where it counts for the same limits */
 	/* reported so many parameters in this turn that reading waits for the next */
@@ -297,6 +310,7 @@ struct server {
 	usec_t started_at;         /* when that was found out */
 	uint16_t ask_size;         /* bytes of a question behind the borrower's message; 0: none */
 	unsigned int cancel_count; /* cancels for it in progress */
+	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	enum replication replication; /* NONE: not dedicated */
@@ -330,7 +344,7 @@ struct server {
 	const struct params *params;
 	const struct params *before;    /* `params` before ERRAND_REPLAY, while that runs */
 	const struct params *forgotten; /* `params` after the last RESET; held, or NULL */
-	enum close_reason close_reason; /* if is_close_needed */
+	enum close_reason close_reason; /* if is_close_needed, and in ENDING */
 	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
 	struct err *refusal;
 	struct catalog_question *catalog; /* during ERRAND_CATALOG */
@@ -344,7 +358,7 @@ struct server {
 	struct server_login *login; /* until it has logged in, then NULL */
 	struct timer timer;         /* the limit of its state */
 	struct timer life;          /* server_lifetime */
-	struct timer xact;          /* transaction_timeout */
+	struct timer xact;          /* transaction_timeout; in ENDING: the next cancel */
 	struct task free_task;
 	unsigned int host;                   /* number of its host in the pool's list */
 	struct hosts_place place;            /* where it is counted */
@@ -581,6 +595,10 @@ void server_set_text(const char *name, const char *value, bool is_local, struct 
  */
 bool server_take_set(struct server *server, const char *name, const char *value);
 
+/* The value of a parameter in a map, or else the server's default. NULL: neither is known. */
+const char *server_value(const struct server *server, const struct params *params,
+                         const char *name);
+
 /* The server must be closed when it is returned, for this reason. */
 void server_need_close(struct server *server, enum close_reason reason);
 
@@ -682,6 +700,12 @@ static inline void server_settle_rest(struct server *server)
 	server->is_rest_unknown = server->is_startup_unset = false;
 }
 
+/* Whether it was closed: it has no borrower and gets none, and nothing that it sends matters. */
+static inline bool server_is_over(const struct server *server)
+{
+	return server->state >= SERVER_ENDING;
+}
+
 static inline bool server_can_take(const struct server *server)
 {
 	return stream_unsent(&server->stream) == 0 && !ledger_is_full(&server->ledger);
@@ -695,7 +719,8 @@ void server_begin_query(struct server *server, usec_t query_since, usec_t xact_s
 
 /*
  * Closes a server, with Terminate if it is logged in. Logs the error, and passes it to on_lost() of
- * the borrower, if there is one, from the loop.
+ * the borrower, if there is one, from the loop. A statement that runs there is cancelled first
+ * (on_ending()), if the reason is one of ours and not of the server or its host.
  */
 void server_close(struct server *server, const struct err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/show/ordered.c: rows in order, while the shown objects are added and removed.
+ * admin/show/cursor.c: rows in order, while the shown objects are added and removed.
  */
-#include "../../../../src/admin/show/cursor_priv.h"
+#include "../../../../src/admin/show/show_priv.h"
 
 #include <stdio.h>
 
@@ -19,7 +19,7 @@ static size_t item_count;
 static void collect(struct cursor *to)
 {
 	for (size_t i = 0; i < item_count; i++)
-		ordered_offer(to, items[i]);
+		cursor_offer(to, items[i]);
 }
 
 static void set_up(void)
@@ -44,7 +44,7 @@ static size_t go_through(size_t rest)
 	char last[8] = "";
 	size_t count = 0;
 
-	while (ordered_next(&cursor, collect, &item)) {
+	while (cursor_next_ordered(&cursor, collect, &item)) {
 		ck_assert_str_gt(item.first, last);
 		memcpy(last, item.first, 6);
 		if (++count % rest == 0)
@@ -86,7 +86,7 @@ START_TEST(what_goes_meanwhile_is_not_touched)
 	struct ordered_item item;
 
 	for (size_t i = 0; i < 10; i++)
-		ck_assert(ordered_next(&cursor, collect, &item));
+		ck_assert(cursor_next_ordered(&cursor, collect, &item));
 	cursor_suspend(&cursor);
 	/* Even the remaining ones have moved. */
 	item_count = 3;
@@ -94,11 +94,11 @@ START_TEST(what_goes_meanwhile_is_not_touched)
 	items[1] = (struct ordered_item){ strdup("00012"), "b", NULL };
 	items[2] = (struct ordered_item){ strdup("00012"), "a", NULL };
 	memset(names, 0xff, sizeof(names));
-	ck_assert(ordered_next(&cursor, collect, &item));
+	ck_assert(cursor_next_ordered(&cursor, collect, &item));
 	ck_assert_str_eq(item.second, "a");
-	ck_assert(ordered_next(&cursor, collect, &item));
+	ck_assert(cursor_next_ordered(&cursor, collect, &item));
 	ck_assert_str_eq(item.second, "b");
-	ck_assert(!ordered_next(&cursor, collect, &item));
+	ck_assert(!cursor_next_ordered(&cursor, collect, &item));
 	for (size_t i = 0; i < item_count; i++)
 		free((char *)items[i].first);
 }

@@ -2,7 +2,7 @@
 /*
  * admin/show/rows.c.
  */
-#include "../../../../src/admin/show/rows_priv.h"
+#include "../../../../src/admin/show/show_priv.h"
 
 #include "pgweir/pgwire/fields.h"
 

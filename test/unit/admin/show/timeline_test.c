@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * show/timeline.c: seconds, minutes, and how the rings move on. The lanes are made by hand: the
+ * show/history.c: seconds, minutes, and how the rings move on. The lanes are made by hand: the
  * timeline reads only their sums.
  */
-#include "../../../../src/admin/show/timeline_priv.h"
+#include "../../../../src/admin/show/history_priv.h"
 
 #include <string.h>
 

@@ -78,7 +78,10 @@ static void add_startup(struct buf *out, struct bytes pairs)
 	buf_add(out, pairs.at, pairs.count);
 }
 
-/* Logs one client in, so that the pool has a server and a welcome. */
+/*
+ * Logs one client in, so that the pool has a server and a welcome. It keeps the server: a login
+ * asks one at rest what it makes of the client's parameters.
+ */
 static void warm_up(struct engine *engine, struct peer *client, struct peer *server)
 {
 	*client = engine_client(engine);
@@ -87,6 +90,8 @@ static void warm_up(struct engine *engine, struct peer *client, struct peer *ser
 	ck_assert_str_eq(peer_hear(engine, server), "^");
 	peer_say(server, "RSKZ");
 	ck_assert_str_eq(peer_hear(engine, client), "RSKZ");
+	peer_say(client, "Q");
+	ck_assert_str_eq(peer_hear(engine, server), "Q");
 }
 
 static void check(struct engine *engine, struct bytes packet, size_t piece, const char *says,

@@ -90,7 +90,7 @@ static const struct script cases[] = {
 	{ "with what cannot be removed it is closed", FOLLOW,
 	  LOGIN
 	  "aQ(set_seed=0.5) 1<Q 1C(SET)Z a<CZ 1<Q 1CZ aX 1<X. bQ(select_2) 2^ 2<<Q(select_2)" },
-	{ "the client leaves in a statement", FOLLOW, PINNED "aQ(select_1) 1<Q a. 1<X." },
+	{ "the client leaves in a statement", FOLLOW, PINNED "aQ(select_1) 1<Q a. 2* 2. 1<X." },
 	{ "the client leaves in a transaction", FOLLOW,
 	  PINNED "aQ(begin) 1<Q 1C(BEGIN)z a<CZ aX 1<X." },
 	{ "the server ends", FOLLOW, PINNED "1. a<E. bQ(select_2) 2^ 2<<Q(select_2)" },

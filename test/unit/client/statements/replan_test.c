@@ -54,7 +54,7 @@ static const struct script cases[] = {
 	  "1E(0A000:cached_plan_must_not_change_result_type)Z 1<CPBDES 1. a<E." },
 	{ "the client goes while it is done", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aB(s)D(P:)ES 1<<B(#1)D(P:)ES "
-	  "1E(0A000:cached_plan_must_not_change_result_type)Z 1<CPBDES a. 1<X." },
+	  "1E(0A000:cached_plan_must_not_change_result_type)Z 1<CPBDES a. 2* 2. 1<X." },
 };
 
 START_TEST(replan_plays) { script_play(&cases[_i]); }

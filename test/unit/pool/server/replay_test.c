@@ -61,7 +61,7 @@ static void keep(struct replay *replay, const char *types, const char *texts)
 static void tell_texts(const char *at, size_t count, char *out)
 {
 	for (size_t i = 0; i < count; i += 2)
-		strncat(out, at + i, 1);
+		stpcpy(out + strlen(out), (char[]){ at[i], 0 });
 }
 
 static void tell(const struct replay *replay, char *out)
@@ -72,16 +72,16 @@ static void tell(const struct replay *replay, char *out)
 
 	*out = 0;
 	while (frame_peek(rest, UINT32_MAX, &frame) == WIRE_OK) {
-		strncat(out, &frame.type, 1);
+		stpcpy(out + strlen(out), (char[]){ frame.type, 0 });
 		rest = bytes_skip(rest, frame.length);
 	}
-	strcat(out, "/");
+	stpcpy(out + strlen(out), "/");
 	tell_texts(opening, replay->opening_count, out);
-	strcat(out, "/");
+	stpcpy(out + strlen(out), "/");
 	tell_texts(opening + replay->opening_count, replay->opening_more, out);
 	ck_assert(2 * replay_count_opening(replay) == replay->opening_more);
 	if (replay->count && !replay_may_resend(replay))
-		strcat(out, "!");
+		stpcpy(out + strlen(out), "!");
 }
 
 START_TEST(replay_is_answered)

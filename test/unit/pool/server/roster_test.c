@@ -214,9 +214,9 @@ static void play(struct scene *scene, const char *says, const char *word)
 	struct roster_at at = { .host = (unsigned int)(word[0] - 'a') };
 
 	if (*word == '+')
-		scene->now += atoll(&word[1]);
+		scene->now += strtoll(&word[1], NULL, 10);
 	else if (*word == '*')
-		ck_assert_int_eq(scene->without, atoll(&word[1]));
+		ck_assert_int_eq(scene->without, strtoll(&word[1], NULL, 10));
 	else if (*word == '"')
 		check_events(scene, says, word);
 	else if (strcmp(word, "t") == 0)
@@ -633,6 +633,50 @@ START_TEST(a_standby_of_the_same_timeline_only_lags)
 }
 END_TEST
 
+static enum roster_copy copy_of(struct scene *scene, unsigned int number, unsigned int host,
+                                usec_t since, uint64_t *missing)
+{
+	struct roster_row row;
+	enum roster_copy copy;
+
+	ck_assert(roster_copy_at(&scene->roster, number, host, since, &row, &copy, missing));
+	ck_assert_uint_eq(row.host, number);
+	return copy;
+}
+
+START_TEST(a_copy_is_compared_with_what_was_asked_since)
+{
+	struct scene scene;
+	struct roster_row row;
+	enum roster_copy copy;
+	uint64_t missing = 0;
+	usec_t since;
+
+	open_roster(&scene, "a,b,c");
+	note_history(&scene, 0, HOST_PRIMARY, 1, 1000);
+	note_history(&scene, 1, HOST_STANDBY, 1, 1000);
+	ck_assert_int_eq(copy_of(&scene, 1, 0, scene.now, &missing), ROSTER_COPY_WHOLE);
+	since = ++scene.now; /* what was known before does not count */
+	ck_assert_int_eq(copy_of(&scene, 1, 0, since, &missing), ROSTER_COPY_ASKED);
+	note_history(&scene, 0, HOST_PRIMARY, 1, 1100);
+	note_history(&scene, 1, HOST_STANDBY, 1, 1060);
+	ck_assert_int_eq(copy_of(&scene, 1, 0, since, &missing), ROSTER_COPY_ASKED);
+	scene.now = since + ROSTER_COPY_WAIT;
+	note_history(&scene, 1, HOST_STANDBY, 1, 1060);
+	ck_assert_int_eq(copy_of(&scene, 1, 0, since, &missing), ROSTER_COPY_BEHIND);
+	ck_assert_uint_eq(missing, 40);
+	note_history(&scene, 1, HOST_STANDBY, 1, 1100);
+	ck_assert_int_eq(copy_of(&scene, 1, 0, since, &missing), ROSTER_COPY_WHOLE);
+	/* the primary, and what is compared with another host */
+	ck_assert_int_eq(copy_of(&scene, 0, 0, since, &missing), ROSTER_COPY_NONE);
+	ck_assert_int_eq(copy_of(&scene, 1, 1, since, &missing), ROSTER_COPY_NONE);
+	note_history(&scene, 2, HOST_STANDBY, 2, 1200);
+	ck_assert_int_eq(copy_of(&scene, 2, 0, since, &missing), ROSTER_COPY_UNKNOWN);
+	ck_assert(!roster_copy_at(&scene.roster, 3, 0, since, &row, &copy, &missing));
+	roster_done(&scene.roster);
+}
+END_TEST
+
 START_TEST(a_promotion_tells_what_is_lost)
 {
 	struct scene scene;
@@ -664,6 +708,7 @@ int main(void)
 	tcase_add_test(tcase, a_host_has_so_many_addresses_at_most);
 	tcase_add_test(tcase, a_standby_that_does_not_follow_gets_no_reads);
 	tcase_add_test(tcase, a_standby_of_the_same_timeline_only_lags);
+	tcase_add_test(tcase, a_copy_is_compared_with_what_was_asked_since);
 	tcase_add_test(tcase, a_promotion_tells_what_is_lost);
 	tcase_add_test(tcase, the_number_changes_with_what_pools_must_know);
 	suite_add_tcase(suite, tcase);

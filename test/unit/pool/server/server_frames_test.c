@@ -50,7 +50,8 @@ static const struct {
 	{ "it is gone without an error", "q T !", "Tlost(server conn crashed?)" },
 
 	{ "our own query: its answers are for nobody", "errand C:SET Z:I", "l" },
-	{ "the report that answers it too", "errand S:TimeZone=CET C:SET Z:I", "Sl" },
+	{ "the report that answers it too", "errand S:TimeZone=CET C:SET Z:I", "l" },
+	{ "another report goes on", "errand S:in_hot_standby=on C:SET Z:I", "Sl" },
 	{ "our parameters are refused", "errand E:22023 Z:I", " refused " },
 	{ "our own query leaves a transaction open", "errand C:BEGIN Z:T",
 	  "lost(a query of our own left a transaction open)" },

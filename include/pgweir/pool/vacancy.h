@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A vacancy: a database that must have no sessions, because a statement of a borrower wants to drop
+ * or rename it, or to make a copy of it. While PostgreSQL waits for that, the idle servers of that
+ * database are closed, in all loops.
+ *
+ * It belongs to the server that runs the statement, and ends with it.
+ */
+#ifndef PGWEIR_POOL_VACANCY_H
+#define PGWEIR_POOL_VACANCY_H
+
+#include "pgweir/base/bytes.h"
+
+struct database;
+struct ledger_change;
+struct server;
+struct vacancy;
+
+enum vacancy_state {
+	VACANCY_PARSED, /* by the unnamed statement, which is to be bound */
+	VACANCY_BOUND,  /* to the unnamed portal, which is to be executed; a Query: to be sent */
+	VACANCY_SENT
+};
+
+/* A text is about to be sent: if it is such a statement, the server has a vacancy. */
+void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state state);
+
+/*
+ * Of a server that has a vacancy: before a message is judged, and when it is about to be sent. The
+ * latter returns the change to be noted with it; or NULL.
+ */
+void vacancy_before(struct server *server, char type);
+struct ledger_change *vacancy_follow(struct server *server, char type, struct bytes body);
+
+/* Ends one that was not sent, if there is one. */
+void vacancy_forget(struct server *server);
+
+/* Something was said to this loop about a database. */
+void vacancy_hear(struct database *database);
+
+#endif

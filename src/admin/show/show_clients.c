@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW TRANSACTIONS: clients that are in a transaction, what each of them does, and since
+ * when.
+ *
+ * The clients of each lane are walked in the order of their ids. Those outside a transaction are
+ * skipped.
+ */
+#include "show_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/text.h"
+#include "pgweir/client/session.h"
+
+struct transaction_row {
+	struct show_who who;
+	const char *state, *statement;
+	usec_t state_since, xact_since;
+	int64_t server_pid, wait, seconds, xact_seconds;
+};
+
+#define ROW struct transaction_row
+static const struct column transaction_columns[] = {
+	WHO_COLUMNS,
+	INT4(server_pid, "Process ID of the PostgreSQL backend that serves the client; 0: none."),
+	TEXT(state, "State of the client: running, idle in transaction, or waiting."),
+	TIME(state_since, "When the client entered this state."),
+	TIME(xact_since, "When the transaction began."),
+	INT4(wait, "Seconds that the current request has waited for a server."),
+	INT4(seconds, "Seconds in this state."),
+	INT4(xact_seconds, "Seconds in the transaction."),
+	TEXT(statement, "Beginning of the current statement; if idle in transaction, of the last "
+	                "one. NULL unless log_min_duration is set and the user is one of "
+	                "admin_users."),
+};
+#undef ROW
+
+/* What the client does, and in *since the time when that began. */
+static const char *state_of(const struct client *client, usec_t *since)
+{
+	const struct borrower *borrower = &client->borrower;
+
+	if (client->state == CLIENT_WAITING) {
+		*since = borrower->waiting_since;
+		return "waiting";
+	}
+	if (client->request_at) {
+		*since = client->request_at + borrower->waited;
+		return "running";
+	}
+	*since = borrower->server ? borrower->server->used_at : client->xact_at;
+	return "idle in transaction";
+}
+
+void show_fill_who(struct show_who *who, const struct client *client)
+{
+	const char *name = params_find(client->params, "application_name");
+
+	who->id = (int64_t)client->id;
+	who->database = client_database(client);
+	who->user = client_user(client);
+	who->application_name = name ? name : "";
+	who->addr = &client->peer;
+	who->port = address_port(&client->peer);
+	who->ptr = client;
+}
+
+static void fill_transaction(struct cursor *cursor, struct transaction_row *row,
+                             const struct client *client)
+{
+	const struct server *server = client->borrower.server;
+	usec_t now = loop_now(client->clients->with.loop), since, wait = client->borrower.waited;
+
+	show_fill_who(&row->who, client);
+	row->server_pid = server_backend_pid(server);
+	row->state = state_of(client, &since);
+	row->state_since = show_wall(since, now);
+	row->xact_since = show_wall(client->xact_at, now);
+	if (client->state == CLIENT_WAITING)
+		wait += now - since;
+	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;
+	row->seconds = (now - since) / USEC_PER_SEC;
+	row->xact_seconds = (now - client->xact_at) / USEC_PER_SEC;
+	if (show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN)
+		row->statement = client->slow ? client->slow->text : NULL;
+}
+
+static bool next_transaction(struct cursor *cursor, void *row)
+{
+	const struct client *client;
+
+	while ((client = cursor_next_client(cursor))) {
+		if (!client->xact_at || !client->borrower.pool ||
+		    !cursor_wants(cursor, client_database(client)))
+			continue;
+		fill_transaction(cursor, row, client);
+		return true;
+	}
+	return false;
+}
+
+SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
+     "Clients in a transaction, with their state and how long they have been in it.",
+     .argument = SHOW_OF_DATABASE);
+
+/*
+ * ---- show waiting ----
+ *
+ * SHOW WAITING: which clients wait, at which position of the wait queue, for how long, and
+ * why.
+ *
+ * Hard here: a wait queue changes between two turns and may be long. Between two turns a
+ * cursor only keeps the names of the pool and, for each lane, the wait number of the last borrower
+ * shown. The next one shown of that lane has a greater number, and its position is counted again
+ * from the head. The queues of all lanes are shown as one, the longest waiting first.
+ */
+
+struct waiting_row {
+	struct show_who who;
+	const char *reason, *detail;
+	int64_t place, wait, wait_us;
+};
+
+#define ROW struct waiting_row
+static const struct column waiting_columns[] = {
+	COLUMN(struct show_who, VALUE_TEXT, database,
+	       "Database that the client needs a server for."),
+	COLUMN(struct show_who, VALUE_TEXT, user, "User that the client logged in as."),
+	INT4(place, "Position of the client in the wait queue of its pool, from 1."),
+	INT4(wait, "Seconds that the client has waited."),
+	INT4(wait_us, "Microsecond part of the waiting time (column wait has the seconds)."),
+	TEXT(reason, "Why the client waits: pool full, pinned, database limit, user limit, "
+	             "server login, server check, retry after failure, paused, database paused, "
+	             "suspended, served next."),
+	TEXT(detail, "Details of the reason: the limit, its current use, and the client that "
+	             "has held a server for the longest time; or the user who paused, and "
+	             "when; or the last error; or empty."),
+	COLUMN(struct show_who, VALUE_TEXT, application_name, "application_name of the client."),
+	COLUMN(struct show_who, VALUE_HOST, addr, "IP address of the client, or unix."),
+	COLUMN(struct show_who, VALUE_INT4, port, "Port of the client."),
+	COLUMN(struct show_who, VALUE_POINTER, ptr,
+	       "Identifier of the client connection in the log."),
+	COLUMN(struct show_who, VALUE_INT4, id, "id of the client, for KILL_CLIENT."),
+};
+#undef ROW
+
+static bool has_waiters(struct pool *pool)
+{
+	struct borrower_list *list;
+
+	for (unsigned int line = 0; (list = pool_wait_queue_at(pool, line)); line++) {
+		if (!TAILQ_EMPTY(list))
+			return true;
+	}
+	return false;
+}
+
+static void collect(struct cursor *cursor)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct lane *lane;
+	struct pool *pool;
+
+	LANES_EACH(lane, lanes)
+	TAILQ_FOREACH (pool, &lane->pools->list, node) {
+		if (pool->purpose != POOL_FOR_LOOKUPS && has_waiters(pool) &&
+		    cursor_wants(cursor, pool->database->name))
+			cursor_offer(cursor, (struct ordered_item){ pool->database->name,
+			                                            pool->role->name, pool });
+	}
+}
+
+/* Moves to the first borrower of the current queue after the last one shown. */
+static void enter_queue(struct waiting_place *place, struct borrower_list *list)
+{
+	place->position = 0;
+	place->next = list ? TAILQ_FIRST(list) : NULL;
+	while (place->next && place->next->wait_number <= place->last) {
+		place->next = TAILQ_NEXT(place->next, wait_node);
+		place->position++;
+	}
+}
+
+/* The queues of a user on a database: those of the pool for clients, and the one for reads. */
+static const struct {
+	enum pool_purpose purpose;
+	unsigned int number;
+} queues[] = { { POOL_FOR_CLIENTS, 0 }, { POOL_FOR_CLIENTS, 1 }, { POOL_FOR_CLIENTS, 2 },
+	       { POOL_FOR_CLIENTS, 3 }, { POOL_FOR_CLIENTS, 4 }, { POOL_FOR_CLIENTS, 5 },
+	       { POOL_FOR_CLIENTS, 6 }, { POOL_FOR_READS, 0 } };
+
+#define QUEUES (sizeof(queues) / sizeof(queues[0]))
+
+/* NULL: there is no such pool. */
+static struct borrower_list *queue_of(const struct cursor *cursor, const struct lane *lane)
+{
+	unsigned int queue = cursor->waiting.queue;
+	struct pool *pool = pools_find_exact_pool(lane->pools, cursor->ordered.first,
+	                                          cursor->ordered.second, queues[queue].purpose);
+
+	return pool ? pool_wait_queue_at(pool, queues[queue].number) : NULL;
+}
+
+/* Enters the current queue in each lane. false: there is no such queue. */
+static bool enter_queues(struct cursor *cursor)
+{
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	struct waiting_walk *walk = &cursor->waiting;
+
+	if (walk->queue >= QUEUES)
+		return false;
+	for (unsigned int i = 0; i < lanes->count; i++)
+		enter_queue(&walk->places[i], queue_of(cursor, &lanes->at[i]));
+	walk->is_entered = true;
+	return true;
+}
+
+/* The next queue of these pools, or the first one of the next pools. false: no more. */
+static bool next_queue(struct cursor *cursor)
+{
+	struct waiting_walk *walk = &cursor->waiting;
+	struct ordered_item item;
+	bool has_begun = walk->has_begun;
+	unsigned int queue = walk->queue + 1;
+
+	*walk = (struct waiting_walk){ .has_begun = has_begun, .queue = queue };
+	if (has_begun && enter_queues(cursor))
+		return true;
+	*walk = (struct waiting_walk){ 0 };
+	if (!cursor_next_ordered(cursor, collect, &item))
+		return false;
+	walk->has_begun = true;
+	enter_queues(cursor);
+	return true;
+}
+
+/* The lane of the borrower that has waited longest in this queue. NULL: no more in it. */
+static struct waiting_place *longest_waiting(struct cursor *cursor)
+{
+	struct waiting_place *places = cursor->waiting.places, *found = NULL;
+
+	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++) {
+		const struct borrower *next = places[i].next;
+
+		if (next && (!found || next->waiting_since < found->next->waiting_since))
+			found = &places[i];
+	}
+	return found;
+}
+
+/* NULL: no more. */
+static struct waiting_place *next_place(struct cursor *cursor)
+{
+	struct waiting_walk *walk = &cursor->waiting;
+	struct waiting_place *place;
+
+	if (walk->has_begun && !walk->is_entered)
+		enter_queues(cursor);
+	for (;;) {
+		place = walk->has_begun ? longest_waiting(cursor) : NULL;
+		if (place)
+			return place;
+		if (!next_queue(cursor))
+			return NULL;
+	}
+}
+
+/* The position in the wait queue of all lanes, from 1, of the next borrower shown. */
+static unsigned int count_positions(const struct cursor *cursor)
+{
+	unsigned int position = 1;
+
+	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++)
+		position += cursor->waiting.places[i].position;
+	return position;
+}
+
+/* In all lanes: whose server is what the pool waits for, for longest. NULL: not known. */
+static const struct server *find_holder(const struct cursor *cursor, const struct pool *pool,
+                                        enum wait_reason reason)
+{
+	const struct server *longest = NULL;
+	const struct lane *lane;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	longest = pool_wait_longer(longest, pool_wait_holder(lane->pools, pool, reason));
+	return longest;
+}
+
+/* position: in the queue of its own lane, from 1, for the reason. */
+static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
+                         const struct borrower *borrower, unsigned int position)
+{
+	const struct client *client = client_of_borrower(borrower);
+	usec_t wait = loop_now(client->clients->with.loop) - borrower->waiting_since;
+	enum wait_reason reason = pool_wait_reason(borrower, position);
+
+	buf_clear(&cursor->text);
+	pool_wait_explain_all(borrower->pool, reason, find_holder(cursor, borrower->pool, reason),
+	                      &cursor->text);
+	show_fill_who(&row->who, client);
+	row->place = count_positions(cursor);
+	row->wait = wait / USEC_PER_SEC;
+	row->wait_us = wait % USEC_PER_SEC;
+	row->reason = pool_wait_reason_name(reason);
+	row->detail = buf_text(&cursor->text);
+}
+
+static bool next_waiting(struct cursor *cursor, void *row)
+{
+	struct waiting_place *place = next_place(cursor);
+	const struct borrower *borrower;
+
+	if (!place)
+		return false;
+	borrower = place->next;
+	fill_waiting(cursor, row, borrower, place->position + 1);
+	place->next = TAILQ_NEXT(borrower, wait_node);
+	place->last = borrower->wait_number;
+	place->position++;
+	return true;
+}
+
+SHOW(waiting, "WAITING", next_waiting, waiting_columns,
+     "Clients that wait for a server, how long, and why.", .argument = SHOW_OF_DATABASE);
+
+/*
+ * ---- show applications ----
+ *
+ * SHOW APPLICATIONS: the connected clients by their application_name.
+ *
+ *   all clients, in pieces --> a table of names --> the greatest first --> rows, one for the rest
+ *
+ * Hard here: clients choose these names, and each may choose another one. So at most NAMES_MAX are
+ * told apart, and SHOWN_MAX shown; all others are one row without a name.
+ */
+
+#define NAMES_MAX 4096
+#define SHOWN_MAX 1000
+
+/* The clients of one name. */
+struct named_clients {
+	UT_hash_handle hh;
+	char name[APPLICATION_NAME_SIZE];
+	int64_t clients, active, waiting, pinned, xacts, errors;
+	usec_t longest;
+};
+
+struct application_row {
+	const char *application_name;
+	int64_t clients, active, waiting, pinned, xacts, errors, longest_xact_s;
+	char name_buffer[APPLICATION_NAME_SIZE];
+};
+
+#define ROW struct application_row
+static const struct column application_columns[] = {
+	TEXT(application_name,
+	     "application_name of the clients; NULL: all others together, because there are more "
+	     "than 1000 names."),
+	INT4(clients, "Connected clients."),
+	INT4(active, "Clients that have a server and use it."),
+	INT4(waiting, "Clients that wait for a server."),
+	INT4(pinned, "Clients whose server stays with them, as in SHOW PINNED."),
+	INT8(xacts,
+	     "Transactions of clients of this name since they are counted, also of those that "
+	     "have disconnected. NULL unless track_statements is set: only then they are counted "
+	     "by name."),
+	INT8(errors, "Errors of their statements. NULL unless track_statements is set."),
+	INT4(longest_xact_s, "Seconds since the oldest of their running transactions began."),
+};
+#undef ROW
+
+/* ---- gathering ---- */
+
+static void add_client(const struct client *client, struct named_clients *sum)
+{
+	usec_t now = loop_now(client->clients->with.loop);
+
+	sum->clients++;
+	sum->active += client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
+	               client->state == CLIENT_SETTLING;
+	sum->waiting += client->state == CLIENT_WAITING || client->state == CLIENT_NEWCOMER;
+	sum->pinned += client->borrower.server && session_pinned_at(client);
+	if (client->xact_at && now - client->xact_at > sum->longest)
+		sum->longest = now - client->xact_at;
+}
+
+/* The clients of this name. Without memory, and of too many names: those of the rest. */
+static struct named_clients *named(struct applications_walk *walk, const struct hash_key *key,
+                                   const char *name)
+{
+	struct named_clients *found;
+	char cut[APPLICATION_NAME_SIZE];
+
+	text_copy(cut, sizeof(cut), name);
+	TABLE_FIND_STR(hh, key, walk->table, cut, found);
+	if (found)
+		return found;
+	found = HASH_COUNT(walk->table) < NAMES_MAX ? calloc(1, sizeof(*found)) : NULL;
+	if (!found)
+		return walk->rest;
+	text_copy(found->name, sizeof(found->name), cut);
+	TABLE_ADD_STR(hh, key, walk->table, found->name, found);
+	return found;
+}
+
+static int by_clients(const struct named_clients *a, const struct named_clients *b)
+{
+	if (a->clients != b->clients)
+		return a->clients < b->clients ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+/* false: the rest in a later turn. */
+static bool gather(struct cursor *cursor)
+{
+	struct applications_walk *walk = &cursor->applications;
+	const struct client *client;
+
+	while ((client = cursor_next_client(cursor))) {
+		const char *name = params_find(client->params, "application_name");
+
+		if (client->borrower.pool)
+			add_client(client, named(walk, client->clients->with.digest_key,
+			                         name ? name : ""));
+	}
+	if (cursor->has_more)
+		return false;
+	HASH_SORT(walk->table, by_clients);
+	walk->next = walk->table;
+	walk->is_gathered = true;
+	return true;
+}
+
+static bool begin(struct cursor *cursor)
+{
+	cursor->applications.rest = calloc(1, sizeof(*cursor->applications.rest));
+	return cursor->applications.rest;
+}
+
+void show_applications_end(struct applications_walk *walk)
+{
+	struct named_clients *clients, *next;
+
+	HASH_ITER (hh, walk->table, clients, next) {
+		HASH_DEL(walk->table, clients);
+		free(clients);
+	}
+	free(walk->rest);
+	*walk = (struct applications_walk){ 0 };
+}
+
+/* ---- rows ---- */
+
+/* Adds what the lanes have counted for this name. */
+static void add_counts(const struct cursor *cursor, struct named_clients *sum, const char *name)
+{
+	const struct lane *lane;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		const struct application *application =
+		    applications_find(&lane->clients->applications, name);
+
+		if (!application)
+			continue;
+		sum->xacts += (int64_t)application->xact_count;
+		sum->errors += (int64_t)application->error_count;
+	}
+}
+
+/* The next name is not shown alone. */
+static void add_to_rest(struct named_clients *rest, const struct named_clients *one)
+{
+	rest->clients += one->clients;
+	rest->active += one->active;
+	rest->waiting += one->waiting;
+	rest->pinned += one->pinned;
+	if (one->longest > rest->longest)
+		rest->longest = one->longest;
+}
+
+static void fill_application(struct application_row *row, const struct named_clients *sum,
+                             bool is_tracked)
+{
+	row->clients = sum->clients;
+	row->active = sum->active;
+	row->waiting = sum->waiting;
+	row->pinned = sum->pinned;
+	row->xacts = is_tracked ? sum->xacts : ROWS_NULL;
+	row->errors = is_tracked ? sum->errors : ROWS_NULL;
+	row->longest_xact_s = sum->longest / USEC_PER_SEC;
+}
+
+static bool next_application(struct cursor *cursor, void *at)
+{
+	struct applications_walk *walk = &cursor->applications;
+	struct application_row *row = at;
+	bool is_tracked = show_source_config(cursor->source)->track_statements > 0;
+
+	if (!walk->rest && !begin(cursor))
+		return false;
+	if (!walk->is_gathered && !gather(cursor))
+		return false;
+	for (; walk->next; walk->next = walk->next->hh.next) {
+		if (!cursor_may_look(cursor))
+			return false;
+		if (walk->shown >= SHOWN_MAX) {
+			add_counts(cursor, walk->rest, walk->next->name);
+			add_to_rest(walk->rest, walk->next);
+			continue;
+		}
+		walk->shown++;
+		add_counts(cursor, walk->next, walk->next->name);
+		fill_application(row, walk->next, is_tracked);
+		text_copy(row->name_buffer, sizeof(row->name_buffer), walk->next->name);
+		row->application_name = row->name_buffer;
+		walk->next = walk->next->hh.next;
+		return true;
+	}
+	if (walk->is_ended || !walk->rest->clients)
+		return false;
+	walk->is_ended = true;
+	fill_application(row, walk->rest, is_tracked);
+	return true;
+}
+
+SHOW(applications, "APPLICATIONS", next_application, application_columns,
+     "Connected clients by application_name: how many, what they do, and what those of the name "
+     "have done. A name without clients is not listed.");

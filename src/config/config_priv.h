@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Parses single values: numbers, booleans, durations, sizes, lists. Each function fills *err
+ * with the reason only ("..." is not a whole number); the caller adds the source position.
+ */
+#ifndef PGWEIR_CONFIG_CONFIG_PRIV_H
+#define PGWEIR_CONFIG_CONFIG_PRIV_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pgweir/base/bytes.h"
+#include "pgweir/base/clock.h"
+#include "pgweir/base/err.h"
+#include "pgweir/config/config.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/config/changes.h"
+#include "pgweir/config/problems.h"
+#include "pgweir/config/settings.h"
+
+/* The longest duration: now + VALUE_TIME_MAX does not overflow. */
+#define VALUE_TIME_MAX (INT64_MAX / 4)
+
+/* base 0 accepts 0x10 and 010 as in C; base 10 does not. */
+bool value_int(const char *text, int base, int64_t *value, struct err *err);
+
+bool value_bool(const char *text, bool *value, struct err *err);
+
+/*
+ * `5`, `0.25`, `500ms`, `2 min`: a number without a unit counts `unit`. May be negative. base
+ * 0: a whole number without a unit may be written as for value_int().
+ */
+bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct err *err);
+
+/* `4096`, `64kB`, `1 MB`. May be negative. */
+bool value_bytes(const char *text, int64_t *value, struct err *err);
+
+/* Returns the index of `text` in `words` (which ends with NULL), ignoring case; -1: not found. */
+int value_word(const char *text, const char *const *words);
+
+/* Refuses `text`: the error has the words, and the one that was probably meant. Returns false. */
+bool value_refuse_word(const char *text, const char *const *words, struct err *err);
+
+/* The words of enum pool_mode; NULL at POOL_MODE_INHERIT. */
+extern const char *const value_pool_modes[];
+
+/* The words of enum session_state_mode; NULL at SESSION_STATE_INHERIT. */
+extern const char *const value_session_states[];
+
+/* The words of enum session_isolation; NULL at SESSION_ISOLATION_INHERIT. */
+extern const char *const value_session_isolations[];
+
+/* The words of enum causal_reads; NULL at CAUSAL_READS_INHERIT. */
+extern const char *const value_causal_reads[];
+
+/* The words of enum route_reads; NULL at ROUTE_READS_INHERIT. */
+extern const char *const value_route_reads[];
+
+/* The words of enum load_balance_hosts. */
+extern const char *const value_load_balances[];
+
+/* The words of enum target_session_attrs. */
+extern const char *const value_targets[];
+
+/* Splits a list at commas, and at blanks if requested. The caller frees it; {0} on failure. */
+bool value_list(const char *text, bool splits_at_blanks, struct config_list *list, struct err *err);
+void value_list_free(struct config_list *list);
+
+/* Whether each name of the list can be that of a function. */
+bool value_functions(const struct config_list *list, struct err *err);
+
+/*
+ * Removes the quotes of a quoted value, and a comment after it, in place: for types whose
+ * values never contain quotes. A value that does not begin with a quote is not changed.
+ */
+bool value_unquote(char **text, struct err *err);
+
+/* Formats a duration exactly, in the largest unit without a fraction: `90s`, `1500ms`. */
+void value_time_text(usec_t value, char *out, size_t size);
+
+/*
+ * ---- pairs ----
+ *
+ * The right side of a line in [databases] and [users]: `key=value key='a value'`.
+ */
+
+struct pairs {
+	char *at;    /* set it to the text, which will be modified */
+	char *key;   /* the current pair, inside the text; NULL before the first */
+	char *value; /* never empty */
+};
+
+enum pairs_result {
+	PAIRS_ONE, /* key and value are valid */
+	PAIRS_END,
+	PAIRS_BAD /* *err says why; it never shows a value, nor what may be the rest of one */
+};
+
+/*
+ * Parses the next pair. An unquoted value ends at a blank. A value in single quotes may contain
+ * blanks, and a doubled quote means one quote. A comment may follow a quoted value.
+ */
+enum pairs_result pairs_next(struct pairs *pairs, struct err *err);
+
+/*
+ * ---- suggest ----
+ *
+ * Suggestions for unknown names of settings.
+ */
+
+/* Sets the error for an unknown setting, with the nearest name. Always returns false. */
+bool setting_refuse(const char *name, struct err *err);
+
+/* Returns the nearest name of a setting; NULL: none is near. */
+const char *setting_nearest(const char *name);
+
+/*
+ * ---- field ----
+ *
+ * One field of a snapshot, selected by its row in the table of settings.
+ */
+
+/* Sets the value from text. false: *err is the reason, the field has not changed. */
+bool field_put(struct config *config, const struct setting *setting, const char *text,
+               struct err *err);
+
+/*
+ * The same, but a number out of range is replaced by the nearest valid one; then *note says so,
+ * otherwise it is ERR_NONE. A few settings refuse such a number: a port, an id, permissions.
+ */
+bool field_put_near(struct config *config, const struct setting *setting, const char *text,
+                    struct err *note, struct err *err);
+
+/* Sets the field to its default. */
+bool field_reset(struct config *config, const struct setting *setting, struct err *err);
+
+/* Copies a field. false: no memory, `to` has not changed. */
+bool field_copy(struct config *to, const struct config *from, const struct setting *setting);
+
+bool field_equal(const struct config *a, const struct config *b, const struct setting *setting);
+
+/* Returns the value as SHOW CONFIG shows it, in `buffer` if it has to be built; NULL = unset. */
+const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
+                       size_t size);
+
+/* Formats a number as it is usually written for this setting. */
+void field_number_text(const struct setting *setting, int64_t value, char *buffer, size_t size);
+
+void field_free(struct config *config, const struct setting *setting);
+
+/*
+ * ---- ini ----
+ *
+ * Reads the lines of ini files: sections, `name = value`, comments, %include.
+ */
+
+#define INI_DEPTH_MAX 10                 /* depth of nested files */
+#define INI_FILES_MAX 1000               /* files of one load */
+#define INI_BYTES_MAX ((size_t)64 << 20) /* bytes of one load */
+
+enum ini_section {
+	INI_OUTSIDE,  /* before the first section header */
+	INI_SETTINGS, /* [pgbouncer], [pgweir] */
+	INI_DATABASES,
+	INI_USERS,
+	INI_PEERS,
+	INI_SKIPPED /* invalid header, which has been reported: lines are ignored */
+};
+
+/* One `name = value`, unquoted and trimmed. Valid only during the call. */
+struct ini_pair {
+	enum ini_section section;
+	struct source_pos pos;
+	const char *name;
+	char *value; /* the rest of the line; may be modified */
+};
+
+struct ini_reader {
+	void (*pair)(struct ini_reader *reader, const struct ini_pair *pair);
+	struct problems *problems;
+	bool may_include;
+	/* for the reader only; zero them at the start */
+	enum ini_section section;
+	bool has_settings; /* a section [pgbouncer] or [pgweir] was found */
+	int depth;
+	size_t file_count;
+	size_t byte_count;
+};
+
+/* Calls reader->pair for each pair; adds errors to reader->problems. */
+void ini_read_file(struct ini_reader *reader, const char *path);
+void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *name);
+
+/*
+ * ---- origin ----
+ *
+ * Origins of values: functions for this module.
+ */
+
+/*
+ * Makes the origins of a new snapshot: all defaults, or a copy of those of `old`. false: no
+ * memory.
+ */
+bool origins_make(struct config *config, const struct config *old);
+
+/* Notes nothing if there is no memory, or if `name` is not a setting. */
+void origins_note_file(struct config *config, const char *name, struct source_pos pos);
+void origins_note_set(struct config *config, const char *name);
+
+/* Copies the origin from another snapshot, whose entries may be freed later. */
+void origins_take(struct config *config, const struct config *from, const char *name);
+
+/*
+ * ---- entries ----
+ *
+ * The entries of one load: filled line by line, then shared by snapshots.
+ */
+
+struct config_entries {
+	atomic_size_t ref_count; /* number of snapshots */
+	struct config_database *databases;
+	struct config_database *automatic; /* the entry `*`; NULL = none */
+	struct config_user *users;
+	struct config_peer *peers;    /* sorted by id: entries.c */
+	struct file_name *file_names; /* changes.c */
+};
+
+/* Returns entries with one reference; NULL: no memory. */
+struct config_entries *entries_new(void);
+struct config_entries *entries_ref(struct config_entries *entries);
+void entries_unref(struct config_entries **entries); /* accepts NULL, sets NULL */
+
+/*
+ * Parses a line of [databases], [users] or [peers] and replaces an entry of the same name.
+ * `text` is modified. false: *err is the reason, with the entry's name. *notes (may be NULL)
+ * gets warnings, without the name.
+ */
+bool entries_add_database(struct config_entries *entries, const char *name, char *text,
+                          struct buf *notes, struct err *err);
+bool entries_add_user(struct config_entries *entries, const char *name, char *text,
+                      struct buf *notes, struct err *err);
+bool peers_add(struct config_entries *entries, const char *name, char *text, struct buf *notes,
+               struct err *err);
+
+/*
+ * Returns the source position of the entry of this name, for reading and writing. NULL: no such
+ * entry. The file's name must be one of origins_file_name().
+ */
+struct source_pos *entries_source_pos_of_database(struct config_entries *entries, const char *name);
+struct source_pos *entries_source_pos_of_user(struct config_entries *entries, const char *name);
+struct source_pos *peers_source_pos(struct config_entries *entries, const char *name);
+
+/* Returns a copy of the name that lives as long as the entries; NULL: no memory. */
+const char *origins_file_name(struct config_entries *entries, const char *file);
+void origins_free_file_names(struct config_entries *entries);
+
+/* Sorts the peers by id. Call it when all have been added. */
+void peers_sort(struct config_entries *entries);
+
+/* How a key of an entry treats small numbers. */
+enum entry_low {
+	LOW_REFUSED,        /* a number below .min is an error */
+	LOW_MINUS_INHERITS, /* negative = as if the key were not set */
+	LOW_ZERO_INHERITS,  /* 0 or negative = as if the key were not set */
+	LOW_MINUS_IS_ZERO
+};
+
+enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_BYTES, ENTRY_WORD, ENTRY_FUNCTIONS };
+
+/* A key of [databases], [users] or [peers]. The tables are sorted by name. */
+struct entry_key {
+	const char *name;
+	enum entry_type type;
+	size_t at;                /* offset in struct config_database, config_user or config_peer */
+	int64_t min, max;         /* INT; max 0 = no limit */
+	size_t length_max;        /* TEXT: bytes; 0 = no limit */
+	bool is_hosts;            /* TEXT: a list of host names */
+	const char *doubted;      /* TEXT: a value that gets a warning; NULL = none */
+	const char *doubt;        /* text of the warning */
+	enum entry_low low;       /* INT, TIME */
+	const char *const *words; /* WORD: its values, ends with NULL */
+	unsigned int unset;       /* WORD: the value of an entry without the key */
+	const char *initial;      /* default in the manual; NULL = that of the setting, or none */
+	const char *help;
+};
+
+extern const struct entry_key database_keys[];
+extern const size_t database_keys_count;
+extern const struct entry_key user_keys[];
+extern const size_t user_keys_count;
+extern const struct entry_key peer_keys[];
+extern const size_t peer_keys_count;
+
+/* Sets all keys of an entry to their defaults; the entry must be zeroed. */
+void entry_reset(void *entry, const struct entry_key *keys, size_t count);
+
+/* Parses the pairs of a line into the entry. notes: as for entries_add_database(). */
+bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *text,
+                struct buf *notes, struct err *err);
+
+/* Wipes and frees the texts of an entry. */
+void config_entry_free(void *entry, const struct entry_key *keys, size_t count);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Vacancies: DROP DATABASE and the like.
+ *
+ *   the statement is sent --> 100 ms without an answer --> idle servers are closed --> 100 ms ...
+ *
+ * PostgreSQL refuses such a statement if the database has other sessions, but first it waits up to
+ * 5 s for their end. Idle servers are such sessions, and nobody needs them.
+ *
+ * Hard here: anybody may send such a text. But who has no right to do that is refused at once, and
+ * the 100 ms are there for that answer: only a statement that PostgreSQL has begun closes anything.
+ * So it must be certain that it is this statement that is not answered yet: the vacancy is a change
+ * in the ledger.
+ */
+#include "pgweir/pool/vacancy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/sql_database.h"
+
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define AGAIN_AFTER (100 * USEC_PER_MS)
+
+struct vacancy {
+	struct ledger_change change; /* of its Query or Execute */
+	struct server *server;
+	enum vacancy_state state;
+	struct timer timer;
+	char name[SQL_DATABASE_SIZE];
+};
+
+static void end(struct vacancy *vacancy)
+{
+	vacancy->server->vacancy = NULL;
+	timer_clear(&vacancy->timer);
+	free(vacancy);
+}
+
+static void settle_vacancy(struct ledger_change *change, bool is_done)
+{
+	(void)is_done;
+	end(container_of(change, struct vacancy, change));
+}
+
+/* ---- closing idle servers ---- */
+
+static void close_idle(struct database *database)
+{
+	struct server *server, *next;
+
+	for (server = TAILQ_FIRST(&database->idle); server; server = next) {
+		next = TAILQ_NEXT(server, database_node);
+		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_VACATED);
+	}
+}
+
+void vacancy_hear(struct database *database)
+{
+	unsigned int count = atomic_load(&database->share.tally->vacated);
+
+	if (count == database->vacated)
+		return;
+	database->vacated = count;
+	close_idle(database);
+}
+
+/* Another loop may know an entry of this name that was made by `*`, and this loop does not. */
+static void vacate_elsewhere(struct pools *pools, const char *name)
+{
+	struct share share = { 0 };
+
+	if (!share_open(&share, &pools->member, TALLY_DATABASE, name, ""))
+		return;
+	share_vacate(&share);
+	share_close(&share);
+}
+
+static void vacate(struct pools *pools, const char *name)
+{
+	struct database *database;
+	bool is_known = false;
+
+	TAILQ_FOREACH (database, &pools->databases, node) {
+		if (!database->entry ||
+		    strcmp(config_database_dbname(database->entry, database->name), name) != 0)
+			continue;
+		is_known |= strcmp(database->name, name) == 0;
+		database->vacated = share_vacate(&database->share);
+		close_idle(database);
+	}
+	if (!is_known)
+		vacate_elsewhere(pools, name);
+}
+
+static void look_later(struct vacancy *vacancy);
+
+static void on_unanswered(struct timer *timer)
+{
+	struct vacancy *vacancy = container_of(timer, struct vacancy, timer);
+
+	vacate(vacancy->server->pool->pools, vacancy->name);
+	look_later(vacancy);
+}
+
+static void look_later(struct vacancy *vacancy)
+{
+	struct loop *loop = pool_loop(vacancy->server->pool);
+
+	timer_set(&vacancy->timer, loop_timer_queue(loop, AGAIN_AFTER, on_unanswered),
+	          loop_now(loop));
+}
+
+/* ---- from the text to the statement ---- */
+
+void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state state)
+{
+	struct vacancy *vacancy = server->vacancy ? NULL : calloc(1, sizeof(*vacancy));
+
+	if (!vacancy)
+		return;
+	if (!sql_database(text, vacancy->name)) {
+		free(vacancy);
+		return;
+	}
+	vacancy->change.settle = settle_vacancy;
+	vacancy->server = server;
+	vacancy->state = state;
+	server->vacancy = vacancy;
+}
+
+void vacancy_forget(struct server *server)
+{
+	if (server->vacancy && server->vacancy->state != VACANCY_SENT)
+		end(server->vacancy);
+}
+
+void vacancy_before(struct server *server, char type)
+{
+	if (type == 'Q' || type == 'P' || (type == 'B' && server->vacancy->state == VACANCY_BOUND))
+		vacancy_forget(server);
+}
+
+/* Whether a Bind is of the unnamed statement, if that counts, and makes the unnamed portal. */
+static bool is_unnamed(const struct vacancy *vacancy, struct bytes body)
+{
+	size_t names = vacancy->state == VACANCY_PARSED ? 2 : 1;
+
+	return body.count >= names && body.at[0] == 0 && body.at[names - 1] == 0;
+}
+
+struct ledger_change *vacancy_follow(struct server *server, char type, struct bytes body)
+{
+	struct vacancy *vacancy = server->vacancy;
+
+	if (vacancy->state == VACANCY_SENT)
+		return NULL;
+	if ((type == 'B' && !is_unnamed(vacancy, body)) ||
+	    (type == 'P' && (!body.count || body.at[0]))) {
+		vacancy_forget(server);
+		return NULL;
+	}
+	if (type == 'B')
+		vacancy->state = VACANCY_BOUND;
+	if (type != 'Q' &&
+	    (type != 'E' || vacancy->state != VACANCY_BOUND || !body.count || body.at[0]))
+		return NULL;
+	vacancy->state = VACANCY_SENT;
+	look_later(vacancy);
+	return &vacancy->change;
+}
