@@ -9,8 +9,6 @@
 
 #include "pgweir/base/table.h"
 
-#include "pgweir/base/banned.h"
-
 /* What failures are counted for: an IPv4 address, or a /64 network of IPv6. */
 struct network {
 	uint32_t family;

@@ -8,8 +8,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 void applications_init(struct applications *applications, const struct hash_key *key)
 {
 	*applications = (struct applications){ .key = key };

@@ -17,8 +17,6 @@
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/facts.h"
 
-#include "pgweir/base/banned.h"
-
 #define NAMES_MAX 200  /* prepared statements of a client that use a feature */
 #define TEXT_MAX 65536 /* bytes of a text that are looked at */
 

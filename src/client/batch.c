@@ -4,8 +4,6 @@
  */
 #include "batch_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool batch_send(struct batch *batch)
 {
 	int count = batch->count;

@@ -18,8 +18,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define NONE CALLS_NOWHERE
 
 struct calls_bucket {

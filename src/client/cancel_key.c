@@ -6,8 +6,6 @@
 
 #include <assert.h>
 
-#include "pgweir/base/banned.h"
-
 #define ID_LOW 1
 #define ID_HIGH 2
 #define LOOP 6

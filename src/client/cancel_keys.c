@@ -18,8 +18,6 @@
 #include "pgweir/client/cancel_key.h"
 #include "pgweir/client/client.h"
 
-#include "pgweir/base/banned.h"
-
 #define CHAINS_FIRST 64
 #define HASH_AT 3 /* after the id, and before the TTL */
 

@@ -10,8 +10,6 @@
  */
 #include "client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void on_end(void *arg)
 {
 	struct client *client = arg;

@@ -21,8 +21,6 @@
 
 #include "client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define READ_OFF_MAX 16 /* reads of input that is dropped */
 #define LINGER_LIMIT (5 * USEC_PER_SEC)
 

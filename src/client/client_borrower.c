@@ -15,8 +15,6 @@
 #include "session/session_priv.h"
 #include "session/standby_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static struct client *client_of(struct borrower *borrower)
 {
 	return container_of(borrower, struct client, borrower);

@@ -8,8 +8,6 @@
 
 #include "client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Copies random bytes from clients->random. */
 static void draw(struct clients *clients, void *out, size_t count)
 {

@@ -9,8 +9,6 @@
 
 #include "client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- login ---- */
 
 usec_t client_login_due(const struct client *client)

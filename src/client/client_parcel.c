@@ -17,8 +17,6 @@
 
 #include "login/login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct client_parcel {
 	struct stream_parcel stream;
 	struct address peer;

@@ -15,8 +15,6 @@
 #include "session/session_priv.h"
 #include "statements/statements_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void free_work(struct client *client)
 {
 	statements_free(client);

@@ -10,8 +10,6 @@
 
 #include "pgweir/base/container_of.h"
 
-#include "pgweir/base/banned.h"
-
 static bool consume(struct client *client, struct bytes in)
 {
 	const struct client_state_ops *ops = &client->clients->ops->states[client->state];

@@ -18,8 +18,6 @@
 #include "login/login_priv.h"
 #include "relay/late_begin_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Thousands of clients are idle. What few of them have belongs behind a pointer. */
 _Static_assert(sizeof(struct client) <= 592, "a client has grown");
 

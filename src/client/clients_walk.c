@@ -4,8 +4,6 @@
  */
 #include "client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void clients_walk_start(struct clients *clients, struct clients_walk *walk)
 {
 	walk->next = TAILQ_FIRST(&clients->list);

@@ -6,8 +6,6 @@
 
 #include "client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void console_begin(struct client *client)
 {
 	struct clients *clients = client->clients;

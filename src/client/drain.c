@@ -20,8 +20,6 @@
 
 #include "client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Clients that are looked at in one turn: other work must not wait for all of them. */
 #define LOOKED_AT_A_TURN 256
 #define REPORT_PERIOD (10 * USEC_PER_SEC)

@@ -30,8 +30,6 @@
 #include "statements/sql_priv.h"
 #include "statements/unnamed_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* What these do is known when their transaction has ended, and not to another process. */
 #define NOT_NOW (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | SQL_TOUCH_LIBRARY)
 

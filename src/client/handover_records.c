@@ -8,8 +8,6 @@
 
 #include "pgweir/client/cancel_key.h"
 
-#include "pgweir/base/banned.h"
-
 #define NAME_MAX_SIZE ((size_t)1024 * 1024)
 
 static const struct record_field client_fields[] = {

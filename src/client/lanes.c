@@ -4,8 +4,6 @@
  */
 #include "pgweir/client/lanes.h"
 
-#include "pgweir/base/banned.h"
-
 void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
 {
 	const struct lane *lane;

@@ -8,8 +8,6 @@
  */
 #include "client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static bool is_dedicated(const struct client *client)
 {
 	switch (client->state) {

@@ -12,8 +12,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define FIRST 3
 
 static bool take_sockets(struct activation *activation, const char *count_text, struct err *err)

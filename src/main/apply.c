@@ -10,8 +10,6 @@
 #include "daemon_priv.h"
 #include "load.h"
 
-#include "pgweir/base/banned.h"
-
 bool apply_log(struct log *log, const struct options *options, const struct config *config,
                struct err *err)
 {

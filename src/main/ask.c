@@ -21,8 +21,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
-#include "pgweir/base/banned.h"
-
 #define PATIENCE 5 /* seconds, for each read or write */
 #define ANSWER_MAX ((size_t)64 * 1024 * 1024)
 #define VALUES_MAX 64

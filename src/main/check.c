@@ -31,8 +31,6 @@
 #include "listing.h"
 #include "tls_sets.h"
 
-#include "pgweir/base/banned.h"
-
 struct check {
 	const char *file;
 	const struct config *config;

@@ -20,8 +20,6 @@
 
 #include "pgweir/auth/outside.h"
 
-#include "pgweir/base/banned.h"
-
 #define WORKER_THREADS 2
 #define SLOW_WORKER_THREADS 1
 #define WORKER_JOBS 4096 /* maximum of key derivations that wait */

@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pgweir/base/banned.h"
-
 static void silence_stdio(int null)
 {
 	dup2(null, STDIN_FILENO);

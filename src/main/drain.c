@@ -14,8 +14,6 @@
 
 #include "daemon_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define REPORT_PERIOD (10 * USEC_PER_SEC)
 
 static void report(const struct daemon *daemon)

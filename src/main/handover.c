@@ -33,8 +33,6 @@
 #include "stop.h"
 #include "pidfile.h"
 
-#include "pgweir/base/banned.h"
-
 /* How long the new process may be silent within a round. No client is served in that time. */
 #define ROUND_LIMIT (5 * USEC_PER_SEC)
 /* The same for a message of which the first bytes have come. */

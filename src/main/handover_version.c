@@ -13,8 +13,6 @@
 
 #include "pgweir/client/handover.h"
 
-#include "pgweir/base/banned.h"
-
 /* Version of the messages of net/channel.h and of their order. Increase it when they change. */
 #define CHANNEL_VERSION 1
 

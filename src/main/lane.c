@@ -14,8 +14,6 @@
 
 #include "limits.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- connections ---- */
 
 /* A connection on its way to a lane. */

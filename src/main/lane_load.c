@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "lane_load.h"
 
-#include "pgweir/base/banned.h"
-
 #define LOOK_PERIOD (200 * USEC_PER_MS)
 #define BUSY_PERCENT 70
 

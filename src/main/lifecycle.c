@@ -18,8 +18,6 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/changes.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- a new snapshot ---- */
 
 /*

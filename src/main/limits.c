@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "pgweir/base/banned.h"
-
 static unsigned long count_of(rlim_t limit)
 {
 	return limit == RLIM_INFINITY ? ULONG_MAX : (unsigned long)limit;

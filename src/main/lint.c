@@ -17,8 +17,6 @@
 #include "limits.h"
 #include "load.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- settings that make each other useless ---- */
 
 static bool is_written(const struct config *config, const char *setting)

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 #define RULE_COLUMNS 7 /* type, database, user_name, address, netmask, auth_method, options */
 
 void listing_add(struct listing *listing, const char *line)

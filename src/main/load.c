@@ -13,8 +13,6 @@
 #include "pgweir/net/tls.h"
 #include "pgweir/web/web.h"
 
-#include "pgweir/base/banned.h"
-
 /* Also checks methods that are not auth_type: a rule may use them, and SET may change auth_type. */
 static bool check_options(const struct config *config, enum auth_method method, struct err *err)
 {

@@ -26,8 +26,6 @@
 #include "privileges.h"
 #include "probe.h"
 
-#include "pgweir/base/banned.h"
-
 static void log_problems(const struct logger *logger, const struct problems *problems)
 {
 	for (size_t i = 0; i < problems->count; i++)

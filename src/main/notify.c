@@ -15,8 +15,6 @@
 #include "pgweir/base/text.h"
 #include "pgweir/net/address.h"
 
-#include "pgweir/base/banned.h"
-
 #define PATIENCE 100000 /* microseconds */
 #define TEXT_MAX 1024
 

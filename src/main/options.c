@@ -13,8 +13,6 @@
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/tls.h"
 
-#include "pgweir/base/banned.h"
-
 /* Options without a letter. */
 enum { CHECK_OPTION = 256, AGAINST_OPTION, READY_OPTION, DRAIN_OPTION, AS_OPTION, DUMP_OPTION };
 

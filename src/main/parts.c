@@ -8,8 +8,6 @@
 
 #include "load.h"
 
-#include "pgweir/base/banned.h"
-
 static const struct {
 	const char *name;
 	const char *settings[16];

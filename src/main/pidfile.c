@@ -18,8 +18,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 /* 0: there is no such file. -1: it cannot be read, or has no number; *err has the reason. */
 static pid_t read_pid(const char *path, struct err *err)
 {

@@ -26,8 +26,6 @@
 #include "pgweir/config/settings.h"
 #include "pgweir/net/address.h"
 
-#include "pgweir/base/banned.h"
-
 static void complain(const struct config *config, struct problems *problems, const char *setting,
                      const char *what, const char *path)
 {

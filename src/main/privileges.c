@@ -12,8 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pgweir/base/banned.h"
-
 static bool become(const struct passwd *entry, struct err *err)
 {
 	if (initgroups(entry->pw_name, entry->pw_gid) != 0 ||

@@ -9,8 +9,6 @@
 
 #include "ask.h"
 
-#include "pgweir/base/banned.h"
-
 struct answer {
 	bool is_ready;
 	struct err *err;

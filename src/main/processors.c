@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 #define CGROUPS "/sys/fs/cgroup"
 
 static unsigned int runnable(void)

@@ -12,8 +12,6 @@
 #include "apply.h"
 #include "daemon_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define BIT(part) (1u << (part))
 
 /* The change that a SET is about to apply. */

@@ -9,8 +9,6 @@
 
 #include "daemon_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lane)
 {
 	if (daemon->shutdown == SHUTDOWN_SERVERS)

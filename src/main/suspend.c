@@ -17,8 +17,6 @@
 
 #include "daemon_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define LOOK_PERIOD (USEC_PER_SEC / 50)
 
 static void finish_suspend(struct daemon *daemon)

@@ -25,8 +25,6 @@
 #include "handover_priv.h"
 #include "takeover_deal.h"
 
-#include "pgweir/base/banned.h"
-
 /* How long the old process may be silent. */
 #define ROUND_LIMIT (10 * USEC_PER_SEC)
 /* The old process decides within a limit of its own. This limit only matters if it was stopped. */

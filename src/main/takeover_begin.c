@@ -17,8 +17,6 @@
 #include "handover_priv.h"
 #include "takeover.h"
 
-#include "pgweir/base/banned.h"
-
 #define ANSWER_LIMIT (5 * USEC_PER_SEC)
 
 /* Whether a process listens on that socket. If not, the daemon starts normally. */

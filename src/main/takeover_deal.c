@@ -13,8 +13,6 @@
  */
 #include "takeover_deal.h"
 
-#include "pgweir/base/banned.h"
-
 static struct bytes body_of(const struct channel_message *message)
 {
 	return buf_bytes(&message->body);

@@ -7,8 +7,6 @@
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/auth/client_tls.h"
 
-#include "pgweir/base/banned.h"
-
 static const enum tls_check server_checks[] = {
 	[TLS_MODE_DISABLE] = TLS_CHECK_NONE,    [TLS_MODE_ALLOW] = TLS_CHECK_NONE,
 	[TLS_MODE_PREFER] = TLS_CHECK_NONE,     [TLS_MODE_REQUIRE] = TLS_CHECK_NONE,

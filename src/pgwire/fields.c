@@ -10,8 +10,6 @@
 #include "pgweir/base/hash.h"
 #include "pgweir/pgwire/startup.h"
 
-#include "pgweir/base/banned.h"
-
 static bool take(struct bytes *in, size_t count, struct bytes *out)
 {
 	if (in->count < count)

@@ -10,8 +10,6 @@
 
 #include "pgweir/pgwire/fields.h"
 
-#include "pgweir/base/banned.h"
-
 #define CANCEL_CODE 80877102
 #define TLS_CODE 80877103
 

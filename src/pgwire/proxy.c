@@ -15,8 +15,6 @@
 
 #include <arpa/inet.h>
 
-#include "pgweir/base/banned.h"
-
 #define V1_BEGIN "PROXY "
 #define V2_BEGIN "\r\n\r\n\0\r\nQUIT\n"
 #define V2_BEGIN_SIZE 12

@@ -12,8 +12,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static const char *const first_words[] = { "prepare", "execute", "deallocate",
 	                                   "discard", "explain", "create" };
 

@@ -14,8 +14,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define WORDS_MAX 4
 
 #define ISOLATION 1u

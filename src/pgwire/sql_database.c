@@ -8,8 +8,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static bool is_end(const struct token *token)
 {
 	return token->kind == TOKEN_END || sql_token_is_sign(token, ';');

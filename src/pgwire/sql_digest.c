@@ -12,8 +12,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define PARAMETER_MAX 65536 /* PostgreSQL has 65535 */
 #define NESTS_MAX 24        /* deeper parentheses are signs like others */
 

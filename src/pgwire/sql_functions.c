@@ -7,8 +7,6 @@
 
 #include "pgweir/pgwire/sql_touch.h"
 
-#include "pgweir/base/banned.h"
-
 #define FUNCTION(name, bits)                        \
 	{                                           \
 		SQL_WORD(name), SQL_THIRD_ANY, bits \

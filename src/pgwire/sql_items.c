@@ -12,8 +12,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define LIBRARY_MAX 1023 /* PostgreSQL's limit for a path */
 
 struct walk {

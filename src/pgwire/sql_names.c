@@ -19,8 +19,6 @@
 #include "sql_priv.h"
 #include "sql_touch_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define VALUE_MAX 255          /* bytes of a constant that is looked at as a name */
 #define STRINGS_MAX 6          /* strings within strings */
 #define PARENTHESES_MAX 8      /* around a constant */

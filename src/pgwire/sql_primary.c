@@ -10,8 +10,6 @@
 #include "sql_priv.h"
 #include "sql_words_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* In the order of their sizes. */
 static const struct sql_word functions[] = {
 	SQL_WORD("lo_put"),

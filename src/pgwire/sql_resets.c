@@ -14,8 +14,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct walk {
 	struct scanner scanner;
 	struct token token; /* the current one */

@@ -15,8 +15,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- words ---- */
 
 static const struct {

@@ -10,8 +10,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static bool is_space(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';

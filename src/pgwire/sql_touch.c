@@ -31,8 +31,6 @@
 #include "sql_touch_priv.h"
 #include "sql_words_priv.h"
 
-#include "pgweir/base/banned.h"
-
 enum word {
 	WORD_NONE, /* no word, or one without a meaning here */
 	WORD_STATEMENT,

@@ -23,8 +23,6 @@
 #include "sql_functions_priv.h"
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define FOUR(a, b, c, d) \
 	((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 

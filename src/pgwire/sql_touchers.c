@@ -16,8 +16,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define NAME_MAX_SIZE 63 /* bytes of a name in PostgreSQL */
 #define SLOTS_MIN 16
 

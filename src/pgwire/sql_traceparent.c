@@ -8,8 +8,6 @@
  */
 #include "pgweir/pgwire/sql_traceparent.h"
 
-#include "pgweir/base/banned.h"
-
 static const char name[] = "traceparent='";
 #define NAME_SIZE (sizeof(name) - 1)
 

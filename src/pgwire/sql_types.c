@@ -9,8 +9,6 @@
 
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define TYPE_NAME_SIZE 64
 
 static const struct {

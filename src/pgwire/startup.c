@@ -13,8 +13,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pgweir/base/banned.h"
-
 #define TLS_HANDSHAKE 0x16 /* the first byte of a TLS ClientHello's record */
 
 /*

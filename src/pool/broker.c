@@ -9,8 +9,6 @@
 
 #include "pgweir/base/container_of.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- members ---- */
 
 struct broker *broker_new(unsigned int loops, struct err *err)

@@ -19,8 +19,6 @@
 #include "server/securing_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void free_cancel(struct task *task)
 {
 	struct cancel *cancel = container_of(task, struct cancel, end_task);

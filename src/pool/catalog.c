@@ -13,8 +13,6 @@
 
 #include "catalog_sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define COLUMNS_OF_NAME 4
 
 static const char *const kinds[CATALOG_KINDS] = {

@@ -23,8 +23,6 @@
  */
 #include "catalog_sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* PostgreSQL's own functions that touch the session, by what they touch: catalog.c. */
 #define OWN                                                                                    \
 	"('p','{set_config}'),('n','{pg_notify}'),('l','{pg_advisory_lock,"                    \

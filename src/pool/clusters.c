@@ -13,8 +13,6 @@
 
 #include "broker_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void lock_of(struct broker *broker) { pthread_mutex_lock(&broker->lock); }
 
 static void unlock_of(struct broker *broker) { pthread_mutex_unlock(&broker->lock); }

@@ -12,8 +12,6 @@
 
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static struct timer_queue *database_expiry_queue(const struct database *database)
 {
 	const struct pools *pools = database->pools;

@@ -21,8 +21,6 @@
 
 #include "pgweir/auth/secret.h"
 
-#include "pgweir/base/banned.h"
-
 /* How many statement numbers are reserved for the old process. */
 #define NUMBERS_LEFT 1000000
 

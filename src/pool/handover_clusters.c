@@ -14,8 +14,6 @@
 #include "broker_priv.h"
 #include "handover_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- writing ---- */
 
 static void write_row(struct buf *record, const struct roster_row *row)

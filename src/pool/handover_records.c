@@ -8,8 +8,6 @@
 
 #include "pgweir/pool/server/tracked.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- counters ---- */
 
 #define COUNTER_ROW(field, letter, ...) RECORD_FIELD(letter, struct stats, field),

@@ -15,8 +15,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- the process that hands over ---- */
 
 /* Whether the server must be reset or cleaned before anybody else gets it. */

@@ -4,8 +4,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 void homes_init(struct homes *homes, unsigned int loop_count)
 {
 	memset(homes, 0, sizeof(*homes));

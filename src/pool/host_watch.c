@@ -21,8 +21,6 @@
 #include "broker_priv.h"
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define FAST (75 * USEC_PER_MS) /* between two questions while there is no primary */
 #define LOOKUP_PERIOD (5 * USEC_PER_SEC)
 #define ADDRESSES_MAX 16 /* watched ones of one name */

@@ -18,8 +18,6 @@
 #include "host_watch_priv.h"
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- clusters ---- */
 
 /* Whether reads of an entry go to standbys, for users without a value of their own. */

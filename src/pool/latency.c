@@ -18,8 +18,6 @@
 
 #include "pgweir/base/histogram.h"
 
-#include "pgweir/base/banned.h"
-
 #define SLICE (15 * USEC_PER_SEC)
 #define SLICES_OF_TEN 10 /* slices of `minutes` in one of `tens` */
 #define SLICES 5         /* of a window, the one that has not ended included */

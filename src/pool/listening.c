@@ -34,8 +34,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define APPLICATION_NAME "pgweir LISTEN"
 #define KEPT_MAX ((size_t)8 * 1024 * 1024) /* what waits of a successor */
 

@@ -13,8 +13,6 @@
 
 #include "listening_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define LISTENS_MAX 1000 /* LISTEN statements in one query to a successor */
 
 /* ---- text ---- */

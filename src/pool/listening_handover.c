@@ -8,8 +8,6 @@
 #include "listening_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- the process that hands over ---- */
 
 void listening_look_begin(const struct listener *listener)

@@ -8,8 +8,6 @@
 #include "listening_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void listening_wake(struct listening *listening)
 {
 	loop_defer(pool_loop(listening->pool), &listening->task);

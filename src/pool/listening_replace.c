@@ -15,8 +15,6 @@
 #include "listening_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define REPLACE_MARK_SIZE 17
 
 bool listening_replace_is_wanted(const struct listening *listening)

@@ -9,8 +9,6 @@
 
 #include "pgweir/pgwire/frame.h"
 
-#include "pgweir/base/banned.h"
-
 #define TEXT_AT (FRAME_HEADER_SIZE + 4) /* after the process id */
 
 /* The start of the payload; NULL: the frame does not end with two texts. */

@@ -14,8 +14,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static const char connect_words[] = "connect failed: ";
 
 static struct outages *outages_of(const struct server *server)

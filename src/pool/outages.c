@@ -17,8 +17,6 @@
 
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define SPACING (60 * USEC_PER_SEC)
 #define REPEAT (300 * USEC_PER_SEC)
 #define OUTAGES_MAX 64 /* targets noted for one database; the one that changed first is dropped */

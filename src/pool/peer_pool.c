@@ -18,8 +18,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/pools.h"
 
-#include "pgweir/base/banned.h"
-
 /* The peer's entry, if requests may be sent there; else NULL. */
 static const struct config_peer *usable_peer(const struct pools *pools, int id)
 {

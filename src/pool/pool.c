@@ -17,8 +17,6 @@
 #include "server/server_priv.h"
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- membership ---- */
 
 void pool_join(struct pool *pool, struct borrower *borrower)

@@ -20,8 +20,6 @@
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 
-#include "pgweir/base/banned.h"
-
 #define CHECK USEC_PER_SEC             /* between two looks for changes */
 #define GAP (USEC_PER_SEC / 5)         /* after a definition, if definitions go on */
 #define PATIENCE (10 * USEC_PER_SEC)   /* after a question whose server was lost */

@@ -8,8 +8,6 @@
 
 #include "pgweir/pgwire/sql_touch.h"
 
-#include "pgweir/base/banned.h"
-
 /* Even with server_login_retry = 0: nothing can have changed before that after a refused login. */
 #define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
 

@@ -18,8 +18,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, struct err *err)
 {
 	if (borrower->pool->pools->is_ending)

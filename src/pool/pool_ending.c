@@ -21,8 +21,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define AGAIN_AFTER USEC_PER_SEC
 #define MOST (10 * USEC_PER_SEC) /* what happens without cancel_wait_timeout, too */
 

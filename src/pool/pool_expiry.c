@@ -4,8 +4,6 @@
  */
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Clients of the pool that read on standbys need its credentials. */
 static bool has_readers(const struct pool *pool)
 {

@@ -10,8 +10,6 @@
 
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- pool_size and the reserve ---- */
 
 static void on_reserve(struct timer *timer)

@@ -12,8 +12,6 @@
  */
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define PROBE_TIME (3600 * USEC_PER_SEC)
 
 static usec_t now_of(const struct pool *pool) { return loop_now(pool_loop(pool)); }

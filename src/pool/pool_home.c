@@ -8,8 +8,6 @@
 
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void pool_close_server(struct server *server, enum close_reason reason)
 {
 	server_close_as(server, ERR_SERVER_LOST, reason);

@@ -12,8 +12,6 @@
 
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * The longest unused server in `idle` that belongs to a pool without waiting borrowers, in any
  * loop. spared: not one of this pool; or NULL.

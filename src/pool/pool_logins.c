@@ -9,8 +9,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void pool_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;

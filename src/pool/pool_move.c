@@ -8,8 +8,6 @@
 
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void pool_move_borrower(struct borrower *borrower, struct pool *to)
 {
 	enum borrower_state state = borrower->state;

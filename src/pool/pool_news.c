@@ -4,8 +4,6 @@
  */
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void pool_hear_news(struct pool *pool)
 {
 	if (!share_has_news(&pool->share))

@@ -4,8 +4,6 @@
  */
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* A pool that may have none at all is as its administrator wants it. */
 void pool_note_pins_met(struct pool *pool)
 {

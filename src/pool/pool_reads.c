@@ -12,8 +12,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Whether a borrower that asks now gets a server on a standby soon. */
 static bool can_serve(struct pool *reads)
 {

@@ -8,8 +8,6 @@
 
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* How long SHOW POOLS has a failed login: monitoring scrapes at least once a minute. */
 #define FAILURE_SHOWN (60 * USEC_PER_SEC)
 

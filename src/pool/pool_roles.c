@@ -14,8 +14,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void pool_note_report(struct server *server, const struct host_report *report)
 {
 	struct pool *pool = server->pool;

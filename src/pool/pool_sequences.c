@@ -35,8 +35,6 @@
 
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define STATEMENTS 1024
 #define SCORE_MAX 4
 #define SCORE_IN_VAIN 4

@@ -9,8 +9,6 @@
 
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* The next one to be checked. */
 static struct server *used_server(const struct pool *pool)
 {

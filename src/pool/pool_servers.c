@@ -14,8 +14,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- lists and counts ---- */
 
 static bool is_home(enum server_state state)

@@ -6,8 +6,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- standbys that are too far behind ---- */
 
 bool pool_standby_is_behind(const struct server *server)

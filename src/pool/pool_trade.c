@@ -24,8 +24,6 @@
 
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define STAY USEC_PER_MS
 
 /*

@@ -11,8 +11,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool pool_is_current(const struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;

@@ -9,8 +9,6 @@
 
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define PINNED_HINT                                                                  \
 	"SHOW PINNED in the console lists the clients with which servers stay, and " \
 	"why."

@@ -6,8 +6,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void pool_set_welcome(struct pool *pool, struct bytes welcome, struct bytes baseline)
 {
 	struct params_table *table = pool->pools->with.params;

@@ -10,8 +10,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct pools *pools_new(const struct pools_with *with, const struct config *config,
                         struct users *users, struct err *err)
 {

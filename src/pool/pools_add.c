@@ -6,8 +6,6 @@
 
 #include "pgweir/base/container_of.h"
 
-#include "pgweir/base/banned.h"
-
 struct database *pools_database(struct pools *pools, const char *name)
 {
 	struct database *database = pools_find_database(pools, name);

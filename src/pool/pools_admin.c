@@ -7,8 +7,6 @@
 #include "host_watches_priv.h"
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Calls `act` for each pool of the database, or of all. */
 static void each_pool(struct pools *pools, struct database *database,
                       void (*act)(struct pool *pool, enum close_reason reason),

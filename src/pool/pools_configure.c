@@ -9,8 +9,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void rearm_servers(struct pool *pool)
 {
 	struct server *server;

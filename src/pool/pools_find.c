@@ -4,8 +4,6 @@
  */
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 uint64_t pools_next_id(struct pools *pools) { return broker_next_id(pools->with.broker); }
 
 struct database *pools_find_any_database(const struct pools *pools, const char *name)

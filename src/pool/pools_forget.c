@@ -8,8 +8,6 @@
 
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void pools_keep_stats(struct pool *pool)
 {
 	stats_add(&pool->database->gone, &pool->stats);

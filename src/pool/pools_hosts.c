@@ -9,8 +9,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct cluster *pools_cluster(const struct pools *pools, const struct config_database *entry)
 {
 	struct cluster_key key = { entry->host ? entry->host : pools->config->unix_socket_dir,

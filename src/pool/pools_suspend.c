@@ -11,8 +11,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static bool is_logging_in(const struct server *server)
 {
 	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;

@@ -4,8 +4,6 @@
  */
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void pools_changed(struct pools *pools) { watches_changed(pools->with.watches, pools->with.loop); }
 
 void pools_wake_failing(struct pools *pools)

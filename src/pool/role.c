@@ -11,8 +11,6 @@
 
 #include "pool_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void forget_secret(struct role *role)
 {
 	if (role->secret)

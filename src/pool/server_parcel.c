@@ -21,8 +21,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define RECORD_SIZE ((size_t)2048) /* bytes of most records, so that the buffer does not grow */
 #define NUMBER_SIZE ((size_t)16)   /* bytes of the record of a statement */
 

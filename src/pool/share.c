@@ -11,8 +11,6 @@
 
 #include "pgweir/base/bytes.h"
 
-#include "pgweir/base/banned.h"
-
 /* Called with the lock held. */
 static void post_woken(struct share *share)
 {

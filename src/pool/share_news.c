@@ -11,8 +11,6 @@
 
 #include "broker_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void lock_of(const struct share *share) { pthread_mutex_lock(&share->member->broker->lock); }
 
 static void unlock_of(const struct share *share)

@@ -24,8 +24,6 @@
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define AGAIN_AFTER (100 * USEC_PER_MS)
 
 struct vacancy {

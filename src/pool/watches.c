@@ -12,8 +12,6 @@
 
 #include "pgweir/base/container_of.h"
 
-#include "pgweir/base/banned.h"
-
 /* With several loops, how often the watches are asked at most. */
 #define ASK_PERIOD (5 * USEC_PER_MS)
 

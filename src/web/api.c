@@ -14,8 +14,6 @@
 
 #include "web_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define API_SHOW "/api/v1/show/"
 #define JSON_TYPE "application/json"
 

@@ -19,8 +19,6 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 
-#include "pgweir/base/banned.h"
-
 #define FIRST_LIMIT (10 * USEC_PER_SEC)  /* for a handshake, and for a whole head */
 #define IDLE_LIMIT (75 * USEC_PER_SEC)   /* between two requests: longer than most scrapes */
 #define ANSWER_LIMIT (30 * USEC_PER_SEC) /* for making or taking one piece */

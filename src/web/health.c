@@ -14,8 +14,6 @@
 
 #include "web_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define HEALTH_LIMIT (5 * USEC_PER_SEC) /* a loop that turns answers within milliseconds */
 
 /* A request that waits for the loops, or for SHOW READY. */

@@ -11,8 +11,6 @@
 
 #include <strings.h>
 
-#include "pgweir/base/banned.h"
-
 static enum http_result refuse(struct http_head *head, int status)
 {
 	head->status = status;

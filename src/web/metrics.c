@@ -13,8 +13,6 @@
 #include "metrics_priv.h"
 #include "web_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define SCRAPES_MAX 4 /* at one time: each keeps the rows of one SHOW */
 
 #define TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"

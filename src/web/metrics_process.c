@@ -13,8 +13,6 @@
 
 #include "metrics_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void add(bool is_openmetrics, const char *name, const char *help, double value,
                 struct buf *out)
 {

@@ -6,8 +6,6 @@
  */
 #include "metrics_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define GAUGE(name, column, help)                                     \
 	{                                                             \
 		name, help, column, NULL, METRIC_GAUGE, METRIC_NUMBER \

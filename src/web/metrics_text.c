@@ -15,8 +15,6 @@
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/frame.h"
 
-#include "pgweir/base/banned.h"
-
 #define ROWS_MAX ((size_t)128 * 1024 * 1024) /* of one source */
 #define GROUPS_MAX 10000
 #define WRITE_MAX ((size_t)64 * 1024) /* added by one call, and a sample more */

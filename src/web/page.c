@@ -11,8 +11,6 @@
 
 #include "web_priv.h"
 
-#include "pgweir/base/banned.h"
-
 extern const unsigned char page_html[];
 extern const size_t page_html_size;
 

@@ -15,8 +15,6 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
 
-#include "pgweir/base/banned.h"
-
 #define PIECE_MAX ((size_t)1024 * 1024) /* a row more than a piece of the console has */
 
 static void on_pause_over(struct timer *timer);

@@ -18,8 +18,6 @@
 #include "secrets_priv.h"
 #include "web_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct web_rights {
 	atomic_uint ref_count;
 	struct ranges *allow;

@@ -4,8 +4,6 @@
  */
 #include "web_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void answer_nothing(struct web *web, struct connection *connection,
                            const struct http_head *head)
 {

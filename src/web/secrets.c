@@ -17,8 +17,6 @@
 
 #include "http_head_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define SECRETS_MAX 1000
 #define SECRET_LINE_MAX 1024
 

@@ -18,8 +18,6 @@
 
 #include "rights_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define RETRY_LIMIT (200 * USEC_PER_MS)
 #define BACKLOG 64
 

@@ -12,8 +12,6 @@
 
 #include "web_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define DELAYED_MAX 32 /* half of all answers that are being made */
 
 struct wrong_secret {

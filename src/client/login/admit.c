@@ -14,8 +14,6 @@
 
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* The rights of a user on the console. */
 static enum console_role role_of(const struct clients *clients, const char *user)
 {

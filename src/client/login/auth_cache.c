@@ -16,8 +16,6 @@
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
 
-#include "pgweir/base/banned.h"
-
 TAILQ_HEAD(auth_answer_list, auth_answer);
 
 struct auth_cache {

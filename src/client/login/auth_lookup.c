@@ -25,8 +25,6 @@
 #include "auth_cache_priv.h"
 #include "auth_reply_priv.h"
 
-#include "pgweir/base/banned.h"
-
 enum auth_lookup_state {
 	AUTH_LOOKUP_WAITING, /* waits for a server */
 	AUTH_LOOKUP_ASKING,  /* the query runs */

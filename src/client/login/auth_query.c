@@ -17,8 +17,6 @@
 
 #include "auth_lookup_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* The use of auth_query for one client. */
 struct auth_query {
 	struct client *client;

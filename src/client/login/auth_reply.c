@@ -15,8 +15,6 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/pgwire/fields.h"
 
-#include "pgweir/base/banned.h"
-
 #define FRAME_MAX ((uint32_t)USER_SECRET_MAX + 8 * 1024) /* of a row or an error */
 
 static void fail_reply(struct auth_reply *replies, const char *reason)

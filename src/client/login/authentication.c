@@ -14,8 +14,6 @@
 #include "auth_query_priv.h"
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Maximum length of a message during authentication: a password may have more than 65530 bytes. */
 #define PROOF_MESSAGE_MAX ((uint32_t)70000)
 

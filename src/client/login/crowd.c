@@ -11,8 +11,6 @@
 
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define SPACING (10 * USEC_PER_SEC)
 #define ROLES_MAX 10000
 

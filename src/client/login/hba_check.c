@@ -21,8 +21,6 @@
 
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
 
 /* Finds the name of a system user on a helper thread. */

@@ -10,8 +10,6 @@
 
 #include "pgweir/auth/scram.h"
 
-#include "pgweir/base/banned.h"
-
 struct likeness {
 	pthread_mutex_t lock; /* guards all other fields */
 	struct users *users;

@@ -9,8 +9,6 @@
 
 #include "pgweir/auth/secret.h"
 
-#include "pgweir/base/banned.h"
-
 #define UNKNOWN_MAX ((size_t)64 * 1024) /* bytes of the names of unknown protocol options */
 
 struct client_login *login_new(void)

@@ -11,8 +11,6 @@
 
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static enum wire_result refuse_header(struct client *client, enum err_code code, const char *words)
 {
 	client_refuse(client, code, "%s", words);

@@ -16,8 +16,6 @@
 
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define HEX_MAX 16 /* bytes of an invalid packet that its error shows */
 
 /* ---- parameters ---- */

@@ -14,8 +14,6 @@
 #include "pgweir/pgwire/startup.h"
 #include "pgweir/pool/homes.h"
 
-#include "pgweir/base/banned.h"
-
 struct names {
 	const char *user, *database; /* in the packet */
 };

@@ -24,8 +24,6 @@
 
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define DELAYED_MAX 256
 
 struct delayed_login {

@@ -12,8 +12,6 @@
 
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static bool may_encrypt(const struct client *client)
 {
 	return client->clients->tls && !address_is_unix(&client->peer);

@@ -16,8 +16,6 @@
 
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define TELL_PERIOD (60 * USEC_PER_SEC)
 #define FILES_ADVICE "raise the limit on open files (ulimit -n; systemd: LimitNOFILE=)"
 

@@ -13,8 +13,6 @@
 
 #include "login_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void welcome_negotiate(struct client *client)
 {
 	unsigned int minor = client->login->minor;

@@ -38,8 +38,6 @@
 #include "relay_priv.h"
 #include "route_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define PAUSE_MIN USEC_PER_MS
 #define PAUSE_MAX (16 * USEC_PER_MS)
 

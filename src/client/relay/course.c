@@ -17,8 +17,6 @@
 #include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_single.h"
 
-#include "pgweir/base/banned.h"
-
 #define TEXT_MAX ((size_t)16 * 1024) /* a longer text is not read */
 
 static enum course_effect effect_of(struct bytes text)

@@ -24,8 +24,6 @@
 #include "route_priv.h"
 #include "track_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* The messages that a client may send, and what the server owes for each. */
 static const struct request {
 	bool is_known;

@@ -25,8 +25,6 @@
 
 #include "../client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define BIND_BODY "\0\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
 #define EXECUTE_BODY "\0\0\0\0\0"    /* no portal, all rows */
 #define CLOSE_SIZE 2                 /* 'P' or 'S', no name */

@@ -34,8 +34,6 @@
 #include "relay_priv.h"
 #include "resend_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static struct client *client_of(struct borrower *borrower)
 {
 	return container_of(borrower, struct client, borrower);

@@ -19,8 +19,6 @@
 #include "relay_priv.h"
 #include "track_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static usec_t now_of(const struct client *client) { return loop_now(client->clients->with.loop); }
 
 /* ---- batches and transactions ---- */

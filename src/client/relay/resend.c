@@ -47,8 +47,6 @@
 #include "relay_priv.h"
 #include "route_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define RESENT_MAX 10 /* times; a refusal (25006) is not repeated */
 
 /* ---- what can be kept ---- */

@@ -32,8 +32,6 @@
 #include "late_begin_priv.h"
 #include "relay_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* A longer text is not awaited: it is no read. */
 #define TEXT_MAX ((uint32_t)64 * 1024)
 

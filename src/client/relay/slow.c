@@ -15,8 +15,6 @@
 #include "relay_priv.h"
 #include "track_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define TEXT_MAX 1000
 #define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
 

@@ -23,8 +23,6 @@
 #include "../statements/statements_priv.h"
 #include "track_names_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define UNKNOWN_TEXT "(text not known)"
 #define FUNCTION_TEXT "(function call)"
 

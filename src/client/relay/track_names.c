@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-#include "pgweir/base/banned.h"
-
 #define FIRST_CAPACITY 8
 #define CAPACITY_MAX 2048 /* half of it is used */
 

@@ -9,8 +9,6 @@
 
 #include "pgweir/config/entries.h"
 
-#include "pgweir/base/banned.h"
-
 static const struct feature features[] = {
 	{ SQL_TOUCH_PARAMS, 0, QUESTION_PARAMS, "SET for the session",
 	  "Use SET LOCAL, or set the parameter at startup or with ALTER ROLE." },

@@ -10,8 +10,6 @@
 #include "../handover_priv.h"
 #include "session_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define NAMES_SIZE_MAX 200 /* bytes of the names of a kind; there is always the first one */
 
 static const struct kind {

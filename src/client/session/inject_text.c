@@ -7,8 +7,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/server/statements.h"
 
-#include "pgweir/base/banned.h"
-
 bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
                  struct ledger_change *change)
 {

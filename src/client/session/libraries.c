@@ -12,8 +12,6 @@
 
 #include "pgweir/pgwire/sql_items.h"
 
-#include "pgweir/base/banned.h"
-
 #define NAMES_SIZE_MAX ((size_t)4096) /* bytes of the names of one transaction */
 
 static void add_item(void *context, const struct sql_item *item)

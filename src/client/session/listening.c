@@ -12,8 +12,6 @@
 #include "listening_change_priv.h"
 #include "listening_unlisten_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define MAY_NOTIFY (SQL_TOUCH_NOTIFY | SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE) /* by triggers */
 
 /*

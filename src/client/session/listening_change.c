@@ -17,8 +17,6 @@
 #include "listening_unlisten_priv.h"
 #include "session_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static struct loop *loop_of(const struct client *client) { return client->clients->with.loop; }
 
 /* PostgreSQL's own loss of a connection looks the same. */

@@ -12,8 +12,6 @@
 
 #include "session_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- of the listening connection ---- */
 
 /* It would get the text in the wrong encoding. */

@@ -10,8 +10,6 @@
 #include "listening_change_priv.h"
 #include "listening_deliver_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool listening_is_at_rest(const struct client *client)
 {
 	const struct client_listening *listening = client->listening;

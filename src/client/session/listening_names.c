@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 static int by_name(const void *one, const void *other)
 {
 	return strcmp(*(const char *const *)one, *(const char *const *)other);

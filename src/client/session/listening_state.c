@@ -4,8 +4,6 @@
  */
 #include "listening_state_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool listening_has_any(const struct client *client)
 {
 	return client->listening && client->listening->listener.count;

@@ -16,8 +16,6 @@
 #include "inject_text_priv.h"
 #include "listening_deliver_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* A client with more channels is not asked what DO and functions unlisten: that costs too much. */
 #define HIDDEN_MAX 200
 #define UNLISTENS_MAX 1000 /* texts with UNLISTEN in one transaction */

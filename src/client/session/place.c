@@ -10,8 +10,6 @@
 
 #include "place_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* A statement that fails anyway needs no place. */
 static bool must_wait(const struct client *client, unsigned int touches, struct bytes text)
 {

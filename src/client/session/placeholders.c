@@ -15,8 +15,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pgweir/base/banned.h"
-
 static void add_name(struct session *session, struct bytes name)
 {
 	if (sql_name_judge(name) == SQL_NAME_PLACEHOLDER)

@@ -20,8 +20,6 @@
 
 #include "inject_text_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define ITEMS_MAX 100 /* parameters in one text; more are not followed */
 
 struct session_resets {

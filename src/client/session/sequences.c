@@ -21,8 +21,6 @@
 #include "../batch_priv.h"
 #include "inject_text_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * Ahead of the next message, in its protocol. A Query of ours would end what messages without a
  * Sync have begun, and makes PostgreSQL forget the unnamed statement; without a Sync, a CREATE

@@ -19,8 +19,6 @@
 #include "resets_priv.h"
 #include "sequences_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* A function may have set placeholders, whose names need not be in any text of the client. */
 #define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_NAMED)
 

@@ -8,8 +8,6 @@
 #include "../handover_priv.h"
 #include "sequences_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool session_has_record(const struct client *client) { return client->session || client->touched; }
 
 void session_write(const struct client *client, struct buf *record)

@@ -20,8 +20,6 @@
 #include "placeholders_priv.h"
 #include "resets_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void session_mode_note(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct bytes text;

@@ -11,8 +11,6 @@
 #include "listening_priv.h"
 #include "session_priv.h"
 
-#include "pgweir/base/banned.h"
-
 usec_t session_pinned_at(const struct client *client)
 {
 	return session_is_pinned(client) ? client->session->pinned_at : 0;

@@ -25,8 +25,6 @@
 #include "sequences_priv.h"
 #include "standby_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* What a DISCARD ALL touches. */
 #define DISCARDS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE)
 

@@ -11,8 +11,6 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/client/session.h"
 
-#include "pgweir/base/banned.h"
-
 #define LOCKS (SQL_TOUCH_LOCK | SQL_TOUCH_XACT_LOCK)
 
 /* Whether the client did not choose this for its session as a whole. */

@@ -9,8 +9,6 @@
 
 #include "pgweir/pool/notification.h"
 
-#include "pgweir/base/banned.h"
-
 #define FIRST_CAPACITY 16
 
 static struct notification *tag(struct notification *notification, bool is_own)

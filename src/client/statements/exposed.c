@@ -30,8 +30,6 @@
 #include "inject_priv.h"
 #include "names_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* What is exposed at the same time, at most. */
 #define NAMES_MAX 100
 #define TEXTS_MAX ((size_t)1024 * 1024)

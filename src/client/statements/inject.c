@@ -12,8 +12,6 @@
 
 #include "../client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void inject_close(struct batch *batch, struct bytes name)
 {
 	char front[FRAME_HEADER_SIZE + 1] = { 'C', 0, 0, 0, 0, 'S' };

@@ -17,8 +17,6 @@
 
 #include "../client_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* What one client may have. Drivers keep some hundreds, object mappers some thousands. */
 #define NAMES_MAX 10000
 #define TEXTS_MAX ((size_t)64 * 1024 * 1024)

@@ -31,8 +31,6 @@
 #include "names_priv.h"
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- Parse ---- */
 
 /*

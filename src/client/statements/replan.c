@@ -14,8 +14,6 @@
 
 #include "pgweir/pgwire/fields.h"
 
-#include "pgweir/base/banned.h"
-
 static bool read_names(const struct frame *frame, struct bytes in, struct object_names *names)
 {
 	return in.count >= frame->length &&

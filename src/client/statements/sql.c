@@ -33,8 +33,6 @@
 #include "inject_priv.h"
 #include "names_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void sql_forget(struct client *client)
 {
 	struct sql_unnamed *sql = client->sql;

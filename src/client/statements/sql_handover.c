@@ -9,8 +9,6 @@
 #include "../client_priv.h"
 #include "../handover_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
 {
 	const struct sql_unnamed *sql = client->sql;

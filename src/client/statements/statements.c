@@ -17,8 +17,6 @@
 #include "unnamed_priv.h"
 #include "whole_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool statements_follow(const struct client *client)
 {
 	if (client_statement_count(client))

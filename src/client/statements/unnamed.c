@@ -27,8 +27,6 @@
 #include "inject_priv.h"
 #include "sql_priv.h"
 
-#include "pgweir/base/banned.h"
-
 struct unnamed {
 	struct ledger_change change; /* of each open Parse of the client */
 	struct ledger_change repeat; /* of each open Parse that was injected */

@@ -18,8 +18,6 @@
 
 #include "unnamed_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Judges a text of which the bytes in `have` have been received. */
 static enum whole judge_text(const struct frame *frame, struct bytes have, size_t most)
 {

@@ -26,8 +26,6 @@
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/role_question.h"
 
-#include "pgweir/base/banned.h"
-
 #define ANSWER_MAX PARAMS_SIZE_MAX /* bytes kept of one part */
 #define HELD_SIZE_MAX 2048         /* bytes kept of the names of what keeps a server */
 #define COUNT_DIGITS_MAX 9

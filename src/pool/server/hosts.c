@@ -8,8 +8,6 @@
 
 #include "hosts_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- addresses ---- */
 
 struct host_addr *hosts_find_addr(struct host *host, const struct address *address)

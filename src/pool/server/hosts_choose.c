@@ -15,8 +15,6 @@
  */
 #include "hosts_priv.h"
 
-#include "pgweir/base/banned.h"
-
 enum health { HEALTH_DOWN, HEALTH_RETRY, HEALTH_UP };
 
 static enum health health_at(usec_t due, usec_t now)

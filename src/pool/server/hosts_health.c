@@ -8,8 +8,6 @@
  */
 #include "hosts_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static usec_t later(usec_t a, usec_t b) { return a > b ? a : b; }
 
 static usec_t earlier(usec_t a, usec_t b) { return a < b ? a : b; }

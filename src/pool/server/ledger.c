@@ -34,8 +34,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 #define FIRST_CAPACITY 8
 
 #define K(kind) (1u << LEDGER_##kind)

@@ -21,8 +21,6 @@
 
 #include "pgweir/base/buf.h"
 
-#include "pgweir/base/banned.h"
-
 /* Bytes of buffers that are kept for the next change. */
 #define SCRATCH_SIZE ((size_t)4096)
 

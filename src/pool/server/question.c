@@ -16,8 +16,6 @@
 #include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/statements.h"
 
-#include "pgweir/base/banned.h"
-
 #define VALUE_MAX "65536" /* bytes; a longer value is not sent */
 #define EXPOSED_MAX "1000"
 #define CHANNELS_MAX "40000" /* more do not fit into what is kept */

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 static void lock_reach(struct reach *reach) { pthread_mutex_lock(&reach->lock); }
 
 static void unlock_reach(struct reach *reach) { pthread_mutex_unlock(&reach->lock); }

@@ -12,8 +12,6 @@
 
 #include "pgweir/pgwire/frame.h"
 
-#include "pgweir/base/banned.h"
-
 /* The bytes of the first batch, and how many statements it executes. */
 static size_t measure(struct bytes in, unsigned int *executed)
 {

@@ -18,8 +18,6 @@
 
 #include "pgweir/pgwire/fields.h"
 
-#include "pgweir/base/banned.h"
-
 #define DIGITS_MAX 32
 
 static const char short_text[] = "SELECT pg_catalog.pg_is_in_recovery(), "

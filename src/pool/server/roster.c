@@ -18,8 +18,6 @@
 
 #include "roster_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- who is primary ---- */
 
 static bool is_primary(const struct roster_row *row) { return row->known.role == HOST_PRIMARY; }

@@ -4,8 +4,6 @@
  */
 #include "roster_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool roster_is_target(enum target_session_attrs target, enum host_role role, bool is_read_only)
 {
 	switch (target) {

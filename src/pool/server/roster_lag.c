@@ -13,8 +13,6 @@
 
 #include "roster_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * Drops the sample whose absence makes the least difference in relation to its age, so that the
  * error of a great lag is a small part of it.

@@ -7,8 +7,6 @@
 
 #include "roster_priv.h"
 
-#include "pgweir/base/banned.h"
-
 bool roster_row_is_of(const struct roster_row *row, const struct roster_at *at)
 {
 	if (row->host != at->host)

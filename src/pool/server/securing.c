@@ -12,8 +12,6 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "pgweir/base/banned.h"
-
 static enum securing failed(struct err *err, const char *reason)
 {
 	err_set(err, ERR_SERVER_CONNECT, "%s", reason);

@@ -15,8 +15,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define SEND_BEHIND_MAX 16  /* pieces of one write that includes a prefix */
 #define PREFIX_KEEP_MAX 512 /* bytes of `prefix` that are kept for the next one */
 

@@ -13,8 +13,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static void add_address(const struct server *server, struct buf *out)
 {
 	char text[ADDRESS_TEXT_SIZE];

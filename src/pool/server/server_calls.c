@@ -16,8 +16,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define FIRST_CAPACITY 8
 #define KEPT_CAPACITY 64 /* of an empty queue */
 #define SQLSTATE_SIZE 6

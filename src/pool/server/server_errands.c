@@ -17,8 +17,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 #define QUESTION_TRIES 5
 
 /* Whoever may have such state keeps the server, so the question may go without an answer. */

@@ -23,8 +23,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * Parses the start of an ErrorResponse, which may be cut: severity, SQLSTATE and text. Every
  * PostgreSQL sends them in that order.

@@ -21,8 +21,6 @@
 
 #include <string.h>
 
-#include "pgweir/base/banned.h"
-
 /* The longest frame that must be parsed as a whole: the types of 65535 parameters. */
 #define WHOLE_MAX ((uint32_t)(FRAME_HEADER_SIZE + 2 + 4 * 65535))
 #define TAG_MAX 64 /* the longest CommandComplete that is examined */

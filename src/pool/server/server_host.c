@@ -13,8 +13,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * The part of server_connect_timeout for the first message, while there is another host. A test has
  * less: what was lost on the way is sent again late by the kernel, but at once by a new attempt.

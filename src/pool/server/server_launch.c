@@ -13,8 +13,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- connecting ---- */
 
 /* The startup parameters of a dedicated server's borrower are sent unchanged. */

@@ -7,8 +7,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void server_connect_due(struct timer *timer)
 {
 	struct server *server = container_of(timer, struct server, timer);

@@ -15,8 +15,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* ---- authentication ---- */
 
 /* Handles the result of a step of the authentication. false: the server is closing. */

@@ -18,8 +18,6 @@
 
 #include "server_params_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /*
  * Parameters whose values PostgreSQL compares without regard to case, and reports in its own
  * spelling.

@@ -16,8 +16,6 @@
 
 #include "server_params_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Whether the server reports all changes of a parameter, so that the map has its value. */
 static bool is_reported(const struct server *server, const char *name)
 {

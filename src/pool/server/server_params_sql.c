@@ -17,8 +17,6 @@
 
 #include "server_params_priv.h"
 
-#include "pgweir/base/banned.h"
-
 /* Parameters that are lists of quoted names: SET would read the whole text as one name. */
 static const char *const name_lists[] = { "search_path", "temp_tablespaces",
 	                                  "local_preload_libraries", "session_preload_libraries" };

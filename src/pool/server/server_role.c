@@ -14,8 +14,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static bool is_on(const char *value) { return strcmp(value, "on") == 0; }
 
 static void close_unfit(struct server *server, enum close_reason reason)

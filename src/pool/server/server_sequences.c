@@ -10,8 +10,6 @@
  */
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 void server_discard_begin(struct server *server)
 {
 	server->is_discarding = true;

@@ -11,8 +11,6 @@
 
 #include <stdlib.h>
 
-#include "pgweir/base/banned.h"
-
 struct server_statement {
 	UT_hash_handle hh;       /* by the statement's address */
 	UT_hash_handle typed_hh; /* by that of `typed` */

@@ -7,8 +7,6 @@
 
 #include "server_priv.h"
 
-#include "pgweir/base/banned.h"
-
 static struct securing_how server_securing(const struct server *server)
 {
 	const struct server_shared *shared = server->site->shared;

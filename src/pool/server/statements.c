@@ -14,8 +14,6 @@
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_touch.h"
 
-#include "pgweir/base/banned.h"
-
 #define NAME_MAX_SIZE 64
 #define TYPE_UNKNOWN 705
 #define STEM_SIZE 12 /* letters of 5 bits each */

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pgweir/base/banned.h"
-
 static const char *const names[] = {
 	"array_nulls",
 	"backslash_quote",

@@ -6,8 +6,6 @@
 
 #include <strings.h>
 
-#include "pgweir/base/banned.h"
-
 /*
  * Always tracked, in the order of the welcome: all parameters that some version of PostgreSQL
  * reports and that a client can change. What a server does not report is not in its welcome.
