@@ -47,8 +47,8 @@ static void on_end(struct client *client)
 	bool is_silent = client_is_nobody(client) && !client->stream.error;
 
 	/*
-	 * Its server only owes what we have asked, and is fit for others as soon as it has answered. A
-	 * client that connects for each transaction leaves just then.
+	 * Its server only owes what we have asked, and is fit for others as soon as it has
+	 * answered. A client that connects for each transaction leaves just then.
 	 */
 	if (client->state == CLIENT_SETTLING &&
 	    server_rest(client->borrower.server) == REST_WORKING) {

@@ -422,8 +422,8 @@ static bool gather(struct cursor *cursor)
 		const char *name = params_find(client->params, "application_name");
 
 		if (client->borrower.pool)
-			add_client(client, named(walk, client->clients->with.digest_key,
-			                         name ? name : ""));
+			add_client(client,
+			           named(walk, client->clients->with.digest_key, name ? name : ""));
 	}
 	if (cursor->has_more)
 		return false;
