@@ -33,7 +33,6 @@ static const struct {
 	{ "what has not arrived", LOGIN "aQ(insert)+ 1. a< 2^ 2<<Q(insert) 2CZ a<CZ" },
 	{ "a SET LOCAL, with the BEGIN before it",
 	  BEGUN SET_LOCAL "1<Q 1. a< 2^ 2<<P(:begin)B()EC(P:)Q(set_local_work_mem='1MB')" },
-
 	{ "an extended query that has not arrived",
 	  LOGIN "aP(:insert)B()ES+ 1. a< 2^ 2<<P(:insert)B()ES 212CZ a<12CZ" },
 	{ "one behind its BEGIN",
@@ -67,7 +66,11 @@ static const struct {
 	{ "in one batch", LOGIN "aP(:insert)B()EB()ES+ " IS_LOST },
 	{ "an opening that the other host may refuse",
 	  BEGUN "aQ(set_transaction_read_write) 1<Q 1C(SET)z a<CZ " IS_LOST },
+	{ "and what is behind it in the same write",
+	  LOGIN "aQ(begin_read_write)Q(insert)+ " IS_LOST },
 	{ "what was begun in another write", LOGIN "aP(:insert)B() 1<PB aES+ " IS_LOST },
+	{ "one behind an opening that is answered in part",
+	  LOGIN "aQ(begin)Q(set_local_work_mem='1MB') 1<QQ 1C(BEGIN) a<C aQ(insert)+ " IS_LOST },
 	{ "a third statement", LOGIN "aQ(begin) 1<Q aQ(insert) 1<Q aQ(insert)+ " IS_LOST },
 	{ "a function call behind its BEGIN", LOGIN "aQ(begin) 1<Q aF 1<F " IS_LOST },
 	{ "a transaction in which that has run", BEGUN "aF 1<F 1Vz a<VZ " IS_LOST },
@@ -90,6 +93,8 @@ static const struct script others[] = {
 	{ "a late BEGIN is sent again with the statement behind it", "late_begin=1",
 	  LOGIN "aQ(begin) 1< a<CZ aQ(insert)+ 1. a< 2^ 2<<P(:begin)B()EC(P:)Q(insert)" },
 	{ "nothing is in session mode", "pool_mode=session", LOGIN "aQ(begin) 1<Q " IS_LOST },
+	{ "nor what may change the session", "session_state=follow\nsession_sample=0",
+	  LOGIN "aQ(do_x)+ " IS_LOST },
 	{ "nor if the server has something of the session",
 	  "session_state=follow\nsession_sample=0",
 	  LOGIN "aQ(create_temp_table_t_as_select_1) 1<Q 1C(SELECT_1)Z a<CZ 1<Q 1D(t::1)CZ "
