@@ -17,10 +17,9 @@
 #include "pgweir/web/web.h"
 
 #include "daemon.h"
-#include "lane_load.h"
+#include "lane.h"
 #include "notify.h"
-#include "parts.h"
-#include "tls_sets.h"
+#include "load.h"
 
 enum shutdown_state {
 	SHUTDOWN_NONE,
@@ -37,7 +36,7 @@ struct daemon {
 	struct logger logger;
 	const struct options *options;
 	const struct config *config; /* in force */
-	const struct config *wanted; /* the same with the values by SET that are held: set.c */
+	const struct config *wanted; /* the same with the values by SET that are held: apply.c */
 	part_set held;               /* the parts in which they differ */
 	struct err why_held[PARTS];  /* the errors; valid for the parts in `held` */
 	struct users *users;
@@ -101,7 +100,7 @@ bool takeover_pass_key(struct successor *successor, struct bytes key, struct far
 void takeover_stop(struct successor *successor, enum shutdown_kind kind);
 void takeover_free(struct successor **successor);
 
-/* set.c: see struct console_with, set and why_held. */
+/* apply.c: see struct console_with, set and why_held. */
 enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
                                struct err *err);
 const char *set_why_held(const struct daemon *daemon, const char *name);
@@ -117,7 +116,7 @@ void suspend_begin(struct daemon *daemon, const char *by);
 void suspend_end(struct daemon *daemon);
 
 /*
- * drain.c: begin a DRAIN, or change its limit, and end it. See drain_begin(). main_drain_clients()
+ * stop.c: begin a DRAIN, or change its limit, and end it. See drain_begin(). main_drain_clients()
  * leaves the listener alone; main_drain_stop(): the process ends.
  */
 void main_drain_begin(struct daemon *daemon, usec_t limit);

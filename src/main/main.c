@@ -19,12 +19,9 @@
 #include "apply.h"
 #include "check.h"
 #include "daemon.h"
-#include "daemonize.h"
-#include "limits.h"
+#include "process.h"
 #include "load.h"
-#include "pidfile.h"
-#include "privileges.h"
-#include "probe.h"
+#include "ask.h"
 
 static void log_problems(const struct logger *logger, const struct problems *problems)
 {
