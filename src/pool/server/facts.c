@@ -24,7 +24,6 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/server/question.h"
-#include "pgweir/pool/server/role_question.h"
 
 #define ANSWER_MAX PARAMS_SIZE_MAX /* bytes kept of one part */
 #define HELD_SIZE_MAX 2048         /* bytes kept of the names of what keeps a server */

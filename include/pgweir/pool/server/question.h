@@ -12,6 +12,8 @@
 #define PGWEIR_POOL_SERVER_QUESTION_H
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/bytes.h"
+#include "pgweir/pool/server/roster.h"
 
 enum question_part {
 	QUESTION_PARAMS = 1 << 0,
@@ -37,5 +39,26 @@ enum question_part {
  * PostgreSQL's major version, 0 if it is not known.
  */
 void question_text(unsigned int parts, struct bytes names, unsigned int major, struct buf *out);
+
+/*
+ * ---- the role question ----
+ *
+ * One query that asks a host whether it is primary or a standby, and how far it
+ * is. It works for any user, on a primary and on a standby.
+ *
+ * No socket and no clock.
+ */
+
+/* All that PostgreSQL 10 and later can say; and what older ones, and strict ones, say too. */
+#define ROLE_QUESTION_COLUMNS 7
+#define ROLE_QUESTION_SHORT_COLUMNS 2
+
+const char *role_question_text(bool is_short);
+
+/* Reads the body of the DataRow. false: it is not an answer. report->is_full: not a short one. */
+bool role_question_answer(struct bytes body, struct host_report *report);
+
+/* A time in seconds as PostgreSQL writes a double, in microseconds. Negative ones are 0. */
+bool role_question_seconds(struct bytes text, uint64_t *value);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/server_params_facts.c: what facts change in the maps. No server is connected.
+ * pool/server/server_params.c: what facts change in the maps. No server is connected.
  */
 #include <string.h>
 
