@@ -125,7 +125,6 @@ static bool pool_is_not_yet(const struct err *err)
 	       strcmp(err->sqlstate, "57P02") == 0;
 }
 
-/* The failure is about reachability, not our credentials, so retrying may help. */
 bool pool_is_worth_waiting(const struct err *err)
 {
 	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES || pool_is_not_yet(err);

@@ -260,7 +260,6 @@ void pool_await_place(struct borrower *borrower)
 	begin_wait(borrower, &pool->served_wait_place, &pool->served_wait_place_count);
 }
 
-/* Moves the borrower to the front of the queue in which it waits. */
 void pool_wait_first(struct borrower *borrower, usec_t since)
 {
 	unsigned int *count;
@@ -274,7 +273,6 @@ void pool_wait_first(struct borrower *borrower, usec_t since)
 		borrower->waiting_since = since;
 }
 
-/* Moves the borrower to the other queue. Its waiting time continues. */
 void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first)
 {
 	struct pool *pool = borrower->pool;
@@ -297,7 +295,6 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is
 	borrower->state = next;
 }
 
-/* Unlinks both; the borrower is the first in the wait queue again. */
 struct borrower *pool_wait_again(struct server *server)
 {
 	struct borrower *borrower = server->expected_by;
@@ -398,7 +395,6 @@ usec_t pools_longest_wait(const struct pools *pools, usec_t now)
 	return longest;
 }
 
-/* Refuses all borrowers that wait for a server that clients share. */
 void pool_refuse(struct pool *pool, const struct err *err)
 {
 	struct borrower *borrower;

@@ -78,7 +78,6 @@ static bool is_unused(const struct database *database)
 	return true;
 }
 
-/* The pools must have neither members nor servers. */
 void pools_forget_database(struct database *database)
 {
 	struct pools *pools = database->pools;

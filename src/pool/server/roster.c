@@ -405,17 +405,6 @@ bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin 
 	return has_changed;
 }
 
-static enum host_admin roster_admin(struct roster *roster, unsigned int host)
-{
-	enum host_admin admin = HOST_ENABLED;
-
-	roster_lock(roster);
-	if (host < roster->host_count)
-		admin = roster->admins[host];
-	roster_unlock(roster);
-	return admin;
-}
-
 void roster_trust_again(struct roster *roster, usec_t now)
 {
 	roster_lock(roster);

@@ -17,9 +17,8 @@
 
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql_items.h"
-#include "pgweir/pool/server/facts.h"
-#include "pgweir/pool/server/params.h"
 #include "pgweir/pool/server/question.h"
+#include "pgweir/pool/server/params.h"
 
 /* ---- parameters ---- */
 

@@ -35,7 +35,7 @@
 #include "pgweir/pool/server/server_statements.h"
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/params.h"
-#include "pgweir/pool/server/facts.h"
+#include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/text_scope.h"
 #include "pgweir/pool/server/replay.h"
 

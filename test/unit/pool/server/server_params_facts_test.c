@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "../../../lib/mapped_server.h"
-#include "pgweir/pool/server/facts.h"
 #include "pgweir/pool/server/question.h"
 
 #include "../../unit.h"
