@@ -15,7 +15,6 @@
 #include "daemon_priv.h"
 #include "lane.h"
 #include "load.h"
-#include "stop.h"
 
 #include "pgweir/auth/outside.h"
 

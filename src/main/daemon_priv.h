@@ -28,7 +28,7 @@ enum shutdown_state {
 	SHUTDOWN_CLIENTS    /* stop when no client is left */
 };
 
-struct handover;  /* handover.c */
+struct handover;  /* handover_give.c */
 struct successor; /* takeover.c */
 
 struct daemon {
@@ -88,8 +88,8 @@ struct daemon {
 };
 
 /*
- * handover.c: handover_may_start() checks whether another process may take over with this version
- * of hand-overs. handover_start() begins the hand-over on the socket fd, which it owns.
+ * handover_give.c: handover_may_start() checks whether another process may take over with this
+ * version of hand-overs. handover_start() begins the hand-over on the socket fd, which it owns.
  */
 bool handover_may_start(struct daemon *daemon, const char *version, struct err *err);
 void handover_start(struct daemon *daemon, int fd);
@@ -108,6 +108,14 @@ const char *set_why_held(const struct daemon *daemon, const char *name);
 /* Holds no value any more: at the start and after a RELOAD. */
 void set_forget_all(struct daemon *daemon);
 
+/* ---- stop.c ---- */
+
+/* Stops the daemon in the way of the console's SHUTDOWN commands. */
+void stop_daemon(struct daemon *daemon, enum shutdown_kind kind);
+
+/* Stops waiting for the last client or server, because the daemon ends for another reason. */
+void stop_watching(struct daemon *daemon);
+
 /*
  * Begin and end a SUSPEND. suspend_begin(): nothing may be paused or suspended.
  * suspend_end(): in any state of the SUSPEND.
@@ -116,13 +124,15 @@ void suspend_begin(struct daemon *daemon, const char *by);
 void suspend_end(struct daemon *daemon);
 
 /*
- * stop.c: begin a DRAIN, or change its limit, and end it. See drain_begin(). main_drain_clients()
+ * Begin a DRAIN, or change its limit, and end it. See drain_begin(). main_drain_clients()
  * leaves the listener alone; main_drain_stop(): the process ends.
  */
 void main_drain_begin(struct daemon *daemon, usec_t limit);
 void main_drain_clients(struct daemon *daemon, usec_t limit);
 void main_drain_end(struct daemon *daemon);
 void main_drain_stop(struct daemon *daemon);
+
+/* ---- lifecycle.c ---- */
 
 /* tells the service manager, and starts its watchdog */
 void lifecycle_ready(struct daemon *daemon);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "pgweir/base/version.h"
-#include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
 

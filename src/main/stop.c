@@ -2,14 +2,12 @@
 /*
  * How work comes to rest, and ends: SUSPEND, DRAIN, shutdown.
  */
-#include "stop.h"
+#include "daemon_priv.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 
 #include "pgweir/base/container_of.h"
-
-#include "daemon_priv.h"
 
 /*
  * ---- SUSPEND ----

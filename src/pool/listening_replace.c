@@ -13,7 +13,6 @@
 #include "pgweir/pool/listening.h"
 
 #include "listening_priv.h"
-#include "server/server_priv.h"
 
 #define REPLACE_MARK_SIZE 17
 

@@ -429,8 +429,6 @@ void pool_grow(struct pool *pool);
 /* Launches dedicated servers. */
 void pool_dedicated_grow(struct pool *pool);
 
-/* Closes the server that is being launched for this borrower. */
-void pool_dedicated_give_up(struct borrower *borrower);
 void pool_dedicated_login_done(struct server *server);
 void pool_dedicated_login_failed(struct server *server, const struct err *err);
 

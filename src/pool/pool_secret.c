@@ -6,8 +6,6 @@
  */
 #include "pool_priv.h"
 
-#include "server/server_priv.h"
-
 /* What clients of this user on this database authenticated with. */
 static const struct credentials *shown_to(const struct pool *pool)
 {

@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/startup.h"
 #include "pgweir/pool/server/question.h"

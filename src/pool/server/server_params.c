@@ -15,7 +15,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pgweir/config/entries.h"
 #include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/params.h"

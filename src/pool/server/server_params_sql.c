@@ -12,7 +12,6 @@
 #include <strings.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/config/entries.h"
 #include "pgweir/pool/server/params.h"
 
 #include "server_priv.h"
