@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/pool/pools_hosts.h"
+#include "pgweir/pool/pools.h"
 
 #define TICK_PERIOD USEC_PER_SEC
 #define DRAIN_SECONDS_MAX 10000000

@@ -15,7 +15,7 @@
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_digest.h"
 #include "pgweir/pgwire/sql_touch.h"
-#include "pgweir/pool/server/facts.h"
+#include "pgweir/pool/server/question.h"
 
 #define NAMES_MAX 200  /* prepared statements of a client that use a feature */
 #define TEXT_MAX 65536 /* bytes of a text that are looked at */

@@ -19,7 +19,7 @@
 
 #include "pgweir/base/text.h"
 #include "pgweir/pool/homes.h"
-#include "pgweir/pool/listening_handover.h"
+#include "pgweir/pool/handover.h"
 
 #include "client_priv.h"
 #include "handover_priv.h"

@@ -7,7 +7,7 @@
 #define PGWEIR_MAIN_APPLY_H
 
 #include "options.h"
-#include "parts.h"
+#include "load.h"
 
 struct daemon;
 

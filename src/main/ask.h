@@ -6,11 +6,14 @@
 #ifndef PGWEIR_MAIN_ASK_H
 #define PGWEIR_MAIN_ASK_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 #include "pgweir/config/config.h"
+
+#include "options.h"
 
 struct ask {
 	int fd;
@@ -58,9 +61,6 @@ bool ask_find(struct ask_whom *whom, const char *target, const char *owner, stru
  */
 bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err);
 
-/* Removes the limit on the time that an answer may take. */
-void ask_patiently(struct ask *ask);
-
 /*
  * Sends a statement and calls on_row() for each row. The texts (NULL = SQL's NULL) are
  * valid within the call. false: *err has the reason, and the connection cannot be used any
@@ -74,5 +74,24 @@ bool ask_query(struct ask *ask, const char *statement,
 bool ask_say(struct ask *ask, const char *statement, struct err *err);
 
 void ask_close(struct ask *ask);
+
+/*
+ * ---- probes ----
+ *
+ * What probes and scripts ask a running daemon over its Unix socket. `socket`, `as`, `user`
+ * and `seconds` are from the command line.
+ */
+
+/*
+ * --ready: whether the daemon accepts work. false: it does not, or does not answer; the
+ * reason is on stderr.
+ */
+bool probe_ready(const struct options *options);
+
+/*
+ * --drain: runs DRAIN until it has ended, with the progress on stderr. false: it was not
+ * completed; the reason is on stderr.
+ */
+bool probe_drain(const struct options *options);
 
 #endif

@@ -24,12 +24,9 @@
 #include "pgweir/web/web.h"
 
 #include "ask.h"
-#include "lint.h"
 #include "load.h"
-#include "preflight.h"
-#include "privileges.h"
+#include "process.h"
 #include "listing.h"
-#include "tls_sets.h"
 
 struct check {
 	const char *file;

@@ -15,8 +15,6 @@
 #include "daemon_priv.h"
 #include "lane.h"
 #include "load.h"
-#include "processors.h"
-#include "stop.h"
 
 #include "pgweir/auth/outside.h"
 

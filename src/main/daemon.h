@@ -11,7 +11,7 @@
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
 
-#include "activation.h"
+#include "notify.h"
 #include "options.h"
 #include "takeover.h"
 

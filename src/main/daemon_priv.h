@@ -17,10 +17,9 @@
 #include "pgweir/web/web.h"
 
 #include "daemon.h"
-#include "lane_load.h"
+#include "lane.h"
 #include "notify.h"
-#include "parts.h"
-#include "tls_sets.h"
+#include "load.h"
 
 enum shutdown_state {
 	SHUTDOWN_NONE,
@@ -29,7 +28,7 @@ enum shutdown_state {
 	SHUTDOWN_CLIENTS    /* stop when no client is left */
 };
 
-struct handover;  /* handover.c */
+struct handover;  /* handover_give.c */
 struct successor; /* takeover.c */
 
 struct daemon {
@@ -37,7 +36,7 @@ struct daemon {
 	struct logger logger;
 	const struct options *options;
 	const struct config *config; /* in force */
-	const struct config *wanted; /* the same with the values by SET that are held: set.c */
+	const struct config *wanted; /* the same with the values by SET that are held: apply.c */
 	part_set held;               /* the parts in which they differ */
 	struct err why_held[PARTS];  /* the errors; valid for the parts in `held` */
 	struct users *users;
@@ -89,8 +88,8 @@ struct daemon {
 };
 
 /*
- * handover.c: handover_may_start() checks whether another process may take over with this version
- * of hand-overs. handover_start() begins the hand-over on the socket fd, which it owns.
+ * handover_give.c: handover_may_start() checks whether another process may take over with this
+ * version of hand-overs. handover_start() begins the hand-over on the socket fd, which it owns.
  */
 bool handover_may_start(struct daemon *daemon, const char *version, struct err *err);
 void handover_start(struct daemon *daemon, int fd);
@@ -101,13 +100,21 @@ bool takeover_pass_key(struct successor *successor, struct bytes key, struct far
 void takeover_stop(struct successor *successor, enum shutdown_kind kind);
 void takeover_free(struct successor **successor);
 
-/* set.c: see struct console_with, set and why_held. */
+/* apply.c: see struct console_with, set and why_held. */
 enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
                                struct err *err);
 const char *set_why_held(const struct daemon *daemon, const char *name);
 
 /* Holds no value any more: at the start and after a RELOAD. */
 void set_forget_all(struct daemon *daemon);
+
+/* ---- stop.c ---- */
+
+/* Stops the daemon in the way of the console's SHUTDOWN commands. */
+void stop_daemon(struct daemon *daemon, enum shutdown_kind kind);
+
+/* Stops waiting for the last client or server, because the daemon ends for another reason. */
+void stop_watching(struct daemon *daemon);
 
 /*
  * Begin and end a SUSPEND. suspend_begin(): nothing may be paused or suspended.
@@ -117,13 +124,15 @@ void suspend_begin(struct daemon *daemon, const char *by);
 void suspend_end(struct daemon *daemon);
 
 /*
- * drain.c: begin a DRAIN, or change its limit, and end it. See drain_begin(). main_drain_clients()
+ * Begin a DRAIN, or change its limit, and end it. See drain_begin(). main_drain_clients()
  * leaves the listener alone; main_drain_stop(): the process ends.
  */
 void main_drain_begin(struct daemon *daemon, usec_t limit);
 void main_drain_clients(struct daemon *daemon, usec_t limit);
 void main_drain_end(struct daemon *daemon);
 void main_drain_stop(struct daemon *daemon);
+
+/* ---- lifecycle.c ---- */
 
 /* tells the service manager, and starts its watchdog */
 void lifecycle_ready(struct daemon *daemon);

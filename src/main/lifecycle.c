@@ -13,7 +13,6 @@
 #include "daemon_priv.h"
 #include "load.h"
 #include "listing.h"
-#include "stop.h"
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/changes.h"

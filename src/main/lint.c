@@ -3,7 +3,7 @@
  * Warnings: settings that make each other useless, users that do not exist, files that
  * every user can read.
  */
-#include "lint.h"
+#include "check.h"
 
 #include <limits.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "pgweir/config/changes.h"
 #include "pgweir/web/web.h"
 
-#include "limits.h"
+#include "process.h"
 #include "load.h"
 
 /* ---- settings that make each other useless ---- */

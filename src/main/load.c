@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Loads a configuration file and what it names: users, rules, proxies. Nothing is applied
- * here.
+ * Loads a configuration file and what it names: users, rules, certificates, proxies. Nothing is
+ * applied here.
  */
 #include "load.h"
 
 #include <string.h>
 
+#include "pgweir/auth/auth_methods.h"
+#include "pgweir/auth/client_tls.h"
 #include "pgweir/auth/outside.h"
-#include "pgweir/config/entries.h"
 #include "pgweir/config/changes.h"
+#include "pgweir/config/entries.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/web/web.h"
 
@@ -26,7 +28,11 @@ static bool check_options(const struct config *config, enum auth_method method, 
 	       err_prefix(err, "%s: ", row->setting);
 }
 
-bool load_check_options(const struct config *config, struct err *err)
+/*
+ * Checks the options of auth_type ldap and pam, even if auth_type is another one: SET may
+ * change that. false: *err begins with the setting's name.
+ */
+static bool load_check_options(const struct config *config, struct err *err)
 {
 	for (int method = 0; method < AUTH_METHODS; method++) {
 		if (auth_methods[method].is_outside &&
@@ -65,7 +71,11 @@ bool load_proxies(const struct config *config, struct ranges **proxies, struct e
 	return *proxies || err_prefix(err, "proxy_protocol_from: ");
 }
 
-struct users *load_users(const struct config *config, struct err *err)
+/*
+ * The users of auth_file; an empty set if auth_type does not need the file. NULL: *err has
+ * the reason.
+ */
+static struct users *load_users(const struct config *config, struct err *err)
 {
 	bool has_users = !auth_methods[config->auth_type].needs_no_file;
 
@@ -167,4 +177,312 @@ void load_say_where(const struct config *config, struct err *err)
 
 	if (pos.file && pos.line)
 		err_prefix(err, "%s:%d: ", pos.file, pos.line);
+}
+
+/* ---- TLS contexts ---- */
+
+static const enum tls_check server_checks[] = {
+	[TLS_MODE_DISABLE] = TLS_CHECK_NONE,    [TLS_MODE_ALLOW] = TLS_CHECK_NONE,
+	[TLS_MODE_PREFER] = TLS_CHECK_NONE,     [TLS_MODE_REQUIRE] = TLS_CHECK_NONE,
+	[TLS_MODE_VERIFY_CA] = TLS_CHECK_CHAIN, [TLS_MODE_VERIFY_FULL] = TLS_CHECK_NAME,
+};
+
+/* Whether clients must show the certificates that auth_type needs. false: *err, ERR_UNFIT. */
+static bool tls_sets_fit_logins(const struct config *config, struct err *err)
+{
+	return auth_methods[config->auth_type].voucher != AUTH_BY_CERTIFICATE ||
+	       config->client_tls_sslmode == TLS_MODE_VERIFY_FULL ||
+	       err_set(err, ERR_UNFIT, "auth_type = %s needs client_tls_sslmode = verify-full",
+	               auth_methods[config->auth_type].name);
+}
+
+static bool make_client(struct tls_context **context, const struct config *config, struct err *err)
+{
+	struct tls_options options;
+
+	*context = NULL;
+	if (!tls_sets_fit_logins(config, err))
+		return false;
+	if (config->client_tls_sslmode == TLS_MODE_DISABLE)
+		return true;
+	if (config->client_tls_sslmode == TLS_MODE_VERIFY_FULL && !*config->client_tls_ca_file)
+		return err_set(err, ERR_UNFIT,
+		               "client_tls_sslmode = verify-full needs client_tls_ca_file");
+	options = client_tls_options(config, NULL);
+	*context = tls_context_new(&options, err);
+	return *context != NULL;
+}
+
+static bool make_server(struct tls_context **context, const struct config *config, struct err *err)
+{
+	*context = NULL;
+	if (config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT &&
+	    config->server_tls_sslmode < TLS_MODE_REQUIRE)
+		return err_set(err, ERR_UNFIT,
+		               "server_tls_negotiation = direct needs a server_tls_sslmode of "
+		               "require or stricter");
+	if (config->server_tls_sslmode == TLS_MODE_DISABLE)
+		return true;
+	*context = tls_context_new(
+	    &(struct tls_options){
+		.role = TLS_CONNECTS,
+		.check = server_checks[config->server_tls_sslmode],
+		.prefix = "server_tls",
+		.ca_file = config->server_tls_ca_file,
+		.cert_file = config->server_tls_cert_file,
+		.key_file = config->server_tls_key_file,
+		.protocols = config->server_tls_protocols,
+		.ciphers = config->server_tls_ciphers,
+		.ciphersuites = config->server_tls13_ciphers,
+	    },
+	    err);
+	return *context != NULL;
+}
+
+static void keep_same(struct tls_context **fresh, struct tls_context *old)
+{
+	if (!old || *fresh == old || !tls_context_same(*fresh, old))
+		return;
+	tls_context_unref(fresh);
+	*fresh = tls_context_ref(old);
+}
+
+bool tls_sets_make(struct tls_sets *sets, const struct config *config, const struct tls_sets *old,
+                   struct err *err)
+{
+	*sets = (struct tls_sets){ 0 };
+	if (!make_client(&sets->client, config, err) || !make_server(&sets->server, config, err)) {
+		tls_sets_done(sets);
+		return false;
+	}
+	if (old) {
+		keep_same(&sets->client, old->client);
+		keep_same(&sets->server, old->server);
+	}
+	return true;
+}
+
+static bool remake(struct tls_context **context, const struct config *config,
+                   bool (*make)(struct tls_context **, const struct config *, struct err *),
+                   struct err *err)
+{
+	struct tls_context *fresh;
+
+	if (!make(&fresh, config, err))
+		return false;
+	keep_same(&fresh, *context);
+	tls_context_unref(context);
+	*context = fresh;
+	return true;
+}
+
+static bool tls_sets_remake_client(struct tls_sets *sets, const struct config *config,
+                                   struct err *err)
+{
+	return remake(&sets->client, config, make_client, err);
+}
+
+/* Makes one of the two again, and releases the one before. false: it is unchanged. */
+static bool tls_sets_remake_server(struct tls_sets *sets, const struct config *config,
+                                   struct err *err)
+{
+	return remake(&sets->server, config, make_server, err);
+}
+
+struct tls_sets tls_sets_hold(const struct tls_sets *other)
+{
+	return (struct tls_sets){
+		.client = other->client ? tls_context_ref(other->client) : NULL,
+		.server = other->server ? tls_context_ref(other->server) : NULL,
+	};
+}
+
+void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),
+                    void *arg)
+{
+	struct tls_sets sets = { 0 };
+	struct err err;
+
+	if (!make_client(&sets.client, config, &err))
+		report(arg, &err);
+	if (!make_server(&sets.server, config, &err))
+		report(arg, &err);
+	tls_sets_done(&sets);
+}
+
+void tls_sets_done(struct tls_sets *sets)
+{
+	tls_context_unref(&sets->client);
+	tls_context_unref(&sets->server);
+}
+
+/* ---- parts ---- */
+
+static const struct {
+	const char *name;
+	const char *settings[16];
+} rows[PARTS] = {
+	[PART_LOGINS] = { "auth_type and its files",
+	                  { "auth_type", "auth_file", "auth_hba_file", "auth_ident_file",
+	                    "auth_ldap_options", "auth_pam_service" } },
+	[PART_CLIENT_TLS] = { "client_tls_...",
+	                      { "client_tls_sslmode", "client_tls_ca_file", "client_tls_cert_file",
+	                        "client_tls_key_file", "client_tls_protocols", "client_tls_ciphers",
+	                        "client_tls13_ciphers", "client_tls_dheparams",
+	                        "client_tls_ecdhcurve" } },
+	[PART_SERVER_TLS] = { "server_tls_...",
+	                      { "server_tls_sslmode", "server_tls_negotiation",
+	                        "server_tls_ca_file", "server_tls_cert_file", "server_tls_key_file",
+	                        "server_tls_protocols", "server_tls_ciphers",
+	                        "server_tls13_ciphers" } },
+	[PART_PROXIES] = { "proxy_protocol", { "proxy_protocol", "proxy_protocol_from" } },
+	[PART_WEB] = { "metrics_...",
+	               { "metrics_allow", "metrics_hosts", "metrics_secret_file", "metrics_tls",
+	                 "auth_failure_delay", "auth_failure_limit" } },
+};
+
+enum part part_of(const char *setting)
+{
+	for (int part = 0; part < PARTS; part++) {
+		for (const char *const *at = rows[part].settings; *at; at++) {
+			if (strcmp(*at, setting) == 0)
+				return (enum part)part;
+		}
+	}
+	return PARTS;
+}
+
+const char *const *part_settings(enum part part) { return rows[part].settings; }
+
+const char *part_name(enum part part) { return rows[part].name; }
+
+static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
+
+/* ---- logins ---- */
+
+/* The first problem becomes the error. All problems are logged. */
+static void take_problems(const struct problems *problems, const char *setting,
+                          const struct logger *logger, struct err *err)
+{
+	bool is_unfit = problems->unfit_count == problems->count + problems->dropped_count;
+
+	load_log_warnings(logger, problems);
+	for (size_t i = 0; i < problems->count; i++)
+		log_warning(logger, "%s", problems->texts[i]);
+	err_set(err, is_unfit ? ERR_UNFIT : ERR_CONFIG, "%s: %s", setting,
+	        problems->count ? problems->texts[0] : "out of memory");
+}
+
+static bool has_same_rules(const struct config *a, const struct config *b)
+{
+	return a->auth_type == b->auth_type && same_text(a->auth_hba_file, b->auth_hba_file) &&
+	       same_text(a->auth_ident_file, b->auth_ident_file);
+}
+
+static bool make_rules(struct hba **hba, const struct config *config, const struct logger *logger,
+                       struct err *err)
+{
+	struct problems problems = { 0 };
+
+	*hba = NULL;
+	if (config->auth_type != AUTH_METHOD_HBA)
+		return true;
+	if (!*config->auth_hba_file)
+		return err_set(err, ERR_UNFIT, "auth_type = hba needs auth_hba_file");
+	*hba = hba_load(config->auth_hba_file, config->auth_ident_file, &problems);
+	if (*hba)
+		load_log_warnings(logger, &problems);
+	else
+		take_problems(&problems, "auth_hba_file", logger, err);
+	problems_done(&problems);
+	return *hba != NULL;
+}
+
+static struct users *make_users(const struct config *config, struct err *err)
+{
+	struct users *users = load_users(config, err);
+
+	if (!users)
+		err_prefix(err, "auth_file: ");
+	return users;
+}
+
+static bool make_logins(struct parts *parts, const struct config *fresh,
+                        const struct config *running, const struct logger *logger, struct err *err)
+{
+	bool has_same_users = fresh->auth_type == running->auth_type &&
+	                      same_text(fresh->auth_file, running->auth_file);
+	struct users *users;
+	struct hba *hba;
+
+	if (!tls_sets_fit_logins(fresh, err) || !load_check_options(fresh, err))
+		return false;
+	if (has_same_rules(fresh, running))
+		hba = parts->hba ? hba_hold(parts->hba) : NULL;
+	else if (!make_rules(&hba, fresh, logger, err))
+		return false;
+	users = has_same_users ? users_hold(parts->users) : make_users(fresh, err);
+	if (!users) {
+		hba_release(&hba);
+		return false;
+	}
+	users_release(&parts->users);
+	hba_release(&parts->hba);
+	parts->users = users;
+	parts->hba = hba;
+	return true;
+}
+
+/* ---- all parts ---- */
+
+static bool make_proxies(struct parts *parts, const struct config *config, struct err *err)
+{
+	struct ranges *proxies;
+
+	if (!load_proxies(config, &proxies, err))
+		return false;
+	ranges_release(&parts->proxies);
+	parts->proxies = proxies;
+	return true;
+}
+
+static bool make_web(struct parts *parts, const struct config *config, struct err *err)
+{
+	struct web_rights *rights = web_rights_new(config, err);
+
+	if (!rights)
+		return false;
+	web_rights_release(&parts->web);
+	parts->web = rights;
+	return true;
+}
+
+bool parts_make(struct parts *parts, enum part part, const struct config *fresh,
+                const struct config *running, const struct logger *logger, struct err *err)
+{
+	switch (part) {
+	case PART_LOGINS:
+		return make_logins(parts, fresh, running, logger, err);
+	case PART_CLIENT_TLS: /* the web server has the same certificate */
+		return tls_sets_remake_client(&parts->tls, fresh, err) &&
+		       (!fresh->metrics_tls || make_web(parts, fresh, err));
+	case PART_SERVER_TLS:
+		return tls_sets_remake_server(&parts->tls, fresh, err);
+	case PART_PROXIES:
+		return make_proxies(parts, fresh, err);
+	case PART_WEB:
+		return make_web(parts, fresh, err);
+	case PARTS:
+		break;
+	}
+	return true;
+}
+
+void parts_done(struct parts *parts)
+{
+	users_release(&parts->users);
+	hba_release(&parts->hba);
+	tls_sets_done(&parts->tls);
+	ranges_release(&parts->proxies);
+	web_rights_release(&parts->web);
 }

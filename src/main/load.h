@@ -11,6 +11,8 @@
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
 #include "pgweir/net/range.h"
+#include "pgweir/net/tls.h"
+#include "pgweir/web/web.h"
 
 #include "options.h"
 
@@ -21,12 +23,6 @@
  */
 bool load_all(const char *file, const struct config **config, struct users **users,
               struct hba **hba, struct problems *problems);
-
-/*
- * Checks the options of auth_type ldap and pam, even if auth_type is another one: SET may
- * change that. false: *err begins with the setting's name.
- */
-bool load_check_options(const struct config *config, struct err *err);
 
 /* The addresses of trusted proxies. false: *err has the setting and the reason. */
 bool load_proxies(const struct config *config, struct ranges **proxies, struct err *err);
@@ -49,13 +45,78 @@ void load_log_warnings(const struct logger *logger, const struct problems *probl
 /* The log's options, from the command line and the configuration. The texts are borrowed. */
 struct log_options load_log_options(const struct options *options, const struct config *config);
 
-/*
- * The users of auth_file; an empty set if auth_type does not need the file. NULL: *err has
- * the reason.
- */
-struct users *load_users(const struct config *config, struct err *err);
-
 /* If *err begins with a setting's name, puts the file and line of that setting before it. */
 void load_say_where(const struct config *config, struct err *err);
+
+/*
+ * ---- TLS contexts ----
+ *
+ * The two TLS contexts of a configuration: for client and for server connections.
+ */
+
+struct tls_sets {
+	struct tls_context *client; /* NULL: no TLS on this side */
+	struct tls_context *server;
+};
+
+/*
+ * Reads all files that the settings name. A context that is equal to that of `old` (which
+ * may be NULL) is shared with it. false: *err has the setting, the file and the reason.
+ */
+bool tls_sets_make(struct tls_sets *sets, const struct config *config, const struct tls_sets *old,
+                   struct err *err);
+
+/* A copy with its own references. */
+struct tls_sets tls_sets_hold(const struct tls_sets *other);
+
+/* Makes both contexts only to report their errors. Each error begins with a setting's name. */
+void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),
+                    void *arg);
+
+/* Releases both. */
+void tls_sets_done(struct tls_sets *sets);
+
+/*
+ * ---- parts ----
+ *
+ * What must be made of a configuration before it is applied: users, rules,
+ * certificates, proxies. The settings of one part only fit together, such as a certificate
+ * and its key.
+ */
+
+enum part { PART_LOGINS, PART_CLIENT_TLS, PART_SERVER_TLS, PART_PROXIES, PART_WEB, PARTS };
+
+/* A set of parts, for example 1u << PART_LOGINS. */
+typedef unsigned int part_set;
+
+struct parts {
+	struct users *users;
+	struct hba *hba; /* NULL unless auth_type is hba */
+	struct tls_sets tls;
+	struct ranges *proxies; /* NULL: keep those in force */
+	struct web_rights *web; /* the same */
+};
+
+/* The part that a setting belongs to. PARTS: none; such a setting fits with every other value. */
+enum part part_of(const char *setting);
+
+/* The settings of a part; ends with NULL. */
+const char *const *part_settings(enum part part);
+
+/* For messages: "client_tls_...". */
+const char *part_name(enum part part);
+
+/*
+ * Makes one part of `fresh`, and replaces that part. running: the configuration that *parts
+ * was made of; a file of users or rules is read only if `fresh` names another one. false:
+ * the part is unchanged, and *err has the reason, which begins with a setting's name;
+ * ERR_UNFIT if a change of another setting can help. Further problems and the warnings are
+ * logged.
+ */
+bool parts_make(struct parts *parts, enum part part, const struct config *fresh,
+                const struct config *running, const struct logger *logger, struct err *err);
+
+/* Frees or releases all parts. */
+void parts_done(struct parts *parts);
 
 #endif

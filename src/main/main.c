@@ -12,19 +12,15 @@
 #include <unistd.h>
 
 #include "pgweir/base/version.h"
-#include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
 
 #include "apply.h"
 #include "check.h"
 #include "daemon.h"
-#include "daemonize.h"
-#include "limits.h"
+#include "process.h"
 #include "load.h"
-#include "pidfile.h"
-#include "privileges.h"
-#include "probe.h"
+#include "ask.h"
 
 static void log_problems(const struct logger *logger, const struct problems *problems)
 {

@@ -6,7 +6,7 @@
  * folders below /run and /var/log right before the start, so a missing folder there is only
  * a warning.
  */
-#include "preflight.h"
+#include "check.h"
 
 #include <errno.h>
 #include <fcntl.h>

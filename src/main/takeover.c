@@ -1,5 +1,317 @@
 /* SPDX-License-Identifier: ISC */
 /*
+ * Take-over from a running process: its sockets, then its connections in rounds.
+ */
+#include "takeover.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/client/handover.h"
+#include "pgweir/net/address.h"
+#include "pgweir/net/channel.h"
+#include "pgweir/pgwire/fields.h"
+
+#include "daemon_priv.h"
+#include "handover_version.h"
+
+/*
+ * ---- the sockets ----
+ *
+ * Begins a take-over: sends TAKEOVER to the console of the running process, which answers
+ * with an error or with its listening sockets.
+ */
+
+#define ANSWER_LIMIT (5 * USEC_PER_SEC)
+
+/* Whether a process listens on that socket. If not, the daemon starts normally. */
+static bool is_somebody_there(const char *path)
+{
+	struct sockaddr_un name;
+	socklen_t size;
+	struct err err;
+	bool is_there;
+	int fd;
+
+	if (!address_unix_name(&name, &size, path, &err))
+		return false;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	is_there = connect(fd, (const struct sockaddr *)&name, size) == 0 ||
+	           (errno != ENOENT && errno != ECONNREFUSED);
+	close(fd);
+	return is_there;
+}
+
+static bool take_hello(struct takeover *takeover, struct bytes body, struct err *err)
+{
+	struct record record = { .rest = body };
+	struct hello_record hello;
+
+	record_read(&record, &hello_record_table, &hello);
+	takeover->pid = (pid_t)hello.pid;
+	takeover->is_given = hello.is_given;
+	return record_is_whole(&record) ||
+	       err_set(err, ERR_PROTOCOL, "the running process does not identify itself");
+}
+
+static bool take_error(struct takeover *takeover, struct bytes body, struct err *err)
+{
+	struct report report;
+
+	if (fields_report(body, &report) != WIRE_OK)
+		return err_set(err, ERR_PROTOCOL, "the peer is not a pgweir console");
+	takeover->is_other_version = strcmp(report.sqlstate, err_sqlstate(ERR_UNSUPPORTED)) == 0;
+	return err_set(err, ERR_CONFIG, "the running process refuses the take-over: %s",
+	               report.text);
+}
+
+/* Handles one message. false: *err has the reason for which the take-over ends. */
+static bool take_answer(struct takeover *takeover, struct channel_message *message, struct err *err)
+{
+	switch (message->kind) {
+	case HANDOVER_ERROR:
+		return take_error(takeover, buf_bytes(&message->body), err);
+	case HANDOVER_HELLO:
+		return take_hello(takeover, buf_bytes(&message->body), err);
+	case HANDOVER_LISTENER:
+		if (message->fd < 0 || takeover->listener_count == TAKEOVER_LISTENERS_MAX)
+			return err_set(err, ERR_PROTOCOL, "a listening socket was lost");
+		takeover->listeners[takeover->listener_count++] = message->fd;
+		message->fd = -1;
+		return true;
+	case HANDOVER_END:
+		return takeover->pid > 0 ||
+		       err_set(err, ERR_PROTOCOL, "the running process does not identify itself");
+	default:
+		return err_set(err, ERR_PROTOCOL, "unexpected response");
+	}
+}
+
+static bool take_answers(struct takeover *takeover, struct err *err)
+{
+	struct channel channel = { .fd = takeover->fd, .deadline = clock_now() + ANSWER_LIMIT };
+	struct channel_message message;
+	bool is_good = true, is_over = false;
+
+	while (is_good && !is_over) {
+		if (!channel_receive(&channel, &message)) {
+			*err = channel.err;
+			return false;
+		}
+		is_over = message.kind == HANDOVER_END;
+		is_good = take_answer(takeover, &message, err);
+		channel_message_done(&message);
+	}
+	return is_good;
+}
+
+/* The answering process hands over sockets and secrets, so it must run as our own system user. */
+static bool ask_for_it(struct takeover *takeover, const char *path, const char *version,
+                       struct err *err)
+{
+	struct ask_whom whom = { .owner = geteuid(), .is_strict = true };
+	char command[64];
+	struct ask ask;
+
+	snprintf(whom.path, sizeof(whom.path), "%s", path);
+	if (!ask_open(&ask, &whom, err))
+		return false;
+	snprintf(command, sizeof(command), "TAKEOVER %s", version);
+	if (!ask_say(&ask, command, err)) {
+		ask_close(&ask);
+		return false;
+	}
+	takeover->fd = ask.fd;
+	ask.fd = -1;
+	ask_close(&ask);
+	return take_answers(takeover, err);
+}
+
+/*
+ * Asks for our version of a hand-over; a release that refuses it is asked for the plain format. The
+ * error is about our version.
+ */
+static bool ask_for_either(struct takeover *takeover, const char *path, struct err *err)
+{
+	char version[HANDOVER_VERSION_SIZE];
+	struct err ignored;
+
+	handover_version(version, sizeof(version));
+	if (ask_for_it(takeover, path, version, err))
+		return true;
+	if (!takeover->is_other_version)
+		return false;
+	takeover_end(takeover);
+	takeover->is_plain = true;
+	return ask_for_it(takeover, path, handover_version_plain(), &ignored);
+}
+
+bool takeover_begin(struct takeover *takeover, const struct config *config, struct err *err)
+{
+	char path[ASK_PATH_SIZE];
+
+	*takeover = (struct takeover){ .fd = -1 };
+	if (!ask_socket_path(config, path, sizeof(path)))
+		return err_set(
+		    err, ERR_CONFIG,
+		    "-R needs unix_socket_dir, to reach the running process through its Unix "
+		    "socket");
+	if (!is_somebody_there(path))
+		return true;
+	if (ask_for_either(takeover, path, err))
+		return true;
+	err_prefix(err, "cannot take over: ");
+	takeover_end(takeover);
+	return false;
+}
+
+void takeover_end(struct takeover *takeover)
+{
+	for (unsigned int i = 0; i < takeover->listener_count; i++) {
+		if (takeover->listeners[i] >= 0)
+			close(takeover->listeners[i]);
+	}
+	takeover->listener_count = 0;
+	if (takeover->fd >= 0)
+		close(takeover->fd);
+	takeover->fd = -1;
+}
+
+/*
+ * ---- dealing ----
+ *
+ * Deals the records of a round to the lanes. The old process may have had any number of lanes.
+ *
+ *   a client              the lane to which its cancel key leads
+ *   a listening client    the lane of its listening connection
+ *   a lent server, a listening connection    the lane of the client whose record comes next
+ *   an idle server        the lane where most clients of its pool are, for each server there
+ *   all other records     each lane
+ *
+ * Hard here: the order. A statement comes before what knows it. A lane needs clients before the
+ * idle servers, and both before the records of pools, as it makes no pool for those.
+ */
+
+static struct bytes body_of(const struct channel_message *message)
+{
+	return buf_bytes(&message->body);
+}
+
+static void deal_to_all(const struct lanes *lanes, struct pools_arrival *arrivals,
+                        struct channel_message *message)
+{
+	for (unsigned int i = 0; i < lanes->count; i++)
+		pools_take(&arrivals[i], message->kind, body_of(message), &message->fd);
+}
+
+static void deal_pool(struct pools_arrival *arrival, struct channel_message *message)
+{
+	pools_take(arrival, HANDOVER_POOL, body_of(message), &message->fd);
+}
+
+static struct lane *lane_of_next_client(const struct lanes *lanes,
+                                        const struct channel_messages *round, size_t at)
+{
+	while (++at < round->count) {
+		if (round->at[at].kind == HANDOVER_CLIENT)
+			return client_lane(lanes, body_of(&round->at[at]));
+	}
+	return lanes->at; /* a server without its client is closed there */
+}
+
+static void deal_client(const struct lanes *lanes, struct pools_arrival *arrivals,
+                        struct channel_message *message)
+{
+	const struct lane *lane = client_lane(lanes, body_of(message));
+
+	client_take(lane->clients, &arrivals[lane->number], body_of(message), &message->fd);
+}
+
+static struct lane *lane_in_need(const struct lanes *lanes, struct bytes body)
+{
+	struct lane *lane, *found = lanes->at;
+	unsigned long need, most = 0;
+
+	LANES_EACH(lane, lanes)
+	{
+		need = handover_server_need(lane->pools, body);
+		if (need > most ||
+		    (need == most && lane->pools->server_count < found->pools->server_count)) {
+			most = need;
+			found = lane;
+		}
+	}
+	return found;
+}
+
+static void deal_server(struct lane *lane, struct pools_arrival *arrivals,
+                        struct channel_message *message)
+{
+	pools_take(&arrivals[lane->number], HANDOVER_SERVER, body_of(message), &message->fd);
+}
+
+/* Those that are not idle. */
+static void deal_in_order(const struct lanes *lanes, struct pools_arrival *arrivals,
+                          struct channel_messages *round)
+{
+	for (size_t i = 0; i < round->count; i++) {
+		struct channel_message *message = &round->at[i];
+
+		if (message->kind == HANDOVER_CLIENT)
+			deal_client(lanes, arrivals, message);
+		else if (message->kind == HANDOVER_POOL)
+			deal_pool(&arrivals[0], message);
+		else if (message->kind != HANDOVER_SERVER)
+			deal_to_all(lanes, arrivals, message);
+		else if (handover_server_is_lent(body_of(message)))
+			deal_server(lane_of_next_client(lanes, round, i), arrivals, message);
+	}
+}
+
+/* What deal_in_order() has left; the descriptor of a server that was used is -1. */
+static void deal_rest(const struct lanes *lanes, struct pools_arrival *arrivals,
+                      struct channel_messages *round)
+{
+	for (size_t i = 0; i < round->count; i++) {
+		struct channel_message *message = &round->at[i];
+
+		if (message->kind == HANDOVER_SERVER && message->fd >= 0)
+			deal_server(lane_in_need(lanes, body_of(message)), arrivals, message);
+	}
+	for (size_t i = 0; i < round->count; i++) {
+		if (round->at[i].kind != HANDOVER_POOL)
+			continue;
+		for (unsigned int lane = 1; lane < lanes->count; lane++)
+			deal_pool(&arrivals[lane], &round->at[i]);
+	}
+}
+
+/* Uses all records of a round. arrivals: one for each lane. The lanes must be held. */
+static void takeover_deal(const struct lanes *lanes, struct pools_arrival *arrivals,
+                          struct channel_messages *round)
+{
+	struct lane *lane;
+
+	deal_in_order(lanes, arrivals, round);
+	deal_rest(lanes, arrivals, round);
+	LANES_EACH(lane, lanes)
+	{
+		pools_take_end(&arrivals[lane->number]);
+		clients_start(lane->clients);
+	}
+}
+
+/*
+ * ---- rounds ----
+ *
  * The new process of a take-over: receives the connections of the old one.
  *
  *   GO --> records and descriptors, END --> all of them judged --> ACCEPTED --> YOURS --> used
@@ -13,17 +325,6 @@
  * clients again if this process closed the channel, that stays open until the old process has
  * ended.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "pgweir/base/container_of.h"
-#include "pgweir/client/handover.h"
-#include "takeover.h"
-
-#include "daemon_priv.h"
-#include "handover_priv.h"
-#include "takeover_deal.h"
 
 /* How long the old process may be silent. */
 #define ROUND_LIMIT (10 * USEC_PER_SEC)
@@ -42,7 +343,7 @@ struct successor {
 	    look; /* set: there are no more rounds, the old process serves its last clients */
 	struct pools_arrival arrivals[LANES_MAX]; /* of each lane */
 	bool has_begun;                           /* the first round was completed */
-	bool is_plain; /* the old process knows the plain format only: handover_priv.h */
+	bool is_plain; /* the old process knows the plain format only: handover_version.h */
 };
 
 static bool judge(const struct daemon *daemon, const struct channel_message *message,

@@ -22,7 +22,7 @@ struct takeover {
 	bool is_given; /* a service manager opened them */
 	/* the process refuses our version */
 	bool is_other_version;
-	bool is_plain; /* it hands over in the plain format: handover_priv.h */
+	bool is_plain; /* it hands over in the plain format: handover_version.h */
 };
 
 /*

@@ -67,9 +67,6 @@ void clusters_done(struct broker *broker);
 void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster);
 void cluster_part(struct broker *broker, struct tally *tally);
 
-/* Wakes the shares of all other loops. */
-void share_post_others(struct share *share);
-
 /* Counts one more, if there are fewer than `most`. Needs no lock. */
 static inline bool broker_count_below(atomic_uint *count, unsigned int most)
 {

@@ -16,7 +16,6 @@
 #include "pgweir/pgwire/message.h"
 
 #include "pool_priv.h"
-#include "server/securing_priv.h"
 #include "server/server_priv.h"
 
 static void free_cancel(struct task *task)
@@ -51,6 +50,8 @@ static void end_active(struct pool *pool)
 	if (was_full)
 		share_wake_others(&pool->share); /* cancel requests may wait there */
 }
+
+static void pool_ending_told(struct server *server, bool is_delivered);
 
 /* Removes the cancel from its list and closes its connection. */
 static void detach_cancel(struct cancel *cancel)
@@ -362,7 +363,11 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 	return cancel;
 }
 
-bool cancel_start_ending(struct server *server, const char *asker, struct err *err)
+/*
+ * Cancels what a server in ENDING still runs: pool_ending_told() comes. false: it cannot, and may
+ * have come already.
+ */
+static bool cancel_start_ending(struct server *server, const char *asker, struct err *err)
 {
 	return start(server, NULL, asker, err) != NULL;
 }
@@ -436,4 +441,79 @@ void cancel_drop_all(struct pool *pool)
 		slab_put(&pool->pools->cancel_slab, cancel);
 		pool->cancel_count--;
 	}
+}
+
+/*
+ * ---- endings ----
+ *
+ * A server that is closed while PostgreSQL works for it: the statement is cancelled first.
+ *
+ *   ENDING --> cancel request --> Terminate --> PostgreSQL ends the connection --> CLOSING
+ *                    ^                |
+ *                    +--- a second ---+
+ *
+ * PostgreSQL notices that a connection is gone only when it has something to send. Until it has
+ * ended the statement, its process counts for its limits, so the server counts for ours.
+ *
+ * Hard here: a request may arrive before the statement has begun, or between two statements that
+ * were sent at once, and then it cancels nothing. So it is repeated until the connection has ended.
+ * Terminate follows the first request: a pooler in PostgreSQL's place forgets the key with it.
+ */
+
+#define AGAIN_AFTER USEC_PER_SEC
+#define MOST (10 * USEC_PER_SEC) /* what happens without cancel_wait_timeout, too */
+
+static void cancel_statement(struct server *server)
+{
+	char asker[CANCEL_ASKER_SIZE];
+	struct err err;
+
+	snprintf(asker, sizeof(asker), "pgweir because: %s",
+	         close_reason_row(server->close_reason)->words);
+	if (!cancel_start_ending(server, asker, &err) && server->state == SERVER_ENDING)
+		server_forget(server);
+}
+
+void pool_begin_ending(struct server *server)
+{
+	pool_disown(server);
+	if (server->pool->pools->is_closing || !pool_host_answers(server))
+		server_forget(server);
+	else if (!server->cancel_count) /* a request of the client's may be under way */
+		cancel_statement(server);
+}
+
+static void on_again(struct timer *timer)
+{
+	cancel_statement(container_of(timer, struct server, xact));
+}
+
+/* A cancel request for it was delivered, or could not be. */
+static void pool_ending_told(struct server *server, bool is_delivered)
+{
+	struct loop *loop = pool_loop(server->pool);
+
+	if (!is_delivered) {
+		server_forget(server); /* nothing answers there */
+		return;
+	}
+	server_say_no_more(server);
+	timer_set(&server->xact, loop_timer_queue(loop, AGAIN_AFTER, on_again), loop_now(loop));
+}
+
+static void on_ending_over(struct timer *timer)
+{
+	struct server *server = container_of(timer, struct server, timer);
+
+	log_warning(&server->log,
+	            "PostgreSQL has not ended the statement within cancel_wait_timeout, or 10 s");
+	server_forget(server);
+}
+
+struct timer_queue *pool_ending_limit(const struct pool *pool)
+{
+	usec_t limit = pool->pools->config->cancel_wait_timeout;
+
+	return loop_timer_queue(pool_loop(pool), limit && limit < MOST ? limit : MOST,
+	                        on_ending_over);
 }

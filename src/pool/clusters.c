@@ -554,7 +554,8 @@ bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *ke
 	return is_same;
 }
 
-void clusters_wake(struct broker *broker, struct cluster *cluster)
+/* Wakes the pools that have servers there, in all loops. */
+static void clusters_wake(struct broker *broker, struct cluster *cluster)
 {
 	lock_of(broker);
 	wake_all(cluster);

@@ -187,7 +187,7 @@ void listening_record_write(const struct server *server, struct buf *record);
 /* Makes the listening connection of a server that has arrived; may close the server. */
 void listening_take(struct server *server, const struct listening_record *values, uint64_t number);
 
-/* ---- hosts: handover_clusters.c ---- */
+/* ---- hosts: handover_records.c ---- */
 
 bool handover_clusters_write(struct broker *broker, struct channel *channel);
 

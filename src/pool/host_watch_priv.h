@@ -3,8 +3,7 @@
  * A host watch: one connection to one address of a host, which asks for the role of the host and
  * notes it in the roster of the cluster. A host has one for each address of its name.
  *
- * A cluster owns its hosts and their watches, and host_watches (host_watches_priv.h) own the
- * clusters.
+ * A cluster owns its hosts and their watches, and host_watches own the clusters.
  */
 #ifndef PGWEIR_POOL_HOST_WATCH_PRIV_H
 #define PGWEIR_POOL_HOST_WATCH_PRIV_H
@@ -94,5 +93,32 @@ void host_watch_update(struct host_watch *watch);
 
 /* Connects again, to what the cluster has as its database now. */
 void host_watch_leave(struct host_watch *watch);
+
+/*
+ * ---- all watches ----
+ *
+ * Which clusters are watched: those whose entries or pools need roles. Each address of each of
+ * their hosts has a host watch.
+ *
+ * They belong to the pools of the main thread, whatever loops use the cluster. They count for no
+ * limit, and are no servers of any pool.
+ */
+
+struct host_watches;
+
+/*
+ * Makes and ends watches so that they are those of the configuration. The first call makes
+ * pools->host_watches. New ones begin when the loop runs.
+ */
+void host_watches_configure(struct pools *pools);
+
+/*
+ * Databases were paused or resumed: while all databases that need the roles of a cluster are paused
+ * there are no watches. Nothing if there are no host_watches.
+ */
+void host_watches_update(struct pools *pools);
+
+/* Closes all connections at once. */
+void host_watches_free(struct host_watches **watches);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which clusters are watched: see host_watches_priv.h.
+ * Which clusters are watched: see host_watch_priv.h.
  *
  *   entries of the configuration --+
  *   what pools need ---------------+--> clusters that are wanted --> their hosts are watched
  *
  * All of them are looked at again whenever one of these changes, or a database is paused.
  */
-#include "host_watches_priv.h"
+#include "host_watch_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,6 @@
 #include "pgweir/base/container_of.h"
 
 #include "broker_priv.h"
-#include "host_watch_priv.h"
 #include "pool_priv.h"
 
 /* ---- clusters ---- */

@@ -27,7 +27,6 @@
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pool/notification.h"
 
 #include "handover_priv.h"
 #include "listening_priv.h"
@@ -84,7 +83,8 @@ static void free_listening(struct listening *listening)
 	free(listening);
 }
 
-struct listening *listening_new(struct pool *pool, const char *encoding)
+/* Makes one that has no server and no listeners. NULL: no memory. */
+static struct listening *listening_new(struct pool *pool, const char *encoding)
 {
 	struct listening *listening = calloc(1, sizeof(*listening));
 	struct hash_key name;

@@ -108,7 +108,7 @@ struct listening {
 	char encoding[LISTENING_ENCODING_SIZE];
 };
 
-/* ---- listening_link.c ---- */
+/* ---- listening_channels.c ---- */
 
 /* At the end of the turn it does what is due. */
 void listening_wake(struct listening *listening);
@@ -196,9 +196,6 @@ bool listening_replace_go_on(struct listening *listening);
 void listening_replace_failed(struct listening *listening, const struct err *err);
 
 /* ---- listening.c ---- */
-
-/* Makes one that has no server and no listeners. NULL: no memory. */
-struct listening *listening_new(struct pool *pool, const char *encoding);
 
 /* Adds a listener that has not joined. */
 void listening_enter(struct listening *listening, struct listener *listener);

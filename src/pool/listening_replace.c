@@ -10,10 +10,9 @@
 #include <stdio.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/pool/notification.h"
+#include "pgweir/pool/listening.h"
 
 #include "listening_priv.h"
-#include "server/server_priv.h"
 
 #define REPLACE_MARK_SIZE 17
 

@@ -47,7 +47,8 @@ static void set_due(struct database *database, usec_t at)
 		atomic_store(&tally_of(database)->catalog_due_at, at);
 }
 
-void pool_note_ddl(struct pool *pool)
+/* A transaction has changed definitions of the database, or may have: what is known is old. */
+static void pool_note_ddl(struct pool *pool)
 {
 	struct database *database = pool->database;
 

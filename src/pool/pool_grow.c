@@ -63,7 +63,6 @@ static bool take_permit(struct pool *pool)
 
 /* ---- growing ---- */
 
-/* How many more servers the waiting borrowers need. */
 unsigned int pool_missing(const struct pool *pool)
 {
 	unsigned int sure = pool_shared_login_count(pool) - pool->probe_count;

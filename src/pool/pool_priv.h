@@ -2,25 +2,24 @@
 /*
  * Pools, internal to the module. The files form layers; a file calls only layers below its own:
  *
- *   pools                                made and freed
- *   pools_configure  pools_admin         reload and the administrator's commands
- *   pools_forget                         frees unused databases and pools
+ *   pools                                made, configured and freed
+ *   pools_admin                          the administrator's commands
  *   pool_serve                           a pool's turn; the table of server_ops
- *   pool_trade  server_parcel            servers that move from loop to loop
- *   pool_standby <-- pool_reads          reads on standbys
- *   pool_move  pool_logins  pool_dedicated  pool_grow
+ *   pool_trade                           servers that move from loop to loop
+ *   pool_standby  pool_logins            reads on standbys; how logins end
+ *   pool_dedicated  pool_grow
  *   listening
  *   pools_add  pool_servers  pool        pools, their servers, their borrowers
- *   pool_configure  pool_secret  cancel  pool_home  pool_welcome
- *   pool_haste  pool_limits  pool_expiry  outage
+ *   pool_configure  pool_secret  cancel  pool_home
+ *   pool_limits
  *   pool_roles                           which hosts fit
  *   pool_retry                           after failed logins
- *   pool_news                            what other loops have found out
- *   pool_wait  pools_walk  pools_find  pool_sequences  database  role
+ *   pool_wait  pools_find  pool_sequences  database
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
 #define PGWEIR_POOL_POOL_PRIV_H
 
+#include "pgweir/pool/database.h"
 #include "pgweir/pool/pools.h"
 #include "pgweir/pool/vacancy.h"
 
@@ -46,10 +45,7 @@ static inline unsigned int pool_login_count(const struct pool *pool)
 
 static inline struct loop *pool_loop(const struct pool *pool) { return pool->pools->with.loop; }
 
-/* ---- pinned servers: pool_pins.c ---- */
-
-/* For SHOW LIMITS: a statement has to wait for a place, or is refused. */
-void pool_note_pins_met(struct pool *pool);
+/* ---- pinned servers: pool_wait.c ---- */
 
 /* Gives places to borrowers that wait for one. */
 void pool_give_places(struct pool *pool);
@@ -136,6 +132,7 @@ bool pool_is_refused(const struct pool *pool);
 
 /* Wakes the pools of all loops that wait for a host. */
 void pools_wake_failing(struct pools *pools);
+
 /* ---- roles of hosts: pool_roles.c ---- */
 
 /* server_ops: the server has shown the role of its host. */
@@ -234,7 +231,7 @@ void pool_leave_blocked(struct pool *pool);
  */
 bool pool_dedicated_goes_first(const struct pool *pool);
 
-/* ---- fail_fast: pool_haste.c ---- */
+/* ---- fail_fast: pool_retry.c ---- */
 
 /* Whether this borrower must not wait. true: *err has the reason. */
 bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct err *err);
@@ -248,7 +245,7 @@ void pool_keep_trying(struct pool *pool);
 /* Whether the pool tries to connect without a waiting borrower. */
 bool pool_wants_probe(const struct pool *pool);
 
-/* ---- unused pools: pool_expiry.c ---- */
+/* ---- unused pools: pool_home.c ---- */
 
 bool pool_is_empty(const struct pool *pool);
 
@@ -269,13 +266,10 @@ void pool_home(struct server *server);
 /* A server of the pool has become idle: for the borrowers that wait, or for another pool. */
 void pool_note_home(struct pool *pool);
 
-/* ---- servers in ENDING: pool_ending.c ---- */
+/* ---- servers in ENDING: cancel.c ---- */
 
 /* on_ending() of servers. */
 void pool_begin_ending(struct server *server);
-
-/* A cancel request for it was delivered, or could not be. */
-void pool_ending_told(struct server *server, bool is_delivered);
 
 /* Its time limit. */
 struct timer_queue *pool_ending_limit(const struct pool *pool);
@@ -295,14 +289,10 @@ void pool_life_due(struct timer *timer);
 const struct credentials *pool_server_credentials(const struct server *server);
 void pool_tell_secret(const struct server *server, struct buf *out);
 
-/* What a client of another loop has authenticated with. */
-void pool_hear_shown(struct pool *pool);
-
 /* It is not valid any more, in no loop. */
 void pool_forget_shown(struct pool *pool);
 
-/* ---- news of other loops: pool_news.c ---- */
-
+/* What other loops have found out about the pool. */
 void pool_hear_news(struct pool *pool);
 
 /* ---- settings in force for a pool: pool_configure.c ---- */
@@ -379,7 +369,7 @@ void pool_catalog_row(struct server *server, struct bytes body);
 void pool_catalog_end(struct server *server, bool has_failed);
 void pool_definition_seen(struct server *server);
 
-/* ---- the welcome: pool_welcome.c ---- */
+/* ---- the welcome: pool_configure.c ---- */
 
 /* Sets it, also for the other loops. baseline: as params_text() writes it. */
 void pool_set_welcome(struct pool *pool, struct bytes welcome, struct bytes baseline);
@@ -438,8 +428,7 @@ void pool_grow(struct pool *pool);
 
 /* Launches dedicated servers. */
 void pool_dedicated_grow(struct pool *pool);
-/* Closes the server that is being launched for this borrower. */
-void pool_dedicated_give_up(struct borrower *borrower);
+
 void pool_dedicated_login_done(struct server *server);
 void pool_dedicated_login_failed(struct server *server, const struct err *err);
 
@@ -470,7 +459,7 @@ void listening_forget_all(struct pool *pool);
 void pool_login_done(struct server *server);
 void pool_login_failed(struct server *server, const struct err *err);
 
-/* ---- reads on standbys: pool_standby.c, pool_reads.c ---- */
+/* ---- reads on standbys: pool_standby.c ---- */
 
 /*
  * Whether the server's standby is too far behind to serve reads (max_standby_lag). Only with
@@ -502,17 +491,6 @@ struct server *pool_standby_suitable(const struct borrower *borrower);
 /* The borrower to be served next. Some have to wait. */
 struct borrower *pool_standby_next(struct pool *reads);
 
-/* In a pool for reads: if no standby can be used, its waiting borrowers go to the primary. */
-void pool_reads_serve(struct pool *reads);
-
-/* ---- another forced user: pool_move.c ---- */
-
-/* The borrower, which has no server, continues in the other pool; it may be refused there. */
-void pool_move_borrower(struct borrower *borrower, struct pool *to);
-
-/* Moves all members without a server to the pool they belong to. For a pool that is not current. */
-void pool_move_members(struct pool *pool);
-
 /* ---- a pool's turn: pool_serve.c ---- */
 
 /* Serves the wait queues, and launches servers if necessary: at the end of a turn. */
@@ -520,7 +498,7 @@ void pool_serve(struct task *task);
 
 extern const struct server_ops pool_server_ops;
 
-/* ---- roles: role.c ---- */
+/* ---- roles: database.c ---- */
 
 /* Finds the role's entry in the configuration and its secret in auth_file. */
 void role_configure(struct pools *pools, struct role *role);
@@ -555,10 +533,10 @@ struct pool *pools_exact_pool(struct database *database, const char *user,
 /* Frees databases and pools without an entry at the end of the turn. */
 void pools_sweep_later(struct pools *pools);
 
-/* Adds the pool's counters to those of its database, and sets them to zero. pools_forget.c */
+/* Adds the pool's counters to those of its database, and sets them to zero. pools_add.c */
 void pools_keep_stats(struct pool *pool);
 
-/* The pools must have neither members nor servers. pools_forget.c */
+/* The pools must have neither members nor servers. pools_add.c */
 void pools_forget_database(struct database *database);
 void pools_pool_expired(struct timer *timer);
 void pools_database_expired(struct timer *timer);
@@ -575,5 +553,40 @@ void pools_sweep(struct task *task);
 				walk_->field = TAILQ_NEXT((object), entry); \
 		}                                                           \
 	} while (0)
+
+/*
+ * ---- servers that move: pool_trade.c ----
+ *
+ * A server parcel: an idle server between the pools of one loop and those of another, maybe in
+ * another thread. It has the records by which servers go from one process to another
+ * (pool/handover.h), and the connection itself (net/stream_parcel.h). PostgreSQL notices nothing.
+ *
+ * The server keeps its id, its times, its parameters and its prepared statements. Between the two
+ * loops it counts for no pool: the caller keeps what it counts for (its permits).
+ */
+
+struct server_parcel;
+
+/*
+ * Whether the server can move now: it is idle or used, nothing is pending, no cancel request is
+ * under way, and it is not about to be closed.
+ */
+bool server_may_move(struct server *server);
+
+/*
+ * Takes the server out of its pool; it is freed at the end of the turn. NULL: it cannot move, or
+ * there is no memory or descriptor; nothing has changed.
+ */
+struct server_parcel *server_pack(struct server *server);
+
+/*
+ * Puts the server into the pool of the same database and role, which is made if necessary, and
+ * frees the parcel. To be called in the thread of the pools. No limit is checked. A pool without a
+ * welcome gets that of the old pool. NULL: the server cannot be used here, and was closed.
+ */
+struct server *server_unpack(struct pools *pools, struct server_parcel **parcel);
+
+/* Closes a server that no pool takes: the loop it was for has ended. */
+void server_parcel_end(struct server_parcel **parcel);
 
 #endif

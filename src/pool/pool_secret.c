@@ -5,7 +5,6 @@
  * the secret itself.
  */
 #include "pool_priv.h"
-#include "server/server_priv.h"
 
 /* What clients of this user on this database authenticated with. */
 static const struct credentials *shown_to(const struct pool *pool)
@@ -69,7 +68,8 @@ void pool_learn(struct pool *pool, const struct credentials *shown)
 	share_put_shown(&pool->share, shown);
 }
 
-void pool_hear_shown(struct pool *pool)
+/* What a client of another loop has authenticated with. */
+static void pool_hear_shown(struct pool *pool)
 {
 	struct credentials shown;
 
@@ -145,4 +145,15 @@ void pool_tell_secret(const struct server *server, struct buf *out)
 		break;
 	}
 	add_origin(user, out);
+}
+
+/* ---- news of other loops ---- */
+
+void pool_hear_news(struct pool *pool)
+{
+	if (!share_has_news(&pool->share))
+		return;
+	share_hear_news(&pool->share);
+	pool_hear_shown(pool);
+	pool_learn_outcome(pool);
 }

@@ -1,13 +1,146 @@
 /* SPDX-License-Identifier: ISC */
 /*
+ * A pool's turn: borrowers that belong to another pool move, then the pool serves those that wait.
+ */
+#include "pool_priv.h"
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/pool/pools.h"
+
+#include "server/server_priv.h"
+
+/*
+ * ---- borrowers that move ----
+ *
+ * A reload has given the database another forced user, or its first one. All members of a pool
+ * without a server move to that user's pool. Members with a server move when they return the
+ * server.
+ */
+
+static void pool_move_borrower(struct borrower *borrower, struct pool *to)
+{
+	enum borrower_state state = borrower->state;
+	struct err err;
+	bool is_good = true;
+
+	pool_leave(borrower);
+	pool_join(to, borrower);
+	if (state == BORROWER_WAITING || state == BORROWER_WAIT_PLACE || state == BORROWER_WAIT_OWN)
+		is_good = pool_ask(borrower, &err);
+	else if (state == BORROWER_NEWCOMER && to->has_welcome)
+		borrower->ops->on_welcome(borrower);
+	else if (state == BORROWER_NEWCOMER)
+		is_good = pool_await_welcome(borrower, &err);
+	if (!is_good)
+		borrower->ops->on_refused(borrower, &err);
+}
+
+/* Waiting borrowers keep their order. */
+static void move_wait_queue(struct borrower_list *line, struct pool *to)
+{
+	struct borrower *borrower;
+
+	while ((borrower = TAILQ_FIRST(line)))
+		pool_move_borrower(borrower, to);
+}
+
+/* Moves all members without a server to the pool they belong to. For a pool that is not current. */
+static void pool_move_members(struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+	struct pool *to = entry ? pools_pool(pool->database, entry->user) : NULL;
+	struct borrower *borrower, *next;
+
+	if (!to)
+		return; /* the database is being removed, or there is no memory: no change */
+	move_wait_queue(&pool->wait_place, to);
+	move_wait_queue(&pool->wait_own, to);
+	move_wait_queue(&pool->waiting, to);
+	move_wait_queue(&pool->newcomers, to);
+	for (borrower = TAILQ_FIRST(&pool->members); borrower; borrower = next) {
+		next = TAILQ_NEXT(borrower, node);
+		if (borrower->state == BORROWER_RESTING)
+			pool_move_borrower(borrower, to);
+	}
+	pool_arm_expiry(pool);
+}
+
+/*
+ * ---- reads ----
+ *
+ * Reads on standbys (route_reads). A user on a database has a pair of pools:
+ *
+ *                       +-- a read -->  the pool for reads      servers on standbys
+ *   a borrower at rest -+
+ *                       +-- else ---->  the pool for clients    servers on the primary
+ *
+ * A borrower becomes a member of the other pool before it asks for a server. While no standby can
+ * be used, the pool for clients serves all. The pool for reads then tries to connect on its own.
+ */
+
+/* Whether a borrower that asks now gets a server on a standby soon. */
+static bool can_serve(struct pool *reads)
+{
+	if (pool_standby_has_idle(reads))
+		return true;
+	if (pool_has_host(reads) && (!reads->is_failing || pool_live_count(reads)))
+		return true;
+	pool_keep_trying(reads);
+	return false;
+}
+
+static struct pool *pool_to_read(struct pool *pool)
+{
+	struct pool *reads = pools_twin(pool, POOL_FOR_READS);
+
+	if (!reads)
+		return NULL;
+	if (can_serve(reads)) {
+		reads->reads.routed++;
+		return reads;
+	}
+	reads->reads.elsewhere++;
+	return NULL;
+}
+
+void pool_route(struct borrower *borrower, bool is_read)
+{
+	struct pool *to = is_read ? pool_to_read(borrower->pool) : NULL;
+	struct server *owned = borrower->owned;
+
+	if (!to)
+		to = pools_twin(borrower->pool, POOL_FOR_CLIENTS);
+	if (!to || to == borrower->pool)
+		return;
+	borrower->owned = NULL; /* it stays the owner */
+	pool_leave(borrower);
+	pool_join(to, borrower);
+	borrower->owned = owned;
+}
+
+/* In a pool for reads: if no standby can be used, its waiting borrowers go to the primary. */
+static void pool_reads_serve(struct pool *reads)
+{
+	struct borrower *borrower;
+	struct pool *to;
+
+	if (!reads->waiting_count || pool_is_held(reads) || can_serve(reads))
+		return;
+	to = pools_twin(reads, POOL_FOR_CLIENTS);
+	while (to && (borrower = TAILQ_FIRST(&reads->waiting))) {
+		reads->reads.elsewhere++;
+		reads->reads.routed--;
+		pool_move_borrower(borrower, to);
+	}
+}
+
+/*
+ * ---- a turn ----
+ *
  * A pool's turn: all events that may allow a borrower to be served wake the pool, and at the end of
  * the turn of the loop the pool serves its wait queues. Also the table of functions that servers
  * call.
  */
-#include "pool_priv.h"
-#include "pgweir/base/container_of.h"
-
-#include "server/server_priv.h"
 
 /* The next one to be checked. */
 static struct server *used_server(const struct pool *pool)

@@ -19,10 +19,288 @@
  */
 #include "pool_priv.h"
 
-#include "pgweir/base/container_of.h"
-#include "pgweir/pool/server_parcel.h"
+#include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
+#include "pgweir/net/stream_parcel.h"
+#include "pgweir/pgwire/message.h"
+
+#include "handover_priv.h"
 #include "server/server_priv.h"
+
+/*
+ * ---- parcels ----
+ *
+ *   server_pack() --> [move record | server record | numbers of statements] + stream + images
+ *                 --> server_unpack()
+ *
+ * Hard here: a reload or a command of the administrator closes or replaces the servers of all
+ * pools, but does not find those between two loops. So a server that was packed before the last
+ * such event of the pools it comes to (pools->changed_at) is closed there.
+ */
+
+#define RECORD_SIZE ((size_t)2048) /* bytes of most records, so that the buffer does not grow */
+#define NUMBER_SIZE ((size_t)16)   /* bytes of the record of a statement */
+
+/* Its place in the parcel is its number in the record. */
+struct packed_statement {
+	struct statement_image *image; /* one reference */
+	bool is_typed, is_forgetting;
+};
+
+struct server_parcel {
+	struct letter letter; /* of server_move() */
+	struct broker_member *to;
+	struct statement_numbers numbers;
+	struct stream_parcel stream;
+	struct packed_permit permit;
+	struct buf record;
+	unsigned int statement_count;
+	struct packed_statement statements[];
+};
+
+/* has_permit: a server has it. */
+static void parcel_free(struct server_parcel **parcel, bool has_permit)
+{
+	broker_unpack_permit(&(*parcel)->permit, has_permit);
+	for (unsigned int i = 0; i < (*parcel)->statement_count; i++)
+		statement_image_release(&(*parcel)->statements[i].image);
+	buf_wipe(&(*parcel)->record); /* it has the cancel key */
+	free(*parcel);
+	*parcel = NULL;
+}
+
+static void end_parcel(struct server_parcel **parcel, bool has_permit)
+{
+	struct buf out = { 0 };
+
+	message_terminate(&out);
+	stream_parcel_end(&(*parcel)->stream, buf_bytes(&out));
+	buf_free(&out);
+	parcel_free(parcel, has_permit);
+}
+
+void server_parcel_end(struct server_parcel **parcel) { end_parcel(parcel, false); }
+
+/* ---- out of a pool ---- */
+
+bool server_may_move(struct server *server)
+{
+	bool is_home = server->state == SERVER_IDLE || server->state == SERVER_USED;
+
+	if (!is_home || server->is_listening || server->is_leaving || server->has_flooded ||
+	    server->is_dirty || !handover_server_is_at_rest(server))
+		return false;
+	if (server->reports.count)
+		server_settle_reports(server); /* it may report too much: then it must be closed */
+	return !server->is_close_needed;
+}
+
+static bool pack_statement(struct statement_numbers *numbers, struct statement *statement,
+                           uint64_t *number)
+{
+	struct server_parcel *parcel = container_of(numbers, struct server_parcel, numbers);
+
+	*number = parcel->statement_count;
+	parcel->statements[parcel->statement_count++] = (struct packed_statement){
+		.image = statement_image_hold(statement->image),
+		.is_typed = statement->is_typed,
+		.is_forgetting = statement->is_forgetting,
+	};
+	return true;
+}
+
+static void write_move(struct server *server, struct buf *record)
+{
+	const struct pool *pool = server->pool;
+	struct move_record move = {
+		.has_welcome = pool->has_welcome,
+		.is_tls_direct = server->is_tls_direct,
+		.has_defaults = server->unreported != NULL,
+		.is_for_reads = pool->purpose == POOL_FOR_READS,
+		.packed_at = loop_now(pool->pools->with.loop),
+		.replayed = server->replayed,
+		.started = server->started,
+		.started_at = server->started_at,
+	};
+
+	if (pool->has_welcome) {
+		move.welcome = buf_bytes(&pool->welcome);
+		move.baseline = params_text(pool->baseline);
+	}
+	if (server->unreported)
+		move.unreported = params_text(server->unreported);
+	record_write(record, &move_record_table, &move);
+}
+
+struct server_parcel *server_pack(struct server *server)
+{
+	struct server_parcel *parcel;
+	unsigned int count;
+
+	if (!server_may_move(server))
+		return NULL;
+	count = server_statements_count(&server->statements);
+	parcel = calloc(1, sizeof(*parcel) + count * sizeof(parcel->statements[0]));
+	if (!parcel)
+		return NULL;
+	parcel->numbers.give = pack_statement;
+	parcel->record.is_secret = true;
+	buf_reserve(&parcel->record, RECORD_SIZE + count * NUMBER_SIZE);
+	write_move(server, &parcel->record);
+	if (!handover_server_record(server, &parcel->numbers, &parcel->record) ||
+	    !stream_detach(&server->stream, &parcel->stream)) {
+		parcel_free(&parcel, true);
+		return NULL;
+	}
+	pool_pack_permit(server->pool, &parcel->permit);
+	server->keeps_permit = true;
+	log_debug(&server->log, "moves to another loop");
+	server_forget(server);
+	return parcel;
+}
+
+/* ---- into a pool ---- */
+
+struct server_arrived {
+	struct server_source base;
+	struct server_parcel *parcel;
+	const struct move_record *move;
+};
+
+static bool open_arrived(struct server_source *source, struct server *server)
+{
+	const struct server_arrived *arrived = (struct server_arrived *)source;
+	struct pools *pools = source->pools;
+
+	server->is_tls_direct = arrived->move->is_tls_direct;
+	server->replayed = arrived->move->replayed;
+	server->started = arrived->move->started;
+	server->started_at = arrived->move->started_at;
+	if (arrived->move->has_defaults)
+		handover_params_read(pools, arrived->move->unreported, &server->unreported);
+	return stream_attach(&server->stream, pools->with.loop, pools->with.streams,
+	                     &arrived->parcel->stream, &server_stream_ops);
+}
+
+static struct statement *find_arrived(struct server_source *source, uint64_t number)
+{
+	const struct server_parcel *parcel = ((struct server_arrived *)source)->parcel;
+	const struct packed_statement *packed;
+	struct statement *statement;
+
+	if (number >= parcel->statement_count)
+		return NULL;
+	packed = &parcel->statements[number];
+	statement = statement_of_image(&source->pools->statements, packed->image);
+	if (!statement)
+		return NULL;
+	statement->is_typed |= packed->is_typed;
+	statement->is_forgetting |= packed->is_forgetting;
+	return statement;
+}
+
+/* Why the server must not be used here; CLOSE_NONE: it may. */
+static enum close_reason why_not(const struct server *server, const struct move_record *move)
+{
+	if (move->packed_at <= server->pool->pools->changed_at)
+		return CLOSE_RECONNECT;
+	if (server->is_close_needed)
+		return server->close_reason;
+	return pool_is_paused(server->pool) ? CLOSE_PAUSED : pool_host_reason(server);
+}
+
+/* The same as for a server that comes home, in pool_home(). */
+static struct server *settle_in(struct server *server, const struct move_record *move)
+{
+	struct pool *pool = server->pool;
+	enum close_reason reason = why_not(server, move);
+
+	if (reason != CLOSE_NONE) {
+		pool_close_server(server, reason);
+		return NULL;
+	}
+	if (move->has_welcome && !pool->has_welcome)
+		pool_set_welcome(pool, move->welcome, move->baseline);
+	if (pool->pools->suspend != SUSPEND_NONE)
+		stream_halt(&server->stream, 0);
+	pool_note_home(pool);
+	return server;
+}
+
+struct server *server_unpack(struct pools *pools, struct server_parcel **parcelp)
+{
+	struct server_parcel *parcel = *parcelp;
+	struct record record = { .rest = buf_bytes(&parcel->record) };
+	struct logger log = { pools->with.log, NULL };
+	struct move_record move;
+	struct server_arrived arrived = {
+		{ pools, UINT64_MAX, true, false, open_arrived, find_arrived },
+		parcel,
+		&move,
+	};
+	struct server_record values;
+	struct server *server = NULL;
+
+	record_read(&record, &move_record_table, &move);
+	arrived.base.is_for_reads = move.is_for_reads;
+	if (!pools->is_closing && !record.is_bad)
+		server = handover_server_make(&arrived.base, record.rest, &values);
+	if (!server) {
+		log_warning(&log, "closing a server connection from another loop: "
+		                  "its database was removed, or there is no memory");
+		end_parcel(parcelp, !arrived.base.has_permit);
+		return NULL;
+	}
+	server = settle_in(server, &move);
+	parcel_free(parcelp, true);
+	return server;
+}
+
+/* ---- from loop to loop ---- */
+
+static void on_arrival(struct letter *letter)
+{
+	struct server_parcel *parcel = container_of(letter, struct server_parcel, letter);
+	struct broker_member *to = parcel->to;
+	struct broker *broker = parcel->permit.broker;
+	struct pools *pools = container_of(to, struct pools, member);
+	struct server *server;
+
+	broker_count_moving(broker, -1);
+	if (letter->is_late) {
+		server_parcel_end(&parcel);
+		return;
+	}
+	broker_keep_promise(&parcel->permit, to);
+	server = server_unpack(pools, &parcel);
+	if (server) {
+		server->arrived_at = loop_now(pools->with.loop);
+		pools->moved_in++;
+	}
+	pools_changed(pools);
+}
+
+/*
+ * Packs the server and posts it to the pools of another loop, which has been promised one. false:
+ * it cannot move, or there is no memory; nothing has changed.
+ */
+static bool server_move(struct server *server, struct broker_member *to)
+{
+	struct pools *pools = server->pool->pools;
+	struct server_parcel *parcel = server_pack(server);
+
+	if (!parcel)
+		return false;
+	pools->moved_out++;
+	broker_count_moving(pools->with.broker, 1);
+	parcel->to = to;
+	parcel->letter.open = on_arrival;
+	loop_post(to->loop, &parcel->letter);
+	return true;
+}
+
+/* ---- trade ---- */
 
 #define STAY USEC_PER_MS
 

@@ -1,14 +1,278 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All pools: made and freed.
+ * All pools: made, configured and freed.
  */
 #include "pgweir/pool/pools.h"
 
 #include <stdlib.h>
 
-#include "host_watches_priv.h"
+#include "host_watch_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
+
+/*
+ * ---- settings ----
+ *
+ * Applies a new snapshot of the configuration: computes the settings of each pool, replaces servers
+ * that would be connected differently now, and closes what has no entry any more.
+ */
+
+static void rearm_servers(struct pool *pool)
+{
+	struct server *server;
+
+	for (int state = 0; state < SERVER_CLOSING; state++) {
+		TAILQ_FOREACH (server, &pool->servers[state], node)
+			server_rearm(server);
+	}
+}
+
+/*
+ * The mode may have changed: a client in session mode may leave any session state on its server,
+ * and an idle server that was not reset after a session must not serve transactions of other
+ * clients.
+ */
+static void judge_sessions(struct pool *pool)
+{
+	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED };
+	struct server *server, *next;
+	struct err err;
+
+	if (pool->limits.mode == POOL_MODE_SESSION) {
+		TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], node)
+			server->has_session = true;
+		return;
+	}
+	err_close(&err, CLOSE_POOL_MODE_CHANGED);
+	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
+		for (server = TAILQ_FIRST(&pool->servers[resting[i]]); server; server = next) {
+			next = TAILQ_NEXT(server, node);
+			if (pool_is_left_over(server))
+				server_close(server, &err);
+		}
+	}
+}
+
+/* Closes used and idle servers above pool_size, the longest unused first. */
+static void shrink(struct pool *pool)
+{
+	unsigned int most = pool_limits_most(&pool->limits);
+	struct server *server;
+	struct err err;
+
+	err_close(&err, CLOSE_POOL_SHRUNK);
+	while (pool->limits.size > 0 && share_servers(&pool->share) > most &&
+	       ((server = TAILQ_FIRST(&pool->servers[SERVER_USED])) ||
+	        (server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list))))
+		server_close(server, &err);
+}
+
+/* Whether the TLS settings for servers are equal. */
+static bool is_same_tls(const struct config *one, const struct config *other)
+{
+	return one->server_tls_sslmode == other->server_tls_sslmode &&
+	       one->server_tls_negotiation == other->server_tls_negotiation;
+}
+
+/* Why a pool's servers must be replaced; CLOSE_NONE: they are kept. */
+static enum close_reason changed_by(const struct database *database,
+                                    const struct config_database *after, const struct config *old)
+{
+	const struct config_database *before = database->entry;
+
+	if (!before || !after || !old ||
+	    !config_database_same_server(before, after, database->name))
+		return CLOSE_ENTRY_CHANGED;
+	return is_same_tls(old, database->pools->config) ? CLOSE_NONE : CLOSE_SERVER_TLS_CHANGED;
+}
+
+/* ---- hosts that were added or removed ---- */
+
+static const char *list_of(const struct config_database *entry, const struct config *config)
+{
+	return entry->host ? entry->host : config->unix_socket_dir;
+}
+
+/* The number in `list` of the host that has this number in `before`. -1: it is not there. */
+static int number_in(const char *list, const char *before, unsigned int number)
+{
+	struct bytes old = { "", 0 }, host;
+
+	for (unsigned int i = 0; i <= number; i++) {
+		if (!config_host_next(&before, &old))
+			return -1;
+	}
+	for (int i = 0; config_host_next(&list, &host); i++) {
+		if (bytes_equal(host, old))
+			return i;
+	}
+	return -1;
+}
+
+/* Whether the entries differ only by their lists of hosts, and have a host in common. */
+static bool is_same_but_hosts(const struct config_database *before,
+                              const struct config_database *after, const struct database *database,
+                              const struct config *old)
+{
+	const char *list, *former;
+	struct config_database copy;
+	struct bytes host;
+
+	if (!before || !after || !old)
+		return false;
+	copy = *before;
+	copy.host = after->host;
+	if (!config_database_same_server(&copy, after, database->name))
+		return false;
+	list = list_of(after, database->pools->config);
+	former = list_of(before, old);
+	for (unsigned int i = 0; config_host_next(&former, &host); i++) {
+		if (number_in(list, list_of(before, old), i) >= 0)
+			return true;
+	}
+	return false;
+}
+
+/* Servers of hosts that are in both lists stay, under their new number. */
+static void keep_hosts(struct pool *pool, const char *before)
+{
+	const char *list = list_of(pool->database->entry, pool->pools->config);
+	struct server *server, *next;
+
+	for (int state = 0; state < SERVER_CLOSING; state++) {
+		for (server = TAILQ_FIRST(&pool->servers[state]); server; server = next) {
+			int number = number_in(list, before, server->host);
+
+			next = TAILQ_NEXT(server, node);
+			server->host = number < 0 ? 0 : (unsigned int)number;
+			if (number < 0)
+				pool_leave_host(server);
+		}
+	}
+}
+
+static void configure_database(struct database *database, const struct config *old)
+{
+	struct pools *pools = database->pools;
+	const struct config_database *after = config_database_find(pools->config, database->name);
+	const struct config_database *before = database->entry;
+	enum close_reason change;
+	struct pool *pool, *next;
+	bool keeps_hosts;
+	struct err err;
+
+	database->is_auto = !after;
+	if (!after)
+		after = config_database_auto(pools->config);
+	change = changed_by(database, after, old);
+	keeps_hosts =
+	    is_same_but_hosts(before, after, database, old) && is_same_tls(old, pools->config);
+	database->entry = after;
+	database->server_limit = config_max_db_connections(pools->config, after);
+	if (change != CLOSE_NONE)
+		outages_clear(share_outages(&database->share));
+	/* If it comes back, it is a new one, also in a loop that has not forgotten it yet. */
+	if (!after)
+		database->is_paused = database->is_disabled = false;
+	err_close(&err, CLOSE_DATABASE_REMOVED);
+	HASH_ITER (hh, database->pool_table, pool, next) {
+		if (!after) {
+			pool_expel(pool, &err);
+			pool_close_all(pool, CLOSE_DATABASE_REMOVED);
+			pool_refuse(pool, &err);
+			pool->site.entry = NULL;
+			continue;
+		}
+		pool_configure(pool);
+		pool_reset_retry(pool); /* the cause of failures may have been fixed */
+		rearm_servers(pool);
+		judge_sessions(pool);
+		cancel_rearm_waiting(pool);
+		pool_rearm(pool);
+		if (keeps_hosts)
+			keep_hosts(pool, list_of(before, old));
+		else if (change != CLOSE_NONE)
+			pool_recycle(pool, change);
+		shrink(pool);
+		if (!pool_is_current(pool))
+			pools_sweep_later(pools);
+	}
+	if (!after)
+		pools_sweep_later(pools);
+	else
+		database_rearm(database);
+}
+
+/* A pool of a forced user with min_pool_size exists without any client. */
+static void add_standing_pool(struct database *database)
+{
+	const struct config_database *entry = database->entry;
+
+	if (!database->is_auto && entry && entry->user &&
+	    config_min_pool_size(database->pools->config, entry) > 0)
+		pools_pool(database, entry->user);
+}
+
+static void add_entries(struct pools *pools)
+{
+	const struct config_database *entry = NULL;
+	struct database *database;
+
+	while ((entry = config_database_next(pools->config, entry))) {
+		TABLE_FIND_STR(hh, &pools->secret, pools->database_table, entry->name, database);
+		if (!database)
+			database = database_add(pools, entry->name, entry, false);
+		if (database)
+			add_standing_pool(database);
+	}
+}
+
+void pools_configure(struct pools *pools, const struct config *config, struct users *users)
+{
+	const struct config *old = pools->config;
+	struct users *old_users = pools->users;
+	struct database *database;
+	struct role *role;
+
+	pools->config = config_ref(config);
+	pools->users = users_hold(users);
+	pools->shared.config = pools->config;
+	pools->changed_at = clock_now();
+	pools->pool_expiry =
+	    loop_timer_queue(pools->with.loop, config->pool_idle_timeout, pools_pool_expired);
+	pools->database_expiry =
+	    loop_timer_queue(pools->with.loop, config->autodb_idle_timeout, pools_database_expired);
+	pools->server_sockets = (struct socket_options){
+		.tcp_keepalive = config->tcp_keepalive,
+		.tcp_keepcnt = config->tcp_keepcnt,
+		.tcp_keepidle = (int)(config->tcp_keepidle / USEC_PER_SEC),
+		.tcp_keepintvl = (int)(config->tcp_keepintvl / USEC_PER_SEC),
+		.tcp_user_timeout = (int)(config->tcp_user_timeout / USEC_PER_MS),
+		.tcp_socket_buffer = (int)config->tcp_socket_buffer,
+	};
+	TAILQ_FOREACH (role, &pools->roles, node)
+		role_configure(pools, role);
+	TAILQ_FOREACH (database, &pools->databases, node)
+		configure_database(database, old);
+	add_entries(pools);
+	if (pools->with.watches && pools->with.watches->loop == pools->with.loop)
+		host_watches_configure(pools);
+	peer_pools_configure(pools);
+	config_unref(&old);
+	users_release(&old_users);
+}
+
+void pools_set_tls(struct pools *pools, struct tls_context *tls)
+{
+	struct tls_context *old = pools->tls;
+
+	pools->tls = pools->shared.tls = tls ? tls_context_ref(tls) : NULL;
+	if (old != tls)
+		pools_reconnect(pools, NULL);
+	tls_context_unref(&old);
+}
+
+/* ---- begin and end ---- */
 
 struct pools *pools_new(const struct pools_with *with, const struct config *config,
                         struct users *users, struct err *err)

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The administrator's commands on pools: PAUSE, RESUME, RECONNECT, KILL.
+ * The administrator's commands on pools: PAUSE, RESUME, RECONNECT, KILL, SUSPEND; and the servers
+ * of a loop by their hosts.
  */
+#include "pgweir/pool/pools.h"
+
+#include <string.h>
+
 #include "pgweir/base/text.h"
 
-#include "host_watches_priv.h"
+#include "host_watch_priv.h"
 #include "pool_priv.h"
+#include "server/server_priv.h"
 
 /* Calls `act` for each pool of the database, or of all. */
 static void each_pool(struct pools *pools, struct database *database,
@@ -95,4 +101,156 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err)
 		pool_refuse(pool, err);
 		pool_dedicated_refuse(pool, err);
 	}
+}
+
+/*
+ * ---- SUSPEND ----
+ *
+ * Each server is stopped between two messages.
+ *
+ *   idle, or lent     --> stopped: it may still send the rest of its current message
+ *   runs an errand    --> the errand (reset, check, parameters) ends first
+ *   logging in        --> closed: it can be launched again
+ */
+
+static bool is_logging_in(const struct server *server)
+{
+	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
+}
+
+void pools_suspend(struct pools *pools, const char *by)
+{
+	pools->hold.since = loop_now(pools->with.loop);
+	text_copy(pools->hold.by, sizeof(pools->hold.by), by);
+	struct server *server, *next;
+	struct err err;
+
+	pools->suspend = SUSPEND_QUIESCING;
+	err_close(&err, CLOSE_SUSPENDED);
+	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
+		next = TAILQ_NEXT(server, all_node);
+		if (is_logging_in(server))
+			server_close(server, &err);
+	}
+}
+
+static bool quiesce_server(struct server *server)
+{
+	if (!stream_is_open(&server->stream) || server->state == SERVER_ENDING)
+		return true; /* what it still sends is dropped */
+	if (server->errand != ERRAND_NONE)
+		return false;
+	if (!stream_is_halted(&server->stream))
+		stream_halt(&server->stream, server->frame_left);
+	return server_is_quiescent(server);
+}
+
+bool pools_quiesce(struct pools *pools)
+{
+	struct server *server;
+	bool is_done = true;
+
+	TAILQ_FOREACH (server, &pools->servers, all_node)
+		is_done &= quiesce_server(server);
+	return is_done;
+}
+
+void pools_drop_busy(struct pools *pools, const struct err *err)
+{
+	struct server *server, *next;
+
+	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
+		next = TAILQ_NEXT(server, all_node);
+		if (stream_is_open(&server->stream) && !server_is_quiescent(server))
+			server_close(server, err);
+	}
+}
+
+void pools_go_on(struct pools *pools)
+{
+	struct server *server;
+	struct pool *pool;
+
+	pools->suspend = SUSPEND_NONE;
+	TAILQ_FOREACH (server, &pools->servers, all_node) {
+		if (stream_is_open(&server->stream) && stream_is_halted(&server->stream))
+			stream_go_on(&server->stream);
+	}
+	TAILQ_FOREACH (pool, &pools->list, node)
+		pool_wake(pool);
+	pools_changed(pools);
+}
+
+void pools_suspended(struct pools *pools)
+{
+	pools->suspend = SUSPEND_DONE;
+	pools_changed(pools);
+}
+
+/* ---- hosts ---- */
+
+struct cluster *pools_cluster(const struct pools *pools, const struct config_database *entry)
+{
+	struct cluster_key key = { entry->host ? entry->host : pools->config->unix_socket_dir,
+		                   entry->port, config_host_check_user(pools->config, entry) };
+
+	return clusters_find(pools->with.broker, &key);
+}
+
+static bool is_at(const struct server *server, unsigned int host, const struct address *address)
+{
+	if (server->host != host)
+		return false;
+	return !address || address_equal_host(&server->peer, address);
+}
+
+unsigned int pools_servers_at(const struct pools *pools, const char *database, unsigned int host,
+                              const struct address *address)
+{
+	const struct database *found = pools_find_database((struct pools *)pools, database);
+	const struct server *server;
+	unsigned int count = 0;
+
+	for (const struct pool *pool = found ? found->pool_table : NULL; pool; pool = pool->hh.next)
+		for (int state = SERVER_IDLE; state < SERVER_CLOSING; state++)
+			TAILQ_FOREACH (server, &pool->servers[state], node)
+				count += is_at(server, host, address);
+	return count;
+}
+
+uint64_t pools_reads_at(const struct pools *pools, const char *database, const char *host)
+{
+	const struct database *found = pools_find_database((struct pools *)pools, database);
+
+	return found ? database_reads_at(found, host) : 0;
+}
+
+static bool is_busy(const struct server *server)
+{
+	return !server->is_listening &&
+	       (server->state == SERVER_LENT || server->state == SERVER_CHECKING ||
+	        server->state == SERVER_RESETTING || server->state == SERVER_CANCELED ||
+	        server->state == SERVER_ENDING);
+}
+
+unsigned int pools_busy_at(const struct pools *pools, const char *host)
+{
+	const struct server *server;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH (server, &pools->servers, all_node) {
+		const struct hosts *hosts = server->site->hosts;
+
+		count += is_busy(server) && server->host < hosts->count &&
+		         strcmp(hosts->list[server->host].name, host) == 0;
+	}
+	return count;
+}
+
+void pools_leave_hosts(struct pools *pools)
+{
+	struct pool *pool;
+
+	TAILQ_FOREACH (pool, &pools->list, node)
+		pool_hear_roster(pool);
 }

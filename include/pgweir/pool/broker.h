@@ -71,7 +71,7 @@ struct tally {
 	_Atomic(usec_t) catalog_due_at;
 	struct catalog_reading *reading; /* the last one; NULL: none yet */
 	atomic_uint vacated; /* of a database: how often its idle servers were to be closed */
-	/* of a pool, what its loops have found out: share_news.c; and how often that has changed */
+	/* of a pool, what its loops have found out: share.c; and how often that has changed */
 	atomic_uint news_number;
 	unsigned int outcome_number, shown_number;
 	atomic_bool is_failing;

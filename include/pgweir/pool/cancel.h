@@ -16,7 +16,7 @@ struct cancel {
 	TAILQ_ENTRY(cancel) node; /* in the pool's list of waiting or active cancels */
 	struct pool *pool;
 	struct server *server; /* the server lent to `target`; NULL: that one is gone */
-	/* the borrower whose query is cancelled; only compared, never called. NULL: pool_ending.c
+	/* the borrower whose query is cancelled; only compared, never called. NULL: an ending
 	 */
 	const struct borrower *target;
 	struct dial dial;
@@ -45,12 +45,6 @@ struct cancel {
  */
 struct cancel *cancel_start(struct borrower *target, const char *asker, void (*on_end)(void *arg),
                             void *arg, struct err *err);
-
-/*
- * Cancels what a server in ENDING still runs: pool_ending_told() comes. false: it cannot, and may
- * have come already.
- */
-bool cancel_start_ending(struct server *server, const char *asker, struct err *err);
 
 /* Takes the connection that the request came from: the end of the cancel is the end of it. */
 void cancel_keep_asker(struct cancel *cancel, struct farewell *farewell);

@@ -124,9 +124,6 @@ void clusters_release(struct broker *broker, struct cluster **cluster);
 struct roster *cluster_roster(struct cluster *cluster);
 bool cluster_has_key(const struct cluster *cluster, const struct cluster_key *key);
 
-/* Wakes the pools that have servers there, in all loops. */
-void clusters_wake(struct broker *broker, struct cluster *cluster);
-
 /*
  * What was found out has changed the roster: writes that to the log, and wakes the pools if they
  * must look.

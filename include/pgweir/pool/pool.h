@@ -103,7 +103,7 @@ struct pool {
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	TAILQ_ENTRY(pool) queueing;   /* in pools->queueing, while it has waiting borrowers */
-	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_haste.c */
+	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_retry.c */
 	usec_t relieved_at;           /* pool_note_relief() */
 	uint64_t pins_refused;        /* how often max_pinned_servers refused a statement */
 	uint64_t state_refused; /* how often session_state = refuse, or the statement mode, did */
@@ -134,7 +134,7 @@ struct pool {
 	bool is_failing; /* logins fail at all hosts */
 	struct err failure;
 	usec_t failed_at; /* when the last login failed; 0: never */
-	/* until then, attempts are made without a waiting borrower: pool_haste.c */
+	/* until then, attempts are made without a waiting borrower: pool_retry.c */
 	usec_t probes_until;
 	/* no recent attempt: clients with fail_fast wait for the current one */
 	bool is_hopeful;
@@ -242,9 +242,6 @@ void pool_hurry(struct borrower *borrower, bool is_hasty);
 void pool_unreachable_tell(const struct pool *pool, struct buf *out);
 
 /* ---- what the catalog says: pool_catalog.c ---- */
-
-/* A transaction has changed definitions of the database, or may have: what is known is old. */
-void pool_note_ddl(struct pool *pool);
 
 /*
  * Whether there is anything to be looked for in a text, besides what the text shows. server: the

@@ -14,7 +14,7 @@
 #include "pgweir/pool/cancel.h"
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/pool.h"
-#include "pgweir/pool/server/tracked.h"
+#include "pgweir/pool/server/params.h"
 #include "pgweir/pool/watches.h"
 
 /* What all pools share. All pointers are borrowed and must outlive the pools. */
@@ -86,7 +86,7 @@ struct pools {
 	bool is_paused;
 	struct hold hold; /* valid while everything is paused or suspended */
 	enum suspend_state suspend;
-	usec_t changed_at; /* the last reload or command that closes servers: server_parcel.h */
+	usec_t changed_at; /* the last reload or command that closes servers: pool_trade.c */
 	bool is_closing;   /* freeing all pools: no new work starts */
 	bool is_ending;    /* wait queues accept no borrower any more */
 	/* the process that takes over is a release that knows no session state: pool/handover.h */
@@ -245,5 +245,27 @@ void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 
 /* Something changed that a watch may wait for. */
 void pools_changed(struct pools *pools);
+
+/*
+ * ---- hosts ----
+ *
+ * The servers of a loop by their hosts: for the console, while all loops are held.
+ */
+
+/* The cluster of an entry, without a reference. NULL: nobody has needed it yet. */
+struct cluster *pools_cluster(const struct pools *pools, const struct config_database *entry);
+
+/* The servers of a database at this address (NULL: a Unix socket) of the host of this number. */
+unsigned int pools_servers_at(const struct pools *pools, const char *database, unsigned int host,
+                              const struct address *address);
+
+/* How often a server of the host of this name was lent for a read. */
+uint64_t pools_reads_at(const struct pools *pools, const char *database, const char *host);
+
+/* Servers of any database at the host of this name that work for somebody. */
+unsigned int pools_busy_at(const struct pools *pools, const char *host);
+
+/* Closes servers whose host must not be used any more, as each pool would do in its next turn. */
+void pools_leave_hosts(struct pools *pools);
 
 #endif

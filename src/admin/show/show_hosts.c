@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/pool/pools_hosts.h"
+#include "pgweir/pool/pools.h"
 
 #define HOST_SIZE 256
 

@@ -9,7 +9,7 @@
 #include "../client_priv.h"
 
 #include "pgweir/pgwire/frame.h"
-#include "pgweir/pool/server/facts.h"
+#include "pgweir/pool/server/question.h"
 
 #include "course_priv.h"
 

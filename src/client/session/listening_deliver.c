@@ -8,7 +8,7 @@
 #include "listening_deliver_priv.h"
 
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pool/notification.h"
+#include "pgweir/pool/listening.h"
 
 #include "session_priv.h"
 

@@ -3,8 +3,8 @@
  * Hand-over of a client that listens: its channels, and the notifications that wait for it.
  */
 #include "pgweir/pgwire/frame.h"
-#include "pgweir/pool/listening_handover.h"
-#include "pgweir/pool/notification.h"
+#include "pgweir/pool/handover.h"
+#include "pgweir/pool/listening.h"
 
 #include "../handover_priv.h"
 #include "listening_change_priv.h"

@@ -27,7 +27,6 @@
 #include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/question.h"
-#include "pgweir/pool/server/facts.h"
 
 #include "touched_priv.h"
 

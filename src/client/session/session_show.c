@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "pgweir/pool/server/tracked.h"
+#include "pgweir/pool/server/params.h"
 
 #include "listening_priv.h"
 #include "session_priv.h"

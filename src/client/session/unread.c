@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "pgweir/pool/notification.h"
+#include "pgweir/pool/listening.h"
 
 #define FIRST_CAPACITY 16
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The hosts of a pool: their list, their addresses, and what is noted about them. hosts_health.c
- * says which may be used, hosts_choose.c chooses.
+ * The hosts of a pool: their list, their addresses, and what is noted about them.
+ * hosts_choose.c says which may be used, and chooses.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,7 @@ struct host_addr *hosts_find_addr(struct host *host, const struct address *addre
 bool hosts_learn(const struct hosts *hosts, struct host *host, const struct address *addresses,
                  unsigned int count);
 
-/* ---- hosts_health.c ---- */
+/* ---- health: hosts_choose.c ---- */
 
 /* One address, or (addr NULL) a host whose addresses are not known. */
 struct place {
@@ -28,20 +28,5 @@ struct place {
 	unsigned int index;
 	const struct host_addr *addr;
 };
-
-/* The place that a host without addresses is. */
-struct place hosts_self_place(const struct hosts *hosts, unsigned int index);
-
-/* How well its role fits. */
-enum roster_fit hosts_fit(const struct place *place);
-
-/*
- * When an address, or a host, may be tried; 0: it is up; INT64_MAX: that is not a matter of time.
- */
-usec_t hosts_address_due(const struct hosts *hosts, unsigned int index,
-                         const struct host_addr *addr, usec_t gap);
-usec_t hosts_host_due(const struct hosts *hosts, unsigned int index, usec_t gap);
-
-bool hosts_is_up(const struct hosts *hosts, unsigned int index);
 
 #endif

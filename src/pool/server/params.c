@@ -17,9 +17,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pgweir/base/table.h"
-
 #include "pgweir/base/buf.h"
+#include "pgweir/base/table.h"
 
 /* Bytes of buffers that are kept for the next change. */
 #define SCRATCH_SIZE ((size_t)4096)
@@ -317,3 +316,36 @@ bool params_add_text(struct params_table *table, const struct params **params, s
 unsigned int params_count(const struct params *params) { return params->count; }
 
 size_t params_table_count(const struct params_table *table) { return HASH_COUNT(table->maps); }
+
+/* ---- tracked parameters ---- */
+
+/*
+ * Always tracked, in the order of the welcome: all parameters that some version of PostgreSQL
+ * reports and that a client can change. What a server does not report is not in its welcome.
+ */
+static const char *const always[] = {
+	"DateStyle",        "client_encoding",     "TimeZone",    "standard_conforming_strings",
+	"application_name", "IntervalStyle",       "search_path", "default_transaction_read_only",
+	"scram_iterations", SESSION_AUTHORIZATION,
+};
+#define ALWAYS_COUNT (sizeof(always) / sizeof(always[0]))
+
+const char *tracked_at(const struct config *config, size_t index)
+{
+	const struct config_list *extra = &config->track_extra_parameters;
+
+	if (index < ALWAYS_COUNT)
+		return always[index];
+	return index - ALWAYS_COUNT < extra->count ? extra->names[index - ALWAYS_COUNT] : NULL;
+}
+
+const char *tracked_find(const struct config *config, const char *name)
+{
+	const char *tracked;
+
+	for (size_t i = 0; (tracked = tracked_at(config, i)); i++) {
+		if (strcasecmp(tracked, name) == 0)
+			return tracked;
+	}
+	return NULL;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The text of the question. Its rows are described in facts.c.
+ * The text of the question, and what its rows mean.
  *
  * Hard here: the session may be in any state. So each name in the query is qualified, operators
  * included, and no construct is used that looks for an operator by itself (IN, LIKE, CASE x WHEN).
@@ -12,8 +12,13 @@
 #include "pgweir/pool/server/question.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql_names.h"
+#include "pgweir/pool/server/params.h"
 #include "pgweir/pool/server/statements.h"
 
 #define VALUE_MAX "65536" /* bytes; a longer value is not sent */
@@ -173,4 +178,434 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major, s
 		between = " UNION ALL ";
 	}
 	buf_add_text(out, ")AS f(k,n,v)WHERE v IS NOT NULL");
+}
+
+/*
+ * ---- the role question ----
+ *
+ * Hard here: the timeline of a primary is that of the WAL which it writes. What
+ * pg_control_checkpoint says is that of the last checkpoint, which is one too low for minutes after
+ * a promotion. A standby has no such function, so the greatest value that any view shows is taken.
+ * And the position of a primary is what it has flushed: behind the header of a page, the insert
+ * position is one that a standby reaches only when more is written.
+ *
+ * All names are qualified: search_path of the user may lead elsewhere. Numbers are computed here
+ * and not by the query, as operators have schemas too.
+ */
+
+#define DIGITS_MAX 32
+
+static const char short_text[] = "SELECT pg_catalog.pg_is_in_recovery(), "
+				 "pg_catalog.current_setting('default_transaction_read_only')";
+
+static const char full_text[] =
+    "SELECT pg_catalog.pg_is_in_recovery(), "
+    "pg_catalog.current_setting('default_transaction_read_only'), "
+    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN "
+    "(SELECT GREATEST((SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() c), "
+    "(SELECT r.min_recovery_end_timeline FROM pg_catalog.pg_control_recovery() r), "
+    "(SELECT w.received_tli FROM pg_catalog.pg_stat_wal_receiver w)))::pg_catalog.text "
+    "ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END, "
+    "(SELECT s.system_identifier FROM pg_catalog.pg_control_system() s), "
+    "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()), "
+    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
+    "ELSE pg_catalog.pg_current_wal_flush_lsn() END, "
+    "pg_catalog.date_part('epoch', pg_catalog.timestamptz_mi(pg_catalog.clock_timestamp(), "
+    "pg_catalog.pg_last_xact_replay_timestamp()))";
+
+const char *role_question_text(bool is_short) { return is_short ? short_text : full_text; }
+
+/* Digits of this base at the start of a text. false: there is none, or the number is too great. */
+static bool take_number(struct bytes *text, unsigned int base, uint64_t max, uint64_t *value)
+{
+	size_t count = 0;
+
+	*value = 0;
+	for (; count < text->count; count++) {
+		char c = text->at[count];
+		unsigned int digit = c >= '0' && c <= '9'   ? (unsigned int)(c - '0')
+		                     : c >= 'A' && c <= 'F' ? (unsigned int)(c - 'A') + 10
+		                                            : base;
+
+		if (digit >= base)
+			break;
+		if (*value > (max - digit) / base)
+			return false;
+		*value = *value * base + digit;
+	}
+	*text = bytes_skip(*text, count);
+	return count > 0;
+}
+
+static bool read_number(struct bytes text, uint64_t max, uint64_t *value)
+{
+	return take_number(&text, 10, max, value) && text.count == 0;
+}
+
+/* A time in seconds as PostgreSQL writes a double, in microseconds. Negative ones are 0. */
+static bool role_question_seconds(struct bytes text, uint64_t *value)
+{
+	char digits[DIGITS_MAX + 1], *end;
+	double seconds;
+
+	if (!text.at || text.count == 0 || text.count > DIGITS_MAX)
+		return false;
+	memcpy(digits, text.at, text.count);
+	digits[text.count] = '\0';
+	seconds = strtod(digits, &end);
+	if (*end || !(seconds < 1e11))
+		return false;
+	*value = seconds > 0 ? (uint64_t)(seconds * (double)USEC_PER_SEC + 0.5) : 0;
+	return true;
+}
+
+/* Two hexadecimal numbers: 16/B374D848. */
+static bool read_position(struct bytes text, uint64_t *position)
+{
+	uint64_t high, low;
+
+	if (!take_number(&text, 16, UINT32_MAX, &high) || text.count == 0 || text.at[0] != '/')
+		return false;
+	text = bytes_skip(text, 1);
+	if (!take_number(&text, 16, UINT32_MAX, &low) || text.count)
+		return false;
+	*position = high << 32 | low;
+	return true;
+}
+
+#define TIMELINE_DIGITS 8
+
+/* Of a standby a number, of a primary the name of a WAL file, which begins with it. */
+static bool read_timeline(struct bytes text, enum host_role role, uint32_t *timeline)
+{
+	uint64_t value;
+	bool is_good;
+
+	if (role == HOST_STANDBY) {
+		is_good = read_number(text, UINT32_MAX, &value);
+	} else {
+		struct bytes first = bytes_of(text.at, TIMELINE_DIGITS);
+
+		is_good = text.count > TIMELINE_DIGITS &&
+		          take_number(&first, 16, UINT32_MAX, &value) && first.count == 0;
+	}
+	*timeline = is_good ? (uint32_t)value : 0;
+	return is_good;
+}
+
+static bool read_short(const struct bytes *columns, struct host_report *report)
+{
+	bool is_standby = bytes_are(columns[0], "t");
+
+	report->role = is_standby ? HOST_STANDBY : HOST_PRIMARY;
+	report->is_read_only = bytes_are(columns[1], "on");
+	return (is_standby || bytes_are(columns[0], "f")) &&
+	       (report->is_read_only || bytes_are(columns[1], "off"));
+}
+
+/* A value that is NULL stays 0. */
+static bool read_full(const struct bytes *columns, struct host_report *report)
+{
+	uint64_t age = 0;
+	bool is_good =
+	    (!columns[2].at || read_timeline(columns[2], report->role, &report->timeline)) &&
+	    (!columns[3].at || read_number(columns[3], UINT64_MAX, &report->system)) &&
+	    (!columns[4].at || role_question_seconds(columns[4], &report->started)) &&
+	    (!columns[5].at || read_position(columns[5], &report->position)) &&
+	    (!columns[6].at || role_question_seconds(columns[6], &age));
+
+	report->is_full = true;
+	report->replay_age = (usec_t)age;
+	return is_good;
+}
+
+bool role_question_answer(struct bytes body, struct host_report *report)
+{
+	struct bytes columns[ROLE_QUESTION_COLUMNS];
+	struct row_walk walk;
+	size_t count = 0;
+
+	*report = (struct host_report){ 0 };
+	if (fields_row(body, &walk) != WIRE_OK || walk.left > ROLE_QUESTION_COLUMNS)
+		return false;
+	while (walk.left) {
+		if (fields_value(&walk, &columns[count++]) != WALK_ITEM)
+			return false;
+	}
+	if (walk.rest.count)
+		return false;
+	if (count == ROLE_QUESTION_SHORT_COLUMNS)
+		return read_short(columns, report);
+	return count == ROLE_QUESTION_COLUMNS && read_short(columns, report) &&
+	       read_full(columns, report);
+}
+
+/*
+ * ---- facts ----
+ *
+ * Reads the rows of the question:
+ *
+ *   r | statement_timeout, its default, 0 | role, session_authorization, their defaults, none
+ *   p | name of a parameter | value
+ *   c | name of a channel |
+ *   u | name of a cursor | number of cursors
+ *   t | kind and name of a temporary object | number of temporary objects
+ *   l | key of a lock | number of locks
+ *   s | number of statements of ours | number of statements of SQL's PREPARE
+ *   m | name of a statement of SQL's PREPARE |
+ *   e | name of a statement |
+ *   w | wal_block_size | position in the WAL, a blank, and when PostgreSQL was started
+ *
+ * Names and values are in hexadecimal digits. The value is NULL if it is too long.
+ *
+ * Hard here: the session may have as much as it likes, so what is kept is limited.
+ */
+
+#define ANSWER_MAX PARAMS_SIZE_MAX /* bytes kept of one part */
+#define HELD_SIZE_MAX 2048         /* bytes kept of the names of what keeps a server */
+#define COUNT_DIGITS_MAX 9
+#define COLUMNS_MAX 9
+
+static int digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Adds the bytes that the digits stand for, and a zero. false: the question has no such value. */
+static bool add_decoded(struct buf *out, struct bytes hex)
+{
+	if (!hex.at || hex.count % 2)
+		return false;
+	for (size_t i = 0; i < hex.count; i += 2) {
+		int high = digit_of(hex.at[i]), low = digit_of(hex.at[i + 1]);
+
+		if (high < 0 || low < 0 || high + low == 0)
+			return false;
+		buf_add_byte(out, (char)(high << 4 | low));
+	}
+	buf_add_byte(out, 0);
+	return true;
+}
+
+/* Of an answer that does not fit nothing is kept. Returns whether the row was a good one. */
+static bool settle(struct facts *facts, enum question_part part, struct buf *answer, bool is_good)
+{
+	if (!buf_ok(answer)) {
+		facts->too_long |= part;
+		buf_free(answer);
+	}
+	return is_good;
+}
+
+/* What the question sets for itself. In hexadecimal digits, as it comes. */
+static const char *const own_names[] = {
+	"73746174656d656e745f74696d656f7574",           /* statement_timeout */
+	"7472616e73616374696f6e5f64656665727261626c65", /* transaction_deferrable */
+	"7472616e73616374696f6e5f69736f6c6174696f6e",   /* transaction_isolation */
+	"7472616e73616374696f6e5f726561645f6f6e6c79",   /* transaction_read_only */
+};
+
+static bool is_own(struct bytes name)
+{
+	for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++) {
+		if (bytes_are(name, own_names[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool take_param(struct facts *facts, const struct bytes *columns)
+{
+	struct buf *out = &facts->params;
+	bool is_good;
+
+	if (facts->too_long & QUESTION_PARAMS || is_own(columns[1]))
+		return true;
+	out->limit = ANSWER_MAX;
+	is_good = add_decoded(out, columns[1]);
+	if (columns[2].at)
+		is_good = is_good && add_decoded(out, columns[2]);
+	else
+		out->is_broken = true; /* its value is too long */
+	return settle(facts, QUESTION_PARAMS, out, is_good);
+}
+
+/* Adds a name to an answer that is a list of names. */
+static bool take_name(struct facts *facts, enum question_part part, struct buf *out,
+                      struct bytes name)
+{
+	if (facts->too_long & part)
+		return true;
+	out->limit = ANSWER_MAX;
+	return settle(facts, part, out, add_decoded(out, name));
+}
+
+static bool take_channel(struct facts *facts, const struct bytes *columns)
+{
+	return take_name(facts, QUESTION_CHANNELS, &facts->channels, columns[1]);
+}
+
+static bool take_exposed(struct facts *facts, const struct bytes *columns)
+{
+	return take_name(facts, QUESTION_EXPOSED, &facts->exposed, columns[1]);
+}
+
+/* Adds a parameter whose default is known, unless it has that. */
+static bool add_changed(struct facts *facts, const char *name, struct bytes value,
+                        struct bytes normal)
+{
+	if (bytes_equal(value, normal))
+		return true;
+	buf_add_cstr(&facts->params, name);
+	return add_decoded(&facts->params, value);
+}
+
+static bool take_roles(struct facts *facts, const struct bytes *columns)
+{
+	static const char none[] = "6e6f6e65";
+	bool is_good = add_changed(facts, "statement_timeout", columns[1], columns[2]) &&
+	               add_changed(facts, "role", columns[4], columns[7]) &&
+	               add_changed(facts, "session_authorization", columns[5], columns[6]);
+
+	if (!bytes_are(columns[7], none)) {
+		buf_add_cstr(&facts->defaults, "role");
+		is_good = is_good && add_decoded(&facts->defaults, columns[7]);
+	}
+	settle(facts, QUESTION_PARAMS, &facts->defaults, is_good);
+	return settle(facts, QUESTION_PARAMS, &facts->params, is_good);
+}
+
+static bool read_count(unsigned int *count, struct bytes hex)
+{
+	struct buf digits = { 0 };
+	bool is_good = add_decoded(&digits, hex) && buf_ok(&digits) && digits.count > 1 &&
+	               digits.count <= COUNT_DIGITS_MAX + 1;
+
+	*count = 0;
+	for (size_t i = 0; is_good && i < digits.count - 1; i++) {
+		is_good = digits.at[i] >= '0' && digits.at[i] <= '9';
+		*count = *count * 10 + (unsigned int)(digits.at[i] - '0');
+	}
+	buf_free(&digits);
+	return is_good;
+}
+
+/* The name of one of the things that keep a server. What does not fit is only counted. */
+static bool add_held(struct facts *facts, char kind, struct bytes name)
+{
+	size_t size = 2 + name.count / 2; /* with its kind, and a zero */
+
+	if (!name.count || facts->held.count + size > HELD_SIZE_MAX)
+		return true;
+	buf_add_byte(&facts->held, kind);
+	return add_decoded(&facts->held, name);
+}
+
+static bool take_held(struct facts *facts, unsigned int *count, const struct bytes *columns)
+{
+	return add_held(facts, columns[0].at[0], columns[1]) && read_count(count, columns[2]);
+}
+
+static bool take_cursors(struct facts *facts, const struct bytes *columns)
+{
+	return take_held(facts, &facts->cursor_count, columns);
+}
+
+static bool take_temp(struct facts *facts, const struct bytes *columns)
+{
+	return take_held(facts, &facts->temp_count, columns);
+}
+
+static bool take_locks(struct facts *facts, const struct bytes *columns)
+{
+	return take_held(facts, &facts->lock_count, columns);
+}
+
+static bool take_statements(struct facts *facts, const struct bytes *columns)
+{
+	facts->has_own_count = true;
+	return read_count(&facts->own_count, columns[1]) &&
+	       read_count(&facts->statement_count, columns[2]);
+}
+
+static bool take_statement(struct facts *facts, const struct bytes *columns)
+{
+	return add_held(facts, 's', columns[1]);
+}
+
+/* Bytes of the header of a page of the WAL, and of the first page of a segment. */
+#define PAGE_HEADER 24
+#define SEGMENT_HEADER 40
+
+/*
+ * Where the next record would begin. If that is behind the header of a page, no record ends between
+ * the header's begin and there, and a standby that has replayed everything shows the header's
+ * begin.
+ */
+static uint64_t without_header(uint64_t position, uint64_t page)
+{
+	uint64_t offset = position % page;
+
+	return offset == PAGE_HEADER || offset == SEGMENT_HEADER ? position - offset : position;
+}
+
+static bool take_position(struct facts *facts, const struct bytes *columns)
+{
+	struct buf text = { 0 };
+	unsigned int page = 0, high, low;
+	int size = 0;
+	bool is_good = read_count(&page, columns[1]) && page >= 512 &&
+	               add_decoded(&text, columns[2]) && buf_ok(&text) &&
+	               sscanf(text.at, "%8X/%8X %n", &high, &low, &size) == 2 && size;
+
+	if (is_good) {
+		facts->position = without_header((uint64_t)high << 32 | low, page);
+		is_good = role_question_seconds(bytes_text(text.at + size), &facts->started);
+	}
+	buf_free(&text);
+	return is_good;
+}
+
+static const struct {
+	const char *kind;
+	size_t columns;
+	bool (*take)(struct facts *facts, const struct bytes *columns);
+} kinds[] = {
+	{ "r", 9, take_roles },      { "p", 3, take_param },   { "c", 3, take_channel },
+	{ "u", 3, take_cursors },    { "t", 3, take_temp },    { "l", 3, take_locks },
+	{ "s", 3, take_statements }, { "e", 3, take_exposed }, { "m", 3, take_statement },
+	{ "w", 3, take_position },
+};
+
+void facts_row(struct facts *facts, struct bytes row)
+{
+	struct bytes columns[COLUMNS_MAX];
+	struct row_walk walk;
+	size_t count = 0;
+
+	if (facts->is_broken)
+		return;
+	facts->is_broken = true;
+	if (fields_row(row, &walk) != WIRE_OK || walk.left == 0 || walk.left > COLUMNS_MAX)
+		return;
+	while (walk.left) {
+		if (fields_value(&walk, &columns[count++]) != WALK_ITEM)
+			return;
+	}
+	for (size_t i = 0; walk.rest.count == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (bytes_are(columns[0], kinds[i].kind) && count == kinds[i].columns)
+			facts->is_broken = !kinds[i].take(facts, columns);
+	}
+}
+
+void facts_done(struct facts *facts)
+{
+	buf_free(&facts->params);
+	buf_free(&facts->defaults);
+	buf_free(&facts->channels);
+	buf_free(&facts->exposed);
+	buf_free(&facts->held);
+	*facts = (struct facts){ 0 };
 }

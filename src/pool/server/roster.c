@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The roster of a cluster: what is reported about its hosts, and which primary counts. Its rows are
- * in roster_rows.c, how far standbys are behind in roster_lag.c, which hosts fit in roster_fit.c.
+ * The roster of a cluster: what is reported about its hosts, and which primary counts. Its rows,
+ * how far standbys are behind and which hosts fit are in roster_rows.c.
  *
  *   roster_note(), roster_lose() --> a row --> elect(): which primary counts, who is fenced
  *                                          --> what has changed, for the log and the pools
@@ -403,17 +403,6 @@ bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin 
 	}
 	roster_unlock(roster);
 	return has_changed;
-}
-
-enum host_admin roster_admin(struct roster *roster, unsigned int host)
-{
-	enum host_admin admin = HOST_ENABLED;
-
-	roster_lock(roster);
-	if (host < roster->host_count)
-		admin = roster->admins[host];
-	roster_unlock(roster);
-	return admin;
 }
 
 void roster_trust_again(struct roster *roster, usec_t now)

@@ -13,8 +13,6 @@ static inline void roster_unlock(struct roster *roster) { pthread_mutex_unlock(&
 
 /* ---- rows: roster_rows.c ---- */
 
-bool roster_row_is_of(const struct roster_row *row, const struct roster_at *at);
-
 struct roster_row *roster_find_row(const struct roster *roster, const struct roster_at *at);
 
 /* The row, made if necessary. NULL: no memory, or no such host. */
@@ -27,7 +25,7 @@ struct roster_change *roster_add_change(struct roster_changes *changes, enum ros
 /* Other hosts may fit now: the pools must look. */
 void roster_bump(struct roster *roster, struct roster_changes *changes);
 
-/* ---- lag: roster_lag.c ---- */
+/* ---- lag ---- */
 
 /* The primary has written so far. */
 void roster_add_sample(struct roster *roster, uint64_t position, usec_t now);

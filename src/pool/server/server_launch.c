@@ -2,16 +2,175 @@
 /*
  * Launches a server, up to its startup packet.
  *
- *   server_launch --> its host (server_host.c) --> on_connected --> TLS (server_tls.c)
+ *   server_launch --> its host (server_host.c) --> on_connected --> TLS
  *                 --> send_startup --> its login (server_login.c)
  */
+#include "server_priv.h"
+
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
-#include "server_priv.h"
+/*
+ * ---- securing ----
+ *
+ * Asks a server for encryption.
+ *
+ *   SSLRequest -->   <-- 'S' and no further byte    handshake
+ *                    <-- 'N'                        plain, if allowed
+ *
+ * Hard here: nothing that arrives before the end of the handshake can be trusted. Bytes after the
+ * 'S' are not encrypted, so an attacker may have inserted them.
+ */
+
+static enum securing failed(struct err *err, const char *reason)
+{
+	err_set(err, ERR_SERVER_CONNECT, "%s", reason);
+	return SECURING_FAILED;
+}
+
+static enum securing failed_for(struct err *err, enum close_reason reason, const char *words)
+{
+	err_set(err, ERR_SERVER_CONNECT, "%s", words);
+	err_reason(err, reason);
+	return SECURING_FAILED;
+}
+
+static enum securing shake(struct stream *stream, const struct securing_how *how, struct err *err)
+{
+	bool begins = how->like
+	                  ? stream_secure_like(stream, how->like, err)
+	                  : stream_secure(stream, how->tls, how->host, (struct bytes){ 0 }, err);
+
+	return begins ? SECURING_MORE : SECURING_FAILED;
+}
+
+enum securing securing_begin(struct stream *stream, const struct securing_how *how, struct err *err)
+{
+	struct buf out = { 0 };
+	bool is_sent;
+
+	if (!how->tls && !how->like)
+		return SECURING_PLAIN;
+	if (how->is_direct)
+		return shake(stream, how, err);
+	message_tls_request(&out);
+	is_sent =
+	    buf_ok(&out) && stream_send(stream, buf_bytes(&out)) && stream_want(stream, WANT_INPUT);
+	buf_free(&out);
+	return is_sent ? SECURING_MORE : failed(err, "server closed the connection");
+}
+
+enum securing securing_answer(struct stream *stream, const struct securing_how *how,
+                              struct err *err)
+{
+	struct bytes in;
+
+	switch (stream_read(stream, &in)) {
+	case STREAM_NOTHING:
+		return SECURING_MORE;
+	case STREAM_END:
+		return failed_for(err, CLOSE_SERVER_LOGIN_CLOSED,
+		                  "server closed the connection during login");
+	default:
+		break;
+	}
+	if (in.count > 1)
+		return failed_for(err, CLOSE_EARLY_DATA,
+		                  "received unencrypted data after SSL response");
+	if (in.at[0] == 'N')
+		return how->is_required ? failed(err, "server refused SSL") : SECURING_PLAIN;
+	if (in.at[0] != 'S')
+		return failed(err, "server gave no answer to the SSL request that makes sense");
+	if (!how->tls && !how->like) /* a reload came between the SSLRequest and the reply */
+		return failed_for(err, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
+	return shake(stream, how, err);
+}
+
+/* ---- TLS as server_tls_sslmode requires; then the login begins ---- */
+
+static struct securing_how server_securing(const struct server *server)
+{
+	const struct server_shared *shared = server->site->shared;
+	const struct hosts *hosts = server->site->hosts;
+
+	return (struct securing_how){
+		.tls = address_is_unix(&server->peer) ? NULL : shared->tls,
+		.host = server->site->tls_host        ? server->site->tls_host
+		        : server->host < hosts->count ? hosts->list[server->host].name
+		                                      : "",
+		.is_required = shared->config->server_tls_sslmode >= TLS_MODE_REQUIRE,
+		.is_direct = shared->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT,
+	};
+}
+
+static void act_on_securing(struct server *server, enum securing securing, const struct err *err)
+{
+	if (securing == SECURING_FAILED)
+		server_close(server, err);
+	else if (securing == SECURING_PLAIN)
+		server->login->steps->on_secured(server);
+}
+
+static void on_securing_input(struct stream *stream)
+{
+	struct server *server = container_of(stream, struct server, stream);
+	struct securing_how how = server_securing(server);
+	struct err err;
+
+	server_heard(server);
+	act_on_securing(server, securing_answer(stream, &how, &err), &err);
+}
+
+static void on_securing_flushed(struct stream *stream) { (void)stream; }
+
+static void on_securing_gone(struct stream *stream) { on_securing_input(stream); }
+
+/* Without ALPN, the peer could be a server of another protocol. */
+static bool is_postgres(const struct server *server)
+{
+	const char *name;
+
+	return !server->is_tls_direct || tls_agreed_protocol(&server->stream, &name) > 0;
+}
+
+static void on_server_secured(struct stream *stream, const struct err *failure)
+{
+	struct server *server = container_of(stream, struct server, stream);
+	char text[TLS_TEXT_SIZE];
+	struct err err;
+
+	if (failure) {
+		server_close(server, failure);
+		return;
+	}
+	if (!is_postgres(server)) {
+		err_set(&err, ERR_SERVER_CONNECT, "server did not agree on PostgreSQL's protocol");
+		server_close(server, &err);
+		return;
+	}
+	if (server->site->shared->config->log_connections)
+		log_info(&server->log, "SSL established: %s", tls_text(stream, text, sizeof(text)));
+	server->login->steps->on_secured(server);
+}
+
+static const struct stream_ops ops = { on_securing_input, on_securing_flushed, on_securing_gone,
+	                               on_server_secured };
+
+/* Establishes TLS if configured; then calls login->steps->on_secured(). */
+static void server_secure(struct server *server)
+{
+	struct securing_how how = server_securing(server);
+	struct err err;
+
+	server->stream.ops = &ops;
+	server->is_tls_direct = how.is_direct;
+	act_on_securing(server, securing_begin(&server->stream, &how, &err), &err);
+}
+
+/* ---- launch ---- */
 
 /* ---- connecting ---- */
 

@@ -12,10 +12,9 @@
 #include <strings.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/config/entries.h"
-#include "pgweir/pool/server/tracked.h"
+#include "pgweir/pool/server/params.h"
 
-#include "server_params_priv.h"
+#include "server_priv.h"
 
 /* Parameters that are lists of quoted names: SET would read the whole text as one name. */
 static const char *const name_lists[] = { "search_path", "temp_tablespaces",

@@ -12,8 +12,13 @@
 #ifndef PGWEIR_POOL_SERVER_SERVER_PRIV_H
 #define PGWEIR_POOL_SERVER_SERVER_PRIV_H
 
+#include <strings.h>
+
+#include "pgweir/net/stream.h"
+#include "pgweir/net/tls.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pool/server/server.h"
+#include "pgweir/pool/server/params.h"
 
 /* A question that a server has been asked: ERRAND_ASK. */
 struct server_question {
@@ -70,9 +75,6 @@ void server_say_no_more(struct server *server);
 
 /* Chooses a host and starts to connect. false: *err has the reason. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
-
-/* Establishes TLS if configured; then calls login->steps->on_secured(). server_tls.c */
-void server_secure(struct server *server);
 
 /* The server's first message has arrived. */
 void server_heard(struct server *server);
@@ -136,24 +138,13 @@ bool server_login_resume(struct server *server);
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
                                    struct bytes in);
 
-/*
- * Adds to the error of a failed login which login it was, at which address, and with which secret.
- */
-void server_blame(const struct server *server, struct err *err);
-
-/* ---- roles: server_role.c ---- */
+/* ---- roles: server_login.c ---- */
 
 /* Where the server is, for the roster. */
 struct roster_at server_roster_at(const struct server *server);
 
 /* Its login has shown that its host does not fit. */
 void server_unfit(struct server *server);
-
-/*
- * The login is done but for connect_query: looks at the role of the host, or asks for it.
- * server_login_checked() follows, unless the server is closed.
- */
-void server_check_role(struct server *server);
 
 /* Asks the role question. */
 void server_ask_role(struct server *server, bool is_short);
@@ -167,9 +158,6 @@ void server_role_doubted(struct server *server);
 
 /* The server has reported a parameter. */
 void server_role_reported(struct server *server, const char *name, const char *value);
-
-/* The role fits: the login goes on. server_login.c */
-void server_login_checked(struct server *server);
 
 /* Handles the input that was buffered while a key was being derived. */
 void server_judge_kept(struct server *server);
@@ -269,13 +257,10 @@ bool server_errand_ahead(struct server *server, const char *query);
 
 /*
  * DISCARD SEQUENCES is part of a query of ours that is about to be sent; the reply to it has
- * arrived. server_sequences.c
+ * arrived.
  */
 void server_discard_begin(struct server *server);
 void server_discard_end(struct server *server, bool is_done);
-
-/* The reply to a query of ours has arrived, which has the cleaning in it if server->is_cleaning. */
-void server_cleaning_end(struct server *server, bool is_done);
 
 /* ---- parameters: server_params_sql.c ---- */
 
@@ -323,7 +308,7 @@ bool server_libraries_are_in(const struct params *params, const struct params *o
 /* Notes whether the server's map has libraries, after it was replaced. */
 void server_find_libraries(struct server *server);
 
-/* ---- server_params_facts.c ---- */
+/* ---- facts ---- */
 
 /*
  * Asks what connect_query has set, since a client must get that, too. on_login_done() comes after
@@ -353,5 +338,59 @@ void server_idle_transaction_due(struct timer *timer);
 void server_transaction_due(struct timer *timer);
 
 extern const struct stream_ops server_stream_ops;
+
+/*
+ * ---- securing ----
+ *
+ * A new connection to PostgreSQL is encrypted, or stays plain, before the startup packet
+ * is sent.
+ *
+ *   securing_begin --> PLAIN: continue at once
+ *                  --> MORE: on_input --> securing_answer --> PLAIN | MORE: on_secured
+ */
+
+enum securing {
+	SECURING_MORE,  /* wait for on_input() or on_secured() */
+	SECURING_PLAIN, /* the connection stays plain */
+	SECURING_FAILED /* *err has the reason; close the stream */
+};
+
+struct securing_how {
+	struct tls_context *tls; /* NULL: plain, unless `like` is set */
+	const char *host;        /* for SNI and the certificate check */
+	/* or the parameters of this encrypted connection to the same server; NULL: none */
+	const struct stream *like;
+	bool is_required; /* a plain connection is not allowed */
+	bool is_direct;   /* TLS without SSLRequest */
+};
+
+enum securing securing_begin(struct stream *stream, const struct securing_how *how,
+                             struct err *err);
+
+/* Called by on_input() before on_secured(): the server has replied to the SSLRequest. */
+enum securing securing_answer(struct stream *stream, const struct securing_how *how,
+                              struct err *err);
+
+/* ---- names and values of parameters ---- */
+
+/*
+ * The value of a parameter that is not known. No client asks for it: a control character has no
+ * meaning in any parameter of PostgreSQL.
+ */
+#define PARAM_UNKNOWN "\001"
+
+static inline bool server_param_is_role(const char *name) { return strcasecmp(name, "role") == 0; }
+
+/* Whether a value need not be set. "Foo" and "foo" are two schemas in a search_path. */
+bool server_param_is_same(const char *name, const char *have, const char *want);
+
+/* Whether a value that was reported with these parameters has the bytes that the server has. */
+bool server_is_native(const struct server *server, const struct params *params, const char *value);
+
+/* A default that connect_query has set and the server does not report. */
+static inline const char *server_find_unreported(const struct server *server, const char *name)
+{
+	return server->unreported ? params_find(server->unreported, name) : NULL;
+}
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fail_fast (pool/pool_haste.c), with clients and a server that disconnects during login: how
+ * fail_fast (pool/pool_retry.c), with clients and a server that disconnects during login: how
  * long the pool keeps trying without waiting clients, and what happens after it has given up.
  */
 #include "../../lib/engine.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/activation.c
+ * main/notify.c: sockets from the service manager
  */
-#include "../../../src/main/activation.h"
+#include "../../../src/main/notify.h"
 
 #include <fcntl.h>
 #include <stdio.h>

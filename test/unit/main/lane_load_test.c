@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/lane_load.c: which lanes are busy, by clocks that the test sets.
+ * main/lane.c: which lanes are busy, by clocks that the test sets.
  */
-#include "../../../src/main/lane_load.h"
+#include "../../../src/main/lane.h"
 
 #include "../unit.h"
 

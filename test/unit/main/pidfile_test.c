@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/pidfile.c
+ * main/process.c: the pid file
  */
-#include "../../../src/main/pidfile.h"
+#include "../../../src/main/process.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/daemonize.c, main/privileges.c and main/limits.c: functions that change the
- * whole process. Check runs each case in its own process.
+ * main/process.c: functions that change the whole process. Check runs each case in its own process.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -13,9 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../../src/main/daemonize.h"
-#include "../../../src/main/limits.h"
-#include "../../../src/main/privileges.h"
+#include "../../../src/main/process.h"
 
 #include "../unit.h"
 

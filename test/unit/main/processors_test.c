@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/processors.c: quotas of control groups, in a private tree of files, and the CPU
+ * main/lane.c: quotas of control groups, in a private tree of files, and the CPU
  * affinity of the process.
  */
-#include "../../../src/main/processors.h"
+#include "../../../src/main/lane.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -10,7 +10,6 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/listening.h"
-#include "pgweir/pool/notification.h"
 
 #include "../unit.h"
 

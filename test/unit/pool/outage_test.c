@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/outage.c: when a log line is due, with a clock controlled by the cases.
+ * pool/outages.c: when a log line is due, with a clock controlled by the cases.
  */
 #include "pgweir/pool/outages.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server_parcel.c: two engines as two loops of one process. A server moves from one to the
+ * pool/pool_trade.c: two engines as two loops of one process. A server moves from one to the
  * other, and PostgreSQL notices nothing.
  */
-#include "pgweir/pool/server_parcel.h"
+#include "../../../src/pool/pool_priv.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -12,8 +12,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <strings.h>
 
 #include "pgweir/base/bytes.h"
+#include "pgweir/config/config.h"
 
 #define PARAMS_SIZE_MAX ((size_t)64 * 1024)
 #define PARAMS_NAMES_MAX 500 /* PostgreSQL has about 350 parameters */
@@ -75,5 +77,36 @@ bool params_seek(const struct params *params, struct params_seek *seek, const ch
 /* The number of names in the map, and of maps in the table. */
 unsigned int params_count(const struct params *params);
 size_t params_table_count(const struct params_table *table);
+
+/*
+ * ---- tracked parameters ----
+ *
+ * Stored for each client, and set on a server before it runs that client's
+ * queries.
+ */
+
+/*
+ * The role whose rights apply to queries. A role other than the login role may not be allowed to
+ * set all parameters, so it is reset before all other parameters are set, and set after them.
+ */
+#define SESSION_AUTHORIZATION "session_authorization"
+
+/*
+ * A library that was loaded by LOAD has an entry in the map, too. Its name is this prefix and the
+ * library's name, its value the library's name.
+ */
+#define LIBRARY_PREFIX "load:"
+
+/* Whether an entry is one of a library. Maps compare names without regard to case. */
+static inline bool tracked_is_library(const char *name)
+{
+	return strncasecmp(name, LIBRARY_PREFIX, sizeof(LIBRARY_PREFIX) - 1) == 0;
+}
+
+/* The tracked parameter of this name, in PostgreSQL's spelling. NULL: it is not tracked. */
+const char *tracked_find(const struct config *config, const char *name);
+
+/* The tracked parameters in the order of the welcome; NULL after the last. */
+const char *tracked_at(const struct config *config, size_t index);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The question: an internal query that asks a server for its session state. facts.h reads the
- * answer.
+ * The question: an internal query that asks a server for its session state, and the facts
+ * that it answers.
  *
  * The query changes nothing: it is one transaction, and what it sets in it is local. It works in
  * PostgreSQL 14 to 18, on a standby, with any search_path, role and client_encoding. Names and
@@ -12,6 +12,8 @@
 #define PGWEIR_POOL_SERVER_QUESTION_H
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/bytes.h"
+#include "pgweir/pool/server/roster.h"
 
 enum question_part {
 	QUESTION_PARAMS = 1 << 0,
@@ -37,5 +39,63 @@ enum question_part {
  * PostgreSQL's major version, 0 if it is not known.
  */
 void question_text(unsigned int parts, struct bytes names, unsigned int major, struct buf *out);
+
+/*
+ * ---- the role question ----
+ *
+ * One query that asks a host whether it is primary or a standby, and how far it is. It works for
+ * any user, on a primary and on a standby.
+ *
+ * No socket and no clock.
+ */
+
+/* All that PostgreSQL 10 and later can say; and what older ones, and strict ones, say too. */
+#define ROLE_QUESTION_COLUMNS 7
+#define ROLE_QUESTION_SHORT_COLUMNS 2
+
+const char *role_question_text(bool is_short);
+
+/* Reads the body of the DataRow. false: it is not an answer. report->is_full: not a short one. */
+bool role_question_answer(struct bytes body, struct host_report *report);
+
+/*
+ * ---- facts ----
+ *
+ * What a server has answered. Names and values are the bytes that it stores: they are in its
+ * server_encoding.
+ */
+
+/* A zeroed one is empty. */
+struct facts {
+	unsigned int parts; /* enum question_part: those that were asked; the caller of server_ask()
+	                       sets it */
+	bool lacks_names;   /* placeholders could not be asked for, so `params` has none */
+	unsigned int unknown;  /* not in `parts`: PostgreSQL has refused to answer these */
+	unsigned int too_long; /* those whose answer is too long and was not kept */
+	/*
+	 * name\0value\0: the parameters that were set in the session and the placeholders that have
+	 * a value; role and session_authorization if they differ from their defaults.
+	 */
+	struct buf params;
+	struct buf defaults; /* name\0value\0: the default of role, if it is not "none" */
+	struct buf channels; /* name\0 */
+	struct buf exposed;  /* name\0: statements of the protocol that have no name of ours */
+	/* what keeps a server: how many of each kind, and the first ones as kind name\0 */
+	struct buf held;
+	unsigned int cursor_count;
+	unsigned int temp_count;
+	unsigned int lock_count;
+	unsigned int statement_count; /* of SQL's PREPARE */
+	unsigned int own_count;       /* statements of ours; */
+	bool has_own_count;           /* it was answered */
+	uint64_t position;            /* in the WAL; 0: not known */
+	uint64_t started;             /* when PostgreSQL was started; as in struct host_report */
+	bool is_broken; /* a row that the question does not ask for: the server must be closed */
+};
+
+/* The body of a DataRow. */
+void facts_row(struct facts *facts, struct bytes row);
+
+void facts_done(struct facts *facts);
 
 #endif

@@ -290,7 +290,6 @@ bool roster_primary(struct roster *roster, struct roster_row *row);
 
 /* The state set by an administrator. Returns whether it has changed. */
 bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin admin, usec_t now);
-enum host_admin roster_admin(struct roster *roster, unsigned int host);
 
 /* Accepts whatever timeline and system identifier the hosts have now. */
 void roster_trust_again(struct roster *roster, usec_t now);

@@ -35,7 +35,7 @@
 #include "pgweir/pool/server/server_statements.h"
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/params.h"
-#include "pgweir/pool/server/facts.h"
+#include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/text_scope.h"
 #include "pgweir/pool/server/replay.h"
 
@@ -66,7 +66,7 @@ enum errand_kind {
 	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
 	ERRAND_ASK,      /* asks which session state there is: question.h */
 	ERRAND_CATALOG,  /* asks what the functions of the database may do: pool/catalog.h */
-	ERRAND_ROLE      /* asks for the role of the host: role_question.h */
+	ERRAND_ROLE      /* asks for the role of the host: question.h */
 };
 
 /* Values of sequences that currval() and lastval() may give there. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/facts.c: the rows that answer the question.
+ * pool/server/question.c: the rows that answer the question.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/pool/server/facts.h"
 #include "pgweir/pool/server/question.h"
 
 #include "../../unit.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/role_question.c: what a row of the answer means, and rows that mean nothing.
+ * pool/server/question.c: what a row of the answer means, and rows that mean nothing.
  */
-#include "pgweir/pool/server/role_question.h"
+#include "pgweir/pool/server/question.h"
 
 #include <string.h>
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/server_params_facts.c: what facts change in the maps. No server is connected.
+ * pool/server/server_params.c: what facts change in the maps. No server is connected.
  */
 #include <string.h>
 
 #include "../../../lib/mapped_server.h"
-#include "pgweir/pool/server/facts.h"
 #include "pgweir/pool/server/question.h"
 
 #include "../../unit.h"

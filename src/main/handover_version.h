@@ -11,8 +11,8 @@
  * state: the plain format. We read it, and write it to them: then clients that have session state
  * stay in the old process.
  */
-#ifndef PGWEIR_MAIN_HANDOVER_PRIV_H
-#define PGWEIR_MAIN_HANDOVER_PRIV_H
+#ifndef PGWEIR_MAIN_HANDOVER_VERSION_H
+#define PGWEIR_MAIN_HANDOVER_VERSION_H
 
 #include "pgweir/base/record.h"
 

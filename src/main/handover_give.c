@@ -29,9 +29,8 @@
 #include "pgweir/client/handover.h"
 
 #include "daemon_priv.h"
-#include "handover_priv.h"
-#include "stop.h"
-#include "pidfile.h"
+#include "handover_version.h"
+#include "process.h"
 
 /* How long the new process may be silent within a round. No client is served in that time. */
 #define ROUND_LIMIT (5 * USEC_PER_SEC)

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What this process is to the system: its limits, its user, its terminal, its pid file.
+ */
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pgweir/base/text.h"
+
+/* ---- the limit on open files ---- */
+
+static unsigned long count_of(rlim_t limit)
+{
+	return limit == RLIM_INFINITY ? ULONG_MAX : (unsigned long)limit;
+}
+
+bool limits_raise(struct limits *limits, struct err *err)
+{
+	struct rlimit files, raised;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return err_set(err, ERR_SYSTEM, "cannot read the limit on open files: %s",
+		               strerror(errno));
+	raised = (struct rlimit){ .rlim_cur = files.rlim_max, .rlim_max = files.rlim_max };
+	/*
+	 * If there is no hard limit, the kernel may still refuse (fs.nr_open). Then the soft limit
+	 * stays.
+	 */
+	if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+		files = raised;
+	limits->files = count_of(files.rlim_cur);
+	limits->files_hard = count_of(files.rlim_max);
+	return true;
+}
+
+int limits_for_clients(void)
+{
+	struct rlimit files;
+	rlim_t kept;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY ||
+	    files.rlim_cur > INT_MAX)
+		return INT_MAX;
+	kept = files.rlim_cur / 8 < LIMITS_KEPT_MAX ? files.rlim_cur / 8 : LIMITS_KEPT_MAX;
+	return (int)(files.rlim_cur - kept);
+}
+
+static const char *format_limit(unsigned long limit, char *out, size_t size)
+{
+	if (limit == ULONG_MAX)
+		snprintf(out, size, "unlimited");
+	else
+		snprintf(out, size, "%lu", limit);
+	return out;
+}
+
+void limits_report(const struct limits *limits, unsigned long expected, const struct logger *log)
+{
+	char soft[32], hard[32];
+
+	format_limit(limits->files, soft, sizeof(soft));
+	format_limit(limits->files_hard, hard, sizeof(hard));
+	log_info(log, "kernel file descriptor limit: %s (hard: %s); max expected fd use: %lu", soft,
+	         hard, expected);
+	if (expected > limits->files)
+		log_warning(log,
+		            "up to %lu open files may be needed, but the limit is %s: raise it, or "
+		            "lower max_client_conn or pool sizes",
+		            expected, soft);
+}
+
+/*
+ * ---- privileges ----
+ *
+ * Gives up root. The groups are changed first, since only root may change them. At the end
+ * it is checked that the process cannot become root again.
+ */
+
+static bool become(const struct passwd *entry, struct err *err)
+{
+	if (initgroups(entry->pw_name, entry->pw_gid) != 0 ||
+	    setresgid(entry->pw_gid, entry->pw_gid, entry->pw_gid) != 0 ||
+	    setresuid(entry->pw_uid, entry->pw_uid, entry->pw_uid) != 0)
+		return err_set(err, ERR_SYSTEM, "cannot switch to user %s: %s", entry->pw_name,
+		               strerror(errno));
+	if (entry->pw_uid != 0 && setuid(0) == 0)
+		return err_set(err, ERR_SYSTEM, "cannot give up root for user %s", entry->pw_name);
+	return true;
+}
+
+/* NULL: *err has the reason. */
+static const struct passwd *find_user(const char *user, struct err *err)
+{
+	const struct passwd *entry;
+
+	errno = 0;
+	entry = getpwnam(user);
+	if (!entry)
+		err_set(err, ERR_CONFIG, "cannot switch to user %s: %s", user,
+		        errno ? strerror(errno) : "no such user");
+	return entry;
+}
+
+static bool switch_user(const char *user, struct err *err)
+{
+	const struct passwd *entry = find_user(user, err);
+
+	if (!entry)
+		return false;
+	if (geteuid() == 0)
+		return become(entry, err);
+	if (entry->pw_uid == geteuid())
+		return true;
+	return err_set(err, ERR_CONFIG, "cannot switch to user %s: only root may", user);
+}
+
+static bool refuse_root(const char *user, struct err *err)
+{
+	return err_set(err, ERR_CONFIG,
+	               "refusing to run as root: user is %s, which is root; name another one in "
+	               "the configuration, or use -u",
+	               user);
+}
+
+bool privileges_drop(const char *user, struct err *err)
+{
+	if (user && *user && !switch_user(user, err))
+		return false;
+	if (getuid() != 0 && geteuid() != 0)
+		return true;
+	return user && *user ? refuse_root(user, err)
+	                     : err_set(err, ERR_CONFIG,
+	                               "refusing to run as root: set user= in the "
+	                               "configuration, or use -u");
+}
+
+bool privileges_borrow(struct privileges *own, const char *user, struct err *err)
+{
+	const struct passwd *entry = user && *user ? find_user(user, err) : NULL;
+
+	*own = (struct privileges){ .group = getegid() };
+	if (!user || !*user)
+		return true;
+	if (!entry)
+		return false;
+	if (entry->pw_uid == 0)
+		return refuse_root(user, err);
+	if (geteuid() != 0)
+		return true;
+	own->group_count =
+	    getgroups((int)(sizeof(own->groups) / sizeof(own->groups[0])), own->groups);
+	if (own->group_count < 0 || initgroups(entry->pw_name, entry->pw_gid) != 0 ||
+	    setegid(entry->pw_gid) != 0 || seteuid(entry->pw_uid) != 0)
+		return err_set(err, ERR_SYSTEM, "cannot switch to user %s: %s", user,
+		               strerror(errno));
+	own->is_borrowed = true;
+	return true;
+}
+
+void privileges_return(const struct privileges *own)
+{
+	if (own->is_borrowed && (seteuid(0) != 0 || setegid(own->group) != 0 ||
+	                         setgroups((size_t)own->group_count, own->groups) != 0))
+		abort(); /* cannot fail: the process can become root again */
+}
+
+/*
+ * ---- daemonize ----
+ *
+ * Goes to the background with two forks. The child begins a session. The grandchild is not
+ * the leader of the session, so it can never get a controlling terminal again.
+ */
+
+static void silence_stdio(int null)
+{
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	if (null > STDERR_FILENO)
+		close(null);
+}
+
+/* In the child: the exit status tells the parent whether there is a grandchild. */
+static void fork_again(void)
+{
+	pid_t pid;
+
+	setsid();
+	pid = fork();
+	if (pid != 0)
+		_exit(pid > 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+static bool has_grandchild(pid_t child)
+{
+	int status;
+
+	while (waitpid(child, &status, 0) < 0) {
+		if (errno != EINTR)
+			return false;
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
+}
+
+bool daemonize(struct err *err)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	pid_t pid;
+
+	if (null < 0)
+		return err_set(err, ERR_SYSTEM, "cannot open /dev/null: %s", strerror(errno));
+	/* Otherwise the contents of stdio's buffers would be written twice. */
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		fork_again();
+		silence_stdio(null);
+		return true;
+	}
+	if (pid > 0 && has_grandchild(pid))
+		_exit(EXIT_SUCCESS);
+	close(null);
+	return err_set(err, ERR_SYSTEM, "cannot run in the background: fork failed");
+}
+
+/*
+ * ---- pidfile ----
+ *
+ * Hard here: a file left behind by another process may have our own process id, because in
+ * a container process ids begin again after a restart. That is not another running process.
+ */
+
+/* 0: there is no such file. -1: it cannot be read, or has no number; *err has the reason. */
+static pid_t read_pid(const char *path, struct err *err)
+{
+	char text[64];
+	int64_t number;
+	ssize_t count;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	count = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (count < 0)
+		err_set(err, ERR_CONFIG, "cannot read pidfile %s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	if (count < 0)
+		return -1;
+	text[count] = 0;
+	if (text_to_i64(text_trim(text), &number) && number > 0 && number <= INT_MAX)
+		return (pid_t)number;
+	err_set(err, ERR_CONFIG,
+	        "pidfile %s exists but contains no process ID: remove it if it is stale", path);
+	return -1;
+}
+
+bool pidfile_check(const char *path, const struct logger *log, struct err *err)
+{
+	pid_t pid = read_pid(path, err);
+
+	if (pid <= 0)
+		return pid == 0;
+	if (pid != getpid() && (kill(pid, 0) == 0 || errno != ESRCH))
+		return err_set(err, ERR_CONFIG,
+		               "pidfile %s: process %d is running, cannot start another", path,
+		               (int)pid);
+	log_info(log, "removing stale pidfile %s of process %d", path, (int)pid);
+	if (unlink(path) != 0 && errno != ENOENT)
+		return err_set(err, ERR_SYSTEM, "cannot remove stale pidfile %s: %s", path,
+		               strerror(errno));
+	return true;
+}
+
+bool pidfile_write(const char *path, struct err *err)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	bool ok;
+
+	if (fd < 0)
+		return err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path,
+		               strerror(errno));
+	/* Readable for other users, whatever the umask is. */
+	ok = fchmod(fd, 0644) == 0 && dprintf(fd, "%d\n", (int)getpid()) > 0;
+	if (!ok)
+		err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
+	close(fd);
+	if (!ok)
+		unlink(path);
+	return ok;
+}
+
+bool pidfile_is_of(const char *path, pid_t pid)
+{
+	struct err err;
+
+	return read_pid(path, &err) == pid;
+}
+
+bool pidfile_replace(const char *path, struct err *err)
+{
+	char fresh[PATH_MAX];
+	bool ok;
+
+	snprintf(fresh, sizeof(fresh), "%s.%d", path, (int)getpid());
+	unlink(fresh);
+	if (!pidfile_write(fresh, err))
+		return false;
+	ok = rename(fresh, path) == 0;
+	if (!ok)
+		err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
+	unlink(fresh);
+	return ok;
+}
+
+void pidfile_remove(const char *path)
+{
+	if (path && *path && pidfile_is_of(path, getpid()))
+		unlink(path);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What this process is to the system: its user, its terminal, its limits, its pid file.
+ */
+#ifndef PGWEIR_MAIN_PROCESS_H
+#define PGWEIR_MAIN_PROCESS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "pgweir/base/err.h"
+#include "pgweir/base/log.h"
+
+/* ---- limits ---- */
+
+struct limits {
+	unsigned long files;      /* the soft limit; ULONG_MAX: no limit */
+	unsigned long files_hard; /* the hard limit, which only root may raise */
+};
+
+/*
+ * Raises the soft limit to the hard one if the kernel allows it. false: the limits cannot
+ * be read.
+ */
+bool limits_raise(struct limits *limits, struct err *err);
+
+/*
+ * Descriptors below this number are for clients. The others are kept for servers, consoles
+ * and files: an eighth of all, at most LIMITS_KEPT_MAX. INT_MAX: there is no limit.
+ */
+#define LIMITS_KEPT_MAX 256
+int limits_for_clients(void);
+
+/* Logs the limits and the number of files that may be needed. Warns if the limit is lower. */
+void limits_report(const struct limits *limits, unsigned long expected, const struct logger *log);
+
+/* ---- privileges ---- */
+
+/*
+ * Becomes `user` with its groups, permanently (NULL or "": no change). false: the user does
+ * not exist, the process may not become that user, or would run as root; the daemon must
+ * not start then.
+ */
+bool privileges_drop(const char *user, struct err *err);
+
+/*
+ * Becomes `user` for a while, to check the rights of that user. Only root changes the user;
+ * any other process keeps its own and gets no error for it. false: the user does not exist,
+ * or is root.
+ */
+struct privileges {
+	bool is_borrowed;
+	gid_t group;
+	gid_t groups[64];
+	int group_count;
+};
+bool privileges_borrow(struct privileges *own, const char *user, struct err *err);
+void privileges_return(const struct privileges *own);
+
+/* ---- daemonize ---- */
+
+/*
+ * Goes to the background: a session of its own, stdin, stdout and stderr are /dev/null, the
+ * working directory is kept. The calling process exits with status 0, and its grandchild
+ * returns true. false: nothing has changed.
+ *
+ * Call it before any thread, loop or listener exists.
+ */
+bool daemonize(struct err *err);
+
+/*
+ * ---- pidfile ----
+ *
+ * The pid file: has the process id of the daemon, and prevents the start of a second one.
+ */
+
+/*
+ * Whether `path` can be used. false: its process is running, or the file has no process id;
+ * *err has the reason. Removes the file of a dead process, and logs that. Call it before
+ * daemonize(), so that the error goes to the terminal.
+ */
+bool pidfile_check(const char *path, const struct logger *log, struct err *err);
+
+/* Creates the file, "pid\n" with mode 0644. false: it exists, or cannot be written. */
+bool pidfile_write(const char *path, struct err *err);
+
+/* Whether the file has this process id. */
+bool pidfile_is_of(const char *path, pid_t pid);
+
+/* Writes our process id in place of another process's. false: the file is unchanged. */
+bool pidfile_replace(const char *path, struct err *err);
+
+/* Removes the file if it has our process id. NULL or "": nothing. */
+void pidfile_remove(const char *path);
+
+#endif
