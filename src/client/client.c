@@ -511,3 +511,16 @@ void client_turn_away(struct client *client, const struct err *err)
 	                      "With fail_fast = 0 clients wait for it, up to query_wait_timeout.");
 	buf_free(&detail);
 }
+
+/* ---- walks ---- */
+
+void clients_walk_start(struct clients *clients, struct clients_walk *walk)
+{
+	walk->next = TAILQ_FIRST(&clients->list);
+	TAILQ_INSERT_TAIL(&clients->walks, walk, node);
+}
+
+void clients_walk_stop(struct clients *clients, struct clients_walk *walk)
+{
+	TAILQ_REMOVE(&clients->walks, walk, node);
+}

@@ -8,7 +8,7 @@
  * Hard here: the packet is in the loop's scratch buffer while it is judged. It is kept in the
  * stream first, and the other loop reads it as input that it has just received.
  */
-#include "pgweir/client/client_parcel.h"
+#include "pgweir/client/lanes.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -180,7 +180,7 @@ void client_judge_kept(struct client *client);
 /* Reads again, and handles buffered input. */
 void client_read_on(struct client *client);
 
-/* ---- client_key.c ---- */
+/* ---- cancel_keys.c ---- */
 
 /* Gives a client its cancel key at the login. false: no memory; the client was refused. */
 bool client_key_give(struct client *client);
@@ -210,12 +210,10 @@ void client_hurry(struct client *client);
 void client_newcomer_rearm(struct client *client);
 void client_wait_rearm(struct client *client);
 
-/* ---- suspend.c ---- */
+/* ---- clients_stop.c ---- */
 
 /* Whether the startup packet must wait for RESUME. true: the client is not read until then. */
 bool suspend_holds(struct client *client);
-
-/* ---- drain.c ---- */
 
 void drain_check(struct client *client);
 
@@ -270,5 +268,7 @@ void clients_begin_login(struct client *client);
  */
 struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
                               uint64_t id);
+
+extern const struct client_ops client_states; /* client_states.c */
 
 #endif

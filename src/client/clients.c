@@ -13,7 +13,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
-#include "client_states_priv.h"
+#include "client_priv.h"
 #include "login/auth_lookup_priv.h"
 #include "login/login_priv.h"
 #include "relay/late_begin_priv.h"

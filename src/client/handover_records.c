@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "pgweir/client/cancel_key.h"
+#include "pgweir/client/cancel_keys.h"
 
 #define NAME_MAX_SIZE ((size_t)1024 * 1024)
 

@@ -18,7 +18,7 @@
 
 #include "pgweir/base/log.h"
 #include "pgweir/client/console_door.h"
-#include "pgweir/client/cancel_key.h"
+#include "pgweir/client/cancel_keys.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/pgwire/sql_traceparent.h"
 #include "pgweir/pool/pools.h"
@@ -130,9 +130,9 @@ struct client {
 	bool is_busy : 1;      /* the console is executing: no message is read */
 	bool was_notified : 1; /* query_wait_notify was sent for this wait */
 	bool is_leaving : 1;   /* being disconnected by DRAIN */
-	bool is_gone : 1;      /* it has left while its server was asked: closed when that is answered */
-	bool is_written : 1;   /* written to the hand-over: client/handover.h */
-	bool is_arriving : 1;  /* taken over, but not started yet */
+	bool is_gone : 1; /* it has left while its server was asked: closed when that is answered */
+	bool is_written : 1;  /* written to the hand-over: client/handover.h */
+	bool is_arriving : 1; /* taken over, but not started yet */
 	/* an error of ours was sent: messages up to its Sync are ignored */
 	bool is_skipping : 1;
 	bool is_slow_over : 1;    /* the batch that `slow` belongs to has ended */

@@ -11,7 +11,6 @@
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
 
-#include "auth_query_priv.h"
 #include "login_priv.h"
 
 /* Maximum length of a message during authentication: a password may have more than 65530 bytes. */

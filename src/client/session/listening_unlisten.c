@@ -13,7 +13,7 @@
 #include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
 
-#include "inject_text_priv.h"
+#include "../batch_priv.h"
 #include "listening_deliver_priv.h"
 
 /* A client with more channels is not asked what DO and functions unlisten: that costs too much. */

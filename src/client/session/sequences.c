@@ -19,7 +19,6 @@
 #include "pgweir/pgwire/sql_digest.h"
 
 #include "../batch_priv.h"
-#include "inject_text_priv.h"
 
 /*
  * Ahead of the next message, in its protocol. A Query of ours would end what messages without a

@@ -5,7 +5,7 @@
 #ifndef PGWEIR_CLIENT_STATEMENTS_INJECT_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_INJECT_PRIV_H
 
-#include "../session/inject_text_priv.h"
+#include "../batch_priv.h"
 #include "statements_priv.h"
 
 /*
