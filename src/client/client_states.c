@@ -10,12 +10,11 @@
 #include "relay/causal_priv.h"
 #include "relay/late_begin_priv.h"
 #include "relay/relay_priv.h"
-#include "relay/resend_priv.h"
 #include "relay/track_priv.h"
 #include "session/listening_priv.h"
 #include "session/place_priv.h"
 #include "session/session_priv.h"
-#include "session/standby_priv.h"
+#include "session/features_priv.h"
 #include "statements/statements_priv.h"
 
 /* ---- the client as its pool sees it ---- */

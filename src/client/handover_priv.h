@@ -34,7 +34,7 @@ struct sql_record {
 };
 
 #define SESSION_TEXT_MAX 200  /* bytes of a statement that are kept */
-#define SESSION_HELD_MAX 1200 /* bytes of session->held: client/session/held.c */
+#define SESSION_HELD_MAX 1200 /* bytes of session->held: client/session/session_show.c */
 
 /* Session state: client/session/session_handover.c. No record if there is none. */
 struct session_record {

@@ -26,13 +26,10 @@
 #include "../session/place_priv.h"
 #include "../session/resets_priv.h"
 #include "../session/session_priv.h"
-#include "../session/session_mode_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
-#include "judge_priv.h"
-#include "late_begin_priv.h"
 #include "relay_priv.h"
-#include "resend_priv.h"
+#include "late_begin_priv.h"
 
 static struct client *client_of(struct borrower *borrower)
 {

@@ -30,7 +30,7 @@
  * server: no session state, no listening connection. What was sent is kept only for entries with
  * several hosts, as that costs a copy.
  */
-#include "resend_priv.h"
+#include "relay_priv.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -40,12 +40,10 @@
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_block.h"
 
-#include "../session/session_mode_priv.h"
+#include "../session/resets_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
-#include "relay_priv.h"
-#include "route_priv.h"
 
 #define RESENT_MAX 10 /* times; a refusal (25006) is not repeated */
 

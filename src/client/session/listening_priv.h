@@ -83,9 +83,6 @@ void listening_sent(struct client *client);
 /* All statements were deallocated, perhaps by DISCARD ALL. */
 void listening_discarded(struct client *client);
 
-/* Whether the client has channels, or is getting some. */
-bool listening_has_any(const struct client *client);
-
 /* Walks its channels: start with NULL. Returns the name; NULL: no more. */
 const char *listening_next_channel(const struct client *client, const struct subscription **at);
 

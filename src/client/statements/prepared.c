@@ -17,7 +17,7 @@
  * name that exists is made to fail on the server. So a transaction fails exactly as without
  * a pooler.
  */
-#include "prepared_priv.h"
+#include "statements_priv.h"
 
 #include <stdlib.h>
 
@@ -27,7 +27,6 @@
 #include "../session/listening_priv.h"
 #include "../session/place_priv.h"
 #include "../session/session_priv.h"
-#include "inject_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
 

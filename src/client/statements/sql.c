@@ -29,8 +29,7 @@
 #include "../session/listening_priv.h"
 #include "../session/place_priv.h"
 #include "../session/session_priv.h"
-#include "exposed_priv.h"
-#include "inject_priv.h"
+#include "statements_priv.h"
 #include "names_priv.h"
 
 void sql_forget(struct client *client)
@@ -489,7 +488,7 @@ static enum statements_result judge_query(const struct query *query)
 }
 
 /*
- * Whether the text may contain one of these statements. If so, whole.c has kept it until it
+ * Whether the text may contain one of these statements. If so, statements.c has kept it until it
  * was complete.
  */
 static bool is_worth_reading(struct bytes have, bool is_whole)

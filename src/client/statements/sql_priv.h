@@ -73,7 +73,7 @@ void sql_leave(struct client *client);
 void sql_forget(struct client *client);
 
 /*
- * sql_handover.c: writes what the unnamed statement contains as fields of the client's
+ * statements.c: writes what the unnamed statement contains as fields of the client's
  * record, and reads it. false: could not be sent.
  */
 bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel);

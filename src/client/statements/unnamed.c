@@ -24,7 +24,7 @@
 #include "../session/listening_priv.h"
 #include "../session/place_priv.h"
 #include "../session/session_priv.h"
-#include "inject_priv.h"
+#include "statements_priv.h"
 #include "sql_priv.h"
 
 struct unnamed {
