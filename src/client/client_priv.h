@@ -6,6 +6,7 @@
 #ifndef PGWEIR_CLIENT_CLIENT_PRIV_H
 #define PGWEIR_CLIENT_CLIENT_PRIV_H
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/client/clients.h"
 
 /* The functions of a client state. Each may be NULL. */
@@ -253,21 +254,17 @@ void cancel_request_end_forward(struct client *client);
 /* ---- clients.c ---- */
 
 /*
- * A client that comes from another loop, where it had not logged in yet: it is in CLIENT_STARTUP,
- * and its stream is not open. NULL: no memory.
- */
-struct client *clients_welcome(struct clients *clients, const struct address *peer, uint64_t id,
-                               usec_t connected_at);
-
-/* The stream of a new client is open: its login begins. */
-void clients_begin_login(struct client *client);
-
-/*
  * Makes a client that another process of ours hands over, which has logged in there. It is
  * incomplete, in CLIENT_IDLE. id 0: a new id. NULL: no memory; the caller still owns fd.
  */
 struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
                               uint64_t id);
+
+/* The client that the pool knows by this. */
+static inline struct client *client_of(struct borrower *borrower)
+{
+	return container_of(borrower, struct client, borrower);
+}
 
 extern const struct client_ops client_states; /* client_states.c */
 

@@ -12,17 +12,11 @@
 #include "relay/relay_priv.h"
 #include "relay/track_priv.h"
 #include "session/listening_priv.h"
-#include "session/place_priv.h"
 #include "session/session_priv.h"
 #include "session/features_priv.h"
 #include "statements/statements_priv.h"
 
 /* ---- the client as its pool sees it ---- */
-
-static struct client *client_of(struct borrower *borrower)
-{
-	return container_of(borrower, struct client, borrower);
-}
 
 /* After its login, a client's first message may be there already. */
 static void go_on(struct client *client)

@@ -134,7 +134,8 @@ static usec_t time_left(const struct clients *clients)
 	return drain->began_at + drain->limit - now;
 }
 
-void drain_add(const struct clients *clients, struct drain_progress *sum)
+/* Adds that of one lane. *sum begins with is_done alone: all lanes must be done. */
+static void drain_add(const struct clients *clients, struct drain_progress *sum)
 {
 	const unsigned int *counts = clients->state_counts;
 	const struct drain *drain = &clients->drain;

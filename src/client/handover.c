@@ -28,7 +28,6 @@
 #include "statements/names_priv.h"
 #include "statements/statements_priv.h"
 #include "statements/sql_priv.h"
-#include "statements/unnamed_priv.h"
 
 /* What these do is known when their transaction has ended, and not to another process. */
 #define NOT_NOW (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | SQL_TOUCH_LIBRARY)

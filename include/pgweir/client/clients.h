@@ -247,9 +247,6 @@ struct drain_progress {
 	usec_t time_left;     /* until the deadline. DRAIN_NO_LIMIT: there is none */
 };
 
-/* Adds that of one lane. *sum begins with is_done alone: all lanes must be done. */
-void drain_add(const struct clients *clients, struct drain_progress *sum);
-
 /* Writes the progress as a text for people. */
 void drain_describe(const struct drain_progress *sum, char *text, size_t size);
 

@@ -13,7 +13,6 @@
 #include "pgweir/pool/vacancy.h"
 
 #include "../session/listening_priv.h"
-#include "../session/place_priv.h"
 #include "../session/resets_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"

@@ -35,7 +35,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_block.h"
@@ -481,7 +480,7 @@ static struct bytes read_effect(const struct client *client, const struct replay
 
 bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words)
 {
-	struct client *client = container_of(borrower, struct client, borrower);
+	struct client *client = client_of(borrower);
 	struct bytes text;
 
 	if (client->resent || !may_ask_again(client) || is_read_only(kept))
@@ -508,7 +507,7 @@ static bool may_begin_again(const struct client *client)
 
 void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun)
 {
-	struct client *client = container_of(borrower, struct client, borrower);
+	struct client *client = client_of(borrower);
 	bool has_begun = unrun->opening_count;
 
 	if (has_begun && !unrun->count ? !may_begin_again(client) : !may_ask_again(client)) {

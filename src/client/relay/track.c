@@ -16,7 +16,6 @@
 
 #include <stdlib.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/sql.h"
 
@@ -355,7 +354,7 @@ uint64_t track_batch_digest(const struct client *client)
 void track_call(struct borrower *borrower, const struct server_call *call,
                 const struct server_call_end *end)
 {
-	struct client *client = container_of(borrower, struct client, borrower);
+	struct client *client = client_of(borrower);
 	struct calls_place place = { (uint32_t)(call->tag >> 32), (uint32_t)call->tag };
 	struct calls_statement *statement = calls_at(&client->clients->calls, place);
 	struct application *application = client->track ? client->track->application : NULL;

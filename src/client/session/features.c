@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/client/session.h"
 #include "pgweir/config/entries.h"
 
@@ -172,7 +171,7 @@ bool standby_allows(const struct client *client, unsigned int touches, struct er
 
 const char *standby_explains(struct borrower *borrower, struct buf *detail)
 {
-	const struct client *client = container_of(borrower, struct client, borrower);
+	const struct client *client = client_of(borrower);
 
 	if (!is_routed(client))
 		return NULL;

@@ -43,6 +43,7 @@
 
 #include "../batch_priv.h"
 #include "../client_priv.h"
+#include "session_priv.h"
 #include "touched_priv.h"
 
 struct facts;
@@ -147,5 +148,30 @@ static inline bool listening_is_followed(const struct client *client)
 {
 	return client->touched & LISTENING_FOLLOWED;
 }
+
+/*
+ * ---- place.c ----
+ *
+ * Waiting for a place of max_pinned_servers, with a server.
+ */
+
+/*
+ * As listening_before(), for a statement that is about to run: first, it may have to wait for a
+ * place. Then batch->waits_for is LEDGER_WAIT_PLACE.
+ */
+enum listening_go place_before(struct client *client, char type, unsigned int touches,
+                               struct bytes text, struct batch *batch);
+
+/* The client waits for it: its statement is judged again, with a place or without. */
+void place_await(struct client *client);
+
+/* on_place() of the borrower. */
+void place_given(struct borrower *borrower);
+
+/* A cancel request ends the wait. false: the client does not wait. */
+bool place_cancel(struct client *client);
+
+/* As session_rearm(), and for the limit of the wait. */
+void place_rearm(struct client *client);
 
 #endif

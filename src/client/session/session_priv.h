@@ -292,8 +292,8 @@ void session_free(struct client *client);
 /*
  * ---- session mode ----
  *
- * Session mode: what one client must not leave to the next, and parameters of a client's startup
- * packet that the client resets.
+ * What one client must not leave to the next, and parameters of a client's startup packet that the
+ * client resets.
  */
 
 /*

@@ -25,7 +25,6 @@
 
 #include "../client_priv.h"
 #include "../session/listening_priv.h"
-#include "../session/place_priv.h"
 #include "../session/session_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"

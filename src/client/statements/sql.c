@@ -27,7 +27,6 @@
 
 #include "../client_priv.h"
 #include "../session/listening_priv.h"
-#include "../session/place_priv.h"
 #include "../session/session_priv.h"
 #include "statements_priv.h"
 #include "names_priv.h"

@@ -12,7 +12,6 @@
 #include "../handover_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
-#include "unnamed_priv.h"
 
 /*
  * ---- frames that must be complete ----

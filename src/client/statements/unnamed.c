@@ -11,7 +11,7 @@
  * find another client's statement on the server. And the parameters must have the same
  * types on every server as in the description that the client got.
  */
-#include "unnamed_priv.h"
+#include "statements_priv.h"
 
 #include <stdlib.h>
 
@@ -22,9 +22,7 @@
 #include "../client_priv.h"
 #include "../handover_priv.h"
 #include "../session/listening_priv.h"
-#include "../session/place_priv.h"
 #include "../session/session_priv.h"
-#include "statements_priv.h"
 #include "sql_priv.h"
 
 struct unnamed {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/client_parcel.c: two engines as two loops of one process. A client goes to the loop of the
+ * client/clients.c: two engines as two loops of one process. A client goes to the loop of the
  * console, of its cancel key, or of its pool, and notices nothing.
  */
 #include "pgweir/client/lanes.h"

@@ -9,8 +9,6 @@
 
 #include "../../unit.h"
 
-#include "../../../../src/client/statements/unnamed_priv.h"
-
 #define MOST ((size_t)100 * 1000)
 #define TEXT(text) text, sizeof(text) - 1
 
