@@ -23,7 +23,7 @@ struct batch {
 	/* the named statement of the last Bind and its portal, in what was received; or NULL */
 	struct client_statement *bound;
 	const char *bound_portal;
-	const char *replay; /* start of a batch that may be sent again. statements.c */
+	const char *replay; /* start of a batch that may be sent again. statements_judge.c */
 	/* its first statement is described again before it is executed */
 	bool is_described;
 	bool is_query;    /* the message that is judged is a Query or FunctionCall: sequences.c */

@@ -11,7 +11,7 @@
 #include "relay/late_begin_priv.h"
 #include "relay/relay_priv.h"
 #include "relay/track_priv.h"
-#include "session/listening_priv.h"
+#include "session/listening_change_priv.h"
 #include "session/session_priv.h"
 #include "session/features_priv.h"
 #include "statements/statements_priv.h"

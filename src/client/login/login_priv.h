@@ -44,7 +44,7 @@ static inline const char *login_certificate_name(const struct client *client)
 	return client->login ? client->login->certificate_name : NULL;
 }
 
-/* ---- startup.c ---- */
+/* ---- startup_packets.c ---- */
 
 /* Handles input in CLIENT_STARTUP. false: do not read more now; the client may be closed. */
 bool startup_input(struct client *client, struct bytes in);

@@ -12,7 +12,7 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/vacancy.h"
 
-#include "../session/listening_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/resets_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"

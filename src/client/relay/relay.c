@@ -21,7 +21,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
-#include "../session/listening_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/resets_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"

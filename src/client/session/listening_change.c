@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * What a client's messages do because of LISTEN, UNLISTEN and NOTIFY, and the change of connections
- * at a mark: see listening_priv.h and listening_state_priv.h.
+ * at a mark: see listening_change_priv.h and listening_state_priv.h.
  *
  * Hard here: three connections take part, and each may end at any time. The client's own state is
  * one step that it waits for; its server and the listening connection call back from the loop.
@@ -13,7 +13,7 @@
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/question.h"
 
-#include "listening_priv.h"
+#include "listening_change_priv.h"
 #include "listening_state_priv.h"
 #include "session_priv.h"
 

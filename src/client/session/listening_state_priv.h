@@ -12,7 +12,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/pool/listening.h"
 
-#include "listening_priv.h"
+#include "listening_change_priv.h"
 
 /*
  * ---- notifications that wait ----
@@ -189,7 +189,8 @@ void listening_deliver_add_own(const struct client *client, const struct notific
 /*
  * ---- listening_unlisten.c ----
  *
- * UNLISTEN: finds out which channels a transaction has unlistened. listening_priv.h has the rules.
+ * UNLISTEN: finds out which channels a transaction has unlistened. listening_change_priv.h has the
+ * rules.
  */
 
 /* A message of a client that listens is about to be sent: see listening_before(). */

@@ -9,7 +9,7 @@
 #include "pgweir/pool/listening_handover.h"
 #include "pgweir/pool/notification.h"
 
-#include "../handover_priv.h"
+#include "../client_records_priv.h"
 #include "listening_state_priv.h"
 #include "features_priv.h"
 

@@ -219,7 +219,7 @@ struct ledger_change *session_note_alone(struct client *client, struct bytes tex
 /* All named statements were deallocated: by DEALLOCATE ALL, or by DISCARD ALL. */
 void session_deallocated(struct client *client);
 
-/* ---- when the transaction has ended: session.c ---- */
+/* ---- when the transaction has ended: session_state.c ---- */
 
 /*
  * The client's transaction, which touched session state, has ended, and its server is at rest.

@@ -7,8 +7,8 @@
 #include "pgweir/client/session.h"
 #include "pgweir/pool/server/tracked.h"
 
-#include "../handover_priv.h"
-#include "listening_priv.h"
+#include "../client_records_priv.h"
+#include "listening_change_priv.h"
 #include "session_priv.h"
 
 /*

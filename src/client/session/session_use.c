@@ -17,7 +17,7 @@
 #include "pgweir/pool/server/text_scope.h"
 #include "pgweir/pool/vacancy.h"
 
-#include "../handover_priv.h"
+#include "../client_records_priv.h"
 #include "features_priv.h"
 #include "resets_priv.h"
 
@@ -225,7 +225,8 @@ static bool creates_temporary(const struct client *client, unsigned int touches)
 	return (path && has_pg_temp(path)) || ((client->touched | touches) & SQL_TOUCH_PARAMS);
 }
 
-/* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere: sql.c. */
+/* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere:
+ * sql_statements.c. */
 static bool is_followed(const struct client *client, struct bytes text, enum sql_kind kind)
 {
 	struct sql_statement sql;
@@ -339,7 +340,7 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 		touches |= SQL_TOUCH_TEMP;
 	if ((touches & ~(SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)) == SQL_TOUCH_EXECUTE &&
 	    is_followed(client, text, SQL_EXECUTE))
-		return true; /* the statement that it executes counts: sql.c */
+		return true; /* the statement that it executes counts: sql_statements.c */
 	if (touches & SQL_TOUCH_EXECUTE)
 		touches |= SQL_TOUCH_HIDDEN;
 	own = own_touches(touches, text);

@@ -237,7 +237,7 @@ static bool has_command(struct bytes text)
 	return false;
 }
 
-/* Whether the text is one statement, whose name sql.c replaces. */
+/* Whether the text is one statement, whose name sql_statements.c replaces. */
 static bool is_lone(struct bytes text)
 {
 	struct sql_statement sql;

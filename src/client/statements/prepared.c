@@ -24,10 +24,10 @@
 #include "pgweir/pgwire/fields.h"
 
 #include "../client_priv.h"
-#include "../session/listening_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/session_priv.h"
 #include "names_priv.h"
-#include "sql_priv.h"
+#include "sql_statements_priv.h"
 
 /* ---- Parse ---- */
 

@@ -4,9 +4,9 @@
  *
  *   prepared.c   named, of the protocol              names.c    a client's names for them
  *   unnamed.c    the unnamed statement               inject.c   what else a server is sent
- *   sql.c        PREPARE, EXECUTE, DEALLOCATE
- *   exposed.c    statements under the client's own names
- *   statements.c which messages must be complete; "cached plan must not change ..."
+ *   sql_statements.c     PREPARE, EXECUTE, DEALLOCATE
+ *   exposed.c            statements under the client's own names
+ *   statements_judge.c   what must be complete; "cached plan must not change ..."
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H

@@ -20,10 +20,10 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../client_priv.h"
-#include "../handover_priv.h"
-#include "../session/listening_priv.h"
+#include "../client_records_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/session_priv.h"
-#include "sql_priv.h"
+#include "sql_statements_priv.h"
 
 struct unnamed {
 	struct ledger_change change; /* of each open Parse of the client */

@@ -2,7 +2,7 @@
 /*
  * The hand-over records of a client: one table for each.
  */
-#include "handover_priv.h"
+#include "client_records_priv.h"
 
 #include <string.h>
 

@@ -38,8 +38,8 @@
  *
  * That a function in a SELECT notifies is known from the catalog.
  */
-#ifndef PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
-#define PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
+#ifndef PGWEIR_CLIENT_SESSION_LISTENING_CHANGE_PRIV_H
+#define PGWEIR_CLIENT_SESSION_LISTENING_CHANGE_PRIV_H
 
 #include "../batch_priv.h"
 #include "../client_priv.h"

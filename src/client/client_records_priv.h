@@ -2,8 +2,8 @@
 /*
  * The hand-over records of a client. As in pool/handover_priv.h, texts and bytes are borrowed.
  */
-#ifndef PGWEIR_CLIENT_HANDOVER_PRIV_H
-#define PGWEIR_CLIENT_HANDOVER_PRIV_H
+#ifndef PGWEIR_CLIENT_CLIENT_RECORDS_PRIV_H
+#define PGWEIR_CLIENT_CLIENT_RECORDS_PRIV_H
 
 #include "pgweir/client/handover.h"
 #include "pgweir/pgwire/sql.h"

@@ -9,9 +9,9 @@
 #include "pgweir/pgwire/sql.h"
 
 #include "../client_priv.h"
-#include "../handover_priv.h"
+#include "../client_records_priv.h"
 #include "names_priv.h"
-#include "sql_priv.h"
+#include "sql_statements_priv.h"
 
 /*
  * ---- frames that must be complete ----
