@@ -11,8 +11,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/probes.h"

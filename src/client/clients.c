@@ -5,11 +5,9 @@
 #include "pgweir/client/clients.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pgweir/auth/digest.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/client/lanes.h"
 #include "pgweir/config/entries.h"

@@ -102,7 +102,6 @@ struct delayed_login;
 struct auth_query;
 struct auth_server;
 struct client_listening;
-struct client_statement;
 struct late_begin;
 struct names;
 struct session;

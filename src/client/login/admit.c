@@ -48,6 +48,16 @@ static const struct role *largest(const struct clients *clients)
 	return found;
 }
 
+/* Whether the log may have that again; notes it. Other loops may ask at the same time. */
+static bool login_may_tell(_Atomic usec_t *told_at, usec_t now, usec_t period)
+{
+	usec_t before = atomic_load(told_at);
+
+	if (before && now - before < period)
+		return false;
+	return atomic_compare_exchange_strong(told_at, &before, now);
+}
+
 static void say(struct clients *clients, const char *detail)
 {
 	struct logger log = { clients->with.pools->with.log, NULL };

@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "pgweir/auth/digest.h"
 #include "pgweir/auth/scram.h"
 #include "pgweir/auth/secret.h"
 #include "pgweir/auth/users.h"

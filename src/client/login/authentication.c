@@ -6,9 +6,7 @@
  * not exist goes through the whole exchange, and so does a client that asks for a database
  * that does not exist. They are refused afterwards.
  */
-#include <stdlib.h>
 
-#include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
 
 #include "login_priv.h"

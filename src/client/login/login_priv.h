@@ -19,16 +19,6 @@
 /* NULL: no memory. */
 struct client_login *login_new(void);
 
-/* Whether the log may have that again; notes it. Other loops may ask at the same time. */
-static inline bool login_may_tell(_Atomic usec_t *told_at, usec_t now, usec_t period)
-{
-	usec_t before = atomic_load(told_at);
-
-	if (before && now - before < period)
-		return false;
-	return atomic_compare_exchange_strong(told_at, &before, now);
-}
-
 /* Frees client->login, which must not be NULL, and sets it to NULL. */
 void login_free(struct client *client);
 

@@ -18,7 +18,6 @@
  */
 #include <assert.h>
 
-#include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
 #include "../session/listening_change_priv.h"

@@ -6,7 +6,6 @@
  * owes the other anything.
  */
 #include "pgweir/base/probes.h"
-#include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_block.h"

@@ -39,7 +39,6 @@
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_block.h"
 
-#include "../session/resets_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "pgweir/client/session.h"
-#include "pgweir/config/entries.h"
 
 static const struct feature features[] = {
 	{ SQL_TOUCH_PARAMS, 0, QUESTION_PARAMS, "SET for the session",

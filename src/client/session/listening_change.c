@@ -6,7 +6,6 @@
  * Hard here: three connections take part, and each may end at any time. The client's own state is
  * one step that it waits for; its server and the listening connection call back from the loop.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

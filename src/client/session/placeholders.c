@@ -13,7 +13,6 @@
 #include "features_priv.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "pgweir/pgwire/sql_items.h"
 

@@ -13,14 +13,12 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_resets.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/statements.h"
 
 #include "../batch_priv.h"
-#include "features_priv.h"
 
 #define ITEMS_MAX 100 /* parameters in one text; more are not followed */
 

@@ -11,7 +11,6 @@
 #include <strings.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pool/server/text_scope.h"
