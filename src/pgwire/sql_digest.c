@@ -10,10 +10,14 @@
  */
 #include "pgweir/pgwire/sql_digest.h"
 
+#include <endian.h>
+#include <string.h>
+
 #include "sql_priv.h"
 
 #define PARAMETER_MAX 65536 /* PostgreSQL has 65535 */
-#define NESTS_MAX 24        /* deeper parentheses are signs like others */
+#define SUM_BLOCK ((size_t)256)
+#define NESTS_MAX 24 /* deeper parentheses are signs like others */
 
 enum nest_kind {
 	NEST_PLAIN, /* parentheses or brackets that are not a list */
@@ -37,11 +41,22 @@ enum before {
 	BEFORE_VALUES
 };
 
-/* Bytes are hashed in words of eight. */
+/* What is hashed, in blocks. */
 struct sum {
 	struct hash_stream stream;
-	uint64_t word;
-	size_t count;
+	const char *text_end;                     /* up to here it may be read */
+	size_t count;                             /* in `bytes` */
+	char bytes[SUM_BLOCK + sizeof(uint64_t)]; /* and what is copied behind a token's end */
+};
+
+/* The words that matter. */
+enum word {
+	WORD_OTHER,
+	WORD_IN,
+	WORD_ARRAY,
+	WORD_VALUES,
+	WORD_QUERY,   /* SELECT, WITH, TABLE */
+	WORD_CONSTANT /* NULL, TRUE, FALSE, DEFAULT: behind a sign */
 };
 
 struct printer {
@@ -67,32 +82,77 @@ static bool is_printed(const struct printer *printer)
 	return !printer->muted && !printer->is_full;
 }
 
+/* Hashes all full words, and keeps the rest. */
+static void sum_flush(struct sum *sum)
+{
+	size_t at = 0;
+	uint64_t word;
+
+	for (; at + sizeof(word) <= sum->count; at += sizeof(word)) {
+		memcpy(&word, sum->bytes + at, sizeof(word));
+		hash_add(&sum->stream, le64toh(word));
+	}
+	memcpy(sum->bytes, sum->bytes + at, sizeof(word));
+	sum->count -= at;
+}
+
 static inline void sum_byte(struct sum *sum, char c)
 {
-	sum->word |= (uint64_t)(unsigned char)c << 8 * (sum->count % sizeof(sum->word));
-	if (++sum->count % sizeof(sum->word) == 0) {
-		hash_add(&sum->stream, sum->word);
-		sum->word = 0;
-	}
+	if (sum->count == SUM_BLOCK)
+		sum_flush(sum);
+	sum->bytes[sum->count++] = c;
+}
+
+/* Capital letters among eight bytes become small ones. */
+static inline uint64_t fold_eight(uint64_t bytes)
+{
+	const uint64_t each = UINT64_C(0x0101010101010101);
+	uint64_t low = bytes & each * 0x7f;
+	uint64_t is_capital = (low + each * (0x80 - 'A')) & ~(low + each * (0x7f - 'Z')) & ~bytes;
+
+	return bytes | (is_capital & each * 0x80) >> 2;
+}
+
+/* More bytes than the token has are copied, but not counted. */
+static inline void sum_part(struct sum *sum, const char *at, size_t size, bool folds)
+{
+	uint64_t eight;
+
+	if (sum->count + sizeof(eight) > SUM_BLOCK)
+		sum_flush(sum);
+	if (at + sizeof(eight) <= sum->text_end)
+		memcpy(&eight, at, sizeof(eight));
+	else
+		memcpy(&eight, at, size);
+	eight = folds ? fold_eight(eight) : eight;
+	memcpy(sum->bytes + sum->count, &eight, sizeof(eight));
+	sum->count += size;
 }
 
 static void sum_token(struct sum *sum, struct bytes text, enum token_kind kind)
 {
-	char fold = kind == TOKEN_WORD ? 0x20 : 0;
+	bool folds = kind == TOKEN_WORD;
 
-	if (kind != TOKEN_SIGN)
-		sum_byte(sum, ' ');
-	for (size_t i = 0; i < text.count; i++) {
-		char c = text.at[i];
-
-		sum_byte(sum, c >= 'A' && c <= 'Z' ? (char)(c | fold) : c);
+	if (kind == TOKEN_SIGN) {
+		sum_byte(sum, *text.at);
+		return;
 	}
+	sum_byte(sum, ' ');
+	for (; text.count >= sizeof(uint64_t); text = bytes_skip(text, sizeof(uint64_t)))
+		sum_part(sum, text.at, sizeof(uint64_t), folds);
+	if (text.count)
+		sum_part(sum, text.at, text.count, folds);
 }
 
+/* The last word is filled with zeros; a sign may be one, so the size of the rest counts. */
 static uint64_t sum_end(struct sum *sum)
 {
-	hash_add(&sum->stream, sum->word);
-	hash_add(&sum->stream, sum->count);
+	size_t rest = sum->count % sizeof(uint64_t);
+
+	memset(sum->bytes + sum->count, 0, sizeof(uint64_t));
+	sum->count += sizeof(uint64_t) - rest;
+	sum_flush(sum);
+	hash_add(&sum->stream, rest);
 	return hash_end(&sum->stream);
 }
 
@@ -279,37 +339,51 @@ static bool begins_fraction(const struct scanner *scanner, const struct token *t
 	       *scanner->rest.at <= '9';
 }
 
-static bool is_constant(const struct printer *printer, const struct token *token)
+static enum word word_of(const struct token *token)
 {
-	static const char *const words[] = { "null", "true", "false", "default" };
+	static const struct {
+		const char *name;
+		size_t size;
+		enum word word;
+	} words[] = {
+		{ "in", 2, WORD_IN },          { "array", 5, WORD_ARRAY },
+		{ "values", 6, WORD_VALUES },  { "select", 6, WORD_QUERY },
+		{ "with", 4, WORD_QUERY },     { "table", 5, WORD_QUERY },
+		{ "null", 4, WORD_CONSTANT },  { "true", 4, WORD_CONSTANT },
+		{ "false", 5, WORD_CONSTANT }, { "default", 7, WORD_CONSTANT },
+	};
+	size_t size = token->text.count;
+	char first;
 
-	if (token->kind == TOKEN_STRING || token->kind == TOKEN_NUMBER)
-		return true;
-	if (token->kind != TOKEN_WORD || printer->before != BEFORE_SIGN)
-		return false;
+	if (token->kind != TOKEN_WORD || size > 7)
+		return WORD_OTHER;
+	first = (char)(token->text.at[0] | 0x20);
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (sql_token_is(token, words[i]))
-			return true;
+		if (words[i].size == size && words[i].name[0] == first &&
+		    sql_token_is(token, words[i].name))
+			return words[i].word;
 	}
-	return false;
+	return WORD_OTHER;
 }
 
-static enum before before_of(const struct token *word)
+static bool is_constant(const struct printer *printer, const struct token *token, enum word word)
 {
-	if (sql_token_is(word, "in"))
+	return token->kind == TOKEN_STRING || token->kind == TOKEN_NUMBER ||
+	       (word == WORD_CONSTANT && printer->before == BEFORE_SIGN);
+}
+
+static enum before before_of(enum word word)
+{
+	switch (word) {
+	case WORD_IN:
 		return BEFORE_IN;
-	if (sql_token_is(word, "array"))
+	case WORD_ARRAY:
 		return BEFORE_ARRAY;
-	if (sql_token_is(word, "values"))
+	case WORD_VALUES:
 		return BEFORE_VALUES;
-	return BEFORE_WORD;
-}
-
-/* Whether a list that begins with this word is a query. */
-static bool is_query(const struct token *token)
-{
-	return sql_token_is(token, "select") || sql_token_is(token, "with") ||
-	       sql_token_is(token, "values") || sql_token_is(token, "table");
+	default:
+		return BEFORE_WORD;
+	}
 }
 
 static void handle_sign(struct printer *printer, const struct token *token)
@@ -332,37 +406,39 @@ static void handle_sign(struct printer *printer, const struct token *token)
 }
 
 /* What was held back counts before this token. */
-static void settle_held(struct printer *printer, const struct token *token)
+static void settle_held(struct printer *printer, const struct token *token, enum word word)
 {
 	if (printer->semicolon && !sql_token_is_sign(token, ';')) {
 		print_sign(printer, bytes_of(printer->semicolon, 1));
 		printer->semicolon = NULL;
 	}
-	if (printer->sign && !is_constant(printer, token)) {
+	if (printer->sign && !is_constant(printer, token, word)) {
 		print_sign(printer, bytes_of(printer->sign, 1));
 		printer->sign = NULL;
 	}
 }
 
 /* A word, a name or a constant. */
-static void print_word(struct printer *printer, const struct token *token)
+static void print_word(struct printer *printer, const struct token *token, enum word word)
 {
-	if (is_constant(printer, token))
+	if (is_constant(printer, token, word))
 		print_constant(printer, token);
 	else
 		print(printer, token->text, token->kind);
-	printer->before = before_of(token);
+	printer->before = before_of(word);
 }
 
 static void print_token(struct printer *printer, const struct token *token)
 {
 	bool is_plus_or_minus = sql_token_is_sign(token, '+') || sql_token_is_sign(token, '-');
+	enum word word = word_of(token);
 
 	if (printer->is_row_over && end_row(printer, token))
 		return;
-	settle_held(printer, token);
-	if (printer->is_list_begun && is_query(token))
-		innermost(printer)->kind = NEST_PLAIN; /* IN (SELECT ...) is no list */
+	settle_held(printer, token, word);
+	/* IN (SELECT ...) is no list */
+	if (printer->is_list_begun && (word == WORD_QUERY || word == WORD_VALUES))
+		innermost(printer)->kind = NEST_PLAIN;
 	printer->is_list_begun = false;
 	if (sql_token_is_sign(token, ';')) {
 		if (printer->before != BEFORE_START)
@@ -374,7 +450,7 @@ static void print_token(struct printer *printer, const struct token *token)
 	} else if (token->kind == TOKEN_SIGN) {
 		handle_sign(printer, token);
 	} else {
-		print_word(printer, token);
+		print_word(printer, token, word);
 	}
 	printer->sign = NULL;
 }
@@ -391,6 +467,17 @@ static struct token next_token(struct scanner *scanner)
 	if (token.kind == TOKEN_NUMBER)
 		extend_number(scanner, &token);
 	return token;
+}
+
+/* What is large, and is written before it is read, is left as it is. */
+static void printer_begin(struct printer *printer, struct strbuf *out)
+{
+	printer->out = out;
+	printer->number = printer->muted = 0;
+	printer->depth = 0;
+	printer->before = BEFORE_START;
+	printer->sign = printer->semicolon = printer->end = NULL;
+	printer->is_row_over = printer->is_list_begun = printer->is_full = false;
 }
 
 static void print_all(struct printer *printer, struct bytes text)
@@ -410,16 +497,21 @@ static void print_all(struct printer *printer, struct bytes text)
 
 uint64_t sql_digest(const struct hash_key *key, struct bytes text)
 {
-	struct printer printer = { .sum = { .stream = hash_begin(key) } };
+	struct printer printer;
 
+	printer_begin(&printer, NULL);
+	printer.sum.stream = hash_begin(key);
+	printer.sum.text_end = text.at + text.count;
+	printer.sum.count = 0;
 	print_all(&printer, text);
 	return sum_end(&printer.sum);
 }
 
 void sql_digest_text(struct bytes text, struct strbuf *out)
 {
-	struct printer printer = { .out = out };
+	struct printer printer;
 
+	printer_begin(&printer, out);
 	print_all(&printer, text);
 }
 
@@ -457,7 +549,9 @@ void sql_digest_query(struct bytes text, struct strbuf *out)
 {
 	struct bytes head =
 	    bytes_of(text.at, text.count < SQL_DIGEST_MAX ? text.count : SQL_DIGEST_MAX);
-	struct printer printer = { .out = out, .number = last_parameter(head) + 1 };
+	struct printer printer;
 
+	printer_begin(&printer, out);
+	printer.number = last_parameter(head) + 1;
 	print_all(&printer, text);
 }

@@ -38,7 +38,10 @@ size_t sql_word_size(struct bytes rest);
 
 /* Whether the token is this keyword, which is given in lower case. */
 bool sql_token_is(const struct token *token, const char *word);
-bool sql_token_is_sign(const struct token *token, char sign);
+static inline bool sql_token_is_sign(const struct token *token, char sign)
+{
+	return token->kind == TOKEN_SIGN && token->text.at[0] == sign;
+}
 
 /*
  * Parses a list of types, from after its opening parenthesis to after the closing one. NULL:

@@ -10,19 +10,26 @@
 
 #include "sql_priv.h"
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
-}
+enum { SPACE = 1, LETTER = 2, IN_WORD = 4, DIGIT = 8 };
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/* clang-format off */
+static const unsigned char classes[256] = {
+	['\t' ... '\r'] = SPACE, [' '] = SPACE, ['$'] = IN_WORD,
+	['0' ... '9'] = IN_WORD | DIGIT,
+	['a' ... 'z'] = IN_WORD | LETTER, ['A' ... 'Z'] = IN_WORD | LETTER,
+	['_'] = IN_WORD | LETTER, [0x80 ... 0xff] = IN_WORD | LETTER,
+};
+/* clang-format on */
 
-static bool begins_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
-}
+static inline bool is_a(char c, int class) { return classes[(unsigned char)c] & class; }
 
-static bool is_in_word(char c) { return begins_word(c) || is_digit(c) || c == '$'; }
+static inline bool is_space(char c) { return is_a(c, SPACE); }
+
+static inline bool is_digit(char c) { return is_a(c, DIGIT); }
+
+static inline bool begins_word(char c) { return is_a(c, LETTER); }
+
+static inline bool is_in_word(char c) { return is_a(c, IN_WORD); }
 
 size_t sql_word_size(struct bytes rest)
 {
@@ -76,6 +83,8 @@ bool sql_skip_space(struct bytes *rest)
 	while (rest->count) {
 		if (is_space(rest->at[0]))
 			*rest = bytes_skip(*rest, 1);
+		else if (rest->at[0] != '-' && rest->at[0] != '/')
+			break;
 		else if (begins_with(*rest, "--"))
 			skip_line(rest);
 		else if (!begins_with(*rest, "/*"))
@@ -264,9 +273,4 @@ bool sql_token_is(const struct token *token, const char *word)
 			return false;
 	}
 	return true;
-}
-
-bool sql_token_is_sign(const struct token *token, char sign)
-{
-	return token->kind == TOKEN_SIGN && token->text.at[0] == sign;
 }
