@@ -199,7 +199,7 @@ struct client {
 	const struct params *params; /* the parameters its servers must have */
 	/* what its reads on standbys must show; NULL: nothing so far. client/relay/causal.c */
 	struct causal *causal;
-	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
+	/* what it keeps in its session; NULL: nothing so far. client/session/session_state.c */
 	struct session *session;
 	/* where its use of session features is counted; NULL: not audited. client/audit.c */
 	struct audit_client *audit;
@@ -213,7 +213,8 @@ struct client {
 	struct late_begin *late;
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/statements/unnamed.c */
 	/*
-	 * its PREPARE, EXECUTE or DEALLOCATE as unnamed statement, or NULL. client/statements/sql.c
+	 * its PREPARE, EXECUTE or DEALLOCATE as unnamed statement, or NULL.
+	 * client/statements/sql_statements.c
 	 */
 	struct sql_unnamed *sql;
 	/*

@@ -98,7 +98,7 @@ TAILQ_HEAD(clients_walk_list, clients_walk);
 
 struct client_ops;
 
-/* DRAIN: clients are disconnected, each between two of its transactions. client/drain.c */
+/* DRAIN: clients are disconnected, each between two of its transactions. client/clients_stop.c */
 struct drain {
 	bool is_on;
 	bool is_overdue; /* the deadline has passed: clients are closed within transactions, too */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/statements/statements.c: messages that are buffered until complete, and the cost of it.
+ * client/statements/statements_judge.c: messages that are buffered until complete, and the cost of
+ * it.
  */
 #include "../../../../src/client/statements/statements_priv.h"
 
