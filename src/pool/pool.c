@@ -321,7 +321,10 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 	params_release(table, &server->before);
 	server->before = server->params;
 	server->params = params_hold(params);
-	server_expect_reports(server);
+	if (!may_go_ahead && !borrower->is_spelled) {
+		server_expect_reports(server);
+		borrower->is_spelled = true;
+	}
 	server_find_libraries(server);
 	if (text->count == 0 || may_go_ahead)
 		params_release(table, &server->before);

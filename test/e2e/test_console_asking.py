@@ -189,7 +189,7 @@ def test_tab_in_psql(weir):
 
 
 @pytest.mark.parametrize("begins, names", (
-    ("po", ["pools", "pool_idle_timeout", "pool_mode"]),
+    ("po", ["pools", "pool_histograms", "pool_idle_timeout", "pool_mode"]),
     (r"pool\_m", ["pool_mode"]),
     ("%POOL\\_M", []),
     ("hel", ["help"]),

@@ -106,8 +106,17 @@ def test_its_answer_may_come_in_any_pieces(scripted):
 
 def test_parameters_are_set_before(scripted):
     weir, first, server = scripted()
-    first.close()
-    with weir.wire().login("alice", datestyle="German") as client:
+    client = weir.wire().startup("alice", datestyle="German")
+    assert b"German" in server.expect("Q").body
+    server.send(parameter("DateStyle", "German, DMY"), complete("SET"), ready())
+    client.finish_login("alice")
+    first.send(query("SELECT 0"))
+    assert b"ISO" in server.expect("Q").body
+    server.send(parameter("DateStyle", "ISO, MDY"), complete("SET"), ready())
+    server.expect("Q")
+    server.send(complete("SELECT 0"), ready())
+    first.read_result()
+    with client:
         late(client)
         client.send(query("SELECT 1"))
         assert b"German" in server.expect("Q").body

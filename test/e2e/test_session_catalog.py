@@ -142,7 +142,7 @@ def test_tenants(made, what, loops):
 def test_a_language_that_cannot_be_read(made, postgres, language):
     """Where PostgreSQL has it. The name of the parameter is in the text of the client."""
     if postgres.value("SELECT count(*) FROM pg_available_extensions "
-                      f"WHERE name = '{language}' AND installed_version IS NULL") == "0":
+                      f"WHERE name = '{language}'") == 0:
         pytest.skip(f"no {language}")
     body = {"plperl": "spi_exec_query(\"SET app.tenant = '$_[0]'\"); return $_[0];",
             "plpython3u": "plpy.execute(\"SET app.tenant = '%s'\" % t)"}[language]

@@ -11,7 +11,7 @@ packages_drivers="python3-venv php-cli php-pgsql php-doctrine-dbal ruby-activere
 packages_prometheus=prometheus # 19 MB to download, 96 MB on the disk
 packages_probes="systemtap-sdt-dev gdb bpftrace binutils"
 packages_page=chromium-headless-shell # 100 MB
-packages_test="cmark-gfm mandoc pgcli slapd openssl haproxy keepalived nftables iproute2 curl check libpq-dev python3 python3-cryptography python3-pytest python3-psycopg python3-asyncpg python3-pg8000 python3-yaml"
+packages_test="cmark-gfm mandoc pgcli slapd openssl haproxy keepalived nftables iproute2 curl check libpq-dev python3 python3-cryptography python3-pytest python3-psycopg python3-asyncpg python3-pg8000 python3-yaml postgresql-plperl-15 postgresql-plpython3-15"
 
 # Prints which of these packages are missing. Prints nothing on systems without dpkg.
 missing_packages()

@@ -181,6 +181,7 @@ struct borrower {
 	bool has_place : 1;   /* of max_pinned_servers, until its owner takes it or it returns */
 	bool awaits_place : 1; /* SERVED, and waits for a place: pool_await_place() */
 	bool has_quit : 1;     /* by Terminate, which PostgreSQL reads behind the statement */
+	bool is_spelled : 1;   /* a server has told how its parameters are spelled */
 	bool wants_own : 1;    /* asks for values of sequences: waits for the server that it owns */
 	uint8_t waits_for;     /* enum ledger_wait: what it waits for before it sends more */
 	/* of it and the server that it had last: pool_sequences.c; 0: it has had none */
