@@ -23,7 +23,7 @@ struct batch {
 	/* the named statement of the last Bind and its portal, in what was received; or NULL */
 	struct client_statement *bound;
 	const char *bound_portal;
-	const char *replay; /* start of a batch that may be sent again. replan.c */
+	const char *replay; /* start of a batch that may be sent again. statements_judge.c */
 	/* its first statement is described again before it is executed */
 	bool is_described;
 	bool is_query;    /* the message that is judged is a Query or FunctionCall: sequences.c */
@@ -58,5 +58,22 @@ void batch_copy(struct batch *batch, struct bytes bytes);
 
 /* Sends all pieces. false: the connection is broken; on_lost() comes. */
 bool batch_send(struct batch *batch);
+
+/* ---- statements of our own ---- */
+
+/* Adds an entry to the ledger for a message to the server. false: no memory. */
+bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
+                 struct ledger_change *change);
+
+/* Adds statements (text;\0) as one Query. false: no memory. */
+bool inject_text_query(struct server *server, struct buf *out, struct bytes statements,
+                       struct ledger_change *change);
+
+/*
+ * Adds statements (text;\0) as messages that end with the client's Sync. The change is that of the
+ * first one. false: no memory.
+ */
+bool inject_text_extended(struct server *server, struct buf *out, struct bytes statements,
+                          struct ledger_change *change);
 
 #endif

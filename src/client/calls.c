@@ -16,8 +16,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "pgweir/base/text.h"
-
 #define NONE CALLS_NOWHERE
 
 struct calls_bucket {

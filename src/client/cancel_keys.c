@@ -3,7 +3,7 @@
  * Finds clients by their cancel keys.
  *
  * Our keys are random, so some of their bytes serve as the hash. The bytes with id and TTL for
- * peers (cancel_key.h) are left out. In the one with the loop, some bits may be the same for all
+ * peers (cancel_keys.h) are left out. In the one with the loop, some bits may be the same for all
  * keys, so it is mixed with another.
  *
  * Clients that were taken over together with what they share keep together, and their keys too: one
@@ -15,8 +15,57 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/client/cancel_key.h"
+#include "pgweir/auth/digest.h"
 #include "pgweir/client/client.h"
+#include "pgweir/pgwire/startup.h"
+
+#include "client_priv.h"
+
+/* ---- what a key contains ---- */
+
+#define ID_LOW 1
+#define ID_HIGH 2
+#define LOOP 6
+#define TTL 7
+#define TTL_MASK 3u
+
+void cancel_key_sign(unsigned char key[CANCEL_KEY_SIGNED_SIZE], int peer_id)
+{
+	key[ID_LOW] = (unsigned char)(peer_id & 0xff);
+	key[ID_HIGH] = (unsigned char)(peer_id >> 8);
+	cancel_key_set_ttl(key, CANCEL_KEY_TTL_MAX);
+}
+
+int cancel_key_peer(struct bytes key)
+{
+	const unsigned char *at = (const unsigned char *)key.at;
+
+	return key.count < CANCEL_KEY_SIGNED_SIZE ? 0 : at[ID_LOW] | at[ID_HIGH] << 8;
+}
+
+unsigned int cancel_key_ttl(struct bytes key)
+{
+	return ((const unsigned char *)key.at)[TTL] & TTL_MASK;
+}
+
+void cancel_key_set_ttl(unsigned char key[CANCEL_KEY_SIGNED_SIZE], unsigned int ttl)
+{
+	key[TTL] = (unsigned char)((key[TTL] & ~TTL_MASK) | (ttl & TTL_MASK));
+}
+
+unsigned int cancel_key_loop(struct bytes key, unsigned int loops)
+{
+	return key.count < CANCEL_KEY_SIGNED_SIZE ? 0 : (unsigned char)key.at[LOOP] % loops;
+}
+
+void cancel_key_set_loop(unsigned char key[CANCEL_KEY_SIGNED_SIZE], unsigned int loop,
+                         unsigned int loops)
+{
+	unsigned int byte = key[LOOP] - key[LOOP] % loops + loop;
+
+	assert(loop < loops && loops <= CANCEL_KEY_LOOPS_MAX);
+	key[LOOP] = (unsigned char)(byte > 255 ? byte - loops : byte);
+}
 
 #define CHAINS_FIRST 64
 #define HASH_AT 3 /* after the id, and before the TTL */
@@ -154,4 +203,42 @@ void cancel_keys_remove(struct cancel_keys *keys, struct client *client)
 	client->key_next = NULL;
 	client->key_size = 0;
 	keys->count--;
+}
+
+/* ---- a client's key ---- */
+
+/* Copies random bytes from clients->random. */
+static void draw(struct clients *clients, void *out, size_t count)
+{
+	if (clients->random_left < count) {
+		digest_random(clients->random, sizeof(clients->random));
+		clients->random_left = sizeof(clients->random);
+	}
+	clients->random_left -= count;
+	memcpy(out, clients->random + clients->random_left, count);
+	explicit_bzero(clients->random + clients->random_left, count);
+}
+
+bool client_key_give(struct client *client)
+{
+	struct clients *clients = client->clients;
+	bool is_long = startup_agreed(client->login->minor) == PROTOCOL_3_2;
+	unsigned char drawn[CANCEL_KEY_LONG_SIZE];
+	struct bytes key = bytes_of(drawn, is_long ? CANCEL_KEY_LONG_SIZE : CANCEL_KEY_SIZE);
+	bool is_added;
+
+	do {
+		draw(clients, drawn, key.count);
+		drawn[0] &= 0x7f;
+		if (clients->config->peer_id)
+			cancel_key_sign(drawn, clients->config->peer_id);
+		if (clients->with.loop_count > 1)
+			cancel_key_set_loop(drawn, clients->with.loop_number,
+			                    clients->with.loop_count);
+	} while (cancel_keys_find(&clients->keys, key));
+	is_added = cancel_keys_add(&clients->keys, client, key);
+	explicit_bzero(drawn, sizeof(drawn));
+	if (!is_added)
+		client_refuse_for(client, CLOSE_MEMORY);
+	return is_added;
 }

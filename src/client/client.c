@@ -11,8 +11,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/probes.h"
@@ -510,4 +508,17 @@ void client_turn_away(struct client *client, const struct err *err)
 	client_fatal_detailed(client, err, buf_ok(&detail) ? buf_text(&detail) : NULL,
 	                      "With fail_fast = 0 clients wait for it, up to query_wait_timeout.");
 	buf_free(&detail);
+}
+
+/* ---- walks ---- */
+
+void clients_walk_start(struct clients *clients, struct clients_walk *walk)
+{
+	walk->next = TAILQ_FIRST(&clients->list);
+	TAILQ_INSERT_TAIL(&clients->walks, walk, node);
+}
+
+void clients_walk_stop(struct clients *clients, struct clients_walk *walk)
+{
+	TAILQ_REMOVE(&clients->walks, walk, node);
 }

@@ -6,6 +6,7 @@
 #ifndef PGWEIR_CLIENT_CLIENT_PRIV_H
 #define PGWEIR_CLIENT_CLIENT_PRIV_H
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/client/clients.h"
 
 /* The functions of a client state. Each may be NULL. */
@@ -180,7 +181,7 @@ void client_judge_kept(struct client *client);
 /* Reads again, and handles buffered input. */
 void client_read_on(struct client *client);
 
-/* ---- client_key.c ---- */
+/* ---- cancel_keys.c ---- */
 
 /* Gives a client its cancel key at the login. false: no memory; the client was refused. */
 bool client_key_give(struct client *client);
@@ -210,12 +211,10 @@ void client_hurry(struct client *client);
 void client_newcomer_rearm(struct client *client);
 void client_wait_rearm(struct client *client);
 
-/* ---- suspend.c ---- */
+/* ---- clients_stop.c ---- */
 
 /* Whether the startup packet must wait for RESUME. true: the client is not read until then. */
 bool suspend_holds(struct client *client);
-
-/* ---- drain.c ---- */
 
 void drain_check(struct client *client);
 
@@ -255,20 +254,18 @@ void cancel_request_end_forward(struct client *client);
 /* ---- clients.c ---- */
 
 /*
- * A client that comes from another loop, where it had not logged in yet: it is in CLIENT_STARTUP,
- * and its stream is not open. NULL: no memory.
- */
-struct client *clients_welcome(struct clients *clients, const struct address *peer, uint64_t id,
-                               usec_t connected_at);
-
-/* The stream of a new client is open: its login begins. */
-void clients_begin_login(struct client *client);
-
-/*
  * Makes a client that another process of ours hands over, which has logged in there. It is
  * incomplete, in CLIENT_IDLE. id 0: a new id. NULL: no memory; the caller still owns fd.
  */
 struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
                               uint64_t id);
+
+/* The client that the pool knows by this. */
+static inline struct client *client_of(struct borrower *borrower)
+{
+	return container_of(borrower, struct client, borrower);
+}
+
+extern const struct client_ops client_states; /* client_states.c */
 
 #endif

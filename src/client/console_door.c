@@ -2,7 +2,7 @@
 /*
  * The interface to the console: gives it whole messages, and sends its bytes.
  */
-#include "pgweir/client/console_door.h"
+#include "pgweir/client/client.h"
 
 #include "client_priv.h"
 

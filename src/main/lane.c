@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/client/client_parcel.h"
+#include "pgweir/client/lanes.h"
 
 #include "process.h"
 

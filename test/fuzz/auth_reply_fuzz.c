@@ -3,7 +3,7 @@
  * Fuzzing a server's response to auth_query. The first byte is the size of the pieces in
  * which the rest arrives; the result must be the same as for all of it at once.
  */
-#include "../../src/client/login/auth_reply_priv.h"
+#include "../../src/client/login/auth_cache_priv.h"
 
 #include <assert.h>
 

@@ -3,7 +3,7 @@
  * The console: the virtual database `pgbouncer`. Its tables show the state of the daemon,
  * and its commands control the daemon.
  *
- * A client login to this database opens a console session through client/console_door.h.
+ * A client login to this database opens a console session through client/client.h.
  * The console also computes the averages of each stats_period and logs them.
  */
 #ifndef PGWEIR_ADMIN_CONSOLE_H

@@ -14,14 +14,60 @@
 #ifndef PGWEIR_CLIENT_CLIENT_H
 #define PGWEIR_CLIENT_CLIENT_H
 
-#include "pgweir/base/table.h"
-
+#include "pgweir/base/bytes.h"
 #include "pgweir/base/log.h"
-#include "pgweir/client/console_door.h"
-#include "pgweir/client/cancel_key.h"
+#include "pgweir/base/table.h"
+#include "pgweir/client/cancel_keys.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/pgwire/sql_traceparent.h"
 #include "pgweir/pool/pools.h"
+
+/*
+ * ---- console_door.c: the interface between clients and the console ----
+ *
+ * A client that asked for the console's database
+ * gets a session of the console.
+ */
+
+struct client;
+struct console_session; /* private to the console */
+
+enum console_role {
+	CONSOLE_NOBODY,
+	CONSOLE_STATS, /* may read */
+	CONSOLE_ADMIN  /* may execute all commands */
+};
+
+/* The longest message that the console accepts. */
+#define CONSOLE_MESSAGE_MAX ((uint32_t)1024 * 1024)
+
+/* All functions are called from the loop. */
+struct console_door {
+	void *arg;
+
+	/*
+	 * The client is admitted, and nothing was sent to it yet. The callee sends the welcome up
+	 * to ReadyForQuery by client_console_send(). NULL: no memory.
+	 */
+	struct console_session *(*open)(void *arg, struct client *client, enum console_role role);
+
+	/*
+	 * One whole message. false: the session is busy, and gets no message until it calls
+	 * client_console_next().
+	 */
+	bool (*message)(struct console_session *session, char type, struct bytes body);
+
+	/* All bytes have been sent, after client_console_send() returned false. */
+	void (*on_writable)(struct console_session *session);
+
+	/* A CancelRequest for this client. */
+	void (*cancel)(struct console_session *session);
+
+	/* The client is being closed; frees the session. */
+	void (*close)(struct console_session *session);
+};
+
+/* ---- a client ---- */
 
 enum client_state {
 	CLIENT_STARTUP,        /* receives the PROXY header, TLS handshake and startup packet */
@@ -56,7 +102,6 @@ struct delayed_login;
 struct auth_query;
 struct auth_server;
 struct client_listening;
-struct client_statement;
 struct late_begin;
 struct names;
 struct session;
@@ -130,9 +175,9 @@ struct client {
 	bool is_busy : 1;      /* the console is executing: no message is read */
 	bool was_notified : 1; /* query_wait_notify was sent for this wait */
 	bool is_leaving : 1;   /* being disconnected by DRAIN */
-	bool is_gone : 1;      /* it has left while its server was asked: closed when that is answered */
-	bool is_written : 1;   /* written to the hand-over: client/handover.h */
-	bool is_arriving : 1;  /* taken over, but not started yet */
+	bool is_gone : 1; /* it has left while its server was asked: closed when that is answered */
+	bool is_written : 1;  /* written to the hand-over: client/handover.h */
+	bool is_arriving : 1; /* taken over, but not started yet */
 	/* an error of ours was sent: messages up to its Sync are ignored */
 	bool is_skipping : 1;
 	bool is_slow_over : 1;    /* the batch that `slow` belongs to has ended */
@@ -154,13 +199,13 @@ struct client {
 	const struct params *params; /* the parameters its servers must have */
 	/* what its reads on standbys must show; NULL: nothing so far. client/relay/causal.c */
 	struct causal *causal;
-	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
+	/* what it keeps in its session; NULL: nothing so far. client/session/session_state.c */
 	struct session *session;
 	/* where its use of session features is counted; NULL: not audited. client/audit.c */
 	struct audit_client *audit;
 	/* which statements it is executing; NULL: not tracked. client/relay/track.c */
 	struct track *track;
-	/* its channels; NULL: it has never listened. client/session/listening.c */
+	/* its channels; NULL: it has never listened. client/session/listening_change.c */
 	struct client_listening *listening;
 	/* its prepared statements; NULL: none so far. client/statements/names.c */
 	struct names *names;
@@ -168,7 +213,8 @@ struct client {
 	struct late_begin *late;
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/statements/unnamed.c */
 	/*
-	 * its PREPARE, EXECUTE or DEALLOCATE as unnamed statement, or NULL. client/statements/sql.c
+	 * its PREPARE, EXECUTE or DEALLOCATE as unnamed statement, or NULL.
+	 * client/statements/sql_statements.c
 	 */
 	struct sql_unnamed *sql;
 	/*

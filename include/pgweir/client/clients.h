@@ -11,9 +11,7 @@
 #include "pgweir/client/calls.h"
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
-#include "pgweir/client/auth_cache.h"
-#include "pgweir/client/likeness.h"
-#include "pgweir/client/throttle.h"
+#include "pgweir/client/login.h"
 #include "pgweir/net/farewell.h"
 #include "pgweir/net/range.h"
 #include "pgweir/net/tls.h"
@@ -72,7 +70,7 @@ struct clients_with {
 	 * Called when a client has sent its startup packet or a cancel request, which another loop
 	 * may have to handle. `loop`: for a key of another loop and for a home, the number of that
 	 * loop, which is not this one; with a key, that may send the client on. The callee calls
-	 * client_pack() (client_parcel.h). true: it did, so the client is not here any more. NULL:
+	 * client_pack() (lanes.h). true: it did, so the client is not here any more. NULL:
 	 * there is no other loop.
 	 */
 	bool (*send_elsewhere)(void *arg, struct client *client, enum client_goes why,
@@ -100,7 +98,7 @@ TAILQ_HEAD(clients_walk_list, clients_walk);
 
 struct client_ops;
 
-/* DRAIN: clients are disconnected, each between two of its transactions. client/drain.c */
+/* DRAIN: clients are disconnected, each between two of its transactions. client/clients_stop.c */
 struct drain {
 	bool is_on;
 	bool is_overdue; /* the deadline has passed: clients are closed within transactions, too */
@@ -248,9 +246,6 @@ struct drain_progress {
 	uint64_t closed, cut; /* as in struct drain */
 	usec_t time_left;     /* until the deadline. DRAIN_NO_LIMIT: there is none */
 };
-
-/* Adds that of one lane. *sum begins with is_done alone: all lanes must be done. */
-void drain_add(const struct clients *clients, struct drain_progress *sum);
 
 /* Writes the progress as a text for people. */
 void drain_describe(const struct drain_progress *sum, char *text, size_t size);

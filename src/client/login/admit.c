@@ -7,12 +7,222 @@
  * must not cost memory or use up a limit, and a reload during the login may have changed
  * both. The same applies to the parameters of its startup packet.
  */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "pgweir/auth/secret.h"
 #include "pgweir/config/entries.h"
 
 #include "login_priv.h"
+
+/*
+ * ---- too many clients ----
+ *
+ * Refuses a client because max_client_conn is reached. The log names the user with most
+ * clients.
+ *
+ * Hard here: the refused client has not authenticated, so its error contains the number of
+ * clients and no user. There may be thousands of refused clients per second, so the user
+ * with most clients is searched at most once in SPACING, among the first ROLES_MAX users.
+ */
+
+#define SPACING (10 * USEC_PER_SEC)
+#define ROLES_MAX 10000
+
+/* The user with most clients, of those with a client in this loop. NULL: there are no clients. */
+static const struct role *largest(const struct clients *clients)
+{
+	const struct role *role, *found = NULL;
+	unsigned int left = ROLES_MAX;
+
+	TAILQ_FOREACH (role, &clients->with.pools->roles, node) {
+		if (role->client_count &&
+		    (!found || share_clients(&role->share) > share_clients(&found->share)))
+			found = role;
+		if (--left == 0)
+			break;
+	}
+	return found;
+}
+
+/* Whether the log may have that again; notes it. Other loops may ask at the same time. */
+static bool login_may_tell(_Atomic usec_t *told_at, usec_t now, usec_t period)
+{
+	usec_t before = atomic_load(told_at);
+
+	if (before && now - before < period)
+		return false;
+	return atomic_compare_exchange_strong(told_at, &before, now);
+}
+
+static void say(struct clients *clients, const char *detail)
+{
+	struct logger log = { clients->with.pools->with.log, NULL };
+	usec_t now = loop_now(clients->with.loop);
+	bool begins = limit_event_begins(&clients->with.told->all_met, now);
+	const struct log_facts facts = { .kept = begins ? LIMIT_EVENT_KIND : NULL };
+	const struct role *role;
+
+	if (!login_may_tell(&clients->with.told->limit_at, now, SPACING) && !begins)
+		return;
+	role = largest(clients);
+	if (role)
+		log_event(&log, LOG_LEVEL_WARNING, &facts,
+		          "max_client_conn is reached: %s; user %s has most of them: %u", detail,
+		          role->name, share_clients(&role->share));
+	else
+		log_event(&log, LOG_LEVEL_WARNING, &facts,
+		          "max_client_conn is reached: %s; no user is logged in", detail);
+}
+
+/* Refuses a client because max_client_conn is reached. */
+static void crowd_refuse(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct err err;
+	char detail[64];
+
+	clients->limit_hits++;
+	snprintf(detail, sizeof(detail), "%u of %d",
+	         broker_admitted(clients->with.pools->with.broker),
+	         clients->config->max_client_conn);
+	say(clients, detail);
+	err_close(&err, CLOSE_CLIENT_LIMIT);
+	client_fatal_detailed(client, &err, detail,
+	                      "Close clients that are idle, or raise max_client_conn.");
+}
+
+/*
+ * ---- open files ----
+ *
+ * Limits the file descriptors of connections that have not logged in.
+ *
+ * A client can open connections and send nothing for client_login_timeout. So when file
+ * descriptors run short, each new connection closes the oldest of those, and the last
+ * descriptors are kept for servers, consoles and cancel requests. The kernel always assigns
+ * the lowest free descriptor, so a descriptor of `files_for_clients` or more shows that all
+ * lower ones are in use. While a connection that has not logged in has such a descriptor,
+ * descriptors count as short: the next connection may get a lower one that was just freed.
+ */
+
+#define TELL_PERIOD (60 * USEC_PER_SEC)
+#define FILES_ADVICE "raise the limit on open files (ulimit -n; systemd: LimitNOFILE=)"
+
+static bool is_high(const struct clients *clients, int fd)
+{
+	return clients->with.files_for_clients && fd >= clients->with.files_for_clients;
+}
+
+void unauthenticated_add(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client_login *login = client->login;
+
+	TAILQ_INSERT_TAIL(&clients->unauthenticated, login, unauthenticated);
+	login->client = client;
+	login->is_high = is_high(clients, client->stream.watch.fd);
+	clients->high_count += login->is_high;
+	if (clients->high_count && TAILQ_FIRST(&clients->unauthenticated) != login)
+		clients_evict_oldest(clients);
+}
+
+static void report_shortage(struct clients *clients)
+{
+	struct logger logger = { clients->with.log, NULL };
+	usec_t now = loop_now(clients->with.loop);
+	bool begins = limit_event_begins(&clients->with.told->files_met, now);
+
+	if (!login_may_tell(&clients->with.told->shortage_at, now, TELL_PERIOD) && !begins)
+		return;
+	log_event(&logger, LOG_LEVEL_WARNING,
+	          &(struct log_facts){ .kept = begins ? LIMIT_EVENT_KIND : NULL },
+	          "running out of open files: for each new connection, the oldest one that "
+	          "has not logged in is closed; " FILES_ADVICE ", or lower client_login_timeout");
+}
+
+usec_t clients_oldest_login(const struct clients *clients)
+{
+	const struct client_login *oldest = TAILQ_FIRST(&clients->unauthenticated);
+
+	return oldest ? oldest->client->connected_at : 0;
+}
+
+bool clients_evict_oldest(struct clients *clients)
+{
+	struct client_login *oldest = TAILQ_FIRST(&clients->unauthenticated);
+
+	report_shortage(clients);
+	if (!oldest)
+		return false;
+	clients->files_hits++;
+	client_close(oldest->client, CLOSE_FILES_EVICTED);
+	return true;
+}
+
+int clients_files_used(void)
+{
+	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? INT_MAX : fd;
+}
+
+bool unauthenticated_is_short(const struct client *client)
+{
+	/* Lower descriptors may have been freed since: find the lowest free one now. */
+	return is_high(client->clients, client->stream.watch.fd) &&
+	       is_high(client->clients, clients_files_used());
+}
+
+static void unauthenticated_refuse(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct err err;
+	char detail[96];
+
+	clients->files_hits++;
+	report_shortage(clients);
+	snprintf(detail, sizeof(detail), "%d open files of pgweir may belong to clients.",
+	         clients->with.files_for_clients);
+	err_close(&err, CLOSE_FILES_LIMIT);
+	client_fatal_detailed(client, &err, detail, "To the administrator: " FILES_ADVICE ".");
+}
+
+/* ---- a login's memory ---- */
+
+#define UNKNOWN_MAX ((size_t)64 * 1024) /* bytes of the names of unknown protocol options */
+
+struct client_login *login_new(void)
+{
+	struct client_login *login = calloc(1, sizeof(*login));
+
+	if (login)
+		login->unknown.limit = UNKNOWN_MAX;
+	return login;
+}
+
+void login_free(struct client *client)
+{
+	struct client_login *login = client->login;
+
+	throttle_drop(client);
+	client->login = NULL;
+	auth_server_free(&login->auth);
+	hba_check_free(login);
+	secret_free(&login->outside);
+	auth_query_free(login);
+	buf_free(&login->unknown);
+	buf_free(&login->parameters);
+	free(login->database);
+	free(login->user);
+	free(login->certificate_name);
+	free(login->options);
+	free(login);
+}
 
 /* The rights of a user on the console. */
 static enum console_role role_of(const struct clients *clients, const char *user)

@@ -5,7 +5,9 @@
 #ifndef PGWEIR_CLIENT_LOGIN_AUTH_CACHE_PRIV_H
 #define PGWEIR_CLIENT_LOGIN_AUTH_CACHE_PRIV_H
 
-#include "pgweir/client/auth_cache.h"
+#include "pgweir/base/buf.h"
+#include "pgweir/base/err.h"
+#include "pgweir/client/login.h"
 
 #include "auth_lookup_priv.h"
 
@@ -51,5 +53,37 @@ struct auth_answer *auth_cache_find(struct auth_cache_access *access,
 /* Drops the answer if it is in the cache. */
 void auth_cache_forget(struct auth_cache_access *access, struct auth_answer *answer);
 void auth_cache_forget_all(struct auth_cache_access *access);
+
+/* ---- replies of the server ---- */
+
+/* Maximum number of rows that are requested. More than one is allowed if all are equal. */
+#define AUTH_REPLY_ROWS_MAX 16
+
+enum auth_reply_verdict {
+	AUTH_REPLY_NONE,   /* no row so far */
+	AUTH_REPLY_NOBODY, /* there is no such user */
+	AUTH_REPLY_USER,   /* name is set, and secret if the user has one */
+	AUTH_REPLY_BAD     /* why has the reason */
+};
+
+/* All zeros: unused. */
+struct auth_reply {
+	struct buf kept; /* an incomplete message */
+	enum auth_reply_verdict verdict;
+	bool is_done; /* CommandComplete or an error has come */
+	bool has_row;
+	struct err why; /* AUTH_REPLY_BAD: for the log, not for the client */
+	char *name;     /* valid only with AUTH_REPLY_USER; owned */
+	char *secret;   /* valid only with AUTH_REPLY_USER; NULL: SQL's NULL; owned */
+};
+
+/* Parses the next bytes, which may begin or end within a message. Errors set the verdict. */
+void auth_reply_take(struct auth_reply *replies, struct bytes bytes);
+
+/* Call at ReadyForQuery. Returns the final verdict. */
+enum auth_reply_verdict auth_reply_end(struct auth_reply *replies);
+
+/* Wipes and frees; leaves it unused. */
+void auth_reply_done(struct auth_reply *replies);
 
 #endif

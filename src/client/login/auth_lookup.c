@@ -23,7 +23,6 @@
 #include "pgweir/pgwire/message.h"
 
 #include "auth_cache_priv.h"
-#include "auth_reply_priv.h"
 
 enum auth_lookup_state {
 	AUTH_LOOKUP_WAITING, /* waits for a server */

@@ -11,8 +11,7 @@
 #define PGWEIR_CLIENT_LOGIN_AUTH_LOOKUP_PRIV_H
 
 #include "pgweir/config/config.h"
-#include "pgweir/client/auth_cache.h"
-#include "pgweir/client/likeness.h"
+#include "pgweir/client/login.h"
 #include "pgweir/pool/pools.h"
 
 /* Maximum number of cached answers, and of their bytes. */

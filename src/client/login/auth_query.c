@@ -9,7 +9,7 @@
  * client's user from then on, for rules, rights and pools. But an answer cannot make a
  * client a user of auth_file, or auth_user: auth_file decides about its own users.
  */
-#include "auth_query_priv.h"
+#include "login_priv.h"
 
 #include <stdlib.h>
 

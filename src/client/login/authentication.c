@@ -6,12 +6,9 @@
  * not exist goes through the whole exchange, and so does a client that asks for a database
  * that does not exist. They are refused afterwards.
  */
-#include <stdlib.h>
 
-#include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
 
-#include "auth_query_priv.h"
 #include "login_priv.h"
 
 /* Maximum length of a message during authentication: a password may have more than 65530 bytes. */

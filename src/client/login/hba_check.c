@@ -10,7 +10,6 @@
  * Hard here: lookups of names take time, and a reload may change the rules in that time. So
  * no rule is kept: after a lookup, the search begins again with the first rule in force.
  */
-#include <assert.h>
 #include <pwd.h>
 #include <stdlib.h>
 

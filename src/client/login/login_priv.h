@@ -3,33 +3,21 @@
  * The login of a client: from its first bytes until it is admitted to the console or to a
  * pool.
  *
- *   startup, tls, proxy_header --> authentication --> admit --> welcome, or the console
- *                                    |  hba_check, auth_query, throttle
+ *   startup --> authentication --> admit --> welcome, or the console
+ *                 |  hba_check, auth_query, throttle
  */
 #ifndef PGWEIR_CLIENT_LOGIN_LOGIN_PRIV_H
 #define PGWEIR_CLIENT_LOGIN_LOGIN_PRIV_H
 
 #include <string.h>
 
-#include "../client_priv.h"
-
 #include "pgweir/auth/auth_server.h"
 #include "pgweir/pgwire/frame.h"
 
-/* ---- login.c ---- */
+#include "../client_priv.h"
 
 /* NULL: no memory. */
 struct client_login *login_new(void);
-
-/* Whether the log may have that again; notes it. Other loops may ask at the same time. */
-static inline bool login_may_tell(_Atomic usec_t *told_at, usec_t now, usec_t period)
-{
-	usec_t before = atomic_load(told_at);
-
-	if (before && now - before < period)
-		return false;
-	return atomic_compare_exchange_strong(told_at, &before, now);
-}
 
 /* Frees client->login, which must not be NULL, and sets it to NULL. */
 void login_free(struct client *client);
@@ -46,43 +34,13 @@ static inline const char *login_certificate_name(const struct client *client)
 	return client->login ? client->login->certificate_name : NULL;
 }
 
-/* ---- startup.c ---- */
+/* ---- startup_packets.c ---- */
 
 /* Handles input in CLIENT_STARTUP. false: do not read more now; the client may be closed. */
 bool startup_input(struct client *client, struct bytes in);
 
-/* ---- startup_place.c ---- */
-
-/* Whether the client has gone to another loop, with its complete startup packet. */
-bool startup_goes(struct client *client, struct bytes packet);
-
-/* ---- proxy_header.c ---- */
-
-/*
- * Removes the PROXY header from the front of *in, if the client may send one and does.
- * WIRE_MORE: wait for its end. WIRE_BAD: the client was refused.
- */
-enum wire_result proxy_header_read(struct client *client, struct bytes *in);
-
-/* ---- tls.c ---- */
-
-/*
- * Answers an SSLRequest. has_more: unencrypted bytes follow it. false: stop parsing; TLS
- * begins or the client was closed.
- */
-bool tls_asked(struct client *client, bool has_more);
-
-/*
- * The client begins with a ClientHello. true: TLS is not possible here. false: stop
- * parsing; TLS begins or the client was closed.
- */
-bool tls_hello(struct client *client, struct bytes hello);
-
-/* Whether the client must use TLS and does not. */
-bool tls_is_missing(const struct client *client);
-
 /* The TLS handshake has ended. err: it failed; NULL: the connection is encrypted. */
-void tls_secured(struct client *client, const struct err *err);
+void startup_secured(struct client *client, const struct err *err);
 
 /* ---- authentication.c ---- */
 
@@ -155,22 +113,13 @@ bool admit_count(struct client *client);
 /* After admit_count(): connects the client to the console or to a pool, or refuses it. */
 void admit_enter(struct client *client);
 
-/* ---- crowd.c ---- */
-
-/* Refuses a client because max_client_conn is reached. */
-void crowd_refuse(struct client *client);
-
-/* ---- unauthenticated.c ---- */
-
 /*
  * Limits the file descriptors of clients that have not logged in. unauthenticated_add()
  * adds a client; if descriptors run short, it closes the oldest other one.
- * unauthenticated_is_short(): descriptors run short, and this client must be refused:
- * unauthenticated_refuse().
+ * unauthenticated_is_short(): descriptors run short, and this client must be refused.
  */
 void unauthenticated_add(struct client *client);
 bool unauthenticated_is_short(const struct client *client);
-void unauthenticated_refuse(struct client *client);
 
 /* ---- welcome.c ---- */
 
@@ -192,5 +141,39 @@ void welcome_tried(struct client *client);
 void welcome_lost(struct client *client, const struct err *err);
 /* Replication: the welcome has what the client's dedicated server reported. */
 void welcome_send_dedicated(struct client *client);
+
+/* ---- auth_query.c ---- */
+
+enum auth_query_result {
+	AUTH_QUERY_FOUND,   /* *secret is set */
+	AUTH_QUERY_UNKNOWN, /* there is no such user */
+	AUTH_QUERY_RENAMED, /* login->user has changed: choose the method again */
+	AUTH_QUERY_LOOKING, /* a query runs; login->on_looked_up() is called afterwards */
+	AUTH_QUERY_OVER     /* the client was refused */
+};
+
+/* Finds the secret. *secret is borrowed: it is valid until the login ends, or until a reload. */
+enum auth_query_result auth_query_find(struct client *client, struct secret *secret);
+
+/* The users whose secrets an exchange with an unknown user imitates; the caller gets a reference.
+ */
+struct users *auth_query_likeness(const struct client *client);
+
+/*
+ * The name that the client sent, which it also uses in the exchange; auth_query may have
+ * replaced it.
+ */
+const char *auth_query_claimed(const struct client *client);
+
+/*
+ * Whether the secret that the client authenticated with is still in force after a reload.
+ * false: it is not; the client may have been refused already.
+ */
+bool auth_query_holds(struct client *client);
+
+/* Call when authentication failed: a cached answer may be out of date, and is dropped. */
+void auth_query_failed(struct client *client);
+
+void auth_query_free(struct client_login *login);
 
 #endif

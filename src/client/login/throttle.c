@@ -13,7 +13,7 @@
  * All loops count together, under a lock. A client is answered by its own loop, which gets a
  * letter if another one has found it to be the oldest.
  */
-#include "pgweir/client/throttle.h"
+#include "pgweir/client/login.h"
 
 #include <assert.h>
 #include <pthread.h>

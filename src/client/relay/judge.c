@@ -7,21 +7,17 @@
  * that has to wait must not be in the ledger, and the millions of frames of one COPY must not pass
  * all the checks.
  */
-#include "judge_priv.h"
+#include "relay_priv.h"
 
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/vacancy.h"
 
-#include "../session/listening_priv.h"
-#include "../session/place_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/resets_priv.h"
-#include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
-#include "relay_priv.h"
 #include "causal_priv.h"
-#include "route_priv.h"
 #include "track_priv.h"
 
 /* The messages that a client may send, and what the server owes for each. */

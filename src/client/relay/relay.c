@@ -18,26 +18,15 @@
  */
 #include <assert.h>
 
-#include "pgweir/base/container_of.h"
-#include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
-#include "../session/listening_priv.h"
-#include "../session/place_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/resets_priv.h"
 #include "../session/session_priv.h"
-#include "../session/session_mode_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
-#include "judge_priv.h"
-#include "late_begin_priv.h"
 #include "relay_priv.h"
-#include "resend_priv.h"
-
-static struct client *client_of(struct borrower *borrower)
-{
-	return container_of(borrower, struct client, borrower);
-}
+#include "late_begin_priv.h"
 
 /* ---- from the client ---- */
 

@@ -5,11 +5,12 @@
 #ifndef PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
 #define PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
 
-#include "../client_priv.h"
-
+#include "pgweir/client/client.h"
 #include "pgweir/pgwire/frame.h"
 
-#include "../session/listening_priv.h"
+#include "../batch_priv.h"
+#include "../client_priv.h"
+#include "../session/listening_change_priv.h"
 
 /* ---- relay.c: see struct client_state_ops and struct borrower_ops ---- */
 
@@ -94,5 +95,95 @@ void slow_end(struct client *client, usec_t duration, bool is_kept);
 
 /* The batch will not be answered. */
 void slow_forget(struct client *client);
+
+/*
+ * ---- judge.c ----
+ *
+ * The interface between the relay and judge.c, which decides what to do with client messages.
+ */
+
+enum judgement {
+	JUDGE_SEND, /* send it to the server */
+	JUDGE_DROP, /* drop it */
+	JUDGE_MORE, /* more bytes of the frame are needed */
+	/*
+	 * cannot be handled now: it stays in the input buffer. With a server: until batch.waits_for
+	 */
+	JUDGE_WAIT,
+	JUDGE_LEAVE, /* the client has sent Terminate */
+	JUDGE_END    /* the client was refused or closed */
+};
+
+/*
+ * Handles frames until one of them stops it, and collects in `batch` what must be sent. Advances
+ * *in to the rest.
+ */
+enum judgement judge_all(struct client *client, struct bytes *in, struct batch *batch);
+
+/*
+ * ---- route.c ----
+ *
+ * With route_reads: which transactions are reads, that a standby can serve.
+ */
+
+/*
+ * Whether what begins with this frame can be served by a standby. WIRE_MORE: more bytes of it are
+ * needed.
+ */
+enum wire_result route_judge(const struct client *client, const struct frame *frame,
+                             struct bytes in, bool *is_read_on_standby);
+
+/*
+ * A client without a server is about to ask for one, with this frame as its first. Makes it a
+ * member of the pool that serves it. false: more bytes of the frame are needed.
+ */
+bool route_client(struct client *client, const struct frame *frame, struct bytes in);
+
+/*
+ * The text of a whole frame: of a Query, of a Parse, or of the named statement of a Bind. false: it
+ * is not known.
+ */
+bool route_frame_text(const struct client *client, const struct frame *frame, struct bytes in,
+                      struct bytes *text);
+
+/* Whether the client has a server on a standby, and is routed again after this transaction. */
+bool route_is_for_now(const struct client *client);
+
+/*
+ * ---- resend.c ----
+ *
+ * Resend: what a server was sent and has certainly not run is sent to another one.
+ */
+
+/* Input that may be sent again, and what precedes it: replay.h. */
+struct resend {
+	bool is_first;        /* in its transaction, but for the opening */
+	bool has_begun;       /* that was answered by the server */
+	bool is_more;         /* of what the server has not answered yet */
+	struct bytes opening; /* its texts; empty: none */
+	const struct server *server;
+	struct replay before; /* of that server, if there is one; borrowed */
+	char late[REPLAY_OPENING_MAX];
+};
+
+/* Before input of a client with CLIENT_HAS_HOSTS is judged. */
+void resend_begin(struct client *client, struct resend *resend);
+
+/* Input that has gone behind the cleaning of a server that the client has just got. */
+void resend_begin_behind(struct client *client, struct resend *resend);
+
+/*
+ * Some of such input was judged and sent as it is, and has no reply yet; or nothing of it was
+ * handled, because more must be received. Keeps it, if it can be sent again. late: the text of a
+ * BEGIN in it that was answered here; empty: none.
+ */
+void resend_keep(struct client *client, const struct resend *resend, struct bytes input,
+                 struct bytes late);
+
+/* on_unrun() of the borrower. */
+void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun);
+
+/* wants_writer() of the borrower. */
+bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words);
 
 #endif

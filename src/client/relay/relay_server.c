@@ -6,12 +6,11 @@
  * owes the other anything.
  */
 #include "pgweir/base/probes.h"
-#include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_block.h"
 
-#include "../session/listening_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"

@@ -30,22 +30,18 @@
  * server: no session state, no listening connection. What was sent is kept only for entries with
  * several hosts, as that costs a copy.
  */
-#include "resend_priv.h"
+#include "relay_priv.h"
 
 #include <ctype.h>
 #include <string.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_block.h"
 
-#include "../session/session_mode_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
-#include "relay_priv.h"
-#include "route_priv.h"
 
 #define RESENT_MAX 10 /* times; a refusal (25006) is not repeated */
 
@@ -483,7 +479,7 @@ static struct bytes read_effect(const struct client *client, const struct replay
 
 bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words)
 {
-	struct client *client = container_of(borrower, struct client, borrower);
+	struct client *client = client_of(borrower);
 	struct bytes text;
 
 	if (client->resent || !may_ask_again(client) || is_read_only(kept))
@@ -510,7 +506,7 @@ static bool may_begin_again(const struct client *client)
 
 void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun)
 {
-	struct client *client = container_of(borrower, struct client, borrower);
+	struct client *client = client_of(borrower);
 	bool has_begun = unrun->opening_count;
 
 	if (has_begun && !unrun->count ? !may_begin_again(client) : !may_ask_again(client)) {

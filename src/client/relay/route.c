@@ -14,7 +14,7 @@
  * would do in another sense (advisory locks). Nor is a statement that may leave something in the
  * session: it would keep its client on a standby.
  */
-#include "route_priv.h"
+#include "relay_priv.h"
 
 #include <string.h>
 #include <strings.h>
@@ -30,7 +30,6 @@
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
 #include "late_begin_priv.h"
-#include "relay_priv.h"
 
 /* A longer text is not awaited: it is no read. */
 #define TEXT_MAX ((uint32_t)64 * 1024)

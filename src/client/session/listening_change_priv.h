@@ -1,15 +1,177 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The change of a client's channels from the server lent to it to the listening connection, and
- * back to a server of its own in session mode. Both are made at a mark, so nothing is lost and
- * nothing comes twice.
+ * LISTEN, UNLISTEN and NOTIFY of a client in transaction mode.
+ *
+ * The client's statements run on the server lent to it, with all their rules: an error, a ROLLBACK
+ * and a ROLLBACK TO undo them. At the end of the transaction that server says which channels it
+ * listens to, and the client's channels become those of the pool's listening connection
+ * (pool/listening.h). The order of calls:
+ *
+ *   listening_before()     a message that may touch LISTEN, UNLISTEN or NOTIFY is about to be sent
+ *   listening_follow()     the next messages are
+ *   listening_takes(), listening_holds()      notifications and ReadyForQuery of the lent server
+ *   listening_settle()     the transaction has ended, and the server has answered the question
+ *   listening_deliver()    the client is between two transactions
+ *
+ * Session mode. After a change of pool_mode the client's own server listens. The change back is
+ * made at a mark, too: listening_goes_home().
+ *
+ * UNLISTEN. The lent server does not listen to the client's channels, so UNLISTEN changes nothing
+ * there that could be asked for. So ahead of the text, the server is made to listen to what the
+ * client listens to, and to a mark; what is missing there at the end was unlistened. Within a
+ * transaction block this is done in the same (sub)transaction as the text, and a second mark
+ * follows the text: UNLISTEN * removes the first one, and a rollback both.
+ *
+ *   block      before the text        after the text    at the end
+ *   none       LISTEN channels, mark                    mark missing: UNLISTEN *
+ *   open       LISTEN channels, mark  LISTEN mark 2     mark 2 only: UNLISTEN *; none: rolled back
+ *
+ * A text that ends the transaction block itself has no second mark: if COMMIT is the first end that
+ * its tags show, and the mark is missing, UNLISTEN * took effect. What it says behind the end took
+ * effect if nothing of it has failed, and no transaction block is open at its end.
+ *
+ * ReadyForQuery. It is not forwarded after a transaction that may have executed LISTEN, nor after
+ * one of a client that listens, if it may have executed UNLISTEN or NOTIFY, by a trigger too. The
+ * client gets it when all is settled: its channels are those of the listening connection, and that
+ * has delivered what was committed before. So its own notifications come first, as with PostgreSQL.
+ * They have the process id of its cancel key.
+ *
+ * That a function in a SELECT notifies is known from the catalog.
  */
 #ifndef PGWEIR_CLIENT_SESSION_LISTENING_CHANGE_PRIV_H
 #define PGWEIR_CLIENT_SESSION_LISTENING_CHANGE_PRIV_H
 
-#include "listening_state_priv.h"
+#include "../batch_priv.h"
+#include "../client_priv.h"
+#include "session_priv.h"
+#include "touched_priv.h"
 
-/* What the client keeps, made if it has none. NULL: no memory. */
-struct client_listening *listening_change_get(struct client *client);
+struct facts;
+struct listener;
+struct record;
+struct subscription;
+
+/* How many channels a client may listen to. */
+#define LISTENING_CHANNELS_MAX 10000
+
+/* How many bytes of notifications may wait for a client, with their share of memory. */
+#define LISTENING_UNREAD_MAX ((size_t)8 * 1024 * 1024)
+
+enum listening_go {
+	LISTENING_SEND, /* the message may be sent */
+	LISTENING_WAIT, /* not yet: JUDGE_WAIT. batch->waits_for is set */
+	LISTENING_END   /* no memory */
+};
+
+/*
+ * A message is about to be sent whose statement is executed and may touch these (enum sql_touch).
+ * type: 'Q', or another if an Execute follows; text: "" if it is not known. Adds to the batch what
+ * must run before it. To be called again after LISTENING_WAIT.
+ */
+enum listening_go listening_before(struct client *client, char type, unsigned int touches,
+                                   struct bytes text, struct batch *batch);
+
+/*
+ * A message of this type is about to be sent, while listening_is_followed(): it waits for a
+ * ReadyForQuery that may be withheld. Adds what must run after the text that may have executed
+ * UNLISTEN.
+ */
+enum listening_go listening_follow(struct client *client, char type, struct batch *batch);
+
+/* The message was sent, or is not to be sent. */
+void listening_sent(struct client *client);
+
+/* All statements were deallocated, perhaps by DISCARD ALL. */
+void listening_discarded(struct client *client);
+
+/* Walks its channels: start with NULL. Returns the name; NULL: no more. */
+const char *listening_next_channel(const struct client *client, const struct subscription **at);
+
+/*
+ * A notification of the lent server. false: forward it. true: it is not forwarded; what was added
+ * to `instead` is.
+ */
+bool listening_takes(struct client *client, struct bytes body, struct buf *instead);
+
+/* Whether the ReadyForQuery of the lent server is not forwarded: listening_release() sends it. */
+bool listening_holds(struct client *client);
+
+/*
+ * The transaction is settled but for notifications, and its server is at rest. true: the client
+ * waits for the listening connection in CLIENT_SETTLING.
+ */
+bool listening_waits(struct client *client);
+
+/*
+ * Sends the notifications that wait, and the ReadyForQuery that was withheld, if one was. false:
+ * the client was closed.
+ */
+bool listening_release(struct client *client);
+
+/*
+ * The lent server has answered the question about channels. true: done. false: the client stays in
+ * CLIENT_SETTLING; on_settled() comes.
+ */
+bool listening_settle(struct client *client, const struct facts *facts);
+
+/*
+ * The client is in session mode now and has a server: that listens itself from now on. true: the
+ * client waits for the change in CLIENT_SETTLING; on_settled() comes. false: it does not listen, or
+ * must try again when its server is between two transactions.
+ */
+bool listening_goes_home(struct client *client);
+
+/* The errand of listening_settle() or listening_goes_home() is over. */
+void listening_errand_done(struct client *client);
+
+/* Sends the notifications that wait, if the client is between two transactions. */
+void listening_deliver(struct client *client);
+
+/* The connection that it listens with. NULL: none. */
+const struct listener *listening_listener(const struct client *client);
+
+/* Whether channels and notifications that wait are all that there is to be handed over. */
+bool listening_is_at_rest(const struct client *client);
+
+/* Writes that, if the client listens. */
+void listening_record(const struct client *client, struct buf *record);
+
+/*
+ * Reads it, if it is next in the record. client NULL: only checks it. false: the client was closed.
+ */
+bool listening_read(struct client *client, struct record *record);
+
+/* The client is closed. */
+void listening_free(struct client *client);
+
+static inline bool listening_is_followed(const struct client *client)
+{
+	return client->touched & LISTENING_FOLLOWED;
+}
+
+/*
+ * ---- place.c ----
+ *
+ * Waiting for a place of max_pinned_servers, with a server.
+ */
+
+/*
+ * As listening_before(), for a statement that is about to run: first, it may have to wait for a
+ * place. Then batch->waits_for is LEDGER_WAIT_PLACE.
+ */
+enum listening_go place_before(struct client *client, char type, unsigned int touches,
+                               struct bytes text, struct batch *batch);
+
+/* The client waits for it: its statement is judged again, with a place or without. */
+void place_await(struct client *client);
+
+/* on_place() of the borrower. */
+void place_given(struct borrower *borrower);
+
+/* A cancel request ends the wait. false: the client does not wait. */
+bool place_cancel(struct client *client);
+
+/* As session_rearm(), and for the limit of the wait. */
+void place_rearm(struct client *client);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What UNLISTEN has done: see listening_unlisten_priv.h.
+ * What UNLISTEN has done: see listening_state_priv.h.
  *
  * Hard here: only marks among the server's channels say what a text did that may have been undone.
  */
-#include "listening_unlisten_priv.h"
+#include "listening_state_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,7 @@
 #include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
 
-#include "inject_text_priv.h"
-#include "listening_deliver_priv.h"
+#include "../batch_priv.h"
 
 /* A client with more channels is not asked what DO and functions unlisten: that costs too much. */
 #define HIDDEN_MAX 200

@@ -8,7 +8,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
 
-#include "place_priv.h"
+#include "listening_change_priv.h"
 
 /* A statement that fails anyway needs no place. */
 static bool must_wait(const struct client *client, unsigned int touches, struct bytes text)
@@ -77,10 +77,7 @@ void place_rearm(struct client *client)
 		session_rearm(client);
 }
 
-void place_given(struct borrower *borrower)
-{
-	go_on(container_of(borrower, struct client, borrower));
-}
+void place_given(struct borrower *borrower) { go_on(client_of(borrower)); }
 
 bool place_cancel(struct client *client)
 {

@@ -18,7 +18,7 @@
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/statements.h"
 
-#include "inject_text_priv.h"
+#include "../batch_priv.h"
 
 #define ITEMS_MAX 100 /* parameters in one text; more are not followed */
 

@@ -10,16 +10,15 @@
  * does not matter what precedes the question. If its own values are on a server that somebody else
  * has, a client waits for that, as long as it is between two transactions.
  *
- * Which server stays, and how long, is in sequences_priv.h.
+ * Which server stays, and how long, is in features_priv.h.
  */
-#include "sequences_priv.h"
+#include "features_priv.h"
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_digest.h"
 
 #include "../batch_priv.h"
-#include "inject_text_priv.h"
 
 /*
  * Ahead of the next message, in its protocol. A Query of ours would end what messages without a

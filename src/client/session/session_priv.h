@@ -72,7 +72,7 @@ struct session {
 	struct timer told;       /* log_pin_duration */
 	bool was_told;           /* the log has a line about this stay */
 	char *text;              /* beginning of the statement that made the server stay; or NULL */
-	struct buf held;         /* what keeps the server, with names: held.c */
+	struct buf held;         /* what keeps the server, with names: session_show.c */
 	struct session_set *set; /* a lone SET of this transaction; or NULL */
 	struct sql_names names;  /* placeholders that may have been set */
 	/* values of the next Bind that may be such: as sql_names.parameters */
@@ -95,7 +95,7 @@ static inline bool session_is_followed(const struct client *client)
 	       !client->replication;
 }
 
-/* Whether texts of a client in session mode are scanned: session_mode.c. */
+/* Whether texts of a client in session mode are scanned: session_use.c. */
 static inline bool session_is_in_session_mode(const struct client *client)
 {
 	return client->borrower.pool->limits.mode == POOL_MODE_SESSION && !client->replication;
@@ -218,7 +218,7 @@ struct ledger_change *session_note_alone(struct client *client, struct bytes tex
 /* All named statements were deallocated: by DEALLOCATE ALL, or by DISCARD ALL. */
 void session_deallocated(struct client *client);
 
-/* ---- when the transaction has ended: session.c ---- */
+/* ---- when the transaction has ended: session_state.c ---- */
 
 /*
  * The client's transaction, which touched session state, has ended, and its server is at rest.
@@ -266,13 +266,10 @@ void session_watch_stay(struct client *client);
 /* Allocates client->session unless it exists. NULL: no memory. */
 struct session *session_get(struct client *client);
 
-/* ---- what keeps the server: held.c ---- */
+/* ---- what keeps the server: session_show.c ---- */
 
 /* Notes what the server has answered of it. */
 void held_take(struct session *session, const struct facts *facts);
-
-/* Adds what makes this pin, with names. false: none are known. */
-bool held_list(const struct session *session, enum session_pin pin, struct buf *out);
 
 /* ---- hand-over: session_handover.c ---- */
 
@@ -290,5 +287,27 @@ bool session_read(struct client *client, struct record *record);
 
 /* The client is closed or has returned its server. */
 void session_free(struct client *client);
+
+/*
+ * ---- session mode ----
+ *
+ * What one client must not leave to the next, and parameters of a client's startup packet that the
+ * client resets.
+ */
+
+/*
+ * A Query, Parse or FunctionCall: notes in client->touched whether it resets parameters, and closes
+ * the server at the client's end if need be. `in`: its received bytes.
+ */
+void session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
+
+/* Asks the server for its parameters: on_facts() of the borrower comes. */
+void session_mode_ask(struct client *client);
+
+/*
+ * The server's answer. Afterwards server_has_reset() says whether the client must get values of its
+ * startup again.
+ */
+void session_mode_facts(struct client *client, const struct facts *facts);
 
 #endif

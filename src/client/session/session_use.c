@@ -11,19 +11,14 @@
 #include <strings.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pool/server/text_scope.h"
 #include "pgweir/pool/vacancy.h"
 
-#include "../handover_priv.h"
+#include "../client_records_priv.h"
 #include "features_priv.h"
-#include "libraries_priv.h"
-#include "placeholders_priv.h"
 #include "resets_priv.h"
-#include "sequences_priv.h"
-#include "standby_priv.h"
 
 /* What a DISCARD ALL touches. */
 #define DISCARDS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE)
@@ -229,7 +224,8 @@ static bool creates_temporary(const struct client *client, unsigned int touches)
 	return (path && has_pg_temp(path)) || ((client->touched | touches) & SQL_TOUCH_PARAMS);
 }
 
-/* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere: sql.c. */
+/* Whether a text is one PREPARE or EXECUTE, which is followed or refused elsewhere:
+ * sql_statements.c. */
 static bool is_followed(const struct client *client, struct bytes text, enum sql_kind kind)
 {
 	struct sql_statement sql;
@@ -343,7 +339,7 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 		touches |= SQL_TOUCH_TEMP;
 	if ((touches & ~(SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)) == SQL_TOUCH_EXECUTE &&
 	    is_followed(client, text, SQL_EXECUTE))
-		return true; /* the statement that it executes counts: sql.c */
+		return true; /* the statement that it executes counts: sql_statements.c */
 	if (touches & SQL_TOUCH_EXECUTE)
 		touches |= SQL_TOUCH_HIDDEN;
 	own = own_touches(touches, text);
@@ -500,4 +496,67 @@ void session_deallocated(struct client *client)
 {
 	if ((client->touched & DISCARDS) == DISCARDS && client->session)
 		client->session->was_discarded = true;
+}
+
+/*
+ * ---- session mode ----
+ *
+ * Session mode: what DISCARD ALL does not do between two clients.
+ *
+ * What some functions keep in the session (connections of dblink, a replication origin) outlives
+ * DISCARD ALL. So a server on which a client may have called them is closed when the client leaves.
+ *
+ * And a client that resets a parameter of its startup packet gets that value again, as it would
+ * from PostgreSQL.
+ *
+ * A server does not report most parameters, and "SET x TO DEFAULT" is confirmed as any other SET
+ * is. So a text that resets parameters is noted, and the server is asked for its parameters when
+ * that transaction is over.
+ */
+
+void session_mode_note(struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct bytes text;
+	unsigned int touches = session_touches(client, frame, in, &text);
+
+	if (touches & SQL_TOUCH_EXTENSION)
+		server_need_close(client->borrower.server, CLOSE_SESSION_STATE);
+	if (touches & SQL_TOUCH_DATABASE)
+		vacancy_begin(client->borrower.server, text,
+		              frame->type == 'P' ? VACANCY_PARSED : VACANCY_BOUND);
+	if (!(touches & SQL_TOUCH_DEFAULT) || !params_count(client->startup))
+		return;
+	client->touched |= SQL_TOUCH_DEFAULT;
+	if (session_get(client))
+		resets_use(client, text, false, NULL);
+}
+
+void session_mode_ask(struct client *client)
+{
+	bool is_sample = client->touched & SESSION_TOUCH_SAMPLE;
+	struct server *server = client->borrower.server;
+	struct session *session = session_get(client);
+
+	if (session) {
+		placeholders_note_map(session, server->params);
+		placeholders_note_map(session, client->startup);
+	}
+	server_ask_apart(server, is_sample ? QUESTION_ALL : QUESTION_PARAMS,
+	                 session ? buf_bytes(&session->names.list) : bytes_of("", 0));
+}
+
+void session_mode_facts(struct client *client, const struct facts *facts)
+{
+	unsigned int touched = client->touched;
+
+	client->touched = 0;
+	if (touched & SESSION_TOUCH_SAMPLE)
+		audit_facts(client, facts);
+	/* Without the placeholders it is not known which of them were reset. */
+	if ((touched & SQL_TOUCH_DEFAULT) && (facts->parts & QUESTION_PARAMS) &&
+	    !facts->lacks_names)
+		server_take_facts(client->borrower.server, facts, client->startup, NULL,
+		                  resets_back(client));
+	resets_settle(client);
+	session_free(client);
 }

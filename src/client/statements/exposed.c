@@ -16,7 +16,7 @@
  * the text uses that statement. So each Parse has a Sync of its own, and a transaction block gets a
  * savepoint. Prepared statements do not depend on transactions: they survive the ROLLBACK.
  */
-#include "exposed_priv.h"
+#include "statements_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,6 @@
 
 #include "../client_priv.h"
 #include "../session/session_priv.h"
-#include "inject_priv.h"
 #include "names_priv.h"
 
 /* What is exposed at the same time, at most. */
@@ -238,7 +237,7 @@ static bool has_command(struct bytes text)
 	return false;
 }
 
-/* Whether the text is one statement, whose name sql.c replaces. */
+/* Whether the text is one statement, whose name sql_statements.c replaces. */
 static bool is_lone(struct bytes text)
 {
 	struct sql_statement sql;

@@ -3,7 +3,7 @@
  * Adds to a batch what the client did not send: a Parse or Close of a statement before the
  * message that needs it, and messages that must fail in place of a refused one.
  */
-#include "inject_priv.h"
+#include "statements_priv.h"
 
 #include <stdlib.h>
 

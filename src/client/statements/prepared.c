@@ -17,19 +17,17 @@
  * name that exists is made to fail on the server. So a transaction fails exactly as without
  * a pooler.
  */
-#include "prepared_priv.h"
+#include "statements_priv.h"
 
 #include <stdlib.h>
 
 #include "pgweir/pgwire/fields.h"
 
 #include "../client_priv.h"
-#include "../session/listening_priv.h"
-#include "../session/place_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/session_priv.h"
-#include "inject_priv.h"
 #include "names_priv.h"
-#include "sql_priv.h"
+#include "sql_statements_priv.h"
 
 /* ---- Parse ---- */
 

@@ -4,18 +4,20 @@
  *
  *   prepared.c   named, of the protocol              names.c    a client's names for them
  *   unnamed.c    the unnamed statement               inject.c   what else a server is sent
- *   sql.c        PREPARE, EXECUTE, DEALLOCATE        replan.c   "cached plan must not change ..."
- *   whole.c      which messages must be complete
- *   exposed.c    statements under the client's own names
+ *   sql_statements.c     PREPARE, EXECUTE, DEALLOCATE
+ *   exposed.c            statements under the client's own names
+ *   statements_judge.c   what must be complete; "cached plan must not change ..."
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_STATEMENTS_PRIV_H
 
-#include "../batch_priv.h"
-
+#include "pgweir/client/client.h"
 #include "pgweir/client/clients.h"
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql.h"
+
+#include "../batch_priv.h"
 
 struct facts;
 
@@ -159,5 +161,161 @@ unsigned int statements_executed(const struct client *client, struct bytes text)
 
 /* The SQL text of the client's statement with this name. NULL: none. */
 const char *statements_text(const struct client *client, const char *name);
+
+/*
+ * ---- frames that must be complete ----
+ *
+ * Which messages must be complete before they are judged, and so are kept until then.
+ */
+
+/* Maximum bytes of the names at the front of a message. PostgreSQL cuts a name after 63 bytes. */
+#define WHOLE_NAMES_MAX ((size_t)16 * 1024)
+
+enum whole {
+	WHOLE_ENOUGH,  /* the received bytes are enough, or the message is complete */
+	WHOLE_MORE,    /* more bytes must be received */
+	WHOLE_TOO_LONG /* longer than allowed: refuse it */
+};
+
+/*
+ * Judges a frame of a client whose statements are tracked. Needs no server. most:
+ * max_statement_size.
+ */
+enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most);
+
+/*
+ * ---- prepared.c ----
+ *
+ * Named prepared statements in transaction and statement mode. Each client has its own
+ * names; on servers the statements have names of pgweir.
+ */
+
+/* Handles a Parse with a name. */
+enum statements_result prepared_parse(struct client *client, const struct frame *frame,
+                                      struct bytes in, struct batch *batch);
+
+/* Handles a Bind or Describe of a named statement. */
+enum statements_result prepared_use(struct client *client, const struct frame *frame,
+                                    struct bytes in, const struct object_names *names,
+                                    struct batch *batch, size_t *head);
+
+/* Handles a Describe of the portal that was bound last: batch->bound. */
+enum statements_result prepared_describe_portal(struct client *client, struct batch *batch);
+
+/* Handles a Close of a named statement. */
+enum statements_result prepared_close(struct client *client, const char *name);
+
+/*
+ * ---- exposed.c ----
+ *
+ * A client's prepared statements under the client's own names, for texts whose names cannot be
+ * replaced.
+ */
+
+/*
+ * A frame with a text is about to be sent: adds the statements to the batch that the text may use
+ * by their names. PASS, WAIT_EMPTY or END.
+ */
+enum statements_result exposed_before(struct client *client, const struct frame *frame,
+                                      struct bytes in, struct batch *batch);
+
+/*
+ * Adds one statement, before a message that uses it. It can be anywhere in a batch, which fails if
+ * the statement cannot be parsed any more. false: no memory.
+ */
+bool exposed_can(struct client *client, const struct client_statement *entry);
+bool exposed_add(struct client *client, const struct client_statement *entry, struct batch *batch);
+
+/* Whether the client's server has this statement under the client's name. */
+bool exposed_has(const struct client *client, const char *name);
+
+/* The transaction has ended: names that the server does not have any more are the client's no more.
+ */
+void exposed_settle(struct client *client, const struct facts *facts);
+
+/*
+ * Removes the names from the server, which is at rest. true: on_ready() of the borrower comes, or
+ * the client was closed. false: there are none.
+ */
+bool exposed_withdraw(struct client *client);
+
+/*
+ * ---- inject.c ----
+ *
+ * What is sent to a server besides the client's own messages.
+ */
+
+/*
+ * Adds a Close of the statement `name`, its name on servers, which is followed by a zero
+ * byte. Adds nothing to the ledger.
+ */
+void inject_close(struct batch *batch, struct bytes name);
+
+/*
+ * Adds a Parse of the statement, which must exist until the batch is sent. Adds nothing to
+ * the ledger.
+ */
+void inject_parse(struct client *client, struct batch *batch, const struct statement *statement);
+
+/* Closes other statements until there is space for one more on the server. false: no memory. */
+bool inject_evict(struct client *client, struct batch *batch);
+
+/*
+ * Adds a Parse if the server does not know the statement or cannot run it any more. *name:
+ * the name that the server knows it by. name NULL: it must be the statement's own name, for an
+ * EXECUTE. false: no memory.
+ */
+bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
+                      struct bytes *name);
+
+/* The change of a request that must fail: the client gets `err` as its error. NULL: no memory. */
+struct refusal *inject_refusal(const struct err *err);
+
+/* Adds a message that always fails; the client gets `err` as its error. DROP or END. */
+enum statements_result inject_refuse(struct client *client, const struct err *err,
+                                     struct batch *batch);
+
+/*
+ * ---- unnamed.c ----
+ *
+ * The unnamed statement, when each transaction may be on another server.
+ */
+
+struct channel;
+struct pools_arrival;
+struct record;
+
+/* Maximum length of a Parse that is kept. A longer one is forwarded in pieces. */
+#define UNNAMED_KEPT_MAX ((uint32_t)64 * 1024)
+
+/* Handles a Parse. The text points into `in` until unnamed_keep(). */
+enum statements_result unnamed_parse(struct client *client, const struct frame *frame,
+                                     struct bytes in, struct batch *batch);
+
+/* Handles a Bind or Describe. PASS: what it needs was added before it. HEAD: also noted. */
+enum statements_result unnamed_use(struct client *client, char type, struct batch *batch);
+
+/* Handles a Close or a Query: there is no unnamed statement any more. */
+void unnamed_drop(struct client *client, struct batch *batch);
+
+/* Call when all received frames were judged and sent: keeps a text that was not bound yet. */
+void unnamed_keep(struct client *client, const struct batch *batch);
+
+/* The client's server is returned. The next one may have another client's statement. */
+void unnamed_leave_server(struct client *client);
+
+/* Whether it can be prepared again if it is not there any more. */
+bool unnamed_can_leave(const struct client *client);
+
+/* What it touches, if it is executed. */
+unsigned int unnamed_touches(const struct client *client);
+
+/* Frees it. The ledger must have settled the open changes. */
+void unnamed_free(struct client *client);
+
+/* Write it as fields of the client's record for another process, and read it. false: not sent. */
+bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
+void unnamed_read(struct client *client, struct record *record,
+                  const struct pools_arrival *arrival);
 
 #endif

@@ -11,7 +11,7 @@
  * find another client's statement on the server. And the parameters must have the same
  * types on every server as in the description that the client got.
  */
-#include "unnamed_priv.h"
+#include "statements_priv.h"
 
 #include <stdlib.h>
 
@@ -20,12 +20,10 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../client_priv.h"
-#include "../handover_priv.h"
-#include "../session/listening_priv.h"
-#include "../session/place_priv.h"
+#include "../client_records_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/session_priv.h"
-#include "inject_priv.h"
-#include "sql_priv.h"
+#include "sql_statements_priv.h"
 
 struct unnamed {
 	struct ledger_change change; /* of each open Parse of the client */

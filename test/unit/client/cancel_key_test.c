@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/cancel_key.c: the positions of id and TTL in a cancel key; all other bits are
+ * client/cancel_keys.c: the positions of id and TTL in a cancel key; all other bits are
  * unchanged.
  */
-#include "pgweir/client/cancel_key.h"
+#include "pgweir/client/cancel_keys.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/client_parcel.c: two engines as two loops of one process. A client goes to the loop of the
+ * client/clients.c: two engines as two loops of one process. A client goes to the loop of the
  * console, of its cancel key, or of its pool, and notices nothing.
  */
-#include "pgweir/client/client_parcel.h"
+#include "pgweir/client/lanes.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/handover.c and pool/handover*.c: two engines in one process; the second takes
+ * client/clients_handover.c and pool/handover*.c: two engines in one process; the second takes
  * over from the first, and the peers notice nothing.
  */
 #include "../../lib/engine.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/login/auth_reply.c: valid and invalid results of auth_query.
+ * client/login/auth_cache.c: valid and invalid results of auth_query.
  */
-#include "../../../../src/client/login/auth_reply_priv.h"
+#include "../../../../src/client/login/auth_cache_priv.h"
 
 #include "../../unit.h"
 

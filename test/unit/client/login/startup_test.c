@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/login/startup.c with a real loop, pools and clients: the first packets,
+ * client/login/startup_packets.c with a real loop, pools and clients: the first packets,
  * complete and byte by byte, and a client's parameters.
  */
 #include "../../../lib/engine.h"

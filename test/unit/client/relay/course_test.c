@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/relay/course.c: whether a transaction block is open behind a client's messages. A case is
+ * client/relay/causal.c: whether a transaction block is open behind a client's messages. A case is
  * a dialogue: Q<text>, P<text> (unnamed), p<text> (named), B (of the unnamed statement), b<text>
  * (of a named one, "-": unknown), E, e (of a named portal), S, and other types as they are.
  */
 #include <string.h>
 
-#include "../../../../src/client/relay/course_priv.h"
+#include "../../../../src/client/relay/causal_priv.h"
 
 #include "../../unit.h"
 

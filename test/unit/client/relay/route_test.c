@@ -9,7 +9,7 @@
 
 #include "../../../../src/client/client_priv.h"
 #include "../../../../src/client/relay/late_begin_priv.h"
-#include "../../../../src/client/relay/route_priv.h"
+#include "../../../../src/client/relay/relay_priv.h"
 #include "../../../../src/pool/pool_priv.h"
 
 #include "../../unit.h"

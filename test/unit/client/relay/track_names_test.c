@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/relay/track_names.c: names are found again, and their number is bounded.
+ * client/relay/track.c: names are found again, and their number is bounded.
  */
-#include "../../../../src/client/relay/track_names_priv.h"
+#include "../../../../src/client/relay/track_priv.h"
 
 #include "../../unit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/session/session.c: when a server is asked what a transaction has left, and whose it is
- * after the answer. In these scripts a Query that the server hears behind the client's own is the
- * question; D(u::1) in its answer is one held cursor, D(t::1) one temporary object.
+ * client/session/session_state.c: when a server is asked what a transaction has left, and whose it
+ * is after the answer. In these scripts a Query that the server hears behind the client's own is
+ * the question; D(u::1) in its answer is one held cursor, D(t::1) one temporary object.
  */
 #include "../../../lib/script.h"
 

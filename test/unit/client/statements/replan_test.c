@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/statements/replan.c: "cached plan must not change result type", where nobody has to know.
+ * client/statements/statements_judge.c: "cached plan must not change result type", where nobody has
+ * to know.
  */
 #include "../../../lib/script.h"
 

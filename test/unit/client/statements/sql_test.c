@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/statements/sql.c: SQL's PREPARE, EXECUTE and DEALLOCATE.
+ * client/statements/sql_statements.c: SQL's PREPARE, EXECUTE and DEALLOCATE.
  */
 #include "../../../lib/script.h"
 

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/statements/whole.c: messages that are buffered until complete, and the cost of it.
+ * client/statements/statements_judge.c: messages that are buffered until complete, and the cost of
+ * it.
  */
-#include "../../../../src/client/statements/whole_priv.h"
+#include "../../../../src/client/statements/statements_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../unit.h"
-
-#include "../../../../src/client/statements/statements_priv.h"
-#include "../../../../src/client/statements/unnamed_priv.h"
 
 #define MOST ((size_t)100 * 1000)
 #define TEXT(text) text, sizeof(text) - 1

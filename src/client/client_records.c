@@ -2,11 +2,11 @@
 /*
  * The hand-over records of a client: one table for each.
  */
-#include "handover_priv.h"
+#include "client_records_priv.h"
 
 #include <string.h>
 
-#include "pgweir/client/cancel_key.h"
+#include "pgweir/client/cancel_keys.h"
 
 #define NAME_MAX_SIZE ((size_t)1024 * 1024)
 

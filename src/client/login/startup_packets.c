@@ -12,11 +12,303 @@
 
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
+#include "pgweir/pgwire/proxy.h"
 #include "pgweir/pgwire/startup.h"
+#include "pgweir/pool/homes.h"
 
 #include "login_priv.h"
 
 #define HEX_MAX 16 /* bytes of an invalid packet that its error shows */
+
+/*
+ * ---- the loop ----
+ *
+ * The loop for a client: its startup packet says who it is, and which pool it will use.
+ *
+ *   the console's database    the loop that has the console
+ *   a pool with few servers   one of the pool's homes (pool/homes.h)
+ *   all others                the loop to which the connection was dealt
+ *
+ * The client is not authenticated yet, so this looks at settings only, and costs no memory.
+ */
+
+struct names {
+	const char *user, *database; /* in the packet */
+};
+
+/* The same names as take_pairs() finds. false: there are none. */
+static bool read_who(struct bytes packet, struct names *names)
+{
+	struct bytes list = startup_pairs(packet);
+	const char *name, *value;
+	enum walk_result result;
+	struct err err;
+
+	*names = (struct names){ "", "" };
+	while ((result = startup_next(&list, &name, &value, &err)) == WALK_ITEM) {
+		if (strcmp(name, "user") == 0)
+			names->user = value;
+		else if (strcmp(name, "database") == 0)
+			names->database = value;
+	}
+	if (!*names->database)
+		names->database = names->user;
+	return result != WALK_BAD && *names->user;
+}
+
+/* The number of the loop in which its pool is at home; its own loop if that will do. */
+static unsigned int home_of(const struct client *client, const struct names *names)
+{
+	const struct clients_with *with = &client->clients->with;
+	const struct config *config = client->clients->config;
+	const struct config_database *entry = config_database_find(config, names->database);
+	unsigned int count;
+	const char *role;
+
+	if (!entry)
+		entry = config_database_auto(config);
+	if (!entry)
+		return with->loop_number;
+	role = entry->user ? entry->user : names->user;
+	count = homes_count(with->homes,
+	                    config_pool_size(config, entry, config_user_find(config, role)),
+	                    config->servers_per_loop);
+	if (count == with->loop_count)
+		return with->loop_number;
+	return with->pick_home(with->arg, homes_first(with->homes, names->database, role), count);
+}
+
+/* A client moves by a copy of its descriptor: not when descriptors run short. */
+static bool goes_home(struct client *client, const struct names *names)
+{
+	const struct clients_with *with = &client->clients->with;
+	unsigned int home = home_of(client, names);
+
+	return home != with->loop_number && !unauthenticated_is_short(client) &&
+	       with->send_elsewhere(with->arg, client, CLIENT_GOES_HOME, home);
+}
+
+/* Whether the client has gone to another loop, with its complete startup packet. */
+static bool startup_goes(struct client *client, struct bytes packet)
+{
+	const struct clients_with *with = &client->clients->with;
+	struct names names;
+
+	if (!with->send_elsewhere || client->login->has_moved || !read_who(packet, &names))
+		return false;
+	if (strcmp(names.database, CONFIG_CONSOLE_DATABASE) == 0)
+		return with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CONSOLE, 0);
+	return with->homes && goes_home(client, &names);
+}
+
+/*
+ * ---- the PROXY header ----
+ *
+ * Reads the PROXY header, which has the address of a proxy's client.
+ *
+ * Hard here: a host whose header is trusted can claim any client address. So a header is accepted
+ * only from the addresses in proxy_protocol_from, once, and as the first bytes of a connection.
+ * If a header has no client address, the proxy's own address counts. But over a Unix socket the
+ * proxy's system user does not count, because it could give the client rights.
+ */
+
+static enum wire_result refuse_header(struct client *client, enum err_code code, const char *words)
+{
+	client_refuse(client, code, "%s", words);
+	return WIRE_BAD;
+}
+
+static void set_peer(struct client *client, const struct proxy *proxy)
+{
+	struct address *peer = &client->peer;
+	char where[ADDRESS_TEXT_SIZE];
+
+	log_debug(&client->log, "through the proxy at %s",
+	          address_format(peer, where, sizeof(where)));
+	switch (proxy->source) {
+	case PROXY_ITSELF:
+		return;
+	case PROXY_UNKNOWN:
+		/* The peer of a Unix socket is the proxy's system user, not the client's. */
+		if (address_is_unix(peer)) {
+			peer->un.pid = 0;
+			peer->un.uid = (uid_t)-1;
+		}
+		return;
+	case PROXY_IPV4:
+		*peer = (struct address){ .in = { .sin_family = AF_INET } };
+		memcpy(&peer->in.sin_addr, proxy->host, 4);
+		break;
+	case PROXY_IPV6:
+		*peer = (struct address){ .in6 = { .sin6_family = AF_INET6 } };
+		memcpy(&peer->in6.sin6_addr, proxy->host, 16);
+		break;
+	}
+	address_set_port(peer, proxy->port);
+}
+
+/* Parses a header. The proxy is allowed to send one. */
+static enum wire_result read_header(struct client *client, struct bytes *in)
+{
+	struct proxy proxy;
+	struct err err;
+	enum wire_result result = proxy_read(*in, &proxy, &err);
+
+	if (result == WIRE_BAD) {
+		client_fatal(client, &err);
+		return WIRE_BAD;
+	}
+	if (result == WIRE_MORE)
+		return WIRE_MORE;
+	client->login->is_proxy_header_done = true;
+	set_peer(client, &proxy);
+	*in = bytes_skip(*in, proxy.length);
+	return WIRE_OK;
+}
+
+/*
+ * Removes the PROXY header from the front of *in, if the client may send one and does.
+ * WIRE_MORE: wait for its end. WIRE_BAD: the client was refused.
+ */
+static enum wire_result proxy_header_read(struct client *client, struct bytes *in)
+{
+	const struct clients *clients = client->clients;
+	enum proxy_protocol wanted = clients->config->proxy_protocol;
+	bool is_trusted;
+
+	if (client->login->is_proxy_header_done || in->count == 0)
+		return WIRE_OK;
+	if (wanted == PROXY_PROTOCOL_OFF) {
+		client->login->is_proxy_header_done = true;
+		return WIRE_OK;
+	}
+	is_trusted = ranges_have(clients->proxies, &client->peer);
+	if (proxy_begins(*in))
+		return is_trusted ? read_header(client, in)
+		                  : refuse_header(client, ERR_NOT_ALLOWED,
+		                                  "a PROXY header from an address that is not in "
+		                                  "proxy_protocol_from");
+	if (is_trusted && wanted == PROXY_PROTOCOL_REQUIRE)
+		return refuse_header(client, ERR_NOT_ALLOWED,
+		                     "no PROXY header, and proxy_protocol = require");
+	client->login->is_proxy_header_done = true;
+	return WIRE_OK;
+}
+
+/*
+ * ---- TLS ----
+ *
+ * TLS for client connections: the client asks with SSLRequest, or begins with a
+ * ClientHello.
+ *
+ * Hard here: bytes that follow an SSLRequest in the same packet are not encrypted, and an
+ * attacker may have inserted them. They must never be handled as if they had come
+ * encrypted.
+ */
+
+static bool may_encrypt(const struct client *client)
+{
+	return client->clients->tls && !address_is_unix(&client->peer);
+}
+
+/* Begins the handshake. Always false: there is nothing more to parse now. */
+static bool secure(struct client *client, struct bytes early)
+{
+	struct err err;
+
+	if (stream_secure(&client->stream, client->clients->tls, NULL, early, &err))
+		return false;
+	err_reason(&err, CLOSE_CLIENT_TLS);
+	client_close_err(client, &err);
+	return false;
+}
+
+/*
+ * Answers an SSLRequest. has_more: unencrypted bytes follow it. false: stop parsing; TLS
+ * begins or the client was closed.
+ */
+static bool tls_asked(struct client *client, bool has_more)
+{
+	struct client_login *login = client->login;
+
+	if (has_more) {
+		client_refuse_with(client, CLOSE_EARLY_DATA,
+		                   "received unencrypted data after SSL request");
+		return false;
+	}
+	if (login->was_tls_answered || stream_is_encrypted(&client->stream)) {
+		client_close(client, CLOSE_ENCRYPTION_TWICE);
+		return false;
+	}
+	login->was_tls_answered = true;
+	if (!may_encrypt(client))
+		return client_send(client, bytes_of("N", 1));
+	if (!stream_keep(&client->stream, (struct bytes){ 0 }) ||
+	    !client_send(client, bytes_of("S", 1)))
+		return false;
+	return secure(client, (struct bytes){ 0 });
+}
+
+/*
+ * The client begins with a ClientHello. true: TLS is not possible here. false: stop
+ * parsing; TLS begins or the client was closed.
+ */
+static bool tls_hello(struct client *client, struct bytes hello)
+{
+	if (!may_encrypt(client) || client->login->was_tls_answered ||
+	    stream_is_encrypted(&client->stream))
+		return true;
+	client->login->was_tls_answered = true;
+	return secure(client, hello);
+}
+
+/* Whether the client must use TLS and does not. */
+static bool tls_is_missing(const struct client *client)
+{
+	const struct config *config = client->clients->config;
+
+	return config->client_tls_sslmode >= TLS_MODE_REQUIRE &&
+	       !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer);
+}
+
+/* Stores whether the client has a certificate, and its CN if there is exactly one. */
+static void note_certificate(struct client *client)
+{
+	const char *kind, *name, *found = NULL;
+	struct buf names = { 0 };
+	struct bytes list;
+	unsigned int count = 0;
+
+	client->login->has_certificate = tls_peer_names(&client->stream, &names);
+	if (client->login->has_certificate) {
+		list = buf_bytes(&names);
+		while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
+			if (strcmp(kind, "CN") != 0)
+				continue;
+			found = name;
+			count++;
+		}
+	}
+	if (count == 1)
+		client->login->certificate_name = strdup(found);
+	buf_free(&names);
+}
+
+void startup_secured(struct client *client, const struct err *err)
+{
+	if (err) {
+		struct err failure = *err;
+
+		err_reason(&failure, CLOSE_CLIENT_TLS);
+		client_close_err(client, &failure);
+		return;
+	}
+	note_certificate(client);
+	if (!stream_want(&client->stream, WANT_INPUT))
+		client_close(client, CLOSE_NOT_WATCHED);
+	else
+		client_judge_kept(client);
+}
 
 /* ---- parameters ---- */
 

@@ -2,8 +2,8 @@
 /*
  * SQL's own PREPARE, EXECUTE and DEALLOCATE, for clients whose statements are tracked.
  */
-#ifndef PGWEIR_CLIENT_STATEMENTS_SQL_PRIV_H
-#define PGWEIR_CLIENT_STATEMENTS_SQL_PRIV_H
+#ifndef PGWEIR_CLIENT_STATEMENTS_SQL_STATEMENTS_PRIV_H
+#define PGWEIR_CLIENT_STATEMENTS_SQL_STATEMENTS_PRIV_H
 
 #include "pgweir/pgwire/sql.h"
 
@@ -73,7 +73,7 @@ void sql_leave(struct client *client);
 void sql_forget(struct client *client);
 
 /*
- * sql_handover.c: writes what the unnamed statement contains as fields of the client's
+ * statements_judge.c: writes what the unnamed statement contains as fields of the client's
  * record, and reads it. false: could not be sent.
  */
 bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel);

@@ -17,7 +17,7 @@
  * takes effect before the Execute, so what the unnamed statement contains is kept until
  * then.
  */
-#include "sql_priv.h"
+#include "sql_statements_priv.h"
 
 #include <stdlib.h>
 
@@ -26,11 +26,9 @@
 #include "pgweir/pgwire/sql.h"
 
 #include "../client_priv.h"
-#include "../session/listening_priv.h"
-#include "../session/place_priv.h"
+#include "../session/listening_change_priv.h"
 #include "../session/session_priv.h"
-#include "exposed_priv.h"
-#include "inject_priv.h"
+#include "statements_priv.h"
 #include "names_priv.h"
 
 void sql_forget(struct client *client)
@@ -489,8 +487,8 @@ static enum statements_result judge_query(const struct query *query)
 }
 
 /*
- * Whether the text may contain one of these statements. If so, whole.c has kept it until it
- * was complete.
+ * Whether the text may contain one of these statements. If so, statements_judge.c has kept it until
+ * it was complete.
  */
 static bool is_worth_reading(struct bytes have, bool is_whole)
 {

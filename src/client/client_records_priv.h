@@ -2,8 +2,8 @@
 /*
  * The hand-over records of a client. As in pool/handover_priv.h, texts and bytes are borrowed.
  */
-#ifndef PGWEIR_CLIENT_HANDOVER_PRIV_H
-#define PGWEIR_CLIENT_HANDOVER_PRIV_H
+#ifndef PGWEIR_CLIENT_CLIENT_RECORDS_PRIV_H
+#define PGWEIR_CLIENT_CLIENT_RECORDS_PRIV_H
 
 #include "pgweir/client/handover.h"
 #include "pgweir/pgwire/sql.h"
@@ -34,7 +34,7 @@ struct sql_record {
 };
 
 #define SESSION_TEXT_MAX 200  /* bytes of a statement that are kept */
-#define SESSION_HELD_MAX 1200 /* bytes of session->held: client/session/held.c */
+#define SESSION_HELD_MAX 1200 /* bytes of session->held: client/session/session_show.c */
 
 /* Session state: client/session/session_handover.c. No record if there is none. */
 struct session_record {

@@ -22,13 +22,12 @@
 #include "pgweir/pool/handover.h"
 
 #include "client_priv.h"
-#include "handover_priv.h"
-#include "session/listening_priv.h"
+#include "client_records_priv.h"
+#include "session/listening_change_priv.h"
 #include "session/session_priv.h"
 #include "statements/names_priv.h"
 #include "statements/statements_priv.h"
-#include "statements/sql_priv.h"
-#include "statements/unnamed_priv.h"
+#include "statements/sql_statements_priv.h"
 
 /* What these do is known when their transaction has ended, and not to another process. */
 #define NOT_NOW (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | SQL_TOUCH_LIBRARY)

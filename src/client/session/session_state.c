@@ -14,10 +14,7 @@
 #include "pgweir/pgwire/sql.h"
 
 #include "features_priv.h"
-#include "libraries_priv.h"
-#include "placeholders_priv.h"
 #include "resets_priv.h"
-#include "sequences_priv.h"
 
 /* A function may have set placeholders, whose names need not be in any text of the client. */
 #define INSIDE (SQL_TOUCH_HIDDEN | SESSION_TOUCH_SAMPLE | SESSION_TOUCH_NAMED)

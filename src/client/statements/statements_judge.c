@@ -4,18 +4,195 @@
  */
 #include "statements_priv.h"
 
+#include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 
 #include "../client_priv.h"
-#include "exposed_priv.h"
-#include "inject_priv.h"
+#include "../client_records_priv.h"
 #include "names_priv.h"
-#include "prepared_priv.h"
-#include "replan_priv.h"
-#include "sql_priv.h"
-#include "unnamed_priv.h"
-#include "whole_priv.h"
+#include "sql_statements_priv.h"
+
+/*
+ * ---- frames that must be complete ----
+ *
+ * Which messages must be complete before they are judged.
+ *
+ *   Parse with a name                        all of it
+ *   Parse without, Query                     all, if short (only a Parse) or if its text may
+ *                                            begin with PREPARE, EXECUTE or DEALLOCATE
+ *   Bind, Describe, Close, Execute           the names at the front
+ *
+ * Hard here: a text may begin with comments, and only what follows them shows what it is.
+ * The text is kept up to max_statement_size. A text with longer comments is forwarded like
+ * any other.
+ */
+
+/* Judges a text of which the bytes in `have` have been received. */
+static enum whole judge_text(const struct frame *frame, struct bytes have, size_t most)
+{
+	switch (sql_glance(have, false)) {
+	case WIRE_OK:
+		return frame->length > most ? WHOLE_TOO_LONG : WHOLE_MORE;
+	case WIRE_MORE:
+		return have.count >= most ? WHOLE_ENOUGH : WHOLE_MORE;
+	case WIRE_BAD:
+		break;
+	}
+	return WHOLE_ENOUGH;
+}
+
+static enum whole judge_name_and_text(const struct frame *frame, struct bytes have, size_t most)
+{
+	if (have.count == 0)
+		return WHOLE_MORE;
+	if (have.at[0])
+		return frame->length > most ? WHOLE_TOO_LONG : WHOLE_MORE;
+	if (frame->length <= UNNAMED_KEPT_MAX)
+		return WHOLE_MORE;
+	return judge_text(frame, bytes_skip(have, 1), most);
+}
+
+enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most)
+{
+	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
+	struct object_names names;
+
+	if (in.count >= frame->length)
+		return WHOLE_ENOUGH;
+	if (frame->type == 'Q')
+		return judge_text(frame, have, most);
+	if (frame->type == 'P')
+		return judge_name_and_text(frame, have, most);
+	if (fields_names(frame->type, have, frame->length - FRAME_HEADER_SIZE, &names) != WIRE_MORE)
+		return WHOLE_ENOUGH;
+	return have.count > WHOLE_NAMES_MAX ? WHOLE_TOO_LONG : WHOLE_MORE;
+}
+
+/*
+ * ---- replan ----
+ *
+ * Replan: after "cached plan must not change result type", the statement is prepared again
+ * and the client's messages are sent again, if nothing of a transaction has run yet.
+ *
+ * Hard here: the client must not notice it. So the Bind must be the first message to an
+ * idle server, the whole batch must have been received, and its Sync must be the only one
+ * that is owed (pool/server/replay.h, ledger_drop_sync()). Also the client must ask for the
+ * columns again, with a Describe between Bind and Execute: a client that relies on an
+ * earlier description would misread the rows. And it must not have given a format for each
+ * column, as there may be another number of them now. Such a client gets the error.
+ */
+
+static bool read_names(const struct frame *frame, struct bytes in, struct object_names *names)
+{
+	return in.count >= frame->length &&
+	       fields_names(frame->type, frame_body(in, frame), frame->length - FRAME_HEADER_SIZE,
+	                    names) == WIRE_OK;
+}
+
+/* Whether the Bind fits any number of result columns. */
+static bool fits_any_columns(const struct frame *frame, struct bytes in)
+{
+	struct bind_fields bind;
+
+	return fields_bind(frame_body(in, frame), &bind) == WIRE_OK &&
+	       bind.result_format_count <= 1;
+}
+
+/* Begins a replay with a Bind of a named statement, if the server is idle and owes nothing. */
+static void begin_replay(const struct server *server, const struct frame *frame, struct bytes in,
+                         struct batch *batch)
+{
+	struct object_names names;
+
+	if (frame->type == 'B' && !batch->is_again && server->status == 'I' &&
+	    ledger_is_empty(&server->ledger) && ledger_is_certain(&server->ledger) &&
+	    !server->ledger.is_open && !server->ledger.is_skipping &&
+	    read_names(frame, in, &names) && *names.statement && fits_any_columns(frame, in))
+		batch->replay = in.at;
+}
+
+/* Whether this is a Describe of the Bind's portal. It must follow the Bind directly. */
+static bool is_description(const struct batch *batch, const struct frame *frame, struct bytes in)
+{
+	const char *portal = batch->replay + FRAME_HEADER_SIZE;
+	struct object_names names;
+
+	return frame->type == 'D' && read_names(frame, in, &names) && names.target == 'P' &&
+	       strcmp(names.portal, portal) == 0;
+}
+
+/*
+ * Call before a frame for the client's server is judged: keeps what may have to be sent
+ * again. Only needed for a Bind to a server that owes nothing, and for the frames after it
+ * (batch->replay).
+ */
+static void replan_watch(struct client *client, const struct frame *frame, struct bytes in,
+                         struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+
+	if (!batch->replay) {
+		begin_replay(server, frame, in, batch);
+		return;
+	}
+	if (!batch->is_described) {
+		batch->is_described = is_description(batch, frame, in);
+		if (!batch->is_described)
+			batch->replay = NULL;
+		return;
+	}
+	if (frame->type == 'S' && in.count >= frame->length) {
+		replay_keep(
+		    &server->replay,
+		    bytes_of(batch->replay, (size_t)(in.at + frame->length - batch->replay)));
+		server->replay.may_replan = true;
+		batch->replay = NULL;
+		batch->is_described = false;
+	} else if (!frame_is_extended(frame->type)) {
+		batch->replay = NULL;
+		batch->is_described = false;
+	}
+}
+
+/* ---- hand-over of an unnamed statement ---- */
+
+bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
+{
+	const struct sql_unnamed *sql = client->sql;
+	struct sql_record values;
+
+	if (!sql)
+		return true;
+	values = (struct sql_record){
+		.kind = sql->kind,
+		.is_bound = sql->is_bound,
+		.number = sql->statement ? statement_number(sql->statement) : 0,
+	};
+	text_copy(values.name, sizeof(values.name), sql->name);
+	record_write(record, &sql_record_table, &values);
+	return !sql->statement || handover_write_statement(sql->statement, channel);
+}
+
+void sql_unnamed_read(struct client *client, struct record *record,
+                      const struct pools_arrival *arrival)
+{
+	struct sql_statement read = { 0 };
+	struct statement *statement = NULL;
+	struct sql_record values;
+
+	if (!record_has_table(record, &sql_record_table))
+		return;
+	record_read(record, &sql_record_table, &values);
+	if (!arrival || record->is_bad)
+		return;
+	read.kind = (enum sql_kind)values.kind;
+	text_copy(read.name, sizeof(read.name), values.name);
+	if (values.number)
+		statement = handover_arrival_statement(arrival, values.number);
+	if (sql_remember(client, &read, statement))
+		client->sql->is_bound = values.is_bound && client->borrower.server;
+}
 
 bool statements_follow(const struct client *client)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
+ * DRAIN and SUSPEND for clients.
+ *
  * DRAIN: clients are disconnected, each at a moment when none of its work is interrupted. Main
  * sets the deadline and logs the progress, for all lanes together.
  *
@@ -17,6 +19,7 @@
 #include <stdio.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/client/lanes.h"
 
 #include "client_priv.h"
 
@@ -131,7 +134,8 @@ static usec_t time_left(const struct clients *clients)
 	return drain->began_at + drain->limit - now;
 }
 
-void drain_add(const struct clients *clients, struct drain_progress *sum)
+/* Adds that of one lane. *sum begins with is_done alone: all lanes must be done. */
+static void drain_add(const struct clients *clients, struct drain_progress *sum)
 {
 	const unsigned int *counts = clients->state_counts;
 	const struct drain *drain = &clients->drain;
@@ -209,4 +213,107 @@ void drain_end(struct clients *clients)
 	drain_stop(clients);
 	clients->drain.is_on = clients->drain.is_overdue = false;
 	pools_changed(clients->with.pools);
+}
+
+/* ---- all lanes ---- */
+
+void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
+{
+	const struct lane *lane;
+
+	*sum = (struct drain_progress){ .is_done = true };
+	lanes_hold(lanes);
+	LANES_EACH(lane, lanes)
+	drain_add(lane->clients, sum);
+	lanes_release(lanes);
+}
+
+/*
+ * ---- SUSPEND ----
+ *
+ * Each client is stopped between two messages, except console clients, which issue
+ * RESUME.
+ *
+ * A client that connects during SUSPEND may send a CancelRequest, which may end what the SUSPEND
+ * waits for. Any other startup packet is not read until RESUME: suspend_holds().
+ */
+
+static bool is_dedicated(const struct client *client)
+{
+	switch (client->state) {
+	case CLIENT_CONSOLE:
+	case CLIENT_CANCELING:
+	case CLIENT_ROUTING:
+	case CLIENT_LINGERING:
+	case CLIENT_CLOSED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_drained(const struct client *client)
+{
+	const struct server *server = client->borrower.server;
+
+	if (!stream_is_halted(&client->stream))
+		return false;
+	if (server && !server_is_quiescent(server))
+		return false;
+	return client->stream.tls ||
+	       (client->frame_left == 0 && stream_unsent(&client->stream) == 0);
+}
+
+bool clients_quiesce(struct clients *clients)
+{
+	struct client *client;
+	bool is_done = true;
+
+	TAILQ_FOREACH (client, &clients->list, node) {
+		if (is_dedicated(client) || client->state == CLIENT_STARTUP)
+			continue;
+		if (!stream_is_halted(&client->stream))
+			stream_halt(&client->stream, client->frame_left);
+		is_done &= is_drained(client);
+	}
+	return is_done;
+}
+
+void clients_drop_busy(struct clients *clients, const struct err *err)
+{
+	struct clients_walk walk;
+	struct client *client;
+
+	clients_walk_start(clients, &walk);
+	while ((client = walk.next)) {
+		walk.next = TAILQ_NEXT(client, node);
+		if (!is_dedicated(client) && client->state != CLIENT_STARTUP && !is_drained(client))
+			client_fatal(client, err);
+	}
+	clients_walk_stop(clients, &walk);
+}
+
+void clients_go_on(struct clients *clients)
+{
+	struct clients_walk walk;
+	struct client *client;
+
+	clients_walk_start(clients, &walk);
+	while ((client = walk.next)) {
+		walk.next = TAILQ_NEXT(client, node);
+		if (!stream_is_open(&client->stream) || !stream_is_halted(&client->stream))
+			continue;
+		stream_go_on(&client->stream);
+		if (client->state == CLIENT_STARTUP)
+			client_judge_kept(client);
+	}
+	clients_walk_stop(clients, &walk);
+}
+
+bool suspend_holds(struct client *client)
+{
+	if (client->clients->with.pools->suspend == SUSPEND_NONE)
+		return false;
+	stream_halt(&client->stream, 0);
+	return true;
 }
