@@ -115,7 +115,7 @@ void suspend_end(struct daemon *daemon)
  * ---- DRAIN ----
  *
  * DRAIN for the process: the listener, the service manager, the deadline and the log.
- * client/drain.c disconnects the clients of each lane.
+ * client/clients_stop.c disconnects the clients of each lane.
  *
  * Hard here: the order. The port is left to other instances before the first client is
  * disconnected, so that clients do not reconnect here. The DRAIN is marked as active before
