@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * pool/pool_standby.c: whether a server on a standby has surely replayed enough (causal_reads), and
- * whether its standby is too far behind (max_standby_lag).
+ * whether its standby is too far behind (max_standby_lag); and who gets it.
  */
 #include "pgweir/pool/pool.h"
+
+#include "pgweir/base/container_of.h"
 
 #include "../../../src/pool/pool_priv.h"
 #include "../../../src/pool/server/server_priv.h"
@@ -179,6 +181,111 @@ START_TEST(a_standby_that_is_behind)
 }
 END_TEST
 
+/* ---- the wait queue ---- */
+
+#define PASSED_MAX 64 /* as in pool_standby.c */
+#define NEXT_MAX 32
+
+/* The server suits who has it here. */
+struct reader {
+	struct borrower borrower;
+	const struct server *suitable;
+};
+
+static bool suits(const struct borrower *borrower, const struct server *server)
+{
+	return container_of(borrower, struct reader, borrower)->suitable == server;
+}
+
+/* A pool with an idle server and a wait queue. */
+struct queue {
+	struct pool pool;
+	struct server server;
+	struct reader readers[NEXT_MAX + 1];
+};
+
+static void open_queue(struct queue *queue)
+{
+	static const struct borrower_ops ops = { .suits = suits };
+
+	*queue = (struct queue){ 0 };
+	TAILQ_INIT(&queue->pool.waiting);
+	TAILQ_INIT(&queue->pool.servers[SERVER_IDLE]);
+	queue->server.pool = &queue->pool;
+	queue->server.state = SERVER_IDLE;
+	TAILQ_INSERT_TAIL(&queue->pool.servers[SERVER_IDLE], &queue->server, node);
+	queue->pool.server_counts[SERVER_IDLE] = 1;
+	for (size_t i = 0; i < COUNT_OF(queue->readers); i++) {
+		struct borrower *borrower = &queue->readers[i].borrower;
+
+		borrower->ops = &ops;
+		borrower->pool = &queue->pool;
+		borrower->wait_number = i + 1;
+		TAILQ_INSERT_TAIL(&queue->pool.waiting, borrower, wait_node);
+	}
+}
+
+/* The place in the wait queue of the next one to be served. */
+static size_t next_place(struct queue *queue)
+{
+	const struct borrower *next = pool_standby_next(&queue->pool), *at;
+	size_t place = 0;
+
+	TAILQ_FOREACH (at, &queue->pool.waiting, wait_node) {
+		if (at == next)
+			break;
+		place++;
+	}
+	return place;
+}
+
+START_TEST(the_first_one_whom_the_server_suits_is_next)
+{
+	struct queue queue;
+
+	open_queue(&queue);
+	ck_assert_uint_eq(next_place(&queue), 0);
+	queue.readers[NEXT_MAX].suitable = &queue.server; /* too far behind in the queue */
+	ck_assert_uint_eq(next_place(&queue), 0);
+	queue.readers[NEXT_MAX - 1].suitable = &queue.server;
+	ck_assert_uint_eq(next_place(&queue), NEXT_MAX - 1);
+	queue.readers[2].suitable = &queue.server;
+	ck_assert_uint_eq(next_place(&queue), 2);
+	queue.readers[0].suitable = &queue.server;
+	ck_assert_uint_eq(next_place(&queue), 0);
+	queue.readers[0].suitable = NULL;
+	queue.server.is_close_needed = true;
+	ck_assert_uint_eq(next_place(&queue), 0);
+	queue.server.is_close_needed = false;
+	queue.pool.server_counts[SERVER_IDLE] = 0;
+	ck_assert_uint_eq(next_place(&queue), 0);
+}
+END_TEST
+
+/* However many come whom it suits, the head is passed over so often only. */
+START_TEST(the_head_does_not_starve)
+{
+	struct queue queue;
+	struct borrower *head;
+
+	open_queue(&queue);
+	for (size_t i = 2; i < COUNT_OF(queue.readers); i++)
+		queue.readers[i].suitable = &queue.server;
+	for (int turn = 0; turn < 2; turn++) {
+		for (int i = 0; i < PASSED_MAX; i++)
+			ck_assert_uint_eq(next_place(&queue), turn ? 1 : 2);
+		for (int i = 0; i < 2; i++)
+			ck_assert_uint_eq(next_place(&queue), 0);
+		head = TAILQ_FIRST(&queue.pool.waiting);
+		TAILQ_REMOVE(&queue.pool.waiting, head, wait_node); /* it was served */
+	}
+	/* Whom it suits is served at once, and passes over nobody. */
+	for (int i = 0; i <= PASSED_MAX; i++)
+		ck_assert_uint_eq(next_place(&queue), 0);
+	ck_assert_uint_eq(queue.pool.reads.passed, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/pool_standby");
@@ -189,6 +296,8 @@ int main(void)
 	tcase_add_test(tcase, the_newest_timeline);
 	tcase_add_test(tcase, without_a_roster);
 	tcase_add_test(tcase, a_standby_that_is_behind);
+	tcase_add_test(tcase, the_first_one_whom_the_server_suits_is_next);
+	tcase_add_test(tcase, the_head_does_not_starve);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/relay/causal.c: which clients may read on a standby, and when the question for the
- * position goes out with what ends the transaction. What is sent, and when a read waits:
- * test/e2e/test_causal_trips.py.
+ * client/relay/causal.c: which clients may read on a standby, and on which one at once; and when
+ * the question for the position goes out with what ends the transaction. What is sent, and when a
+ * read waits: test/e2e/test_causal_trips.py.
  */
 #include "../../../../src/client/relay/causal_priv.h"
 #include "../../../../src/client/session/session_priv.h"
 #include "../../../../src/pool/pool_priv.h"
+
+#include "../../../lib/lone_server.h"
 
 #include "../../unit.h"
 
@@ -88,6 +90,67 @@ START_TEST(causal_begin_of_the_first)
 	ck_assert_ptr_null(stage.client.causal);
 	ck_assert(!stage.client.is_position_due);
 	causal_free(&stage.client);
+}
+END_TEST
+
+/*
+ * The client has read on the standby that the server is connected to: host 1, on timeline 1, which
+ * was started at 7. The server was there before that.
+ */
+static const struct {
+	const char *says;
+	uint64_t seen_on;
+	uint32_t timeline; /* of the primary */
+	bool is_caught_up;
+} seens[] = {
+	{ "the standby where it has read", 7, 1, true },
+	{ "the same PostgreSQL after a failover, which has stayed with the former primary", 7, 2,
+	  false },
+	{ "another PostgreSQL", 8, 1, false },
+};
+
+static void note_host(struct roster *roster, unsigned int host, enum host_role role,
+                      uint32_t timeline)
+{
+	struct host_report report = { .role = role, .is_full = true, .timeline = timeline };
+	struct roster_at at = { .host = host };
+
+	roster_watch(roster, &at, true);
+	roster_note(roster, &at, &report, 1, NULL);
+}
+
+START_TEST(causal_where_what_was_seen_is_shown)
+{
+	struct lone_server lone;
+	struct clients clients = { 0 };
+	struct roster roster;
+	struct stage stage;
+
+	open_stage(&stage);
+	lone_server_open(&lone, "");
+	ck_assert(roster_init(&roster, "/a,/b", 1));
+	note_host(&roster, 0, HOST_PRIMARY, seens[_i].timeline);
+	note_host(&roster, 1, HOST_STANDBY, 1);
+	lone.site.roster = &roster;
+	lone.server.host = 1;
+	lone.server.peer.family = AF_UNIX;
+	lone.server.started = 7;
+	lone.server.started_at = 10;
+	clients.with.loop = lone.loop;
+	stage.pool.purpose = POOL_FOR_READS;
+	stage.causal.seen_on = seens[_i].seen_on;
+	stage.causal.seen_since = 11;
+	stage.client.clients = &clients;
+	stage.client.state = CLIENT_WAITING;
+	stage.client.stream.is_halted = true; /* it has no socket */
+	stage.client.borrower.server = &lone.server;
+	ck_assert_msg(causal_is_caught_up(&stage.client) == seens[_i].is_caught_up, "%s",
+	              seens[_i].says);
+	ck_assert_int_eq(stage.client.state,
+	                 seens[_i].is_caught_up ? CLIENT_WAITING : CLIENT_CATCHING_UP);
+	lone.site.roster = NULL;
+	lone_server_close(&lone);
+	roster_done(&roster);
 }
 END_TEST
 
@@ -207,6 +270,7 @@ int main(void)
 	tcase_add_loop_test(tcase, causal_who_may_read, 0, COUNT_OF(reads));
 	tcase_add_test(tcase, causal_begin_of_a_transaction);
 	tcase_add_test(tcase, causal_begin_of_the_first);
+	tcase_add_loop_test(tcase, causal_where_what_was_seen_is_shown, 0, COUNT_OF(seens));
 	tcase_add_test(tcase, causal_what_ends);
 	tcase_add_test(tcase, causal_what_was_sent_counts);
 	tcase_add_test(tcase, causal_is_for_plain_clients);

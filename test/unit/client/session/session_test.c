@@ -87,6 +87,9 @@ static const struct script cases[] = {
 	/* ended in between */
 	{ "the client leaves between two transactions: the server is reset", FOLLOW,
 	  PINNED "aX 1<<Q(DISCARD_ALL) 1xZ " B_IS_SERVED },
+	{ "the same while a request to cancel is on its way, so that it cannot be asked", FOLLOW,
+	  LOGIN HOLD "1<Q a* 2* 1C(DECLARE_CURSOR)Z a<CZ 1< aX 1<<Q(DISCARD_ALL) 1xZ "
+	             "bQ(select_2) 1< 2. 1<<Q(select_2) 1CZ b<CZ" },
 	{ "with what cannot be removed it is closed", FOLLOW,
 	  LOGIN
 	  "aQ(set_seed=0.5) 1<Q 1C(SET)Z a<CZ 1<Q 1CZ aX 1<X. bQ(select_2) 2^ 2<<Q(select_2)" },
