@@ -168,6 +168,18 @@ def test_what_could_end_a_failed_block_waits_for_the_cleaning(doubtful, what):
         assert server.expect("Q").body in ENDS[what][0]
 
 
+def test_the_unnamed_statement_of_another_batch_waits_for_the_cleaning(doubtful):
+    """A Parse of another statement does not tell what that is."""
+    weir, _, server, other = doubtful
+    other.send(wire.parse("SELECT 1", "s"), wire.bind(), wire.execute(), wire.sync())
+    expect_cleaning(server)
+    server.read_until("P")
+    weir.admin("SHOW VERSION")
+    assert not server.is_closed() and b"SELECT" not in server.buffer and b"B\0" not in server.buffer
+    server.send(fake.complete("COMMIT"), fake.ready(), wire.message("1"))
+    server.read_until("B")
+
+
 def test_a_second_batch_waits_for_the_cleaning(doubtful):
     """The first one may end the block that a cleaning leaves if it fails."""
     weir, _, server, other = doubtful

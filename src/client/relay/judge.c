@@ -423,7 +423,8 @@ static bool is_decided(struct client *client, const struct request *request,
 static bool may_follow_cleaning(struct client *client, const struct frame *frame, struct bytes in)
 {
 	struct server *server = client->borrower.server;
-	struct bytes text = bytes_of(NULL, 0);
+	struct bytes text = bytes_of(NULL, 0), body;
+	const char *portal, *name = "";
 
 	if (server->ledger.ready_count > 1)
 		return false;
@@ -431,11 +432,13 @@ static bool may_follow_cleaning(struct client *client, const struct frame *frame
 		return true;
 	if (in.count < frame->length)
 		return false;
-	if (!route_frame_text(client, frame, in, &text)) /* a Bind of the unnamed statement */
-		return frame->type == 'B' && server->is_cleaning_parsed;
-	if (!sql_fails_in_failed_block(text))
+	body = frame_body(in, frame);
+	if (frame->type == 'B' && bytes_take_text(&body, &portal) &&
+	    bytes_take_text(&body, &name) && !*name)
+		return server->is_cleaning_parsed;
+	if (!route_frame_text(client, frame, in, &text) || !sql_fails_in_failed_block(text))
 		return false;
-	server->is_cleaning_parsed |= frame->type == 'P';
+	server->is_cleaning_parsed |= frame->type == 'P' && !*body.at;
 	return true;
 }
 
