@@ -127,13 +127,6 @@ static bool take_chain(struct scanner *scanner, struct token *token)
 	return !sql_token_is(token, "and") || take_words(scanner, token, no_chain);
 }
 
-static bool is_over(struct scanner *scanner, struct token token)
-{
-	while (sql_token_is_sign(&token, ';'))
-		token = sql_token(scanner);
-	return token.kind == TOKEN_END && !scanner->is_broken;
-}
-
 /* Whether the second word must be TRANSACTION. */
 static bool needs_transaction(enum sql_block_kind kind)
 {
@@ -160,7 +153,7 @@ struct sql_block sql_block_read(struct bytes text)
 		is_good = take_modes(&scanner, &token, &block);
 	else
 		is_good = take_chain(&scanner, &token);
-	return is_good && is_over(&scanner, token) ? block : other;
+	return is_good && sql_is_over(&scanner, token) ? block : other;
 }
 
 bool sql_is_set_local(struct bytes text)
@@ -179,7 +172,7 @@ bool sql_is_set_local(struct bytes text)
 		return false; /* with a snapshot, which another server does not have */
 	while (token.kind != TOKEN_END && !sql_token_is_sign(&token, ';'))
 		token = sql_token(&scanner);
-	return is_over(&scanner, token);
+	return sql_is_over(&scanner, token);
 }
 
 /* Whether the scanner, behind SET, is at a mode of the transaction, in whatever form. */

@@ -13,14 +13,12 @@ static bool is_end(const struct token *token)
 	return token->kind == TOKEN_END || sql_token_is_sign(token, ';');
 }
 
-/* Whether nothing but semicolons follows the token. */
+/* Whether the statement of this token is the last one. */
 static bool is_last(struct scanner *scanner, struct token token)
 {
 	while (!is_end(&token))
 		token = sql_token(scanner);
-	while (sql_token_is_sign(&token, ';'))
-		token = sql_token(scanner);
-	return token.kind == TOKEN_END && !scanner->is_broken;
+	return sql_is_over(scanner, token);
 }
 
 /* Reads a name, or a string of the plain kind. */

@@ -30,6 +30,9 @@ struct scanner {
 /* Returns the next token. TOKEN_END: the text has ended, or it is broken (is_broken). */
 struct token sql_token(struct scanner *scanner);
 
+/* Whether this token and all that follow are semicolons, up to the end of the text. */
+bool sql_is_over(struct scanner *scanner, struct token token);
+
 /* Skips white space and comments. false: the text ended within a comment. */
 bool sql_skip_space(struct bytes *rest);
 

@@ -359,16 +359,6 @@ static bool begin(struct scanner *scanner, struct token *token, bool *may_read)
 	return false;
 }
 
-static bool is_over(struct scanner *scanner)
-{
-	struct token token;
-
-	do
-		token = sql_token(scanner);
-	while (sql_token_is_sign(&token, ';'));
-	return token.kind == TOKEN_END && !scanner->is_broken;
-}
-
 enum sql_single sql_single(struct bytes text, struct bytes functions)
 {
 	struct scanner scanner = { .rest = text };
@@ -387,7 +377,8 @@ enum sql_single sql_single(struct bytes text, struct bytes functions)
 		last.is_behind_point = sql_token_is_sign(&last.token, '.');
 		last.token = token;
 	}
-	if (scanner.is_broken || (token.kind != TOKEN_END && !is_over(&scanner)))
+	if (scanner.is_broken ||
+	    (token.kind != TOKEN_END && !sql_is_over(&scanner, sql_token(&scanner))))
 		return SQL_SINGLE_NOT;
 	return is_read ? SQL_SINGLE_READ : SQL_SINGLE_ANY;
 }

@@ -260,6 +260,13 @@ struct token sql_token(struct scanner *scanner)
 	return take(scanner, TOKEN_NUMBER, number_size(scanner->rest));
 }
 
+bool sql_is_over(struct scanner *scanner, struct token token)
+{
+	while (sql_token_is_sign(&token, ';'))
+		token = sql_token(scanner);
+	return token.kind == TOKEN_END && !scanner->is_broken;
+}
+
 bool sql_token_is(const struct token *token, const char *word)
 {
 	size_t size = strlen(word);

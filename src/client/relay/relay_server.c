@@ -288,25 +288,6 @@ bool relay_get_server(struct client *client)
 
 /* ---- waiting for a server ---- */
 
-/* The text that the first message of a waiting client runs. at NULL: not known. */
-static struct bytes waiting_text(const struct client *client, const struct frame *frame,
-                                 struct bytes in)
-{
-	const struct statement *statement;
-	struct object_names names;
-	struct parse_fields parse;
-	struct bytes body = frame_body(in, frame);
-
-	if (frame->type == 'Q' && body.count)
-		return bytes_of(body.at, body.count - 1);
-	if (frame->type == 'P' && fields_parse(body, &parse) == WIRE_OK)
-		return bytes_text(parse.query);
-	if (frame->type == 'B' && fields_names('B', body, body.count, &names) == WIRE_OK &&
-	    (statement = statements_find(client, names.statement)))
-		return bytes_text(statement_text(statement).at);
-	return bytes_of(NULL, 0);
-}
-
 /*
  * Whether a client waits that is about to begin a transaction. What it sends behind that is meant
  * for the transaction, and may not have arrived yet: if only the beginning were canceled, the rest
@@ -318,8 +299,7 @@ static bool begins_block(const struct client *client, const struct frame *frame,
 
 	if (client->late || in.count < frame->length)
 		return false;
-	text = waiting_text(client, frame, in);
-	return text.at && !sql_is_no_block(text);
+	return route_frame_text(client, frame, in, &text) && !sql_is_no_block(text);
 }
 
 bool relay_cancel_waiting(struct client *client)
