@@ -72,7 +72,7 @@ bool pool_lacks_place(const struct borrower *borrower)
 	       (has_waiting(pool) || (int)share_pins(&pool->share) >= pool->limits.max_pinned);
 }
 
-/* Who has a place is served first, since others wait for that. */
+/* A borrower with a place is served first, since others wait for that place. */
 static void move_to_front(struct borrower *borrower)
 {
 	struct borrower_list *line = &borrower->pool->waiting;
@@ -113,8 +113,8 @@ void pool_drop_place(struct borrower *borrower)
 }
 
 /*
- * Who waits for a place longest. With PAUSE, a borrower without a server would keep the place from
- * those whose transaction PAUSE waits for.
+ * The borrower that has waited longest for a place. With PAUSE, a borrower without a server would
+ * keep the place from those whose transaction PAUSE waits for.
  */
 static struct borrower *next_for_place(const struct pool *pool)
 {

@@ -7,7 +7,7 @@
  * PostgreSQL refuses such a statement if the database has other sessions, but first it waits up to
  * 5 s for their end. Idle servers are such sessions, and nobody needs them.
  *
- * Hard here: anybody may send such a text. But who has no right to do that is refused at once, and
+ * Hard here: any client may send such a text. PostgreSQL refuses at once if a right is missing, and
  * the 100 ms are there for that answer: only a statement that PostgreSQL has begun closes anything.
  * So it must be certain that it is this statement that is not answered yet: the vacancy is a change
  * in the ledger.

@@ -422,18 +422,23 @@ def test_one_that_is_too_late_has_its_line(scripted):
     assert client.read_result().rows == [["1"]]
 
 
+def fill_backlog(far):
+    """The server accepts no more connections; returns those that fill the queue."""
+    far.listener.listen(0)
+    crowd = [socket.socket() for _ in range(3)]
+    for sock in crowd:
+        sock.setblocking(False)
+        sock.connect_ex((far.host, far.port))
+    return crowd
+
+
 def test_the_limit_counts_while_it_gets_its_connection(scripted):
     """The server accepts no connections: connecting could take up to server_connect_timeout."""
     weir, client, server = scripted(default_pool_size=1, cancel_wait_timeout="0.3",
                                     server_connect_timeout="3600")
     client.send(query("SELECT 1"))
     server.expect("Q")
-    weir.far.listener.listen(0)
-    crowd = []
-    for _ in range(3):  # until the backlog is full
-        crowd.append(socket.socket())
-        crowd[-1].setblocking(False)
-        crowd[-1].connect_ex((weir.far.host, weir.far.port))
+    crowd = fill_backlog(weir.far)
     with Wire(weir.address) as cancel:
         asker = cancel.sock.getsockname()
         cancel.send(special(CANCEL_REQUEST, client.key))
@@ -600,12 +605,7 @@ def test_a_request_of_the_client_that_was_not_sent_yet(scripted):
     weir, client, server = scripted(query_timeout="1", cancel_wait_timeout="3")
     client.send(query("SELECT 1"))
     server.expect("Q")
-    weir.far.listener.listen(0)
-    crowd = []
-    for _ in range(3):  # until the backlog is full
-        crowd.append(socket.socket())
-        crowd[-1].setblocking(False)
-        crowd[-1].connect_ex((weir.far.host, weir.far.port))
+    crowd = fill_backlog(weir.far)
     send_cancel(weir.address, client.key)
     assert client.read_refusal().text == "query timeout"
     assert weir.pool()["sv_being_canceled"] == 1

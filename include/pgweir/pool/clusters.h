@@ -50,7 +50,7 @@ enum host_admin clusters_admin(struct broker *broker, const char *host);
 
 /*
  * Calls found() for each standby of a primary at this host, with its name: see roster_copy_at().
- * The broker's lock is held meanwhile.
+ * The broker's lock is held during the calls.
  */
 typedef void clusters_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing);
 void clusters_copies(struct broker *broker, const char *host, usec_t since, clusters_copy *found,

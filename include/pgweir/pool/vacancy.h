@@ -35,7 +35,7 @@ struct ledger_change *vacancy_follow(struct server *server, char type, struct by
 /* Ends one that was not sent, if there is one. */
 void vacancy_forget(struct server *server);
 
-/* Something was said to this loop about a database. */
+/* Another loop has changed the tally of a database: closes idle servers if it has a vacancy. */
 void vacancy_hear(struct database *database);
 
 #endif
