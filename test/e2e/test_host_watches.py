@@ -16,7 +16,8 @@ OF_DATABASE = WATCHES + " AND datname = %s"
 
 def wait_watches(cluster, count, dbname=None):
     for host in cluster.hosts:
-        wait_until(lambda at=host: at.value(*((OF_DATABASE, dbname) if dbname else (WATCHES,)))
+        wait_until(lambda at=host: at.value(*((OF_DATABASE, dbname) if dbname else (WATCHES,)),
+                                            dbname="postgres")
                    == count, what=f"{count} watches of {host.name}")
 
 
