@@ -5,14 +5,12 @@
  * Loops are only woken by a request. Requests that come while one is being answered wait for the
  * same letters.
  */
-#include "health_priv.h"
+#include "web_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
-
-#include "web_priv.h"
 
 #define HEALTH_LIMIT (5 * USEC_PER_SEC) /* a loop that turns answers within milliseconds */
 

@@ -4,7 +4,7 @@
  * exporter of the Prometheus community, so dashboards and alerts for it work without changes.
  * They are an interface: see doc/http.md.
  */
-#include "metrics_priv.h"
+#include "web_priv.h"
 
 #define GAUGE(name, column, help)                                     \
 	{                                                             \

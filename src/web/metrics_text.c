@@ -6,7 +6,7 @@
  * So a source is read as a whole, and its rows are walked once for each metric. That costs no time
  * of the main thread.
  */
-#include "metrics_priv.h"
+#include "web_priv.h"
 
 #include <inttypes.h>
 #include <stdio.h>

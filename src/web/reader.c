@@ -8,7 +8,7 @@
  * Hard here: a reader may be given up while it is away. Then it comes back once more, is sent away
  * to end its table, which only the main thread may do, and is freed when it is back again.
  */
-#include "reader_priv.h"
+#include "web_priv.h"
 
 #include <stdlib.h>
 

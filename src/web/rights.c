@@ -1,33 +1,162 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which clients the web server answers: addresses, and names of hosts.
+ * Which clients the web server answers: addresses, names of hosts, and secrets.
  *
  * Hard here: a browser at an allowed address can show a page of a stranger. The browser lets that
  * page read our answers if it takes us for the page's own server, and it does if the name of that
  * server has our address ("DNS rebinding"). So the name that the browser asks for (Host) must be
  * one that no stranger can own: an address, localhost, or one of metrics_hosts.
  */
-#include "rights_priv.h"
+#include "web_priv.h"
 
-#include <stdatomic.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/auth/client_tls.h"
+#include "pgweir/auth/digest.h"
+#include "pgweir/base/text.h"
 #include "pgweir/net/range.h"
 
-#include "secrets_priv.h"
-#include "web_priv.h"
+/*
+ * ---- secrets ----
+ *
+ * Secrets of HTTP clients: "Basic" with user and password (RFC 7617), "Bearer" with a token
+ * (RFC 6750).
+ *
+ * Only hashes are kept. All of them have one length, and a request is compared with each, so the
+ * time of an answer tells nothing about a secret.
+ */
 
-struct web_rights {
-	atomic_uint ref_count;
-	struct ranges *allow;
-	size_t host_count;
-	char **hosts;
-	struct secrets secrets;
-	struct tls_context *tls; /* NULL: no TLS */
-	usec_t failure_delay;
-	int failure_limit;
-};
+#define SECRETS_MAX 1000
+#define SECRET_LINE_MAX 1024
+
+/* Adds the hash of a kind ('u' or 't') and its secret. false: the library refused. */
+static bool hash_secret(char kind, struct bytes secret, unsigned char hash[SHA256_SIZE])
+{
+	char text[SECRET_LINE_MAX + 1];
+	bool is_made;
+
+	if (secret.count >= SECRET_LINE_MAX)
+		return false;
+	text[0] = kind;
+	memcpy(text + 1, secret.at, secret.count);
+	is_made = digest_sha256(bytes_of(text, secret.count + 1), hash);
+	explicit_bzero(text, sizeof(text));
+	return is_made;
+}
+
+/* ---- the file ---- */
+
+static bool add_line(struct secrets *secrets, char *line, struct err *err)
+{
+	bool is_token = strncmp(line, "bearer ", strlen("bearer ")) == 0;
+	char *secret = is_token ? text_trim(line + strlen("bearer ")) : line;
+	unsigned char(*grown)[SHA256_SIZE];
+
+	if (!*secret || (!is_token && (!strchr(line, ':') || *line == ':')))
+		return err_set(err, ERR_CONFIG, "is not user:password or bearer TOKEN");
+	if (secrets->count == SECRETS_MAX)
+		return err_set(err, ERR_CONFIG, "is one of more than %d", SECRETS_MAX);
+	grown = realloc(secrets->hashes, (secrets->count + 1) * sizeof(*grown));
+	if (!grown)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	secrets->hashes = grown;
+	if (!hash_secret(is_token ? 't' : 'u', bytes_text(secret), grown[secrets->count]))
+		return err_set(err, ERR_CONFIG, "is too long");
+	secrets->count++;
+	return true;
+}
+
+static bool read_lines(struct secrets *secrets, FILE *file, const char *path, struct err *err)
+{
+	char text[SECRET_LINE_MAX];
+	unsigned int number = 0;
+	bool is_good = true;
+
+	while (is_good && fgets(text, sizeof(text), file)) {
+		size_t size = strlen(text);
+		bool is_cut = size == sizeof(text) - 1 && text[size - 1] != '\n';
+		char *line = text_trim(text);
+
+		number++;
+		if (is_cut)
+			is_good = err_set(err, ERR_CONFIG, "is too long");
+		else if (*line && *line != '#')
+			is_good = add_line(secrets, line, err);
+	}
+	explicit_bzero(text, sizeof(text));
+	if (!is_good)
+		return err_prefix(err, "%s:%u ", path, number);
+	/* An empty file must not open the door that it should lock. */
+	return secrets->count || err_set(err, ERR_CONFIG, "%s has no secret", path);
+}
+
+bool rights_read_secrets(struct secrets *secrets, const char *path, struct err *err)
+{
+	FILE *file = fopen(path, "re");
+	bool is_read;
+
+	if (!file)
+		return err_set(err, ERR_CONFIG, "cannot open %s: %s", path, strerror(errno));
+	is_read = read_lines(secrets, file, path, err);
+	fclose(file);
+	return is_read;
+}
+
+void rights_free_secrets(struct secrets *secrets)
+{
+	free(secrets->hashes);
+	*secrets = (struct secrets){ 0 };
+}
+
+/* ---- requests ---- */
+
+/* Takes the scheme, and the blanks after it. */
+static bool take_scheme(struct bytes *value, const char *scheme)
+{
+	size_t size = strlen(scheme);
+
+	if (value->count <= size || value->at[size] != ' ' ||
+	    !http_is(bytes_of(value->at, size), scheme))
+		return false;
+	*value = bytes_skip(*value, size);
+	while (value->count && *value->at == ' ')
+		*value = bytes_skip(*value, 1);
+	return true;
+}
+
+static bool hash_authorization(struct bytes value, unsigned char hash[SHA256_SIZE])
+{
+	char text[SECRET_LINE_MAX];
+	size_t size;
+	bool is_made;
+
+	if (take_scheme(&value, "Bearer"))
+		return hash_secret('t', value, hash);
+	if (!take_scheme(&value, "Basic") || !base64_decode(value, text, sizeof(text), &size))
+		return false;
+	is_made = hash_secret('u', bytes_of(text, size), hash);
+	explicit_bzero(text, sizeof(text));
+	return is_made;
+}
+
+bool rights_have_secret(const struct secrets *secrets, struct bytes authorization)
+{
+	unsigned char hash[SHA256_SIZE];
+	bool is_known = false;
+
+	if (!authorization.at || !hash_authorization(authorization, hash))
+		return false;
+	for (size_t i = 0; i < secrets->count; i++)
+		is_known |= bytes_equal_secret(bytes_of(hash, sizeof(hash)),
+		                               bytes_of(secrets->hashes[i], SHA256_SIZE));
+	return is_known;
+}
+
+/*
+ * ---- rights ----
+ */
 
 /* ---- made and freed ---- */
 
@@ -47,7 +176,7 @@ static bool copy_hosts(struct web_rights *rights, const struct config_list *list
 static bool read_secrets(struct web_rights *rights, const struct config *config, struct err *err)
 {
 	return !*config->metrics_secret_file ||
-	       secrets_read(&rights->secrets, config->metrics_secret_file, err) ||
+	       rights_read_secrets(&rights->secrets, config->metrics_secret_file, err) ||
 	       err_prefix(err, "metrics_secret_file: ");
 }
 
@@ -89,39 +218,24 @@ struct web_rights *web_rights_hold(struct web_rights *rights)
 	return rights;
 }
 
-static void free_rights(struct web_rights *rights)
-{
-	for (size_t i = 0; i < rights->host_count; i++)
-		free(rights->hosts[i]);
-	free(rights->hosts);
-	secrets_free(&rights->secrets);
-	tls_context_unref(&rights->tls);
-	ranges_release(&rights->allow);
-	free(rights);
-}
-
 void web_rights_release(struct web_rights **rights)
 {
 	struct web_rights *released = *rights;
 
 	*rights = NULL;
-	if (released &&
-	    atomic_fetch_sub_explicit(&released->ref_count, 1, memory_order_acq_rel) <= 1)
-		free_rights(released);
+	if (!released ||
+	    atomic_fetch_sub_explicit(&released->ref_count, 1, memory_order_acq_rel) > 1)
+		return;
+	for (size_t i = 0; i < released->host_count; i++)
+		free(released->hosts[i]);
+	free(released->hosts);
+	rights_free_secrets(&released->secrets);
+	tls_context_unref(&released->tls);
+	ranges_release(&released->allow);
+	free(released);
 }
 
 /* ---- asked ---- */
-
-bool rights_allow(const struct web_rights *rights, const struct address *peer)
-{
-	return ranges_have(rights->allow, peer);
-}
-
-struct tls_context *rights_tls(const struct web_rights *rights) { return rights->tls; }
-
-usec_t rights_failure_delay(const struct web_rights *rights) { return rights->failure_delay; }
-
-int rights_failure_limit(const struct web_rights *rights) { return rights->failure_limit; }
 
 static bool is_address(struct bytes host)
 {
@@ -150,9 +264,9 @@ int rights_judge(const struct web_rights *rights, const struct connection *conne
                  const struct http_head *head, bool needs_secret, const char **why)
 {
 	/* where none is needed, the answer must not tell whether it is right */
-	bool is_known = needs_secret && secrets_have(&rights->secrets, head->authorization);
+	bool is_known = needs_secret && rights_have_secret(&rights->secrets, head->authorization);
 
-	if (!rights_allow(rights, &connection->peer)) {
+	if (!ranges_have(rights->allow, &connection->peer)) {
 		*why = "this address is not in metrics_allow";
 		return 403;
 	}
