@@ -283,13 +283,13 @@ struct name_row {
 _Static_assert(sizeof(struct name_row) <= ROW_SIZE_MAX, "a row is too large");
 
 static const struct column name_columns[] = {
-	COLUMN(struct name_row, VALUE_TEXT, lower, "The name."),
+	COLUMN_OF(struct name_row, VALUE_TEXT, lower, "The name."),
 };
 static const struct column type_columns[] = {
-	COLUMN(struct name_row, VALUE_TEXT, vartype, "The kind of its value."),
+	COLUMN_OF(struct name_row, VALUE_TEXT, vartype, "The kind of its value."),
 };
 static const struct column value_columns[] = {
-	COLUMN(struct name_row, VALUE_TEXT, val, "A value."),
+	COLUMN_OF(struct name_row, VALUE_TEXT, val, "A value."),
 };
 
 /* The string of the query: a LIKE pattern for a prefix (`pool\_m%`), or a complete name. */

@@ -5,9 +5,7 @@
  *   {"name":"POOLS","at":"...Z","columns":[{"name":"database","type":"text"},...],"rows":[[...],...]}
  */
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
@@ -44,27 +42,14 @@ static void on_api_gone(struct answer_maker *maker)
 
 /* ---- JSON ---- */
 
-static void add_now(struct buf *out)
-{
-	usec_t now = wall_now();
-	time_t second = (time_t)(now / USEC_PER_SEC);
-	struct tm utc;
-	char text[32];
-
-	gmtime_r(&second, &utc);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-	buf_printf(out, "\"%s.%03dZ\"", text, (int)(now % USEC_PER_SEC / USEC_PER_MS));
-}
-
 static void add_columns(struct api_answer *answer, const struct reader_message *message)
 {
 	struct buf *out = &answer->out;
+	char now[TEXT_UTC_SIZE];
 
 	buf_add_text(out, "{\"name\":");
 	json_add_text(out, bytes_text(answer->name));
-	buf_add_text(out, ",\"at\":");
-	add_now(out);
-	buf_add_text(out, ",\"columns\":[");
+	buf_printf(out, ",\"at\":\"%s\",\"columns\":[", text_utc(wall_now(), now));
 	for (size_t i = 0; i < message->count; i++) {
 		buf_add_text(out, i ? ",{\"name\":" : "{\"name\":");
 		json_add_text(out, bytes_text(message->columns[i].name));

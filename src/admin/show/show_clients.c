@@ -13,28 +13,24 @@
 #include "pgweir/base/text.h"
 #include "pgweir/client/session.h"
 
-struct transaction_row {
-	struct show_who who;
-	const char *state, *statement;
-	usec_t state_since, xact_since;
-	int64_t server_pid, wait, seconds, xact_seconds;
-};
+#define TRANSACTION_ROW(COLUMN)                                                                  \
+	WHO_ROW(COLUMN)                                                                          \
+	COLUMN(INT4, server_pid, server_backend_pid(client->borrower.server),                    \
+	       "Process ID of the PostgreSQL backend that serves the client; 0: none.")          \
+	COLUMN(TEXT, state, state_of(client, &since),                                            \
+	       "State of the client: running, idle in transaction, or waiting.")                 \
+	COLUMN(TIME, state_since, 0, "When the client entered this state.")                      \
+	COLUMN(TIME, xact_since, show_wall(client->xact_at, now), "When the transaction began.") \
+	COLUMN(INT4, wait, 0, "Seconds that the current request has waited for a server.")       \
+	COLUMN(INT4, seconds, 0, "Seconds in this state.")                                       \
+	COLUMN(INT4, xact_seconds, (now - client->xact_at) / USEC_PER_SEC,                       \
+	       "Seconds in the transaction.")                                                    \
+	COLUMN(TEXT, statement, 0,                                                               \
+	       "Beginning of the current statement; if idle in transaction, of the last one. "   \
+	       "NULL unless log_min_duration is set and the user is one of admin_users.")
 
 #define ROW struct transaction_row
-static const struct column transaction_columns[] = {
-	WHO_COLUMNS,
-	INT4(server_pid, "Process ID of the PostgreSQL backend that serves the client; 0: none."),
-	TEXT(state, "State of the client: running, idle in transaction, or waiting."),
-	TIME(state_since, "When the client entered this state."),
-	TIME(xact_since, "When the transaction began."),
-	INT4(wait, "Seconds that the current request has waited for a server."),
-	INT4(seconds, "Seconds in this state."),
-	INT4(xact_seconds, "Seconds in the transaction."),
-	TEXT(statement, "Beginning of the current statement; if idle in transaction, of the last "
-	                "one. NULL unless log_min_duration is set and the user is one of "
-	                "admin_users."),
-};
-#undef ROW
+ROW_DECLARE(TRANSACTION_ROW, transaction_columns);
 
 /* What the client does, and in *since the time when that began. */
 static const char *state_of(const struct client *client, usec_t *since)
@@ -53,35 +49,17 @@ static const char *state_of(const struct client *client, usec_t *since)
 	return "idle in transaction";
 }
 
-void show_fill_who(struct show_who *who, const struct client *client)
-{
-	const char *name = params_find(client->params, "application_name");
-
-	who->id = (int64_t)client->id;
-	who->database = client_database(client);
-	who->user = client_user(client);
-	who->application_name = name ? name : "";
-	who->addr = &client->peer;
-	who->port = address_port(&client->peer);
-	who->ptr = client;
-}
-
 static void fill_transaction(struct cursor *cursor, struct transaction_row *row,
                              const struct client *client)
 {
-	const struct server *server = client->borrower.server;
 	usec_t now = loop_now(client->clients->with.loop), since, wait = client->borrower.waited;
 
-	show_fill_who(&row->who, client);
-	row->server_pid = server_backend_pid(server);
-	row->state = state_of(client, &since);
+	ROW_FILL(row, TRANSACTION_ROW);
 	row->state_since = show_wall(since, now);
-	row->xact_since = show_wall(client->xact_at, now);
 	if (client->state == CLIENT_WAITING)
 		wait += now - since;
 	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;
 	row->seconds = (now - since) / USEC_PER_SEC;
-	row->xact_seconds = (now - client->xact_at) / USEC_PER_SEC;
 	if (show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN)
 		row->statement = client->slow ? client->slow->text : NULL;
 }
@@ -116,60 +94,47 @@ SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
  * from the head. The queues of all lanes are shown as one, the longest waiting first.
  */
 
-struct waiting_row {
-	struct show_who who;
-	const char *reason, *detail;
-	int64_t place, wait, wait_us;
-};
+#define WAITING_ROW(COLUMN)                                                                        \
+	COLUMN(TEXT, database, client_database(client),                                            \
+	       "Database that the client needs a server for.")                                     \
+	COLUMN(TEXT, user, client_user(client), "User that the client logged in as.")              \
+	COLUMN(INT4, place, count_positions(cursor),                                               \
+	       "Position of the client in the wait queue of its pool, from 1.")                    \
+	COLUMN(INT4, wait, wait / USEC_PER_SEC, "Seconds that the client has waited.")             \
+	COLUMN(INT4, wait_us, wait % USEC_PER_SEC,                                                 \
+	       "Microsecond part of the waiting time (column wait has the seconds).")              \
+	COLUMN(                                                                                    \
+	    TEXT, reason, pool_wait_reason_name(reason),                                           \
+	    "Why the client waits: pool full, pinned, database limit, user limit, server login, "  \
+	    "server check, retry after failure, paused, database paused, suspended, served next.") \
+	COLUMN(TEXT, detail, buf_text(&cursor->text),                                              \
+	       "Details of the reason: the limit, its current use, and the client that has held "  \
+	       "a server for the longest time; or the user who paused, and when; or the last "     \
+	       "error; or empty.")                                                                 \
+	COLUMN(TEXT, application_name, show_application(client),                                   \
+	       "application_name of the client.")                                                  \
+	COLUMN(HOST, addr, &client->peer, "IP address of the client, or unix.")                    \
+	COLUMN(INT4, port, address_port(&client->peer), "Port of the client.")                     \
+	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")            \
+	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")
 
-#define ROW struct waiting_row
-static const struct column waiting_columns[] = {
-	COLUMN(struct show_who, VALUE_TEXT, database,
-	       "Database that the client needs a server for."),
-	COLUMN(struct show_who, VALUE_TEXT, user, "User that the client logged in as."),
-	INT4(place, "Position of the client in the wait queue of its pool, from 1."),
-	INT4(wait, "Seconds that the client has waited."),
-	INT4(wait_us, "Microsecond part of the waiting time (column wait has the seconds)."),
-	TEXT(reason, "Why the client waits: pool full, pinned, database limit, user limit, "
-	             "server login, server check, retry after failure, paused, database paused, "
-	             "suspended, served next."),
-	TEXT(detail, "Details of the reason: the limit, its current use, and the client that "
-	             "has held a server for the longest time; or the user who paused, and "
-	             "when; or the last error; or empty."),
-	COLUMN(struct show_who, VALUE_TEXT, application_name, "application_name of the client."),
-	COLUMN(struct show_who, VALUE_HOST, addr, "IP address of the client, or unix."),
-	COLUMN(struct show_who, VALUE_INT4, port, "Port of the client."),
-	COLUMN(struct show_who, VALUE_POINTER, ptr,
-	       "Identifier of the client connection in the log."),
-	COLUMN(struct show_who, VALUE_INT4, id, "id of the client, for KILL_CLIENT."),
-};
 #undef ROW
+#define ROW struct waiting_row
+ROW_DECLARE(WAITING_ROW, waiting_columns);
 
-static bool has_waiters(struct pool *pool)
+static bool has_waiters(const struct pool *pool)
 {
 	struct borrower_list *list;
 
-	for (unsigned int line = 0; (list = pool_wait_queue_at(pool, line)); line++) {
+	for (unsigned int line = 0; (list = pool_wait_queue_at((struct pool *)pool, line));
+	     line++) {
 		if (!TAILQ_EMPTY(list))
-			return true;
+			return pool->purpose != POOL_FOR_LOOKUPS;
 	}
 	return false;
 }
 
-static void collect(struct cursor *cursor)
-{
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct lane *lane;
-	struct pool *pool;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		if (pool->purpose != POOL_FOR_LOOKUPS && has_waiters(pool) &&
-		    cursor_wants(cursor, pool->database->name))
-			cursor_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                            pool->role->name, pool });
-	}
-}
+static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_waiters); }
 
 /* Moves to the first borrower of the current queue after the last one shown. */
 static void enter_queue(struct waiting_place *place, struct borrower_list *list)
@@ -299,12 +264,7 @@ static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
 	buf_clear(&cursor->text);
 	pool_wait_explain_all(borrower->pool, reason, find_holder(cursor, borrower->pool, reason),
 	                      &cursor->text);
-	show_fill_who(&row->who, client);
-	row->place = count_positions(cursor);
-	row->wait = wait / USEC_PER_SEC;
-	row->wait_us = wait % USEC_PER_SEC;
-	row->reason = pool_wait_reason_name(reason);
-	row->detail = buf_text(&cursor->text);
+	ROW_FILL(row, WAITING_ROW);
 }
 
 static bool next_waiting(struct cursor *cursor, void *row)
@@ -347,29 +307,27 @@ struct named_clients {
 	usec_t longest;
 };
 
-struct application_row {
-	const char *application_name;
-	int64_t clients, active, waiting, pinned, xacts, errors, longest_xact_s;
-	char name_buffer[APPLICATION_NAME_SIZE];
-};
+#define APPLICATION_ROW(COLUMN)                                                                   \
+	COLUMN(TEXT, application_name, 0,                                                         \
+	       "application_name of the clients; NULL: all others together, because there are "   \
+	       "more than 1000 names.")                                                           \
+	COLUMN(INT4, clients, sum->clients, "Connected clients.")                                 \
+	COLUMN(INT4, active, sum->active, "Clients that have a server and use it.")               \
+	COLUMN(INT4, waiting, sum->waiting, "Clients that wait for a server.")                    \
+	COLUMN(INT4, pinned, sum->pinned,                                                         \
+	       "Clients whose server stays with them, as in SHOW PINNED.")                        \
+	COLUMN(INT8, xacts, is_tracked ? sum->xacts : ROWS_NULL,                                  \
+	       "Transactions of clients of this name since they are counted, also of those that " \
+	       "have disconnected. NULL unless track_statements is set: only then they are "      \
+	       "counted by name.")                                                                \
+	COLUMN(INT8, errors, is_tracked ? sum->errors : ROWS_NULL,                                \
+	       "Errors of their statements. NULL unless track_statements is set.")                \
+	COLUMN(INT4, longest_xact_s, sum->longest / USEC_PER_SEC,                                 \
+	       "Seconds since the oldest of their running transactions began.")
 
-#define ROW struct application_row
-static const struct column application_columns[] = {
-	TEXT(application_name,
-	     "application_name of the clients; NULL: all others together, because there are more "
-	     "than 1000 names."),
-	INT4(clients, "Connected clients."),
-	INT4(active, "Clients that have a server and use it."),
-	INT4(waiting, "Clients that wait for a server."),
-	INT4(pinned, "Clients whose server stays with them, as in SHOW PINNED."),
-	INT8(xacts,
-	     "Transactions of clients of this name since they are counted, also of those that "
-	     "have disconnected. NULL unless track_statements is set: only then they are counted "
-	     "by name."),
-	INT8(errors, "Errors of their statements. NULL unless track_statements is set."),
-	INT4(longest_xact_s, "Seconds since the oldest of their running transactions began."),
-};
 #undef ROW
+#define ROW struct application_row
+ROW_DECLARE(APPLICATION_ROW, application_columns, char name_buffer[APPLICATION_NAME_SIZE];);
 
 /* ---- gathering ---- */
 
@@ -419,11 +377,9 @@ static bool gather(struct cursor *cursor)
 	const struct client *client;
 
 	while ((client = cursor_next_client(cursor))) {
-		const char *name = params_find(client->params, "application_name");
-
 		if (client->borrower.pool)
-			add_client(client,
-			           named(walk, client->clients->with.digest_key, name ? name : ""));
+			add_client(client, named(walk, client->clients->with.digest_key,
+			                         show_application(client)));
 	}
 	if (cursor->has_more)
 		return false;
@@ -431,12 +387,6 @@ static bool gather(struct cursor *cursor)
 	walk->next = walk->table;
 	walk->is_gathered = true;
 	return true;
-}
-
-static bool begin(struct cursor *cursor)
-{
-	cursor->applications.rest = calloc(1, sizeof(*cursor->applications.rest));
-	return cursor->applications.rest;
 }
 
 void show_applications_end(struct applications_walk *walk)
@@ -484,13 +434,7 @@ static void add_to_rest(struct named_clients *rest, const struct named_clients *
 static void fill_application(struct application_row *row, const struct named_clients *sum,
                              bool is_tracked)
 {
-	row->clients = sum->clients;
-	row->active = sum->active;
-	row->waiting = sum->waiting;
-	row->pinned = sum->pinned;
-	row->xacts = is_tracked ? sum->xacts : ROWS_NULL;
-	row->errors = is_tracked ? sum->errors : ROWS_NULL;
-	row->longest_xact_s = sum->longest / USEC_PER_SEC;
+	ROW_FILL(row, APPLICATION_ROW);
 }
 
 static bool next_application(struct cursor *cursor, void *at)
@@ -499,9 +443,9 @@ static bool next_application(struct cursor *cursor, void *at)
 	struct application_row *row = at;
 	bool is_tracked = show_source_config(cursor->source)->track_statements > 0;
 
-	if (!walk->rest && !begin(cursor))
-		return false;
-	if (!walk->is_gathered && !gather(cursor))
+	if (!walk->rest)
+		walk->rest = calloc(1, sizeof(*walk->rest));
+	if (!walk->rest || (!walk->is_gathered && !gather(cursor)))
 		return false;
 	for (; walk->next; walk->next = walk->next->hh.next) {
 		if (!cursor_may_look(cursor))

@@ -10,8 +10,6 @@
 #include "pgweir/base/sqlstates.h"
 #include "pgweir/pool/latency.h"
 
-#include "history_priv.h"
-
 /*
  * ---- rows ----
  *
@@ -48,22 +46,38 @@ struct column {
 #define ROW_SIZE_MAX 1024
 
 /* A column that has the name of its field in the row's struct. */
-#define COLUMN(row, type, field, help)                                                             \
+#define COLUMN_OF(row, type, field, help)                                                          \
 	{                                                                                          \
 #field, type,                                                                      \
 		    offsetof(row, field) + 0 * sizeof(char[sizeof(row) <= ROW_SIZE_MAX ? 1 : -1]), \
 		    help                                                                           \
 	}
 
-/* The same, where ROW is defined as the row's struct. */
-#define TEXT(field, help) COLUMN(ROW, VALUE_TEXT, field, help)
-#define INT4(field, help) COLUMN(ROW, VALUE_INT4, field, help)
-#define INT8(field, help) COLUMN(ROW, VALUE_INT8, field, help)
-#define NUMERIC(field, help) COLUMN(ROW, VALUE_NUMERIC, field, help)
-#define BYTEA(field, help) COLUMN(ROW, VALUE_BYTEA, field, help)
-#define POINTER(field, help) COLUMN(ROW, VALUE_POINTER, field, help)
-#define TIME(field, help) COLUMN(ROW, VALUE_TIME, field, help)
-#define HOST(field, help) COLUMN(ROW, VALUE_HOST, field, help)
+/*
+ * A row is declared once, as a list: COLUMN(type, name, from, help) for each column.
+ *
+ * ROW_DECLARE() makes of it the struct that ROW is defined as, with further fields, and its table
+ * of columns. ROW_FILL() sets a row to the values `from`, where the names in them are known; 0
+ * stands for what is set afterwards.
+ */
+#define ROW_DECLARE(list, table, ...)       \
+	ROW{ list(ROW_FIELD) __VA_ARGS__ }; \
+	static const struct column table[] = { list(ROW_COLUMN) }
+#define ROW_FILL(row, list) (*(ROW *)(row) = (ROW){ list(ROW_VALUE) })
+
+#define ROW_FIELD(type, name, from, help) ROW_##type name;
+#define ROW_COLUMN(type, name, from, help) COLUMN_OF(ROW, VALUE_##type, name, help),
+#define ROW_VALUE(type, name, from, help) .name = (from),
+
+/* What the struct has for a value of each type. */
+#define ROW_TEXT const char *
+#define ROW_INT4 int64_t
+#define ROW_INT8 int64_t
+#define ROW_NUMERIC int64_t
+#define ROW_BYTEA struct bytes
+#define ROW_POINTER const void *
+#define ROW_TIME usec_t
+#define ROW_HOST const struct address *
 
 /* Maximum number of columns of a SHOW: their formats are bits of a uint32_t. */
 #define COLUMNS_MAX 32
@@ -123,7 +137,12 @@ struct ordered {
 };
 
 /* `collect` calls this for each item. The names must stay valid until the end of the turn. */
-void cursor_offer(struct cursor *cursor, struct ordered_item item);
+void cursor_offer(struct cursor *cursor, const char *first, const char *second, const void *object);
+
+/* The same for the databases, or pools, of all lanes: those of which `wants` is true, or NULL. */
+void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cursor *cursor,
+                                                                 const struct database *database));
+void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *pool));
 
 /*
  * Gives the item after the last one, in the order of names. Calls `collect`, which offers
@@ -131,6 +150,86 @@ void cursor_offer(struct cursor *cursor, struct ordered_item item);
  */
 bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),
                          struct ordered_item *item);
+
+/*
+ * A next() of several rows for each item: `next_of` fills the next row of what `ordered` names,
+ * and counts with cursor->index from 0. false: the item has no more.
+ */
+bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct cursor *cursor),
+                      bool (*next_of)(struct cursor *cursor, void *row));
+
+/*
+ * ---- history: history.c ----
+ *
+ * The history of the statistics: averages for each database.
+ *
+ * Two snapshots of the counters are kept for each database, taken at the last tick and at
+ * the one before. An average covers the time from the older snapshot until now, which is
+ * one to two stats_periods.
+ */
+
+struct history;
+
+/* NULL: no memory. */
+struct history *history_new(usec_t now);
+void history_free(struct history **history);
+
+/* Begins a tick: the newer snapshots become the older ones. */
+void history_turn(struct history *history, usec_t now);
+
+/* Within a tick: stores the counters under this name. */
+void history_note(struct history *history, const char *name, const struct stats *counted);
+
+/* Ends a tick: removes names that were not noted in it. */
+void history_settle(struct history *history);
+
+/*
+ * Averages over the window until `now`: counts and bytes per second; times per query, per
+ * transaction and per assignment of a server. `counted` has the current counters of `name`.
+ */
+void history_average(const struct history *history, const char *name, const struct stats *counted,
+                     usec_t now, struct stats *average);
+
+/*
+ * Averages between two sets of counters. A difference below zero counts as zero: counters
+ * decrease when pools are freed.
+ */
+void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
+                             struct stats *average);
+
+/*
+ * ---- timeline ----
+ *
+ * The timeline: what all pools together did in each second of the last five minutes, and in each
+ * minute of the last hour. It has a fixed size.
+ */
+
+struct timeline;
+
+/* A second or a minute. Counts are of that time, the other numbers are those at its end. */
+struct timeline_slot {
+	usec_t wall_at, at; /* its end */
+	int64_t xacts, queries, errors, received, sent, logins;
+	int64_t wait_p99, statement_p50, statement_p95, statement_p99, xact_p99;
+	int64_t cl_active, cl_waiting, sv_active, sv_idle;
+	int64_t maxwait; /* of a minute: the longest of its seconds */
+};
+
+/* NULL: no memory. */
+struct timeline *timeline_new(usec_t now);
+void timeline_free(struct timeline **timeline);
+
+/* Each second, while the lanes are held, and before their latencies are emptied. */
+void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t now);
+
+enum timeline_resolution { TIMELINE_SECONDS, TIMELINE_MINUTES, TIMELINE_RESOLUTIONS };
+
+/*
+ * The slot with this number, counted from 0 since the start; or, if it has gone, the oldest one
+ * there is: *number is that of the slot. NULL: it has not ended.
+ */
+const struct timeline_slot *timeline_find(const struct timeline *timeline,
+                                          enum timeline_resolution resolution, uint64_t *number);
 
 /* ---- sources ---- */
 
@@ -406,28 +505,24 @@ bool show_leaves_out(const struct cursor *cursor, const struct database *databas
  */
 static inline usec_t show_wall(usec_t at, usec_t now) { return wall_now() - (now - at); }
 
-/* What several tables say of a client. A row's struct begins with it. */
-struct show_who {
-	const char *database, *user, *application_name;
-	const struct address *addr;
-	const void *ptr;
-	int64_t id, port;
-};
+/* "": it has none. */
+static inline const char *show_application(const struct client *client)
+{
+	const char *name = params_find(client->params, "application_name");
 
-#define WHO_COLUMNS                                                                          \
-	COLUMN(struct show_who, VALUE_INT4, id, "id of the client, for KILL_CLIENT."),       \
-	    COLUMN(struct show_who, VALUE_TEXT, database, "Database of the client."),        \
-	    COLUMN(struct show_who, VALUE_TEXT, user, "User that the client logged in as."), \
-	    COLUMN(struct show_who, VALUE_TEXT, application_name,                            \
-	           "application_name of the client."),                                       \
-	    COLUMN(struct show_who, VALUE_HOST, addr, "IP address of the client, or unix."), \
-	    COLUMN(struct show_who, VALUE_INT4, port, "Port of the client."),                \
-	    COLUMN(struct show_who, VALUE_POINTER, ptr,                                      \
-	           "Identifier of the client connection in the log.")
+	return name ? name : "";
+}
 
-void show_fill_who(struct show_who *who, const struct client *client);
-
-/* ---- latencies: show_latency.c ---- */
+/* What several tables say of a `client`. */
+#define WHO_ROW(COLUMN)                                                               \
+	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")   \
+	COLUMN(TEXT, database, client_database(client), "Database of the client.")    \
+	COLUMN(TEXT, user, client_user(client), "User that the client logged in as.") \
+	COLUMN(TEXT, application_name, show_application(client),                      \
+	       "application_name of the client.")                                     \
+	COLUMN(HOST, addr, &client->peer, "IP address of the client, or unix.")       \
+	COLUMN(INT4, port, address_port(&client->peer), "Port of the client.")        \
+	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")
 
 /* ---- statistics: show_stats.c ---- */
 

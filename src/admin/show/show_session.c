@@ -15,48 +15,27 @@
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/catalog.h"
 
-struct pinned_row {
-	struct show_who who;
-	const void *link;
-	usec_t since;
-	const char *why, *objects, *statement;
-	int64_t server_pid, seconds;
-};
-
-struct state_row {
-	struct show_who who;
-	const char *parameters, *libraries, *channels, *pins;
-};
+#define PINNED_ROW(COLUMN)                                                                         \
+	WHO_ROW(COLUMN)                                                                            \
+	COLUMN(POINTER, link, client->borrower.server,                                             \
+	       "Identifier of the server connection in the log, and in SHOW SERVERS.")             \
+	COLUMN(INT4, server_pid, server_backend_pid(client->borrower.server),                      \
+	       "Process ID of the PostgreSQL backend that stays with the client.")                 \
+	COLUMN(TIME, since, show_wall(since, now), "Since when it stays.")                         \
+	COLUMN(INT4, seconds, (now - since) / USEC_PER_SEC, "For how many seconds it has stayed.") \
+	COLUMN(TEXT, why, buf_text(text),                                                          \
+	       "What is in the session: held cursor, temporary object, session lock, function of " \
+	       "an extension; or what cannot follow the client: parameters, library, prepared "    \
+	       "statement.")                                                                       \
+	COLUMN(TEXT, objects, buf_ok(text) ? buf_text(text) + end : "",                            \
+	       "What keeps the server, with names: temporary table cart; session lock 815. At "    \
+	       "most five of a kind.")                                                             \
+	COLUMN(TEXT, statement, cursor->role == CONSOLE_ADMIN ? session_pin_text(client) : NULL,   \
+	       "Beginning of the statement that made the server stay. NULL unless the user is "    \
+	       "one of admin_users.")
 
 #define ROW struct pinned_row
-static const struct column pinned_columns[] = {
-	WHO_COLUMNS,
-	POINTER(link, "Identifier of the server connection in the log, and in SHOW SERVERS."),
-	INT4(server_pid, "Process ID of the PostgreSQL backend that stays with the client."),
-	TIME(since, "Since when it stays."),
-	INT4(seconds, "For how many seconds it has stayed."),
-	TEXT(why, "What is in the session: held cursor, temporary object, session lock, function "
-	          "of an extension; or what cannot follow the client: parameters, library, "
-	          "prepared statement."),
-	TEXT(objects,
-	     "What keeps the server, with names: temporary table cart; session lock 815. At "
-	     "most five of a kind."),
-	TEXT(statement,
-	     "Beginning of the statement that made the server stay. NULL unless the user is "
-	     "one of admin_users."),
-};
-#undef ROW
-
-#define ROW struct state_row
-static const struct column state_columns[] = {
-	WHO_COLUMNS,
-	TEXT(parameters, "Names of the parameters that are not as they were after the login."),
-	TEXT(libraries, "Libraries that the client has loaded."),
-	TEXT(channels, "Channels that the client listens to."),
-	TEXT(pins,
-	     "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not."),
-};
-#undef ROW
+ROW_DECLARE(PINNED_ROW, pinned_columns);
 
 /* The next client of a pool that the SHOW wants. NULL: no more, or has_more. */
 static const struct client *take_client(struct cursor *cursor)
@@ -72,27 +51,18 @@ static const struct client *take_client(struct cursor *cursor)
 
 /* ---- SHOW PINNED ---- */
 
-static void fill_pinned(struct cursor *cursor, struct pinned_row *row, const struct client *client)
+static void fill_pinned(struct cursor *cursor, void *row, const struct client *client)
 {
-	const struct server *server = client->borrower.server;
 	usec_t now = loop_now(client->clients->with.loop), since = session_pinned_at(client);
 	struct buf *text = &cursor->text;
 	size_t end;
 
-	show_fill_who(&row->who, client);
 	buf_clear(text);
 	session_list_pins(client, text);
 	buf_add_byte(text, 0);
 	end = text->count;
 	session_list_held(client, text);
-	row->link = server;
-	row->server_pid = server_backend_pid(server);
-	row->since = show_wall(since, now);
-	row->seconds = (now - since) / USEC_PER_SEC;
-	row->why = buf_text(text);
-	row->objects = buf_ok(text) ? row->why + end : "";
-	if (cursor->role == CONSOLE_ADMIN)
-		row->statement = session_pin_text(client);
+	ROW_FILL(row, PINNED_ROW);
 }
 
 static bool next_pinned(struct cursor *cursor, void *row)
@@ -113,6 +83,19 @@ SHOW(pinned, "PINNED", next_pinned, pinned_columns,
      .argument = SHOW_OF_DATABASE);
 
 /* ---- SHOW SESSION_STATE ---- */
+
+#define STATE_ROW(COLUMN)                                                            \
+	WHO_ROW(COLUMN)                                                              \
+	COLUMN(TEXT, parameters, texts[0],                                           \
+	       "Names of the parameters that are not as they were after the login.") \
+	COLUMN(TEXT, libraries, texts[1], "Libraries that the client has loaded.")   \
+	COLUMN(TEXT, channels, texts[2], "Channels that the client listens to.")     \
+	COLUMN(TEXT, pins, texts[3],                                                 \
+	       "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not.")
+
+#undef ROW
+#define ROW struct state_row
+ROW_DECLARE(STATE_ROW, state_columns);
 
 static bool (*const lists[])(const struct client *client, struct buf *out) = {
 	session_list_parameters,
@@ -140,21 +123,16 @@ static bool list_state(struct cursor *cursor, const struct client *client, const
 	return has_any;
 }
 
-static bool next_state(struct cursor *cursor, void *at)
+static bool next_state(struct cursor *cursor, void *row)
 {
 	const struct client *client;
-	struct state_row *row = at;
 	const char *texts[LISTS];
 
 	while ((client = take_client(cursor))) {
 		if (client->borrower.pool->limits.session_state != SESSION_STATE_FOLLOW ||
 		    !list_state(cursor, client, texts))
 			continue;
-		show_fill_who(&row->who, client);
-		row->parameters = texts[0];
-		row->libraries = texts[1];
-		row->channels = texts[2];
-		row->pins = texts[3];
+		ROW_FILL(row, STATE_ROW);
 		return true;
 	}
 	return false;
@@ -173,28 +151,28 @@ SHOW(session_state, "SESSION_STATE", next_state, state_columns,
  * Databases are shown in the order of their names: a row with the state, and one for each name.
  */
 
-struct catalog_row {
-	const char *database, *state, *why, *kind, *name, *touches;
-	usec_t since;
-};
+#define CATALOG_ROW(COLUMN)                                                                       \
+	COLUMN(TEXT, database, 0, "Name of the database.")                                        \
+	COLUMN(TEXT, state, 0,                                                                    \
+	       "quiet: nothing in it can touch session state. touches: only the names in the "    \
+	       "next rows can. any text: any statement can, so the server is asked after each. "  \
+	       "unread: not known, as definitions have just changed, or the catalog cannot be "   \
+	       "read. NULL: a row about a name.")                                                 \
+	COLUMN(TIME, since, 0, "Time when the catalog was read.")                                 \
+	COLUMN(TEXT, why, 0, "Why any text can touch session state, or why it is not known.")     \
+	COLUMN(TEXT, kind, 0,                                                                     \
+	       "Kind of the name: function, procedure, aggregate, table, view, materialized "     \
+	       "view, foreign table; parameter: functions may set it; event trigger: a word of "  \
+	       "the statements that start one.")                                                  \
+	COLUMN(TEXT, name, 0,                                                                     \
+	       "A name that can touch session state, or leads to what can, without schema.")      \
+	COLUMN(TEXT, touches, 0,                                                                  \
+	       "What it can touch: parameters, temporary objects, session locks, channels, held " \
+	       "cursors, notifications; what cannot be asked for; anything.")
 
-#define ROW struct catalog_row
-static const struct column catalog_columns[] = {
-	TEXT(database, "Name of the database."),
-	TEXT(state, "quiet: nothing in it can touch session state. touches: only the names in the "
-	            "next rows can. any text: any statement can, so the server is asked after "
-	            "each. unread: not known, as definitions have just changed, or the catalog "
-	            "cannot be read. NULL: a row about a name."),
-	TIME(since, "Time when the catalog was read."),
-	TEXT(why, "Why any text can touch session state, or why it is not known."),
-	TEXT(kind, "Kind of the name: function, procedure, aggregate, table, view, materialized "
-	           "view, foreign table; parameter: functions may set it; event trigger: a word of "
-	           "the statements that start one."),
-	TEXT(name, "A name that can touch session state, or leads to what can, without schema."),
-	TEXT(touches, "What it can touch: parameters, temporary objects, session locks, channels, "
-	              "held cursors, notifications; what cannot be asked for; anything."),
-};
 #undef ROW
+#define ROW struct catalog_row
+ROW_DECLARE(CATALOG_ROW, catalog_columns);
 
 static void list_kinds(unsigned int touches, struct buf *out)
 {
@@ -222,18 +200,13 @@ static void list_kinds(unsigned int touches, struct buf *out)
 	}
 }
 
-static void collect_databases(struct cursor *cursor)
+static bool is_read(const struct cursor *cursor, const struct database *database)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct database *database;
-	const struct lane *lane;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (database->reading && cursor_wants(cursor, database->name))
-			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
-	}
+	(void)cursor;
+	return database->reading;
 }
+
+static void collect_databases(struct cursor *cursor) { cursor_offer_databases(cursor, is_read); }
 
 /* All loops have the same reading, or will have it at once. */
 static void fill_state(struct cursor *cursor, struct catalog_row *row,
@@ -318,45 +291,39 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
 #define ADVICE_SIZE 120
 #define STEPS ((size_t)AUDIT_FEATURES + 1) /* of a row: its features, then whether it had any */
 
-struct audit_shown {
-	const char *database, *user, *application_name, *feature, *in_transaction_mode, *example;
-	int64_t sessions, servers, count, found;
-	char advice[ADVICE_SIZE];
-};
+#define AUDIT_ROW(COLUMN)                                                                         \
+	COLUMN(TEXT, database, row->database ? row->database : "(others)",                        \
+	       "Name of the database; (others): more were used than there are rows.")             \
+	COLUMN(TEXT, user, row->user,                                                             \
+	       "User of the clients; in a row without application_name, of the pool.")            \
+	COLUMN(TEXT, application_name, row->application_name,                                     \
+	       "application_name at the first statement that was counted; NULL: all clients of "  \
+	       "the pool together.")                                                              \
+	COLUMN(INT4, sessions, row->sessions_peak,                                                \
+	       "The most sessions at once that have sent a statement.")                           \
+	COLUMN(INT4, servers, row->servers_peak,                                                  \
+	       "The most servers that they would have needed at once in transaction mode: for "   \
+	       "sessions in a transaction, and for those whose server would have stayed with "    \
+	       "them, counted until they disconnected or executed DISCARD ALL.")                  \
+	COLUMN(TEXT, feature, 0, "Session feature that their statements use; NULL: none.")        \
+	COLUMN(INT8, count, 0, "How many statements used it.")                                    \
+	COLUMN(TEXT, in_transaction_mode, 0,                                                      \
+	       "What transaction mode does with it, with session_state = follow.")                \
+	COLUMN(TEXT, example, 0,                                                                  \
+	       "The first of these statements, without its constants; before it, with a colon, "  \
+	       "the function or relation that does it, if the statement does not show it (SHOW "  \
+	       "CATALOG).")                                                                       \
+	COLUMN(INT8, found, 0,                                                                    \
+	       "How many sessions had it although no statement explains it. The server is asked " \
+	       "after one transaction in session_sample.")
 
-#define ROW struct audit_shown
-static const struct column audit_columns[] = {
-	TEXT(database, "Name of the database; (others): more were used than there are rows."),
-	TEXT(user, "User of the clients; in a row without application_name, of the pool."),
-	TEXT(application_name,
-	     "application_name at the first statement that was counted; NULL: all "
-	     "clients of the pool together."),
-	INT4(sessions, "The most sessions at once that have sent a statement."),
-	INT4(servers, "The most servers that they would have needed at once in transaction mode: "
-	              "for sessions in a transaction, and for those whose server would have stayed "
-	              "with them, counted until they disconnected or executed DISCARD ALL."),
-	TEXT(feature, "Session feature that their statements use; NULL: none."),
-	INT8(count, "How many statements used it."),
-	TEXT(in_transaction_mode,
-	     "What transaction mode does with it, with session_state = follow."),
-	TEXT(example, "The first of these statements, without its constants; before it, with a "
-	              "colon, the function or relation that does it, if the statement does not "
-	              "show it (SHOW CATALOG)."),
-	INT8(found,
-	     "How many sessions had it although no statement explains it. The server is asked "
-	     "after one transaction in session_sample."),
-};
 #undef ROW
+#define ROW struct audit_shown
+ROW_DECLARE(AUDIT_ROW, audit_columns, char advice[ADVICE_SIZE];);
 
 static void fill(struct audit_shown *shown, const struct audit_row *row)
 {
-	*shown = (struct audit_shown){
-		.database = row->database ? row->database : "(others)",
-		.user = row->user,
-		.application_name = row->application_name,
-		.sessions = row->sessions_peak,
-		.servers = row->servers_peak,
-	};
+	ROW_FILL(shown, AUDIT_ROW);
 }
 
 static void fill_feature(struct audit_shown *shown, const struct audit_row *row,

@@ -16,26 +16,24 @@
 
 #define SOURCE_SIZE 512
 
-struct limit_row {
-	const char *limit, *database, *user, *source;
-	int64_t value, used, hits;
-	char source_buffer[SOURCE_SIZE];
-};
+#define LIMIT_ROW(COLUMN)                                                                         \
+	COLUMN(TEXT, limit, 0, "Name of the limit.")                                              \
+	COLUMN(TEXT, database, 0,                                                                 \
+	       "Database that the limit applies to; NULL: all databases together.")               \
+	COLUMN(TEXT, user, 0, "User that the limit applies to; NULL: all users together.")        \
+	COLUMN(INT4, value, 0,                                                                    \
+	       "Value in effect; 0: no limit (max_pinned_servers: none; -1: no limit; "           \
+	       "session_state: nothing that concerns the session is accepted).")                  \
+	COLUMN(TEXT, source, 0,                                                                   \
+	       "Source of the value: file and line (with the database or user whose entry sets "  \
+	       "it), SET, default, or ulimit -n (systemd: LimitNOFILE=).")                        \
+	COLUMN(INT4, used, 0,                                                                     \
+	       "Number of connections that currently count towards the limit; open_files: files " \
+	       "in use.")                                                                         \
+	COLUMN(INT8, hits, 0, "How often a client had to wait or was refused because of the limit.")
 
 #define ROW struct limit_row
-static const struct column limit_columns[] = {
-	TEXT(limit, "Name of the limit."),
-	TEXT(database, "Database that the limit applies to; NULL: all databases together."),
-	TEXT(user, "User that the limit applies to; NULL: all users together."),
-	INT4(value, "Value in effect; 0: no limit (max_pinned_servers: none; -1: no limit; "
-	            "session_state: nothing that concerns the session is accepted)."),
-	TEXT(source, "Source of the value: file and line (with the database or user whose "
-	             "entry sets it), SET, default, or ulimit -n (systemd: LimitNOFILE=)."),
-	INT4(used, "Number of connections that currently count towards the limit; open_files: "
-	           "files in use."),
-	INT8(hits, "How often a client had to wait or was refused because of the limit."),
-};
-#undef ROW
+ROW_DECLARE(LIMIT_ROW, limit_columns, char source_buffer[SOURCE_SIZE];);
 
 /*
  * The object of a row, in one lane. Fields that do not belong to this kind of object are NULL.
@@ -231,19 +229,12 @@ static bool find_user(struct cursor *cursor, struct thing *thing)
 	return true;
 }
 
-static void collect_pools(struct cursor *cursor)
+static bool is_limited(const struct pool *pool)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct lane *lane;
-	const struct pool *pool;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		if (pool->database->entry && pool->purpose == POOL_FOR_CLIENTS)
-			cursor_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                            pool->role->name, pool });
-	}
+	return pool->database->entry && pool->purpose == POOL_FOR_CLIENTS;
 }
+
+static void collect_pools(struct cursor *cursor) { cursor_offer_pools(cursor, is_limited); }
 
 static bool find_pool(struct cursor *cursor, struct thing *thing)
 {
@@ -387,14 +378,13 @@ struct config_row {
 	struct setting_shown shown;
 };
 
-#define ROW struct config_row
 static const struct column config_columns[] = {
-	TEXT(key, "Name of the setting."),
-	TEXT(value, "Value of the setting."),
+	COLUMN_OF(struct config_row, VALUE_TEXT, key, "Name of the setting."),
+	COLUMN_OF(struct config_row, VALUE_TEXT, value, "Value of the setting."),
 	{ "default", VALUE_TEXT, offsetof(struct config_row, initial), "Default of the setting." },
-	TEXT(changeable, "yes: RELOAD and SET change the setting; no: only a restart does."),
+	COLUMN_OF(struct config_row, VALUE_TEXT, changeable,
+	          "yes: RELOAD and SET change the setting; no: only a restart does."),
 };
-#undef ROW
 
 static const struct config *wanted(const struct show_source *source)
 {
@@ -418,18 +408,14 @@ SHOW(config, "CONFIG", next_config, config_columns, "All settings with their val
 
 /* ---- ALL, and one setting ---- */
 
-struct setting_row {
-	const char *name, *setting, *description;
-	struct setting_shown shown;
-};
+#define SETTING_ROW(COLUMN)                                              \
+	COLUMN(TEXT, name, 0, "Name of the setting.")                    \
+	COLUMN(TEXT, setting, 0, "Value of the setting; NULL: not set.") \
+	COLUMN(TEXT, description, 0, "Description of the setting.")
 
-#define ROW struct setting_row
-static const struct column setting_columns[] = {
-	TEXT(name, "Name of the setting."),
-	TEXT(setting, "Value of the setting; NULL: not set."),
-	TEXT(description, "Description of the setting."),
-};
 #undef ROW
+#define ROW struct setting_row
+ROW_DECLARE(SETTING_ROW, setting_columns, struct setting_shown shown;);
 
 static bool next_described(struct cursor *cursor, void *at)
 {
@@ -469,19 +455,15 @@ const struct show show_setting = { .item = "",
 
 /* ---- PENDING ---- */
 
-struct pending_row {
-	const char *key, *value, *in_force, *reason;
-	struct setting_shown taken, old;
-};
+#define PENDING_ROW(COLUMN)                             \
+	COLUMN(TEXT, key, 0, "Name of the setting.")    \
+	COLUMN(TEXT, value, 0, "Value given with SET.") \
+	COLUMN(TEXT, in_force, 0, "Value in effect.")   \
+	COLUMN(TEXT, reason, 0, "Why the new value is not in effect yet.")
 
-#define ROW struct pending_row
-static const struct column pending_columns[] = {
-	TEXT(key, "Name of the setting."),
-	TEXT(value, "Value given with SET."),
-	TEXT(in_force, "Value in effect."),
-	TEXT(reason, "Why the new value is not in effect yet."),
-};
 #undef ROW
+#define ROW struct pending_row
+ROW_DECLARE(PENDING_ROW, pending_columns, struct setting_shown taken, old;);
 
 static bool same_value(const char *a, const char *b)
 {

@@ -20,40 +20,43 @@
 #define DEFAULT_COUNT 50
 #define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
 
-struct statement_row {
-	const char *digest, *database, *user, *application, *sqlstate, *query;
-	int64_t calls, errors, total_us, mean_us, max_us, p95_us;
-	int64_t wait_total_us, wait_mean_us, wait_p95_us, rows, bytes, error_bound;
-	usec_t since;
-	char digest_buffer[DIGEST_SIZE];
-};
+#define STATEMENT_ROW(COLUMN)                                                                      \
+	COLUMN(TEXT, digest, row->digest_buffer,                                                   \
+	       "Digest of the statement, the same for all texts that differ in constants, "        \
+	       "comments and white space only; as in the log. Another process has others.")        \
+	COLUMN(TEXT, database, calls_database(statement),                                          \
+	       "Database of the pool that executed it.")                                           \
+	COLUMN(TEXT, user, calls_user(statement), "User of that pool.")                            \
+	COLUMN(TEXT, application, statement->application,                                          \
+	       "application_name of the last client that executed it.")                            \
+	COLUMN(INT8, calls, (int64_t)sum->calls, "How often it was executed, errors included.")    \
+	COLUMN(INT8, errors, (int64_t)sum->errors,                                                 \
+	       "How often it failed, errors of its Parse included.")                               \
+	COLUMN(TEXT, sqlstate, sum->sqlstate, "SQLSTATE of the last error; NULL: there was none.") \
+	COLUMN(INT8, total_us, (int64_t)sum->total,                                                \
+	       "Microseconds of all calls from sending to the last reply, without waiting for a "  \
+	       "server. In a pipeline, from the last reply of the call before.")                   \
+	COLUMN(INT8, mean_us, mean_of(sum->total, sum->calls), "The mean of these times.")         \
+	COLUMN(INT8, max_us, (int64_t)sum->longest, "The longest of these times.")                 \
+	COLUMN(INT8, p95_us, (int64_t)sketch_sum_quantile(&sum->running, 950),                     \
+	       "95 % of the calls took no longer, within 6.3 %.")                                  \
+	COLUMN(INT8, wait_total_us, (int64_t)sum->wait,                                            \
+	       "Microseconds that all calls have waited for a server.")                            \
+	COLUMN(INT8, wait_mean_us, mean_of(sum->wait, sum->calls), "The mean of these times.")     \
+	COLUMN(INT8, wait_p95_us, (int64_t)sketch_sum_quantile(&sum->waiting, 950),                \
+	       "95 % of the calls waited no longer, within 6.3 %.")                                \
+	COLUMN(INT8, rows, (int64_t)sum->rows,                                                     \
+	       "Rows that were returned or affected, by the tags of its replies.")                 \
+	COLUMN(INT8, bytes, (int64_t)sum->bytes, "Bytes of its replies.")                          \
+	COLUMN(INT8, error_bound, (int64_t)sum->bound,                                             \
+	       "How many calls may be missing, because it has left the table before. 0: none.")    \
+	COLUMN(TIME, since, show_wall(sum->since, loop_now(cursor->source->with->loop)),           \
+	       "Since when it is counted.")                                                        \
+	COLUMN(TEXT, query, calls_text(statement),                                                 \
+	       "Beginning of its text, with $n in place of constants.")
 
 #define ROW struct statement_row
-static const struct column statement_columns[] = {
-	TEXT(digest, "Digest of the statement, the same for all texts that differ in constants, "
-	             "comments and white space only; as in the log. Another process has others."),
-	TEXT(database, "Database of the pool that executed it."),
-	TEXT(user, "User of that pool."),
-	TEXT(application, "application_name of the last client that executed it."),
-	INT8(calls, "How often it was executed, errors included."),
-	INT8(errors, "How often it failed, errors of its Parse included."),
-	TEXT(sqlstate, "SQLSTATE of the last error; NULL: there was none."),
-	INT8(total_us, "Microseconds of all calls from sending to the last reply, without waiting "
-	               "for a server. In a pipeline, from the last reply of the call before."),
-	INT8(mean_us, "The mean of these times."),
-	INT8(max_us, "The longest of these times."),
-	INT8(p95_us, "95 % of the calls took no longer, within 6.3 %."),
-	INT8(wait_total_us, "Microseconds that all calls have waited for a server."),
-	INT8(wait_mean_us, "The mean of these times."),
-	INT8(wait_p95_us, "95 % of the calls waited no longer, within 6.3 %."),
-	INT8(rows, "Rows that were returned or affected, by the tags of its replies."),
-	INT8(bytes, "Bytes of its replies."),
-	INT8(error_bound, "How many calls may be missing, because it has left the table before. 0: "
-	                  "none."),
-	TIME(since, "Since when it is counted."),
-	TEXT(query, "Beginning of its text, with $n in place of constants."),
-};
-#undef ROW
+ROW_DECLARE(STATEMENT_ROW, statement_columns, char digest_buffer[DIGEST_SIZE];);
 
 /* ---- what is asked for ---- */
 
@@ -325,26 +328,8 @@ static void fill_statement(const struct cursor *cursor, struct statement_row *ro
 {
 	const struct calls_statement *statement = sum->last;
 
+	ROW_FILL(row, STATEMENT_ROW);
 	snprintf(row->digest_buffer, sizeof(row->digest_buffer), "%016" PRIx64, statement->digest);
-	row->digest = row->digest_buffer;
-	row->database = calls_database(statement);
-	row->user = calls_user(statement);
-	row->application = statement->application;
-	row->calls = (int64_t)sum->calls;
-	row->errors = (int64_t)sum->errors;
-	row->sqlstate = sum->sqlstate;
-	row->total_us = (int64_t)sum->total;
-	row->mean_us = mean_of(sum->total, sum->calls);
-	row->max_us = (int64_t)sum->longest;
-	row->p95_us = (int64_t)sketch_sum_quantile(&sum->running, 950);
-	row->wait_total_us = (int64_t)sum->wait;
-	row->wait_mean_us = mean_of(sum->wait, sum->calls);
-	row->wait_p95_us = (int64_t)sketch_sum_quantile(&sum->waiting, 950);
-	row->rows = (int64_t)sum->rows;
-	row->bytes = (int64_t)sum->bytes;
-	row->error_bound = (int64_t)sum->bound;
-	row->since = show_wall(sum->since, loop_now(cursor->source->with->loop));
-	row->query = calls_text(statement);
 }
 
 static void begin_statements(struct cursor *cursor)

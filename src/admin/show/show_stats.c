@@ -113,8 +113,9 @@ _Static_assert(COLUMN_COUNT(averages_columns) == 1 + STATS_FIELDS, "a counter ha
 /* ---- counting ---- */
 
 /* A database that never had a pool has no counters to show. */
-static bool has_counted(const struct database *database)
+static bool has_counted(const struct cursor *cursor, const struct database *database)
 {
+	(void)cursor;
 	return database->pool_count || database->has_gone;
 }
 
@@ -153,7 +154,7 @@ static void count_all(const struct show_source *source, struct stats *counted)
 	{
 		stats_add(counted, &lane->pools->gone);
 		TAILQ_FOREACH (database, &lane->pools->databases, node) {
-			if (has_counted(database))
+			if (has_counted(NULL, database))
 				add_database(database, counted);
 		}
 	}
@@ -178,7 +179,7 @@ static bool is_noted(const struct show_source *source, const struct lane *before
 
 	for (lane = show_source_first(source); lane < before; lane++) {
 		database = pools_find_any_database(lane->pools, name);
-		if (database && has_counted(database))
+		if (database && has_counted(NULL, database))
 			return true;
 	}
 	return false;
@@ -192,7 +193,7 @@ void show_stats_note(const struct show_source *source)
 
 	LANES_EACH(lane, show_source_lanes(source))
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (!has_counted(database) || is_noted(source, lane, database->name))
+		if (!has_counted(NULL, database) || is_noted(source, lane, database->name))
 			continue;
 		count_database(source, database->name, &counted);
 		history_note(source->history, database->name, &counted);
@@ -206,16 +207,8 @@ void show_stats_note(const struct show_source *source)
 
 static void collect(struct cursor *cursor)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct database *database;
-	const struct lane *lane;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (has_counted(database))
-			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
-	}
-	cursor_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
+	cursor_offer_databases(cursor, has_counted);
+	cursor_offer(cursor, CONFIG_CONSOLE_DATABASE, "", NULL);
 }
 
 static bool next_stats(struct cursor *cursor, void *at)
@@ -245,17 +238,12 @@ SHOW(stats_averages, "STATS_AVERAGES", next_stats, averages_columns,
 
 /* ---- one row per counter ---- */
 
-struct total_row {
-	const char *name;
-	int64_t value;
-};
+#define TOTAL_ROW(COLUMN)                             \
+	COLUMN(TEXT, name, 0, "Name of the counter.") \
+	COLUMN(NUMERIC, value, 0, "Statistics for all databases together.")
 
 #define ROW struct total_row
-static const struct column total_columns[] = {
-	TEXT(name, "Name of the counter."),
-	NUMERIC(value, "Statistics for all databases together."),
-};
-#undef ROW
+ROW_DECLARE(TOTAL_ROW, total_columns);
 
 #define TOTAL_NAME(field, letter, name, ...) "total_" name,
 #define AVERAGE_NAME(field, letter, name, ...) "avg_" name,

@@ -2,7 +2,7 @@
 /*
  * admin/show/history.c: averages, with a clock controlled by the test.
  */
-#include "../../../../src/admin/show/history_priv.h"
+#include "../../../../src/admin/show/show_priv.h"
 
 #include "../../unit.h"
 

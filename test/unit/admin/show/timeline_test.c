@@ -3,7 +3,7 @@
  * show/history.c: seconds, minutes, and how the rings move on. The lanes are made by hand: the
  * timeline reads only their sums.
  */
-#include "../../../../src/admin/show/history_priv.h"
+#include "../../../../src/admin/show/show_priv.h"
 
 #include <string.h>
 
