@@ -84,7 +84,7 @@ static struct slice *find_slice(struct slice slices[SLICES], uint64_t number)
 		slice->number = number;
 		memset(slice->sums, 0, sizeof(slice->sums));
 		memset(slice->max, 0, sizeof(slice->max));
-		sparse_sum_clear(&slice->counts);
+		sparse_sum_free(&slice->counts);
 	}
 	return slice;
 }

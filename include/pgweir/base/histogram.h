@@ -25,16 +25,23 @@ struct histogram {
 	uint64_t counts[HISTOGRAM_BUCKETS];
 };
 
-static inline unsigned int histogram_bucket(uint64_t value)
+/* The bucket of a value below 1 << `max_bits`, or of the greatest one, of 1 << `bits` for each
+ * power of two. */
+static inline unsigned int histogram_bucket_of(uint64_t value, unsigned int bits,
+                                               unsigned int max_bits)
 {
 	unsigned int shift;
 
-	if (value > HISTOGRAM_VALUE_MAX)
-		value = HISTOGRAM_VALUE_MAX;
+	if (value >> max_bits)
+		value = (UINT64_C(1) << max_bits) - 1;
 	/* How many low bits of the value its bucket does not see; the same for all small values. */
-	shift = 63 - HISTOGRAM_LINEAR_BITS -
-	        (unsigned int)__builtin_clzll(value | (2 * HISTOGRAM_LINEAR - 1));
-	return shift * HISTOGRAM_LINEAR + (unsigned int)(value >> shift);
+	shift = 63 - bits - (unsigned int)__builtin_clzll(value | ((2u << bits) - 1));
+	return (shift << bits) + (unsigned int)(value >> shift);
+}
+
+static inline unsigned int histogram_bucket(uint64_t value)
+{
+	return histogram_bucket_of(value, HISTOGRAM_LINEAR_BITS, HISTOGRAM_BITS);
 }
 
 /* The least value of a bucket; that of HISTOGRAM_BUCKETS is greater than all values. */
@@ -88,14 +95,7 @@ void sketch_halve(struct sketch *sketch);
 
 static inline unsigned int sketch_bucket(uint64_t value)
 {
-	unsigned int shift;
-
-	if (value >> SKETCH_BITS)
-		value = (UINT64_C(1) << SKETCH_BITS) - 1;
-	/* How many low bits of the value its bucket does not see. */
-	shift = 63 - SKETCH_LINEAR_BITS -
-	        (unsigned int)__builtin_clzll(value | ((SKETCH_LINEAR << 1) - 1));
-	return shift * SKETCH_LINEAR + (unsigned int)(value >> shift);
+	return histogram_bucket_of(value, SKETCH_LINEAR_BITS, SKETCH_BITS);
 }
 
 static inline void sketch_add(struct sketch *sketch, uint64_t value)
@@ -165,7 +165,7 @@ static inline uint64_t sparse_count(sparse_item item)
 /* A zeroed one is empty. */
 struct sparse_sum {
 	sparse_item *items; /* in rising order of places, none with a count of 0 */
-	size_t count, room;
+	size_t count;
 };
 
 /* Makes the block of a place. false: no memory. */
@@ -205,6 +205,9 @@ void sparse_free(struct sparse *sparse);
 bool sparse_sum_add(struct sparse_sum *sum, const struct sparse *more);
 bool sparse_sum_merge(struct sparse_sum *sum, const struct sparse_sum *more);
 
+/* Counts one at this place. false: no memory, nothing is counted. */
+bool sparse_sum_note(struct sparse_sum *sum, unsigned int place);
+
 /* The index of the first item whose place is not below this one. */
 size_t sparse_sum_find(const struct sparse_sum *sum, unsigned int place);
 
@@ -217,8 +220,7 @@ static inline uint64_t sparse_sum_at(const struct sparse_sum *sum, unsigned int 
 	           : 0;
 }
 
-/* Empties it, and keeps the memory. */
-static inline void sparse_sum_clear(struct sparse_sum *sum) { sum->count = 0; }
+/* Empties it. */
 void sparse_sum_free(struct sparse_sum *sum);
 
 /* Bytes of memory behind it. */

@@ -114,7 +114,7 @@ START_TEST(counts_may_be_large)
 		ck_assert(sparse_sum_merge(&sum, &more) && sparse_sum_merge(&more, &sum));
 	ck_assert_uint_eq(sparse_place(sum.items[0]), 4000);
 	ck_assert_uint_gt(sparse_count(sum.items[0]), UINT64_C(1) << 40);
-	sparse_sum_clear(&sum);
+	sparse_sum_free(&sum);
 	ck_assert_uint_eq(sum.count, 0);
 	sparse_free(&sparse);
 	sparse_sum_free(&sum);
