@@ -242,8 +242,6 @@ struct show_asked request_asked(const struct request *request);
 /* Its tag of CommandComplete, unless session->tag has one. */
 const char *request_tag(const struct request *request);
 
-/* ---- parse requests: request_read.c ---- */
-
 bool request_read(struct bytes text, struct request *request, struct err *err);
 
 /* Parses `text` if it is small talk or empty. false: it is something else. */

@@ -90,38 +90,13 @@ const char *command_by(const struct console_session *session, const char *comman
 	return by;
 }
 
-static struct pools *pools_of(const struct console_session *session)
-{
-	return console_pools(session->console);
-}
-
 /* The words of the running command. */
 static const struct words *words_of(const struct console_session *session)
 {
 	return &session->portal->request.words;
 }
 
-static bool is_shutting_down(const struct console_session *session)
-{
-	return session->console->with.is_shutting_down(session->console->with.arg);
-}
-
 /* ---- databases ---- */
-
-/* Whether a RESUME of all databases would end something. */
-static bool is_held(const struct console_session *session)
-{
-	return pools_are_held(pools_of(session)) ||
-	       session->console->with.lanes->at[0].clients->drain.is_on;
-}
-
-static void resume_all(const struct console_session *session)
-{
-	const struct console_with *with = &session->console->with;
-
-	command_resume_all(session->console);
-	with->drain_end(with->arg);
-}
 
 /* How many database names fit into a hint. */
 #define NAMED_MAX 5
@@ -137,7 +112,7 @@ static void refuse_resume(struct console_session *session, struct err *err)
 	struct strbuf hint = strbuf_begin(session->hint, sizeof(session->hint));
 
 	err_set(err, ERR_STATE, "pooler is not paused/suspended");
-	TAILQ_FOREACH (database, &pools_of(session)->databases, node) {
+	TAILQ_FOREACH (database, &console_pools(session->console)->databases, node) {
 		if (!database->is_paused || count++ >= NAMED_MAX)
 			continue;
 		strbuf_add(&hint,
@@ -156,6 +131,9 @@ static void refuse_resume(struct console_session *session, struct err *err)
 
 static enum outcome run_resume(struct console_session *session, struct err *err)
 {
+	const struct console_with *with = &session->console->with;
+	const struct clients *clients = with->lanes->at[0].clients;
+	const struct pools *pools = console_pools(session->console);
 	const struct words *words = words_of(session);
 	const char *database = NULL;
 	bool is_console = strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0;
@@ -163,12 +141,13 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 
 	if (words->count > 1 && !is_console && !command_database(session, "resume", &database, err))
 		return OUTCOME_FAILED;
-	if (words->count < 2 && is_shutting_down(session)) {
+	if (words->count < 2 && with->is_shutting_down(with->arg)) {
 		err_set(err, ERR_STATE, "pooler is shutting down");
 		return OUTCOME_FAILED;
 	}
-	is_paused = database ? pools_find_database(pools_of(session), database)->is_paused
-	                     : !is_console && is_held(session);
+	is_paused = database
+	                ? pools_find_database(console_pools(session->console), database)->is_paused
+	                : !is_console && (pools_are_held(pools) || clients->drain.is_on);
 	if (!is_paused) {
 		if (words->count > 1)
 			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
@@ -179,7 +158,9 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 	if (database)
 		command_resume(session->console, database);
 	else
-		resume_all(session);
+		command_resume_all(session->console);
+	if (!database)
+		with->drain_end(with->arg);
 	return OUTCOME_DONE;
 }
 
@@ -425,32 +406,31 @@ static enum outcome run_reload(struct console_session *session, struct err *err)
 
 /* ---- shutdown ---- */
 
-static void begin_shutdown(struct console_session *session, enum shutdown_kind kind)
+static enum outcome run_shutdown(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 
-	with->shutdown(with->arg, kind);
-}
-
-static enum outcome run_shutdown(struct console_session *session, struct err *err)
-{
 	(void)err;
 	session->state = SESSION_MUTE;
-	begin_shutdown(session, SHUTDOWN_NOW);
+	with->shutdown(with->arg, SHUTDOWN_NOW);
 	return OUTCOME_WAIT;
 }
 
 static enum outcome run_shutdown_servers(struct console_session *session, struct err *err)
 {
+	const struct console_with *with = &session->console->with;
+
 	(void)err;
-	begin_shutdown(session, SHUTDOWN_WAIT_FOR_SERVERS);
+	with->shutdown(with->arg, SHUTDOWN_WAIT_FOR_SERVERS);
 	return OUTCOME_DONE;
 }
 
 static enum outcome run_shutdown_clients(struct console_session *session, struct err *err)
 {
+	const struct console_with *with = &session->console->with;
+
 	(void)err;
-	begin_shutdown(session, SHUTDOWN_WAIT_FOR_CLIENTS);
+	with->shutdown(with->arg, SHUTDOWN_WAIT_FOR_CLIENTS);
 	return OUTCOME_DONE;
 }
 

@@ -87,15 +87,6 @@ static void forget_all(struct console *console)
 	free(console);
 }
 
-/* The commands that are events: see log_command(). */
-static void expect_events(struct log *log)
-{
-	for (size_t i = 0; i < commands_count; i++) {
-		if (command_is_event(&commands[i]))
-			log_expect(log, commands[i].words);
-	}
-}
-
 struct console *console_new(const struct console_with *with, struct err *err)
 {
 	struct console *console = calloc(1, sizeof(*console));
@@ -117,7 +108,10 @@ struct console *console_new(const struct console_with *with, struct err *err)
 	console->ticked_at = now;
 	console_configure(console);
 	arm_second(console, now);
-	expect_events(with->log);
+	for (size_t i = 0; i < commands_count; i++) {
+		if (command_is_event(&commands[i]))
+			log_expect(with->log, commands[i].words); /* see log_command() */
+	}
 	return console;
 }
 

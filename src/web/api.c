@@ -84,39 +84,16 @@ static void add_row(struct api_answer *answer, const struct reader_message *mess
 
 /* ---- a table ---- */
 
-static int error_status(const struct err *err)
-{
-	switch (err->code) {
-	case ERR_SYNTAX:
-	case ERR_NO_DATABASE:
-		return 404;
-	case ERR_RIGHTS:
-		return 403;
-	default:
-		return 503;
-	}
-}
-
 void api_refuse(struct connection *connection, const struct err *err)
 {
-	connection_answer_error(connection, error_status(err),
+	int status = err->code == ERR_SYNTAX || err->code == ERR_NO_DATABASE ? 404
+	             : err->code == ERR_RIGHTS                               ? 403
+	                                                                     : 503;
+
+	connection_answer_error(connection, status,
 	                        err->code == ERR_SYNTAX ? "no such table, or not with these words"
 	                                                : err->text,
 	                        "GET /api/v1/show lists the tables");
-}
-
-/* After the first piece the client cannot get an error any more. */
-static void fail(struct api_answer *answer)
-{
-	struct connection *connection = answer->connection;
-	struct err err = answer->reader->err;
-	bool is_begun = answer->is_begun;
-
-	free_answer(answer);
-	if (is_begun)
-		connection_abort(connection);
-	else
-		api_refuse(connection, &err);
 }
 
 static void end_api(struct api_answer *answer)
@@ -178,12 +155,17 @@ static void on_api_piece(void *arg, enum reader_result result, struct bytes piec
 	struct connection *connection = answer->connection;
 
 	answer->result = result;
-	if (result == READER_FAILED) {
-		fail(answer);
+	if (result == READER_FAILED && !answer->is_begun) {
+		struct err err = answer->reader->err;
+
+		free_answer(answer);
+		api_refuse(connection, &err);
 		return;
 	}
-	convert(answer, piece);
-	if (buf_ok(&answer->out)) {
+	/* after the first piece the client cannot get an error any more */
+	if (result != READER_FAILED)
+		convert(answer, piece);
+	if (result != READER_FAILED && buf_ok(&answer->out)) {
 		send_converted(answer);
 		return;
 	}
@@ -193,33 +175,28 @@ static void on_api_piece(void *arg, enum reader_result result, struct bytes piec
 
 /* ---- the request ---- */
 
-/* Adds a word as the console reads it. A word with other signs than those of names is quoted. */
-static void add_word(struct buf *words, const char *word)
+/*
+ * Adds a word as the console reads it, with quotes if it has other signs than those of names.
+ * false: it is not well encoded.
+ */
+static bool add_decoded(struct buf *words, struct bytes text, bool is_form)
 {
-	bool is_plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
-	                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
+	struct buf decoded = { 0 };
+	bool is_valid = http_decode(text, is_form, &decoded), is_plain;
+	const char *word = buf_text(&decoded);
 
-	if (is_plain) {
-		buf_add_text(words, word);
-		return;
-	}
-	buf_add_byte(words, '"');
+	is_plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
+	                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
+	if (!is_plain)
+		buf_add_byte(words, '"');
 	for (; *word; word++) {
 		if (*word == '"')
 			buf_add_byte(words, '"');
 		buf_add_byte(words, *word);
 	}
-	buf_add_byte(words, '"');
-}
-
-static bool add_decoded(struct buf *words, struct bytes text, bool is_form)
-{
-	struct buf word = { 0 };
-	bool is_valid = http_decode(text, is_form, &word);
-
-	if (is_valid)
-		add_word(words, buf_text(&word));
-	buf_free(&word);
+	if (!is_plain)
+		buf_add_byte(words, '"');
+	buf_free(&decoded);
 	return is_valid;
 }
 
@@ -235,13 +212,6 @@ bool api_read_arguments(struct bytes query, const char *wanted, struct buf *word
 			return false;
 	}
 	return true;
-}
-
-/* What would follow SHOW. false: something is not well encoded. */
-static bool read_words(const struct http_head *head, struct buf *words)
-{
-	return add_decoded(words, bytes_skip(head->path, strlen(API_SHOW)), false) &&
-	       api_read_arguments(head->query, "argument", words);
 }
 
 static void begin_show(struct web *web, struct connection *connection, struct buf *words)
@@ -270,7 +240,8 @@ void api_show(struct web *web, struct connection *connection, const struct http_
 {
 	struct buf words = { 0 };
 
-	if (read_words(head, &words))
+	if (add_decoded(&words, bytes_skip(head->path, strlen(API_SHOW)), false) &&
+	    api_read_arguments(head->query, "argument", &words))
 		begin_show(web, connection, &words);
 	else
 		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);

@@ -136,17 +136,6 @@ static bool is_token(struct bytes name)
 	return name.count > 0;
 }
 
-static bool is_text(struct bytes value)
-{
-	for (size_t i = 0; i < value.count; i++) {
-		unsigned char byte = (unsigned char)value.at[i];
-
-		if ((byte < ' ' && byte != '\t') || byte == 127)
-			return false;
-	}
-	return true;
-}
-
 /* Removes the port, and the brackets of an IPv6 address. false: not a host. */
 static bool read_host(struct bytes value, struct bytes *host)
 {
@@ -180,8 +169,13 @@ static enum http_result read_header(struct bytes line, struct http_head *head)
 	struct bytes value = line, name = take_until(&value, ':');
 	bool is_good = true;
 
+	for (size_t i = 0; i < value.count; i++) {
+		unsigned char byte = (unsigned char)value.at[i];
+
+		is_good &= (byte >= ' ' || byte == '\t') && byte != 127;
+	}
 	/* Without a colon, name is the whole line. A continued line begins with a blank. */
-	if (name.count == line.count || !is_token(name) || !is_text(value))
+	if (name.count == line.count || !is_token(name) || !is_good)
 		return refuse(head, 400);
 	value = trim(value);
 	if (http_is(name, "Host")) {

@@ -35,16 +35,6 @@ static void add(bool is_openmetrics, const char *name, const char *help, double 
 	buf_printf(out, "%s %.15g\n", name, value);
 }
 
-/* Seconds of processor time of all threads. */
-static double processor_time(void)
-{
-	struct rusage usage = { 0 };
-
-	getrusage(RUSAGE_SELF, &usage);
-	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
 static void add_memory(bool is_openmetrics, struct buf *out)
 {
 	FILE *file = fopen("/proc/self/statm", "re");
@@ -111,11 +101,16 @@ static void add_start(bool is_openmetrics, struct buf *out)
 
 static void add_process(bool is_openmetrics, uint64_t lost_lines, struct buf *out)
 {
+	struct rusage usage = { 0 };
+
 	add(is_openmetrics, "pgbouncer_up", "1: these metrics could be read.", 1, out);
+	getrusage(RUSAGE_SELF, &usage);
 	metrics_add_head(is_openmetrics, "pgweir_build_info", "gauge", "Version of pgweir.", out);
 	buf_printf(out, "pgweir_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
 	add(is_openmetrics, "process_cpu_seconds_total", "Processor time of the process.",
-	    processor_time(), out);
+	    (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+	        (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
+	    out);
 	add(is_openmetrics, "pgweir_log_lines_lost_total",
 	    "Lines of the log that could not be written.", (double)lost_lines, out);
 	add_memory(is_openmetrics, out);
@@ -153,15 +148,6 @@ static void abort_scrape(struct scrape *scrape)
 
 	free_scrape(scrape);
 	connection_abort(connection);
-}
-
-static void refuse_scrape(struct scrape *scrape)
-{
-	struct connection *connection = scrape->connection;
-	struct err err = scrape->reader->err;
-
-	free_scrape(scrape);
-	api_refuse(connection, &err);
 }
 
 static void on_scrape_gone(struct answer_maker *maker)
@@ -203,12 +189,6 @@ static void read_source(struct scrape *scrape)
 	reader_next(scrape->reader);
 }
 
-static void next_source(struct scrape *scrape)
-{
-	scrape->source++;
-	read_source(scrape);
-}
-
 /* Writes what has been read, as long as the client takes it. The scrape may be gone afterwards. */
 static void write_source(struct scrape *scrape)
 {
@@ -226,8 +206,10 @@ static void write_source(struct scrape *scrape)
 		if (!connection_is_answering(connection))
 			return;
 	} while (has_room && !is_written);
-	if (is_written)
-		next_source(scrape);
+	if (!is_written)
+		return;
+	scrape->source++;
+	read_source(scrape);
 }
 
 /* Output was sent. While rows are read, there is nothing to write. */
@@ -237,12 +219,6 @@ static void on_scrape_room(struct answer_maker *maker)
 
 	if (!scrape->reader)
 		write_source(scrape);
-}
-
-/* Histograms of so many databases would be more samples than all other metrics together. */
-static bool has_too_many(const struct scrape *scrape)
-{
-	return scrape->source->rows_max && scrape->text.row_count > scrape->source->rows_max;
 }
 
 /* false: the scrape is over. */
@@ -270,9 +246,14 @@ static bool begin_answer(struct scrape *scrape)
 static void on_scrape_piece(void *arg, enum reader_result result, struct bytes piece)
 {
 	struct scrape *scrape = arg;
+	bool has_too_many;
 
 	if (result == READER_FAILED && !scrape->is_begun) {
-		refuse_scrape(scrape);
+		struct connection *connection = scrape->connection;
+		struct err err = scrape->reader->err;
+
+		free_scrape(scrape);
+		api_refuse(connection, &err);
 		return;
 	}
 	if (!scrape->is_begun && !begin_answer(scrape))
@@ -281,16 +262,21 @@ static void on_scrape_piece(void *arg, enum reader_result result, struct bytes p
 		abort_scrape(scrape);
 		return;
 	}
-	if (result == READER_MORE && !has_too_many(scrape)) {
+	/* histograms of so many databases would be more samples than all other metrics together */
+	has_too_many =
+	    scrape->source->rows_max && scrape->text.row_count > scrape->source->rows_max;
+	if (result == READER_MORE && !has_too_many) {
 		connection_add(scrape->connection, (struct bytes){ 0 }); /* it is not late */
 		reader_next(scrape->reader);
 		return;
 	}
 	reader_end(&scrape->reader);
-	if (has_too_many(scrape))
-		next_source(scrape);
-	else
+	if (!has_too_many) {
 		write_source(scrape);
+		return;
+	}
+	scrape->source++;
+	read_source(scrape);
 }
 
 /* NULL: too many at one time, which is answered. */

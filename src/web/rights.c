@@ -173,13 +173,6 @@ static bool copy_hosts(struct web_rights *rights, const struct config_list *list
 	return true;
 }
 
-static bool read_secrets(struct web_rights *rights, const struct config *config, struct err *err)
-{
-	return !*config->metrics_secret_file ||
-	       rights_read_secrets(&rights->secrets, config->metrics_secret_file, err) ||
-	       err_prefix(err, "metrics_secret_file: ");
-}
-
 static bool make_tls(struct web_rights *rights, const struct config *config, struct err *err)
 {
 	struct tls_options options;
@@ -195,6 +188,7 @@ struct web_rights *web_rights_new(const struct config *config, struct err *err)
 {
 	const struct config_list *allow = &config->metrics_allow;
 	struct web_rights *rights = calloc(1, sizeof(*rights));
+	bool is_made = false;
 
 	if (!rights || !copy_hosts(rights, &config->metrics_hosts)) {
 		web_rights_release(&rights);
@@ -207,7 +201,11 @@ struct web_rights *web_rights_new(const struct config *config, struct err *err)
 	rights->allow = ranges_new(allow->names, allow->count, err);
 	if (!rights->allow)
 		err_prefix(err, "metrics_allow: ");
-	if (!rights->allow || !read_secrets(rights, config, err) || !make_tls(rights, config, err))
+	else if (!*config->metrics_secret_file ||
+	         rights_read_secrets(&rights->secrets, config->metrics_secret_file, err) ||
+	         err_prefix(err, "metrics_secret_file: "))
+		is_made = make_tls(rights, config, err);
+	if (!is_made)
 		web_rights_release(&rights);
 	return rights;
 }

@@ -126,19 +126,14 @@ static const struct route {
 	{ "/api/v1/show/", api_show, false },
 };
 
-static bool is_at(struct bytes path, const char *route)
-{
-	size_t size = strlen(route);
-
-	if (size > 1 && route[size - 1] == '/')
-		return path.count > size && memcmp(path.at, route, size) == 0;
-	return bytes_are(path, route);
-}
-
 static const struct route *find_route(struct bytes path)
 {
 	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-		if (is_at(path, routes[i].path))
+		size_t size = strlen(routes[i].path);
+		bool is_folder = size > 1 && routes[i].path[size - 1] == '/';
+
+		if (is_folder ? path.count > size && memcmp(path.at, routes[i].path, size) == 0
+		              : bytes_are(path, routes[i].path))
 			return &routes[i];
 	}
 	return NULL;
