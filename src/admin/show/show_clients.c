@@ -98,7 +98,7 @@ SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
 	COLUMN(TEXT, database, client_database(client),                                            \
 	       "Database that the client needs a server for.")                                     \
 	COLUMN(TEXT, user, client_user(client), "User that the client logged in as.")              \
-	COLUMN(INT4, place, count_positions(cursor),                                               \
+	COLUMN(INT4, place, place,                                                                 \
 	       "Position of the client in the wait queue of its pool, from 1.")                    \
 	COLUMN(INT4, wait, wait / USEC_PER_SEC, "Seconds that the client has waited.")             \
 	COLUMN(INT4, wait_us, wait % USEC_PER_SEC,                                                 \
@@ -136,17 +136,6 @@ static bool has_waiters(const struct pool *pool)
 
 static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_waiters); }
 
-/* Moves to the first borrower of the current queue after the last one shown. */
-static void enter_queue(struct waiting_place *place, struct borrower_list *list)
-{
-	place->position = 0;
-	place->next = list ? TAILQ_FIRST(list) : NULL;
-	while (place->next && place->next->wait_number <= place->last) {
-		place->next = TAILQ_NEXT(place->next, wait_node);
-		place->position++;
-	}
-}
-
 /* The queues of a user on a database: those of the pool for clients, and the one for reads. */
 static const struct {
 	enum pool_purpose purpose;
@@ -157,26 +146,32 @@ static const struct {
 
 #define QUEUES (sizeof(queues) / sizeof(queues[0]))
 
-/* NULL: there is no such pool. */
-static struct borrower_list *queue_of(const struct cursor *cursor, const struct lane *lane)
-{
-	unsigned int queue = cursor->waiting.queue;
-	struct pool *pool = pools_find_exact_pool(lane->pools, cursor->ordered.first,
-	                                          cursor->ordered.second, queues[queue].purpose);
-
-	return pool ? pool_wait_queue_at(pool, queues[queue].number) : NULL;
-}
-
-/* Enters the current queue in each lane. false: there is no such queue. */
+/*
+ * Enters the current queue in each lane, at the first borrower after the last one shown. false:
+ * there is no such queue.
+ */
 static bool enter_queues(struct cursor *cursor)
 {
 	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct ordered *names = &cursor->ordered;
 	struct waiting_walk *walk = &cursor->waiting;
 
 	if (walk->queue >= QUEUES)
 		return false;
-	for (unsigned int i = 0; i < lanes->count; i++)
-		enter_queue(&walk->places[i], queue_of(cursor, &lanes->at[i]));
+	for (unsigned int i = 0; i < lanes->count; i++) {
+		struct pool *pool = pools_find_exact_pool(
+		    lanes->at[i].pools, names->first, names->second, queues[walk->queue].purpose);
+		struct borrower_list *list =
+		    pool ? pool_wait_queue_at(pool, queues[walk->queue].number) : NULL;
+		struct waiting_place *place = &walk->places[i];
+
+		place->position = 0;
+		place->next = list ? TAILQ_FIRST(list) : NULL;
+		while (place->next && place->next->wait_number <= place->last) {
+			place->next = TAILQ_NEXT(place->next, wait_node);
+			place->position++;
+		}
+	}
 	walk->is_entered = true;
 	return true;
 }
@@ -231,39 +226,25 @@ static struct waiting_place *next_place(struct cursor *cursor)
 	}
 }
 
-/* The position in the wait queue of all lanes, from 1, of the next borrower shown. */
-static unsigned int count_positions(const struct cursor *cursor)
-{
-	unsigned int position = 1;
-
-	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++)
-		position += cursor->waiting.places[i].position;
-	return position;
-}
-
-/* In all lanes: whose server is what the pool waits for, for longest. NULL: not known. */
-static const struct server *find_holder(const struct cursor *cursor, const struct pool *pool,
-                                        enum wait_reason reason)
-{
-	const struct server *longest = NULL;
-	const struct lane *lane;
-
-	LANES_EACH(lane, show_source_lanes(cursor->source))
-	longest = pool_wait_longer(longest, pool_wait_holder(lane->pools, pool, reason));
-	return longest;
-}
-
 /* position: in the queue of its own lane, from 1, for the reason. */
-static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
-                         const struct borrower *borrower, unsigned int position)
+static void fill_waiting(struct cursor *cursor, void *row, const struct borrower *borrower,
+                         unsigned int position)
 {
 	const struct client *client = client_of_borrower(borrower);
 	usec_t wait = loop_now(client->clients->with.loop) - borrower->waiting_since;
 	enum wait_reason reason = pool_wait_reason(borrower, position);
+	const struct server *holder = NULL; /* whose server the pool waits for, for longest */
+	const struct lane *lane;
+	unsigned int place = 1; /* in the queue of all lanes */
 
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		place += cursor->waiting.places[lane->number].position;
+		holder =
+		    pool_wait_longer(holder, pool_wait_holder(lane->pools, borrower->pool, reason));
+	}
 	buf_clear(&cursor->text);
-	pool_wait_explain_all(borrower->pool, reason, find_holder(cursor, borrower->pool, reason),
-	                      &cursor->text);
+	pool_wait_explain_all(borrower->pool, reason, holder, &cursor->text);
 	ROW_FILL(row, WAITING_ROW);
 }
 

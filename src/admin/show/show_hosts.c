@@ -35,8 +35,7 @@
 	       "is not known for how long); draining; drained; disabled.")                         \
 	COLUMN(TIME, since, known->since ? show_wall(known->since, now) : 0,                       \
 	       "Since when it has this role; NULL: not known.")                                    \
-	COLUMN(INT4, servers, count_servers(cursor->source, cursor->ordered.first, shown),         \
-	       "Number of server connections of the entry there.")                                 \
+	COLUMN(INT4, servers, 0, "Number of server connections of the entry there.")               \
 	COLUMN(INT8, latency_us, known->known.latency,                                             \
 	       "How many microseconds its last answer about its role took; 0: it was not asked "   \
 	       "by a host watch.")                                                                 \
@@ -103,56 +102,24 @@ static const struct address *address_of(const struct shown_host *shown)
 	return shown->row.address.family == AF_UNSPEC ? NULL : &shown->row.address;
 }
 
-static unsigned int count_servers(const struct show_source *source, const char *entry,
-                                  const struct shown_host *shown)
-{
-	unsigned int count = 0;
-	const struct lane *lane;
-
-	LANES_EACH(lane, show_source_lanes(source))
-	count += pools_servers_at(lane->pools, entry, shown->row.host, address_of(shown));
-	return count;
-}
-
-static int64_t count_reads(const struct show_source *source, const struct host_row *row)
-{
-	const struct lane *lane;
-	uint64_t count = 0;
-
-	LANES_EACH(lane, show_source_lanes(source))
-	count += pools_reads_at(lane->pools, row->entry, row->host);
-	return (int64_t)count;
-}
-
-static unsigned int count_busy(const struct show_source *source, const char *host)
-{
-	unsigned int count = 0;
-	const struct lane *lane;
-
-	LANES_EACH(lane, show_source_lanes(source))
-	count += pools_busy_at(lane->pools, host);
-	return count;
-}
-
-static bool is_lagging(const struct config *config, const struct shown_host *shown)
-{
-	struct roster_limit limit = { config_max_standby_lag(config, shown->entry),
-		                      config_max_standby_lag_bytes(config, shown->entry) };
-
-	return roster_row_is_behind(&shown->row, &limit);
-}
-
 static const char *shown_state(const struct show_source *source, const struct host_row *row,
                                const struct shown_host *shown)
 {
-	const struct roster_row *known = &shown->row;
+	const struct config *config = show_source_first(source)->pools->config;
+	const struct roster_limit limit = { config_max_standby_lag(config, shown->entry),
+		                            config_max_standby_lag_bytes(config, shown->entry) };
 	struct broker *broker = show_source_first(source)->pools->with.broker;
+	const struct roster_row *known = &shown->row;
+	unsigned int busy_count = 0;
+	const struct lane *lane;
 
 	switch (clusters_admin(broker, row->host)) {
 	case HOST_DISABLED:
 		return "disabled";
 	case HOST_DRAINING:
-		return count_busy(source, row->host) ? "draining" : "drained";
+		LANES_EACH(lane, show_source_lanes(source))
+		busy_count += pools_busy_at(lane->pools, row->host);
+		return busy_count ? "draining" : "drained";
 	case HOST_ENABLED:
 		break;
 	}
@@ -162,7 +129,7 @@ static const char *shown_state(const struct show_source *source, const struct ho
 		return known->is_foreign ? "foreign" : "fenced";
 	if (known->is_diverged)
 		return "diverged";
-	if (is_lagging(show_source_first(source)->pools->config, shown))
+	if (roster_row_is_behind(known, &limit))
 		return "lagging";
 	return known->seen_at ? "up" : "unknown";
 }
@@ -182,6 +149,7 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 	const struct roster_row *known = &shown->row;
 	usec_t now = loop_now(cursor->source->with->loop);
 	bool is_known = known->lag != ROSTER_LAG_UNKNOWN;
+	const struct lane *lane;
 
 	ROW_FILL(row, HOST_ROW);
 	snprintf(row->host_buffer, sizeof(row->host_buffer), "%.*s", (int)shown->name.count,
@@ -197,7 +165,12 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 		row->position = row->position_buffer;
 	}
 	row->state = shown_state(cursor->source, row, shown);
-	row->reads = count_reads(cursor->source, row);
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		row->servers +=
+		    pools_servers_at(lane->pools, row->entry, shown->row.host, address_of(shown));
+		row->reads += (int64_t)pools_reads_at(lane->pools, row->entry, row->host);
+	}
 }
 
 static bool next_of_entry(struct cursor *cursor, void *row)

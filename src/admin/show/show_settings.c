@@ -87,6 +87,18 @@ static const char *source_of(struct limit_row *row, const struct thing *thing, i
 
 #define SAID(entry, field) ((entry) ? (entry)->field : CONFIG_INHERIT)
 
+static int said_state(const enum session_state_mode *mode)
+{
+	return mode && *mode != SESSION_STATE_INHERIT ? (int)*mode : CONFIG_INHERIT;
+}
+
+static int64_t above_size(const struct pool *pool)
+{
+	int64_t above = (int64_t)share_servers(&pool->share) - pool->limits.size;
+
+	return pool->limits.size > 0 && above > 0 ? above : 0;
+}
+
 /*
  * ---- the limits ----
  *
@@ -94,13 +106,24 @@ static const char *source_of(struct limit_row *row, const struct thing *thing, i
  * is used in all lanes; what each lane counts by itself is added up.
  */
 
-static void max_client_conn(struct limit_row *row, const struct thing *thing)
-{
-	row->value = thing->config->max_client_conn;
-	row->source = by_setting(row, thing->config, "max_client_conn");
-	row->used = broker_admitted(thing->lane->pools->with.broker);
-	row->hits += (int64_t)thing->lane->clients->limit_hits;
-}
+#define LIMIT(name, setting, by_user, by_database, value_is, used_is, hit_count)    \
+	static void name(struct limit_row *row, const struct thing *thing)          \
+	{                                                                           \
+		row->value = (value_is);                                            \
+		row->source = source_of(row, thing, by_user, by_database, setting); \
+		row->used = (used_is);                                              \
+		row->hits += (int64_t)(hit_count);                                  \
+	}
+
+/* Of a setting, and of its field in the entry of a user or of a database. */
+#define SET(name, ...) LIMIT(name, #name, CONFIG_INHERIT, CONFIG_INHERIT, __VA_ARGS__)
+#define SET_FOR_DATABASE(name, ...) \
+	LIMIT(name, #name, CONFIG_INHERIT, SAID(thing->entry, name), __VA_ARGS__)
+#define SET_FOR_USER(name, ...) \
+	LIMIT(name, #name, SAID(thing->user, name), CONFIG_INHERIT, __VA_ARGS__)
+
+SET(max_client_conn, thing->config->max_client_conn,
+    broker_admitted(thing->lane->pools->with.broker), thing->lane->clients->limit_hits)
 
 /* The limit of the process: what is kept for servers and consoles is not part of it. */
 static void open_files(struct limit_row *row, const struct thing *thing)
@@ -113,102 +136,39 @@ static void open_files(struct limit_row *row, const struct thing *thing)
 	row->hits += (int64_t)clients->files_hits;
 }
 
-static void max_db_connections(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_db_connections(thing->config, thing->entry);
-	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_connections),
-	                        "max_db_connections");
-	row->used = share_servers(&thing->database->share);
-	row->hits += (int64_t)thing->database->server_limit_hits;
-}
-
-static void max_db_client_connections(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_db_client_connections(thing->config, thing->entry);
-	row->source =
-	    source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_client_connections),
-	              "max_db_client_connections");
-	row->used = share_clients(&thing->database->share);
-	row->hits += (int64_t)thing->database->client_limit_hits;
-}
+SET_FOR_DATABASE(max_db_connections, config_max_db_connections(thing->config, thing->entry),
+                 share_servers(&thing->database->share), thing->database->server_limit_hits)
+SET_FOR_DATABASE(max_db_client_connections,
+                 config_max_db_client_connections(thing->config, thing->entry),
+                 share_clients(&thing->database->share), thing->database->client_limit_hits)
 
 /* The limit of the console's database, which applies to users that are not in admin_users. */
-static void max_guests(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_db_client_connections(thing->config, NULL);
-	row->source = by_setting(row, thing->config, "max_db_client_connections");
-	row->used += thing->lane->clients->guest_count;
-	row->hits += (int64_t)thing->lane->clients->guest_limit_hits;
-}
+LIMIT(max_guests, "max_db_client_connections", CONFIG_INHERIT, CONFIG_INHERIT,
+      config_max_db_client_connections(thing->config, NULL),
+      row->used + thing->lane->clients->guest_count, thing->lane->clients->guest_limit_hits)
 
-static void max_user_connections(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_user_connections(thing->config, thing->user);
-	row->source = source_of(row, thing, SAID(thing->user, max_user_connections), CONFIG_INHERIT,
-	                        "max_user_connections");
-	if (!thing->role)
-		return;
-	row->used = share_servers(&thing->role->share);
-	row->hits += (int64_t)thing->role->server_limit_hits;
-}
+/* Not every lane knows the user. */
+SET_FOR_USER(max_user_connections, config_max_user_connections(thing->config, thing->user),
+             thing->role ? share_servers(&thing->role->share) : row->used,
+             thing->role ? thing->role->server_limit_hits : 0)
+SET_FOR_USER(max_user_client_connections,
+             config_max_user_client_connections(thing->config, thing->user),
+             thing->role ? share_clients(&thing->role->share) : row->used,
+             thing->role ? thing->role->client_limit_hits : 0)
 
-static void max_user_client_connections(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_user_client_connections(thing->config, thing->user);
-	row->source = source_of(row, thing, SAID(thing->user, max_user_client_connections),
-	                        CONFIG_INHERIT, "max_user_client_connections");
-	if (!thing->role)
-		return;
-	row->used = share_clients(&thing->role->share);
-	row->hits += (int64_t)thing->role->client_limit_hits;
-}
-
-static void pool_size(struct limit_row *row, const struct thing *thing)
-{
-	row->value = thing->pool->limits.size;
-	row->source = source_of(row, thing, SAID(thing->user, pool_size),
-	                        SAID(thing->entry, pool_size), "default_pool_size");
-	row->used = share_servers(&thing->pool->share);
-	row->hits += (int64_t)thing->pool->size_hits;
-}
-
-static void max_pinned_servers(struct limit_row *row, const struct thing *thing)
-{
-	const struct pool_limits *limits = &thing->pool->limits;
-
-	row->value = limits->max_pinned == INT_MAX ? -1 : limits->max_pinned;
-	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_pinned_servers),
-	                        "max_pinned_servers");
-	row->used = share_pins(&thing->pool->share);
-	row->hits += (int64_t)thing->pool->pins_refused;
-}
-
-/* Whether an entry sets session_state, as source_of() wants it. */
-static int said_state(enum session_state_mode mode)
-{
-	return mode == SESSION_STATE_INHERIT ? CONFIG_INHERIT : (int)mode;
-}
+LIMIT(pool_size, "default_pool_size", SAID(thing->user, pool_size), SAID(thing->entry, pool_size),
+      thing->pool->limits.size, share_servers(&thing->pool->share), thing->pool->size_hits)
+LIMIT(reserve_pool_size, "reserve_pool_size", SAID(thing->user, reserve_pool_size),
+      SAID(thing->entry, reserve_pool_size), thing->pool->limits.reserve_size,
+      above_size(thing->pool), thing->pool->reserve_hits)
+SET_FOR_DATABASE(max_pinned_servers,
+                 thing->pool->limits.max_pinned == INT_MAX ? -1 : thing->pool->limits.max_pinned,
+                 share_pins(&thing->pool->share), thing->pool->pins_refused)
 
 /* What is refused because it concerns the session. */
-static void session_state(struct limit_row *row, const struct thing *thing)
-{
-	int user = thing->user ? said_state(thing->user->session_state) : CONFIG_INHERIT;
-	int entry = thing->entry ? said_state(thing->entry->session_state) : CONFIG_INHERIT;
-
-	row->source = source_of(row, thing, user, entry, "session_state");
-	row->hits += (int64_t)thing->pool->state_refused;
-}
-
-static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
-{
-	int64_t above = (int64_t)share_servers(&thing->pool->share) - thing->pool->limits.size;
-
-	row->value = thing->pool->limits.reserve_size;
-	row->source = source_of(row, thing, SAID(thing->user, reserve_pool_size),
-	                        SAID(thing->entry, reserve_pool_size), "reserve_pool_size");
-	row->used = thing->pool->limits.size > 0 && above > 0 ? above : 0;
-	row->hits += (int64_t)thing->pool->reserve_hits;
-}
+LIMIT(session_state, "session_state", said_state(thing->user ? &thing->user->session_state : NULL),
+      said_state(thing->entry ? &thing->entry->session_state : NULL), 0, 0,
+      thing->pool->state_refused)
 
 /* ---- the objects ---- */
 

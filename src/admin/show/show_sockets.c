@@ -220,47 +220,23 @@ const struct show show_servers = { "SERVERS",
 
 /* ---- both ---- */
 
-static const char *client_socket_state(const struct client *client)
-{
-	switch (client->state) {
-	case CLIENT_STARTUP:
-	case CLIENT_AUTHENTICATION:
-	case CLIENT_DERIVING:
-	case CLIENT_DELAYED:
-		return "cl_login";
-	case CLIENT_NEWCOMER:
-	case CLIENT_WAITING:
-	case CLIENT_CATCHING_UP:
-		return "cl_waiting";
-	case CLIENT_IDLE:
-	case CLIENT_LATE:
-	case CLIENT_PREPARING:
-	case CLIENT_ACTIVE:
-	case CLIENT_SETTLING:
-	case CLIENT_CONSOLE:
-		return "cl_active";
-	default:
-		return NULL; /* cancel requests, and clients that are being closed */
-	}
-}
+/* NULL: cancel requests, and clients that are being closed. */
+static const char *const client_states[CLIENT_STATES] = {
+	[CLIENT_STARTUP] = "cl_login",       [CLIENT_AUTHENTICATION] = "cl_login",
+	[CLIENT_DERIVING] = "cl_login",      [CLIENT_DELAYED] = "cl_login",
+	[CLIENT_NEWCOMER] = "cl_waiting",    [CLIENT_WAITING] = "cl_waiting",
+	[CLIENT_CATCHING_UP] = "cl_waiting", [CLIENT_IDLE] = "cl_active",
+	[CLIENT_LATE] = "cl_active",         [CLIENT_PREPARING] = "cl_active",
+	[CLIENT_ACTIVE] = "cl_active",       [CLIENT_SETTLING] = "cl_active",
+	[CLIENT_CONSOLE] = "cl_active",
+};
 
-static const char *server_socket_state(const struct server *server)
-{
-	switch (server->state) {
-	case SERVER_CONNECTING:
-	case SERVER_LOGIN:
-		return "sv_login";
-	case SERVER_IDLE:
-		return "sv_idle";
-	case SERVER_USED:
-		return "sv_used";
-	case SERVER_CHECKING:
-	case SERVER_RESETTING:
-		return "sv_tested";
-	default:
-		return "sv_active";
-	}
-}
+/* NULL: sv_active. */
+static const char *const server_states[SERVER_STATES] = {
+	[SERVER_CONNECTING] = "sv_login", [SERVER_LOGIN] = "sv_login",
+	[SERVER_IDLE] = "sv_idle",        [SERVER_USED] = "sv_used",
+	[SERVER_CHECKING] = "sv_tested",  [SERVER_RESETTING] = "sv_tested",
+};
 
 static bool next_socket(struct cursor *cursor, void *at)
 {
@@ -269,17 +245,17 @@ static bool next_socket(struct cursor *cursor, void *at)
 	struct socket_row *row = at;
 
 	while ((client = take_client(cursor))) {
-		row->state = client_socket_state(client);
-		if (!row->state)
+		if (!client_states[client->state])
 			continue;
 		fill_client(row, client, cursor->source);
+		row->state = client_states[client->state];
 		return true;
 	}
 	server = cursor->has_more ? NULL : take_server(cursor);
 	if (!server)
 		return false;
 	fill_server(row, server, cursor->source);
-	row->state = server_socket_state(server);
+	row->state = server_states[server->state] ? server_states[server->state] : "sv_active";
 	return true;
 }
 
