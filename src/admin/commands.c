@@ -20,23 +20,13 @@ bool command_not_paused(struct console_session *session, struct err *err)
 	       err_set(err, ERR_STATE, "already suspended/paused");
 }
 
-/* false: no such database, or no memory. */
-static bool is_in_all_lanes(const struct lanes *lanes, const char *name)
-{
-	const struct lane *lane;
-	bool is_there = true;
-
-	lanes_hold(lanes);
-	LANES_EACH(lane, lanes)
-	is_there &= pools_database(lane->pools, name) != NULL;
-	lanes_release(lanes);
-	return is_there;
-}
-
 bool command_database(struct console_session *session, const char *verb, const char **database,
                       struct err *err)
 {
 	const struct words *words = &session->portal->request.words;
+	const struct lanes *lanes = session->console->with.lanes;
+	const struct lane *lane;
+	bool is_there = true; /* false: no such database, or no memory */
 
 	*database = NULL;
 	if (words->count < 2)
@@ -44,8 +34,11 @@ bool command_database(struct console_session *session, const char *verb, const c
 	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
 	*database = words->argument;
-	return is_in_all_lanes(session->console->with.lanes, words->argument) ||
-	       err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
+	lanes_hold(lanes);
+	LANES_EACH(lane, lanes)
+	is_there &= pools_database(lane->pools, words->argument) != NULL;
+	lanes_release(lanes);
+	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
 
 void command_each_lane(const struct console *console, const char *database,
@@ -164,43 +157,26 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 	return OUTCOME_DONE;
 }
 
-static void disable(struct pools *pools, struct database *database, const char *by)
+static void set_disabled(struct pools *pools, struct database *database, const char *by)
 {
 	(void)pools;
-	(void)by;
-	database->is_disabled = true;
+	database->is_disabled = by != NULL;
 }
 
-static void enable(struct pools *pools, struct database *database, const char *by)
+/* DISABLE and ENABLE */
+static enum outcome run_disable(struct console_session *session, struct err *err)
 {
-	(void)pools;
-	(void)by;
-	database->is_disabled = false;
-}
-
-static enum outcome set_disabled(struct console_session *session, const char *verb,
-                                 bool is_disabled, struct err *err)
-{
+	bool disables = strcasecmp(words_of(session)->command, "DISABLE") == 0;
 	const char *database;
 
 	if (words_of(session)->count < 2) {
 		err_set(err, ERR_SYNTAX, "a database is required");
 		return OUTCOME_FAILED;
 	}
-	if (!command_database(session, verb, &database, err))
+	if (!command_database(session, disables ? "disable" : "enable", &database, err))
 		return OUTCOME_FAILED;
-	command_each_lane(session->console, database, is_disabled ? disable : enable, NULL);
+	command_each_lane(session->console, database, set_disabled, disables ? "" : NULL);
 	return OUTCOME_DONE;
-}
-
-static enum outcome run_disable(struct console_session *session, struct err *err)
-{
-	return set_disabled(session, "disable", true, err);
-}
-
-static enum outcome run_enable(struct console_session *session, struct err *err)
-{
-	return set_disabled(session, "enable", false, err);
 }
 
 static void reconnect(struct pools *pools, struct database *database, const char *by)
@@ -409,29 +385,17 @@ static enum outcome run_reload(struct console_session *session, struct err *err)
 static enum outcome run_shutdown(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
+	const struct words *words = words_of(session);
+	bool is_now = words->count < 2;
 
 	(void)err;
-	session->state = SESSION_MUTE;
-	with->shutdown(with->arg, SHUTDOWN_NOW);
-	return OUTCOME_WAIT;
-}
-
-static enum outcome run_shutdown_servers(struct console_session *session, struct err *err)
-{
-	const struct console_with *with = &session->console->with;
-
-	(void)err;
-	with->shutdown(with->arg, SHUTDOWN_WAIT_FOR_SERVERS);
-	return OUTCOME_DONE;
-}
-
-static enum outcome run_shutdown_clients(struct console_session *session, struct err *err)
-{
-	const struct console_with *with = &session->console->with;
-
-	(void)err;
-	with->shutdown(with->arg, SHUTDOWN_WAIT_FOR_CLIENTS);
-	return OUTCOME_DONE;
+	if (is_now)
+		session->state = SESSION_MUTE;
+	with->shutdown(with->arg, is_now ? SHUTDOWN_NOW
+	                          : strcasecmp(words->argument, "WAIT_FOR_SERVERS") == 0
+	                              ? SHUTDOWN_WAIT_FOR_SERVERS
+	                              : SHUTDOWN_WAIT_FOR_CLIENTS);
+	return is_now ? OUTCOME_WAIT : OUTCOME_DONE;
 }
 
 /* ---- take-over ---- */
@@ -550,7 +514,7 @@ const struct command commands[] = {
 	  "database." },
 	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
 	  "Refuse new clients of a database." },
-	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_enable, "Undo DISABLE." },
+	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable, "Undo DISABLE." },
 	{ "DISABLE HOST", "DISABLE", ARG_HOST, CONSOLE_ADMIN, command_disable_host,
 	  "Close all server connections to a host at once, and open none until ENABLE HOST." },
 	{ "DRAIN HOST", "DRAIN", ARG_HOST, CONSOLE_ADMIN, command_drain_host,
@@ -577,9 +541,9 @@ const struct command commands[] = {
 	  "Disconnect clients between transactions, all within the given seconds." },
 	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process at once." },
-	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_servers,
+	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process when no server connection is in use any more." },
-	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_clients,
+	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process when the last client has disconnected." },
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);

@@ -347,18 +347,10 @@ static bool next_changeable(struct cursor *cursor, void *row)
 	return false;
 }
 
-static const struct setting *find_setting(const struct cursor *cursor)
-{
-	for (size_t i = 0; i < settings_count; i++) {
-		if (strcasecmp(settings[i].name, cursor->asked.argument) == 0)
-			return &settings[i];
-	}
-	return NULL;
-}
-
 static bool next_type(struct cursor *cursor, void *at)
 {
-	const struct setting *setting = cursor->index++ ? NULL : find_setting(cursor);
+	const struct setting *setting =
+	    cursor->index++ ? NULL : request_setting(cursor->asked.argument);
 
 	if (setting)
 		((struct name_row *)at)->text = setting_types[setting->type].vartype;
@@ -371,7 +363,7 @@ static bool next_type(struct cursor *cursor, void *at)
  */
 static bool next_value(struct cursor *cursor, void *at)
 {
-	const struct setting *setting = find_setting(cursor);
+	const struct setting *setting = request_setting(cursor->asked.argument);
 	struct name_row *row = at;
 
 	while (setting && setting->words && setting->words[cursor->index]) {

@@ -58,16 +58,6 @@ static void add_columns(struct api_answer *answer, const struct reader_message *
 	buf_add_text(out, "],\"rows\":[");
 }
 
-static void add_value(struct buf *out, const struct reader_column *column, struct bytes value)
-{
-	if (!value.at)
-		buf_add_text(out, "null");
-	else if (column->is_number)
-		buf_add(out, value.at, value.count);
-	else
-		json_add_text(out, value);
-}
-
 static void add_row(struct api_answer *answer, const struct reader_message *message)
 {
 	struct buf *out = &answer->out;
@@ -75,9 +65,16 @@ static void add_row(struct api_answer *answer, const struct reader_message *mess
 	buf_add_text(out, answer->has_row ? ",\n[" : "\n[");
 	answer->has_row = true;
 	for (size_t i = 0; i < message->count; i++) {
+		struct bytes value = message->values[i];
+
 		if (i)
 			buf_add_byte(out, ',');
-		add_value(out, &message->columns[i], message->values[i]);
+		if (!value.at)
+			buf_add_text(out, "null");
+		else if (message->columns[i].is_number)
+			buf_add(out, value.at, value.count);
+		else
+			json_add_text(out, value);
 	}
 	buf_add_byte(out, ']');
 }

@@ -312,19 +312,6 @@ void connection_keep(struct connection *connection, struct answer_maker *maker)
 
 /* ---- requests ---- */
 
-/* Copies the head out of the stream's input, and leaves `rest` there. */
-static bool take_head(struct connection *connection, struct bytes in, struct http_head *head)
-{
-	size_t seen = 0;
-
-	buf_add(&connection->head, in.at, head->size);
-	if (!buf_ok(&connection->head) ||
-	    !stream_keep(&connection->stream, bytes_skip(in, head->size)))
-		return false;
-	http_head_read(buf_bytes(&connection->head), &seen, head);
-	return true;
-}
-
 static void handle(struct connection *connection, const struct http_head *head,
                    enum http_result result)
 {
@@ -348,7 +335,7 @@ static void handle(struct connection *connection, const struct http_head *head,
 /* `in` is all that has come: handles the first request in it. */
 static void consume(struct connection *connection, struct bytes in)
 {
-	bool is_first = connection->seen == 0;
+	bool is_first = connection->seen == 0, is_taken;
 	struct http_head head;
 	enum http_result result = http_head_read(in, &connection->seen, &head);
 
@@ -359,14 +346,21 @@ static void consume(struct connection *connection, struct bytes in)
 			set_limit(connection, FIRST_LIMIT);
 		return;
 	}
-	if (!head.size) /* it has no end: nothing of it is kept */
-		head.size = in.count < HTTP_HEAD_MAX ? in.count : HTTP_HEAD_MAX;
-	if (result == HTTP_OK && !take_head(connection, in, &head))
-		close_connection(connection);
-	else if (result == HTTP_BAD && !stream_keep(&connection->stream, bytes_skip(in, in.count)))
-		close_connection(connection);
-	else
+	if (result == HTTP_OK) {
+		size_t size = head.size, seen = 0;
+
+		buf_add(&connection->head, in.at, size);
+		is_taken = buf_ok(&connection->head) &&
+		           stream_keep(&connection->stream, bytes_skip(in, size));
+		if (is_taken)
+			http_head_read(buf_bytes(&connection->head), &seen, &head);
+	} else { /* nothing of it is kept */
+		is_taken = stream_keep(&connection->stream, bytes_skip(in, in.count));
+	}
+	if (is_taken)
 		handle(connection, &head, result);
+	else
+		close_connection(connection);
 }
 
 /* ---- the stream ---- */

@@ -42,14 +42,21 @@ void metrics_add_label_value(struct buf *out, struct bytes value)
 }
 
 /* In OpenMetrics, the name of a counter is without _total here, and with it in its samples. */
-void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
-                      struct buf *out)
+static void add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
+                     const char *help, struct buf *out)
 {
 	int size = (int)strlen(name);
 
 	if (is_openmetrics && strcmp(type, "counter") == 0)
 		size -= (int)strlen("_total");
-	buf_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", size, name, help, size, name, type);
+	buf_printf(out, "# HELP %s%.*s %s\n# TYPE %s%.*s %s\n", prefix, size, name, help, prefix,
+	           size, name, type);
+}
+
+void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
+                      struct buf *out)
+{
+	add_head(is_openmetrics, "", name, type, help, out);
 }
 
 static void add_seconds(struct buf *out, int64_t microseconds)
@@ -315,22 +322,6 @@ static void add_bucket_samples(const struct metrics_text *text, const struct met
 	buf_printf(out, " %.*s\n", (int)count.count, count.at);
 }
 
-static void begin_metric(const struct metrics_text *text, struct buf *out)
-{
-	const struct metrics_source *source = text->source;
-	const struct metric *metric = &source->metrics[text->metric];
-	const char *type = source->kind == METRICS_BUCKETS  ? "histogram"
-	                   : metric->type == METRIC_COUNTER ? "counter"
-	                                                    : "gauge";
-	struct buf name = { 0 };
-
-	if (source->prefix)
-		buf_add_text(&name, source->prefix);
-	buf_add_text(&name, metric->name);
-	metrics_add_head(text->is_openmetrics, buf_text(&name), type, metric->help, out);
-	buf_free(&name);
-}
-
 /* Adds the samples of one metric. false: `out` is full. */
 static bool write_rows(struct metrics_text *text, struct buf *out)
 {
@@ -379,8 +370,14 @@ bool metrics_write(struct metrics_text *text, struct buf *out)
 	const struct metrics_source *source = text->source;
 
 	while (text->metric < source->count) {
+		const struct metric *metric = &source->metrics[text->metric];
+		const char *type = source->kind == METRICS_BUCKETS  ? "histogram"
+		                   : metric->type == METRIC_COUNTER ? "counter"
+		                                                    : "gauge";
+
 		if (!text->has_head)
-			begin_metric(text, out);
+			add_head(text->is_openmetrics, source->prefix ? source->prefix : "",
+			         metric->name, type, metric->help, out);
 		text->has_head = true;
 		if (!(source->kind == METRICS_GROUPED ? write_groups : write_rows)(text, out))
 			return false;

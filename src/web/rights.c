@@ -235,21 +235,15 @@ void web_rights_release(struct web_rights **rights)
 
 /* ---- asked ---- */
 
-static bool is_address(struct bytes host)
+static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
 {
 	struct address address;
 	char text[ADDRESS_TEXT_SIZE];
 
-	if (host.count >= sizeof(text))
-		return false;
-	memcpy(text, host.at, host.count);
-	text[host.count] = 0;
-	return address_parse(&address, text, 0);
-}
-
-static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
-{
-	if (!host.count || http_is(host, "localhost") || is_address(host))
+	if (!host.count || http_is(host, "localhost"))
+		return true;
+	snprintf(text, sizeof(text), "%.*s", (int)host.count, host.at);
+	if (host.count < sizeof(text) && address_parse(&address, text, 0))
 		return true;
 	for (size_t i = 0; i < rights->host_count; i++) {
 		if (strcmp(rights->hosts[i], "*") == 0 || http_is(host, rights->hosts[i]))

@@ -94,24 +94,12 @@ static uint64_t grown(uint64_t before, uint64_t after)
 	return after > before ? after - before : 0;
 }
 
-static uint64_t per_second(uint64_t before, uint64_t after, usec_t time)
-{
-	if (time <= 0)
-		return 0;
-	return (uint64_t)((double)grown(before, after) * (double)USEC_PER_SEC / (double)time);
-}
-
-static uint64_t per_one(uint64_t before, uint64_t after, uint64_t count_before,
-                        uint64_t count_after)
-{
-	uint64_t count = grown(count_before, count_after);
-
-	return count ? grown(before, after) / count : 0;
-}
-
-#define AVERAGE_COUNT(field, ...) average->field = per_second(before->field, after->field, time);
+#define GROWN(field) grown(before->field, after->field)
+#define AVERAGE_COUNT(field, ...) \
+	average->field =          \
+	    time > 0 ? (uint64_t)((double)GROWN(field) * (double)USEC_PER_SEC / (double)time) : 0;
 #define AVERAGE_TIME(field, letter, name, count) \
-	average->field = per_one(before->field, after->field, before->count, after->count);
+	average->field = GROWN(count) ? GROWN(field) / GROWN(count) : 0;
 
 void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
                              struct stats *average)
@@ -187,7 +175,8 @@ void timeline_free(struct timeline **timeline)
 
 /* ---- one second ---- */
 
-static void sum_latencies(struct timeline *timeline, const struct lanes *lanes)
+static void sum_lanes(struct timeline *timeline, struct timeline_slot *slot, struct totals *totals,
+                      const struct lanes *lanes, usec_t now)
 {
 	const struct lane *lane;
 
@@ -197,32 +186,15 @@ static void sum_latencies(struct timeline *timeline, const struct lanes *lanes)
 		latency_all_sum(&lane->pools->latency, timed_kinds[i], &timeline->in_second[i]);
 		histogram_merge(&timeline->in_minute[i], &timeline->in_second[i]);
 	}
-}
-
-static struct totals sum_totals(const struct lanes *lanes)
-{
-	struct totals totals = { 0 };
-	const struct lane *lane;
-
-	LANES_EACH(lane, lanes)
-	{
-		totals.errors += lane->pools->sqlstates.total;
-		totals.received += lane->pools->client_bytes;
-		totals.sent += lane->pools->server_bytes;
-	}
-	return totals;
-}
-
-static void sum_gauges(struct timeline_slot *slot, const struct lanes *lanes, usec_t now)
-{
-	const struct lane *lane;
-
 	LANES_EACH(lane, lanes)
 	{
 		const struct pools *pools = lane->pools;
 		const unsigned int *states = lane->clients->state_counts;
 		usec_t wait = pools_longest_wait(pools, now);
 
+		totals->errors += pools->sqlstates.total;
+		totals->received += pools->client_bytes;
+		totals->sent += pools->server_bytes;
 		slot->cl_active += states[CLIENT_IDLE] + states[CLIENT_LATE] +
 		                   states[CLIENT_PREPARING] + states[CLIENT_ACTIVE] +
 		                   states[CLIENT_SETTLING];
@@ -254,15 +226,6 @@ static void find_percentiles(struct timeline_slot *slot, const struct histogram 
 
 /* ---- one minute ---- */
 
-static void add_to_minute(struct timeline_slot *minute, const struct timeline_slot *second)
-{
-	minute->errors += second->errors;
-	minute->received += second->received;
-	minute->sent += second->sent;
-	if (second->maxwait > minute->maxwait)
-		minute->maxwait = second->maxwait;
-}
-
 static void end_minute(struct timeline *timeline, const struct timeline_slot *second)
 {
 	struct timeline_slot *minute = &timeline->minute;
@@ -285,20 +248,21 @@ void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t 
 {
 	struct timeline_slot *slot =
 	    &timeline->seconds[timeline->counts[TIMELINE_SECONDS]++ % SECONDS];
-	struct totals totals = sum_totals(lanes);
+	struct timeline_slot *minute = &timeline->minute;
+	struct totals totals = { 0 };
 
-	*slot = (struct timeline_slot){
-		.at = now,
-		.wall_at = wall_now(),
-		.errors = (int64_t)(totals.errors - timeline->last.errors),
-		.received = (int64_t)(totals.received - timeline->last.received),
-		.sent = (int64_t)(totals.sent - timeline->last.sent),
-	};
+	*slot = (struct timeline_slot){ .at = now, .wall_at = wall_now() };
+	sum_lanes(timeline, slot, &totals, lanes, now);
+	slot->errors = (int64_t)(totals.errors - timeline->last.errors);
+	slot->received = (int64_t)(totals.received - timeline->last.received);
+	slot->sent = (int64_t)(totals.sent - timeline->last.sent);
 	timeline->last = totals;
-	sum_latencies(timeline, lanes);
 	find_percentiles(slot, timeline->in_second);
-	sum_gauges(slot, lanes, now);
-	add_to_minute(&timeline->minute, slot);
+	minute->errors += slot->errors;
+	minute->received += slot->received;
+	minute->sent += slot->sent;
+	if (slot->maxwait > minute->maxwait)
+		minute->maxwait = slot->maxwait;
 	if (now - timeline->minute_began_at >= MINUTE)
 		end_minute(timeline, slot);
 }

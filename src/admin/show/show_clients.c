@@ -49,33 +49,27 @@ static const char *state_of(const struct client *client, usec_t *since)
 	return "idle in transaction";
 }
 
-static void fill_transaction(struct cursor *cursor, struct transaction_row *row,
-                             const struct client *client)
+static bool next_transaction(struct cursor *cursor, void *at)
 {
-	usec_t now = loop_now(client->clients->with.loop), since, wait = client->borrower.waited;
+	struct transaction_row *row = at;
+	const struct client *client;
+	usec_t now, since, wait;
 
+	do
+		client = cursor_next_client(cursor);
+	while (client && (!client->xact_at || !client->borrower.pool ||
+	                  !cursor_wants(cursor, client_database(client))));
+	if (!client)
+		return false;
+	now = loop_now(client->clients->with.loop);
 	ROW_FILL(row, TRANSACTION_ROW);
 	row->state_since = show_wall(since, now);
-	if (client->state == CLIENT_WAITING)
-		wait += now - since;
+	wait = client->borrower.waited + (client->state == CLIENT_WAITING ? now - since : 0);
 	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;
 	row->seconds = (now - since) / USEC_PER_SEC;
 	if (show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN)
 		row->statement = client->slow ? client->slow->text : NULL;
-}
-
-static bool next_transaction(struct cursor *cursor, void *row)
-{
-	const struct client *client;
-
-	while ((client = cursor_next_client(cursor))) {
-		if (!client->xact_at || !client->borrower.pool ||
-		    !cursor_wants(cursor, client_database(client)))
-			continue;
-		fill_transaction(cursor, row, client);
-		return true;
-	}
-	return false;
+	return true;
 }
 
 SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,

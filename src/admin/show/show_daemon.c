@@ -264,14 +264,6 @@ SHOW(mem, "MEM", next_mem, mem_columns, "Memory of the object caches.");
 #define ROW struct certificate_row
 ROW_DECLARE(CERTIFICATE_ROW, certificate_columns);
 
-/* If only the web server shows the certificate of clients, it has the context: the file is read. */
-static bool of_clients(const struct lane *lane, const struct config *config, int64_t *left)
-{
-	if (lane->clients->tls)
-		return tls_context_time_left(lane->clients->tls, left);
-	return config->metrics_tls && tls_time_left(config->client_tls_cert_file, left);
-}
-
 static bool next_certificate(struct cursor *cursor, void *at)
 {
 	const struct config *config = show_source_config(cursor->source);
@@ -283,7 +275,13 @@ static bool next_certificate(struct cursor *cursor, void *at)
 		if (cursor->index++ == 0) {
 			row->setting = "client_tls_cert_file";
 			row->file = config->client_tls_cert_file;
-			is_known = of_clients(lane, config, &row->seconds_left);
+			/* if only the web server shows it, that has the context: the file is read
+			 */
+			is_known =
+			    lane->clients->tls
+				? tls_context_time_left(lane->clients->tls, &row->seconds_left)
+				: config->metrics_tls && tls_time_left(config->client_tls_cert_file,
+			                                               &row->seconds_left);
 		} else {
 			row->setting = "server_tls_cert_file";
 			row->file = config->server_tls_cert_file;

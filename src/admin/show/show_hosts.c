@@ -223,16 +223,6 @@ static bool is_for_reads(const struct pool *pool) { return pool->purpose == POOL
 
 static void collect_reads(struct cursor *cursor) { cursor_offer_pools(cursor, is_for_reads); }
 
-static void add_reads(struct reads_row *row, const struct pool *pool)
-{
-	row->servers += pool_live_count(pool);
-	row->on_standby += (int64_t)(pool->reads.routed - pool->reads.behind);
-	row->no_standby += (int64_t)pool->reads.elsewhere;
-	row->behind += (int64_t)pool->reads.behind;
-	row->waits += (int64_t)pool->reads.wait_count;
-	row->wait_us += (int64_t)pool->reads.wait_time;
-}
-
 static bool next_reads(struct cursor *cursor, void *at)
 {
 	struct reads_row *row = at;
@@ -247,8 +237,14 @@ static bool next_reads(struct cursor *cursor, void *at)
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
 		pool = pools_find_exact_pool(lane->pools, row->database, row->user, POOL_FOR_READS);
-		if (pool)
-			add_reads(row, pool);
+		if (!pool)
+			continue;
+		row->servers += pool_live_count(pool);
+		row->on_standby += (int64_t)(pool->reads.routed - pool->reads.behind);
+		row->no_standby += (int64_t)pool->reads.elsewhere;
+		row->behind += (int64_t)pool->reads.behind;
+		row->waits += (int64_t)pool->reads.wait_count;
+		row->wait_us += (int64_t)pool->reads.wait_time;
 	}
 	return true;
 }

@@ -101,27 +101,11 @@ static void sum_one(const struct latency *latency, const struct asked *asked, st
 	latency_sum(latency, asked->kind, asked->window, asked->now, sum);
 }
 
-static void sum_pool(const struct pool *pool, const struct asked *asked, struct histogram *sum)
-{
-	if (pool)
-		sum_one(&pool->latency, asked, sum);
-}
-
-static void sum_database(const struct database *database, const struct asked *asked,
-                         struct histogram *sum)
-{
-	const struct pool *pool;
-
-	if (!database)
-		return;
-	sum_one(&database->gone_latency, asked, sum);
-	for (pool = database->pool_table; pool; pool = pool->hh.next)
-		sum_one(&pool->latency, asked, sum);
-}
-
 static void sum_scope(const struct cursor *cursor, const struct asked *asked, struct histogram *sum)
 {
 	const struct ordered *at = &cursor->ordered;
+	const struct database *database;
+	const struct pool *pool;
 	const struct lane *lane;
 
 	if (cursor->latency) {
@@ -136,12 +120,19 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 		if (!*at->first) {
 			latency_all_sum(&lane->pools->latency, asked->kind, sum);
 		} else if (!*at->second) {
-			sum_database(pools_find_any_database(lane->pools, at->first), asked, sum);
+			database = pools_find_any_database(lane->pools, at->first);
+			if (database)
+				sum_one(&database->gone_latency, asked, sum);
+			for (pool = database ? database->pool_table : NULL; pool;
+			     pool = pool->hh.next)
+				sum_one(&pool->latency, asked, sum);
 		} else {
-			for (int i = 0; i < POOL_PURPOSES; i++)
-				sum_pool(pools_find_exact_pool(lane->pools, at->first, at->second,
-				                               (enum pool_purpose)i),
-				         asked, sum);
+			for (int i = 0; i < POOL_PURPOSES; i++) {
+				pool = pools_find_exact_pool(lane->pools, at->first, at->second,
+				                             (enum pool_purpose)i);
+				if (pool)
+					sum_one(&pool->latency, asked, sum);
+			}
 		}
 	}
 }
@@ -163,14 +154,12 @@ static bool has_many_pools(const struct cursor *cursor)
 	const struct lane *lane;
 	unsigned int count = 0;
 
-	if (!*cursor->ordered.first || *cursor->ordered.second)
-		return false;
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
 		database = database_in(cursor, lane);
 		count += database ? database->pool_count : 0;
 	}
-	return count > MANY_POOLS;
+	return *cursor->ordered.first && !*cursor->ordered.second && count > MANY_POOLS;
 }
 
 static uint64_t gone_count(const struct cursor *cursor)

@@ -46,13 +46,6 @@
 #define ROW struct database_row
 ROW_DECLARE(DATABASE_ROW, database_columns);
 
-/* A database created from `*` that is not in use is not shown. */
-static bool is_at_rest(const struct database *database)
-{
-	return database->is_auto && !database->client_count && !database->server_count &&
-	       !database->is_paused && !database->is_disabled;
-}
-
 /* Beyond that many databases or users, those that were never used are left out of metrics. */
 #define MANY_NAMES 1000
 
@@ -73,7 +66,11 @@ bool show_leaves_out(const struct cursor *cursor, const struct database *databas
 
 static bool is_shown(const struct cursor *cursor, const struct database *database)
 {
-	return database->entry && !is_at_rest(database) && !show_leaves_out(cursor, database);
+	/* created from `*` and not in use */
+	bool is_at_rest = database->is_auto && !database->client_count && !database->server_count &&
+	                  !database->is_paused && !database->is_disabled;
+
+	return database->entry && !is_at_rest && !show_leaves_out(cursor, database);
 }
 
 void show_collect_databases(struct cursor *cursor)

@@ -51,31 +51,27 @@ static const struct client *take_client(struct cursor *cursor)
 
 /* ---- SHOW PINNED ---- */
 
-static void fill_pinned(struct cursor *cursor, void *row, const struct client *client)
+static bool next_pinned(struct cursor *cursor, void *row)
 {
-	usec_t now = loop_now(client->clients->with.loop), since = session_pinned_at(client);
 	struct buf *text = &cursor->text;
+	const struct client *client;
+	usec_t now, since;
 	size_t end;
 
+	do
+		client = take_client(cursor);
+	while (client && (!client->borrower.server || !session_pinned_at(client)));
+	if (!client)
+		return false;
+	now = loop_now(client->clients->with.loop);
+	since = session_pinned_at(client);
 	buf_clear(text);
 	session_list_pins(client, text);
 	buf_add_byte(text, 0);
 	end = text->count;
 	session_list_held(client, text);
 	ROW_FILL(row, PINNED_ROW);
-}
-
-static bool next_pinned(struct cursor *cursor, void *row)
-{
-	const struct client *client;
-
-	while ((client = take_client(cursor))) {
-		if (!client->borrower.server || !session_pinned_at(client))
-			continue;
-		fill_pinned(cursor, row, client);
-		return true;
-	}
-	return false;
+	return true;
 }
 
 SHOW(pinned, "PINNED", next_pinned, pinned_columns,
@@ -223,19 +219,12 @@ static void fill_state(struct cursor *cursor, struct catalog_row *row,
 		row->why = reading->why;
 }
 
-static const char *next_parameter(const struct cursor *cursor)
-{
-	struct bytes left =
-	    bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->parameters_at);
-	const char *name;
-
-	return bytes_take_text(&left, &name) ? name : NULL;
-}
-
 /* The next row about a name. false: there are no more. */
 static bool fill_name(struct cursor *cursor, struct catalog_row *row)
 {
 	const struct sql_touchers *names = &cursor->reading->names;
+	struct bytes left =
+	    bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->parameters_at);
 	const char *parameter;
 
 	if (cursor->index < names->count) {
@@ -248,8 +237,7 @@ static bool fill_name(struct cursor *cursor, struct catalog_row *row)
 		row->touches = buf_text(&cursor->text);
 		return true;
 	}
-	parameter = next_parameter(cursor);
-	if (!parameter)
+	if (!bytes_take_text(&left, &parameter))
 		return false;
 	cursor->parameters_at += strlen(parameter) + 1;
 	row->kind = "parameter";

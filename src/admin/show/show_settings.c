@@ -278,12 +278,6 @@ static const struct scope *next_thing(struct cursor *cursor)
 	return NULL;
 }
 
-/* Whether the limit was hit, or the next client will hit it. */
-static bool is_hit(const struct limit_row *row)
-{
-	return row->hits > 0 || (row->value > 0 && row->used >= row->value);
-}
-
 /* false: no lane has the object, or it has not this limit. */
 static bool fill_limit(struct cursor *cursor, struct limit_row *row, const struct scope *scope,
                        size_t limit)
@@ -321,7 +315,9 @@ static bool next_limit(struct cursor *cursor, void *at)
 		row->limit = scope->limits[limit].name;
 		row->database = scope->collect && !scope->is_user ? first : scope->name;
 		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
-		if (!cursor->asked.argument || is_hit(row))
+		/* HIT: it was hit, or the next client will hit it */
+		if (!cursor->asked.argument || row->hits > 0 ||
+		    (row->value > 0 && row->used >= row->value))
 			return true;
 	}
 	return false;
@@ -425,11 +421,6 @@ const struct show show_setting = { .item = "",
 #define ROW struct pending_row
 ROW_DECLARE(PENDING_ROW, pending_columns, struct setting_shown taken, old;);
 
-static bool same_value(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static bool next_pending(struct cursor *cursor, void *at)
 {
 	const struct show_source *source = cursor->source;
@@ -443,7 +434,8 @@ static bool next_pending(struct cursor *cursor, void *at)
 		setting_show(wanted(source), cursor->index - 1, &row->taken);
 		row->value = row->taken.value;
 		row->in_force = row->old.value;
-		if (!same_value(row->value, row->in_force))
+		if (!row->value || !row->in_force ? row->value != row->in_force
+		                                  : strcmp(row->value, row->in_force) != 0)
 			return true;
 	}
 	return false;

@@ -153,15 +153,6 @@ const struct show show_clients = { "CLIENTS",
 
 /* ---- servers ---- */
 
-static const char *state_text(const struct server *server)
-{
-	if (server->state == SERVER_LENT && server->is_listening)
-		return "listening";
-	if (server->state == SERVER_LENT && !server->borrower)
-		return "idle";
-	return server_state_name(server->state);
-}
-
 static void fill_server(struct socket_row *row, const struct server *server,
                         const struct show_source *source)
 {
@@ -173,7 +164,11 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->user = server->pool->role->name;
 	row->database = server->pool->database->name;
 	row->replication = replication_text(server->replication);
-	row->state = state_text(server);
+	row->state = server_state_name(server->state);
+	if (server->state == SERVER_LENT && server->is_listening)
+		row->state = "listening";
+	else if (server->state == SERVER_LENT && !server->borrower)
+		row->state = "idle";
 	fill_stream(row, &server->stream, &server->peer, show_source_config(source));
 	fill_times(row, server->connected_at, server->request_at, now);
 	if (!server->request_at && server->used_at)
