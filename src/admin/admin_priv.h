@@ -124,6 +124,9 @@ const struct show *small_talk_rows(const struct talk *talk);
 
 /* ---- queries of psql's tab completion: small_talk.c ---- */
 
+/* The setting of this name; upper and lower case are equal. NULL: there is none. */
+const struct setting *small_talk_setting(const char *name);
+
 extern const struct show show_names, show_changeable_names, show_type, show_values;
 
 /* ---- commands: the table is in commands.c, commands that wait in commands_wait.c ---- */
@@ -243,9 +246,6 @@ struct show_asked request_asked(const struct request *request);
 const char *request_tag(const struct request *request);
 
 bool request_read(struct bytes text, struct request *request, struct err *err);
-
-/* The setting of this name; upper and lower case are equal. NULL: there is none. */
-const struct setting *request_setting(const char *name);
 
 /* Parses `text` if it is small talk or empty. false: it is something else. */
 bool request_read_talk(struct bytes text, struct request *request);

@@ -72,15 +72,6 @@ static bool takes_argument(const struct show *show, const struct words *words)
 	}
 }
 
-const struct setting *request_setting(const char *name)
-{
-	for (size_t i = 0; i < settings_count; i++) {
-		if (strcasecmp(settings[i].name, name) == 0)
-			return &settings[i];
-	}
-	return NULL;
-}
-
 /* `SHOW name` is a table or, if there is no such table, a setting. */
 static bool read_show(struct request *request)
 {
@@ -90,7 +81,7 @@ static bool read_show(struct request *request)
 	request->show = show_find(words->argument);
 	if (request->show)
 		return takes_argument(request->show, words);
-	setting = words->count == 2 ? request_setting(words->argument) : NULL;
+	setting = words->count == 2 ? small_talk_setting(words->argument) : NULL;
 	if (!setting)
 		return false;
 	request->show = &show_setting;

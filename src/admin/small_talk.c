@@ -347,10 +347,19 @@ static bool next_changeable(struct cursor *cursor, void *row)
 	return false;
 }
 
+const struct setting *small_talk_setting(const char *name)
+{
+	for (size_t i = 0; i < settings_count; i++) {
+		if (strcasecmp(settings[i].name, name) == 0)
+			return &settings[i];
+	}
+	return NULL;
+}
+
 static bool next_type(struct cursor *cursor, void *at)
 {
 	const struct setting *setting =
-	    cursor->index++ ? NULL : request_setting(cursor->asked.argument);
+	    cursor->index++ ? NULL : small_talk_setting(cursor->asked.argument);
 
 	if (setting)
 		((struct name_row *)at)->text = setting_types[setting->type].vartype;
@@ -363,7 +372,7 @@ static bool next_type(struct cursor *cursor, void *at)
  */
 static bool next_value(struct cursor *cursor, void *at)
 {
-	const struct setting *setting = request_setting(cursor->asked.argument);
+	const struct setting *setting = small_talk_setting(cursor->asked.argument);
 	struct name_row *row = at;
 
 	while (setting && setting->words && setting->words[cursor->index]) {

@@ -73,75 +73,82 @@ static void grow_max(uint64_t *max, uint64_t value)
 		*max = value;
 }
 
-/* The slice with this number, emptied if another one is in its place. NULL: a later one is. */
-static struct slice *find_slice(struct slice slices[SLICES], uint64_t number)
+/* Adds the slice to one that has no number or the same. Without memory its counts are lost there.
+ */
+static void add_slice_to(struct slice *to, const struct slice *from)
+{
+	if (!sparse_sum_merge(&to->counts, &from->counts))
+		return;
+	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
+		to->sums[kind] += from->sums[kind];
+		grow_max(&to->max[kind], from->max[kind]);
+	}
+}
+
+/* The same, into the place of its number, unless a later one is there. One of before leaves. */
+static void file_slice(struct slice slices[SLICES], uint64_t number, const struct slice *from)
 {
 	struct slice *slice = &slices[number % SLICES];
 
 	if (slice->number > number)
-		return NULL;
+		return;
 	if (slice->number < number) {
-		slice->number = number;
-		memset(slice->sums, 0, sizeof(slice->sums));
-		memset(slice->max, 0, sizeof(slice->max));
 		sparse_sum_free(&slice->counts);
+		*slice = (struct slice){ .number = number };
 	}
-	return slice;
+	add_slice_to(slice, from);
 }
 
-/* Adds the slice that has ended. Without memory its counts are lost there. */
-static void close_into(const struct latency_slices *slices, struct slice *slice)
+static void begin_slice(struct latency_open *open, usec_t now)
 {
-	if (!slice || !sparse_sum_add(&slice->counts, &slices->open.counts))
-		return;
-	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
-		slice->sums[kind] += slices->open.sums[kind];
-		grow_max(&slice->max[kind], slices->open.max[kind]);
-	}
+	open->number = slice_at(now);
+	open->ends_at = (usec_t)(open->number + 1) * SLICE;
 }
 
 /* Ends the slice. */
 static void turn(struct latency *latency, usec_t now)
 {
 	struct latency_slices *slices = slices_of(latency);
+	struct latency_open *open = &slices->open;
+	struct slice closed = { 0 };
 
 	if (latency->no_waits)
-		sparse_add(&slices->open.counts, LATENCY_WAIT * HISTOGRAM_BUCKETS,
-		           latency->no_waits);
+		sparse_add(&open->counts, LATENCY_WAIT * HISTOGRAM_BUCKETS, latency->no_waits);
 	latency->no_waits = 0;
-	close_into(slices, find_slice(slices->minutes, slices->open.number));
-	close_into(slices, find_slice(slices->tens, slices->open.number / SLICES_OF_TEN));
-	close_into(slices, &slices->total);
-	sparse_clear(&slices->open.counts);
-	memset(slices->open.sums, 0, sizeof(slices->open.sums));
-	memset(slices->open.max, 0, sizeof(slices->open.max));
-	slices->open.number = slice_at(now);
-	slices->open.ends_at = (usec_t)(slices->open.number + 1) * SLICE;
-}
-
-/* false: no memory. What was counted before has no slice yet: it belongs to this one. */
-static bool make_slices(struct latency *latency, usec_t now)
-{
-	struct latency_slices *slices = calloc(1, sizeof(*slices));
-
-	if (!slices)
-		return false;
-	slices->open.number = slice_at(now);
-	slices->open.ends_at = (usec_t)(slices->open.number + 1) * SLICE;
-	latency->open = &slices->open;
-	return true;
+	if (sparse_sum_add(&closed.counts, &open->counts)) {
+		memcpy(closed.sums, open->sums, sizeof(closed.sums));
+		memcpy(closed.max, open->max, sizeof(closed.max));
+	}
+	file_slice(slices->minutes, open->number, &closed);
+	file_slice(slices->tens, open->number / SLICES_OF_TEN, &closed);
+	add_slice_to(&slices->total, &closed);
+	sparse_sum_free(&closed.counts);
+	sparse_clear(&open->counts);
+	memset(open->sums, 0, sizeof(open->sums));
+	memset(open->max, 0, sizeof(open->max));
+	begin_slice(open, now);
 }
 
 /* ---- counting ---- */
 
-/* The slices, ready to count. NULL: no memory. */
+/*
+ * The slices, ready to count. What was counted before there are some belongs to the first one.
+ * NULL: no memory.
+ */
 static struct latency_slices *ready(struct latency *latency, usec_t now)
 {
-	if (!latency->open && !make_slices(latency, now))
-		return NULL;
-	if (now >= latency->open->ends_at)
+	struct latency_slices *slices = slices_of(latency);
+
+	if (!slices) {
+		slices = calloc(1, sizeof(*slices));
+		if (!slices)
+			return NULL;
+		begin_slice(&slices->open, now);
+		latency->open = &slices->open;
+	}
+	if (now >= slices->open.ends_at)
 		turn(latency, now);
-	return slices_of(latency);
+	return slices;
 }
 
 void latency_note_slowly(struct latency *latency, struct latency_all *all, enum latency_kind kind,
@@ -275,25 +282,13 @@ void latency_sum(const struct latency *latency, enum latency_kind kind, enum lat
 
 /* ---- moving ---- */
 
-static void merge_slice(struct slice *to, const struct slice *from)
-{
-	if (!to || !sparse_sum_merge(&to->counts, &from->counts))
-		return;
-	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
-		to->sums[kind] += from->sums[kind];
-		grow_max(&to->max[kind], from->max[kind]);
-	}
-}
-
 static void merge_slices(struct latency_slices *to, const struct latency_slices *from)
 {
 	for (int i = 0; i < SLICES; i++) {
-		const struct slice *minute = &from->minutes[i], *ten = &from->tens[i];
-
-		merge_slice(find_slice(to->minutes, minute->number), minute);
-		merge_slice(find_slice(to->tens, ten->number), ten);
+		file_slice(to->minutes, from->minutes[i].number, &from->minutes[i]);
+		file_slice(to->tens, from->tens[i].number, &from->tens[i]);
 	}
-	merge_slice(&to->total, &from->total);
+	add_slice_to(&to->total, &from->total);
 }
 
 void latency_move(struct latency *to, struct latency *from, usec_t now)

@@ -313,35 +313,31 @@ static void close_places(struct web *web)
 	}
 }
 
-static void on_unlisten(struct letter *letter)
+static void on_listening(struct letter *letter)
 {
-	struct web *web = container_of(letter, struct web, unlisten);
+	struct web *web = container_of(letter, struct web, listening);
 
-	atomic_store(&web->is_unlistening, false);
-	if (!letter->is_late)
+	atomic_store(&web->is_listening_posted, false);
+	if (letter->is_late)
+		return;
+	if (atomic_load(&web->may_listen))
+		open_places(web);
+	else
 		close_places(web);
 }
 
-static void on_relisten(struct letter *letter)
+static void set_listening(struct web *web, bool may_listen)
 {
-	struct web *web = container_of(letter, struct web, relisten);
-
-	atomic_store(&web->is_relistening, false);
-	if (!letter->is_late)
-		open_places(web);
+	if (!web)
+		return;
+	atomic_store(&web->may_listen, may_listen);
+	if (!atomic_exchange(&web->is_listening_posted, true))
+		loop_post(web->loop, &web->listening);
 }
 
-void web_unlisten(struct web *web)
-{
-	if (web && !atomic_exchange(&web->is_unlistening, true))
-		loop_post(web->loop, &web->unlisten);
-}
+void web_unlisten(struct web *web) { set_listening(web, false); }
 
-void web_relisten(struct web *web)
-{
-	if (web && !atomic_exchange(&web->is_relistening, true))
-		loop_post(web->loop, &web->relisten);
-}
+void web_relisten(struct web *web) { set_listening(web, true); }
 
 /* ---- rights ---- */
 
@@ -439,8 +435,7 @@ static bool prepare(struct web *web, struct err *err)
 	web->log = (struct logger){ with->log, NULL };
 	web->unix_mode = (mode_t)config->unix_socket_mode;
 	web->unix_group = strdup(config->unix_socket_group ? config->unix_socket_group : "");
-	web->unlisten.open = on_unlisten;
-	web->relisten.open = on_relisten;
+	web->listening.open = on_listening;
 	web->rights = web_rights_new(config, err);
 	web->solo = solo_new("pgweir/web", err);
 	if (!web->rights || !web->solo || !read_places(web, &config->metrics_listen, err))

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "pgweir/admin/tables.h"
+#include "pgweir/admin/console.h"
 #include "pgweir/auth/failures.h"
 #include "pgweir/base/table.h"
 #include "pgweir/client/lanes.h"
@@ -277,7 +277,7 @@ enum reader_result {
 };
 
 /*
- * Called in the web server's loop with a piece (see tables.h), which is valid until the next
+ * Called in the web server's loop with a piece (see console.h), which is valid until the next
  * reader_next() or reader_end().
  */
 struct reader;
@@ -485,9 +485,9 @@ struct web {
 	size_t place_count;
 	mode_t unix_mode;
 	char *unix_group;
-	struct timer retry; /* opens places that could not be opened */
-	struct letter unlisten, relisten;
-	atomic_bool is_unlistening, is_relistening; /* these letters are posted */
+	struct timer retry;      /* opens places that could not be opened */
+	struct letter listening; /* opens or closes the places */
+	atomic_bool may_listen, is_listening_posted;
 	pthread_mutex_t lock; /* guards `rights`, which the main thread replaces */
 	struct web_rights *rights;
 };

@@ -70,15 +70,17 @@ const struct client *cursor_next_client(struct cursor *cursor)
 {
 	const struct client *client;
 
-	while (!cursor->clients.next && !is_last(cursor, cursor->clients_lane)) {
-		clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
-		cursor->clients_lane++;
-		clients_walk_start(cursor->clients_lane->clients, &cursor->clients);
-	}
-	client = cursor->clients.next;
-	if (!client || !cursor_may_look(cursor))
-		return NULL;
-	cursor->clients.next = TAILQ_NEXT(client, node);
+	do {
+		while (!cursor->clients.next && !is_last(cursor, cursor->clients_lane)) {
+			clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
+			cursor->clients_lane++;
+			clients_walk_start(cursor->clients_lane->clients, &cursor->clients);
+		}
+		client = cursor->clients.next;
+		if (!client || !cursor_may_look(cursor))
+			return NULL;
+		cursor->clients.next = TAILQ_NEXT(client, node);
+	} while (!cursor_wants(cursor, client_database(client)));
 	return client;
 }
 
@@ -113,12 +115,15 @@ const struct server *cursor_next_server(struct cursor *cursor)
 {
 	const struct server *server;
 
-	while (!cursor->pools.next_server && !is_last(cursor, cursor->pools_lane))
-		next_pools_lane(cursor);
-	server = cursor->pools.next_server;
-	if (!server || !cursor_may_look(cursor))
-		return NULL;
-	cursor->pools.next_server = TAILQ_NEXT(server, all_node);
+	do {
+		while (!cursor->pools.next_server && !is_last(cursor, cursor->pools_lane))
+			next_pools_lane(cursor);
+		server = cursor->pools.next_server;
+		if (!server || !cursor_may_look(cursor))
+			return NULL;
+		cursor->pools.next_server = TAILQ_NEXT(server, all_node);
+	} while (server->state == SERVER_CLOSING ||
+	         !cursor_wants(cursor, server->pool->database->name));
 	return server;
 }
 

@@ -321,8 +321,7 @@ const struct timeline_slot *timeline_find(const struct timeline *timeline,
 	       "end; of a minute: the longest of its seconds.")                                    \
 	COLUMN(INT8, logins, slot->logins, "Client logins that ended in that time.")
 
-#define ROW struct history_row
-ROW_DECLARE(HISTORY_ROW, history_columns, char at_buffer[TEXT_UTC_SIZE];);
+ROW_DECLARE(struct history_row, history_columns, HISTORY_ROW, char at_buffer[TEXT_UTC_SIZE];);
 
 /* The timeline moves on while the reader reads, so the position is a number. */
 static bool next_history(struct cursor *cursor, void *to)
@@ -340,7 +339,7 @@ static bool next_history(struct cursor *cursor, void *to)
 		if (!slot)
 			continue;
 		cursor->slot++;
-		ROW_FILL(row, HISTORY_ROW);
+		ROW_FILL(row, struct history_row, HISTORY_ROW);
 		text_utc(slot->wall_at, row->at_buffer);
 		return true;
 	}

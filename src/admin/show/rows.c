@@ -13,6 +13,8 @@
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
 
+_Static_assert(sizeof(struct bytes) <= 2 * ROW_SLOT, "a value does not fit into its slots");
+
 static const struct value_kind {
 	uint32_t oid;
 	int16_t size;
@@ -139,12 +141,15 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
 	size_t at = message_row_begin(out, (uint16_t)columns.count);
 	const struct address *address;
 	char text[ADDRESS_TEXT_SIZE];
+	size_t next = 0;
 
 	for (size_t i = 0; i < columns.count; i++) {
 		const struct column *column = &columns.at[i];
-		const void *value = (const char *)row + column->at;
+		size_t begin = column->at == ROW_NEXT ? next : column->at;
+		const void *value = (const char *)row + begin;
 		bool is_binary = (binary >> i) & 1;
 
+		next = begin + (column->type == VALUE_BYTEA ? 2 * ROW_SLOT : ROW_SLOT);
 		switch (column->type) {
 		case VALUE_TEXT:
 		case VALUE_VOID:

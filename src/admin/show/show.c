@@ -49,8 +49,7 @@ const char *show_argument_name(enum show_argument argument)
 	COLUMN(TEXT, type, rows_type_name(columns.at[left].type), "Type of the column.")    \
 	COLUMN(TEXT, meaning, columns.at[left].help, "Meaning of the column.")
 
-#define ROW struct column_row
-ROW_DECLARE(COLUMN_ROW, column_columns);
+ROW_DECLARE(struct column_row, column_columns, COLUMN_ROW);
 
 static bool next_column(struct cursor *cursor, void *row)
 {
@@ -63,7 +62,7 @@ static bool next_column(struct cursor *cursor, void *row)
 		if (wanted && strcasecmp(wanted, shows[i]->item) != 0)
 			continue;
 		if (left < columns.count) {
-			ROW_FILL(row, COLUMN_ROW);
+			ROW_FILL(row, struct column_row, COLUMN_ROW);
 			return true;
 		}
 		left -= columns.count;

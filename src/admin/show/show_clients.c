@@ -29,8 +29,7 @@
 	       "Beginning of the current statement; if idle in transaction, of the last one. "   \
 	       "NULL unless log_min_duration is set and the user is one of admin_users.")
 
-#define ROW struct transaction_row
-ROW_DECLARE(TRANSACTION_ROW, transaction_columns);
+ROW_DECLARE(struct transaction_row, transaction_columns, TRANSACTION_ROW);
 
 /* What the client does, and in *since the time when that began. */
 static const char *state_of(const struct client *client, usec_t *since)
@@ -57,12 +56,11 @@ static bool next_transaction(struct cursor *cursor, void *at)
 
 	do
 		client = cursor_next_client(cursor);
-	while (client && (!client->xact_at || !client->borrower.pool ||
-	                  !cursor_wants(cursor, client_database(client))));
+	while (client && (!client->xact_at || !client->borrower.pool));
 	if (!client)
 		return false;
 	now = loop_now(client->clients->with.loop);
-	ROW_FILL(row, TRANSACTION_ROW);
+	ROW_FILL(row, struct transaction_row, TRANSACTION_ROW);
 	row->state_since = show_wall(since, now);
 	wait = client->borrower.waited + (client->state == CLIENT_WAITING ? now - since : 0);
 	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;
@@ -112,9 +110,7 @@ SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
 	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")            \
 	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")
 
-#undef ROW
-#define ROW struct waiting_row
-ROW_DECLARE(WAITING_ROW, waiting_columns);
+ROW_DECLARE(struct waiting_row, waiting_columns, WAITING_ROW);
 
 static bool has_waiters(const struct pool *pool)
 {
@@ -239,7 +235,7 @@ static void fill_waiting(struct cursor *cursor, void *row, const struct borrower
 	}
 	buf_clear(&cursor->text);
 	pool_wait_explain_all(borrower->pool, reason, holder, &cursor->text);
-	ROW_FILL(row, WAITING_ROW);
+	ROW_FILL(row, struct waiting_row, WAITING_ROW);
 }
 
 static bool next_waiting(struct cursor *cursor, void *row)
@@ -300,9 +296,8 @@ struct named_clients {
 	COLUMN(INT4, longest_xact_s, sum->longest / USEC_PER_SEC,                                 \
 	       "Seconds since the oldest of their running transactions began.")
 
-#undef ROW
-#define ROW struct application_row
-ROW_DECLARE(APPLICATION_ROW, application_columns, char name_buffer[APPLICATION_NAME_SIZE];);
+ROW_DECLARE(struct application_row, application_columns, APPLICATION_ROW,
+            char name_buffer[APPLICATION_NAME_SIZE];);
 
 /* ---- gathering ---- */
 
@@ -409,7 +404,7 @@ static void add_to_rest(struct named_clients *rest, const struct named_clients *
 static void fill_application(struct application_row *row, const struct named_clients *sum,
                              bool is_tracked)
 {
-	ROW_FILL(row, APPLICATION_ROW);
+	ROW_FILL(row, struct application_row, APPLICATION_ROW);
 }
 
 static bool next_application(struct cursor *cursor, void *at)

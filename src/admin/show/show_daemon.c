@@ -16,12 +16,11 @@
 	COLUMN(TEXT, version, VERSION_SHOW, \
 	       "The PgBouncer version that pgweir is compatible with, and pgweir's own version.")
 
-#define ROW struct version_row
-ROW_DECLARE(VERSION_ROW, version_columns);
+ROW_DECLARE(struct version_row, version_columns, VERSION_ROW);
 
 static bool next_version(struct cursor *cursor, void *row)
 {
-	ROW_FILL(row, VERSION_ROW);
+	ROW_FILL(row, struct version_row, VERSION_ROW);
 	return cursor->index++ == 0;
 }
 
@@ -34,9 +33,7 @@ SHOW(version, "VERSION", next_version, version_columns, "Version of PgBouncer an
 	COLUMN(TEXT, value, values[cursor->index] ? "yes" : "no",                                 \
 	       "Whether the process is in this state: yes or no.")
 
-#undef ROW
-#define ROW struct state_row
-ROW_DECLARE(STATE_ROW, state_columns);
+ROW_DECLARE(struct state_row, state_columns, STATE_ROW);
 
 static bool next_state(struct cursor *cursor, void *row)
 {
@@ -49,7 +46,7 @@ static bool next_state(struct cursor *cursor, void *row)
 
 	if (cursor->index == 3)
 		return false;
-	ROW_FILL(row, STATE_ROW);
+	ROW_FILL(row, struct state_row, STATE_ROW);
 	cursor->index++;
 	return true;
 }
@@ -63,51 +60,24 @@ SHOW(state, "STATE", next_state, state_columns,
 	COLUMN(TEXT, list, 0, "Kind of object that is counted.") \
 	COLUMN(INT4, items, 0, "Number of objects of this kind.")
 
-#undef ROW
-#define ROW struct list_row
-ROW_DECLARE(LIST_ROW, list_columns);
+ROW_DECLARE(struct list_row, list_columns, LIST_ROW);
 
 /*
  * Databases, users and pools are counted by their names: each lane may have its own object of the
  * same name. A lane counts those that no lane before it has.
  */
-static bool is_database_new(const struct show_source *source, const struct lane *lane,
-                            const char *name)
-{
-	const struct lane *before = show_source_first(source);
-
-	while (before < lane && !pools_find_any_database(before->pools, name))
-		before++;
-	return before == lane;
-}
-
-static bool is_role_new(const struct show_source *source, const struct lane *lane, const char *name)
-{
-	const struct lane *before = show_source_first(source);
-
-	while (before < lane && !pools_find_role(before->pools, name))
-		before++;
-	return before == lane;
-}
-
-static bool is_pool_new(const struct show_source *source, const struct lane *lane,
-                        const struct pool *pool)
-{
-	const struct lane *before = show_source_first(source);
-
-	while (before < lane && !pools_find_exact_pool(before->pools, pool->database->name,
-	                                               pool->role->name, pool->purpose))
-		before++;
-	return before == lane;
-}
-
 static int64_t databases(const struct show_source *source, const struct lane *lane)
 {
 	int64_t count = lane->number == 0; /* the console's own */
 	const struct database *database;
+	const struct lane *before;
 
-	TAILQ_FOREACH (database, &lane->pools->databases, node)
-		count += is_database_new(source, lane, database->name);
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
+		before = show_source_first(source);
+		while (before < lane && !pools_find_any_database(before->pools, database->name))
+			before++;
+		count += before == lane;
+	}
 	return count;
 }
 
@@ -116,20 +86,33 @@ static int64_t users(const struct show_source *source, const struct lane *lane)
 {
 	const struct users *users = show_source_first(source)->pools->users;
 	int64_t count = lane->number ? 0 : (int64_t)users_count(users);
+	const struct lane *before;
 	const struct role *role;
 
-	TAILQ_FOREACH (role, &lane->pools->roles, node)
-		count += !users_find(users, role->name) && is_role_new(source, lane, role->name);
+	TAILQ_FOREACH (role, &lane->pools->roles, node) {
+		before = show_source_first(source);
+		while (before < lane && !pools_find_role(before->pools, role->name))
+			before++;
+		count += before == lane && !users_find(users, role->name);
+	}
 	return count;
 }
 
 static int64_t pools(const struct show_source *source, const struct lane *lane)
 {
 	int64_t count = lane->number == 0;
+	const struct lane *before;
 	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &lane->pools->list, node)
-		count += pool->purpose != POOL_FOR_READS && is_pool_new(source, lane, pool);
+	TAILQ_FOREACH (pool, &lane->pools->list, node) {
+		const char *database = pool->database->name, *role = pool->role->name;
+
+		before = show_source_first(source);
+		while (before < lane &&
+		       !pools_find_exact_pool(before->pools, database, role, pool->purpose))
+			before++;
+		count += before == lane && pool->purpose != POOL_FOR_READS;
+	}
 	return count;
 }
 
@@ -196,9 +179,7 @@ SHOW(lists, "LISTS", next_list, list_columns, "Number of internal objects of eac
 	COLUMN(INT4, free, 0, "Number of free objects kept for reuse.") \
 	COLUMN(INT4, memtotal, 0, "Memory of used and free objects, in bytes.")
 
-#undef ROW
-#define ROW struct mem_row
-ROW_DECLARE(MEM_ROW, mem_columns);
+ROW_DECLARE(struct mem_row, mem_columns, MEM_ROW);
 
 /* The caches in PgBouncer's order. A cache that pgweir does not have is a row of zeros. */
 static struct slab mem_of_lane(const struct lane *lane, size_t index)
@@ -260,9 +241,7 @@ SHOW(mem, "MEM", next_mem, mem_columns, "Memory of the object caches.");
 	       "Seconds until the certificate that was read from the file expires; below 0: it " \
 	       "has expired. A new file is read by RELOAD.")
 
-#undef ROW
-#define ROW struct certificate_row
-ROW_DECLARE(CERTIFICATE_ROW, certificate_columns);
+ROW_DECLARE(struct certificate_row, certificate_columns, CERTIFICATE_ROW);
 
 static bool next_certificate(struct cursor *cursor, void *at)
 {
@@ -304,9 +283,7 @@ SHOW(certificates, "CERTIFICATES", next_certificate, certificate_columns,
 	COLUMN(TEXT, addrs, buf_text(&cursor->text),                \
 	       "Addresses of the host, separated by commas; empty: the host was not found.")
 
-#undef ROW
-#define ROW struct dns_row
-ROW_DECLARE(DNS_ROW, dns_columns);
+ROW_DECLARE(struct dns_row, dns_columns, DNS_ROW);
 
 /* That of the first loop has the names and zones of all. */
 static struct resolver *resolver_of(const struct cursor *cursor)
@@ -325,7 +302,7 @@ static bool next_dns(struct cursor *cursor, void *row)
 	for (unsigned int i = 0; i < name.address_count; i++)
 		buf_printf(&cursor->text, "%s%s", i ? "," : "",
 		           address_format(&name.addresses[i], text, sizeof(text)));
-	ROW_FILL(row, DNS_ROW);
+	ROW_FILL(row, struct dns_row, DNS_ROW);
 	return true;
 }
 
@@ -339,9 +316,7 @@ SHOW(dns_hosts, "DNS_HOSTS", next_dns, dns_columns, "Cached results of DNS looku
 	COLUMN(INT8, serial, zone.serial, "Serial number of the zone; 0: not known yet.") \
 	COLUMN(INT4, count, zone.count, "Number of server host names in the zone.")
 
-#undef ROW
-#define ROW struct zone_row
-ROW_DECLARE(ZONE_ROW, zone_columns);
+ROW_DECLARE(struct zone_row, zone_columns, ZONE_ROW);
 
 static bool next_zone(struct cursor *cursor, void *row)
 {
@@ -349,7 +324,7 @@ static bool next_zone(struct cursor *cursor, void *row)
 
 	if (!resolver_next_zone(resolver_of(cursor), &cursor->dns, &zone))
 		return false;
-	ROW_FILL(row, ZONE_ROW);
+	ROW_FILL(row, struct zone_row, ZONE_ROW);
 	return true;
 }
 
@@ -368,9 +343,7 @@ SHOW(dns_zones, "DNS_ZONES", next_zone, zone_columns,
 	COLUMN(TEXT, ready, 0, "Whether new work is accepted: yes or no.") \
 	COLUMN(TEXT, reason, 0, "Why no new work is accepted; empty if it is.")
 
-#undef ROW
-#define ROW struct ready_row
-ROW_DECLARE(READY_ROW, ready_columns);
+ROW_DECLARE(struct ready_row, ready_columns, READY_ROW);
 
 /* Whether each named database is paused or disabled, and there is no `*` for other names. */
 static bool is_all_shut(const struct pools *pools)
@@ -433,9 +406,7 @@ SHOW(ready, "READY", next_ready, ready_columns,
 	       left == DRAIN_NO_LIMIT ? -1 : (left + USEC_PER_SEC - 1) / USEC_PER_SEC,           \
 	       "Seconds until the deadline; -1: no deadline.")
 
-#undef ROW
-#define ROW struct drain_row
-ROW_DECLARE(DRAIN_ROW, drain_columns);
+ROW_DECLARE(struct drain_row, drain_columns, DRAIN_ROW);
 
 static const char *drain_state(const struct drain_progress *sum)
 {
@@ -453,7 +424,7 @@ static bool next_drain(struct cursor *cursor, void *row)
 
 	lanes_drain(show_source_lanes(cursor->source), &sum);
 	left = sum.is_on ? sum.time_left : DRAIN_NO_LIMIT;
-	ROW_FILL(row, DRAIN_ROW);
+	ROW_FILL(row, struct drain_row, DRAIN_ROW);
 	return cursor->index++ == 0;
 }
 
@@ -487,9 +458,7 @@ SHOW(drain, "DRAIN", next_drain, drain_columns, "Progress of a DRAIN.");
 	COLUMN(INT8, servers_out, (int64_t)lane->pools->moved_out,                                 \
 	       "Number of server connections that went to other loops.")
 
-#undef ROW
-#define ROW struct loop_row
-ROW_DECLARE(LOOP_ROW, loop_columns);
+ROW_DECLARE(struct loop_row, loop_columns, LOOP_ROW);
 
 static int64_t count_idle(const struct pools *pools)
 {
@@ -509,7 +478,7 @@ static bool next_loop(struct cursor *cursor, void *row)
 	if (cursor->index == lanes->count)
 		return false;
 	lane = &lanes->at[cursor->index++];
-	ROW_FILL(row, LOOP_ROW);
+	ROW_FILL(row, struct loop_row, LOOP_ROW);
 	return true;
 }
 

@@ -24,8 +24,8 @@
 	COLUMN(TEXT, user, 0, "User; NULL: the event concerns no single one.")                     \
 	COLUMN(TEXT, text, 0, "The line in the log, without its beginning; at most 480 bytes.")
 
-#define ROW struct event_row
-ROW_DECLARE(EVENT_ROW, event_columns, char time_buffer[TEXT_UTC_SIZE], kind_buffer[32];
+ROW_DECLARE(struct event_row, event_columns, EVENT_ROW, char time_buffer[TEXT_UTC_SIZE],
+            kind_buffer[32];
             struct log_kept kept;);
 
 static const char *const levels[LOG_LEVELS] = {
@@ -72,9 +72,7 @@ SHOW(events, "EVENTS", next_event, event_columns,
 	COLUMN(TEXT, event, 0, "Kind of the events, as in SHOW EVENTS.") \
 	COLUMN(INT8, count, 0, "How many of them there have been since the process started.")
 
-#undef ROW
-#define ROW struct event_total
-ROW_DECLARE(TOTAL_ROW, total_columns, char event_buffer[32];);
+ROW_DECLARE(struct event_total, total_columns, TOTAL_ROW, char event_buffer[32];);
 
 static bool next_total(struct cursor *cursor, void *at)
 {
@@ -115,9 +113,7 @@ SHOW(events_totals, "EVENTS_TOTALS", next_total, total_columns,
 	       "Logged error message of the last connection closed for this reason, with its "     \
 	       "detail.")
 
-#undef ROW
-#define ROW struct error_row
-ROW_DECLARE(ERROR_ROW, error_columns);
+ROW_DECLARE(struct error_row, error_columns, ERROR_ROW);
 
 /* The last close for this reason in any lane, or NULL, and the number of closes in all. */
 static const struct close_count *sum(const struct lanes *lanes, bool of_servers, size_t reason,
@@ -156,7 +152,7 @@ static bool next_error(struct cursor *cursor, void *row)
 	if (!last)
 		return false;
 	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
-	ROW_FILL(row, ERROR_ROW);
+	ROW_FILL(row, struct error_row, ERROR_ROW);
 	return true;
 }
 
@@ -175,9 +171,7 @@ SHOW(errors, "ERRORS", next_error, error_columns,
 	       "yes: the reason is an error; no: a normal disconnect.")                     \
 	COLUMN(INT8, count, (int64_t)count, "Number of connections closed for this reason.")
 
-#undef ROW
-#define ROW struct closes_row
-ROW_DECLARE(CLOSES_ROW, closes_columns);
+ROW_DECLARE(struct closes_row, closes_columns, CLOSES_ROW);
 
 static bool has_closes(const struct cursor *cursor, const struct database *database)
 {
@@ -226,7 +220,7 @@ static bool next_of_database(struct cursor *cursor, void *row)
 		count += count_closes(lane, name, index);
 	}
 	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
-	ROW_FILL(row, CLOSES_ROW);
+	ROW_FILL(row, struct closes_row, CLOSES_ROW);
 	return count;
 }
 
@@ -265,9 +259,7 @@ SHOW(closes, "CLOSES", next_closes, closes_columns,
 	COLUMN(TEXT, class, row->class_buffer,                                                    \
 	       "Class of the SQLSTATE: its first two characters; or other.")
 
-#undef ROW
-#define ROW struct sqlstate_row
-ROW_DECLARE(SQLSTATE_ROW, sqlstate_columns, char class_buffer[8];);
+ROW_DECLARE(struct sqlstate_row, sqlstate_columns, SQLSTATE_ROW, char class_buffer[8];);
 
 /* The least key after `last` in any lane. false: there is none. */
 static bool find_next(const struct lanes *lanes, const struct sqlstate_key *last,
@@ -309,7 +301,7 @@ static bool next_sqlstate(struct cursor *cursor, void *at)
 		if (!last || count->wall_last > last->wall_last)
 			last = count;
 	}
-	ROW_FILL(row, SQLSTATE_ROW);
+	ROW_FILL(row, struct sqlstate_row, SQLSTATE_ROW);
 	text_copy(row->class_buffer, strcmp(key.sqlstate, SQLSTATES_OTHER) == 0 ? 6 : 3,
 	          key.sqlstate);
 	return true;

@@ -51,9 +51,8 @@
 	       "How often a server of the host was lent for a read (route_reads), for all its "    \
 	       "addresses together.")
 
-#define ROW struct host_row
-ROW_DECLARE(HOST_ROW, host_columns, char host_buffer[HOST_SIZE], address_buffer[ADDRESS_TEXT_SIZE],
-            position_buffer[24];
+ROW_DECLARE(struct host_row, host_columns, HOST_ROW, char host_buffer[HOST_SIZE],
+            address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
             char error_buffer[ROSTER_ERROR_SIZE];);
 
 static bool has_entry(const struct cursor *cursor, const struct database *database)
@@ -151,7 +150,7 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 	bool is_known = known->lag != ROSTER_LAG_UNKNOWN;
 	const struct lane *lane;
 
-	ROW_FILL(row, HOST_ROW);
+	ROW_FILL(row, struct host_row, HOST_ROW);
 	snprintf(row->host_buffer, sizeof(row->host_buffer), "%.*s", (int)shown->name.count,
 	         shown->name.at);
 	text_copy(row->error_buffer, sizeof(row->error_buffer), known->error);
@@ -215,9 +214,7 @@ SHOW(hosts, "HOSTS", next_host, host_columns, "Roles, lag and states of the host
 	COLUMN(INT8, waits, 0, "Reads that have waited for their standby (causal_reads).")     \
 	COLUMN(INT8, wait_us, 0, "Microseconds that they have waited, in sum.")
 
-#undef ROW
-#define ROW struct reads_row
-ROW_DECLARE(READS_ROW, reads_columns);
+ROW_DECLARE(struct reads_row, reads_columns, READS_ROW);
 
 static bool is_for_reads(const struct pool *pool) { return pool->purpose == POOL_FOR_READS; }
 

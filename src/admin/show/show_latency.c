@@ -43,8 +43,7 @@
 	COLUMN(INT8, p999_us, (int64_t)values[4], "99.9th percentile in microseconds.")            \
 	COLUMN(INT8, max_us, (int64_t)sum.max, "The longest one in microseconds, exact.")
 
-#define ROW struct latency_row
-ROW_DECLARE(LATENCY_ROW, latency_columns);
+ROW_DECLARE(struct latency_row, latency_columns, LATENCY_ROW);
 
 /* ---- the scopes, in the order of names: all is first, and a database comes before its pools ----
  */
@@ -268,7 +267,7 @@ static bool next_of_latency(struct cursor *cursor, void *row)
 		                            sizeof(values) / sizeof(values[0]));
 		if (!count)
 			continue;
-		ROW_FILL(row, LATENCY_ROW);
+		ROW_FILL(row, struct latency_row, LATENCY_ROW);
 		return true;
 	}
 	return false;

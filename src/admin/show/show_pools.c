@@ -43,8 +43,7 @@
 	       "1: paused by PAUSE (of this database or of all) or KILL.")                       \
 	COLUMN(INT4, disabled, entry && database->is_disabled, "1: DISABLE refuses new clients.")
 
-#define ROW struct database_row
-ROW_DECLARE(DATABASE_ROW, database_columns);
+ROW_DECLARE(struct database_row, database_columns, DATABASE_ROW);
 
 /* Beyond that many databases or users, those that were never used are left out of metrics. */
 #define MANY_NAMES 1000
@@ -108,7 +107,7 @@ static bool next_database(struct cursor *cursor, void *row)
 		return false;
 	database = item.object;
 	entry = database ? database->entry : NULL;
-	ROW_FILL(row, DATABASE_ROW);
+	ROW_FILL(row, struct database_row, DATABASE_ROW);
 	return true;
 }
 
@@ -134,9 +133,8 @@ SHOW(databases, "DATABASES", next_database, database_columns, "Databases and the
 	       "Maximum number of client connections of the user; 0: no limit.")                   \
 	COLUMN(INT4, current_client_connections, 0, "Number of client connections of the user.")
 
-#undef ROW
-#define ROW struct user_row
-ROW_DECLARE(USER_ROW, user_columns, char pool_size_buffer[24], reserve_buffer[24];);
+ROW_DECLARE(struct user_row, user_columns, USER_ROW, char pool_size_buffer[24],
+            reserve_buffer[24];);
 
 static void offer_user(const struct user *user, void *arg)
 {
@@ -182,7 +180,7 @@ static bool next_user(struct cursor *cursor, void *at)
 	if (!cursor_next_ordered(cursor, show_collect_users, &item))
 		return false;
 	entry = config_user_find(config, item.first);
-	ROW_FILL(row, USER_ROW);
+	ROW_FILL(row, struct user_row, USER_ROW);
 	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_buffer,
 	                           sizeof(row->pool_size_buffer));
 	row->reserve_pool_size = size_text(entry ? entry->reserve_pool_size : CONFIG_INHERIT,
@@ -229,9 +227,7 @@ SHOW(users, "USERS", next_user, user_columns, "Users and their limits.");
 	COLUMN(TEXT, load_balance_hosts, 0,                                                        \
 	       "How one of several hosts is chosen; NULL: the database has one host.")
 
-#undef ROW
-#define ROW struct pool_row
-ROW_DECLARE(POOL_ROW, pool_columns);
+ROW_DECLARE(struct pool_row, pool_columns, POOL_ROW);
 
 static void collect_pools(struct cursor *cursor)
 {

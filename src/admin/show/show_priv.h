@@ -39,11 +39,12 @@ enum value_type {
 struct column {
 	const char *name;
 	enum value_type type;
-	size_t at; /* offset of the value in the row's struct */
+	size_t at; /* offset of the value in the row's struct; ROW_NEXT: behind the last one */
 	const char *help;
 };
 
 #define ROW_SIZE_MAX 1024
+#define ROW_NEXT SIZE_MAX
 
 /* A column that has the name of its field in the row's struct. */
 #define COLUMN_OF(row, type, field, help)                                                          \
@@ -56,18 +57,22 @@ struct column {
 /*
  * A row is declared once, as a list: COLUMN(type, name, from, help) for each column.
  *
- * ROW_DECLARE() makes of it the struct that ROW is defined as, with further fields, and its table
- * of columns. ROW_FILL() sets a row to the values `from`, where the names in them are known; 0
- * stands for what is set afterwards.
+ * ROW_DECLARE() makes of it the struct, with further fields, and its table of columns. ROW_FILL()
+ * sets a row to the values `from`, where the names in them are known; 0 stands for what is set
+ * afterwards.
  */
-#define ROW_DECLARE(list, table, ...)       \
-	ROW{ list(ROW_FIELD) __VA_ARGS__ }; \
+#define ROW_DECLARE(row, table, list, ...)                                 \
+	row{ list(ROW_FIELD) __VA_ARGS__ };                                \
+	_Static_assert(sizeof(row) <= ROW_SIZE_MAX, "a row is too large"); \
 	static const struct column table[] = { list(ROW_COLUMN) }
-#define ROW_FILL(row, list) (*(ROW *)(row) = (ROW){ list(ROW_VALUE) })
+#define ROW_FILL(to, row, list) (*(row *)(to) = (row){ list(ROW_VALUE) })
 
-#define ROW_FIELD(type, name, from, help) ROW_##type name;
-#define ROW_COLUMN(type, name, from, help) COLUMN_OF(ROW, VALUE_##type, name, help),
+#define ROW_FIELD(type, name, from, help) _Alignas(ROW_SLOT) ROW_##type name;
+#define ROW_COLUMN(type, name, from, help) { #name, VALUE_##type, ROW_NEXT, help },
 #define ROW_VALUE(type, name, from, help) .name = (from),
+
+/* The fields of a list begin at multiples of it, one behind the other. */
+#define ROW_SLOT 8
 
 /* What the struct has for a value of each type. */
 #define ROW_TEXT const char *
@@ -391,8 +396,8 @@ bool cursor_next(struct cursor *cursor, void *row);
 bool cursor_may_look(struct cursor *cursor);
 
 /*
- * The next client, pool and server, of all lanes, one lane after the other. NULL: no more, or
- * has_more.
+ * The next client or server whose database is wanted, or pool, of all lanes, one lane after the
+ * other. Servers that are being closed are skipped. NULL: no more, or has_more.
  */
 const struct client *cursor_next_client(struct cursor *cursor);
 const struct pool *cursor_next_pool(struct cursor *cursor);

@@ -23,8 +23,8 @@
 	COLUMN(TEXT, options, 0, "Options of the authentication method, as an array.")   \
 	COLUMN(TEXT, error, rule.error, "Why the rule never allows a login; NULL if it can.")
 
-#define ROW struct hba_show_row
-ROW_DECLARE(HBA_ROW, hba_columns, char buffer[2][ADDRESS_TEXT_SIZE]; /* for address and netmask */);
+ROW_DECLARE(struct hba_show_row, hba_columns, HBA_ROW, char buffer[2][ADDRESS_TEXT_SIZE];
+            /* for address and netmask */);
 
 /* Moves all lists of a row to the cursor's buffer, each with a terminating zero. */
 static void take_lists(struct cursor *cursor, struct hba_show_row *row, struct hba_lists *lists)
@@ -56,7 +56,7 @@ static bool next_rule(struct cursor *cursor, void *at)
 
 	if (!hba || !hba_row(hba, cursor->index, &rule, &lists))
 		return false;
-	ROW_FILL(row, HBA_ROW);
+	ROW_FILL(row, struct hba_show_row, HBA_ROW);
 	if (rule.address == lists.address)
 		row->address = memcpy(row->buffer[0], lists.address, ADDRESS_TEXT_SIZE);
 	if (rule.netmask)
@@ -79,9 +79,7 @@ SHOW(hba, "HBA", next_rule, hba_columns, "Rules of auth_hba_file, if auth_type i
 	       "System user name, or the name in a client certificate.")      \
 	COLUMN(TEXT, pg_username, mapping.user, "Database user that the system user may log in as.")
 
-#undef ROW
-#define ROW struct ident_show_row
-ROW_DECLARE(IDENT_ROW, ident_columns);
+ROW_DECLARE(struct ident_show_row, ident_columns, IDENT_ROW);
 
 static bool next_mapping(struct cursor *cursor, void *row)
 {
@@ -90,7 +88,7 @@ static bool next_mapping(struct cursor *cursor, void *row)
 
 	if (!hba || !hba_ident_row(hba, cursor->index, &mapping))
 		return false;
-	ROW_FILL(row, IDENT_ROW);
+	ROW_FILL(row, struct ident_show_row, IDENT_ROW);
 	return true;
 }
 
@@ -124,9 +122,7 @@ static const struct config_peer *next_entry(struct cursor *cursor)
 	    INT4, pool_size, config_peer_pool_size(config, peer),                            \
 	    "Maximum number of cancel requests sent to the peer at the same time; 0: no limit.")
 
-#undef ROW
-#define ROW struct peer_row
-ROW_DECLARE(PEER_ROW, peer_columns);
+ROW_DECLARE(struct peer_row, peer_columns, PEER_ROW);
 
 static bool next_peer(struct cursor *cursor, void *row)
 {
@@ -135,7 +131,7 @@ static bool next_peer(struct cursor *cursor, void *row)
 
 	if (!peer)
 		return false;
-	ROW_FILL(row, PEER_ROW);
+	ROW_FILL(row, struct peer_row, PEER_ROW);
 	return true;
 }
 
@@ -154,9 +150,7 @@ SHOW(peers, "PEERS", next_peer, peer_columns,
 	       "Connections that carry a cancel request to the peer.")                 \
 	COLUMN(INT4, sv_login, connecting, "Connections to the peer that are being established.")
 
-#undef ROW
-#define ROW struct peer_pool_row
-ROW_DECLARE(PEER_POOL_ROW, peer_pool_columns);
+ROW_DECLARE(struct peer_pool_row, peer_pool_columns, PEER_POOL_ROW);
 
 /* false: no lane has a pool for this peer. */
 static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
@@ -176,7 +170,7 @@ static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 		connecting += pool->counts[FORWARD_CONNECTING];
 		waiting += pool->counts[FORWARD_WAITING];
 	}
-	ROW_FILL(row, PEER_POOL_ROW);
+	ROW_FILL(row, struct peer_pool_row, PEER_POOL_ROW);
 	return has_pool;
 }
 

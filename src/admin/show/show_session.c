@@ -34,16 +34,15 @@
 	       "Beginning of the statement that made the server stay. NULL unless the user is "    \
 	       "one of admin_users.")
 
-#define ROW struct pinned_row
-ROW_DECLARE(PINNED_ROW, pinned_columns);
+ROW_DECLARE(struct pinned_row, pinned_columns, PINNED_ROW);
 
-/* The next client of a pool that the SHOW wants. NULL: no more, or has_more. */
+/* The next client that has a pool. NULL: no more, or has_more. */
 static const struct client *take_client(struct cursor *cursor)
 {
 	const struct client *client;
 
 	while ((client = cursor_next_client(cursor))) {
-		if (client->borrower.pool && cursor_wants(cursor, client_database(client)))
+		if (client->borrower.pool)
 			return client;
 	}
 	return NULL;
@@ -70,7 +69,7 @@ static bool next_pinned(struct cursor *cursor, void *row)
 	buf_add_byte(text, 0);
 	end = text->count;
 	session_list_held(client, text);
-	ROW_FILL(row, PINNED_ROW);
+	ROW_FILL(row, struct pinned_row, PINNED_ROW);
 	return true;
 }
 
@@ -89,9 +88,7 @@ SHOW(pinned, "PINNED", next_pinned, pinned_columns,
 	COLUMN(TEXT, pins, texts[3],                                                 \
 	       "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not.")
 
-#undef ROW
-#define ROW struct state_row
-ROW_DECLARE(STATE_ROW, state_columns);
+ROW_DECLARE(struct state_row, state_columns, STATE_ROW);
 
 static bool (*const lists[])(const struct client *client, struct buf *out) = {
 	session_list_parameters,
@@ -128,7 +125,7 @@ static bool next_state(struct cursor *cursor, void *row)
 		if (client->borrower.pool->limits.session_state != SESSION_STATE_FOLLOW ||
 		    !list_state(cursor, client, texts))
 			continue;
-		ROW_FILL(row, STATE_ROW);
+		ROW_FILL(row, struct state_row, STATE_ROW);
 		return true;
 	}
 	return false;
@@ -166,9 +163,7 @@ SHOW(session_state, "SESSION_STATE", next_state, state_columns,
 	       "What it can touch: parameters, temporary objects, session locks, channels, held " \
 	       "cursors, notifications; what cannot be asked for; anything.")
 
-#undef ROW
-#define ROW struct catalog_row
-ROW_DECLARE(CATALOG_ROW, catalog_columns);
+ROW_DECLARE(struct catalog_row, catalog_columns, CATALOG_ROW);
 
 static void list_kinds(unsigned int touches, struct buf *out)
 {
@@ -305,13 +300,11 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
 	       "How many sessions had it although no statement explains it. The server is asked " \
 	       "after one transaction in session_sample.")
 
-#undef ROW
-#define ROW struct audit_shown
-ROW_DECLARE(AUDIT_ROW, audit_columns, char advice[ADVICE_SIZE];);
+ROW_DECLARE(struct audit_shown, audit_columns, AUDIT_ROW, char advice[ADVICE_SIZE];);
 
 static void fill(struct audit_shown *shown, const struct audit_row *row)
 {
-	ROW_FILL(shown, AUDIT_ROW);
+	ROW_FILL(shown, struct audit_shown, AUDIT_ROW);
 }
 
 static void fill_feature(struct audit_shown *shown, const struct audit_row *row,

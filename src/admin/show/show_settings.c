@@ -32,8 +32,7 @@
 	       "in use.")                                                                         \
 	COLUMN(INT8, hits, 0, "How often a client had to wait or was refused because of the limit.")
 
-#define ROW struct limit_row
-ROW_DECLARE(LIMIT_ROW, limit_columns, char source_buffer[SOURCE_SIZE];);
+ROW_DECLARE(struct limit_row, limit_columns, LIMIT_ROW, char source_buffer[SOURCE_SIZE];);
 
 /*
  * The object of a row, in one lane. Fields that do not belong to this kind of object are NULL.
@@ -335,11 +334,11 @@ struct config_row {
 };
 
 static const struct column config_columns[] = {
-	COLUMN_OF(struct config_row, VALUE_TEXT, key, "Name of the setting."),
-	COLUMN_OF(struct config_row, VALUE_TEXT, value, "Value of the setting."),
-	{ "default", VALUE_TEXT, offsetof(struct config_row, initial), "Default of the setting." },
-	COLUMN_OF(struct config_row, VALUE_TEXT, changeable,
-	          "yes: RELOAD and SET change the setting; no: only a restart does."),
+	{ "key", VALUE_TEXT, ROW_NEXT, "Name of the setting." },
+	{ "value", VALUE_TEXT, ROW_NEXT, "Value of the setting." },
+	{ "default", VALUE_TEXT, ROW_NEXT, "Default of the setting." },
+	{ "changeable", VALUE_TEXT, ROW_NEXT,
+	  "yes: RELOAD and SET change the setting; no: only a restart does." },
 };
 
 static const struct config *wanted(const struct show_source *source)
@@ -369,9 +368,7 @@ SHOW(config, "CONFIG", next_config, config_columns, "All settings with their val
 	COLUMN(TEXT, setting, 0, "Value of the setting; NULL: not set.") \
 	COLUMN(TEXT, description, 0, "Description of the setting.")
 
-#undef ROW
-#define ROW struct setting_row
-ROW_DECLARE(SETTING_ROW, setting_columns, struct setting_shown shown;);
+ROW_DECLARE(struct setting_row, setting_columns, SETTING_ROW, struct setting_shown shown;);
 
 static bool next_described(struct cursor *cursor, void *at)
 {
@@ -400,7 +397,7 @@ static bool next_setting(struct cursor *cursor, void *at)
 		if (strcmp(row->shown.name, name) == 0)
 			break;
 	}
-	row->setting = row->shown.value;
+	row->name = row->shown.value; /* its only column */
 	return true;
 }
 
@@ -417,9 +414,7 @@ const struct show show_setting = { .item = "",
 	COLUMN(TEXT, in_force, 0, "Value in effect.")   \
 	COLUMN(TEXT, reason, 0, "Why the new value is not in effect yet.")
 
-#undef ROW
-#define ROW struct pending_row
-ROW_DECLARE(PENDING_ROW, pending_columns, struct setting_shown taken, old;);
+ROW_DECLARE(struct pending_row, pending_columns, PENDING_ROW, struct setting_shown taken, old;);
 
 static bool next_pending(struct cursor *cursor, void *at)
 {

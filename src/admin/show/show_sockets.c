@@ -50,8 +50,8 @@
 	       "Bytes in the receive buffer that have not been processed yet.")                    \
 	COLUMN(INT4, send_avail, 0, "Bytes in the send buffer that have not been sent yet.")
 
-#define ROW struct socket_row
-ROW_DECLARE(SOCKET_ROW, socket_columns, char local_addr_buffer[ADDRESS_TEXT_SIZE];
+ROW_DECLARE(struct socket_row, socket_columns, SOCKET_ROW,
+            char local_addr_buffer[ADDRESS_TEXT_SIZE];
             char tls_buffer[TLS_TEXT_SIZE];);
 
 /* ---- what clients and servers have in common ---- */
@@ -117,25 +117,13 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->pkt_remain = client->frame_left;
 }
 
-/* The next client that the SHOW wants. NULL: no more, or has_more. */
-static const struct client *take_client(struct cursor *cursor)
-{
-	const struct client *client;
-
-	while ((client = cursor_next_client(cursor))) {
-		if (cursor_wants(cursor, client_database(client)))
-			return client;
-	}
-	return NULL;
-}
-
 static bool next_client(struct cursor *cursor, void *at)
 {
 	const struct client *client;
 	struct socket_row *row = at;
 
 	do
-		client = take_client(cursor);
+		client = cursor_next_client(cursor);
 	while (client && !client_state_name(client));
 	if (!client)
 		return false;
@@ -185,21 +173,9 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->pkt_remain = server->frame_left;
 }
 
-static const struct server *take_server(struct cursor *cursor)
-{
-	const struct server *server;
-
-	while ((server = cursor_next_server(cursor))) {
-		if (server->state != SERVER_CLOSING &&
-		    cursor_wants(cursor, server->pool->database->name))
-			return server;
-	}
-	return NULL;
-}
-
 static bool next_server(struct cursor *cursor, void *row)
 {
-	const struct server *server = take_server(cursor);
+	const struct server *server = cursor_next_server(cursor);
 
 	if (server)
 		fill_server(row, server, cursor->source);
@@ -239,14 +215,14 @@ static bool next_socket(struct cursor *cursor, void *at)
 	const struct server *server;
 	struct socket_row *row = at;
 
-	while ((client = take_client(cursor))) {
+	while ((client = cursor_next_client(cursor))) {
 		if (!client_states[client->state])
 			continue;
 		fill_client(row, client, cursor->source);
 		row->state = client_states[client->state];
 		return true;
 	}
-	server = cursor->has_more ? NULL : take_server(cursor);
+	server = cursor->has_more ? NULL : cursor_next_server(cursor);
 	if (!server)
 		return false;
 	fill_server(row, server, cursor->source);
@@ -302,9 +278,7 @@ SHOW(active_sockets, "ACTIVE_SOCKETS", next_active_socket, socket_columns,
 	COLUMN(BYTEA, scram_server_key, 0,                                                        \
 	       "SCRAM server key; NULL: none, or hidden from this user.")
 
-#undef ROW
-#define ROW struct fd_row
-ROW_DECLARE(FD_ROW, fd_columns, char addr_buffer[ADDRESS_TEXT_SIZE];);
+ROW_DECLARE(struct fd_row, fd_columns, FD_ROW, char addr_buffer[ADDRESS_TEXT_SIZE];);
 
 static int64_t key_number(struct bytes key)
 {
@@ -402,8 +376,7 @@ static bool next_server_fd(struct cursor *cursor, struct fd_row *row)
 		const struct client *client =
 		    server->borrower ? client_of_borrower(server->borrower) : NULL;
 
-		if (server->state == SERVER_CLOSING || server->login ||
-		    !is_for_others(&server->stream))
+		if (server->login || !is_for_others(&server->stream))
 			continue;
 		fill_address(row, &server->peer, "server", server->stream.watch.fd);
 		row->user = server->pool->role->name;

@@ -55,23 +55,24 @@
 	COLUMN(TEXT, query, calls_text(statement),                                                \
 	       "Beginning of its text, with $n in place of constants.")
 
-#define ROW struct statement_row
-ROW_DECLARE(STATEMENT_ROW, statement_columns, char digest_buffer[DIGEST_SIZE];);
+ROW_DECLARE(struct statement_row, statement_columns, STATEMENT_ROW,
+            char digest_buffer[DIGEST_SIZE];);
 
 /* ---- what is asked for ---- */
 
-enum order { BY_TIME, BY_CALLS, BY_WAIT, BY_ROWS, BY_ERRORS, ORDERS };
-
+/* The first one is the default. */
 static const struct {
 	const char *word;
 	size_t at; /* of the number, in struct calls_statement */
-} orders[ORDERS] = {
-	[BY_TIME] = { "time", offsetof(struct calls_statement, running_time) },
-	[BY_CALLS] = { "calls", offsetof(struct calls_statement, call_count) },
-	[BY_WAIT] = { "wait", offsetof(struct calls_statement, wait_time) },
-	[BY_ROWS] = { "rows", offsetof(struct calls_statement, row_count) },
-	[BY_ERRORS] = { "errors", offsetof(struct calls_statement, error_count) },
+} orders[] = {
+	{ "time", offsetof(struct calls_statement, running_time) },
+	{ "calls", offsetof(struct calls_statement, call_count) },
+	{ "wait", offsetof(struct calls_statement, wait_time) },
+	{ "rows", offsetof(struct calls_statement, row_count) },
+	{ "errors", offsetof(struct calls_statement, error_count) },
 };
+
+#define ORDERS (sizeof(orders) / sizeof(orders[0]))
 
 /* The next word of words with one space between them. */
 static bool next_word(const char **text, char out[16])
@@ -86,17 +87,6 @@ static bool next_word(const char **text, char out[16])
 	return true;
 }
 
-static bool read_order(const char *word, unsigned int *order)
-{
-	for (unsigned int i = 0; i < ORDERS; i++) {
-		if (strcasecmp(orders[i].word, word) == 0) {
-			*order = i;
-			return true;
-		}
-	}
-	return false;
-}
-
 /* [n] [BY order] */
 static bool read_asked(const char *text, size_t *limit, unsigned int *order)
 {
@@ -104,7 +94,7 @@ static bool read_asked(const char *text, size_t *limit, unsigned int *order)
 	int64_t number;
 
 	*limit = DEFAULT_COUNT;
-	*order = BY_TIME;
+	*order = 0;
 	if (!text || !*text)
 		return true;
 	if (!next_word(&text, word))
@@ -118,8 +108,11 @@ static bool read_asked(const char *text, size_t *limit, unsigned int *order)
 		if (!next_word(&text, word))
 			return false;
 	}
-	return strcasecmp(word, "BY") == 0 && next_word(&text, word) && !*text &&
-	       read_order(word, order);
+	if (strcasecmp(word, "BY") != 0 || !next_word(&text, word) || *text)
+		return false;
+	while (*order < ORDERS && strcasecmp(orders[*order].word, word) != 0)
+		(*order)++;
+	return *order < ORDERS;
 }
 
 bool show_statements_takes(const char *argument)
@@ -338,7 +331,7 @@ static bool next_statement(struct cursor *cursor, void *at)
 		statement = sum.last;
 		if (!statement)
 			continue;
-		ROW_FILL(row, STATEMENT_ROW);
+		ROW_FILL(row, struct statement_row, STATEMENT_ROW);
 		snprintf(row->digest_buffer, sizeof(row->digest_buffer), "%016" PRIx64,
 		         statement->digest);
 		return true;

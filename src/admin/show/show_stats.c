@@ -242,8 +242,7 @@ SHOW(stats_averages, "STATS_AVERAGES", next_stats, averages_columns,
 	COLUMN(TEXT, name, 0, "Name of the counter.") \
 	COLUMN(NUMERIC, value, 0, "Statistics for all databases together.")
 
-#define ROW struct total_row
-ROW_DECLARE(TOTAL_ROW, total_columns);
+ROW_DECLARE(struct total_row, total_columns, TOTAL_ROW);
 
 #define TOTAL_NAME(field, letter, name, ...) "total_" name,
 #define AVERAGE_NAME(field, letter, name, ...) "avg_" name,
