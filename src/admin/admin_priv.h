@@ -237,13 +237,27 @@ bool request_check_rows(const struct request *request, const struct console *con
                         struct err *err);
 
 /* The columns of its rows; count 0: it returns no rows. Valid as long as the request. */
-struct columns request_columns(const struct request *request);
+static inline struct columns request_columns(const struct request *request)
+{
+	if (request->kind == REQUEST_TALK && small_talk_rows(request->talk))
+		return small_talk_rows(request->talk)->columns;
+	if (request->kind == REQUEST_TALK && request->talk->text)
+		return (struct columns){ &request->talk->column, 1 };
+	if (request->kind == REQUEST_SHOW && request->show == &show_setting)
+		return (struct columns){ &request->column, 1 };
+	return request->kind == REQUEST_SHOW ? request->show->columns : (struct columns){ 0 };
+}
 
 /* What a cursor needs to return its rows. Valid as long as the request. */
 struct show_asked request_asked(const struct request *request);
 
 /* Its tag of CommandComplete, unless session->tag has one. */
-const char *request_tag(const struct request *request);
+static inline const char *request_tag(const struct request *request)
+{
+	if (request->kind == REQUEST_TALK)
+		return request->talk->tag;
+	return request->kind == REQUEST_SHOW ? "SHOW" : request->command->tag;
+}
 
 bool request_read(struct bytes text, struct request *request, struct err *err);
 

@@ -262,17 +262,6 @@ bool request_check(const struct request *request, const struct console_session *
 	return request_check_rows(request, session->console, err);
 }
 
-struct columns request_columns(const struct request *request)
-{
-	if (request->kind == REQUEST_TALK && small_talk_rows(request->talk))
-		return small_talk_rows(request->talk)->columns;
-	if (request->kind == REQUEST_TALK && request->talk->text)
-		return (struct columns){ &request->talk->column, 1 };
-	if (request->kind == REQUEST_SHOW && request->show == &show_setting)
-		return (struct columns){ &request->column, 1 };
-	return request->kind == REQUEST_SHOW ? request->show->columns : (struct columns){ 0 };
-}
-
 struct show_asked request_asked(const struct request *request)
 {
 	const struct words *words = &request->words;
@@ -287,18 +276,4 @@ struct show_asked request_asked(const struct request *request)
 	if (request->show == &show_setting)
 		return (struct show_asked){ request->show, request->column.name, NULL };
 	return (struct show_asked){ request->show, words->count >= 3 ? words->value : NULL, NULL };
-}
-
-const char *request_tag(const struct request *request)
-{
-	switch (request->kind) {
-	case REQUEST_TALK:
-		return request->talk->tag;
-	case REQUEST_SHOW:
-		return "SHOW";
-	case REQUEST_COMMAND:
-		return request->command->tag;
-	default:
-		return "";
-	}
 }
