@@ -195,39 +195,33 @@ static enum outcome run_reconnect(struct console_session *session, struct err *e
 	return OUTCOME_DONE;
 }
 
-/*
- * KILL of all databases pauses those that have a pool: in all lanes, also in one in which the
- * database has none.
- */
-static void hold_killed(const struct lanes *lanes, const char *by)
-{
-	const struct lane *lane, *other;
-	const struct pool *pool;
-	struct database *database;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		LANES_EACH(other, lanes)
-		{
-			database = pools_database(other->pools, pool->database->name);
-			if (database)
-				pools_hold(other->pools, database, by);
-		}
-	}
-}
-
 static enum outcome run_kill(struct console_session *session, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
+	const struct lane *lane, *other;
+	const struct pool *pool;
 	const char *database;
+	struct database *held;
 	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err) || !command_database(session, "kill", &database, err))
 		return OUTCOME_FAILED;
 	command_by(session, "KILL", by);
 	lanes_hold(lanes);
-	if (!database)
-		hold_killed(lanes, by);
+	/*
+	 * KILL of all databases pauses those that have a pool: in all lanes, also in one in which
+	 * the database has none.
+	 */
+	LANES_EACH(lane, lanes)
+	for (pool = database ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
+	     pool = TAILQ_NEXT(pool, node)) {
+		LANES_EACH(other, lanes)
+		{
+			held = pools_database(other->pools, pool->database->name);
+			if (held)
+				pools_hold(other->pools, held, by);
+		}
+	}
 	command_each_lane(session->console, database, pools_kill, by);
 	lanes_release(lanes);
 	return OUTCOME_DONE;

@@ -155,25 +155,20 @@ static void on_scrape_gone(struct answer_maker *maker)
 	free_scrape(container_of(maker, struct scrape, maker));
 }
 
-static void end_scrape(struct scrape *scrape)
-{
-	struct connection *connection = scrape->connection;
-	bool is_openmetrics = scrape->text.is_openmetrics;
-
-	free_scrape(scrape);
-	if (is_openmetrics)
-		connection_add(connection, bytes_text("# EOF\n"));
-	connection_end(connection);
-}
-
 static void on_scrape_piece(void *arg, enum reader_result result, struct bytes piece);
 
 static void read_source(struct scrape *scrape)
 {
+	struct connection *connection = scrape->connection;
 	struct buf words = { 0 };
 
 	if (!scrape->source->words) {
-		end_scrape(scrape);
+		if (scrape->text.is_openmetrics)
+			connection_add(connection, bytes_text("# EOF\n"));
+		if (!connection_is_answering(connection))
+			return;
+		free_scrape(scrape);
+		connection_end(connection);
 		return;
 	}
 	metrics_begin(&scrape->text, scrape->source);

@@ -126,15 +126,10 @@ static bool has_waiters(const struct pool *pool)
 
 static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_waiters); }
 
-/* The queues of a user on a database: those of the pool for clients, and the one for reads. */
-static const struct {
-	enum pool_purpose purpose;
-	unsigned int number;
-} queues[] = { { POOL_FOR_CLIENTS, 0 }, { POOL_FOR_CLIENTS, 1 }, { POOL_FOR_CLIENTS, 2 },
-	       { POOL_FOR_CLIENTS, 3 }, { POOL_FOR_CLIENTS, 4 }, { POOL_FOR_CLIENTS, 5 },
-	       { POOL_FOR_CLIENTS, 6 }, { POOL_FOR_READS, 0 } };
-
-#define QUEUES (sizeof(queues) / sizeof(queues[0]))
+/* The queues of a user on a database: those of the pool for clients, and the first one for reads.
+ */
+#define CLIENT_QUEUES 7
+#define QUEUES (CLIENT_QUEUES + 1)
 
 /*
  * Enters the current queue in each lane, at the first borrower after the last one shown. false:
@@ -150,9 +145,10 @@ static bool enter_queues(struct cursor *cursor)
 		return false;
 	for (unsigned int i = 0; i < lanes->count; i++) {
 		struct pool *pool = pools_find_exact_pool(
-		    lanes->at[i].pools, names->first, names->second, queues[walk->queue].purpose);
+		    lanes->at[i].pools, names->first, names->second,
+		    walk->queue < CLIENT_QUEUES ? POOL_FOR_CLIENTS : POOL_FOR_READS);
 		struct borrower_list *list =
-		    pool ? pool_wait_queue_at(pool, queues[walk->queue].number) : NULL;
+		    pool ? pool_wait_queue_at(pool, walk->queue % CLIENT_QUEUES) : NULL;
 		struct waiting_place *place = &walk->places[i];
 
 		place->position = 0;

@@ -236,27 +236,20 @@ static void collect_pools(struct cursor *cursor)
 		cursor_offer(cursor, CONFIG_CONSOLE_DATABASE, CONFIG_CONSOLE_DATABASE, NULL);
 }
 
-static usec_t longest_wait(const struct pool *pool)
+static usec_t longest_wait(struct pool *pool)
 {
-	usec_t now = loop_now(pool->pools->with.loop);
-	const struct borrower *const first[] = {
-		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
-		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
-		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place),
-		TAILQ_FIRST(&pool->wait_own)
-	};
-	usec_t since = now;
+	usec_t now = loop_now(pool->pools->with.loop), since = now;
+	struct borrower_list *list;
 
-	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
-		if (first[i] && first[i]->waiting_since < since)
-			since = first[i]->waiting_since;
+	for (unsigned int line = 0; (list = pool_wait_queue_at(pool, line)); line++) {
+		if (!TAILQ_EMPTY(list) && TAILQ_FIRST(list)->waiting_since < since)
+			since = TAILQ_FIRST(list)->waiting_since;
 	}
 	return now - since;
 }
 
 /* *longest: their longest wait. *has_failed: a login of one of them has failed lately. */
-static void add_pool(struct pool_row *row, const struct pool *pool, usec_t *longest,
-                     bool *has_failed)
+static void add_pool(struct pool_row *row, struct pool *pool, usec_t *longest, bool *has_failed)
 {
 	const unsigned int *servers = pool->server_counts;
 	unsigned int waiting = pool->waiting_count + pool->newcomer_count +
@@ -298,7 +291,7 @@ static bool next_pool(struct cursor *cursor, void *at)
 	usec_t wait = 0;
 	struct ordered_item item;
 	const struct lane *lane;
-	const struct pool *pool;
+	struct pool *pool;
 
 	if (!cursor_next_ordered(cursor, collect_pools, &item))
 		return false;

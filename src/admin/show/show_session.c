@@ -288,45 +288,33 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
 	       "The most servers that they would have needed at once in transaction mode: for "   \
 	       "sessions in a transaction, and for those whose server would have stayed with "    \
 	       "them, counted until they disconnected or executed DISCARD ALL.")                  \
-	COLUMN(TEXT, feature, 0, "Session feature that their statements use; NULL: none.")        \
-	COLUMN(INT8, count, 0, "How many statements used it.")                                    \
-	COLUMN(TEXT, in_transaction_mode, 0,                                                      \
+	COLUMN(TEXT, feature, about ? about->name : NULL,                                         \
+	       "Session feature that their statements use; NULL: none.")                          \
+	COLUMN(INT8, count, about ? (int64_t)row->counts[step] : 0,                               \
+	       "How many statements used it.")                                                    \
+	COLUMN(TEXT, in_transaction_mode, about ? about->fate : "nothing to carry",               \
 	       "What transaction mode does with it, with session_state = follow.")                \
-	COLUMN(TEXT, example, 0,                                                                  \
+	COLUMN(TEXT, example, about ? row->examples[step] : NULL,                                 \
 	       "The first of these statements, without its constants; before it, with a colon, "  \
 	       "the function or relation that does it, if the statement does not show it (SHOW "  \
 	       "CATALOG).")                                                                       \
-	COLUMN(INT8, found, 0,                                                                    \
+	COLUMN(INT8, found, about ? (int64_t)row->found[step] : 0,                                \
 	       "How many sessions had it although no statement explains it. The server is asked " \
 	       "after one transaction in session_sample.")
 
 ROW_DECLARE(struct audit_shown, audit_columns, AUDIT_ROW, char advice[ADVICE_SIZE];);
 
-static void fill(struct audit_shown *shown, const struct audit_row *row)
-{
-	ROW_FILL(shown, struct audit_shown, AUDIT_ROW);
-}
-
-static void fill_feature(struct audit_shown *shown, const struct audit_row *row,
-                         enum audit_feature feature)
-{
-	const struct audit_feature_row *about = audit_feature_row(feature);
-
-	fill(shown, row);
-	shown->feature = about->name;
-	shown->count = (int64_t)row->counts[feature];
-	shown->found = (int64_t)row->found[feature];
-	shown->in_transaction_mode = about->fate;
-	shown->example = row->examples[feature];
-}
-
-/* The row of a pool says how many servers are enough; another without features, that it has none.
+/*
+ * step: a feature, or the end of the row. That of a pool says how many servers are enough; another
+ * one without features, that it has none.
  */
-static void fill_end(struct audit_shown *shown, const struct audit_row *row)
+static void fill(struct audit_shown *shown, const struct audit_row *row, size_t step)
 {
-	fill(shown, row);
-	shown->in_transaction_mode = "nothing to carry";
-	if (row->application_name)
+	const struct audit_feature_row *about =
+	    step < AUDIT_FEATURES ? audit_feature_row((enum audit_feature)step) : NULL;
+
+	ROW_FILL(shown, struct audit_shown, AUDIT_ROW);
+	if (about || row->application_name)
 		return;
 	snprintf(shown->advice, sizeof(shown->advice),
 	         "pool_size = %u would have been enough for %u sessions", row->servers_peak,
@@ -385,12 +373,9 @@ static bool next_of_lane(struct cursor *cursor, struct audit_shown *at)
 		sum = *row;
 		if (!complete(cursor, &sum, row))
 			continue;
-		if (step < AUDIT_FEATURES && (sum.counts[step] || sum.found[step])) {
-			fill_feature(at, &sum, (enum audit_feature)step);
-			return true;
-		}
-		if (step == AUDIT_FEATURES && (!sum.application_name || !has_used_any(&sum))) {
-			fill_end(at, &sum);
+		if (step < AUDIT_FEATURES ? sum.counts[step] || sum.found[step]
+		                          : !sum.application_name || !has_used_any(&sum)) {
+			fill(at, &sum, step);
 			return true;
 		}
 	}
