@@ -20,7 +20,6 @@ struct api_answer {
 	struct answer_maker maker;
 	struct connection *connection;
 	struct reader *reader;
-	bool is_begun; /* the head of the answer is out */
 	bool has_row;
 	enum reader_result result;     /* of the last piece */
 	struct reader_message message; /* its columns stay from the first piece on */
@@ -133,13 +132,11 @@ static void send_converted(struct api_answer *answer)
 {
 	struct connection *connection = answer->connection;
 
-	if (!answer->is_begun) {
+	if (!connection->is_begun)
 		connection_begin(connection,
 		                 &(struct answer_head){ .status = 200, .type = JSON_TYPE });
-		if (!connection_is_answering(connection))
-			return;
-		answer->is_begun = true;
-	}
+	if (!connection_is_answering(connection))
+		return;
 	if (connection->is_head)
 		end_api(answer);
 	else if (connection_add(connection, buf_bytes(&answer->out)))
@@ -152,7 +149,7 @@ static void on_api_piece(void *arg, enum reader_result result, struct bytes piec
 	struct connection *connection = answer->connection;
 
 	answer->result = result;
-	if (result == READER_FAILED && !answer->is_begun) {
+	if (result == READER_FAILED && !connection->is_begun) {
 		struct err err = answer->reader->err;
 
 		free_answer(answer);

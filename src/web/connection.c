@@ -267,6 +267,7 @@ void connection_begin(struct connection *connection, const struct answer_head *h
 	struct buf out = { 0 };
 
 	assert(connection->state == CONNECTION_ANSWERING);
+	connection->is_begun = true;
 	if (!connection->is_chunked)
 		connection->closes = true; /* only the end of the connection can end the body */
 	add_head(connection, head, &out);
@@ -319,6 +320,7 @@ static void handle(struct connection *connection, const struct http_head *head,
 	connection->is_head = head->is_head;
 	connection->closes = head->closes;
 	connection->is_chunked = !head->is_1_0;
+	connection->is_begun = false;
 	set_limit(connection, ANSWER_LIMIT);
 	if (!stream_want(&connection->stream, WANT_END)) {
 		close_connection(connection);

@@ -126,8 +126,7 @@ struct scrape {
 	struct connection *connection;
 	const struct metrics_source *source; /* the one that is read or written */
 	struct buf argument;                 /* of each SHOW; empty: none */
-	bool is_begun;
-	struct reader *reader; /* NULL: it is complete, and being written */
+	struct reader *reader;               /* NULL: it is complete, and being written */
 	struct metrics_text text;
 	struct buf out;
 };
@@ -225,7 +224,6 @@ static bool begin_answer(struct scrape *scrape)
 		.type = scrape->text.is_openmetrics ? OPENMETRICS_TYPE : TEXT_TYPE,
 	};
 
-	scrape->is_begun = true;
 	connection_begin(connection, &head);
 	if (!connection_is_answering(connection))
 		return false;
@@ -243,7 +241,7 @@ static void on_scrape_piece(void *arg, enum reader_result result, struct bytes p
 	struct scrape *scrape = arg;
 	bool has_too_many;
 
-	if (result == READER_FAILED && !scrape->is_begun) {
+	if (result == READER_FAILED && !scrape->connection->is_begun) {
 		struct connection *connection = scrape->connection;
 		struct err err = scrape->reader->err;
 
@@ -251,7 +249,7 @@ static void on_scrape_piece(void *arg, enum reader_result result, struct bytes p
 		api_refuse(connection, &err);
 		return;
 	}
-	if (!scrape->is_begun && !begin_answer(scrape))
+	if (!scrape->connection->is_begun && !begin_answer(scrape))
 		return;
 	if (result == READER_FAILED || !metrics_take(&scrape->text, piece)) {
 		abort_scrape(scrape);

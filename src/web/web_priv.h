@@ -126,6 +126,7 @@ struct connection {
 	bool is_head;    /* HEAD: the answer has no body */
 	bool closes;     /* the connection ends with this answer */
 	bool is_chunked; /* pieces are chunks */
+	bool is_begun;   /* the head of an answer in pieces is out */
 };
 
 void connections_init(struct connections *all, struct loop *loop);

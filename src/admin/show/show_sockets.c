@@ -9,10 +9,8 @@
 
 #include "pgweir/net/tls.h"
 
-/* SOCKETS shows all of these columns; CLIENTS and SERVERS have only the first ones. */
-#define CONNECTION_COLUMNS 21
-
-#define SOCKET_ROW(COLUMN)                                                                         \
+/* SOCKETS shows more columns than CLIENTS and SERVERS. */
+#define CONNECTION_ROW(COLUMN)                                                                     \
 	COLUMN(TEXT, type, 0, "C: client connection; S: server connection.")                       \
 	COLUMN(TEXT, user, 0, "User that logged in.")                                              \
 	COLUMN(TEXT, database, 0, "Name of the database.")                                         \
@@ -40,19 +38,23 @@
 	       "application_name of the client or of the server connection.")                      \
 	COLUMN(INT4, prepared_statements, 0,                                                       \
 	       "Number of prepared statements that are tracked on the connection.")                \
-	COLUMN(INT4, id, 0, "Unique number of the connection; it is never reused.")                \
-	COLUMN(INT4, recv_pos, 0, "Bytes in the receive buffer.")                                  \
-	COLUMN(INT4, pkt_pos, 0, "Bytes in the receive buffer that have been processed.")          \
-	COLUMN(INT4, pkt_remain, 0, "Bytes of the current message that have not arrived yet.")     \
-	COLUMN(INT4, send_pos, 0, "Bytes in the send buffer that have been sent.")                 \
-	COLUMN(INT4, send_remain, 0, "Always 0.")                                                  \
-	COLUMN(INT4, pkt_avail, 0,                                                                 \
-	       "Bytes in the receive buffer that have not been processed yet.")                    \
+	COLUMN(INT4, id, 0, "Unique number of the connection; it is never reused.")
+
+#define SOCKET_ROW(COLUMN)                                                                     \
+	CONNECTION_ROW(COLUMN)                                                                 \
+	COLUMN(INT4, recv_pos, 0, "Bytes in the receive buffer.")                              \
+	COLUMN(INT4, pkt_pos, 0, "Bytes in the receive buffer that have been processed.")      \
+	COLUMN(INT4, pkt_remain, 0, "Bytes of the current message that have not arrived yet.") \
+	COLUMN(INT4, send_pos, 0, "Bytes in the send buffer that have been sent.")             \
+	COLUMN(INT4, send_remain, 0, "Always 0.")                                              \
+	COLUMN(INT4, pkt_avail, 0,                                                             \
+	       "Bytes in the receive buffer that have not been processed yet.")                \
 	COLUMN(INT4, send_avail, 0, "Bytes in the send buffer that have not been sent yet.")
 
 ROW_DECLARE(struct socket_row, socket_columns, SOCKET_ROW,
             char local_addr_buffer[ADDRESS_TEXT_SIZE];
             char tls_buffer[TLS_TEXT_SIZE];);
+static const struct column connection_columns[] = { CONNECTION_ROW(ROW_COLUMN) };
 
 /* ---- what clients and servers have in common ---- */
 
@@ -132,12 +134,8 @@ static bool next_client(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_clients = { "CLIENTS",
-	                           next_client,
-	                           { socket_columns, CONNECTION_COLUMNS },
-	                           "Client connections.",
-	                           CONSOLE_STATS,
-	                           SHOW_OF_DATABASE };
+SHOW(clients, "CLIENTS", next_client, connection_columns, "Client connections.",
+     .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
 
 /* ---- servers ---- */
 
@@ -182,12 +180,8 @@ static bool next_server(struct cursor *cursor, void *row)
 	return server != NULL;
 }
 
-const struct show show_servers = { "SERVERS",
-	                           next_server,
-	                           { socket_columns, CONNECTION_COLUMNS },
-	                           "Server connections.",
-	                           CONSOLE_STATS,
-	                           SHOW_OF_DATABASE };
+SHOW(servers, "SERVERS", next_server, connection_columns, "Server connections.",
+     .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
 
 /* ---- both ---- */
 
