@@ -101,71 +101,24 @@ uint64_t sketch_sum_quantile(const struct sketch_sum *sum, unsigned int perthous
 	return value;
 }
 
-/*
- * ---- sparse ----
- *
- * Arrays of counters, most of which are 0.
- */
+/* ---- sparse ---- */
 
-/* Few allocations: values of one kind spread over some powers of two. */
-#define ROOM_FIRST 8u
-
-/* ---- counting ---- */
-
-bool sparse_grow(struct sparse *sparse, unsigned int place)
-{
-	unsigned int room = sparse->room ? sparse->room * 2u : ROOM_FIRST;
-	void *blocks;
-
-	if (sparse->count == sparse->room) {
-		if (room > SPARSE_BLOCKS_MAX)
-			room = SPARSE_BLOCKS_MAX;
-		blocks = realloc(sparse->blocks, room * sizeof(sparse->blocks[0]));
-		if (!blocks)
-			return false;
-		sparse->blocks = blocks;
-		sparse->room = (uint8_t)room;
-	}
-	memset(sparse->blocks[sparse->count], 0, sizeof(sparse->blocks[0]));
-	sparse->block_of[place / SPARSE_BLOCK] = ++sparse->count;
-	return true;
-}
-
-void sparse_clear(struct sparse *sparse)
-{
-	if (sparse->count)
-		memset(sparse->blocks, 0, sparse->count * sizeof(sparse->blocks[0]));
-}
-
-void sparse_free(struct sparse *sparse)
-{
-	free(sparse->blocks);
-	*sparse = (struct sparse){ 0 };
-}
-
-size_t sparse_memory(const struct sparse *sparse)
-{
-	return sparse->room * sizeof(sparse->blocks[0]);
-}
-
-/* ---- sums ---- */
-
-/* Adds items in rising order of places. false: no memory, and the sum is unchanged. */
-static bool add_items(struct sparse_sum *sum, const sparse_item *more, size_t count)
+bool sparse_sum_merge(struct sparse_sum *sum, const struct sparse_sum *more)
 {
 	size_t at = 0, to = 0;
 	sparse_item *items;
 
-	if (!count)
+	if (!more->count)
 		return true;
-	items = malloc((sum->count + count) * sizeof(*items));
+	items = malloc((sum->count + more->count) * sizeof(*items));
 	if (!items)
 		return false;
-	for (size_t i = 0; i < count; i++) {
-		while (at < sum->count && sparse_place(sum->items[at]) < sparse_place(more[i]))
+	for (size_t i = 0; i < more->count; i++) {
+		while (at < sum->count &&
+		       sparse_place(sum->items[at]) < sparse_place(more->items[i]))
 			items[to++] = sum->items[at++];
-		items[to] = more[i];
-		if (at < sum->count && sparse_place(sum->items[at]) == sparse_place(more[i]))
+		items[to] = more->items[i];
+		if (at < sum->count && sparse_place(sum->items[at]) == sparse_place(more->items[i]))
 			items[to] += sparse_count(sum->items[at++]);
 		to++;
 	}
@@ -178,40 +131,15 @@ static bool add_items(struct sparse_sum *sum, const sparse_item *more, size_t co
 	return true;
 }
 
-bool sparse_sum_merge(struct sparse_sum *sum, const struct sparse_sum *more)
-{
-	return add_items(sum, more->items, more->count);
-}
-
 bool sparse_sum_note(struct sparse_sum *sum, unsigned int place)
 {
 	sparse_item one = sparse_item_of(place, 1);
 	size_t index = sparse_sum_find(sum, place);
 
 	if (index == sum->count || sparse_place(sum->items[index]) != place)
-		return add_items(sum, &one, 1);
+		return sparse_sum_merge(sum, &(struct sparse_sum){ &one, 1 });
 	sum->items[index]++;
 	return true;
-}
-
-bool sparse_sum_add(struct sparse_sum *sum, const struct sparse *more)
-{
-	sparse_item *items;
-	size_t count = 0;
-	bool is_added;
-
-	items = malloc((more->count + (size_t)1) * SPARSE_BLOCK * sizeof(*items));
-	for (unsigned int place = 0; items && place < SPARSE_PLACES_MAX; place += SPARSE_BLOCK) {
-		const uint32_t *counts = sparse_block(more, place);
-
-		for (unsigned int i = 0; counts && i < SPARSE_BLOCK; i++) {
-			if (counts[i])
-				items[count++] = sparse_item_of(place + i, counts[i]);
-		}
-	}
-	is_added = items && add_items(sum, items, count);
-	free(items);
-	return is_added;
 }
 
 size_t sparse_sum_find(const struct sparse_sum *sum, unsigned int place)

@@ -22,9 +22,9 @@
 #define SLICES_OF_TEN 10 /* slices of `minutes` in one of `tens` */
 #define SLICES 5         /* of a window, the one that has not ended included */
 
-#define PLACES (LATENCY_COUNTED * HISTOGRAM_BUCKETS)
-_Static_assert(PLACES <= SPARSE_PLACES_MAX, "a sparse array is too small for all kinds");
-_Static_assert(HISTOGRAM_BUCKETS % SPARSE_BLOCK == 0, "two kinds share a block");
+#define COUNTS_SIZE (HISTOGRAM_BUCKETS * sizeof(uint16_t)) /* of a kind that is counted */
+
+_Static_assert(LATENCY_COUNTED *HISTOGRAM_BUCKETS <= UINT16_MAX, "a place has 16 bits");
 
 struct slice {
 	uint64_t number;
@@ -99,31 +99,70 @@ static void file_slice(struct slice slices[SLICES], uint64_t number, const struc
 	add_slice_to(slice, from);
 }
 
+/* Adds what was counted of one kind. */
+static void add_counts(struct slice *slice, unsigned int kind, const struct histogram *counted)
+{
+	sparse_item items[HISTOGRAM_BUCKETS];
+	size_t count = 0;
+
+	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		if (counted->counts[i])
+			items[count++] =
+			    sparse_item_of(kind * HISTOGRAM_BUCKETS + i, counted->counts[i]);
+	}
+	if (!sparse_sum_merge(&slice->counts, &(struct sparse_sum){ items, count }))
+		return;
+	slice->sums[kind] += counted->sum;
+	grow_max(&slice->max[kind], counted->max);
+}
+
+/* Files it under a slice of time and since the start, and frees it. */
+static void file_counts(struct latency_slices *slices, uint64_t number, struct slice *counted)
+{
+	file_slice(slices->minutes, number, counted);
+	file_slice(slices->tens, number / SLICES_OF_TEN, counted);
+	add_slice_to(&slices->total, counted);
+	sparse_sum_free(&counted->counts);
+}
+
 static void begin_slice(struct latency_open *open, usec_t now)
 {
 	open->number = slice_at(now);
 	open->ends_at = (usec_t)(open->number + 1) * SLICE;
 }
 
+/* Adds what the slice that has not ended has of one counted kind. */
+static void add_open(const void *part, unsigned int kind, struct histogram *sum)
+{
+	const struct latency *latency = part;
+	const struct latency_open *open = latency->open;
+
+	if (kind == LATENCY_WAIT)
+		sum->counts[0] += latency->no_waits;
+	if (!open)
+		return;
+	for (unsigned int i = 0; open->counts[kind] && i < HISTOGRAM_BUCKETS; i++)
+		sum->counts[i] += open->counts[kind][i];
+	sum->sum += open->sums[kind];
+	grow_max(&sum->max, open->max[kind]);
+}
+
 /* Ends the slice. */
 static void turn(struct latency *latency, usec_t now)
 {
-	struct latency_slices *slices = slices_of(latency);
-	struct latency_open *open = &slices->open;
+	struct latency_open *open = latency->open;
 	struct slice closed = { 0 };
 
-	if (latency->no_waits)
-		sparse_add(&open->counts, LATENCY_WAIT * HISTOGRAM_BUCKETS, latency->no_waits);
-	latency->no_waits = 0;
-	if (sparse_sum_add(&closed.counts, &open->counts)) {
-		memcpy(closed.sums, open->sums, sizeof(closed.sums));
-		memcpy(closed.max, open->max, sizeof(closed.max));
+	for (unsigned int kind = 0; kind < LATENCY_COUNTED; kind++) {
+		struct histogram counted = { 0 };
+
+		add_open(latency, kind, &counted);
+		add_counts(&closed, kind, &counted);
+		if (open->counts[kind])
+			memset(open->counts[kind], 0, COUNTS_SIZE);
 	}
-	file_slice(slices->minutes, open->number, &closed);
-	file_slice(slices->tens, open->number / SLICES_OF_TEN, &closed);
-	add_slice_to(&slices->total, &closed);
-	sparse_sum_free(&closed.counts);
-	sparse_clear(&open->counts);
+	latency->no_waits = 0;
+	file_counts(slices_of(latency), open->number, &closed);
 	memset(open->sums, 0, sizeof(open->sums));
 	memset(open->max, 0, sizeof(open->max));
 	begin_slice(open, now);
@@ -156,37 +195,32 @@ void latency_note_slowly(struct latency *latency, struct latency_all *all, enum 
 {
 	uint64_t value = time > 0 ? (uint64_t)time : 0;
 	struct latency_slices *slices = ready(latency, now);
+	unsigned int bucket = histogram_bucket(value);
+	struct latency_open *open = latency->open;
 
-	histogram_add(&all->kinds[kind], histogram_bucket(value), value);
-	if (!slices || !sparse_add(&slices->open.counts, latency_place(kind, value), 1))
+	histogram_add(&all->kinds[kind], bucket, value);
+	if (slices && !open->counts[kind])
+		open->counts[kind] = calloc(1, COUNTS_SIZE);
+	if (!slices || !open->counts[kind])
 		return;
-	slices->open.sums[kind] += value;
-	grow_max(&slices->open.max[kind], value);
-}
-
-static void drain_kind(struct latency_slices *slices, struct histogram *all, unsigned int kind)
-{
-	unsigned int place = kind * HISTOGRAM_BUCKETS;
-	/* If all were 0, the first bucket has them. */
-	unsigned int last = all->sum ? HISTOGRAM_BUCKETS : 1;
-
-	for (unsigned int i = 0; i < last; i++) {
-		if (!all->counts[i])
-			continue;
-		sparse_add(&slices->open.counts, place + i, (uint32_t)all->counts[i]);
-		all->counts[i] = 0;
-	}
-	slices->open.sums[kind] += all->sum;
-	grow_max(&slices->open.max[kind], all->max);
-	all->sum = all->max = 0;
+	if (open->counts[kind][bucket] == UINT16_MAX)
+		turn(latency, now);
+	open->counts[kind][bucket]++;
+	open->sums[kind] += value;
+	grow_max(&open->max[kind], value);
 }
 
 void latency_drain(struct latency *latency, struct latency_all *all, usec_t now)
 {
 	struct latency_slices *slices = ready(latency, now);
+	struct slice counted = { 0 };
 
-	for (unsigned int kind = 0; slices && kind < LATENCY_COUNTED; kind++)
-		drain_kind(slices, &all->kinds[kind], kind);
+	if (!slices)
+		return;
+	for (unsigned int kind = 0; kind < LATENCY_COUNTED; kind++)
+		add_counts(&counted, kind, &all->kinds[kind]);
+	file_counts(slices, slices->open.number, &counted);
+	*all = (struct latency_all){ 0 };
 }
 
 /* ---- reading ---- */
@@ -217,27 +251,6 @@ static void add_slice(const void *part, unsigned int kind, struct histogram *sum
 	}
 	sum->sum += slice->sums[kind];
 	grow_max(&sum->max, slice->max[kind]);
-}
-
-/* The slice that has not ended. */
-static void add_open(const void *part, unsigned int kind, struct histogram *sum)
-{
-	const struct latency *latency = part;
-	const struct latency_slices *slices = slices_of(latency);
-	unsigned int first = kind * HISTOGRAM_BUCKETS;
-
-	if (kind == LATENCY_WAIT)
-		sum->counts[0] += latency->no_waits;
-	if (!slices)
-		return;
-	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i += SPARSE_BLOCK) {
-		const uint32_t *counts = sparse_block(&slices->open.counts, first + i);
-
-		for (unsigned int j = 0; counts && j < SPARSE_BLOCK; j++)
-			sum->counts[i + j] += counts[j];
-	}
-	sum->sum += slices->open.sums[kind];
-	grow_max(&sum->max, slices->open.max[kind]);
 }
 
 static void add_all(const void *part, unsigned int kind, struct histogram *sum)
@@ -318,7 +331,8 @@ void latency_done(struct latency *latency)
 	*latency = (struct latency){ 0 };
 	if (!slices)
 		return;
-	sparse_free(&slices->open.counts);
+	for (int kind = 0; kind < LATENCY_COUNTED; kind++)
+		free(slices->open.counts[kind]);
 	free_slices(slices->minutes);
 	free_slices(slices->tens);
 	sparse_sum_free(&slices->total.counts);
@@ -332,8 +346,9 @@ size_t latency_memory(const struct latency *latency)
 
 	if (!slices)
 		return 0;
-	memory = sizeof(*slices) + sparse_memory(&slices->open.counts) +
-	         sparse_sum_memory(&slices->total.counts);
+	memory = sizeof(*slices) + sparse_sum_memory(&slices->total.counts);
+	for (int kind = 0; kind < LATENCY_COUNTED; kind++)
+		memory += slices->open.counts[kind] ? COUNTS_SIZE : 0;
 	for (int i = 0; i < SLICES; i++)
 		memory += sparse_sum_memory(&slices->minutes[i].counts) +
 		          sparse_sum_memory(&slices->tens[i].counts);
