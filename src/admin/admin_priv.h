@@ -256,7 +256,9 @@ static inline const char *request_tag(const struct request *request)
 {
 	if (request->kind == REQUEST_TALK)
 		return request->talk->tag;
-	return request->kind == REQUEST_SHOW ? "SHOW" : request->command->tag;
+	if (request->kind == REQUEST_COMMAND)
+		return request->command->tag;
+	return request->kind == REQUEST_SHOW ? "SHOW" : "";
 }
 
 bool request_read(struct bytes text, struct request *request, struct err *err);

@@ -262,48 +262,33 @@ static enum outcome run_kill_client(struct console_session *session, struct err 
 
 /* ---- configuration ---- */
 
-/* The value as SHOW CONFIG shows it, with secrets hidden. NULL: there is no such setting. */
-static const char *value_of(const struct console_session *session, const char *name,
-                            struct setting_shown *shown)
+/* The value as SHOW CONFIG shows it, with secrets hidden. "": there is no such setting. */
+static const char *value_of(const struct console_session *session, struct setting_shown *shown)
 {
+	const struct setting *setting = setting_find(words_of(session)->argument);
 	const struct console_with *with = &session->console->with;
-	const struct config *config = with->wanted(with->arg);
 
-	for (size_t i = 0; setting_show(config, i, shown); i++) {
-		if (strcmp(shown->name, name) == 0)
-			return shown->value ? shown->value : "(unset)";
-	}
-	return NULL;
+	if (!setting)
+		return "";
+	setting_show(with->wanted(with->arg), (size_t)(setting - settings), shown);
+	return shown->value ? shown->value : "(unset)";
 }
 
-/* The setting's main name: `name` may be an alias of it. */
-static const char *own_name(const char *name)
-{
-	const struct setting *setting = setting_find(name);
-
-	return setting ? setting->name : name;
-}
-
-/* An empty value is written as in the NOTICEs of RELOAD. */
-static const char *or_empty(const char *value) { return *value ? value : "empty"; }
-
-/* was: the value before. more: text at the end of the line. */
+/* was: the value before. more: text at the end of the line. Empty values are as in a RELOAD. */
 static void log_set(const struct console_session *session, const char *was, const char *more)
 {
-	const char *name = own_name(words_of(session)->argument);
 	struct setting_shown shown;
-	const char *is = value_of(session, name, &shown);
+	const char *is = value_of(session, &shown);
 
-	if (!is)
-		is = "";
 	log_event(&session->client->log, LOG_LEVEL_INFO,
 	          &(struct log_facts){ .kept = "set",
 	                               .event = "command",
 	                               .command = "SET",
-	                               .setting = name,
+	                               .setting = shown.name,
 	                               .value = is,
 	                               .was = was },
-	          "SET %s = %s (was %s)%s", name, or_empty(is), or_empty(was), more);
+	          "SET %s = %s (was %s)%s", shown.name, *is ? is : "empty", *was ? was : "empty",
+	          more);
 }
 
 /* The reason may quote a part of the value, which may be a password. */
@@ -323,11 +308,10 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 	const struct console_with *with = &session->console->with;
 	const struct words *words = words_of(session);
 	struct setting_shown shown;
-	const char *value = value_of(session, own_name(words->argument), &shown);
 	char was[sizeof(words->value)];
 	struct err why;
 
-	snprintf(was, sizeof(was), "%s", value ? value : "");
+	snprintf(was, sizeof(was), "%s", value_of(session, &shown));
 	switch (with->set(with->arg, words->argument, words->value, &why)) {
 	case CONFIG_REFUSED:
 		session_notice(session, why.text, NULL);

@@ -160,19 +160,6 @@ bool rights_have_secret(const struct secrets *secrets, struct bytes authorizatio
 
 /* ---- made and freed ---- */
 
-static bool copy_hosts(struct web_rights *rights, const struct config_list *list)
-{
-	rights->hosts = calloc(list->count + 1, sizeof(*rights->hosts));
-	if (!rights->hosts)
-		return false;
-	for (; rights->host_count < list->count; rights->host_count++) {
-		rights->hosts[rights->host_count] = strdup(list->names[rights->host_count]);
-		if (!rights->hosts[rights->host_count])
-			return false;
-	}
-	return true;
-}
-
 static bool make_tls(struct web_rights *rights, const struct config *config, struct err *err)
 {
 	struct tls_options options;
@@ -190,14 +177,12 @@ struct web_rights *web_rights_new(const struct config *config, struct err *err)
 	struct web_rights *rights = calloc(1, sizeof(*rights));
 	bool is_made = false;
 
-	if (!rights || !copy_hosts(rights, &config->metrics_hosts)) {
-		web_rights_release(&rights);
+	if (!rights) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
 	atomic_init(&rights->ref_count, 1);
-	rights->failure_delay = config->auth_failure_delay;
-	rights->failure_limit = config->auth_failure_limit;
+	rights->config = config_ref(config);
 	rights->allow = ranges_new(allow->names, allow->count, err);
 	if (!rights->allow)
 		err_prefix(err, "metrics_allow: ");
@@ -224,9 +209,7 @@ void web_rights_release(struct web_rights **rights)
 	if (!released ||
 	    atomic_fetch_sub_explicit(&released->ref_count, 1, memory_order_acq_rel) > 1)
 		return;
-	for (size_t i = 0; i < released->host_count; i++)
-		free(released->hosts[i]);
-	free(released->hosts);
+	config_unref(&released->config);
 	rights_free_secrets(&released->secrets);
 	tls_context_unref(&released->tls);
 	ranges_release(&released->allow);
@@ -237,6 +220,7 @@ void web_rights_release(struct web_rights **rights)
 
 static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
 {
+	const struct config_list *names = &rights->config->metrics_hosts;
 	struct address address;
 	char text[ADDRESS_TEXT_SIZE];
 
@@ -245,8 +229,8 @@ static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
 	snprintf(text, sizeof(text), "%.*s", (int)host.count, host.at);
 	if (host.count < sizeof(text) && address_parse(&address, text, 0))
 		return true;
-	for (size_t i = 0; i < rights->host_count; i++) {
-		if (strcmp(rights->hosts[i], "*") == 0 || http_is(host, rights->hosts[i]))
+	for (size_t i = 0; i < names->count; i++) {
+		if (strcmp(names->names[i], "*") == 0 || http_is(host, names->names[i]))
 			return true;
 	}
 	return false;

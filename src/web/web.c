@@ -160,8 +160,8 @@ static int judge(struct web *web, const struct web_rights *rights,
 	bool needs_secret = !route || !route->is_open;
 	int status;
 
-	if (needs_secret &&
-	    failures_reach(&web->connections.failures, &connection->peer, rights->failure_limit)) {
+	if (needs_secret && failures_reach(&web->connections.failures, &connection->peer,
+	                                   rights->config->auth_failure_limit)) {
 		*why = "too many wrong secrets from this address, try again later";
 		return 429;
 	}
@@ -178,7 +178,7 @@ static void on_request(void *arg, struct connection *connection, const struct ht
 	struct web *web = arg;
 	struct web_rights *rights = hold_rights(web);
 	const struct route *route = find_route(head->path);
-	usec_t delay = rights->failure_delay;
+	usec_t delay = rights->config->auth_failure_delay;
 	char address[ADDRESS_TEXT_SIZE];
 	const char *why;
 	int status = judge(web, rights, connection, head, &why);

@@ -205,13 +205,10 @@ bool rights_have_secret(const struct secrets *secrets, struct bytes authorizatio
 
 struct web_rights {
 	atomic_uint ref_count;
-	struct ranges *allow; /* addresses that may connect at all */
-	size_t host_count;
-	char **hosts;
+	const struct config *config; /* one reference */
+	struct ranges *allow;        /* addresses that may connect at all */
 	struct secrets secrets;
 	struct tls_context *tls; /* for new TCP connections; NULL: no TLS */
-	usec_t failure_delay;    /* auth_failure_delay, auth_failure_limit */
-	int failure_limit;
 };
 
 /*

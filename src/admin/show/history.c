@@ -18,22 +18,10 @@ struct snapshots {
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 
-struct history {
-	struct snapshots *table;
-	struct hash_key secret;
-	usec_t older_at, newer_at;
-	unsigned long tick;
-};
-
-struct history *history_new(usec_t now)
+void history_init(struct history *history, usec_t now)
 {
-	struct history *history = calloc(1, sizeof(*history));
-
-	if (!history)
-		return NULL;
-	history->older_at = history->newer_at = now;
+	*history = (struct history){ .older_at = now, .newer_at = now };
 	hash_key_draw(&history->secret);
-	return history;
 }
 
 static void forget_snapshots(struct history *history, struct snapshots *snapshots)
@@ -42,17 +30,12 @@ static void forget_snapshots(struct history *history, struct snapshots *snapshot
 	free(snapshots);
 }
 
-void history_free(struct history **historyp)
+void history_done(struct history *history)
 {
-	struct history *history = *historyp;
 	struct snapshots *snapshots, *next;
 
-	if (!history)
-		return;
-	*historyp = NULL;
 	HASH_ITER (hh, history->table, snapshots, next)
 		forget_snapshots(history, snapshots);
-	free(history);
 }
 
 void history_turn(struct history *history, usec_t now)
@@ -130,60 +113,20 @@ void history_average(const struct history *history, const char *name, const stru
  * that has a wait queue.
  */
 
-#define SECONDS 300
-#define MINUTES 60
 #define MINUTE (60 * USEC_PER_SEC)
-
-/* The latencies that have percentiles here. */
-enum timed { TIMED_WAIT, TIMED_STATEMENT, TIMED_XACT, TIMED_LOGIN, TIMED };
-
-static const enum latency_kind timed_kinds[TIMED] = {
-	[TIMED_WAIT] = LATENCY_WAIT,
-	[TIMED_STATEMENT] = LATENCY_STATEMENT,
-	[TIMED_XACT] = LATENCY_XACT,
-	[TIMED_LOGIN] = LATENCY_CLIENT_LOGIN,
-};
-
-/* Counters since the start, of all lanes. */
-struct totals {
-	uint64_t errors, received, sent;
-};
-
-struct timeline {
-	struct timeline_slot seconds[SECONDS], minutes[MINUTES];
-	uint64_t counts[TIMELINE_RESOLUTIONS]; /* slots since the start */
-	struct totals last;
-	usec_t minute_began_at;
-	struct timeline_slot minute; /* counts so far */
-	struct histogram in_second[TIMED], in_minute[TIMED];
-};
-
-struct timeline *timeline_new(usec_t now)
-{
-	struct timeline *timeline = calloc(1, sizeof(*timeline));
-
-	if (timeline)
-		timeline->minute_began_at = now;
-	return timeline;
-}
-
-void timeline_free(struct timeline **timeline)
-{
-	free(*timeline);
-	*timeline = NULL;
-}
 
 /* ---- one second ---- */
 
-static void sum_lanes(struct timeline *timeline, struct timeline_slot *slot, struct totals *totals,
-                      const struct lanes *lanes, usec_t now)
+static void sum_lanes(struct timeline *timeline, struct timeline_slot *slot,
+                      struct timeline_totals *totals, const struct lanes *lanes, usec_t now)
 {
 	const struct lane *lane;
 
-	for (int i = 0; i < TIMED; i++) {
+	for (int i = 0; i < LATENCY_KINDS; i++) {
 		timeline->in_second[i] = (struct histogram){ 0 };
 		LANES_EACH(lane, lanes)
-		latency_all_sum(&lane->pools->latency, timed_kinds[i], &timeline->in_second[i]);
+		latency_all_sum(&lane->pools->latency, (enum latency_kind)i,
+		                &timeline->in_second[i]);
 		histogram_merge(&timeline->in_minute[i], &timeline->in_second[i]);
 	}
 	LANES_EACH(lane, lanes)
@@ -207,18 +150,19 @@ static void sum_lanes(struct timeline *timeline, struct timeline_slot *slot, str
 	}
 }
 
-static void find_percentiles(struct timeline_slot *slot, const struct histogram histograms[TIMED])
+static void find_percentiles(struct timeline_slot *slot,
+                             const struct histogram histograms[LATENCY_KINDS])
 {
 	static const unsigned int asked[] = { 500, 950, 990 };
 	uint64_t values[3];
 
-	slot->logins = (int64_t)histogram_count(&histograms[TIMED_LOGIN]);
-	histogram_quantiles(&histograms[TIMED_WAIT], asked, values, 3);
+	slot->logins = (int64_t)histogram_count(&histograms[LATENCY_CLIENT_LOGIN]);
+	histogram_quantiles(&histograms[LATENCY_WAIT], asked, values, 3);
 	slot->wait_p99 = (int64_t)values[2];
-	slot->xacts = (int64_t)histogram_quantiles(&histograms[TIMED_XACT], asked, values, 3);
+	slot->xacts = (int64_t)histogram_quantiles(&histograms[LATENCY_XACT], asked, values, 3);
 	slot->xact_p99 = (int64_t)values[2];
 	slot->queries =
-	    (int64_t)histogram_quantiles(&histograms[TIMED_STATEMENT], asked, values, 3);
+	    (int64_t)histogram_quantiles(&histograms[LATENCY_STATEMENT], asked, values, 3);
 	slot->statement_p50 = (int64_t)values[0];
 	slot->statement_p95 = (int64_t)values[1];
 	slot->statement_p99 = (int64_t)values[2];
@@ -237,9 +181,9 @@ static void end_minute(struct timeline *timeline, const struct timeline_slot *se
 	minute->sv_active = second->sv_active;
 	minute->sv_idle = second->sv_idle;
 	find_percentiles(minute, timeline->in_minute);
-	timeline->minutes[timeline->counts[TIMELINE_MINUTES]++ % MINUTES] = *minute;
+	timeline->minutes[timeline->counts[TIMELINE_MINUTES]++ % TIMELINE_MINUTE_SLOTS] = *minute;
 	*minute = (struct timeline_slot){ 0 };
-	for (int i = 0; i < TIMED; i++)
+	for (int i = 0; i < LATENCY_KINDS; i++)
 		timeline->in_minute[i] = (struct histogram){ 0 };
 	timeline->minute_began_at = second->at;
 }
@@ -247,9 +191,9 @@ static void end_minute(struct timeline *timeline, const struct timeline_slot *se
 void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t now)
 {
 	struct timeline_slot *slot =
-	    &timeline->seconds[timeline->counts[TIMELINE_SECONDS]++ % SECONDS];
+	    &timeline->seconds[timeline->counts[TIMELINE_SECONDS]++ % TIMELINE_SECOND_SLOTS];
 	struct timeline_slot *minute = &timeline->minute;
-	struct totals totals = { 0 };
+	struct timeline_totals totals = { 0 };
 
 	*slot = (struct timeline_slot){ .at = now, .wall_at = wall_now() };
 	sum_lanes(timeline, slot, &totals, lanes, now);
@@ -273,7 +217,8 @@ const struct timeline_slot *timeline_find(const struct timeline *timeline,
                                           enum timeline_resolution resolution, uint64_t *number)
 {
 	uint64_t count = timeline->counts[resolution];
-	uint64_t size = resolution == TIMELINE_SECONDS ? SECONDS : MINUTES;
+	uint64_t size =
+	    resolution == TIMELINE_SECONDS ? TIMELINE_SECOND_SLOTS : TIMELINE_MINUTE_SLOTS;
 	const struct timeline_slot *slots =
 	    resolution == TIMELINE_SECONDS ? timeline->seconds : timeline->minutes;
 
@@ -334,7 +279,7 @@ static bool next_history(struct cursor *cursor, void *to)
 	struct history_row *row = to;
 
 	for (; cursor->index < TIMELINE_RESOLUTIONS; cursor->index++, cursor->slot = 0) {
-		slot = timeline_find(cursor->source->timeline,
+		slot = timeline_find(&cursor->source->timeline,
 		                     (enum timeline_resolution)cursor->index, &cursor->slot);
 		if (!slot)
 			continue;

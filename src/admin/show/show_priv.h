@@ -173,11 +173,15 @@ bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct c
  * one to two stats_periods.
  */
 
-struct history;
+struct history {
+	struct snapshots *table; /* by name */
+	struct hash_key secret;
+	usec_t older_at, newer_at;
+	unsigned long tick;
+};
 
-/* NULL: no memory. */
-struct history *history_new(usec_t now);
-void history_free(struct history **history);
+void history_init(struct history *history, usec_t now);
+void history_done(struct history *history);
 
 /* Begins a tick: the newer snapshots become the older ones. */
 void history_turn(struct history *history, usec_t now);
@@ -209,8 +213,6 @@ void history_average_between(const struct stats *before, const struct stats *aft
  * minute of the last hour. It has a fixed size.
  */
 
-struct timeline;
-
 /* A second or a minute. Counts are of that time, the other numbers are those at its end. */
 struct timeline_slot {
 	usec_t wall_at, at; /* its end */
@@ -220,14 +222,25 @@ struct timeline_slot {
 	int64_t maxwait; /* of a minute: the longest of its seconds */
 };
 
-/* NULL: no memory. */
-struct timeline *timeline_new(usec_t now);
-void timeline_free(struct timeline **timeline);
+enum timeline_resolution { TIMELINE_SECONDS, TIMELINE_MINUTES, TIMELINE_RESOLUTIONS };
+
+#define TIMELINE_SECOND_SLOTS 300
+#define TIMELINE_MINUTE_SLOTS 60
+
+/* A zeroed one is empty; minute_began_at is to be set. */
+struct timeline {
+	struct timeline_slot seconds[TIMELINE_SECOND_SLOTS], minutes[TIMELINE_MINUTE_SLOTS];
+	uint64_t counts[TIMELINE_RESOLUTIONS]; /* slots since the start */
+	struct timeline_totals {
+		uint64_t errors, received, sent;
+	} last; /* counters since the start, of all lanes */
+	usec_t minute_began_at;
+	struct timeline_slot minute; /* counts so far */
+	struct histogram in_second[LATENCY_KINDS], in_minute[LATENCY_KINDS];
+};
 
 /* Each second, while the lanes are held, and before their latencies are emptied. */
 void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t now);
-
-enum timeline_resolution { TIMELINE_SECONDS, TIMELINE_MINUTES, TIMELINE_RESOLUTIONS };
 
 /*
  * The slot with this number, counted from 0 since the start; or, if it has gone, the oldest one
@@ -242,8 +255,8 @@ const struct timeline_slot *timeline_find(const struct timeline *timeline,
 struct show_source {
 	const struct console_with *with;
 	struct stats own; /* counters of the console itself */
-	struct history *history;
-	struct timeline *timeline;
+	struct history history;
+	struct timeline timeline;
 	struct latency latency; /* of all pools, as far as the timer has emptied the lanes' */
 	struct ordered_batch batch;
 };
@@ -538,6 +551,6 @@ void show_stats_average_all(const struct show_source *source, usec_t now, struct
  * Stores the current counters in the history: of each database, of the console, and of all
  * together.
  */
-void show_stats_note(const struct show_source *source);
+void show_stats_note(struct show_source *source);
 
 #endif

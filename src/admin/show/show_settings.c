@@ -388,15 +388,12 @@ SHOW(all, "ALL", next_described, setting_columns,
 
 static bool next_setting(struct cursor *cursor, void *at)
 {
-	const char *name = cursor->asked.argument;
+	const struct setting *setting = setting_find(cursor->asked.argument);
 	struct setting_row *row = at;
 
-	if (cursor->index)
+	if (cursor->index++)
 		return false;
-	while (setting_show(wanted(cursor->source), cursor->index++, &row->shown)) {
-		if (strcmp(row->shown.name, name) == 0)
-			break;
-	}
+	setting_show(wanted(cursor->source), (size_t)(setting - settings), &row->shown);
 	row->name = row->shown.value; /* its only column */
 	return true;
 }

@@ -168,7 +168,7 @@ void show_stats_average_all(const struct show_source *source, usec_t now, struct
 	struct stats counted;
 
 	count_all(source, &counted);
-	history_average(source->history, STATS_ALL, &counted, now, average);
+	history_average(&source->history, STATS_ALL, &counted, now, average);
 }
 
 /* Whether a lane before this one has counters of the database. */
@@ -185,7 +185,7 @@ static bool is_noted(const struct show_source *source, const struct lane *before
 	return false;
 }
 
-void show_stats_note(const struct show_source *source)
+void show_stats_note(struct show_source *source)
 {
 	const struct database *database;
 	const struct lane *lane;
@@ -196,11 +196,11 @@ void show_stats_note(const struct show_source *source)
 		if (!has_counted(NULL, database) || is_noted(source, lane, database->name))
 			continue;
 		count_database(source, database->name, &counted);
-		history_note(source->history, database->name, &counted);
+		history_note(&source->history, database->name, &counted);
 	}
-	history_note(source->history, CONFIG_CONSOLE_DATABASE, &source->own);
+	history_note(&source->history, CONFIG_CONSOLE_DATABASE, &source->own);
 	count_all(source, &counted);
-	history_note(source->history, STATS_ALL, &counted);
+	history_note(&source->history, STATS_ALL, &counted);
 }
 
 /* ---- one row per database ---- */
@@ -224,7 +224,7 @@ static bool next_stats(struct cursor *cursor, void *at)
 		count_database(source, item.first, &row->total);
 	else
 		row->total = source->own;
-	history_average(source->history, row->database, &row->total, loop_now(source->with->loop),
+	history_average(&source->history, row->database, &row->total, loop_now(source->with->loop),
 	                &row->average);
 	return true;
 }

@@ -8,10 +8,10 @@
 
 #define SECOND USEC_PER_SEC
 
-static struct history *history;
+static struct history made, *history = &made;
 
-static void set_up(void) { history = history_new(0); }
-static void tear_down(void) { history_free(&history); }
+static void set_up(void) { history_init(history, 0); }
+static void tear_down(void) { history_done(history); }
 
 static void tick(usec_t now, const char *name, const struct stats *counted)
 {
