@@ -16,15 +16,73 @@
  * that is looked for is a part of a longer character in any encoding of PostgreSQL, except ';',
  * where that does no harm.
  */
-#include "sql_touch_priv.h"
-
 #include <endian.h>
 
-#include "sql_functions_priv.h"
+#include "pgweir/pgwire/sql_touch.h"
+
 #include "sql_priv.h"
 
 #define FOUR(a, b, c, d) \
 	((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
+
+#define LETTER(letter) (1u << ((letter)&31))
+
+/* Whether a name may be one of these, by its first two letters in any case. */
+static inline bool function_may_begin(char first, char second)
+{
+	static const unsigned int seconds[32] = {
+		['c' & 31] = LETTER('u') | LETTER('r') | LETTER('o'),
+		['d' & 31] = LETTER('b'),
+		['l' & 31] = LETTER('a'),
+		['n' & 31] = LETTER('e'),
+		['p' & 31] = LETTER('g'),
+		['q' & 31] = LETTER('u'),
+		['s' & 31] = LETTER('e'),
+		['t' & 31] = LETTER('s'),
+		['x' & 31] = LETTER('p'),
+	};
+
+	return seconds[first & 31] & LETTER(second);
+}
+
+/* Whether a name may be one of these, by its last two bytes. */
+static inline bool function_may_end(char before, char last)
+{
+	before |= 0x20; /* '_' becomes 0x7f */
+	switch (last | 0x20) {
+	case 'a':
+		return before == 'm';
+	case 'b':
+		return before == 'a';
+	case 'd':
+		return before == 'e';
+	case 'e':
+		return before == 't' || before == 'l';
+	case 'g':
+		return before == 'i' || (before & 0x80);
+	case 'k':
+		return before == 'c';
+	case 'l':
+		return before == 'a' || before == 'm' || before == 'l';
+	case 'n':
+		return before == 'o';
+	case 'p':
+		return before == 'u' || before == 'o';
+	case 't':
+		return before == 'i' || before == 'c' || before == 'e' || before == 'o' ||
+		       before == 'r' || before == 'a' || (before & 0x80);
+	case 'u':
+		return before == 0x7f;
+	case 'y':
+		return before == 'f' || before == 'b';
+	case '2':
+	case '3':
+	case '4':
+		return before == 'b';
+	default:
+		return false;
+	}
+}
 
 /* What the statements of a text have shown so far. */
 struct quick {
@@ -163,7 +221,7 @@ static bool is_quiet_call(struct quick *quick, const char *end)
 		return true;
 	if (end[-1] == '/')
 		return end[-2] != '*';
-	return !sql_function_may_end(end[-2], end[-1]) || is_quiet_name(begin, end);
+	return !function_may_end(end[-2], end[-1]) || is_quiet_name(begin, end);
 }
 
 /* Judges what is behind a dot, if it may be one of the functions, or a comment. */
@@ -192,7 +250,7 @@ static inline bool is_quiet_dot(const char *at, const char *end)
 	at++;
 	if (*at == '"')
 		at++;
-	if (is_in_name(*at) && !sql_function_may_begin(at[0], at[1]))
+	if (is_in_name(*at) && !function_may_begin(at[0], at[1]))
 		return true;
 	return is_quiet_part(bytes_of(at, (size_t)(end - at)));
 }
