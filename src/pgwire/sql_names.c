@@ -385,7 +385,7 @@ static void see_execute(struct reader *reader, uint64_t asked)
 		else if (is_asked && value.kind != VALUE_OTHER)
 			reader->names->is_unknown = true;
 	}
-	reader->names->is_unknown |= !argument.end;
+	reader->names->is_unknown |= argument.end != ')';
 }
 
 /* In data: a name with a dot, from its first part. */

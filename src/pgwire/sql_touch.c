@@ -491,8 +491,10 @@ static bool is_load(const struct token *word, struct bytes text)
 {
 	while (text.count && text.at[0] && strchr(" \t\r\n\f\v", text.at[0]))
 		text = bytes_skip(text, 1);
-	return sql_token_is(word, "load") && text.count && text.at[0] &&
-	       strchr("'$%\\eE/-", text.at[0]);
+	if (!sql_token_is(word, "load") || !text.count || !text.at[0])
+		return false;
+	return strchr("'$%\\eE/-", text.at[0]) ||
+	       (text.count > 1 && (text.at[0] | 0x20) == 'u' && text.at[1] == '&');
 }
 
 /*
