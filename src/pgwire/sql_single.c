@@ -9,7 +9,6 @@
  */
 #include "pgweir/pgwire/sql_single.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -28,249 +27,67 @@ static const struct {
 /* A statement with one of these, at any place, may be no read: SELECT INTO, FOR UPDATE, ... */
 static const char *const writing[] = { "insert", "update", "delete", "merge", "into", "for" };
 
+#define LETTERS 26
+#define CALL_MAX 40 /* a name of as many bytes is none of these */
+
 /*
- * What may be in front of a parenthesis: keywords, types, and functions that only read. In the
- * order of strcmp().
+ * What may be in front of a parenthesis: keywords, types, and functions that only read. By their
+ * first letters, each with a space before and behind it.
  */
-static const char *const calls[] = {
-	"abs",
-	"age",
-	"all",
-	"and",
-	"any",
-	"array",
-	"array_agg",
-	"array_append",
-	"array_cat",
-	"array_length",
-	"array_lower",
-	"array_position",
-	"array_positions",
-	"array_prepend",
-	"array_remove",
-	"array_replace",
-	"array_to_json",
-	"array_to_string",
-	"array_upper",
-	"as",
-	"ascii",
-	"avg",
-	"between",
-	"bit",
-	"bit_and",
-	"bit_or",
-	"bool_and",
-	"bool_or",
-	"btrim",
-	"by",
-	"cardinality",
-	"case",
-	"cast",
-	"cbrt",
-	"ceil",
-	"ceiling",
-	"char",
-	"char_length",
-	"character",
-	"character_length",
-	"chr",
-	"coalesce",
-	"concat",
-	"concat_ws",
-	"count",
-	"cube",
-	"cume_dist",
-	"date_bin",
-	"date_part",
-	"date_trunc",
-	"dec",
-	"decimal",
-	"degrees",
-	"dense_rank",
-	"distinct",
-	"div",
-	"else",
-	"every",
-	"except",
-	"exists",
-	"exp",
-	"extract",
-	"filter",
-	"first_value",
-	"float",
-	"floor",
-	"format",
-	"from",
-	"generate_series",
-	"generate_subscripts",
-	"greatest",
-	"grouping",
-	"having",
-	"ilike",
-	"in",
-	"initcap",
-	"intersect",
-	"interval",
-	"is",
-	"isfinite",
-	"join",
-	"json_agg",
-	"json_array_elements",
-	"json_array_elements_text",
-	"json_array_length",
-	"json_build_array",
-	"json_build_object",
-	"json_each",
-	"json_each_text",
-	"json_extract_path",
-	"json_extract_path_text",
-	"json_object_agg",
-	"json_object_keys",
-	"json_typeof",
-	"jsonb_agg",
-	"jsonb_array_elements",
-	"jsonb_array_elements_text",
-	"jsonb_array_length",
-	"jsonb_build_array",
-	"jsonb_build_object",
-	"jsonb_each",
-	"jsonb_each_text",
-	"jsonb_extract_path",
-	"jsonb_extract_path_text",
-	"jsonb_object_agg",
-	"jsonb_object_keys",
-	"jsonb_set",
-	"jsonb_typeof",
-	"lag",
-	"last_value",
-	"lateral",
-	"lead",
-	"least",
-	"left",
-	"length",
-	"like",
-	"limit",
-	"ln",
-	"log",
-	"lower",
-	"lpad",
-	"ltrim",
-	"make_date",
-	"make_interval",
-	"make_time",
-	"make_timestamp",
-	"make_timestamptz",
-	"materialized",
-	"max",
-	"md5",
-	"min",
-	"mod",
-	"mode",
-	"not",
-	"now",
-	"nth_value",
-	"ntile",
-	"nullif",
-	"numeric",
-	"octet_length",
-	"offset",
-	"on",
-	"or",
-	"over",
-	"overlay",
-	"percent_rank",
-	"percentile_cont",
-	"percentile_disc",
-	"plainto_tsquery",
-	"position",
-	"power",
-	"quote_ident",
-	"quote_literal",
-	"quote_nullable",
-	"radians",
-	"rank",
-	"regexp_match",
-	"regexp_matches",
-	"regexp_replace",
-	"regexp_split_to_array",
-	"regexp_split_to_table",
-	"repeat",
-	"replace",
-	"reverse",
-	"right",
-	"rollup",
-	"round",
-	"row",
-	"row_number",
-	"row_to_json",
-	"rpad",
-	"rtrim",
-	"select",
-	"sets",
-	"sign",
-	"some",
-	"split_part",
-	"sqrt",
-	"starts_with",
-	"statement_timestamp",
-	"stddev",
-	"stddev_pop",
-	"stddev_samp",
-	"string_agg",
-	"string_to_array",
-	"strpos",
-	"substr",
-	"substring",
-	"sum",
-	"then",
-	"time",
-	"timestamp",
-	"timestamptz",
-	"timetz",
-	"to_char",
-	"to_date",
-	"to_json",
-	"to_jsonb",
-	"to_number",
-	"to_timestamp",
-	"to_tsquery",
-	"to_tsvector",
-	"transaction_timestamp",
-	"translate",
-	"trim",
-	"trunc",
-	"ts_headline",
-	"ts_rank",
-	"union",
-	"unnest",
-	"upper",
-	"using",
-	"values",
-	"var_pop",
-	"var_samp",
-	"varchar",
-	"variance",
-	"varying",
-	"websearch_to_tsquery",
-	"when",
-	"where",
-	"width_bucket",
-	"within",
+static const char *const calls[LETTERS] = {
+	['a' - 'a'] = " abs age all and any array array_agg array_append array_cat array_length "
+		      "array_lower array_position array_positions array_prepend array_remove "
+		      "array_replace array_to_json array_to_string array_upper as ascii avg ",
+	['b' - 'a'] = " between bit bit_and bit_or bool_and bool_or btrim by ",
+	['c' - 'a'] = " cardinality case cast cbrt ceil ceiling char char_length character "
+		      "character_length chr coalesce concat concat_ws count cube cume_dist ",
+	['d' - 'a'] = " date_bin date_part date_trunc dec decimal degrees dense_rank distinct "
+		      "div ",
+	['e' - 'a'] = " else every except exists exp extract ",
+	['f' - 'a'] = " filter first_value float floor format from ",
+	['g' - 'a'] = " generate_series generate_subscripts greatest grouping ",
+	['h' - 'a'] = " having ",
+	['i' - 'a'] = " ilike in initcap intersect interval is isfinite ",
+	['j' - 'a'] = " join json_agg json_array_elements json_array_elements_text "
+		      "json_array_length json_build_array json_build_object json_each "
+		      "json_each_text json_extract_path json_extract_path_text json_object_agg "
+		      "json_object_keys json_typeof jsonb_agg jsonb_array_elements "
+		      "jsonb_array_elements_text jsonb_array_length jsonb_build_array "
+		      "jsonb_build_object jsonb_each jsonb_each_text jsonb_extract_path "
+		      "jsonb_extract_path_text jsonb_object_agg jsonb_object_keys jsonb_set "
+		      "jsonb_typeof ",
+	['l' - 'a'] = " lag last_value lateral lead least left length like limit ln log lower "
+		      "lpad ltrim ",
+	['m' - 'a'] = " make_date make_interval make_time make_timestamp make_timestamptz "
+		      "materialized max md5 min mod mode ",
+	['n' - 'a'] = " not now nth_value ntile nullif numeric ",
+	['o' - 'a'] = " octet_length offset on or over overlay ",
+	['p' - 'a'] = " percent_rank percentile_cont percentile_disc plainto_tsquery position "
+		      "power ",
+	['q' - 'a'] = " quote_ident quote_literal quote_nullable ",
+	['r' - 'a'] = " radians rank regexp_match regexp_matches regexp_replace "
+		      "regexp_split_to_array regexp_split_to_table repeat replace reverse right "
+		      "rollup round row row_number row_to_json rpad rtrim ",
+	['s' - 'a'] = " select sets sign some split_part sqrt starts_with statement_timestamp "
+		      "stddev stddev_pop stddev_samp string_agg string_to_array strpos substr "
+		      "substring sum ",
+	['t' - 'a'] = " then time timestamp timestamptz timetz to_char to_date to_json to_jsonb "
+		      "to_number to_timestamp to_tsquery to_tsvector transaction_timestamp "
+		      "translate trim trunc ts_headline ts_rank ",
+	['u' - 'a'] = " union unnest upper using ",
+	['v' - 'a'] = " values var_pop var_samp varchar variance varying ",
+	['w' - 'a'] = " websearch_to_tsquery when where width_bucket within ",
 };
-
-static int compare_call(const void *key, const void *entry)
-{
-	const struct token *token = key;
-	const char *word = *(const char *const *)entry;
-	int order = strncasecmp(token->text.at, word, token->text.count);
-
-	return order ? order : -(word[token->text.count] != '\0');
-}
 
 static bool is_known_call(const struct token *token)
 {
-	return token->kind == TOKEN_WORD && bsearch(token, calls, sizeof(calls) / sizeof(calls[0]),
-	                                            sizeof(calls[0]), compare_call);
+	char word[CALL_MAX + 3] = " ";
+	size_t size = sql_unquote(token, false, word + 1, CALL_MAX);
+
+	if (size == SQL_CANNOT || word[1] < 'a' || word[1] > 'z' || !calls[word[1] - 'a'])
+		return false;
+	word[size + 1] = ' ';
+	return strstr(calls[word[1] - 'a'], word);
 }
 
 static bool is_listed(const struct token *token, struct bytes functions)
@@ -404,7 +221,7 @@ bool sql_calls_unknown(struct bytes text)
  */
 
 /* In the order of their sizes. */
-static const struct sql_word functions[] = {
+static const struct sql_word for_primary[] = {
 	SQL_WORD("lo_put"),
 	SQL_WORD("lowrite"),
 	SQL_WORD("lo_creat"),
@@ -445,8 +262,6 @@ static const struct sql_word functions[] = {
 	SQL_WORD("pg_logical_slot_peek_binary_changes"),
 };
 
-#define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
-
 /* With these, a statement is for the primary. */
 static const char *const first_words[] = { "lock",    "analyze", "analyse",   "vacuum",
 	                                   "cluster", "reindex", "checkpoint" };
@@ -464,7 +279,8 @@ static bool has_function(struct bytes text)
 
 		while (word.count < text.count && continues_word(text.at[word.count]))
 			word.count++;
-		if (sql_word_find(functions, FUNCTION_COUNT, sizeof(functions[0]), word))
+		if (sql_word_find(for_primary, sizeof(for_primary) / sizeof(for_primary[0]),
+		                  sizeof(for_primary[0]), word))
 			return true;
 		text = bytes_skip(text, word.count ? word.count : 1);
 	}

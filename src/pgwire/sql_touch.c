@@ -86,7 +86,6 @@ static const struct keyword {
 	KEYWORD_INSIDE("as", WORD_AS),
 	KEYWORD("do", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
 	KEYWORD_INSIDE("on", WORD_ON),
-	KEYWORD("end", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("for", WORD_FOR),
 	KEYWORD("set", WORD_SET, ANY_OF_SET),
 	KEYWORD("call", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
@@ -95,22 +94,13 @@ static const struct keyword {
 	KEYWORD_INSIDE("hold", WORD_HOLD),
 	KEYWORD_INSIDE("into", WORD_INTO),
 	KEYWORD("load", WORD_STATEMENT, SQL_TOUCH_LIBRARY),
-	KEYWORD("lock", WORD_STATEMENT, 0),
-	KEYWORD("move", WORD_STATEMENT, 0),
-	KEYWORD("show", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("temp", WORD_TEMP),
 	KEYWORD("with", WORD_WITH, SQL_TOUCH_WRITE),
-	KEYWORD("abort", WORD_STATEMENT, 0),
 	KEYWORD("alter", WORD_ALTER, SQL_TOUCH_WRITE),
-	KEYWORD("begin", WORD_STATEMENT, 0),
 	KEYWORD("close", WORD_STATEMENT, SQL_TOUCH_RELEASE),
-	KEYWORD("fetch", WORD_STATEMENT, 0),
-	KEYWORD("grant", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("local", WORD_LOCAL),
 	KEYWORD("merge", WORD_INSERT, 0),
 	KEYWORD("reset", WORD_STATEMENT, ANY_OF_SET),
-	KEYWORD("start", WORD_STATEMENT, 0),
-	KEYWORD("table", WORD_STATEMENT, 0),
 	KEYWORD("commit", WORD_COMMIT, 0),
 	KEYWORD("create", WORD_CREATE, SQL_TOUCH_WRITE),
 	KEYWORD("delete", WORD_WRITE, 0),
@@ -119,37 +109,29 @@ static const struct keyword {
 	KEYWORD("insert", WORD_INSERT, 0),
 	KEYWORD("listen", WORD_STATEMENT, SQL_TOUCH_LISTEN),
 	KEYWORD("notify", WORD_STATEMENT, SQL_TOUCH_NOTIFY),
-	KEYWORD("revoke", WORD_STATEMENT, 0),
-	KEYWORD("select", WORD_STATEMENT, 0),
 	KEYWORD("update", WORD_UPDATE, 0),
-	KEYWORD("vacuum", WORD_STATEMENT, 0),
-	KEYWORD("values", WORD_STATEMENT, 0),
-	KEYWORD("analyse", WORD_STATEMENT, 0),
-	KEYWORD("analyze", WORD_STATEMENT, 0),
-	KEYWORD("cluster", WORD_STATEMENT, 0),
-	KEYWORD("comment", WORD_STATEMENT, 0),
 	KEYWORD("declare", WORD_DECLARE, 0),
 	KEYWORD("discard", WORD_DISCARD, ANY_OF_DISCARD),
 	KEYWORD("execute", WORD_EXECUTE, SQL_TOUCH_EXECUTE),
 	KEYWORD("explain", WORD_EXPLAIN, 0),
 	KEYWORD("prepare", WORD_PREPARE, SQL_TOUCH_PREPARE),
 	KEYWORD("refresh", WORD_STATEMENT, SQL_TOUCH_WRITE),
-	KEYWORD("reindex", WORD_STATEMENT, 0),
-	KEYWORD("release", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("replace", WORD_REPLACE),
-	KEYWORD("reassign", WORD_STATEMENT, 0),
-	KEYWORD("rollback", WORD_STATEMENT, 0),
-	KEYWORD("security", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("database", WORD_DATABASE),
-	KEYWORD("truncate", WORD_STATEMENT, 0),
 	KEYWORD("unlisten", WORD_STATEMENT, SQL_TOUCH_UNLISTEN),
 	KEYWORD_INSIDE("extension", WORD_EXTENSION),
-	KEYWORD("savepoint", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("temporary", WORD_TEMP),
-	KEYWORD("checkpoint", WORD_STATEMENT, 0),
 	KEYWORD("deallocate", WORD_STATEMENT, SQL_TOUCH_RELEASE),
 	KEYWORD_INSIDE("pg_settings", WORD_PG_SETTINGS),
 };
+
+/* Other statements that have no bits by their first words. */
+static const char *const others[] = { "end",       "lock",     "move",     "show",     "abort",
+	                              "begin",     "fetch",    "grant",    "start",    "table",
+	                              "revoke",    "select",   "vacuum",   "values",   "analyse",
+	                              "analyze",   "cluster",  "comment",  "reindex",  "release",
+	                              "reassign",  "rollback", "security", "truncate", "savepoint",
+	                              "checkpoint" };
 
 /* What a word means at most where no statement begins. */
 static const unsigned int inside[WORD_COUNT] = {
@@ -312,12 +294,13 @@ static void end_statement(struct pass *pass)
 	pass->is_body = pass->is_target = pass->is_new = pass->is_dropped = false;
 }
 
-static void judge_first(struct pass *pass, const struct keyword *keyword)
+static void judge_first(struct pass *pass, const struct token *token, const struct keyword *keyword)
 {
 	if (!keyword || !keyword->is_first) {
-		/* A statement of another PostgreSQL: it may do anything. */
 		pass->first = WORD_STATEMENT;
-		pass->statement |= SQL_TOUCH_HIDDEN;
+		/* Of another PostgreSQL: it may do anything. */
+		if (!sql_token_is_one(token, others, sizeof(others) / sizeof(others[0])))
+			pass->statement |= SQL_TOUCH_HIDDEN;
 		return;
 	}
 	pass->first = keyword->word;
@@ -424,7 +407,7 @@ static void judge_name(struct pass *pass, const struct token *token)
 	if (pass->first == WORD_NONE && token->kind == TOKEN_QUOTED)
 		pass->first = WORD_STATEMENT; /* no statement begins so */
 	else if (pass->first == WORD_NONE)
-		judge_first(pass, keyword);
+		judge_first(pass, token, keyword);
 	if (token->escape)
 		pass->statement |= SQL_TOUCH_HIDDEN; /* which name it is, is not looked for */
 	judge_word(pass, word);
