@@ -313,32 +313,6 @@ static void close_sign(struct printer *printer, const struct token *token)
 
 /* ---- tokens ---- */
 
-/* The exponent after "1e" is not a part of the scanner's number. */
-static void extend_number(struct scanner *scanner, struct token *token)
-{
-	char last = token->text.at[token->text.count - 1];
-	struct bytes rest = scanner->rest;
-	size_t size = 1;
-
-	if (last != 'e' && last != 'E')
-		return;
-	if (rest.count < 2 || (*rest.at != '+' && *rest.at != '-'))
-		return;
-	while (size < rest.count && rest.at[size] >= '0' && rest.at[size] <= '9')
-		size++;
-	if (size == 1)
-		return;
-	scanner->rest = bytes_skip(rest, size);
-	token->text.count += size;
-}
-
-/* ".5" */
-static bool begins_fraction(const struct scanner *scanner, const struct token *token)
-{
-	return sql_token_is_sign(token, '.') && scanner->rest.count && *scanner->rest.at >= '0' &&
-	       *scanner->rest.at <= '9';
-}
-
 static enum word word_of(const struct token *token)
 {
 	static const struct {
@@ -455,20 +429,6 @@ static void print_token(struct printer *printer, const struct token *token)
 	printer->sign = NULL;
 }
 
-/* The next token; a number as a whole. */
-static struct token next_token(struct scanner *scanner)
-{
-	struct token token = sql_token(scanner);
-
-	if (begins_fraction(scanner, &token)) {
-		token = sql_token(scanner);
-		token.text = bytes_of(token.text.at - 1, token.text.count + 1);
-	}
-	if (token.kind == TOKEN_NUMBER)
-		extend_number(scanner, &token);
-	return token;
-}
-
 /* What is large, and is written before it is read, is left as it is. */
 static void printer_begin(struct printer *printer, struct strbuf *out)
 {
@@ -488,7 +448,7 @@ static void print_all(struct printer *printer, struct bytes text)
 
 	printer->end = text.at;
 	while (!printer->is_full) {
-		token = next_token(&scanner);
+		token = sql_token(&scanner);
 		if (token.kind == TOKEN_END)
 			break;
 		print_token(printer, &token);

@@ -224,6 +224,16 @@ static struct token take_prefixed(struct scanner *scanner, const char *at, const
 	return token;
 }
 
+/* From the first digit, or from a point before it. With a sign only in its exponent. */
+static const char *number_end(const char *at, const char *end)
+{
+	at = skip_all(at + 1, end, IN_NUMBER);
+	if ((at[-1] | 0x20) == 'e' && end - at > 1 && (*at == '-' || *at == '+') &&
+	    is_a(at[1], DIGIT))
+		at = skip_all(at + 1, end, DIGIT);
+	return at;
+}
+
 static struct token take_dollar(struct scanner *scanner, const char *at, const char *end)
 {
 	const char *text = tag_end(at, end);
@@ -252,8 +262,8 @@ struct token sql_token(struct scanner *scanner)
 		return take(scanner, TOKEN_QUOTED, at, plain_end(at, end));
 	if (*at == '\'')
 		return take(scanner, TOKEN_STRING, at, quoted_end(at, end, scanner->is_escaped));
-	if (is_a(*at, DIGIT))
-		return take(scanner, TOKEN_NUMBER, at, skip_all(at + 1, end, IN_NUMBER));
+	if (is_a(*at, DIGIT) || (*at == '.' && end - at > 1 && is_a(at[1], DIGIT)))
+		return take(scanner, TOKEN_NUMBER, at, number_end(at, end));
 	if (*at == '$')
 		return take_dollar(scanner, at, end);
 	return take(scanner, TOKEN_SIGN, at, at + 1);
