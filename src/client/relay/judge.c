@@ -230,7 +230,7 @@ static enum judgement judge_statements(struct client *client, const struct frame
 static enum judgement judge_exposed(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
 {
-	enum statements_result result = statements_expose(client, frame, in, batch);
+	enum statements_result result = exposed_before(client, frame, in, batch);
 
 	if (result == STATEMENTS_PASS)
 		return JUDGE_SEND;
@@ -475,7 +475,7 @@ static enum judgement judge_before(struct client *client, const struct request *
 			return judgement;
 	}
 	if (frame->type == 'Q' && client->unnamed)
-		statements_drop_unnamed(client, batch);
+		unnamed_drop(client, batch);
 	if (request->may_touch && (client_features(client) & CLIENT_HAS_SQL_NAMES))
 		return judge_exposed(client, frame, in, batch);
 	return JUDGE_SEND;
