@@ -122,9 +122,10 @@ static unsigned int first_touches(const struct client *client, const struct fram
 		return 0;
 	if (frame->type == 'Q' || frame->type == 'P') {
 		unsigned int touches = session_touches(client, frame, in, text);
+		const struct statement *executed =
+		    touches & SQL_TOUCH_EXECUTE ? statements_executed(client, *text) : NULL;
 
-		return touches & SQL_TOUCH_EXECUTE ? touches | statements_executed(client, *text)
-		                                   : touches;
+		return executed ? touches | executed->touches : touches;
 	}
 	body = frame_body(in, frame);
 	return frame->type == 'B' && bytes_take_text(&body, &portal) &&

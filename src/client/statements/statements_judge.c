@@ -389,12 +389,14 @@ unsigned int statements_touches(const struct client *client, const char *name, s
 	return statement->touches;
 }
 
-unsigned int statements_executed(const struct client *client, struct bytes text)
+struct statement *statements_executed(const struct client *client, struct bytes text)
 {
 	struct sql_statement sql;
 
+	if (sql_glance(text, true) != WIRE_OK)
+		return NULL;
 	sql_read(text, &sql);
-	return sql.kind == SQL_EXECUTE ? statements_touches(client, sql.name, &text) : 0;
+	return sql.kind == SQL_EXECUTE ? statements_find(client, sql.name) : NULL;
 }
 
 const char *statements_text(const struct client *client, const char *name)

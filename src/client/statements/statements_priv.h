@@ -120,8 +120,8 @@ struct statement *statements_find(const struct client *client, const char *name)
 /* What a statement touches, "" is the unnamed one, and its text. 0: also if it is not known. */
 unsigned int statements_touches(const struct client *client, const char *name, struct bytes *text);
 
-/* The same of the statement that a text EXECUTEs, and nothing else. */
-unsigned int statements_executed(const struct client *client, struct bytes text);
+/* The statement that a text EXECUTEs, which does nothing else. NULL: not known, or it does not. */
+struct statement *statements_executed(const struct client *client, struct bytes text);
 
 /* The SQL text of the client's statement with this name. NULL: none. */
 const char *statements_text(const struct client *client, const char *name);
