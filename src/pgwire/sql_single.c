@@ -158,6 +158,7 @@ static bool may_be_read(const struct token *token, const struct last *last, stru
 	case TOKEN_NUMBER:
 		return is_plain_number(token->text);
 	case TOKEN_STRING:
+	case TOKEN_OPEN:
 	case TOKEN_END:
 		break;
 	}

@@ -6,6 +6,8 @@
  * standard_conforming_strings of the session. The caller sets is_escaped; a caller that does
  * not know the setting scans twice.
  */
+#include "pgweir/pgwire/sql_token.h"
+
 #include <string.h>
 
 #include "sql_priv.h"
