@@ -466,18 +466,13 @@ static bool is_in_word(char c)
 	       c == '_' || (c & 0x80);
 }
 
-/*
- * LOAD and the begin of a string or of a comment, or what format() replaces by a string. `text` is
- * after the word.
- */
+/* LOAD and the begin of a string, or what format() replaces by one. `text` is after the word. */
 static bool is_load(const struct token *word, struct bytes text)
 {
 	while (text.count && text.at[0] && strchr(" \t\r\n\f\v", text.at[0]))
 		text = bytes_skip(text, 1);
-	if (!sql_token_is(word, "load") || !text.count || !text.at[0])
-		return false;
-	return strchr("'$%\\eE/-", text.at[0]) ||
-	       (text.count > 1 && (text.at[0] | 0x20) == 'u' && text.at[1] == '&');
+	return sql_token_is(word, "load") && text.count && text.at[0] &&
+	       strchr("'$%\\eE", text.at[0]);
 }
 
 /*
@@ -491,8 +486,7 @@ static unsigned int judge_anywhere(const struct token *word, bool begins, struct
 	unsigned int bits = function ? function->bits : 0;
 
 	if (keyword)
-		bits |= inside[keyword->word] |
-		        (begins ? keyword->bits & ~(unsigned int)SQL_TOUCH_LIBRARY : 0);
+		bits |= inside[keyword->word] | (begins ? keyword->bits : 0);
 	if (after.count > 1 && after.at[0] == '&' && after.at[1] == '"' && sql_token_is(word, "u"))
 		bits |= SQL_TOUCH_HIDDEN;
 	return is_load(word, after) ? bits | SQL_TOUCH_LIBRARY : bits;
@@ -517,8 +511,11 @@ static bool begins_after(const char *at, const char *first, bool begins)
 	}
 }
 
-/* The bits of a text in which quotes and comments are not followed. */
-static unsigned int touch_anywhere(struct bytes text)
+/*
+ * The bits of a text in which quotes and comments are not followed. is_code: no statement of the
+ * text itself is looked for.
+ */
+static unsigned int touch_anywhere(struct bytes text, bool is_code)
 {
 	bool has_seed_word = false, begins = true;
 	const char *first = text.at;
@@ -532,7 +529,7 @@ static unsigned int touch_anywhere(struct bytes text)
 		text = bytes_skip(text, token.text.count);
 		if (token.text.count) {
 			skip_number(&token);
-			bits |= judge_anywhere(&token, begins, text);
+			bits |= judge_anywhere(&token, begins && !is_code, text);
 			has_seed_word |= name_is(&token, "seed");
 			begins = false;
 		}
@@ -552,7 +549,7 @@ unsigned int sql_touch_unclear(struct bytes text)
 
 	if (!(bits & SQL_TOUCH_UNREAD))
 		return bits;
-	bits = (bits & ~SQL_TOUCH_UNREAD) | touch_anywhere(text);
+	bits = (bits & ~SQL_TOUCH_UNREAD) | touch_anywhere(text, false);
 	return bits ? bits : SQL_TOUCH_HIDDEN; /* a statement that is not known here */
 }
 
@@ -569,8 +566,8 @@ __attribute__((noinline)) static unsigned int touch_tokens(struct bytes text)
 	/* What a DO block, or an argument of a procedure, may run and the server cannot be asked
 	 * for. */
 	if (bits & SQL_TOUCH_HIDDEN)
-		bits |= touch_anywhere(text) & (SQL_TOUCH_EXTENSION | SQL_TOUCH_LIBRARY);
-	return sql_touch_is_unclear(text) ? bits | touch_anywhere(text) : bits;
+		bits |= touch_anywhere(text, true) & (SQL_TOUCH_EXTENSION | SQL_TOUCH_LIBRARY);
+	return sql_touch_is_unclear(text) ? bits | touch_anywhere(text, false) : bits;
 }
 
 unsigned int sql_touch(struct bytes text)
