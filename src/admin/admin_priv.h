@@ -11,6 +11,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql_token.h"
 
 #include "show/show_priv.h"
 
@@ -34,21 +35,10 @@ void admin_manual_fill(struct bytes template, struct buf *out);
  * Splits what is typed at the console into tokens and words. It only handles text.
  */
 
-enum token_kind {
-	TOKEN_END,
-	TOKEN_WORD,   /* 0-9 A-Z a-z _ */
-	TOKEN_QUOTED, /* "..." */
-	TOKEN_STRING, /* '...' */
-	TOKEN_SIGN,   /* any other byte */
-	TOKEN_OPEN    /* quotes or a comment without an end */
-};
-
-struct token {
-	enum token_kind kind;
-	struct bytes text; /* without the surrounding quotes; quotes inside are still doubled */
-};
-
-/* Removes the next token from the front of *rest. Skips blanks and comments. */
+/*
+ * Removes the next token from the front of *rest. Skips blanks and comments. A whole number is a
+ * word. TOKEN_OPEN: quotes or a comment without an end.
+ */
 void grammar_next_token(struct bytes *rest, struct token *token);
 
 /*

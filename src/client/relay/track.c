@@ -268,22 +268,10 @@ static struct calls_statement *statement_of_prepared(struct client *client,
 	return statement_for(client, statement->digest, bytes_text(statement_text(statement).at));
 }
 
-/* What an EXECUTE of SQL executes, if that is known. Large on the stack, and needed rarely. */
-__attribute__((noinline)) static struct statement *executed_by(struct client *client,
-                                                               struct bytes text)
-{
-	struct sql_statement sql;
-
-	if (sql_glance(text, true) != WIRE_OK)
-		return NULL;
-	sql_read(text, &sql);
-	return sql.kind == SQL_EXECUTE ? statements_find(client, sql.name) : NULL;
-}
-
 /* An EXECUTE of SQL counts for the statement that it executes, if that is known. */
 static struct calls_statement *statement_of_sql(struct client *client, struct bytes text)
 {
-	struct statement *executed = sql_is_other(text) ? NULL : executed_by(client, text);
+	struct statement *executed = sql_is_other(text) ? NULL : statements_executed(client, text);
 
 	if (executed)
 		return statement_of_prepared(client, executed);

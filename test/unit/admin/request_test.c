@@ -155,6 +155,7 @@ START_TEST(a_long_text_is_quoted_in_part)
 		memcpy(text + i, "\xc3\xa4", 2);
 	text[2000] = 0;
 	for (size_t shift = 0; shift < 2; shift++) {
+		text[shift] = '?'; /* no word */
 		ck_assert(!request_read(bytes_text(text + shift), &request, &err));
 		ck_assert_ptr_nonnull(strstr(err.text, "...', use SHOW HELP;"));
 		ck_assert_int_eq((unsigned char)strstr(err.text, "...'")[-1], 0xa4);
