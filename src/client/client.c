@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The states of a client, sending, and closing.
+ * The states of a client, its socket, closing, and its time limits.
  *
  * Hard here: a client must be able to read the error that closes it. If we close the socket while
  * bytes from the client are still in flight, the kernel answers those with a reset, which destroys
@@ -243,11 +243,15 @@ static void detach(struct client *client)
 	client->is_counted = false;
 }
 
-static void client_retire(struct client *client)
+static void retire(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct clients_walk *walk;
 
+	if (client->state != CLIENT_LINGERING)
+		detach(client);
+	timer_clear(&client->timer);
+	client_login_free(client);
 	stream_close(&client->stream);
 	client_enter(client, CLIENT_CLOSED);
 	TAILQ_FOREACH (walk, &clients->walks, node) {
@@ -274,11 +278,7 @@ void client_close(struct client *client, enum close_reason reason)
 			log_close(client, row->words, NULL);
 		note_end(client, reason, row->words ? row->words : row->name, NULL);
 	}
-	if (client->state != CLIENT_LINGERING)
-		detach(client);
-	timer_clear(&client->timer);
-	client_login_free(client);
-	client_retire(client);
+	retire(client);
 }
 
 void client_close_err(struct client *client, const struct err *err)
@@ -297,9 +297,7 @@ void client_forget(struct client *client)
 	log_debug(&client->log, "handed over");
 	if (stream_is_open(&client->stream))
 		loop_close_later(loop, stream_take_socket(&client->stream));
-	detach(client);
-	client_login_free(client);
-	client_retire(client);
+	retire(client);
 }
 
 static void on_linger_due(struct timer *timer)
@@ -343,7 +341,7 @@ static bool is_within_frame(const struct client *client)
 
 void client_leave(struct client *client, const struct err *err)
 {
-	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
+	if (client_is_over(client))
 		return;
 	log_close(client, err->text, NULL);
 	note_end(client, err->reason, err->text, NULL);
@@ -392,7 +390,7 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 	struct err told = *err; /* err may point into an object that is freed below: copy it */
 	bool is_sent;
 
-	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
+	if (client_is_over(client))
 		return;
 	if (is_within_frame(client) || stream_is_shaking(&client->stream)) {
 		client_close_err(client, &told);
@@ -409,13 +407,10 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 	                                      .hint = hint });
 	is_sent = buf_ok(&out) && stream_send(&client->stream, buf_bytes(&out));
 	buf_free(&out);
-	if (is_sent) {
+	if (is_sent)
 		linger(client);
-		return;
-	}
-	detach(client);
-	client_login_free(client);
-	client_retire(client);
+	else
+		retire(client);
 }
 
 /* Whether the client would understand a message of ours now. */
@@ -521,4 +516,295 @@ void clients_walk_start(struct clients *clients, struct clients_walk *walk)
 void clients_walk_stop(struct clients *clients, struct clients_walk *walk)
 {
 	TAILQ_REMOVE(&clients->walks, walk, node);
+}
+
+/*
+ * ---- the socket ----
+ *
+ * Input and flushed output are handled by the functions of the client's state (client_ops).
+ *
+ * Hard here: handling input may close the client or stop reading, so each step returns whether to
+ * continue. And one client gets at most sbuf_loopcnt reads in a turn.
+ */
+
+static bool consume(struct client *client, struct bytes in)
+{
+	const struct client_state_ops *ops = &client->clients->ops->states[client->state];
+
+	if (ops->on_input)
+		return ops->on_input(client, in);
+	/* The other states do not read, but get buffered input. */
+	if (!stream_keep(&client->stream, in))
+		client_close(client, CLOSE_MEMORY);
+	return false;
+}
+
+void client_judge_kept(struct client *client)
+{
+	struct bytes in = stream_kept(&client->stream);
+
+	if (in.count)
+		consume(client, in);
+}
+
+void client_read_on(struct client *client)
+{
+	if (stream_want(&client->stream, WANT_INPUT))
+		client_judge_kept(client);
+}
+
+/* The client closed the connection, and was not asked to authenticate, or did not answer. */
+static enum close_reason left_reason(const struct client *client)
+{
+	return client->state == CLIENT_STARTUP ? CLOSE_LEFT_EARLY : CLOSE_LEFT_UNAUTHENTICATED;
+}
+
+static void on_end(struct client *client)
+{
+	bool is_silent = client_is_nobody(client) && !client->stream.error;
+
+	/*
+	 * Its server only owes what we have asked, and is fit for others as soon as it has
+	 * answered. A client that connects for each transaction leaves just then.
+	 */
+	if (client->state == CLIENT_SETTLING &&
+	    server_rest(client->borrower.server) == REST_WORKING) {
+		client->is_gone = true;
+		return;
+	}
+	/*
+	 * Monitoring connects and disconnects, also after the startup packet: not worth a log line.
+	 */
+	if (stream_is_flooded(&client->stream))
+		client_close(client, CLOSE_TLS_KEY_UPDATES);
+	else
+		client_close(client, is_silent ? left_reason(client) : CLOSE_CLIENT_EOF);
+}
+
+static void take_input(struct client *client)
+{
+	struct stream *stream = &client->stream;
+	int rounds = client->clients->config->sbuf_loopcnt;
+	enum stream_result result;
+
+	do {
+		struct bytes in;
+
+		result = stream_read(stream, &in);
+		if (result == STREAM_NOTHING)
+			return;
+		if (result == STREAM_END) {
+			on_end(client);
+			return;
+		}
+		if (!consume(client, in))
+			return;
+	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
+}
+
+static void on_input(struct stream *stream)
+{
+	struct client *client = container_of(stream, struct client, stream);
+
+	take_input(client);
+	drain_look(client);
+}
+
+static void on_flushed(struct stream *stream)
+{
+	struct client *client = container_of(stream, struct client, stream);
+	const struct client_state_ops *ops = &client->clients->ops->states[client->state];
+
+	if (ops->on_flushed)
+		ops->on_flushed(client);
+	drain_look(client);
+}
+
+static void on_secured(struct stream *stream, const struct err *err)
+{
+	struct client *client = container_of(stream, struct client, stream);
+
+	client->clients->ops->on_secured(client, err);
+}
+
+static void on_gone(struct stream *stream) { on_end(container_of(stream, struct client, stream)); }
+
+const struct stream_ops client_stream_ops = { on_input, on_flushed, on_gone, on_secured };
+
+/*
+ * ---- time limits ----
+ *
+ * Time limits of a client without a server: of its login, of idle time, of waiting. A client has
+ * one timer, for the limit of its state.
+ */
+
+usec_t client_login_due(const struct client *client)
+{
+	usec_t limit = client->clients->config->client_login_timeout;
+
+	return limit ? client->connected_at + limit : 0;
+}
+
+static void on_login_due(struct timer *timer)
+{
+	struct client *client = container_of(timer, struct client, timer);
+
+	if (client->state == CLIENT_NEWCOMER)
+		client_give_up(client, CLOSE_LOGIN_TIMEOUT_SERVER);
+	else
+		client_refuse_for(client, CLOSE_LOGIN_TIMEOUT);
+}
+
+void client_login_begin(struct client *client)
+{
+	struct clients *clients = client->clients;
+
+	timer_set(&client->timer,
+	          loop_timer_queue(clients->with.loop, clients->config->client_login_timeout,
+	                           on_login_due),
+	          client->connected_at);
+}
+
+static void on_idle_due(struct timer *timer)
+{
+	client_refuse_for(container_of(timer, struct client, timer), CLOSE_CLIENT_IDLE_TIMEOUT);
+}
+
+static usec_t idle_limit(const struct client *client)
+{
+	return config_client_idle_timeout(client->clients->config, client->role->entry);
+}
+
+void client_idle_begin(struct client *client)
+{
+	struct loop *loop = client->clients->with.loop;
+	usec_t limit = idle_limit(client);
+
+	if (limit || timer_is_set(&client->timer))
+		timer_set(&client->timer, loop_timer_queue(loop, limit, on_idle_due),
+		          loop_now(loop));
+}
+
+void client_idle_resume(struct client *client, usec_t since)
+{
+	struct loop *loop = client->clients->with.loop;
+
+	timer_set(&client->timer, loop_timer_queue(loop, idle_limit(client), on_idle_due), since);
+}
+
+usec_t client_idle_since(const struct client *client)
+{
+	usec_t now = loop_now(client->clients->with.loop), since = now;
+
+	if (timer_is_set(&client->timer))
+		since = client->timer.due - idle_limit(client);
+	/* A changed limit is not in all timers yet. */
+	return since > 0 && since < now ? since : now;
+}
+
+void client_idle_rearm(struct client *client)
+{
+	struct loop *loop = client->clients->with.loop;
+
+	timer_change(&client->timer, loop_timer_queue(loop, idle_limit(client), on_idle_due));
+}
+
+void client_hurry(struct client *client)
+{
+	pool_hurry(&client->borrower,
+	           config_fail_fast(client->clients->config, client->database->entry,
+	                            client->role->entry));
+}
+
+static void arm_wait(struct client *client, usec_t since);
+
+/* A statement that has waited for a place is refused instead, which needs a server. */
+static void on_wait_due(struct timer *timer)
+{
+	struct client *client = container_of(timer, struct client, timer);
+
+	if (pool_forgo_place(&client->borrower))
+		arm_wait(client, loop_now(client->clients->with.loop));
+	else
+		client_give_up(client, CLOSE_QUERY_WAIT_TIMEOUT);
+}
+
+static void on_query_due(struct timer *timer)
+{
+	client_give_up(container_of(timer, struct client, timer), CLOSE_QUERY_TIMEOUT_WAITING);
+}
+
+/* Sets the limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */
+static void arm_wait(struct client *client, usec_t since)
+{
+	const struct config *config = client->clients->config;
+	struct loop *loop = client->clients->with.loop;
+	usec_t wait =
+	    config_query_wait_timeout(config, client->database->entry, client->role->entry);
+	usec_t query = config_query_timeout(config, client->role->entry);
+
+	if (query && (!wait || query < wait))
+		timer_set(&client->timer, loop_timer_queue(loop, query, on_query_due), since);
+	else
+		timer_set(&client->timer, loop_timer_queue(loop, wait, on_wait_due), since);
+}
+
+static void on_notify_due(struct timer *timer)
+{
+	struct client *client = container_of(timer, struct client, timer);
+	struct buf out = { 0 };
+
+	arm_wait(client, client->request_at);
+	client->was_notified = true;
+	message_notice(&out, &(struct report){
+				 .severity = "NOTICE",
+				 .sqlstate = "00000",
+				 .text = "No server connection available in postgres backend, "
+					 "client being queued",
+			     });
+	if (buf_ok(&out))
+		client_send(client, buf_bytes(&out));
+	buf_free(&out);
+}
+
+void client_wait_begin(struct client *client)
+{
+	const struct config *config = client->clients->config;
+	struct loop *loop = client->clients->with.loop;
+	usec_t notify = config->query_wait_notify;
+
+	arm_wait(client, client->request_at);
+	if (!notify || client->was_notified)
+		return;
+	/* The timer is for the notice if the notice is due first. */
+	if (!timer_is_set(&client->timer) || client->timer.due > client->request_at + notify)
+		timer_set(&client->timer, loop_timer_queue(loop, notify, on_notify_due),
+		          client->request_at);
+}
+
+/* The limit of the login still applies: the one that ends first counts. */
+void client_newcomer_begin(struct client *client)
+{
+	usec_t login_due = client_login_due(client);
+
+	/* A server tries the client's parameters, with a limit of its own. */
+	if (client->borrower.server) {
+		client_login_begin(client);
+		return;
+	}
+	arm_wait(client, client->borrower.waiting_since);
+	if (login_due && (!timer_is_set(&client->timer) || login_due < client->timer.due))
+		client_login_begin(client);
+}
+
+void client_newcomer_rearm(struct client *client)
+{
+	client_hurry(client);
+	client_newcomer_begin(client);
+}
+
+void client_wait_rearm(struct client *client)
+{
+	client_hurry(client);
+	client_wait_begin(client);
 }

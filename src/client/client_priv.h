@@ -30,10 +30,9 @@ struct client_state_ops {
 	void (*on_end)(struct client *client);
 };
 
-/* What the core calls. There is one such table: client_states.c. */
+/* What the core calls. There is one such table: clients.c. */
 struct client_ops {
 	struct client_state_ops states[CLIENT_STATES];
-	const struct borrower_ops *borrower;
 
 	/* TLS was established; err: the handshake failed. */
 	void (*on_secured)(struct client *client, const struct err *err);
@@ -171,8 +170,6 @@ static inline bool client_is_physical(const struct client *client)
 	return client->replication == REPLICATION_PHYSICAL;
 }
 
-/* ---- client_stream.c ---- */
-
 extern const struct stream_ops client_stream_ops;
 
 /* Handles buffered input as if it had just been read. */
@@ -181,12 +178,7 @@ void client_judge_kept(struct client *client);
 /* Reads again, and handles buffered input. */
 void client_read_on(struct client *client);
 
-/* ---- cancel_keys.c ---- */
-
-/* Gives a client its cancel key at the login. false: no memory; the client was refused. */
-bool client_key_give(struct client *client);
-
-/* ---- client_limits.c ---- */
+/* ---- client.c: time limits ---- */
 
 /* Starts client_login_timeout. client_login_due(): when it expires; 0 = never. */
 void client_login_begin(struct client *client);
@@ -233,15 +225,6 @@ void drain_gone(struct client *client);
 /* Stops looking at all clients. */
 void drain_stop(struct clients *clients);
 
-/* ---- console_door.c ---- */
-
-/* The client requested the console, and is admitted. */
-void console_begin(struct client *client);
-bool console_input(struct client *client, struct bytes in);
-void console_flushed(struct client *client);
-bool console_cancel(struct client *client);
-void console_end(struct client *client);
-
 /* ---- cancel_request.c ---- */
 
 /* The client sent a CancelRequest. */
@@ -265,7 +248,5 @@ static inline struct client *client_of(struct borrower *borrower)
 {
 	return container_of(borrower, struct client, borrower);
 }
-
-extern const struct client_ops client_states; /* client_states.c */
 
 #endif

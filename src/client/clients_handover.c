@@ -64,8 +64,8 @@ static bool is_undecided(const struct client *client)
 {
 	return client->state == CLIENT_ACTIVE &&
 	       ((client->touched & NOT_NOW) || client->borrower.server->load_count ||
-	        client->borrower.server->pool->purpose == POOL_FOR_READS ||
-	        exposed_any(client) || !listening_is_at_rest(client));
+	        client->borrower.server->pool->purpose == POOL_FOR_READS || exposed_any(client) ||
+	        !listening_is_at_rest(client));
 }
 
 static bool may_leave_alone(const struct client *client)

@@ -237,7 +237,7 @@ void connection_answer_error(struct connection *connection, int status, const ch
 
 /*
  * As failed logins of clients are (auth_failure_delay), and bounded for each address
- * (auth_failure_limit). client/login/throttle.c says why a secret is looked at only if its failure
+ * (auth_failure_limit). client/login/admit.c says why a secret is looked at only if its failure
  * can still be delayed. For one more than DELAYED_MAX, another one is answered early.
  */
 void connection_refuse_later(struct connection *connection, usec_t delay)

@@ -23,7 +23,7 @@
 #include "pgweir/pool/pools.h"
 
 /*
- * ---- console_door.c: the interface between clients and the console ----
+ * ---- login/welcome.c: the interface between clients and the console ----
  *
  * A client that asked for the console's database
  * gets a session of the console.
@@ -108,7 +108,7 @@ struct session;
 struct sql_unnamed;
 struct track;
 
-/* The first text of a batch, while log_min_duration is set. client/relay/slow.c */
+/* The first text of a batch, while log_min_duration is set. client/relay/track.c */
 struct slow {
 	char traceparent[SQL_TRACEPARENT_SIZE + 1]; /* in a comment of the text; "": none */
 	bool is_whole;                              /* nothing of the text is missing */
@@ -129,7 +129,7 @@ struct client_login {
 	struct hba_check *hba_check;   /* for auth_type hba; NULL: no lookup was needed */
 	struct auth_query *auth_query; /* the result of auth_query; NULL: not run */
 	struct auth_server *auth;
-	struct delayed_login *delayed; /* in CLIENT_DELAYED. client/login/throttle.c */
+	struct delayed_login *delayed; /* in CLIENT_DELAYED. client/login/admit.c */
 	/* Called when a name that authentication needs has been looked up. */
 	void (*on_looked_up)(struct client *client);
 	unsigned int generation; /* clients->generation when `method` was chosen */
@@ -219,7 +219,7 @@ struct client {
 	struct sql_unnamed *sql;
 	/*
 	 * The first query text of its batch, or of the last batch of its transaction; or NULL.
-	 * client/relay/slow.c
+	 * client/relay/track.c
 	 */
 	struct slow *slow;
 	struct timer timer; /* the limit of its state */

@@ -11,7 +11,7 @@
 
 /*
  * The login throttle: failed logins, counted for each address, whose answers are delayed.
- * client/login/throttle.c
+ * client/login/admit.c
  */
 struct throttle;
 struct delayed_login;

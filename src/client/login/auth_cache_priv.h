@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Answers of auth_query, and the cache of them, which all loops share. For auth_lookup.c.
+ * Answers of auth_query, and the cache of them, which all loops share. For auth_query.c.
  */
 #ifndef PGWEIR_CLIENT_LOGIN_AUTH_CACHE_PRIV_H
 #define PGWEIR_CLIENT_LOGIN_AUTH_CACHE_PRIV_H
@@ -8,8 +8,38 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 #include "pgweir/client/login.h"
+#include "pgweir/config/config.h"
+#include "pgweir/pool/pools.h"
 
-#include "auth_lookup_priv.h"
+/* Maximum number of cached answers, and of their bytes. */
+#define AUTH_CACHE_MAX 10000
+#define AUTH_CACHE_SIZE_MAX ((size_t)32 * 1024 * 1024)
+
+/* What is asked for. The texts are borrowed. */
+struct question {
+	struct database *database; /* runs the query */
+	const char *auth_user;
+	const char *query;
+	const char *user;
+};
+
+/* The answer to a question. Immutable; reference-counted. */
+struct auth_answer;
+
+struct auth_answer *auth_answer_hold(struct auth_answer *answer);
+
+/*
+ * Drops a reference; the last one wipes and frees the answer. Sets *answer to NULL. *answer
+ * may be NULL.
+ */
+void auth_answer_release(struct auth_answer **answer);
+
+/* The user's name as the query returned it. NULL: there is no such user. */
+const char *auth_answer_name(const struct auth_answer *answer);
+const char *auth_answer_secret(const struct auth_answer *answer); /* NULL: the user has none */
+
+/* Whether it answers exactly this question. */
+bool auth_answer_is_for(const struct auth_answer *answer, const struct question *question);
 
 /* A question as one byte string: database, auth_user, query and user, each with a zero. Owns it. */
 struct auth_lookup_key {

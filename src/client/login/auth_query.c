@@ -3,7 +3,7 @@
  * Finds the name and the secret of a client's user.
  *
  *   the name is in auth_file ------------------------------> its secret
- *   else, if auth_user is set: auth_lookup.c --> name and secret, or no such user
+ *   else, if auth_user is set: a lookup ----> name and secret, or no such user
  *
  * Hard here: an answer of auth_query may have another name than the client. That is the
  * client's user from then on, for rules, rights and pools. But an answer cannot make a
@@ -14,8 +14,536 @@
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/message.h"
 
-#include "auth_lookup_priv.h"
+#include "auth_cache_priv.h"
+
+/*
+ * ---- lookups ----
+ *
+ * auth_query asks PostgreSQL for the name and the secret of a user. A lookup is a borrower without
+ * a client. It waits in the queue of a pool that only serves lookups, sends auth_query with the
+ * user's name as a bound parameter, and gives the answer to all logins that wait for it.
+ *
+ *   WAITING --on_lent--> ASKING --on_ready--> DONE --end of the turn--> on_answer()
+ *      ^                   |
+ *      +------- lost ------+   once: the server may have closed while it was idle
+ *
+ * Hard here: many logins share one lookup, and each of them may end at any time. The lookup
+ * lives as long as a login waits for it. When the last one stops waiting, the lookup is
+ * freed, and its server is closed if the query is running.
+ *
+ * Only the user's name comes from a client, so a client cannot change what the query means:
+ * the pool's servers are started without parameters of a client, and are never lent to a
+ * client.
+ */
+
+/* A login that waits for an answer. Lives inside its owner. All zeros: not waiting. */
+struct auth_wait {
+	TAILQ_ENTRY(auth_wait) node;
+	struct auth_lookup *lookup; /* NULL: not waiting */
+	/*
+	 * Called once, from the loop, never within a call of this module. answer: hold a reference
+	 * to keep it. NULL: *err is the error for the client.
+	 */
+	void (*on_answer)(struct auth_wait *wait, struct auth_answer *answer,
+	                  const struct err *err);
+};
+
+enum auth_lookup_state {
+	AUTH_LOOKUP_WAITING, /* waits for a server */
+	AUTH_LOOKUP_ASKING,  /* the query runs */
+	AUTH_LOOKUP_DONE     /* the answer is given to the logins at the end of the turn */
+};
+
+TAILQ_HEAD(auth_wait_list, auth_wait);
+TAILQ_HEAD(auth_lookup_list, auth_lookup);
+
+struct auth_lookup {
+	UT_hash_handle hh;             /* in lookups->under_way, while others may join */
+	TAILQ_ENTRY(auth_lookup) node; /* in lookups->list */
+	struct auth_lookups *lookups;
+	struct borrower borrower;
+	/*
+	 * Ends at client_login_timeout, so that no login joins a query that hangs. While the lookup
+	 * waits for a server, it ends at query_wait_timeout if that is earlier.
+	 */
+	struct timer timer;
+	usec_t begun_at;
+	struct task task;
+	struct auth_wait_list waits;
+	struct auth_reply replies;
+	struct auth_answer *answer;
+	struct err err; /* state DONE and answer NULL: what the clients get */
+	enum auth_lookup_state state;
+	bool may_be_joined;
+	bool was_lost;
+	struct auth_lookup_key key;
+};
+
+struct auth_lookups {
+	struct pools *pools;
+	const struct config *config;      /* borrowed */
+	struct auth_lookup_list list;     /* all lookups */
+	struct auth_lookup *under_way;    /* those that may be joined, by key */
+	struct auth_cache_access answers; /* of all loops, like the next one */
+	struct likeness *likeness;
+};
+
+static struct loop *loop_of(const struct auth_lookups *lookups)
+{
+	return lookups->pools->with.loop;
+}
+
+/* ---- end ---- */
+
+static void leave_table(struct auth_lookup *lookup)
+{
+	if (lookup->may_be_joined)
+		HASH_DEL(lookup->lookups->under_way, lookup);
+	lookup->may_be_joined = false;
+}
+
+static void auth_lookup_free(struct auth_lookup *lookup)
+{
+	leave_table(lookup);
+	TAILQ_REMOVE(&lookup->lookups->list, lookup, node);
+	timer_clear(&lookup->timer);
+	loop_undefer(loop_of(lookup->lookups), &lookup->task);
+	pool_leave(&lookup->borrower);
+	auth_reply_done(&lookup->replies);
+	auth_answer_release(&lookup->answer);
+	auth_lookup_key_done(&lookup->key);
+	free(lookup);
+}
+
+static void answer_waits(struct task *task)
+{
+	struct auth_lookup *lookup = container_of(task, struct auth_lookup, task);
+	struct auth_wait *wait;
+
+	while ((wait = TAILQ_FIRST(&lookup->waits))) {
+		TAILQ_REMOVE(&lookup->waits, wait, node);
+		wait->lookup = NULL;
+		wait->on_answer(wait, lookup->answer, &lookup->err);
+	}
+	auth_lookup_free(lookup);
+}
+
+/*
+ * Ends the lookup, with or without an answer: returns the server, and gives the answer to
+ * the waiting logins at the end of the turn.
+ */
+static void end_lookup(struct auth_lookup *lookup)
+{
+	if (lookup->state == AUTH_LOOKUP_DONE)
+		return;
+	lookup->state = AUTH_LOOKUP_DONE;
+	leave_table(lookup);
+	timer_clear(&lookup->timer);
+	pool_leave(&lookup->borrower);
+	lookup->task.run = answer_waits;
+	loop_defer(loop_of(lookup->lookups), &lookup->task);
+}
+
+static void log_failure(const struct auth_lookup *lookup, const char *reason)
+{
+	const struct logger log = { lookup->lookups->pools->with.log, NULL };
+	const struct pool *pool = lookup->borrower.pool;
+
+	log_error(&log, "auth_query failed, on %s by %s, for %s: %s", pool->database->name,
+	          pool->role->name, lookup->key.user, reason);
+}
+
+/*
+ * The lookup failed. The reason is logged; clients get a general error. code: shows whether
+ * a client should try again.
+ */
+static void fail_lookup(struct auth_lookup *lookup, enum err_code code, const char *reason)
+{
+	log_failure(lookup, reason);
+	err_set(&lookup->err, code, "bouncer config error");
+	end_lookup(lookup);
+}
+
+static void judge(struct auth_lookup *lookup)
+{
+	struct auth_lookups *lookups = lookup->lookups;
+	struct auth_reply *replies = &lookup->replies;
+	enum auth_reply_verdict verdict = auth_reply_end(replies);
+	const char *name = verdict == AUTH_REPLY_USER ? replies->name : NULL;
+
+	if (verdict == AUTH_REPLY_BAD) {
+		fail_lookup(lookup, ERR_CONFIG, replies->why.text);
+		return;
+	}
+	if (name)
+		likeness_learn(lookups->likeness, replies->secret);
+	lookup->answer = auth_answer_new(&lookup->key, name, replies->secret);
+	if (!lookup->answer)
+		err_set(&lookup->err, ERR_MEMORY, "out of memory");
+	else if (lookup->may_be_joined && name) /* else a RELOAD made it outdated */
+		auth_cache_keep(&lookups->answers, lookup->answer,
+		                lookups->config->auth_query_cache);
+	end_lookup(lookup);
+}
+
+/* ---- the query ---- */
+
+static void add_query(struct buf *out, const struct auth_lookup_key *key)
+{
+	size_t at = message_begin(out, 'P');
+
+	buf_add_cstr(out, ""); /* unnamed statement */
+	buf_add_cstr(out, key->query);
+	buf_add_be16(out, 0); /* no parameter types: PostgreSQL determines the type */
+	message_end(out, at);
+	at = message_begin(out, 'B');
+	buf_add_cstr(out, "");
+	buf_add_cstr(out, "");
+	buf_add_be16(out, 0); /* parameters as text */
+	buf_add_be16(out, 1);
+	buf_add_be32(out, (uint32_t)strlen(key->user));
+	buf_add_text(out, key->user);
+	buf_add_be16(out, 0);
+	message_end(out, at);
+	at = message_begin(out, 'E');
+	buf_add_cstr(out, "");
+	buf_add_be32(out, AUTH_REPLY_ROWS_MAX);
+	message_end(out, at);
+	message_sync(out);
+}
+
+static bool note(struct server *server)
+{
+	static const enum ledger_kind kinds[] = { LEDGER_PARSE, LEDGER_BIND, LEDGER_EXECUTE,
+		                                  LEDGER_SYNC };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (server_note(server, kinds[i]) != LEDGER_SENT)
+			return false;
+	}
+	return true;
+}
+
+/* ---- limits ---- */
+
+static void on_due(struct timer *timer)
+{
+	fail_lookup(container_of(timer, struct auth_lookup, timer), ERR_CANNOT_CONNECT,
+	            "no answer within client_login_timeout");
+}
+
+static void on_wait_due(struct timer *timer)
+{
+	struct auth_lookup *lookup = container_of(timer, struct auth_lookup, timer);
+	struct buf reason = { 0 };
+
+	buf_add_text(&reason, "query_wait_timeout: ");
+	pool_wait_tell(&lookup->borrower, &reason);
+	log_failure(lookup, buf_ok(&reason) ? buf_text(&reason) : "query_wait_timeout");
+	buf_free(&reason);
+	err_close(&lookup->err, CLOSE_QUERY_WAIT_TIMEOUT);
+	end_lookup(lookup);
+}
+
+static void arm(struct auth_lookup *lookup)
+{
+	const struct config *config = lookup->lookups->config;
+	const struct pool *pool = lookup->borrower.pool;
+	struct loop *loop = loop_of(lookup->lookups);
+	usec_t login = config->client_login_timeout, since = lookup->borrower.waiting_since;
+	usec_t wait = config_query_wait_timeout(config, pool->database->entry, pool->role->entry);
+
+	if (lookup->borrower.state == BORROWER_WAITING && wait &&
+	    (!login || since + wait < lookup->begun_at + login))
+		timer_set(&lookup->timer, loop_timer_queue(loop, wait, on_wait_due), since);
+	else
+		timer_set(&lookup->timer, loop_timer_queue(loop, login, on_due), lookup->begun_at);
+}
+
+/* ---- run the query ---- */
+
+static void ask(struct auth_lookup *lookup)
+{
+	struct borrower *borrower = &lookup->borrower;
+	struct auth_lookups *lookups = lookup->lookups;
+	usec_t now = loop_now(loop_of(lookups));
+	struct buf out = { 0 };
+
+	arm(lookup);
+	/*
+	 * The server never had a client's parameters, but an earlier auth_query may have set some.
+	 */
+	if (!pool_prepare(borrower, params_none(lookups->pools->with.params), true))
+		return;
+	lookup->state = AUTH_LOOKUP_ASKING;
+	add_query(&out, &lookup->key);
+	server_begin_query(borrower->server, now, now);
+	if (!buf_ok(&out) || !note(borrower->server))
+		fail_lookup(lookup, ERR_MEMORY, "out of memory");
+	else
+		/* if it fails, on_lost() is called */
+		server_send(borrower->server, buf_bytes(&out));
+	buf_free(&out);
+}
+
+/* ---- calls from the pool ---- */
+
+static void on_lent(struct borrower *borrower)
+{
+	ask(container_of(borrower, struct auth_lookup, borrower));
+}
+
+/*
+ * A client gets errors about a shutdown or an unreachable server. It does not get
+ * PostgreSQL's errors about auth_user.
+ */
+static bool is_for_clients(const struct err *err)
+{
+	return err->code == ERR_ADMIN_SHUTDOWN || err->code == ERR_UNREACHABLE;
+}
+
+static void on_refused(struct borrower *borrower, const struct err *err)
+{
+	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
+
+	if (!is_for_clients(err)) {
+		fail_lookup(lookup, ERR_CONFIG, err->text);
+		return;
+	}
+	lookup->err = *err;
+	end_lookup(lookup);
+}
+
+/* a lookup never waits for the welcome */
+static void on_welcome(struct borrower *borrower) { (void)borrower; }
+
+static bool on_bytes(struct borrower *borrower, struct bytes bytes)
+{
+	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
+
+	if (lookup->state == AUTH_LOOKUP_ASKING)
+		auth_reply_take(&lookup->replies, bytes);
+	return true;
+}
+
+static void on_ready(struct borrower *borrower, char status, bool is_settled)
+{
+	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
+
+	(void)status; /* if not 'I', the server is closed when the lookup leaves the pool */
+	if (is_settled && lookup->state == AUTH_LOOKUP_ASKING)
+		judge(lookup);
+}
+
+static void on_nothing(struct borrower *borrower) { (void)borrower; }
+
+static void on_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
+{
+	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
+	struct err why;
+
+	(void)got_fatal;
+	if (lookup->was_lost || lookup->state == AUTH_LOOKUP_DONE) {
+		fail_lookup(lookup, ERR_CANNOT_CONNECT, err->text);
+		return;
+	}
+	lookup->was_lost = true;
+	lookup->state = AUTH_LOOKUP_WAITING;
+	auth_reply_done(&lookup->replies);
+	if (pool_ask(borrower, &why))
+		arm(lookup);
+	else
+		fail_lookup(lookup, ERR_CANNOT_CONNECT, why.text);
+}
+
+static void tell_who(const struct borrower *borrower, struct buf *out)
+{
+	(void)borrower;
+	buf_add_text(out, "auth_query");
+}
+
+static const struct params *wanted_params(const struct borrower *borrower)
+{
+	return params_none(borrower->pool->pools->with.params);
+}
+
+static const struct borrower_ops auth_lookup_borrower_ops = {
+	.on_lent = on_lent,
+	.on_refused = on_refused,
+	.on_welcome = on_welcome,
+	.on_bytes = on_bytes,
+	.on_ready = on_ready,
+	.on_deallocated = on_nothing,
+	.on_writable = on_nothing,
+	.on_lost = on_lost,
+	.on_expelled = on_refused,
+	.params = wanted_params,
+	.tell_who = tell_who,
+};
+
+/* ---- begin a lookup ---- */
+
+/* Owns the key from now on. NULL: no memory, and the key was freed. */
+static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
+                                           struct auth_lookup_key *key)
+{
+	struct auth_lookup *lookup = calloc(1, sizeof(*lookup));
+
+	if (!lookup) {
+		auth_lookup_key_done(key);
+		return NULL;
+	}
+	lookup->lookups = lookups;
+	lookup->key = *key;
+	lookup->borrower.ops = &auth_lookup_borrower_ops;
+	TAILQ_INIT(&lookup->waits);
+	TAILQ_INSERT_TAIL(&lookups->list, lookup, node);
+	TABLE_ADD(hh, &lookups->pools->secret, lookups->under_way, lookup->key.text.at,
+	          lookup->key.text.count, lookup);
+	lookup->may_be_joined = true;
+	return lookup;
+}
+
+/* Waits for a server, or runs the query at once. false: *err is the error for the client. */
+static bool begin_lookup(struct auth_lookup *lookup, const struct question *question,
+                         struct err *err)
+{
+	struct auth_lookups *lookups = lookup->lookups;
+	struct pool *pool = pools_lookup_pool(question->database, question->auth_user);
+	struct err why;
+
+	if (!pool)
+		return err_set(err, ERR_MEMORY, "no memory for pool");
+	pool_join(pool, &lookup->borrower);
+	lookup->begun_at = loop_now(loop_of(lookups));
+	pool_hurry(&lookup->borrower,
+	           config_fail_fast(lookups->config, pool->database->entry, pool->role->entry));
+	if (pool_take(&lookup->borrower)) {
+		ask(lookup);
+		return true;
+	}
+	if (pool_ask(&lookup->borrower, &why)) {
+		arm(lookup);
+		return true;
+	}
+	log_failure(lookup, why.text);
+	if (is_for_clients(&why))
+		*err = why;
+	else
+		err_set(err, ERR_CONFIG, "bouncer config error");
+	return false;
+}
+
+enum auth_lookup_result {
+	AUTH_LOOKUP_KEPT,  /* *answer is one reference, which the caller owns */
+	AUTH_LOOKUP_WAITS, /* on_answer() will be called */
+	AUTH_LOOKUP_FAILED /* *err is the error for the client */
+};
+
+/*
+ * Looks for a cached answer, joins a running query, or begins one. wait->on_answer must be
+ * set. The texts of the question are copied; only its database is kept by pointer.
+ */
+static enum auth_lookup_result auth_lookups_ask(struct auth_lookups *lookups,
+                                                const struct question *question,
+                                                struct auth_wait *wait, struct auth_answer **answer,
+                                                struct err *err)
+{
+	struct auth_lookup *lookup;
+	struct auth_lookup_key key;
+
+	if (!auth_lookup_key_make(&key, question)) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		return AUTH_LOOKUP_FAILED;
+	}
+	*answer = auth_cache_find(&lookups->answers, &key);
+	TABLE_FIND(hh, &lookups->pools->secret, lookups->under_way, key.text.at, key.text.count,
+	           lookup);
+	if (*answer || lookup) {
+		auth_lookup_key_done(&key);
+	} else {
+		lookup = auth_lookup_new(lookups, &key);
+		if (!lookup) {
+			err_set(err, ERR_MEMORY, "out of memory");
+			return AUTH_LOOKUP_FAILED;
+		}
+		if (!begin_lookup(lookup, question, err)) {
+			auth_lookup_free(lookup);
+			return AUTH_LOOKUP_FAILED;
+		}
+	}
+	if (*answer)
+		return AUTH_LOOKUP_KEPT;
+	wait->lookup = lookup;
+	TAILQ_INSERT_TAIL(&lookup->waits, wait, node);
+	return AUTH_LOOKUP_WAITS;
+}
+
+/* Stops waiting. The last login that stops ends the query. No effect if `wait` is not waiting. */
+static void auth_lookups_give_up(struct auth_wait *wait)
+{
+	struct auth_lookup *lookup = wait->lookup;
+
+	if (!lookup)
+		return;
+	TAILQ_REMOVE(&lookup->waits, wait, node);
+	wait->lookup = NULL;
+	/* A lookup that is DONE frees itself when all logins have got the answer. */
+	if (TAILQ_EMPTY(&lookup->waits) && lookup->state != AUTH_LOOKUP_DONE)
+		auth_lookup_free(lookup);
+}
+
+/*
+ * Authentication by this answer failed: drops it from the cache, so that the next login
+ * runs the query.
+ */
+static void auth_lookups_disown(struct auth_lookups *lookups, struct auth_answer *answer)
+{
+	auth_cache_forget(&lookups->answers, answer);
+}
+
+/* ---- the set of lookups ---- */
+
+struct auth_lookups *auth_lookups_new(struct pools *pools, struct auth_cache *cache,
+                                      struct likeness *likeness, const struct config *config)
+{
+	struct auth_lookups *lookups = calloc(1, sizeof(*lookups));
+
+	if (!lookups)
+		return NULL;
+	lookups->pools = pools;
+	lookups->likeness = likeness;
+	lookups->config = config;
+	TAILQ_INIT(&lookups->list);
+	auth_cache_begin(&lookups->answers, cache, pools->with.loop);
+	return lookups;
+}
+
+void auth_lookups_configure(struct auth_lookups *lookups, const struct config *config)
+{
+	struct auth_lookup *lookup, *next;
+
+	lookups->config = config;
+	/* auth_query may be another query now, with secrets of another kind */
+	likeness_forget(lookups->likeness);
+	auth_cache_forget_all(&lookups->answers);
+	HASH_ITER (hh, lookups->under_way, lookup, next)
+		leave_table(lookup);
+}
+
+void auth_lookups_free(struct auth_lookups **lookups)
+{
+	if (!*lookups)
+		return;
+	while (!TAILQ_EMPTY(&(*lookups)->list)) /* those that are DONE and wait for their task */
+		auth_lookup_free(TAILQ_FIRST(&(*lookups)->list));
+	auth_cache_end(&(*lookups)->answers);
+	free(*lookups);
+	*lookups = NULL;
+}
 
 /* The use of auth_query for one client. */
 struct auth_query {
@@ -209,7 +737,7 @@ static struct auth_query *auth_query_of(struct client *client)
 	return auth_query;
 }
 
-static enum auth_query_result ask(struct client *client, const struct question *question)
+static enum auth_query_result ask_for(struct client *client, const struct question *question)
 {
 	struct auth_query *auth_query = auth_query_of(client);
 	struct auth_lookups *lookups = client->clients->lookups;
@@ -254,7 +782,7 @@ enum auth_query_result auth_query_find(struct client *client, struct secret *sec
 	}
 	if (!auth_query || !auth_query->answer ||
 	    !auth_answer_is_for(auth_query->answer, &question))
-		return ask(client, &question);
+		return ask_for(client, &question);
 	if (auth_query->is_refused || !auth_answer_name(auth_query->answer))
 		return AUTH_QUERY_UNKNOWN;
 	*secret = users_secret_of(auth_answer_secret(auth_query->answer));

@@ -4,7 +4,7 @@
  * pool.
  *
  *   startup --> authentication --> admit --> welcome, or the console
- *                 |  hba_check, auth_query, throttle
+ *                 |  auth_query
  */
 #ifndef PGWEIR_CLIENT_LOGIN_LOGIN_PRIV_H
 #define PGWEIR_CLIENT_LOGIN_LOGIN_PRIV_H
@@ -49,30 +49,7 @@ void authentication_begin(struct client *client);
 /* Handles input in CLIENT_AUTHENTICATION. false: do not read more now; the client may be closed. */
 bool authentication_input(struct client *client, struct bytes in);
 
-/* ---- hba_check.c ---- */
-
-/* How a client must authenticate. */
-struct authentication_way {
-	enum auth_method method;
-	bool is_proven;      /* the method's voucher (auth_methods.h) confirms the user */
-	const char *options; /* options of a method that is_outside (auth/outside.h); else NULL */
-};
-
-enum hba_check_result {
-	HBA_CHECK_FOUND,   /* *way is set */
-	HBA_CHECK_LOOKING, /* a lookup runs; login->on_looked_up() is called at its end */
-	HBA_CHECK_OVER     /* the client was refused */
-};
-
-/* auth_type hba: finds the client's rule and how it must authenticate. */
-enum hba_check_result hba_check_decide(struct client *client, struct authentication_way *way);
-
-/* Whether the rule in force for this client has this method and these options. Begins no lookup. */
-bool hba_check_is_by(const struct client *client, enum auth_method method, const char *options);
-
-void hba_check_free(struct client_login *login);
-
-/* ---- throttle.c ---- */
+/* ---- admit.c: throttle ---- */
 
 /* Whether auth_failure_limit allows a login from the client's address. false: it was refused. */
 bool throttle_admits(struct client *client);
@@ -142,6 +119,15 @@ void welcome_lost(struct client *client, const struct err *err);
 /* Replication: the welcome has what the client's dedicated server reported. */
 void welcome_send_dedicated(struct client *client);
 
+/* ---- welcome.c: the console ---- */
+
+/* The client requested the console, and is admitted. */
+void console_begin(struct client *client);
+bool console_input(struct client *client, struct bytes in);
+void console_flushed(struct client *client);
+bool console_cancel(struct client *client);
+void console_end(struct client *client);
+
 /* ---- auth_query.c ---- */
 
 enum auth_query_result {
@@ -175,5 +161,15 @@ bool auth_query_holds(struct client *client);
 void auth_query_failed(struct client *client);
 
 void auth_query_free(struct client_login *login);
+
+/* config: borrowed until auth_lookups_configure(). NULL: no memory. */
+struct auth_lookups *auth_lookups_new(struct pools *pools, struct auth_cache *cache,
+                                      struct likeness *likeness, const struct config *config);
+
+/* No login may be waiting. */
+void auth_lookups_free(struct auth_lookups **lookups);
+
+/* Applies a new snapshot: drops all cached answers. New logins do not join running queries. */
+void auth_lookups_configure(struct auth_lookups *lookups, const struct config *config);
 
 #endif

@@ -6,12 +6,54 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pgweir/auth/digest.h"
 #include "pgweir/base/probes.h"
 #include "pgweir/base/version.h"
+#include "pgweir/client/client.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
+#include "../client_priv.h"
 #include "login_priv.h"
+
+/* ---- a client's key ---- */
+
+/* Copies random bytes from clients->random. */
+static void draw(struct clients *clients, void *out, size_t count)
+{
+	if (clients->random_left < count) {
+		digest_random(clients->random, sizeof(clients->random));
+		clients->random_left = sizeof(clients->random);
+	}
+	clients->random_left -= count;
+	memcpy(out, clients->random + clients->random_left, count);
+	explicit_bzero(clients->random + clients->random_left, count);
+}
+
+/* Gives a client its cancel key. false: no memory; the client was refused. */
+static bool give_key(struct client *client)
+{
+	struct clients *clients = client->clients;
+	bool is_long = startup_agreed(client->login->minor) == PROTOCOL_3_2;
+	unsigned char drawn[CANCEL_KEY_LONG_SIZE];
+	struct bytes key = bytes_of(drawn, is_long ? CANCEL_KEY_LONG_SIZE : CANCEL_KEY_SIZE);
+	bool is_added;
+
+	do {
+		draw(clients, drawn, key.count);
+		drawn[0] &= 0x7f;
+		if (clients->config->peer_id)
+			cancel_key_sign(drawn, clients->config->peer_id);
+		if (clients->with.loop_count > 1)
+			cancel_key_set_loop(drawn, clients->with.loop_number,
+			                    clients->with.loop_count);
+	} while (cancel_keys_find(&clients->keys, key));
+	is_added = cancel_keys_add(&clients->keys, client, key);
+	explicit_bzero(drawn, sizeof(drawn));
+	if (!is_added)
+		client_refuse_for(client, CLOSE_MEMORY);
+	return is_added;
+}
 
 void welcome_negotiate(struct client *client)
 {
@@ -107,7 +149,7 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 {
 	const char *notice = client->clients->config->login_notify_message;
 
-	if (!client_key_give(client))
+	if (!give_key(client))
 		return;
 	message_key(out, client_key(client));
 	if (*notice)
@@ -313,4 +355,115 @@ void welcome_begin(struct client *client)
 	client_enter(client, CLIENT_NEWCOMER);
 	client_newcomer_begin(client);
 	stream_want(&client->stream, WANT_END);
+}
+
+/*
+ * ---- or the console ----
+ *
+ * The interface to the console: gives it whole messages, and sends its bytes.
+ */
+
+void console_begin(struct client *client)
+{
+	struct clients *clients = client->clients;
+	enum console_role role = client->login->console_role;
+
+	if (!give_key(client))
+		return;
+	client_login_free(client);
+	timer_clear(&client->timer);
+	client_enter(client, CLIENT_CONSOLE);
+	client->console = clients->with.door->open(clients->with.door->arg, client, role);
+	if (client->state != CLIENT_CONSOLE)
+		return;
+	if (client->console)
+		stream_want(&client->stream, WANT_INPUT);
+	else
+		client_close(client, CLOSE_MEMORY);
+}
+
+bool console_input(struct client *client, struct bytes in)
+{
+	const struct console_door *door = client->clients->with.door;
+
+	while (in.count && !client->is_busy) {
+		struct frame frame;
+		enum wire_result result = frame_peek(in, CONSOLE_MESSAGE_MAX, &frame);
+
+		if (result == WIRE_BAD) {
+			client_refuse_for(client, CLOSE_BAD_HEADER);
+			return false;
+		}
+		if (result == WIRE_MORE || in.count < frame.length)
+			break;
+		client->request_at = loop_now(client->clients->with.loop);
+		client->is_busy = true;
+		if (door->message(client->console, frame.type, frame_body(in, &frame))) {
+			client->is_busy = false;
+			client->request_at = 0;
+		}
+		if (client->state != CLIENT_CONSOLE)
+			return false;
+		in = bytes_skip(in, frame.length);
+	}
+	if (!stream_keep(&client->stream, in)) {
+		client_close(client, CLOSE_MEMORY);
+		return false;
+	}
+	return stream_want(&client->stream, client->is_busy ? WANT_END : WANT_INPUT) &&
+	       !client->is_busy;
+}
+
+bool client_console_send(struct client *client, struct bytes bytes)
+{
+	/* The loop detects a broken connection: the session is in the middle of its work. */
+	if (client->state != CLIENT_CONSOLE || client->stream.error)
+		return true;
+	if (!stream_send(&client->stream, bytes))
+		return true;
+	return stream_unsent(&client->stream) == 0;
+}
+
+void client_console_next(struct client *client)
+{
+	client->is_busy = false;
+	client->request_at = 0;
+	if (client->state == CLIENT_CONSOLE && stream_want(&client->stream, WANT_INPUT))
+		client_judge_kept(client);
+}
+
+void client_console_end(struct client *client, enum close_reason reason)
+{
+	struct err err;
+
+	err_close(&err, reason);
+	client_leave(client, &err);
+}
+
+int client_console_detach(struct client *client)
+{
+	int fd = stream_take_socket(&client->stream);
+
+	client_close(client, CLOSE_CONSOLE_TAKEN_OVER);
+	return fd;
+}
+
+/* ---- what the core calls, in CLIENT_CONSOLE ---- */
+
+void console_flushed(struct client *client)
+{
+	client->clients->with.door->on_writable(client->console);
+}
+
+bool console_cancel(struct client *client)
+{
+	client->clients->with.door->cancel(client->console);
+	return true;
+}
+
+void console_end(struct client *client)
+{
+	if (client->console)
+		client->clients->with.door->close(client->console);
+	client->console = NULL;
 }

@@ -26,7 +26,6 @@
  * and no read waits for that: as soon as a watch has asked the new primary, its position replaces
  * the client's. Without a watch the read waits in vain, and the primary serves it.
  */
-#include "causal_priv.h"
 
 #include <stdlib.h>
 

@@ -16,9 +16,6 @@
 #include "../session/resets_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
-#include "late_begin_priv.h"
-#include "causal_priv.h"
-#include "track_priv.h"
 
 /* The messages that a client may send, and what the server owes for each. */
 static const struct request {

@@ -16,7 +16,7 @@
  * The session must then have what a simple query leaves, and no more: no unnamed statement and no
  * unnamed portal. A Query itself drops the unnamed statement.
  */
-#include "late_begin_priv.h"
+#include "relay_priv.h"
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The functions of the relay for the core (client_states.c), and those its own files share.
+ * The functions of the relay for the core (clients.c), and those its own files share.
  */
 #ifndef PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
 #define PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
 
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pgweir/base/bytes.h"
 #include "pgweir/client/client.h"
 #include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/sql_block.h"
+#include "pgweir/pgwire/sql_digest.h"
+#include "pgweir/pool/server/question.h"
 
 #include "../batch_priv.h"
 #include "../client_priv.h"
@@ -35,8 +42,6 @@ void relay_catalog_read(struct borrower *borrower);
 void relay_facts(struct borrower *borrower, const struct facts *facts);
 void relay_writable(struct borrower *borrower);
 
-/* ---- relay_server.c ---- */
-
 /* A batch begins: this is the first message after the last batch was answered in full. */
 void relay_begin_batch(struct client *client);
 
@@ -48,24 +53,8 @@ void relay_end_batch(struct client *client, char status);
  */
 bool relay_get_server(struct client *client);
 
-/*
- * Returns the server if neither side owes the other anything; the client continues without one, or
- * when its server has answered what the transaction has left in the session. false: it keeps the
- * server.
- */
-bool relay_give_back(struct client *client);
-
 /* The client's server was lost when it owed nothing of the session: it continues without one. */
 void relay_go_on_without(struct client *client);
-
-/* The client's parameters become those that were changed on its server. */
-void relay_take_params(struct client *client);
-
-/*
- * The client's parameters are set on its server. What PostgreSQL spells in another way than the
- * client did, it is told. false: the client was closed.
- */
-bool relay_respell_params(struct client *client);
 
 /* Cancels in CLIENT_WAITING: the request is answered with an error here. */
 bool relay_cancel_waiting(struct client *client);
@@ -80,7 +69,7 @@ static inline bool relay_is_session(const struct client *client)
 	                               !(client->touched & LISTENING_HOLDS));
 }
 
-/* ---- slow.c ---- */
+/* ---- track.c: slow ---- */
 
 /*
  * Notes the start of a batch: `in` has the header of the frame, and its body as far as it has
@@ -185,5 +174,230 @@ void resend_unrun(struct borrower *borrower, const struct err *err, const struct
 
 /* wants_writer() of the borrower. */
 bool resend_wants_writer(struct borrower *borrower, const struct replay *kept, const char *words);
+
+/*
+ * ---- late_begin.c ----
+ *
+ * A late BEGIN is answered here, and sent ahead of the first statement after it (late_begin).
+ */
+
+/* Size of one struct late_begin (clients.late_slab). */
+size_t late_begin_size(void);
+
+enum late_result {
+	LATE_PASS,  /* not handled here: a server is needed */
+	LATE_MORE,  /* more bytes of the frame are needed */
+	LATE_BEGUN, /* a BEGIN, answered here: the client is in CLIENT_LATE */
+	/* the end of a transaction without any statement: the client is in CLIENT_IDLE */
+	LATE_ENDED,
+	LATE_GONE /* the client was closed */
+};
+
+/* Handles a Query of a client in CLIENT_IDLE or CLIENT_LATE. */
+enum late_result late_begin_judge(struct client *client, const struct frame *frame,
+                                  struct bytes in);
+
+/*
+ * The client has got a server: adds its BEGIN ahead of its first frame, which has this type. Only
+ * if client->late. false: no memory.
+ */
+bool late_begin_send(struct client *client, char type, struct batch *batch);
+
+/*
+ * The first statement after BEGIN was refused here: the transaction has failed. Only in
+ * CLIENT_LATE.
+ */
+void late_begin_fail(struct client *client);
+
+/* What the late BEGIN says, and SET TRANSACTION behind it. Only if client->late. */
+const struct sql_block *late_begin_block(const struct client *client);
+
+/* Its texts, each with its zero: REPLAY_OPENING_MAX bytes at most. Only if client->late. */
+struct bytes late_begin_texts(const struct client *client);
+
+/*
+ * A BEGIN that a lost server has answered becomes late, and so does the SET LOCAL behind it:
+ * client->late is set. The caller enters the state. false: no memory.
+ */
+bool late_begin_again(struct client *client, struct bytes texts);
+
+/* Starts idle_transaction_timeout and transaction_timeout in CLIENT_LATE. */
+void late_begin_arm(struct client *client);
+
+/* Drops the late BEGIN: the client is closed, or the transaction has ended. */
+void late_begin_forget(struct client *client);
+
+/*
+ * ---- causal.c ----
+ *
+ * causal_reads: a client's read on a standby shows at least what that client has written and read.
+ */
+
+/*
+ * ---- course ----
+ *
+ * The course of a transaction: what a client's messages do to it, before the server has answered.
+ */
+
+enum course_block {
+	COURSE_UNSURE, /* not known before the server has answered */
+	COURSE_CLOSED, /* then no transaction block is open, or one that has failed */
+	COURSE_OPEN
+};
+
+/* What a statement does, if it succeeds. */
+enum course_effect {
+	COURSE_ANYTHING, /* also COPY, which takes the next message as data */
+	COURSE_NOTHING,  /* to transaction blocks */
+	COURSE_OPENS,
+	COURSE_CLOSES
+};
+
+/* What the messages that were sent do, if they succeed. */
+struct course {
+	uint8_t block;     /* enum course_block: of the transaction */
+	uint8_t statement; /* enum course_effect: of the unnamed statement */
+	uint8_t portal;    /* of the unnamed portal */
+};
+
+/* All messages were answered, and the server has said whether a transaction block is open. */
+void course_begin(struct course *course, bool is_open);
+
+/*
+ * A message is about to be sent. text: of a Query, of a Parse, and of the named statement of a
+ * Bind; `at` is NULL if it is not known.
+ */
+void course_note(struct course *course, const struct frame *frame, struct bytes in,
+                 struct bytes text);
+
+#define CAUSAL_NOT_KNOWN UINT64_MAX
+
+/* What only clients with causal_reads have, from their first transaction on. */
+struct causal {
+	uint64_t position;  /* in the WAL, up to where the client has written and read; or 0 */
+	usec_t position_at; /* when that was found out, */
+	uint32_t timeline;  /* and the newest timeline then */
+	/*
+	 * The standby where it has read since, if that was not asked behind the read: when that
+	 * PostgreSQL was started, which tells it from others; 0: `position` is all.
+	 */
+	uint64_t seen_on;
+	usec_t seen_since; /* when the last such read began */
+	usec_t began_at;   /* when the current read on a standby began */
+	struct course course;
+};
+
+static inline bool causal_is_on(const struct client *client)
+{
+	return client->borrower.pool->limits.is_causal;
+}
+
+/* Only if it is on. Whether the client's next transaction, which is a read, may go to a standby. */
+bool causal_may_read(const struct client *client);
+
+/* The client's next transaction begins, in the pool that it is a member of. */
+void causal_begin(struct client *client);
+
+/* Frees what there is. */
+void causal_free(struct client *client);
+
+/* Whether that server is known to show what the client has seen, if that was on a standby. */
+bool causal_suits(const struct borrower *borrower, const struct server *server);
+
+/*
+ * The client was lent a server. false: the client is in CLIENT_CATCHING_UP, until its server has
+ * replayed enough, or until the primary serves it; or there was no memory, and it was refused.
+ */
+bool causal_is_caught_up(struct client *client);
+
+/* The server was lost in CLIENT_CATCHING_UP: the primary serves the read. */
+void causal_lost(struct client *client);
+
+/*
+ * The transaction has ended, and client->is_position_due. Whether there is no need to ask the
+ * server for its position. If there is, causal_ask() does.
+ */
+bool causal_ends_unasked(struct client *client);
+void causal_ask(struct client *client);
+
+/*
+ * The client's server was lost. Whether it owed nothing but its position, which is not known then.
+ */
+bool causal_ends_without(struct client *client);
+
+/* client->is_position_due, and a frame is about to be noted in the ledger. */
+void causal_note(struct client *client, const struct frame *frame, struct bytes in);
+
+/*
+ * The same question can be sent with what ends the transaction. Whether this frame does, which has
+ * just been noted: then the transaction has ended or failed when the frame is answered.
+ */
+bool causal_ends(const struct client *client, const struct frame *frame, struct bytes in);
+void causal_ask_behind(struct client *client, struct batch *batch);
+
+/* The transaction has ended, and the question was sent already. */
+void causal_await(struct client *client);
+
+/* The answer. Returns whether the client may go on with its server. */
+bool causal_facts(struct client *client, const struct facts *facts);
+
+/*
+ * ---- track.c ----
+ *
+ * Which statements a client executes, with track_statements: each request that executes one is a
+ * call of an entry in clients->calls.
+ */
+
+/* Bytes of a frame with a text that are enough for the name before it and the digest. */
+#define TRACK_ENOUGH (SQL_DIGEST_MAX + 1024)
+
+/*
+ * Whether more of a partly received frame must arrive: the digest must not depend on how a text was
+ * cut by the network. Needs no server.
+ */
+static inline bool track_needs_more(const struct frame *frame, struct bytes in)
+{
+	return (frame->type == 'Q' || frame->type == 'P') && in.count < TRACK_ENOUGH;
+}
+
+/* A frame was noted in the server's ledger, and is being sent. */
+void track_frame(struct client *client, const struct frame *frame, struct bytes in);
+
+/* A Query was answered here: a BEGIN that is late, or the end of its transaction. */
+void track_answered(struct client *client, const struct frame *frame, struct bytes in);
+
+/* See on_call() of struct borrower_ops. */
+void track_call(struct borrower *borrower, const struct server_call *call,
+                const struct server_call_end *end);
+
+void track_free(struct client *client);
+
+/* The digest of the first statement of the client's batch. 0: not tracked. */
+uint64_t track_batch_digest(const struct client *client);
+
+/*
+ * ---- names ----
+ *
+ * Which statement a name of one client means, for track_statements: portals with names, and
+ * prepared statements that pgweir does not follow (session mode). A table of hashes, bounded: of a
+ * client with more names, some are forgotten.
+ */
+
+/* A zeroed table owns nothing. */
+struct track_names {
+	struct track_name {
+		uint64_t hash;   /* of the name; 0: free */
+		uint64_t digest; /* of the statement */
+	} * at;
+	size_t capacity, count;
+};
+
+void track_names_done(struct track_names *names);
+
+/* Does nothing without memory. */
+void track_names_put(struct track_names *names, uint64_t hash, uint64_t digest);
+
+/* 0: not known. */
+uint64_t track_names_get(const struct track_names *names, uint64_t hash);
 
 #endif

@@ -41,7 +41,6 @@
 
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
-#include "late_begin_priv.h"
 
 #define RESENT_MAX 10 /* times; a refusal (25006) is not repeated */
 

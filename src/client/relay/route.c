@@ -27,8 +27,6 @@
 
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
-#include "causal_priv.h"
-#include "late_begin_priv.h"
 
 /* A longer text is not awaited: it is no read. */
 #define TEXT_MAX ((uint32_t)64 * 1024)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/login/throttle.c with two loops of one process: failed logins count for both.
+ * client/login/admit.c with two loops of one process: failed logins count for both.
  */
 #include "../../../lib/engine.h"
 
@@ -11,7 +11,7 @@
 #include "../../unit.h"
 
 #define SETTINGS "auth_failure_delay = 600\nauth_failure_limit = %d\nclient_login_timeout = 0"
-#define DELAYED_MAX 256 /* as in throttle.c */
+#define DELAYED_MAX 256 /* as in admit.c */
 
 struct stage {
 	struct engine one, other;

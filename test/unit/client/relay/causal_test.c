@@ -4,7 +4,7 @@
  * the question for the position goes out with what ends the transaction. What is sent, and when a
  * read waits: test/e2e/test_causal_trips.py.
  */
-#include "../../../../src/client/relay/causal_priv.h"
+#include "../../../../src/client/relay/relay_priv.h"
 #include "../../../../src/client/session/session_priv.h"
 #include "../../../../src/pool/pool_priv.h"
 

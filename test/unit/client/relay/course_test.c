@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "../../../../src/client/relay/causal_priv.h"
+#include "../../../../src/client/relay/relay_priv.h"
 
 #include "../../unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/relay/relay_server.c: what a server says, what its client hears of it, and whose it is
+ * client/relay/relay.c: what a server says, what its client hears of it, and whose it is
  * then.
  */
 #include "../../../lib/script.h"

@@ -8,7 +8,6 @@
 #include "pgweir/pgwire/message.h"
 
 #include "../../../../src/client/client_priv.h"
-#include "../../../../src/client/relay/late_begin_priv.h"
 #include "../../../../src/client/relay/relay_priv.h"
 #include "../../../../src/pool/pool_priv.h"
 

@@ -2,7 +2,7 @@
 /*
  * client/relay/track.c: names are found again, and their number is bounded.
  */
-#include "../../../../src/client/relay/track_priv.h"
+#include "../../../../src/client/relay/relay_priv.h"
 
 #include "../../unit.h"
 
