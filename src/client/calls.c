@@ -172,13 +172,6 @@ static void index_remove(struct calls *calls, uint32_t slot)
 
 /* ---- statements ---- */
 
-static void drop_names(struct calls *calls, struct calls_statement *statement)
-{
-	calls->text_size -= statement->text_at + strlen(calls_text(statement)) + 1;
-	free(statement->names);
-	statement->names = NULL;
-}
-
 /* The rarest statement leaves. Returns its slot. */
 static uint32_t evict(struct calls *calls)
 {
@@ -189,7 +182,8 @@ static uint32_t evict(struct calls *calls)
 	index_remove(calls, slot);
 	unlink_statement(calls, slot);
 	free_if_empty(calls, at);
-	drop_names(calls, &calls->statements[slot]);
+	free(calls->statements[slot].names);
+	calls->statements[slot].names = NULL;
 	return slot;
 }
 
@@ -241,12 +235,11 @@ struct calls_statement *calls_enter(struct calls *calls, const struct calls_new 
 		                               .user_at = user_at,
 		                               .text_at = text_at,
 		                               .has_text = new->has_text };
-	calls->text_size += text_at + strlen(names + text_at) + 1;
 	file(calls, slot);
 	return statement;
 }
 
-bool calls_explain(struct calls *calls, struct calls_statement *statement, struct bytes text)
+bool calls_explain(struct calls_statement *statement, struct bytes text)
 {
 	struct calls_new new = { .database = calls_database(statement),
 		                 .user = calls_user(statement),
@@ -256,10 +249,9 @@ bool calls_explain(struct calls *calls, struct calls_statement *statement, struc
 
 	if (!names)
 		return false;
-	drop_names(calls, statement);
+	free(statement->names);
 	statement->names = names;
 	statement->has_text = true;
-	calls->text_size += text_at + strlen(names + text_at) + 1;
 	return true;
 }
 
@@ -330,7 +322,6 @@ void calls_reset(struct calls *calls)
 		free(calls->statements[i].names);
 	if (calls->capacity)
 		clear(calls);
-	calls->text_size = 0;
 }
 
 /*
@@ -343,7 +334,6 @@ static void move(struct calls *to, const struct calls_statement *from, uint64_t 
 	uint32_t slot = to->count++;
 
 	to->statements[slot] = *from;
-	to->text_size += from->text_at + strlen(calls_text(from)) + 1;
 	if (*last == NONE || to->buckets[*last].count != count)
 		*last = add_bucket(to, count, *last);
 	link_statement(to, slot, *last);
@@ -381,13 +371,4 @@ bool calls_resize(struct calls *calls, uint32_t capacity)
 	free_arrays(calls);
 	*calls = made;
 	return true;
-}
-
-size_t calls_memory(const struct calls *calls)
-{
-	if (!calls->capacity)
-		return 0;
-	return calls->count * sizeof(*calls->statements) +
-	       calls->capacity * sizeof(*calls->buckets) +
-	       index_size(calls) * sizeof(*calls->index) + calls->text_size;
 }

@@ -479,18 +479,6 @@ void client_refuse_with(struct client *client, enum close_reason reason, const c
 	client_fatal(client, &err);
 }
 
-void client_give_up(struct client *client, enum close_reason reason)
-{
-	struct buf detail = { 0 };
-	struct err err;
-	const char *hint;
-
-	err_close(&err, reason);
-	hint = pool_wait_tell(&client->borrower, &detail);
-	client_fatal_detailed(client, &err, buf_ok(&detail) ? buf_text(&detail) : NULL, hint);
-	buf_free(&detail);
-}
-
 void client_turn_away(struct client *client, const struct err *err)
 {
 	struct buf detail = { 0 };
@@ -503,19 +491,6 @@ void client_turn_away(struct client *client, const struct err *err)
 	client_fatal_detailed(client, err, buf_ok(&detail) ? buf_text(&detail) : NULL,
 	                      "With fail_fast = 0 clients wait for it, up to query_wait_timeout.");
 	buf_free(&detail);
-}
-
-/* ---- walks ---- */
-
-void clients_walk_start(struct clients *clients, struct clients_walk *walk)
-{
-	walk->next = TAILQ_FIRST(&clients->list);
-	TAILQ_INSERT_TAIL(&clients->walks, walk, node);
-}
-
-void clients_walk_stop(struct clients *clients, struct clients_walk *walk)
-{
-	TAILQ_REMOVE(&clients->walks, walk, node);
 }
 
 /*
@@ -645,12 +620,25 @@ usec_t client_login_due(const struct client *client)
 	return limit ? client->connected_at + limit : 0;
 }
 
+/* Closes a client that waits in its pool, and adds why it waited so long. */
+static void give_up(struct client *client, enum close_reason reason)
+{
+	struct buf detail = { 0 };
+	struct err err;
+	const char *hint;
+
+	err_close(&err, reason);
+	hint = pool_wait_tell(&client->borrower, &detail);
+	client_fatal_detailed(client, &err, buf_ok(&detail) ? buf_text(&detail) : NULL, hint);
+	buf_free(&detail);
+}
+
 static void on_login_due(struct timer *timer)
 {
 	struct client *client = container_of(timer, struct client, timer);
 
 	if (client->state == CLIENT_NEWCOMER)
-		client_give_up(client, CLOSE_LOGIN_TIMEOUT_SERVER);
+		give_up(client, CLOSE_LOGIN_TIMEOUT_SERVER);
 	else
 		client_refuse_for(client, CLOSE_LOGIN_TIMEOUT);
 }
@@ -726,12 +714,12 @@ static void on_wait_due(struct timer *timer)
 	if (pool_forgo_place(&client->borrower))
 		arm_wait(client, loop_now(client->clients->with.loop));
 	else
-		client_give_up(client, CLOSE_QUERY_WAIT_TIMEOUT);
+		give_up(client, CLOSE_QUERY_WAIT_TIMEOUT);
 }
 
 static void on_query_due(struct timer *timer)
 {
-	client_give_up(container_of(timer, struct client, timer), CLOSE_QUERY_TIMEOUT_WAITING);
+	give_up(container_of(timer, struct client, timer), CLOSE_QUERY_TIMEOUT_WAITING);
 }
 
 /* Sets the limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */

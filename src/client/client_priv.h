@@ -109,9 +109,6 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 /* Closes the client because its pool refuses to let it wait. */
 void client_turn_away(struct client *client, const struct err *err);
 
-/* Closes a client that waits in its pool, and adds why it waited so long. */
-void client_give_up(struct client *client, enum close_reason reason);
-
 /*
  * Closes the client after flushing, without an error of ours: the server's FATAL has been
  * forwarded.
@@ -157,17 +154,6 @@ static inline bool client_is_nobody(const struct client *client)
 static inline bool client_is_over(const struct client *client)
 {
 	return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED;
-}
-
-static inline bool client_is_tls(const struct client *client)
-{
-	return stream_is_encrypted(&client->stream);
-}
-
-/* Whether the client requested physical replication. */
-static inline bool client_is_physical(const struct client *client)
-{
-	return client->replication == REPLICATION_PHYSICAL;
 }
 
 extern const struct stream_ops client_stream_ops;
@@ -222,8 +208,10 @@ static inline void drain_look(struct client *client)
 /* A client was closed. */
 void drain_gone(struct client *client);
 
-/* Stops looking at all clients. */
-void drain_stop(struct clients *clients);
+/* Starts anew with the first client. */
+void clients_visits_start(struct clients_visits *visits, struct clients *clients,
+                          void (*visit)(struct client *client));
+void clients_visits_stop(struct clients_visits *visits);
 
 /* ---- cancel_request.c ---- */
 

@@ -19,7 +19,9 @@
 #include "relay/relay_priv.h"
 #include "session/features_priv.h"
 #include "session/listening_change_priv.h"
+#include "session/resets_priv.h"
 #include "session/session_priv.h"
+#include "statements/names_priv.h"
 #include "statements/statements_priv.h"
 
 /*
@@ -121,6 +123,45 @@ static uint64_t client_id_of(const struct borrower *borrower)
 	return client_of_borrower(borrower)->id;
 }
 
+static void on_deallocated(struct borrower *borrower)
+{
+	names_forget(client_of(borrower));
+	session_deallocated(client_of(borrower));
+	listening_discarded(client_of(borrower));
+}
+
+static void on_catalog(struct borrower *borrower)
+{
+	struct client *client = client_of(borrower);
+
+	session_go_on(client, !statements_spare_unnamed(client));
+}
+
+static bool holds_ready(struct borrower *borrower) { return listening_holds(client_of(borrower)); }
+
+static bool takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead)
+{
+	return listening_takes(client_of(borrower), frame, instead);
+}
+
+static bool takes_parameter(struct borrower *borrower, const char *name, const char *value,
+                            struct buf *instead)
+{
+	return resets_take_report(client_of(borrower), name, value, instead);
+}
+
+static void before_ready(struct borrower *borrower, struct buf *ahead)
+{
+	resets_tell(client_of(borrower), ahead);
+}
+
+static void on_channels_cleared(struct borrower *borrower)
+{
+	listening_errand_done(client_of(borrower));
+}
+
+static void on_preparing_flushed(struct client *client) { server_read_on(client->borrower.server); }
+
 static const struct borrower_ops client_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
@@ -128,16 +169,16 @@ static const struct borrower_ops client_borrower_ops = {
 	.on_place = place_given,
 	.on_bytes = relay_bytes,
 	.on_ready = relay_ready,
-	.on_deallocated = relay_deallocated,
+	.on_deallocated = on_deallocated,
 	.on_retry = relay_retry,
 	.on_call = track_call,
 	.on_facts = relay_facts,
-	.on_catalog = relay_catalog_read,
-	.on_channels_cleared = relay_channels_cleared,
-	.takes_notification = relay_takes_notification,
-	.takes_parameter = relay_takes_parameter,
-	.before_ready = relay_before_ready,
-	.holds_ready = relay_holds_ready,
+	.on_catalog = on_catalog,
+	.on_channels_cleared = on_channels_cleared,
+	.takes_notification = takes_notification,
+	.takes_parameter = takes_parameter,
+	.before_ready = before_ready,
+	.holds_ready = holds_ready,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
 	.on_unrun = on_unrun,
@@ -190,13 +231,13 @@ static const struct client_ops client_states = {
 		                  .on_flushed = client_read_on,
 		                  .rearm = late_begin_arm },
 		[CLIENT_WAITING] = { .on_cancel = relay_cancel_waiting, .rearm = client_wait_rearm },
-		[CLIENT_CATCHING_UP] = { .on_flushed = relay_preparing_flushed },
-		[CLIENT_PREPARING] = { .on_flushed = relay_preparing_flushed },
+		[CLIENT_CATCHING_UP] = { .on_flushed = on_preparing_flushed },
+		[CLIENT_PREPARING] = { .on_flushed = on_preparing_flushed },
 		[CLIENT_ACTIVE] = { .on_input = relay_input,
 		                    .on_cancel = place_cancel,
 		                    .on_flushed = relay_flushed,
 		                    .rearm = place_rearm },
-		[CLIENT_SETTLING] = { .on_flushed = relay_preparing_flushed },
+		[CLIENT_SETTLING] = { .on_flushed = on_preparing_flushed },
 		[CLIENT_CANCELING] = { .on_end = cancel_request_end },
 		[CLIENT_ROUTING] = { .on_end = cancel_request_end_forward },
 		[CLIENT_CONSOLE] = { .on_input = console_input,
@@ -211,9 +252,6 @@ static const struct client_ops client_states = {
 
 /* Thousands of clients are idle. What few of them have belongs behind a pointer. */
 _Static_assert(sizeof(struct client) <= 592, "a client has grown");
-
-/* Clients whose limits are set again in one turn: other work must not wait for all of them. */
-#define REARMED_A_TURN 256
 
 static void tell_client(const struct logger *logger, struct log_who *who)
 {
@@ -243,36 +281,12 @@ static void free_closed(struct task *task)
 	}
 }
 
-static void stop_rearming(struct clients *clients)
+static void rearm(struct client *client)
 {
-	if (!clients->rearm_task.is_waiting)
-		return;
-	loop_undefer(clients->with.loop, &clients->rearm_task);
-	clients_walk_stop(clients, &clients->rearming);
-}
+	const struct client_state_ops *ops = &client->clients->ops->states[client->state];
 
-static void rearm_some(struct task *task)
-{
-	struct clients *clients = container_of(task, struct clients, rearm_task);
-	struct clients_walk *walk = &clients->rearming;
-	struct client *client;
-
-	for (int i = 0; i < REARMED_A_TURN && (client = walk->next); i++) {
-		walk->next = TAILQ_NEXT(client, node);
-		if (clients->ops->states[client->state].rearm)
-			clients->ops->states[client->state].rearm(client);
-	}
-	if (walk->next)
-		loop_defer(clients->with.loop, task);
-	else
-		clients_walk_stop(clients, walk);
-}
-
-static void start_rearming(struct clients *clients)
-{
-	stop_rearming(clients);
-	clients_walk_start(clients, &clients->rearming);
-	loop_defer(clients->with.loop, &clients->rearm_task);
+	if (ops->rearm)
+		ops->rearm(client);
 }
 
 struct clients *clients_new(const struct clients_with *with, const struct config *config,
@@ -288,7 +302,6 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->with = *with;
 	clients->ops = &client_states;
 	clients->free_task.run = free_closed;
-	clients->rearm_task.run = rearm_some;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
 	slab_init(&clients->late_slab, "late_begin_cache", late_begin_size());
 	has_keys = cancel_keys_init(&clients->keys);
@@ -330,8 +343,8 @@ void clients_free(struct clients **clientsp)
 	if (!clients)
 		return;
 	*clientsp = NULL;
-	stop_rearming(clients);
-	drain_stop(clients);
+	clients_visits_stop(&clients->rearming);
+	clients_visits_stop(&clients->drain.looks);
 	dismiss_all(clients);
 	throttle_leave(clients);
 	auth_lookups_free(&clients->lookups);
@@ -400,7 +413,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	clients->generation++;
 	if (clients->lookups)
 		auth_lookups_configure(clients->lookups, config);
-	start_rearming(clients);
+	clients_visits_start(&clients->rearming, clients, rearm);
 	config_unref(&old);
 	users_release(&old_users);
 }

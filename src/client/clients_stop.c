@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * DRAIN and SUSPEND for clients.
+ * All clients in turn: DRAIN and SUSPEND.
  *
  * DRAIN: clients are disconnected, each at a moment when none of its work is interrupted. Main
  * sets the deadline and logs the progress, for all lanes together.
@@ -23,9 +23,57 @@
 
 #include "client_priv.h"
 
-/* Clients that are looked at in one turn: other work must not wait for all of them. */
-#define LOOKED_AT_A_TURN 256
-#define REPORT_PERIOD (10 * USEC_PER_SEC)
+#define VISITED_A_TURN 256
+
+/* ---- walks ---- */
+
+void clients_walk_start(struct clients *clients, struct clients_walk *walk)
+{
+	walk->next = TAILQ_FIRST(&clients->list);
+	TAILQ_INSERT_TAIL(&clients->walks, walk, node);
+}
+
+void clients_walk_stop(struct clients *clients, struct clients_walk *walk)
+{
+	TAILQ_REMOVE(&clients->walks, walk, node);
+}
+
+void clients_visits_stop(struct clients_visits *visits)
+{
+	if (!visits->task.is_waiting)
+		return;
+	loop_undefer(visits->clients->with.loop, &visits->task);
+	clients_walk_stop(visits->clients, &visits->walk);
+}
+
+static void visit_some(struct task *task)
+{
+	struct clients_visits *visits = container_of(task, struct clients_visits, task);
+	struct clients_walk *walk = &visits->walk;
+	struct client *client;
+
+	for (int i = 0; i < VISITED_A_TURN && (client = walk->next); i++) {
+		walk->next = TAILQ_NEXT(client, node);
+		visits->visit(client);
+	}
+	if (walk->next)
+		loop_defer(visits->clients->with.loop, task);
+	else
+		clients_walk_stop(visits->clients, walk);
+}
+
+void clients_visits_start(struct clients_visits *visits, struct clients *clients,
+                          void (*visit)(struct client *client))
+{
+	clients_visits_stop(visits);
+	visits->clients = clients;
+	visits->visit = visit;
+	visits->task.run = visit_some;
+	clients_walk_start(clients, &visits->walk);
+	loop_defer(clients->with.loop, &visits->task);
+}
+
+/* ---- DRAIN: one client ---- */
 
 /* The states of admitted clients, without those of the console. */
 static const bool is_inside[CLIENT_STATES] = {
@@ -84,40 +132,6 @@ void drain_check(struct client *client)
 		drain->cut_count++;
 		send_off(client, ERR_ADMIN_SHUTDOWN, CLOSE_DRAIN_OVERDUE);
 	}
-}
-
-/* ---- looking at all clients ---- */
-
-void drain_stop(struct clients *clients)
-{
-	if (!clients->drain.task.is_waiting)
-		return;
-	loop_undefer(clients->with.loop, &clients->drain.task);
-	clients_walk_stop(clients, &clients->drain.walk);
-}
-
-static void look_at_some(struct task *task)
-{
-	struct clients *clients = container_of(task, struct clients, drain.task);
-	struct clients_walk *walk = &clients->drain.walk;
-	struct client *client;
-
-	for (int i = 0; i < LOOKED_AT_A_TURN && (client = walk->next); i++) {
-		walk->next = TAILQ_NEXT(client, node);
-		drain_look(client);
-	}
-	if (walk->next)
-		loop_defer(clients->with.loop, task);
-	else
-		clients_walk_stop(clients, walk);
-}
-
-static void look_at_all(struct clients *clients)
-{
-	drain_stop(clients);
-	clients->drain.task.run = look_at_some;
-	clients_walk_start(clients, &clients->drain.walk);
-	loop_defer(clients->with.loop, &clients->drain.task);
 }
 
 /* ---- progress ---- */
@@ -198,19 +212,19 @@ void drain_begin(struct clients *clients, usec_t limit)
 	drain->is_overdue = limit == 0;
 	drain->began_at = loop_now(clients->with.loop);
 	drain->limit = limit == DRAIN_NO_LIMIT ? 0 : limit ? limit : 1;
-	look_at_all(clients);
+	clients_visits_start(&drain->looks, clients, drain_check);
 	look_for_end(clients);
 }
 
 void drain_overrun(struct clients *clients)
 {
 	clients->drain.is_overdue = true;
-	look_at_all(clients);
+	clients_visits_start(&clients->drain.looks, clients, drain_check);
 }
 
 void drain_end(struct clients *clients)
 {
-	drain_stop(clients);
+	clients_visits_stop(&clients->drain.looks);
 	clients->drain.is_on = clients->drain.is_overdue = false;
 	pools_changed(clients->with.pools);
 }

@@ -68,7 +68,6 @@ struct calls {
 	uint32_t generation;  /* the last one given to a slot */
 	uint64_t floor;       /* no statement that is not there was sent more often */
 	uint64_t evict_count; /* statements that have left for others */
-	size_t text_size;     /* memory of all `names` */
 };
 
 void calls_done(struct calls *calls);
@@ -95,7 +94,7 @@ struct calls_new {
 struct calls_statement *calls_enter(struct calls *calls, const struct calls_new *new);
 
 /* The text of a statement without one. false: no memory. */
-bool calls_explain(struct calls *calls, struct calls_statement *statement, struct bytes text);
+bool calls_explain(struct calls_statement *statement, struct bytes text);
 
 /* The statement was sent once more. */
 void calls_sent(struct calls *calls, struct calls_statement *statement);
@@ -173,8 +172,5 @@ static inline const char *calls_text(const struct calls_statement *statement)
 
 /* Walks a table in no order: start with *slot = 0. NULL: no more. */
 const struct calls_statement *calls_next(const struct calls *calls, uint32_t *slot);
-
-/* The memory of the table, in bytes. */
-size_t calls_memory(const struct calls *calls);
 
 #endif

@@ -96,6 +96,14 @@ struct clients_walk {
 };
 TAILQ_HEAD(clients_walk_list, clients_walk);
 
+/* Visits all clients, some in each turn: other work must not wait for all of them. */
+struct clients_visits {
+	struct clients *clients;
+	struct clients_walk walk;
+	struct task task; /* waits while the walk lasts */
+	void (*visit)(struct client *client);
+};
+
 struct client_ops;
 
 /* DRAIN: clients are disconnected, each between two of its transactions. client/clients_stop.c */
@@ -104,13 +112,11 @@ struct drain {
 	bool is_overdue; /* the deadline has passed: clients are closed within transactions, too */
 	bool is_done;    /* the last client of this lane has gone */
 	usec_t began_at;
-	usec_t limit;               /* after began_at; 0 = none */
-	unsigned int leaving_count; /* clients that have got the error and may still read it */
-	uint64_t closed_count;      /* clients closed between transactions */
-	uint64_t cut_count;         /* clients closed by the deadline */
-	/* the next client to look at; `task` waits while the walk lasts */
-	struct clients_walk walk;
-	struct task task;
+	usec_t limit;                /* after began_at; 0 = none */
+	unsigned int leaving_count;  /* clients that have got the error and may still read it */
+	uint64_t closed_count;       /* clients closed between transactions */
+	uint64_t cut_count;          /* clients closed by the deadline */
+	struct clients_visits looks; /* at all clients */
 };
 
 TAILQ_HEAD(unauthenticated_list, client_login);
@@ -151,10 +157,8 @@ struct clients {
 	struct slab late_slab; /* BEGINs that have not been sent yet. client/relay/late_begin.c */
 	struct task free_task;
 	struct clients_walk_list walks;
-	/* the clients whose time limits are set again after a reload */
-	struct clients_walk rearming;
-	struct task rearm_task;    /* waits while that walk lasts */
-	unsigned char random[512]; /* unused random bytes */
+	struct clients_visits rearming; /* sets time limits again after a reload */
+	unsigned char random[512];      /* unused random bytes */
 	size_t random_left;
 };
 

@@ -32,6 +32,24 @@
  * no rule is kept: after a lookup, the search begins again with the first rule in force.
  */
 
+/* Whether both options of an authentication method are equal. Each may be NULL. */
+static bool same_options(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Whether the client requested physical replication. */
+static bool is_physical(const struct client *client)
+{
+	return client->replication == REPLICATION_PHYSICAL;
+}
+
+/* The CN of the client's verified certificate. NULL: no certificate, or not exactly one CN. */
+static const char *certificate_name(const struct client *client)
+{
+	return client->login ? client->login->certificate_name : NULL;
+}
+
 #define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
 
 /* Finds the name of a system user on a helper thread. */
@@ -71,8 +89,8 @@ static struct hba_facts facts_of(const struct client *client)
 		.peer = &client->peer,
 		.database = login->database,
 		.user = login->user,
-		.is_tls = client_is_tls(client),
-		.is_physical = client_is_physical(client),
+		.is_tls = stream_is_encrypted(&client->stream),
+		.is_physical = is_physical(client),
 		.is_host_known = hba_check && hba_check->is_host_known,
 		.host = hba_check ? hba_check->host : NULL,
 	};
@@ -212,10 +230,10 @@ static enum hba_check_result refuse_by_rules(struct client *client, enum close_r
 	struct err err;
 
 	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
-	        words, client_is_physical(client) ? "replication from host" : "host",
+	        words, is_physical(client) ? "replication from host" : "host",
 	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
 	        client->login->user, client->login->database,
-	        client_is_tls(client) ? "TLS encryption" : "no encryption");
+	        stream_is_encrypted(&client->stream) ? "TLS encryption" : "no encryption");
 	err_reason(&err, reason);
 	throttle_refuse(client, &err);
 	return HBA_CHECK_OVER;
@@ -238,7 +256,7 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 	case HBA_CERT_VALID:
 		return client->login->has_certificate;
 	case HBA_CERT_NAMED:
-		return is_named(client, rule, login_certificate_name(client));
+		return is_named(client, rule, certificate_name(client));
 	}
 	return false;
 }
@@ -271,7 +289,7 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
 	if (row->voucher == AUTH_BY_SYSTEM_USER)
 		is_proven = is_named(client, rule, hba_check->system_user);
 	else if (row->voucher == AUTH_BY_CERTIFICATE)
-		is_proven = is_named(client, rule, login_certificate_name(client));
+		is_proven = is_named(client, rule, certificate_name(client));
 	*way = (struct authentication_way){ method, is_proven, options_of(client, rule) };
 	return HBA_CHECK_FOUND;
 }
@@ -304,8 +322,7 @@ static bool hba_check_is_by(const struct client *client, enum auth_method method
 
 	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
 	       hba_rule_method(rule) != AUTH_METHOD_REJECT && !hba_rule_flaw(rule) &&
-	       hba_rule_method(rule) == method &&
-	       login_same_options(options, options_of(client, rule)) &&
+	       hba_rule_method(rule) == method && same_options(options, options_of(client, rule)) &&
 	       has_certificate(client, rule);
 }
 
@@ -407,9 +424,8 @@ static bool is_still_asked(const struct client *client)
 		return true;
 	if (type == AUTH_METHOD_HBA)
 		return hba_check_is_by(client, method, client->login->outside);
-	return type == method &&
-	       login_same_options(client->login->outside,
-	                          auth_methods_options(type, client->clients->config));
+	return type == method && same_options(client->login->outside,
+	                                      auth_methods_options(type, client->clients->config));
 }
 
 /* The exchange succeeded: checks that it still counts. false: the client was refused. */
@@ -586,7 +602,7 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 /* Whether the certificate names the user. For auth_type cert, which has no maps. */
 static bool is_named_so(const struct client *client)
 {
-	const char *name = login_certificate_name(client);
+	const char *name = certificate_name(client);
 
 	return name && strcmp(name, client->login->user) == 0;
 }

@@ -22,18 +22,6 @@ struct client_login *login_new(void);
 /* Frees client->login, which must not be NULL, and sets it to NULL. */
 void login_free(struct client *client);
 
-/* Whether both options of an authentication method are equal. Each may be NULL. */
-static inline bool login_same_options(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-/* The CN of the client's verified certificate. NULL: no certificate, or not exactly one CN. */
-static inline const char *login_certificate_name(const struct client *client)
-{
-	return client->login ? client->login->certificate_name : NULL;
-}
-
 /* ---- startup_packets.c ---- */
 
 /* Handles input in CLIENT_STARTUP. false: do not read more now; the client may be closed. */

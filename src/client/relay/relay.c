@@ -24,9 +24,7 @@
 #include "pgweir/pgwire/sql_block.h"
 
 #include "../session/listening_change_priv.h"
-#include "../session/resets_priv.h"
 #include "../session/session_priv.h"
-#include "../statements/names_priv.h"
 #include "../statements/statements_priv.h"
 #include "relay_priv.h"
 
@@ -622,13 +620,6 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	drain_look(client);
 }
 
-void relay_deallocated(struct borrower *borrower)
-{
-	names_forget(client_of(borrower));
-	session_deallocated(client_of(borrower));
-	listening_discarded(client_of(borrower));
-}
-
 void relay_facts(struct borrower *borrower, const struct facts *facts)
 {
 	struct client *client = client_of(borrower);
@@ -652,13 +643,6 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 		relay_settled(client);
 }
 
-void relay_catalog_read(struct borrower *borrower)
-{
-	struct client *client = client_of(borrower);
-
-	session_go_on(client, !statements_spare_unnamed(client));
-}
-
 void relay_settled(struct client *client)
 {
 	if (exposed_withdraw(client))
@@ -678,29 +662,6 @@ void relay_settled(struct client *client)
 		return;
 	read_on_with_server(client);
 	drain_look(client);
-}
-
-bool relay_holds_ready(struct borrower *borrower) { return listening_holds(client_of(borrower)); }
-
-bool relay_takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead)
-{
-	return listening_takes(client_of(borrower), frame, instead);
-}
-
-bool relay_takes_parameter(struct borrower *borrower, const char *name, const char *value,
-                           struct buf *instead)
-{
-	return resets_take_report(client_of(borrower), name, value, instead);
-}
-
-void relay_before_ready(struct borrower *borrower, struct buf *ahead)
-{
-	resets_tell(client_of(borrower), ahead);
-}
-
-void relay_channels_cleared(struct borrower *borrower)
-{
-	listening_errand_done(client_of(borrower));
 }
 
 void relay_writable(struct borrower *borrower)
@@ -725,8 +686,6 @@ void relay_idle_flushed(struct client *client)
 	if (client->state == CLIENT_IDLE && !stream_unsent(&client->stream))
 		client_read_on(client);
 }
-
-void relay_preparing_flushed(struct client *client) { server_read_on(client->borrower.server); }
 
 void relay_flushed(struct client *client)
 {

@@ -22,23 +22,14 @@
 /* ---- relay.c: see struct client_state_ops and struct borrower_ops ---- */
 
 bool relay_input(struct client *client, struct bytes in);
-void relay_preparing_flushed(struct client *client); /* CLIENT_PREPARING */
-void relay_flushed(struct client *client);           /* CLIENT_ACTIVE */
+void relay_flushed(struct client *client); /* CLIENT_ACTIVE */
 
 void relay_lent(struct borrower *borrower); /* not for a client that logs in */
 bool relay_bytes(struct borrower *borrower, struct bytes bytes);
 void relay_ready(struct borrower *borrower, char status, bool is_settled);
-void relay_deallocated(struct borrower *borrower);
 void relay_retry(struct borrower *borrower, struct bytes messages);
 void relay_settled(struct client *client);
 void relay_idle_flushed(struct client *client);
-bool relay_holds_ready(struct borrower *borrower);
-bool relay_takes_parameter(struct borrower *borrower, const char *name, const char *value,
-                           struct buf *instead);
-void relay_before_ready(struct borrower *borrower, struct buf *ahead);
-bool relay_takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead);
-void relay_channels_cleared(struct borrower *borrower);
-void relay_catalog_read(struct borrower *borrower);
 void relay_facts(struct borrower *borrower, const struct facts *facts);
 void relay_writable(struct borrower *borrower);
 

@@ -212,7 +212,7 @@ enter_text(struct client *client, uint64_t digest, struct bytes sql, struct call
 	sql_digest_query(sql, &text);
 	if (!found)
 		return enter(client, digest, bytes_of(text.at, text.count), true);
-	calls_explain(&client->clients->calls, found, bytes_of(text.at, text.count));
+	calls_explain(found, bytes_of(text.at, text.count));
 	return found;
 }
 
