@@ -219,17 +219,6 @@ static void see_parameter(struct walk *walk)
 
 /* ---- statements ---- */
 
-static void see_rollback(struct walk *walk, const struct token *first)
-{
-	struct scanner ahead = walk->scanner;
-	struct token token = sql_token(&ahead);
-
-	if (sql_token_is(&token, "work") || sql_token_is(&token, "transaction"))
-		token = sql_token(&ahead);
-	report(walk, sql_token_is(&token, "to") ? SQL_ITEM_SAVEPOINT : SQL_ITEM_ROLLBACK,
-	       bytes_of("", 0), first->text.at);
-}
-
 /* PREPARE TRANSACTION has a string; PREPARE may have "transaction" as the name. */
 static bool is_prepared(const struct walk *walk)
 {
@@ -258,16 +247,11 @@ static void read_statement(struct walk *walk, const struct token *first)
 	else if (sql_token_is(first, "set") || sql_token_is(first, "reset") ||
 	         sql_token_is(first, "show"))
 		see_parameter(walk);
-	else if (sql_token_is(first, "savepoint") || sql_token_is(first, "release"))
-		report(walk, SQL_ITEM_SAVEPOINT, bytes_of("", 0), first->text.at);
-	else if (sql_token_is(first, "rollback"))
-		see_rollback(walk, first);
-	else if (sql_token_is(first, "abort"))
+	else if (sql_token_is(first, "rollback") || sql_token_is(first, "abort") ||
+	         (sql_token_is(first, "prepare") && is_prepared(walk)))
 		report(walk, SQL_ITEM_ROLLBACK, bytes_of("", 0), first->text.at);
 	else if (sql_token_is(first, "commit") || sql_token_is(first, "end"))
 		report(walk, SQL_ITEM_COMMIT, bytes_of("", 0), first->text.at);
-	else if (sql_token_is(first, "prepare") && is_prepared(walk))
-		report(walk, SQL_ITEM_PREPARED, bytes_of("", 0), first->text.at);
 	else if (sql_token_is(first, "discard") && is_all(walk))
 		report(walk, SQL_ITEM_UNLISTEN_ALL, bytes_of("", 0), first->text.at);
 }

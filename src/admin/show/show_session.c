@@ -37,7 +37,7 @@ static const struct column pinned_columns[] = {
 	INT4(seconds, "For how many seconds it has stayed."),
 	TEXT(why, "What is in the session: held cursor, temporary object, session lock, function "
 	          "of an extension; or what cannot follow the client: parameters, library, "
-	          "prepared statement."),
+	          "prepared statement, channels."),
 	TEXT(objects,
 	     "What keeps the server, with names: temporary table cart; session lock 815. At "
 	     "most five of a kind."),

@@ -14,7 +14,7 @@ static const struct feature features[] = {
 	  "Use SET LOCAL, or set the parameter at startup or with ALTER ROLE." },
 	/* A library removes placeholders of its name. */
 	{ SQL_TOUCH_LIBRARY, 0, QUESTION_PARAMS, "LOAD", "Use session_preload_libraries." },
-	{ SQL_TOUCH_LISTEN, 0, QUESTION_CHANNELS, "LISTEN",
+	{ SQL_TOUCH_LISTEN, SESSION_PIN_LISTEN, QUESTION_CHANNELS, "LISTEN",
 	  "Use a database with pool_mode = session." },
 	{ SQL_TOUCH_UNLISTEN, 0, QUESTION_CHANNELS, NULL, NULL },
 	{ SQL_TOUCH_CURSOR, SESSION_PIN_CURSOR, QUESTION_CURSORS, "a cursor WITH HOLD",

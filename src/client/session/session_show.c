@@ -157,6 +157,7 @@ static const struct {
 	{ SESSION_PIN_LIBRARY, "library" },
 	{ SESSION_PIN_STATEMENT, "prepared statement" },
 	{ SESSION_PIN_SEQUENCE, "sequence" },
+	{ SESSION_PIN_LISTEN, "channels" },
 };
 
 #define PINS (sizeof(pins) / sizeof(pins[0]))
