@@ -322,6 +322,34 @@ void listening_remove_all(struct listener *listener)
 		drop_subscription(subscription);
 }
 
+void listening_set_leaving(struct listener *listener, struct bytes name, bool is_leaving)
+{
+	struct subscription *subscription =
+	    listener->listening ? find_subscription(listener, name) : NULL;
+
+	if (subscription)
+		subscription->is_leaving = is_leaving;
+}
+
+bool listening_is_leaving(const struct listener *listener, struct bytes name)
+{
+	const struct subscription *subscription = find_subscription(listener, name);
+
+	return subscription && subscription->is_leaving;
+}
+
+void listening_remove_leaving(struct listener *listener)
+{
+	struct subscription *subscription, *next;
+
+	for (subscription = TAILQ_FIRST(&listener->subscriptions); subscription;
+	     subscription = next) {
+		next = TAILQ_NEXT(subscription, other);
+		if (subscription->is_leaving)
+			drop_subscription(subscription);
+	}
+}
+
 const char *listening_next(const struct listener *listener, const struct subscription **at)
 {
 	if (!listener->listening)

@@ -40,6 +40,7 @@ struct subscription {
 	TAILQ_ENTRY(subscription) other; /* in its listener */
 	struct listener *listener;
 	struct listened *channel;
+	bool is_leaving; /* listening_set_leaving() */
 };
 
 /* One server connection of a listening connection, or its place. */

@@ -495,6 +495,27 @@ def test_own_notification_in_session_mode(start):
     assert first.expect("A").body[:4] != first.key[:4]
 
 
+def test_listen_in_a_failed_block(failed, postgres):
+    """Its Parse fails while the Bind waits for the listening connection."""
+    client = failed()
+    client.query("UNLISTEN *; ROLLBACK")
+    for sql in ("ROLLBACK; UNLISTEN *", "BEGIN", "SELECT 1/0"):
+        client.query(sql)
+    client.send(wire.extended("LISTEN gone"))
+    assert client.read_result().types == "EZ"
+    client.query("ROLLBACK")
+    client.query("LISTEN news")
+    postgres.query("NOTIFY gone; NOTIFY news")
+    assert heard(client, 1) == [("news", "")]
+    for sql in ("BEGIN", "SELECT 1/0"):
+        client.query(sql)
+    client.send(wire.extended("LISTEN gone"))
+    assert client.read_result().types == "EZ"
+    client.query("ROLLBACK")
+    postgres.query("NOTIFY gone")
+    silent(client)
+
+
 def test_listening_to_the_same_channel_again(start, postgres):
     weir = start()
     client = weir.client()
@@ -805,7 +826,7 @@ def test_own_notification_of_a_channel_that_is_unlistened(start, postgres, unlis
     client.query("LISTEN a")
     for sql in ("BEGIN", "NOTIFY a, 'x'", unlisten):
         client.query(sql)
-    assert client.query("COMMIT").types == "CAZ"  # PostgreSQL would not send it
+    assert client.query("COMMIT").types == "CZ"
     silent(client)
 
 

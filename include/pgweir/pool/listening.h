@@ -93,6 +93,11 @@ bool listening_restore(struct listener *listener, struct bytes name);
 void listening_remove(struct listener *listener, struct bytes name);
 void listening_remove_all(struct listener *listener);
 
+/* It has unlistened a channel, and gets what is on its way: then listening_remove_leaving(). */
+void listening_set_leaving(struct listener *listener, struct bytes name, bool is_leaving);
+bool listening_is_leaving(const struct listener *listener, struct bytes name);
+void listening_remove_leaving(struct listener *listener);
+
 /* Walks its channels: start with NULL. Returns the name; NULL: no more. */
 const char *listening_next(const struct listener *listener, const struct subscription **at);
 

@@ -62,12 +62,9 @@ static void ask(struct client *client, enum listening_step step)
 
 static void remove_leaving(struct client_listening *listening)
 {
-	struct bytes names = buf_bytes(&listening->leaving);
-	const char *name;
-
-	while (bytes_take_text(&names, &name))
-		listening_remove(&listening->listener, bytes_text(name));
-	buf_free(&listening->leaving);
+	if (listening->has_leaving)
+		listening_remove_leaving(&listening->listener);
+	listening->has_leaving = false;
 	listening_deliver_leave(listening);
 }
 
@@ -78,13 +75,18 @@ static void on_listener_answer(struct listener *listener)
 	struct client *client = listening->client;
 	enum listening_step step = listening->step;
 
-	listening->step = STEP_NONE;
 	timer_clear(&listening->timer);
+	if (step != STEP_CLEAN)
+		listening->step = STEP_NONE;
 	if (step == STEP_BEFORE && client->state == CLIENT_ACTIVE) {
 		listening->own_pid = listening_server_pid(client->borrower.server);
 		client_read_on(client);
 	}
-	if (step == STEP_AFTER && listening_deliver_all(client)) {
+	if (step != STEP_AFTER)
+		return;
+	if (listening->has_leaving && !listening_deliver_drop(listening)) {
+		client_refuse_for(client, CLOSE_MEMORY);
+	} else if (listening_deliver_all(client)) {
 		remove_leaving(listening);
 		client->clients->ops->on_settled(client);
 	}
@@ -119,6 +121,8 @@ struct client_listening *listening_change_get(struct client *client)
 
 /* ---- the channels of a text ---- */
 
+#define MAY_CHANGE (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN)
+
 struct reading {
 	struct client *client;
 	unsigned int ends;       /* COMMIT and ROLLBACK so far, */
@@ -132,6 +136,15 @@ static void forget_unlisten(struct unlisten *unlisten)
 {
 	buf_free(&unlisten->named);
 	*unlisten = (struct unlisten){ 0 };
+}
+
+/* Their tags come, too, perhaps later. */
+static void undo_unlisten(struct unlisten *unlisten)
+{
+	unsigned int before = unlisten->before + unlisten->count;
+
+	forget_unlisten(unlisten);
+	unlisten->before = before;
 }
 
 /* The connection must listen to it when the text runs. */
@@ -157,14 +170,12 @@ static void take_unlisten(struct reading *reading, const struct sql_item *item)
 {
 	const struct server *server = reading->client->borrower.server;
 	struct unlisten *unlisten = &reading->client->listening->unlisten;
-	unsigned int before = unlisten->count ? unlisten->before : server->unlisten_count;
 
-	if (reading->is_undone) {
-		before += unlisten->count; /* their tags come, too */
-		forget_unlisten(unlisten);
-	}
+	if (reading->is_undone)
+		undo_unlisten(unlisten);
 	if (unlisten->count++ == 0) {
-		unlisten->before = before;
+		if (unlisten->before < server->unlisten_count)
+			unlisten->before = server->unlisten_count;
 		unlisten->errors = server->error_count;
 	}
 	if (item->kind == SQL_ITEM_UNLISTEN_ALL) {
@@ -216,15 +227,23 @@ static void judge_unlisten(struct client_listening *listening)
 	if (is_certain &&
 	    (end == SERVER_END_COMMIT || (end == SERVER_END_NONE && server->status == 'I'))) {
 		while (unlisten->is_all && (name = listening_next(&listening->listener, &at)))
-			buf_add_cstr(&listening->leaving, name);
+			listening_set_leaving(&listening->listener, bytes_text(name), true);
 		while (bytes_take_text(&names, &name))
-			buf_add_cstr(&listening->leaving, name);
+			listening_set_leaving(&listening->listener, bytes_text(name), true);
+		listening->has_leaving = true;
 	}
 	forget_unlisten(unlisten);
 }
 
+/* A procedure may roll back what an open batch has executed before it. */
+static bool may_roll_back(const struct server *server, struct bytes text)
+{
+	return server->ledger.is_open && server->status == 'I' &&
+	       (!text.count || bytes_contain(text, "call") || bytes_contain(text, "rollback"));
+}
+
 /* Notes what a text does. false: no memory. */
-static bool note_text(struct client *client, struct bytes text)
+static bool note_text(struct client *client, unsigned int touches, struct bytes text)
 {
 	struct client_listening *listening = client->listening;
 	struct server *server = client->borrower.server;
@@ -233,6 +252,9 @@ static bool note_text(struct client *client, struct bytes text)
 	if (listening->is_noted)
 		return true; /* it has waited */
 	listening->is_noted = true;
+	client->touched |= touches & MAY_CHANGE; /* also if a Parse fails, and it is not sent */
+	if ((touches & SQL_TOUCH_HIDDEN) && may_roll_back(server, text))
+		undo_unlisten(&listening->unlisten);
 	if (listening->unlisten.count && server->end != SERVER_END_NONE)
 		judge_unlisten(listening);
 	sql_items(text, take_item, &reading);
@@ -243,7 +265,6 @@ static bool note_text(struct client *client, struct bytes text)
 
 /* ---- before a message ---- */
 
-#define MAY_CHANGE (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN)
 #define MAY_NOTIFY (SQL_TOUCH_NOTIFY | SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE) /* by triggers */
 
 /* The client's message waits for its server's ledger. */
@@ -251,6 +272,17 @@ static enum listening_go wait_for(struct batch *batch, enum ledger_wait wait)
 {
 	batch->waits_for = wait;
 	return LISTENING_WAIT;
+}
+
+/* Whether the transaction may have notified a client that listens, at the latest by this text. */
+static bool may_notify(const struct client *client, unsigned int touches)
+{
+	const struct server *server = client->borrower.server;
+
+	if (!(touches & SQL_TOUCH_LISTEN))
+		return touches & MAY_NOTIFY;
+	/* It may have done so before it listened. */
+	return touches != SQL_TOUCH_LISTEN || server->status != 'I' || server->ledger.is_open;
 }
 
 /* Begins to withhold the ReadyForQuery. */
@@ -281,7 +313,6 @@ enum listening_go listening_follow(struct client *client, struct batch *batch)
 enum listening_go listening_before(struct client *client, unsigned int touches, struct bytes text,
                                    struct batch *batch)
 {
-	const struct server *server = client->borrower.server;
 	unsigned int relevant = SQL_TOUCH_LISTEN;
 	struct client_listening *listening;
 	enum listening_go go;
@@ -296,12 +327,9 @@ enum listening_go listening_before(struct client *client, unsigned int touches, 
 	if (go != LISTENING_SEND)
 		return go;
 	listening = client->listening;
-	if ((touches & MAY_CHANGE) && !note_text(client, text))
+	if ((touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN)) && !note_text(client, touches, text))
 		return LISTENING_END;
-	/* A procedure may roll back what an open batch has executed before it. */
-	if ((touches & SQL_TOUCH_HIDDEN) && server->ledger.is_open && server->status == 'I')
-		forget_unlisten(&listening->unlisten);
-	listening->may_notify |= listening_has_any(client) && (touches & MAY_NOTIFY);
+	listening->may_notify |= listening_has_any(client) && may_notify(client, touches);
 	if (!listening->has_new && (listening->own_pid || !listening->may_notify) &&
 	    listening->step == STEP_NONE)
 		return LISTENING_SEND;
@@ -343,40 +371,23 @@ static bool names_read(struct names *names, struct bytes channels)
 	return true;
 }
 
-/* Removes from a list (name\0) what the server listens to. */
-static void keep_others(struct buf *list, const struct names *names)
-{
-	struct bytes left = buf_bytes(list);
-	struct buf others = { 0 };
-	const char *name;
-
-	while (bytes_take_text(&left, &name)) {
-		if (!bsearch(&name, names->list, names->count, sizeof(*names->list), by_name))
-			buf_add_cstr(&others, name);
-	}
-	others.is_broken |= list->is_broken;
-	buf_free(list);
-	*list = others;
-}
-
 /* false: no memory. */
 static bool settle_channels(struct client_listening *listening, const struct names *names)
 {
-	struct bytes left;
+	struct listener *listener = &listening->listener;
+	unsigned int count = listener->count;
+	struct bytes added = buf_bytes(&listening->added);
 	const char *name;
 
 	judge_unlisten(listening);
-	keep_others(&listening->leaving, names);
-	keep_others(&listening->added, names);
-	if (!buf_ok(&listening->leaving) || !buf_ok(&listening->added))
-		return false;
-	left = buf_bytes(&listening->added);
-	if (!left.count)
-		return true;
-	while (bytes_take_text(&left, &name)) /* LISTEN was undone */
-		listening_remove(&listening->listener, bytes_text(name));
+	for (size_t i = 0; listening->has_leaving && i < names->count; i++)
+		listening_set_leaving(listener, bytes_text(names->list[i]), false);
+	while (bytes_take_text(&added, &name)) {
+		if (!bsearch(&name, names->list, names->count, sizeof(*names->list), by_name))
+			listening_remove(listener, bytes_text(name)); /* LISTEN was undone */
+	}
 	buf_free(&listening->added);
-	return listening_deliver_drop(listening);
+	return listener->count == count || listening_deliver_drop(listening);
 }
 
 bool listening_is_hidden(const struct client *client, const struct facts *facts)
@@ -442,7 +453,7 @@ bool listening_waits(struct client *client)
 
 	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_READY;
 	listening->may_notify = false;
-	if ((!may_notify && !listening->leaving.count) || !listening->is_withheld ||
+	if ((!may_notify && !listening->has_leaving) || !listening->is_withheld ||
 	    !listening_has_any(client)) {
 		remove_leaving(listening);
 		return false;
@@ -462,7 +473,6 @@ void listening_free(struct client *client)
 	listening_leave(&listening->listener);
 	forget_unlisten(&listening->unlisten);
 	buf_free(&listening->added);
-	buf_free(&listening->leaving);
 	unread_done(&listening->unread);
 	free(listening);
 }

@@ -161,8 +161,12 @@ static void send_unread(struct client *client)
 
 void listening_deliver_leave(struct client_listening *listening)
 {
-	if (listening->listener.count == 0 && listening->unread.count == 0)
-		listening_leave(&listening->listener);
+	if (listening->listener.count || listening->unread.count)
+		return;
+	listening_leave(&listening->listener);
+	timer_clear(&listening->timer);
+	if (listening->step == STEP_BEFORE) /* the message was not sent, as a Parse has failed */
+		listening->step = STEP_NONE;
 }
 
 /* Even if the client reads slowly: they are at most LISTENING_UNREAD_MAX. */
@@ -268,8 +272,10 @@ bool listening_deliver_drop(struct client_listening *listening)
 	listening->unread = (struct unread){ 0 };
 	while (old.count) {
 		struct notification *notification = unread_take(&old, &is_own);
+		struct bytes channel = bytes_text(notification->channel);
 
-		if (listening_has(&listening->listener, bytes_text(notification->channel)))
+		if (listening_has(&listening->listener, channel) &&
+		    !(is_own && listening_is_leaving(&listening->listener, channel)))
 			is_kept &= unread_add(&listening->unread, notification, is_own);
 		notification_release(&notification);
 	}

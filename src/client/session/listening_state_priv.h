@@ -73,7 +73,7 @@ struct client_listening {
 	uint32_t own_pid;
 	struct buf added; /* channels that the transaction may have begun to listen to: name\0 */
 	struct unlisten unlisten;
-	struct buf leaving;   /* what it has unlistened; removed at the end of STEP_AFTER: name\0 */
+	bool has_leaving; /* it has unlistened some, which are removed at the end of STEP_AFTER */
 	struct unread unread; /* notifications to be sent */
 };
 
@@ -120,7 +120,10 @@ bool listening_deliver_all(struct client *client);
 /* Without channels, and without notifications to be sent, it needs no listening connection. */
 void listening_deliver_leave(struct client_listening *listening);
 
-/* Drops those of channels that the client does not have. false: no memory. */
+/*
+ * Drops those of channels that the client does not have, and its own ones of those that it leaves.
+ * false: no memory.
+ */
 bool listening_deliver_drop(struct client_listening *listening);
 
 /* Adds a notification that the client itself has sent, with the process id of its cancel key. */
