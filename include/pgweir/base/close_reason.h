@@ -263,8 +263,9 @@ enum err_code {
 	  "no client listens any more", "no client listens any more") \
 	X(LISTENING_UNREAD, ERR_LIMIT, true, \
 	  "notifications not read", "too many notifications were not read") \
-	X(LISTENING_CHANNELS, ERR_LIMIT, true, \
-	  "too many channels", "too many channels: at most 10000 for each client") \
+	X(LISTENING_MODE, ERR_SERVER_LOST, true, \
+	  "pool_mode changed while listening", \
+	  "pool_mode is session now: connect again, and execute LISTEN there") \
 	X(LISTENING_TIMEOUT, ERR_SERVER_LOST, true, \
 	  "LISTEN not completed in time", \
 	  "LISTEN was not completed within server_connect_timeout: it needs one more server " \
