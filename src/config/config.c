@@ -130,19 +130,6 @@ static void load_setting(struct load *load, const struct ini_pair *pair)
 		              note.text);
 }
 
-/* The sections that contain entries. */
-static const struct {
-	enum ini_section section;
-	const char *what;
-	bool (*add)(struct config_entries *entries, const char *name, char *text, struct buf *notes,
-	            struct err *err);
-	struct source_pos *(*place_of)(struct config_entries *entries, const char *name);
-} entry_sections[] = {
-	{ INI_DATABASES, "database", entries_add_database, entries_source_pos_of_database },
-	{ INI_USERS, "user", entries_add_user, entries_source_pos_of_user },
-	{ INI_PEERS, "peer", peers_add, peers_source_pos },
-};
-
 /*
  * Whether the line is a setting and the header [pgbouncer] is missing. An entry may have the
  * name of a setting, but its value begins with key=value.
@@ -166,44 +153,44 @@ static void load_stray(struct load *load, const struct ini_pair *pair, const cha
 	load_setting(load, pair);
 }
 
-static void load_entry(struct load *load, const struct ini_pair *pair, size_t index)
+static void load_entry(struct load *load, const struct ini_pair *pair, enum entry_kind_id kind)
 {
 	struct config_entries *entries = load->config->entries;
-	const struct source_pos *before = entry_sections[index].place_of(entries, pair->name);
+	const union config_entry *before = entries_find(entries, kind, pair->name);
+	const char *what = entry_kinds[kind].what;
 	struct problems *problems = load->reader.problems;
 	struct buf notes = { 0 };
 	struct err err;
 
-	if (before && before->file)
+	if (before && before->pos.file)
 		problems_warn(problems, pair->pos,
-		              "%s \"%s\" is defined twice, line %s:%d is ignored",
-		              entry_sections[index].what, pair->name, before->file, before->line);
-	if (!entry_sections[index].add(entries, pair->name, pair->value, &notes, &err))
+		              "%s \"%s\" is defined twice, line %s:%d is ignored", what, pair->name,
+		              before->pos.file, before->pos.line);
+	if (!entries_add(entries, kind, pair->name, pair->value, &notes, &err))
 		problems_add(problems, pair->pos, "%s", err.text);
 	else
-		*entry_sections[index].place_of(entries, pair->name) =
+		entries_find(entries, kind, pair->name)->pos =
 		    (struct source_pos){ origins_file_name(entries, pair->pos.file),
 			                 pair->pos.line };
 	if (notes.count)
-		problems_warn(problems, pair->pos, "%s \"%s\": %s", entry_sections[index].what,
-		              pair->name, buf_text(&notes));
+		problems_warn(problems, pair->pos, "%s \"%s\": %s", what, pair->name,
+		              buf_text(&notes));
 	buf_free(&notes);
 }
 
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
+	static const enum entry_kind_id kinds[] = {
+		[INI_DATABASES] = ENTRY_DATABASE, [INI_USERS] = ENTRY_USER, [INI_PEERS] = ENTRY_PEER
+	};
 	struct load *load = (struct load *)reader; /* `reader` is its first member */
 
 	if (pair->section == INI_SETTINGS)
 		load_setting(load, pair);
-	for (size_t i = 0; i < sizeof(entry_sections) / sizeof(entry_sections[0]); i++) {
-		if (entry_sections[i].section != pair->section)
-			continue;
-		if (is_stray_setting(load, pair))
-			load_stray(load, pair, entry_sections[i].what);
-		else
-			load_entry(load, pair, i);
-	}
+	else if (is_stray_setting(load, pair))
+		load_stray(load, pair, entry_kinds[kinds[pair->section]].what);
+	else
+		load_entry(load, pair, kinds[pair->section]);
 }
 
 /* Checks what can only be checked when everything has been read. */

@@ -118,8 +118,13 @@ const char *setting_nearest(const char *name);
 /*
  * ---- field ----
  *
- * One field of a snapshot, selected by its row in the table of settings.
+ * One field of a snapshot or of an entry, selected by its row in a table. owner: the struct that
+ * the row has an offset of.
  */
+
+/* Sets the value from a text without quotes. note: see field_put_near(). */
+bool field_put_bare(void *owner, const struct setting *setting, const char *text, struct err *note,
+                    struct err *err);
 
 /* Sets the value from text. false: *err is the reason, the field has not changed. */
 bool field_put(struct config *config, const struct setting *setting, const char *text,
@@ -133,12 +138,12 @@ bool field_put_near(struct config *config, const struct setting *setting, const 
                     struct err *note, struct err *err);
 
 /* Sets the field to its default. */
-bool field_reset(struct config *config, const struct setting *setting, struct err *err);
+bool field_reset(void *owner, const struct setting *setting, struct err *err);
 
 /* Copies a field. false: no memory, `to` has not changed. */
 bool field_copy(struct config *to, const struct config *from, const struct setting *setting);
 
-bool field_equal(const struct config *a, const struct config *b, const struct setting *setting);
+bool field_equal(const void *a, const void *b, const struct setting *setting);
 
 /* Returns the value as SHOW CONFIG shows it, in `buffer` if it has to be built; NULL = unset. */
 const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
@@ -147,7 +152,7 @@ const char *field_text(const struct config *config, const struct setting *settin
 /* Formats a number as it is usually written for this setting. */
 void field_number_text(const struct setting *setting, int64_t value, char *buffer, size_t size);
 
-void field_free(struct config *config, const struct setting *setting);
+void field_free(void *owner, const struct setting *setting);
 
 /*
  * ---- ini ----
@@ -217,13 +222,25 @@ void origins_take(struct config *config, const struct config *from, const char *
  * The entries of one load: filled line by line, then shared by snapshots.
  */
 
+enum entry_kind_id { ENTRY_DATABASE, ENTRY_USER, ENTRY_PEER, ENTRY_KINDS };
+
+/* All kinds of entries begin alike. */
+union config_entry {
+	struct {
+		char *name;
+		struct source_pos pos;
+		UT_hash_handle hh;
+	};
+	struct config_database database;
+	struct config_user user;
+	struct config_peer peer;
+};
+
 struct config_entries {
-	atomic_size_t ref_count; /* number of snapshots */
-	struct config_database *databases;
-	struct config_database *automatic; /* the entry `*`; NULL = none */
-	struct config_user *users;
-	struct config_peer *peers;    /* sorted by id: entries.c */
-	struct file_name *file_names; /* changes.c */
+	atomic_size_t ref_count;                 /* number of snapshots */
+	union config_entry *tables[ENTRY_KINDS]; /* by name; the peers are sorted by id */
+	union config_entry *automatic;           /* the database `*`; NULL = none */
+	struct file_name *file_names;            /* changes.c */
 };
 
 /* Returns entries with one reference; NULL: no memory. */
@@ -236,20 +253,12 @@ void entries_unref(struct config_entries **entries); /* accepts NULL, sets NULL 
  * `text` is modified. false: *err is the reason, with the entry's name. *notes (may be NULL)
  * gets warnings, without the name.
  */
-bool entries_add_database(struct config_entries *entries, const char *name, char *text,
-                          struct buf *notes, struct err *err);
-bool entries_add_user(struct config_entries *entries, const char *name, char *text,
-                      struct buf *notes, struct err *err);
-bool peers_add(struct config_entries *entries, const char *name, char *text, struct buf *notes,
-               struct err *err);
+bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
+                 char *text, struct buf *notes, struct err *err);
 
-/*
- * Returns the source position of the entry of this name, for reading and writing. NULL: no such
- * entry. The file's name must be one of origins_file_name().
- */
-struct source_pos *entries_source_pos_of_database(struct config_entries *entries, const char *name);
-struct source_pos *entries_source_pos_of_user(struct config_entries *entries, const char *name);
-struct source_pos *peers_source_pos(struct config_entries *entries, const char *name);
+/* Also finds the database `*`. NULL: no such entry. */
+union config_entry *entries_find(const struct config_entries *entries, enum entry_kind_id kind,
+                                 const char *name);
 
 /* Returns a copy of the name that lives as long as the entries; NULL: no memory. */
 const char *origins_file_name(struct config_entries *entries, const char *file);
@@ -258,48 +267,23 @@ void origins_free_file_names(struct config_entries *entries);
 /* Sorts the peers by id. Call it when all have been added. */
 void peers_sort(struct config_entries *entries);
 
-/* How a key of an entry treats small numbers. */
-enum entry_low {
-	LOW_REFUSED,        /* a number below .min is an error */
-	LOW_MINUS_INHERITS, /* negative = as if the key were not set */
-	LOW_ZERO_INHERITS,  /* 0 or negative = as if the key were not set */
-	LOW_MINUS_IS_ZERO
+struct entry_kind {
+	const char *what;           /* "database" */
+	const struct setting *keys; /* sorted by name */
+	size_t key_count;
+	int name_max; /* bytes */
 };
 
-enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_BYTES, ENTRY_WORD, ENTRY_FUNCTIONS };
-
-/* A key of [databases], [users] or [peers]. The tables are sorted by name. */
-struct entry_key {
-	const char *name;
-	enum entry_type type;
-	size_t at;                /* offset in struct config_database, config_user or config_peer */
-	int64_t min, max;         /* INT; max 0 = no limit */
-	size_t length_max;        /* TEXT: bytes; 0 = no limit */
-	bool is_hosts;            /* TEXT: a list of host names */
-	const char *doubted;      /* TEXT: a value that gets a warning; NULL = none */
-	const char *doubt;        /* text of the warning */
-	enum entry_low low;       /* INT, TIME */
-	const char *const *words; /* WORD: its values, ends with NULL */
-	unsigned int unset;       /* WORD: the value of an entry without the key */
-	const char *initial;      /* default in the manual; NULL = that of the setting, or none */
-	const char *help;
-};
-
-extern const struct entry_key database_keys[];
-extern const size_t database_keys_count;
-extern const struct entry_key user_keys[];
-extern const size_t user_keys_count;
-extern const struct entry_key peer_keys[];
-extern const size_t peer_keys_count;
+extern const struct entry_kind entry_kinds[ENTRY_KINDS];
 
 /* Sets all keys of an entry to their defaults; the entry must be zeroed. */
-void entry_reset(void *entry, const struct entry_key *keys, size_t count);
+void entry_reset(void *entry, enum entry_kind_id kind);
 
-/* Parses the pairs of a line into the entry. notes: as for entries_add_database(). */
-bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *text,
-                struct buf *notes, struct err *err);
+/* Parses the pairs of a line into the entry. notes: as for entries_add(). */
+bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *notes,
+                struct err *err);
 
 /* Wipes and frees the texts of an entry. */
-void config_entry_free(void *entry, const struct entry_key *keys, size_t count);
+void entry_clear(void *entry, enum entry_kind_id kind);
 
 #endif

@@ -17,16 +17,17 @@ static int64_t first_said(int64_t user, int64_t database, int64_t setting)
 
 /* clang-format off */
 #define SAID(entry, field) ((entry) ? (entry)->field : CONFIG_INHERIT)
+/* In a function with config, database and user. */
+#define SAID_WORD(field, inherit) \
+	(user && user->field != (inherit)           ? user->field \
+	 : database && database->field != (inherit) ? database->field \
+	                                            : config->field)
 /* clang-format on */
 
 enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
                                 const struct config_user *user)
 {
-	if (user && user->pool_mode != POOL_MODE_INHERIT)
-		return user->pool_mode;
-	if (database && database->pool_mode != POOL_MODE_INHERIT)
-		return database->pool_mode;
-	return config->pool_mode;
+	return SAID_WORD(pool_mode, POOL_MODE_INHERIT);
 }
 
 bool config_late_begin(const struct config *config, const struct config_database *database,
@@ -35,22 +36,11 @@ bool config_late_begin(const struct config *config, const struct config_database
 	return first_said(SAID(user, late_begin), SAID(database, late_begin), config->late_begin);
 }
 
-static enum session_state_mode said_session_state(const struct config *config,
-                                                  const struct config_database *database,
-                                                  const struct config_user *user)
-{
-	if (user && user->session_state != SESSION_STATE_INHERIT)
-		return user->session_state;
-	if (database && database->session_state != SESSION_STATE_INHERIT)
-		return database->session_state;
-	return config->session_state;
-}
-
 enum session_state_mode config_session_state(const struct config *config,
                                              const struct config_database *database,
                                              const struct config_user *user)
 {
-	enum session_state_mode said = said_session_state(config, database, user);
+	enum session_state_mode said = SAID_WORD(session_state, SESSION_STATE_INHERIT);
 
 	switch (config_pool_mode(config, database, user)) {
 	case POOL_MODE_SESSION:
@@ -62,22 +52,11 @@ enum session_state_mode config_session_state(const struct config *config,
 	}
 }
 
-static enum route_reads said_route_reads(const struct config *config,
-                                         const struct config_database *database,
-                                         const struct config_user *user)
-{
-	if (user && user->route_reads != ROUTE_READS_INHERIT)
-		return user->route_reads;
-	if (database && database->route_reads != ROUTE_READS_INHERIT)
-		return database->route_reads;
-	return config->route_reads;
-}
-
 enum route_reads config_route_reads(const struct config *config,
                                     const struct config_database *database,
                                     const struct config_user *user)
 {
-	enum route_reads said = said_route_reads(config, database, user);
+	enum route_reads said = SAID_WORD(route_reads, ROUTE_READS_INHERIT);
 
 	/* A session gets its server once. */
 	if (config_pool_mode(config, database, user) == POOL_MODE_SESSION)
@@ -85,22 +64,11 @@ enum route_reads config_route_reads(const struct config *config,
 	return said;
 }
 
-static enum session_isolation said_session_isolation(const struct config *config,
-                                                     const struct config_database *database,
-                                                     const struct config_user *user)
-{
-	if (user && user->session_isolation != SESSION_ISOLATION_INHERIT)
-		return user->session_isolation;
-	if (database && database->session_isolation != SESSION_ISOLATION_INHERIT)
-		return database->session_isolation;
-	return config->session_isolation;
-}
-
 enum session_isolation config_session_isolation(const struct config *config,
                                                 const struct config_database *database,
                                                 const struct config_user *user)
 {
-	enum session_isolation said = said_session_isolation(config, database, user);
+	enum session_isolation said = SAID_WORD(session_isolation, SESSION_ISOLATION_INHERIT);
 
 	if (said == SESSION_ISOLATION_KNOWN &&
 	    config_session_state(config, database, user) == SESSION_STATE_OFF)
@@ -111,11 +79,7 @@ enum session_isolation config_session_isolation(const struct config *config,
 bool config_causal_reads(const struct config *config, const struct config_database *database,
                          const struct config_user *user)
 {
-	if (user && user->causal_reads != CAUSAL_READS_INHERIT)
-		return user->causal_reads == CAUSAL_READS_SESSION;
-	if (database && database->causal_reads != CAUSAL_READS_INHERIT)
-		return database->causal_reads == CAUSAL_READS_SESSION;
-	return config->causal_reads == CAUSAL_READS_SESSION;
+	return SAID_WORD(causal_reads, CAUSAL_READS_INHERIT) == CAUSAL_READS_SESSION;
 }
 
 int config_max_pinned_servers(const struct config *config, const struct config_database *database,

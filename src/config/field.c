@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/base/text.h"
+
 #include "config_priv.h"
 
 union field {
@@ -24,16 +26,16 @@ union field {
 	struct config_list *list;
 };
 
-static union field field_of(const struct config *config, const struct setting *setting)
+static union field field_of(const void *owner, const struct setting *setting)
 {
-	return (union field){ .at = (char *)config + setting->at };
+	return (union field){ .at = (char *)owner + setting->at };
 }
 
 void field_number_text(const struct setting *setting, int64_t value, char *buffer, size_t size)
 {
 	if (setting->type == SETTING_TIME)
 		value_time_text(value, buffer, size);
-	else if (setting->at == offsetof(struct config, unix_socket_mode))
+	else if (!setting->is_of_entry && setting->at == offsetof(struct config, unix_socket_mode))
 		snprintf(buffer, size, "%#" PRIo64, (uint64_t)value);
 	else
 		snprintf(buffer, size, "%" PRId64, value);
@@ -41,7 +43,9 @@ void field_number_text(const struct setting *setting, int64_t value, char *buffe
 
 static int64_t max_of(const struct setting *setting)
 {
-	return setting->type == SETTING_TIME && !setting->max ? VALUE_TIME_MAX : setting->max;
+	if (setting->max)
+		return setting->max;
+	return setting->type == SETTING_INT ? INT32_MAX : VALUE_TIME_MAX;
 }
 
 static bool in_range(const struct setting *setting, int64_t value, struct err *err)
@@ -86,12 +90,27 @@ static bool in_steps(const struct setting *setting, int64_t value, struct err *e
 	return true;
 }
 
+/* The meaning of a small number of an entry. */
+static int64_t low_meaning(enum entry_low low, int64_t value)
+{
+	if (low == LOW_MINUS_INHERITS && value < 0)
+		return CONFIG_INHERIT;
+	if (low == LOW_ZERO_INHERITS && value <= 0)
+		return CONFIG_INHERIT;
+	if (low == LOW_MINUS_IS_ZERO && value < 0)
+		return 0;
+	return value;
+}
+
 /* Checks the range of a value; replaces or refuses it if it is out of range. */
 static bool fit_number(const struct setting *setting, int64_t *value, struct err *note,
                        struct err *err)
 {
 	struct err range;
 
+	*value = low_meaning(setting->low, *value);
+	if (*value == CONFIG_INHERIT && setting->low)
+		return true;
 	if (in_range(setting, *value, &range))
 		return in_steps(setting, *value, err);
 	if (take_nearest(setting, value, note)) {
@@ -123,7 +142,7 @@ static bool put_int(union field field, const struct setting *setting, const char
 		*field.number = strcasecmp(text, "on") == 0 ? setting->on : 0;
 		return true;
 	}
-	if (!value_int(text, 0, &number, err))
+	if (!value_int(text, setting->is_of_entry ? 10 : 0, &number, err))
 		return !setting->zero
 		           ? false
 		           : err_set(err, ERR_PARAMETER, "\"%s\" is not a whole number or %s", text,
@@ -174,12 +193,34 @@ static bool put_word(union field field, const struct setting *setting, const cha
 	return value_refuse_word(text, setting->words, err);
 }
 
+static bool judge_hosts(const char *text, struct err *err)
+{
+	struct bytes host;
+	unsigned int count = 0;
+
+	if (strpbrk(text, " \t"))
+		return err_set(err, ERR_CONFIG, "contains a blank (separate hosts by commas only)");
+	while (config_host_next(&text, &host)) {
+		if (host.count == 0)
+			return err_set(err, ERR_CONFIG, "contains an empty name");
+		count++;
+	}
+	if (count > CONFIG_HOSTS_MAX)
+		return err_set(err, ERR_CONFIG, "has more than %d hosts", CONFIG_HOSTS_MAX);
+	return true;
+}
+
 static bool put_text(union field field, const struct setting *setting, const char *text,
                      struct err *note, struct err *err)
 {
 	char *copy;
 
-	(void)note;
+	if (setting->is_hosts && !judge_hosts(text, err))
+		return false;
+	if (setting->length_max && strlen(text) > setting->length_max)
+		return err_set(err, ERR_CONFIG, "is longer than %zu bytes", setting->length_max);
+	if (note && setting->doubted && strcmp(text, setting->doubted) == 0)
+		err_set(note, ERR_CONFIG, "\"%s\" %s", text, setting->doubt);
 	if (setting->refused && strcmp(text, setting->refused) == 0)
 		return err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
 	copy = strdup(text);
@@ -218,7 +259,7 @@ static bool put_list(union field field, const struct setting *setting, const cha
 
 static void free_text(union field field, const struct setting *setting)
 {
-	if (setting->hidden_with && *field.text)
+	if ((setting->hidden_with || setting->is_of_entry) && *field.text)
 		explicit_bzero(*field.text, strlen(*field.text));
 	free(*field.text);
 	*field.text = NULL;
@@ -247,9 +288,7 @@ static bool copy_list(union field out, const struct setting *setting, union fiel
 
 static bool equal_texts(union field one, union field other)
 {
-	const char *a = *one.text, *b = *other.text;
-
-	return a == b || (a && b && strcmp(a, b) == 0);
+	return text_same(*one.text, *other.text);
 }
 
 static bool equal_lists(union field one, union field other)
@@ -361,23 +400,27 @@ static const struct type_row {
 	[SETTING_WORD] = { .size = sizeof(unsigned int), .put = put_word, .show = show_word },
 };
 
+bool field_put_bare(void *owner, const struct setting *setting, const char *text, struct err *note,
+                    struct err *err)
+{
+	return types[setting->type].put(field_of(owner, setting), setting, text, note, err);
+}
+
 bool field_put_near(struct config *config, const struct setting *setting, const char *text,
                     struct err *note, struct err *err)
 {
-	const struct type_row *type = &types[setting->type];
-	union field field = field_of(config, setting);
 	char *copy, *bare;
 	bool ok;
 
 	if (note)
 		note->code = ERR_NONE;
-	if (type->keeps_quotes)
-		return type->put(field, setting, text, note, err);
+	if (types[setting->type].keeps_quotes)
+		return field_put_bare(config, setting, text, note, err);
 	copy = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
 	bare = copy;
-	ok = value_unquote(&bare, err) && type->put(field, setting, bare, note, err);
+	ok = value_unquote(&bare, err) && field_put_bare(config, setting, bare, note, err);
 	free(copy);
 	return ok;
 }
@@ -388,16 +431,30 @@ bool field_put(struct config *config, const struct setting *setting, const char 
 	return field_put_near(config, setting, text, NULL, err);
 }
 
-bool field_reset(struct config *config, const struct setting *setting, struct err *err)
+bool field_reset(void *owner, const struct setting *setting, struct err *err)
 {
-	union field field = field_of(config, setting);
+	union field field = field_of(owner, setting);
 
-	if (setting->initial)
-		return field_put(config, setting, setting->initial, err);
-	if (setting->type == SETTING_INT)
+	/* of a text of an entry it is a description, for the manual */
+	if (setting->initial && !(setting->is_of_entry && setting->type == SETTING_TEXT))
+		return field_put_bare(owner, setting, setting->initial, NULL, err);
+	switch (setting->type) {
+	case SETTING_INT:
 		*field.number = CONFIG_UNSET;
-	else
-		field_free(config, setting); /* only texts and whole numbers can be unset */
+		break;
+	case SETTING_TIME:
+		*field.time = CONFIG_INHERIT;
+		break;
+	case SETTING_BYTES:
+		*field.bytes = (size_t)CONFIG_INHERIT;
+		break;
+	case SETTING_WORD:
+		*field.word = setting->unset;
+		break;
+	default:
+		field_free(owner, setting);
+		break;
+	}
 	return true;
 }
 
@@ -412,7 +469,7 @@ bool field_copy(struct config *to, const struct config *from, const struct setti
 	return true;
 }
 
-bool field_equal(const struct config *a, const struct config *b, const struct setting *setting)
+bool field_equal(const void *a, const void *b, const struct setting *setting)
 {
 	const struct type_row *type = &types[setting->type];
 	union field one = field_of(a, setting), other = field_of(b, setting);
@@ -426,8 +483,8 @@ const char *field_text(const struct config *config, const struct setting *settin
 	return types[setting->type].show(field_of(config, setting), setting, buffer, size);
 }
 
-void field_free(struct config *config, const struct setting *setting)
+void field_free(void *owner, const struct setting *setting)
 {
 	if (types[setting->type].free)
-		types[setting->type].free(field_of(config, setting), setting);
+		types[setting->type].free(field_of(owner, setting), setting);
 }

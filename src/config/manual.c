@@ -90,25 +90,24 @@ static void roff_settings(struct buf *out)
 	}
 }
 
-static void roff_keys(struct buf *out, const struct entry_key *keys, size_t count)
+static void roff_keys(struct buf *out, enum entry_kind_id kind)
 {
-	for (size_t i = 0; i < count; i++) {
-		buf_printf(out, ".TP\n.B %s\n", keys[i].name);
-		roff_text(out, keys[i].help);
+	for (size_t i = 0; i < entry_kinds[kind].key_count; i++) {
+		const struct setting *key = &entry_kinds[kind].keys[i];
+
+		buf_printf(out, ".TP\n.B %s\n", key->name);
+		roff_text(out, key->help);
 		buf_add_byte(out, '\n');
-		if (keys[i].initial)
-			setting_default(out, keys[i].initial);
+		if (key->initial)
+			setting_default(out, key->initial);
 	}
 }
 
-static void roff_database_keys(struct buf *out)
-{
-	roff_keys(out, database_keys, database_keys_count);
-}
+static void roff_database_keys(struct buf *out) { roff_keys(out, ENTRY_DATABASE); }
 
-static void roff_user_keys(struct buf *out) { roff_keys(out, user_keys, user_keys_count); }
+static void roff_user_keys(struct buf *out) { roff_keys(out, ENTRY_USER); }
 
-static void roff_peer_keys(struct buf *out) { roff_keys(out, peer_keys, peer_keys_count); }
+static void roff_peer_keys(struct buf *out) { roff_keys(out, ENTRY_PEER); }
 
 static void example_comment(struct buf *out, const char *text)
 {

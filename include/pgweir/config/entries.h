@@ -25,7 +25,9 @@
 #define CONFIG_INHERIT (-1) /* a number or duration that the entry does not set */
 
 struct config_database {
-	char *name;   /* "*" for the automatic database */
+	char *name;            /* "*" for the automatic database */
+	struct source_pos pos; /* source position of the entry; .file NULL: not known */
+	UT_hash_handle hh;
 	char *dbname; /* NULL = the requested name: config_database_dbname() */
 	/*
 	 * One host, or several separated by commas: config_host_next(). NULL = Unix socket in
@@ -64,12 +66,12 @@ struct config_database {
 	int max_db_client_connections;
 	usec_t server_lifetime;
 	usec_t query_wait_timeout; /* 0 = no limit */
-	struct source_pos pos;     /* source position of the entry; .file NULL: not known */
-	UT_hash_handle hh;
 };
 
 struct config_user {
 	char *name;
+	struct source_pos pos;
+	UT_hash_handle hh;
 	enum pool_mode pool_mode;
 	enum session_state_mode session_state;
 	enum session_isolation session_isolation;
@@ -87,8 +89,6 @@ struct config_user {
 	usec_t transaction_timeout;
 	usec_t client_idle_timeout;
 	usec_t pin_idle_timeout;
-	struct source_pos pos; /* source position of the entry; .file NULL: not known */
-	UT_hash_handle hh;
 };
 
 /* Returns the entry of this name ("*" is never found); NULL: no such entry. */
@@ -132,7 +132,6 @@ bool config_database_same_server(const struct config_database *a, const struct c
 const struct config_user *config_user_find(const struct config *config, const char *name);
 const struct config_user *config_user_next(const struct config *config,
                                            const struct config_user *before);
-size_t config_user_count(const struct config *config);
 
 /*
  * Effective values for one user on one database. `database` (an entry, or `*`) and `user` may
@@ -224,12 +223,13 @@ const char *config_auth_dbname(const struct config *config, const struct config_
 #define CONFIG_PEER_HOST_MAX 255 /* bytes */
 
 struct config_peer {
+	char *name; /* its id in decimal digits */
+	struct source_pos pos;
+	UT_hash_handle hh;
 	int id;
 	char *host; /* never NULL; "/.." and "@.." = Unix socket there */
 	int port;
-	int pool_size;         /* as written; see config_peer_pool_size() */
-	struct source_pos pos; /* source position of the entry; .file NULL: not known */
-	UT_hash_handle hh;
+	int pool_size; /* as written; see config_peer_pool_size() */
 };
 
 /* NULL: no such entry. */
