@@ -3,6 +3,8 @@
  * Generates the console's part of the manual page.
  */
 
+#include "pgweir/base/filter.h"
+
 #include "admin_priv.h"
 
 static void add_command(struct buf *out, const struct command *command)
@@ -35,34 +37,12 @@ static void add_shows(struct buf *out)
 		add_show(out, shows[i]);
 }
 
-static const struct {
-	const char *mark;
-	void (*add)(struct buf *out);
-} marks[] = {
-	{ "@commands@\n", add_commands },
-	{ "@shows@\n", add_shows },
+static const struct filter_mark marks[] = {
+	{ "@commands@", add_commands },
+	{ "@shows@", add_shows },
 };
-
-/* false: the line is not a mark. */
-static bool add_marked(struct bytes line, struct buf *out)
-{
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
-		if (bytes_are(line, marks[i].mark)) {
-			marks[i].add(out);
-			return true;
-		}
-	}
-	return false;
-}
 
 void admin_manual_fill(struct bytes template, struct buf *out)
 {
-	while (template.count) {
-		const char *end = memchr(template.at, '\n', template.count);
-		size_t count = end ? (size_t)(end - template.at) + 1 : template.count;
-
-		if (!add_marked(bytes_of(template.at, count), out))
-			buf_add(out, template.at, count);
-		template = bytes_skip(template, count);
-	}
+	filter_fill(marks, sizeof(marks) / sizeof(marks[0]), template, out);
 }

@@ -45,31 +45,20 @@ void hba_release(struct hba **hba)
 
 /* ---- loading ---- */
 
-static bool grow_rules(struct hba *hba)
-{
-	size_t capacity = hba->capacity ? 2 * hba->capacity : 16;
-	struct hba_rule *grown;
-
-	if (hba->count < hba->capacity)
-		return true;
-	grown = realloc(hba->rules, capacity * sizeof(*grown));
-	if (!grown)
-		return false;
-	hba->rules = grown;
-	hba->capacity = capacity;
-	return true;
-}
-
 static void load_line(struct rule_reader *reader, const struct rule_line *line)
 {
 	struct hba *hba = ((struct load *)reader)->hba;
-	struct hba_rule rule;
+	struct hba_rule rule,
+	    *rules = array_room(hba->rules, hba->count, &hba->capacity, sizeof(rule));
 	struct err err;
 
 	_Static_assert(offsetof(struct load, reader) == 0, "load_line() counts on it");
-	if (!grow_rules(hba)) {
+	if (!rules) {
 		problems_add(reader->problems, line->pos, "no memory");
-	} else if (hba_rule_read(&rule, line, hba->ident, &err)) {
+		return;
+	}
+	hba->rules = rules;
+	if (hba_rule_read(&rule, line, hba->ident, &err)) {
 		if (rule.flaw)
 			problems_warn(reader->problems, line->pos, "%s", rule.flaw);
 		hba->rules[hba->count++] = rule;
@@ -448,29 +437,18 @@ static bool read_mapping(struct mapping *mapping, const struct rule_line *line, 
 	return true;
 }
 
-static bool grow_mappings(struct ident *ident)
-{
-	size_t capacity = ident->capacity ? 2 * ident->capacity : 16;
-	struct mapping *grown;
-
-	if (ident->count < ident->capacity)
-		return true;
-	grown = realloc(ident->mappings, capacity * sizeof(*grown));
-	if (!grown)
-		return false;
-	ident->mappings = grown;
-	ident->capacity = capacity;
-	return true;
-}
-
 static void load_mapping(struct rule_reader *reader, const struct rule_line *line)
 {
 	struct ident *ident = ((struct map_load *)reader)->ident;
-	struct mapping mapping = { .pos = line->pos };
+	struct mapping mapping = { .pos = line->pos },
+		       *mappings = array_room(ident->mappings, ident->count, &ident->capacity,
+	                                      sizeof(mapping));
 	struct err err;
 
 	_Static_assert(offsetof(struct map_load, reader) == 0, "load_line() counts on it");
-	if (!grow_mappings(ident)) {
+	if (mappings)
+		ident->mappings = mappings;
+	if (!mappings) {
 		err_set(&err, ERR_MEMORY, "no memory");
 	} else if (read_mapping(&mapping, line, &err)) {
 		ident->mappings[ident->count++] = mapping;

@@ -16,8 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define READ_PIECE 65536
-
 /* The words of a line, collected while it is parsed. */
 struct words {
 	struct rule_reader *reader;
@@ -42,17 +40,14 @@ static void complain(struct words *words, const char *reason)
 
 static void add_word(struct words *words, size_t at, bool is_quoted)
 {
-	if (words->count == words->capacity) {
-		size_t capacity = words->capacity ? 2 * words->capacity : 16;
-		struct rule_word *grown = realloc(words->at, capacity * sizeof(*grown));
+	struct rule_word *grown =
+	    array_room(words->at, words->count, &words->capacity, sizeof(*grown));
 
-		if (!grown) {
-			complain(words, "no memory");
-			return;
-		}
-		words->at = grown;
-		words->capacity = capacity;
+	if (!grown) {
+		complain(words, "no memory");
+		return;
 	}
+	words->at = grown;
 	words->at[words->count++] =
 	    (struct rule_word){ .is_quoted = is_quoted, .at = at, .field = words->field_count };
 }
@@ -114,23 +109,6 @@ static bool may_include(struct words *words)
 	return !words->is_bad;
 }
 
-static bool read_whole(FILE *file, struct buf *text)
-{
-	size_t count = 1;
-
-	while (count) {
-		char *at = buf_reserve(text, READ_PIECE);
-
-		if (!at) {
-			errno = EFBIG;
-			return false;
-		}
-		count = fread(at, 1, READ_PIECE, file);
-		text->count += count;
-	}
-	return !ferror(file);
-}
-
 /*
  * Returns a copy of a file's name that lives as long as the reader. NULL: an error was
  * reported.
@@ -159,7 +137,7 @@ static const char *keep_name(struct rule_reader *reader, const char *path)
 static void read_file(struct rule_reader *reader, const char *path, struct words *into,
                       bool may_be_missing)
 {
-	struct buf text = { .limit = RULEFILE_BYTES_MAX + READ_PIECE + 1 };
+	struct buf text = { .limit = RULEFILE_BYTES_MAX + BUF_PIECE + 1 };
 	const char *name;
 	FILE *file = fopen(path, "re");
 	struct source_pos pos = { path, 0 };
@@ -169,7 +147,7 @@ static void read_file(struct rule_reader *reader, const char *path, struct words
 	name = file ? keep_name(reader, path) : NULL;
 	if (!file)
 		problems_add(reader->problems, pos, "cannot open: %s", strerror(errno));
-	else if (name && !read_whole(file, &text))
+	else if (name && !buf_read_file(&text, file))
 		problems_add(reader->problems, pos, "cannot read: %s", strerror(errno));
 	else if (name && text.count > RULEFILE_BYTES_MAX - reader->byte_count)
 		problems_add(reader->problems, pos, "more than %zu MB of rules",

@@ -264,21 +264,6 @@ struct users *users_parse(struct bytes text, const char *file, struct err *err)
 	return parse(text, file, NULL, err);
 }
 
-static bool read_file(FILE *file, struct buf *text)
-{
-	size_t count = 0;
-
-	do {
-		char *at = buf_reserve(text, 64 * 1024);
-
-		if (!at)
-			return false;
-		count = fread(at, 1, 64 * 1024, file);
-		text->count += count;
-	} while (count);
-	return !ferror(file);
-}
-
 static struct users *load(const char *path, struct problems *problems, struct err *err)
 {
 	struct buf text = { .limit = USERS_FILE_MAX, .is_secret = true };
@@ -291,7 +276,7 @@ static struct users *load(const char *path, struct problems *problems, struct er
 	}
 	/* unbuffered: a buffer of the C library could not be wiped */
 	setvbuf(file, NULL, _IONBF, 0);
-	if (read_file(file, &text))
+	if (buf_read_file(&text, file))
 		users = parse(buf_bytes(&text), path, problems, err);
 	else if (!buf_ok(&text))
 		err_set(err, ERR_CONFIG, "%s is too long", path);

@@ -76,6 +76,12 @@ bool value_functions(const struct config_list *list, struct err *err);
  */
 bool value_unquote(char **text, struct err *err);
 
+/*
+ * Parses the quoted text at *at in place, and moves *at past it. A doubled quote means one quote.
+ * NULL: the closing quote is missing.
+ */
+char *value_take_quoted(char **at);
+
 /* Formats a duration exactly, in the largest unit without a fraction: `90s`, `1500ms`. */
 void value_time_text(usec_t value, char *out, size_t size);
 
@@ -285,5 +291,16 @@ bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *no
 
 /* Wipes and frees the texts of an entry. */
 void entry_clear(void *entry, enum entry_kind_id kind);
+
+/*
+ * Documentation from the tables: manual.c, which make runs. Copies a template to *out and replaces
+ * each line that consists of a mark by a list:
+ *
+ *   @settings@        all settings, for the manual page
+ *   @database_keys@   the keys of [databases], for the manual page
+ *   @user_keys@       the keys of [users], for the manual page
+ *   @example@         all settings with their defaults, commented out, for an ini file
+ */
+void manual_fill(struct bytes template, struct buf *out);
 
 #endif

@@ -17,8 +17,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/text.h"
 
-#define READ_PIECE 65536
-
 static const struct {
 	const char *name;
 	enum ini_section section;
@@ -89,27 +87,6 @@ static void read_include(struct ini_reader *reader, struct source_pos pos, char 
 		ini_read_file(reader, path);
 }
 
-/*
- * Parses a quoted name at *at, in place; a doubled quote means one quote. NULL: the closing
- * quote is missing.
- */
-static char *take_quoted(char **at)
-{
-	char quote = **at;
-	char *in = *at + 1, *out = *at, *name = *at;
-
-	for (;; in++) {
-		if (!*in)
-			return NULL;
-		if (*in == quote && *++in != quote)
-			break;
-		*out++ = *in;
-	}
-	*at = in;
-	*out = 0; /* never behind `in`: at least the opening quote has been removed */
-	return name;
-}
-
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || (c && strchr("_.-*", c)); }
 
 static void read_pair(struct ini_reader *reader, struct source_pos pos, char *line)
@@ -118,7 +95,7 @@ static void read_pair(struct ini_reader *reader, struct source_pos pos, char *li
 	char *at = line, *end;
 
 	if (*line == '\'' || *line == '"') {
-		pair.name = take_quoted(&at);
+		pair.name = value_take_quoted(&at);
 		if (!pair.name) {
 			problems_add(reader->problems, pos, "the quote of the name has no end");
 			return;
@@ -200,26 +177,9 @@ static bool may_read(struct ini_reader *reader, const char *name, size_t count)
 	return true;
 }
 
-static bool read_whole(FILE *file, struct buf *text)
-{
-	size_t count = 1;
-
-	while (count) {
-		char *at = buf_reserve(text, READ_PIECE);
-
-		if (!at) {
-			errno = text->count + READ_PIECE > INI_BYTES_MAX ? EFBIG : ENOMEM;
-			return false;
-		}
-		count = fread(at, 1, READ_PIECE, file);
-		text->count += count;
-	}
-	return !ferror(file);
-}
-
 void ini_read_file(struct ini_reader *reader, const char *path)
 {
-	struct buf text = { .limit = INI_BYTES_MAX + READ_PIECE + 1 };
+	struct buf text = { .limit = INI_BYTES_MAX + BUF_PIECE + 1 };
 	struct source_pos pos = { path, 0 };
 	FILE *file;
 	bool is_read;
@@ -234,7 +194,7 @@ void ini_read_file(struct ini_reader *reader, const char *path)
 		problems_add(reader->problems, pos, "cannot open: %s", strerror(errno));
 		return;
 	}
-	is_read = read_whole(file, &text);
+	is_read = buf_read_file(&text, file);
 	if (!is_read)
 		problems_add(reader->problems, pos, "cannot read: %s", strerror(errno));
 	fclose(file);

@@ -5,20 +5,10 @@
  * Hard here: nothing may fail. Everything that can fail (files, certificates, the log) is
  * prepared before, so that a RELOAD applies all changes or none.
  */
-#include "apply.h"
-
 #include <string.h>
 
 #include "daemon_priv.h"
 #include "load.h"
-
-bool apply_log(struct log *log, const struct options *options, const struct config *config,
-               struct err *err)
-{
-	struct log_options wanted = load_log_options(options, config);
-
-	return log_configure(log, &wanted, err);
-}
 
 static void apply_to_lane(struct daemon *daemon, struct lane *lane, struct ranges *proxies)
 {
@@ -177,7 +167,7 @@ static bool put_in_force(struct change *change, const struct err why[PARTS], str
 
 	if (!config)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	if (!apply_log(daemon->log, daemon->options, config, err)) {
+	if (!load_log(daemon->log, daemon->options, config, err)) {
 		config_unref(&config);
 		return false;
 	}

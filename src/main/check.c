@@ -27,7 +27,6 @@
 #include "ask.h"
 #include "load.h"
 #include "process.h"
-#include "listing.h"
 
 struct check {
 	const char *file;

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "apply.h"
 #include "daemon_priv.h"
 #include "lane.h"
 #include "load.h"

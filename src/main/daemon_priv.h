@@ -100,7 +100,21 @@ bool takeover_pass_key(struct successor *successor, struct bytes key, struct far
 void takeover_stop(struct successor *successor, enum shutdown_kind kind);
 void takeover_free(struct successor **successor);
 
-/* apply.c: see struct console_with, set and why_held. */
+/* ---- apply.c: at the start, by RELOAD and by SET ---- */
+
+/*
+ * Gives each module its part of daemon->config, and the users, rules and certificates.
+ * proxies: owned from now on; NULL: those in force are kept. Cannot fail.
+ */
+void apply_settings(struct daemon *daemon, struct ranges *proxies);
+
+/*
+ * Replaces the configuration in force and applies the new one. Takes over the reference to
+ * config and the parts. Cannot fail.
+ */
+void apply_snapshot(struct daemon *daemon, const struct config *config, struct parts *parts);
+
+/* See struct console_with, set and why_held. */
 enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
                                struct err *err);
 const char *set_why_held(const struct daemon *daemon, const char *name);

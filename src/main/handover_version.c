@@ -5,7 +5,7 @@
  * Hard here: release 0.1.0 numbered its versions, and parses the argument of TAKEOVER as a
  * number. So a hash has a letter in front, and 0.1.0 refuses it as version 0.
  */
-#include "handover_version.h"
+#include "takeover.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,10 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apply.h"
 #include "daemon_priv.h"
 #include "load.h"
-#include "listing.h"
+#include "check.h"
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/changes.h"
@@ -31,7 +30,7 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 	if (!tls_sets_make(&parts.tls, config, &daemon->tls, err) ||
 	    !load_proxies(config, &parts.proxies, err) ||
 	    !parts_make(&parts, PART_WEB, config, daemon->config, &daemon->logger, err) ||
-	    !apply_log(daemon->log, daemon->options, config, err)) {
+	    !load_log(daemon->log, daemon->options, config, err)) {
 		parts_done(&parts);
 		config_unref(&config);
 		return false;

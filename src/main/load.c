@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "pgweir/auth/auth_methods.h"
-#include "pgweir/auth/client_tls.h"
 #include "pgweir/auth/outside.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
@@ -157,9 +156,10 @@ void load_log_warnings(const struct logger *logger, const struct problems *probl
 		log_warning(logger, "... and %zu more warnings", problems->dropped_warning_count);
 }
 
-struct log_options load_log_options(const struct options *options, const struct config *config)
+bool load_log(struct log *log, const struct options *options, const struct config *config,
+              struct err *err)
 {
-	return (struct log_options){
+	const struct log_options wanted = {
 		.file = config->logfile,
 		.to_stderr = !options->quiet,
 		.to_syslog = config->syslog,
@@ -169,6 +169,8 @@ struct log_options load_log_options(const struct options *options, const struct 
 		.facility = config->syslog_facility,
 		.verbosity = config->verbose == CONFIG_UNSET ? options->verbosity : config->verbose,
 	};
+
+	return log_configure(log, &wanted, err);
 }
 
 void load_say_where(const struct config *config, struct err *err)

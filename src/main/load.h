@@ -42,8 +42,12 @@ void load_judge_certificates(const struct config *config, struct problems *probl
 /* Logs the warnings, and how many more were dropped. */
 void load_log_warnings(const struct logger *logger, const struct problems *problems);
 
-/* The log's options, from the command line and the configuration. The texts are borrowed. */
-struct log_options load_log_options(const struct options *options, const struct config *config);
+/*
+ * Applies the settings of the log. Call it before others: a log file may be unusable. false:
+ * nothing has changed.
+ */
+bool load_log(struct log *log, const struct options *options, const struct config *config,
+              struct err *err);
 
 /* If *err begins with a setting's name, puts the file and line of that setting before it. */
 void load_say_where(const struct config *config, struct err *err);

@@ -15,7 +15,6 @@
 #include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
 
-#include "apply.h"
 #include "check.h"
 #include "daemon.h"
 #include "process.h"
@@ -160,7 +159,7 @@ static int start(const struct options *options)
 		return EXIT_FAILURE;
 	}
 	is_good = enter_background(options, config, &logger, &takeover, &err) &&
-	          apply_log(log, options, config, &err);
+	          load_log(log, options, config, &err);
 	load_log_warnings(&logger, &problems); /* now that the log file is open, it gets them too */
 	problems_done(&problems);
 	if (is_good)

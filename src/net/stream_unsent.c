@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 
 #include "outbox_priv.h"
-#include "socket_calls_priv.h"
 
 /*
  * ---- buffers ----

@@ -69,7 +69,7 @@ static bool is_address(const char *name)
 
 static bool set_up(struct tls *tls)
 {
-	BIO *bio = BIO_new(tls_context_transport(tls->context));
+	BIO *bio = BIO_new(tls->context->transport);
 	const char *name = tls->name;
 
 	if (!bio)
@@ -79,7 +79,7 @@ static bool set_up(struct tls *tls)
 	SSL_set_bio(tls->ssl, bio, bio);
 	SSL_set_msg_callback(tls->ssl, on_message);
 	SSL_set_msg_callback_arg(tls->ssl, tls);
-	if (tls_context_role(tls->context) == TLS_ACCEPTS) {
+	if (tls->context->role == TLS_ACCEPTS) {
 		SSL_set_accept_state(tls->ssl);
 		return true;
 	}
@@ -95,7 +95,7 @@ struct tls *tls_new(struct tls_context *context, const char *name)
 	if (!tls)
 		return NULL;
 	tls->context = tls_context_ref(context);
-	if (tls_context_role(context) == TLS_CONNECTS && name && !(tls->name = strdup(name)))
+	if (context->role == TLS_CONNECTS && name && !(tls->name = strdup(name)))
 		tls_free(&tls);
 	return tls;
 }
@@ -105,7 +105,7 @@ static bool has_engine(struct tls *tls)
 {
 	if (tls->ssl)
 		return true;
-	tls->ssl = SSL_new(tls_context_library(tls->context));
+	tls->ssl = SSL_new(tls->context->library);
 	return tls->ssl && set_up(tls);
 }
 
@@ -161,8 +161,7 @@ static bool is_right_host(const struct tls *tls, const X509 *certificate)
 
 static bool check_host(const struct tls *tls, struct err *err)
 {
-	if (tls_context_role(tls->context) != TLS_CONNECTS ||
-	    tls_context_check(tls->context) != TLS_CHECK_NAME)
+	if (tls->context->role != TLS_CONNECTS || tls->context->check != TLS_CHECK_NAME)
 		return true;
 	if (is_right_host(tls, SSL_get0_peer_certificate(tls->ssl)))
 		return true;

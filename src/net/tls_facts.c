@@ -155,13 +155,13 @@ bool tls_time_left(const char *path, int64_t *seconds)
 size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX])
 {
 	SSL *ssl = ssl_of(stream);
-	struct bytes own;
+	const struct tls_context *context;
 
 	if (!ssl)
 		return 0;
-	if (tls_context_role(stream->tls->context) == TLS_CONNECTS)
+	context = stream->tls->context;
+	if (context->role == TLS_CONNECTS)
 		return tls_binding_of(SSL_get0_peer_certificate(ssl), out);
-	own = tls_context_binding(stream->tls->context);
-	memcpy(out, own.at, own.count);
-	return own.count;
+	memcpy(out, context->binding, context->binding_count);
+	return context->binding_count;
 }

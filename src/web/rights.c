@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "pgweir/auth/client_tls.h"
+#include "pgweir/auth/auth_methods.h"
 #include "pgweir/net/range.h"
 
 #include "secrets_priv.h"

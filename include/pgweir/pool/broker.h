@@ -24,7 +24,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 #include "pgweir/base/hash.h"
-#include "pgweir/base/limit_event.h"
+#include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/pool/clusters.h"
 #include "pgweir/pool/catalog.h"

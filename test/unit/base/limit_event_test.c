@@ -2,7 +2,7 @@
 /*
  * base/limit_event.c
  */
-#include "pgweir/base/limit_event.h"
+#include "pgweir/base/log.h"
 
 #include "../unit.h"
 
