@@ -75,7 +75,7 @@ static void command_resume(const struct console *console, const char *database)
 
 void command_resume_all(const struct console *console)
 {
-	console->with.go_on(console->with.arg);
+	console->with.go_on(console->with.daemon);
 	command_resume(console, NULL);
 }
 
@@ -103,7 +103,7 @@ static const struct words *words_of(const struct console_session *session)
 
 static bool is_shutting_down(const struct console_session *session)
 {
-	return session->console->with.is_shutting_down(session->console->with.arg);
+	return session->console->with.is_shutting_down(session->console->with.daemon);
 }
 
 /* ---- databases ---- */
@@ -120,7 +120,7 @@ static void resume_all(const struct console_session *session)
 	const struct console_with *with = &session->console->with;
 
 	command_resume_all(session->console);
-	with->drain_end(with->arg);
+	with->drain_end(with->daemon);
 }
 
 /* How many database names fit into a hint. */
@@ -316,7 +316,7 @@ static const char *value_of(const struct console_session *session, const char *n
                             struct setting_shown *shown)
 {
 	const struct console_with *with = &session->console->with;
-	const struct config *config = with->wanted(with->arg);
+	const struct config *config = with->wanted(with->daemon);
 
 	for (size_t i = 0; setting_show(config, i, shown); i++) {
 		if (strcmp(shown->name, name) == 0)
@@ -377,7 +377,7 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 	struct err why;
 
 	snprintf(was, sizeof(was), "%s", value ? value : "");
-	switch (with->set(with->arg, words->argument, words->value, &why)) {
+	switch (with->set(with->daemon, words->argument, words->value, &why)) {
 	case CONFIG_REFUSED:
 		session_notice(session, why.text, NULL);
 		note_refusal(session, &why);
@@ -416,7 +416,7 @@ static enum outcome run_reload(struct console_session *session, struct err *err)
 	const struct console_with *with = &session->console->with;
 	struct err why;
 
-	if (with->reload(with->arg, notice_change, session, &why))
+	if (with->reload(with->daemon, notice_change, session, &why))
 		return OUTCOME_DONE;
 	session_notice(session, why.text, NULL);
 	err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
@@ -429,7 +429,7 @@ static void begin_shutdown(struct console_session *session, enum shutdown_kind k
 {
 	const struct console_with *with = &session->console->with;
 
-	with->shutdown(with->arg, kind);
+	with->shutdown(with->daemon, kind);
 }
 
 static enum outcome run_shutdown(struct console_session *session, struct err *err)
@@ -471,9 +471,9 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 		        "socket");
 		return OUTCOME_FAILED;
 	}
-	if (!with->may_hand_over(with->arg, version, err))
+	if (!with->may_hand_over(with->daemon, version, err))
 		return OUTCOME_FAILED;
-	with->hand_over(with->arg, client_console_detach(session->client));
+	with->hand_over(with->daemon, client_console_detach(session->client));
 	return OUTCOME_OVER;
 }
 

@@ -16,7 +16,7 @@ static int64_t first_said(int64_t user, int64_t database, int64_t setting)
 }
 
 /* clang-format off */
-#define SAID(entry, field) ((entry) ? (entry)->field : CONFIG_INHERIT)
+#define SAID(entry, field) ((entry) ? (int64_t)(entry)->field : CONFIG_INHERIT)
 /* In a function with config, database and user. */
 #define SAID_WORD(field, inherit) \
 	(user && user->field != (inherit)           ? user->field \
@@ -24,16 +24,31 @@ static int64_t first_said(int64_t user, int64_t database, int64_t setting)
 	                                            : config->field)
 /* clang-format on */
 
+#define OF_BOTH(type, name)                                                                     \
+	type config_##name(const struct config *config, const struct config_database *database, \
+	                   const struct config_user *user)                                      \
+	{                                                                                       \
+		return (type)first_said(SAID(user, name), SAID(database, name), config->name);  \
+	}
+#define OF_DATABASE(type, name)                                                                 \
+	type config_##name(const struct config *config, const struct config_database *database) \
+	{                                                                                       \
+		return (type)first_said(CONFIG_INHERIT, SAID(database, name), config->name);    \
+	}
+#define OF_USER(type, name)                                                              \
+	type config_##name(const struct config *config, const struct config_user *user)  \
+	{                                                                                \
+		return (type)first_said(SAID(user, name), CONFIG_INHERIT, config->name); \
+	}
+
+CONFIG_OF_BOTH(OF_BOTH)
+CONFIG_OF_DATABASE(OF_DATABASE)
+CONFIG_OF_USER(OF_USER)
+
 enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
                                 const struct config_user *user)
 {
 	return SAID_WORD(pool_mode, POOL_MODE_INHERIT);
-}
-
-bool config_late_begin(const struct config *config, const struct config_database *database,
-                       const struct config_user *user)
-{
-	return first_said(SAID(user, late_begin), SAID(database, late_begin), config->late_begin);
 }
 
 enum session_state_mode config_session_state(const struct config *config,
@@ -110,13 +125,6 @@ int config_pool_size(const struct config *config, const struct config_database *
 	                       config->default_pool_size);
 }
 
-int config_reserve_pool_size(const struct config *config, const struct config_database *database,
-                             const struct config_user *user)
-{
-	return (int)first_said(SAID(user, reserve_pool_size), SAID(database, reserve_pool_size),
-	                       config->reserve_pool_size);
-}
-
 int config_standby_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user)
 {
@@ -124,25 +132,6 @@ int config_standby_pool_size(const struct config *config, const struct config_da
 	                           config->standby_pool_size);
 
 	return said == CONFIG_POOL_SIZE ? config_pool_size(config, database, user) : said;
-}
-
-usec_t config_max_standby_lag(const struct config *config, const struct config_database *database)
-{
-	return first_said(CONFIG_INHERIT, SAID(database, max_standby_lag), config->max_standby_lag);
-}
-
-size_t config_max_standby_lag_bytes(const struct config *config,
-                                    const struct config_database *database)
-{
-	int64_t said = database ? (int64_t)database->max_standby_lag_bytes : CONFIG_INHERIT;
-
-	return (size_t)first_said(CONFIG_INHERIT, said, (int64_t)config->max_standby_lag_bytes);
-}
-
-int config_min_pool_size(const struct config *config, const struct config_database *database)
-{
-	return (int)first_said(CONFIG_INHERIT, SAID(database, min_pool_size),
-	                       config->min_pool_size);
 }
 
 const char *config_host_check_user(const struct config *config,
@@ -161,78 +150,6 @@ bool config_needs_roles(const struct config *config, const struct config_databas
 {
 	return database->target_session_attrs != TARGET_ANY ||
 	       config_route_reads(config, database, NULL) != ROUTE_READS_OFF;
-}
-
-usec_t config_server_lifetime(const struct config *config, const struct config_database *database)
-{
-	return first_said(CONFIG_INHERIT, SAID(database, server_lifetime), config->server_lifetime);
-}
-
-int config_max_db_connections(const struct config *config, const struct config_database *database)
-{
-	return (int)first_said(CONFIG_INHERIT, SAID(database, max_db_connections),
-	                       config->max_db_connections);
-}
-
-int config_max_db_client_connections(const struct config *config,
-                                     const struct config_database *database)
-{
-	return (int)first_said(CONFIG_INHERIT, SAID(database, max_db_client_connections),
-	                       config->max_db_client_connections);
-}
-
-int config_max_user_connections(const struct config *config, const struct config_user *user)
-{
-	return (int)first_said(SAID(user, max_user_connections), CONFIG_INHERIT,
-	                       config->max_user_connections);
-}
-
-usec_t config_query_timeout(const struct config *config, const struct config_user *user)
-{
-	return first_said(SAID(user, query_timeout), CONFIG_INHERIT, config->query_timeout);
-}
-
-usec_t config_idle_transaction_timeout(const struct config *config, const struct config_user *user)
-{
-	return first_said(SAID(user, idle_transaction_timeout), CONFIG_INHERIT,
-	                  config->idle_transaction_timeout);
-}
-
-usec_t config_transaction_timeout(const struct config *config, const struct config_user *user)
-{
-	return first_said(SAID(user, transaction_timeout), CONFIG_INHERIT,
-	                  config->transaction_timeout);
-}
-
-usec_t config_query_wait_timeout(const struct config *config,
-                                 const struct config_database *database,
-                                 const struct config_user *user)
-{
-	return first_said(SAID(user, query_wait_timeout), SAID(database, query_wait_timeout),
-	                  config->query_wait_timeout);
-}
-
-bool config_fail_fast(const struct config *config, const struct config_database *database,
-                      const struct config_user *user)
-{
-	return first_said(SAID(user, fail_fast), SAID(database, fail_fast), config->fail_fast);
-}
-
-usec_t config_client_idle_timeout(const struct config *config, const struct config_user *user)
-{
-	return first_said(SAID(user, client_idle_timeout), CONFIG_INHERIT,
-	                  config->client_idle_timeout);
-}
-
-usec_t config_pin_idle_timeout(const struct config *config, const struct config_user *user)
-{
-	return first_said(SAID(user, pin_idle_timeout), CONFIG_INHERIT, config->pin_idle_timeout);
-}
-
-int config_max_user_client_connections(const struct config *config, const struct config_user *user)
-{
-	return (int)first_said(SAID(user, max_user_client_connections), CONFIG_INHERIT,
-	                       config->max_user_client_connections);
 }
 
 static const char *text_said(const char *database, const char *setting)

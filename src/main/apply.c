@@ -233,7 +233,7 @@ void set_forget_all(struct daemon *daemon)
 	daemon->held = 0;
 }
 
-const char *set_why_held(const struct daemon *daemon, const char *name)
+const char *set_why_held(struct daemon *daemon, const char *name)
 {
 	enum part part = part_of(name);
 

@@ -6,11 +6,7 @@
 #ifndef PGWEIR_MAIN_DAEMON_H
 #define PGWEIR_MAIN_DAEMON_H
 
-#include "pgweir/auth/hba.h"
-#include "pgweir/auth/users.h"
-#include "pgweir/base/log.h"
-#include "pgweir/config/config.h"
-
+#include "load.h"
 #include "notify.h"
 #include "options.h"
 #include "takeover.h"
@@ -18,12 +14,11 @@
 struct daemon;
 
 /*
- * Opens everything: loop, resolver, listeners. Takes over the references to config, users
- * and hba, and the given sockets; log and options are borrowed. takeover: the listening
+ * Opens everything: loop, resolver, listeners. Takes over what is loaded, and
+ * the given sockets; log and options are borrowed. takeover: the listening
  * sockets of the old process; fd -1: there is none. NULL: *err has the reason.
  */
-struct daemon *daemon_new(struct log *log, const struct options *options,
-                          const struct config *config, struct users *users, struct hba *hba,
+struct daemon *daemon_new(struct log *log, const struct options *options, struct loaded *loaded,
                           const struct activation *given, struct takeover *takeover,
                           struct err *err);
 

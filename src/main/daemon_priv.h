@@ -117,7 +117,7 @@ void apply_snapshot(struct daemon *daemon, const struct config *config, struct p
 /* See struct console_with, set and why_held. */
 enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
                                struct err *err);
-const char *set_why_held(const struct daemon *daemon, const char *name);
+const char *set_why_held(struct daemon *daemon, const char *name);
 
 /* Holds no value any more: at the start and after a RELOAD. */
 void set_forget_all(struct daemon *daemon);

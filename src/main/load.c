@@ -112,28 +112,31 @@ void load_judge_certificates(const struct config *config, struct problems *probl
 		                  problems);
 }
 
-bool load_all(const char *file, const struct config **config, struct users **users,
-              struct hba **hba, struct problems *problems)
+bool load_all(const char *file, struct loaded *loaded, struct problems *problems)
 {
 	struct err err;
 	bool is_good;
 
-	*users = NULL;
-	*config = config_load(file, problems);
-	if (!*config)
+	*loaded = (struct loaded){ .config = config_load(file, problems) };
+	if (!loaded->config)
 		return false;
-	is_good = load_hba(*config, hba, problems);
-	load_judge_certificates(*config, problems);
-	web_warn(*config, problems);
-	*users = load_users(*config, &err);
-	if (!*users)
+	is_good = load_hba(loaded->config, &loaded->hba, problems);
+	load_judge_certificates(loaded->config, problems);
+	web_warn(loaded->config, problems);
+	loaded->users = load_users(loaded->config, &err);
+	if (!loaded->users)
 		problems_add_text(problems, err.text);
-	if (*users && is_good)
+	if (loaded->users && is_good)
 		return true;
-	config_unref(config);
-	users_release(users);
-	hba_release(hba);
+	loaded_done(loaded);
 	return false;
+}
+
+void loaded_done(struct loaded *loaded)
+{
+	config_unref(&loaded->config);
+	users_release(&loaded->users);
+	hba_release(&loaded->hba);
 }
 
 unsigned long load_expected_files(const struct config *config)
@@ -264,6 +267,7 @@ bool tls_sets_make(struct tls_sets *sets, const struct config *config, const str
 	return true;
 }
 
+/* Makes one of the two again, and releases the one before. false: it is unchanged. */
 static bool remake(struct tls_context **context, const struct config *config,
                    bool (*make)(struct tls_context **, const struct config *, struct err *),
                    struct err *err)
@@ -276,19 +280,6 @@ static bool remake(struct tls_context **context, const struct config *config,
 	tls_context_unref(context);
 	*context = fresh;
 	return true;
-}
-
-static bool tls_sets_remake_client(struct tls_sets *sets, const struct config *config,
-                                   struct err *err)
-{
-	return remake(&sets->client, config, make_client, err);
-}
-
-/* Makes one of the two again, and releases the one before. false: it is unchanged. */
-static bool tls_sets_remake_server(struct tls_sets *sets, const struct config *config,
-                                   struct err *err)
-{
-	return remake(&sets->server, config, make_server, err);
 }
 
 struct tls_sets tls_sets_hold(const struct tls_sets *other)
@@ -466,10 +457,10 @@ bool parts_make(struct parts *parts, enum part part, const struct config *fresh,
 	case PART_LOGINS:
 		return make_logins(parts, fresh, running, logger, err);
 	case PART_CLIENT_TLS: /* the web server has the same certificate */
-		return tls_sets_remake_client(&parts->tls, fresh, err) &&
+		return remake(&parts->tls.client, fresh, make_client, err) &&
 		       (!fresh->metrics_tls || make_web(parts, fresh, err));
 	case PART_SERVER_TLS:
-		return tls_sets_remake_server(&parts->tls, fresh, err);
+		return remake(&parts->tls.server, fresh, make_server, err);
 	case PART_PROXIES:
 		return make_proxies(parts, fresh, err);
 	case PART_WEB:

@@ -16,13 +16,21 @@
 
 #include "options.h"
 
+/* A configuration with the users and rules that it names. */
+struct loaded {
+	const struct config *config;
+	struct users *users;
+	struct hba *hba; /* NULL unless auth_type is hba */
+};
+
 /*
- * Loads the configuration and the users and rules that it names (*hba is NULL unless
- * auth_type is hba). false: *problems contains every error, and nothing is loaded. It contains the
- * warnings in both cases.
+ * false: *problems contains every error, and nothing is loaded. It contains the warnings in both
+ * cases.
  */
-bool load_all(const char *file, const struct config **config, struct users **users,
-              struct hba **hba, struct problems *problems);
+bool load_all(const char *file, struct loaded *loaded, struct problems *problems);
+
+/* Releases all of it. */
+void loaded_done(struct loaded *loaded);
 
 /* The addresses of trusted proxies. false: *err has the setting and the reason. */
 bool load_proxies(const struct config *config, struct ranges **proxies, struct err *err);

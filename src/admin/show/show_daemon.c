@@ -473,7 +473,7 @@ static bool is_ready(const struct show_source *source, const char **why)
 		bool is_so;
 		const char *words;
 	} hindrances[] = {
-		{ with->is_shutting_down(with->arg), "shutting down" },
+		{ with->is_shutting_down(with->daemon), "shutting down" },
 		{ first->clients->drain.is_on, "draining" },
 		{ pools->is_paused, "paused" },
 		{ pools->suspend != SUSPEND_NONE, "suspended" },

@@ -398,7 +398,7 @@ static const struct column config_columns[] = {
 
 static const struct config *wanted(const struct show_source *source)
 {
-	return source->with->wanted(source->with->arg);
+	return source->with->wanted(source->with->daemon);
 }
 
 static bool next_config(struct cursor *cursor, void *at)
@@ -495,7 +495,7 @@ static bool next_pending(struct cursor *cursor, void *at)
 
 	while (setting_show(show_source_config(source), cursor->index++, &row->old)) {
 		row->key = row->old.name;
-		row->reason = source->with->why_held(source->with->arg, row->key);
+		row->reason = source->with->why_held(source->with->daemon, row->key);
 		if (!row->reason)
 			continue;
 		setting_show(wanted(source), cursor->index - 1, &row->taken);
