@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "ldap_options_priv.h"
+#include "outside_priv.h"
 #include "pgweir/net/range.h"
 
 #include "hba_priv.h"
@@ -26,22 +26,11 @@ static void hba_free(struct hba *hba)
 		hba_rule_done(&hba->rules[i]);
 	free(hba->rules);
 	ident_free(&hba->ident);
-	rulefile_free_names(hba->files, hba->file_count);
+	source_files_done(&hba->files);
 	free(hba);
 }
 
-struct hba *hba_hold(struct hba *hba)
-{
-	hba->reference_count++;
-	return hba;
-}
-
-void hba_release(struct hba **hba)
-{
-	if (*hba && --(*hba)->reference_count == 0)
-		hba_free(*hba);
-	*hba = NULL;
-}
+REFS_FUNCTIONS(hba_hold, hba_release, struct hba, hba_free)
 
 /* ---- loading ---- */
 
@@ -86,14 +75,12 @@ static struct hba *load(const char *path, struct bytes text, struct ident *ident
 		ident_free(&ident);
 		return NULL;
 	}
-	load.hba->reference_count = 1;
 	load.hba->ident = ident;
 	if (path)
 		rulefile_read(&load.reader, path);
 	else
 		rulefile_read_bytes(&load.reader, text, "hba");
 	load.hba->files = load.reader.files;
-	load.hba->file_count = load.reader.file_count;
 	if (load.hba->count == 0 && !problems_any(problems))
 		problems_add(problems, (struct source_pos){ path ? path : "hba", 0 },
 		             "it contains no rule, so no login would be possible");
@@ -398,8 +385,7 @@ struct mapping {
 struct ident {
 	struct mapping *mappings;
 	size_t count, capacity;
-	char **files; /* names of files, for `pos` of mappings */
-	size_t file_count;
+	struct source_files files; /* for `pos` of mappings */
 };
 
 struct map_load {
@@ -477,7 +463,6 @@ static struct ident *load_ident_file(const char *path, struct bytes text, const 
 	else
 		rulefile_read_bytes(&load.reader, text, name);
 	load.ident->files = load.reader.files;
-	load.ident->file_count = load.reader.file_count;
 	if (problems->count + problems->dropped_count != count)
 		ident_free(&load.ident);
 	return load.ident;
@@ -504,7 +489,7 @@ void ident_free(struct ident **ident)
 		return;
 	for (size_t i = 0; i < old->count; i++)
 		mapping_done(&old->mappings[i]);
-	rulefile_free_names(old->files, old->file_count);
+	source_files_done(&old->files);
 	free(old->mappings);
 	free(old);
 }

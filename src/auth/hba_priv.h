@@ -6,11 +6,11 @@
 #define PGWEIR_AUTH_HBA_PRIV_H
 
 #include <regex.h>
-#include <stdatomic.h>
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/config/problems.h"
 #include "pgweir/net/range.h"
 
@@ -45,10 +45,6 @@ bool ident_row(const struct ident *ident, size_t index, struct ident_row *row);
  * @file for the words of another file, and include for its lines.
  */
 
-#define RULEFILE_DEPTH_MAX 10                 /* depth of nested files */
-#define RULEFILE_FILES_MAX 1000               /* files of one load */
-#define RULEFILE_BYTES_MAX ((size_t)64 << 20) /* bytes of one load */
-
 struct rule_word {
 	const char *text;
 	bool is_quoted; /* partly quoted, so it is not a keyword */
@@ -74,11 +70,7 @@ struct rule_reader {
 	void (*line)(struct rule_reader *reader, const struct rule_line *line);
 	struct problems *problems;
 	bool may_include;
-	/* for the reader only; zero them at the start */
-	char **files; /* names of all files, owned: rulefile_done() */
-	size_t file_count;
-	size_t byte_count;
-	int depth;
+	struct source_files files; /* to be freed: source_files_done() */
 };
 
 /* Calls reader->line for each line; adds errors to reader->problems. */
@@ -87,10 +79,6 @@ void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const ch
 
 /* Returns field `index` (from 0) of a line. */
 struct rule_field rulefile_field(const struct rule_line *line, size_t index);
-
-/* Frees the names of files. To keep them, take `files` and set it to NULL before. */
-void rulefile_done(struct rule_reader *reader);
-void rulefile_free_names(char **files, size_t count);
 
 /*
  * ---- pattern ----
@@ -182,12 +170,11 @@ void hba_rule_done(struct hba_rule *rule);
 const char *hba_type_name(enum hba_type type);
 
 struct hba {
-	atomic_size_t reference_count; /* everything else never changes after loading */
+	struct refs refs; /* everything else never changes after loading */
 	struct hba_rule *rules;
 	size_t count, capacity;
 	struct ident *ident;
-	char **files; /* names of files, for `pos` of rules */
-	size_t file_count;
+	struct source_files files; /* for `pos` of rules */
 };
 
 #endif

@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-#include "ldap_options_priv.h"
+#include "outside_priv.h"
 #include "pgweir/auth/outside.h"
 
 #include "pgweir/base/text.h"

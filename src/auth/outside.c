@@ -19,9 +19,6 @@
 #endif
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/secret.h"
-
-#include "ldap_options_priv.h"
 
 enum outside_answer outside_reply(struct outside_question *question, enum outside_answer answer,
                                   const char *format, ...)

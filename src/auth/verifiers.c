@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/derived.h"
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
 
@@ -19,7 +20,7 @@ enum outcome { OUTCOME_NONE, OUTCOME_KEYS, OUTCOME_FAILED };
 struct derived {
 	UT_hash_handle hh; /* while it is cached */
 	unsigned char id[SHA256_SIZE];
-	atomic_size_t reference_count;
+	struct refs refs;
 	bool is_kept;           /* guarded by the cache's lock, like hh */
 	char *user;             /* owner, for verifiers_trim(); NULL = nobody */
 	struct scram_keys keys; /* valid once there is an outcome */
@@ -68,30 +69,19 @@ static struct derived *derived_new(const unsigned char id[SHA256_SIZE], const ch
 	memcpy(derived->salt, salt.at, salt.count);
 	derived->salt_count = salt.count;
 	derived->iterations = iterations;
-	derived->reference_count = 1;
 	pthread_mutex_init(&derived->lock, NULL);
 	return derived;
 }
 
-/* Adds a reference. */
-static struct derived *derived_hold(struct derived *derived)
+static void derived_free(struct derived *derived)
 {
-	derived->reference_count++;
-	return derived;
+	pthread_mutex_destroy(&derived->lock);
+	free(derived->user);
+	secret_wipe(&derived->keys, sizeof(derived->keys));
+	free(derived);
 }
 
-void derived_release(struct derived **derived)
-{
-	struct derived *old = *derived;
-
-	*derived = NULL;
-	if (!old || --old->reference_count > 0)
-		return;
-	pthread_mutex_destroy(&old->lock);
-	free(old->user);
-	secret_wipe(&old->keys, sizeof(old->keys));
-	free(old);
-}
+REFS_FUNCTIONS(derived_hold, derived_release, struct derived, derived_free)
 
 const struct scram_keys *derived_keys(const struct derived *derived)
 {

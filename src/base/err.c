@@ -114,11 +114,7 @@ bool err_suffix(struct err *err, const char *format, ...)
 	return false;
 }
 
-/*
- * ---- close reason ----
- *
- * The table of close reasons, and the counters of closed connections.
- */
+/* ---- close reason ---- */
 
 #define CODE_ROW(id, sqlstate, is_error, name, words) \
 	[ERR_##id] = { name, is_error, ERR_##id, words },

@@ -104,11 +104,7 @@ void log_kept_free(struct log_kept_ring *ring)
 		buf_free(&ring->events[i].texts);
 }
 
-/*
- * ---- log limit ----
- *
- * Counts log lines by their kind.
- */
+/* ---- log limit ---- */
 
 /* The size in bytes of the part of the text that decides its kind. */
 static size_t kind_size(struct bytes text)

@@ -32,20 +32,9 @@ static void config_free(struct config *config)
 	free(config);
 }
 
-const struct config *config_ref(const struct config *config)
-{
-	((struct config *)config)->ref_count++;
-	return config;
-}
+static void free_snapshot(const struct config *config) { config_free((struct config *)config); }
 
-void config_unref(const struct config **config)
-{
-	struct config *old = (struct config *)*config;
-
-	*config = NULL;
-	if (old && --old->ref_count == 0)
-		config_free(old);
-}
+REFS_FUNCTIONS(config_ref, config_unref, const struct config, free_snapshot)
 
 /* Returns a snapshot with all settings at their defaults and no entries. NULL: no memory. */
 static struct config *config_new(void)
@@ -55,7 +44,6 @@ static struct config *config_new(void)
 
 	if (!config)
 		return NULL;
-	config->ref_count = 1;
 	config->entries = entries_new();
 	ok = config->entries && origins_make(config, NULL);
 	for (size_t i = 0; i < settings_count; i++)
@@ -74,7 +62,6 @@ static struct config *config_copy(const struct config *old)
 
 	if (!config)
 		return NULL;
-	config->ref_count = 1;
 	config->entries = entries_ref(old->entries);
 	ok = origins_make(config, old);
 	for (size_t i = 0; i < settings_count; i++)
@@ -202,6 +189,7 @@ static void load_judge(struct load *load, const char *name)
 	if (!load->reader.has_settings && !problems_any(load->reader.problems))
 		problems_add(load->reader.problems, pos, "section [pgbouncer] is missing");
 	peers_sort(load->config->entries);
+	source_files_done(&load->reader.files);
 }
 
 static const struct config *load_end(struct load *load, const char *name)
@@ -342,11 +330,7 @@ const char *config_check_query(const struct config *config)
 	return *query ? query : NULL;
 }
 
-/*
- * ---- dump ----
- *
- * Prints descriptions of the settings: --dump-settings.
- */
+/* ---- dump ---- */
 
 #define WIDTH 92
 

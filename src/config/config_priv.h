@@ -6,13 +6,13 @@
 #ifndef PGWEIR_CONFIG_CONFIG_PRIV_H
 #define PGWEIR_CONFIG_CONFIG_PRIV_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/config/config.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/changes.h"
@@ -109,11 +109,7 @@ enum pairs_result {
  */
 enum pairs_result pairs_next(struct pairs *pairs, struct err *err);
 
-/*
- * ---- suggest ----
- *
- * Suggestions for unknown names of settings.
- */
+/* ---- suggest ---- */
 
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */
 bool setting_refuse(const char *name, struct err *err);
@@ -160,15 +156,7 @@ void field_number_text(const struct setting *setting, int64_t value, char *buffe
 
 void field_free(void *owner, const struct setting *setting);
 
-/*
- * ---- ini ----
- *
- * Reads the lines of ini files: sections, `name = value`, comments, %include.
- */
-
-#define INI_DEPTH_MAX 10                 /* depth of nested files */
-#define INI_FILES_MAX 1000               /* files of one load */
-#define INI_BYTES_MAX ((size_t)64 << 20) /* bytes of one load */
+/* ---- ini ---- */
 
 enum ini_section {
 	INI_OUTSIDE,  /* before the first section header */
@@ -193,21 +181,15 @@ struct ini_reader {
 	bool may_include;
 	/* for the reader only; zero them at the start */
 	enum ini_section section;
-	bool has_settings; /* a section [pgbouncer] or [pgweir] was found */
-	int depth;
-	size_t file_count;
-	size_t byte_count;
+	bool has_settings;         /* a section [pgbouncer] or [pgweir] was found */
+	struct source_files files; /* to be freed: source_files_done() */
 };
 
 /* Calls reader->pair for each pair; adds errors to reader->problems. */
 void ini_read_file(struct ini_reader *reader, const char *path);
 void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *name);
 
-/*
- * ---- origin ----
- *
- * Origins of values: functions for this module.
- */
+/* ---- origin ---- */
 
 /*
  * Makes the origins of a new snapshot: all defaults, or a copy of those of `old`. false: no
@@ -243,7 +225,7 @@ union config_entry {
 };
 
 struct config_entries {
-	atomic_size_t ref_count;                 /* number of snapshots */
+	struct refs refs;                        /* of snapshots */
 	union config_entry *tables[ENTRY_KINDS]; /* by name; the peers are sorted by id */
 	union config_entry *automatic;           /* the database `*`; NULL = none */
 	struct file_name *file_names;            /* changes.c */

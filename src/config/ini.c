@@ -3,15 +3,10 @@
  * Reads ini files line by line. The lines of an included file replace the %include line: they
  * begin in the current section, and the including file continues in the section in which the
  * included file ended.
- *
- * Hard here: a file may include itself, even several times. So the depth, the number of files
- * and the bytes of one load are all limited.
  */
 #include "config_priv.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "pgweir/base/buf.h"
@@ -79,10 +74,10 @@ static void read_include(struct ini_reader *reader, struct source_pos pos, char 
 		problems_add(reader->problems, pos, "%%include needs the path of a file");
 	else if (!reader->may_include)
 		problems_add(reader->problems, pos, "%%include is not possible here");
-	else if (reader->depth >= INI_DEPTH_MAX)
+	else if (reader->files.depth >= SOURCE_DEPTH_MAX)
 		problems_add(reader->problems, pos,
 		             "%%include %s: more than %d files within each other", path,
-		             INI_DEPTH_MAX);
+		             SOURCE_DEPTH_MAX);
 	else
 		ini_read_file(reader, path);
 }
@@ -166,43 +161,15 @@ static void read_lines(struct ini_reader *reader, char *text, size_t count, cons
 	}
 }
 
-static bool may_read(struct ini_reader *reader, const char *name, size_t count)
-{
-	struct source_pos pos = { name, 0 };
-
-	if (count > INI_BYTES_MAX - reader->byte_count)
-		return problems_add(reader->problems, pos, "more than %zu MB of configuration",
-		                    INI_BYTES_MAX >> 20);
-	reader->byte_count += count;
-	return true;
-}
-
 void ini_read_file(struct ini_reader *reader, const char *path)
 {
-	struct buf text = { .limit = INI_BYTES_MAX + BUF_PIECE + 1 };
-	struct source_pos pos = { path, 0 };
-	FILE *file;
-	bool is_read;
+	struct buf text = { 0 };
+	const char *name = source_read(&reader->files, path, false, &text, reader->problems);
 
-	if (reader->file_count == INI_FILES_MAX) {
-		problems_add(reader->problems, pos, "more than %d files", INI_FILES_MAX);
-		return;
-	}
-	reader->file_count++;
-	file = fopen(path, "re");
-	if (!file) {
-		problems_add(reader->problems, pos, "cannot open: %s", strerror(errno));
-		return;
-	}
-	is_read = buf_read_file(&text, file);
-	if (!is_read)
-		problems_add(reader->problems, pos, "cannot read: %s", strerror(errno));
-	fclose(file);
-	if (is_read && may_read(reader, path, text.count)) {
-		buf_text(&text);
-		reader->depth++;
-		read_lines(reader, text.at, text.count, path);
-		reader->depth--;
+	if (name) {
+		reader->files.depth++;
+		read_lines(reader, text.at, text.count, name);
+		reader->files.depth--;
 	}
 	buf_wipe(&text); /* it may contain passwords */
 }
@@ -210,15 +177,9 @@ void ini_read_file(struct ini_reader *reader, const char *path)
 void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *name)
 {
 	struct buf copy = { 0 };
+	const char *kept = source_copy(&reader->files, name, text, &copy, reader->problems);
 
-	if (!may_read(reader, name, text.count))
-		return;
-	buf_add(&copy, text.at, text.count);
-	buf_text(&copy);
-	if (buf_ok(&copy))
-		read_lines(reader, copy.at, copy.count, name);
-	else
-		problems_add(reader->problems, (struct source_pos){ name, 0 },
-		             "no memory to read it");
+	if (kept)
+		read_lines(reader, copy.at, copy.count, kept);
 	buf_wipe(&copy);
 }

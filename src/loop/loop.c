@@ -515,11 +515,7 @@ bool loop_on_signal(struct loop *loop, int number, void (*on_signal)(int number,
 	return true;
 }
 
-/*
- * ---- watches ----
- *
- * Descriptors that are watched, as libevent's events.
- */
+/* ---- watches ---- */
 
 _Static_assert(sizeof(struct event) <= sizeof(((struct watch *)0)->event),
                "struct watch has no room for libevent's event");

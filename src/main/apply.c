@@ -217,7 +217,7 @@ enum config_change set_setting(struct daemon *daemon, const char *name, const ch
 		return result;
 	change.parts = (struct parts){
 		.users = users_hold(daemon->users),
-		.hba = daemon->hba ? hba_hold(daemon->hba) : NULL,
+		.hba = hba_hold(daemon->hba),
 		.tls = tls_sets_hold(&daemon->tls),
 	};
 	result = change_one(&change, err);

@@ -6,13 +6,11 @@
  *                  |
  *                  +--> console --> reload, SET, shutdown (lifecycle.c)
  */
-#include "daemon.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "daemon_priv.h"
-#include "lane.h"
 #include "load.h"
 
 #include "pgweir/auth/outside.h"

@@ -2,7 +2,6 @@
 /*
  * The lanes of the daemon: how many, which are busy, made and freed.
  */
-#include "lane.h"
 
 #include <limits.h>
 #include <sched.h>

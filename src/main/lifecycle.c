@@ -135,7 +135,7 @@ static bool load_again(struct daemon *daemon, config_tell *tell, void *tell_arg,
 	struct loaded old = {
 		.config = config_ref(daemon->config),
 		.users = users_hold(daemon->users),
-		.hba = daemon->hba ? hba_hold(daemon->hba) : NULL,
+		.hba = hba_hold(daemon->hba),
 	};
 	const struct config *config;
 	struct problems problems = { 0 };

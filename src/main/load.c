@@ -285,8 +285,8 @@ static bool remake(struct tls_context **context, const struct config *config,
 struct tls_sets tls_sets_hold(const struct tls_sets *other)
 {
 	return (struct tls_sets){
-		.client = other->client ? tls_context_ref(other->client) : NULL,
-		.server = other->server ? tls_context_ref(other->server) : NULL,
+		.client = tls_context_ref(other->client),
+		.server = tls_context_ref(other->server),
 	};
 }
 
@@ -411,7 +411,7 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 	if (!tls_sets_fit_logins(fresh, err) || !load_check_options(fresh, err))
 		return false;
 	if (has_same_rules(fresh, running))
-		hba = parts->hba ? hba_hold(parts->hba) : NULL;
+		hba = hba_hold(parts->hba);
 	else if (!make_rules(&hba, fresh, logger, err))
 		return false;
 	users = has_same_users ? users_hold(parts->users) : make_users(fresh, err);

@@ -60,11 +60,7 @@ bool load_log(struct log *log, const struct options *options, const struct confi
 /* If *err begins with a setting's name, puts the file and line of that setting before it. */
 void load_say_where(const struct config *config, struct err *err);
 
-/*
- * ---- TLS contexts ----
- *
- * The two TLS contexts of a configuration: for client and for server connections.
- */
+/* ---- TLS contexts ---- */
 
 struct tls_sets {
 	struct tls_context *client; /* NULL: no TLS on this side */

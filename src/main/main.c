@@ -16,7 +16,7 @@
 #include "pgweir/loop/loop.h"
 
 #include "check.h"
-#include "daemon.h"
+#include "daemon_priv.h"
 #include "process.h"
 #include "load.h"
 #include "ask.h"

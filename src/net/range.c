@@ -8,10 +8,10 @@
 #include "pgweir/net/range.h"
 
 #include <ifaddrs.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/refs.h"
 #include "pgweir/base/text.h"
 
 #define BITS_MAX 128
@@ -159,18 +159,16 @@ bool range_has(const struct range *range, const struct address *address)
 	return true;
 }
 
-/*
- * ---- ranges ----
- *
- * Lists of address ranges.
- */
+/* ---- ranges ---- */
 
 struct ranges {
-	atomic_size_t reference_count; /* everything else never changes */
+	struct refs refs; /* everything else never changes */
 	bool has_unix;
 	size_t count;
 	struct range list[];
 };
+
+REFS_FUNCTIONS(ranges_hold, ranges_release, struct ranges, free)
 
 static bool add(struct ranges *ranges, const char *text, struct err *err)
 {
@@ -199,26 +197,11 @@ struct ranges *ranges_new(char *const *texts, size_t count, struct err *err)
 
 	if (!ranges)
 		err_set(err, ERR_MEMORY, "out of memory");
-	else
-		ranges->reference_count = 1;
 	for (size_t i = 0; ranges && i < count; i++) {
 		if (!add(ranges, texts[i], err))
 			ranges_release(&ranges);
 	}
 	return ranges;
-}
-
-struct ranges *ranges_hold(struct ranges *ranges)
-{
-	ranges->reference_count++;
-	return ranges;
-}
-
-void ranges_release(struct ranges **ranges)
-{
-	if (*ranges && --(*ranges)->reference_count == 0)
-		free(*ranges);
-	*ranges = NULL;
 }
 
 bool ranges_have(const struct ranges *ranges, const struct address *address)

@@ -338,11 +338,7 @@ struct bio_method_st *tls_transport_new(void)
 	return method;
 }
 
-/*
- * ---- tls library ----
- *
- * Small functions on top of OpenSSL: its version, its errors, the hash of a certificate.
- */
+/* ---- tls library ---- */
 
 const char *tls_library(void) { return OpenSSL_version(OPENSSL_VERSION); }
 

@@ -21,11 +21,7 @@ static bool is_set(const char *text) { return text && *text; }
 
 static const char *text_of(const char *text) { return text ? text : ""; }
 
-/*
- * ---- versions, ciphers, key exchange ----
- *
- * The rules of a set: TLS versions, ciphers, key exchange.
- */
+/* ---- versions, ciphers, key exchange ---- */
 
 #define V1_0 1u
 #define V1_1 2u
@@ -449,6 +445,15 @@ static bool fill_context(struct making *making, struct tls_context *context)
 	return EVP_DigestFinal_ex(making->print, context->print, NULL) == 1;
 }
 
+static void context_free(struct tls_context *context)
+{
+	SSL_CTX_free(context->library);
+	BIO_meth_free(context->transport);
+	free(context);
+}
+
+REFS_FUNCTIONS(tls_context_ref, tls_context_unref, struct tls_context, context_free)
+
 struct tls_context *tls_context_new(const struct tls_options *options, struct err *err)
 {
 	struct tls_context *context = calloc(1, sizeof(*context));
@@ -459,7 +464,6 @@ struct tls_context *tls_context_new(const struct tls_options *options, struct er
 		err_set(err, ERR_MEMORY, "no memory for TLS");
 		return NULL;
 	}
-	context->ref_count = 1;
 	context->role = options->role;
 	context->check = options->check;
 	ERR_clear_error();
@@ -468,24 +472,6 @@ struct tls_context *tls_context_new(const struct tls_options *options, struct er
 	if (!is_good)
 		tls_context_unref(&context);
 	return context;
-}
-
-struct tls_context *tls_context_ref(struct tls_context *context)
-{
-	context->ref_count++;
-	return context;
-}
-
-void tls_context_unref(struct tls_context **contextp)
-{
-	struct tls_context *context = *contextp;
-
-	*contextp = NULL;
-	if (!context || --context->ref_count)
-		return;
-	SSL_CTX_free(context->library);
-	BIO_meth_free(context->transport);
-	free(context);
 }
 
 bool tls_context_same(const struct tls_context *one, const struct tls_context *other)

@@ -10,6 +10,7 @@
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/net/tls.h"
 
@@ -77,7 +78,7 @@ struct tls {
 struct tls_context {
 	char protocol[32]; /* for ALPN */
 	unsigned int protocol_size;
-	atomic_size_t ref_count;
+	struct refs refs;
 	atomic_uint unused; /* handshakes since the last one that used a ticket */
 	SSL_CTX *library;
 	BIO_METHOD *transport;

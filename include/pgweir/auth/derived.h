@@ -65,6 +65,7 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, con
 void verifiers_keep(struct verifiers *verifiers, struct derived *derived);
 
 /* Releases a reference and sets NULL; accepts NULL. */
+struct derived *derived_hold(struct derived *derived);
 void derived_release(struct derived **derived);
 
 /* Returns NULL if they have not been derived yet, or if that failed. */

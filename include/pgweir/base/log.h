@@ -173,18 +173,17 @@ bool log_kept_kind(struct log *log, size_t number, const char **kind, uint64_t *
 /* How many lines were lost since the process started: too many at once, or the file was full. */
 uint64_t log_lost(struct log *log);
 
-/* Logs a line with facts. */
+/* Logs a line with facts; NULL: none. */
 void log_event(const struct logger *logger, enum log_level level, const struct log_facts *facts,
                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* false: this level is not logged. */
 bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry);
 void log_end(const struct logger *logger, enum log_level level, struct log_entry *entry);
-void log_write(const struct logger *logger, enum log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
-#define log_at(logger, level, ...) \
-	(log_wants((logger)->log, (level)) ? log_write((logger), (level), __VA_ARGS__) : (void)0)
+#define log_at(logger, level, ...)                                                           \
+	(log_wants((logger)->log, (level)) ? log_event((logger), (level), NULL, __VA_ARGS__) \
+	                                   : (void)0)
 #define log_fatal(logger, ...) log_at(logger, LOG_LEVEL_FATAL, __VA_ARGS__)
 #define log_error(logger, ...) log_at(logger, LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(logger, ...) log_at(logger, LOG_LEVEL_WARNING, __VA_ARGS__)

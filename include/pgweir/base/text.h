@@ -66,11 +66,7 @@ void strbuf_add_pointer(struct strbuf *strbuf, const void *pointer);
 void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/*
- * ---- json ----
- *
- * Writes JSON (RFC 8259).
- */
+/* ---- json ---- */
 
 /*
  * Adds a text as a JSON string, with quotes. The output is always valid UTF-8: each invalid

@@ -20,7 +20,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 
-#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/users.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 #include "pgweir/base/table.h"

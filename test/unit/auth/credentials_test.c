@@ -2,7 +2,7 @@
 /*
  * auth/credentials.c.
  */
-#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/users.h"
 
 #include "../unit.h"
 

@@ -2,7 +2,7 @@
 /*
  * auth/secret.h: nothing is left of one.
  */
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
 
 #include <stdlib.h>
 #include <string.h>
