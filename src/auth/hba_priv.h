@@ -12,30 +12,7 @@
 #include "pgweir/base/err.h"
 #include "pgweir/base/refs.h"
 #include "pgweir/config/problems.h"
-#include "pgweir/net/range.h"
-
-/*
- * ---- ident ----
- *
- * The maps of an ident file: which system user may log in as which database user.
- */
-
-struct ident;
-
-/* Loads a file; path NULL or "": no maps. NULL: *problems has the errors. */
-struct ident *ident_load(const char *path, struct problems *problems);
-struct ident *ident_parse(struct bytes text, const char *name, struct problems *problems);
-void ident_free(struct ident **ident);
-
-/* Whether there is a line of this map. */
-bool ident_has_map(const struct ident *ident, const char *map);
-
-/* Whether this map lets `system_user` log in as `user`. */
-bool ident_admits(const struct ident *ident, const char *map, const char *system_user,
-                  const char *user);
-
-/* Returns line `index` for SHOW; false: it is past the last line. */
-bool ident_row(const struct ident *ident, size_t index, struct ident_row *row);
+#include "pgweir/net/address.h"
 
 /*
  * ---- rulefile ----
@@ -142,6 +119,8 @@ enum hba_where {
 	WHERE_SUFFIX /* the host's name ends with `host`, which begins with a dot */
 };
 
+struct hba;
+
 struct hba_rule {
 	struct source_pos pos;
 	enum hba_type type;
@@ -159,11 +138,10 @@ struct hba_rule {
 };
 
 /*
- * Parses a rule. false: *err says why, and *rule can be freed by hba_rule_done() too. ident
- * NULL: the maps are not known, because their file is invalid. A rule that PgBouncer accepts
- * but that can admit nobody is accepted, and has a flaw.
+ * Parses a rule. false: *err says why, and *rule can be freed by hba_rule_done() too. A rule that
+ * PgBouncer accepts but that can admit nobody is accepted, and has a flaw.
  */
-bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct ident *ident,
+bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct hba *hba,
                    struct err *err);
 void hba_rule_done(struct hba_rule *rule);
 
@@ -173,8 +151,23 @@ struct hba {
 	struct refs refs; /* everything else never changes after loading */
 	struct hba_rule *rules;
 	size_t count, capacity;
-	struct ident *ident;
-	struct source_files files; /* for `pos` of rules */
+	struct mapping *mappings; /* of the ident file */
+	size_t mapping_count, mapping_capacity;
+	bool has_bad_maps;         /* the ident file is invalid */
+	struct source_files files; /* for `pos` of rules and mappings */
 };
+
+/*
+ * ---- ident ----
+ *
+ * The maps of an ident file: which system user may log in as which database user.
+ */
+
+/* Whether there is a line of this map. */
+bool ident_has_map(const struct hba *hba, const char *map);
+
+/* Whether this map lets `system_user` log in as `user`. */
+bool ident_admits(const struct hba *hba, const char *map, const char *system_user,
+                  const char *user);
 
 #endif

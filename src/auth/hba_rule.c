@@ -21,7 +21,7 @@
 struct fields {
 	const struct rule_line *line;
 	size_t next;
-	const struct ident *ident;
+	const struct hba *hba;
 };
 
 /* ---- words from a table ---- */
@@ -212,14 +212,14 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 	return spoil(rule, &why, lets_nobody_in, err);
 }
 
-static bool take_map(struct hba_rule *rule, const char *value, const struct ident *ident,
+static bool take_map(struct hba_rule *rule, const char *value, const struct hba *hba,
                      struct err *err)
 {
 	char **grown;
 
 	if (auth_methods[rule->method].voucher == AUTH_NO_VOUCHER)
 		return err_set(err, ERR_CONFIG, "map= is only possible with peer and cert");
-	if (ident && !ident_has_map(ident, value))
+	if (!hba->has_bad_maps && !ident_has_map(hba, value))
 		return err_set(err, ERR_UNFIT, "there is no map %s in auth_ident_file", value);
 	grown = realloc(rule->maps, (rule->map_count + 1) * sizeof(*grown));
 	if (!grown)
@@ -229,10 +229,10 @@ static bool take_map(struct hba_rule *rule, const char *value, const struct iden
 	return grown[rule->map_count++] || err_set(err, ERR_MEMORY, "no memory");
 }
 
-static bool take_client_cert(struct hba_rule *rule, const char *value, const struct ident *ident,
+static bool take_client_cert(struct hba_rule *rule, const char *value, const struct hba *hba,
                              struct err *err)
 {
-	(void)ident;
+	(void)hba;
 	if (rule->type != HBA_HOSTSSL)
 		return err_set(err, ERR_CONFIG, "clientcert= is only possible with hostssl");
 	if (strcmp(value, "verify-full") == 0)
@@ -247,10 +247,10 @@ static bool take_client_cert(struct hba_rule *rule, const char *value, const str
 	return true;
 }
 
-static bool take_service(struct hba_rule *rule, const char *value, const struct ident *ident,
+static bool take_service(struct hba_rule *rule, const char *value, const struct hba *hba,
                          struct err *err)
 {
-	(void)ident;
+	(void)hba;
 	if (rule->method != AUTH_METHOD_PAM)
 		return err_set(err, ERR_CONFIG, "pamservice= is only possible with pam");
 	buf_clear(&rule->options);
@@ -261,7 +261,7 @@ static bool take_service(struct hba_rule *rule, const char *value, const struct 
 
 static const struct {
 	const char *name;
-	bool (*take)(struct hba_rule *rule, const char *value, const struct ident *ident,
+	bool (*take)(struct hba_rule *rule, const char *value, const struct hba *hba,
 	             struct err *err);
 } options[] = {
 	{ "map=", take_map },
@@ -292,14 +292,14 @@ static void take_ldap_option(struct hba_rule *rule, struct rule_field field, siz
 	buf_wipe(&option);
 }
 
-static bool read_option(struct hba_rule *rule, const struct rule_word *word,
-                        const struct ident *ident, struct err *err)
+static bool read_option(struct hba_rule *rule, const struct rule_word *word, const struct hba *hba,
+                        struct err *err)
 {
 	for (size_t i = 0; i < COUNT_OF(options); i++) {
 		size_t count = strlen(options[i].name);
 
 		if (strncmp(options[i].name, word->text, count) == 0)
-			return options[i].take(rule, word->text + count, ident, err);
+			return options[i].take(rule, word->text + count, hba, err);
 	}
 	if (rule->method == AUTH_METHOD_LDAP) /* it may be a part of a password: do not show it */
 		return err_set(err, ERR_CONFIG,
@@ -318,7 +318,7 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 		for (size_t i = 0; i < field.count; i++) {
 			if (is_ldap_word(rule, &field.words[i]))
 				take_ldap_option(rule, field, &i);
-			else if (!read_option(rule, &field.words[i], fields->ident, err))
+			else if (!read_option(rule, &field.words[i], fields->hba, err))
 				return false;
 		}
 	}
@@ -354,13 +354,13 @@ static bool judge_loose(struct hba_rule *rule, const struct err *why, struct err
 	return spoil(rule, why, is_reject ? rejects_all : matches_nobody, err);
 }
 
-bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct ident *ident,
+bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct hba *hba,
                    struct err *err)
 {
 	static const unsigned int database_words = PATTERN_BIT(PATTERN_ALL) |
 	                                           PATTERN_BIT(PATTERN_SAME_USER) |
 	                                           PATTERN_BIT(PATTERN_REPLICATION);
-	struct fields fields = { .line = line, .ident = ident };
+	struct fields fields = { .line = line, .hba = hba };
 	struct err why;
 
 	*rule = (struct hba_rule){ .pos = line->pos, .where = WHERE_ALL };

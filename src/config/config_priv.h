@@ -42,25 +42,13 @@ int value_word(const char *text, const char *const *words);
 /* Refuses `text`: the error has the words, and the one that was probably meant. Returns false. */
 bool value_refuse_word(const char *text, const char *const *words, struct err *err);
 
-/* The words of enum pool_mode; NULL at POOL_MODE_INHERIT. */
+/* The words of these enums; NULL ends them, at the value that inherits if there is one. */
 extern const char *const value_pool_modes[];
-
-/* The words of enum session_state_mode; NULL at SESSION_STATE_INHERIT. */
 extern const char *const value_session_states[];
-
-/* The words of enum session_isolation; NULL at SESSION_ISOLATION_INHERIT. */
 extern const char *const value_session_isolations[];
-
-/* The words of enum causal_reads; NULL at CAUSAL_READS_INHERIT. */
 extern const char *const value_causal_reads[];
-
-/* The words of enum route_reads; NULL at ROUTE_READS_INHERIT. */
 extern const char *const value_route_reads[];
-
-/* The words of enum load_balance_hosts. */
 extern const char *const value_load_balances[];
-
-/* The words of enum target_session_attrs. */
 extern const char *const value_targets[];
 
 /* Splits a list at commas, and at blanks if requested. The caller frees it; {0} on failure. */

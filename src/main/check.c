@@ -21,7 +21,7 @@
 #include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 #include "pgweir/web/web.h"
 
 #include "ask.h"

@@ -48,10 +48,7 @@ static void report(struct daemon *daemon, const struct problems *problems, struc
 	const struct logger *logger = &daemon->logger;
 
 	load_log_warnings(logger, problems);
-	for (size_t i = 0; i < problems->count; i++)
-		log_error(logger, "%s", problems->texts[i]);
-	if (problems->dropped_count)
-		log_error(logger, "... and %zu more problems", problems->dropped_count);
+	load_log_problems(logger, LOG_LEVEL_ERROR, problems);
 	if (problems_any(problems) && err->code == ERR_NONE)
 		err_set(err, ERR_CONFIG, "%s",
 		        problems->count ? problems->texts[0] : "out of memory");

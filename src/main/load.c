@@ -159,6 +159,15 @@ void load_log_warnings(const struct logger *logger, const struct problems *probl
 		log_warning(logger, "... and %zu more warnings", problems->dropped_warning_count);
 }
 
+void load_log_problems(const struct logger *logger, enum log_level level,
+                       const struct problems *problems)
+{
+	for (size_t i = 0; i < problems->count; i++)
+		log_at(logger, level, "%s", problems->texts[i]);
+	if (problems->dropped_count)
+		log_at(logger, level, "... and %zu more problems", problems->dropped_count);
+}
+
 bool load_log(struct log *log, const struct options *options, const struct config *config,
               struct err *err)
 {
@@ -360,8 +369,7 @@ static void take_problems(const struct problems *problems, const char *setting,
 	bool is_unfit = problems->unfit_count == problems->count + problems->dropped_count;
 
 	load_log_warnings(logger, problems);
-	for (size_t i = 0; i < problems->count; i++)
-		log_warning(logger, "%s", problems->texts[i]);
+	load_log_problems(logger, LOG_LEVEL_WARNING, problems);
 	err_set(err, is_unfit ? ERR_UNFIT : ERR_CONFIG, "%s: %s", setting,
 	        problems->count ? problems->texts[0] : "out of memory");
 }

@@ -10,7 +10,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/web/web.h"
 
@@ -47,8 +47,10 @@ unsigned long load_expected_files(const struct config *config);
 /* Warns of certificates of ours that have expired, or will soon. */
 void load_judge_certificates(const struct config *config, struct problems *problems);
 
-/* Logs the warnings, and how many more were dropped. */
+/* Log the warnings, or the errors at this level, and how many more were dropped. */
 void load_log_warnings(const struct logger *logger, const struct problems *problems);
+void load_log_problems(const struct logger *logger, enum log_level level,
+                       const struct problems *problems);
 
 /*
  * Applies the settings of the log. Call it before others: a log file may be unusable. false:

@@ -21,14 +21,6 @@
 #include "load.h"
 #include "ask.h"
 
-static void log_problems(const struct logger *logger, const struct problems *problems)
-{
-	for (size_t i = 0; i < problems->count; i++)
-		log_fatal(logger, "%s", problems->texts[i]);
-	if (problems->dropped_count)
-		log_fatal(logger, "... and %zu more problems", problems->dropped_count);
-}
-
 /* Handles --dump-settings. */
 static int print_settings(const char *name)
 {
@@ -152,7 +144,7 @@ static int start(const struct options *options)
 	}
 	if (!load_all(options->file, &loaded, &problems)) {
 		load_log_warnings(&logger, &problems);
-		log_problems(&logger, &problems);
+		load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
 		problems_done(&problems);
 		log_free(&log);
 		return EXIT_FAILURE;

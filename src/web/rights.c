@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/auth_methods.h"
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 #include "secrets_priv.h"
 #include "web_priv.h"

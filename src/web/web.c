@@ -14,7 +14,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 #include "rights_priv.h"
 

@@ -2,7 +2,7 @@
 /*
  * net/range.c: our addresses and networks. Every host has a loopback.
  */
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 #include "../unit.h"
 

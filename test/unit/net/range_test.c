@@ -2,7 +2,7 @@
 /*
  * net/range.c: ranges of addresses.
  */
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 #include <string.h>
 

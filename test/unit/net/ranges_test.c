@@ -2,7 +2,7 @@
 /*
  * net/range.c.
  */
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 #include "../unit.h"
 
