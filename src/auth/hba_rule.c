@@ -229,10 +229,8 @@ static bool take_map(struct hba_rule *rule, const char *value, const struct hba 
 	return grown[rule->map_count++] || err_set(err, ERR_MEMORY, "no memory");
 }
 
-static bool take_client_cert(struct hba_rule *rule, const char *value, const struct hba *hba,
-                             struct err *err)
+static bool take_client_cert(struct hba_rule *rule, const char *value, struct err *err)
 {
-	(void)hba;
 	if (rule->type != HBA_HOSTSSL)
 		return err_set(err, ERR_CONFIG, "clientcert= is only possible with hostssl");
 	if (strcmp(value, "verify-full") == 0)
@@ -247,10 +245,8 @@ static bool take_client_cert(struct hba_rule *rule, const char *value, const str
 	return true;
 }
 
-static bool take_service(struct hba_rule *rule, const char *value, const struct hba *hba,
-                         struct err *err)
+static bool take_service(struct hba_rule *rule, const char *value, struct err *err)
 {
-	(void)hba;
 	if (rule->method != AUTH_METHOD_PAM)
 		return err_set(err, ERR_CONFIG, "pamservice= is only possible with pam");
 	buf_clear(&rule->options);
@@ -258,16 +254,6 @@ static bool take_service(struct hba_rule *rule, const char *value, const struct 
 	buf_text(&rule->options);
 	return outside_check(AUTH_METHOD_PAM, value, err) == OUTSIDE_FIT;
 }
-
-static const struct {
-	const char *name;
-	bool (*take)(struct hba_rule *rule, const char *value, const struct hba *hba,
-	             struct err *err);
-} options[] = {
-	{ "map=", take_map },
-	{ "clientcert=", take_client_cert },
-	{ "pamservice=", take_service },
-};
 
 static bool is_ldap_word(const struct hba_rule *rule, const struct rule_word *word)
 {
@@ -292,15 +278,25 @@ static void take_ldap_option(struct hba_rule *rule, struct rule_field field, siz
 	buf_wipe(&option);
 }
 
+/* NULL: the word does not begin with that. */
+static const char *value_behind(const char *word, const char *name)
+{
+	size_t count = strlen(name);
+
+	return strncmp(name, word, count) == 0 ? word + count : NULL;
+}
+
 static bool read_option(struct hba_rule *rule, const struct rule_word *word, const struct hba *hba,
                         struct err *err)
 {
-	for (size_t i = 0; i < COUNT_OF(options); i++) {
-		size_t count = strlen(options[i].name);
+	const char *value;
 
-		if (strncmp(options[i].name, word->text, count) == 0)
-			return options[i].take(rule, word->text + count, hba, err);
-	}
+	if ((value = value_behind(word->text, "map=")))
+		return take_map(rule, value, hba, err);
+	if ((value = value_behind(word->text, "clientcert=")))
+		return take_client_cert(rule, value, err);
+	if ((value = value_behind(word->text, "pamservice=")))
+		return take_service(rule, value, err);
 	if (rule->method == AUTH_METHOD_LDAP) /* it may be a part of a password: do not show it */
 		return err_set(err, ERR_CONFIG,
 		               "not an option of ldap: a value with blanks must be quoted");

@@ -180,74 +180,55 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 		load_entry(load, pair, kinds[pair->section]);
 }
 
-/* Checks what can only be checked when everything has been read. */
-static void load_judge(struct load *load, const char *name)
+/* path NULL: reads the text. NULL: no memory. A bad line leaves its setting at the default. */
+static struct config *load(const char *path, struct bytes text, const char *name,
+                           struct problems *problems)
 {
+	struct load load = {
+		.reader = { .pair = load_pair, .problems = problems, .may_include = path != NULL },
+		.config = config_new(),
+	};
 	struct source_pos pos = { name, 0 };
 
+	if (!load.config) {
+		problems_add(problems, pos, "no memory");
+		return NULL;
+	}
+	if (path)
+		ini_read_file(&load.reader, path);
+	else
+		ini_read_bytes(&load.reader, text, name);
+	if (path && !load.config->conffile && !(load.config->conffile = strdup(path)))
+		problems_add(problems, pos, "no memory");
 	/* If a file could not be read, that has been reported already. */
-	if (!load->reader.has_settings && !problems_any(load->reader.problems))
-		problems_add(load->reader.problems, pos, "section [pgbouncer] is missing");
-	peers_sort(load->config->entries);
-	source_files_done(&load->reader.files);
+	if (!load.reader.has_settings && !problems_any(problems))
+		problems_add(problems, pos, "section [pgbouncer] is missing");
+	peers_sort(load.config->entries);
+	source_files_done(&load.reader.files);
+	return load.config;
 }
 
-static const struct config *load_end(struct load *load, const char *name)
+static const struct config *if_good(struct config *config, const struct problems *problems)
 {
-	load_judge(load, name);
-	if (!problems_any(load->reader.problems))
-		return load->config;
-	config_free(load->config);
+	if (!config || !problems_any(problems))
+		return config;
+	config_free(config);
 	return NULL;
-}
-
-static bool load_begin(struct load *load, const char *name, struct problems *problems)
-{
-	*load = (struct load){ .reader = { .pair = load_pair, .problems = problems },
-		               .config = config_new() };
-	return load->config || problems_add(problems, (struct source_pos){ name, 0 }, "no memory");
-}
-
-static void load_file(struct load *load, const char *path)
-{
-	load->reader.may_include = true;
-	ini_read_file(&load->reader, path);
-	if (load->config->conffile)
-		return;
-	load->config->conffile = strdup(path);
-	if (!load->config->conffile)
-		problems_add(load->reader.problems, (struct source_pos){ path, 0 }, "no memory");
 }
 
 const struct config *config_load(const char *path, struct problems *problems)
 {
-	struct load load;
-
-	if (!load_begin(&load, path, problems))
-		return NULL;
-	load_file(&load, path);
-	return load_end(&load, path);
+	return if_good(load(path, bytes_of("", 0), path, problems), problems);
 }
 
 const struct config *config_draft(const char *path, struct problems *problems)
 {
-	struct load load;
-
-	if (!load_begin(&load, path, problems))
-		return NULL;
-	load_file(&load, path);
-	load_judge(&load, path);
-	return load.config;
+	return load(path, bytes_of("", 0), path, problems);
 }
 
 const struct config *config_parse(struct bytes text, const char *name, struct problems *problems)
 {
-	struct load load;
-
-	if (!load_begin(&load, name, problems))
-		return NULL;
-	ini_read_bytes(&load.reader, text, name);
-	return load_end(&load, name);
+	return if_good(load(NULL, text, name, problems), problems);
 }
 
 /* Copies the value from another snapshot. false: no memory, *config has been freed. */

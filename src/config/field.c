@@ -257,86 +257,39 @@ static bool put_list(union field field, const struct setting *setting, const cha
 	return true;
 }
 
-static void free_text(union field field, const struct setting *setting)
-{
-	if ((setting->hidden_with || setting->is_of_entry) && *field.text)
-		explicit_bzero(*field.text, strlen(*field.text));
-	free(*field.text);
-	*field.text = NULL;
-}
-
-static void free_list(union field field, const struct setting *setting)
-{
-	(void)setting;
-	value_list_free(field.list);
-}
-
-/* ---- copying, comparing ---- */
-
-static bool copy_text(union field out, const struct setting *setting, union field in)
-{
-	if (*in.text)
-		return put_text(out, setting, *in.text, NULL, NULL);
-	free_text(out, setting);
-	return true;
-}
-
-static bool copy_list(union field out, const struct setting *setting, union field in)
-{
-	return put_list(out, setting, in.list->text, NULL, NULL);
-}
-
-static bool equal_texts(union field one, union field other)
-{
-	return text_same(*one.text, *other.text);
-}
-
-static bool equal_lists(union field one, union field other)
-{
-	const struct config_list *a = one.list, *b = other.list;
-
-	if (a->count != b->count)
-		return false;
-	for (size_t i = 0; i < a->count; i++) {
-		if (strcmp(a->names[i], b->names[i]) != 0)
-			return false;
-	}
-	return true;
-}
-
 /* ---- showing ---- */
 
-static const char *show_bool(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
+static void show_time(usec_t value, usec_t unit, char *buffer, size_t size)
 {
-	(void)setting, (void)buffer, (void)size;
-	return *field.is_on ? "1" : "0";
+	if (unit && value % unit == 0)
+		snprintf(buffer, size, "%" PRId64, value / unit);
+	else
+		snprintf(buffer, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
 }
 
-static const char *show_word(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
+const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
+                       size_t size)
 {
-	(void)buffer, (void)size;
-	return setting->words[*field.word];
-}
+	union field field = field_of(config, setting);
 
-static const char *show_list(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
-{
-	(void)setting, (void)buffer, (void)size;
-	return field.list->text;
-}
-
-static const char *show_text(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
-{
-	(void)setting, (void)buffer, (void)size;
-	return *field.text;
-}
-
-static const char *show_int(union field field, const struct setting *setting, char *buffer,
-                            size_t size)
-{
+	switch (setting->type) {
+	case SETTING_BOOL:
+		return *field.is_on ? "1" : "0";
+	case SETTING_WORD:
+		return setting->words[*field.word];
+	case SETTING_LIST:
+		return field.list->text;
+	case SETTING_TEXT:
+		return *field.text;
+	case SETTING_BYTES:
+		snprintf(buffer, size, "%zu", *field.bytes);
+		return buffer;
+	case SETTING_TIME:
+		show_time(*field.time, setting->unit, buffer, size);
+		return buffer;
+	case SETTING_INT:
+		break;
+	}
 	if (!setting->initial && *field.number == CONFIG_UNSET)
 		return NULL;
 	if (setting->zero && !*field.number)
@@ -345,59 +298,21 @@ static const char *show_int(union field field, const struct setting *setting, ch
 	return buffer;
 }
 
-static const char *show_bytes(union field field, const struct setting *setting, char *buffer,
-                              size_t size)
-{
-	(void)setting;
-	snprintf(buffer, size, "%zu", *field.bytes);
-	return buffer;
-}
-
-static const char *show_time(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
-{
-	usec_t value = *field.time, unit = setting->unit;
-
-	if (unit && value % unit == 0)
-		snprintf(buffer, size, "%" PRId64, value / unit);
-	else
-		snprintf(buffer, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
-	return buffer;
-}
-
 /* ---- all types ---- */
 
-/* What depends on the type of a setting. */
 static const struct type_row {
-	size_t size;       /* of the field in bytes; not used if copy() and equal() are set */
-	bool keeps_quotes; /* a value may contain quotes of its own, so they are not removed */
+	size_t size; /* of the field in bytes; 0: it owns memory, and a value may contain quotes */
 	/* note NULL: a number out of range is refused. */
 	bool (*put)(union field field, const struct setting *setting, const char *text,
 	            struct err *note, struct err *err);
-	/* Uses `buffer` if the text has to be built; NULL = unset. */
-	const char *(*show)(union field field, const struct setting *setting, char *buffer,
-	                    size_t size);
-	bool (*copy)(union field out, const struct setting *setting, union field in);
-	bool (*equal)(union field one, union field other);
-	void (*free)(union field field, const struct setting *setting);
 } types[] = {
-	[SETTING_BOOL] = { .size = sizeof(bool), .put = put_bool, .show = show_bool },
-	[SETTING_INT] = { .size = sizeof(int), .put = put_int, .show = show_int },
-	[SETTING_BYTES] = { .size = sizeof(size_t), .put = put_bytes, .show = show_bytes },
-	[SETTING_TIME] = { .size = sizeof(usec_t), .put = put_time, .show = show_time },
-	[SETTING_TEXT] = { .keeps_quotes = true,
-	                   .put = put_text,
-	                   .show = show_text,
-	                   .copy = copy_text,
-	                   .equal = equal_texts,
-	                   .free = free_text },
-	[SETTING_LIST] = { .keeps_quotes = true,
-	                   .put = put_list,
-	                   .show = show_list,
-	                   .copy = copy_list,
-	                   .equal = equal_lists,
-	                   .free = free_list },
-	[SETTING_WORD] = { .size = sizeof(unsigned int), .put = put_word, .show = show_word },
+	[SETTING_BOOL] = { sizeof(bool), put_bool },
+	[SETTING_INT] = { sizeof(int), put_int },
+	[SETTING_BYTES] = { sizeof(size_t), put_bytes },
+	[SETTING_TIME] = { sizeof(usec_t), put_time },
+	[SETTING_TEXT] = { 0, put_text },
+	[SETTING_LIST] = { 0, put_list },
+	[SETTING_WORD] = { sizeof(unsigned int), put_word },
 };
 
 bool field_put_bare(void *owner, const struct setting *setting, const char *text, struct err *note,
@@ -414,7 +329,7 @@ bool field_put_near(struct config *config, const struct setting *setting, const 
 
 	if (note)
 		note->code = ERR_NONE;
-	if (types[setting->type].keeps_quotes)
+	if (!types[setting->type].size)
 		return field_put_bare(config, setting, text, note, err);
 	copy = strdup(text);
 	if (!copy)
@@ -460,31 +375,50 @@ bool field_reset(void *owner, const struct setting *setting, struct err *err)
 
 bool field_copy(struct config *to, const struct config *from, const struct setting *setting)
 {
-	const struct type_row *type = &types[setting->type];
 	union field in = field_of(from, setting), out = field_of(to, setting);
 
-	if (type->copy)
-		return type->copy(out, setting, in);
-	memcpy(out.at, in.at, type->size);
+	if (types[setting->type].size)
+		memcpy(out.at, in.at, types[setting->type].size);
+	else if (setting->type == SETTING_LIST)
+		return put_list(out, setting, in.list->text, NULL, NULL);
+	else if (*in.text)
+		return put_text(out, setting, *in.text, NULL, NULL);
+	else
+		field_free(to, setting);
+	return true;
+}
+
+static bool equal_lists(const struct config_list *a, const struct config_list *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++) {
+		if (strcmp(a->names[i], b->names[i]) != 0)
+			return false;
+	}
 	return true;
 }
 
 bool field_equal(const void *a, const void *b, const struct setting *setting)
 {
-	const struct type_row *type = &types[setting->type];
 	union field one = field_of(a, setting), other = field_of(b, setting);
 
-	return type->equal ? type->equal(one, other) : memcmp(one.at, other.at, type->size) == 0;
-}
-
-const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
-                       size_t size)
-{
-	return types[setting->type].show(field_of(config, setting), setting, buffer, size);
+	if (types[setting->type].size)
+		return memcmp(one.at, other.at, types[setting->type].size) == 0;
+	return setting->type == SETTING_LIST ? equal_lists(one.list, other.list)
+	                                     : text_same(*one.text, *other.text);
 }
 
 void field_free(void *owner, const struct setting *setting)
 {
-	if (types[setting->type].free)
-		types[setting->type].free(field_of(owner, setting), setting);
+	union field field = field_of(owner, setting);
+
+	if (setting->type == SETTING_LIST)
+		value_list_free(field.list);
+	if (setting->type != SETTING_TEXT)
+		return;
+	if ((setting->hidden_with || setting->is_of_entry) && *field.text)
+		explicit_bzero(*field.text, strlen(*field.text));
+	free(*field.text);
+	*field.text = NULL;
 }

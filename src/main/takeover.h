@@ -38,8 +38,7 @@ void takeover_end(struct takeover *takeover);
 /*
  * ---- what both processes have: handover_give.c ----
  *
- * The version is a hash of the tables of all records, so it changes with them by itself. If a
- * release had the same hash, the version has the short name that this release uses for it.
+ * The version is a hash of the tables of all records, so it changes with them by itself.
  *
  * Releases before 0.3.0 know no session state. Their records are ours without the tables of session
  * state: the plain format. We read it, and write it to them: then clients that have session state
@@ -48,13 +47,10 @@ void takeover_end(struct takeover *takeover);
 
 #define HANDOVER_VERSION_SIZE 24
 
-/*
- * The version of this program, as in the TAKEOVER command: "3", or "r" and the hash in hex
- * digits.
- */
+/* The version of this program, as in the TAKEOVER command: "r" and the hash in hex digits. */
 void handover_version(char *out, size_t size);
 
-/* Whether `word`, the argument of TAKEOVER, is our version, by either name. */
+/* Whether `word`, the argument of TAKEOVER, is our version. */
 bool handover_version_is(const char *word);
 
 /* The version of the plain format: "3". */

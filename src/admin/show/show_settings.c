@@ -76,7 +76,7 @@ static const char *by_setting(struct limit_row *row, const struct config *config
 	return row->source_buffer;
 }
 
-/* The first of user, database and setting that has a value, in the order of config/effective.c. */
+/* The first of user, database and setting that has a value, in the order of config/entries.c. */
 static const char *source_of(struct limit_row *row, const struct thing *thing, int by_user,
                              int by_database, const char *setting)
 {

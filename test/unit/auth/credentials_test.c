@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/credentials.c.
+ * auth/users.c: credentials.
  */
 #include "pgweir/auth/users.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/secret.h: nothing is left of one.
+ * auth/digest.h: nothing is left of one.
  */
 #include "pgweir/auth/digest.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/limit_event.c
+ * base/log_kept.c: limits
  */
 #include "pgweir/base/log.h"
 

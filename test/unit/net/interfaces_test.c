@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/range.c: our addresses and networks. Every host has a loopback.
+ * net/address.c: our addresses and networks. Every host has a loopback.
  */
 #include "pgweir/net/address.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/range.c: ranges of addresses.
+ * net/address.c: ranges of addresses.
  */
 #include "pgweir/net/address.h"
 

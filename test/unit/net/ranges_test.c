@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/range.c.
+ * net/address.c.
  */
 #include "pgweir/net/address.h"
 
