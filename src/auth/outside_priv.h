@@ -14,8 +14,8 @@
 
 /* What a helper thread gets, and where it stores the reason. */
 struct outside_question {
-	const char *user, *password, *options, *host;
-	usec_t deadline; /* by clock_now(); 0 = none */
+	char *user, *password, *options, *host; /* owned by the struct outside */
+	usec_t deadline;                        /* by clock_now(); 0 = none */
 	char reason[OUTSIDE_REASON_SIZE];
 };
 

@@ -258,8 +258,9 @@ bool verifiers_salt(const struct verifiers *verifiers, const char *user, const c
 	return true;
 }
 
-bool verifiers_mock(const struct verifiers *verifiers, const char *what, const char *user,
-                    unsigned char out[SHA256_SIZE])
+/* Bytes for the mock secret of an unknown user; they look random. */
+static bool mock(const struct verifiers *verifiers, const char *what, const char *user,
+                 unsigned char out[SHA256_SIZE])
 {
 	struct bytes parts[] = { bytes_text("mock secret"), bytes_text(what), bytes_text(user) };
 
@@ -386,7 +387,7 @@ static bool add_hex(const struct verifiers *verifiers, const char *user, struct 
 	unsigned char hash[SHA256_SIZE];
 	char hex[2 * HEX_BYTES + 1];
 
-	if (!verifiers_mock(verifiers, "secret", user, hash))
+	if (!mock(verifiers, "secret", user, hash))
 		return false;
 	text_hex(hex, (const char *)hash, HEX_BYTES);
 	buf_add_text(out, hex);
@@ -400,10 +401,9 @@ static bool add_verifier(const struct verifiers *verifiers, const char *user, co
 	struct scram_verifier verifier;
 	unsigned char salt[SHA256_SIZE];
 
-	if (!scram_verifier_parse(like, &verifier) ||
-	    !verifiers_mock(verifiers, "salt", user, salt) ||
-	    !verifiers_mock(verifiers, "stored", user, verifier.stored_key) ||
-	    !verifiers_mock(verifiers, "server", user, verifier.server_key))
+	if (!scram_verifier_parse(like, &verifier) || !mock(verifiers, "salt", user, salt) ||
+	    !mock(verifiers, "stored", user, verifier.stored_key) ||
+	    !mock(verifiers, "server", user, verifier.server_key))
 		return false;
 	for (size_t i = 0; i < verifier.salt_count; i++)
 		verifier.salt[i] = salt[i % sizeof(salt)];
@@ -417,7 +417,7 @@ bool mock_secret(const struct verifiers *verifiers, const struct users *users, c
 	unsigned char hash[SHA256_SIZE];
 	const struct user *like;
 
-	if (!verifiers_mock(verifiers, "user", user, hash))
+	if (!mock(verifiers, "user", user, hash))
 		return false;
 	like = users ? users_any(users, load_be32(hash)) : NULL;
 	if (like && like->secret.kind == SECRET_SCRAM)

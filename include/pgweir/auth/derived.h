@@ -41,10 +41,6 @@ size_t verifiers_count(struct verifiers *verifiers);
 bool verifiers_salt(const struct verifiers *verifiers, const char *user, const char *secret,
                     unsigned char salt[SCRAM_SALT_SIZE]);
 
-/* Makes bytes for the mock secret of an unknown user; they look random. */
-bool verifiers_mock(const struct verifiers *verifiers, const char *what, const char *user,
-                    unsigned char out[SHA256_SIZE]);
-
 /* One derivation, done or not. It counts its references. */
 struct derived;
 

@@ -15,7 +15,7 @@
 #include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/net/address.h"
-#include "pgweir/net/socket_options.h"
+#include "pgweir/net/dial.h"
 
 struct listener;
 
