@@ -273,8 +273,6 @@ struct server {
 	bool is_dirty;
 	enum server_doubt doubt;
 	bool is_cleaning; /* the cleaning is in `prefix`, or was sent and is not answered */
-	/* then: an unnamed statement was parsed behind it that cannot end a failed block */
-	bool is_cleaning_parsed;
 	/* a value was reported in another encoding than that of the database, which maps have */
 	bool has_unclear_report;
 	/* a RESET ran: parameters that are not reported may have any value */
