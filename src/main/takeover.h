@@ -36,7 +36,7 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 void takeover_end(struct takeover *takeover);
 
 /*
- * ---- what both processes have: handover_give.c ----
+ * ---- what both processes have: handover_version.c ----
  *
  * The version is a hash of the tables of all records, so it changes with them by itself.
  *

@@ -60,7 +60,7 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, con
 /* The password was correct: caches a private derivation. */
 void verifiers_keep(struct verifiers *verifiers, struct derived *derived);
 
-/* Releases a reference and sets NULL; accepts NULL. */
+/* Adds a reference and returns it; releases one and sets NULL. Both accept NULL. */
 struct derived *derived_hold(struct derived *derived);
 void derived_release(struct derived **derived);
 

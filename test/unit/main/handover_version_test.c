@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/handover_give.c: by which name a process asks for a hand-over.
+ * main/handover_version.c: by which name a process asks for a hand-over.
  */
 #include "../../../src/main/takeover.h"
 
