@@ -48,6 +48,7 @@ static struct cluster *find_cluster(const struct broker *broker, struct bytes na
 {
 	struct cluster *cluster;
 
+	assert_locked(&broker->lock);
 	TABLE_FIND(hh, &broker->secret, broker->clusters, name.at, name.count, cluster);
 	return cluster;
 }
@@ -73,6 +74,7 @@ static struct cluster *make_cluster(struct broker *broker, const struct cluster_
 {
 	struct cluster *cluster = calloc(1, sizeof(*cluster));
 
+	assert_locked(&broker->lock);
 	if (!cluster)
 		return NULL;
 	if (!roster_init(&cluster->roster, key->hosts, now)) {
@@ -132,11 +134,11 @@ void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t no
 
 /* ---- hosts that an administrator has drained or disabled ---- */
 
-/* The caller has the lock. */
 static struct closed_host **find_closed(struct broker *broker, struct bytes name)
 {
 	struct closed_host **at = &broker->closed_hosts;
 
+	assert_locked(&broker->lock);
 	while (*at && !bytes_are(name, (*at)->name))
 		at = &(*at)->next;
 	return at;
@@ -162,6 +164,7 @@ static bool note_closed(struct broker *broker, const char *host, enum host_admin
 {
 	struct closed_host **at = find_closed(broker, bytes_text(host)), *closed = *at;
 
+	assert_locked(&broker->lock);
 	if (admin == HOST_ENABLED) {
 		if (!closed)
 			return true;
@@ -177,7 +180,7 @@ static bool note_closed(struct broker *broker, const char *host, enum host_admin
 	return closed != NULL;
 }
 
-/* Sets the states of a cluster's hosts. The caller has the lock. */
+/* Sets the states of a cluster's hosts. */
 static unsigned int apply_closed(struct broker *broker, struct cluster *cluster, const char *only,
                                  usec_t now)
 {
@@ -185,6 +188,7 @@ static unsigned int apply_closed(struct broker *broker, struct cluster *cluster,
 	unsigned int found = 0;
 	struct bytes host;
 
+	assert_locked(&broker->lock);
 	for (unsigned int i = 0; config_host_next(&list, &host); i++) {
 		const struct closed_host *closed = *find_closed(broker, host);
 
@@ -215,10 +219,10 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 	return cluster;
 }
 
-/* The caller has the lock. */
 static void set_admin(struct broker *broker, struct cluster *cluster, const char *host,
                       enum host_admin admin, usec_t now)
 {
+	assert_locked(&broker->lock);
 	if (!apply_closed(broker, cluster, host, now))
 		return;
 	if (admin == HOST_ENABLED)
@@ -262,11 +266,11 @@ void clusters_done(struct broker *broker)
 	}
 }
 
-/* Called with the lock held. */
 static void drop_reference(struct broker *broker, struct cluster **cluster)
 {
 	struct cluster *old = *cluster;
 
+	assert_locked(&broker->lock);
 	*cluster = NULL;
 	if (!old || --old->ref_count > 0)
 		return;
@@ -283,11 +287,11 @@ void clusters_release(struct broker *broker, struct cluster **cluster)
 
 /* ---- what pools need ---- */
 
-/* Called with the lock held. */
 static void tell_listener(const struct broker *broker)
 {
 	struct clusters_listener *listener = broker->listener;
 
+	assert_locked(&broker->lock);
 	if (!listener || listener->is_posted)
 		return;
 	listener->is_posted = true;
@@ -402,12 +406,13 @@ const char *cluster_watch_lack(struct broker *broker, const struct cluster *clus
 
 /* ---- needs of pools ---- */
 
-/* Only the first need and the end of the last one make a difference. Called with the lock held. */
+/* Only the first need and the end of the last one make a difference. */
 static void count_needs(const struct broker *broker, const struct tally *tally, bool is_more)
 {
 	struct cluster *cluster = tally->cluster;
 	bool had_roles = cluster->roles_count > 0, had_primary = cluster->primary_count > 0;
 
+	assert_locked(&broker->lock);
 	if (tally->needs_roles)
 		cluster->roles_count += is_more ? 1U : -1U;
 	if (tally->needs_primary)
@@ -418,6 +423,7 @@ static void count_needs(const struct broker *broker, const struct tally *tally, 
 
 void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster)
 {
+	assert_locked(&broker->lock);
 	tally->cluster = cluster;
 	TAILQ_INSERT_TAIL(&cluster->tallies, tally, cluster_node);
 	count_needs(broker, tally, true);
@@ -427,6 +433,7 @@ void cluster_part(struct broker *broker, struct tally *tally)
 {
 	struct cluster *cluster = tally->cluster;
 
+	assert_locked(&broker->lock);
 	if (!cluster)
 		return;
 	count_needs(broker, tally, false);
