@@ -14,7 +14,7 @@
  * The resolvers of several loops share lookups: all but one, the leader, are followers of it. A
  * follower asks the leader by a letter, keeps the result for as long as the leader, and hears the
  * result of each later lookup while it has the name. Zones are the leader's. Names of addresses
- * (reverse.h) are looked up by each resolver.
+ * (below) are looked up by each resolver.
  */
 #ifndef PGWEIR_NET_RESOLVER_H
 #define PGWEIR_NET_RESOLVER_H
