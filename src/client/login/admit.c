@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
 #include "pgweir/config/entries.h"
 
 #include "login_priv.h"

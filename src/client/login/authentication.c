@@ -7,7 +7,7 @@
  * that does not exist. They are refused afterwards.
  */
 
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
 
 #include "login_priv.h"
 

@@ -16,7 +16,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/auth/hba.h"
 #include "pgweir/loop/workers.h"
-#include "pgweir/net/reverse.h"
+#include "pgweir/net/resolver.h"
 
 #include "login_priv.h"
 
