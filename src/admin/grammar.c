@@ -147,14 +147,6 @@ static enum words_result read_values(struct bytes rest, struct words *words)
 	return fits ? WORDS_OK : WORDS_TOO_LONG;
 }
 
-/* DISABLE HOST name: not DISABLE of a database of that name. */
-static bool names_host(const struct token *command, const struct token *argument)
-{
-	return grammar_token_is(argument, "HOST") &&
-	       (grammar_token_is(command, "DISABLE") || grammar_token_is(command, "ENABLE") ||
-	        grammar_token_is(command, "DRAIN"));
-}
-
 static enum words_result read_host_name(struct bytes rest, struct words *words)
 {
 	struct token value;
@@ -194,7 +186,10 @@ enum words_result grammar_read_words(struct bytes text, struct words *words)
 		return end_of(rest) == WORDS_OK ? WORDS_TOO_LONG : WORDS_INVALID;
 	if (grammar_token_is(&command, "SHOW") || grammar_token_is(&command, "SELECT"))
 		return read_values(rest, words);
-	if (names_host(&command, &argument))
+	/* DISABLE HOST name: not DISABLE of a database of that name */
+	if (grammar_token_is(&argument, "HOST") &&
+	    (grammar_token_is(&command, "DISABLE") || grammar_token_is(&command, "ENABLE") ||
+	     grammar_token_is(&command, "DRAIN")))
 		return read_host_name(rest, words);
 	return end_of(rest);
 }

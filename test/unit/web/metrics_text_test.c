@@ -2,7 +2,7 @@
 /*
  * web/metrics_text.c: rows of a SHOW become metrics.
  */
-#include "../../../src/web/metrics_priv.h"
+#include "../../../src/web/web_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -161,7 +161,7 @@ static const struct metric of_config[] = {
 };
 static const struct metrics_source config = {
 	.words = "CONFIG",
-	.kind = METRICS_KEYED,
+	.kind = METRICS_ROWS,
 	.metrics = of_config,
 	.count = COUNT_OF(of_config),
 };
