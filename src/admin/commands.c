@@ -68,7 +68,7 @@ static void command_resume(const struct console *console, const char *database)
 
 void command_resume_all(const struct console *console)
 {
-	console->with.go_on(console->with.arg);
+	console->with.go_on(console->with.daemon);
 	command_resume(console, NULL);
 }
 
@@ -134,7 +134,7 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 
 	if (words->count > 1 && !is_console && !command_database(session, "resume", &database, err))
 		return OUTCOME_FAILED;
-	if (words->count < 2 && with->is_shutting_down(with->arg)) {
+	if (words->count < 2 && with->is_shutting_down(with->daemon)) {
 		err_set(err, ERR_STATE, "pooler is shutting down");
 		return OUTCOME_FAILED;
 	}
@@ -153,7 +153,7 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 	else
 		command_resume_all(session->console);
 	if (!database)
-		with->drain_end(with->arg);
+		with->drain_end(with->daemon);
 	return OUTCOME_DONE;
 }
 
@@ -270,7 +270,7 @@ static const char *value_of(const struct console_session *session, struct settin
 
 	if (!setting)
 		return "";
-	setting_show(with->wanted(with->arg), (size_t)(setting - settings), shown);
+	setting_show(with->wanted(with->daemon), (size_t)(setting - settings), shown);
 	return shown->value ? shown->value : "(unset)";
 }
 
@@ -312,7 +312,7 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 	struct err why;
 
 	snprintf(was, sizeof(was), "%s", value_of(session, &shown));
-	switch (with->set(with->arg, words->argument, words->value, &why)) {
+	switch (with->set(with->daemon, words->argument, words->value, &why)) {
 	case CONFIG_REFUSED:
 		session_notice(session, why.text, NULL);
 		note_refusal(session, &why);
@@ -351,7 +351,7 @@ static enum outcome run_reload(struct console_session *session, struct err *err)
 	const struct console_with *with = &session->console->with;
 	struct err why;
 
-	if (with->reload(with->arg, notice_change, session, &why))
+	if (with->reload(with->daemon, notice_change, session, &why))
 		return OUTCOME_DONE;
 	session_notice(session, why.text, NULL);
 	err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
@@ -369,10 +369,10 @@ static enum outcome run_shutdown(struct console_session *session, struct err *er
 	(void)err;
 	if (is_now)
 		session->state = SESSION_MUTE;
-	with->shutdown(with->arg, is_now ? SHUTDOWN_NOW
-	                          : strcasecmp(words->argument, "WAIT_FOR_SERVERS") == 0
-	                              ? SHUTDOWN_WAIT_FOR_SERVERS
-	                              : SHUTDOWN_WAIT_FOR_CLIENTS);
+	with->shutdown(with->daemon, is_now ? SHUTDOWN_NOW
+	                             : strcasecmp(words->argument, "WAIT_FOR_SERVERS") == 0
+	                                 ? SHUTDOWN_WAIT_FOR_SERVERS
+	                                 : SHUTDOWN_WAIT_FOR_CLIENTS);
 	return is_now ? OUTCOME_WAIT : OUTCOME_DONE;
 }
 
@@ -393,9 +393,9 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 		        "socket");
 		return OUTCOME_FAILED;
 	}
-	if (!with->may_hand_over(with->arg, version, err))
+	if (!with->may_hand_over(with->daemon, version, err))
 		return OUTCOME_FAILED;
-	with->hand_over(with->arg, client_console_detach(session->client));
+	with->hand_over(with->daemon, client_console_detach(session->client));
 	return OUTCOME_OVER;
 }
 

@@ -254,7 +254,7 @@ enum outcome command_suspend(struct console_session *session, struct err *err)
 			return OUTCOME_FAILED;
 		}
 	}
-	with->suspend(with->arg, command_by(session, "SUSPEND", by));
+	with->suspend(with->daemon, command_by(session, "SUSPEND", by));
 	return begin_waiting(session, NULL, WAITING_SUSPEND);
 }
 
@@ -311,7 +311,7 @@ enum outcome command_drain(struct console_session *session, struct err *err)
 	if (!take_seconds(&session->portal->request.words, &limit, err) ||
 	    !command_not_paused(session, err))
 		return OUTCOME_FAILED;
-	with->drain(with->arg, limit);
+	with->drain(with->daemon, limit);
 	outcome = begin_waiting(session, NULL, WAITING_DRAIN);
 	if (outcome == OUTCOME_WAIT)
 		on_drain_tick(&session->waiting.tick);

@@ -33,7 +33,7 @@ static void tell_averages(const struct console *console, usec_t now)
 	if (show_source_config(&console->source)->log_stats)
 		log_info(&log, "stats: %s", text);
 	if (console->with.status)
-		console->with.status(console->with.arg, text);
+		console->with.status(console->with.daemon, text);
 }
 
 static void on_tick(struct timer *timer)

@@ -15,12 +15,19 @@ void grammar_next_token(struct bytes *rest, struct token *token)
 {
 	struct scanner scanner = { .rest = *rest };
 
+	size_t letters;
+
 	*token = sql_token(&scanner);
 	*rest = scanner.rest;
 	if (scanner.is_broken)
 		token->kind = TOKEN_OPEN;
-	else if (token->kind == TOKEN_NUMBER && !memchr(token->text.at, '.', token->text.count))
-		token->kind = TOKEN_WORD;
+	if (token->kind != TOKEN_NUMBER || memchr(token->text.at, '.', token->text.count))
+		return;
+	/* A word may begin with digits here. */
+	letters = sql_word_size(*rest);
+	*token =
+	    (struct token){ TOKEN_WORD, 0, bytes_of(token->text.at, token->text.count + letters) };
+	*rest = bytes_skip(*rest, letters);
 }
 
 bool grammar_copy_token(const struct token *token, char *out, size_t size)

@@ -2,6 +2,7 @@
 /*
  * Generates the console's part of the manual page.
  */
+#include "pgweir/base/filter.h"
 
 #include "admin_priv.h"
 
@@ -28,19 +29,12 @@ static void add_shows(struct buf *out)
 	}
 }
 
+static const struct filter_mark marks[] = {
+	{ "@commands@", add_commands },
+	{ "@shows@", add_shows },
+};
+
 void admin_manual_fill(struct bytes template, struct buf *out)
 {
-	while (template.count) {
-		const char *end = memchr(template.at, '\n', template.count);
-		size_t count = end ? (size_t)(end - template.at) + 1 : template.count;
-		struct bytes line = bytes_of(template.at, count);
-
-		if (bytes_are(line, "@commands@\n"))
-			add_commands(out);
-		else if (bytes_are(line, "@shows@\n"))
-			add_shows(out);
-		else
-			buf_add(out, line.at, line.count);
-		template = bytes_skip(template, count);
-	}
+	filter_fill(marks, sizeof(marks) / sizeof(marks[0]), template, out);
 }

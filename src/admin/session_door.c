@@ -544,15 +544,15 @@ static void on_cancel(struct console_session *session)
 		session_fail(session, &err);
 		session_later(session);
 	}
-	if (is_drain && !with->is_shutting_down(with->arg))
-		with->drain_end(with->arg);
+	if (is_drain && !with->is_shutting_down(with->daemon))
+		with->drain_end(with->daemon);
 	/*
 	 * A cancel request ends the PAUSE or SUSPEND that this session waits for. If the session is
 	 * idle, its command may have completed just before the cancel request arrived, so the PAUSE
 	 * is ended too.
 	 */
 	if ((is_global || is_at_rest) && pools_are_held(console_pools(session->console)) &&
-	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->arg))
+	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->daemon))
 		command_resume_all(session->console);
 }
 
@@ -563,7 +563,7 @@ static void on_close(struct console_session *session)
 	/* While everything is suspended, no new console can log in to end the SUSPEND. */
 	if (console_pools(console)->suspend != SUSPEND_NONE &&
 	    show_source_console_count(&console->source) <= 1)
-		console->with.go_on(console->with.arg);
+		console->with.go_on(console->with.daemon);
 	commands_wait_stop(session);
 	timer_clear(&session->turn);
 	session->portal = NULL;

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 

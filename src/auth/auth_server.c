@@ -19,7 +19,7 @@
 
 #include "pgweir/auth/derived.h"
 #include "pgweir/auth/outside.h"
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
@@ -67,12 +67,7 @@ struct auth_server {
 	char texts[]; /* memory of secret and user */
 };
 
-/*
- * ---- states and ends ----
- *
- * The server side of an authentication exchange: its states, and functions that all methods
- * share.
- */
+/* ---- states and ends ---- */
 
 #define TO(state) (1u << (state))
 
@@ -90,41 +85,40 @@ static const unsigned int next_states[STATES] = {
 };
 
 /* The only function that writes auth->state. */
-static void auth_server_enter(struct auth_server *auth, enum auth_server_state next)
+static void enter(struct auth_server *auth, enum auth_server_state next)
 {
 	assert(next_states[auth->state] & TO(next));
 	auth->state = next;
 }
 
 /* Ends the exchange: `words` are for the client, `reason` is for the log. */
-static enum auth_server_result auth_server_refuse(struct auth_server *auth, struct err *err,
-                                                  enum err_code code, const char *words,
-                                                  const char *reason)
+static enum auth_server_result refuse(struct auth_server *auth, struct err *err, enum err_code code,
+                                      const char *words, const char *reason)
 {
-	auth_server_enter(auth, STATE_ENDED);
+	enter(auth, STATE_ENDED);
 	text_copy(auth->reason, sizeof(auth->reason), reason);
 	err_set(err, code, "%s", words);
 	return AUTH_SERVER_REFUSED;
 }
 
 /* The same with the words of a close reason, which the connection is then closed for. */
-static enum auth_server_result auth_server_refuse_for(struct auth_server *auth, struct err *err,
-                                                      enum err_code code, enum close_reason refusal,
-                                                      const char *reason)
+static enum auth_server_result refuse_for(struct auth_server *auth, struct err *err,
+                                          enum err_code code, enum close_reason refusal,
+                                          const char *reason)
 {
-	auth_server_refuse(auth, err, code, close_reason_row(refusal)->words, reason);
+	refuse(auth, err, code, close_reason_row(refusal)->words, reason);
 	err_reason(err, refusal);
 	return AUTH_SERVER_REFUSED;
 }
 
-static enum auth_server_result auth_server_refuse_memory(struct auth_server *auth, struct err *err)
+static enum auth_server_result refuse_memory(struct auth_server *auth, struct err *err)
 {
-	return auth_server_refuse(auth, err, ERR_MEMORY, "out of memory", "out of memory");
+	return refuse(auth, err, ERR_MEMORY, "out of memory", "out of memory");
 }
 
-static enum auth_server_result auth_server_accept(struct auth_server *auth)
+static enum auth_server_result admit(struct auth_server *auth)
 {
-	auth_server_enter(auth, STATE_ENDED);
+	enter(auth, STATE_ENDED);
 	return AUTH_SERVER_OK;
 }
 
@@ -132,10 +126,10 @@ static enum auth_server_result auth_server_accept(struct auth_server *auth)
  * Gets the keys of `password`. AUTH_SERVER_OK: derived_keys() has them. AUTH_SERVER_WORK: they
  * will be derived, and `state` has been entered.
  */
-static enum auth_server_result auth_server_derive(struct auth_server *auth, const char *password,
-                                                  struct bytes salt, unsigned int iterations,
-                                                  enum derived_keep keep,
-                                                  enum auth_server_state state, struct err *err)
+static enum auth_server_result derive(struct auth_server *auth, const char *password,
+                                      struct bytes salt, unsigned int iterations,
+                                      enum derived_keep keep, enum auth_server_state state,
+                                      struct err *err)
 {
 	const char *owner = auth->late_failure ? NULL : auth->user;
 
@@ -147,12 +141,12 @@ static enum auth_server_result auth_server_derive(struct auth_server *auth, cons
 		keep = DERIVED_PRIVATE;
 	auth->derived = verifiers_ask(auth->verifiers, owner, password, salt, iterations, keep);
 	if (!auth->derived)
-		return auth_server_refuse_memory(auth, err);
+		return refuse_memory(auth, err);
 	if (derived_keys(auth->derived))
 		return AUTH_SERVER_OK;
 	if (!derived_job(auth->derived, password, &auth->job, auth->on_work, auth->arg))
-		return auth_server_refuse_memory(auth, err);
-	auth_server_enter(auth, state);
+		return refuse_memory(auth, err);
+	enter(auth, state);
 	return AUTH_SERVER_WORK;
 }
 
@@ -169,7 +163,7 @@ static enum auth_server_result auth_server_derive(struct auth_server *auth, cons
 static enum auth_server_result refuse_password(struct auth_server *auth, struct err *err,
                                                const char *reason)
 {
-	return auth_server_refuse_for(auth, err, ERR_PASSWORD, CLOSE_AUTH_PASSWORD, reason);
+	return refuse_for(auth, err, ERR_PASSWORD, CLOSE_AUTH_PASSWORD, reason);
 }
 
 static enum auth_server_result refuse_wrong(struct auth_server *auth, struct err *err)
@@ -181,35 +175,34 @@ static enum auth_server_result refuse_wrong(struct auth_server *auth, struct err
 static enum auth_server_result ask_outside(struct auth_server *auth, struct err *err)
 {
 	if (!outside_ask(auth->outside, auth->password, auth->deadline))
-		return auth_server_refuse_memory(auth, err);
-	auth_server_enter(auth, STATE_OUTSIDE);
+		return refuse_memory(auth, err);
+	enter(auth, STATE_OUTSIDE);
 	return AUTH_SERVER_WORK;
 }
 
 /* Handles the result of PAM or LDAP. */
-static enum auth_server_result auth_server_check_outside(struct auth_server *auth, struct err *err)
+static enum auth_server_result check_outside(struct auth_server *auth, struct err *err)
 {
 	if (outside_answer(auth->outside) == OUTSIDE_YES)
-		return auth_server_accept(auth);
-	return auth_server_refuse_for(auth, err, ERR_NOT_ALLOWED,
-	                              auth_methods[auth->method].refusal,
-	                              outside_reason(auth->outside));
+		return admit(auth);
+	return refuse_for(auth, err, ERR_NOT_ALLOWED, auth_methods[auth->method].refusal,
+	                  outside_reason(auth->outside));
 }
 
 /* Compares the derived keys of a cleartext password with the user's SCRAM secret. */
-static enum auth_server_result auth_server_check_derived(struct auth_server *auth, struct err *err)
+static enum auth_server_result check_derived(struct auth_server *auth, struct err *err)
 {
 	const struct scram_keys *keys = derived_keys(auth->derived);
 
 	if (!keys)
-		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
-		                              "key derivation failed");
+		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		                  "key derivation failed");
 	if (!bytes_equal_secret(bytes_of(keys->stored_key, SCRAM_KEY_SIZE),
 	                        bytes_of(auth->keys.stored_key, SCRAM_KEY_SIZE)) ||
 	    auth->late_failure)
 		return refuse_wrong(auth, err);
 	verifiers_keep(auth->verifiers, auth->derived);
-	return auth_server_accept(auth);
+	return admit(auth);
 }
 
 static enum auth_server_result check_scram_secret(struct auth_server *auth, struct err *err)
@@ -220,10 +213,9 @@ static enum auth_server_result check_scram_secret(struct auth_server *auth, stru
 	if (!scram_verifier_parse(auth->secret.text, &verifier))
 		return refuse_password(auth, err, "the user's SCRAM secret is malformed");
 	memcpy(auth->keys.stored_key, verifier.stored_key, SCRAM_KEY_SIZE);
-	result =
-	    auth_server_derive(auth, auth->password, bytes_of(verifier.salt, verifier.salt_count),
-	                       verifier.iterations, DERIVED_PRIVATE, STATE_WORK, err);
-	return result == AUTH_SERVER_OK ? auth_server_check_derived(auth, err) : result;
+	result = derive(auth, auth->password, bytes_of(verifier.salt, verifier.salt_count),
+	                verifier.iterations, DERIVED_PRIVATE, STATE_WORK, err);
+	return result == AUTH_SERVER_OK ? check_derived(auth, err) : result;
 }
 
 static bool same_text(const char *a, const char *b)
@@ -240,42 +232,38 @@ static bool matches_md5(const struct auth_server *auth, const char *password)
 }
 
 /* Handle the client's answer in STATE_PASSWORD and STATE_MD5. */
-static enum auth_server_result auth_server_read_password(struct auth_server *auth,
-                                                         struct bytes body, struct buf *out,
-                                                         struct err *err)
+static enum auth_server_result read_password(struct auth_server *auth, struct bytes body,
+                                             struct buf *out, struct err *err)
 {
 	const char *password;
 	bool fits;
 
 	(void)out;
 	if (fields_text(body, &password) != WIRE_OK)
-		return auth_server_refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
-		                          "malformed password packet");
+		return refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
+		              "malformed password packet");
 	if (!*password)
-		return auth_server_refuse_for(auth, err, ERR_PASSWORD, CLOSE_EMPTY_PASSWORD,
-		                              "empty password");
+		return refuse_for(auth, err, ERR_PASSWORD, CLOSE_EMPTY_PASSWORD, "empty password");
 	auth->password = strdup(password);
 	if (!auth->password)
-		return auth_server_refuse_memory(auth, err);
+		return refuse_memory(auth, err);
 	if (auth->outside)
 		return ask_outside(auth, err);
 	if (auth->secret.kind == SECRET_SCRAM)
 		return check_scram_secret(auth, err);
 	fits = auth->secret.kind == SECRET_MD5 ? matches_md5(auth, password)
 	                                       : same_text(password, auth->secret.text);
-	return fits && !auth->late_failure ? auth_server_accept(auth) : refuse_wrong(auth, err);
+	return fits && !auth->late_failure ? admit(auth) : refuse_wrong(auth, err);
 }
 
 /* ---- md5 ---- */
 
-static enum auth_server_result auth_server_ask_md5(struct auth_server *auth, struct buf *out,
-                                                   struct err *err)
+static enum auth_server_result ask_md5(struct auth_server *auth, struct buf *out, struct err *err)
 {
 	if (!digest_random(auth->md5_salt, sizeof(auth->md5_salt)))
-		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
-		                              "no random bytes");
+		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD, "no random bytes");
 	message_auth_md5(out, auth->md5_salt);
-	auth_server_enter(auth, STATE_MD5);
+	enter(auth, STATE_MD5);
 	return AUTH_SERVER_MORE;
 }
 
@@ -296,20 +284,20 @@ static bool md5_expected(const struct auth_server *auth, char out[MD5_TEXT_SIZE]
 	return ok;
 }
 
-static enum auth_server_result auth_server_read_md5(struct auth_server *auth, struct bytes body,
-                                                    struct buf *out, struct err *err)
+static enum auth_server_result read_md5(struct auth_server *auth, struct bytes body,
+                                        struct buf *out, struct err *err)
 {
 	char expected[MD5_TEXT_SIZE];
 	const char *given;
 
 	(void)out;
 	if (fields_text(body, &given) != WIRE_OK)
-		return auth_server_refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
-		                          "malformed password packet");
+		return refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
+		              "malformed password packet");
 	if (!md5_expected(auth, expected))
-		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
-		                              "the crypto library has no MD5");
-	return same_text(given, expected) && !auth->late_failure ? auth_server_accept(auth)
+		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		                  "the crypto library has no MD5");
+	return same_text(given, expected) && !auth->late_failure ? admit(auth)
 	                                                         : refuse_wrong(auth, err);
 }
 
@@ -328,10 +316,10 @@ static enum auth_server_result auth_server_read_md5(struct auth_server *auth, st
 static enum auth_server_result refuse_sasl(struct auth_server *auth, struct err *err,
                                            const struct err *why)
 {
-	return auth_server_refuse_for(auth, err, why->code, CLOSE_AUTH_SASL, why->text);
+	return refuse_for(auth, err, why->code, CLOSE_AUTH_SASL, why->text);
 }
 
-static enum auth_server_result auth_server_ask_sasl(struct auth_server *auth, struct buf *out)
+static enum auth_server_result ask_sasl(struct auth_server *auth, struct buf *out)
 {
 	static const char *const mechanisms[] = { SCRAM_PLUS_MECHANISM, SCRAM_MECHANISM };
 	bool has_plus = auth->scram.binding_count > 0;
@@ -340,7 +328,7 @@ static enum auth_server_result auth_server_ask_sasl(struct auth_server *auth, st
 	if (!auth->late_failure && auth->secret.kind == SECRET_MD5)
 		auth->late_failure = "the user has an md5 secret, with which SCRAM is not possible";
 	message_auth_sasl(out, has_plus ? mechanisms : mechanisms + 1, has_plus ? 2 : 1);
-	auth_server_enter(auth, STATE_SASL_FIRST);
+	enter(auth, STATE_SASL_FIRST);
 	return AUTH_SERVER_MORE;
 }
 
@@ -363,9 +351,8 @@ static bool choose_salt(struct auth_server *auth, struct scram_verifier *verifie
 }
 
 /* Handle the client's answer in STATE_SASL_FIRST and STATE_SASL_FINAL. */
-static enum auth_server_result auth_server_read_client_first(struct auth_server *auth,
-                                                             struct bytes body, struct buf *out,
-                                                             struct err *err)
+static enum auth_server_result read_client_first(struct auth_server *auth, struct bytes body,
+                                                 struct buf *out, struct err *err)
 {
 	struct scram_verifier verifier;
 	struct buf first = { 0 };
@@ -375,23 +362,21 @@ static enum auth_server_result auth_server_read_client_first(struct auth_server 
 	bool ok;
 
 	if (fields_sasl_initial(body, &mechanism, &data) != WIRE_OK || !data.at)
-		return auth_server_refuse_for(auth, err, ERR_PROTOCOL, CLOSE_AUTH_SASL,
-		                              "malformed SASLInitialResponse");
+		return refuse_for(auth, err, ERR_PROTOCOL, CLOSE_AUTH_SASL,
+		                  "malformed SASLInitialResponse");
 	auth->scram.is_plus =
 	    auth->scram.binding_count > 0 && bytes_are(bytes_text(mechanism), SCRAM_PLUS_MECHANISM);
 	if (!auth->scram.is_plus && !bytes_are(bytes_text(mechanism), SCRAM_MECHANISM))
-		return auth_server_refuse(
-		    auth, err, ERR_PROTOCOL,
-		    "client selected an invalid SASL authentication mechanism",
-		    "invalid SASL mechanism");
+		return refuse(auth, err, ERR_PROTOCOL,
+		              "client selected an invalid SASL authentication mechanism",
+		              "invalid SASL mechanism");
 	if (!choose_salt(auth, &verifier))
-		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
-		                              "no salt for the user");
+		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL, "no salt for the user");
 	ok = scram_server_first(&auth->scram, data, bytes_of(verifier.salt, verifier.salt_count),
 	                        verifier.iterations, &first, &why);
 	if (ok) {
 		message_auth_sasl_continue(out, buf_bytes(&first));
-		auth_server_enter(auth, STATE_SASL_FINAL);
+		enter(auth, STATE_SASL_FINAL);
 	}
 	buf_free(&first);
 	return ok ? AUTH_SERVER_MORE : refuse_sasl(auth, err, &why);
@@ -412,18 +397,18 @@ static enum auth_server_result check_proof(struct auth_server *auth, struct buf 
 	if (ok)
 		message_auth_sasl_final(out, buf_bytes(&final));
 	buf_free(&final);
-	return ok ? auth_server_accept(auth) : refuse_sasl(auth, err, &why);
+	return ok ? admit(auth) : refuse_sasl(auth, err, &why);
 }
 
 /* Checks the client's proof with the derived keys of the plain secret. */
-static enum auth_server_result auth_server_check_derived_proof(struct auth_server *auth,
-                                                               struct buf *out, struct err *err)
+static enum auth_server_result check_derived_proof(struct auth_server *auth, struct buf *out,
+                                                   struct err *err)
 {
 	const struct scram_keys *keys = derived_keys(auth->derived);
 
 	if (!keys)
-		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
-		                              "key derivation failed");
+		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
+		                  "key derivation failed");
 	auth->keys = *keys;
 	return check_proof(auth, out, err);
 }
@@ -436,10 +421,9 @@ static enum auth_server_result work_in_vain(struct auth_server *auth, struct err
 	auth->late_failure = "the proof does not match the secret";
 	derived_release(&auth->derived);
 	if (!digest_random(salt, sizeof(salt)))
-		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
-		                              "no random bytes");
-	return auth_server_derive(auth, auth->secret.text, bytes_of(salt, sizeof(salt)),
-	                          auth->iterations, DERIVED_PRIVATE, STATE_SASL_WORK, err);
+		return refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_SASL, "no random bytes");
+	return derive(auth, auth->secret.text, bytes_of(salt, sizeof(salt)), auth->iterations,
+	              DERIVED_PRIVATE, STATE_SASL_WORK, err);
 }
 
 /* The keys were cached. */
@@ -452,12 +436,11 @@ static enum auth_server_result check_at_once(struct auth_server *auth, struct bu
 	bool ok = scram_server_check(&auth->scram, keys->stored_key, client_key, &why);
 
 	secret_wipe(client_key, sizeof(client_key));
-	return ok ? auth_server_check_derived_proof(auth, out, err) : work_in_vain(auth, err);
+	return ok ? check_derived_proof(auth, out, err) : work_in_vain(auth, err);
 }
 
-static enum auth_server_result auth_server_read_client_final(struct auth_server *auth,
-                                                             struct bytes body, struct buf *out,
-                                                             struct err *err)
+static enum auth_server_result read_client_final(struct auth_server *auth, struct bytes body,
+                                                 struct buf *out, struct err *err)
 {
 	enum auth_server_result result;
 	struct err why;
@@ -466,9 +449,8 @@ static enum auth_server_result auth_server_read_client_final(struct auth_server 
 		return refuse_sasl(auth, err, &why);
 	if (auth->secret.kind == SECRET_SCRAM)
 		return check_proof(auth, out, err);
-	result =
-	    auth_server_derive(auth, auth->secret.text, bytes_of(auth->salt, sizeof(auth->salt)),
-	                       auth->iterations, DERIVED_SHARED, STATE_SASL_WORK, err);
+	result = derive(auth, auth->secret.text, bytes_of(auth->salt, sizeof(auth->salt)),
+	                auth->iterations, DERIVED_SHARED, STATE_SASL_WORK, err);
 	return result == AUTH_SERVER_OK ? check_at_once(auth, out, err) : result;
 }
 
@@ -595,12 +577,11 @@ static enum auth_server_result judge_unasked(struct auth_server *auth, struct er
 	const struct auth_method_row *row = row_of(auth->method);
 
 	if (!auth->is_known && !row->takes_anybody)
-		return auth_server_refuse_for(auth, err, ERR_NOT_ALLOWED, row->refusal,
-		                              auth->late_failure);
+		return refuse_for(auth, err, ERR_NOT_ALLOWED, row->refusal, auth->late_failure);
 	if (!auth->is_proven && row->voucher != AUTH_NO_VOUCHER)
-		return auth_server_refuse_for(auth, err, ERR_NOT_ALLOWED, row->refusal,
-		                              "the name is not this user's");
-	return auth_server_accept(auth);
+		return refuse_for(auth, err, ERR_NOT_ALLOWED, row->refusal,
+		                  "the name is not this user's");
+	return admit(auth);
 }
 
 enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *out,
@@ -611,34 +592,34 @@ enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *
 		return judge_unasked(auth, err);
 	case AUTH_ASKS_PASSWORD:
 		message_auth_cleartext(out);
-		auth_server_enter(auth, STATE_PASSWORD);
+		enter(auth, STATE_PASSWORD);
 		return AUTH_SERVER_MORE;
 	case AUTH_ASKS_MD5:
 		if (auth->secret.kind != SECRET_SCRAM)
-			return auth_server_ask_md5(auth, out, err);
+			return ask_md5(auth, out, err);
 		break;
 	case AUTH_ASKS_SCRAM:
 		break;
 	}
-	return auth_server_ask_sasl(auth, out);
+	return ask_sasl(auth, out);
 }
 
 /* Handles the client's answer in each state. NULL: no answer is expected in this state. */
 static enum auth_server_result (*const on_answer[STATES])(struct auth_server *auth,
                                                           struct bytes body, struct buf *out,
                                                           struct err *err) = {
-	[STATE_PASSWORD] = auth_server_read_password,
-	[STATE_MD5] = auth_server_read_md5,
-	[STATE_SASL_FIRST] = auth_server_read_client_first,
-	[STATE_SASL_FINAL] = auth_server_read_client_final,
+	[STATE_PASSWORD] = read_password,
+	[STATE_MD5] = read_md5,
+	[STATE_SASL_FIRST] = read_client_first,
+	[STATE_SASL_FINAL] = read_client_final,
 };
 
 enum auth_server_result auth_server_answer(struct auth_server *auth, struct bytes body,
                                            struct buf *out, struct err *err)
 {
 	if (!on_answer[auth->state])
-		return auth_server_refuse(auth, err, ERR_PROTOCOL, "unexpected password packet",
-		                          "unexpected password message");
+		return refuse(auth, err, ERR_PROTOCOL, "unexpected password packet",
+		              "unexpected password message");
 	return on_answer[auth->state](auth, body, out, err);
 }
 
@@ -665,9 +646,9 @@ enum auth_server_result auth_server_resume(struct auth_server *auth, struct buf 
 	assert(auth->state == STATE_WORK || auth->state == STATE_SASL_WORK ||
 	       auth->state == STATE_OUTSIDE);
 	if (auth->state == STATE_OUTSIDE)
-		return auth_server_check_outside(auth, err);
-	return auth->state == STATE_WORK ? auth_server_check_derived(auth, err)
-	                                 : auth_server_check_derived_proof(auth, out, err);
+		return check_outside(auth, err);
+	return auth->state == STATE_WORK ? check_derived(auth, err)
+	                                 : check_derived_proof(auth, out, err);
 }
 
 /* ---- after the exchange ---- */

@@ -13,7 +13,6 @@
 
 #include <openssl/evp.h>
 
-#include "pgweir/auth/secret.h"
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/text.h"
 
@@ -140,11 +139,7 @@ bool digest_random(void *out, size_t count)
 	return true;
 }
 
-/*
- * ---- base64 ----
- *
- * Base64: encoded by OpenSSL's libcrypto, decoded here.
- */
+/* ---- base64 ---- */
 
 void base64_encode(struct bytes in, char *out)
 {

@@ -8,10 +8,17 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "ldap_options_priv.h"
-#include "pgweir/net/range.h"
+#include "outside_priv.h"
+#include "pgweir/net/address.h"
 
 #include "hba_priv.h"
+
+struct mapping {
+	struct source_pos pos;
+	char *map;
+	struct pattern system_user;
+	struct pattern user;
+};
 
 struct load {
 	struct rule_reader reader; /* must be first: see load_line() */
@@ -20,56 +27,43 @@ struct load {
 
 /* ---- creation and end ---- */
 
+static void mapping_done(struct mapping *mapping)
+{
+	free(mapping->map);
+	pattern_done(&mapping->system_user);
+	pattern_done(&mapping->user);
+}
+
 static void hba_free(struct hba *hba)
 {
 	for (size_t i = 0; i < hba->count; i++)
 		hba_rule_done(&hba->rules[i]);
 	free(hba->rules);
-	ident_free(&hba->ident);
-	rulefile_free_names(hba->files, hba->file_count);
+	for (size_t i = 0; i < hba->mapping_count; i++)
+		mapping_done(&hba->mappings[i]);
+	free(hba->mappings);
+	source_files_done(&hba->files);
 	free(hba);
 }
 
-struct hba *hba_hold(struct hba *hba)
-{
-	hba->reference_count++;
-	return hba;
-}
-
-void hba_release(struct hba **hba)
-{
-	if (*hba && --(*hba)->reference_count == 0)
-		hba_free(*hba);
-	*hba = NULL;
-}
+REFS_FUNCTIONS(hba_hold, hba_release, struct hba, hba_free)
 
 /* ---- loading ---- */
-
-static bool grow_rules(struct hba *hba)
-{
-	size_t capacity = hba->capacity ? 2 * hba->capacity : 16;
-	struct hba_rule *grown;
-
-	if (hba->count < hba->capacity)
-		return true;
-	grown = realloc(hba->rules, capacity * sizeof(*grown));
-	if (!grown)
-		return false;
-	hba->rules = grown;
-	hba->capacity = capacity;
-	return true;
-}
 
 static void load_line(struct rule_reader *reader, const struct rule_line *line)
 {
 	struct hba *hba = ((struct load *)reader)->hba;
-	struct hba_rule rule;
+	struct hba_rule rule,
+	    *rules = array_room(hba->rules, hba->count, &hba->capacity, sizeof(rule));
 	struct err err;
 
 	_Static_assert(offsetof(struct load, reader) == 0, "load_line() counts on it");
-	if (!grow_rules(hba)) {
+	if (!rules) {
 		problems_add(reader->problems, line->pos, "no memory");
-	} else if (hba_rule_read(&rule, line, hba->ident, &err)) {
+		return;
+	}
+	hba->rules = rules;
+	if (hba_rule_read(&rule, line, hba, &err)) {
 		if (rule.flaw)
 			problems_warn(reader->problems, line->pos, "%s", rule.flaw);
 		hba->rules[hba->count++] = rule;
@@ -80,49 +74,58 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 	}
 }
 
-/*
- * Owns `ident` from now on. ident NULL: its errors have been reported. path NULL: parses
- * `text`.
- */
-static struct hba *load(const char *path, struct bytes text, struct ident *ident,
-                        struct problems *problems)
+/* path NULL: parses `text`, which is called `name` in errors. */
+static void load_part(struct hba *hba, const char *path, struct bytes text, const char *name,
+                      void (*line)(struct rule_reader *reader, const struct rule_line *line),
+                      struct problems *problems)
 {
-	struct load load = {
-		.reader = { .line = load_line, .problems = problems, .may_include = path != NULL },
-		.hba = calloc(1, sizeof(struct hba))
-	};
+	struct load load = { .reader = { .line = line,
+		                         .problems = problems,
+		                         .may_include = path != NULL,
+		                         .files = hba->files },
+		             .hba = hba };
 
-	if (!load.hba) {
-		problems_add(problems, (struct source_pos){ path, 0 }, "no memory");
-		ident_free(&ident);
-		return NULL;
-	}
-	load.hba->reference_count = 1;
-	load.hba->ident = ident;
 	if (path)
 		rulefile_read(&load.reader, path);
 	else
-		rulefile_read_bytes(&load.reader, text, "hba");
-	load.hba->files = load.reader.files;
-	load.hba->file_count = load.reader.file_count;
-	if (load.hba->count == 0 && !problems_any(problems))
-		problems_add(problems, (struct source_pos){ path ? path : "hba", 0 },
-		             "it contains no rule, so no login would be possible");
+		rulefile_read_bytes(&load.reader, text, name);
+	hba->files = load.reader.files;
+}
+
+static void load_mapping(struct rule_reader *reader, const struct rule_line *line);
+
+/* Paths are NULL: parses the texts. */
+static struct hba *load(const char *path, struct bytes text, const char *ident_path,
+                        struct bytes ident, struct problems *problems)
+{
+	struct source_pos pos = { path ? path : "hba", 0 };
+	size_t count = problems->count + problems->dropped_count;
+	struct hba *hba = calloc(1, sizeof(*hba));
+
+	if (!hba) {
+		problems_add(problems, pos, "no memory");
+		return NULL;
+	}
+	load_part(hba, ident_path, ident, "ident", load_mapping, problems);
+	hba->has_bad_maps = problems->count + problems->dropped_count != count;
+	load_part(hba, path, text, "hba", load_line, problems);
+	if (hba->count == 0 && !problems_any(problems))
+		problems_add(problems, pos, "it contains no rule, so no login would be possible");
 	if (problems_any(problems))
-		hba_release(&load.hba);
-	return load.hba;
+		hba_release(&hba);
+	return hba;
 }
 
 struct hba *hba_load(const char *path, const char *ident_path, struct problems *problems)
 {
-	struct ident *ident = ident_load(ident_path, problems);
-
-	return load(path, bytes_of(NULL, 0), ident, problems);
+	if (ident_path && !*ident_path)
+		ident_path = NULL;
+	return load(path, bytes_of(NULL, 0), ident_path, bytes_of("", 0), problems);
 }
 
 struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *problems)
 {
-	return load(NULL, text, ident_parse(ident, "ident", problems), problems);
+	return load(NULL, text, NULL, ident, problems);
 }
 
 /* ---- facts about a rule ---- */
@@ -239,11 +242,6 @@ bool hba_row(const struct hba *hba, size_t index, struct hba_row *row, struct hb
 	add_patterns(&lists->user, &rule->users);
 	add_options(&lists->options, rule);
 	return true;
-}
-
-bool hba_ident_row(const struct hba *hba, size_t index, struct ident_row *row)
-{
-	return ident_row(hba->ident, index, row);
 }
 
 /*
@@ -382,7 +380,7 @@ bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const c
 	if (rule->map_count == 0)
 		return strcmp(name, user) == 0;
 	for (size_t i = 0; i < rule->map_count; i++) {
-		if (ident_admits(hba->ident, rule->maps[i], name, user))
+		if (ident_admits(hba, rule->maps[i], name, user))
 			return true;
 	}
 	return false;
@@ -398,32 +396,6 @@ bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const c
  *
  * A map consists of all lines with its name; one line that fits is enough.
  */
-
-struct mapping {
-	struct source_pos pos;
-	char *map;
-	struct pattern system_user;
-	struct pattern user;
-};
-
-struct ident {
-	struct mapping *mappings;
-	size_t count, capacity;
-	char **files; /* names of files, for `pos` of mappings */
-	size_t file_count;
-};
-
-struct map_load {
-	struct rule_reader reader; /* must be first: see load_mapping() */
-	struct ident *ident;
-};
-
-static void mapping_done(struct mapping *mapping)
-{
-	free(mapping->map);
-	pattern_done(&mapping->system_user);
-	pattern_done(&mapping->user);
-}
 
 /* Returns \1 in a name that is not a regular expression; NULL: it has none. */
 static char *group_in(const struct pattern *user)
@@ -448,93 +420,30 @@ static bool read_mapping(struct mapping *mapping, const struct rule_line *line, 
 	return true;
 }
 
-static bool grow_mappings(struct ident *ident)
-{
-	size_t capacity = ident->capacity ? 2 * ident->capacity : 16;
-	struct mapping *grown;
-
-	if (ident->count < ident->capacity)
-		return true;
-	grown = realloc(ident->mappings, capacity * sizeof(*grown));
-	if (!grown)
-		return false;
-	ident->mappings = grown;
-	ident->capacity = capacity;
-	return true;
-}
-
 static void load_mapping(struct rule_reader *reader, const struct rule_line *line)
 {
-	struct ident *ident = ((struct map_load *)reader)->ident;
-	struct mapping mapping = { .pos = line->pos };
+	struct hba *hba = ((struct load *)reader)->hba;
+	struct mapping mapping = { .pos = line->pos },
+		       *mappings = array_room(hba->mappings, hba->mapping_count,
+	                                      &hba->mapping_capacity, sizeof(mapping));
 	struct err err;
 
-	_Static_assert(offsetof(struct map_load, reader) == 0, "load_line() counts on it");
-	if (!grow_mappings(ident)) {
+	if (mappings)
+		hba->mappings = mappings;
+	if (!mappings) {
 		err_set(&err, ERR_MEMORY, "no memory");
 	} else if (read_mapping(&mapping, line, &err)) {
-		ident->mappings[ident->count++] = mapping;
+		hba->mappings[hba->mapping_count++] = mapping;
 		return;
 	}
 	problems_add(reader->problems, line->pos, "%s", err.text);
 	mapping_done(&mapping);
 }
 
-/* path NULL: parses `text`, which is called `name` in errors. */
-static struct ident *load_ident_file(const char *path, struct bytes text, const char *name,
-                                     struct problems *problems)
+bool ident_has_map(const struct hba *hba, const char *map)
 {
-	struct map_load load = { .reader = { .line = load_mapping,
-		                             .problems = problems,
-		                             .may_include = path != NULL },
-		                 .ident = calloc(1, sizeof(struct ident)) };
-	size_t count = problems->count + problems->dropped_count;
-
-	if (!load.ident) {
-		problems_add(problems, (struct source_pos){ name, 0 }, "no memory");
-		return NULL;
-	}
-	if (path)
-		rulefile_read(&load.reader, path);
-	else
-		rulefile_read_bytes(&load.reader, text, name);
-	load.ident->files = load.reader.files;
-	load.ident->file_count = load.reader.file_count;
-	if (problems->count + problems->dropped_count != count)
-		ident_free(&load.ident);
-	return load.ident;
-}
-
-struct ident *ident_load(const char *path, struct problems *problems)
-{
-	if (!path || !*path)
-		return ident_parse(bytes_of("", 0), "", problems);
-	return load_ident_file(path, bytes_of(NULL, 0), path, problems);
-}
-
-struct ident *ident_parse(struct bytes text, const char *name, struct problems *problems)
-{
-	return load_ident_file(NULL, text, name, problems);
-}
-
-void ident_free(struct ident **ident)
-{
-	struct ident *old = *ident;
-
-	*ident = NULL;
-	if (!old)
-		return;
-	for (size_t i = 0; i < old->count; i++)
-		mapping_done(&old->mappings[i]);
-	rulefile_free_names(old->files, old->file_count);
-	free(old->mappings);
-	free(old);
-}
-
-bool ident_has_map(const struct ident *ident, const char *map)
-{
-	for (size_t i = 0; i < ident->count; i++) {
-		if (strcmp(ident->mappings[i].map, map) == 0)
+	for (size_t i = 0; i < hba->mapping_count; i++) {
+		if (strcmp(hba->mappings[i].map, map) == 0)
 			return true;
 	}
 	return false;
@@ -568,24 +477,23 @@ static bool fits(const struct mapping *mapping, const char *system_user, const c
 	return pattern_matches(&mapping->user, user, NULL);
 }
 
-bool ident_admits(const struct ident *ident, const char *map, const char *system_user,
-                  const char *user)
+bool ident_admits(const struct hba *hba, const char *map, const char *system_user, const char *user)
 {
-	for (size_t i = 0; i < ident->count; i++) {
-		if (strcmp(ident->mappings[i].map, map) == 0 &&
-		    fits(&ident->mappings[i], system_user, user))
+	for (size_t i = 0; i < hba->mapping_count; i++) {
+		if (strcmp(hba->mappings[i].map, map) == 0 &&
+		    fits(&hba->mappings[i], system_user, user))
 			return true;
 	}
 	return false;
 }
 
-bool ident_row(const struct ident *ident, size_t index, struct ident_row *row)
+bool hba_ident_row(const struct hba *hba, size_t index, struct ident_row *row)
 {
 	const struct mapping *mapping;
 
-	if (index >= ident->count)
+	if (index >= hba->mapping_count)
 		return false;
-	mapping = &ident->mappings[index];
+	mapping = &hba->mappings[index];
 	*row = (struct ident_row){ mapping->pos.file, mapping->pos.line, mapping->map,
 		                   mapping->system_user.text, mapping->user.text };
 	return true;

@@ -6,36 +6,13 @@
 #define PGWEIR_AUTH_HBA_PRIV_H
 
 #include <regex.h>
-#include <stdatomic.h>
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/config/problems.h"
-#include "pgweir/net/range.h"
-
-/*
- * ---- ident ----
- *
- * The maps of an ident file: which system user may log in as which database user.
- */
-
-struct ident;
-
-/* Loads a file; path NULL or "": no maps. NULL: *problems has the errors. */
-struct ident *ident_load(const char *path, struct problems *problems);
-struct ident *ident_parse(struct bytes text, const char *name, struct problems *problems);
-void ident_free(struct ident **ident);
-
-/* Whether there is a line of this map. */
-bool ident_has_map(const struct ident *ident, const char *map);
-
-/* Whether this map lets `system_user` log in as `user`. */
-bool ident_admits(const struct ident *ident, const char *map, const char *system_user,
-                  const char *user);
-
-/* Returns line `index` for SHOW; false: it is past the last line. */
-bool ident_row(const struct ident *ident, size_t index, struct ident_row *row);
+#include "pgweir/net/address.h"
 
 /*
  * ---- rulefile ----
@@ -44,10 +21,6 @@ bool ident_row(const struct ident *ident, size_t index, struct ident_row *row);
  * list of words separated by commas. Supports quotes, comments, continuation by a backslash,
  * @file for the words of another file, and include for its lines.
  */
-
-#define RULEFILE_DEPTH_MAX 10                 /* depth of nested files */
-#define RULEFILE_FILES_MAX 1000               /* files of one load */
-#define RULEFILE_BYTES_MAX ((size_t)64 << 20) /* bytes of one load */
 
 struct rule_word {
 	const char *text;
@@ -74,11 +47,7 @@ struct rule_reader {
 	void (*line)(struct rule_reader *reader, const struct rule_line *line);
 	struct problems *problems;
 	bool may_include;
-	/* for the reader only; zero them at the start */
-	char **files; /* names of all files, owned: rulefile_done() */
-	size_t file_count;
-	size_t byte_count;
-	int depth;
+	struct source_files files; /* to be freed: source_files_done() */
 };
 
 /* Calls reader->line for each line; adds errors to reader->problems. */
@@ -87,10 +56,6 @@ void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const ch
 
 /* Returns field `index` (from 0) of a line. */
 struct rule_field rulefile_field(const struct rule_line *line, size_t index);
-
-/* Frees the names of files. To keep them, take `files` and set it to NULL before. */
-void rulefile_done(struct rule_reader *reader);
-void rulefile_free_names(char **files, size_t count);
 
 /*
  * ---- pattern ----
@@ -154,6 +119,8 @@ enum hba_where {
 	WHERE_SUFFIX /* the host's name ends with `host`, which begins with a dot */
 };
 
+struct hba;
+
 struct hba_rule {
 	struct source_pos pos;
 	enum hba_type type;
@@ -171,23 +138,36 @@ struct hba_rule {
 };
 
 /*
- * Parses a rule. false: *err says why, and *rule can be freed by hba_rule_done() too. ident
- * NULL: the maps are not known, because their file is invalid. A rule that PgBouncer accepts
- * but that can admit nobody is accepted, and has a flaw.
+ * Parses a rule. false: *err says why, and *rule can be freed by hba_rule_done() too. A rule that
+ * PgBouncer accepts but that can admit nobody is accepted, and has a flaw.
  */
-bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct ident *ident,
+bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct hba *hba,
                    struct err *err);
 void hba_rule_done(struct hba_rule *rule);
 
 const char *hba_type_name(enum hba_type type);
 
 struct hba {
-	atomic_size_t reference_count; /* everything else never changes after loading */
+	struct refs refs; /* everything else never changes after loading */
 	struct hba_rule *rules;
 	size_t count, capacity;
-	struct ident *ident;
-	char **files; /* names of files, for `pos` of rules */
-	size_t file_count;
+	struct mapping *mappings; /* of the ident file */
+	size_t mapping_count, mapping_capacity;
+	bool has_bad_maps;         /* the ident file is invalid */
+	struct source_files files; /* for `pos` of rules and mappings */
 };
+
+/*
+ * ---- ident ----
+ *
+ * The maps of an ident file: which system user may log in as which database user.
+ */
+
+/* Whether there is a line of this map. */
+bool ident_has_map(const struct hba *hba, const char *map);
+
+/* Whether this map lets `system_user` log in as `user`. */
+bool ident_admits(const struct hba *hba, const char *map, const char *system_user,
+                  const char *user);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-#include "ldap_options_priv.h"
+#include "outside_priv.h"
 #include "pgweir/auth/outside.h"
 
 #include "pgweir/base/text.h"
@@ -21,7 +21,7 @@
 struct fields {
 	const struct rule_line *line;
 	size_t next;
-	const struct ident *ident;
+	const struct hba *hba;
 };
 
 /* ---- words from a table ---- */
@@ -212,14 +212,14 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 	return spoil(rule, &why, lets_nobody_in, err);
 }
 
-static bool take_map(struct hba_rule *rule, const char *value, const struct ident *ident,
+static bool take_map(struct hba_rule *rule, const char *value, const struct hba *hba,
                      struct err *err)
 {
 	char **grown;
 
 	if (auth_methods[rule->method].voucher == AUTH_NO_VOUCHER)
 		return err_set(err, ERR_CONFIG, "map= is only possible with peer and cert");
-	if (ident && !ident_has_map(ident, value))
+	if (!hba->has_bad_maps && !ident_has_map(hba, value))
 		return err_set(err, ERR_UNFIT, "there is no map %s in auth_ident_file", value);
 	grown = realloc(rule->maps, (rule->map_count + 1) * sizeof(*grown));
 	if (!grown)
@@ -229,10 +229,8 @@ static bool take_map(struct hba_rule *rule, const char *value, const struct iden
 	return grown[rule->map_count++] || err_set(err, ERR_MEMORY, "no memory");
 }
 
-static bool take_client_cert(struct hba_rule *rule, const char *value, const struct ident *ident,
-                             struct err *err)
+static bool take_client_cert(struct hba_rule *rule, const char *value, struct err *err)
 {
-	(void)ident;
 	if (rule->type != HBA_HOSTSSL)
 		return err_set(err, ERR_CONFIG, "clientcert= is only possible with hostssl");
 	if (strcmp(value, "verify-full") == 0)
@@ -247,10 +245,8 @@ static bool take_client_cert(struct hba_rule *rule, const char *value, const str
 	return true;
 }
 
-static bool take_service(struct hba_rule *rule, const char *value, const struct ident *ident,
-                         struct err *err)
+static bool take_service(struct hba_rule *rule, const char *value, struct err *err)
 {
-	(void)ident;
 	if (rule->method != AUTH_METHOD_PAM)
 		return err_set(err, ERR_CONFIG, "pamservice= is only possible with pam");
 	buf_clear(&rule->options);
@@ -258,16 +254,6 @@ static bool take_service(struct hba_rule *rule, const char *value, const struct 
 	buf_text(&rule->options);
 	return outside_check(AUTH_METHOD_PAM, value, err) == OUTSIDE_FIT;
 }
-
-static const struct {
-	const char *name;
-	bool (*take)(struct hba_rule *rule, const char *value, const struct ident *ident,
-	             struct err *err);
-} options[] = {
-	{ "map=", take_map },
-	{ "clientcert=", take_client_cert },
-	{ "pamservice=", take_service },
-};
 
 static bool is_ldap_word(const struct hba_rule *rule, const struct rule_word *word)
 {
@@ -292,15 +278,25 @@ static void take_ldap_option(struct hba_rule *rule, struct rule_field field, siz
 	buf_wipe(&option);
 }
 
-static bool read_option(struct hba_rule *rule, const struct rule_word *word,
-                        const struct ident *ident, struct err *err)
+/* NULL: the word does not begin with that. */
+static const char *value_behind(const char *word, const char *name)
 {
-	for (size_t i = 0; i < COUNT_OF(options); i++) {
-		size_t count = strlen(options[i].name);
+	size_t count = strlen(name);
 
-		if (strncmp(options[i].name, word->text, count) == 0)
-			return options[i].take(rule, word->text + count, ident, err);
-	}
+	return strncmp(name, word, count) == 0 ? word + count : NULL;
+}
+
+static bool read_option(struct hba_rule *rule, const struct rule_word *word, const struct hba *hba,
+                        struct err *err)
+{
+	const char *value;
+
+	if ((value = value_behind(word->text, "map=")))
+		return take_map(rule, value, hba, err);
+	if ((value = value_behind(word->text, "clientcert=")))
+		return take_client_cert(rule, value, err);
+	if ((value = value_behind(word->text, "pamservice=")))
+		return take_service(rule, value, err);
 	if (rule->method == AUTH_METHOD_LDAP) /* it may be a part of a password: do not show it */
 		return err_set(err, ERR_CONFIG,
 		               "not an option of ldap: a value with blanks must be quoted");
@@ -318,7 +314,7 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 		for (size_t i = 0; i < field.count; i++) {
 			if (is_ldap_word(rule, &field.words[i]))
 				take_ldap_option(rule, field, &i);
-			else if (!read_option(rule, &field.words[i], fields->ident, err))
+			else if (!read_option(rule, &field.words[i], fields->hba, err))
 				return false;
 		}
 	}
@@ -354,13 +350,13 @@ static bool judge_loose(struct hba_rule *rule, const struct err *why, struct err
 	return spoil(rule, why, is_reject ? rejects_all : matches_nobody, err);
 }
 
-bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct ident *ident,
+bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct hba *hba,
                    struct err *err)
 {
 	static const unsigned int database_words = PATTERN_BIT(PATTERN_ALL) |
 	                                           PATTERN_BIT(PATTERN_SAME_USER) |
 	                                           PATTERN_BIT(PATTERN_REPLICATION);
-	struct fields fields = { .line = line, .ident = ident };
+	struct fields fields = { .line = line, .hba = hba };
 	struct err why;
 
 	*rule = (struct hba_rule){ .pos = line->pos, .where = WHERE_ALL };

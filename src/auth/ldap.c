@@ -22,8 +22,6 @@
 #include <ldap.h>
 #endif
 
-#include "ldap_options_priv.h"
-
 #if PGWEIR_LDAP
 
 #define CONNECT_LIMIT (3 * USEC_PER_SEC)

@@ -6,14 +6,13 @@
  * a filter, where none of its characters may have a special meaning. And one option is a
  * password, so an error text must not repeat a word of an invalid text.
  */
-#include "ldap_options_priv.h"
+#include "outside_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/secret.h"
 #include "pgweir/base/text.h"
 
 #define USERNAME "$username"

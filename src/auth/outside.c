@@ -19,9 +19,6 @@
 #endif
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/secret.h"
-
-#include "ldap_options_priv.h"
 
 enum outside_answer outside_reply(struct outside_question *question, enum outside_answer answer,
                                   const char *format, ...)
@@ -176,7 +173,6 @@ struct outside {
 	bool is_submitted;
 	void (*on_done)(void *arg);
 	void *arg;
-	char *user, *password, *options, *host;
 };
 
 /* ---- methods ---- */
@@ -232,27 +228,29 @@ void outside_prepare(void) { ldap_prepare(); }
 
 static void destroy(struct outside *outside)
 {
-	secret_free(&outside->password);
-	secret_free(&outside->options);
-	free(outside->user);
-	free(outside->host);
+	secret_free(&outside->question.password);
+	secret_free(&outside->question.options);
+	free(outside->question.user);
+	free(outside->question.host);
 	free(outside);
 }
 
 struct outside *outside_new(const struct outside_who *who)
 {
 	struct outside *outside = calloc(1, sizeof(*outside));
+	struct outside_question *question;
 
 	if (!outside)
 		return NULL;
+	question = &outside->question;
 	outside->method = who->method;
 	outside->on_done = who->on_done;
 	outside->arg = who->arg;
 	outside->answer = OUTSIDE_FAILED;
-	outside->user = strdup(who->user);
-	outside->options = strdup(who->options);
-	outside->host = strdup(who->host);
-	if (outside->user && outside->options && outside->host)
+	question->user = strdup(who->user);
+	question->options = strdup(who->options);
+	question->host = strdup(who->host);
+	if (question->user && question->options && question->host)
 		return outside;
 	destroy(outside);
 	return NULL;
@@ -275,7 +273,7 @@ static void done(struct job *job)
 {
 	struct outside *outside = (struct outside *)job;
 
-	secret_free(&outside->password);
+	secret_free(&outside->question.password);
 	if (job->is_abandoned) {
 		destroy(outside);
 		return;
@@ -287,16 +285,13 @@ static void done(struct job *job)
 bool outside_ask(struct outside *outside, const char *password, usec_t deadline)
 {
 	_Static_assert(offsetof(struct outside, job) == 0, "run() counts on it");
-	secret_free(&outside->password);
-	outside->password = strdup(password);
-	if (!outside->password)
+	secret_free(&outside->question.password);
+	outside->question.password = strdup(password);
+	if (!outside->question.password)
 		return false;
 	outside->job = (struct job){ .run = run, .done = done };
-	outside->question = (struct outside_question){ .user = outside->user,
-		                                       .password = outside->password,
-		                                       .options = outside->options,
-		                                       .host = outside->host,
-		                                       .deadline = deadline };
+	outside->question.deadline = deadline;
+	outside->question.reason[0] = 0;
 	return true;
 }
 

@@ -7,13 +7,15 @@
 #define PGWEIR_AUTH_OUTSIDE_PRIV_H
 
 #include "pgweir/auth/outside.h"
+#include "pgweir/base/buf.h"
+#include "pgweir/base/err.h"
 
 #define OUTSIDE_REASON_SIZE 160
 
 /* What a helper thread gets, and where it stores the reason. */
 struct outside_question {
-	const char *user, *password, *options, *host;
-	usec_t deadline; /* by clock_now(); 0 = none */
+	char *user, *password, *options, *host; /* owned by the struct outside */
+	usec_t deadline;                        /* by clock_now(); 0 = none */
 	char reason[OUTSIDE_REASON_SIZE];
 };
 
@@ -26,5 +28,69 @@ enum outside_answer ldap_judge(struct outside_question *question);
 /* Sets the reason and returns `answer`. */
 enum outside_answer outside_reply(struct outside_question *question, enum outside_answer answer,
                                   const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/*
+ * ---- LDAP options ----
+ *
+ * As in auth_ldap_options and HBA lines.
+ *
+ *   ldapserver="a.example.com b.example.com" ldapbasedn="dc=example,dc=com" ldaptls=1
+ *
+ * Options are key=value, separated by blanks. A value in quotes may contain blanks, and ""
+ * means one quote. No LDAP library and no network: only text is parsed and made.
+ */
+
+#define LDAP_OPTIONS_MAX 8192 /* bytes of all options together */
+
+enum ldap_scope { LDAP_AT_BASE, LDAP_ONE_LEVEL, LDAP_SUBTREE };
+
+/* All texts are owned. NULL: the option is not set, unless the comment says otherwise. */
+struct ldap_options {
+	char *servers; /* names and addresses, separated by blanks; never NULL */
+	int port;      /* 0 = default of the scheme */
+	bool is_ldaps; /* TLS from the start */
+	bool has_start_tls;
+	/* simple bind: prefix, name and suffix make the user's entry */
+	char *prefix, *suffix;
+	/* search and bind: the user's entry is searched */
+	char *base_dn;
+	char *bind_dn, *bind_password; /* both or neither: who searches */
+	char *search_attribute;        /* used if there is no filter; NULL = uid */
+	char *search_filter;           /* contains $username */
+	enum ldap_scope scope;
+	bool is_contradictory; /* the only error is that two options exclude each other */
+};
+
+/*
+ * Parses options. false: *err says why and contains no secret. Call ldap_options_done() in both
+ * cases.
+ */
+bool ldap_options_parse(const char *text, struct ldap_options *options, struct err *err);
+
+/* Wipes and frees the texts. */
+void ldap_options_done(struct ldap_options *options);
+
+/* Whether the user's entry must be searched. */
+static inline bool ldap_options_search(const struct ldap_options *options)
+{
+	return options->base_dn;
+}
+
+/* Returns the next option of `*text` for SHOW, without passwords. false: no more options. */
+bool ldap_options_next(const char **text, struct buf *shown);
+
+/* Adds an option to a text of options, quoted if necessary. */
+void ldap_options_add(struct buf *text, const char *option);
+
+/* ---- names and filters ---- */
+
+/* Makes the entry for a simple bind. The name is escaped: it stays one value of one attribute. */
+void ldap_options_dn(const struct ldap_options *options, const char *user, struct buf *out);
+
+/* Makes the filter of a search. The name is escaped: none of its characters is special. */
+void ldap_options_filter(const struct ldap_options *options, const char *user, struct buf *out);
+
+/* Parses ldap[s]://host[:port]/base[?attribute[?scope[?filter]]] into the options. */
+bool ldap_options_url(const char *url, struct ldap_options *options, struct err *err);
 
 #endif

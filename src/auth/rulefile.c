@@ -5,8 +5,7 @@
  *   host  all,"odd, name"  @admins  10.0.0.0/8  md5   # the words of a line
  *   include other.conf                                # the lines of another file
  *
- * Hard here: files may include each other in circles, so depth, number and bytes of one load
- * are limited. And an error must not hide later ones, so reading continues with the next line.
+ * Hard here: an error must not hide later ones, so reading continues with the next line.
  */
 #include "hba_priv.h"
 
@@ -15,8 +14,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define READ_PIECE 65536
 
 /* The words of a line, collected while it is parsed. */
 struct words {
@@ -42,17 +39,14 @@ static void complain(struct words *words, const char *reason)
 
 static void add_word(struct words *words, size_t at, bool is_quoted)
 {
-	if (words->count == words->capacity) {
-		size_t capacity = words->capacity ? 2 * words->capacity : 16;
-		struct rule_word *grown = realloc(words->at, capacity * sizeof(*grown));
+	struct rule_word *grown =
+	    array_room(words->at, words->count, &words->capacity, sizeof(*grown));
 
-		if (!grown) {
-			complain(words, "no memory");
-			return;
-		}
-		words->at = grown;
-		words->capacity = capacity;
+	if (!grown) {
+		complain(words, "no memory");
+		return;
 	}
+	words->at = grown;
 	words->at[words->count++] =
 	    (struct rule_word){ .is_quoted = is_quoted, .at = at, .field = words->field_count };
 }
@@ -109,80 +103,24 @@ static bool may_include(struct words *words)
 
 	if (!reader->may_include)
 		complain(words, "other files are not possible here");
-	else if (reader->depth >= RULEFILE_DEPTH_MAX)
+	else if (reader->files.depth >= SOURCE_DEPTH_MAX)
 		complain(words, "too many files within each other");
 	return !words->is_bad;
-}
-
-static bool read_whole(FILE *file, struct buf *text)
-{
-	size_t count = 1;
-
-	while (count) {
-		char *at = buf_reserve(text, READ_PIECE);
-
-		if (!at) {
-			errno = EFBIG;
-			return false;
-		}
-		count = fread(at, 1, READ_PIECE, file);
-		text->count += count;
-	}
-	return !ferror(file);
-}
-
-/*
- * Returns a copy of a file's name that lives as long as the reader. NULL: an error was
- * reported.
- */
-static const char *keep_name(struct rule_reader *reader, const char *path)
-{
-	struct source_pos pos = { path, 0 };
-	char **grown, *name;
-
-	if (reader->file_count == RULEFILE_FILES_MAX) {
-		problems_add(reader->problems, pos, "more than %d files", RULEFILE_FILES_MAX);
-		return NULL;
-	}
-	grown = realloc(reader->files, (reader->file_count + 1) * sizeof(*grown));
-	if (grown)
-		reader->files = grown;
-	name = grown ? strdup(path) : NULL;
-	if (name)
-		reader->files[reader->file_count++] = name;
-	else
-		problems_add(reader->problems, pos, "no memory");
-	return name;
 }
 
 /* into: NULL, or a line to which all words of the file are added. */
 static void read_file(struct rule_reader *reader, const char *path, struct words *into,
                       bool may_be_missing)
 {
-	struct buf text = { .limit = RULEFILE_BYTES_MAX + READ_PIECE + 1 };
-	const char *name;
-	FILE *file = fopen(path, "re");
-	struct source_pos pos = { path, 0 };
+	struct buf text = { 0 };
+	const char *name =
+	    source_read(&reader->files, path, may_be_missing, &text, reader->problems);
 
-	if (!file && errno == ENOENT && may_be_missing)
-		return;
-	name = file ? keep_name(reader, path) : NULL;
-	if (!file)
-		problems_add(reader->problems, pos, "cannot open: %s", strerror(errno));
-	else if (name && !read_whole(file, &text))
-		problems_add(reader->problems, pos, "cannot read: %s", strerror(errno));
-	else if (name && text.count > RULEFILE_BYTES_MAX - reader->byte_count)
-		problems_add(reader->problems, pos, "more than %zu MB of rules",
-		             RULEFILE_BYTES_MAX >> 20);
-	else if (name) {
-		reader->byte_count += text.count;
-		reader->depth++;
-		buf_text(&text);
+	if (name) {
+		reader->files.depth++;
 		read_text(reader, text.at, text.count, name, into);
-		reader->depth--;
+		reader->files.depth--;
 	}
-	if (file)
-		fclose(file);
 	buf_wipe(&text);
 }
 
@@ -318,7 +256,7 @@ static bool take_include(struct words *words)
 
 static void read_line(struct rule_reader *reader, struct source_pos pos, char *line)
 {
-	struct words words = { .reader = reader, .pos = pos, .text.limit = RULEFILE_BYTES_MAX };
+	struct words words = { .reader = reader, .pos = pos, .text.limit = SOURCE_BYTES_MAX };
 
 	take_words(&words, line, false);
 	for (size_t i = 0; i < words.count; i++)
@@ -395,11 +333,9 @@ void rulefile_read(struct rule_reader *reader, const char *path)
 void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name)
 {
 	struct buf copy = { 0 };
-	const char *kept = keep_name(reader, name);
+	const char *kept = source_copy(&reader->files, name, text, &copy, reader->problems);
 
-	buf_add(&copy, text.at, text.count);
-	buf_text(&copy);
-	if (kept && buf_ok(&copy))
+	if (kept)
 		read_text(reader, copy.at, copy.count, kept, NULL);
 	buf_free(&copy);
 }
@@ -416,20 +352,6 @@ struct rule_field rulefile_field(const struct rule_line *line, size_t index)
 		field.count++;
 	}
 	return field;
-}
-
-void rulefile_free_names(char **files, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		free(files[i]);
-	free(files);
-}
-
-void rulefile_done(struct rule_reader *reader)
-{
-	rulefile_free_names(reader->files, reader->file_count);
-	reader->files = NULL;
-	reader->file_count = 0;
 }
 
 /*

@@ -18,7 +18,6 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/secret.h"
 #include "pgweir/base/text.h"
 
 #define VERIFIER_PREFIX SCRAM_MECHANISM "$"

@@ -12,14 +12,13 @@
 #include "pgweir/auth/users.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pgweir/base/refs.h"
 #include "pgweir/base/table.h"
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/secret.h"
 #include "pgweir/auth/scram.h"
 #include "pgweir/base/buf.h"
 
@@ -32,7 +31,7 @@ struct row {
 };
 
 struct users {
-	atomic_size_t reference_count; /* everything else never changes */
+	struct refs refs; /* everything else never changes */
 	struct row *by_name;
 	const struct user **with_secret; /* users that have a secret */
 	size_t with_secret_count;
@@ -230,14 +229,7 @@ static bool list_secrets(struct users *users, struct err *err)
 	return true;
 }
 
-struct users *users_none(void)
-{
-	struct users *users = calloc(1, sizeof(*users));
-
-	if (users)
-		users->reference_count = 1;
-	return users;
-}
+struct users *users_none(void) { return calloc(1, sizeof(struct users)); }
 
 static struct users *parse(struct bytes text, const char *file, struct problems *problems,
                            struct err *err)
@@ -264,21 +256,6 @@ struct users *users_parse(struct bytes text, const char *file, struct err *err)
 	return parse(text, file, NULL, err);
 }
 
-static bool read_file(FILE *file, struct buf *text)
-{
-	size_t count = 0;
-
-	do {
-		char *at = buf_reserve(text, 64 * 1024);
-
-		if (!at)
-			return false;
-		count = fread(at, 1, 64 * 1024, file);
-		text->count += count;
-	} while (count);
-	return !ferror(file);
-}
-
 static struct users *load(const char *path, struct problems *problems, struct err *err)
 {
 	struct buf text = { .limit = USERS_FILE_MAX, .is_secret = true };
@@ -291,7 +268,7 @@ static struct users *load(const char *path, struct problems *problems, struct er
 	}
 	/* unbuffered: a buffer of the C library could not be wiped */
 	setvbuf(file, NULL, _IONBF, 0);
-	if (read_file(file, &text))
+	if (buf_read_file(&text, file))
 		users = parse(buf_bytes(&text), path, problems, err);
 	else if (!buf_ok(&text))
 		err_set(err, ERR_CONFIG, "%s is too long", path);
@@ -314,18 +291,7 @@ struct users *users_judge(const char *path, struct problems *problems)
 	return users;
 }
 
-struct users *users_hold(struct users *users)
-{
-	users->reference_count++;
-	return users;
-}
-
-void users_release(struct users **users)
-{
-	if (*users && --(*users)->reference_count == 0)
-		free_all(*users);
-	*users = NULL;
-}
+REFS_FUNCTIONS(users_hold, users_release, struct users, free_all)
 
 const struct user *users_find(const struct users *users, const char *name)
 {
@@ -349,4 +315,74 @@ void users_each(const struct users *users, void (*each)(const struct user *user,
 {
 	for (const struct row *row = users->by_name; row; row = row->hh.next)
 		each(&row->user, arg);
+}
+
+/* ---- credentials ---- */
+
+bool credentials_from_secret(struct credentials *credentials, const struct secret *secret)
+{
+	if (secret->kind != SECRET_PLAIN && secret->kind != SECRET_MD5)
+		return true;
+	credentials->text = strdup(secret->text);
+	if (!credentials->text)
+		return false;
+	credentials->kind = secret->kind == SECRET_PLAIN ? CREDENTIALS_PLAIN : CREDENTIALS_MD5;
+	return true;
+}
+
+bool credentials_set_made_for(struct credentials *credentials,
+                              const struct scram_challenge *made_for)
+{
+	free(credentials->made_for);
+	credentials->made_for = malloc(sizeof(*made_for));
+	if (credentials->made_for)
+		*credentials->made_for = *made_for;
+	return credentials->made_for;
+}
+
+bool credentials_copy(struct credentials *to, const struct credentials *from)
+{
+	if (from->text && !(to->text = strdup(from->text)))
+		return false;
+	if (from->keys) {
+		to->keys = malloc(sizeof(*to->keys));
+		if (!to->keys) {
+			credentials_done(to);
+			return false;
+		}
+		*to->keys = *from->keys;
+	}
+	if (from->made_for && !credentials_set_made_for(to, from->made_for)) {
+		credentials_done(to);
+		return false;
+	}
+	to->kind = from->kind;
+	to->is_shown = from->is_shown;
+	return true;
+}
+
+bool credentials_equal(const struct credentials *a, const struct credentials *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	switch (a->kind) {
+	case CREDENTIALS_PLAIN:
+	case CREDENTIALS_MD5:
+		return bytes_equal_secret(bytes_text(a->text), bytes_text(b->text));
+	case CREDENTIALS_KEYS:
+		return bytes_equal_secret(bytes_of(a->keys, sizeof(*a->keys)),
+		                          bytes_of(b->keys, sizeof(*b->keys)));
+	default:
+		return true;
+	}
+}
+
+void credentials_done(struct credentials *credentials)
+{
+	secret_free(&credentials->text);
+	if (credentials->keys)
+		secret_wipe(credentials->keys, sizeof(*credentials->keys));
+	free(credentials->keys);
+	free(credentials->made_for);
+	*credentials = (struct credentials){ 0 };
 }

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/derived.h"
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
 
@@ -19,7 +20,7 @@ enum outcome { OUTCOME_NONE, OUTCOME_KEYS, OUTCOME_FAILED };
 struct derived {
 	UT_hash_handle hh; /* while it is cached */
 	unsigned char id[SHA256_SIZE];
-	atomic_size_t reference_count;
+	struct refs refs;
 	bool is_kept;           /* guarded by the cache's lock, like hh */
 	char *user;             /* owner, for verifiers_trim(); NULL = nobody */
 	struct scram_keys keys; /* valid once there is an outcome */
@@ -68,30 +69,19 @@ static struct derived *derived_new(const unsigned char id[SHA256_SIZE], const ch
 	memcpy(derived->salt, salt.at, salt.count);
 	derived->salt_count = salt.count;
 	derived->iterations = iterations;
-	derived->reference_count = 1;
 	pthread_mutex_init(&derived->lock, NULL);
 	return derived;
 }
 
-/* Adds a reference. */
-static struct derived *derived_hold(struct derived *derived)
+static void derived_free(struct derived *derived)
 {
-	derived->reference_count++;
-	return derived;
+	pthread_mutex_destroy(&derived->lock);
+	free(derived->user);
+	secret_wipe(&derived->keys, sizeof(derived->keys));
+	free(derived);
 }
 
-void derived_release(struct derived **derived)
-{
-	struct derived *old = *derived;
-
-	*derived = NULL;
-	if (!old || --old->reference_count > 0)
-		return;
-	pthread_mutex_destroy(&old->lock);
-	free(old->user);
-	secret_wipe(&old->keys, sizeof(old->keys));
-	free(old);
-}
+REFS_FUNCTIONS(derived_hold, derived_release, struct derived, derived_free)
 
 const struct scram_keys *derived_keys(const struct derived *derived)
 {
@@ -268,8 +258,9 @@ bool verifiers_salt(const struct verifiers *verifiers, const char *user, const c
 	return true;
 }
 
-bool verifiers_mock(const struct verifiers *verifiers, const char *what, const char *user,
-                    unsigned char out[SHA256_SIZE])
+/* Bytes for the mock secret of an unknown user; they look random. */
+static bool mock(const struct verifiers *verifiers, const char *what, const char *user,
+                 unsigned char out[SHA256_SIZE])
 {
 	struct bytes parts[] = { bytes_text("mock secret"), bytes_text(what), bytes_text(user) };
 
@@ -396,7 +387,7 @@ static bool add_hex(const struct verifiers *verifiers, const char *user, struct 
 	unsigned char hash[SHA256_SIZE];
 	char hex[2 * HEX_BYTES + 1];
 
-	if (!verifiers_mock(verifiers, "secret", user, hash))
+	if (!mock(verifiers, "secret", user, hash))
 		return false;
 	text_hex(hex, (const char *)hash, HEX_BYTES);
 	buf_add_text(out, hex);
@@ -410,10 +401,9 @@ static bool add_verifier(const struct verifiers *verifiers, const char *user, co
 	struct scram_verifier verifier;
 	unsigned char salt[SHA256_SIZE];
 
-	if (!scram_verifier_parse(like, &verifier) ||
-	    !verifiers_mock(verifiers, "salt", user, salt) ||
-	    !verifiers_mock(verifiers, "stored", user, verifier.stored_key) ||
-	    !verifiers_mock(verifiers, "server", user, verifier.server_key))
+	if (!scram_verifier_parse(like, &verifier) || !mock(verifiers, "salt", user, salt) ||
+	    !mock(verifiers, "stored", user, verifier.stored_key) ||
+	    !mock(verifiers, "server", user, verifier.server_key))
 		return false;
 	for (size_t i = 0; i < verifier.salt_count; i++)
 		verifier.salt[i] = salt[i % sizeof(salt)];
@@ -427,7 +417,7 @@ bool mock_secret(const struct verifiers *verifiers, const struct users *users, c
 	unsigned char hash[SHA256_SIZE];
 	const struct user *like;
 
-	if (!verifiers_mock(verifiers, "user", user, hash))
+	if (!mock(verifiers, "user", user, hash))
 		return false;
 	like = users ? users_any(users, load_be32(hash)) : NULL;
 	if (like && like->secret.kind == SECRET_SCRAM)

@@ -4,7 +4,7 @@
  */
 #include "pgweir/base/buf.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #define FIRST_CAPACITY 64
@@ -134,6 +134,23 @@ void buf_printf(struct buf *buf, const char *format, ...)
 	va_end(args);
 }
 
+bool buf_read_file(struct buf *buf, FILE *file)
+{
+	size_t count = 1;
+
+	while (count) {
+		char *at = buf_reserve(buf, BUF_PIECE);
+
+		if (!at) {
+			errno = EFBIG;
+			return false;
+		}
+		count = fread(at, 1, BUF_PIECE, file);
+		buf->count += count;
+	}
+	return !ferror(file);
+}
+
 void buf_add_wrapped(struct buf *buf, const char *text, size_t width, const char *beginning)
 {
 	while (*text) {
@@ -167,4 +184,16 @@ const char *buf_text(struct buf *buf)
 		return "";
 	*at = 0;
 	return buf->at;
+}
+
+void *array_room(void *at, size_t count, size_t *capacity, size_t size)
+{
+	size_t more = *capacity ? 2 * *capacity : 16;
+
+	if (count < *capacity)
+		return at;
+	at = realloc(at, more * size);
+	if (at)
+		*capacity = more;
+	return at;
 }

@@ -625,15 +625,3 @@ void log_event(const struct logger *logger, enum log_level level, const struct l
 	va_end(args);
 	log_end(logger, level, &entry);
 }
-
-void log_write(const struct logger *logger, enum log_level level, const char *format, ...)
-{
-	struct log_entry entry;
-	va_list args;
-
-	begin(logger, &entry);
-	va_start(args, format);
-	strbuf_vprintf(&entry.line, format, args);
-	va_end(args);
-	log_end(logger, level, &entry);
-}

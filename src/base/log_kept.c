@@ -5,9 +5,12 @@
  */
 
 #include <ctype.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "pgweir/base/hash.h"
 
 #include "log_priv.h"
 
@@ -101,11 +104,7 @@ void log_kept_free(struct log_kept_ring *ring)
 		buf_free(&ring->events[i].texts);
 }
 
-/*
- * ---- log limit ----
- *
- * Counts log lines by their kind.
- */
+/* ---- log limit ---- */
 
 /* The size in bytes of the part of the text that decides its kind. */
 static size_t kind_size(struct bytes text)
@@ -123,20 +122,10 @@ static size_t kind_size(struct bytes text)
 	return count;
 }
 
-/* FNV-1a. */
-static uint64_t hash_of(const char *at, size_t count)
-{
-	uint64_t hash = UINT64_C(14695981039346656037);
-
-	for (size_t i = 0; i < count; i++)
-		hash = (hash ^ (unsigned char)at[i]) * UINT64_C(1099511628211);
-	return hash;
-}
-
 static struct log_kind *limited_kind_of(struct log_limit *limit, struct bytes text)
 {
 	size_t count = kind_size(text);
-	uint64_t hash = hash_of(text.at, count);
+	uint64_t hash = hash_bytes(&(struct hash_key){ { 0 } }, text.at, count);
 	struct log_kind *kind;
 
 	for (unsigned int i = 0; i < limit->kind_count; i++) {
@@ -192,4 +181,50 @@ void log_limit_turn(struct log_limit *limit, time_t now)
 		return;
 	limit->second = now;
 	limit->kind_count = 0;
+}
+
+/* ---- limits ---- */
+
+bool limit_event_begins(struct limit_met *met, usec_t now)
+{
+	usec_t before = atomic_exchange_explicit(&met->last_at, now, memory_order_relaxed);
+
+	return !before || now - before >= LIMIT_EVENT_PAUSE;
+}
+
+static void add_whose(struct strbuf *out, const struct limit_event *event)
+{
+	if (event->database && event->user)
+		strbuf_add(out, " of pool ");
+	else if (event->database)
+		strbuf_add(out, " of database ");
+	else if (event->user)
+		strbuf_add(out, " of user ");
+	if (event->database)
+		strbuf_add(out, event->database);
+	if (event->database && event->user)
+		strbuf_add(out, "/");
+	if (event->user)
+		strbuf_add(out, event->user);
+}
+
+void limit_event_note(struct limit_met *met, usec_t now, struct log *log,
+                      const struct limit_event *event)
+{
+	static const struct log_facts facts = { .kept = LIMIT_EVENT_KIND };
+	const struct logger logger = { log, NULL };
+	struct log_entry entry;
+
+	if (!limit_event_begins(met, now) || !log_begin(&logger, LOG_LEVEL_WARNING, &entry))
+		return;
+	entry.who.database = event->database;
+	entry.who.user = event->user;
+	entry.who.facts = &facts;
+	strbuf_add(&entry.line, event->limit);
+	strbuf_add(&entry.line, " = ");
+	strbuf_add_number(&entry.line, event->value > 0 ? (uint64_t)event->value : 0);
+	strbuf_add(&entry.line, " is reached by ");
+	strbuf_add(&entry.line, event->counted);
+	add_whose(&entry.line, event);
+	log_end(&logger, LOG_LEVEL_WARNING, &entry);
 }

@@ -168,11 +168,7 @@ unsigned long log_write_records(struct outlets outlets, struct bytes records)
 	return lost;
 }
 
-/*
- * ---- log text ----
- *
- * Makes the text of a line harmless.
- */
+/* ---- log text ---- */
 
 /* Whether any of the eight bytes is below blank, 0x7f, or not ASCII. */
 static bool has_control(uint64_t word)

@@ -67,6 +67,15 @@ static uint64_t read_number(struct record *record, char tag)
 	return (uint64_t)load_be32(bytes.at) << 32 | load_be32(bytes.at + 4);
 }
 
+static uint32_t read_small(struct record *record, char tag)
+{
+	uint64_t value = read_number(record, tag);
+
+	if (value > UINT32_MAX)
+		return bad(record), 0;
+	return (uint32_t)value;
+}
+
 static usec_t read_time(struct record *record, char tag)
 {
 	uint64_t value = read_number(record, tag);
@@ -113,6 +122,7 @@ bool record_is_whole(const struct record *record)
 union value {
 	void *at;
 	uint64_t *number;
+	uint32_t *small;
 	usec_t *time;
 	bool *flag;
 	char *text;
@@ -129,6 +139,8 @@ static bool is_nothing(union value value, enum record_kind kind)
 	switch (kind) {
 	case RECORD_NUMBER:
 		return *value.number == 0;
+	case RECORD_SMALL:
+		return *value.small == 0;
 	case RECORD_TIME:
 		return *value.time == 0;
 	case RECORD_FLAG:
@@ -157,6 +169,9 @@ static void write_field(struct buf *record, const struct record_field *field, un
 	switch (field->kind) {
 	case RECORD_NUMBER:
 		add_number(record, field->tag, *value.number);
+		break;
+	case RECORD_SMALL:
+		add_number(record, field->tag, *value.small);
 		break;
 	case RECORD_TIME:
 		add_number(record, field->tag, (uint64_t)*value.time);
@@ -235,6 +250,9 @@ static void read_field(struct record *record, const struct record_field *field, 
 	case RECORD_NUMBER:
 		*value.number = read_number(record, field->tag);
 		break;
+	case RECORD_SMALL:
+		*value.small = read_small(record, field->tag);
+		break;
 	case RECORD_TIME:
 		*value.time = read_time(record, field->tag);
 		break;
@@ -284,10 +302,11 @@ uint64_t record_hash(uint64_t hash, const struct record_table *table)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		const struct record_field *field = &table->fields[i];
-		unsigned char row[7] = { (unsigned char)field->tag, (unsigned char)field->kind,
-			                 field->is_optional };
+		bool is_small = field->kind == RECORD_SMALL;
+		unsigned char kind = (unsigned char)(is_small ? RECORD_NUMBER : field->kind);
+		unsigned char row[7] = { (unsigned char)field->tag, kind, field->is_optional };
 
-		store_be32(row + 3, (uint32_t)field->size);
+		store_be32(row + 3, (uint32_t)(is_small ? sizeof(uint64_t) : field->size));
 		hash = hash_bytes(&(struct hash_key){ { hash, table->count } }, row, sizeof(row));
 	}
 	return hash;

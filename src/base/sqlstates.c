@@ -9,8 +9,6 @@
 
 #include "pgweir/base/text.h"
 
-#define ROOM_FIRST 16u
-
 /* The conditions of PostgreSQL's manual, Appendix A, in the order of their codes. */
 static const struct condition {
 	char sqlstate[SQLSTATE_SIZE];
@@ -369,29 +367,16 @@ const struct sqlstate_count *sqlstates_after(const struct sqlstates *sqlstates,
 	return at < sqlstates->count ? &sqlstates->counts[at] : NULL;
 }
 
-static bool make_room(struct sqlstates *sqlstates)
-{
-	size_t room = sqlstates->room ? 2 * sqlstates->room : ROOM_FIRST;
-	struct sqlstate_count *counts;
-
-	if (sqlstates->count < sqlstates->room)
-		return true;
-	counts = realloc(sqlstates->counts, room * sizeof(*counts));
-	if (!counts)
-		return false;
-	sqlstates->counts = counts;
-	sqlstates->room = room;
-	return true;
-}
-
 /* NULL: no memory. */
 static struct sqlstate_count *insert(struct sqlstates *sqlstates, size_t at,
                                      const struct sqlstate_key *key)
 {
-	struct sqlstate_count *count;
+	struct sqlstate_count *count =
+	    array_room(sqlstates->counts, sqlstates->count, &sqlstates->room, sizeof(*count));
 
-	if (!make_room(sqlstates))
+	if (!count)
 		return NULL;
+	sqlstates->counts = count;
 	count = &sqlstates->counts[at];
 	memmove(count + 1, count, (sqlstates->count - at) * sizeof(*count));
 	*count = (struct sqlstate_count){ .key = *key };

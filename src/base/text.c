@@ -86,11 +86,7 @@ size_t text_utf8(const char *text, size_t capacity, uint32_t *point)
 	return count;
 }
 
-/*
- * ---- bytes ----
- *
- * Borrowed runs of bytes: functions that are too long for the header.
- */
+/* ---- bytes ---- */
 
 bool bytes_equal_secret(struct bytes a, struct bytes b)
 {
@@ -125,11 +121,7 @@ bool bytes_contain(struct bytes bytes, const char *text)
 	return false;
 }
 
-/*
- * ---- strbuf ----
- *
- * Builds texts from pieces.
- */
+/* ---- strbuf ---- */
 
 struct strbuf strbuf_begin(char *out, size_t size)
 {
@@ -193,11 +185,7 @@ void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
 		strbuf->count += (size_t)count < capacity ? (size_t)count : capacity - 1;
 }
 
-/*
- * ---- json ----
- *
- * Writes JSON strings.
- */
+/* ---- json ---- */
 
 static bool is_escaped(uint32_t point)
 {

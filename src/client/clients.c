@@ -127,7 +127,6 @@ static void on_deallocated(struct borrower *borrower)
 {
 	names_forget(client_of(borrower));
 	session_deallocated(client_of(borrower));
-	listening_discarded(client_of(borrower));
 }
 
 static void on_catalog(struct borrower *borrower)

@@ -327,15 +327,21 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 
 /* ---- the process that takes over ---- */
 
-/* The number of the client's listening connection; 0: it does not listen. */
-static uint64_t listening_record_number(struct record *record)
+/*
+ * Reads a record up to its names, without a client. Returns the number of the listening connection;
+ * 0: the client does not listen.
+ */
+static uint64_t skim(struct record *record, struct client_record *values)
 {
-	struct client_listening_record values;
+	struct client_listening_record listening = { 0 };
 
-	if (!record_has_table(record, &client_listening_record_table))
-		return 0;
-	record_read(record, &client_listening_record_table, &values);
-	return values.number;
+	record_read(record, &client_record_table, values);
+	unnamed_read(NULL, record, NULL);
+	sql_unnamed_read(NULL, record, NULL);
+	session_read(NULL, record);
+	if (record_has_table(record, &client_listening_record_table))
+		record_read(record, &client_listening_record_table, &listening);
+	return listening.number;
 }
 
 /* Reads the names at the end of a record. client NULL: only checks them. */
@@ -370,11 +376,7 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 	struct record record = { .rest = body };
 	struct client_record values;
 
-	record_read(&record, &client_record_table, &values);
-	unnamed_read(NULL, &record, NULL);
-	sql_unnamed_read(NULL, &record, NULL);
-	session_read(NULL, &record);
-	listening_read(NULL, &record);
+	skim(&record, &values);
 	read_names(NULL, &record, NULL);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, "client", err);
@@ -398,14 +400,9 @@ struct lane *client_lane(const struct lanes *lanes, struct bytes body)
 {
 	struct record record = { .rest = body };
 	struct client_record values;
+	uint64_t listening = skim(&record, &values);
 	struct lane *lane = NULL;
-	uint64_t listening;
 
-	record_read(&record, &client_record_table, &values);
-	unnamed_read(NULL, &record, NULL);
-	sql_unnamed_read(NULL, &record, NULL);
-	session_read(NULL, &record);
-	listening = listening_record_number(&record);
 	if (listening)
 		lane = lane_of_listening(lanes, &values, listening);
 	return lane ? lane : &lanes->at[cancel_key_loop(values.key, lanes->count)];

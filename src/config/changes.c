@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
 
 #include "config_priv.h"
@@ -81,11 +82,6 @@ static const char *shown_value(const struct config *config, const struct setting
 	return shown->value;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 void config_compare_shown(const char *name, const char *shown, const struct config *fresh,
                           config_tell *tell_one, void *arg)
 {
@@ -97,7 +93,7 @@ void config_compare_shown(const char *name, const char *shown, const struct conf
 	if (!setting)
 		return;
 	to = shown_value(fresh, setting, &buffer);
-	if (!same_text(shown, to))
+	if (!text_same(shown, to))
 		tell_setting(&teller, setting, shown, to);
 }
 
@@ -115,120 +111,46 @@ static void compare_settings(struct teller *teller, const struct config *old,
 
 /* ---- entries ---- */
 
-static bool same_key(const void *a, const void *b, const struct entry_key *key)
-{
-	const char *one = (const char *)a + key->at, *other = (const char *)b + key->at;
-
-	switch (key->type) {
-	case ENTRY_TEXT:
-		return same_text(*(char *const *)one, *(char *const *)other);
-	case ENTRY_INT:
-		return *(const int *)one == *(const int *)other;
-	case ENTRY_TIME:
-		return *(const usec_t *)one == *(const usec_t *)other;
-	case ENTRY_BYTES:
-		return *(const size_t *)one == *(const size_t *)other;
-	case ENTRY_WORD:
-		return *(const unsigned int *)one == *(const unsigned int *)other;
-	case ENTRY_FUNCTIONS:
-		break;
-	}
-	return same_text(((const struct config_list *)one)->text,
-	                 ((const struct config_list *)other)->text);
-}
-
-/* One kind of entry. */
-struct kind {
-	const char *format; /* text in front of the name */
-	const struct entry_key *keys;
-	size_t key_count;
-};
-
 /* `old` or `fresh` may be NULL: the entry is new or gone. */
-static void compare_entry(struct teller *teller, const struct kind *kind, const char *name,
-                          const void *old, const void *fresh, const char *also)
+static void compare_entry(struct teller *teller, enum entry_kind_id kind,
+                          const union config_entry *old, const union config_entry *fresh)
 {
+	const struct entry_kind *row = &entry_kinds[kind];
+	const char *comma = "changed ", *name = old ? old->name : fresh->name;
 	struct buf who = { 0 }, line = { 0 };
-	const char *comma = "changed ";
 
-	buf_printf(&who, "%s \"%s\"", kind->format, name);
+	buf_printf(&who, "%s \"%s\"", row->what, name);
 	buf_printf(&line, "%s: ", buf_text(&who));
-	for (size_t i = 0; old && fresh && i < kind->key_count; i++) {
-		if (same_key(old, fresh, &kind->keys[i]))
+	for (size_t i = 0; old && fresh && i < row->key_count; i++) {
+		if (field_equal(old, fresh, &row->keys[i]))
 			continue;
-		buf_printf(&line, "%s%s", comma, kind->keys[i].name);
+		buf_printf(&line, "%s%s", comma, row->keys[i].name);
 		comma = ", ";
 	}
 	if (!old || !fresh)
 		buf_add_text(&line, old ? "gone" : "new");
-	else if (*comma == ',')
-		buf_add_text(&line, also);
+	else if (*comma == ',' && kind == ENTRY_DATABASE &&
+	         !config_database_same_server(&old->database, &fresh->database, name))
+		buf_add_text(&line, " (its servers are replaced)");
 	if (!old || !fresh || *comma == ',')
 		tell_change(teller, buf_text(&who), &line);
 	buf_free(&line);
 	buf_free(&who);
 }
 
-static void compare_database(struct teller *teller, const char *name,
-                             const struct config_database *old, const struct config_database *fresh)
+static void compare_entries(struct teller *teller, enum entry_kind_id kind,
+                            const struct config_entries *old, const struct config_entries *fresh)
 {
-	static const char replaced[] = " (its servers are replaced)";
-	const struct kind kind = { "database", database_keys, database_keys_count };
-	bool is_same = !old || !fresh || config_database_same_server(old, fresh, name);
+	const union config_entry *at;
 
-	if (old || fresh)
-		compare_entry(teller, &kind, name, old, fresh, is_same ? "" : replaced);
-}
-
-static void compare_databases(struct teller *teller, const struct config *old,
-                              const struct config *fresh)
-{
-	const struct config_database *at = NULL;
-
-	while ((at = config_database_next(old, at)))
-		compare_database(teller, at->name, at, config_database_find(fresh, at->name));
-	while ((at = config_database_next(fresh, at))) {
-		if (!config_database_find(old, at->name))
-			compare_database(teller, at->name, NULL, at);
+	for (at = old->tables[kind]; at; at = at->hh.next)
+		compare_entry(teller, kind, at, entries_find(fresh, kind, at->name));
+	for (at = fresh->tables[kind]; at; at = at->hh.next) {
+		if (!entries_find(old, kind, at->name))
+			compare_entry(teller, kind, NULL, at);
 	}
-	compare_database(teller, "*", config_database_auto(old), config_database_auto(fresh));
-}
-
-static void compare_users(struct teller *teller, const struct config *old,
-                          const struct config *fresh)
-{
-	const struct kind kind = { "user", user_keys, user_keys_count };
-	const struct config_user *at = NULL;
-
-	while ((at = config_user_next(old, at)))
-		compare_entry(teller, &kind, at->name, at, config_user_find(fresh, at->name), "");
-	while ((at = config_user_next(fresh, at))) {
-		if (!config_user_find(old, at->name))
-			compare_entry(teller, &kind, at->name, NULL, at, "");
-	}
-}
-
-static void compare_peer(struct teller *teller, int id, const struct config_peer *old,
-                         const struct config_peer *fresh)
-{
-	const struct kind kind = { "peer", peer_keys, peer_keys_count };
-	char name[16];
-
-	snprintf(name, sizeof(name), "%d", id);
-	compare_entry(teller, &kind, name, old, fresh, "");
-}
-
-static void compare_peers(struct teller *teller, const struct config *old,
-                          const struct config *fresh)
-{
-	const struct config_peer *at;
-
-	for (at = config_peer_after(old, 0); at; at = config_peer_after(old, at->id))
-		compare_peer(teller, at->id, at, config_peer_find(fresh, at->id));
-	for (at = config_peer_after(fresh, 0); at; at = config_peer_after(fresh, at->id)) {
-		if (!config_peer_find(old, at->id))
-			compare_peer(teller, at->id, NULL, at);
-	}
+	if (kind == ENTRY_DATABASE && (old->automatic || fresh->automatic))
+		compare_entry(teller, kind, old->automatic, fresh->automatic);
 }
 
 void config_compare(const struct config *old, const struct config *fresh, config_tell *tell_one,
@@ -237,9 +159,8 @@ void config_compare(const struct config *old, const struct config *fresh, config
 	struct teller teller = { tell_one, arg, 0 };
 
 	compare_settings(&teller, old, fresh);
-	compare_databases(&teller, old, fresh);
-	compare_users(&teller, old, fresh);
-	compare_peers(&teller, old, fresh);
+	for (int kind = 0; kind < ENTRY_KINDS; kind++)
+		compare_entries(&teller, (enum entry_kind_id)kind, old->entries, fresh->entries);
 	tell_rest(&teller);
 }
 

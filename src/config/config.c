@@ -32,20 +32,9 @@ static void config_free(struct config *config)
 	free(config);
 }
 
-const struct config *config_ref(const struct config *config)
-{
-	((struct config *)config)->ref_count++;
-	return config;
-}
+static void free_snapshot(const struct config *config) { config_free((struct config *)config); }
 
-void config_unref(const struct config **config)
-{
-	struct config *old = (struct config *)*config;
-
-	*config = NULL;
-	if (old && --old->ref_count == 0)
-		config_free(old);
-}
+REFS_FUNCTIONS(config_ref, config_unref, const struct config, free_snapshot)
 
 /* Returns a snapshot with all settings at their defaults and no entries. NULL: no memory. */
 static struct config *config_new(void)
@@ -55,7 +44,6 @@ static struct config *config_new(void)
 
 	if (!config)
 		return NULL;
-	config->ref_count = 1;
 	config->entries = entries_new();
 	ok = config->entries && origins_make(config, NULL);
 	for (size_t i = 0; i < settings_count; i++)
@@ -74,7 +62,6 @@ static struct config *config_copy(const struct config *old)
 
 	if (!config)
 		return NULL;
-	config->ref_count = 1;
 	config->entries = entries_ref(old->entries);
 	ok = origins_make(config, old);
 	for (size_t i = 0; i < settings_count; i++)
@@ -130,19 +117,6 @@ static void load_setting(struct load *load, const struct ini_pair *pair)
 		              note.text);
 }
 
-/* The sections that contain entries. */
-static const struct {
-	enum ini_section section;
-	const char *what;
-	bool (*add)(struct config_entries *entries, const char *name, char *text, struct buf *notes,
-	            struct err *err);
-	struct source_pos *(*place_of)(struct config_entries *entries, const char *name);
-} entry_sections[] = {
-	{ INI_DATABASES, "database", entries_add_database, entries_source_pos_of_database },
-	{ INI_USERS, "user", entries_add_user, entries_source_pos_of_user },
-	{ INI_PEERS, "peer", peers_add, peers_source_pos },
-};
-
 /*
  * Whether the line is a setting and the header [pgbouncer] is missing. An entry may have the
  * name of a setting, but its value begins with key=value.
@@ -166,113 +140,95 @@ static void load_stray(struct load *load, const struct ini_pair *pair, const cha
 	load_setting(load, pair);
 }
 
-static void load_entry(struct load *load, const struct ini_pair *pair, size_t index)
+static void load_entry(struct load *load, const struct ini_pair *pair, enum entry_kind_id kind)
 {
 	struct config_entries *entries = load->config->entries;
-	const struct source_pos *before = entry_sections[index].place_of(entries, pair->name);
+	const union config_entry *before = entries_find(entries, kind, pair->name);
+	const char *what = entry_kinds[kind].what;
 	struct problems *problems = load->reader.problems;
 	struct buf notes = { 0 };
 	struct err err;
 
-	if (before && before->file)
+	if (before && before->pos.file)
 		problems_warn(problems, pair->pos,
-		              "%s \"%s\" is defined twice, line %s:%d is ignored",
-		              entry_sections[index].what, pair->name, before->file, before->line);
-	if (!entry_sections[index].add(entries, pair->name, pair->value, &notes, &err))
+		              "%s \"%s\" is defined twice, line %s:%d is ignored", what, pair->name,
+		              before->pos.file, before->pos.line);
+	if (!entries_add(entries, kind, pair->name, pair->value, &notes, &err))
 		problems_add(problems, pair->pos, "%s", err.text);
 	else
-		*entry_sections[index].place_of(entries, pair->name) =
+		entries_find(entries, kind, pair->name)->pos =
 		    (struct source_pos){ origins_file_name(entries, pair->pos.file),
 			                 pair->pos.line };
 	if (notes.count)
-		problems_warn(problems, pair->pos, "%s \"%s\": %s", entry_sections[index].what,
-		              pair->name, buf_text(&notes));
+		problems_warn(problems, pair->pos, "%s \"%s\": %s", what, pair->name,
+		              buf_text(&notes));
 	buf_free(&notes);
 }
 
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
+	static const enum entry_kind_id kinds[] = {
+		[INI_DATABASES] = ENTRY_DATABASE, [INI_USERS] = ENTRY_USER, [INI_PEERS] = ENTRY_PEER
+	};
 	struct load *load = (struct load *)reader; /* `reader` is its first member */
 
 	if (pair->section == INI_SETTINGS)
 		load_setting(load, pair);
-	for (size_t i = 0; i < sizeof(entry_sections) / sizeof(entry_sections[0]); i++) {
-		if (entry_sections[i].section != pair->section)
-			continue;
-		if (is_stray_setting(load, pair))
-			load_stray(load, pair, entry_sections[i].what);
-		else
-			load_entry(load, pair, i);
-	}
+	else if (is_stray_setting(load, pair))
+		load_stray(load, pair, entry_kinds[kinds[pair->section]].what);
+	else
+		load_entry(load, pair, kinds[pair->section]);
 }
 
-/* Checks what can only be checked when everything has been read. */
-static void load_judge(struct load *load, const char *name)
+/* path NULL: reads the text. NULL: no memory. A bad line leaves its setting at the default. */
+static struct config *load(const char *path, struct bytes text, const char *name,
+                           struct problems *problems)
 {
+	struct load load = {
+		.reader = { .pair = load_pair, .problems = problems, .may_include = path != NULL },
+		.config = config_new(),
+	};
 	struct source_pos pos = { name, 0 };
 
+	if (!load.config) {
+		problems_add(problems, pos, "no memory");
+		return NULL;
+	}
+	if (path)
+		ini_read_file(&load.reader, path);
+	else
+		ini_read_bytes(&load.reader, text, name);
+	if (path && !load.config->conffile && !(load.config->conffile = strdup(path)))
+		problems_add(problems, pos, "no memory");
 	/* If a file could not be read, that has been reported already. */
-	if (!load->reader.has_settings && !problems_any(load->reader.problems))
-		problems_add(load->reader.problems, pos, "section [pgbouncer] is missing");
-	peers_sort(load->config->entries);
+	if (!load.reader.has_settings && !problems_any(problems))
+		problems_add(problems, pos, "section [pgbouncer] is missing");
+	peers_sort(load.config->entries);
+	source_files_done(&load.reader.files);
+	return load.config;
 }
 
-static const struct config *load_end(struct load *load, const char *name)
+static const struct config *if_good(struct config *config, const struct problems *problems)
 {
-	load_judge(load, name);
-	if (!problems_any(load->reader.problems))
-		return load->config;
-	config_free(load->config);
+	if (!config || !problems_any(problems))
+		return config;
+	config_free(config);
 	return NULL;
-}
-
-static bool load_begin(struct load *load, const char *name, struct problems *problems)
-{
-	*load = (struct load){ .reader = { .pair = load_pair, .problems = problems },
-		               .config = config_new() };
-	return load->config || problems_add(problems, (struct source_pos){ name, 0 }, "no memory");
-}
-
-static void load_file(struct load *load, const char *path)
-{
-	load->reader.may_include = true;
-	ini_read_file(&load->reader, path);
-	if (load->config->conffile)
-		return;
-	load->config->conffile = strdup(path);
-	if (!load->config->conffile)
-		problems_add(load->reader.problems, (struct source_pos){ path, 0 }, "no memory");
 }
 
 const struct config *config_load(const char *path, struct problems *problems)
 {
-	struct load load;
-
-	if (!load_begin(&load, path, problems))
-		return NULL;
-	load_file(&load, path);
-	return load_end(&load, path);
+	return if_good(load(path, bytes_of("", 0), path, problems), problems);
 }
 
 const struct config *config_draft(const char *path, struct problems *problems)
 {
-	struct load load;
-
-	if (!load_begin(&load, path, problems))
-		return NULL;
-	load_file(&load, path);
-	load_judge(&load, path);
-	return load.config;
+	return load(path, bytes_of("", 0), path, problems);
 }
 
 const struct config *config_parse(struct bytes text, const char *name, struct problems *problems)
 {
-	struct load load;
-
-	if (!load_begin(&load, name, problems))
-		return NULL;
-	ini_read_bytes(&load.reader, text, name);
-	return load_end(&load, name);
+	return if_good(load(NULL, text, name, problems), problems);
 }
 
 /* Copies the value from another snapshot. false: no memory, *config has been freed. */
@@ -355,11 +311,7 @@ const char *config_check_query(const struct config *config)
 	return *query ? query : NULL;
 }
 
-/*
- * ---- dump ----
- *
- * Prints descriptions of the settings: --dump-settings.
- */
+/* ---- dump ---- */
 
 #define WIDTH 92
 

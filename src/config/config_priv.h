@@ -6,13 +6,13 @@
 #ifndef PGWEIR_CONFIG_CONFIG_PRIV_H
 #define PGWEIR_CONFIG_CONFIG_PRIV_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/config/config.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/changes.h"
@@ -42,25 +42,13 @@ int value_word(const char *text, const char *const *words);
 /* Refuses `text`: the error has the words, and the one that was probably meant. Returns false. */
 bool value_refuse_word(const char *text, const char *const *words, struct err *err);
 
-/* The words of enum pool_mode; NULL at POOL_MODE_INHERIT. */
+/* The words of these enums; NULL ends them, at the value that inherits if there is one. */
 extern const char *const value_pool_modes[];
-
-/* The words of enum session_state_mode; NULL at SESSION_STATE_INHERIT. */
 extern const char *const value_session_states[];
-
-/* The words of enum session_isolation; NULL at SESSION_ISOLATION_INHERIT. */
 extern const char *const value_session_isolations[];
-
-/* The words of enum causal_reads; NULL at CAUSAL_READS_INHERIT. */
 extern const char *const value_causal_reads[];
-
-/* The words of enum route_reads; NULL at ROUTE_READS_INHERIT. */
 extern const char *const value_route_reads[];
-
-/* The words of enum load_balance_hosts. */
 extern const char *const value_load_balances[];
-
-/* The words of enum target_session_attrs. */
 extern const char *const value_targets[];
 
 /* Splits a list at commas, and at blanks if requested. The caller frees it; {0} on failure. */
@@ -75,6 +63,12 @@ bool value_functions(const struct config_list *list, struct err *err);
  * values never contain quotes. A value that does not begin with a quote is not changed.
  */
 bool value_unquote(char **text, struct err *err);
+
+/*
+ * Parses the quoted text at *at in place, and moves *at past it. A doubled quote means one quote.
+ * NULL: the closing quote is missing.
+ */
+char *value_take_quoted(char **at);
 
 /* Formats a duration exactly, in the largest unit without a fraction: `90s`, `1500ms`. */
 void value_time_text(usec_t value, char *out, size_t size);
@@ -103,11 +97,7 @@ enum pairs_result {
  */
 enum pairs_result pairs_next(struct pairs *pairs, struct err *err);
 
-/*
- * ---- suggest ----
- *
- * Suggestions for unknown names of settings.
- */
+/* ---- suggest ---- */
 
 /* Sets the error for an unknown setting, with the nearest name. Always returns false. */
 bool setting_refuse(const char *name, struct err *err);
@@ -118,8 +108,13 @@ const char *setting_nearest(const char *name);
 /*
  * ---- field ----
  *
- * One field of a snapshot, selected by its row in the table of settings.
+ * One field of a snapshot or of an entry, selected by its row in a table. owner: the struct that
+ * the row has an offset of.
  */
+
+/* Sets the value from a text without quotes. note: see field_put_near(). */
+bool field_put_bare(void *owner, const struct setting *setting, const char *text, struct err *note,
+                    struct err *err);
 
 /* Sets the value from text. false: *err is the reason, the field has not changed. */
 bool field_put(struct config *config, const struct setting *setting, const char *text,
@@ -133,12 +128,12 @@ bool field_put_near(struct config *config, const struct setting *setting, const 
                     struct err *note, struct err *err);
 
 /* Sets the field to its default. */
-bool field_reset(struct config *config, const struct setting *setting, struct err *err);
+bool field_reset(void *owner, const struct setting *setting, struct err *err);
 
 /* Copies a field. false: no memory, `to` has not changed. */
 bool field_copy(struct config *to, const struct config *from, const struct setting *setting);
 
-bool field_equal(const struct config *a, const struct config *b, const struct setting *setting);
+bool field_equal(const void *a, const void *b, const struct setting *setting);
 
 /* Returns the value as SHOW CONFIG shows it, in `buffer` if it has to be built; NULL = unset. */
 const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
@@ -147,17 +142,9 @@ const char *field_text(const struct config *config, const struct setting *settin
 /* Formats a number as it is usually written for this setting. */
 void field_number_text(const struct setting *setting, int64_t value, char *buffer, size_t size);
 
-void field_free(struct config *config, const struct setting *setting);
+void field_free(void *owner, const struct setting *setting);
 
-/*
- * ---- ini ----
- *
- * Reads the lines of ini files: sections, `name = value`, comments, %include.
- */
-
-#define INI_DEPTH_MAX 10                 /* depth of nested files */
-#define INI_FILES_MAX 1000               /* files of one load */
-#define INI_BYTES_MAX ((size_t)64 << 20) /* bytes of one load */
+/* ---- ini ---- */
 
 enum ini_section {
 	INI_OUTSIDE,  /* before the first section header */
@@ -182,21 +169,15 @@ struct ini_reader {
 	bool may_include;
 	/* for the reader only; zero them at the start */
 	enum ini_section section;
-	bool has_settings; /* a section [pgbouncer] or [pgweir] was found */
-	int depth;
-	size_t file_count;
-	size_t byte_count;
+	bool has_settings;         /* a section [pgbouncer] or [pgweir] was found */
+	struct source_files files; /* to be freed: source_files_done() */
 };
 
 /* Calls reader->pair for each pair; adds errors to reader->problems. */
 void ini_read_file(struct ini_reader *reader, const char *path);
 void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *name);
 
-/*
- * ---- origin ----
- *
- * Origins of values: functions for this module.
- */
+/* ---- origin ---- */
 
 /*
  * Makes the origins of a new snapshot: all defaults, or a copy of those of `old`. false: no
@@ -217,13 +198,25 @@ void origins_take(struct config *config, const struct config *from, const char *
  * The entries of one load: filled line by line, then shared by snapshots.
  */
 
+enum entry_kind_id { ENTRY_DATABASE, ENTRY_USER, ENTRY_PEER, ENTRY_KINDS };
+
+/* All kinds of entries begin alike. */
+union config_entry {
+	struct {
+		char *name;
+		struct source_pos pos;
+		UT_hash_handle hh;
+	};
+	struct config_database database;
+	struct config_user user;
+	struct config_peer peer;
+};
+
 struct config_entries {
-	atomic_size_t ref_count; /* number of snapshots */
-	struct config_database *databases;
-	struct config_database *automatic; /* the entry `*`; NULL = none */
-	struct config_user *users;
-	struct config_peer *peers;    /* sorted by id: entries.c */
-	struct file_name *file_names; /* changes.c */
+	struct refs refs;                        /* of snapshots */
+	union config_entry *tables[ENTRY_KINDS]; /* by name; the peers are sorted by id */
+	union config_entry *automatic;           /* the database `*`; NULL = none */
+	struct file_name *file_names;            /* changes.c */
 };
 
 /* Returns entries with one reference; NULL: no memory. */
@@ -236,20 +229,12 @@ void entries_unref(struct config_entries **entries); /* accepts NULL, sets NULL 
  * `text` is modified. false: *err is the reason, with the entry's name. *notes (may be NULL)
  * gets warnings, without the name.
  */
-bool entries_add_database(struct config_entries *entries, const char *name, char *text,
-                          struct buf *notes, struct err *err);
-bool entries_add_user(struct config_entries *entries, const char *name, char *text,
-                      struct buf *notes, struct err *err);
-bool peers_add(struct config_entries *entries, const char *name, char *text, struct buf *notes,
-               struct err *err);
+bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
+                 char *text, struct buf *notes, struct err *err);
 
-/*
- * Returns the source position of the entry of this name, for reading and writing. NULL: no such
- * entry. The file's name must be one of origins_file_name().
- */
-struct source_pos *entries_source_pos_of_database(struct config_entries *entries, const char *name);
-struct source_pos *entries_source_pos_of_user(struct config_entries *entries, const char *name);
-struct source_pos *peers_source_pos(struct config_entries *entries, const char *name);
+/* Also finds the database `*`. NULL: no such entry. */
+union config_entry *entries_find(const struct config_entries *entries, enum entry_kind_id kind,
+                                 const char *name);
 
 /* Returns a copy of the name that lives as long as the entries; NULL: no memory. */
 const char *origins_file_name(struct config_entries *entries, const char *file);
@@ -258,48 +243,34 @@ void origins_free_file_names(struct config_entries *entries);
 /* Sorts the peers by id. Call it when all have been added. */
 void peers_sort(struct config_entries *entries);
 
-/* How a key of an entry treats small numbers. */
-enum entry_low {
-	LOW_REFUSED,        /* a number below .min is an error */
-	LOW_MINUS_INHERITS, /* negative = as if the key were not set */
-	LOW_ZERO_INHERITS,  /* 0 or negative = as if the key were not set */
-	LOW_MINUS_IS_ZERO
+struct entry_kind {
+	const char *what;           /* "database" */
+	const struct setting *keys; /* sorted by name */
+	size_t key_count;
+	int name_max; /* bytes */
 };
 
-enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_BYTES, ENTRY_WORD, ENTRY_FUNCTIONS };
-
-/* A key of [databases], [users] or [peers]. The tables are sorted by name. */
-struct entry_key {
-	const char *name;
-	enum entry_type type;
-	size_t at;                /* offset in struct config_database, config_user or config_peer */
-	int64_t min, max;         /* INT; max 0 = no limit */
-	size_t length_max;        /* TEXT: bytes; 0 = no limit */
-	bool is_hosts;            /* TEXT: a list of host names */
-	const char *doubted;      /* TEXT: a value that gets a warning; NULL = none */
-	const char *doubt;        /* text of the warning */
-	enum entry_low low;       /* INT, TIME */
-	const char *const *words; /* WORD: its values, ends with NULL */
-	unsigned int unset;       /* WORD: the value of an entry without the key */
-	const char *initial;      /* default in the manual; NULL = that of the setting, or none */
-	const char *help;
-};
-
-extern const struct entry_key database_keys[];
-extern const size_t database_keys_count;
-extern const struct entry_key user_keys[];
-extern const size_t user_keys_count;
-extern const struct entry_key peer_keys[];
-extern const size_t peer_keys_count;
+extern const struct entry_kind entry_kinds[ENTRY_KINDS];
 
 /* Sets all keys of an entry to their defaults; the entry must be zeroed. */
-void entry_reset(void *entry, const struct entry_key *keys, size_t count);
+void entry_reset(void *entry, enum entry_kind_id kind);
 
-/* Parses the pairs of a line into the entry. notes: as for entries_add_database(). */
-bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *text,
-                struct buf *notes, struct err *err);
+/* Parses the pairs of a line into the entry. notes: as for entries_add(). */
+bool entry_read(void *entry, enum entry_kind_id kind, char *text, struct buf *notes,
+                struct err *err);
 
 /* Wipes and frees the texts of an entry. */
-void config_entry_free(void *entry, const struct entry_key *keys, size_t count);
+void entry_clear(void *entry, enum entry_kind_id kind);
+
+/*
+ * Documentation from the tables: manual.c, which make runs. Copies a template to *out and replaces
+ * each line that consists of a mark by a list:
+ *
+ *   @settings@        all settings, for the manual page
+ *   @database_keys@   the keys of [databases], for the manual page
+ *   @user_keys@       the keys of [users], for the manual page
+ *   @example@         all settings with their defaults, commented out, for an ini file
+ */
+void manual_fill(struct bytes template, struct buf *out);
 
 #endif

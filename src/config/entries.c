@@ -1,68 +1,121 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The entries of [databases] and [users], found by name.
+ * The entries of [databases], [users] and [peers], found by name.
  */
 #define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
 
 #include "pgweir/config/entries.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/text.h"
+
 #include "config_priv.h"
 
-/*
- * ---- peers ----
- *
- * The entries of [peers].
- */
+#define AUTOMATIC "*"
 
-#define PEER_PORT 6432
+struct config_entries *entries_new(void) { return calloc(1, sizeof(struct config_entries)); }
 
-static void peer_free(struct config_peer **peer)
+static void entry_free(union config_entry **entry, enum entry_kind_id kind)
 {
-	if (!*peer)
+	if (!*entry)
 		return;
-	config_entry_free(*peer, peer_keys, peer_keys_count);
-	free(*peer);
-	*peer = NULL;
+	entry_clear(*entry, kind);
+	free((*entry)->name);
+	free(*entry);
+	*entry = NULL;
 }
 
-/* Frees all peers. */
-static void peers_free(struct config_entries *entries)
+static void free_all(struct config_entries *entries)
 {
-	struct config_peer *peer, *next;
+	union config_entry *entry, *next;
 
-	HASH_ITER (hh, entries->peers, peer, next) {
-		HASH_DEL(entries->peers, peer);
-		peer_free(&peer);
+	for (int kind = 0; kind < ENTRY_KINDS; kind++) {
+		HASH_ITER (hh, entries->tables[kind], entry, next) {
+			HASH_DEL(entries->tables[kind], entry);
+			entry_free(&entry, (enum entry_kind_id)kind);
+		}
 	}
+	entry_free(&entries->automatic, ENTRY_DATABASE);
+	origins_free_file_names(entries);
+	free(entries);
 }
 
-static struct config_peer *peer_new(int id)
-{
-	struct config_peer *peer = calloc(1, sizeof(*peer));
+REFS_FUNCTIONS(entries_ref, entries_unref, struct config_entries, free_all)
 
-	if (!peer)
-		return NULL;
-	entry_reset(peer, peer_keys, peer_keys_count);
-	peer->id = id;
-	peer->port = PEER_PORT;
-	return peer;
+static bool is_automatic(enum entry_kind_id kind, const char *name)
+{
+	return kind == ENTRY_DATABASE && strcmp(name, AUTOMATIC) == 0;
 }
 
-/* Adds a peer, or replaces the one of the same id. false: no memory. */
-static bool file_peer(struct config_entries *entries, struct config_peer *peer)
+/* Adds an entry, or replaces the one of the same name. false: no memory. */
+static bool file_entry(struct config_entries *entries, enum entry_kind_id kind,
+                       union config_entry *entry)
 {
-	struct config_peer *old;
+	union config_entry **table = &entries->tables[kind], *old;
 
-	HASH_FIND_INT(entries->peers, &peer->id, old);
+	if (is_automatic(kind, entry->name)) {
+		entry_free(&entries->automatic, kind);
+		entries->automatic = entry;
+		return true;
+	}
+	HASH_FIND_STR(*table, entry->name, old);
 	if (old) {
-		HASH_DEL(entries->peers, old);
-		peer_free(&old);
+		HASH_DEL(*table, old);
+		entry_free(&old, kind);
 	}
-	HASH_ADD_INT(entries->peers, id, peer);
-	return peer->hh.tbl != NULL;
+	HASH_ADD_KEYPTR(hh, *table, entry->name, strlen(entry->name), entry);
+	return entry->hh.tbl != NULL;
+}
+
+/* 0: it is no id. */
+static int peer_id(const char *name)
+{
+	int64_t value;
+
+	if (!value_int(name, 10, &value, NULL) || value < 1 || value > CONFIG_PEER_ID_MAX)
+		return 0;
+	return (int)value;
+}
+
+static bool judge_name(enum entry_kind_id kind, const char *name, struct err *err)
+{
+	const struct entry_kind *row = &entry_kinds[kind];
+
+	if (kind == ENTRY_PEER && !peer_id(name))
+		return err_set(err, ERR_CONFIG,
+		               "peer \"%.64s\": its id must be a number from 1 to %d", name,
+		               CONFIG_PEER_ID_MAX);
+	if (kind == ENTRY_DATABASE && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
+		return err_set(err, ERR_CONFIG,
+		               "database \"%s\": this name is reserved for the console", name);
+	if (strlen(name) > (size_t)row->name_max)
+		return err_set(err, ERR_CONFIG, "%s \"%.*s...\": its name is longer than %d bytes",
+		               row->what, row->name_max, name, row->name_max);
+	return true;
+}
+
+/* NULL: no memory. */
+static union config_entry *entry_new(enum entry_kind_id kind, const char *name)
+{
+	union config_entry *entry = calloc(1, sizeof(*entry));
+	char id[16];
+
+	if (!entry)
+		return NULL;
+	entry_reset(entry, kind);
+	if (kind == ENTRY_PEER) {
+		entry->peer.id = peer_id(name);
+		snprintf(id, sizeof(id), "%d", entry->peer.id);
+		name = id;
+	}
+	entry->name = strdup(name);
+	if (!entry->name)
+		entry_free(&entry, kind);
+	return entry;
 }
 
 static bool judge_host(const struct config_peer *peer, struct err *err)
@@ -74,290 +127,55 @@ static bool judge_host(const struct config_peer *peer, struct err *err)
 	return true;
 }
 
-static bool read_id(const char *name, int *id, struct err *err)
+bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
+                 char *text, struct buf *notes, struct err *err)
 {
-	int64_t value;
-
-	if (!value_int(name, 10, &value, NULL) || value < 1 || value > CONFIG_PEER_ID_MAX)
-		return err_set(err, ERR_CONFIG, "its id must be a number from 1 to %d",
-		               CONFIG_PEER_ID_MAX);
-	*id = (int)value;
-	return true;
-}
-
-static bool add_peer(struct config_entries *entries, const char *name, char *text,
-                     struct buf *notes, struct err *err)
-{
-	struct config_peer *peer;
+	union config_entry *entry;
 	bool ok;
-	int id = 0;
 
-	if (!read_id(name, &id, err))
+	if (!judge_name(kind, name, err))
 		return false;
-	peer = peer_new(id);
-	if (!peer)
-		return err_set(err, ERR_MEMORY, "no memory");
-	ok =
-	    entry_read(peer, peer_keys, peer_keys_count, text, notes, err) && judge_host(peer, err);
-	if (ok && !file_peer(entries, peer))
+	entry = entry_new(kind, name);
+	ok = entry || err_set(err, ERR_MEMORY, "no memory");
+	ok = ok && entry_read(entry, kind, text, notes, err) &&
+	     (kind != ENTRY_PEER || judge_host(&entry->peer, err));
+	if (ok && !file_entry(entries, kind, entry))
 		ok = err_set(err, ERR_MEMORY, "no memory");
-	if (!ok)
-		peer_free(&peer);
-	return ok;
+	if (ok)
+		return true;
+	entry_free(&entry, kind);
+	return err_prefix(err, "%s \"%s\": ", entry_kinds[kind].what, name);
 }
 
-bool peers_add(struct config_entries *entries, const char *name, char *text, struct buf *notes,
-               struct err *err)
+union config_entry *entries_find(const struct config_entries *entries, enum entry_kind_id kind,
+                                 const char *name)
 {
-	return add_peer(entries, name, text, notes, err) ||
-	       err_prefix(err, "peer \"%.64s\": ", name);
-}
+	union config_entry *entry;
+	char id[16];
 
-struct source_pos *peers_source_pos(struct config_entries *entries, const char *name)
-{
-	struct config_peer *peer;
-	struct err err;
-	int id = 0;
-
-	if (!read_id(name, &id, &err))
-		return NULL;
-	HASH_FIND_INT(entries->peers, &id, peer);
-	return peer ? &peer->pos : NULL;
-}
-
-static int compare_id(const struct config_peer *a, const struct config_peer *b)
-{
-	return (a->id > b->id) - (a->id < b->id);
-}
-
-void peers_sort(struct config_entries *entries) { HASH_SORT(entries->peers, compare_id); }
-
-const struct config_peer *config_peer_find(const struct config *config, int id)
-{
-	const struct config_peer *peer;
-
-	HASH_FIND_INT(config->entries->peers, &id, peer);
-	return peer;
-}
-
-const struct config_peer *config_peer_after(const struct config *config, int id)
-{
-	const struct config_peer *peer = config_peer_find(config, id);
-
-	if (peer)
-		return peer->hh.next;
-	for (peer = config->entries->peers; peer && peer->id <= id;)
-		peer = peer->hh.next;
-	return peer;
-}
-
-size_t config_peer_count(const struct config *config) { return HASH_COUNT(config->entries->peers); }
-
-int config_peer_pool_size(const struct config *config, const struct config_peer *peer)
-{
-	return peer->pool_size == CONFIG_INHERIT ? config->default_pool_size : peer->pool_size;
+	if (is_automatic(kind, name))
+		return entries->automatic;
+	if (kind == ENTRY_PEER) {
+		snprintf(id, sizeof(id), "%d", peer_id(name));
+		name = id;
+	}
+	HASH_FIND_STR(entries->tables[kind], name, entry);
+	return entry;
 }
 
 /* ---- databases and users ---- */
 
-#define AUTOMATIC "*"
-#define SERVER_PORT 5432
-
-struct config_entries *entries_new(void)
-{
-	struct config_entries *entries = calloc(1, sizeof(*entries));
-
-	if (entries)
-		entries->ref_count = 1;
-	return entries;
-}
-
-struct config_entries *entries_ref(struct config_entries *entries)
-{
-	entries->ref_count++;
-	return entries;
-}
-
-static void database_free(struct config_database **database)
-{
-	if (!*database)
-		return;
-	config_entry_free(*database, database_keys, database_keys_count);
-	free((*database)->name);
-	free(*database);
-	*database = NULL;
-}
-
-static void user_free(struct config_user **user)
-{
-	if (!*user)
-		return;
-	config_entry_free(*user, user_keys, user_keys_count);
-	free((*user)->name);
-	free(*user);
-	*user = NULL;
-}
-
-void entries_unref(struct config_entries **entries)
-{
-	struct config_entries *old = *entries;
-	struct config_database *database, *next_database;
-	struct config_user *user, *next_user;
-
-	*entries = NULL;
-	if (!old || --old->ref_count > 0)
-		return;
-	HASH_ITER (hh, old->databases, database, next_database) {
-		HASH_DEL(old->databases, database);
-		database_free(&database);
-	}
-	HASH_ITER (hh, old->users, user, next_user) {
-		HASH_DEL(old->users, user);
-		user_free(&user);
-	}
-	database_free(&old->automatic);
-	peers_free(old);
-	origins_free_file_names(old);
-	free(old);
-}
-
-static struct config_database *database_new(const char *name)
-{
-	struct config_database *database = calloc(1, sizeof(*database));
-
-	if (!database)
-		return NULL;
-	entry_reset(database, database_keys, database_keys_count);
-	database->port = SERVER_PORT;
-	database->name = strdup(name);
-	if (!database->name)
-		database_free(&database);
-	return database;
-}
-
-/* Adds a database, or replaces the one of the same name. false: no memory. */
-static bool file_database(struct config_entries *entries, struct config_database *database)
-{
-	struct config_database *old;
-
-	if (strcmp(database->name, AUTOMATIC) == 0) {
-		database_free(&entries->automatic);
-		entries->automatic = database;
-		return true;
-	}
-	HASH_FIND_STR(entries->databases, database->name, old);
-	if (old) {
-		HASH_DEL(entries->databases, old);
-		database_free(&old);
-	}
-	HASH_ADD_KEYPTR(hh, entries->databases, database->name, strlen(database->name), database);
-	return database->hh.tbl != NULL;
-}
-
-bool entries_add_database(struct config_entries *entries, const char *name, char *text,
-                          struct buf *notes, struct err *err)
-{
-	struct config_database *database;
-	bool ok;
-
-	if (strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
-		return err_set(err, ERR_CONFIG,
-		               "database \"%s\": this name is reserved for the console", name);
-	if (strlen(name) > CONFIG_DATABASE_NAME_MAX)
-		return err_set(err, ERR_CONFIG,
-		               "database \"%.63s...\": its name is longer than %d bytes", name,
-		               CONFIG_DATABASE_NAME_MAX);
-	database = database_new(name);
-	if (!database)
-		return err_set(err, ERR_MEMORY, "database \"%s\": no memory", name);
-	ok = entry_read(database, database_keys, database_keys_count, text, notes, err);
-	if (ok && !file_database(entries, database))
-		ok = err_set(err, ERR_MEMORY, "no memory");
-	if (ok)
-		return true;
-	database_free(&database);
-	return err_prefix(err, "database \"%s\": ", name);
-}
-
-static struct config_user *user_new(const char *name)
-{
-	struct config_user *user = calloc(1, sizeof(*user));
-
-	if (!user)
-		return NULL;
-	entry_reset(user, user_keys, user_keys_count);
-	user->name = strdup(name);
-	if (!user->name)
-		user_free(&user);
-	return user;
-}
-
-/* Adds a user, or replaces the one of the same name. false: no memory. */
-static bool file_user(struct config_entries *entries, struct config_user *user)
-{
-	struct config_user *old;
-
-	HASH_FIND_STR(entries->users, user->name, old);
-	if (old) {
-		HASH_DEL(entries->users, old);
-		user_free(&old);
-	}
-	HASH_ADD_KEYPTR(hh, entries->users, user->name, strlen(user->name), user);
-	return user->hh.tbl != NULL;
-}
-
-bool entries_add_user(struct config_entries *entries, const char *name, char *text,
-                      struct buf *notes, struct err *err)
-{
-	struct config_user *user;
-	bool ok;
-
-	if (strlen(name) > CONFIG_USER_NAME_MAX)
-		return err_set(err, ERR_CONFIG,
-		               "user \"%.127s...\": the name is longer than %d bytes", name,
-		               CONFIG_USER_NAME_MAX);
-	user = user_new(name);
-	if (!user)
-		return err_set(err, ERR_MEMORY, "user \"%s\": no memory", name);
-	ok = entry_read(user, user_keys, user_keys_count, text, notes, err);
-	if (ok && !file_user(entries, user))
-		ok = err_set(err, ERR_MEMORY, "no memory");
-	if (ok)
-		return true;
-	user_free(&user);
-	return err_prefix(err, "user \"%s\": ", name);
-}
-
-struct source_pos *entries_source_pos_of_database(struct config_entries *entries, const char *name)
-{
-	struct config_database *database;
-
-	if (strcmp(name, AUTOMATIC) == 0)
-		database = entries->automatic;
-	else
-		HASH_FIND_STR(entries->databases, name, database);
-	return database ? &database->pos : NULL;
-}
-
-struct source_pos *entries_source_pos_of_user(struct config_entries *entries, const char *name)
-{
-	struct config_user *user;
-
-	HASH_FIND_STR(entries->users, name, user);
-	return user ? &user->pos : NULL;
-}
-
 const struct config_database *config_database_find(const struct config *config, const char *name)
 {
-	const struct config_database *database;
+	const union config_entry *entry;
 
-	HASH_FIND_STR(config->entries->databases, name, database);
-	return database;
+	HASH_FIND_STR(config->entries->tables[ENTRY_DATABASE], name, entry);
+	return entry ? &entry->database : NULL;
 }
 
 const struct config_database *config_database_auto(const struct config *config)
 {
-	return config->entries->automatic;
+	return config->entries->automatic ? &config->entries->automatic->database : NULL;
 }
 
 const char *config_database_dbname(const struct config_database *database, const char *name)
@@ -374,44 +192,259 @@ const char *config_load_balance_hosts(const struct config_database *database)
 	           : NULL;
 }
 
+/* The entry after that one; the first one if it is NULL. */
+static const void *next_entry(const struct config *config, enum entry_kind_id kind,
+                              const UT_hash_handle *before)
+{
+	return before ? before->next : config->entries->tables[kind];
+}
+
 const struct config_database *config_database_next(const struct config *config,
                                                    const struct config_database *before)
 {
-	return before ? before->hh.next : config->entries->databases;
-}
-
-size_t config_database_count(const struct config *config)
-{
-	return HASH_COUNT(config->entries->databases);
-}
-
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-bool config_database_same_server(const struct config_database *a, const struct config_database *b,
-                                 const char *name)
-{
-	return same_text(config_database_dbname(a, name), config_database_dbname(b, name)) &&
-	       same_text(a->host, b->host) && a->load_balance_hosts == b->load_balance_hosts &&
-	       a->target_session_attrs == b->target_session_attrs && a->port == b->port &&
-	       same_text(a->user, b->user) && same_text(a->connect_query, b->connect_query) &&
-	       same_text(a->auth_dbname, b->auth_dbname) && same_text(a->auth_query, b->auth_query);
-}
-
-const struct config_user *config_user_find(const struct config *config, const char *name)
-{
-	const struct config_user *user;
-
-	HASH_FIND_STR(config->entries->users, name, user);
-	return user;
+	return next_entry(config, ENTRY_DATABASE, before ? &before->hh : NULL);
 }
 
 const struct config_user *config_user_next(const struct config *config,
                                            const struct config_user *before)
 {
-	return before ? before->hh.next : config->entries->users;
+	return next_entry(config, ENTRY_USER, before ? &before->hh : NULL);
 }
 
-size_t config_user_count(const struct config *config) { return HASH_COUNT(config->entries->users); }
+size_t config_database_count(const struct config *config)
+{
+	return HASH_COUNT(config->entries->tables[ENTRY_DATABASE]);
+}
+
+bool config_database_same_server(const struct config_database *a, const struct config_database *b,
+                                 const char *name)
+{
+	return text_same(config_database_dbname(a, name), config_database_dbname(b, name)) &&
+	       text_same(a->host, b->host) && a->load_balance_hosts == b->load_balance_hosts &&
+	       a->target_session_attrs == b->target_session_attrs && a->port == b->port &&
+	       text_same(a->user, b->user) && text_same(a->connect_query, b->connect_query) &&
+	       text_same(a->auth_dbname, b->auth_dbname) && text_same(a->auth_query, b->auth_query);
+}
+
+const struct config_user *config_user_find(const struct config *config, const char *name)
+{
+	const union config_entry *entry;
+
+	HASH_FIND_STR(config->entries->tables[ENTRY_USER], name, entry);
+	return entry ? &entry->user : NULL;
+}
+
+/* ---- peers ---- */
+
+static int compare_id(const union config_entry *a, const union config_entry *b)
+{
+	return (a->peer.id > b->peer.id) - (a->peer.id < b->peer.id);
+}
+
+void peers_sort(struct config_entries *entries)
+{
+	HASH_SORT(entries->tables[ENTRY_PEER], compare_id);
+}
+
+const struct config_peer *config_peer_find(const struct config *config, int id)
+{
+	const union config_entry *entry;
+	char name[16];
+
+	snprintf(name, sizeof(name), "%d", id);
+	HASH_FIND_STR(config->entries->tables[ENTRY_PEER], name, entry);
+	return entry ? &entry->peer : NULL;
+}
+
+const struct config_peer *config_peer_after(const struct config *config, int id)
+{
+	const union config_entry *entry = config->entries->tables[ENTRY_PEER];
+
+	while (entry && entry->peer.id <= id)
+		entry = entry->hh.next;
+	return entry ? &entry->peer : NULL;
+}
+
+size_t config_peer_count(const struct config *config)
+{
+	return HASH_COUNT(config->entries->tables[ENTRY_PEER]);
+}
+
+int config_peer_pool_size(const struct config *config, const struct config_peer *peer)
+{
+	return peer->pool_size == CONFIG_INHERIT ? config->default_pool_size : peer->pool_size;
+}
+
+/*
+ * ---- effective values ----
+ *
+ * The user's value, else the database's, else that of the setting. CONFIG_INHERIT means that an
+ * entry has no value. Numbers that mean the same (enum entry_low) were replaced by it when the line
+ * was parsed.
+ */
+
+static int64_t first_said(int64_t user, int64_t database, int64_t setting)
+{
+	if (user != CONFIG_INHERIT)
+		return user;
+	return database != CONFIG_INHERIT ? database : setting;
+}
+
+/* clang-format off */
+#define SAID(entry, field) ((entry) ? (int64_t)(entry)->field : CONFIG_INHERIT)
+/* In a function with config, database and user. */
+#define SAID_WORD(field, inherit) \
+	(user && user->field != (inherit)           ? user->field \
+	 : database && database->field != (inherit) ? database->field \
+	                                            : config->field)
+/* clang-format on */
+
+#define OF_BOTH(type, name)                                                                     \
+	type config_##name(const struct config *config, const struct config_database *database, \
+	                   const struct config_user *user)                                      \
+	{                                                                                       \
+		return (type)first_said(SAID(user, name), SAID(database, name), config->name);  \
+	}
+#define OF_DATABASE(type, name)                                                                 \
+	type config_##name(const struct config *config, const struct config_database *database) \
+	{                                                                                       \
+		return (type)first_said(CONFIG_INHERIT, SAID(database, name), config->name);    \
+	}
+#define OF_USER(type, name)                                                              \
+	type config_##name(const struct config *config, const struct config_user *user)  \
+	{                                                                                \
+		return (type)first_said(SAID(user, name), CONFIG_INHERIT, config->name); \
+	}
+
+CONFIG_OF_BOTH(OF_BOTH)
+CONFIG_OF_DATABASE(OF_DATABASE)
+CONFIG_OF_USER(OF_USER)
+
+enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
+                                const struct config_user *user)
+{
+	return SAID_WORD(pool_mode, POOL_MODE_INHERIT);
+}
+
+enum session_state_mode config_session_state(const struct config *config,
+                                             const struct config_database *database,
+                                             const struct config_user *user)
+{
+	enum session_state_mode said = SAID_WORD(session_state, SESSION_STATE_INHERIT);
+
+	switch (config_pool_mode(config, database, user)) {
+	case POOL_MODE_SESSION:
+		return SESSION_STATE_OFF;
+	case POOL_MODE_STATEMENT: /* no server may stay with a client */
+		return said == SESSION_STATE_FOLLOW ? SESSION_STATE_REFUSE : said;
+	default:
+		return said;
+	}
+}
+
+enum route_reads config_route_reads(const struct config *config,
+                                    const struct config_database *database,
+                                    const struct config_user *user)
+{
+	enum route_reads said = SAID_WORD(route_reads, ROUTE_READS_INHERIT);
+
+	/* A session gets its server once. */
+	if (config_pool_mode(config, database, user) == POOL_MODE_SESSION)
+		return said == ROUTE_READS_SESSIONS ? said : ROUTE_READS_OFF;
+	return said;
+}
+
+enum session_isolation config_session_isolation(const struct config *config,
+                                                const struct config_database *database,
+                                                const struct config_user *user)
+{
+	enum session_isolation said = SAID_WORD(session_isolation, SESSION_ISOLATION_INHERIT);
+
+	if (said == SESSION_ISOLATION_KNOWN &&
+	    config_session_state(config, database, user) == SESSION_STATE_OFF)
+		return SESSION_ISOLATION_OFF;
+	return said;
+}
+
+bool config_causal_reads(const struct config *config, const struct config_database *database,
+                         const struct config_user *user)
+{
+	return SAID_WORD(causal_reads, CAUSAL_READS_INHERIT) == CAUSAL_READS_SESSION;
+}
+
+int config_max_pinned_servers(const struct config *config, const struct config_database *database,
+                              const struct config_user *user)
+{
+	int said = (int)first_said(CONFIG_INHERIT, SAID(database, max_pinned_servers),
+	                           config->max_pinned_servers);
+	int size = config_pool_size(config, database, user);
+
+	if (said != CONFIG_PINS_BY_SIZE)
+		return said;
+	if (size == 0)
+		return INT_MAX;
+	return size > 1 ? size - 1 : 1;
+}
+
+const struct config_list *config_pin_functions(const struct config *config,
+                                               const struct config_database *database)
+{
+	return database && database->pin_functions.text ? &database->pin_functions
+	                                                : &config->pin_functions;
+}
+
+int config_pool_size(const struct config *config, const struct config_database *database,
+                     const struct config_user *user)
+{
+	return (int)first_said(SAID(user, pool_size), SAID(database, pool_size),
+	                       config->default_pool_size);
+}
+
+int config_standby_pool_size(const struct config *config, const struct config_database *database,
+                             const struct config_user *user)
+{
+	int said = (int)first_said(CONFIG_INHERIT, SAID(database, standby_pool_size),
+	                           config->standby_pool_size);
+
+	return said == CONFIG_POOL_SIZE ? config_pool_size(config, database, user) : said;
+}
+
+const char *config_host_check_user(const struct config *config,
+                                   const struct config_database *database)
+{
+	const char *auth_user = config_auth_user(config, database);
+
+	if (*config->host_check_user)
+		return config->host_check_user;
+	if (database->user)
+		return database->user;
+	return auth_user ? auth_user : "";
+}
+
+bool config_needs_roles(const struct config *config, const struct config_database *database)
+{
+	return database->target_session_attrs != TARGET_ANY ||
+	       config_route_reads(config, database, NULL) != ROUTE_READS_OFF;
+}
+
+static const char *text_said(const char *database, const char *setting)
+{
+	const char *text = database ? database : setting;
+
+	return text && *text ? text : NULL;
+}
+
+const char *config_auth_user(const struct config *config, const struct config_database *database)
+{
+	return text_said(database ? database->auth_user : NULL, config->auth_user);
+}
+
+const char *config_auth_query(const struct config *config, const struct config_database *database)
+{
+	return text_said(database ? database->auth_query : NULL, config->auth_query);
+}
+
+const char *config_auth_dbname(const struct config *config, const struct config_database *database)
+{
+	return text_said(database ? database->auth_dbname : NULL, config->auth_dbname);
+}

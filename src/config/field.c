@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/base/text.h"
+
 #include "config_priv.h"
 
 union field {
@@ -24,16 +26,16 @@ union field {
 	struct config_list *list;
 };
 
-static union field field_of(const struct config *config, const struct setting *setting)
+static union field field_of(const void *owner, const struct setting *setting)
 {
-	return (union field){ .at = (char *)config + setting->at };
+	return (union field){ .at = (char *)owner + setting->at };
 }
 
 void field_number_text(const struct setting *setting, int64_t value, char *buffer, size_t size)
 {
 	if (setting->type == SETTING_TIME)
 		value_time_text(value, buffer, size);
-	else if (setting->at == offsetof(struct config, unix_socket_mode))
+	else if (!setting->is_of_entry && setting->at == offsetof(struct config, unix_socket_mode))
 		snprintf(buffer, size, "%#" PRIo64, (uint64_t)value);
 	else
 		snprintf(buffer, size, "%" PRId64, value);
@@ -41,7 +43,9 @@ void field_number_text(const struct setting *setting, int64_t value, char *buffe
 
 static int64_t max_of(const struct setting *setting)
 {
-	return setting->type == SETTING_TIME && !setting->max ? VALUE_TIME_MAX : setting->max;
+	if (setting->max)
+		return setting->max;
+	return setting->type == SETTING_INT ? INT32_MAX : VALUE_TIME_MAX;
 }
 
 static bool in_range(const struct setting *setting, int64_t value, struct err *err)
@@ -86,12 +90,27 @@ static bool in_steps(const struct setting *setting, int64_t value, struct err *e
 	return true;
 }
 
+/* The meaning of a small number of an entry. */
+static int64_t low_meaning(enum entry_low low, int64_t value)
+{
+	if (low == LOW_MINUS_INHERITS && value < 0)
+		return CONFIG_INHERIT;
+	if (low == LOW_ZERO_INHERITS && value <= 0)
+		return CONFIG_INHERIT;
+	if (low == LOW_MINUS_IS_ZERO && value < 0)
+		return 0;
+	return value;
+}
+
 /* Checks the range of a value; replaces or refuses it if it is out of range. */
 static bool fit_number(const struct setting *setting, int64_t *value, struct err *note,
                        struct err *err)
 {
 	struct err range;
 
+	*value = low_meaning(setting->low, *value);
+	if (*value == CONFIG_INHERIT && setting->low)
+		return true;
 	if (in_range(setting, *value, &range))
 		return in_steps(setting, *value, err);
 	if (take_nearest(setting, value, note)) {
@@ -123,7 +142,7 @@ static bool put_int(union field field, const struct setting *setting, const char
 		*field.number = strcasecmp(text, "on") == 0 ? setting->on : 0;
 		return true;
 	}
-	if (!value_int(text, 0, &number, err))
+	if (!value_int(text, setting->is_of_entry ? 10 : 0, &number, err))
 		return !setting->zero
 		           ? false
 		           : err_set(err, ERR_PARAMETER, "\"%s\" is not a whole number or %s", text,
@@ -174,12 +193,34 @@ static bool put_word(union field field, const struct setting *setting, const cha
 	return value_refuse_word(text, setting->words, err);
 }
 
+static bool judge_hosts(const char *text, struct err *err)
+{
+	struct bytes host;
+	unsigned int count = 0;
+
+	if (strpbrk(text, " \t"))
+		return err_set(err, ERR_CONFIG, "contains a blank (separate hosts by commas only)");
+	while (config_host_next(&text, &host)) {
+		if (host.count == 0)
+			return err_set(err, ERR_CONFIG, "contains an empty name");
+		count++;
+	}
+	if (count > CONFIG_HOSTS_MAX)
+		return err_set(err, ERR_CONFIG, "has more than %d hosts", CONFIG_HOSTS_MAX);
+	return true;
+}
+
 static bool put_text(union field field, const struct setting *setting, const char *text,
                      struct err *note, struct err *err)
 {
 	char *copy;
 
-	(void)note;
+	if (setting->is_hosts && !judge_hosts(text, err))
+		return false;
+	if (setting->length_max && strlen(text) > setting->length_max)
+		return err_set(err, ERR_CONFIG, "is longer than %zu bytes", setting->length_max);
+	if (note && setting->doubted && strcmp(text, setting->doubted) == 0)
+		err_set(note, ERR_CONFIG, "\"%s\" %s", text, setting->doubt);
 	if (setting->refused && strcmp(text, setting->refused) == 0)
 		return err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
 	copy = strdup(text);
@@ -216,88 +257,39 @@ static bool put_list(union field field, const struct setting *setting, const cha
 	return true;
 }
 
-static void free_text(union field field, const struct setting *setting)
-{
-	if (setting->hidden_with && *field.text)
-		explicit_bzero(*field.text, strlen(*field.text));
-	free(*field.text);
-	*field.text = NULL;
-}
-
-static void free_list(union field field, const struct setting *setting)
-{
-	(void)setting;
-	value_list_free(field.list);
-}
-
-/* ---- copying, comparing ---- */
-
-static bool copy_text(union field out, const struct setting *setting, union field in)
-{
-	if (*in.text)
-		return put_text(out, setting, *in.text, NULL, NULL);
-	free_text(out, setting);
-	return true;
-}
-
-static bool copy_list(union field out, const struct setting *setting, union field in)
-{
-	return put_list(out, setting, in.list->text, NULL, NULL);
-}
-
-static bool equal_texts(union field one, union field other)
-{
-	const char *a = *one.text, *b = *other.text;
-
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool equal_lists(union field one, union field other)
-{
-	const struct config_list *a = one.list, *b = other.list;
-
-	if (a->count != b->count)
-		return false;
-	for (size_t i = 0; i < a->count; i++) {
-		if (strcmp(a->names[i], b->names[i]) != 0)
-			return false;
-	}
-	return true;
-}
-
 /* ---- showing ---- */
 
-static const char *show_bool(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
+static void show_time(usec_t value, usec_t unit, char *buffer, size_t size)
 {
-	(void)setting, (void)buffer, (void)size;
-	return *field.is_on ? "1" : "0";
+	if (unit && value % unit == 0)
+		snprintf(buffer, size, "%" PRId64, value / unit);
+	else
+		snprintf(buffer, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
 }
 
-static const char *show_word(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
+const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
+                       size_t size)
 {
-	(void)buffer, (void)size;
-	return setting->words[*field.word];
-}
+	union field field = field_of(config, setting);
 
-static const char *show_list(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
-{
-	(void)setting, (void)buffer, (void)size;
-	return field.list->text;
-}
-
-static const char *show_text(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
-{
-	(void)setting, (void)buffer, (void)size;
-	return *field.text;
-}
-
-static const char *show_int(union field field, const struct setting *setting, char *buffer,
-                            size_t size)
-{
+	switch (setting->type) {
+	case SETTING_BOOL:
+		return *field.is_on ? "1" : "0";
+	case SETTING_WORD:
+		return setting->words[*field.word];
+	case SETTING_LIST:
+		return field.list->text;
+	case SETTING_TEXT:
+		return *field.text;
+	case SETTING_BYTES:
+		snprintf(buffer, size, "%zu", *field.bytes);
+		return buffer;
+	case SETTING_TIME:
+		show_time(*field.time, setting->unit, buffer, size);
+		return buffer;
+	case SETTING_INT:
+		break;
+	}
 	if (!setting->initial && *field.number == CONFIG_UNSET)
 		return NULL;
 	if (setting->zero && !*field.number)
@@ -306,78 +298,44 @@ static const char *show_int(union field field, const struct setting *setting, ch
 	return buffer;
 }
 
-static const char *show_bytes(union field field, const struct setting *setting, char *buffer,
-                              size_t size)
-{
-	(void)setting;
-	snprintf(buffer, size, "%zu", *field.bytes);
-	return buffer;
-}
-
-static const char *show_time(union field field, const struct setting *setting, char *buffer,
-                             size_t size)
-{
-	usec_t value = *field.time, unit = setting->unit;
-
-	if (unit && value % unit == 0)
-		snprintf(buffer, size, "%" PRId64, value / unit);
-	else
-		snprintf(buffer, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
-	return buffer;
-}
-
 /* ---- all types ---- */
 
-/* What depends on the type of a setting. */
 static const struct type_row {
-	size_t size;       /* of the field in bytes; not used if copy() and equal() are set */
-	bool keeps_quotes; /* a value may contain quotes of its own, so they are not removed */
+	size_t size; /* of the field in bytes; 0: it owns memory, and a value may contain quotes */
 	/* note NULL: a number out of range is refused. */
 	bool (*put)(union field field, const struct setting *setting, const char *text,
 	            struct err *note, struct err *err);
-	/* Uses `buffer` if the text has to be built; NULL = unset. */
-	const char *(*show)(union field field, const struct setting *setting, char *buffer,
-	                    size_t size);
-	bool (*copy)(union field out, const struct setting *setting, union field in);
-	bool (*equal)(union field one, union field other);
-	void (*free)(union field field, const struct setting *setting);
 } types[] = {
-	[SETTING_BOOL] = { .size = sizeof(bool), .put = put_bool, .show = show_bool },
-	[SETTING_INT] = { .size = sizeof(int), .put = put_int, .show = show_int },
-	[SETTING_BYTES] = { .size = sizeof(size_t), .put = put_bytes, .show = show_bytes },
-	[SETTING_TIME] = { .size = sizeof(usec_t), .put = put_time, .show = show_time },
-	[SETTING_TEXT] = { .keeps_quotes = true,
-	                   .put = put_text,
-	                   .show = show_text,
-	                   .copy = copy_text,
-	                   .equal = equal_texts,
-	                   .free = free_text },
-	[SETTING_LIST] = { .keeps_quotes = true,
-	                   .put = put_list,
-	                   .show = show_list,
-	                   .copy = copy_list,
-	                   .equal = equal_lists,
-	                   .free = free_list },
-	[SETTING_WORD] = { .size = sizeof(unsigned int), .put = put_word, .show = show_word },
+	[SETTING_BOOL] = { sizeof(bool), put_bool },
+	[SETTING_INT] = { sizeof(int), put_int },
+	[SETTING_BYTES] = { sizeof(size_t), put_bytes },
+	[SETTING_TIME] = { sizeof(usec_t), put_time },
+	[SETTING_TEXT] = { 0, put_text },
+	[SETTING_LIST] = { 0, put_list },
+	[SETTING_WORD] = { sizeof(unsigned int), put_word },
 };
+
+bool field_put_bare(void *owner, const struct setting *setting, const char *text, struct err *note,
+                    struct err *err)
+{
+	return types[setting->type].put(field_of(owner, setting), setting, text, note, err);
+}
 
 bool field_put_near(struct config *config, const struct setting *setting, const char *text,
                     struct err *note, struct err *err)
 {
-	const struct type_row *type = &types[setting->type];
-	union field field = field_of(config, setting);
 	char *copy, *bare;
 	bool ok;
 
 	if (note)
 		note->code = ERR_NONE;
-	if (type->keeps_quotes)
-		return type->put(field, setting, text, note, err);
+	if (!types[setting->type].size)
+		return field_put_bare(config, setting, text, note, err);
 	copy = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
 	bare = copy;
-	ok = value_unquote(&bare, err) && type->put(field, setting, bare, note, err);
+	ok = value_unquote(&bare, err) && field_put_bare(config, setting, bare, note, err);
 	free(copy);
 	return ok;
 }
@@ -388,46 +346,79 @@ bool field_put(struct config *config, const struct setting *setting, const char 
 	return field_put_near(config, setting, text, NULL, err);
 }
 
-bool field_reset(struct config *config, const struct setting *setting, struct err *err)
+bool field_reset(void *owner, const struct setting *setting, struct err *err)
 {
-	union field field = field_of(config, setting);
+	union field field = field_of(owner, setting);
 
-	if (setting->initial)
-		return field_put(config, setting, setting->initial, err);
-	if (setting->type == SETTING_INT)
+	/* of a text of an entry it is a description, for the manual */
+	if (setting->initial && !(setting->is_of_entry && setting->type == SETTING_TEXT))
+		return field_put_bare(owner, setting, setting->initial, NULL, err);
+	switch (setting->type) {
+	case SETTING_INT:
 		*field.number = CONFIG_UNSET;
-	else
-		field_free(config, setting); /* only texts and whole numbers can be unset */
+		break;
+	case SETTING_TIME:
+		*field.time = CONFIG_INHERIT;
+		break;
+	case SETTING_BYTES:
+		*field.bytes = (size_t)CONFIG_INHERIT;
+		break;
+	case SETTING_WORD:
+		*field.word = setting->unset;
+		break;
+	default:
+		field_free(owner, setting);
+		break;
+	}
 	return true;
 }
 
 bool field_copy(struct config *to, const struct config *from, const struct setting *setting)
 {
-	const struct type_row *type = &types[setting->type];
 	union field in = field_of(from, setting), out = field_of(to, setting);
 
-	if (type->copy)
-		return type->copy(out, setting, in);
-	memcpy(out.at, in.at, type->size);
+	if (types[setting->type].size)
+		memcpy(out.at, in.at, types[setting->type].size);
+	else if (setting->type == SETTING_LIST)
+		return put_list(out, setting, in.list->text, NULL, NULL);
+	else if (*in.text)
+		return put_text(out, setting, *in.text, NULL, NULL);
+	else
+		field_free(to, setting);
 	return true;
 }
 
-bool field_equal(const struct config *a, const struct config *b, const struct setting *setting)
+static bool equal_lists(const struct config_list *a, const struct config_list *b)
 {
-	const struct type_row *type = &types[setting->type];
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++) {
+		if (strcmp(a->names[i], b->names[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+bool field_equal(const void *a, const void *b, const struct setting *setting)
+{
 	union field one = field_of(a, setting), other = field_of(b, setting);
 
-	return type->equal ? type->equal(one, other) : memcmp(one.at, other.at, type->size) == 0;
+	if (types[setting->type].size)
+		return memcmp(one.at, other.at, types[setting->type].size) == 0;
+	return setting->type == SETTING_LIST ? equal_lists(one.list, other.list)
+	                                     : text_same(*one.text, *other.text);
 }
 
-const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
-                       size_t size)
+void field_free(void *owner, const struct setting *setting)
 {
-	return types[setting->type].show(field_of(config, setting), setting, buffer, size);
-}
+	union field field = field_of(owner, setting);
 
-void field_free(struct config *config, const struct setting *setting)
-{
-	if (types[setting->type].free)
-		types[setting->type].free(field_of(config, setting), setting);
+	if (setting->type == SETTING_LIST)
+		value_list_free(field.list);
+	if (setting->type != SETTING_TEXT)
+		return;
+	if ((setting->hidden_with || setting->is_of_entry) && *field.text)
+		explicit_bzero(*field.text, strlen(*field.text));
+	free(*field.text);
+	*field.text = NULL;
 }

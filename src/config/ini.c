@@ -3,21 +3,14 @@
  * Reads ini files line by line. The lines of an included file replace the %include line: they
  * begin in the current section, and the including file continues in the section in which the
  * included file ended.
- *
- * Hard here: a file may include itself, even several times. So the depth, the number of files
- * and the bytes of one load are all limited.
  */
 #include "config_priv.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/text.h"
-
-#define READ_PIECE 65536
 
 static const struct {
 	const char *name;
@@ -81,33 +74,12 @@ static void read_include(struct ini_reader *reader, struct source_pos pos, char 
 		problems_add(reader->problems, pos, "%%include needs the path of a file");
 	else if (!reader->may_include)
 		problems_add(reader->problems, pos, "%%include is not possible here");
-	else if (reader->depth >= INI_DEPTH_MAX)
+	else if (reader->files.depth >= SOURCE_DEPTH_MAX)
 		problems_add(reader->problems, pos,
 		             "%%include %s: more than %d files within each other", path,
-		             INI_DEPTH_MAX);
+		             SOURCE_DEPTH_MAX);
 	else
 		ini_read_file(reader, path);
-}
-
-/*
- * Parses a quoted name at *at, in place; a doubled quote means one quote. NULL: the closing
- * quote is missing.
- */
-static char *take_quoted(char **at)
-{
-	char quote = **at;
-	char *in = *at + 1, *out = *at, *name = *at;
-
-	for (;; in++) {
-		if (!*in)
-			return NULL;
-		if (*in == quote && *++in != quote)
-			break;
-		*out++ = *in;
-	}
-	*at = in;
-	*out = 0; /* never behind `in`: at least the opening quote has been removed */
-	return name;
 }
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || (c && strchr("_.-*", c)); }
@@ -118,7 +90,7 @@ static void read_pair(struct ini_reader *reader, struct source_pos pos, char *li
 	char *at = line, *end;
 
 	if (*line == '\'' || *line == '"') {
-		pair.name = take_quoted(&at);
+		pair.name = value_take_quoted(&at);
 		if (!pair.name) {
 			problems_add(reader->problems, pos, "the quote of the name has no end");
 			return;
@@ -189,60 +161,15 @@ static void read_lines(struct ini_reader *reader, char *text, size_t count, cons
 	}
 }
 
-static bool may_read(struct ini_reader *reader, const char *name, size_t count)
-{
-	struct source_pos pos = { name, 0 };
-
-	if (count > INI_BYTES_MAX - reader->byte_count)
-		return problems_add(reader->problems, pos, "more than %zu MB of configuration",
-		                    INI_BYTES_MAX >> 20);
-	reader->byte_count += count;
-	return true;
-}
-
-static bool read_whole(FILE *file, struct buf *text)
-{
-	size_t count = 1;
-
-	while (count) {
-		char *at = buf_reserve(text, READ_PIECE);
-
-		if (!at) {
-			errno = text->count + READ_PIECE > INI_BYTES_MAX ? EFBIG : ENOMEM;
-			return false;
-		}
-		count = fread(at, 1, READ_PIECE, file);
-		text->count += count;
-	}
-	return !ferror(file);
-}
-
 void ini_read_file(struct ini_reader *reader, const char *path)
 {
-	struct buf text = { .limit = INI_BYTES_MAX + READ_PIECE + 1 };
-	struct source_pos pos = { path, 0 };
-	FILE *file;
-	bool is_read;
+	struct buf text = { 0 };
+	const char *name = source_read(&reader->files, path, false, &text, reader->problems);
 
-	if (reader->file_count == INI_FILES_MAX) {
-		problems_add(reader->problems, pos, "more than %d files", INI_FILES_MAX);
-		return;
-	}
-	reader->file_count++;
-	file = fopen(path, "re");
-	if (!file) {
-		problems_add(reader->problems, pos, "cannot open: %s", strerror(errno));
-		return;
-	}
-	is_read = read_whole(file, &text);
-	if (!is_read)
-		problems_add(reader->problems, pos, "cannot read: %s", strerror(errno));
-	fclose(file);
-	if (is_read && may_read(reader, path, text.count)) {
-		buf_text(&text);
-		reader->depth++;
-		read_lines(reader, text.at, text.count, path);
-		reader->depth--;
+	if (name) {
+		reader->files.depth++;
+		read_lines(reader, text.at, text.count, name);
+		reader->files.depth--;
 	}
 	buf_wipe(&text); /* it may contain passwords */
 }
@@ -250,15 +177,9 @@ void ini_read_file(struct ini_reader *reader, const char *path)
 void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *name)
 {
 	struct buf copy = { 0 };
+	const char *kept = source_copy(&reader->files, name, text, &copy, reader->problems);
 
-	if (!may_read(reader, name, text.count))
-		return;
-	buf_add(&copy, text.at, text.count);
-	buf_text(&copy);
-	if (buf_ok(&copy))
-		read_lines(reader, copy.at, copy.count, name);
-	else
-		problems_add(reader->problems, (struct source_pos){ name, 0 },
-		             "no memory to read it");
+	if (kept)
+		read_lines(reader, copy.at, copy.count, kept);
 	buf_wipe(&copy);
 }

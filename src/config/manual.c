@@ -3,12 +3,10 @@
  * Generates documentation from the tables: the lists of the manual pages, and the sample ini
  * file with every setting.
  */
-#include "manual_priv.h"
-
-#include <string.h>
+#include "pgweir/base/filter.h"
+#include "pgweir/config/settings.h"
 
 #include "config_priv.h"
-#include "pgweir/config/settings.h"
 
 #define EXAMPLE_WIDTH 90
 
@@ -90,25 +88,24 @@ static void roff_settings(struct buf *out)
 	}
 }
 
-static void roff_keys(struct buf *out, const struct entry_key *keys, size_t count)
+static void roff_keys(struct buf *out, enum entry_kind_id kind)
 {
-	for (size_t i = 0; i < count; i++) {
-		buf_printf(out, ".TP\n.B %s\n", keys[i].name);
-		roff_text(out, keys[i].help);
+	for (size_t i = 0; i < entry_kinds[kind].key_count; i++) {
+		const struct setting *key = &entry_kinds[kind].keys[i];
+
+		buf_printf(out, ".TP\n.B %s\n", key->name);
+		roff_text(out, key->help);
 		buf_add_byte(out, '\n');
-		if (keys[i].initial)
-			setting_default(out, keys[i].initial);
+		if (key->initial)
+			setting_default(out, key->initial);
 	}
 }
 
-static void roff_database_keys(struct buf *out)
-{
-	roff_keys(out, database_keys, database_keys_count);
-}
+static void roff_database_keys(struct buf *out) { roff_keys(out, ENTRY_DATABASE); }
 
-static void roff_user_keys(struct buf *out) { roff_keys(out, user_keys, user_keys_count); }
+static void roff_user_keys(struct buf *out) { roff_keys(out, ENTRY_USER); }
 
-static void roff_peer_keys(struct buf *out) { roff_keys(out, peer_keys, peer_keys_count); }
+static void roff_peer_keys(struct buf *out) { roff_keys(out, ENTRY_PEER); }
 
 static void example_comment(struct buf *out, const char *text)
 {
@@ -138,34 +135,13 @@ static void example_settings(struct buf *out)
 	}
 }
 
-static const struct {
-	const char *line;
-	void (*list)(struct buf *out);
-} marks[] = {
+static const struct filter_mark marks[] = {
 	{ "@settings@", roff_settings },   { "@database_keys@", roff_database_keys },
 	{ "@user_keys@", roff_user_keys }, { "@peer_keys@", roff_peer_keys },
 	{ "@example@", example_settings },
 };
 
-static void fill_line(struct bytes line, struct buf *out)
-{
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
-		if (bytes_are(line, marks[i].line)) {
-			marks[i].list(out);
-			return;
-		}
-	}
-	buf_add(out, line.at, line.count);
-	buf_add_byte(out, '\n');
-}
-
 void manual_fill(struct bytes template, struct buf *out)
 {
-	while (template.count) {
-		const char *end = memchr(template.at, '\n', template.count);
-		size_t count = end ? (size_t)(end - template.at) : template.count;
-
-		fill_line(bytes_of(template.at, count), out);
-		template = bytes_skip(template, end ? count + 1 : count);
-	}
+	filter_fill(marks, sizeof(marks) / sizeof(marks[0]), template, out);
 }

@@ -5,6 +5,6 @@
  */
 #include "pgweir/base/filter.h"
 
-#include "manual_priv.h"
+#include "config_priv.h"
 
 int main(void) { return filter_main("manual", manual_fill); }

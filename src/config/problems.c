@@ -4,6 +4,7 @@
  */
 #include "pgweir/config/problems.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,4 +75,71 @@ void problems_done(struct problems *problems)
 	for (size_t i = 0; i < problems->warning_count; i++)
 		free(problems->warnings[i]);
 	*problems = (struct problems){ 0 };
+}
+
+/* ---- files ---- */
+
+static const char *add_file(struct source_files *files, const char *path, size_t size,
+                            struct problems *problems)
+{
+	struct source_pos pos = { path, 0 };
+	char **names = files->names;
+
+	if (files->count == SOURCE_FILES_MAX) {
+		problems_add(problems, pos, "more than %d files", SOURCE_FILES_MAX);
+		return NULL;
+	}
+	if (size > SOURCE_BYTES_MAX - files->byte_count) {
+		problems_add(problems, pos, "more than %zu MB in all files",
+		             SOURCE_BYTES_MAX >> 20);
+		return NULL;
+	}
+	names = realloc(names, (files->count + 1) * sizeof(*names));
+	if (names)
+		files->names = names;
+	if (!names || !(names[files->count] = strdup(path))) {
+		problems_add(problems, pos, "no memory");
+		return NULL;
+	}
+	files->byte_count += size;
+	return names[files->count++];
+}
+
+const char *source_copy(struct source_files *files, const char *name, struct bytes from,
+                        struct buf *text, struct problems *problems)
+{
+	buf_add(text, from.at, from.count);
+	buf_text(text);
+	if (buf_ok(text))
+		return add_file(files, name, from.count, problems);
+	problems_add(problems, (struct source_pos){ name, 0 }, "no memory");
+	return NULL;
+}
+
+const char *source_read(struct source_files *files, const char *path, bool may_be_missing,
+                        struct buf *text, struct problems *problems)
+{
+	struct source_pos pos = { path, 0 };
+	FILE *file = fopen(path, "re");
+	bool is_read;
+
+	text->limit = SOURCE_BYTES_MAX + BUF_PIECE + 1;
+	if (!file && !(errno == ENOENT && may_be_missing))
+		problems_add(problems, pos, "cannot open: %s", strerror(errno));
+	if (!file)
+		return NULL;
+	is_read = buf_read_file(text, file);
+	if (!is_read)
+		problems_add(problems, pos, "cannot read: %s", strerror(errno));
+	fclose(file);
+	buf_text(text);
+	return is_read ? add_file(files, path, text->count, problems) : NULL;
+}
+
+void source_files_done(struct source_files *files)
+{
+	for (size_t i = 0; i < files->count; i++)
+		free(files->names[i]);
+	free(files->names);
+	*files = (struct source_files){ 0 };
 }

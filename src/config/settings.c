@@ -670,11 +670,7 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 
 const char *config_pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }
 
-/*
- * ---- unknown names ----
- *
- * Unknown names of settings: mostly typing errors, so the nearest name is suggested.
- */
+/* ---- unknown names ---- */
 
 const char *setting_nearest(const char *name)
 {

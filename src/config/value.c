@@ -412,15 +412,15 @@ static enum pairs_result bad_value(const struct pairs *pairs, const char *reason
 	return PAIRS_BAD;
 }
 
-/* Parses a quoted value at *at, in place; NULL: the closing quote is missing. */
-static char *take_quoted(char **at)
+char *value_take_quoted(char **at)
 {
+	char quote = **at;
 	char *value = *at, *in = *at + 1, *out = *at;
 
 	for (;; in++) {
 		if (!*in)
 			return NULL;
-		if (*in == '\'' && *++in != '\'')
+		if (*in == quote && *++in != quote)
 			break;
 		*out++ = *in;
 	}
@@ -435,7 +435,7 @@ static enum pairs_result take_value(struct pairs *pairs, struct err *err)
 
 	pairs->value = at;
 	if (*at == '\'') {
-		if (!take_quoted(&at))
+		if (!value_take_quoted(&at))
 			return bad_value(pairs, "unterminated quote", err);
 		if (*at && !strchr(BLANKS, *at))
 			return bad_value(pairs, "a blank must follow the quotes", err);

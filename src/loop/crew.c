@@ -207,11 +207,7 @@ void crew_release(struct crew *crew)
 
 bool crew_is_held(const struct crew *crew) { return crew->depth > 0; }
 
-/*
- * ---- solo ----
- *
- * A loop with a thread of its own.
- */
+/* ---- solo ---- */
 
 #define SOLO_STACK_SIZE ((size_t)1024 * 1024)
 
@@ -282,11 +278,7 @@ void solo_free(struct solo **solo)
 	*solo = NULL;
 }
 
-/*
- * ---- thread ----
- *
- * Starts threads.
- */
+/* ---- thread ---- */
 
 bool thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg, size_t stack_size,
                   struct err *err)

@@ -17,6 +17,8 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
+#include "pgweir/base/buf.h"
+
 #include "loop_priv.h"
 
 struct signal_watch {
@@ -289,18 +291,15 @@ static void close_leaving(struct loop *loop, size_t count)
 
 void loop_close_later(struct loop *loop, int fd)
 {
-	loop_assert_mine(loop);
-	if (loop->leaving_count == loop->leaving_capacity) {
-		size_t capacity = loop->leaving_capacity ? 2 * loop->leaving_capacity : 64;
-		int *leaving = realloc(loop->leaving, capacity * sizeof(int));
+	int *leaving = array_room(loop->leaving, loop->leaving_count, &loop->leaving_capacity,
+	                          sizeof(*leaving));
 
-		if (!leaving) {
-			close(fd);
-			return;
-		}
-		loop->leaving = leaving;
-		loop->leaving_capacity = capacity;
+	loop_assert_mine(loop);
+	if (!leaving) {
+		close(fd);
+		return;
 	}
+	loop->leaving = leaving;
 	loop->leaving[loop->leaving_count++] = fd;
 }
 
@@ -529,11 +528,7 @@ bool loop_on_signal(struct loop *loop, int number, void (*on_signal)(int number,
 	return true;
 }
 
-/*
- * ---- watches ----
- *
- * Descriptors that are watched, as libevent's events.
- */
+/* ---- watches ---- */
 
 _Static_assert(sizeof(struct event) <= sizeof(((struct watch *)0)->event),
                "struct watch has no room for libevent's event");

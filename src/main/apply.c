@@ -5,20 +5,10 @@
  * Hard here: nothing may fail. Everything that can fail (files, certificates, the log) is
  * prepared before, so that a RELOAD applies all changes or none.
  */
-#include "apply.h"
-
 #include <string.h>
 
 #include "daemon_priv.h"
 #include "load.h"
-
-bool apply_log(struct log *log, const struct options *options, const struct config *config,
-               struct err *err)
-{
-	struct log_options wanted = load_log_options(options, config);
-
-	return log_configure(log, &wanted, err);
-}
 
 static void apply_to_lane(struct daemon *daemon, struct lane *lane, struct ranges *proxies)
 {
@@ -177,7 +167,7 @@ static bool put_in_force(struct change *change, const struct err why[PARTS], str
 
 	if (!config)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	if (!apply_log(daemon->log, daemon->options, config, err)) {
+	if (!load_log(daemon->log, daemon->options, config, err)) {
 		config_unref(&config);
 		return false;
 	}
@@ -227,7 +217,7 @@ enum config_change set_setting(struct daemon *daemon, const char *name, const ch
 		return result;
 	change.parts = (struct parts){
 		.users = users_hold(daemon->users),
-		.hba = daemon->hba ? hba_hold(daemon->hba) : NULL,
+		.hba = hba_hold(daemon->hba),
 		.tls = tls_sets_hold(&daemon->tls),
 	};
 	result = change_one(&change, err);
@@ -243,7 +233,7 @@ void set_forget_all(struct daemon *daemon)
 	daemon->held = 0;
 }
 
-const char *set_why_held(const struct daemon *daemon, const char *name)
+const char *set_why_held(struct daemon *daemon, const char *name)
 {
 	enum part part = part_of(name);
 

@@ -18,15 +18,15 @@
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/auth/users.h"
+#include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 #include "pgweir/web/web.h"
 
 #include "ask.h"
 #include "load.h"
 #include "process.h"
-#include "listing.h"
 
 struct check {
 	const char *file;
@@ -226,8 +226,6 @@ enum column { NAME, HOST, PORT, DBNAME, FORCED, SIZE, MINIMUM, RESERVE, LIFETIME
 #define COLUMN_MAX_CLIENTS 13
 #define COLUMN_COUNT 17
 
-static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
-
 static bool same_number(const char *shown, int64_t number)
 {
 	return shown && strtoll(shown, NULL, 10) == number;
@@ -241,11 +239,11 @@ static void compare_database(struct buf *line, const char *const *values,
 		const char *name;
 		bool is_same;
 	} facts[] = {
-		{ "host", same_text(values[HOST], entry->host) },
+		{ "host", text_same(values[HOST], entry->host) },
 		{ "port", same_number(values[PORT], entry->port) },
 		{ "dbname",
-		  same_text(values[DBNAME], config_database_dbname(entry, values[NAME])) },
-		{ "user", same_text(values[FORCED], entry->user) },
+		  text_same(values[DBNAME], config_database_dbname(entry, values[NAME])) },
+		{ "user", text_same(values[FORCED], entry->user) },
 		{ "pool_size", same_number(values[SIZE], config_pool_size(config, entry, NULL)) },
 		{ "min_pool_size",
 		  same_number(values[MINIMUM], config_min_pool_size(config, entry)) },
@@ -254,7 +252,7 @@ static void compare_database(struct buf *line, const char *const *values,
 		{ "server_lifetime",
 		  same_number(values[LIFETIME],
 		              config_server_lifetime(config, entry) / USEC_PER_SEC) },
-		{ "pool_mode", same_text(values[MODE], config_pool_mode_name(entry->pool_mode)) },
+		{ "pool_mode", text_same(values[MODE], config_pool_mode_name(entry->pool_mode)) },
 		{ "max_db_connections", same_number(values[COLUMN_MAX_SERVERS],
 		                                    config_max_db_connections(config, entry)) },
 		{ "max_db_client_connections",

@@ -6,14 +6,11 @@
  *                  |
  *                  +--> console --> reload, SET, shutdown (lifecycle.c)
  */
-#include "daemon.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "apply.h"
 #include "daemon_priv.h"
-#include "lane.h"
 #include "load.h"
 
 #include "pgweir/auth/outside.h"
@@ -233,18 +230,16 @@ static bool make_web_server(struct daemon *daemon, struct err *err)
 	               err);
 }
 
-struct daemon *daemon_new(struct log *log, const struct options *options,
-                          const struct config *config, struct users *users, struct hba *hba,
+struct daemon *daemon_new(struct log *log, const struct options *options, struct loaded *loaded,
                           const struct activation *given, struct takeover *takeover,
                           struct err *err)
 {
+	const struct config *config = loaded->config;
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 
 	if (!daemon) {
 		err_set(err, ERR_MEMORY, "out of memory");
-		config_unref(&config);
-		users_release(&users);
-		hba_release(&hba);
+		loaded_done(loaded);
 		return NULL;
 	}
 	daemon->log = log;
@@ -252,8 +247,8 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	daemon->options = options;
 	daemon->config = config;
 	daemon->wanted = config_ref(config);
-	daemon->users = users;
-	daemon->hba = hba;
+	daemon->users = loaded->users;
+	daemon->hba = loaded->hba;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||

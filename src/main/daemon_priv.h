@@ -16,11 +16,36 @@
 #include "pgweir/pool/homes.h"
 #include "pgweir/web/web.h"
 
-#include "daemon.h"
-#include "lane.h"
 #include "notify.h"
 #include "load.h"
+#include "options.h"
+#include "takeover.h"
 
+/*
+ * ---- lane_load ----
+ *
+ * Which lanes are busy: those that have used most of a processor since the last look. Any lane may
+ * ask; the clocks of the threads are read a few times in a second at most.
+ */
+
+struct lane_load {
+	atomic_flag is_looking; /* guards looked_at and cpu */
+	usec_t looked_at;
+	usec_t cpu[LANES_MAX]; /* at that time */
+	_Atomic uint64_t busy; /* a bit for each lane, from the lowest */
+};
+
+_Static_assert(LANES_MAX <= 64, "struct lane_load has a bit for each");
+
+/* What is looked at, for tests another one than loop_cpu(). */
+struct lane_clocks {
+	unsigned int count; /* of lanes */
+	/* processor time that the lane has used so far; from any thread */
+	usec_t (*cpu)(const void *arg, unsigned int number);
+	const void *arg;
+};
+
+/* The lanes have used no processor time yet. */
 enum shutdown_state {
 	SHUTDOWN_NONE,
 	SHUTDOWN_ANNOUNCED, /* shutdown_accept: all goes on as before, but SHOW READY says no */
@@ -100,10 +125,24 @@ bool takeover_pass_key(struct successor *successor, struct bytes key, struct far
 void takeover_stop(struct successor *successor, enum shutdown_kind kind);
 void takeover_free(struct successor **successor);
 
-/* apply.c: see struct console_with, set and why_held. */
+/* ---- apply.c: at the start, by RELOAD and by SET ---- */
+
+/*
+ * Gives each module its part of daemon->config, and the users, rules and certificates.
+ * proxies: owned from now on; NULL: those in force are kept. Cannot fail.
+ */
+void apply_settings(struct daemon *daemon, struct ranges *proxies);
+
+/*
+ * Replaces the configuration in force and applies the new one. Takes over the reference to
+ * config and the parts. Cannot fail.
+ */
+void apply_snapshot(struct daemon *daemon, const struct config *config, struct parts *parts);
+
+/* See struct console_with, set and why_held. */
 enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
                                struct err *err);
-const char *set_why_held(const struct daemon *daemon, const char *name);
+const char *set_why_held(struct daemon *daemon, const char *name);
 
 /* Holds no value any more: at the start and after a RELOAD. */
 void set_forget_all(struct daemon *daemon);
@@ -139,5 +178,66 @@ void lifecycle_ready(struct daemon *daemon);
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);
 void lifecycle_free_console(struct daemon *daemon);
+
+/* ---- daemon.c ---- */
+
+/*
+ * Opens everything: loop, resolver, listeners. Takes over what is loaded, and
+ * the given sockets; log and options are borrowed. takeover: the listening
+ * sockets of the old process; fd -1: there is none. NULL: *err has the reason.
+ */
+struct daemon *daemon_new(struct log *log, const struct options *options, struct loaded *loaded,
+                          const struct activation *given, struct takeover *takeover,
+                          struct err *err);
+
+/*
+ * Takes over the connections of another process, which keeps running until the hand-over is
+ * certain. No client is accepted before. false: *err has the reason, and the other process
+ * still has everything.
+ */
+bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
+
+/* Tells the service manager that the daemon is ready, and runs until the loop is stopped. */
+void daemon_run(struct daemon *daemon);
+
+/*
+ * Closes and frees everything. *daemon may be NULL, and becomes NULL. false: a helper thread still
+ * waits for PAM or LDAP, so the process must end by _exit().
+ */
+bool daemon_free(struct daemon **daemon);
+
+/* ---- lane.c: makes lanes, see pgweir/client/lanes.h ---- */
+
+/* Makes lane->loop and what needs nothing but the loop. false: *err has the reason. */
+bool lane_make_ground(struct daemon *daemon, struct lane *lane, struct err *err);
+
+bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err);
+
+/* The console must exist. */
+bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err);
+
+/* Closes all clients. */
+void lane_close(struct lane *lane);
+
+/* Frees everything else but the loop. The helper threads must have ended. */
+void lane_free(struct lane *lane);
+
+/* A connection was accepted: gives it to the lane that has fewest. Takes ownership of the socket.
+ */
+void lane_deal(struct daemon *daemon, int fd, const struct address *peer);
+
+void lane_load_init(struct lane_load *load, usec_t now);
+
+/* A bit for each busy lane. */
+uint64_t lane_load_busy(struct lane_load *load, const struct lane_clocks *clocks, usec_t now);
+
+/* ---- processors ---- */
+
+/*
+ * The number of processors that this process may run on, limited by the quota of its
+ * control group and the groups above it, rounded up. At least 1. root: the folder that
+ * contains /proc and /sys; "" except in tests.
+ */
+unsigned int processors_count(const char *root);
 
 #endif

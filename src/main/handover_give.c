@@ -29,7 +29,7 @@
 #include "pgweir/client/handover.h"
 
 #include "daemon_priv.h"
-#include "handover_version.h"
+#include "takeover.h"
 #include "process.h"
 
 /* How long the new process may be silent within a round. No client is served in that time. */

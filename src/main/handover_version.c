@@ -5,7 +5,7 @@
  * Hard here: release 0.1.0 numbered its versions, and parses the argument of TAKEOVER as a
  * number. So a hash has a letter in front, and 0.1.0 refuses it as version 0.
  */
-#include "handover_version.h"
+#include "takeover.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,13 +16,8 @@
 /* Version of the messages of net/channel.h and of their order. Increase it when they change. */
 #define CHANNEL_VERSION 1
 
-/* The hashes of the versions that releases numbered. Never remove a row. */
-static const struct {
-	uint64_t hash;
-	const char *name;
-} released[] = {
-	{ UINT64_C(0x2c82896d066331f9), "3" }, /* 0.1.0, 0.2.0: the plain format */
-};
+/* The plain format, that of 0.1.0 and 0.2.0, which called it version 3. */
+#define PLAIN_HASH UINT64_C(0x2c82896d066331f9)
 
 static const struct record_field hello_fields[] = {
 	RECORD_FIELD('p', struct hello_record, pid),
@@ -49,45 +44,17 @@ static uint64_t version_hash(void)
 	return record_hash(handover_session_hash(plain_hash()), &cancel_record_table);
 }
 
-/* NULL: no release had this hash. */
-static const char *release_name(uint64_t hash)
-{
-	for (size_t i = 0; i < sizeof(released) / sizeof(released[0]); i++) {
-		if (released[i].hash == hash)
-			return released[i].name;
-	}
-	return NULL;
-}
-
-static void hash_name(uint64_t hash, char *out, size_t size)
-{
-	snprintf(out, size, "r%016" PRIx64, hash);
-}
-
 void handover_version(char *out, size_t size)
 {
-	uint64_t hash = version_hash();
-	const char *name = release_name(hash);
-
-	if (name)
-		snprintf(out, size, "%s", name);
-	else
-		hash_name(hash, out, size);
+	snprintf(out, size, "r%016" PRIx64, version_hash());
 }
 
 bool handover_version_is(const char *word)
 {
-	uint64_t hash = version_hash();
-	const char *name = release_name(hash);
 	char own[HANDOVER_VERSION_SIZE];
 
-	hash_name(hash, own, sizeof(own));
-	return strcmp(word, own) == 0 || (name && strcmp(word, name) == 0);
+	handover_version(own, sizeof(own));
+	return strcmp(word, own) == 0;
 }
 
-const char *handover_version_plain(void)
-{
-	const char *name = release_name(plain_hash());
-
-	return name ? name : "";
-}
+const char *handover_version_plain(void) { return plain_hash() == PLAIN_HASH ? "3" : ""; }

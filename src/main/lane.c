@@ -2,7 +2,6 @@
 /*
  * The lanes of the daemon: how many, which are busy, made and freed.
  */
-#include "lane.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -199,31 +198,40 @@ unsigned int processors_count(const char *root)
 
 /* ---- connections ---- */
 
-/* A connection on its way to a lane. */
+/* A connection, or a client, on its way to a lane. */
 struct delivery {
 	struct letter letter;
 	struct lane *lane;
+	struct client_parcel *parcel; /* NULL: it has only been accepted */
 	struct address peer;
 	int fd;
 };
 
-/* A client was in a letter to this lane. It may fail to become one of its clients. */
-static void arrived(struct lane *lane)
-{
-	atomic_fetch_sub_explicit(&lane->arriving_count, 1, memory_order_relaxed);
-	pools_changed(lane->pools);
-}
-
 static void on_delivery(struct letter *letter)
 {
 	struct delivery *delivery = container_of(letter, struct delivery, letter);
+	struct lane *lane = delivery->lane;
 
-	arrived(delivery->lane);
-	if (letter->is_late)
+	/* A client was in a letter to this lane. It may fail to become one of its clients. */
+	atomic_fetch_sub_explicit(&lane->arriving_count, 1, memory_order_relaxed);
+	pools_changed(lane->pools);
+	if (delivery->parcel && letter->is_late)
+		client_parcel_end(&delivery->parcel);
+	else if (delivery->parcel)
+		client_unpack(lane->clients, &delivery->parcel);
+	else if (letter->is_late)
 		close(delivery->fd);
 	else
-		clients_accept(delivery->lane->clients, delivery->fd, &delivery->peer);
+		clients_accept(lane->clients, delivery->fd, &delivery->peer);
 	free(delivery);
+}
+
+static void post_delivery(struct lane *lane, struct delivery *delivery)
+{
+	atomic_fetch_add_explicit(&lane->arriving_count, 1, memory_order_relaxed);
+	delivery->letter.open = on_delivery;
+	delivery->lane = lane;
+	loop_post(lane->loop, &delivery->letter);
 }
 
 static unsigned int connections(const struct lane *lane)
@@ -264,34 +272,12 @@ void lane_deal(struct daemon *daemon, int fd, const struct address *peer)
 		close(fd);
 		return;
 	}
-	atomic_fetch_add_explicit(&lane->arriving_count, 1, memory_order_relaxed);
-	delivery->letter.open = on_delivery;
-	delivery->lane = lane;
 	delivery->peer = *peer;
 	delivery->fd = fd;
-	loop_post(lane->loop, &delivery->letter);
+	post_delivery(lane, delivery);
 }
 
 /* ---- clients for another lane ---- */
-
-/* A client on its way to another lane. */
-struct transfer {
-	struct letter letter;
-	struct lane *lane;
-	struct client_parcel *parcel;
-};
-
-static void on_transfer(struct letter *letter)
-{
-	struct transfer *transfer = container_of(letter, struct transfer, letter);
-
-	arrived(transfer->lane);
-	if (letter->is_late)
-		client_parcel_end(&transfer->parcel);
-	else
-		client_unpack(transfer->lane->clients, &transfer->parcel);
-	free(transfer);
-}
 
 /* See send_elsewhere in struct clients_with. */
 static bool send_elsewhere(void *arg, struct client *client, enum client_goes why,
@@ -301,22 +287,18 @@ static bool send_elsewhere(void *arg, struct client *client, enum client_goes wh
 	struct daemon *daemon = from->arg;
 	bool is_numbered = why == CLIENT_GOES_TO_CANCEL || why == CLIENT_GOES_HOME;
 	struct lane *to = &daemon->lanes.at[is_numbered ? number : 0];
-	struct transfer *transfer;
+	struct delivery *delivery;
 
 	if (to == from)
 		return false;
-	transfer = calloc(1, sizeof(*transfer));
-	if (!transfer)
+	delivery = calloc(1, sizeof(*delivery));
+	if (!delivery)
 		return false;
-	transfer->parcel = client_pack(client);
-	if (!transfer->parcel) {
-		free(transfer);
-		return true; /* it was closed */
-	}
-	atomic_fetch_add_explicit(&to->arriving_count, 1, memory_order_relaxed);
-	transfer->letter.open = on_transfer;
-	transfer->lane = to;
-	loop_post(to->loop, &transfer->letter);
+	delivery->parcel = client_pack(client);
+	if (delivery->parcel)
+		post_delivery(to, delivery);
+	else
+		free(delivery); /* it was closed */
 	return true;
 }
 

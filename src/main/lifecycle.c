@@ -9,10 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apply.h"
 #include "daemon_priv.h"
 #include "load.h"
-#include "listing.h"
+#include "check.h"
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/changes.h"
@@ -21,17 +20,19 @@
 
 /*
  * Reads the certificates and opens the log first: their files may be bad. Takes over the
- * references.
+ * configuration, and users and rules.
  */
-static bool change_config(struct daemon *daemon, const struct config *config, struct users *users,
-                          struct hba *hba, struct err *err)
+static bool change_config(struct daemon *daemon, const struct config *config, struct loaded *loaded,
+                          struct err *err)
 {
-	struct parts parts = { .users = users, .hba = hba };
+	struct parts parts = { .users = loaded->users, .hba = loaded->hba };
 
+	loaded->users = NULL;
+	loaded->hba = NULL;
 	if (!tls_sets_make(&parts.tls, config, &daemon->tls, err) ||
 	    !load_proxies(config, &parts.proxies, err) ||
 	    !parts_make(&parts, PART_WEB, config, daemon->config, &daemon->logger, err) ||
-	    !apply_log(daemon->log, daemon->options, config, err)) {
+	    !load_log(daemon->log, daemon->options, config, err)) {
 		parts_done(&parts);
 		config_unref(&config);
 		return false;
@@ -47,10 +48,7 @@ static void report(struct daemon *daemon, const struct problems *problems, struc
 	const struct logger *logger = &daemon->logger;
 
 	load_log_warnings(logger, problems);
-	for (size_t i = 0; i < problems->count; i++)
-		log_error(logger, "%s", problems->texts[i]);
-	if (problems->dropped_count)
-		log_error(logger, "... and %zu more problems", problems->dropped_count);
+	load_log_problems(logger, LOG_LEVEL_ERROR, problems);
 	if (problems_any(problems) && err->code == ERR_NONE)
 		err_set(err, ERR_CONFIG, "%s",
 		        problems->count ? problems->texts[0] : "out of memory");
@@ -75,20 +73,6 @@ static void tell_change(void *arg, const char *name, const char *line)
 		telling->tell(telling->arg, name, line);
 }
 
-/* The configuration before the reload, with its users and rules. */
-struct before {
-	const struct config *config;
-	struct users *users;
-	struct hba *hba;
-};
-
-static void before_done(struct before *before)
-{
-	config_unref(&before->config);
-	users_release(&before->users);
-	hba_release(&before->hba);
-}
-
 /* Reports and logs a line like "auth_file: 7 users (1 new, 0 gone, 2 changed)". */
 static void tell_count(struct daemon *daemon, struct telling *telling, const char *setting,
                        struct buf *count)
@@ -101,7 +85,7 @@ static void tell_count(struct daemon *daemon, struct telling *telling, const cha
 	buf_free(&line);
 }
 
-static void tell_counts(struct daemon *daemon, const struct before *old, struct telling *telling)
+static void tell_counts(struct daemon *daemon, const struct loaded *old, struct telling *telling)
 {
 	struct listing old_rules = LISTING_EMPTY, fresh_rules = LISTING_EMPTY;
 	struct buf count = { 0 };
@@ -118,7 +102,7 @@ static void tell_counts(struct daemon *daemon, const struct before *old, struct 
 	buf_free(&count);
 }
 
-static void tell_changes(struct daemon *daemon, const struct before *old,
+static void tell_changes(struct daemon *daemon, const struct loaded *old,
                          const struct config *fresh, config_tell *tell, void *arg)
 {
 	struct telling telling = { .tell = tell, .arg = arg };
@@ -143,81 +127,59 @@ static void tell_warnings(const struct problems *problems, config_tell *tell, vo
 	}
 }
 
-/* Reads all files. false: *err has the first problem; every problem is logged. */
-static bool load_files(struct daemon *daemon, const struct config **config, struct users **users,
-                       struct hba **hba, struct problems *problems, struct err *err)
+static bool load_again(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err)
 {
-	bool is_good = load_all(daemon->config->conffile, config, users, hba, problems);
-
-	report(daemon, problems, err);
-	return is_good;
-}
-
-static bool load_again(void *arg, config_tell *tell, void *tell_arg, struct err *err)
-{
-	struct daemon *daemon = arg;
-	struct before old = {
+	struct loaded old = {
 		.config = config_ref(daemon->config),
 		.users = users_hold(daemon->users),
-		.hba = daemon->hba ? hba_hold(daemon->hba) : NULL,
+		.hba = hba_hold(daemon->hba),
 	};
-	const struct config *fresh, *config;
+	const struct config *config;
 	struct problems problems = { 0 };
 	struct buf differ = { 0 };
-	struct users *users;
-	struct hba *hba;
+	struct loaded fresh;
 	bool is_done;
 
 	err->code = ERR_NONE;
-	is_done = load_files(daemon, &fresh, &users, &hba, &problems, err);
+	is_done = load_all(daemon->config->conffile, &fresh, &problems);
+	report(daemon, &problems, err);
 	tell_warnings(&problems, tell, tell_arg);
 	problems_done(&problems);
 	if (!is_done) {
-		before_done(&old);
+		loaded_done(&old);
 		return false;
 	}
-	config = config_keep_boot_only(fresh, daemon->config, &differ);
+	config = config_keep_boot_only(fresh.config, daemon->config, &differ);
 	if (differ.count)
 		log_kept(&daemon->logger, LOG_LEVEL_WARNING, "reload",
 		         "changes that need a restart: %s", buf_text(&differ));
 	buf_free(&differ);
-	if (config) {
-		is_done = change_config(daemon, config, users, hba, err);
-	} else {
-		users_release(&users);
-		hba_release(&hba);
-		is_done = err_set(err, ERR_MEMORY, "out of memory");
-	}
+	is_done = config ? change_config(daemon, config, &fresh, err)
+	                 : err_set(err, ERR_MEMORY, "out of memory");
 	if (is_done) {
-		tell_changes(daemon, &old, fresh, tell, tell_arg);
+		tell_changes(daemon, &old, fresh.config, tell, tell_arg);
 	} else {
-		load_say_where(fresh, err);
+		load_say_where(fresh.config, err);
 		log_error(&daemon->logger, "%s", err->text);
 	}
-	config_unref(&fresh);
-	before_done(&old);
+	loaded_done(&fresh);
+	loaded_done(&old);
 	return is_done;
 }
 
-static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err)
+static bool reload(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err)
 {
-	struct daemon *daemon = arg;
 	bool is_done;
 
 	notify_send(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
 	            (long long)clock_now());
-	is_done = load_again(arg, tell, tell_arg, err);
+	is_done = load_again(daemon, tell, tell_arg, err);
 	if (!is_done)
 		log_kept(&daemon->logger, LOG_LEVEL_ERROR, "reload",
 		         "reload failed, keeping the old configuration");
 	notify_send(&daemon->notify, "READY=1\nSTATUS=%s",
 	            is_done ? "reloaded" : "reload failed, keeping the old configuration");
 	return is_done;
-}
-
-static enum config_change set(void *arg, const char *name, const char *value, struct err *err)
-{
-	return set_setting(arg, name, value, err);
 }
 
 /* ---- the service manager ---- */
@@ -333,7 +295,7 @@ static bool is_accepting(const struct daemon *daemon)
 	return !daemon->lanes.at[0].clients->drain.is_on && !daemon->handover;
 }
 
-static bool is_stopping(const struct daemon *daemon)
+static bool is_stopping(struct daemon *daemon)
 {
 	return daemon->shutdown != SHUTDOWN_NONE || daemon->lanes.at[0].clients->is_shutting_down;
 }
@@ -429,54 +391,19 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 
 /* ---- the console ---- */
 
-static const struct config *config_in_force(void *arg)
+static const struct config *config_in_force(struct daemon *daemon) { return daemon->config; }
+
+static const struct config *config_wanted(struct daemon *daemon) { return daemon->wanted; }
+
+static int listening(struct daemon *daemon, size_t index, struct address *address)
 {
-	struct daemon *daemon = arg;
-
-	return daemon->config;
-}
-
-static const struct config *config_wanted(void *arg)
-{
-	struct daemon *daemon = arg;
-
-	return daemon->wanted;
-}
-
-static const char *why_held(void *arg, const char *name) { return set_why_held(arg, name); }
-
-static void shut_down(void *arg, enum shutdown_kind kind) { stop_daemon(arg, kind); }
-
-static void suspend(void *arg, const char *by) { suspend_begin(arg, by); }
-
-static void go_on(void *arg) { suspend_end(arg); }
-
-static bool may_hand_over(void *arg, const char *version, struct err *err)
-{
-	return handover_may_start(arg, version, err);
-}
-
-static void hand_over(void *arg, int fd) { handover_start(arg, fd); }
-
-static void on_drain(void *arg, usec_t limit) { main_drain_begin(arg, limit); }
-
-static void on_drain_end(void *arg) { main_drain_end(arg); }
-
-static int listening(void *arg, size_t index, struct address *address)
-{
-	struct daemon *daemon = arg;
-
 	return listener_fd(daemon->listener, index, address);
 }
 
-static void tell_status(void *arg, const char *text)
+static void tell_status(struct daemon *daemon, const char *text)
 {
-	struct daemon *daemon = arg;
-
 	notify_send(&daemon->notify, "STATUS=%s", text);
 }
-
-static bool is_shutting_down(void *arg) { return is_stopping(arg); }
 
 bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 {
@@ -486,22 +413,22 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.log = daemon->log,
 		.lanes = &daemon->lanes,
 		.watches = &daemon->watches,
-		.arg = daemon,
+		.daemon = daemon,
 		.config = config_in_force,
 		.wanted = config_wanted,
-		.why_held = why_held,
+		.why_held = set_why_held,
 		.reload = reload,
-		.set = set,
-		.shutdown = shut_down,
-		.suspend = suspend,
-		.go_on = go_on,
-		.may_hand_over = may_hand_over,
-		.hand_over = hand_over,
-		.drain = on_drain,
-		.drain_end = on_drain_end,
+		.set = set_setting,
+		.shutdown = stop_daemon,
+		.suspend = suspend_begin,
+		.go_on = suspend_end,
+		.may_hand_over = handover_may_start,
+		.hand_over = handover_start,
+		.drain = main_drain_begin,
+		.drain_end = main_drain_end,
 		.listening = listening,
 		.status = tell_status,
-		.is_shutting_down = is_shutting_down,
+		.is_shutting_down = is_stopping,
 	    },
 	    err);
 	return daemon->console != NULL;

@@ -24,68 +24,6 @@ static bool is_written(const struct config *config, const char *setting)
 	return config_origin(config, setting).kind != ORIGIN_DEFAULT;
 }
 
-static bool reserve_has_no_time(const struct config *config)
-{
-	return config->reserve_pool_size > 0 && config->reserve_pool_timeout == 0;
-}
-
-static bool minimum_is_above_size(const struct config *config)
-{
-	return config->default_pool_size > 0 && config->min_pool_size > config->default_pool_size;
-}
-
-static bool notice_comes_too_late(const struct config *config)
-{
-	return config->query_wait_timeout > 0 &&
-	       config->query_wait_notify >= config->query_wait_timeout &&
-	       is_written(config, "query_wait_notify");
-}
-
-static bool query_outlives_transaction(const struct config *config)
-{
-	return config->transaction_timeout > 0 &&
-	       config->query_timeout >= config->transaction_timeout;
-}
-
-static bool idling_outlives_transaction(const struct config *config)
-{
-	return config->transaction_timeout > 0 &&
-	       config->idle_transaction_timeout >= config->transaction_timeout;
-}
-
-static bool login_outlives_wait(const struct config *config)
-{
-	return config->client_login_timeout > 0 &&
-	       config->server_connect_timeout > config->client_login_timeout;
-}
-
-static bool limit_has_no_delay(const struct config *config)
-{
-	return config->auth_failure_limit > 0 && config->auth_failure_delay == 0;
-}
-
-static bool rules_are_not_read(const struct config *config)
-{
-	return config->auth_type != AUTH_METHOD_HBA && *config->auth_hba_file;
-}
-
-static bool maps_are_not_read(const struct config *config)
-{
-	return config->auth_type != AUTH_METHOD_HBA && config->auth_ident_file &&
-	       *config->auth_ident_file;
-}
-
-static bool peers_have_no_id(const struct config *config)
-{
-	return config->peer_id == 0 && config_peer_count(config) > 0;
-}
-
-static bool proxies_are_off(const struct config *config)
-{
-	return config->proxy_protocol == PROXY_PROTOCOL_OFF &&
-	       config->proxy_protocol_from.count > 0;
-}
-
 typedef bool entry_test(const struct config *config, const struct config_database *database,
                         const struct config_user *user);
 
@@ -126,95 +64,76 @@ static bool follows_state(const struct config *config, const struct config_datab
 	return config_session_state(config, database, user) == SESSION_STATE_FOLLOW;
 }
 
-static bool nothing_to_audit(const struct config *config)
-{
-	return config->session_audit && !some_pool(config, has_sessions);
-}
-
-static bool all_are_sessions(const struct config *config)
-{
-	return is_written(config, "session_state") && !some_pool(config, has_no_sessions);
-}
-
-static bool statements_are_left_out(const struct config *config)
-{
-	return is_written(config, "session_state") && config->max_prepared_statements == 0 &&
-	       some_pool(config, follows_state);
-}
-
-static bool has_no_pins(const struct config *config)
-{
-	return is_written(config, "max_pinned_servers") && !some_pool(config, follows_state);
-}
-
-static bool has_no_idle_pins(const struct config *config)
-{
-	return is_written(config, "pin_idle_timeout") && config->pin_idle_timeout > 0 &&
-	       !some_pool(config, follows_state);
-}
-
-static bool functions_pin_nothing(const struct config *config)
-{
-	return config->pin_functions.count > 0 && !some_pool(config, follows_state);
-}
-
-static bool pins_may_be_all(const struct config *config)
-{
-	return config->default_pool_size > 1 &&
-	       config->max_pinned_servers >= config->default_pool_size;
-}
-
-/* As a number it is a size, and so small a table shows next to nothing. */
-static bool track_is_a_switch(const struct config *config)
-{
-	return config->track_statements > 0 && config->track_statements < 10;
-}
-
 #define NOTHING_FOLLOWS "has no effect: no pool is in transaction mode with session_state = follow"
-
-static const struct {
-	bool (*is_so)(const struct config *config);
-	const char *setting; /* the warning has this setting's file and line */
-	const char *says;
-} doubts[] = {
-	{ reserve_has_no_time, "reserve_pool_size",
-	  "is never used: reserve_pool_timeout is 0, which means no reserve" },
-	{ minimum_is_above_size, "min_pool_size",
-	  "is above default_pool_size, which no pool exceeds" },
-	{ notice_comes_too_late, "query_wait_notify",
-	  "has no effect: query_wait_timeout closes the client first" },
-	{ query_outlives_transaction, "query_timeout",
-	  "has no effect: transaction_timeout is not longer" },
-	{ idling_outlives_transaction, "idle_transaction_timeout",
-	  "has no effect: transaction_timeout is not longer" },
-	{ login_outlives_wait, "server_connect_timeout",
-	  "is longer than client_login_timeout, which closes the first client "
-	  "earlier" },
-	{ limit_has_no_delay, "auth_failure_limit",
-	  "has no effect: it counts logins delayed by auth_failure_delay, which is "
-	  "0" },
-	{ rules_are_not_read, "auth_hba_file", "is not read: auth_type is not hba" },
-	{ maps_are_not_read, "auth_ident_file", "is not read: auth_type is not hba" },
-	{ peers_have_no_id, "peer_id", "is not set, so nothing is forwarded to [peers]" },
-	{ proxies_are_off, "proxy_protocol_from", "has no effect: proxy_protocol is off" },
-	{ nothing_to_audit, "session_audit", "has no effect: no pool is in session mode" },
-	{ all_are_sessions, "session_state", "has no effect: all pools are in session mode" },
-	{ statements_are_left_out, "session_state",
-	  "does not include prepared statements: max_prepared_statements is 0" },
-	{ has_no_pins, "max_pinned_servers", NOTHING_FOLLOWS },
-	{ has_no_idle_pins, "pin_idle_timeout", NOTHING_FOLLOWS },
-	{ functions_pin_nothing, "pin_functions", NOTHING_FOLLOWS },
-	{ track_is_a_switch, "track_statements",
-	  "is the number of statements that are kept: on means 5000" },
-	{ pins_may_be_all, "max_pinned_servers",
-	  "is not below default_pool_size: if all servers of a pool stay with clients, the others "
-	  "wait" },
-};
 
 static void lint_pairs(const struct config *config, struct problems *problems)
 {
+	bool is_by_hba = config->auth_type == AUTH_METHOD_HBA;
+	bool follows = some_pool(config, follows_state);
+	bool is_state_written = is_written(config, "session_state");
+	const struct {
+		bool is_so;
+		const char *setting; /* the warning has this setting's file and line */
+		const char *says;
+	} doubts[] = {
+		{ config->reserve_pool_size > 0 && config->reserve_pool_timeout == 0,
+		  "reserve_pool_size",
+		  "is never used: reserve_pool_timeout is 0, which means no reserve" },
+		{ config->default_pool_size > 0 &&
+		      config->min_pool_size > config->default_pool_size,
+		  "min_pool_size", "is above default_pool_size, which no pool exceeds" },
+		{ config->query_wait_timeout > 0 &&
+		      config->query_wait_notify >= config->query_wait_timeout &&
+		      is_written(config, "query_wait_notify"),
+		  "query_wait_notify",
+		  "has no effect: query_wait_timeout closes the client first" },
+		{ config->transaction_timeout > 0 &&
+		      config->query_timeout >= config->transaction_timeout,
+		  "query_timeout", "has no effect: transaction_timeout is not longer" },
+		{ config->transaction_timeout > 0 &&
+		      config->idle_transaction_timeout >= config->transaction_timeout,
+		  "idle_transaction_timeout", "has no effect: transaction_timeout is not longer" },
+		{ config->client_login_timeout > 0 &&
+		      config->server_connect_timeout > config->client_login_timeout,
+		  "server_connect_timeout",
+		  "is longer than client_login_timeout, which closes the first client earlier" },
+		{ config->auth_failure_limit > 0 && config->auth_failure_delay == 0,
+		  "auth_failure_limit",
+		  "has no effect: it counts logins delayed by auth_failure_delay, which is 0" },
+		{ !is_by_hba && *config->auth_hba_file, "auth_hba_file",
+		  "is not read: auth_type is not hba" },
+		{ !is_by_hba && config->auth_ident_file && *config->auth_ident_file,
+		  "auth_ident_file", "is not read: auth_type is not hba" },
+		{ config->peer_id == 0 && config_peer_count(config) > 0, "peer_id",
+		  "is not set, so nothing is forwarded to [peers]" },
+		{ config->proxy_protocol == PROXY_PROTOCOL_OFF &&
+		      config->proxy_protocol_from.count > 0,
+		  "proxy_protocol_from", "has no effect: proxy_protocol is off" },
+		{ config->session_audit && !some_pool(config, has_sessions), "session_audit",
+		  "has no effect: no pool is in session mode" },
+		{ is_state_written && !some_pool(config, has_no_sessions), "session_state",
+		  "has no effect: all pools are in session mode" },
+		{ is_state_written && config->max_prepared_statements == 0 && follows,
+		  "session_state",
+		  "does not include prepared statements: max_prepared_statements is 0" },
+		{ is_written(config, "max_pinned_servers") && !follows, "max_pinned_servers",
+		  NOTHING_FOLLOWS },
+		{ is_written(config, "pin_idle_timeout") && config->pin_idle_timeout > 0 &&
+		      !follows,
+		  "pin_idle_timeout", NOTHING_FOLLOWS },
+		{ config->pin_functions.count > 0 && !follows, "pin_functions", NOTHING_FOLLOWS },
+		/* As a number it is a size, and so small a table shows next to nothing. */
+		{ config->track_statements > 0 && config->track_statements < 10, "track_statements",
+		  "is the number of statements that are kept: on means 5000" },
+		{ config->default_pool_size > 1 &&
+		      config->max_pinned_servers >= config->default_pool_size,
+		  "max_pinned_servers",
+		  "is not below default_pool_size: if all servers of a pool stay with clients, the "
+		  "others wait" },
+	};
+
 	for (size_t i = 0; i < sizeof(doubts) / sizeof(doubts[0]); i++) {
-		if (doubts[i].is_so(config))
+		if (doubts[i].is_so)
 			problems_warn(problems, config_source_pos(config, doubts[i].setting),
 			              "%s %s", doubts[i].setting, doubts[i].says);
 	}

@@ -3,7 +3,7 @@
  * Counts what is new and gone. Sorts both lists, so the time does not grow with the square
  * of their length.
  */
-#include "listing.h"
+#include "check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +12,16 @@
 
 void listing_add(struct listing *listing, const char *line)
 {
-	size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
-	char **grown = listing->lines;
+	char **grown =
+	    array_room(listing->lines, listing->count, &listing->capacity, sizeof(*grown));
+	char *copy = grown ? strdup(line) : NULL;
 
-	if (listing->count == listing->capacity) {
-		grown = realloc(listing->lines, capacity * sizeof(*grown));
-		if (grown)
-			listing->lines = grown, listing->capacity = capacity;
-	}
 	if (grown)
-		listing->lines[listing->count] = strdup(line);
-	if (!grown || !listing->lines[listing->count])
-		listing->is_whole = false;
+		listing->lines = grown;
+	if (copy)
+		listing->lines[listing->count++] = copy;
 	else
-		listing->count++;
+		listing->is_whole = false;
 }
 
 void listing_done(struct listing *listing)

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "pgweir/auth/auth_methods.h"
-#include "pgweir/auth/client_tls.h"
 #include "pgweir/auth/outside.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
@@ -113,28 +112,31 @@ void load_judge_certificates(const struct config *config, struct problems *probl
 		                  problems);
 }
 
-bool load_all(const char *file, const struct config **config, struct users **users,
-              struct hba **hba, struct problems *problems)
+bool load_all(const char *file, struct loaded *loaded, struct problems *problems)
 {
 	struct err err;
 	bool is_good;
 
-	*users = NULL;
-	*config = config_load(file, problems);
-	if (!*config)
+	*loaded = (struct loaded){ .config = config_load(file, problems) };
+	if (!loaded->config)
 		return false;
-	is_good = load_hba(*config, hba, problems);
-	load_judge_certificates(*config, problems);
-	web_warn(*config, problems);
-	*users = load_users(*config, &err);
-	if (!*users)
+	is_good = load_hba(loaded->config, &loaded->hba, problems);
+	load_judge_certificates(loaded->config, problems);
+	web_warn(loaded->config, problems);
+	loaded->users = load_users(loaded->config, &err);
+	if (!loaded->users)
 		problems_add_text(problems, err.text);
-	if (*users && is_good)
+	if (loaded->users && is_good)
 		return true;
-	config_unref(config);
-	users_release(users);
-	hba_release(hba);
+	loaded_done(loaded);
 	return false;
+}
+
+void loaded_done(struct loaded *loaded)
+{
+	config_unref(&loaded->config);
+	users_release(&loaded->users);
+	hba_release(&loaded->hba);
 }
 
 unsigned long load_expected_files(const struct config *config)
@@ -157,9 +159,19 @@ void load_log_warnings(const struct logger *logger, const struct problems *probl
 		log_warning(logger, "... and %zu more warnings", problems->dropped_warning_count);
 }
 
-struct log_options load_log_options(const struct options *options, const struct config *config)
+void load_log_problems(const struct logger *logger, enum log_level level,
+                       const struct problems *problems)
 {
-	return (struct log_options){
+	for (size_t i = 0; i < problems->count; i++)
+		log_at(logger, level, "%s", problems->texts[i]);
+	if (problems->dropped_count)
+		log_at(logger, level, "... and %zu more problems", problems->dropped_count);
+}
+
+bool load_log(struct log *log, const struct options *options, const struct config *config,
+              struct err *err)
+{
+	const struct log_options wanted = {
 		.file = config->logfile,
 		.to_stderr = !options->quiet,
 		.to_syslog = config->syslog,
@@ -169,6 +181,8 @@ struct log_options load_log_options(const struct options *options, const struct 
 		.facility = config->syslog_facility,
 		.verbosity = config->verbose == CONFIG_UNSET ? options->verbosity : config->verbose,
 	};
+
+	return log_configure(log, &wanted, err);
 }
 
 void load_say_where(const struct config *config, struct err *err)
@@ -262,6 +276,7 @@ bool tls_sets_make(struct tls_sets *sets, const struct config *config, const str
 	return true;
 }
 
+/* Makes one of the two again, and releases the one before. false: it is unchanged. */
 static bool remake(struct tls_context **context, const struct config *config,
                    bool (*make)(struct tls_context **, const struct config *, struct err *),
                    struct err *err)
@@ -276,24 +291,11 @@ static bool remake(struct tls_context **context, const struct config *config,
 	return true;
 }
 
-static bool tls_sets_remake_client(struct tls_sets *sets, const struct config *config,
-                                   struct err *err)
-{
-	return remake(&sets->client, config, make_client, err);
-}
-
-/* Makes one of the two again, and releases the one before. false: it is unchanged. */
-static bool tls_sets_remake_server(struct tls_sets *sets, const struct config *config,
-                                   struct err *err)
-{
-	return remake(&sets->server, config, make_server, err);
-}
-
 struct tls_sets tls_sets_hold(const struct tls_sets *other)
 {
 	return (struct tls_sets){
-		.client = other->client ? tls_context_ref(other->client) : NULL,
-		.server = other->server ? tls_context_ref(other->server) : NULL,
+		.client = tls_context_ref(other->client),
+		.server = tls_context_ref(other->server),
 	};
 }
 
@@ -367,8 +369,7 @@ static void take_problems(const struct problems *problems, const char *setting,
 	bool is_unfit = problems->unfit_count == problems->count + problems->dropped_count;
 
 	load_log_warnings(logger, problems);
-	for (size_t i = 0; i < problems->count; i++)
-		log_warning(logger, "%s", problems->texts[i]);
+	load_log_problems(logger, LOG_LEVEL_WARNING, problems);
 	err_set(err, is_unfit ? ERR_UNFIT : ERR_CONFIG, "%s: %s", setting,
 	        problems->count ? problems->texts[0] : "out of memory");
 }
@@ -418,7 +419,7 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 	if (!tls_sets_fit_logins(fresh, err) || !load_check_options(fresh, err))
 		return false;
 	if (has_same_rules(fresh, running))
-		hba = parts->hba ? hba_hold(parts->hba) : NULL;
+		hba = hba_hold(parts->hba);
 	else if (!make_rules(&hba, fresh, logger, err))
 		return false;
 	users = has_same_users ? users_hold(parts->users) : make_users(fresh, err);
@@ -464,10 +465,10 @@ bool parts_make(struct parts *parts, enum part part, const struct config *fresh,
 	case PART_LOGINS:
 		return make_logins(parts, fresh, running, logger, err);
 	case PART_CLIENT_TLS: /* the web server has the same certificate */
-		return tls_sets_remake_client(&parts->tls, fresh, err) &&
+		return remake(&parts->tls.client, fresh, make_client, err) &&
 		       (!fresh->metrics_tls || make_web(parts, fresh, err));
 	case PART_SERVER_TLS:
-		return tls_sets_remake_server(&parts->tls, fresh, err);
+		return remake(&parts->tls.server, fresh, make_server, err);
 	case PART_PROXIES:
 		return make_proxies(parts, fresh, err);
 	case PART_WEB:

@@ -10,19 +10,27 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/web/web.h"
 
 #include "options.h"
 
+/* A configuration with the users and rules that it names. */
+struct loaded {
+	const struct config *config;
+	struct users *users;
+	struct hba *hba; /* NULL unless auth_type is hba */
+};
+
 /*
- * Loads the configuration and the users and rules that it names (*hba is NULL unless
- * auth_type is hba). false: *problems contains every error, and nothing is loaded. It contains the
- * warnings in both cases.
+ * false: *problems contains every error, and nothing is loaded. It contains the warnings in both
+ * cases.
  */
-bool load_all(const char *file, const struct config **config, struct users **users,
-              struct hba **hba, struct problems *problems);
+bool load_all(const char *file, struct loaded *loaded, struct problems *problems);
+
+/* Releases all of it. */
+void loaded_done(struct loaded *loaded);
 
 /* The addresses of trusted proxies. false: *err has the setting and the reason. */
 bool load_proxies(const struct config *config, struct ranges **proxies, struct err *err);
@@ -39,20 +47,22 @@ unsigned long load_expected_files(const struct config *config);
 /* Warns of certificates of ours that have expired, or will soon. */
 void load_judge_certificates(const struct config *config, struct problems *problems);
 
-/* Logs the warnings, and how many more were dropped. */
+/* Log the warnings, or the errors at this level, and how many more were dropped. */
 void load_log_warnings(const struct logger *logger, const struct problems *problems);
+void load_log_problems(const struct logger *logger, enum log_level level,
+                       const struct problems *problems);
 
-/* The log's options, from the command line and the configuration. The texts are borrowed. */
-struct log_options load_log_options(const struct options *options, const struct config *config);
+/*
+ * Applies the settings of the log. Call it before others: a log file may be unusable. false:
+ * nothing has changed.
+ */
+bool load_log(struct log *log, const struct options *options, const struct config *config,
+              struct err *err);
 
 /* If *err begins with a setting's name, puts the file and line of that setting before it. */
 void load_say_where(const struct config *config, struct err *err);
 
-/*
- * ---- TLS contexts ----
- *
- * The two TLS contexts of a configuration: for client and for server connections.
- */
+/* ---- TLS contexts ---- */
 
 struct tls_sets {
 	struct tls_context *client; /* NULL: no TLS on this side */

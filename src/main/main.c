@@ -15,20 +15,11 @@
 #include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
 
-#include "apply.h"
 #include "check.h"
-#include "daemon.h"
+#include "daemon_priv.h"
 #include "process.h"
 #include "load.h"
 #include "ask.h"
-
-static void log_problems(const struct logger *logger, const struct problems *problems)
-{
-	for (size_t i = 0; i < problems->count; i++)
-		log_fatal(logger, "%s", problems->texts[i]);
-	if (problems->dropped_count)
-		log_fatal(logger, "... and %zu more problems", problems->dropped_count);
-}
 
 /* Handles --dump-settings. */
 static int print_settings(const char *name)
@@ -100,10 +91,11 @@ static bool take_over(struct daemon *daemon, struct takeover *takeover, const ch
  * Runs the daemon until it stops. Takes over the references. *may_exit: false if the process must
  * end by _exit().
  */
-static bool run(struct log *log, const struct options *options, const struct config *config,
-                struct users *users, struct hba *hba, const struct activation *given,
-                struct takeover *takeover, bool *may_exit, struct err *err)
+static bool run(struct log *log, const struct options *options, struct loaded *loaded,
+                const struct activation *given, struct takeover *takeover, bool *may_exit,
+                struct err *err)
 {
+	const struct config *config = loaded->config;
 	struct logger logger = { log, NULL };
 	char *pidfile = has_pidfile(config) ? strdup(config->pidfile) : NULL;
 	bool takes_over = takeover->fd >= 0;
@@ -115,7 +107,7 @@ static bool run(struct log *log, const struct options *options, const struct con
 	close_memory(config);
 	if (limits_raise(&limits, err))
 		limits_report(&limits, expected, &logger);
-	daemon = daemon_new(log, options, config, users, hba, given, takeover, err);
+	daemon = daemon_new(log, options, loaded, given, takeover, err);
 	is_up = daemon && (!pidfile || takes_over || pidfile_write(pidfile, err)) &&
 	        log_start(log, err);
 	if (is_up && takes_over)
@@ -136,9 +128,7 @@ static int start(const struct options *options)
 {
 	struct log *log = log_new();
 	struct logger logger = { log, NULL };
-	const struct config *config;
-	struct users *users;
-	struct hba *hba;
+	struct loaded loaded;
 	struct activation given;
 	struct takeover takeover = { .fd = -1 };
 	struct problems problems = { 0 };
@@ -152,21 +142,21 @@ static int start(const struct options *options)
 		log_free(&log);
 		return EXIT_FAILURE;
 	}
-	if (!load_all(options->file, &config, &users, &hba, &problems)) {
+	if (!load_all(options->file, &loaded, &problems)) {
 		load_log_warnings(&logger, &problems);
-		log_problems(&logger, &problems);
+		load_log_problems(&logger, LOG_LEVEL_FATAL, &problems);
 		problems_done(&problems);
 		log_free(&log);
 		return EXIT_FAILURE;
 	}
-	is_good = enter_background(options, config, &logger, &takeover, &err) &&
-	          apply_log(log, options, config, &err);
+	is_good = enter_background(options, loaded.config, &logger, &takeover, &err) &&
+	          load_log(log, options, loaded.config, &err);
 	load_log_warnings(&logger, &problems); /* now that the log file is open, it gets them too */
 	problems_done(&problems);
 	if (is_good)
-		is_good = run(log, options, config, users, hba, &given, &takeover, &may_exit, &err);
+		is_good = run(log, options, &loaded, &given, &takeover, &may_exit, &err);
 	else
-		config_unref(&config), users_release(&users), hba_release(&hba);
+		loaded_done(&loaded);
 	takeover_end(&takeover);
 	if (!is_good)
 		log_fatal(&logger, "%s", err.text);

@@ -90,11 +90,7 @@ void notify_close(struct notify *notify)
 	notify->fd = -1;
 }
 
-/*
- * ---- activation ----
- *
- * Socket activation, the protocol of sd_listen_fds(3): the descriptors begin at 3.
- */
+/* ---- activation ---- */
 
 #define FIRST 3
 

@@ -6,6 +6,7 @@
 #include "options.h"
 
 #include <getopt.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "pgweir/base/version.h"
@@ -16,31 +17,37 @@
 /* Options without a letter. */
 enum { CHECK_OPTION = 256, AGAINST_OPTION, READY_OPTION, DRAIN_OPTION, AS_OPTION, DUMP_OPTION };
 
+#define AT(field) offsetof(struct options, field)
+
 static const struct row {
 	int letter;
 	const char *name;
 	const char *value; /* name of its value in the help text; NULL: it has none */
+	size_t at;         /* of its value; or without one, if action is OPTIONS_RUN, of a bool */
+	enum options_action action;
 	const char *help;
 } rows[] = {
-	{ 'd', "daemon", NULL, "run in the background (needs pidfile)" },
-	{ 'q', "quiet", NULL, "do not log to stderr" },
-	{ 'R', "reboot", NULL, "take over from the running process of this configuration, if any" },
-	{ 'u', "user", "NAME", "switch to this system user; with SOCKET: the user of that pgweir" },
-	{ 'v', "verbose", NULL, "log more details; can be given several times" },
-	{ CHECK_OPTION, "check", NULL,
+	{ 'd', "daemon", NULL, AT(daemon), OPTIONS_RUN, "run in the background (needs pidfile)" },
+	{ 'q', "quiet", NULL, AT(quiet), OPTIONS_RUN, "do not log to stderr" },
+	{ 'R', "reboot", NULL, AT(reboot), OPTIONS_RUN,
+	  "take over from the running process of this configuration, if any" },
+	{ 'u', "user", "NAME", AT(user), OPTIONS_RUN,
+	  "switch to this system user; with SOCKET: the user of that pgweir" },
+	{ 'v', "verbose", NULL, 0, OPTIONS_RUN, "log more details; can be given several times" },
+	{ CHECK_OPTION, "check", NULL, 0, OPTIONS_CHECK,
 	  "check the configuration file, print all problems, then exit" },
-	{ AGAINST_OPTION, "against", "SOCKET",
+	{ AGAINST_OPTION, "against", "SOCKET", AT(against), OPTIONS_RUN,
 	  "with --check: also print what a RELOAD of that pgweir would change" },
-	{ READY_OPTION, "ready", "SOCKET",
+	{ READY_OPTION, "ready", "SOCKET", AT(socket), OPTIONS_READY,
 	  "exit with status 0 if that pgweir accepts new work, else with 1" },
-	{ DRAIN_OPTION, "drain", "SOCKET",
+	{ DRAIN_OPTION, "drain", "SOCKET", AT(socket), OPTIONS_DRAIN,
 	  "disconnect the clients of that pgweir, all within SECONDS, then exit" },
-	{ AS_OPTION, "as", "NAME",
+	{ AS_OPTION, "as", "NAME", AT(as), OPTIONS_RUN,
 	  "with --ready, --drain: console user to log in as (default: pgbouncer)" },
-	{ DUMP_OPTION, "dump-settings", NULL,
+	{ DUMP_OPTION, "dump-settings", NULL, 0, OPTIONS_DUMP,
 	  "print a description of all settings or of one, then exit" },
-	{ 'V', "version", NULL, "print the version, then exit" },
-	{ 'h', "help", NULL, "print this help, then exit" },
+	{ 'V', "version", NULL, 0, OPTIONS_VERSION, "print the version, then exit" },
+	{ 'h', "help", NULL, 0, OPTIONS_HELP, "print this help, then exit" },
 };
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
 
@@ -70,49 +77,20 @@ static void make_tables(char *letters, struct option *longs)
 
 static void take_option(struct options *options, int letter)
 {
-	switch (letter) {
-	case 'd':
-		options->daemon = true;
-		break;
-	case 'q':
-		options->quiet = true;
-		break;
-	case 'u':
-		options->user = optarg;
-		break;
-	case 'v':
+	const struct row *row = rows;
+	char *field;
+
+	while (row->letter != letter)
+		row++;
+	field = (char *)options + row->at;
+	if (row->action != OPTIONS_RUN)
+		options->action = row->action;
+	if (row->value)
+		*(const char **)field = optarg;
+	else if (letter == 'v')
 		options->verbosity++;
-		break;
-	case CHECK_OPTION:
-		options->action = OPTIONS_CHECK;
-		break;
-	case AGAINST_OPTION:
-		options->against = optarg;
-		break;
-	case READY_OPTION:
-		options->action = OPTIONS_READY;
-		options->socket = optarg;
-		break;
-	case DRAIN_OPTION:
-		options->action = OPTIONS_DRAIN;
-		options->socket = optarg;
-		break;
-	case AS_OPTION:
-		options->as = optarg;
-		break;
-	case DUMP_OPTION:
-		options->action = OPTIONS_DUMP;
-		break;
-	case 'V':
-		options->action = OPTIONS_VERSION;
-		break;
-	case 'h':
-		options->action = OPTIONS_HELP;
-		break;
-	case 'R':
-		options->reboot = true;
-		break;
-	}
+	else if (row->action == OPTIONS_RUN)
+		*(bool *)field = true;
 }
 
 /* getopt only says that there is an error, and at which word. */

@@ -255,12 +255,7 @@ void main_drain_end(struct daemon *daemon)
 	notify_send(&daemon->notify, "STATUS=ready");
 }
 
-/*
- * ---- shutdown ----
- *
- * Shutdown: by signal, from the console, or by the process that has taken over from this
- * one.
- */
+/* ---- shutdown ---- */
 
 static bool lane_stop_is_due(const struct daemon *daemon, const struct lane *lane)
 {

@@ -19,7 +19,6 @@
 #include "pgweir/pgwire/fields.h"
 
 #include "daemon_priv.h"
-#include "handover_version.h"
 
 /*
  * ---- the sockets ----
@@ -343,7 +342,7 @@ struct successor {
 	    look; /* set: there are no more rounds, the old process serves its last clients */
 	struct pools_arrival arrivals[LANES_MAX]; /* of each lane */
 	bool has_begun;                           /* the first round was completed */
-	bool is_plain; /* the old process knows the plain format only: handover_version.h */
+	bool is_plain;                            /* the old process knows the plain format only */
 };
 
 static bool judge(const struct daemon *daemon, const struct channel_message *message,

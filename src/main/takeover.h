@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "pgweir/base/record.h"
 #include "pgweir/config/config.h"
 
 #include "ask.h"
@@ -22,7 +23,7 @@ struct takeover {
 	bool is_given; /* a service manager opened them */
 	/* the process refuses our version */
 	bool is_other_version;
-	bool is_plain; /* it hands over in the plain format: handover_version.h */
+	bool is_plain; /* it hands over in the plain format */
 };
 
 /*
@@ -33,5 +34,49 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 
 /* Closes what was not used. The old process continues, unless it has stopped already. */
 void takeover_end(struct takeover *takeover);
+
+/*
+ * ---- what both processes have: handover_version.c ----
+ *
+ * The version is a hash of the tables of all records, so it changes with them by itself.
+ *
+ * Releases before 0.3.0 know no session state. Their records are ours without the tables of session
+ * state: the plain format. We read it, and write it to them: then clients that have session state
+ * stay in the old process.
+ */
+
+#define HANDOVER_VERSION_SIZE 24
+
+/* The version of this program, as in the TAKEOVER command: "r" and the hash in hex digits. */
+void handover_version(char *out, size_t size);
+
+/* Whether `word`, the argument of TAKEOVER, is our version. */
+bool handover_version_is(const char *word);
+
+/* The version of the plain format: "3". */
+const char *handover_version_plain(void);
+
+/* HELLO: describes the old process. */
+struct hello_record {
+	uint64_t pid;
+	char version[128]; /* VERSION_OWN */
+	bool is_given;     /* a service manager opened its listening sockets */
+};
+
+extern const struct record_table hello_record_table;
+
+/*
+ * CANCEL: a cancel request that the new process got. The descriptor of the message is its
+ * connection, which the old process ends when it has dealt with it. In the plain format there is
+ * only the key, without a record and a descriptor.
+ */
+struct cancel_record {
+	struct bytes key;
+	struct bytes last; /* sent before the connection ends: struct farewell */
+};
+
+#define CANCEL_LAST_MAX 512
+
+extern const struct record_table cancel_record_table;
 
 #endif

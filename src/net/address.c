@@ -8,12 +8,15 @@
 #include "pgweir/net/address.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 
+#include "pgweir/base/refs.h"
 #include "pgweir/base/err.h"
 #include "pgweir/base/text.h"
 
@@ -262,4 +265,268 @@ bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *pa
 		name->sun_path[0] = 0;
 	*size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + count + !is_abstract);
 	return true;
+}
+
+/*
+ * ---- range ----
+ *
+ * An address with bits outside its mask gets its own result: it is probably a mistake.
+ * PostgreSQL accepts it as the whole range, PgBouncer as a range that matches no address.
+ */
+
+#define BITS_MAX 128
+
+/* The bytes of an address: 4 or 16, in network order. */
+struct octets {
+	unsigned char *at;
+	size_t count;
+};
+
+static struct octets octets_of(struct address *address)
+{
+	if (address->family == AF_INET6)
+		return (struct octets){ address->in6.sin6_addr.s6_addr, 16 };
+	if (address->family == AF_INET)
+		return (struct octets){ (unsigned char *)&address->in.sin_addr, 4 };
+	return (struct octets){ NULL, 0 };
+}
+
+static void set_bits(struct range *range, unsigned int bits)
+{
+	struct octets mask;
+
+	range->mask = (struct address){ .family = range->address.family };
+	mask = octets_of(&range->mask);
+	for (unsigned int i = 0; i < bits; i++)
+		mask.at[i / 8] |= (unsigned char)(0x80u >> i % 8);
+}
+
+/* Returns the range with only this address (IPv4 or IPv6). */
+static struct range range_of_host(const struct address *address)
+{
+	struct range range = { .address = *address };
+
+	set_bits(&range, address->family == AF_INET6 ? BITS_MAX : 32);
+	return range;
+}
+
+/* Whether the address has a bit outside its mask. */
+static enum range_result check_bits(struct range *range, struct err *err)
+{
+	struct octets address = octets_of(&range->address), mask = octets_of(&range->mask);
+	struct address first = range->address;
+	struct octets out = octets_of(&first);
+	char text[ADDRESS_TEXT_SIZE];
+	bool is_good = true;
+
+	for (size_t i = 0; i < address.count; i++) {
+		is_good = is_good && (address.at[i] & ~mask.at[i]) == 0;
+		out.at[i] &= mask.at[i];
+	}
+	if (is_good)
+		return RANGE_OK;
+	err_set(err, ERR_CONFIG, "the address has bits outside of its mask: the range begins at %s",
+	        address_format_host(&first, text, sizeof(text)));
+	return RANGE_LOOSE;
+}
+
+static bool parse_host(struct address *address, const char *text)
+{
+	return !strchr(text, '%') && address_parse(address, text, 0);
+}
+
+enum range_result range_parse(struct range *range, const char *text, struct err *err)
+{
+	const char *slash = strchr(text, '/');
+	char host[ADDRESS_TEXT_SIZE];
+	int64_t bits, most;
+
+	if (!text_copy(host, sizeof(host), text))
+		return RANGE_NAME;
+	if (slash)
+		host[slash - text] = 0;
+	if (!parse_host(&range->address, host))
+		return RANGE_NAME;
+	*range = range_of_host(&range->address);
+	if (!slash)
+		return RANGE_NO_MASK;
+	most = range->address.family == AF_INET6 ? BITS_MAX : 32;
+	if (!text_to_i64(slash + 1, &bits) || bits < 0 || bits > most) {
+		err_set(err, ERR_CONFIG, "the mask of %s must be a number from 0 to %d", host,
+		        (int)most);
+		return RANGE_BAD;
+	}
+	set_bits(range, (unsigned int)bits);
+	return check_bits(range, err);
+}
+
+enum range_result range_set_mask(struct range *range, const char *text, struct err *err)
+{
+	if (!parse_host(&range->mask, text)) {
+		err_set(err, ERR_CONFIG, "%s is not a mask", text);
+		return RANGE_BAD;
+	}
+	if (range->mask.family != range->address.family) {
+		err_set(err, ERR_CONFIG, "the address and its mask %s are not of the same kind",
+		        text);
+		return RANGE_BAD;
+	}
+	return check_bits(range, err);
+}
+
+static bool is_mapped(const struct address *address)
+{
+	return address->family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&address->in6.sin6_addr);
+}
+
+/* Converts an IPv4 address to its IPv6 form: ::ffff:10.0.0.1. */
+static struct address mapped(const struct address *address)
+{
+	struct address out = { .in6 = { .sin6_family = AF_INET6 } };
+
+	if (address->family != AF_INET)
+		return *address;
+	out.in6.sin6_addr.s6_addr[10] = out.in6.sin6_addr.s6_addr[11] = 0xff;
+	memcpy(out.in6.sin6_addr.s6_addr + 12, &address->in.sin_addr, 4);
+	return out;
+}
+
+/* Converts it back. */
+static struct address plain(const struct address *address)
+{
+	struct address out = *address;
+
+	if (!is_mapped(address))
+		return out;
+	out = (struct address){ .in = { .sin_family = AF_INET } };
+	memcpy(&out.in.sin_addr, address->in6.sin6_addr.s6_addr + 12, 4);
+	return out;
+}
+
+bool range_has(const struct range *range, const struct address *address)
+{
+	struct range copy = *range;
+	struct address host = is_mapped(&range->address) ? mapped(address) : plain(address);
+	struct octets in = octets_of(&host), first = octets_of(&copy.address),
+		      mask = octets_of(&copy.mask);
+
+	if (host.family != range->address.family || in.count == 0)
+		return false;
+	for (size_t i = 0; i < in.count; i++) {
+		if (((in.at[i] ^ first.at[i]) & mask.at[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* ---- ranges ---- */
+
+struct ranges {
+	struct refs refs; /* everything else never changes */
+	bool has_unix;
+	size_t count;
+	struct range list[];
+};
+
+REFS_FUNCTIONS(ranges_hold, ranges_release, struct ranges, free)
+
+static bool add(struct ranges *ranges, const char *text, struct err *err)
+{
+	if (strcmp(text, "unix") == 0) {
+		ranges->has_unix = true;
+		return true;
+	}
+	switch (range_parse(&ranges->list[ranges->count], text, err)) {
+	case RANGE_OK:
+	case RANGE_NO_MASK:
+		ranges->count++;
+		return true;
+	case RANGE_NAME:
+		return err_set(err, ERR_CONFIG, "\"%s\" is not an address, a range or \"unix\"",
+		               text);
+	case RANGE_LOOSE:
+	case RANGE_BAD:
+		break;
+	}
+	return false;
+}
+
+struct ranges *ranges_new(char *const *texts, size_t count, struct err *err)
+{
+	struct ranges *ranges = calloc(1, sizeof(*ranges) + count * sizeof(ranges->list[0]));
+
+	if (!ranges)
+		err_set(err, ERR_MEMORY, "out of memory");
+	for (size_t i = 0; ranges && i < count; i++) {
+		if (!add(ranges, texts[i], err))
+			ranges_release(&ranges);
+	}
+	return ranges;
+}
+
+bool ranges_have(const struct ranges *ranges, const struct address *address)
+{
+	if (!ranges)
+		return false;
+	if (address_is_unix(address))
+		return ranges->has_unix;
+	for (size_t i = 0; i < ranges->count; i++) {
+		if (range_has(&ranges->list[i], address))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * ---- interfaces ----
+ *
+ * The network interfaces of this host, by getifaddrs(), which does not block.
+ */
+
+static bool read_address(struct address *address, const struct sockaddr *from)
+{
+	socklen_t size = from && from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+	                                                     : sizeof(struct sockaddr_in);
+
+	return from && address_from_sockaddr(address, from, size);
+}
+
+static bool is_zero(const struct address *mask)
+{
+	static const struct in6_addr none;
+
+	return mask->family == AF_INET6 ? IN6_ARE_ADDR_EQUAL(&mask->in6.sin6_addr, &none)
+	                                : mask->in.sin_addr.s_addr == 0;
+}
+
+static bool has(const struct ifaddrs *interface, const struct address *address,
+                enum interfaces_part part)
+{
+	struct address ours, mask;
+	struct range range;
+
+	if (!read_address(&ours, interface->ifa_addr))
+		return false;
+	range = range_of_host(&ours);
+	/*
+	 * A tunnel may have no mask, or the mask 0. Such a "network" must not include all
+	 * addresses.
+	 */
+	if (part == INTERFACES_NET && read_address(&mask, interface->ifa_netmask) &&
+	    !is_zero(&mask))
+		range.mask = mask;
+	return range_has(&range, address);
+}
+
+bool interfaces_have(const struct address *address, enum interfaces_part part)
+{
+	struct ifaddrs *interfaces;
+	bool is_found = false;
+
+	if (getifaddrs(&interfaces) != 0)
+		return false;
+	for (const struct ifaddrs *at = interfaces; at && !is_found; at = at->ifa_next)
+		is_found = has(at, address, part);
+	freeifaddrs(interfaces);
+	return is_found;
 }

@@ -254,15 +254,12 @@ void channel_message_done(struct channel_message *message)
 
 bool channel_messages_add(struct channel_messages *messages, const struct channel_message *message)
 {
-	if (messages->count == messages->capacity) {
-		size_t capacity = messages->capacity ? 2 * messages->capacity : 256;
-		struct channel_message *at = realloc(messages->at, capacity * sizeof(*at));
+	struct channel_message *at =
+	    array_room(messages->at, messages->count, &messages->capacity, sizeof(*at));
 
-		if (!at)
-			return false;
-		messages->at = at;
-		messages->capacity = capacity;
-	}
+	if (!at)
+		return false;
+	messages->at = at;
 	messages->at[messages->count++] = *message;
 	return true;
 }

@@ -9,7 +9,7 @@
  * A name may have addresses that this host cannot reach (AAAA without IPv6). They are left out;
  * otherwise every second connection might fail.
  */
-#include "dns_priv.h"
+#include "resolver_priv.h"
 
 #include <ares.h>
 #include <assert.h>

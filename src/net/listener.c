@@ -91,12 +91,6 @@ static bool get_peer_address(const struct listen_socket *listen_socket, int fd,
 	return address_from_sockaddr(peer, (const struct sockaddr *)name, size);
 }
 
-static void accept_client(struct listener *listener, int fd, const struct address *peer)
-{
-	listener->accepted_count++;
-	listener->on_accept(listener->arg, fd, peer);
-}
-
 /*
  * Whether this error of accept() concerns one connection only, so that the next one can
  * succeed.
@@ -142,7 +136,7 @@ static bool accept_one(struct listen_socket *listen_socket)
 		close(fd);
 		return true;
 	}
-	accept_client(listener, fd, &peer);
+	listener->on_accept(listener->arg, fd, &peer);
 	return listener_wants_clients(listener) && has_socket(listener, listen_socket);
 }
 
@@ -640,11 +634,6 @@ uint16_t listener_port(const struct listener *listener)
 			return address_port(&listen_socket->address);
 	}
 	return 0;
-}
-
-unsigned long listener_accepted_count(const struct listener *listener)
-{
-	return listener->accepted_count;
 }
 
 bool listener_is_resting(const struct listener *listener) { return listener->is_resting; }

@@ -33,7 +33,6 @@ struct listener {
 	TAILQ_HEAD(, listen_socket) sockets;
 	TAILQ_HEAD(, listen_socket) unlistened; /* closed for now, but their addresses are kept */
 	unsigned int socket_count;
-	unsigned long accepted_count;
 	struct timer rest;
 	bool is_file_ours;
 	bool is_paused;

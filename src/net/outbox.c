@@ -25,7 +25,6 @@
 #include <linux/io_uring.h>
 #endif
 
-#include "socket_calls_priv.h"
 #include "stream_priv.h"
 
 /* Small enough for the processor's caches, and so that the first send does not wait long. */

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Names and zones of the resolver: internal to the module.
+ * Names and zones of the resolver, and DNS queries: internal to the module.
  */
 #ifndef PGWEIR_NET_RESOLVER_PRIV_H
 #define PGWEIR_NET_RESOLVER_PRIV_H
 
-/* The default hash function of uthash has implicit fallthrough, which clang warns about. */
-#define HASH_FUNCTION HASH_FNV
 #define HASH_NONFATAL_OOM 1
 #define uthash_nonfatal_oom(name) ((name)->is_lost = true)
-#include <uthash.h>
-
-#include "dns_priv.h"
+#include "pgweir/base/table.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/net/resolver.h"
-#include "pgweir/net/reverse.h"
 
 TAILQ_HEAD(ask_list, resolver_ask);
 TAILQ_HEAD(watch_list, resolver_watch);
@@ -147,5 +142,49 @@ void resolver_zone_leave(struct resolver_name *name);
  * dns_*().
  */
 void resolver_refresh_name(struct resolver_name *name);
+
+/* ---- DNS queries by c-ares, in the loop: dns.c ---- */
+
+#define DNS_ADDRESSES_MAX 64 /* per name; further addresses are ignored */
+
+struct dns;
+
+/*
+ * Called once per query: possibly by dns_query() itself, and by dns_free() for queries that
+ * still run. It must not call dns_*(). count 0: `failure` is the reason, a static text.
+ * `addresses` (port 0, without duplicates) are valid during the call.
+ */
+typedef void dns_on_found(void *arg, const struct address *addresses, unsigned int count,
+                          const char *failure);
+
+/* Copies the options it needs. NULL: *err says why. */
+struct dns *dns_new(struct loop *loop, const struct resolver_options *options, struct err *err);
+void dns_free(struct dns **dns);
+
+/*
+ * Looks up the addresses of a host. false: no query can be made; on_found() will not be called.
+ */
+bool dns_query(struct dns *dns, const char *host, dns_on_found *on_found, void *arg,
+               struct err *err);
+
+/* Same rules as for dns_on_found. serial NULL: `failure` is the reason. */
+typedef void dns_on_serial(void *arg, const uint32_t *serial, const char *failure);
+
+/* Looks up the serial number of a zone (its SOA record). false: as above. */
+bool dns_query_serial(struct dns *dns, const char *zone, dns_on_serial *on_serial, void *arg,
+                      struct err *err);
+
+/* Same rules as for dns_on_found. name NULL: `failure` is the reason. */
+typedef void dns_on_name(void *arg, const char *name, const char *failure);
+
+/* Looks up the name of the host at an IP address (its PTR record). false: as above. */
+bool dns_query_name(struct dns *dns, const struct address *address, dns_on_name *on_name, void *arg,
+                    struct err *err);
+
+/* Name and version of the library. Static. */
+const char *dns_library(void);
+
+/* Number of running queries. */
+unsigned int dns_query_count(const struct dns *dns);
 
 #endif

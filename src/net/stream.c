@@ -30,9 +30,8 @@
 #include "pgweir/base/container_of.h"
 
 #include "outbox_priv.h"
-#include "socket_calls_priv.h"
 #include "stream_priv.h"
-#include "stream_secure_priv.h"
+#include "tls_priv.h"
 
 /*
  * ---- the pool of a loop ----

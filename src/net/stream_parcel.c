@@ -19,9 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "socket_calls_priv.h"
 #include "stream_priv.h"
-#include "stream_secure_priv.h"
+#include "tls_priv.h"
 
 /* The memory of a buffer moves, so nothing is copied. */
 static struct buf take_buf(struct stream_pool *pool, struct stream_buf **buffer)
@@ -134,4 +133,34 @@ void stream_parcel_end(struct stream_parcel *parcel, struct bytes words)
 		shutdown(fd, SHUT_RDWR);
 	buf_free(&last);
 	close(fd);
+}
+
+/* ---- farewell ---- */
+
+bool farewell_begin(struct stream *stream, struct farewell *farewell)
+{
+	struct stream_parcel parcel;
+
+	*farewell = (struct farewell){ .fd = -1 };
+	if (!stream_detach(stream, &parcel))
+		return false;
+	farewell->fd = stream_parcel_unpack(&parcel, bytes_of("", 0), &farewell->last);
+	return true;
+}
+
+void farewell_end(struct farewell *farewell)
+{
+	struct bytes last = buf_bytes(&farewell->last);
+
+	if (farewell->fd >= 0 && last.count)
+		socket_send(farewell->fd, last.at, last.count);
+	farewell_leave(farewell);
+}
+
+void farewell_leave(struct farewell *farewell)
+{
+	if (farewell->fd >= 0)
+		close(farewell->fd);
+	buf_free(&farewell->last);
+	*farewell = (struct farewell){ .fd = -1 };
 }

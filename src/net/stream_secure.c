@@ -10,7 +10,7 @@
  * loop does not watch the socket. If the stream is closed during that time, both are left to
  * the handshake, which frees and closes them when the thread has returned it.
  */
-#include "stream_secure_priv.h"
+#include "tls_priv.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,7 +21,6 @@
 
 #include "pgweir/loop/workers.h"
 
-#include "socket_calls_priv.h"
 #include "stream_priv.h"
 
 #define HEARD_SIZE ((size_t)16 * 1024)    /* bytes read at once during a handshake */
@@ -182,7 +181,7 @@ static void shake(struct handshake *handshake)
 static bool is_due(const struct handshake *handshake)
 {
 	return whole_records(&handshake->heard) > 0 ||
-	       (!handshake->has_begun && tls_context_role(handshake->tls->context) == TLS_CONNECTS);
+	       (!handshake->has_begun && handshake->tls->context->role == TLS_CONNECTS);
 }
 
 static unsigned int handshake_go_on(struct job *job)

@@ -21,11 +21,7 @@ static bool is_set(const char *text) { return text && *text; }
 
 static const char *text_of(const char *text) { return text ? text : ""; }
 
-/*
- * ---- versions, ciphers, key exchange ----
- *
- * The rules of a set: TLS versions, ciphers, key exchange.
- */
+/* ---- versions, ciphers, key exchange ---- */
 
 #define V1_0 1u
 #define V1_1 2u
@@ -150,7 +146,6 @@ static bool tls_rules_apply(SSL_CTX *library, const struct tls_options *options,
 /* ---- contexts ---- */
 
 #define FILE_MAX ((size_t)4 * 1024 * 1024) /* a bundle of all public authorities has 200 KB */
-#define PRINT_SIZE 32
 
 /*
  * A session ticket costs a fifteenth of the handshake. Most PostgreSQL clients, including all
@@ -159,20 +154,6 @@ static bool tls_rules_apply(SSL_CTX *library, const struct tls_options *options,
 #define TICKETS_UNUSED_MAX 64
 /* ... only one of this many gets one, until a client uses a ticket again. */
 #define TICKETS_SPARED 16
-
-struct tls_context {
-	char protocol[32]; /* for ALPN */
-	unsigned int protocol_size;
-	atomic_size_t ref_count;
-	atomic_uint unused; /* handshakes since the last one that used a ticket */
-	SSL_CTX *library;
-	BIO_METHOD *transport;
-	enum tls_role role;
-	enum tls_check check;
-	unsigned char print[PRINT_SIZE];
-	size_t binding_count;
-	unsigned char binding[TLS_BINDING_MAX]; /* channel binding of our certificate */
-};
 
 /* A set that is being made. */
 struct making {
@@ -191,32 +172,16 @@ static void note(struct making *making, const void *at, size_t count)
 	EVP_DigestUpdate(making->print, at, count);
 }
 
-static bool read_whole(FILE *file, struct buf *out)
-{
-	char *buffer;
-	size_t done;
-
-	out->limit = FILE_MAX;
-	do {
-		buffer = buf_reserve(out, 4096);
-		if (!buffer) {
-			errno = EFBIG;
-			return false;
-		}
-		done = fread(buffer, 1, 4096, file);
-		out->count += done;
-	} while (done);
-	return !ferror(file);
-}
-
 /* Reads a file for parsing. NULL: *err says why. */
 static BIO *open_file(struct making *making, const char *what, const char *path,
                       struct buf *content)
 {
 	FILE *file = fopen(path, "re");
-	bool is_read = file && read_whole(file, content);
+	bool is_read;
 	BIO *bio = NULL;
 
+	content->limit = FILE_MAX + BUF_PIECE;
+	is_read = file && buf_read_file(content, file);
 	if (is_read) {
 		note(making, content->at, content->count);
 		bio = BIO_new_mem_buf(content->count ? content->at : "", (int)content->count);
@@ -480,6 +445,15 @@ static bool fill_context(struct making *making, struct tls_context *context)
 	return EVP_DigestFinal_ex(making->print, context->print, NULL) == 1;
 }
 
+static void context_free(struct tls_context *context)
+{
+	SSL_CTX_free(context->library);
+	BIO_meth_free(context->transport);
+	free(context);
+}
+
+REFS_FUNCTIONS(tls_context_ref, tls_context_unref, struct tls_context, context_free)
+
 struct tls_context *tls_context_new(const struct tls_options *options, struct err *err)
 {
 	struct tls_context *context = calloc(1, sizeof(*context));
@@ -490,7 +464,6 @@ struct tls_context *tls_context_new(const struct tls_options *options, struct er
 		err_set(err, ERR_MEMORY, "no memory for TLS");
 		return NULL;
 	}
-	context->ref_count = 1;
 	context->role = options->role;
 	context->check = options->check;
 	ERR_clear_error();
@@ -501,51 +474,14 @@ struct tls_context *tls_context_new(const struct tls_options *options, struct er
 	return context;
 }
 
-struct tls_context *tls_context_ref(struct tls_context *context)
-{
-	context->ref_count++;
-	return context;
-}
-
-void tls_context_unref(struct tls_context **contextp)
-{
-	struct tls_context *context = *contextp;
-
-	*contextp = NULL;
-	if (!context || --context->ref_count)
-		return;
-	SSL_CTX_free(context->library);
-	BIO_meth_free(context->transport);
-	free(context);
-}
-
 bool tls_context_same(const struct tls_context *one, const struct tls_context *other)
 {
 	if (!one || !other)
 		return one == other;
-	return memcmp(one->print, other->print, PRINT_SIZE) == 0;
-}
-
-struct ssl_ctx_st *tls_context_library(const struct tls_context *context)
-{
-	return context->library;
-}
-
-struct bio_method_st *tls_context_transport(const struct tls_context *context)
-{
-	return context->transport;
-}
-
-struct bytes tls_context_binding(const struct tls_context *context)
-{
-	return bytes_of((const char *)context->binding, context->binding_count);
+	return memcmp(one->print, other->print, TLS_PRINT_SIZE) == 0;
 }
 
 bool tls_context_time_left(const struct tls_context *context, int64_t *seconds)
 {
 	return tls_seconds_left(SSL_CTX_get0_certificate(context->library), seconds);
 }
-
-enum tls_role tls_context_role(const struct tls_context *context) { return context->role; }
-
-enum tls_check tls_context_check(const struct tls_context *context) { return context->check; }

@@ -6,8 +6,11 @@
 #ifndef PGWEIR_NET_TLS_PRIV_H
 #define PGWEIR_NET_TLS_PRIV_H
 
+#include <stdatomic.h>
+
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/net/tls.h"
 
@@ -69,16 +72,22 @@ struct tls {
 	struct buf *out;     /* during a call: where to write */
 };
 
-/* ---- tls_context.c ---- */
+#define TLS_PRINT_SIZE 32
 
-/* Parts of a context: the SSL_CTX, the method of its transport, its role, and what is checked. */
-struct ssl_ctx_st *tls_context_library(const struct tls_context *context);
-struct bio_method_st *tls_context_transport(const struct tls_context *context);
-enum tls_role tls_context_role(const struct tls_context *context);
-enum tls_check tls_context_check(const struct tls_context *context);
-
-/* Channel binding for logins if its certificate is shown. Empty: none. */
-struct bytes tls_context_binding(const struct tls_context *context);
+/* Made in tls_context.c. */
+struct tls_context {
+	char protocol[32]; /* for ALPN */
+	unsigned int protocol_size;
+	struct refs refs;
+	atomic_uint unused; /* handshakes since the last one that used a ticket */
+	SSL_CTX *library;
+	BIO_METHOD *transport;
+	enum tls_role role;
+	enum tls_check check;
+	unsigned char print[TLS_PRINT_SIZE];
+	size_t binding_count;
+	unsigned char binding[TLS_BINDING_MAX]; /* channel binding of our certificate */
+};
 
 /* ---- tls.c ---- */
 
@@ -130,5 +139,47 @@ void tls_drop_buffers(struct tls *tls);
 
 /* Sends close_notify. */
 void tls_goodbye(struct tls *tls, struct buf *out);
+
+/*
+ * ---- encrypted streams: stream_secure.c ----
+ *
+ * Used by the other files of streams if stream->tls is set.
+ */
+
+/*
+ * Bytes read at once: decrypted, and with a record that was incomplete before, they fit into
+ * STREAM_READ_SIZE.
+ */
+#define SECURE_READ_SIZE (STREAM_READ_SIZE - TLS_RECORD_MAX)
+
+/* Like recv() of STREAM_READ_SIZE bytes. *is_full: there may be more to read. */
+ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full);
+bool stream_secure_sendv(struct stream *stream, const struct iovec *pieces, int count);
+void stream_secure_goodbye(struct stream *stream);
+
+/*
+ * Frees everything when the stream closes. false: a helper thread still has the handshake,
+ * which will close the socket.
+ */
+bool stream_secure_close(struct stream *stream);
+
+/* Takes the engine out of a stream that moves to another loop. Its handshake must be over. */
+struct tls *stream_secure_detach(struct stream *stream);
+
+/* Number of streams that may keep OpenSSL's buffers: those that became active last. */
+#define TLS_SLOTS 32
+
+/* Buffers shared by all encrypted streams of a loop. */
+struct tls_slots {
+	struct tls *slots[TLS_SLOTS]; /* streams that keep their buffers; NULL: free */
+	unsigned int next_slot;       /* the slot to be taken next */
+	char in[SECURE_READ_SIZE];
+	char gathered[TLS_RECORD_MAX];
+	struct buf out;
+};
+void stream_secure_slots_free(struct tls_slots **slots);
+
+/* Makes them if necessary. false: no memory. */
+bool stream_secure_has_slots(struct stream_pool *pool);
 
 #endif

@@ -69,13 +69,6 @@ static void read_library(struct walk *walk)
 		report_plain(walk, SQL_ITEM_UNSURE, &token);
 }
 
-static bool is_to_savepoint(struct scanner scanner)
-{
-	if (!sql_takes(&scanner, "work"))
-		sql_takes(&scanner, "transaction");
-	return sql_takes(&scanner, "to");
-}
-
 /* PREPARE TRANSACTION has a string; PREPARE may have "transaction" as the name. */
 static bool is_prepared(struct scanner scanner)
 {
@@ -92,15 +85,11 @@ static void read_statement(struct walk *walk, const struct token *first)
 		read_channel(walk, SQL_ITEM_UNLISTEN);
 	else if (sql_token_is(first, "load"))
 		read_library(walk);
-	else if (sql_token_is(first, "savepoint") || sql_token_is(first, "release") ||
-	         (sql_token_is(first, "rollback") && is_to_savepoint(after)))
-		report_plain(walk, SQL_ITEM_SAVEPOINT, first);
-	else if (sql_token_is(first, "rollback") || sql_token_is(first, "abort"))
+	else if (sql_token_is(first, "rollback") || sql_token_is(first, "abort") ||
+	         (sql_token_is(first, "prepare") && is_prepared(after)))
 		report_plain(walk, SQL_ITEM_ROLLBACK, first);
 	else if (sql_token_is(first, "commit") || sql_token_is(first, "end"))
 		report_plain(walk, SQL_ITEM_COMMIT, first);
-	else if (sql_token_is(first, "prepare") && is_prepared(after))
-		report_plain(walk, SQL_ITEM_PREPARED, first);
 	else if (sql_token_is(first, "discard") && sql_takes(&after, "all"))
 		report_plain(walk, SQL_ITEM_UNLISTEN_ALL, first);
 }

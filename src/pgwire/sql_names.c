@@ -216,9 +216,7 @@ static void take_number(const struct token *token, struct value *value)
 		return;
 	value->kind = VALUE_PARAMETER;
 	for (size_t i = 1; i < text.count; i++) {
-		if (text.at[i] < '0' || text.at[i] > '9')
-			value->kind = VALUE_EXPRESSION;
-		else if (number <= SQL_PARAMETER_LAST)
+		if (number <= SQL_PARAMETER_LAST)
 			number = number * 10 + (unsigned int)(text.at[i] - '0');
 	}
 	value->bit = number <= SQL_PARAMETER_LAST ? UINT64_C(1) << number : SQL_PARAMETERS_ALL;

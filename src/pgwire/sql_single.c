@@ -110,17 +110,6 @@ static bool is_writing(const struct token *token)
 	return false;
 }
 
-/* Older versions of PostgreSQL end a number before a letter: LIMIT 1for update. */
-static bool is_plain_number(struct bytes text)
-{
-	for (size_t i = 0; i < text.count; i++) {
-		if ((text.at[i] < '0' || text.at[i] > '9') && text.at[i] != '.' &&
-		    text.at[i] != '$')
-			return false;
-	}
-	return true;
-}
-
 /* Views and functions of the system show the server that they run on. */
 static bool is_of_system(const struct token *token)
 {
@@ -156,7 +145,6 @@ static bool may_be_read(const struct token *token, const struct last *last, stru
 	case TOKEN_SIGN:
 		return !sql_token_is_sign(token, '(') || may_call(last, functions);
 	case TOKEN_NUMBER:
-		return is_plain_number(token->text);
 	case TOKEN_STRING:
 	case TOKEN_OPEN:
 	case TOKEN_END:

@@ -16,10 +16,10 @@ enum { SPACE = 1, LETTER = 2, IN_WORD = 4, DIGIT = 8, IN_NUMBER = 16 };
 
 /* clang-format off */
 static const unsigned char classes[256] = {
-	['\t' ... '\r'] = SPACE, [' '] = SPACE, ['.'] = IN_NUMBER, ['$'] = IN_WORD | IN_NUMBER,
+	['\t' ... '\r'] = SPACE, [' '] = SPACE, ['$'] = IN_WORD, ['.'] = IN_NUMBER,
 	['0' ... '9'] = IN_WORD | IN_NUMBER | DIGIT,
-	['a' ... 'z'] = IN_WORD | IN_NUMBER | LETTER, ['A' ... 'Z'] = IN_WORD | IN_NUMBER | LETTER,
-	['_'] = IN_WORD | IN_NUMBER | LETTER, [0x80 ... 0xff] = IN_WORD | IN_NUMBER | LETTER,
+	['a' ... 'z'] = IN_WORD | LETTER, ['A' ... 'Z'] = IN_WORD | LETTER,
+	['_'] = IN_WORD | LETTER, [0x80 ... 0xff] = IN_WORD | LETTER,
 };
 /* clang-format on */
 
@@ -226,13 +226,33 @@ static struct token take_prefixed(struct scanner *scanner, const char *at, const
 	return token;
 }
 
-/* From the first digit, or from a point before it. With a sign only in its exponent. */
+/* From 0 to 15; 16: it is none. */
+static int digit_of(char c)
+{
+	if (is_a(c, DIGIT))
+		return c - '0';
+	c = sql_lower(c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
+}
+
+/*
+ * From the first digit, or from a point before it. PostgreSQL 14 ends a number before a letter,
+ * SELECT 1INTO t; newer versions have 0x1f and 1_000.
+ */
 static const char *number_end(const char *at, const char *end)
 {
+	if (*at == '0' && end - at > 2 && memchr("xXoObB", at[1], 6) &&
+	    digit_of(at[2]) < ((at[1] | 0x20) == 'x' ? 16 : 10))
+		return skip_all(at + 2, end, IN_WORD);
 	at = skip_all(at + 1, end, IN_NUMBER);
-	if ((at[-1] | 0x20) == 'e' && end - at > 1 && (*at == '-' || *at == '+') &&
-	    is_a(at[1], DIGIT))
-		at = skip_all(at + 1, end, DIGIT);
+	while (end - at > 1 && *at == '_' && is_a(at[1], DIGIT))
+		at = skip_all(at + 1, end, IN_NUMBER);
+	if (end - at > 1 && (*at | 0x20) == 'e') {
+		const char *digits = at + (at[1] == '-' || at[1] == '+' ? 2 : 1);
+
+		if (digits < end && is_a(*digits, DIGIT))
+			at = skip_all(digits, end, DIGIT);
+	}
 	return at;
 }
 
@@ -242,7 +262,7 @@ static struct token take_dollar(struct scanner *scanner, const char *at, const c
 	size_t size = text ? (size_t)(text - at) : 0;
 
 	if (!text)
-		return take(scanner, TOKEN_NUMBER, at, skip_all(at + 1, end, IN_NUMBER));
+		return take(scanner, TOKEN_NUMBER, at, skip_all(at + 1, end, DIGIT));
 	text = memmem(text, (size_t)(end - text), at, size);
 	return take(scanner, TOKEN_STRING, at, text ? text + size : NULL);
 }
@@ -373,14 +393,6 @@ bool sql_is_printable(struct bytes text)
 /* ---- what is between quotes ---- */
 
 #define NOT_ASCII ((char)0x80) /* in place of a character */
-
-static int digit_of(char c)
-{
-	if (is_a(c, DIGIT))
-		return c - '0';
-	c = sql_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
-}
 
 /* Reads a number of at most `most` digits. A character that is not ASCII is one that is none. */
 static char read_number(struct bytes *rest, int base, size_t most)

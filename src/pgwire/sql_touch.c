@@ -358,38 +358,6 @@ static void judge_word(struct pass *pass, enum word word)
 
 /* ---- tokens ---- */
 
-/*
- * PostgreSQL 14 allows a word without a space after a number: SELECT 1INTO TEMP x. *token becomes
- * the word.
- */
-static void skip_number(struct token *token)
-{
-	struct bytes rest = token->text;
-
-	while (rest.count &&
-	       ((rest.at[0] >= '0' && rest.at[0] <= '9') || rest.at[0] == '.' || rest.at[0] == '$'))
-		rest = bytes_skip(rest, 1);
-	if (rest.count > 1 && (rest.at[0] | 0x20) == 'e' && rest.at[1] >= '0' &&
-	    rest.at[1] <= '9') {
-		do
-			rest = bytes_skip(rest, 1);
-		while (rest.count && rest.at[0] >= '0' && rest.at[0] <= '9');
-	}
-	if (sql_word_size(rest))
-		*token = (struct token){ .kind = TOKEN_WORD, .text = rest };
-}
-
-/*
- * Goes back to a word within a number. Returns whether what follows is behind a dot: $1.f is f($1).
- */
-static bool split_number(struct scanner *scanner, struct token token)
-{
-	skip_number(&token);
-	if (token.kind == TOKEN_WORD)
-		scanner->rest = bytes_of(token.text.at, token.text.count + scanner->rest.count);
-	return scanner->rest.at[-1] == '.';
-}
-
 static void judge_name(struct pass *pass, const struct token *token)
 {
 	const struct keyword *keyword = find_keyword(sql_name_text(token));
@@ -427,8 +395,7 @@ static unsigned int touch_once(struct scanner scanner)
 			pass.is_behind_dot = false;
 			continue;
 		}
-		pass.is_behind_dot = token.kind == TOKEN_NUMBER ? split_number(&pass.scanner, token)
-		                                                : sql_token_is_sign(&token, '.');
+		pass.is_behind_dot = sql_token_is_sign(&token, '.');
 		if (sql_is_end(&token))
 			end_statement(&pass);
 		else if (pass.first == WORD_NONE)
@@ -523,12 +490,18 @@ static unsigned int touch_anywhere(struct bytes text, bool is_code)
 
 	while (text.count) {
 		struct token token = { .kind = TOKEN_WORD, .text = { text.at, 0 } };
+		struct scanner scanner = { .rest = text };
 
+		if (text.at[0] >= '0' && text.at[0] <= '9') {
+			sql_token(&scanner);
+			text = scanner.rest;
+			begins = false;
+			continue;
+		}
 		while (token.text.count < text.count && is_in_word(text.at[token.text.count]))
 			token.text.count++;
 		text = bytes_skip(text, token.text.count);
 		if (token.text.count) {
-			skip_number(&token);
 			bits |= judge_anywhere(&token, begins && !is_code, text);
 			has_seed_word |= name_is(&token, "seed");
 			begins = false;

@@ -232,10 +232,10 @@ static block load(const char *at)
 
 static inline bool has_any(found bits) { return (bits[0] | bits[1]) != 0; }
 
-/* Those but the dot, which most texts have. */
 static inline found signs_in(block bytes)
 {
-	return (found)(bytes == '(') | (found)(bytes == ';') | (found)(bytes == '&');
+	return (found)(bytes == '(') | (found)(bytes == ';') | (found)(bytes == '&') |
+	       (found)(bytes == '.');
 }
 
 static bool is_quiet_sign(struct quick *quick, const char *at)
@@ -258,7 +258,8 @@ static bool is_quiet_sign(struct quick *quick, const char *at)
 }
 
 /* Judges the signs among eight bytes. signs: the comparison, the first byte in the lowest bits. */
-static bool are_quiet_signs(struct quick *quick, const char *at, uint64_t signs)
+__attribute__((noinline)) static bool are_quiet_signs(struct quick *quick, const char *at,
+                                                      uint64_t signs)
 {
 	while (signs) {
 		int bit = __builtin_ctzll(signs) & ~7;
@@ -268,22 +269,6 @@ static bool are_quiet_signs(struct quick *quick, const char *at, uint64_t signs)
 		signs &= ~(0xffULL << bit);
 	}
 	return true;
-}
-
-static bool are_quiet_all_signs(struct quick *quick, struct bytes text)
-{
-	const char *last = text.at + text.count - BLOCK;
-
-	for (const char *at = text.at;; at = at + BLOCK < last ? at + BLOCK : last) {
-		block bytes = load(at);
-		found signs = signs_in(bytes) | (found)(bytes == '.');
-
-		if (has_any(signs) && (!are_quiet_signs(quick, at, le64toh(signs[0])) ||
-		                       !are_quiet_signs(quick, at + BLOCK / 2, le64toh(signs[1]))))
-			return false;
-		if (at == last)
-			return true;
-	}
 }
 
 /* Where these three letters begin in a block. */
@@ -305,82 +290,69 @@ static bool has_letters(struct bytes text, const char three[static 3])
 	return has_any(letters);
 }
 
-/* What one look at all bytes has found. */
-struct hits {
-	found signs; /* in all bytes but the first */
-	found dots;
-	found words; /* where "to" begins, perhaps of INTO */
-};
-
-static inline void look(struct hits *hits, const char *at)
+/* Judges all signs behind the first byte. *has_words: "to" is somewhere, perhaps of INTO. */
+static inline bool is_quiet_text(struct quick *quick, struct bytes text, bool *has_words)
 {
-	block here = load(at) | 0x20, next = load(at + 1);
+	const char *last = text.at + text.count - BLOCK;
+	found words = { 0 };
 
-	hits->signs |= signs_in(next);
-	hits->dots |= (found)(next == '.');
-	hits->words |= (found)(here == 't') & (found)((next | 0x20) == 'o');
+	for (const char *at = text.at + 1;; at = at + BLOCK < last ? at + BLOCK : last) {
+		block before = load(at - 1), here = load(at);
+		found signs = signs_in(here);
+
+		words |= (found)((before | 0x20) == 't') & (found)((here | 0x20) == 'o');
+		if (has_any(signs) && (!are_quiet_signs(quick, at, le64toh(signs[0])) ||
+		                       !are_quiet_signs(quick, at + BLOCK / 2, le64toh(signs[1]))))
+			return false;
+		if (at == last)
+			break;
+	}
+	*has_words = has_any(words);
+	return true;
 }
 
-static inline struct hits look_at_all(struct bytes text)
+static inline bool is_quiet_beginning(struct quick *quick, struct bytes text)
 {
-	const char *last = text.at + text.count - BLOCK - 1;
-	struct hits hits = { 0 };
-
-	look(&hits, last);
-	for (const char *at = text.at; at < last; at += BLOCK)
-		look(&hits, at);
-	return hits;
+	if (text.at[0] == ';' || (!is_in_name(text.at[0]) && !sql_skip_space(&text)))
+		return false; /* its first byte is no sign for is_quiet_text(), or it is a comment
+		               */
+	return is_quiet_statement(quick, text);
 }
 
-/* Not inlined: most texts do not need it. */
-__attribute__((noinline)) static unsigned int touch_blocks(struct bytes text, bool has_signs,
-                                                           bool has_words)
+static unsigned int touch_blocks(struct bytes text)
 {
 	struct quick quick = { .begin = text.at, .end = text.at + text.count };
-	struct bytes rest = text;
-	bool is_quiet;
+	bool has_words;
 
-	if (text.at[0] == ';')
-		return SQL_TOUCH_UNREAD; /* no sign was looked for in the first byte */
-	if (!is_in_name(text.at[0]) && !sql_skip_space(&rest))
-		return 0; /* a comment that does not end */
-	is_quiet = is_quiet_statement(&quick, rest) &&
-	           !(has_signs && !are_quiet_all_signs(&quick, text)) &&
-	           !(quick.has_select && has_words && has_letters(text, "nto")) &&
-	           !(quick.has_update && has_letters(text, "g_s")) &&
-	           !(quick.has_line && memmem(text.at, text.count, "--", 2));
-	return is_quiet ? quick.bits : quick.bits | SQL_TOUCH_UNREAD;
+	/* So are most of those that are executed most often. */
+	quick.has_select = four_letters(text.at) == FOUR('s', 'e', 'l', 'e');
+	if ((quick.has_select || is_quiet_beginning(&quick, text)) &&
+	    is_quiet_text(&quick, text, &has_words) &&
+	    !(quick.has_select && has_words && has_letters(text, "nto")) &&
+	    !(quick.has_update && has_letters(text, "g_s")) &&
+	    !(quick.has_line && memmem(text.at, text.count, "--", 2)))
+		return quick.bits;
+	return quick.bits | SQL_TOUCH_UNREAD;
 }
 
-/* A SELECT that has no signs but dots. */
-static unsigned int touch_dots(struct bytes text)
+/* A text that is shorter than a block. */
+__attribute__((noinline)) static unsigned int touch_short(struct bytes text)
 {
-	struct quick quick = { .begin = text.at, .end = text.at + text.count };
+	char padded[BLOCK + AHEAD];
+	struct quick quick = { 0 };
 
-	return are_quiet_all_signs(&quick, text) ? 0 : SQL_TOUCH_UNREAD;
+	/* BEGIN, COMMIT, END and ROLLBACK are every other text of many clients. */
+	if (sql_word_size(text) == text.count && is_quiet_statement(&quick, text))
+		return quick.bits;
+	memset(padded, ' ', sizeof(padded));
+	memcpy(padded, text.at, text.count);
+	return touch_blocks(bytes_of(padded, sizeof(padded)));
 }
 
 unsigned int sql_touch_quick(struct bytes text)
 {
-	char padded[BLOCK + AHEAD];
-	struct hits hits;
-
 	/* Nothing follows these at the end. */
 	while (text.count && (text.at[text.count - 1] == ';' || text.at[text.count - 1] == ' '))
 		text.count--;
-	if (text.count < sizeof(padded)) {
-		struct quick quick = { 0 };
-
-		/* BEGIN, COMMIT, END and ROLLBACK are every other text of many clients. */
-		if (sql_word_size(text) == text.count && is_quiet_statement(&quick, text))
-			return quick.bits;
-		memset(padded, ' ', sizeof(padded));
-		memcpy(padded, text.at, text.count);
-		text = bytes_of(padded, sizeof(padded));
-	}
-	hits = look_at_all(text);
-	/* One SELECT without signs: so are most of those that are executed most often. */
-	if (!has_any(hits.signs | hits.words) && four_letters(text.at) == FOUR('s', 'e', 'l', 'e'))
-		return has_any(hits.dots) ? touch_dots(text) : 0;
-	return touch_blocks(text, has_any(hits.signs | hits.dots), has_any(hits.words));
+	return text.count < BLOCK + AHEAD ? touch_short(text) : touch_blocks(text);
 }

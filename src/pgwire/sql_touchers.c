@@ -157,27 +157,6 @@ static void look_up(struct look *look, struct bytes name, bool is_call)
 	}
 }
 
-/* PostgreSQL 14 ends a number before a letter: 1f(x). */
-static struct bytes behind_number(struct bytes text)
-{
-	while (text.count && !((text.at[0] | 0x20) >= 'a' && (text.at[0] | 0x20) <= 'z') &&
-	       text.at[0] != '_' && !(text.at[0] & 0x80))
-		text = bytes_skip(text, 1);
-	return text;
-}
-
-static struct bytes name_in(const struct token *token)
-{
-	switch (token->kind) {
-	case TOKEN_QUOTED:
-		return sql_name_text(token);
-	case TOKEN_NUMBER:
-		return behind_number(token->text);
-	default:
-		return token->text;
-	}
-}
-
 static void look_at_tokens(struct look *look, struct scanner scanner)
 {
 	struct token token = sql_token(&scanner), next;
@@ -185,9 +164,8 @@ static void look_at_tokens(struct look *look, struct scanner scanner)
 
 	for (; token.kind != TOKEN_END; token = next) {
 		next = sql_token(&scanner);
-		if (token.kind == TOKEN_WORD || token.kind == TOKEN_QUOTED ||
-		    token.kind == TOKEN_NUMBER)
-			look_up(look, name_in(&token),
+		if (sql_is_name(&token))
+			look_up(look, sql_name_text(&token),
 			        is_behind_point || sql_token_is_sign(&next, '('));
 		is_behind_point = sql_token_is_sign(&token, '.');
 	}

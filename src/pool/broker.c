@@ -30,7 +30,7 @@ void broker_free(struct broker **broker)
 {
 	if (!*broker)
 		return;
-	assert((*broker)->tally_count == 0 && (*broker)->member_count == 0);
+	assert(!(*broker)->tallies && (*broker)->member_count == 0);
 	reach_done(&(*broker)->reach);
 	clusters_done(*broker);
 	pthread_mutex_destroy(&(*broker)->lock);

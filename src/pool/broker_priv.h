@@ -10,8 +10,6 @@
 #include "pgweir/base/lock.h"
 #include "pgweir/pool/broker.h"
 
-#define BROKER_CHAINS 1024
-#define CLUSTER_CHAINS 256
 #define CLOSED_HOSTS_MAX 1000
 
 struct closed_host {
@@ -21,7 +19,7 @@ struct closed_host {
 };
 
 struct cluster {
-	struct cluster *next; /* in its chain of broker->clusters */
+	UT_hash_handle hh;
 	unsigned int ref_count;
 	int port;
 	unsigned int roles_count, primary_count; /* pools that need them */
@@ -42,12 +40,11 @@ struct broker {
 	atomic_uint admitted_count;
 	atomic_uint moving_count; /* servers in letters */
 	unsigned int loop_count, member_count;
-	unsigned int tally_count;
-	struct cluster *clusters[CLUSTER_CHAINS];
+	struct cluster *clusters;
 	struct closed_host *closed_hosts; /* those that an administrator has drained or disabled */
 	unsigned int closed_count;
 	struct clusters_listener *listener;
-	struct tally *chains[BROKER_CHAINS];
+	struct tally *tallies;
 };
 
 /* ---- share.c; called with the lock held ---- */

@@ -44,18 +44,12 @@ static const char *cluster_user(const struct cluster *cluster)
 	return port + strlen(port) + 1;
 }
 
-static struct cluster **chain_of(struct broker *broker, struct bytes name)
+static struct cluster *find_cluster(const struct broker *broker, struct bytes name)
 {
-	return &broker->clusters[hash_bytes(&broker->secret, name.at, name.count) % CLUSTER_CHAINS];
-}
-
-static struct cluster *find_cluster(struct broker *broker, struct bytes name)
-{
-	struct cluster *cluster = *chain_of(broker, name);
+	struct cluster *cluster;
 
 	assert_locked(&broker->lock);
-	while (cluster && !bytes_equal(buf_bytes(&cluster->name), name))
-		cluster = cluster->next;
+	TABLE_FIND(hh, &broker->secret, broker->clusters, name.at, name.count, cluster);
 	return cluster;
 }
 
@@ -78,7 +72,6 @@ static void free_cluster(struct cluster *cluster)
 static struct cluster *make_cluster(struct broker *broker, const struct cluster_key *key,
                                     struct buf *name, usec_t now)
 {
-	struct cluster **chain = chain_of(broker, buf_bytes(name));
 	struct cluster *cluster = calloc(1, sizeof(*cluster));
 
 	assert_locked(&broker->lock);
@@ -92,8 +85,8 @@ static struct cluster *make_cluster(struct broker *broker, const struct cluster_
 	*name = (struct buf){ 0 };
 	cluster->port = key->port;
 	TAILQ_INIT(&cluster->tallies);
-	cluster->next = *chain;
-	*chain = cluster;
+	TABLE_ADD(hh, &broker->secret, broker->clusters, cluster->name.at, cluster->name.count,
+	          cluster);
 	return cluster;
 }
 
@@ -244,10 +237,8 @@ bool clusters_set_admin(struct broker *broker, const char *host, enum host_admin
 
 	lock_of(broker);
 	is_noted = note_closed(broker, host, admin);
-	for (unsigned int i = 0; is_noted && i < CLUSTER_CHAINS; i++) {
-		for (cluster = broker->clusters[i]; cluster; cluster = cluster->next)
-			set_admin(broker, cluster, host, admin, now);
-	}
+	for (cluster = broker->clusters; is_noted && cluster; cluster = cluster->hh.next)
+		set_admin(broker, cluster, host, admin, now);
 	unlock_of(broker);
 	return is_noted;
 }
@@ -268,8 +259,7 @@ void clusters_done(struct broker *broker)
 {
 	struct closed_host *closed;
 
-	for (unsigned int i = 0; i < CLUSTER_CHAINS; i++)
-		assert(!broker->clusters[i]);
+	assert(!broker->clusters);
 	while ((closed = broker->closed_hosts)) {
 		broker->closed_hosts = closed->next;
 		free(closed);
@@ -278,16 +268,13 @@ void clusters_done(struct broker *broker)
 
 static void drop_reference(struct broker *broker, struct cluster **cluster)
 {
-	struct cluster *old = *cluster, **at;
+	struct cluster *old = *cluster;
 
 	assert_locked(&broker->lock);
 	*cluster = NULL;
 	if (!old || --old->ref_count > 0)
 		return;
-	at = chain_of(broker, buf_bytes(&old->name));
-	while (*at != old)
-		at = &(*at)->next;
-	*at = old->next;
+	HASH_DEL(broker->clusters, old);
 	free_cluster(old);
 }
 
@@ -496,10 +483,8 @@ bool clusters_needed(struct broker *broker, struct clusters_needs *needs)
 	bool ok = true;
 
 	lock_of(broker);
-	for (unsigned int i = 0; i < CLUSTER_CHAINS; i++) {
-		for (cluster = broker->clusters[i]; ok && cluster; cluster = cluster->next)
-			ok = add_need(needs, cluster);
-	}
+	for (cluster = broker->clusters; ok && cluster; cluster = cluster->hh.next)
+		ok = add_need(needs, cluster);
 	unlock_of(broker);
 	return ok;
 }
@@ -639,10 +624,8 @@ void clusters_copies(struct broker *broker, const char *host, usec_t since, clus
 	struct cluster *cluster;
 
 	lock_of(broker);
-	for (unsigned int i = 0; i < CLUSTER_CHAINS; i++) {
-		for (cluster = broker->clusters[i]; cluster; cluster = cluster->next)
-			search_cluster(cluster, &search);
-	}
+	for (cluster = broker->clusters; cluster; cluster = cluster->hh.next)
+		search_cluster(cluster, &search);
 	unlock_of(broker);
 }
 

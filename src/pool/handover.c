@@ -19,7 +19,7 @@
 #include "handover_priv.h"
 #include "pool_priv.h"
 
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
 
 /* How many statement numbers are reserved for the old process. */
 #define NUMBERS_LEFT 1000000

@@ -43,14 +43,6 @@ struct cluster_record {
 	uint64_t timeline, system;
 };
 
-struct row_record {
-	uint64_t host, role, timeline, system, started;
-	struct address address;
-	bool is_read_only, is_sure, is_elected;
-	usec_t seen_at, since;
-	usec_t lost_at; /* 0: it is not lost */
-};
-
 struct role_record {
 	char role[CONFIG_USER_NAME_MAX + 1];
 	uint64_t server_hits, client_hits;

@@ -193,29 +193,29 @@ static bool is_cluster_good(const void *values)
 const struct record_table cluster_record_table =
     RECORD_TABLE("cluster", cluster_fields, is_cluster_good);
 
+/* Of a roster. */
 static const struct record_field row_fields[] = {
-	RECORD_FIELD('H', struct row_record, host),
-	RECORD_BLOCK_FIELD('a', struct row_record, address),
-	RECORD_FIELD('r', struct row_record, role),
-	RECORD_FIELD('o', struct row_record, is_read_only),
-	RECORD_FIELD('S', struct row_record, is_sure),
-	RECORD_FIELD('e', struct row_record, is_elected),
-	RECORD_FIELD('t', struct row_record, timeline),
-	RECORD_FIELD('s', struct row_record, system),
-	RECORD_FIELD('b', struct row_record, started),
-	RECORD_FIELD('l', struct row_record, seen_at),
-	RECORD_FIELD('c', struct row_record, since),
-	RECORD_FIELD('L', struct row_record, lost_at),
+	RECORD_FIELD('H', struct roster_row, host),
+	RECORD_BLOCK_FIELD('a', struct roster_row, address),
+	RECORD_FIELD('r', struct roster_row, known.role),
+	RECORD_FIELD('o', struct roster_row, known.is_read_only),
+	RECORD_FIELD('S', struct roster_row, is_sure),
+	RECORD_FIELD('e', struct roster_row, is_elected),
+	RECORD_FIELD('t', struct roster_row, known.timeline),
+	RECORD_FIELD('s', struct roster_row, known.system),
+	RECORD_FIELD('b', struct roster_row, known.started),
+	RECORD_FIELD('l', struct roster_row, seen_at),
+	RECORD_FIELD('c', struct roster_row, since),
+	RECORD_FIELD('L', struct roster_row, lost_at), /* 0: it is not lost */
 };
 
 /* A Unix socket has no address here. */
 static bool is_row_good(const void *values)
 {
-	const struct row_record *record = values;
+	const struct roster_row *row = values;
 
-	return handover_address_is_good(&record->address) && record->address.family != AF_UNIX &&
-	       record->host <= UINT32_MAX && record->role <= HOST_STANDBY &&
-	       record->timeline <= UINT32_MAX;
+	return handover_address_is_good(&row->address) && row->address.family != AF_UNIX &&
+	       row->known.role <= HOST_STANDBY;
 }
 
 const struct record_table row_record_table = RECORD_TABLE("host", row_fields, is_row_good);
@@ -375,26 +375,6 @@ uint64_t handover_pools_session_hash(uint64_t hash)
 
 /* ---- writing ---- */
 
-static void write_row(struct buf *record, const struct roster_row *row)
-{
-	struct row_record values = {
-		.host = row->host,
-		.address = row->address,
-		.role = (uint64_t)row->known.role,
-		.is_read_only = row->known.is_read_only,
-		.is_sure = row->is_sure,
-		.is_elected = row->is_elected,
-		.timeline = row->known.timeline,
-		.system = row->known.system,
-		.started = row->known.started,
-		.seen_at = row->seen_at,
-		.since = row->since,
-		.lost_at = row->is_lost ? row->lost_at : 0,
-	};
-
-	record_write(record, &row_record_table, &values);
-}
-
 static bool write_cluster(struct cluster *cluster, struct channel *channel)
 {
 	struct roster_memory memory = { 0 };
@@ -408,8 +388,10 @@ static bool write_cluster(struct cluster *cluster, struct channel *channel)
 	values.system = memory.system;
 	record_write(&record, &cluster_record_table, &values);
 	for (unsigned int i = 0; roster_memory_at(&cluster->roster, i, &memory); i++) {
+		if (!memory.row.is_lost)
+			memory.row.lost_at = 0;
 		if (memory.row.seen_at)
-			write_row(&record, &memory.row);
+			record_write(&record, &row_record_table, &memory.row);
 	}
 	ok = channel_send_record(channel, HANDOVER_CLUSTER, &record, -1);
 	buf_free(&record);
@@ -437,10 +419,8 @@ bool handover_clusters_write(struct broker *broker, struct channel *channel)
 
 	for (; ok && closed; closed = closed->next)
 		ok = write_closed(closed, channel);
-	for (unsigned int i = 0; i < CLUSTER_CHAINS; i++) {
-		for (cluster = broker->clusters[i]; ok && cluster; cluster = cluster->next)
-			ok = write_cluster(cluster, channel);
-	}
+	for (cluster = broker->clusters; ok && cluster; cluster = cluster->hh.next)
+		ok = write_cluster(cluster, channel);
 	return ok;
 }
 
@@ -472,11 +452,13 @@ static bool read_cluster(struct bytes body, struct arriving_cluster *arriving,
 	return true;
 }
 
-static bool read_row(struct record *record, struct row_record *row)
+static bool read_row(struct record *record, struct roster_row *row)
 {
+	*row = (struct roster_row){ 0 };
 	if (!record_has_table(record, &row_record_table))
 		return false;
 	record_read(record, &row_record_table, row);
+	row->is_lost = row->lost_at != 0;
 	return !record->is_bad;
 }
 
@@ -484,38 +466,12 @@ bool handover_clusters_judge(struct bytes body, struct err *err)
 {
 	struct arriving_cluster arriving;
 	struct record record;
-	struct row_record row;
+	struct roster_row row;
 	bool is_good = read_cluster(body, &arriving, &record);
 
 	while (is_good && read_row(&record, &row))
 		continue;
 	return (is_good && record_is_whole(&record)) || handover_refuse(&record, "cluster", err);
-}
-
-static struct roster_memory memory_of(const struct cluster_record *cluster,
-                                      const struct row_record *row)
-{
-	return (struct roster_memory){
-		.timeline = (uint32_t)cluster->timeline,
-		.system = cluster->system,
-		.row = {
-			.host = (unsigned int)row->host,
-			.address = row->address,
-			.known = {
-				.role = (enum host_role)row->role,
-				.is_read_only = row->is_read_only,
-				.timeline = (uint32_t)row->timeline,
-				.system = row->system,
-				.started = row->started,
-			},
-			.is_sure = row->is_sure,
-			.is_elected = row->is_elected,
-			.seen_at = row->seen_at,
-			.since = row->since,
-			.is_lost = row->lost_at != 0,
-			.lost_at = row->lost_at,
-		},
-	};
 }
 
 /* The cluster stays for the time of the take-over, whether a pool uses it or not. */
@@ -538,18 +494,17 @@ void handover_clusters_take(struct pools_arrival *arrival, struct bytes body)
 {
 	usec_t now = loop_now(arrival->pools->with.loop);
 	struct arriving_cluster arriving;
+	struct roster_memory memory;
 	struct cluster *cluster;
 	struct record record;
-	struct row_record row;
 
 	if (arrival->first || arrival->is_later || !read_cluster(body, &arriving, &record))
 		return;
 	cluster = hold(arrival, &arriving.key, now);
-	while (cluster && read_row(&record, &row)) {
-		struct roster_memory memory = memory_of(&arriving.values, &row);
-
+	memory.timeline = (uint32_t)arriving.values.timeline;
+	memory.system = arriving.values.system;
+	while (cluster && read_row(&record, &memory.row))
 		roster_remember(cluster_roster(cluster), &memory, now);
-	}
 }
 
 void handover_clusters_close_host(struct pools_arrival *arrival,

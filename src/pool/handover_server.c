@@ -533,7 +533,7 @@ static bool is_at_rest(const struct listening *listening)
 	return now->borrower.server && !listening->is_lost && !now->has_error &&
 	       listening->is_mark_on && !now->is_running && !next->borrower.server &&
 	       !next->wish.expected && TAILQ_EMPTY(&listening->stale) &&
-	       TAILQ_EMPTY(&listening->asking) && !listening->marks &&
+	       TAILQ_EMPTY(&listening->asking) &&
 	       handover_server_may_leave(listening->now->borrower.server);
 }
 

@@ -76,7 +76,6 @@ static void free_listening(struct listening *listening)
 	TAILQ_REMOVE(&listening->pool->listenings, listening, node);
 	params_release(listening->pool->pools->with.params, &listening->params);
 	timer_clear(&listening->replace.timer);
-	buf_free(&listening->replace.left);
 	for (size_t i = 0; i < LISTENING_LINKS; i++)
 		buf_free(&listening->links[i].in);
 	buf_free(&listening->text);
@@ -172,7 +171,6 @@ void listening_leave(struct listener *listener)
 	if (!listening)
 		return;
 	listening_remove_all(listener);
-	listening_forget_mark(listener);
 	if (listener->asked)
 		TAILQ_REMOVE(&listening->asking, listener, ask_node);
 	listener->asked = 0;
@@ -184,21 +182,6 @@ void listening_leave(struct listener *listener)
 }
 
 /* ---- the query ---- */
-
-bool listening_is_ready(const struct listener *listener)
-{
-	const struct listening *listening = listener->listening;
-	const struct subscription *subscription;
-
-	if (!listening->now->borrower.server || !listening->is_mark_on ||
-	    listening->now->is_running)
-		return false;
-	TAILQ_FOREACH (subscription, &listener->subscriptions, other) {
-		if (!subscription->channel->is_on)
-			return false;
-	}
-	return true;
-}
 
 void listening_ask(struct listener *listener)
 {
@@ -251,7 +234,7 @@ static bool is_query_due(const struct listening *listening)
 	bool is_due = !TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking);
 
 	return is_due && listening->now->borrower.server && !listening->now->is_running &&
-	       listening->replace.state != REPLACE_MARK;
+	       listening->replace.state < REPLACE_MARK;
 }
 
 static void take_kept(struct listening_link *link);
@@ -290,14 +273,6 @@ void listening_forget_all(struct pool *pool)
 
 /* ---- from the server ---- */
 
-static void hand_out(struct listening *listening, struct notification *notification)
-{
-	if (strcmp(notification->channel, listening->mark_channel) == 0)
-		listening_take_mark(listening, notification->payload);
-	else
-		listening_spread(listening, notification);
-}
-
 /* false: the server is closed. */
 static bool take_notification(struct listening_link *link, struct bytes frame)
 {
@@ -314,7 +289,7 @@ static bool take_notification(struct listening_link *link, struct bytes frame)
 		link->is_mark_here = true;
 		listening_wake(listening);
 	} else if (!listening_replace_drops(link)) {
-		hand_out(listening, notification);
+		listening_spread(listening, notification);
 	}
 	notification_release(&notification);
 	return true;

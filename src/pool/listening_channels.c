@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * A listening connection, the notifications that come there, and its channels: who listens to them,
- * marks, and the text that makes the connection listen to what its listeners have.
+ * and the text that makes the connection listen to what its listeners have.
  *
  * Hard here: callbacks close clients, which leave from within a walk over listeners. So channels
  * are freed only when the next text is written.
@@ -174,10 +174,6 @@ void listening_fail(struct listening *listening, const struct err *err)
 	listening_wake(listening);
 }
 
-/* ---- channels ---- */
-
-#define LISTENS_MAX 1000 /* LISTEN statements in one query to a successor */
-
 /* ---- text ---- */
 
 void listening_add_name(struct buf *out, struct bytes name)
@@ -211,12 +207,6 @@ static void set_stale(struct listening *listening, struct listened *channel)
 
 void listening_free_channel(struct listening *listening, struct listened *channel)
 {
-	struct listening_replace *replace = &listening->replace;
-
-	if (replace->at == channel)
-		replace->at = channel->hh.next;
-	if (replace->state != REPLACE_NONE && channel->successor == replace->number)
-		add_statement(&replace->left, "UNLISTEN ", bytes_of(channel->name, channel->size));
 	HASH_DEL(listening->channels, channel);
 	if (channel->is_stale)
 		TAILQ_REMOVE(&listening->stale, channel, stale_node);
@@ -287,56 +277,29 @@ bool listening_has(const struct listener *listener, struct bytes name)
 	return listener->listening && find_subscription(listener, name);
 }
 
-bool listening_has_old(const struct listener *listener, struct bytes name)
-{
-	const struct subscription *subscription =
-	    listener->listening ? find_subscription(listener, name) : NULL;
-
-	return subscription && subscription->is_old;
-}
-
-void listening_confirm(struct listener *listener)
-{
-	struct subscription *subscription;
-
-	TAILQ_FOREACH (subscription, &listener->subscriptions, other)
-		subscription->is_old = subscription->is_active;
-}
-
-/* NULL: no memory. */
-static struct subscription *subscribe(struct listener *listener, struct bytes name)
+bool listening_add(struct listener *listener, struct bytes name)
 {
 	struct listened *channel = get_listened(listener->listening, name);
 	struct subscription *subscription = channel ? calloc(1, sizeof(*subscription)) : NULL;
 
 	if (!subscription)
-		return NULL;
+		return false;
 	subscription->listener = listener;
 	subscription->channel = channel;
 	TAILQ_INSERT_TAIL(&channel->subscriptions, subscription, node);
 	TAILQ_INSERT_TAIL(&listener->subscriptions, subscription, other);
 	listener->count++;
 	channel->count++;
-	return subscription;
-}
-
-bool listening_add(struct listener *listener, struct bytes name)
-{
-	const struct subscription *subscription = subscribe(listener, name);
-
-	if (subscription && !subscription->channel->is_on)
-		set_stale(listener->listening, subscription->channel);
-	return subscription;
+	if (!channel->is_on)
+		set_stale(listener->listening, channel);
+	return true;
 }
 
 bool listening_restore(struct listener *listener, struct bytes name)
 {
-	struct subscription *subscription = subscribe(listener, name);
-
-	if (!subscription)
+	if (!listening_add(listener, name))
 		return false;
-	subscription->is_active = subscription->is_old = true;
-	subscription->channel->is_on = true;
+	TAILQ_LAST(&listener->subscriptions, subscription_list)->channel->is_on = true;
 	return true;
 }
 
@@ -359,76 +322,40 @@ void listening_remove_all(struct listener *listener)
 		drop_subscription(subscription);
 }
 
+void listening_set_leaving(struct listener *listener, struct bytes name, bool is_leaving)
+{
+	struct subscription *subscription =
+	    listener->listening ? find_subscription(listener, name) : NULL;
+
+	if (subscription)
+		subscription->is_leaving = is_leaving;
+}
+
+bool listening_is_leaving(const struct listener *listener, struct bytes name)
+{
+	const struct subscription *subscription = find_subscription(listener, name);
+
+	return subscription && subscription->is_leaving;
+}
+
+void listening_remove_leaving(struct listener *listener)
+{
+	struct subscription *subscription, *next;
+
+	for (subscription = TAILQ_FIRST(&listener->subscriptions); subscription;
+	     subscription = next) {
+		next = TAILQ_NEXT(subscription, other);
+		if (subscription->is_leaving)
+			drop_subscription(subscription);
+	}
+}
+
 const char *listening_next(const struct listener *listener, const struct subscription **at)
 {
 	if (!listener->listening)
 		return NULL;
 	*at = *at ? TAILQ_NEXT(*at, other) : TAILQ_FIRST(&listener->subscriptions);
 	return *at ? (*at)->channel->name : NULL;
-}
-
-/* ---- marks ---- */
-
-static void draw(void *out, size_t size)
-{
-	struct hash_key key;
-
-	hash_key_draw(&key);
-	memcpy(out, &key, size);
-}
-
-void listening_forget_mark(struct listener *listener)
-{
-	if (listener->mark)
-		HASH_DEL(listener->listening->marks, listener);
-	listener->mark = 0;
-}
-
-uint64_t listening_new_mark(const struct listening *listening)
-{
-	struct listener *other;
-	uint64_t mark;
-
-	do {
-		draw(&mark, sizeof(mark));
-		HASH_FIND(hh, listening->marks, &mark, sizeof(mark), other);
-	} while (mark == 0 || mark == listening->replace.mark || other);
-	return mark;
-}
-
-void listening_expect(struct listener *listener)
-{
-	struct listening *listening = listener->listening;
-
-	listening_forget_mark(listener);
-	listener->mark = listening_new_mark(listening);
-	HASH_ADD(hh, listening->marks, mark, sizeof(listener->mark), listener);
-}
-
-const char *listening_mark(const struct listener *listener, char out[LISTENING_MARK_SIZE])
-{
-	snprintf(out, LISTENING_MARK_SIZE, "%016llx", (unsigned long long)listener->mark);
-	return out;
-}
-
-const char *listening_mark_channel(const struct listener *listener)
-{
-	return listener->listening->mark_channel;
-}
-
-void listening_take_mark(struct listening *listening, const char *payload)
-{
-	uint64_t mark = strtoull(payload, NULL, 16);
-	struct subscription *subscription;
-	struct listener *listener;
-
-	HASH_FIND(hh, listening->marks, &mark, sizeof(mark), listener);
-	if (!listener)
-		return; /* the listener has left */
-	listening_forget_mark(listener);
-	TAILQ_FOREACH (subscription, &listener->subscriptions, other)
-		subscription->is_active = true;
-	listener->ops->on_mark(listener);
 }
 
 void listening_spread(struct listening *listening, struct notification *notification)
@@ -442,8 +369,7 @@ void listening_spread(struct listening *listening, struct notification *notifica
 		struct listener *listener = subscription->listener;
 
 		next = TAILQ_NEXT(subscription, node);
-		if (subscription->is_active)
-			listener->ops->on_notification(listener, notification);
+		listener->ops->on_notification(listener, notification);
 	}
 }
 
@@ -470,48 +396,13 @@ void listening_write_query(struct listening *listening, struct buf *out)
 	}
 }
 
-void listening_walk(struct listening *listening)
+void listening_write_all(const struct listening *listening, struct buf *out)
 {
-	listening->replace.at = listening->channels;
-	listening->replace.number++;
-	buf_clear(&listening->replace.left);
-}
-
-void listening_write_mark_channel(const struct listening *listening, struct buf *out)
-{
-	add_statement(out, "LISTEN ", bytes_text(listening->mark_channel));
-}
-
-static bool add_for_successor(const struct listening *listening, struct listened *channel,
-                              struct buf *out)
-{
-	if (!channel->is_on || channel->successor == listening->replace.number)
-		return false;
-	channel->successor = listening->replace.number;
-	add_statement(out, "LISTEN ", bytes_of(channel->name, channel->size));
-	return true;
-}
-
-void listening_write_some(struct listening *listening, struct buf *out)
-{
-	struct listening_replace *replace = &listening->replace;
-	unsigned int count = 0;
-
-	while (replace->at && count < LISTENS_MAX) {
-		count += add_for_successor(listening, replace->at, out);
-		replace->at = replace->at->hh.next;
-	}
-}
-
-void listening_write_rest(struct listening *listening, struct buf *out)
-{
-	struct listening_replace *replace = &listening->replace;
 	struct listened *channel, *next;
 
-	buf_add(out, replace->left.at, replace->left.count);
-	if (!buf_ok(&replace->left))
-		out->is_broken = true;
-	buf_free(&replace->left);
-	HASH_ITER (hh, listening->channels, channel, next)
-		add_for_successor(listening, channel, out);
+	add_statement(out, "LISTEN ", bytes_text(listening->mark_channel));
+	HASH_ITER (hh, listening->channels, channel, next) {
+		if (channel->is_on)
+			add_statement(out, "LISTEN ", bytes_of(channel->name, channel->size));
+	}
 }

@@ -27,9 +27,8 @@ struct listened {
 	struct subscription_list subscriptions;
 	unsigned int count; /* of those */
 	TAILQ_ENTRY(listened) stale_node;
-	bool is_stale;      /* LISTEN, UNLISTEN or neither is due: in `stale` */
-	bool is_on;         /* the connection listens to it, or has been asked to */
-	uint32_t successor; /* the last one that was asked to listen to it */
+	bool is_stale; /* LISTEN, UNLISTEN or neither is due: in `stale` */
+	bool is_on;    /* the connection listens to it, or has been asked to */
 	uint32_t size;
 	char name[];
 };
@@ -41,8 +40,7 @@ struct subscription {
 	TAILQ_ENTRY(subscription) other; /* in its listener */
 	struct listener *listener;
 	struct listened *channel;
-	bool is_active; /* its mark has arrived, */
-	bool is_old;    /* and the listener knows */
+	bool is_leaving; /* listening_set_leaving() */
 };
 
 /* One server connection of a listening connection, or its place. */
@@ -60,26 +58,23 @@ struct listening_link {
 
 /*
  * A connection that must be closed, because of RECONNECT or a new configuration, is replaced
- * without a loss. A second one, its successor, executes LISTEN for all channels, and then sends a
- * mark that both get. Notifications before the mark come from the old one, those after it from the
+ * without a loss. A second one, its successor, executes LISTEN for all channels and sends a mark
+ * that both get. Notifications before the mark come from the old one, those after it from the
  * successor. The old one stays in use until then, whatever becomes of its successor. If it does not
  * get the mark, the successor has led to another server or database: the connection is lost.
  */
 enum replace_state {
 	REPLACE_NONE,
-	REPLACE_LISTENS, /* the successor executes LISTEN */
-	REPLACE_MARK     /* the mark was sent; queries wait until it has come on both */
+	REPLACE_LATER,  /* the timer says when it is tried again */
+	REPLACE_MARK,   /* the successor was asked; no new query until both have the mark */
+	REPLACE_PROVING /* the same, and the old one executes a query behind the mark */
 };
 
 struct listening_replace {
 	enum replace_state state;
-	bool is_told;        /* the log has that there is no permit */
-	bool is_proving;     /* the old one executes a query behind the mark */
-	uint32_t number;     /* of the successor */
-	struct listened *at; /* the channels from here on, it was not asked to listen to */
-	struct buf left;     /* UNLISTEN, for those that nobody has any more */
+	bool is_told; /* the log has that there is no permit */
 	uint64_t mark;
-	struct timer timer; /* of a step, or until the next attempt */
+	struct timer timer; /* of REPLACE_MARK and REPLACE_LATER */
 };
 
 struct listening {
@@ -95,7 +90,6 @@ struct listening {
 	unsigned int rests[LISTENER_RESTS]; /* of them, at the last look of a take-over */
 	uint64_t number; /* after a take-over: what the other process has called it; 0: none */
 	struct listener_list asking; /* in order of `asked` */
-	struct listener *marks;      /* those that expect a mark */
 	struct listened *channels;
 	struct listened_list stale;
 	struct hash_key secret;
@@ -140,30 +134,14 @@ void listening_fail(struct listening *listening, const struct err *err);
 
 void listening_free_channel(struct listening *listening, struct listened *channel);
 
-/* The listener expects no mark any more. */
-void listening_forget_mark(struct listener *listener);
-
-/* A mark has come, with this payload. */
-void listening_take_mark(struct listening *listening, const char *payload);
-
 /* Hands a notification to all that listen to its channel. */
 void listening_spread(struct listening *listening, struct notification *notification);
 
 /* Writes LISTEN and UNLISTEN that are due, and frees the channels that nobody has any more. */
 void listening_write_query(struct listening *listening, struct buf *out);
 
-/* Makes a number that no mark has. */
-uint64_t listening_new_mark(const struct listening *listening);
-
-/* ---- the same, for the successor of the connection ---- */
-
-/* Begins a walk over all channels: listening_write_some() continues it, up to replace.at NULL. */
-void listening_walk(struct listening *listening);
-
-/* Write LISTEN: for the channel of marks, for some channels, and what the walk has missed. */
-void listening_write_mark_channel(const struct listening *listening, struct buf *out);
-void listening_write_some(struct listening *listening, struct buf *out);
-void listening_write_rest(struct listening *listening, struct buf *out);
+/* Writes LISTEN for the channel of marks and for all that the connection listens to. */
+void listening_write_all(const struct listening *listening, struct buf *out);
 
 /* ---- listening_replace.c ---- */
 

@@ -8,13 +8,14 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pool/listening.h"
 
 #include "listening_priv.h"
 
-#define REPLACE_MARK_SIZE 17
+#define MARK_SIZE 17
 
 bool listening_replace_is_wanted(const struct listening *listening)
 {
@@ -23,7 +24,14 @@ bool listening_replace_is_wanted(const struct listening *listening)
 
 	return server && server->is_close_needed && !listening->is_lost && listening->is_mark_on &&
 	       !next->borrower.server && !next->wish.expected &&
-	       !timer_is_set(&listening->replace.timer);
+	       listening->replace.state == REPLACE_NONE;
+}
+
+static void end_replacing(struct listening *listening)
+{
+	timer_clear(&listening->replace.timer);
+	listening->replace.state = REPLACE_NONE;
+	listening->now->is_mark_here = false;
 }
 
 void listening_replace(struct server *server)
@@ -37,8 +45,8 @@ void listening_replace(struct server *server)
 		return;
 	}
 	listening = listening_of(server->borrower);
-	if (listening->replace.state == REPLACE_NONE)
-		timer_clear(&listening->replace.timer); /* of the next attempt */
+	if (listening->replace.state == REPLACE_LATER)
+		end_replacing(listening);
 	listening->replace.is_told = false;
 	listening_wake(listening);
 }
@@ -65,7 +73,10 @@ static void wait_at_most(struct listening *listening, usec_t limit,
 
 static void on_next_attempt(struct timer *timer)
 {
-	listening_wake(container_of(timer, struct listening, replace.timer));
+	struct listening *listening = container_of(timer, struct listening, replace.timer);
+
+	end_replacing(listening);
+	listening_wake(listening);
 }
 
 static void fail_for(struct listening *listening, const char *text)
@@ -90,49 +101,29 @@ static void on_limit(struct timer *timer)
 		                  "LISTEN was not completed within server_connect_timeout");
 }
 
-static void limit_step(struct listening *listening)
-{
-	wait_at_most(listening, listening->pool->pools->config->server_connect_timeout, on_limit);
-}
-
 /* ---- the steps ---- */
 
-static void send_some(struct listening *listening, bool is_first)
+static const char *mark_of(const struct listening *listening, char out[MARK_SIZE])
 {
-	struct buf *out = listening_link_begin(listening->next);
-
-	if (is_first)
-		listening_write_mark_channel(listening, out);
-	listening_write_some(listening, out);
-	limit_step(listening);
-	listening_link_send(listening->next, 0);
-}
-
-void listening_replace_open(struct listening *listening, struct server *server)
-{
-	listening->replace.state = REPLACE_LISTENS;
-	listening_walk(listening);
-	listening_link_open(listening->next, server);
-	send_some(listening, true);
-}
-
-static const char *mark_of(const struct listening *listening, char out[REPLACE_MARK_SIZE])
-{
-	snprintf(out, REPLACE_MARK_SIZE, "%016" PRIx64, listening->replace.mark);
+	snprintf(out, MARK_SIZE, "%016" PRIx64, listening->replace.mark);
 	return out;
 }
 
-/* From now on, no query is sent to the old connection: both listen to the same channels. */
-static void send_mark(struct listening *listening)
+/* Both listen to the same channels from now on, as no query is sent to the old connection. */
+void listening_replace_open(struct listening *listening, struct server *server)
 {
-	struct buf *out = listening_link_begin(listening->next);
-	char mark[REPLACE_MARK_SIZE];
+	struct hash_key key;
+	char mark[MARK_SIZE];
+	struct buf *out;
 
+	hash_key_draw(&key);
 	listening->replace.state = REPLACE_MARK;
-	listening->replace.mark = listening_new_mark(listening);
-	listening_write_rest(listening, out);
+	listening->replace.mark = key.half[0];
+	listening_link_open(listening->next, server);
+	out = listening_link_begin(listening->next);
+	listening_write_all(listening, out);
 	buf_printf(out, "NOTIFY %s,'%s'", listening->mark_channel, mark_of(listening, mark));
-	limit_step(listening);
+	wait_at_most(listening, listening->pool->pools->config->server_connect_timeout, on_limit);
 	listening_link_send(listening->next, 0);
 }
 
@@ -143,16 +134,16 @@ static void send_mark(struct listening *listening)
 static void send_proof(struct listening *listening)
 {
 	listening_link_begin(listening->now);
-	listening->replace.is_proving = true;
+	listening->replace.state = REPLACE_PROVING;
 	listening_link_send(listening->now, 0);
 }
 
 bool listening_replace_is_mark(const struct listening *listening,
                                const struct notification *notification)
 {
-	char mark[REPLACE_MARK_SIZE];
+	char mark[MARK_SIZE];
 
-	return listening->replace.state == REPLACE_MARK &&
+	return listening->replace.state >= REPLACE_MARK &&
 	       strcmp(notification->channel, listening->mark_channel) == 0 &&
 	       strcmp(notification->payload, mark_of(listening, mark)) == 0;
 }
@@ -168,25 +159,11 @@ void listening_replace_answered(struct listening_link *link)
 {
 	struct listening *listening = link->listening;
 
-	if (link == listening->now && listening->replace.is_proving) {
-		listening->replace.is_proving = false;
-		if (!link->is_mark_here)
-			fail_for(listening, "its successor is connected to another server or "
-			                    "database");
-	} else if (link == listening->next && listening->replace.state == REPLACE_LISTENS) {
-		if (listening->replace.at)
-			send_some(listening, false);
-		else
-			send_mark(listening);
-	}
-}
-
-static void end_replacing(struct listening *listening)
-{
-	timer_clear(&listening->replace.timer);
-	buf_free(&listening->replace.left);
-	listening->replace.state = REPLACE_NONE;
-	listening->replace.is_proving = listening->now->is_mark_here = false;
+	if (link != listening->now || listening->replace.state != REPLACE_PROVING)
+		return;
+	listening->replace.state = REPLACE_MARK;
+	if (!link->is_mark_here)
+		fail_for(listening, "its successor is connected to another server or database");
 }
 
 static void switch_links(struct listening *listening)
@@ -209,13 +186,13 @@ bool listening_replace_has_both_marks(const struct listening *listening)
 
 bool listening_replace_go_on(struct listening *listening)
 {
-	if (listening->replace.state != REPLACE_MARK || !listening->next->is_mark_here)
+	if (listening->replace.state < REPLACE_MARK || !listening->next->is_mark_here)
 		return false;
 	if (listening->now->is_mark_here) {
 		switch_links(listening);
 		return true;
 	}
-	if (!listening->now->is_running && !listening->replace.is_proving)
+	if (!listening->now->is_running)
 		send_proof(listening);
 	return false;
 }
@@ -236,5 +213,6 @@ void listening_replace_failed(struct listening *listening, const struct err *err
 		return; /* we closed it */
 	log_warning(&listening->pool->log,
 	            "the listening connection was not replaced, it stays in use: %s", cause.text);
+	listening->replace.state = REPLACE_LATER;
 	wait_at_most(listening, listening->pool->site.limits.retry_gap, on_next_attempt);
 }

@@ -60,18 +60,12 @@ static void name_tally(struct buf *name, enum tally_kind kind, const char *first
 	buf_add_text(name, second);
 }
 
-static struct tally **chain_of(struct broker *broker, struct bytes name)
+static struct tally *find_tally(const struct broker *broker, struct bytes name)
 {
-	return &broker->chains[hash_bytes(&broker->secret, name.at, name.count) % BROKER_CHAINS];
-}
-
-static struct tally *find_tally(struct broker *broker, struct bytes name)
-{
-	struct tally *tally = *chain_of(broker, name);
+	struct tally *tally;
 
 	assert_locked(&broker->lock);
-	while (tally && !bytes_equal(buf_bytes(&tally->name), name))
-		tally = tally->next;
+	TABLE_FIND(hh, &broker->secret, broker->tallies, name.at, name.count, tally);
 	return tally;
 }
 
@@ -79,7 +73,6 @@ static struct tally *find_tally(struct broker *broker, struct bytes name)
 static struct tally *make_tally(struct broker *broker, enum tally_kind kind, struct buf *name)
 {
 	struct tally *tally = calloc(1, sizeof(*tally));
-	struct tally **chain = chain_of(broker, buf_bytes(name));
 
 	assert_locked(&broker->lock);
 	if (!tally)
@@ -91,20 +84,13 @@ static struct tally *make_tally(struct broker *broker, enum tally_kind kind, str
 	TAILQ_INIT(&tally->wants);
 	hosts_init(&tally->hosts, &broker->reach);
 	outages_init(&tally->outages);
-	tally->next = *chain;
-	*chain = tally;
-	broker->tally_count++;
+	TABLE_ADD(hh, &broker->secret, broker->tallies, tally->name.at, tally->name.count, tally);
 	return tally;
 }
 
 static void free_tally(struct broker *broker, struct tally *tally)
 {
-	struct tally **at = chain_of(broker, buf_bytes(&tally->name));
-
-	while (*at != tally)
-		at = &(*at)->next;
-	*at = tally->next;
-	broker->tally_count--;
+	HASH_DEL(broker->tallies, tally);
 	buf_free(&tally->name);
 	buf_free(&tally->welcome);
 	buf_free(&tally->baseline);
@@ -355,10 +341,8 @@ void share_wake_pools(struct broker_member *member)
 	if (broker->loop_count < 2)
 		return;
 	pthread_mutex_lock(&broker->lock);
-	for (unsigned int i = 0; i < BROKER_CHAINS; i++) {
-		for (const struct tally *tally = broker->chains[i]; tally; tally = tally->next)
-			post_pools(tally, member);
-	}
+	for (const struct tally *tally = broker->tallies; tally; tally = tally->hh.next)
+		post_pools(tally, member);
 	pthread_mutex_unlock(&broker->lock);
 }
 

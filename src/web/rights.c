@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pgweir/auth/client_tls.h"
+#include "pgweir/auth/auth_methods.h"
 #include "pgweir/auth/digest.h"
 #include "pgweir/base/text.h"
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 /*
  * ---- secrets ----
@@ -171,6 +171,17 @@ static bool make_tls(struct web_rights *rights, const struct config *config, str
 	return rights->tls || err_prefix(err, "metrics_tls: ");
 }
 
+static void free_rights(struct web_rights *rights)
+{
+	config_unref(&rights->config);
+	rights_free_secrets(&rights->secrets);
+	tls_context_unref(&rights->tls);
+	ranges_release(&rights->allow);
+	free(rights);
+}
+
+REFS_FUNCTIONS(web_rights_hold, web_rights_release, struct web_rights, free_rights)
+
 struct web_rights *web_rights_new(const struct config *config, struct err *err)
 {
 	const struct config_list *allow = &config->metrics_allow;
@@ -181,7 +192,6 @@ struct web_rights *web_rights_new(const struct config *config, struct err *err)
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	atomic_init(&rights->ref_count, 1);
 	rights->config = config_ref(config);
 	rights->allow = ranges_new(allow->names, allow->count, err);
 	if (!rights->allow)
@@ -193,27 +203,6 @@ struct web_rights *web_rights_new(const struct config *config, struct err *err)
 	if (!is_made)
 		web_rights_release(&rights);
 	return rights;
-}
-
-struct web_rights *web_rights_hold(struct web_rights *rights)
-{
-	atomic_fetch_add_explicit(&rights->ref_count, 1, memory_order_relaxed);
-	return rights;
-}
-
-void web_rights_release(struct web_rights **rights)
-{
-	struct web_rights *released = *rights;
-
-	*rights = NULL;
-	if (!released ||
-	    atomic_fetch_sub_explicit(&released->ref_count, 1, memory_order_acq_rel) > 1)
-		return;
-	config_unref(&released->config);
-	rights_free_secrets(&released->secrets);
-	tls_context_unref(&released->tls);
-	ranges_release(&released->allow);
-	free(released);
 }
 
 /* ---- asked ---- */

@@ -16,7 +16,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 #define RETRY_LIMIT (200 * USEC_PER_MS)
 #define BACKLOG 64

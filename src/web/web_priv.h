@@ -11,6 +11,7 @@
 
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/failures.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/base/table.h"
 #include "pgweir/client/lanes.h"
 #include "pgweir/loop/crew.h"
@@ -204,7 +205,7 @@ void rights_free_secrets(struct secrets *secrets);
 bool rights_have_secret(const struct secrets *secrets, struct bytes authorization);
 
 struct web_rights {
-	atomic_uint ref_count;
+	struct refs refs;
 	const struct config *config; /* one reference */
 	struct ranges *allow;        /* addresses that may connect at all */
 	struct secrets secrets;

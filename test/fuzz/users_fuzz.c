@@ -4,7 +4,6 @@
  * its texts are also passed to SASLprep and to the parser of SCRAM secrets.
  */
 #include "pgweir/auth/users.h"
-#include "pgweir/auth/secret.h"
 
 #include <assert.h>
 

@@ -30,14 +30,12 @@ COMPANION = b"from the companion"
 # A function in a SELECT that notifies: pgweir does not recognize the notifications as own ones.
 NOTIFIES_INSIDE = re.compile(r"SELECT public\.hid\w*\(.*notify", re.I | re.S)
 
-# Where pgweir may not recognize an UNLISTEN: in a text that ends its transaction block, if it goes back
-# to a savepoint, goes on behind a second end (and fails there), or a function may do it. Where it takes
-# a later LISTEN for the same one: behind an end in one text, and in a block that AND CHAIN continues.
-# Notifications may go on to come.
+# Where it is in doubt for pgweir whether an UNLISTEN was committed: with an error or a ROLLBACK TO in the
+# same transaction, behind ends, in a function. Notifications may go on to come. Where it takes a later
+# LISTEN for the same one: in a block that AND CHAIN continues.
 END = r"\b(?:COMMIT|END|ROLLBACK(?! TO)|ABORT)\b"
-ENDS = re.compile(rf"\bROLLBACK TO\b.*{END}|{END}.*(\bSAVEPOINT\b|\bDO\b|\bCALL\b|\bhid|{END})", re.I | re.S)
-UNLISTENS = re.compile(r'UNLISTEN (\*|\w+|"[^"]*")', re.I)
-RELISTENS = rf"UNLISTEN (?:\*|{{0}}).*{END}.*(?<!UN)LISTEN {{0}}"
+IN_DOUBT = re.compile(rf"\bROLLBACK TO\b|{END}.*{END}|\bDO\b|\bCALL\b|\bhid", re.I | re.S)
+RELISTENS = rf"UNLISTEN (?:\*|\W*{{0}}).*{END}.*(?<!UN)LISTEN \W*{{0}}"
 # What a session has sent itself before the end of such a transaction; see Outcome.early.
 LISTENS_LATE = rf"(?:NOTIFY |notify\(')\W*{{0}}.*{END}.*(?<!UN)LISTEN \W*{{0}}"
 
@@ -54,9 +52,9 @@ class Outcome:
         self.parts = []
         self.end = None  # why the session ended early, if it did
         self.startup = {}
-        # Notifications that were sent during a transaction which executed LISTEN. A session that
-        # listens already gets them, too, as it has not read them before. PostgreSQL promises only
-        # those that are committed after the transaction.
+        # Notifications that were sent during a transaction which executed LISTEN or UNLISTEN.
+        # pgweir sends them, and so does PostgreSQL to a session that listens already and has not
+        # read them before. It promises only those that are committed after the transaction.
         self.early = set()
 
     def sure_notes(self, notes, loose):
@@ -173,18 +171,17 @@ class Player:
             self.sent_within, self.run_within = [], []
         self.run_within += texts
         for channel, payload in self.sent_within:
-            listens = re.compile(rf"(?<!UN)LISTEN\b.*{re.escape(channel)}", re.I | re.S)
-            if any(listens.search(fill(text, self.names)) for text in self.run_within):
+            if any("LISTEN" in text for text in self.run_within):
                 self.outcome.early.add((channel.strip('"').encode(), payload.encode()))
 
-    def note_loose(self, step, texts):
+    def note_loose(self, step, texts, has_failed):
         whole = fill("; ".join(self.run_within), self.names)
         channels = [fill(channel, self.names) for channel in CHANNELS]
         found = {channel for channel in channels for rule in (RELISTENS, LISTENS_LATE)
-                 if re.search(rule.format(re.escape(channel)), whole, re.I | re.S)}
-        if step[0] == "query" and ENDS.search("; ".join(texts)):
-            ended = set(UNLISTENS.findall(fill("; ".join(texts), self.names)))
-            found |= set(channels) if "*" in ended else ended
+                 if re.search(rule.format(re.escape(channel.strip('"'))), whole, re.I | re.S)}
+        ends_within = step[0] == "extended" and re.search(END, "; ".join(texts), re.I)
+        if has_failed or ends_within or IN_DOUBT.search(whole):
+            found |= set(channels) if "UNLISTEN" in whole else set()
         self.loose |= {channel.strip('"').encode() for channel in found}
 
     def send(self, data, in_pieces):
@@ -197,8 +194,8 @@ class Player:
         for step in owed:
             texts = self.executed(step)
             self.note_early(texts)
-            self.note_loose(step, texts)
             messages = self.hear()
+            self.note_loose(step, texts, any(got[0] == "E" for got in messages))
             self.is_elsewhere |= any(got[0] == "E" and RECOVERY.search(got[4]) for got in messages)
             if self.direct and step is owed[-1]:
                 self.wait_notes()

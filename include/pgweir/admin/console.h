@@ -18,6 +18,7 @@
 #include "pgweir/pool/pools.h"
 
 struct console;
+struct daemon; /* main's */
 
 enum shutdown_kind {
 	SHUTDOWN_NOW, /* stop the loop at once; the command gets no answer */
@@ -34,59 +35,60 @@ struct console_with {
 	struct watches *watches;
 
 	/*
-	 * What only main can do. Each function gets `arg`, is called from the loop, and must not
-	 * free the console.
+	 * What only main can do. Each function gets the daemon, is called from the loop, and must
+	 * not free the console.
 	 */
-	void *arg;
+	struct daemon *daemon;
 	/* The snapshot in force. The caller gets no reference of its own. */
-	const struct config *(*config)(void *arg);
+	const struct config *(*config)(struct daemon *daemon);
 	/*
 	 * The same snapshot with the values by SET that are held, because they do not fit yet. SHOW
 	 * CONFIG shows this one.
 	 */
-	const struct config *(*wanted)(void *arg);
+	const struct config *(*wanted)(struct daemon *daemon);
 	/* Why an accepted value of a setting is not in force. NULL: the value is in force. */
-	const char *(*why_held)(void *arg, const char *name);
+	const char *(*why_held)(struct daemon *daemon, const char *name);
 	/*
 	 * Reads all files again, as SIGHUP does, and logs each problem. Calls `tell` for each
 	 * changed setting before it returns. false: *err has the reason.
 	 */
-	bool (*reload)(void *arg, config_tell *tell, void *tell_arg, struct err *err);
+	bool (*reload)(struct daemon *daemon, config_tell *tell, void *tell_arg, struct err *err);
 	/*
 	 * Puts the snapshot of config_with() in force, or holds the value for later: CONFIG_HELD.
 	 */
-	enum config_change (*set)(void *arg, const char *name, const char *value, struct err *err);
+	enum config_change (*set)(struct daemon *daemon, const char *name, const char *value,
+	                          struct err *err);
 	/*
 	 * Begins a shutdown. May be called again with another kind. Closes no client within the
 	 * call.
 	 */
-	void (*shutdown)(void *arg, enum shutdown_kind kind);
+	void (*shutdown)(struct daemon *daemon, enum shutdown_kind kind);
 	/*
 	 * SUSPEND: stops reading from clients; all connections come to rest between two messages.
 	 * pools->suspend has the progress, and the watches are asked when it changes.
 	 */
-	void (*suspend)(void *arg, const char *by);
+	void (*suspend)(struct daemon *daemon, const char *by);
 	/* Ends a SUSPEND. */
-	void (*go_on)(void *arg);
+	void (*go_on)(struct daemon *daemon);
 	/*
 	 * Take-over by another process. may_hand_over() checks `version`, the argument of TAKEOVER;
 	 * on false it has filled *err, and hand_over() is not called. hand_over() gets the socket
 	 * of the other process: it owns the socket, which is in no event loop.
 	 */
-	bool (*may_hand_over)(void *arg, const char *version, struct err *err);
-	void (*hand_over)(void *arg, int fd);
+	bool (*may_hand_over)(struct daemon *daemon, const char *version, struct err *err);
+	void (*hand_over)(struct daemon *daemon, int fd);
 	/*
 	 * Begin a DRAIN with its limit (see drain_begin()), and end it. drain_end() does nothing if
 	 * there is no DRAIN.
 	 */
-	void (*drain)(void *arg, usec_t limit);
-	void (*drain_end)(void *arg);
+	void (*drain)(struct daemon *daemon, usec_t limit);
+	void (*drain_end)(struct daemon *daemon);
 	/* The listening sockets, as listener_fd() gives them. */
-	int (*listening)(void *arg, size_t index, struct address *address);
+	int (*listening)(struct daemon *daemon, size_t index, struct address *address);
 	/* Gets the averages of each stats_period as a text. NULL: not wanted. */
-	void (*status)(void *arg, const char *text);
+	void (*status)(struct daemon *daemon, const char *text);
 	/* Whether a shutdown of any kind has begun. RESUME of all databases is then refused. */
-	bool (*is_shutting_down)(void *arg);
+	bool (*is_shutting_down)(struct daemon *daemon);
 };
 
 /* Also starts the timer of stats_period. NULL: *err has the reason. */

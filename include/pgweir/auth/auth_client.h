@@ -9,7 +9,7 @@
 #ifndef PGWEIR_AUTH_AUTH_CLIENT_H
 #define PGWEIR_AUTH_AUTH_CLIENT_H
 
-#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/users.h"
 #include "pgweir/auth/derived.h"
 #include "pgweir/config/config.h"
 

@@ -11,6 +11,7 @@
 
 #include "pgweir/base/close_reason.h"
 #include "pgweir/config/config.h"
+#include "pgweir/net/tls.h"
 
 /* What the client is asked for. */
 enum auth_question {
@@ -56,5 +57,14 @@ enum auth_method auth_methods_by_hba_name(const char *word);
 
 /* Returns the options of the method in the settings; NULL: not set, or it has none. */
 const char *auth_methods_options(enum auth_method method, const struct config *config);
+
+/*
+ * ---- TLS of clients ----
+ *
+ * The settings client_tls_*. Clients of the pooler and of the web server have the same.
+ */
+
+/* protocol: name for ALPN, static; NULL = PostgreSQL's. Texts are borrowed from the snapshot. */
+struct tls_options client_tls_options(const struct config *config, const char *protocol);
 
 #endif

@@ -16,7 +16,7 @@
 #define PGWEIR_AUTH_AUTH_SERVER_H
 
 #include "pgweir/auth/auth_methods.h"
-#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/users.h"
 #include "pgweir/auth/derived.h"
 
 enum auth_server_result {

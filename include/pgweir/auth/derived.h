@@ -41,10 +41,6 @@ size_t verifiers_count(struct verifiers *verifiers);
 bool verifiers_salt(const struct verifiers *verifiers, const char *user, const char *secret,
                     unsigned char salt[SCRAM_SALT_SIZE]);
 
-/* Makes bytes for the mock secret of an unknown user; they look random. */
-bool verifiers_mock(const struct verifiers *verifiers, const char *what, const char *user,
-                    unsigned char out[SHA256_SIZE]);
-
 /* One derivation, done or not. It counts its references. */
 struct derived;
 
@@ -64,7 +60,8 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, con
 /* The password was correct: caches a private derivation. */
 void verifiers_keep(struct verifiers *verifiers, struct derived *derived);
 
-/* Releases a reference and sets NULL; accepts NULL. */
+/* Adds a reference and returns it; releases one and sets NULL. Both accept NULL. */
+struct derived *derived_hold(struct derived *derived);
 void derived_release(struct derived **derived);
 
 /* Returns NULL if they have not been derived yet, or if that failed. */

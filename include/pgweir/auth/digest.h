@@ -8,6 +8,9 @@
 #ifndef PGWEIR_AUTH_DIGEST_H
 #define PGWEIR_AUTH_DIGEST_H
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "pgweir/base/bytes.h"
 
 #define SHA256_SIZE 32
@@ -26,11 +29,7 @@ bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterat
 /* Fills `out` with random bytes. */
 bool digest_random(void *out, size_t count);
 
-/*
- * ---- base64 ----
- *
- * Base64 (RFC 4648), with padding.
- */
+/* ---- base64 ---- */
 
 /* Size of the base64 text of `count` bytes, with its terminating zero. */
 #define BASE64_SIZE(count) (((count) + 2) / 3 * 4 + 1)
@@ -53,5 +52,19 @@ bool base64_decode(struct bytes in, void *out, size_t capacity, size_t *count);
 
 /* Returns a new text (free it with secret_free()); NULL: no memory. */
 char *saslprep(const char *password);
+
+/* ---- secrets are wiped ---- */
+
+/* Overwrites memory, even if the compiler sees that nothing reads it any more. */
+static inline void secret_wipe(void *at, size_t count) { explicit_bzero(at, count); }
+
+/* Wipes and frees a text, and leaves NULL. */
+static inline void secret_free(char **text)
+{
+	if (*text)
+		secret_wipe(*text, strlen(*text));
+	free(*text);
+	*text = NULL;
+}
 
 #endif

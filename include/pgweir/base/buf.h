@@ -9,6 +9,7 @@
 #define PGWEIR_BASE_BUF_H
 
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "pgweir/base/bytes.h"
 
@@ -51,6 +52,13 @@ void buf_vprintf(struct buf *buf, const char *format, va_list args)
  */
 void buf_add_wrapped(struct buf *buf, const char *text, size_t width, const char *beginning);
 
+/*
+ * Adds all of a file. false: errno; EFBIG if the buffer is broken. Its limit must allow for
+ * BUF_PIECE bytes behind the file.
+ */
+bool buf_read_file(struct buf *buf, FILE *file);
+#define BUF_PIECE ((size_t)65536)
+
 /* Removes the first `count` bytes and moves the others to the front. */
 void buf_drop(struct buf *buf, size_t count);
 
@@ -72,5 +80,11 @@ static inline struct bytes buf_bytes(const struct buf *buf)
 
 /* Returns the content as a C string (adds a zero after it); "" if empty or broken. */
 const char *buf_text(struct buf *buf);
+
+/*
+ * Makes room for one more element in an array of `count` elements of this size. Returns the array;
+ * NULL: no memory, and the array is unchanged.
+ */
+void *array_room(void *at, size_t count, size_t *capacity, size_t size);
 
 #endif

@@ -18,44 +18,53 @@
 /*
  * ---- err code ----
  *
- * Error codes. Each has one SQLSTATE: see err_sqlstate().
+ * ERROR(id, sqlstate, is_error, name, words): the codes of errors. What follows the SQLSTATE is for
+ * a connection that is closed by an error without a close reason: see struct close_reason_row.
  */
 
-enum err_code {
-	ERR_NONE,
-	ERR_PROTOCOL,         /* 08P01: protocol violation */
-	ERR_SERVER_LOST,      /* 08006: connection to PostgreSQL lost */
-	ERR_SERVER_CONNECT,   /* 08001: cannot connect to PostgreSQL */
-	ERR_PASSWORD,         /* 28P01: wrong password */
-	ERR_NOT_ALLOWED,      /* 28000: this user may not log in this way */
-	ERR_NO_DATABASE,      /* 3D000 */
-	ERR_LIMIT,            /* 53300: one of our limits, or query_wait_timeout */
-	ERR_MEMORY,           /* 53200 */
-	ERR_FILES,            /* 53000: no file descriptor or thread available */
-	ERR_ADMIN_SHUTDOWN,   /* 57P01: shutdown, KILL */
-	ERR_CANNOT_CONNECT,   /* 57P03: cannot be served now */
-	ERR_UNREACHABLE,      /* 57P03: no host can be reached, and fail_fast is on */
-	ERR_QUERY_CANCELED,   /* 57014: query_timeout */
-	ERR_IDLE_TRANSACTION, /* 25P03 */
-	ERR_TRANSACTION_TIME, /* 25P04 */
-	ERR_IDLE_SESSION,     /* 57P05 */
-	ERR_STATEMENT_NAME,   /* 26000 */
-	ERR_STATEMENT_TWICE,  /* 42P05 */
-	ERR_PLAN_CHANGED,     /* 0A000, of PostgreSQL's routine that says so */
-	ERR_UNSUPPORTED,      /* 0A000 */
-	ERR_TOO_LONG,         /* 54000 */
-	ERR_PARAMETER,        /* 22023: invalid value */
-	ERR_NO_PARAMETER,     /* 42704: unknown setting */
-	ERR_SYNTAX,           /* 42601 */
-	ERR_RIGHTS,           /* 42501 */
-	ERR_STATE,            /* 55000: not in this state */
-	ERR_CONFIG,           /* F0000 */
-	ERR_UNFIT,            /* F0000: a valid value that contradicts another setting */
-	ERR_SYSTEM,           /* 58000: error of the operating system */
-	ERR_INTERNAL,         /* XX000: a bug of pgweir */
-	ERR_FOREIGN,          /* an error sent by PostgreSQL, with its own SQLSTATE */
-	ERR_CODES
-};
+#define ERR_CODE_LIST(ERROR)                                                                \
+	ERROR(NONE, "00000", false, "other", NULL)                                          \
+	ERROR(PROTOCOL, "08P01", true, "other: broken protocol", NULL)                      \
+	ERROR(SERVER_LOST, "08006", true, "other: server lost", NULL)                       \
+	ERROR(SERVER_CONNECT, "08001", true, "server could not be reached", NULL)           \
+	ERROR(PASSWORD, "28P01", true, "other: wrong password", NULL)                       \
+	ERROR(NOT_ALLOWED, "28000", true, "other: not allowed", NULL)                       \
+	ERROR(NO_DATABASE, "3D000", true, "other: no such database", NULL)                  \
+	/* one of our limits, or query_wait_timeout */                                      \
+	ERROR(LIMIT, "53300", true, "other: a limit was reached", NULL)                     \
+	ERROR(MEMORY, "53200", true, "out of memory", "out of memory")                      \
+	ERROR(FILES, "53000", true, "out of descriptors or threads", NULL)                  \
+	ERROR(ADMIN_SHUTDOWN, "57P01", false, "other: ended by an administrator", NULL)     \
+	ERROR(CANNOT_CONNECT, "57P03", true, "other: not now", NULL)                        \
+	ERROR(UNREACHABLE, "57P03", true, "PostgreSQL cannot be reached (fail_fast)", NULL) \
+	/* query_timeout */                                                                 \
+	ERROR(QUERY_CANCELED, "57014", true, "other: query canceled", NULL)                 \
+	ERROR(IDLE_TRANSACTION, "25P03", true, "other: idle in a transaction", NULL)        \
+	ERROR(TRANSACTION_TIME, "25P04", true, "other: transaction too long", NULL)         \
+	ERROR(IDLE_SESSION, "57P05", true, "other: idle for too long", NULL)                \
+	ERROR(STATEMENT_NAME, "26000", true, "unknown prepared statement", NULL)            \
+	ERROR(STATEMENT_TWICE, "42P05", true, "prepared statement named twice", NULL)       \
+	/* also the SQLSTATE of PostgreSQL's routine that says so */                        \
+	ERROR(PLAN_CHANGED, "0A000", true, "cached plan with other columns", NULL)          \
+	ERROR(UNSUPPORTED, "0A000", true, "other: not supported", NULL)                     \
+	ERROR(TOO_LONG, "54000", true, "other: too long", NULL)                             \
+	ERROR(PARAMETER, "22023", true, "other: a bad parameter", NULL)                     \
+	ERROR(NO_PARAMETER, "42704", true, "other: unknown parameter", NULL)                \
+	ERROR(SYNTAX, "42601", true, "other: syntax", NULL)                                 \
+	ERROR(RIGHTS, "42501", true, "other: not permitted", NULL)                          \
+	ERROR(STATE, "55000", true, "other: not in this state", NULL)                       \
+	ERROR(CONFIG, "F0000", true, "other: configuration", NULL)                          \
+	/* a valid value that contradicts another setting */                                \
+	ERROR(UNFIT, "F0000", true, "other: settings that do not fit together", NULL)       \
+	ERROR(SYSTEM, "58000", true, "other: the operating system", NULL)                   \
+	/* a bug of pgweir */                                                               \
+	ERROR(INTERNAL, "XX000", true, "other: internal error", NULL)                       \
+	/* an error sent by PostgreSQL, with its own SQLSTATE */                            \
+	ERROR(FOREIGN, "XX000", true, "refused by PostgreSQL", NULL)
+
+#define ERR_CODE_ID(id, sqlstate, is_error, name, words) ERR_##id,
+
+enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 
 #define CLOSE_NAME_SIZE 64     /* longer names are truncated */
 #define CLOSE_MESSAGE_SIZE 256 /* longer messages are truncated */
@@ -263,8 +272,9 @@ enum err_code {
 	  "no client listens any more", "no client listens any more") \
 	X(LISTENING_UNREAD, ERR_LIMIT, true, \
 	  "notifications not read", "too many notifications were not read") \
-	X(LISTENING_CHANNELS, ERR_LIMIT, true, \
-	  "too many channels", "too many channels: at most 10000 for each client") \
+	X(LISTENING_MODE, ERR_SERVER_LOST, true, \
+	  "pool_mode changed while listening", \
+	  "pool_mode is session now: connect again, and execute LISTEN there") \
 	X(LISTENING_TIMEOUT, ERR_SERVER_LOST, true, \
 	  "LISTEN not completed in time", \
 	  "LISTEN was not completed within server_connect_timeout: it needs one more server " \

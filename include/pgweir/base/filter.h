@@ -10,6 +10,16 @@
 
 #include "pgweir/base/buf.h"
 
+/* A mark is a whole line, without its end. */
+struct filter_mark {
+	const char *line;
+	void (*add)(struct buf *out);
+};
+
+/* Copies a text, and replaces each line that is a mark by what its add() adds. */
+void filter_fill(const struct filter_mark *marks, size_t count, struct bytes text,
+                 struct buf *made);
+
 /*
  * Reads all of `in`, calls `fill` with it, and writes the result to `out`. false: reading,
  * writing or memory failed.

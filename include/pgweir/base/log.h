@@ -173,23 +173,51 @@ bool log_kept_kind(struct log *log, size_t number, const char **kind, uint64_t *
 /* How many lines were lost since the process started: too many at once, or the file was full. */
 uint64_t log_lost(struct log *log);
 
-/* Logs a line with facts. */
+/* Logs a line with facts; NULL: none. */
 void log_event(const struct logger *logger, enum log_level level, const struct log_facts *facts,
                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* false: this level is not logged. */
 bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry);
 void log_end(const struct logger *logger, enum log_level level, struct log_entry *entry);
-void log_write(const struct logger *logger, enum log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
-#define log_at(logger, level, ...) \
-	(log_wants((logger)->log, (level)) ? log_write((logger), (level), __VA_ARGS__) : (void)0)
+#define log_at(logger, level, ...)                                                           \
+	(log_wants((logger)->log, (level)) ? log_event((logger), (level), NULL, __VA_ARGS__) \
+	                                   : (void)0)
 #define log_fatal(logger, ...) log_at(logger, LOG_LEVEL_FATAL, __VA_ARGS__)
 #define log_error(logger, ...) log_at(logger, LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(logger, ...) log_at(logger, LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(logger, ...) log_at(logger, LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(logger, ...) log_at(logger, LOG_LEVEL_DEBUG, __VA_ARGS__)
 #define log_noise(logger, ...) log_at(logger, LOG_LEVEL_NOISE, __VA_ARGS__)
+
+/*
+ * ---- limits ----
+ *
+ * The event that a limit was reached. While clients wait for a limit or are refused by it, that is
+ * one event for all of them: it begins when the limit was not met for LIMIT_EVENT_PAUSE.
+ */
+
+#define LIMIT_EVENT_PAUSE (60 * USEC_PER_SEC)
+#define LIMIT_EVENT_KIND "limit"
+
+/* When one limit of one object was met last, in all loops. Zeroed: never. */
+struct limit_met {
+	_Atomic usec_t last_at;
+};
+
+/* The limit is met now. true: this begins an event. */
+bool limit_event_begins(struct limit_met *met, usec_t now);
+
+struct limit_event {
+	const char *limit;           /* the setting */
+	int value;                   /* in force */
+	const char *counted;         /* what it limits: "the servers" */
+	const char *database, *user; /* whose; NULL: of all. Both: of a pool */
+};
+
+/* The limit is met now: logs and keeps a line, if this begins an event. */
+void limit_event_note(struct limit_met *met, usec_t now, struct log *log,
+                      const struct limit_event *event);
 
 #endif

@@ -17,13 +17,14 @@
 #include "pgweir/base/clock.h"
 
 enum record_kind {
-	RECORD_NUMBER,  /* uint64_t */
-	RECORD_TIME,    /* usec_t: not negative, at most INT64_MAX / 4 */
-	RECORD_FLAG,    /* bool */
-	RECORD_TEXT,    /* char[size]: at most size - 1 bytes, none of them zero */
-	RECORD_BYTES,   /* struct bytes: at most `size` bytes; read bytes point into the record */
-	RECORD_BLOCK,   /* exactly `size` bytes, as they are in memory */
-	RECORD_COUNTERS /* a struct of numbers: a record in the record, see `counters` */
+	RECORD_NUMBER,   /* uint64_t */
+	RECORD_TIME,     /* usec_t: not negative, at most INT64_MAX / 4 */
+	RECORD_FLAG,     /* bool */
+	RECORD_TEXT,     /* char[size]: at most size - 1 bytes, none of them zero */
+	RECORD_BYTES,    /* struct bytes: at most `size` bytes; read bytes point into the record */
+	RECORD_BLOCK,    /* exactly `size` bytes, as they are in memory */
+	RECORD_COUNTERS, /* a struct of numbers: a record in the record, see `counters` */
+	RECORD_SMALL     /* uint32_t, or an enum; on the wire as RECORD_NUMBER */
 };
 
 struct record_field {
@@ -49,7 +50,7 @@ struct record_table {
 
 /* clang-format off */
 #define RECORD_KIND_OF(type, field) _Generic(((type *)0)->field, \
-	uint64_t: RECORD_NUMBER, usec_t: RECORD_TIME, bool: RECORD_FLAG, char *: RECORD_TEXT)
+	uint64_t: RECORD_NUMBER, uint32_t: RECORD_SMALL, usec_t: RECORD_TIME, bool: RECORD_FLAG, char *: RECORD_TEXT)
 
 /* A row for a number, a time, a flag or a text: RECORD_FIELD('i', struct server_record, id). */
 #define RECORD_FIELD(letter, type, field, ...) \

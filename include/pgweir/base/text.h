@@ -9,12 +9,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/bytes.h"
 
 /* Copies as much as fits, with a terminating zero. false: it was truncated. */
 bool text_copy(char *out, size_t size, const char *text);
+
+/* Whether both are NULL, or the same text. */
+static inline bool text_same(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
 
 /* Parses all of `text` as a number in base 10. false: it is not a number, or out of range. */
 bool text_to_i64(const char *text, int64_t *value);
@@ -59,11 +66,7 @@ void strbuf_add_pointer(struct strbuf *strbuf, const void *pointer);
 void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/*
- * ---- json ----
- *
- * Writes JSON (RFC 8259).
- */
+/* ---- json ---- */
 
 /*
  * Adds a text as a JSON string, with quotes. The output is always valid UTF-8: each invalid

@@ -12,8 +12,8 @@
 #include "pgweir/client/client.h"
 #include "pgweir/client/cancel_keys.h"
 #include "pgweir/client/login.h"
-#include "pgweir/net/farewell.h"
-#include "pgweir/net/range.h"
+#include "pgweir/net/stream_parcel.h"
+#include "pgweir/net/address.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/base/hash.h"
 

@@ -14,7 +14,6 @@
 #ifndef PGWEIR_CONFIG_CONFIG_H
 #define PGWEIR_CONFIG_CONFIG_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -22,6 +21,7 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
+#include "pgweir/base/refs.h"
 #include "pgweir/config/problems.h"
 
 /*
@@ -164,7 +164,7 @@ struct origin;         /* where a value comes from: config/changes.h */
 struct config_entries; /* [databases], [users], [peers]: config/entries.h */
 
 struct config {
-	atomic_size_t ref_count; /* config_ref(), config_unref(): from any thread */
+	struct refs refs;
 	struct config_entries *entries;
 	struct origin *origins; /* one for each row of settings[] */
 

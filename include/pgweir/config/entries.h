@@ -25,7 +25,9 @@
 #define CONFIG_INHERIT (-1) /* a number or duration that the entry does not set */
 
 struct config_database {
-	char *name;   /* "*" for the automatic database */
+	char *name;            /* "*" for the automatic database */
+	struct source_pos pos; /* source position of the entry; .file NULL: not known */
+	UT_hash_handle hh;
 	char *dbname; /* NULL = the requested name: config_database_dbname() */
 	/*
 	 * One host, or several separated by commas: config_host_next(). NULL = Unix socket in
@@ -64,12 +66,12 @@ struct config_database {
 	int max_db_client_connections;
 	usec_t server_lifetime;
 	usec_t query_wait_timeout; /* 0 = no limit */
-	struct source_pos pos;     /* source position of the entry; .file NULL: not known */
-	UT_hash_handle hh;
 };
 
 struct config_user {
 	char *name;
+	struct source_pos pos;
+	UT_hash_handle hh;
 	enum pool_mode pool_mode;
 	enum session_state_mode session_state;
 	enum session_isolation session_isolation;
@@ -87,8 +89,6 @@ struct config_user {
 	usec_t transaction_timeout;
 	usec_t client_idle_timeout;
 	usec_t pin_idle_timeout;
-	struct source_pos pos; /* source position of the entry; .file NULL: not known */
-	UT_hash_handle hh;
 };
 
 /* Returns the entry of this name ("*" is never found); NULL: no such entry. */
@@ -132,18 +132,55 @@ bool config_database_same_server(const struct config_database *a, const struct c
 const struct config_user *config_user_find(const struct config *config, const char *name);
 const struct config_user *config_user_next(const struct config *config,
                                            const struct config_user *before);
-size_t config_user_count(const struct config *config);
 
 /*
- * Effective values for one user on one database. `database` (an entry, or `*`) and `user` may
- * be NULL.
+ * Effective values for one user on one database. `database` (an entry, or `*`) and `user` may be
+ * NULL. The user is the pool's (the forced one, if any); but for query_wait_timeout, fail_fast,
+ * client_idle_timeout, pin_idle_timeout and max_user_client_connections it is the one that the
+ * client logged in as.
  *
- * For these functions `user` is the pool's user (the forced one, if any) ...
+ * The simple ones are rows: config_late_begin(config, database, user),
+ * config_min_pool_size(config, database), config_query_timeout(config, user). A number or duration
+ * of 0 means no limit, as in the setting; max_standby_lag is how far a standby may be behind to
+ * serve reads.
  */
+#define CONFIG_OF_BOTH(ROW)             \
+	ROW(bool, late_begin)           \
+	ROW(int, reserve_pool_size)     \
+	ROW(usec_t, query_wait_timeout) \
+	ROW(bool, fail_fast)
+
+#define CONFIG_OF_DATABASE(ROW)            \
+	ROW(int, min_pool_size)            \
+	ROW(usec_t, max_standby_lag)       \
+	ROW(size_t, max_standby_lag_bytes) \
+	ROW(usec_t, server_lifetime)       \
+	ROW(int, max_db_connections)       \
+	ROW(int, max_db_client_connections)
+
+#define CONFIG_OF_USER(ROW)                   \
+	ROW(int, max_user_connections)        \
+	ROW(usec_t, query_timeout)            \
+	ROW(usec_t, idle_transaction_timeout) \
+	ROW(usec_t, transaction_timeout)      \
+	ROW(usec_t, client_idle_timeout)      \
+	ROW(usec_t, pin_idle_timeout)         \
+	ROW(int, max_user_client_connections)
+
+#define CONFIG_SAYS_OF_BOTH(type, name)                                                         \
+	type config_##name(const struct config *config, const struct config_database *database, \
+	                   const struct config_user *user);
+#define CONFIG_SAYS_OF_DATABASE(type, name) \
+	type config_##name(const struct config *config, const struct config_database *database);
+#define CONFIG_SAYS_OF_USER(type, name) \
+	type config_##name(const struct config *config, const struct config_user *user);
+
+CONFIG_OF_BOTH(CONFIG_SAYS_OF_BOTH)
+CONFIG_OF_DATABASE(CONFIG_SAYS_OF_DATABASE)
+CONFIG_OF_USER(CONFIG_SAYS_OF_USER)
+
 enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
                                 const struct config_user *user);
-bool config_late_begin(const struct config *config, const struct config_database *database,
-                       const struct config_user *user);
 /* What is done about session state in this pool, its mode considered: in session mode nothing. */
 enum session_state_mode config_session_state(const struct config *config,
                                              const struct config_database *database,
@@ -170,39 +207,14 @@ const struct config_list *config_pin_functions(const struct config *config,
                                                const struct config_database *database);
 int config_pool_size(const struct config *config, const struct config_database *database,
                      const struct config_user *user);
-int config_reserve_pool_size(const struct config *config, const struct config_database *database,
-                             const struct config_user *user);
-int config_min_pool_size(const struct config *config, const struct config_database *database);
 /* The size of the pool on standbys. */
 int config_standby_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user);
-/* How far a standby may be behind to serve reads. 0 = no limit. */
-usec_t config_max_standby_lag(const struct config *config, const struct config_database *database);
-size_t config_max_standby_lag_bytes(const struct config *config,
-                                    const struct config_database *database);
-usec_t config_server_lifetime(const struct config *config, const struct config_database *database);
 /* Whether the roles of the entry's hosts matter, for users without a value of their own. */
 bool config_needs_roles(const struct config *config, const struct config_database *database);
 /* The user that asks the hosts of an entry for their roles. "" = one whose login has worked. */
 const char *config_host_check_user(const struct config *config,
                                    const struct config_database *database);
-int config_max_db_connections(const struct config *config, const struct config_database *database);
-int config_max_db_client_connections(const struct config *config,
-                                     const struct config_database *database);
-int config_max_user_connections(const struct config *config, const struct config_user *user);
-usec_t config_query_timeout(const struct config *config, const struct config_user *user);
-usec_t config_idle_transaction_timeout(const struct config *config, const struct config_user *user);
-usec_t config_transaction_timeout(const struct config *config, const struct config_user *user);
-
-/* ... and for these the user that the client logged in as. */
-usec_t config_query_wait_timeout(const struct config *config,
-                                 const struct config_database *database,
-                                 const struct config_user *user);
-bool config_fail_fast(const struct config *config, const struct config_database *database,
-                      const struct config_user *user);
-usec_t config_client_idle_timeout(const struct config *config, const struct config_user *user);
-usec_t config_pin_idle_timeout(const struct config *config, const struct config_user *user);
-int config_max_user_client_connections(const struct config *config, const struct config_user *user);
 
 /*
  * How users that are not in auth_file are looked up, for clients of this database (NULL:
@@ -224,12 +236,13 @@ const char *config_auth_dbname(const struct config *config, const struct config_
 #define CONFIG_PEER_HOST_MAX 255 /* bytes */
 
 struct config_peer {
+	char *name; /* its id in decimal digits */
+	struct source_pos pos;
+	UT_hash_handle hh;
 	int id;
 	char *host; /* never NULL; "/.." and "@.." = Unix socket there */
 	int port;
-	int pool_size;         /* as written; see config_peer_pool_size() */
-	struct source_pos pos; /* source position of the entry; .file NULL: not known */
-	UT_hash_handle hh;
+	int pool_size; /* as written; see config_peer_pool_size() */
 };
 
 /* NULL: no such entry. */

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "pgweir/base/buf.h"
+
 #define CONFIG_PROBLEMS_MAX 100
 
 struct problems {
@@ -53,5 +55,36 @@ bool problems_add_text(struct problems *problems, const char *text);
 
 /* Frees the texts and empties the list. */
 void problems_done(struct problems *problems);
+
+/*
+ * ---- files ----
+ *
+ * The files of one load. Each may include others, even itself, several times: so their number,
+ * their bytes and their depth are limited.
+ */
+
+#define SOURCE_DEPTH_MAX 10
+#define SOURCE_FILES_MAX 1000
+#define SOURCE_BYTES_MAX ((size_t)64 << 20)
+
+/* Zeroed: none yet. */
+struct source_files {
+	char **names; /* owned; those that were read */
+	size_t count, byte_count;
+	int depth; /* for the reader */
+};
+
+/*
+ * Reads a whole file, and adds a zero behind it. Returns its name, which lives as long as *files.
+ * NULL: a problem was added, or the file is missing and may be.
+ */
+const char *source_read(struct source_files *files, const char *path, bool may_be_missing,
+                        struct buf *text, struct problems *problems);
+
+/* The same with a text from memory. */
+const char *source_copy(struct source_files *files, const char *name, struct bytes from,
+                        struct buf *text, struct problems *problems);
+
+void source_files_done(struct source_files *files);
 
 #endif

@@ -48,10 +48,20 @@ enum setting_group {
 	SETTING_GROUPS
 };
 
+/* What small numbers mean for an entry of a file. */
+enum entry_low {
+	LOW_IS_NOTHING,     /* nothing special */
+	LOW_MINUS_INHERITS, /* negative = as if the key were not set */
+	LOW_ZERO_INHERITS,  /* 0 or negative = as if the key were not set */
+	LOW_MINUS_IS_ZERO
+};
+
+/* A setting; or a key of an entry in [databases], [users] or [peers]. */
 struct setting {
 	const char *name;
 	enum setting_type type;
-	size_t at;           /* offset in struct config */
+	size_t
+	    at; /* offset in struct config; in struct config_database, config_user, config_peer */
 	const char *initial; /* the default, as in a file; NULL = unset */
 	int64_t min, max;    /* in the unit of the field (INT, BYTES, TIME) */
 	/* TIME: unit of a number without one; 0 = seconds, with fractions */
@@ -73,6 +83,15 @@ struct setting {
 	const char *const *missing;
 	/* TEXT: if the value contains this, it contains a password and is not shown */
 	const char *hidden_with;
+	/* ---- only for keys of entries ---- */
+	bool is_of_entry;
+	size_t length_max;   /* TEXT: bytes; 0 = no limit */
+	bool is_hosts;       /* TEXT: a list of host names */
+	const char *doubted; /* TEXT: a value that gets a warning; NULL = none */
+	const char *doubt;   /* text of the warning */
+	enum entry_low low;  /* INT, TIME, BYTES */
+	unsigned int unset;  /* WORD: the value of an entry without the key */
+	/* ---- only for settings ---- */
 	enum setting_reload reload;
 	enum setting_group group;
 	const char *since; /* first release that has it; NULL = the first release */

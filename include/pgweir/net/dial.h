@@ -8,7 +8,35 @@
 #include "pgweir/base/err.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/net/address.h"
-#include "pgweir/net/socket_options.h"
+
+/*
+ * ---- socket options ----
+ *
+ * Of TCP sockets. On Linux an accepted socket inherits all of them from its listener, so they cost
+ * nothing per accepted connection.
+ */
+
+/* 0 = default of the system. */
+struct socket_options {
+	bool tcp_keepalive;
+	int tcp_keepcnt;
+	int tcp_keepidle;      /* seconds */
+	int tcp_keepintvl;     /* seconds */
+	int tcp_user_timeout;  /* milliseconds */
+	int tcp_socket_buffer; /* bytes for each direction */
+};
+
+/*
+ * Sets the options, and always TCP_NODELAY, on a TCP socket before it listens or connects. On a
+ * listener it may be called again, for connections accepted later. Options that the kernel
+ * refuses are skipped. Returns NULL, or the name of the first refused one with errno set.
+ */
+const char *socket_options_apply(int fd, const struct socket_options *options);
+
+/* Returns a non-blocking, close-on-exec stream socket; -1 with errno. */
+int socket_open(int family);
+
+/* ---- dial ---- */
 
 /*
  * One attempt. Embedded in its owner; zero it before first use. It has no time limit: the owner

@@ -15,7 +15,7 @@
 #include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/net/address.h"
-#include "pgweir/net/socket_options.h"
+#include "pgweir/net/dial.h"
 
 struct listener;
 
@@ -125,9 +125,6 @@ int listener_fd(const struct listener *listener, size_t index, struct address *a
 
 /* Returns the port of the first TCP socket (tests bind to port 0). 0 = none. */
 uint16_t listener_port(const struct listener *listener);
-
-/* Number of connections accepted so far: for statistics and tests. */
-unsigned long listener_accepted_count(const struct listener *listener);
 
 /* Whether it rests because descriptors have run out. */
 bool listener_is_resting(const struct listener *listener);

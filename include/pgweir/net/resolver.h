@@ -14,7 +14,7 @@
  * The resolvers of several loops share lookups: all but one, the leader, are followers of it. A
  * follower asks the leader by a letter, keeps the result for as long as the leader, and hears the
  * result of each later lookup while it has the name. Zones are the leader's. Names of addresses
- * (reverse.h) are looked up by each resolver.
+ * (below) are looked up by each resolver.
  */
 #ifndef PGWEIR_NET_RESOLVER_H
 #define PGWEIR_NET_RESOLVER_H
@@ -154,5 +154,34 @@ struct resolver_zone_row {
 /* Returns the next zone, in the same way. */
 bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
                         struct resolver_zone_row *row);
+
+/*
+ * ---- names of addresses ----
+ *
+ * A name is accepted only if its own addresses include the address. Results are not cached, because
+ * clients choose these names and could fill the resolver's table.
+ */
+
+#define REVERSE_MAX 1000 /* lookups running at the same time */
+
+struct reverse_query; /* private */
+
+/* One lookup. Embedded in its owner; zero it before first use. */
+struct reverse {
+	/*
+	 * Called once, from the loop, never by reverse_start(). The lookup can be reused. host:
+	 * valid during the call; NULL: there is no acceptable name.
+	 */
+	void (*on_host)(struct reverse *reverse, const char *host);
+	struct reverse_query *query; /* NULL: not in use */
+};
+
+/* Starts a lookup. false: no memory, or too many lookups: *err; on_host() will not be called. */
+bool reverse_start(struct resolver *resolver, struct reverse *reverse,
+                   const struct address *address,
+                   void (*on_host)(struct reverse *reverse, const char *host), struct err *err);
+
+/* Cancels a lookup: on_host() will not be called. Safe if it is not in use. */
+void reverse_cancel(struct reverse *reverse);
 
 #endif

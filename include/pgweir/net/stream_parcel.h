@@ -46,4 +46,28 @@ int stream_parcel_unpack(struct stream_parcel *parcel, struct bytes words, struc
  */
 void stream_parcel_end(struct stream_parcel *parcel, struct bytes words);
 
+/*
+ * ---- farewell ----
+ *
+ * A connection whose client only waits for its end, such as that of a cancel request. Another
+ * process can make that end: it needs the descriptor and the last bytes.
+ */
+
+struct farewell {
+	int fd;          /* -1: none */
+	struct buf last; /* to be sent before the end: TLS's close_notify; empty without TLS */
+};
+
+/*
+ * Takes the connection out of a stream, which is closed then. Input and unsent output are dropped.
+ * false: the stream is unchanged and the farewell is none; see stream_detach().
+ */
+bool farewell_begin(struct stream *stream, struct farewell *farewell);
+
+/* Sends the last bytes, as far as the socket accepts them, and closes the descriptor. */
+void farewell_end(struct farewell *farewell);
+
+/* Only closes the descriptor: another process has the connection too. */
+void farewell_leave(struct farewell *farewell);
+
 #endif

@@ -71,8 +71,8 @@ bool sql_set_name(struct bytes text, char name[static SQL_SET_NAME_MAX + 1]);
 /*
  * ---- databases ----
  *
- * Statements for which a database must have no sessions: DROP DATABASE, ALTER DATABASE ... RENAME or
- * SET TABLESPACE, CREATE DATABASE.
+ * Statements for which a database must have no sessions: DROP DATABASE, ALTER DATABASE ... RENAME
+ * or SET TABLESPACE, CREATE DATABASE.
  */
 
 #define SQL_DATABASE_SIZE 64 /* of a name in PostgreSQL, with its zero */

@@ -74,10 +74,8 @@ enum sql_item_kind {
 	SQL_ITEM_LISTEN,       /* LISTEN name */
 	SQL_ITEM_UNLISTEN,     /* UNLISTEN name */
 	SQL_ITEM_UNLISTEN_ALL, /* UNLISTEN *, DISCARD ALL; no name */
-	SQL_ITEM_SAVEPOINT,    /* SAVEPOINT, RELEASE, ROLLBACK TO; no name */
 	SQL_ITEM_COMMIT,       /* COMMIT, END; no name */
-	SQL_ITEM_ROLLBACK,     /* ROLLBACK, ABORT; no name */
-	SQL_ITEM_PREPARED,     /* PREPARE TRANSACTION; no name */
+	SQL_ITEM_ROLLBACK,     /* ROLLBACK, ABORT, ROLLBACK TO, PREPARE TRANSACTION; no name */
 	SQL_ITEM_UNSURE        /* there may be others, which cannot be determined; no name */
 };
 

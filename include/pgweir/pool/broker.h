@@ -23,11 +23,11 @@
 #include <limits.h>
 #include <stdatomic.h>
 
-#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/users.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
-#include "pgweir/base/hash.h"
-#include "pgweir/base/limit_event.h"
+#include "pgweir/base/table.h"
+#include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/pool/clusters.h"
 #include "pgweir/pool/catalog.h"
@@ -43,7 +43,7 @@ enum tally_kind { TALLY_POOL, TALLY_LOOKUP_POOL, TALLY_READS_POOL, TALLY_DATABAS
 
 /* One limit's count in all loops. Everything but the atomic fields is guarded by the broker. */
 struct tally {
-	struct tally *next; /* in its chain of the broker's table */
+	UT_hash_handle hh;
 	struct share_list shares;
 	struct share_list wants; /* of shares, in no order */
 	unsigned int share_count;

@@ -7,7 +7,7 @@
 #ifndef PGWEIR_POOL_CANCEL_H
 #define PGWEIR_POOL_CANCEL_H
 
-#include "pgweir/net/farewell.h"
+#include "pgweir/net/stream_parcel.h"
 #include "pgweir/pool/server/server.h"
 
 #define CANCEL_ASKER_SIZE 192

@@ -11,7 +11,7 @@
 #ifndef PGWEIR_POOL_CLUSTERS_H
 #define PGWEIR_POOL_CLUSTERS_H
 
-#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/pool/server/roster.h"

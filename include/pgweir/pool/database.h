@@ -8,7 +8,7 @@
 
 #include "pgweir/base/table.h"
 
-#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/users.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pool/catalog.h"
 #include "pgweir/pool/broker.h"

@@ -11,10 +11,8 @@
  * of notifications depends on client_encoding, so clients with another encoding have a connection
  * of their own.
  *
- * A client that begins to listen has executed LISTEN on the server lent to it. The change to the
- * listening connection is made at a mark, a notification with a random payload that both
- * connections get: notifications before the mark come from the lent server, those after it from the
- * listening connection. PostgreSQL sends all notifications to all sessions in the same order.
+ * A client that is about to execute LISTEN waits until the connection listens to the channel. So
+ * nothing is missed from its LISTEN on.
  *
  * If the connection is lost, all its listeners are: notifications may have been missed.
  */
@@ -27,7 +25,6 @@
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/err.h"
-#include "pgweir/base/table.h"
 
 /* Whether the owner of a listener can be handed over to another process. */
 enum listener_rest {
@@ -53,9 +50,7 @@ TAILQ_HEAD(listening_list, listening);
 struct listener_ops {
 	/* The connection has executed all that was asked before listening_ask(). */
 	void (*on_answer)(struct listener *listener);
-	/* The mark has arrived: notifications of all channels come from now on. */
-	void (*on_mark)(struct listener *listener);
-	/* Of a channel whose mark has arrived. May end the listener, but no other one. */
+	/* Of one of its channels. May end the listener, but no other one. */
 	void (*on_notification)(struct listener *listener, struct notification *notification);
 	/*
 	 * The connection is lost, or could not be opened. The listener has left, and has no
@@ -74,8 +69,6 @@ struct listener {
 	/* which query of the connection it waits for; 0: none */
 	uint64_t asked;
 	TAILQ_ENTRY(listener) ask_node;
-	uint64_t mark;     /* the number that it expects; 0: none */
-	UT_hash_handle hh; /* by mark */
 };
 
 /*
@@ -90,24 +83,20 @@ void listening_leave(struct listener *listener);
 /* Whether it has this channel. */
 bool listening_has(const struct listener *listener, struct bytes name);
 
-/* Whether it had this channel before listening_confirm(). */
-bool listening_has_old(const struct listener *listener, struct bytes name);
-
-/* The channels whose mark has arrived are old from now on. */
-void listening_confirm(struct listener *listener);
-
-/* Adds a channel that it does not have; it counts after the next mark. false: no memory. */
+/* Adds a channel that it does not have. false: no memory. */
 bool listening_add(struct listener *listener, struct bytes name);
 
-/*
- * Adds a channel that the connection listens to already; its notifications come at once. false: no
- * memory.
- */
+/* The same, and the connection is known to listen to it. */
 bool listening_restore(struct listener *listener, struct bytes name);
 
 /* Removes a channel, or all. */
 void listening_remove(struct listener *listener, struct bytes name);
 void listening_remove_all(struct listener *listener);
+
+/* It has unlistened a channel, and gets what is on its way: then listening_remove_leaving(). */
+void listening_set_leaving(struct listener *listener, struct bytes name, bool is_leaving);
+bool listening_is_leaving(const struct listener *listener, struct bytes name);
+void listening_remove_leaving(struct listener *listener);
 
 /* Walks its channels: start with NULL. Returns the name; NULL: no more. */
 const char *listening_next(const struct listener *listener, const struct subscription **at);
@@ -117,18 +106,6 @@ const char *listening_next(const struct listener *listener, const struct subscri
  * already, on_answer() comes once, for the later call.
  */
 void listening_ask(struct listener *listener);
-
-/* Whether the connection listens to all its channels, so that there is nothing to ask. */
-bool listening_is_ready(const struct listener *listener);
-
-/* The channel of the marks. Valid while the listener has not left. */
-const char *listening_mark_channel(const struct listener *listener);
-
-/* Expects a mark with the payload listening_mark(), to be sent by the caller: on_mark(). */
-void listening_expect(struct listener *listener);
-
-#define LISTENING_MARK_SIZE 17
-const char *listening_mark(const struct listener *listener, char out[LISTENING_MARK_SIZE]);
 
 /* The client_encoding of its connection; "": that of the server. */
 const char *listening_encoding(const struct listener *listener);

@@ -9,7 +9,7 @@
 #ifndef PGWEIR_POOL_POOL_H
 #define PGWEIR_POOL_POOL_H
 
-#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/users.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/pool/server/borrower.h"
 #include "pgweir/pool/database.h"

@@ -368,7 +368,7 @@ static bool next_ready(struct cursor *cursor, void *at)
 		bool is_so;
 		const char *words;
 	} hindrances[] = {
-		{ with->is_shutting_down(with->arg), "shutting down" },
+		{ with->is_shutting_down(with->daemon), "shutting down" },
 		{ first->clients->drain.is_on, "draining" },
 		{ pools->is_paused, "paused" },
 		{ pools->suspend != SUSPEND_NONE, "suspended" },

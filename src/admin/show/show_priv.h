@@ -263,7 +263,7 @@ struct show_source {
 
 static inline const struct config *show_source_config(const struct show_source *source)
 {
-	return source->with->config(source->with->arg);
+	return source->with->config(source->with->daemon);
 }
 
 static inline const struct lanes *show_source_lanes(const struct show_source *source)

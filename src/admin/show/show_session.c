@@ -26,7 +26,7 @@
 	COLUMN(TEXT, why, buf_text(text),                                                          \
 	       "What is in the session: held cursor, temporary object, session lock, function of " \
 	       "an extension; or what cannot follow the client: parameters, library, prepared "    \
-	       "statement.")                                                                       \
+	       "statement, channels.")                                                             \
 	COLUMN(TEXT, objects, buf_ok(text) ? buf_text(text) + end : "",                            \
 	       "What keeps the server, with names: temporary table cart; session lock 815. At "    \
 	       "most five of a kind.")                                                             \

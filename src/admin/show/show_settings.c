@@ -73,7 +73,7 @@ static const char *by_setting(struct limit_row *row, const struct config *config
 	return row->source_buffer;
 }
 
-/* The first of user, database and setting that has a value, in the order of config/effective.c. */
+/* The first of user, database and setting that has a value, in the order of config/entries.c. */
 static const char *source_of(struct limit_row *row, const struct thing *thing, int by_user,
                              int by_database, const char *setting)
 {
@@ -343,7 +343,7 @@ static const struct column config_columns[] = {
 
 static const struct config *wanted(const struct show_source *source)
 {
-	return source->with->wanted(source->with->arg);
+	return source->with->wanted(source->with->daemon);
 }
 
 static bool next_config(struct cursor *cursor, void *at)
@@ -420,7 +420,7 @@ static bool next_pending(struct cursor *cursor, void *at)
 
 	while (setting_show(show_source_config(source), cursor->index++, &row->old)) {
 		row->key = row->old.name;
-		row->reason = source->with->why_held(source->with->arg, row->key);
+		row->reason = source->with->why_held(source->with->daemon, row->key);
 		if (!row->reason)
 			continue;
 		setting_show(wanted(source), cursor->index - 1, &row->taken);

@@ -321,7 +321,7 @@ static bool next_listening(struct cursor *cursor, struct fd_row *row)
 {
 	const struct console_with *with = cursor->source->with;
 	struct address address = { 0 };
-	int fd = with->listening(with->arg, cursor->index, &address);
+	int fd = with->listening(with->daemon, cursor->index, &address);
 
 	if (fd < 0)
 		return false;

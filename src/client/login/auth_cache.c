@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/scram.h"
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/lock.h"
@@ -36,7 +36,7 @@ struct auth_answer {
 	TAILQ_ENTRY(auth_answer) node;
 	bool is_kept; /* in the cache */
 	usec_t until; /* valid if is_kept: when it is dropped */
-	atomic_uint reference_count;
+	struct refs refs;
 	char *name;   /* NULL: there is no such user */
 	char *secret; /* NULL: the user has none */
 	size_t key_count;
@@ -69,6 +69,15 @@ void auth_lookup_key_done(struct auth_lookup_key *key)
 	*key = (struct auth_lookup_key){ 0 };
 }
 
+static void answer_free(struct auth_answer *answer)
+{
+	free(answer->name);
+	secret_free(&answer->secret);
+	free(answer);
+}
+
+REFS_FUNCTIONS(auth_answer_hold, auth_answer_release, struct auth_answer, answer_free)
+
 struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const char *name,
                                     const char *secret)
 {
@@ -76,7 +85,6 @@ struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const cha
 
 	if (!answer)
 		return NULL;
-	answer->reference_count = 1;
 	answer->key_count = key->text.count;
 	memcpy(answer->key, key->text.at, key->text.count);
 	if (!name)
@@ -86,24 +94,6 @@ struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const cha
 	if (!answer->name || (secret && !answer->secret))
 		auth_answer_release(&answer);
 	return answer;
-}
-
-struct auth_answer *auth_answer_hold(struct auth_answer *answer)
-{
-	atomic_fetch_add_explicit(&answer->reference_count, 1, memory_order_relaxed);
-	return answer;
-}
-
-void auth_answer_release(struct auth_answer **answer)
-{
-	struct auth_answer *old = *answer;
-
-	*answer = NULL;
-	if (!old || atomic_fetch_sub(&old->reference_count, 1) > 1)
-		return;
-	free(old->name);
-	secret_free(&old->secret);
-	free(old);
 }
 
 const char *auth_answer_name(const struct auth_answer *answer) { return answer->name; }

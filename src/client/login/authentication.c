@@ -6,7 +6,7 @@
  * not exist goes through the whole exchange, and so does a client that asks for a database
  * that does not exist. They are refused afterwards.
  */
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
 
 #include <pwd.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "pgweir/auth/hba.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/loop/workers.h"
-#include "pgweir/net/reverse.h"
+#include "pgweir/net/resolver.h"
 
 #include "login_priv.h"
 

@@ -270,7 +270,7 @@ static enum judgement judge_follow(struct client *client, const struct frame *fr
 		if (go != LISTENING_SEND || !listening_is_followed(client))
 			return judge_listening(client, go);
 	}
-	return judge_listening(client, listening_follow(client, frame->type, batch));
+	return judge_listening(client, listening_follow(client, batch));
 }
 
 /* Handles a frame with a text that may touch session state. JUDGE_SEND: no objection. */
@@ -291,7 +291,7 @@ static enum judgement judge_touching(struct client *client, const struct frame *
 
 	batch->is_query = frame->type != 'P';
 	if (is_run) {
-		enum listening_go go = place_before(client, frame->type, touches, text, batch);
+		enum listening_go go = place_before(client, touches, text, batch);
 
 		if (go != LISTENING_SEND)
 			return judge_listening(client, go);
@@ -429,9 +429,10 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 	/* The batch that is sent again comes first. */
 	if (server->replay.is_failed)
 		return wait_for(batch, LEDGER_WAIT_READY);
-	if (client->listening && relay_is_session(client) && !batch->count &&
-	    listening_goes_home(client))
-		return wait_for(batch, LEDGER_WAIT_NOT);
+	/* pool_mode was not session when it began to listen. */
+	if (client->listening && relay_is_session(client) && is_first(client) &&
+	    listening_has_any(client))
+		return refuse_message(client, CLOSE_LISTENING_MODE);
 	return JUDGE_SEND;
 }
 
@@ -439,7 +440,7 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 static enum judgement judge_before(struct client *client, const struct request *request,
                                    const struct frame *frame, struct bytes in, struct batch *batch)
 {
-	if (client->touched & (LISTENING_FOLLOWED | RESETS_FOLLOWED)) {
+	if (client->touched & (LISTENING_HOLDS | RESETS_FOLLOWED)) {
 		enum judgement judgement = judge_follow(client, frame, batch);
 
 		if (judgement != JUDGE_SEND)

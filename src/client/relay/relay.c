@@ -607,8 +607,6 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 		client->touched |= SESSION_TOUCH_SAMPLE;
 	if (relay_is_session(client) && client->touched && status == 'I' && ask_session(client))
 		return;
-	if (client->listening && relay_is_session(client) && listening_goes_home(client))
-		return;
 	/*
 	 * A dedicated server was started with the client's parameters, so it resets to them itself.
 	 */
@@ -655,8 +653,6 @@ void relay_settled(struct client *client)
 		return;
 	}
 	if (relay_is_session(client) && client->listening && !listening_release(client))
-		return;
-	if (client->listening && relay_is_session(client) && listening_goes_home(client))
 		return;
 	if (server_has_reset(client->borrower.server) && !restart_session(client))
 		return;

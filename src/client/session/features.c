@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The kinds of session state: how each is asked for, whether the server must stay because of it,
- * and what its refusal says.
+ * The kinds of session state, and what is refused of them.
  */
 #include "features_priv.h"
 
@@ -9,29 +8,31 @@
 
 #include "pgweir/client/session.h"
 
-static const struct feature features[] = {
-	{ SQL_TOUCH_PARAMS, 0, QUESTION_PARAMS, "SET for the session",
-	  "Use SET LOCAL, or set the parameter at startup or with ALTER ROLE." },
-	/* A library removes placeholders of its name. */
-	{ SQL_TOUCH_LIBRARY, 0, QUESTION_PARAMS, "LOAD", "Use session_preload_libraries." },
-	{ SQL_TOUCH_LISTEN, 0, QUESTION_CHANNELS, "LISTEN",
-	  "Use a database with pool_mode = session." },
-	{ SQL_TOUCH_UNLISTEN, 0, QUESTION_CHANNELS, NULL, NULL },
-	{ SQL_TOUCH_CURSOR, SESSION_PIN_CURSOR, QUESTION_CURSORS, "a cursor WITH HOLD",
-	  "Declare it WITHOUT HOLD, and fetch within the transaction." },
-	{ SQL_TOUCH_TEMP, SESSION_PIN_TEMP, QUESTION_TEMP, "a temporary object",
-	  "Create the table with ON COMMIT DROP." },
-	{ SQL_TOUCH_LOCK, SESSION_PIN_LOCK, QUESTION_LOCKS, "a session advisory lock",
-	  "Use pg_advisory_xact_lock()." },
-	{ SQL_TOUCH_SEQUENCE, 0, 0, "currval() or lastval()", "Use INSERT ... RETURNING." },
-	{ SQL_TOUCH_EXTENSION, SESSION_PIN_EXTENSION, 0,
+const struct feature features[FEATURES] = {
+	{ SQL_TOUCH_CURSOR, SESSION_PIN_CURSOR, QUESTION_CURSORS, "held cursor", 'u', "held cursor",
+	  "a cursor WITH HOLD", "Declare it WITHOUT HOLD, and fetch within the transaction." },
+	{ SQL_TOUCH_TEMP, SESSION_PIN_TEMP, QUESTION_TEMP, "temporary object", 't', "temporary",
+	  "a temporary object", "Create the table with ON COMMIT DROP." },
+	{ SQL_TOUCH_LOCK, SESSION_PIN_LOCK, QUESTION_LOCKS, "session lock", 'l', "session lock",
+	  "a session advisory lock", "Use pg_advisory_xact_lock()." },
+	{ SQL_TOUCH_EXTENSION, SESSION_PIN_EXTENSION, 0, "function of an extension", 0, NULL,
 	  "a function that keeps something in the session",
 	  "Use a database with pool_mode = session." },
-	{ SQL_TOUCH_PREPARE, SESSION_PIN_STATEMENT, QUESTION_STATEMENTS,
-	  "PREPARE together with other statements in one text", "Send it alone." },
+	{ SQL_TOUCH_PARAMS, SESSION_PIN_PARAMS, QUESTION_PARAMS, "parameters", 0, NULL,
+	  "SET for the session",
+	  "Use SET LOCAL, or set the parameter at startup or with ALTER ROLE." },
+	/* A library removes placeholders of its name. */
+	{ SQL_TOUCH_LIBRARY, SESSION_PIN_LIBRARY, QUESTION_PARAMS, "library", 0, NULL, "LOAD",
+	  "Use session_preload_libraries." },
+	{ SQL_TOUCH_PREPARE, SESSION_PIN_STATEMENT, QUESTION_STATEMENTS, "prepared statement", 's',
+	  "prepared statement", "PREPARE together with other statements in one text",
+	  "Send it alone." },
+	{ SQL_TOUCH_SEQUENCE, SESSION_PIN_SEQUENCE, 0, "sequence", 0, NULL,
+	  "currval() or lastval()", "Use INSERT ... RETURNING." },
+	{ SQL_TOUCH_LISTEN, SESSION_PIN_LISTEN, QUESTION_CHANNELS, "channels", 0, NULL, "LISTEN",
+	  "Use a database with pool_mode = session." },
+	{ SQL_TOUCH_UNLISTEN, 0, QUESTION_CHANNELS, NULL, 0, NULL, NULL, NULL },
 };
-
-#define FEATURES (sizeof(features) / sizeof(features[0]))
 
 const struct feature *features_first(unsigned int touches)
 {

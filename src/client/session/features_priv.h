@@ -10,14 +10,24 @@
 
 #include "session_priv.h"
 
-/* A kind of session state: which pin it is, how it is asked for, how to do without it. */
+/*
+ * A kind of session state: what touches it, which pin it is if it cannot be carried, how it is
+ * asked for, and its words. A pin that cannot be asked for lasts.
+ */
 struct feature {
 	unsigned int touch; /* enum sql_touch */
-	unsigned int pin;   /* enum session_pin; 0: carried */
+	unsigned int pin;   /* enum session_pin; 0: never */
 	unsigned int parts; /* enum question_part */
-	const char *name;
+	const char *why;    /* SHOW PINNED; NULL: no pin */
+	char letter;        /* of its names among the facts; 0: they have none */
+	const char *held;   /* ahead of these names */
+	const char *name;   /* in an error; NULL: it is never refused */
 	const char *way_out;
 };
+
+#define FEATURES 10
+
+extern const struct feature features[FEATURES];
 
 /* The first one that is touched and has a name. NULL: there is none. */
 const struct feature *features_first(unsigned int touches);

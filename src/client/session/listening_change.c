@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a client's messages do because of LISTEN, UNLISTEN and NOTIFY, and the change of connections
- * at a mark: see listening_change_priv.h and listening_state_priv.h.
+ * What a client's messages do because of LISTEN, UNLISTEN and NOTIFY: see listening_change_priv.h
+ * and listening_state_priv.h.
  *
  * Hard here: three connections take part, and each may end at any time. The client's own state is
  * one step that it waits for; its server and the listening connection call back from the loop.
@@ -16,219 +16,90 @@
 #include "listening_state_priv.h"
 #include "session_priv.h"
 
-/* Whether the client has channels, or is getting some. */
-static bool listening_has_any(const struct client *client)
+bool listening_has_any(const struct client *client)
 {
 	return client->listening && client->listening->listener.count;
 }
 
-static struct loop *loop_of(const struct client *client) { return client->clients->with.loop; }
-
-/* PostgreSQL's own loss of a connection looks the same. */
-static void on_listener_lost(struct listener *listener, const struct err *err)
+const char *listening_next_channel(const struct client *client, const struct subscription **at)
 {
-	client_fatal(listening_client(listener), err);
+	return client->listening ? listening_next(&client->listening->listener, at) : NULL;
 }
 
-/* The client's channels are on the listening connection, and its server listens to nothing. */
-static void end_settling(struct client *client)
-{
-	struct client_listening *listening = client->listening;
-
-	timer_clear(&listening->timer);
-	if (listening->step == STEP_MARK && !listening_deliver_merge(listening)) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return;
-	}
-	unread_done(&listening->lent);
-	listening->step = STEP_NONE;
-	listening->may_notify = listening->may_notify && !listening->is_mark_there;
-	listening->is_mark_here = listening->is_mark_there = false;
-	if (listening->listener.listening)
-		listening_confirm(&listening->listener);
-	listening_deliver_leave(listening);
-	server_set_dirty(client->borrower.server, session_is_pinned(client));
-	client->clients->ops->on_settled(client);
-}
-
-/* Its server listens to all channels, and has the mark; the listening connection has it, too. */
-static void end_home(struct client *client)
-{
-	struct client_listening *listening = client->listening;
-
-	timer_clear(&listening->timer);
-	listening->step = STEP_NONE;
-	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
-	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_NOTIFICATIONS;
-	listening_leave(&listening->listener);
-	if (!unread_move(&listening->lent, &listening->unread, listening->lent.count)) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		return;
-	}
-	if (listening_deliver_all(client))
-		client->clients->ops->on_settled(client);
-}
-
-static void look_for_end_of_mark(struct client *client)
+const struct listener *listening_listener(const struct client *client)
 {
 	const struct client_listening *listening = client->listening;
 
-	if (!listening->is_server_done || !listening->is_mark_there)
-		return;
-	if (listening->step == STEP_LEAVE)
-		end_home(client);
-	else
-		end_settling(client);
+	return listening && listening->listener.listening ? &listening->listener : NULL;
 }
 
-static void on_settle_due(struct timer *timer)
+/* ---- the step that it waits for ---- */
+
+static void on_step_due(struct timer *timer)
 {
-	struct client_listening *listening = container_of(timer, struct client_listening, timer);
-	struct client *client = listening->client;
+	struct client *client = container_of(timer, struct client_listening, timer)->client;
+	struct loop *loop = client->clients->with.loop;
 
 	/* During a SUSPEND nobody answers. */
 	if (client->clients->with.pools->suspend != SUSPEND_NONE)
-		timer_set(timer, loop_timer_queue(loop_of(client), USEC_PER_SEC, on_settle_due),
-		          loop_now(loop_of(client)));
+		timer_set(timer, loop_timer_queue(loop, USEC_PER_SEC, on_step_due), loop_now(loop));
 	else
 		client_refuse_for(client, CLOSE_LISTENING_TIMEOUT);
 }
 
-static void arm_settling(struct client *client)
+/* Waits until the listening connection has delivered what was committed before. */
+static void ask(struct client *client, enum listening_step step)
 {
+	struct client_listening *listening = client->listening;
 	usec_t limit = client->clients->config->server_connect_timeout;
+	struct loop *loop = client->clients->with.loop;
 
-	timer_set(&client->listening->timer,
-	          loop_timer_queue(loop_of(client), limit, on_settle_due),
-	          loop_now(loop_of(client)));
+	listening->step = step;
+	listening->has_new = false;
+	timer_set(&listening->timer, loop_timer_queue(loop, limit, on_step_due), loop_now(loop));
+	listening_ask(&listening->listener);
 }
 
-/* The listening connection has the new channels: the change is made at the mark. */
-static void begin_mark(struct client *client)
+static void remove_leaving(struct client_listening *listening)
 {
-	struct client_listening *listening = client->listening;
-	struct listener *listener = &listening->listener;
-	struct buf text = { 0 };
-
-	listening_expect(listener);
-	listening_mark(listener, listening->mark);
-	listening->step = STEP_MARK;
-	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
-	buf_printf(&text, "LISTEN %s;NOTIFY %s,'%s'", listening_mark_channel(listener),
-	           listening_mark_channel(listener), listening->mark);
-	server_clear_channels(client->borrower.server, buf_text(&text));
-	buf_free(&text);
-}
-
-static void begin_clean(struct client *client)
-{
-	client->listening->step = STEP_CLEAN;
-	server_clear_channels(client->borrower.server, NULL);
-}
-
-static void leave_mark(struct client *client)
-{
-	struct client_listening *listening = client->listening;
-	struct buf text = { 0 };
-
-	listening->step = STEP_LEAVE;
-	buf_printf(&text, "UNLISTEN %s", listening_mark_channel(&listening->listener));
-	server_change_channels(client->borrower.server, buf_text(&text));
-	buf_free(&text);
-}
-
-bool listening_goes_home(struct client *client)
-{
-	struct client_listening *listening = client->listening;
-	struct server *server = client->borrower.server;
-	const struct subscription *at = NULL;
-	struct buf text = { 0 };
-	const char *name;
-
-	if (!listening_has_any(client) || listening->step != STEP_NONE || client->frame_left ||
-	    server->status != 'I' || server->cancel_count || server->ledger.is_open ||
-	    ledger_needs_more(&server->ledger) || ledger_owes_borrower(&server->ledger) ||
-	    !ledger_is_certain(&server->ledger))
-		return false;
-	while ((name = listening_next(&listening->listener, &at))) {
-		buf_add_text(&text, "LISTEN ");
-		listening_add_name(&text, bytes_text(name));
-		buf_add_byte(&text, ';');
-	}
-	listening_expect(&listening->listener);
-	listening_mark(&listening->listener, listening->mark);
-	name = listening_mark_channel(&listening->listener);
-	buf_printf(&text, "LISTEN %s;NOTIFY %s,'%s'", name, name, listening->mark);
-	listening->step = STEP_HOME;
-	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
-	server->watches |= SERVER_WATCHES_NOTIFICATIONS;
-	arm_settling(client);
-	client_enter(client, CLIENT_SETTLING);
-	stream_want(&client->stream, WANT_END);
-	server_push(server);
-	if (buf_ok(&text))
-		server_change_channels(server, buf_text(&text));
-	else
-		client_refuse_for(client, CLOSE_MEMORY);
-	buf_free(&text);
-	return true;
-}
-
-void listening_errand_done(struct client *client)
-{
-	struct client_listening *listening = client->listening;
-
-	if (listening->step == STEP_HOME) {
-		leave_mark(client);
-		return;
-	}
-	if (listening->step == STEP_CLEAN) {
-		end_settling(client);
-		return;
-	}
-	listening->is_server_done = true;
-	look_for_end_of_mark(client);
-}
-
-static void on_listener_mark(struct listener *listener)
-{
-	struct client *client = listening_client(listener);
-
-	client->listening->is_mark_there = true;
-	client->listening->early_count = client->listening->unread.count;
-	look_for_end_of_mark(client);
+	if (listening->has_leaving)
+		listening_remove_leaving(&listening->listener);
+	listening->has_leaving = false;
+	listening_deliver_leave(listening);
 }
 
 static void on_listener_answer(struct listener *listener)
 {
-	struct client *client = listening_client(listener);
-	struct client_listening *listening = client->listening;
+	struct client_listening *listening =
+	    container_of(listener, struct client_listening, listener);
+	struct client *client = listening->client;
+	enum listening_step step = listening->step;
 
-	switch (listening->step) {
-	case STEP_BEFORE:
+	timer_clear(&listening->timer);
+	if (step != STEP_CLEAN)
 		listening->step = STEP_NONE;
-		if (client->state != CLIENT_ACTIVE)
-			return;
-		listening->is_clear = listening->is_caught_up = true;
-		listening->sure_count = listening->unread.count;
+	if (step == STEP_BEFORE && client->state == CLIENT_ACTIVE) {
 		listening->own_pid = listening_server_pid(client->borrower.server);
 		client_read_on(client);
-		return;
-	case STEP_AFTER:
-		listening->step = STEP_NONE;
-		client->clients->ops->on_settled(client);
-		return;
-	case STEP_CONNECT:
-		begin_mark(client);
-		return;
-	default:
-		return;
 	}
+	if (step != STEP_AFTER)
+		return;
+	if (listening->has_leaving && !listening_deliver_drop(listening)) {
+		client_refuse_for(client, CLOSE_MEMORY);
+	} else if (listening_deliver_all(client)) {
+		remove_leaving(listening);
+		client->clients->ops->on_settled(client);
+	}
+}
+
+/* PostgreSQL's own loss of a connection looks the same. */
+static void on_listener_lost(struct listener *listener, const struct err *err)
+{
+	client_fatal(container_of(listener, struct client_listening, listener)->client, err);
 }
 
 static const struct listener_ops client_listener_ops = {
 	.on_answer = on_listener_answer,
-	.on_mark = on_listener_mark,
 	.on_notification = listening_deliver_notification,
 	.on_lost = on_listener_lost,
 };
@@ -244,132 +115,174 @@ struct client_listening *listening_change_get(struct client *client)
 		return NULL;
 	listening->client = client;
 	listening->listener.ops = &client_listener_ops;
-	TAILQ_INIT(&listening->unlistens);
-	TAILQ_INIT(&listening->aheads);
 	client->listening = listening;
 	return listening;
 }
 
-/* Adds the channels that the client does not have. false: it was closed. */
-static bool add_channels(struct client *client, const struct listening_names *names)
+/* ---- the channels of a text ---- */
+
+#define MAY_CHANGE (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN)
+
+struct reading {
+	struct client *client;
+	unsigned int ends;       /* COMMIT and ROLLBACK so far, */
+	unsigned int ends_ahead; /* and before the last UNLISTEN */
+	bool is_undone;          /* what was unlistened so far */
+	bool unlistens;
+	bool is_short; /* of memory */
+};
+
+static void forget_unlisten(struct unlisten *unlisten)
 {
-	struct client_listening *listening = listening_change_get(client);
-	struct listener *listener = listening ? &listening->listener : NULL;
-	bool is_added = listener && listening_join(listener, client->borrower.pool,
-	                                           listening_encoding_of(client->params));
-
-	for (size_t i = 0; is_added && i < names->count; i++) {
-		struct bytes name = bytes_text(names->list[i]);
-
-		if (listener->count >= LISTENING_CHANNELS_MAX) {
-			client_refuse_for(client, CLOSE_LISTENING_CHANNELS);
-			return false;
-		}
-		if (!listening_is_ours(listening, name.at) && !listening_has(listener, name))
-			is_added = listening_add(listener, name);
-	}
-	if (!is_added)
-		client_refuse_for(client, CLOSE_MEMORY);
-	return is_added;
+	buf_free(&unlisten->named);
+	*unlisten = (struct unlisten){ 0 };
 }
 
-/* Whether the server listens to what the client has listened to before. */
-static bool has_all_old(const struct client_listening *listening,
-                        const struct listening_names *names)
+/* Their tags come, too, perhaps later. */
+static void undo_unlisten(struct unlisten *unlisten)
 {
+	unsigned int before = unlisten->before + unlisten->count;
+
+	forget_unlisten(unlisten);
+	unlisten->before = before;
+}
+
+/* The connection must listen to it when the text runs. */
+static void take_listen(struct reading *reading, struct bytes name)
+{
+	struct client *client = reading->client;
+	struct client_listening *listening = client->listening;
+	struct listener *listener = &listening->listener;
+
+	/* If its own server listens, that has all new ones. */
+	if (session_listens(client) || listener->count >= LISTENING_CHANNELS_MAX ||
+	    listening_has(listener, name))
+		return;
+	reading->is_short |= !listening_join(listener, client->borrower.pool,
+	                                     listening_encoding_of(client->params)) ||
+	                     !listening_add(listener, name);
+	buf_add(&listening->added, name.at, name.count);
+	buf_add_byte(&listening->added, 0);
+	listening->has_new = true;
+}
+
+static void take_unlisten(struct reading *reading, const struct sql_item *item)
+{
+	const struct server *server = reading->client->borrower.server;
+	struct unlisten *unlisten = &reading->client->listening->unlisten;
+
+	if (reading->is_undone)
+		undo_unlisten(unlisten);
+	if (unlisten->count++ == 0) {
+		if (unlisten->before < server->unlisten_count)
+			unlisten->before = server->unlisten_count;
+		unlisten->errors = server->error_count;
+	}
+	if (item->kind == SQL_ITEM_UNLISTEN_ALL) {
+		unlisten->is_all = true;
+	} else {
+		buf_add(&unlisten->named, item->name.at, item->name.count);
+		buf_add_byte(&unlisten->named, 0);
+	}
+	reading->unlistens = true;
+	reading->is_undone = false;
+	reading->ends_ahead = reading->ends;
+}
+
+static void take_item(void *context, const struct sql_item *item)
+{
+	struct reading *reading = context;
+
+	switch (item->kind) {
+	case SQL_ITEM_LISTEN:
+		take_listen(reading, item->name);
+		break;
+	case SQL_ITEM_UNLISTEN:
+	case SQL_ITEM_UNLISTEN_ALL:
+		take_unlisten(reading, item);
+		break;
+	case SQL_ITEM_COMMIT:
+	case SQL_ITEM_ROLLBACK:
+		reading->ends++;
+		reading->is_undone |= item->kind == SQL_ITEM_ROLLBACK;
+		break;
+	default:
+		break;
+	}
+}
+
+/* What was unlistened has been committed, or may have been undone. */
+static void judge_unlisten(struct client_listening *listening)
+{
+	struct server *server = listening->client->borrower.server;
+	struct unlisten *unlisten = &listening->unlisten;
+	bool is_certain = unlisten->count && (server->watches & SERVER_WATCHES_END) &&
+	                  server->unlisten_count == unlisten->before + unlisten->count &&
+	                  server->error_count == unlisten->errors && server->ends_ahead == 0;
+	enum server_end end = server_end_seen(server);
+	struct bytes names = buf_bytes(&unlisten->named);
 	const struct subscription *at = NULL;
 	const char *name;
 
-	while ((name = listening_next(&listening->listener, &at))) {
-		if (listening_has_old(&listening->listener, bytes_text(name)) &&
-		    !listening_names_have(names, name))
-			return false;
+	if (is_certain &&
+	    (end == SERVER_END_COMMIT || (end == SERVER_END_NONE && server->status == 'I'))) {
+		while (unlisten->is_all && (name = listening_next(&listening->listener, &at)))
+			listening_set_leaving(&listening->listener, bytes_text(name), true);
+		while (bytes_take_text(&names, &name))
+			listening_set_leaving(&listening->listener, bytes_text(name), true);
+		listening->has_leaving = true;
 	}
-	return true;
+	forget_unlisten(unlisten);
 }
 
-/* The server listens to some channels. */
-static void settle_channels(struct client *client, const struct listening_names *names)
+/* A procedure may roll back what an open batch has executed before it. */
+static bool may_roll_back(const struct server *server, struct bytes text)
 {
-	unsigned int before = client->listening ? client->listening->listener.count : 0;
-	struct client_listening *listening;
-
-	server_set_dirty(client->borrower.server, true);
-	/* The mark will come; in session mode nobody has watched. */
-	client->borrower.server->watches |= SERVER_WATCHES_NOTIFICATIONS;
-	if (!add_channels(client, names))
-		return;
-	listening = client->listening;
-	listening->had_channels = before > 0;
-	listening->is_lent_complete = has_all_old(listening, names);
-	if (listening->listener.count == before) {
-		begin_clean(client);
-		return;
-	}
-	arm_settling(client);
-	if (listening_is_ready(&listening->listener)) {
-		begin_mark(client);
-		return;
-	}
-	listening->step = STEP_CONNECT;
-	listening->is_mark_here = false; /* of an earlier LISTEN */
-	listening_ask(&listening->listener);
+	return server->ledger.is_open && server->status == 'I' &&
+	       (!text.count || bytes_contain(text, "call") || bytes_contain(text, "rollback"));
 }
 
-bool listening_settle(struct client *client, const struct facts *facts)
+/* Notes what a text does. false: no memory. */
+static bool note_text(struct client *client, unsigned int touches, struct bytes text)
 {
-	struct bytes channels = buf_bytes(&facts->channels);
-	struct listening_names names;
+	struct client_listening *listening = client->listening;
+	struct server *server = client->borrower.server;
+	struct reading reading = { .client = client };
 
-	if (!(facts->parts & QUESTION_CHANNELS))
-		return true;
-	if (!listening_names_read(&names, channels) ||
-	    (client->listening && !listening_unlisten_judge(client->listening, &names))) {
-		client_refuse_for(client, CLOSE_MEMORY);
-		listening_names_free(&names);
-		return false;
-	}
-	if (names.count)
-		settle_channels(client, &names);
-	else if (client->listening)
-		listening_deliver_leave(client->listening);
-	listening_names_free(&names);
-	return channels.count == 0;
+	if (listening->is_noted)
+		return true; /* it has waited */
+	listening->is_noted = true;
+	client->touched |= touches & MAY_CHANGE; /* also if a Parse fails, and it is not sent */
+	if ((touches & SQL_TOUCH_HIDDEN) && may_roll_back(server, text))
+		undo_unlisten(&listening->unlisten);
+	if (listening->unlisten.count && server->end != SERVER_END_NONE)
+		judge_unlisten(listening);
+	sql_items(text, take_item, &reading);
+	if (reading.unlistens)
+		server_watch_end(server, reading.ends_ahead);
+	return !reading.is_short && buf_ok(&listening->added) && buf_ok(&listening->unlisten.named);
 }
 
-/* ---- before a message, and behind it ---- */
+/* ---- before a message ---- */
 
 #define MAY_NOTIFY (SQL_TOUCH_NOTIFY | SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE) /* by triggers */
 
-/*
- * Waits for all notifications that were committed before. For NOTIFY: those of the server's former
- * borrower must have come before those of this one. For UNLISTEN: PostgreSQL would have sent them
- * before it reads the text.
- */
-static enum listening_go catch_up(struct client *client, struct batch *batch)
+/* The client's message waits for its server's ledger. */
+static enum listening_go wait_for(struct batch *batch, enum ledger_wait wait)
 {
-	struct client_listening *listening = client->listening;
-
-	if (listening->step == STEP_NONE) {
-		listening->step = STEP_BEFORE;
-		listening_ask(&listening->listener);
-	}
-	return listening_wait(batch, LEDGER_WAIT_NOT);
+	batch->waits_for = wait;
+	return LISTENING_WAIT;
 }
 
-/*
- * DISCARD ALL runs outside of transaction blocks only, so nothing can be sent with it, and it has
- * an effect if it succeeds.
- */
-static bool is_discard(unsigned int touches)
+/* Whether the transaction may have notified a client that listens, at the latest by this text. */
+static bool may_notify(const struct client *client, unsigned int touches)
 {
-	return (touches & SQL_TOUCH_UNLISTEN) && (touches & SQL_TOUCH_FORGET);
-}
+	const struct server *server = client->borrower.server;
 
-void listening_discarded(struct client *client)
-{
-	if (client->listening && client->listening->is_discarding)
-		client->listening->is_discarded = true;
+	if (!(touches & SQL_TOUCH_LISTEN))
+		return touches & MAY_NOTIFY;
+	/* It may have done so before it listened. */
+	return touches != SQL_TOUCH_LISTEN || server->status != 'I' || server->ledger.is_open;
 }
 
 /* Begins to withhold the ReadyForQuery. */
@@ -381,7 +294,7 @@ static enum listening_go hold_ready(struct client *client, struct batch *batch)
 		return LISTENING_SEND;
 	/* Not one of an earlier transaction: it would be withheld while this one is answered. */
 	if (!ledger_knows_status(&server->ledger))
-		return listening_wait(batch, LEDGER_WAIT_READY);
+		return wait_for(batch, LEDGER_WAIT_READY);
 	if (!listening_change_get(client))
 		return LISTENING_END;
 	client->touched |= LISTENING_HOLDS;
@@ -389,59 +302,140 @@ static enum listening_go hold_ready(struct client *client, struct batch *batch)
 	return LISTENING_SEND;
 }
 
-/* The ReadyForQuery is withheld, and the client has notifications of its own before it. */
-static enum listening_go before_any(struct client *client, unsigned int touches,
-                                    struct batch *batch)
-{
-	bool has_any = listening_has_any(client), may_notify = has_any && (touches & MAY_NOTIFY);
-	bool unlistens = has_any && (touches & SQL_TOUCH_UNLISTEN);
-	enum listening_go go = LISTENING_SEND;
-
-	if ((touches & SQL_TOUCH_LISTEN) || may_notify || unlistens)
-		go = hold_ready(client, batch);
-	if (go != LISTENING_SEND || !has_any)
-		return go;
-	client->listening->may_notify |= may_notify;
-	if ((unlistens && !client->listening->is_caught_up) ||
-	    (may_notify && !client->listening->is_clear))
-		return catch_up(client, batch);
-	return LISTENING_SEND;
-}
-
-enum listening_go listening_follow(struct client *client, char type, struct batch *batch)
+enum listening_go listening_follow(struct client *client, struct batch *batch)
 {
 	/* This message would be answered before the ReadyForQuery that is withheld. */
-	if ((client->touched & LISTENING_HOLDS) &&
-	    !ledger_ends_wait(&client->borrower.server->ledger, LEDGER_WAIT_READY))
-		return listening_wait(batch, LEDGER_WAIT_READY);
-	return listening_unlisten_follow(client, type, batch);
+	return ledger_ends_wait(&client->borrower.server->ledger, LEDGER_WAIT_READY)
+	           ? LISTENING_SEND
+	           : wait_for(batch, LEDGER_WAIT_READY);
 }
 
-enum listening_go listening_before(struct client *client, char type, unsigned int touches,
-                                   struct bytes text, struct batch *batch)
+enum listening_go listening_before(struct client *client, unsigned int touches, struct bytes text,
+                                   struct batch *batch)
 {
-	struct server *server = client->borrower.server;
-	enum listening_go go = before_any(client, touches, batch);
+	unsigned int relevant = SQL_TOUCH_LISTEN;
+	struct client_listening *listening;
+	enum listening_go go;
 
+	if (touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN))
+		client->borrower.server->watches |= SERVER_WATCHES_NOTIFICATIONS;
+	if (listening_has_any(client))
+		relevant |= MAY_CHANGE | MAY_NOTIFY;
+	if (!(touches & relevant))
+		return LISTENING_SEND;
+	go = hold_ready(client, batch);
 	if (go != LISTENING_SEND)
 		return go;
-	if (touches & (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
-		server->watches |= SERVER_WATCHES_NOTIFICATIONS;
-	if (!listening_has_any(client))
+	listening = client->listening;
+	if ((touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN)) && !note_text(client, touches, text))
+		return LISTENING_END;
+	listening->may_notify |= listening_has_any(client) && may_notify(client, touches);
+	if (!listening->has_new && (listening->own_pid || !listening->may_notify) &&
+	    listening->step == STEP_NONE)
 		return LISTENING_SEND;
-	if (is_discard(touches)) {
-		client->listening->is_discarding = true;
-		return LISTENING_SEND;
-	}
-	if (touches & (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
-		go = listening_unlisten_before(client, type, touches, text, batch);
-	return go;
+	if (listening->step == STEP_NONE)
+		ask(client, STEP_BEFORE);
+	return wait_for(batch, LEDGER_WAIT_NOT);
 }
 
-void listening_sent(struct client *client)
+void listening_sent(struct client *client) { client->listening->is_noted = false; }
+
+/* ---- the end of the transaction ---- */
+
+/* The channels that a server listens to, in order. The names are borrowed. */
+struct names {
+	const char **list;
+	size_t count;
+};
+
+static int by_name(const void *one, const void *other)
 {
-	if (client->listening)
-		client->listening->is_ahead = false;
+	return strcmp(*(const char *const *)one, *(const char *const *)other);
+}
+
+/* false: no memory. */
+static bool names_read(struct names *names, struct bytes channels)
+{
+	const char *name;
+	size_t count = 0;
+
+	for (size_t i = 0; i < channels.count; i++)
+		count += channels.at[i] == 0;
+	names->list = calloc(count + 1, sizeof(*names->list));
+	names->count = 0;
+	if (!names->list)
+		return false;
+	while (bytes_take_text(&channels, &name))
+		names->list[names->count++] = name;
+	qsort(names->list, names->count, sizeof(*names->list), by_name);
+	return true;
+}
+
+/* false: no memory. */
+static bool settle_channels(struct client_listening *listening, const struct names *names)
+{
+	struct listener *listener = &listening->listener;
+	unsigned int count = listener->count;
+	struct bytes added = buf_bytes(&listening->added);
+	const char *name;
+
+	judge_unlisten(listening);
+	for (size_t i = 0; listening->has_leaving && i < names->count; i++)
+		listening_set_leaving(listener, bytes_text(names->list[i]), false);
+	while (bytes_take_text(&added, &name)) {
+		if (!bsearch(&name, names->list, names->count, sizeof(*names->list), by_name))
+			listening_remove(listener, bytes_text(name)); /* LISTEN was undone */
+	}
+	buf_free(&listening->added);
+	return listener->count == count || listening_deliver_drop(listening);
+}
+
+bool listening_is_hidden(const struct client *client, const struct facts *facts)
+{
+	struct bytes channels = buf_bytes(&facts->channels);
+	const char *name;
+
+	if (facts->too_long & QUESTION_CHANNELS)
+		return true;
+	while (bytes_take_text(&channels, &name)) {
+		if (!client->listening ||
+		    !listening_has(&client->listening->listener, bytes_text(name)))
+			return true;
+	}
+	return false;
+}
+
+bool listening_settle(struct client *client, const struct facts *facts)
+{
+	struct server *server = client->borrower.server;
+	struct names names;
+	bool is_settled;
+
+	if (!(facts->parts & QUESTION_CHANNELS) || !client->listening)
+		return true;
+	if (facts->too_long & QUESTION_CHANNELS) /* it stays, and has what was added, too */
+		buf_free(&client->listening->added);
+	is_settled = names_read(&names, buf_bytes(&facts->channels)) &&
+	             settle_channels(client->listening, &names);
+	free(names.list);
+	if (!is_settled) {
+		client_refuse_for(client, CLOSE_MEMORY);
+		return false;
+	}
+	listening_deliver_leave(client->listening);
+	if (!names.count || session_listens(client))
+		return true;
+	client->listening->step = STEP_CLEAN;
+	server_set_dirty(server, true);
+	server_clear_channels(server);
+	return false;
+}
+
+void listening_errand_done(struct client *client)
+{
+	client->listening->step = STEP_NONE;
+	server_set_dirty(client->borrower.server, session_is_pinned(client));
+	client->clients->ops->on_settled(client);
 }
 
 bool listening_holds(struct client *client)
@@ -455,17 +449,16 @@ bool listening_holds(struct client *client)
 bool listening_waits(struct client *client)
 {
 	struct client_listening *listening = client->listening;
-	bool may_notify = listening && listening->may_notify;
+	bool may_notify = listening->may_notify;
 
-	if (!listening)
-		return false;
 	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_READY;
 	listening->may_notify = false;
-	unread_done(&listening->lent);
-	if (!may_notify || !listening->is_withheld || !listening_has_any(client))
+	if ((!may_notify && !listening->has_leaving) || !listening->is_withheld ||
+	    !listening_has_any(client)) {
+		remove_leaving(listening);
 		return false;
-	listening->step = STEP_AFTER;
-	listening_ask(&listening->listener);
+	}
+	ask(client, STEP_AFTER);
 	return true;
 }
 
@@ -478,9 +471,8 @@ void listening_free(struct client *client)
 	client->listening = NULL;
 	timer_clear(&listening->timer);
 	listening_leave(&listening->listener);
-	listening_unlisten_free(listening);
+	forget_unlisten(&listening->unlisten);
+	buf_free(&listening->added);
 	unread_done(&listening->unread);
-	unread_done(&listening->lent);
-	buf_free(&listening->ahead);
 	free(listening);
 }

@@ -3,38 +3,30 @@
  * LISTEN, UNLISTEN and NOTIFY of a client in transaction mode.
  *
  * The client's statements run on the server lent to it, with all their rules: an error, a ROLLBACK
- * and a ROLLBACK TO undo them. At the end of the transaction that server says which channels it
- * listens to, and the client's channels become those of the pool's listening connection
- * (pool/listening.h). The order of calls:
+ * and a ROLLBACK TO undo them. The order of calls:
  *
  *   listening_before()     a message that may touch LISTEN, UNLISTEN or NOTIFY is about to be sent
  *   listening_follow()     the next messages are
  *   listening_takes(), listening_holds()      notifications and ReadyForQuery of the lent server
  *   listening_settle()     the transaction has ended, and the server has answered the question
+ *   listening_waits()      the listening connection must deliver first
  *   listening_deliver()    the client is between two transactions
  *
- * Session mode. After a change of pool_mode the client's own server listens. The change back is
- * made at a mark, too: listening_goes_home().
+ * LISTEN. Before a text is sent, the pool's listening connection (pool/listening.h) listens to the
+ * channels that it names. When the transaction has ended, the lent server says to which it listens:
+ * those remain the client's, and the server forgets them. A channel that no text has named (LISTEN
+ * in a function or a DO block) stays on that server, and so the server stays with the client.
  *
- * UNLISTEN. The lent server does not listen to the client's channels, so UNLISTEN changes nothing
- * there that could be asked for. So ahead of the text, the server is made to listen to what the
- * client listens to, and to a mark; what is missing there at the end was unlistened. Within a
- * transaction block this is done in the same (sub)transaction as the text, and a second mark
- * follows the text: UNLISTEN * removes the first one, and a rollback both.
- *
- *   block      before the text        after the text    at the end
- *   none       LISTEN channels, mark                    mark missing: UNLISTEN *
- *   open       LISTEN channels, mark  LISTEN mark 2     mark 2 only: UNLISTEN *; none: rolled back
- *
- * A text that ends the transaction block itself has no second mark: if COMMIT is the first end that
- * its tags show, and the mark is missing, UNLISTEN * took effect. What it says behind the end took
- * effect if nothing of it has failed, and no transaction block is open at its end.
+ * UNLISTEN changes nothing on the lent server that could be asked for. So it is followed as far as
+ * texts and tags show what has become of it: it counts if it was executed, nothing has failed
+ * since, and the first COMMIT or ROLLBACK behind it is a COMMIT, or there is none and the
+ * transaction has ended. In doubt the client goes on to get the notifications.
  *
  * ReadyForQuery. It is not forwarded after a transaction that may have executed LISTEN, nor after
  * one of a client that listens, if it may have executed UNLISTEN or NOTIFY, by a trigger too. The
- * client gets it when all is settled: its channels are those of the listening connection, and that
- * has delivered what was committed before. So its own notifications come first, as with PostgreSQL.
- * They have the process id of its cancel key.
+ * client gets it when all is settled, and the listening connection has delivered what was committed
+ * before. So its own notifications come first, as with PostgreSQL. They have the process id of its
+ * cancel key.
  *
  * That a function in a SELECT notifies is known from the catalog.
  */
@@ -51,7 +43,7 @@ struct listener;
 struct record;
 struct subscription;
 
-/* How many channels a client may listen to. */
+/* How many channels a client may have there. With more, its server stays. */
 #define LISTENING_CHANNELS_MAX 10000
 
 /* How many bytes of notifications may wait for a client, with their share of memory. */
@@ -65,24 +57,22 @@ enum listening_go {
 
 /*
  * A message is about to be sent whose statement is executed and may touch these (enum sql_touch).
- * type: 'Q', or another if an Execute follows; text: "" if it is not known. Adds to the batch what
- * must run before it. To be called again after LISTENING_WAIT.
+ * text: "" if it is not known. To be called again after LISTENING_WAIT.
  */
-enum listening_go listening_before(struct client *client, char type, unsigned int touches,
-                                   struct bytes text, struct batch *batch);
+enum listening_go listening_before(struct client *client, unsigned int touches, struct bytes text,
+                                   struct batch *batch);
 
 /*
- * A message of this type is about to be sent, while listening_is_followed(): it waits for a
- * ReadyForQuery that may be withheld. Adds what must run after the text that may have executed
- * UNLISTEN.
+ * A message is about to be sent, while listening_is_followed(): it waits for a ReadyForQuery that
+ * may be withheld.
  */
-enum listening_go listening_follow(struct client *client, char type, struct batch *batch);
+enum listening_go listening_follow(struct client *client, struct batch *batch);
 
 /* The message was sent, or is not to be sent. */
 void listening_sent(struct client *client);
 
-/* All statements were deallocated, perhaps by DISCARD ALL. */
-void listening_discarded(struct client *client);
+/* Whether the client has channels, or is getting some. */
+bool listening_has_any(const struct client *client);
 
 /* Walks its channels: start with NULL. Returns the name; NULL: no more. */
 const char *listening_next_channel(const struct client *client, const struct subscription **at);
@@ -108,20 +98,16 @@ bool listening_waits(struct client *client);
  */
 bool listening_release(struct client *client);
 
+/* Whether the lent server listens to a channel that no text of the client has named. */
+bool listening_is_hidden(const struct client *client, const struct facts *facts);
+
 /*
  * The lent server has answered the question about channels. true: done. false: the client stays in
  * CLIENT_SETTLING; on_settled() comes.
  */
 bool listening_settle(struct client *client, const struct facts *facts);
 
-/*
- * The client is in session mode now and has a server: that listens itself from now on. true: the
- * client waits for the change in CLIENT_SETTLING; on_settled() comes. false: it does not listen, or
- * must try again when its server is between two transactions.
- */
-bool listening_goes_home(struct client *client);
-
-/* The errand of listening_settle() or listening_goes_home() is over. */
+/* The errand of listening_settle() is over. */
 void listening_errand_done(struct client *client);
 
 /* Sends the notifications that wait, if the client is between two transactions. */
@@ -146,7 +132,7 @@ void listening_free(struct client *client);
 
 static inline bool listening_is_followed(const struct client *client)
 {
-	return client->touched & LISTENING_FOLLOWED;
+	return client->touched & LISTENING_HOLDS;
 }
 
 /*
@@ -159,8 +145,8 @@ static inline bool listening_is_followed(const struct client *client)
  * As listening_before(), for a statement that is about to run: first, it may have to wait for a
  * place. Then batch->waits_for is LEDGER_WAIT_PLACE.
  */
-enum listening_go place_before(struct client *client, char type, unsigned int touches,
-                               struct bytes text, struct batch *batch);
+enum listening_go place_before(struct client *client, unsigned int touches, struct bytes text,
+                               struct batch *batch);
 
 /* The client waits for it: its statement is judged again, with a place or without. */
 void place_await(struct client *client);

@@ -70,13 +70,6 @@ struct notification *unread_look_at(const struct unread *unread, size_t index, b
 	return untag(*slot_of(unread, index), is_own);
 }
 
-static struct notification *unread_look(const struct unread *unread, size_t index)
-{
-	bool is_own;
-
-	return unread_look_at(unread, index, &is_own);
-}
-
 /* Removes the oldest one; the caller owns it. NULL: it is empty. */
 static struct notification *unread_take(struct unread *unread, bool *is_own)
 {
@@ -95,32 +88,15 @@ static struct notification *unread_take(struct unread *unread, bool *is_own)
 	return notification;
 }
 
-bool unread_move(struct unread *from, struct unread *to, size_t count)
+void unread_done(struct unread *unread)
 {
-	bool is_moved = true;
-
-	while (count-- && from->count) {
-		bool is_own;
-		struct notification *notification = unread_take(from, &is_own);
-
-		is_moved &= unread_add(to, notification, is_own);
-		notification_release(&notification);
-	}
-	return is_moved;
-}
-
-/* Removes the oldest `count` entries. */
-static void unread_drop(struct unread *unread, size_t count)
-{
-	while (count-- && unread->count) {
+	while (unread->count) {
 		bool is_own;
 		struct notification *notification = unread_take(unread, &is_own);
 
 		notification_release(&notification);
 	}
 }
-
-void unread_done(struct unread *unread) { unread_drop(unread, unread->count); }
 
 /* ---- of the listening connection ---- */
 
@@ -185,8 +161,12 @@ static void send_unread(struct client *client)
 
 void listening_deliver_leave(struct client_listening *listening)
 {
-	if (listening->listener.count == 0 && listening->unread.count == 0)
-		listening_leave(&listening->listener);
+	if (listening->listener.count || listening->unread.count)
+		return;
+	listening_leave(&listening->listener);
+	timer_clear(&listening->timer);
+	if (listening->step == STEP_BEFORE) /* the message was not sent, as a Parse has failed */
+		listening->step = STEP_NONE;
 }
 
 /* Even if the client reads slowly: they are at most LISTENING_UNREAD_MAX. */
@@ -223,55 +203,37 @@ void listening_deliver(struct client *client)
 
 	if (!listening)
 		return;
-	if (client->state == CLIENT_IDLE) { /* its next server is another one */
-		listening->is_clear = listening->is_caught_up = false;
-		listening->sure_count = 0;
+	if (client->state == CLIENT_IDLE) /* its next server is another one */
 		listening->own_pid = 0;
-	}
 	if (listening->unread.count && is_between_transactions(client))
 		send_unread(client);
 }
 
-/* false: the client is closed. */
-static bool keep(struct client *client, struct unread *unread, struct notification *notification,
-                 bool is_own)
+static void keep(struct client *client, struct notification *notification, bool is_own)
 {
-	const struct client_listening *listening = client->listening;
+	struct unread *unread = &client->listening->unread;
 
-	if (listening->unread.bytes + listening->lent.bytes + unread_share(notification) >
-	    LISTENING_UNREAD_MAX)
+	if (unread->bytes + unread_share(notification) > LISTENING_UNREAD_MAX)
 		client_refuse_for(client, CLOSE_LISTENING_UNREAD);
 	else if (!unread_add(unread, notification, is_own))
 		client_refuse_for(client, CLOSE_MEMORY);
-	else
-		return true;
-	return false;
 }
 
 void listening_deliver_notification(struct listener *listener, struct notification *notification)
 {
-	struct client *client = listening_client(listener);
-	struct client_listening *listening = client->listening;
+	struct client_listening *listening =
+	    container_of(listener, struct client_listening, listener);
+	struct client *client = listening->client;
 	bool is_own = listening->own_pid && notification->pid == listening->own_pid;
-	bool is_home = listening->step == STEP_HOME || listening->step == STEP_LEAVE;
 
-	if (is_home && listening->is_mark_there)
-		return; /* its own server has it */
 	if (!listening->unread.count && is_between_transactions(client) &&
 	    !stream_unsent(&client->stream))
 		send_notification(client, notification, is_own);
 	else
-		keep(client, &listening->unread, notification, is_own);
+		keep(client, notification, is_own);
 }
 
 /* ---- of the lent server ---- */
-
-/* Whether notifications of other channels may wait: then this one waits behind them. */
-static bool has_older(const struct client_listening *listening)
-{
-	return listening->step >= STEP_CONNECT ? listening->had_channels
-	                                       : listening->listener.count > 0;
-}
 
 void listening_deliver_add_own(const struct client *client, const struct notification *notification,
                                struct buf *out)
@@ -283,126 +245,39 @@ void listening_deliver_add_own(const struct client *client, const struct notific
 		store_be32(out->at + at + FRAME_HEADER_SIZE, listening_pid(client_key(client)));
 }
 
-/* What comes before the mark, the listening connection delivers, too. */
-static void take_at_home(struct client *client, struct notification *notification)
-{
-	struct client_listening *listening = client->listening;
-
-	if (listening_is_ours(listening, notification->channel))
-		listening->is_mark_here |= strcmp(notification->payload, listening->mark) == 0;
-	else if (listening->is_mark_here)
-		keep(client, &listening->lent, notification, false);
-}
-
-/* The mark of this client; those of other clients come too. */
-static bool is_own_mark(const struct client_listening *listening,
-                        const struct notification *notification)
-{
-	return listening->step == STEP_MARK &&
-	       listening_is_ours(listening, notification->channel) &&
-	       strcmp(notification->payload, listening->mark) == 0;
-}
-
 bool listening_takes(struct client *client, struct bytes frame, struct buf *instead)
 {
-	struct client_listening *listening = client->listening;
+	const struct client_listening *listening = client->listening;
 	struct notification *notification;
-	bool is_own, is_forwarded;
+	bool is_own, comes_twice;
 
 	if (notification_read(frame, &notification) != NOTIFICATION_OK)
 		return false;
 	is_own = notification->pid == listening_server_pid(client->borrower.server);
-	if (listening && (listening->step == STEP_HOME || listening->step == STEP_LEAVE)) {
-		take_at_home(client, notification);
-		notification_release(&notification);
-		return true;
-	}
-	if (listening && is_own_mark(listening, notification))
-		listening->is_mark_here = true;
-	is_forwarded = !listening || !listening->listener.listening ||
-	               (!listening_is_ours(listening, notification->channel) &&
-	                !listening->is_mark_here && listening->step != STEP_CLEAN);
-	if (is_forwarded && listening && has_older(listening)) {
-		keep(client, &listening->lent, notification, is_own);
-		is_forwarded = is_own = false;
-	}
-	if (is_forwarded && is_own)
+	comes_twice =
+	    listening && listening_has(&listening->listener, bytes_text(notification->channel));
+	if (is_own && !comes_twice)
 		listening_deliver_add_own(client, notification, instead);
 	notification_release(&notification);
-	return !is_forwarded || is_own;
+	return is_own || comes_twice;
 }
 
 /* ---- those that wait ---- */
 
-/* What arrived after the UNLISTEN was executed: PostgreSQL would not send it either. */
 bool listening_deliver_drop(struct client_listening *listening)
 {
 	struct unread old = listening->unread;
-	bool is_kept = true;
+	bool is_kept = true, is_own;
 
 	listening->unread = (struct unread){ 0 };
-	is_kept = unread_move(&old, &listening->unread, listening->sure_count);
 	while (old.count) {
-		const char *channel = unread_look(&old, 0)->channel;
-
-		if (listening_has(&listening->listener, bytes_text(channel)))
-			is_kept &= unread_move(&old, &listening->unread, 1);
-		else
-			unread_drop(&old, 1);
-	}
-	return is_kept;
-}
-
-/* How many of the lent server's notifications have come from the listening connection, too. */
-static size_t count_twice(const struct client_listening *listening)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < listening->lent.count; i++) {
-		const char *channel = unread_look(&listening->lent, i)->channel;
-
-		count += listening_has_old(&listening->listener, bytes_text(channel));
-	}
-	return count;
-}
-
-/* What the client does not listen to any more, or, if is_new_only, has listened to before. */
-static bool drop_lent(struct client_listening *listening, bool is_new_only)
-{
-	struct unread old = listening->lent;
-	bool is_kept = true;
-
-	listening->lent = (struct unread){ 0 };
-	while (old.count) {
-		struct bytes channel = bytes_text(unread_look(&old, 0)->channel);
+		struct notification *notification = unread_take(&old, &is_own);
+		struct bytes channel = bytes_text(notification->channel);
 
 		if (listening_has(&listening->listener, channel) &&
-		    !(is_new_only && listening_has_old(&listening->listener, channel)))
-			is_kept &= unread_move(&old, &listening->lent, 1);
-		else
-			unread_drop(&old, 1);
+		    !(is_own && listening_is_leaving(&listening->listener, channel)))
+			is_kept &= unread_add(&listening->unread, notification, is_own);
+		notification_release(&notification);
 	}
-	return is_kept;
-}
-
-/*
- * Both connections have delivered what came before the mark. The lent server knows the order among
- * old and new channels, if it has listened to all of them; then the end of what the listening
- * connection has delivered is a part of that.
- */
-bool listening_deliver_merge(struct client_listening *listening)
-{
-	struct unread all = { 0 };
-	size_t early = listening->early_count, twice;
-	bool is_kept = drop_lent(listening, !listening->is_lent_complete);
-
-	twice = listening->is_lent_complete ? count_twice(listening) : 0;
-	if (twice > early)
-		twice = early;
-	is_kept &= unread_move(&listening->unread, &all, early - twice);
-	unread_drop(&listening->unread, twice);
-	is_kept &= unread_move(&listening->lent, &all, listening->lent.count);
-	is_kept &= unread_move(&listening->unread, &all, listening->unread.count);
-	listening->unread = all;
 	return is_kept;
 }

@@ -102,9 +102,7 @@ bool listening_is_at_rest(const struct client *client)
 	if (!listening)
 		return true;
 	return listening->step == STEP_NONE && !listening_is_followed(client) &&
-	       !listening->is_withheld && !listening->may_notify && !listening->is_discarding &&
-	       !listening->unlisten_count && TAILQ_EMPTY(&listening->aheads) &&
-	       !listening->lent.count &&
+	       !listening->is_withheld && !listening->may_notify &&
 	       (listening->listener.listening ? listening->listener.count > 0
 	                                      : listening->unread.count == 0);
 }

@@ -12,9 +12,8 @@
  *
  * A text touches session state if one of its statements may change it. A server is dirty while it
  * may have state that is not known yet. A placeholder is a parameter with a dot in its name that no
- * extension defines. A mark is a notification of ours that separates those of two connections, or
- * a channel of ours that shows whether an UNLISTEN took effect. A statement is exposed while a
- * server has it under the client's own name.
+ * extension defines. A mark is a notification of ours that separates those of two connections. A
+ * statement is exposed while a server has it under the client's own name.
  */
 #ifndef PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
 #define PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
@@ -42,7 +41,8 @@ enum session_pin {
 	SESSION_PIN_LIBRARY = 1 << 5,   /* libraries of which not all names are known */
 	SESSION_PIN_STATEMENT = 1 << 6, /* SQL's PREPARE made statements that are not followed */
 	/* it may ask for a value of a sequence next: sequences.c. For a moment only, not counted */
-	SESSION_PIN_SEQUENCE = 1 << 7
+	SESSION_PIN_SEQUENCE = 1 << 7,
+	SESSION_PIN_LISTEN = 1 << 8 /* it listens to a channel that no text of the client names */
 };
 
 /* How the wait for a place of max_pinned_servers has ended: place.c. */
@@ -248,6 +248,12 @@ static inline bool session_stays(const struct client *client)
 static inline bool session_is_pinned(const struct client *client)
 {
 	return client->session && client->session->pins & ~(unsigned int)SESSION_PIN_SEQUENCE;
+}
+
+/* Whether its own server listens for it. */
+static inline bool session_listens(const struct client *client)
+{
+	return client->session && (client->session->pins & SESSION_PIN_LISTEN);
 }
 
 /*

@@ -8,8 +8,8 @@
 #include "pgweir/pool/server/params.h"
 
 #include "../client_records_priv.h"
+#include "features_priv.h"
 #include "listening_change_priv.h"
-#include "session_priv.h"
 
 /*
  * ---- names of what keeps a server ----
@@ -22,21 +22,7 @@
 
 #define NAMES_SIZE_MAX 200 /* bytes of the names of a kind; there is always the first one */
 
-static const struct kind {
-	char letter;
-	enum session_pin pin;
-	enum question_part part;
-	const char *name;
-} kinds[] = {
-	{ 'u', SESSION_PIN_CURSOR, QUESTION_CURSORS, "held cursor" },
-	{ 't', SESSION_PIN_TEMP, QUESTION_TEMP, "temporary" },
-	{ 'l', SESSION_PIN_LOCK, QUESTION_LOCKS, "session lock" },
-	{ 's', SESSION_PIN_STATEMENT, QUESTION_STATEMENTS, "prepared statement" },
-};
-
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-static unsigned int count_of(const struct facts *facts, const struct kind *kind)
+static unsigned int count_of(const struct facts *facts, const struct feature *kind)
 {
 	switch (kind->letter) {
 	case 'u':
@@ -51,7 +37,8 @@ static unsigned int count_of(const struct facts *facts, const struct kind *kind)
 }
 
 /* Adds the names of a kind. Returns how many there are. */
-static unsigned int add_names(struct buf *out, const struct facts *facts, const struct kind *kind)
+static unsigned int add_names(struct buf *out, const struct facts *facts,
+                              const struct feature *kind)
 {
 	struct bytes left = buf_bytes(&facts->held);
 	size_t begin = out->count;
@@ -69,13 +56,13 @@ static unsigned int add_names(struct buf *out, const struct facts *facts, const 
 }
 
 /* Without any name, the name of the pin says as much. */
-static void add_kind(struct buf *out, const struct facts *facts, const struct kind *kind)
+static void add_kind(struct buf *out, const struct facts *facts, const struct feature *kind)
 {
 	unsigned int total = count_of(facts, kind), count;
 	size_t begin = out->count;
 
 	buf_add_byte(out, kind->letter);
-	buf_add_text(out, kind->name);
+	buf_add_text(out, kind->held);
 	count = add_names(out, facts, kind);
 	if (total > count)
 		buf_printf(out, " and %u more", total - count);
@@ -85,12 +72,12 @@ static void add_kind(struct buf *out, const struct facts *facts, const struct ki
 }
 
 /* The text of a kind in session->held. NULL: there is none. */
-static const char *find_kind(const struct session *session, const struct kind *kind)
+static const char *find_kind(const struct session *session, const struct feature *kind)
 {
 	struct bytes left = buf_bytes(&session->held);
 	const char *item;
 
-	while (buf_ok(&session->held) && bytes_take_text(&left, &item)) {
+	while (kind->letter && buf_ok(&session->held) && bytes_take_text(&left, &item)) {
 		if (*item == kind->letter)
 			return item;
 	}
@@ -101,30 +88,17 @@ void held_take(struct session *session, const struct facts *facts)
 {
 	struct buf held = { .limit = SESSION_HELD_MAX };
 
-	for (size_t i = 0; i < KINDS; i++) {
-		const char *before = find_kind(session, &kinds[i]);
+	for (size_t i = 0; i < FEATURES; i++) {
+		const struct feature *kind = &features[i];
+		const char *before = find_kind(session, kind);
 
-		if (facts->parts & kinds[i].part)
-			add_kind(&held, facts, &kinds[i]);
+		if (kind->letter && (facts->parts & kind->parts))
+			add_kind(&held, facts, kind);
 		else if (before)
 			buf_add_cstr(&held, before);
 	}
 	buf_free(&session->held);
 	session->held = held;
-}
-
-/* Adds what makes this pin, with names. false: none are known. */
-static bool held_list(const struct session *session, enum session_pin pin, struct buf *out)
-{
-	const char *text = NULL;
-
-	for (size_t i = 0; i < KINDS; i++) {
-		if (kinds[i].pin == pin)
-			text = find_kind(session, &kinds[i]);
-	}
-	if (text)
-		buf_add_text(out, text + 1);
-	return text;
 }
 
 usec_t session_pinned_at(const struct client *client)
@@ -145,29 +119,13 @@ static void add_name(struct buf *out, bool *has_any, const char *name)
 	*has_any = true;
 }
 
-static const struct {
-	enum session_pin pin;
-	const char *name;
-} pins[] = {
-	{ SESSION_PIN_CURSOR, "held cursor" },
-	{ SESSION_PIN_TEMP, "temporary object" },
-	{ SESSION_PIN_LOCK, "session lock" },
-	{ SESSION_PIN_EXTENSION, "function of an extension" },
-	{ SESSION_PIN_PARAMS, "parameters" },
-	{ SESSION_PIN_LIBRARY, "library" },
-	{ SESSION_PIN_STATEMENT, "prepared statement" },
-	{ SESSION_PIN_SEQUENCE, "sequence" },
-};
-
-#define PINS (sizeof(pins) / sizeof(pins[0]))
-
 bool session_list_pins(const struct client *client, struct buf *out)
 {
 	bool has_any = false;
 
-	for (size_t i = 0; i < PINS; i++) {
-		if (client->session && (client->session->pins & pins[i].pin))
-			add_name(out, &has_any, pins[i].name);
+	for (size_t i = 0; client->session && i < FEATURES; i++) {
+		if (client->session->pins & features[i].pin)
+			add_name(out, &has_any, features[i].why);
 	}
 	return has_any;
 }
@@ -177,13 +135,14 @@ bool session_list_held(const struct client *client, struct buf *out)
 	const struct session *session = client->session;
 	bool has_any = false;
 
-	for (size_t i = 0; session && i < PINS; i++) {
-		if (!(session->pins & pins[i].pin))
+	for (size_t i = 0; session && i < FEATURES; i++) {
+		const char *text = find_kind(session, &features[i]);
+
+		if (!(session->pins & features[i].pin))
 			continue;
 		if (has_any)
 			buf_add_text(out, "; ");
-		if (!held_list(session, pins[i].pin, out))
-			buf_add_text(out, pins[i].name);
+		buf_add_text(out, text ? text + 1 : features[i].why);
 		has_any = true;
 	}
 	return has_any;

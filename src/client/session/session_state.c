@@ -278,6 +278,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
+	pins |= listening_is_hidden(client, facts) ? SESSION_PIN_LISTEN : 0;
 	if (facts->has_own_count)
 		server_statements_recount(&client->borrower.server->statements, facts->own_count);
 	had = params_hold(client->borrower.server->params);

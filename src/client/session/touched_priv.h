@@ -29,19 +29,15 @@
 #define SESSION_TOUCH_EARLY ((uint32_t)POOL_TOUCH_EARLY)
 /* The running transaction is a sample: session_begin_sample(). */
 #define SESSION_TOUCH_SAMPLE ((uint32_t)1 << 29)
-/* A mark is due after the next Execute, or after the last message: listening_unlisten.c. */
-#define LISTENING_AFTER_EXECUTE ((uint32_t)1 << 30)
-#define LISTENING_AFTER ((uint32_t)1 << 31)
 
 /* Something must run between the last text and the next frame. */
 #define RESETS_FOLLOWED (RESETS_NOTED | RESETS_WAIT | RESETS_DUE)
-#define LISTENING_FOLLOWED (LISTENING_HOLDS | LISTENING_AFTER_EXECUTE | LISTENING_AFTER)
 
-/* 22 to 31, each once, and none of them of enum sql_touch. */
+/* 22 to 29, each once, and none of them of enum sql_touch. */
 _Static_assert((uint64_t)LISTENING_HOLDS + RESETS_NOTED + RESETS_WAIT + RESETS_DUE +
                        SESSION_TOUCH_NAMED + SESSION_TOUCH_EXPOSED + SESSION_TOUCH_EARLY +
-                       SESSION_TOUCH_SAMPLE + LISTENING_AFTER_EXECUTE + LISTENING_AFTER ==
-                   UINT64_C(0xffc00000),
+                       SESSION_TOUCH_SAMPLE ==
+                   UINT64_C(0x3fc00000),
                "a bit has two meanings");
 _Static_assert(SQL_TOUCH_DATABASE < SESSION_TOUCH_BY_NAME, "a bit has two meanings");
 

@@ -327,7 +327,7 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		touches = session_relevant(
 		    client, touches | session_statement_touches(client, names_statement(entry)));
 	if (touches) {
-		go = place_before(client, 'B', touches,
+		go = place_before(client, touches,
 		                  bytes_text(statement_text(names_statement(entry)).at), batch);
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;

@@ -400,7 +400,7 @@ static enum statements_result execute_known(const struct query *query,
 		return STATEMENTS_END;
 	touches = session_statement_touches(client, names_statement(entry));
 	if (touches)
-		go = place_before(client, 'Q', touches,
+		go = place_before(client, touches,
 		                  bytes_text(statement_text(names_statement(entry)).at),
 		                  query->batch);
 	if (go != LISTENING_SEND)

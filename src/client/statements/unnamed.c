@@ -246,7 +246,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 		enum listening_go go;
 
 		text = unnamed_text(unnamed, batch);
-		go = place_before(client, 'B', touches, text.text, batch);
+		go = place_before(client, touches, text.text, batch);
 
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;

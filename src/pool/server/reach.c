@@ -21,67 +21,44 @@ void reach_init(struct reach *reach)
 
 void reach_done(struct reach *reach)
 {
-	for (unsigned int i = 0; i < REACH_CHAINS; i++)
-		assert(!reach->chains[i]);
+	assert(!reach->targets);
 	pthread_mutex_destroy(&reach->lock);
 }
 
 /* ---- targets ---- */
 
-/* Targets with a name are few, and so are those that share a chain. */
-static struct reach_target **chain_of(struct reach *reach, const char *name,
-                                      const struct address *address, uint16_t port)
+static struct reach_target *find_target(struct reach *reach, struct bytes key)
 {
-	char text[ADDRESS_TEXT_SIZE];
-	const char *key = address ? address_format_host(address, text, sizeof(text)) : name;
-	uint64_t hash = hash_bytes(&reach->secret, key, strlen(key));
+	struct reach_target *target;
 
-	return &reach->chains[(hash + port) % REACH_CHAINS];
-}
-
-static bool is_same(const struct reach_target *target, const char *name,
-                    const struct address *address, uint16_t port)
-{
-	if (target->port != port)
-		return false;
-	if (target->address.family == AF_UNSPEC)
-		return !address && strcmp(target->name, name) == 0;
-	return address && address_equal_host(&target->address, address);
-}
-
-static struct reach_target *make_target(const char *name, const struct address *address,
-                                        uint16_t port)
-{
-	size_t count = address ? 0 : strlen(name);
-	struct reach_target *target = calloc(1, sizeof(*target) + count + 1);
-
+	TABLE_FIND(hh, &reach->secret, reach->targets, key.at, key.count, target);
+	if (target)
+		return target;
+	target = calloc(1, sizeof(*target) + key.count);
 	if (!target)
 		return NULL;
-	target->port = port;
-	if (address) {
-		target->address = *address;
-		address_set_port(&target->address, 0);
-	} else {
-		memcpy(target->name, name, count);
-	}
+	memcpy(target->key, key.at, key.count);
+	TABLE_ADD(hh, &reach->secret, reach->targets, target->key, key.count, target);
 	return target;
 }
 
 struct reach_target *reach_hold(struct reach *reach, const char *name,
                                 const struct address *address, uint16_t port)
 {
-	struct reach_target **chain = chain_of(reach, name, address, port), *target;
+	struct reach_target *target = NULL;
+	char text[ADDRESS_TEXT_SIZE];
+	struct buf key = { 0 };
 
+	/* a name is no address: they are not equal */
+	buf_printf(&key, "%c%s %u", address ? 'a' : 'n',
+	           address ? address_format_host(address, text, sizeof(text)) : name, port);
 	lock_reach(reach);
-	for (target = *chain; target && !is_same(target, name, address, port);)
-		target = target->next;
-	if (!target && (target = make_target(name, address, port))) {
-		target->next = *chain;
-		*chain = target;
-	}
+	if (buf_ok(&key))
+		target = find_target(reach, buf_bytes(&key));
 	if (target)
 		target->holder_count++;
 	unlock_reach(reach);
+	buf_free(&key);
 	return target;
 }
 
@@ -97,18 +74,14 @@ static void forget_failure(struct reach *reach, struct reach_target *target)
 
 void reach_release(struct reach *reach, struct reach_target **held)
 {
-	struct reach_target *target = *held, **at;
+	struct reach_target *target = *held;
 
 	*held = NULL;
 	if (!target)
 		return;
-	at = chain_of(reach, target->name,
-	              target->address.family == AF_UNSPEC ? NULL : &target->address, target->port);
 	lock_reach(reach);
 	if (--target->holder_count == 0) {
-		while (*at != target)
-			at = &(*at)->next;
-		*at = target->next;
+		HASH_DEL(reach->targets, target);
 		forget_failure(reach, target);
 		free(target);
 	}

@@ -348,31 +348,9 @@ static bool ask_again(struct server *server)
 	return parts;
 }
 
-/* Its replies are dropped. false: the connection is broken, or there is no memory. */
-static bool send_ignored(struct server *server, const char *query)
+void server_clear_channels(struct server *server)
 {
-	struct buf out = { 0 };
-	bool is_sent;
-
-	message_query(&out, query);
-	is_sent = buf_ok(&out) &&
-	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT &&
-	          stream_send(&server->stream, buf_bytes(&out));
-	buf_free(&out);
-	return is_sent;
-}
-
-void server_clear_channels(struct server *server, const char *query)
-{
-	if (query && !send_ignored(server, query))
-		server_break(server);
-	else
-		server_errand(server, ERRAND_CHANNELS, "UNLISTEN *");
-}
-
-void server_change_channels(struct server *server, const char *query)
-{
-	server_errand(server, ERRAND_CHANNELS, query);
+	server_errand(server, ERRAND_CHANNELS, "UNLISTEN *");
 }
 
 static void give_facts(struct server *server)

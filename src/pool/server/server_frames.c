@@ -169,12 +169,18 @@ static inline bool may_be_examined(char first) { return first && strchr("DLR", f
 
 static void note_end(struct server *server, struct bytes body)
 {
-	if (server->end != SERVER_END_NONE)
+	bool is_commit = bytes_equal(body, bytes_of("COMMIT", 7));
+
+	server->unlisten_count += bytes_equal(body, bytes_of("UNLISTEN", 9)) ||
+	                          bytes_equal(body, bytes_of("DISCARD ALL", 12));
+	if (server->end != SERVER_END_NONE ||
+	    (!is_commit && !bytes_equal(body, bytes_of("ROLLBACK", 9)) &&
+	     !bytes_equal(body, bytes_of("PREPARE TRANSACTION", 20))))
 		return;
-	if (bytes_equal(body, bytes_of("COMMIT", 7)))
-		server->end = SERVER_END_COMMIT;
-	else if (bytes_equal(body, bytes_of("ROLLBACK", 9)))
-		server->end = SERVER_END_ROLLBACK;
+	if (server->ends_ahead)
+		server->ends_ahead--;
+	else
+		server->end = is_commit ? SERVER_END_COMMIT : SERVER_END_ROLLBACK;
 }
 
 /*

@@ -5,7 +5,6 @@
  */
 #include "pgweir/auth/auth_server.h"
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/secret.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 

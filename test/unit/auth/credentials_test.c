@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/credentials.c.
+ * auth/users.c: credentials.
  */
-#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/users.h"
 
 #include "../unit.h"
 

@@ -48,16 +48,21 @@ static const struct {
 	{ "lit", "name", "name", false },
 };
 
+static struct hba *parse(struct bytes ident, struct problems *problems)
+{
+	return hba_parse(bytes_text("local all all peer\n"), ident, problems);
+}
+
 START_TEST(maps_admit)
 {
 	struct problems problems = { 0 };
-	struct ident *ident = ident_parse(bytes_text(maps), "f", &problems);
+	struct hba *hba = parse(bytes_text(maps), &problems);
 
-	ck_assert_ptr_nonnull(ident);
-	ck_assert_msg(ident_admits(ident, cases[_i].map, cases[_i].system_user, cases[_i].user) ==
+	ck_assert_ptr_nonnull(hba);
+	ck_assert_msg(ident_admits(hba, cases[_i].map, cases[_i].system_user, cases[_i].user) ==
 	                  cases[_i].is_admitted,
 	              "%s: %s as %s", cases[_i].map, cases[_i].system_user, cases[_i].user);
-	ident_free(&ident);
+	hba_release(&hba);
 }
 END_TEST
 
@@ -65,45 +70,46 @@ END_TEST
 START_TEST(a_very_long_name)
 {
 	struct problems problems = { 0 };
-	struct ident *ident = ident_parse(bytes_text("m /.* all\n"), "f", &problems);
+	struct hba *hba = parse(bytes_text("m /.* all\n"), &problems);
 	char *name = malloc(65536);
 
 	memset(name, 'a', 65535);
 	name[65535] = 0;
-	ck_assert(!ident_admits(ident, "m", name, "a"));
-	ck_assert(ident_admits(ident, "m", "a", name));
+	ck_assert(!ident_admits(hba, "m", name, "a"));
+	ck_assert(ident_admits(hba, "m", "a", name));
 	free(name);
-	ident_free(&ident);
+	hba_release(&hba);
 }
 END_TEST
 
 static const struct {
 	const char *text, *problem;
 } bad[] = {
-	{ "m a", "f:1: a line must read: map system-user database-user" },
-	{ "m a b c", "f:1: a line must read: map system-user database-user" },
-	{ "m a,b c", "f:1: a line must read: map system-user database-user" },
-	{ "\nm a +b", "f:2: +b: groups are not supported: list the names, or put them into a "
+	{ "m a", "ident:1: a line must read: map system-user database-user" },
+	{ "m a b c", "ident:1: a line must read: map system-user database-user" },
+	{ "m a,b c", "ident:1: a line must read: map system-user database-user" },
+	{ "\nm a +b", "ident:2: +b: groups are not supported: list the names, or put them into a "
 	              "file and write @file" },
-	{ "m /( b", "f:1: /(: Unmatched ( or \\(" },
-	{ "m /^a$ \\1", "f:1: /^a$ has no (group) for \\1" },
-	{ "m /(a)\\1 b", "f:1: /(a)\\1: back-references are not supported" },
-	{ "m /a\\ b", "f:1: /a\\: Trailing backslash" },
-	{ "m / b", "f:1: an empty regular expression" },
-	{ "m /a{100}{100} b", "f:1: /a{100}{100} repeats too often" },
-	{ "m /(a+)+++++++++ b", "f:1: /(a+)+++++++++ repeats too often" },
-	{ "m /a********** b", "f:1: /a********** repeats too often" },
-	{ "m /((((((((a*)*)*)*)*)*)*)*)* b", "f:1: /((((((((a*)*)*)*)*)*)*)*)* repeats too often" },
+	{ "m /( b", "ident:1: /(: Unmatched ( or \\(" },
+	{ "m /^a$ \\1", "ident:1: /^a$ has no (group) for \\1" },
+	{ "m /(a)\\1 b", "ident:1: /(a)\\1: back-references are not supported" },
+	{ "m /a\\ b", "ident:1: /a\\: Trailing backslash" },
+	{ "m / b", "ident:1: an empty regular expression" },
+	{ "m /a{100}{100} b", "ident:1: /a{100}{100} repeats too often" },
+	{ "m /(a+)+++++++++ b", "ident:1: /(a+)+++++++++ repeats too often" },
+	{ "m /a********** b", "ident:1: /a********** repeats too often" },
+	{ "m /((((((((a*)*)*)*)*)*)*)*)* b",
+	  "ident:1: /((((((((a*)*)*)*)*)*)*)*)* repeats too often" },
 	{ "m \"/a{1,99999999999999999999999}\" b",
-	  "f:1: /a{1,99999999999999999999999} repeats too often" },
+	  "ident:1: /a{1,99999999999999999999999} repeats too often" },
 };
 
 START_TEST(bad_lines)
 {
 	struct problems problems = { 0 };
-	struct ident *ident = ident_parse(bytes_text(bad[_i].text), "f", &problems);
+	struct hba *hba = parse(bytes_text(bad[_i].text), &problems);
 
-	ck_assert_ptr_null(ident);
+	ck_assert_ptr_null(hba);
 	ck_assert_uint_eq(problems.count, 1);
 	ck_assert_str_eq(problems.texts[0], bad[_i].problem);
 	problems_done(&problems);
@@ -113,32 +119,32 @@ END_TEST
 START_TEST(rows)
 {
 	struct problems problems = { 0 };
-	struct ident *ident = ident_parse(bytes_text(maps), "f", &problems);
+	struct hba *hba = parse(bytes_text(maps), &problems);
 	struct ident_row row;
 
-	ck_assert(ident_row(ident, 1, &row));
-	ck_assert_str_eq(row.file, "f");
+	ck_assert(hba_ident_row(hba, 1, &row));
+	ck_assert_str_eq(row.file, "ident");
 	ck_assert_int_eq(row.line, 3);
 	ck_assert_str_eq(row.map, "one");
 	ck_assert_str_eq(row.system_user, "a b");
 	ck_assert_str_eq(row.user, "bob");
-	ck_assert(!ident_row(ident, 9, &row));
-	ck_assert(ident_has_map(ident, "alt"));
-	ck_assert(!ident_has_map(ident, "al"));
-	ident_free(&ident);
+	ck_assert(!hba_ident_row(hba, 9, &row));
+	ck_assert(ident_has_map(hba, "alt"));
+	ck_assert(!ident_has_map(hba, "al"));
+	hba_release(&hba);
 }
 END_TEST
 
 START_TEST(no_file)
 {
 	struct problems problems = { 0 };
-	struct ident *ident = ident_load(NULL, &problems);
+	struct hba *hba = parse(bytes_text(""), &problems);
 
-	ck_assert_ptr_nonnull(ident);
-	ck_assert(!ident_has_map(ident, ""));
-	ident_free(&ident);
-	ident = ident_load("/nowhere/at/all", &problems);
-	ck_assert_ptr_null(ident);
+	ck_assert_ptr_nonnull(hba);
+	ck_assert(!ident_has_map(hba, ""));
+	hba_release(&hba);
+	hba = hba_load("/nowhere/rules", "/nowhere/at/all", &problems);
+	ck_assert_ptr_null(hba);
 	ck_assert_str_eq(problems.texts[0],
 	                 "/nowhere/at/all: cannot open: No such file or directory");
 	problems_done(&problems);

@@ -2,7 +2,7 @@
 /*
  * auth/ldap_options.c: options, at every cut; and the escaping of user names.
  */
-#include "../../../src/auth/ldap_options_priv.h"
+#include "../../../src/auth/outside_priv.h"
 
 #include <string.h>
 

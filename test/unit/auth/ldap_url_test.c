@@ -2,7 +2,7 @@
 /*
  * auth/ldap_options.c: LDAP's URLs, at every cut.
  */
-#include "../../../src/auth/ldap_options_priv.h"
+#include "../../../src/auth/outside_priv.h"
 
 #include <string.h>
 

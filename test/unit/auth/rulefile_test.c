@@ -86,7 +86,7 @@ static void list(struct bytes text, struct buf *out)
 	rulefile_read_bytes(&listing.reader, text, "f");
 	*out = listing.out;
 	add_problems(out, &problems);
-	rulefile_done(&listing.reader);
+	source_files_done(&listing.reader.files);
 }
 
 START_TEST(lines)
@@ -219,7 +219,7 @@ START_TEST(files_within_files)
 	drop_files();
 	ck_assert_msg(strcmp(buf_text(&found), files[_i].found) == 0, "%s: %s", files[_i].says,
 	              buf_text(&found));
-	rulefile_done(&listing.reader);
+	source_files_done(&listing.reader.files);
 	buf_free(&listing.out);
 	buf_free(&found);
 }

@@ -3,7 +3,6 @@
  * auth/digest.c: the examples of RFC 4013, and where PostgreSQL uses the
  * bytes unchanged.
  */
-#include "pgweir/auth/secret.h"
 #include "pgweir/auth/digest.h"
 
 #include "../unit.h"

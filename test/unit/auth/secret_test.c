@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/secret.h: nothing is left of one.
+ * auth/digest.h: nothing is left of one.
  */
-#include "pgweir/auth/secret.h"
+#include "pgweir/auth/digest.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/limit_event.c
+ * base/log_kept.c: limits
  */
-#include "pgweir/base/limit_event.h"
+#include "pgweir/base/log.h"
 
 #include "../unit.h"
 

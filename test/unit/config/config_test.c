@@ -180,7 +180,7 @@ START_TEST(config_takes_the_nearest_value)
 	static const char *const texts[] = {
 		"f.ini:2: setting \"verbose\": must be from 0 to 3, 3 is used",
 		"f.ini:3: setting \"default_pool_size\": must be at least 0, 0 is used",
-		"f.ini:5: database \"a\": pool_size: must be from 0 to 2147483647, 2147483647 is "
+		"f.ini:5: database \"a\": pool_size: must be at most 2147483647, 2147483647 is "
 		"used",
 	};
 	struct problems problems = { 0 };

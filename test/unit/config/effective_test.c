@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/effective.c: the first value of user, database and setting.
+ * config/entries.c: the first value of user, database and setting.
  */
 #include "pgweir/config/entries.h"
 

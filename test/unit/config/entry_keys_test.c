@@ -76,11 +76,11 @@ START_TEST(entry_read_judges_databases)
 	struct err err = { 0 };
 	bool ok;
 
-	entry_reset(&entry, database_keys, database_keys_count);
-	ok = entry_read(&entry, database_keys, database_keys_count, text, NULL, &err);
+	entry_reset(&entry, ENTRY_DATABASE);
+	ok = entry_read(&entry, ENTRY_DATABASE, text, NULL, &err);
 	ck_assert_msg(ok == !databases[_i].error, "%s: %s", databases[_i].text, err.text);
 	ck_assert_str_eq(err.text, databases[_i].error ? databases[_i].error : "");
-	config_entry_free(&entry, database_keys, database_keys_count);
+	entry_clear(&entry, ENTRY_DATABASE);
 	free(text);
 }
 END_TEST
@@ -90,7 +90,7 @@ static const struct {
 	int pool_size;
 } doubts[] = {
 	{ "pool_size=5", "", 5 },
-	{ "pool_size=3000000000", "pool_size: must be from 0 to 2147483647, 2147483647 is used",
+	{ "pool_size=3000000000", "pool_size: must be at most 2147483647, 2147483647 is used",
 	  INT32_MAX },
 	{ "pool_size=-7", "", CONFIG_INHERIT },
 	{ "pool_size=1 late_begin=7 auth_dbname=pgbouncer",
@@ -106,12 +106,11 @@ START_TEST(entry_read_takes_what_is_doubtful)
 	struct buf notes = { 0 };
 	struct err err = { 0 };
 
-	entry_reset(&entry, database_keys, database_keys_count);
-	ck_assert_msg(entry_read(&entry, database_keys, database_keys_count, text, &notes, &err),
-	              "%s", err.text);
+	entry_reset(&entry, ENTRY_DATABASE);
+	ck_assert_msg(entry_read(&entry, ENTRY_DATABASE, text, &notes, &err), "%s", err.text);
 	ck_assert_str_eq(buf_text(&notes), doubts[_i].notes);
 	ck_assert_int_eq(entry.pool_size, doubts[_i].pool_size);
-	config_entry_free(&entry, database_keys, database_keys_count);
+	entry_clear(&entry, ENTRY_DATABASE);
 	buf_free(&notes);
 	free(text);
 }
@@ -126,9 +125,8 @@ START_TEST(entry_read_fills_a_database)
 	struct config_database entry = { 0 };
 	struct err err = { 0 };
 
-	entry_reset(&entry, database_keys, database_keys_count);
-	ck_assert_msg(entry_read(&entry, database_keys, database_keys_count, text, NULL, &err),
-	              "%s", err.text);
+	entry_reset(&entry, ENTRY_DATABASE);
+	ck_assert_msg(entry_read(&entry, ENTRY_DATABASE, text, NULL, &err), "%s", err.text);
 	ck_assert_str_eq(entry.host, "i"); /* the last one counts */
 	ck_assert_str_eq(entry.dbname, "d");
 	ck_assert_str_eq(entry.user, "u");
@@ -146,7 +144,7 @@ START_TEST(entry_read_fills_a_database)
 	ck_assert_int_eq(entry.max_pinned_servers, CONFIG_INHERIT);
 	ck_assert_uint_eq(entry.pin_functions.count, 2);
 	ck_assert_str_eq(entry.pin_functions.names[1], "g");
-	config_entry_free(&entry, database_keys, database_keys_count);
+	entry_clear(&entry, ENTRY_DATABASE);
 	ck_assert_ptr_null(entry.password);
 }
 END_TEST
@@ -160,9 +158,8 @@ START_TEST(entry_read_fills_a_user)
 	struct config_user entry = { 0 };
 	struct err err = { 0 };
 
-	entry_reset(&entry, user_keys, user_keys_count);
-	ck_assert_msg(entry_read(&entry, user_keys, user_keys_count, text, NULL, &err), "%s",
-	              err.text);
+	entry_reset(&entry, ENTRY_USER);
+	ck_assert_msg(entry_read(&entry, ENTRY_USER, text, NULL, &err), "%s", err.text);
 	ck_assert_int_eq(entry.pool_size, CONFIG_INHERIT);
 	ck_assert_int_eq(entry.reserve_pool_size, 3);
 	ck_assert_int_eq(entry.max_user_connections, 5);
@@ -184,7 +181,7 @@ START_TEST(entry_read_knows_no_auth_keys_of_users)
 	struct config_user entry = { 0 };
 	struct err err = { 0 };
 
-	ck_assert(!entry_read(&entry, user_keys, user_keys_count, text, NULL, &err));
+	ck_assert(!entry_read(&entry, ENTRY_USER, text, NULL, &err));
 	ck_assert_str_eq(err.text, "unknown key \"auth_user\"");
 }
 END_TEST
@@ -197,25 +194,27 @@ START_TEST(entry_texts_have_a_length)
 	struct err err = { 0 };
 
 	memset(text + used, 'x', CONFIG_PASSWORD_MAX);
-	ck_assert(entry_read(&entry, database_keys, database_keys_count, text, NULL, &err));
+	ck_assert(entry_read(&entry, ENTRY_DATABASE, text, NULL, &err));
 	ck_assert_uint_eq(strlen(entry.password), CONFIG_PASSWORD_MAX);
-	config_entry_free(&entry, database_keys, database_keys_count);
+	entry_clear(&entry, ENTRY_DATABASE);
 
 	memset(text, 0, sizeof(text));
 	memcpy(text, "password=", used);
 	memset(text + used, 'x', CONFIG_PASSWORD_MAX + 1);
-	ck_assert(!entry_read(&entry, database_keys, database_keys_count, text, NULL, &err));
+	ck_assert(!entry_read(&entry, ENTRY_DATABASE, text, NULL, &err));
 	ck_assert_str_eq(err.text, "password: is longer than 65530 bytes");
-	config_entry_free(&entry, database_keys, database_keys_count);
+	entry_clear(&entry, ENTRY_DATABASE);
 }
 END_TEST
 
 START_TEST(entry_keys_are_in_order)
 {
-	for (size_t i = 1; i < database_keys_count; i++)
-		ck_assert_str_lt(database_keys[i - 1].name, database_keys[i].name);
-	for (size_t i = 1; i < user_keys_count; i++)
-		ck_assert_str_lt(user_keys[i - 1].name, user_keys[i].name);
+	for (int kind = 0; kind < ENTRY_KINDS; kind++) {
+		const struct setting *keys = entry_kinds[kind].keys;
+
+		for (size_t i = 1; i < entry_kinds[kind].key_count; i++)
+			ck_assert_str_lt(keys[i - 1].name, keys[i].name);
+	}
 }
 END_TEST
 

@@ -82,6 +82,7 @@ START_TEST(ini_read_bytes_answers)
 	if (cases[_i].error)
 		ck_assert_str_eq(problems.texts[0], cases[_i].error);
 	problems_done(&problems);
+	source_files_done(&notes.reader.files);
 	buf_free(&notes.text);
 }
 END_TEST
@@ -96,6 +97,7 @@ START_TEST(ini_refuses_a_zero_byte)
 	ck_assert_uint_eq(problems.count, 1);
 	ck_assert_str_eq(problems.texts[0], "f:2: a zero byte: this is not a text file");
 	problems_done(&problems);
+	source_files_done(&notes.reader.files);
 	buf_free(&notes.text);
 }
 END_TEST
@@ -143,6 +145,7 @@ START_TEST(ini_includes_share_the_section)
 	ck_assert_str_eq(problems.texts[0], "missing: cannot open: No such file or directory");
 	ck_assert(notes.reader.has_settings);
 	problems_done(&problems);
+	source_files_done(&notes.reader.files);
 	buf_free(&notes.text);
 }
 END_TEST
@@ -160,15 +163,17 @@ START_TEST(ini_includes_end)
 	ck_assert_str_eq(problems.texts[0],
 	                 "loop:1: %include loop: more than 10 files within each other");
 	problems_done(&problems);
+	source_files_done(&reader.files);
 
 	/* includes itself twice, ten levels deep: ended by the number of files */
 	reader =
 	    (struct ini_reader){ .pair = note_pair, .problems = &problems, .may_include = true };
 	write_file("loop", "%include loop\n%include loop\n%include loop\n");
 	ini_read_file(&reader, "loop");
-	ck_assert_uint_eq(reader.file_count, INI_FILES_MAX);
+	ck_assert_uint_eq(reader.files.count, SOURCE_FILES_MAX);
 	ck_assert_uint_gt(problems.dropped_count, 0);
 	problems_done(&problems);
+	source_files_done(&reader.files);
 }
 END_TEST
 
@@ -181,6 +186,7 @@ START_TEST(ini_says_what_cannot_be_read)
 	ck_assert_uint_eq(problems.count, 1);
 	ck_assert_str_eq(problems.texts[0], "/: cannot read: Is a directory");
 	problems_done(&problems);
+	source_files_done(&reader.files);
 }
 END_TEST
 
@@ -189,14 +195,15 @@ START_TEST(ini_has_a_limit_of_bytes)
 	struct problems problems = { 0 };
 	struct ini_reader reader = { .pair = note_pair,
 		                     .problems = &problems,
-		                     .byte_count = INI_BYTES_MAX - 3 };
+		                     .files.byte_count = SOURCE_BYTES_MAX - 3 };
 
 	ini_read_bytes(&reader, bytes_text(";23"), "f");
 	ck_assert(!problems_any(&problems));
 	ini_read_bytes(&reader, bytes_text(";"), "f");
 	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0], "f: more than 64 MB of configuration");
+	ck_assert_str_eq(problems.texts[0], "f: more than 64 MB in all files");
 	problems_done(&problems);
+	source_files_done(&reader.files);
 }
 END_TEST
 

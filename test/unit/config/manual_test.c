@@ -2,7 +2,7 @@
 /*
  * config/manual.c: the lists contain every row, and the sample file can be loaded.
  */
-#include "../../../src/config/manual_priv.h"
+#include "../../../src/config/config_priv.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ START_TEST(manual_lists_every_setting)
 
 	manual_fill(bytes_text("before\n@settings@\nafter"), &out);
 	ck_assert_int_eq(strncmp(buf_text(&out), "before\n.SS Generic\n", 19), 0);
-	ck_assert_ptr_nonnull(strstr(buf_text(&out), "\nafter\n"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), "\nafter"));
 	for (size_t i = 0; i < settings_count; i++) {
 		buf_clear(&wanted);
 		buf_printf(&wanted, "\n.B %s\n", settings[i].name);

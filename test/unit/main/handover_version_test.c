@@ -2,7 +2,7 @@
 /*
  * main/handover_version.c: by which name a process asks for a hand-over.
  */
-#include "../../../src/main/handover_version.h"
+#include "../../../src/main/takeover.h"
 
 #include <string.h>
 

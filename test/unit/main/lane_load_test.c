@@ -2,7 +2,7 @@
 /*
  * main/lane.c: which lanes are busy, by clocks that the test sets.
  */
-#include "../../../src/main/lane.h"
+#include "../../../src/main/daemon_priv.h"
 
 #include "../unit.h"
 

@@ -3,7 +3,7 @@
  * main/lane.c: quotas of control groups, in a private tree of files, and the CPU
  * affinity of the process.
  */
-#include "../../../src/main/lane.h"
+#include "../../../src/main/daemon_priv.h"
 
 #include <sched.h>
 #include <stdio.h>

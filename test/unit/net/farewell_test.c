@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/farewell.c: the end of a connection that its stream has left. The test is the peer. That
+ * net/stream_parcel.c: the end of a connection that its stream has left. The test is the peer. That
  * close_notify is the last of an encrypted one: test/e2e/test_takeover.py.
  */
-#include "pgweir/net/farewell.h"
+#include "pgweir/net/stream_parcel.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/range.c: our addresses and networks. Every host has a loopback.
+ * net/address.c: our addresses and networks. Every host has a loopback.
  */
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 #include "../unit.h"
 

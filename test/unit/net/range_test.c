@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/range.c: ranges of addresses.
+ * net/address.c: ranges of addresses.
  */
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 #include <string.h>
 

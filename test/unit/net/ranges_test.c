@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/range.c.
+ * net/address.c.
  */
-#include "pgweir/net/range.h"
+#include "pgweir/net/address.h"
 
 #include "../unit.h"
 

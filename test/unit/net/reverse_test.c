@@ -2,7 +2,7 @@
 /*
  * net/reverse.c, with a DNS server in the same loop.
  */
-#include "pgweir/net/reverse.h"
+#include "pgweir/net/resolver.h"
 
 #include <stdio.h>
 #include <string.h>

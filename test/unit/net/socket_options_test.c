@@ -3,7 +3,7 @@
  * net/socket_options.c, and that accepted sockets inherit options on Linux: pgweir
  * relies on this and sets nothing for each accepted connection.
  */
-#include "pgweir/net/socket_options.h"
+#include "pgweir/net/dial.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -26,7 +26,7 @@
 #include "pgweir/net/tls.h"
 
 #include "../unit.h"
-#include "../../../src/net/stream_secure_priv.h"
+#include "../../../src/net/tls_priv.h"
 
 #define TURNS_MAX 2000000
 

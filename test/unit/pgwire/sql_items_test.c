@@ -15,7 +15,7 @@
 #define NAME_63 "a23456789_123456789_123456789_123456789_123456789_123456789_123"
 
 /* The kind of an item is its first letter: l(i)brary, (L)isten, (U)nlisten ... */
-static const char kinds[] = { 'i', 'L', 'U', '*', 's', 'c', 'r', 'p', '?' };
+static const char kinds[] = { 'i', 'L', 'U', '*', 'c', 'r', '?' };
 
 static const struct {
 	const char *text;
@@ -57,10 +57,10 @@ static const struct {
 	{ "DISCARD TEMP", "" },
 	{ "LISTEN a; UNLISTEN *; LISTEN b; UNLISTEN c", "L(a)*()L(b)U(c)" },
 	{ "SELECT 'LISTEN a'; SELECT 1 AS listen", "" },
-	{ "SAVEPOINT a; LISTEN b; ROLLBACK TO SAVEPOINT a; RELEASE a", "s()L(b)s()s()" },
-	{ "ROLLBACK WORK TO a", "s()" },
+	{ "SAVEPOINT a; LISTEN b; ROLLBACK TO SAVEPOINT a; RELEASE a", "L(b)r()" },
+	{ "ROLLBACK WORK TO a", "r()" },
 	{ "ROLLBACK", "r()" },
-	{ "PREPARE TRANSACTION 'x'; UNLISTEN *", "p()*()" },
+	{ "PREPARE TRANSACTION 'x'; UNLISTEN *", "r()*()" },
 	{ "PREPARE transaction AS SELECT 1; PREPARE a AS SELECT 'b'", "" },
 	{ "ROLLBACK WORK; LISTEN a", "r()L(a)" },
 	{ "ABORT; UNLISTEN *; Commit and chain; END", "r()*()c()c()" },

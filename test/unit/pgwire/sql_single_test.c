@@ -188,7 +188,8 @@ static const struct {
 
 START_TEST(says_for_primary)
 {
-	ck_assert_msg(sql_is_for_primary(bytes_text(for_primary[_i].text)) == for_primary[_i].is_for_primary,
+	ck_assert_msg(sql_is_for_primary(bytes_text(for_primary[_i].text)) ==
+	                  for_primary[_i].is_for_primary,
 	              "%s", for_primary[_i].text);
 }
 END_TEST

@@ -217,6 +217,7 @@ static const struct {
 	{ "SELECT 'a\\\\'; SET x = 1", "P" },
 	{ "SELECT U&'a\\'; SET x = 1", "P" },
 	{ "SELECT N'a'; SET x = 1", "P" },
+	{ "SELECT 1$$'$$; SET x = 1 --'", "P" },
 
 	/* libraries, notifications */
 	{ "LOAD 'a'", "Y" },

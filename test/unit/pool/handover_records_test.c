@@ -136,11 +136,15 @@ static void more_behind(struct buf *body) { buf_add_text(body, "x"); }
 static const struct {
 	const char *says;
 	struct bytes name;
-	struct row_record row;
+	struct roster_row row;
 	void (*spoil)(struct buf *body);
 	bool is_good;
 } clusters[] = {
-	{ "as it is written", { "a,b\0005432\0user\0", 14 }, { .role = HOST_PRIMARY }, NULL, true },
+	{ "as it is written",
+	  { "a,b\0005432\0user\0", 14 },
+	  { .known.role = HOST_PRIMARY },
+	  NULL,
+	  true },
 	{ "without hosts and a user", { "\0000\0\0", 4 }, { 0 }, NULL, true },
 	{ "with an address", { "a\0001\0\0", 5 }, { .address.family = AF_INET }, NULL, true },
 	{ "no name", { "", 0 }, { 0 }, NULL, false },
@@ -151,12 +155,7 @@ static const struct {
 	{ "more than a user", { "a\0001\0u\0v\0", 8 }, { 0 }, NULL, false },
 	{ "a role that there is not",
 	  { "a\0001\0\0", 5 },
-	  { .role = HOST_STANDBY + 1 },
-	  NULL,
-	  false },
-	{ "a timeline that is too large",
-	  { "a\0001\0\0", 5 },
-	  { .timeline = UINT64_C(1) << 32 },
+	  { .known.role = HOST_STANDBY + 1 },
 	  NULL,
 	  false },
 	{ "an address of no family",

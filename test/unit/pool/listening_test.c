@@ -34,7 +34,6 @@ static void write_down(struct ear *ear, const char *words)
 }
 
 static void on_answer(struct listener *listener) { write_down(ear_of(listener), "answer"); }
-static void on_mark(struct listener *listener) { write_down(ear_of(listener), "mark"); }
 
 static void on_notification(struct listener *listener, struct notification *notification)
 {
@@ -54,7 +53,7 @@ static void on_lost(struct listener *listener, const struct err *err)
 	write_down(ear_of(listener), err->text);
 }
 
-static const struct listener_ops ops = { on_answer, on_mark, on_notification, on_lost };
+static const struct listener_ops ops = { on_answer, on_notification, on_lost };
 
 /* ---- the server ---- */
 
@@ -123,30 +122,18 @@ static void notify(struct talk *talk, const char *channel, const char *payload)
 	engine_turn(&talk->engine);
 }
 
-static void notify_mark(struct talk *talk, const struct listener *listener)
-{
-	char mark[LISTENING_MARK_SIZE];
-
-	notify(talk, listening_mark_channel(listener), listening_mark(listener, mark));
-}
-
-/* Listens to these channels, up to the mark. The connection is open. */
+/* Listens to this channel. */
 static void begin(struct talk *talk, struct ear *ear, const char *channel)
 {
 	ck_assert(listening_join(&ear->listener, talk->pool, ""));
 	ck_assert(listening_add(&ear->listener, bytes_text(channel)));
-	if (!listening_is_ready(&ear->listener)) {
-		listening_ask(&ear->listener);
-		if (talk->server.fd < 0)
-			talk_accept(talk);
-		ck_assert_str_eq(hears(talk), "Q");
-		peer_say(&talk->server, "CZ");
-		engine_turn(&talk->engine);
-		ck_assert_str_eq(ear->heard, "answer ");
-	}
-	listening_expect(&ear->listener);
-	notify_mark(talk, &ear->listener);
-	ck_assert_ptr_nonnull(strstr(ear->heard, "mark "));
+	listening_ask(&ear->listener);
+	if (talk->server.fd < 0)
+		talk_accept(talk);
+	ck_assert_str_eq(hears(talk), "Q");
+	peer_say(&talk->server, "CZ");
+	engine_turn(&talk->engine);
+	ck_assert_str_eq(ear->heard, "answer ");
 	*ear->heard = 0;
 }
 
@@ -163,7 +150,8 @@ START_TEST(one_connection_for_all)
 {
 	struct talk talk;
 	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
-	char query[256];
+	static const char rest[] = ";LISTEN \"x\";LISTEN \"y\"\"z\";";
+	const char *at;
 
 	talk_open(&talk, "default_pool_size=1");
 	ck_assert(listening_join(&a->listener, talk.pool, ""));
@@ -172,12 +160,11 @@ START_TEST(one_connection_for_all)
 	ck_assert(listening_add(&b->listener, bytes_text("y\"z")));
 	listening_ask(&a->listener);
 	listening_ask(&b->listener);
-	ck_assert(!listening_is_ready(&a->listener));
 	talk_accept(&talk);
 	ck_assert_str_eq(hears(&talk), "Q");
-	snprintf(query, sizeof(query), "LISTEN \"%s\";LISTEN \"x\";LISTEN \"y\"\"z\";",
-	         listening_mark_channel(&a->listener));
-	ck_assert_str_eq(talk.query, query);
+	ck_assert_int_eq(strncmp(talk.query, "LISTEN \"pgweir_", 15), 0);
+	at = strchr(talk.query, ';');
+	ck_assert_str_eq(at, rest);
 	ck_assert_uint_eq(talk.pool->server_count, 0);
 	ck_assert_uint_eq(talk.pool->listening_count, 1);
 	ck_assert_uint_eq(talk.pool->database->server_count, 1);
@@ -188,67 +175,35 @@ START_TEST(one_connection_for_all)
 	engine_turn(&talk.engine);
 	ck_assert_str_eq(a->heard, "answer ");
 	ck_assert_str_eq(b->heard, "answer ");
-	ck_assert(listening_is_ready(&a->listener) && listening_is_ready(&b->listener));
 	talk_close(&talk);
 }
 END_TEST
 
-START_TEST(notifications_begin_at_the_mark)
+START_TEST(each_channel_has_its_listeners)
 {
 	struct talk talk;
 	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
 
 	talk_open(&talk, "");
-	ck_assert(listening_join(&a->listener, talk.pool, ""));
-	ck_assert(listening_add(&a->listener, bytes_text("x")));
-	listening_ask(&a->listener);
-	talk_accept(&talk);
-	hears(&talk);
-	peer_say(&talk.server, "CZ");
-	listening_expect(&a->listener);
-	notify(&talk, "x", "early");
-	notify(&talk, listening_mark_channel(&a->listener), "0000000000000000");
-	notify(&talk, "x", "still early");
-	notify_mark(&talk, &a->listener);
+	begin(&talk, a, "x");
 	notify(&talk, "x", "one");
 	notify(&talk, "unknown", "nobody's");
 	notify(&talk, "x", "tw\xc3\xb6");
-	ck_assert_str_eq(a->heard, "answer mark x=one/7 x=tw\xc3\xb6/7! ");
+	ck_assert_str_eq(a->heard, "x=one/7 x=tw\xc3\xb6/7! ");
 	*a->heard = 0;
 
-	/* the second listener of a channel needs no query, only a mark of its own */
+	/* the second listener of a channel needs no LISTEN */
 	ck_assert(listening_join(&b->listener, talk.pool, ""));
 	ck_assert(listening_add(&b->listener, bytes_text("x")));
-	ck_assert(listening_is_ready(&b->listener));
-	listening_expect(&b->listener);
-	notify(&talk, "x", "three");
-	notify_mark(&talk, &b->listener);
-	notify(&talk, "x", "four");
-	ck_assert_str_eq(a->heard, "x=three/7 x=four/7 ");
-	ck_assert_str_eq(b->heard, "mark x=four/7 ");
-	talk_close(&talk);
-}
-END_TEST
-
-START_TEST(a_new_channel_waits_for_its_own_mark)
-{
-	struct talk talk;
-	struct ear *a = &talk.ears[0];
-
-	talk_open(&talk, "");
-	begin(&talk, a, "x");
-	ck_assert(listening_add(&a->listener, bytes_text("y")));
-	ck_assert(!listening_is_ready(&a->listener));
-	listening_ask(&a->listener);
+	ck_assert(listening_add(&b->listener, bytes_text("y")));
+	listening_ask(&b->listener);
 	ck_assert_str_eq(hears(&talk), "Q");
 	ck_assert_str_eq(talk.query, "LISTEN \"y\";");
+	notify(&talk, "x", "two");
 	peer_say(&talk.server, "CZ");
-	notify(&talk, "y", "early");
-	notify(&talk, "x", "in time");
-	listening_expect(&a->listener);
-	notify_mark(&talk, &a->listener);
-	notify(&talk, "y", "now");
-	ck_assert_str_eq(a->heard, "answer x=in time/7 mark y=now/7 ");
+	notify(&talk, "y", "three");
+	ck_assert_str_eq(a->heard, "x=two/7 ");
+	ck_assert_str_eq(b->heard, "x=two/7 answer y=three/7 ");
 	talk_close(&talk);
 }
 END_TEST
@@ -541,18 +496,21 @@ static struct peer succeed(struct talk *talk)
 	return next;
 }
 
-/* The successor has executed LISTEN, and must send the mark of the replacement now. */
-static void get_mark(struct talk *talk, struct peer *next, char mark[static LISTENING_MARK_SIZE])
-{
-	const char *at;
+#define NAME_SIZE 64
 
-	peer_say(next, "CZ");
-	engine_turn(&talk->engine);
-	*talk->query = 0;
-	ck_assert_str_eq(peer_hear(&talk->engine, next), "Q");
-	at = strstr(talk->query, "NOTIFY pgweir_");
+struct mark {
+	char channel[NAME_SIZE], payload[NAME_SIZE];
+};
+
+/* The mark that the successor sends. */
+static struct mark mark_of(const struct talk *talk)
+{
+	const char *at = strstr(talk->query, "NOTIFY pgweir_");
+	struct mark mark;
+
 	ck_assert_msg(at != NULL, "%s", talk->query);
-	snprintf(mark, LISTENING_MARK_SIZE, "%s", strchr(at, '\'') + 1);
+	ck_assert_int_eq(sscanf(at, "NOTIFY %63[^,],'%63[^']'", mark.channel, mark.payload), 2);
+	return mark;
 }
 
 static void notify_on(struct talk *talk, struct peer *peer, const char *channel,
@@ -570,17 +528,14 @@ static void notify_on(struct talk *talk, struct peer *peer, const char *channel,
  * Words of two letters: the old connection or the successor (o, n) gets a notification with this
  * payload; M: its mark; Z: it answers its query; !: it ends.
  */
-static void play(struct talk *talk, struct peer *next, const char *mark, const char *events)
+static void play(struct talk *talk, struct peer *next, const struct mark *mark, const char *events)
 {
-	char name[64];
-
-	snprintf(name, sizeof(name), "%s", listening_mark_channel(&talk->ears[0].listener));
 	for (const char *at = events; *at; at += at[2] ? 3 : 2) {
 		struct peer *peer = *at == 'n' ? next : &talk->server;
 		const char payload[] = { at[1], 0 };
 
 		if (at[1] == 'M')
-			notify_on(talk, peer, name, mark);
+			notify_on(talk, peer, mark->channel, mark->payload);
 		else if (at[1] == 'Z')
 			peer_say(peer, "CZ");
 		else if (at[1] == '!')
@@ -619,15 +574,15 @@ START_TEST(a_successor_begins_at_the_mark)
 {
 	struct talk talk;
 	struct ear *a = &talk.ears[0];
-	char mark[LISTENING_MARK_SIZE];
 	struct peer next;
+	struct mark mark;
 
 	talk_open(&talk, "");
 	begin(&talk, a, "x");
 	next = succeed(&talk);
 	ck_assert_uint_eq(talk.pool->listening_count, 2);
-	get_mark(&talk, &next, mark);
-	play(&talk, &next, mark, replacements[_i].events);
+	mark = mark_of(&talk);
+	play(&talk, &next, &mark, replacements[_i].events);
 	ck_assert_msg(strcmp(a->heard, replacements[_i].heard) == 0, "%s: %s",
 	              replacements[_i].says, a->heard);
 	ck_assert_uint_le(talk.pool->listening_count, 1);
@@ -636,38 +591,32 @@ START_TEST(a_successor_begins_at_the_mark)
 }
 END_TEST
 
-/* What changes while the successor executes LISTEN, it gets with the mark. */
+/* What changes while the successor executes LISTEN, waits for the mark. */
 START_TEST(a_successor_gets_new_channels)
 {
 	struct talk talk;
-	struct ear *a = &talk.ears[0], *b = &talk.ears[1], *c = &talk.ears[2];
-	char mark[LISTENING_MARK_SIZE], query[256];
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
+	char query[256];
 	struct peer next;
+	struct mark mark;
 
 	talk_open(&talk, "");
 	begin(&talk, a, "x");
 	begin(&talk, b, "old");
 	next = succeed(&talk);
-	snprintf(query, sizeof(query), "LISTEN \"%s\";LISTEN \"x\";LISTEN \"old\";",
-	         listening_mark_channel(&a->listener));
+	mark = mark_of(&talk);
+	snprintf(query, sizeof(query), "LISTEN \"%s\";LISTEN \"x\";LISTEN \"old\";NOTIFY %s,'%s'",
+	         mark.channel, mark.channel, mark.payload);
 	ck_assert_str_eq(talk.query, query);
 	listening_leave(&b->listener);
-	begin(&talk, c, "new");
-	ck_assert_str_eq(hears(&talk), "");
-	get_mark(&talk, &next, mark);
-	snprintf(query, sizeof(query), "UNLISTEN \"old\";LISTEN \"new\";NOTIFY %s,'%s'",
-	         listening_mark_channel(&a->listener), mark);
-	ck_assert_str_eq(talk.query, query);
-
-	/* then queries wait for the mark, and are for the successor */
-	ck_assert(listening_add(&a->listener, bytes_text("last")));
+	ck_assert(listening_add(&a->listener, bytes_text("new")));
 	listening_ask(&a->listener);
 	ck_assert_str_eq(hears(&talk), "");
-	play(&talk, &next, mark, "oM nM nZ");
+	play(&talk, &next, &mark, "oM nM nZ");
 	ck_assert_str_eq(a->heard, "");
 	*talk.query = 0;
 	ck_assert_str_eq(peer_hear(&talk.engine, &next), "Q");
-	ck_assert_str_eq(talk.query, "LISTEN \"last\";");
+	ck_assert_str_eq(talk.query, "UNLISTEN \"old\";LISTEN \"new\";");
 	ck_assert_str_eq(hears(&talk), "X.");
 	peer_say(&next, "CZ");
 	engine_turn(&talk.engine);
@@ -682,21 +631,21 @@ START_TEST(a_query_in_progress_is_asked_again)
 {
 	struct talk talk;
 	struct ear *a = &talk.ears[0];
-	char mark[LISTENING_MARK_SIZE];
 	struct peer next;
+	struct mark mark;
 
 	talk_open(&talk, "");
 	begin(&talk, a, "x");
-	next = succeed(&talk);
 	listening_ask(&a->listener);
 	ck_assert_str_eq(hears(&talk), "Q");
-	get_mark(&talk, &next, mark);
-	play(&talk, &next, mark, "oM o1 oZ n1");
+	next = succeed(&talk);
+	mark = mark_of(&talk);
+	play(&talk, &next, &mark, "oM o1 oZ n1");
 	ck_assert_str_eq(a->heard, "");
-	play(&talk, &next, mark, "nM n2 nZ");
+	play(&talk, &next, &mark, "nM n2 nZ");
 	ck_assert_str_eq(a->heard, "x=2/7 ");
 	ck_assert_str_eq(peer_hear(&talk.engine, &next), "Q");
-	play(&talk, &next, mark, "n3 nZ");
+	play(&talk, &next, &mark, "n3 nZ");
 	ck_assert_str_eq(a->heard, "x=2/7 x=3/7 answer ");
 	talk_close(&talk);
 	peer_close(&next);
@@ -709,19 +658,19 @@ START_TEST(a_flood_ends_the_successor)
 	static char payload[60000];
 	struct talk talk;
 	struct ear *a = &talk.ears[0];
-	char mark[LISTENING_MARK_SIZE];
 	struct peer next;
+	struct mark mark;
 
 	memset(payload, 'x', sizeof(payload) - 1);
 	talk_open(&talk, "");
 	begin(&talk, a, "x");
 	next = succeed(&talk);
-	get_mark(&talk, &next, mark);
-	play(&talk, &next, mark, "nM");
+	mark = mark_of(&talk);
+	play(&talk, &next, &mark, "nM");
 	for (int i = 0; i < 150 && talk.pool->listening_count == 2; i++)
 		notify_on(&talk, &next, "x", payload);
 	ck_assert_uint_eq(talk.pool->listening_count, 1);
-	play(&talk, &next, mark, "o1 oM o2");
+	play(&talk, &next, &mark, "o1 oM o2");
 	ck_assert_str_eq(a->heard, "x=1/7 x=2/7 ");
 	talk_close(&talk);
 	peer_close(&next);
@@ -759,8 +708,7 @@ int main(void)
 
 	tcase_set_timeout(tcase, 20);
 	tcase_add_test(tcase, one_connection_for_all);
-	tcase_add_test(tcase, notifications_begin_at_the_mark);
-	tcase_add_test(tcase, a_new_channel_waits_for_its_own_mark);
+	tcase_add_test(tcase, each_channel_has_its_listeners);
 	tcase_add_test(tcase, what_nobody_has_is_unlistened);
 	tcase_add_test(tcase, an_answer_is_for_what_was_asked_before);
 	tcase_add_test(tcase, one_that_leaves_disturbs_no_other);

@@ -67,7 +67,7 @@ struct borrower_ops {
 	void (*on_facts)(struct borrower *borrower, const struct facts *facts);
 	/* pool_read_catalog_now() is over. */
 	void (*on_catalog)(struct borrower *borrower);
-	/* server_clear_channels() or server_change_channels() is done. */
+	/* server_clear_channels() is done. */
 	void (*on_channels_cleared)(struct borrower *borrower);
 	/*
 	 * With SERVER_WATCHES_NOTIFICATIONS: a whole NotificationResponse. false: it is forwarded.

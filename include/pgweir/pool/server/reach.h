@@ -16,34 +16,31 @@
 #include <stdatomic.h>
 
 #include "pgweir/base/err.h"
-#include "pgweir/base/hash.h"
+#include "pgweir/base/table.h"
 #include "pgweir/net/address.h"
 
 #define REACH_GAP_MIN (50 * USEC_PER_SEC / 1000)  /* after the first failure */
 #define REACH_GAP_MAX (500 * USEC_PER_SEC / 1000) /* it doubles up to this */
 /* an attempt that has no result after this time does not hold up the next one */
 #define REACH_TEST_MAX USEC_PER_SEC
-#define REACH_CHAINS 64
 
 /* An address and a port; or the name of a host that has no address, and a port. */
 struct reach_target {
-	struct reach_target *next; /* in its chain */
+	UT_hash_handle hh;
 	unsigned int holder_count;
 	_Atomic(usec_t) due;      /* when it may be tried again; 0: it has not failed */
 	atomic_bool is_tested;    /* it has failed, and a connection tries it */
 	atomic_uint server_count; /* reach_count() */
 	usec_t gap;               /* after the last failure; 0: it has not failed */
 	struct err failure;       /* valid if it has failed */
-	uint16_t port;
-	struct address address; /* port 0; family AF_UNSPEC: there is only the name */
-	char name[];
+	char key[];               /* host and port */
 };
 
 struct reach {
 	pthread_mutex_t lock;
 	struct hash_key secret;
 	atomic_uint failing_count; /* targets that have failed */
-	struct reach_target *chains[REACH_CHAINS];
+	struct reach_target *targets;
 };
 
 void reach_init(struct reach *reach);

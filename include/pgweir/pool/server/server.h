@@ -330,11 +330,13 @@ struct server {
 	struct server_statements statements; /* the prepared statements it has */
 	/* the scope of `params`, in which statements are prepared */
 	struct text_scope scope;
-	enum server_end end;      /* the first one since server_watch_end() */
-	unsigned int error_count; /* of errors that borrowers have got */
-	bool is_limited;          /* between server_begin_limit() and server_end_limit() */
-	bool has_ddl;             /* the transaction may have changed what functions do */
-	unsigned int load_count;  /* LOAD that succeeded and that the borrower has not settled */
+	enum server_end end;         /* the one that server_watch_end() looks for */
+	unsigned int ends_ahead;     /* that come before it */
+	unsigned int unlisten_count; /* UNLISTEN and DISCARD ALL that it has seen meanwhile */
+	unsigned int error_count;    /* of errors that borrowers have got */
+	bool is_limited;             /* between server_begin_limit() and server_end_limit() */
+	bool has_ddl;                /* the transaction may have changed what functions do */
+	unsigned int load_count;     /* LOAD that succeeded and that the borrower has not settled */
 	/* the borrower may have changed the scope since its parameters were known for certain */
 	bool is_scope_open;
 	bool has_used_scope; /* statements were prepared or used since */
@@ -629,17 +631,10 @@ static inline bool server_is_asked(const struct server *server)
 }
 
 /*
- * Ends all that the server listens to, after a query (or NULL) whose failure does not matter. It
- * must be at rest. on_channels_cleared() of the borrower comes; if UNLISTEN fails, the server is
- * closed.
+ * Ends all that the server listens to. It must be at rest. on_channels_cleared() of the borrower
+ * comes; if UNLISTEN fails, the server is closed.
  */
-void server_clear_channels(struct server *server, const char *query);
-
-/*
- * Executes LISTEN or the like. on_channels_cleared() of the borrower comes; if the query fails, the
- * server is closed. The server is between two transactions, and owes its borrower nothing.
- */
-void server_change_channels(struct server *server, const char *query);
+void server_clear_channels(struct server *server);
 
 /*
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's
@@ -669,11 +664,12 @@ bool server_add_library(struct server *server, const char *name);
 void server_begin_limit(struct server *server);
 void server_end_limit(struct server *server);
 
-/* Looks for the first COMMIT or ROLLBACK from now on. */
-static inline void server_watch_end(struct server *server)
+/* Looks for the first COMMIT or ROLLBACK from now on, behind so many others; counts UNLISTEN. */
+static inline void server_watch_end(struct server *server, unsigned int ahead)
 {
 	server->watches |= SERVER_WATCHES_END;
 	server->end = SERVER_END_NONE;
+	server->ends_ahead = ahead;
 }
 
 /* Ends the watch. */
