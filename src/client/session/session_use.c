@@ -13,7 +13,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
-#include "pgweir/pool/server/text_scope.h"
+#include "pgweir/pool/server/params.h"
 #include "pgweir/pool/vacancy.h"
 
 #include "../client_records_priv.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/pool/server/text_scope.h"
+#include "pgweir/pool/server/params.h"
 
 #include "../client_priv.h"
 

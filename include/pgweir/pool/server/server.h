@@ -36,7 +36,6 @@
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/server/question.h"
-#include "pgweir/pool/server/text_scope.h"
 #include "pgweir/pool/server/replay.h"
 
 #define SERVER_KEY_MAX 260 /* bytes of a cancel key: process id and secret */

@@ -8,7 +8,7 @@
  * statements, nor choose texts with the same number.
  *
  * The same text is a different statement with other parameter types, or in another scope: with
- * other session parameters that change how PostgreSQL reads the text (text_scope.h).
+ * other session parameters that change how PostgreSQL reads the text (params.h).
  *
  * Two statements with the same number are told apart everywhere here, because the content counts
  * and not the name. If one of them is prepared on a server, PostgreSQL refuses the other one there
@@ -93,7 +93,7 @@ bool statements_init(struct statements *statements, struct statement_names *name
 
 /*
  * The statement with this text, which is what follows the name in a Parse message (query and
- * parameter types), and this scope (text_scope.h). Made if necessary. The caller gets a reference.
+ * parameter types), and this scope (params.h). Made if necessary. The caller gets a reference.
  * NULL: no memory, or too long.
  */
 struct statement *statement_of(struct statements *statements, struct bytes text,
