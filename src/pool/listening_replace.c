@@ -30,13 +30,13 @@ void listening_replace(struct server *server)
 {
 	struct listening *listening;
 
-	if (!server->borrower)
+	if (!server->lease.borrower)
 		return; /* it is being closed */
 	if (!pool_is_current(server->pool)) {
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, server->close_reason);
 		return;
 	}
-	listening = listening_of(server->borrower);
+	listening = listening_of(server->lease.borrower);
 	if (listening->replace.state == REPLACE_NONE)
 		timer_clear(&listening->replace.timer); /* of the next attempt */
 	listening->replace.is_told = false;

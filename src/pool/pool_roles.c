@@ -112,7 +112,7 @@ void pool_hear_roster(struct pool *pool)
 		struct server *server = TAILQ_FIRST(&pool->servers[state]), *next;
 
 		for (; server; server = next) {
-			next = TAILQ_NEXT(server, node);
+			next = TAILQ_NEXT(server, place.node);
 			if (stay_of(server) != ROSTER_STAYS)
 				leave(server, stay_of(server));
 		}

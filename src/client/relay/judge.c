@@ -191,7 +191,7 @@ static enum judgement wait_for(struct batch *batch, enum ledger_wait what)
 static enum judgement judge_with_hosts(const struct client *client, struct batch *batch)
 {
 	/* It may begin the next transaction, which need not be a read. */
-	if (!ledger_ends_wait(&client->borrower.server->ledger, LEDGER_WAIT_READY) &&
+	if (!ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY) &&
 	    route_is_for_now(client))
 		return wait_for(batch, LEDGER_WAIT_READY);
 	return JUDGE_SEND;
@@ -252,7 +252,7 @@ static bool is_first(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
-	return ledger_is_empty(&server->ledger) && server->status == 'I' && !client->late;
+	return ledger_is_empty(&server->wire.ledger) && server->wire.status == 'I' && !client->late;
 }
 
 static enum judgement judge_listening(struct client *client, enum listening_go go)
@@ -342,7 +342,7 @@ static void begin_query(struct client *client, struct server *server, const stru
 	if (!client->request_at) {
 		relay_begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);
-	} else if (!server->request_at) {
+	} else if (!server->lease.request_at) {
 		server_begin_query(server, loop_now(client->clients->with.loop), client->xact_at);
 	}
 }
@@ -377,7 +377,7 @@ static bool is_decided_alone(struct client *client, char type, enum judgement *j
 	bool is_active = client->state == CLIENT_ACTIVE;
 
 	/* More data of a COPY: there may be millions of such frames, and none adds an entry. */
-	if (type == 'd' && is_active && server->ledger.has_data && !server->is_ready)
+	if (type == 'd' && is_active && server->wire.ledger.has_data && !server->wire.is_ready)
 		*judgement = JUDGE_SEND;
 	/* Before the next check: PostgreSQL, too, obeys Terminate while it ignores messages. */
 	else if (type == 'X')
@@ -385,7 +385,7 @@ static bool is_decided_alone(struct client *client, char type, enum judgement *j
 	else if (client->is_skipping)
 		*judgement = skip(client, type);
 	/* The rest of a COPY that has failed, or a Flush with nothing to flush. */
-	else if (!is_active || server->is_ready)
+	else if (!is_active || server->wire.is_ready)
 		*judgement = JUDGE_DROP;
 	else
 		return false;
@@ -426,7 +426,7 @@ static bool may_follow_cleaning(struct client *client, const struct frame *frame
 	struct bytes text = bytes_of(NULL, 0), body;
 	const char *portal, *name = "";
 
-	if (server->ledger.ready_count > 1)
+	if (server->wire.ledger.ready_count > 1)
 		return false;
 	if (frame->type != 'Q' && frame->type != 'P' && frame->type != 'B')
 		return true;
@@ -453,10 +453,10 @@ static enum judgement judge_turn(struct client *client, const struct frame *fram
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	if (server->is_cleaning && !may_follow_cleaning(client, frame, in))
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
-	if (ledger_is_full(&server->ledger))
+	if (ledger_is_full(&server->wire.ledger))
 		return wait_for(batch, LEDGER_WAIT_SPACE);
 	/* The batch that is sent again comes first. */
-	if (server->replay.is_failed)
+	if (server->lease.replay.is_failed)
 		return wait_for(batch, LEDGER_WAIT_READY);
 	if (client->listening && relay_is_session(client) && !batch->count &&
 	    listening_goes_home(client))
@@ -490,7 +490,7 @@ static enum judgement judge_content(struct client *client, const struct request 
 	unsigned int features = client_features(client);
 	enum judgement judgement = JUDGE_SEND;
 
-	if (server->vacancy)
+	if (server->lease.vacancy)
 		vacancy_before(server, frame->type);
 	if (request->may_touch)
 		judgement = judge_session(client, frame, in, batch);
@@ -505,7 +505,7 @@ static enum judgement judge_content(struct client *client, const struct request 
 	}
 	if (frame->type == 'E' && judgement <= JUDGE_DROP)
 		resets_execute(client);
-	if (server->vacancy && judgement == JUDGE_SEND && !batch->change)
+	if (server->lease.vacancy && judgement == JUDGE_SEND && !batch->change)
 		batch->change = vacancy_follow(server, frame->type, frame_body(in, frame));
 	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)
 		audit_frame(client, frame, in);

@@ -35,7 +35,7 @@ static void send_whole(struct server *server, struct batch *batch)
 {
 	static const char flush[] = { 'H', 0, 0, 0, 4 };
 
-	if (ledger_flush(&server->ledger))
+	if (ledger_flush(&server->wire.ledger))
 		batch_run(batch, bytes_of(flush, sizeof(flush)));
 	batch_send(batch);
 	server_push(server);
@@ -55,7 +55,7 @@ static bool send_batch(struct client *client, struct batch *batch)
 	else
 		send_whole(server, batch);
 	server_set_mid_request(server, client->frame_left && client->forwards_rest);
-	batch->is_answered |= ledger_owes_answer(&server->ledger);
+	batch->is_answered |= ledger_owes_answer(&server->wire.ledger);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* the client must read first */
 	return client->state == CLIENT_ACTIVE;
@@ -77,7 +77,7 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 			return JUDGE_END;
 	} while (judgement == JUDGE_WAIT && in->count < left && client->stream.want == WANT_INPUT &&
 	         server_can_take(client->borrower.server) &&
-	         ledger_ends_wait(&client->borrower.server->ledger, batch->waits_for));
+	         ledger_ends_wait(&client->borrower.server->wire.ledger, batch->waits_for));
 	return judgement;
 }
 
@@ -135,8 +135,8 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
-	if (stream_unsent(&server->stream) == 0 && judgement != JUDGE_WAIT) {
-		if (server->is_ready && !relay_is_session(client) && client->frame_left == 0)
+	if (stream_unsent(&server->wire.stream) == 0 && judgement != JUDGE_WAIT) {
+		if (server->wire.is_ready && !relay_is_session(client) && client->frame_left == 0)
 			relay_give_back(client); /* only the rest of a frame was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
@@ -231,8 +231,8 @@ static bool ask_session(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (client->frame_left || server_rest(server) != REST_FULL || server->cancel_count ||
-	    !ledger_is_certain(&server->ledger))
+	if (client->frame_left || server_rest(server) != REST_FULL || server->lease.cancel_count ||
+	    !ledger_is_certain(&server->wire.ledger))
 		return false;
 	session_mode_ask(client);
 	client_enter(client, CLIENT_SETTLING);
@@ -368,11 +368,11 @@ void relay_writable(struct borrower *borrower)
 
 	if (client->state != CLIENT_ACTIVE)
 		return;
-	if (borrower->server->is_ready && !relay_is_session(client) && relay_give_back(client))
+	if (borrower->server->wire.is_ready && !relay_is_session(client) && relay_give_back(client))
 		return;
 	/* If the wait is not over, there will be another call. */
-	if (stream_unsent(&borrower->server->stream) == 0 &&
-	    ledger_ends_wait(&borrower->server->ledger, borrower->waits_for))
+	if (stream_unsent(&borrower->server->wire.stream) == 0 &&
+	    ledger_ends_wait(&borrower->server->wire.ledger, borrower->waits_for))
 		read_on_with_server(client);
 }
 

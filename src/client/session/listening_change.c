@@ -59,7 +59,7 @@ static void end_home(struct client *client)
 	timer_clear(&listening->timer);
 	listening->step = STEP_NONE;
 	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
-	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_NOTIFICATIONS;
+	client->borrower.server->lease.watches &= (uint8_t)~SERVER_WATCHES_NOTIFICATIONS;
 	listening_leave(&listening->listener);
 	if (!unread_move(&listening->lent, &listening->unread, listening->lent.count)) {
 		client_refuse_for(client, CLOSE_MEMORY);
@@ -146,9 +146,9 @@ bool listening_goes_home(struct client *client)
 	const char *name;
 
 	if (!listening_has_any(client) || listening->step != STEP_NONE || client->frame_left ||
-	    server->status != 'I' || server->cancel_count || server->ledger.is_open ||
-	    ledger_needs_more(&server->ledger) || ledger_owes_borrower(&server->ledger) ||
-	    !ledger_is_certain(&server->ledger))
+	    server->wire.status != 'I' || server->lease.cancel_count ||
+	    server->wire.ledger.is_open || ledger_needs_more(&server->wire.ledger) ||
+	    ledger_owes_borrower(&server->wire.ledger) || !ledger_is_certain(&server->wire.ledger))
 		return false;
 	while ((name = listening_next(&listening->listener, &at))) {
 		buf_add_text(&text, "LISTEN ");
@@ -161,7 +161,7 @@ bool listening_goes_home(struct client *client)
 	buf_printf(&text, "LISTEN %s;NOTIFY %s,'%s'", name, name, listening->mark);
 	listening->step = STEP_HOME;
 	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
-	server->watches |= SERVER_WATCHES_NOTIFICATIONS;
+	server->lease.watches |= SERVER_WATCHES_NOTIFICATIONS;
 	arm_settling(client);
 	client_enter(client, CLIENT_SETTLING);
 	stream_want(&client->stream, WANT_END);
@@ -296,7 +296,7 @@ static void settle_channels(struct client *client, const struct listening_names 
 
 	server_set_dirty(client->borrower.server, true);
 	/* The mark will come; in session mode nobody has watched. */
-	client->borrower.server->watches |= SERVER_WATCHES_NOTIFICATIONS;
+	client->borrower.server->lease.watches |= SERVER_WATCHES_NOTIFICATIONS;
 	if (!add_channels(client, names))
 		return;
 	listening = client->listening;
@@ -380,12 +380,12 @@ static enum listening_go hold_ready(struct client *client, struct batch *batch)
 	if (client->touched & LISTENING_HOLDS)
 		return LISTENING_SEND;
 	/* Not one of an earlier transaction: it would be withheld while this one is answered. */
-	if (!ledger_knows_status(&server->ledger))
+	if (!ledger_knows_status(&server->wire.ledger))
 		return listening_wait(batch, LEDGER_WAIT_READY);
 	if (!listening_change_get(client))
 		return LISTENING_END;
 	client->touched |= LISTENING_HOLDS;
-	server->watches |= SERVER_WATCHES_READY;
+	server->lease.watches |= SERVER_WATCHES_READY;
 	return LISTENING_SEND;
 }
 
@@ -412,7 +412,7 @@ enum listening_go listening_follow(struct client *client, char type, struct batc
 {
 	/* This message would be answered before the ReadyForQuery that is withheld. */
 	if ((client->touched & LISTENING_HOLDS) &&
-	    !ledger_ends_wait(&client->borrower.server->ledger, LEDGER_WAIT_READY))
+	    !ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY))
 		return listening_wait(batch, LEDGER_WAIT_READY);
 	return listening_unlisten_follow(client, type, batch);
 }
@@ -426,7 +426,7 @@ enum listening_go listening_before(struct client *client, char type, unsigned in
 	if (go != LISTENING_SEND)
 		return go;
 	if (touches & (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
-		server->watches |= SERVER_WATCHES_NOTIFICATIONS;
+		server->lease.watches |= SERVER_WATCHES_NOTIFICATIONS;
 	if (!listening_has_any(client))
 		return LISTENING_SEND;
 	if (is_discard(touches)) {
@@ -459,7 +459,7 @@ bool listening_waits(struct client *client)
 
 	if (!listening)
 		return false;
-	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_READY;
+	client->borrower.server->lease.watches &= (uint8_t)~SERVER_WATCHES_READY;
 	listening->may_notify = false;
 	unread_done(&listening->lent);
 	if (!may_notify || !listening->is_withheld || !listening_has_any(client))

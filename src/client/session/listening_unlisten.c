@@ -101,7 +101,7 @@ static bool inject(struct client_listening *listening, struct buf *out, struct b
 	struct server *server = listening->client->borrower.server;
 	struct ledger_change *change;
 
-	if (server->ledger.is_open)
+	if (server->wire.ledger.is_open)
 		return inject_text_extended(server, out, statements, NULL);
 	change = ahead_new(listening);
 	return change && inject_text_query(server, out, statements, change);
@@ -343,8 +343,8 @@ static void note_end(struct client *client)
 		return;
 	last->is_watched = false;
 	last->is_committed = server_end_seen(server) == SERVER_END_COMMIT;
-	last->is_done = server->error_count == last->errors;
-	last->is_over = last->is_done && server->status == 'I';
+	last->is_done = server->lease.error_count == last->errors;
+	last->is_over = last->is_done && server->wire.status == 'I';
 }
 
 /* A text of several statements may end the transaction: then no second mark can follow it. */
@@ -353,7 +353,7 @@ static void watch_end(struct client *client)
 	struct unlisten *last = TAILQ_LAST(&client->listening->unlistens, unlisten_list);
 
 	last->is_watched = true;
-	last->errors = client->borrower.server->error_count;
+	last->errors = client->borrower.server->lease.error_count;
 	server_watch_end(client->borrower.server);
 }
 
@@ -369,7 +369,7 @@ static bool look_for_execute(struct client *client)
 		return true;
 	if (server_is_in_failed_block(server))
 		client->touched &= ~LISTENING_AFTER_EXECUTE;
-	return ledger_knows_status(&server->ledger);
+	return ledger_knows_status(&server->wire.ledger);
 }
 
 enum listening_go listening_unlisten_follow(struct client *client, char type, struct batch *batch)
@@ -386,11 +386,11 @@ enum listening_go listening_unlisten_follow(struct client *client, char type, st
 	if (!is_due)
 		return LISTENING_SEND;
 	/* The text may have ended its transaction block: then the mark would say too much. */
-	if (!server->ledger.is_open && !ledger_knows_status(&server->ledger))
+	if (!server->wire.ledger.is_open && !ledger_knows_status(&server->wire.ledger))
 		return listening_wait(batch, LEDGER_WAIT_READY);
 	client->touched &= ~LISTENING_AFTER;
 	note_end(client);
-	if (!server->ledger.is_open && server->status != 'T')
+	if (!server->wire.ledger.is_open && server->wire.status != 'T')
 		return LISTENING_SEND;
 	return add_after(client, batch) ? LISTENING_SEND : LISTENING_END;
 }
@@ -402,16 +402,16 @@ enum listening_go listening_unlisten_follow(struct client *client, char type, st
  */
 static bool may_roll_back(const struct server *server, struct bytes text)
 {
-	return server->ledger.is_open && server->status == 'I' &&
+	return server->wire.ledger.is_open && server->wire.status == 'I' &&
 	       (!text.count || bytes_contain(text, "call") || bytes_contain(text, "rollback"));
 }
 
 enum listening_go listening_unlisten_before(struct client *client, char type, unsigned int touches,
                                             struct bytes text, struct batch *batch)
 {
-	const struct ledger *ledger = &client->borrower.server->ledger;
+	const struct ledger *ledger = &client->borrower.server->wire.ledger;
 	bool is_in_block =
-	    ledger->is_open || ledger->is_begun || client->borrower.server->status != 'I';
+	    ledger->is_open || ledger->is_begun || client->borrower.server->wire.status != 'I';
 	bool has_failed = server_is_in_failed_block(client->borrower.server);
 	bool may_unlisten = touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN);
 	struct unlisten *last;

@@ -131,7 +131,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 	if (pins)
 		pool_keep_sequences(&client->borrower);
 	server_set_dirty(server, pins != 0);
-	if (server->is_scope_open)
+	if (server->session.is_scope_open)
 		server_close_scope(server);
 	/* This cannot be removed, or is not known: nobody else may get this server. */
 	if (pins & LASTING)
@@ -190,7 +190,7 @@ static void ask_server(struct client *client, unsigned int parts, bool is_apart)
 	if (parts & QUESTION_PARAMS)
 		server_set_doubt(server);
 	if (session && (parts & QUESTION_PARAMS)) {
-		placeholders_note_map(session, server->params);
+		placeholders_note_map(session, server->session.params);
 		placeholders_note_map(session, client->startup);
 	}
 	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE))
@@ -208,7 +208,7 @@ static void take_libraries(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (!server->load_count && !(client->touched & SQL_TOUCH_LIBRARY))
+	if (!server->session.load_count && !(client->touched & SQL_TOUCH_LIBRARY))
 		return;
 	/* Without memory for that, the load_count that is left closes the server. */
 	if (session_get(client) && !libraries_take(client->session, server))
@@ -279,8 +279,9 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
 	if (facts->has_own_count)
-		server_statements_recount(&client->borrower.server->statements, facts->own_count);
-	had = params_hold(client->borrower.server->params);
+		server_statements_recount(&client->borrower.server->session.statements,
+		                          facts->own_count);
+	had = params_hold(client->borrower.server->session.params);
 	if (facts->parts & QUESTION_PARAMS &&
 	    (facts->lacks_names ||
 	     !server_take_facts(client->borrower.server, facts, client->startup,

@@ -277,7 +277,7 @@ enum statements_result exposed_before(struct client *client, const struct frame 
                                       struct bytes in, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
-	const struct ledger *ledger = &server->ledger;
+	const struct ledger *ledger = &server->wire.ledger;
 	struct exposing exposing = { .walk = { expose_sql, false },
 		                     .client = client,
 		                     .batch = batch };
@@ -297,9 +297,9 @@ enum statements_result exposed_before(struct client *client, const struct frame 
 		return STATEMENTS_PASS;
 	if (!ledger_is_empty(ledger))
 		return STATEMENTS_WAIT_EMPTY;
-	if (server->status == 'E')
+	if (server->wire.status == 'E')
 		return STATEMENTS_PASS;
-	exposing.is_block = server->status == 'T';
+	exposing.is_block = server->wire.status == 'T';
 	count_exposed(&exposing);
 	if (may_name)
 		expose_words(&exposing, text);
@@ -365,7 +365,7 @@ bool exposed_add(struct client *client, const struct client_statement *entry, st
 	change->base.settle = settle_exposed;
 	change->exposed = exposed;
 	change->open = names_open(client);
-	ledger_open_begin(change->open, &client->borrower.server->ledger);
+	ledger_open_begin(change->open, &client->borrower.server->wire.ledger);
 	memcpy(change->name, entry->name, strlen(entry->name) + 1);
 	add_parse(batch, entry);
 	session_run_unknown(client);

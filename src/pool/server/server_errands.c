@@ -31,21 +31,21 @@
 
 void server_discard_begin(struct server *server)
 {
-	server->is_discarding = true;
-	server->relies_on_discard = false;
-	server->sequences = SEQUENCES_OWN;
+	server->session.is_discarding = true;
+	server->session.relies_on_discard = false;
+	server->session.sequences = SEQUENCES_OWN;
 }
 
 void server_discard_end(struct server *server, bool is_done)
 {
-	if (!server->is_discarding)
+	if (!server->session.is_discarding)
 		return;
-	server->is_discarding = false;
+	server->session.is_discarding = false;
 	if (is_done)
 		return;
-	server->sequences = SEQUENCES_FOREIGN;
-	if (server->relies_on_discard)
-		server->prefix_failure = CLOSE_SEQUENCES_KEPT;
+	server->session.sequences = SEQUENCES_FOREIGN;
+	if (server->session.relies_on_discard)
+		server->wire.prefix_failure = CLOSE_SEQUENCES_KEPT;
 }
 
 /* The reply to a query of ours has arrived, which has the cleaning in it if server->is_cleaning. */
@@ -55,10 +55,10 @@ static void server_cleaning_end(struct server *server, bool is_done)
 		return;
 	server->is_cleaning = false;
 	if (is_done)
-		server->doubt = DOUBT_NONE;
+		server->session.doubt = DOUBT_NONE;
 	/* More may be sent now, which is kept only where there are other hosts. */
 	if (is_done && server->site->hosts->count == 1)
-		replay_end_resend(&server->replay);
+		replay_end_resend(&server->lease.replay);
 }
 
 /* ---- errands ---- */
@@ -91,7 +91,7 @@ static void begin_errand(struct server *server, enum errand_kind kind)
 	assert(server->errand == ERRAND_NONE);
 	server->errand = kind;
 	server->errand_failed = false;
-	server->is_ready = false;
+	server->wire.is_ready = false;
 	if (server->state == SERVER_LENT) /* the other states have this limit anyway */
 		timer_set(&server->timer, server->site->limits.connect,
 		          loop_now(server->site->shared->loop));
@@ -101,7 +101,7 @@ static void begin_errand(struct server *server, enum errand_kind kind)
 static bool send_errand(struct server *server, bool is_noted)
 {
 	struct buf *out = server->site->shared->errand_message;
-	bool is_sent = is_noted && buf_ok(out) && stream_send(&server->stream, buf_bytes(out));
+	bool is_sent = is_noted && buf_ok(out) && stream_send(&server->wire.stream, buf_bytes(out));
 
 	buf_reuse(out, ERRAND_KEEP_MAX);
 	if (!is_sent)
@@ -111,7 +111,7 @@ static bool send_errand(struct server *server, bool is_noted)
 
 static bool note(struct server *server, enum ledger_kind kind)
 {
-	return ledger_add(&server->ledger, kind, LEDGER_INTERNAL) == LEDGER_SENT;
+	return ledger_add(&server->wire.ledger, kind, LEDGER_INTERNAL) == LEDGER_SENT;
 }
 
 bool server_errand(struct server *server, enum errand_kind kind, const char *query)
@@ -158,7 +158,7 @@ bool server_errand_apart(struct server *server, enum errand_kind kind, const cha
 
 static void settle_ahead(struct ledger_change *change, bool is_done)
 {
-	struct server *server = container_of(change, struct server, prefix_change);
+	struct server *server = container_of(change, struct server, wire.prefix_change);
 
 	bool is_cleaning = server->is_cleaning;
 
@@ -167,17 +167,18 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 	if (is_done || server_is_over(server))
 		return;
 	if (is_cleaning)
-		server->prefix_failure = CLOSE_CLEANING_FAILED;
+		server->wire.prefix_failure = CLOSE_CLEANING_FAILED;
 	log_warning(&server->log, "parameters could not be set; it is closed after this client");
 	server_set_close_needed(server, CLOSE_PARAMETERS_NOT_SET);
 }
 
 bool server_errand_ahead(struct server *server, const char *query)
 {
-	server->prefix_change = (struct ledger_change){ .settle = settle_ahead };
-	message_query(&server->prefix, query);
-	if (buf_ok(&server->prefix) && server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE,
-	                                                  &server->prefix_change) == LEDGER_SENT)
+	server->wire.prefix_change = (struct ledger_change){ .settle = settle_ahead };
+	message_query(&server->wire.prefix, query);
+	if (buf_ok(&server->wire.prefix) &&
+	    server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE, &server->wire.prefix_change) ==
+	        LEDGER_SENT)
 		return true;
 	server_break(server);
 	return false;
@@ -188,7 +189,7 @@ bool server_errand_ahead(struct server *server, const char *query)
 static void write_question(const struct server *server, struct server_question *question,
                            struct buf *text)
 {
-	const char *version = params_find(server->baseline, "server_version");
+	const char *version = params_find(server->session.baseline, "server_version");
 
 	question->try_count++;
 	question_text(question->facts.parts, buf_bytes(&question->names),
@@ -247,7 +248,7 @@ bool server_ask_behind(struct server *server, unsigned int parts, struct buf *ou
 	if (buf_ok(&text))
 		message_query(out, text.at);
 	if (!buf_ok(&text) || !buf_ok(out) || out->count - before > UINT16_MAX ||
-	    ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) != LEDGER_SENT) {
+	    ledger_add(&server->wire.ledger, LEDGER_QUERY, LEDGER_INTERNAL) != LEDGER_SENT) {
 		out->count = before;
 		buf_free(&text);
 		server_question_free(&question);
@@ -272,7 +273,7 @@ void server_drop_question(struct server *server)
 {
 	if (!server->ask_size)
 		return;
-	ledger_ignore_question(&server->ledger);
+	ledger_ignore_question(&server->wire.ledger);
 	server->ask_size = 0;
 	server_question_free(&server->question);
 }
@@ -290,7 +291,7 @@ static bool ask_again(struct server *server)
 	unsigned int unknown = question->facts.unknown;
 	bool lacks_names = question->facts.lacks_names;
 
-	if (server->status != 'I' || question->try_count >= QUESTION_TRIES)
+	if (server->wire.status != 'I' || question->try_count >= QUESTION_TRIES)
 		return false;
 	facts_done(&question->facts);
 	question->facts.parts = parts;
@@ -322,8 +323,8 @@ static bool send_ignored(struct server *server, const char *query)
 
 	message_query(&out, query);
 	is_sent = buf_ok(&out) &&
-	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT &&
-	          stream_send(&server->stream, buf_bytes(&out));
+	          ledger_add(&server->wire.ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT &&
+	          stream_send(&server->wire.stream, buf_bytes(&out));
 	buf_free(&out);
 	return is_sent;
 }
@@ -349,7 +350,7 @@ static void give_facts(struct server *server)
 	if (question->facts.is_broken)
 		server_close_for(server, CLOSE_QUESTION_FAILED);
 	else
-		server->borrower->ops->on_facts(server->borrower, &question->facts);
+		server->lease.borrower->ops->on_facts(server->lease.borrower, &question->facts);
 	server_question_free(&question);
 }
 
@@ -370,13 +371,13 @@ static void go_on_after(struct server *server, enum errand_kind kind)
 			server->site->ops->on_params_refused(server);
 			return;
 		}
-		params_release(server->site->shared->params, &server->before);
+		params_release(server->site->shared->params, &server->session.before);
 		timer_clear(&server->timer);
-		server->borrower->ops->on_lent(server->borrower);
+		server->lease.borrower->ops->on_lent(server->lease.borrower);
 		return;
 	case ERRAND_CHANNELS:
 		timer_clear(&server->timer);
-		server->borrower->ops->on_channels_cleared(server->borrower);
+		server->lease.borrower->ops->on_channels_cleared(server->lease.borrower);
 		return;
 	case ERRAND_ASK:
 		if (server->state == SERVER_LOGIN) {
@@ -395,14 +396,14 @@ static void go_on_after(struct server *server, enum errand_kind kind)
 			return;
 		}
 		timer_clear(&server->timer);
-		server->borrower->ops->on_catalog(server->borrower);
+		server->lease.borrower->ops->on_catalog(server->lease.borrower);
 		return;
 	case ERRAND_ROLE:
 		server->site->ops->on_home(server);
 		return;
 	case ERRAND_RESET:
-		server->has_session = server->is_dirty = false;
-		server->doubt = DOUBT_NONE;
+		server->session.has_session = server->session.is_dirty = false;
+		server->session.doubt = DOUBT_NONE;
 		server->site->ops->on_home(server);
 		return;
 	case ERRAND_SET_BACK:
@@ -426,10 +427,10 @@ void server_errand_done(struct server *server)
 		server_close_for(server, errands[kind].failure);
 		return;
 	}
-	if (server->status != 'I') {
+	if (server->wire.status != 'I') {
 		server_close_with(server, ERR_STATE, "a query of our own left a transaction open");
 		return;
 	}
-	server->is_ready = true;
+	server->wire.is_ready = true;
 	go_on_after(server, kind);
 }

@@ -25,16 +25,18 @@ static struct loop *loop_of(const struct server *server) { return server->site->
 /* The address in the hosts' list; NULL: there is none (yet). */
 static const struct address *address_of(const struct server *server)
 {
-	bool has_address = server->peer.family == AF_INET || server->peer.family == AF_INET6;
+	bool has_address =
+	    server->place.peer.family == AF_INET || server->place.peer.family == AF_INET6;
 
-	return has_address ? &server->peer : NULL;
+	return has_address ? &server->place.peer : NULL;
 }
 
 /* It counts where it will be from the choice on, as others may choose before it is there. */
 static void count_at_host(struct server *server)
 {
 	if (!server->site->is_watch)
-		hosts_enter(server->site->hosts, &server->place, server->host, address_of(server));
+		hosts_enter(server->site->hosts, &server->place.counted, server->place.host,
+		            address_of(server));
 }
 
 /* No borrower relies on a retry, so there must be space for another server beside it. */
@@ -63,7 +65,7 @@ static void on_patience(struct timer *timer)
 	struct server_login *login = container_of(timer, struct server_login, patience);
 	struct server *server = login->server;
 
-	if (hosts_has_other(server->site->hosts, server->host, address_of(server)))
+	if (hosts_has_other(server->site->hosts, server->place.host, address_of(server)))
 		server_close_for(server, CLOSE_ANOTHER_HOST);
 	else if (login->is_test && login->dial.is_active)
 		server_close_with(server, ERR_SERVER_CONNECT,
@@ -86,7 +88,7 @@ static void set_patience(struct server *server)
 
 static void on_server_address_removed(struct resolver_watch *watch)
 {
-	struct server *server = container_of(watch, struct server, address_watch);
+	struct server *server = container_of(watch, struct server, place.address_watch);
 
 	server->site->ops->on_address_removed(server);
 }
@@ -111,8 +113,8 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 		return;
 	}
 	picked = *address;
-	result = hosts_pick(hosts, server->host, ask->addresses, ask->address_count, &when, &picked,
-	                    &is_test);
+	result = hosts_pick(hosts, server->place.host, ask->addresses, ask->address_count, &when,
+	                    &picked, &is_test);
 	if (result == HOSTS_NONE_FITS) {
 		server_close_for(server, CLOSE_HOST_ROLE);
 		return;
@@ -122,16 +124,16 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 		server_close(server, &memory);
 		return;
 	}
-	server->peer = picked;
-	address_set_port(&server->peer, ask->port);
+	server->place.peer = picked;
+	address_set_port(&server->place.peer, ask->port);
 	count_at_host(server);
-	resolver_watch_begin(shared->resolver, &server->address_watch,
-	                     hosts->list[server->host].name, &server->peer,
+	resolver_watch_begin(shared->resolver, &server->place.address_watch,
+	                     hosts->list[server->place.host].name, &server->place.peer,
 	                     on_server_address_removed);
 	login->is_test = is_test;
 	set_probe(server, is_test);
 	set_patience(server);
-	dial_start(&login->dial, shared->loop, &server->peer, shared->sockets,
+	dial_start(&login->dial, shared->loop, &server->place.peer, shared->sockets,
 	           server->login->steps->on_connected);
 }
 
@@ -146,11 +148,11 @@ bool server_find_host(struct server *server, struct err *err)
 
 	if (site->hosts->count == 0 || !site->roster)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	server->host = hosts_choose(site->hosts, &when, &server->login->is_test);
-	if (server->host == site->hosts->count)
+	server->place.host = hosts_choose(site->hosts, &when, &server->login->is_test);
+	if (server->place.host == site->hosts->count)
 		return err_close(err, CLOSE_HOST_ROLE);
 	count_at_host(server);
-	host = site->hosts->list[server->host].name;
+	host = site->hosts->list[server->place.host].name;
 	if (!*host)
 		return err_set(err, ERR_SERVER_CONNECT,
 		               "database \"%s\" has no host, and unix_socket_dir is empty",
@@ -158,13 +160,13 @@ bool server_find_host(struct server *server, struct err *err)
 	if (!is_unix(host))
 		return resolver_start(site->shared->resolver, &server->login->ask, host,
 		                      (uint16_t)port, on_server_address, err);
-	snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, port);
-	server->peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
+	snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host, port);
+	server->place.peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
 	server->login->is_test =
-	    hosts_pick_self(site->hosts, server->host, when.now, server->login->is_test);
+	    hosts_pick_self(site->hosts, server->place.host, when.now, server->login->is_test);
 	set_probe(server, server->login->is_test);
 	set_patience(server);
-	dial_start_unix(&server->login->dial, loop_of(server), server->path,
+	dial_start_unix(&server->login->dial, loop_of(server), server->place.path,
 	                server->login->steps->on_connected);
 	return true;
 }
@@ -173,16 +175,17 @@ bool server_find_again(struct server *server, const char *host)
 {
 	const struct hosts *hosts = server->site->hosts;
 
-	for (server->host = 0; server->host < hosts->count; server->host++) {
-		if (strcmp(hosts->list[server->host].name, host) != 0)
+	for (server->place.host = 0; server->place.host < hosts->count; server->place.host++) {
+		if (strcmp(hosts->list[server->place.host].name, host) != 0)
 			continue;
 		if (!is_unix(host))
-			resolver_watch_begin(server->site->shared->resolver, &server->address_watch,
-			                     host, &server->peer, on_server_address_removed);
+			resolver_watch_begin(server->site->shared->resolver,
+			                     &server->place.address_watch, host,
+			                     &server->place.peer, on_server_address_removed);
 		count_at_host(server);
 		return true;
 	}
-	server->host = 0;
+	server->place.host = 0;
 	return false;
 }
 
@@ -190,33 +193,33 @@ void server_dial_again(struct server *server)
 {
 	struct server_login *login = server->login;
 
-	if (address_is_unix(&server->peer))
-		dial_start_unix(&login->dial, loop_of(server), server->path,
+	if (address_is_unix(&server->place.peer))
+		dial_start_unix(&login->dial, loop_of(server), server->place.path,
 		                server->login->steps->on_connected);
 	else
-		dial_start(&login->dial, loop_of(server), &server->peer,
+		dial_start(&login->dial, loop_of(server), &server->place.peer,
 		           server->site->shared->sockets, server->login->steps->on_connected);
 }
 
 struct roster_at server_roster_at(const struct server *server)
 {
-	return (struct roster_at){ server->host, address_of(server) };
+	return (struct roster_at){ server->place.host, address_of(server) };
 }
 
 void server_unfit(struct server *server)
 {
-	hosts_unfit(server->site->hosts, server->host, address_of(server),
+	hosts_unfit(server->site->hosts, server->place.host, address_of(server),
 	            loop_now(loop_of(server)));
 }
 
 enum host_protocol server_protocol(const struct server *server)
 {
-	return hosts_protocol(server->site->hosts, server->host, address_of(server));
+	return hosts_protocol(server->site->hosts, server->place.host, address_of(server));
 }
 
 void server_learn_protocol(struct server *server, enum host_protocol protocol)
 {
-	hosts_learn_protocol(server->site->hosts, server->host, address_of(server), protocol);
+	hosts_learn_protocol(server->site->hosts, server->place.host, address_of(server), protocol);
 }
 
 void server_heard(struct server *server) { timer_clear(&server->login->patience); }
@@ -224,7 +227,7 @@ void server_heard(struct server *server) { timer_clear(&server->login->patience)
 bool server_host_done(struct server *server, enum host_outcome outcome, const struct err *err)
 {
 	return hosts_note(server->site->hosts, &(struct hosts_note){
-						   .host = server->host,
+						   .host = server->place.host,
 						   .address = address_of(server),
 						   .outcome = outcome,
 						   .now = loop_now(loop_of(server)),

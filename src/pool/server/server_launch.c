@@ -97,10 +97,10 @@ static struct securing_how server_securing(const struct server *server)
 	const struct hosts *hosts = server->site->hosts;
 
 	return (struct securing_how){
-		.tls = address_is_unix(&server->peer) ? NULL : shared->tls,
-		.host = server->site->tls_host        ? server->site->tls_host
-		        : server->host < hosts->count ? hosts->list[server->host].name
-		                                      : "",
+		.tls = address_is_unix(&server->place.peer) ? NULL : shared->tls,
+		.host = server->site->tls_host              ? server->site->tls_host
+		        : server->place.host < hosts->count ? hosts->list[server->place.host].name
+		                                            : "",
 		.is_required = shared->config->server_tls_sslmode >= TLS_MODE_REQUIRE,
 		.is_direct = shared->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT,
 	};
@@ -116,7 +116,7 @@ static void act_on_securing(struct server *server, enum securing securing, const
 
 static void on_securing_input(struct stream *stream)
 {
-	struct server *server = container_of(stream, struct server, stream);
+	struct server *server = container_of(stream, struct server, wire.stream);
 	struct securing_how how = server_securing(server);
 	struct err err;
 
@@ -133,12 +133,12 @@ static bool is_postgres(const struct server *server)
 {
 	const char *name;
 
-	return !server->is_tls_direct || tls_agreed_protocol(&server->stream, &name) > 0;
+	return !server->is_tls_direct || tls_agreed_protocol(&server->wire.stream, &name) > 0;
 }
 
 static void on_server_secured(struct stream *stream, const struct err *failure)
 {
-	struct server *server = container_of(stream, struct server, stream);
+	struct server *server = container_of(stream, struct server, wire.stream);
 	char text[TLS_TEXT_SIZE];
 	struct err err;
 
@@ -165,9 +165,9 @@ static void server_secure(struct server *server)
 	struct securing_how how = server_securing(server);
 	struct err err;
 
-	server->stream.ops = &ops;
+	server->wire.stream.ops = &ops;
 	server->is_tls_direct = how.is_direct;
-	act_on_securing(server, securing_begin(&server->stream, &how, &err), &err);
+	act_on_securing(server, securing_begin(&server->wire.stream, &how, &err), &err);
 }
 
 /* ---- launch ---- */
@@ -192,7 +192,8 @@ static void add_wish(struct buf *out, const struct server_wish *wish)
 static void add_startup(struct buf *out, const struct server *server, uint32_t version)
 {
 	const struct server_site *site = server->site;
-	const struct server_wish *wish = server->expected_by ? server->expected_by->wish : NULL;
+	const struct server_wish *wish =
+	    server->lease.expected_by ? server->lease.expected_by->wish : NULL;
 	const struct config_database *entry = site->entry;
 	size_t at = message_startup_begin(out, version);
 	const struct {
@@ -223,7 +224,8 @@ static void log_connected(struct server *server)
 
 	if (!server->site->shared->config->log_connections || server->site->is_watch)
 		return;
-	if (address_is_unix(&server->peer) || !address_of_self(&self, server->stream.watch.fd, 0)) {
+	if (address_is_unix(&server->place.peer) ||
+	    !address_of_self(&self, server->wire.stream.watch.fd, 0)) {
 		log_event(&server->log, LOG_LEVEL_INFO, &facts, "new connection to server");
 		return;
 	}
@@ -245,7 +247,7 @@ static void on_work(void *arg)
 
 	if (!server_login_resume(server))
 		return;
-	stream_want(&server->stream, WANT_INPUT);
+	stream_want(&server->wire.stream, WANT_INPUT);
 	server_judge_kept(server);
 }
 
@@ -259,9 +261,9 @@ static void on_server_connected(struct dial *dial, int fd, const struct err *err
 		server_close(server, err);
 		return;
 	}
-	stream_open(&server->stream, shared->loop, shared->streams, fd, &server_stream_ops);
-	if (address_is_unix(&server->peer))
-		address_of_peer(&server->peer, fd, address_port(&server->peer));
+	stream_open(&server->wire.stream, shared->loop, shared->streams, fd, &server_stream_ops);
+	if (address_is_unix(&server->place.peer))
+		address_of_peer(&server->place.peer, fd, address_port(&server->place.peer));
 	log_connected(server);
 	server_secure(server);
 }
@@ -271,10 +273,10 @@ static void send_startup(struct server *server)
 	struct server_login *login = server->login;
 	const struct server_shared *shared = server->site->shared;
 	unsigned char binding[TLS_BINDING_MAX];
-	size_t binding_count = tls_channel_binding(&server->stream, binding);
+	size_t binding_count = tls_channel_binding(&server->wire.stream, binding);
 	struct buf out = { 0 };
 
-	server->stream.ops = &server_stream_ops;
+	server->wire.stream.ops = &server_stream_ops;
 	login->asked = version_for(server);
 	add_startup(&out, server, login->asked);
 	login->auth = auth_client_new(&(struct auth_client_who){
@@ -289,8 +291,8 @@ static void send_startup(struct server *server)
 	server_enter(server, SERVER_LOGIN);
 	if (!login->auth || !buf_ok(&out))
 		server_close_with(server, ERR_MEMORY, "out of memory");
-	else if (!stream_send(&server->stream, buf_bytes(&out)) ||
-	         !stream_want(&server->stream, WANT_INPUT))
+	else if (!stream_send(&server->wire.stream, buf_bytes(&out)) ||
+	         !stream_want(&server->wire.stream, WANT_INPUT))
 		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
 	buf_free(&out);
 }

@@ -31,9 +31,9 @@ static void add_address(const struct server *server, struct buf *out)
 {
 	char text[ADDRESS_TEXT_SIZE];
 
-	buf_add_text(out, address_is_unix(&server->peer)
-	                      ? server->path
-	                      : address_format(&server->peer, text, sizeof(text)));
+	buf_add_text(out, address_is_unix(&server->place.peer)
+	                      ? server->place.path
+	                      : address_format(&server->place.peer, text, sizeof(text)));
 }
 
 /* PostgreSQL asks for a kind of secret that we do not have. */
@@ -150,8 +150,9 @@ static bool is_known(const struct server *server, const struct host_report *repo
  */
 static void server_check_role(struct server *server)
 {
-	const char *standby = params_find(server->baseline, "in_hot_standby");
-	const char *read_only = params_find(server->baseline, "default_transaction_read_only");
+	const char *standby = params_find(server->session.baseline, "in_hot_standby");
+	const char *read_only =
+	    params_find(server->session.baseline, "default_transaction_read_only");
 	struct host_report report = { 0 };
 
 	if (standby && read_only) {
@@ -236,12 +237,12 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 
 	switch (result) {
 	case AUTH_CLIENT_OK:
-		stream_defer(&server->stream); /* no more secrets */
+		stream_defer(&server->wire.stream); /* no more secrets */
 		auth_client_free(&server->login->auth);
 		return true;
 	case AUTH_CLIENT_MORE:
 		if (buf_ok(out) &&
-		    (out->count == 0 || stream_send(&server->stream, buf_bytes(out))))
+		    (out->count == 0 || stream_send(&server->wire.stream, buf_bytes(out))))
 			return true;
 		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
 		return false;
@@ -251,7 +252,7 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 		                                                     : shared->workers,
 		                          shared->loop, job, err)) {
 			server->login->is_working = true;
-			stream_want(&server->stream, WANT_NOTHING);
+			stream_want(&server->wire.stream, WANT_NOTHING);
 			return true;
 		}
 		auth_client_job_refused(login);
@@ -322,7 +323,7 @@ static void ask_again(struct server *server)
 	log_debug(&server->log, "no answer to protocol 3.2: asking for 3.0");
 	login->is_again = true;
 	auth_client_free(&login->auth);
-	stream_close(&server->stream);
+	stream_close(&server->wire.stream);
 	server_enter(server, SERVER_CONNECTING);
 	server_dial_again(server);
 }
@@ -402,7 +403,7 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 	parameters->limit = PARAMS_SIZE_MAX;
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
-	if (++server->report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
+	if (++server->session.report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
 		return FRAME_DROP;
 	server_close_with(server, ERR_PROTOCOL, "too many parameters");
 	return FRAME_STOP;
@@ -422,14 +423,14 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 /* The first ReadyForQuery has arrived. */
 static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
-	if (fields_ready(body, &server->status) != WIRE_OK || server->login->auth)
+	if (fields_ready(body, &server->wire.status) != WIRE_OK || server->login->auth)
 		return server_close_with(server, ERR_PROTOCOL, "broken login of the server"),
 		       FRAME_STOP;
-	if (!params_add_text(server->site->shared->params, &server->baseline,
+	if (!params_add_text(server->site->shared->params, &server->session.baseline,
 	                     buf_bytes(&server->login->parameters)))
 		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
-	server->report_count = 0;
-	server->is_ready = true;
+	server->session.report_count = 0;
+	server->wire.is_ready = true;
 	if (server->site->target == TARGET_ANY)
 		server_login_checked(server);
 	else

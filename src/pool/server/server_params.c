@@ -43,13 +43,13 @@ const char *server_value(const struct server *server, const struct params *param
 {
 	const char *own = params_find(params, name);
 
-	return own ? own : params_find(server->baseline, name);
+	return own ? own : params_find(server->session.baseline, name);
 }
 
 bool server_is_native(const struct server *server, const struct params *params, const char *value)
 {
 	const char *encoding = server_value(server, params, "client_encoding");
-	const char *native = params_find(server->baseline, "server_encoding");
+	const char *native = params_find(server->session.baseline, "server_encoding");
 
 	return bytes_are_ascii(bytes_text(value)) ||
 	       (encoding && native && strcasecmp(encoding, native) == 0);
@@ -78,9 +78,9 @@ static void server_check_map(struct server *server, bool is_done)
 static bool is_of_session(const struct server *server, struct params_pair *pair)
 {
 	const char *tracked = tracked_find(server->site->shared->config, pair->name);
-	const char *normal = params_find(server->baseline, pair->name);
+	const char *normal = params_find(server->session.baseline, pair->name);
 
-	if (!tracked && !params_find(server->params, pair->name))
+	if (!tracked && !params_find(server->session.params, pair->name))
 		return false;
 	if (tracked)
 		pair->name = tracked;
@@ -94,22 +94,25 @@ static bool file_now(struct server *server, const char *name, const char *value)
 {
 	struct params_table *table = server->site->shared->params;
 	struct params_pair pair = { name, value };
-	const char *had = params_find(server->params, name);
-	const char *normal = params_find(server->baseline, name);
+	const char *had = params_find(server->session.params, name);
+	const char *normal = params_find(server->session.baseline, name);
 	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
 	bool is_session = is_of_session(server, &pair);
 
 	/* In another encoding, but it is what we have just set. */
-	if (is_session && had && pair.value && !server_is_native(server, server->params, value))
+	if (is_session && had && pair.value &&
+	    !server_is_native(server, server->session.params, value))
 		return is_news;
 	if (server->errand == ERRAND_CONNECT) { /* connect_query sets defaults */
-		server_check_map(server, params_change(table, &server->baseline, name, value));
+		server_check_map(server,
+		                 params_change(table, &server->session.baseline, name, value));
 		pair.value = NULL;
 		is_session = true;
 	}
-	server_check_map(server,
-	                 params_change(table, is_session ? &server->params : &server->baseline,
-	                               pair.name, pair.value));
+	server_check_map(
+	    server,
+	    params_change(table, is_session ? &server->session.params : &server->session.baseline,
+	                  pair.name, pair.value));
 	return is_news;
 }
 
@@ -117,7 +120,7 @@ static bool file_now(struct server *server, const char *name, const char *value)
 static bool is_at_work(const struct server *server)
 {
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
-	       !ledger_is_empty(&server->ledger) && !ledger_owes_ignored(&server->ledger);
+	       !ledger_is_empty(&server->wire.ledger) && !ledger_owes_ignored(&server->wire.ledger);
 }
 
 /*
@@ -137,12 +140,13 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	if (!is_at_work(server)) {
 		server_settle_reports(server);
 		*is_news = file_now(server, name, value) && !is_of_replay(server, name);
-		return ++server->report_count <= REPORTS_MAX;
+		return ++server->session.report_count <= REPORTS_MAX;
 	}
-	buf_add_cstr(&server->reports, name);
-	buf_add_cstr(&server->reports, value);
-	if (server->reports.count >= REPORTS_KEEP_MAX || !buf_ok(&server->reports)) {
-		server->has_flooded = true;
+	buf_add_cstr(&server->session.reports, name);
+	buf_add_cstr(&server->session.reports, value);
+	if (server->session.reports.count >= REPORTS_KEEP_MAX ||
+	    !buf_ok(&server->session.reports)) {
+		server->wire.has_flooded = true;
 		server_settle_reports(server);
 	}
 	return true;
@@ -161,14 +165,15 @@ void server_expect_reports(struct server *server)
 	const char *name, *normal, *now, *want;
 
 	for (size_t i = 0; (name = tracked_at(shared->config, i)); i++) {
-		normal = params_find(server->baseline, name);
-		want = params_find(server->params, name);
+		normal = params_find(server->session.baseline, name);
+		want = params_find(server->session.params, name);
 		if (!normal || !want || is_taken_as_it_is(name, want))
 			continue;
-		now = params_find(server->before, name);
+		now = params_find(server->session.before, name);
 		if (!now || strcmp(now, PARAM_UNKNOWN) == 0) /* it was set back */
 			now = normal;
-		server_check_map(server, params_change(shared->params, &server->params, name, now));
+		server_check_map(server,
+		                 params_change(shared->params, &server->session.params, name, now));
 	}
 }
 
@@ -177,7 +182,8 @@ static bool is_any_unclear(const struct server *server, const struct params_pair
                            size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (pairs[i].value && !server_is_native(server, server->params, pairs[i].value))
+		if (pairs[i].value &&
+		    !server_is_native(server, server->session.params, pairs[i].value))
 			return true;
 	}
 	return false;
@@ -186,24 +192,26 @@ static bool is_any_unclear(const struct server *server, const struct params_pair
 void server_settle_reports(struct server *server)
 {
 	struct params_table *table = server->site->shared->params;
-	struct bytes list = buf_bytes(&server->reports);
+	struct bytes list = buf_bytes(&server->session.reports);
 	struct buf session = { 0 }, rest = { 0 };
 	struct params_pair pair;
 
-	if (!list.count && buf_ok(&server->reports))
+	if (!list.count && buf_ok(&server->session.reports))
 		return;
 	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value))
 		buf_add(is_of_session(server, &pair) ? &session : &rest, &pair, sizeof(pair));
-	server_check_map(server, buf_ok(&server->reports) && buf_ok(&session) && buf_ok(&rest));
-	server_check_map(server, params_change_all(table, &server->params, (void *)session.at,
-	                                           session.count / sizeof(pair)));
-	server_check_map(server, params_change_all(table, &server->baseline, (void *)rest.at,
-	                                           rest.count / sizeof(pair)));
-	server->has_unclear_report |=
+	server_check_map(server,
+	                 buf_ok(&server->session.reports) && buf_ok(&session) && buf_ok(&rest));
+	server_check_map(server,
+	                 params_change_all(table, &server->session.params, (void *)session.at,
+	                                   session.count / sizeof(pair)));
+	server_check_map(server, params_change_all(table, &server->session.baseline,
+	                                           (void *)rest.at, rest.count / sizeof(pair)));
+	server->session.has_unclear_report |=
 	    is_any_unclear(server, (void *)session.at, session.count / sizeof(pair));
 	buf_free(&session);
 	buf_free(&rest);
-	buf_reuse(&server->reports, REPORTS_KEPT);
+	buf_reuse(&server->session.reports, REPORTS_KEPT);
 }
 
 void server_forget_rest(struct server *server, bool is_all)
@@ -215,17 +223,17 @@ void server_forget_rest(struct server *server, bool is_all)
 	size_t count = 0;
 
 	server_settle_reports(server);
-	server->is_rest_unknown = true;
-	if (!is_all && server->forgotten == server->params)
+	server->session.is_rest_unknown = true;
+	if (!is_all && server->session.forgotten == server->session.params)
 		return; /* one of many RESETs, and nothing was set since the last one */
-	while (params_next(server->params, &at, &name, &value)) {
-		if (!params_seek(server->baseline, &seek, name, &normal) &&
+	while (params_next(server->session.params, &at, &name, &value)) {
+		if (!params_seek(server->session.baseline, &seek, name, &normal) &&
 		    !tracked_is_library(name))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : PARAM_UNKNOWN };
 	}
-	server_check_map(server, params_change_all(table, &server->params, rest, count));
-	params_release(table, &server->forgotten);
-	server->forgotten = params_hold(server->params);
+	server_check_map(server, params_change_all(table, &server->session.params, rest, count));
+	params_release(table, &server->session.forgotten);
+	server->session.forgotten = params_hold(server->session.params);
 }
 
 /* ---- libraries ---- */
@@ -245,9 +253,9 @@ void server_find_libraries(struct server *server)
 {
 	const struct params *none = params_none(server->site->shared->params);
 
-	if (server->has_library || server_libraries_are_in(server->params, none))
+	if (server->session.has_library || server_libraries_are_in(server->session.params, none))
 		return;
-	server->has_library = true;
+	server->session.has_library = true;
 	server->site->ops->on_library(server);
 }
 
@@ -275,7 +283,7 @@ bool server_add_library(struct server *server, const char *name)
 	add_library_name(&text, name);
 	buf_add_byte(&text, 0);
 	is_done = bytes_are_ascii(bytes_text(name)) && buf_ok(&text) &&
-	          params_change(table, &server->params, text.at, name);
+	          params_change(table, &server->session.params, text.at, name);
 	buf_free(&text);
 	server_find_libraries(server);
 	return is_done;
@@ -283,20 +291,21 @@ bool server_add_library(struct server *server, const char *name)
 
 void server_close_scope(struct server *server)
 {
-	if (server->has_used_scope)
-		server_statements_distrust_sent(&server->statements);
-	server->is_scope_open = server->has_used_scope = false;
+	if (server->session.has_used_scope)
+		server_statements_distrust_sent(&server->session.statements);
+	server->session.is_scope_open = server->session.has_used_scope = false;
 }
 
 bool server_scope(struct server *server, struct bytes *scope)
 {
-	if (server->is_scope_open && !server->has_used_scope) {
-		server_statements_distrust_sent(&server->statements);
-		server->has_used_scope = true;
+	if (server->session.is_scope_open && !server->session.has_used_scope) {
+		server_statements_distrust_sent(&server->session.statements);
+		server->session.has_used_scope = true;
 	}
-	if (server->reports.count)
+	if (server->session.reports.count)
 		server_settle_reports(server);
-	return text_scope_read(&server->scope, server->site->shared->params, server->params, scope);
+	return text_scope_read(&server->session.scope, server->site->shared->params,
+	                       server->session.params, scope);
 }
 
 /*
@@ -312,7 +321,7 @@ bool server_scope(struct server *server, struct bytes *scope)
 static bool is_reported(const struct server *server, const char *name)
 {
 	return tracked_find(server->site->shared->config, name) &&
-	       params_find(server->baseline, name);
+	       params_find(server->session.baseline, name);
 }
 
 /* Whether a map may have this. It has PARAM_UNKNOWN for what is unknown only. */
@@ -346,7 +355,7 @@ static bool add_removals(const struct server *server, const struct params *set, 
 	struct params_seek in_set = { 0 };
 	bool is_any = false;
 
-	while (params_next(server->params, &at, &name, &value)) {
+	while (params_next(server->session.params, &at, &name, &value)) {
 		bool is_known = is_reported(server, name);
 
 		if (tracked_is_library(name) ||
@@ -384,7 +393,7 @@ static bool add_facts(const struct server *server, struct bytes list, struct buf
 			continue;
 		}
 		add_change(changes, name, value);
-		if (!server_param_is_role(name) && params_find(server->baseline, name))
+		if (!server_param_is_role(name) && params_find(server->session.baseline, name))
 			add_change(baseline, name, NULL);
 	}
 	return is_done;
@@ -412,7 +421,8 @@ static bool add_resets(const struct server *server, const struct params *set,
 	bool is_any = false;
 
 	while (params_next(startup, &at, &name, &value)) {
-		bool has_normal = params_seek(server->baseline, &in_baseline, name, &normal);
+		bool has_normal =
+		    params_seek(server->session.baseline, &in_baseline, name, &normal);
 
 		if (params_seek(set, &in_set, name, &found) ||
 		    (has_normal && server_param_is_same(name, normal, value)) ||
@@ -424,7 +434,8 @@ static bool add_resets(const struct server *server, const struct params *set,
 	}
 	at = NULL;
 	in_set = (struct params_seek){ 0 };
-	while (server->unreported && params_next(server->unreported, &at, &name, &value)) {
+	while (server->session.unreported &&
+	       params_next(server->session.unreported, &at, &name, &value)) {
 		if (params_seek(set, &in_set, name, &found))
 			continue;
 		add_change(changes, name, PARAM_UNKNOWN);
@@ -473,20 +484,20 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 		params_release(table, &set);
 		return false;
 	}
-	params = params_hold(server->params);
+	params = params_hold(server->session.params);
 	is_unset = add_removals(server, set, &changes);
 	is_carried = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
 	add_defaults(buf_bytes(&facts->defaults), &baseline);
 	is_unset |= add_resets(server, set, startup, before, back, &changes);
-	is_done =
-	    change_by(server, &params, &changes) && change_by(server, &server->baseline, &baseline);
+	is_done = change_by(server, &params, &changes) &&
+	          change_by(server, &server->session.baseline, &baseline);
 	if (is_done) {
-		const struct params *old = server->params;
+		const struct params *old = server->session.params;
 
-		server->params = params;
+		server->session.params = params;
 		params = old;
-		server->is_rest_unknown = false;
-		server->is_startup_unset = is_unset;
+		server->session.is_rest_unknown = false;
+		server->session.is_startup_unset = is_unset;
 	}
 	params_release(table, &params);
 	params_release(table, &set);
@@ -501,9 +512,9 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 
 	server_settle_reports(server);
 	/* PostgreSQL has reported its value, in its own spelling. */
-	if (params_find(server->baseline, name))
+	if (params_find(server->session.baseline, name))
 		return true;
-	return params_change(table, &server->params, name, value);
+	return params_change(table, &server->session.params, name, value);
 }
 
 static void add_placeholder(void *context, const struct sql_item *item)
@@ -529,10 +540,10 @@ void server_take_defaults(struct server *server, const struct facts *facts)
 	struct buf changes = { 0 };
 	const char *name, *value;
 
-	server->unreported = params_none(server->site->shared->params);
+	server->session.unreported = params_none(server->site->shared->params);
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
 		if (!is_reported(server, name) && can_carry(name, value))
 			add_change(&changes, name, value);
 	}
-	server_check_map(server, change_by(server, &server->unreported, &changes));
+	server_check_map(server, change_by(server, &server->session.unreported, &changes));
 }

@@ -143,9 +143,9 @@ void server_set_text(const char *name, const char *value, bool is_local, struct 
 
 static void add_set_back(struct buf *text, const struct server *server, const char *name)
 {
-	const char *value = params_find(server->baseline, name);
+	const char *value = params_find(server->session.baseline, name);
 
-	if (value && !server_is_native(server, server->baseline, value))
+	if (value && !server_is_native(server, server->session.baseline, value))
 		value = NULL;
 	value = value ? value : server_find_unreported(server, name);
 	if (value) {
@@ -178,7 +178,7 @@ static bool add_libraries(const struct server *server, const struct params *want
 	bool is_any = false;
 
 	while (params_next(want, &at, &name, &value)) {
-		if (!tracked_is_library(name) || params_find(server->params, name))
+		if (!tracked_is_library(name) || params_find(server->session.params, name))
 			continue;
 		buf_add_text(text, "LOAD ");
 		add_literal(text, value);
@@ -195,7 +195,7 @@ static bool add_changes(const struct server *server, const struct params *want, 
 	const char *at = NULL, *name, *value, *have;
 	bool all_harmless = true;
 
-	while (params_next(server->params, &at, &name, &value)) {
+	while (params_next(server->session.params, &at, &name, &value)) {
 		if (params_seek(want, &in_want, name, &have) || has_own_place(name))
 			continue;
 		add_set_back(text, server, name);
@@ -206,8 +206,8 @@ static bool add_changes(const struct server *server, const struct params *want, 
 		all_harmless = false;
 	at = NULL;
 	while (params_next(want, &at, &name, &value)) {
-		if (((params_seek(server->params, &in_have, name, &have) ||
-		      params_seek(server->baseline, &in_baseline, name, &have)) &&
+		if (((params_seek(server->session.params, &in_have, name, &have) ||
+		      params_seek(server->session.baseline, &in_baseline, name, &have)) &&
 		     server_param_is_same(name, have, value)) ||
 		    has_own_place(name))
 			continue;
@@ -223,7 +223,7 @@ static const char *role_of(const struct server *server, const struct params *par
 	const char *own = params_find(params, "role");
 
 	own = own ? own : server_find_unreported(server, "role");
-	own = own ? own : params_find(server->baseline, "role");
+	own = own ? own : params_find(server->session.baseline, "role");
 	return own ? own : "none";
 }
 
@@ -231,13 +231,13 @@ static const char *role_of(const struct server *server, const struct params *par
 static void add_as_login(const struct server *server, const struct params *want,
                          const char *authorization, struct buf *text)
 {
-	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
+	const char *login = params_find(server->session.baseline, SESSION_AUTHORIZATION);
 	const char *role = role_of(server, want);
 
 	buf_clear(text);
-	if (strcmp(role_of(server, server->params), "none") != 0)
+	if (strcmp(role_of(server, server->session.params), "none") != 0)
 		add_set(text, "role", "none");
-	if (params_find(server->params, SESSION_AUTHORIZATION))
+	if (params_find(server->session.params, SESSION_AUTHORIZATION))
 		add_set_back(text, server, SESSION_AUTHORIZATION);
 	add_changes(server, want, text);
 	if (authorization && (!login || strcmp(login, authorization) != 0))
@@ -248,10 +248,11 @@ static void add_as_login(const struct server *server, const struct params *want,
 
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
 {
-	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
-	const char *have = params_find(server->params, SESSION_AUTHORIZATION);
+	const char *login = params_find(server->session.baseline, SESSION_AUTHORIZATION);
+	const char *have = params_find(server->session.params, SESSION_AUTHORIZATION);
 	const char *wanted = params_find(want, SESSION_AUTHORIZATION);
-	const char *have_role = role_of(server, server->params), *role = role_of(server, want);
+	const char *have_role = role_of(server, server->session.params),
+		   *role = role_of(server, want);
 	bool all_harmless = add_changes(server, want, text), is_other_user;
 
 	wanted = wanted ? wanted : login;
@@ -275,12 +276,13 @@ static void add_defaults_again(struct buf *text, const struct server *server)
 
 	if (!server->site->entry->connect_query)
 		return;
-	while (params_next(server->baseline, &at, &name, &value)) {
+	while (params_next(server->session.baseline, &at, &name, &value)) {
 		if (tracked_find(server->site->shared->config, name) && !has_own_place(name))
 			add_set_back(text, server, name);
 	}
 	at = NULL;
-	while (server->unreported && params_next(server->unreported, &at, &name, &value)) {
+	while (server->session.unreported &&
+	       params_next(server->session.unreported, &at, &name, &value)) {
 		if (!has_own_place(name))
 			add_set_back(text, server, name);
 	}
@@ -308,7 +310,7 @@ static void add_unlock_and_seed(struct buf *text)
  */
 static void add_statements(struct buf *text, const struct server *server)
 {
-	if (!server_statements_count(&server->statements))
+	if (!server_statements_count(&server->session.statements))
 		buf_add_text(text, "DEALLOCATE ALL;");
 	else
 		buf_add_text(text, "SELECT CAST(pg_catalog.concat('prepared by SQL: ',s.name)"
@@ -320,7 +322,7 @@ static void add_statements(struct buf *text, const struct server *server)
 void server_clean_text(const struct server *server, const struct params *want, bool is_block,
                        struct buf *text)
 {
-	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
+	const char *login = params_find(server->session.baseline, SESSION_AUTHORIZATION);
 	const char *authorization = params_find(want, SESSION_AUTHORIZATION);
 	const char *role = role_of(server, want);
 	const char *at = NULL, *name, *value, *normal;
@@ -337,7 +339,7 @@ void server_clean_text(const struct server *server, const struct params *want, b
 	add_libraries(server, want, text);
 	while (params_next(want, &at, &name, &value)) {
 		if (!has_own_place(name) && strcmp(value, PARAM_UNKNOWN) != 0 &&
-		    !(params_seek(server->baseline, &in_baseline, name, &normal) &&
+		    !(params_seek(server->session.baseline, &in_baseline, name, &normal) &&
 		      server_param_is_same(name, normal, value)))
 			add_set(text, name, value);
 	}

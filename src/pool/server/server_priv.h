@@ -287,9 +287,9 @@ void server_clean_text(const struct server *server, const struct params *want, b
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
 
 /*
- * server->params is what a borrower wants, and is about to be set; server->before was there until
- * now. PostgreSQL reports only what changes, in its own spelling. So the parameters that it reports
- * keep their values until it does.
+ * server->session.params is what a borrower wants, and is about to be set; server->session.before
+ * was there until now. PostgreSQL reports only what changes, in its own spelling. So the parameters
+ * that it reports keep their values until it does.
  */
 void server_expect_reports(struct server *server);
 
@@ -390,7 +390,7 @@ bool server_is_native(const struct server *server, const struct params *params, 
 /* A default that connect_query has set and the server does not report. */
 static inline const char *server_find_unreported(const struct server *server, const char *name)
 {
-	return server->unreported ? params_find(server->unreported, name) : NULL;
+	return server->session.unreported ? params_find(server->session.unreported, name) : NULL;
 }
 
 #endif

@@ -229,8 +229,8 @@ START_TEST(server_error_of_a_stale_plan_is_retried)
 
 	lone_server_open(&lone, "");
 	statement = make_statement(&lone);
-	replay_keep(&lone.server.replay, bytes_of("batch", 5));
-	lone.server.replay.may_replan = true;
+	replay_keep(&lone.server.lease.replay, bytes_of("batch", 5));
+	lone.server.lease.replay.may_replan = true;
 	fail_bind(&lone, statement, &bind, "0A000");
 	ck_assert_str_eq(buf_text(&lone.heard), "");
 	ck_assert(!server_has_nothing_pending(&lone.server));
@@ -295,9 +295,9 @@ START_TEST(server_error_of_parameters_is_kept_for_the_borrower)
 	server_errand(&lone.server, ERRAND_REPLAY, "SET x = 1");
 	say_error(&lone, "22023", "the first error");
 	say_error(&lone, "25P02", "and one that follows from it");
-	ck_assert_ptr_nonnull(lone.server.refusal);
-	ck_assert_str_eq(lone.server.refusal->text, "the first error");
-	ck_assert_str_eq(lone.server.refusal->sqlstate, "22023");
+	ck_assert_ptr_nonnull(lone.server.session.refusal);
+	ck_assert_str_eq(lone.server.session.refusal->text, "the first error");
+	ck_assert_str_eq(lone.server.session.refusal->sqlstate, "22023");
 	lone_server_close(&lone);
 }
 END_TEST

@@ -402,7 +402,7 @@ START_TEST(server_replay_text_compares_little)
 		buf_printf(&have_text, "h%04u%cx%c", i, 0, 0);
 		buf_printf(&want_text, "%c%04u%cy%c", i % 2 ? 'h' : 'w', i, 0, 0);
 	}
-	ck_assert(params_add_text(table, &mapped.server.params, buf_bytes(&have_text)));
+	ck_assert(params_add_text(table, &mapped.server.session.params, buf_bytes(&have_text)));
 	ck_assert(params_add_text(table, &want, buf_bytes(&want_text)));
 	compare_count = 0;
 	server_replay_text(&mapped.server, want, &text);
