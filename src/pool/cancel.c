@@ -134,7 +134,7 @@ static void on_cancel_way_over(struct timer *timer)
 	               : "cancel request not sent within server_connect_timeout");
 	/* It may still arrive, and would cancel the next borrower's query. */
 	if (cancel->is_sent && cancel->server)
-		server_set_close_needed(cancel->server, CLOSE_CANCEL_UNDER_WAY);
+		server_need_close(cancel->server, CLOSE_CANCEL_UNDER_WAY);
 	finish_cancel(cancel);
 }
 

@@ -106,7 +106,7 @@ static struct server_record record_of(const struct server *server)
 		.is_used = server->state == SERVER_USED,
 		.peer = server->place.peer,
 		.status = (unsigned char)server->wire.status,
-		.is_close_needed = server->is_close_needed,
+		.is_close_needed = server->close_reason,
 		.has_session = server->session.has_session,
 		.is_rest_unknown = server->session.is_rest_unknown,
 		.params = params_text(server->session.params),
@@ -325,13 +325,12 @@ static void enter_state(struct server *server, const struct server_record *recor
 	server->session.has_session =
 	    record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
-		server_set_close_needed(server, CLOSE_TAKEN_OVER);
+		server_need_close(server, CLOSE_TAKEN_OVER);
 	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query &&
 	         !server->session.unreported && !server->is_listening)
-		server_set_close_needed(server,
-		                        CLOSE_TAKEN_OVER); /* what it has set is not known */
+		server_need_close(server, CLOSE_TAKEN_OVER); /* what it has set is not known */
 	else if (!record->is_lent && pool_is_left_over(server))
-		server_set_close_needed(server, CLOSE_POOL_MODE_CHANGED);
+		server_need_close(server, CLOSE_POOL_MODE_CHANGED);
 	timer_set(&server->life, pool->site.limits.life, server->connected_at);
 }
 
@@ -351,7 +350,7 @@ static void take_listening(struct server *server, const struct listening_record 
                            uint64_t number)
 {
 	listening_take(server, values, number);
-	if (server->state == SERVER_LENT && server->is_close_needed)
+	if (server->state == SERVER_LENT && server->close_reason)
 		listening_replace(server);
 }
 
@@ -396,7 +395,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	}
 	/* A statement that is there and not known could not be prepared there. */
 	if (!fill_known(server, source, tail.known))
-		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);
+		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	server_set_dirty(server, tail.session.is_dirty && values->is_lent);
 	if (tail.session.is_dirty && !values->is_lent)
 		server->session.doubt = DOUBT_FOREIGN;
@@ -450,7 +449,7 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 		return;
 	if (arrival->is_plain && server->pool->limits.mode != POOL_MODE_SESSION &&
 	    server->pool->limits.session_state != SESSION_STATE_OFF)
-		server_set_close_needed(server, CLOSE_TAKEN_OVER);
+		server_need_close(server, CLOSE_TAKEN_OVER);
 	if (values.is_lent && !server->is_listening)
 		arrival->lent = server;
 }

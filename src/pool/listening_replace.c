@@ -21,7 +21,7 @@ bool listening_replace_is_wanted(const struct listening *listening)
 	const struct server *server = listening->now->borrower.server;
 	const struct listening_link *next = listening->next;
 
-	return server && server->is_close_needed && !listening->is_lost && listening->is_mark_on &&
+	return server && server->close_reason && !listening->is_lost && listening->is_mark_on &&
 	       !next->borrower.server && !next->wish.expected &&
 	       !timer_is_set(&listening->replace.timer);
 }

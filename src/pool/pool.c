@@ -169,8 +169,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	replay_forget_opening(&server->lease.replay);
 	/* a reset query of ours does not matter to this borrower */
 	server_settle_rest(server);
-	if (server->session.is_scope_open)
-		server_close_scope(server);
+	server_close_scope(server);
 	server->session.has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool_sequences_lend(server, borrower);
 	if (pool->purpose == POOL_FOR_READS)
@@ -213,7 +212,7 @@ __attribute__((noinline)) static struct server *fitting_server(struct borrower *
 	server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]);
 	if (server && pool_missing(pool))
 		pool_close_server(server,
-		                  server->is_close_needed ? server->close_reason : CLOSE_LIBRARY);
+		                  server->close_reason ? server->close_reason : CLOSE_LIBRARY);
 	return NULL;
 }
 
@@ -244,7 +243,7 @@ static inline struct server *idle_server(struct borrower *borrower)
 			kept = kept ? kept : server;
 			if (++passed == PASSES_MAX)
 				return kept;
-		} else if (server->is_close_needed) {
+		} else if (server->close_reason) {
 			pool_close_server(server, server->close_reason);
 		}
 	}
@@ -408,8 +407,8 @@ static bool begin_reset(struct server *server)
 	/* DISCARD ALL resets what connect_query has set, too. */
 	if (server->session.is_dirty && server->session.unreported &&
 	    params_count(server->session.unreported))
-		server_set_close_needed(server, CLOSE_SESSION_STATE);
-	if (!*query || server->is_close_needed || !ledger_is_certain(&server->wire.ledger))
+		server_need_close(server, CLOSE_SESSION_STATE);
+	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
 		return false;
 	server_enter(server, SERVER_RESETTING);
 	server_errand(server, ERRAND_RESET, query);
@@ -426,7 +425,7 @@ static void look_for_libraries(struct server *server)
 
 	if (pool->limits.mode == POOL_MODE_SESSION ||
 	    pool->limits.session_state != SESSION_STATE_OFF)
-		server_set_close_needed(server, CLOSE_LIBRARY);
+		server_need_close(server, CLOSE_LIBRARY);
 	server_settle_loads(server);
 }
 
@@ -465,13 +464,13 @@ static bool begin_set_back(struct server *server)
 	bool is_due = false;
 
 	if (server->session.has_library)
-		server_set_close_needed(server, CLOSE_LIBRARY);
+		server_need_close(server, CLOSE_LIBRARY);
 	server_replay_text(server, none, text);
 	params_release(pools->with.params, &server->session.params);
 	if (!buf_ok(text))
-		server_set_close_needed(server, CLOSE_MEMORY);
+		server_need_close(server, CLOSE_MEMORY);
 	else
-		is_due = text->count > 0 && !server->is_close_needed;
+		is_due = text->count > 0 && !server->close_reason;
 	if (is_due) {
 		server_enter(server, SERVER_RESETTING);
 		server_errand(server, ERRAND_SET_BACK, buf_text(text));
@@ -498,7 +497,7 @@ void pool_refuse_params(struct server *server)
 	server->session.refusal = NULL;
 	/* A library stays, even if what followed it was refused. */
 	if (!server_libraries_are_in(server->session.params, server->session.before))
-		server_set_close_needed(server, CLOSE_LIBRARY);
+		server_need_close(server, CLOSE_LIBRARY);
 	params_release(table, &server->session.params);
 	server->session.params = server->session.before;
 	server->session.before = params_none(table);

@@ -127,7 +127,7 @@ void pool_home(struct server *server)
 	bool is_new = server->state == SERVER_LOGIN;
 
 	server->used_at = loop_now(pool_loop(pool));
-	if (server->is_close_needed) {
+	if (server->close_reason) {
 		pool_close_server(server, server->close_reason);
 	} else if (server->wire.got_fatal) {
 		pool_close_server(server, CLOSE_SERVER_ENDED);

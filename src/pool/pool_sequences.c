@@ -175,7 +175,7 @@ bool pool_waits_for_own(const struct borrower *borrower)
 	const struct server *server = borrower->owned;
 
 	return borrower->wants_own && server && server->pool == borrower->pool &&
-	       !server_is_over(server) && !server->is_close_needed;
+	       !server_is_over(server) && !server->close_reason;
 }
 
 bool pool_may_lack_own(const struct borrower *borrower)
@@ -189,7 +189,7 @@ bool pool_lacks_own(const struct borrower *borrower)
 	const struct server *server = borrower->owned;
 
 	return server && server->pool == borrower->pool && server->state != SERVER_IDLE &&
-	       server->state != SERVER_USED && !server_is_over(server) && !server->is_close_needed;
+	       server->state != SERVER_USED && !server_is_over(server) && !server->close_reason;
 }
 
 void pool_await_no_more(struct borrower *borrower)

@@ -96,7 +96,7 @@ void pool_file_server(struct server *server, enum server_state from)
 	count_server(server, -1);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
 	pool->library_count -= server->session.has_library;
-	server_set_close_needed(server, CLOSE_NONE);
+	server_need_close(server, CLOSE_NONE);
 	cancel_forget_server(server);
 	pool_wake(pool);
 	pools_changed(pool->pools);
@@ -117,7 +117,7 @@ void pool_release_server(struct server *server)
 
 void pool_count_close_needed(struct server *server)
 {
-	int change = server->is_close_needed ? 1 : -1;
+	int change = server->close_reason ? 1 : -1;
 
 	server->pool->database->close_needed_count += (unsigned int)change;
 	server->pool->pools->close_needed_count += (unsigned int)change;
@@ -201,7 +201,7 @@ static void close_by_admin(struct server *server, enum close_reason reason)
 /* A dedicated server is never returned: it is closed or replaced at once. */
 static void need_close(struct server *server, enum close_reason reason)
 {
-	server_set_close_needed(server, reason);
+	server_need_close(server, reason);
 	if (server->is_listening && server->state == SERVER_LENT)
 		listening_replace(server);
 	else if (server_is_dedicated(server))

@@ -94,7 +94,7 @@ bool server_may_move(struct server *server)
 		return false;
 	if (server->session.reports.count)
 		server_settle_reports(server); /* it may report too much: then it must be closed */
-	return !server->is_close_needed;
+	return !server->close_reason;
 }
 
 static bool pack_statement(struct statement_numbers *numbers, struct statement *statement,
@@ -206,7 +206,7 @@ static enum close_reason why_not(const struct server *server, const struct move_
 {
 	if (move->packed_at <= server->pool->pools->changed_at)
 		return CLOSE_RECONNECT;
-	if (server->is_close_needed)
+	if (server->close_reason)
 		return server->close_reason;
 	return pool_is_paused(server->pool) ? CLOSE_PAUSED : pool_host_reason(server);
 }

@@ -43,7 +43,7 @@ static void on_released(struct server *server) { (void)server; }
 
 static void on_close_needed(struct server *server)
 {
-	if (server->is_close_needed)
+	if (server->close_reason)
 		buf_add_text(&of_server(server)->heard, " needed ");
 }
 

@@ -76,8 +76,7 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 	if (is_used && may_change)
 		pool_own_sequences(borrower);
 	if (touches & SQL_TOUCH_SEQUENCE)
-		borrower->server->session.relies_on_discard =
-		    borrower->server->session.is_discarding;
+		server_rely_on_discard(borrower->server);
 	if ((touches & SQL_TOUCH_WRITE) && borrower->pool->asks_sequences)
 		client->wrote =
 		    pool_sequences_statement(sql_digest(client->clients->with.digest_key, text));

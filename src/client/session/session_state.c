@@ -131,8 +131,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 	if (pins)
 		pool_keep_sequences(&client->borrower);
 	server_set_dirty(server, pins != 0);
-	if (server->session.is_scope_open)
-		server_close_scope(server);
+	server_close_scope(server);
 	/* This cannot be removed, or is not known: nobody else may get this server. */
 	if (pins & LASTING)
 		server_need_close(server, CLOSE_SESSION_STATE);

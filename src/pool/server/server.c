@@ -532,6 +532,7 @@ static void begin_ending(struct server *server, enum close_reason reason)
 	/* What is unsent may begin with the rest of a frame: Terminate would be read as that. */
 	server->wire.is_mid_request |= stream_drop_unsent(&server->wire.stream);
 	server->wire.stream.ops = &ending_ops;
+	server_need_close(server, reason);
 	server->close_reason = reason;
 	server->used_at = loop_now(server->site->shared->loop);
 	timer_clear(&server->xact);
@@ -634,20 +635,14 @@ void server_close_as(struct server *server, enum err_code code, enum close_reaso
 	server_close(server, &err);
 }
 
-void server_set_close_needed(struct server *server, enum close_reason reason)
+void server_need_close(struct server *server, enum close_reason reason)
 {
-	bool was_needed = server->is_close_needed;
+	bool has_changed = !reason != !server->close_reason;
 
 	if (!reason || !server->close_reason)
 		server->close_reason = reason;
-	server->is_close_needed = reason != CLOSE_NONE;
-	if (server->is_close_needed != was_needed)
+	if (has_changed)
 		server->site->ops->on_close_needed(server);
-}
-
-void server_need_close(struct server *server, enum close_reason reason)
-{
-	server_set_close_needed(server, reason);
 }
 
 /* ---- sending ---- */

@@ -31,20 +31,19 @@
 
 void server_discard_begin(struct server *server)
 {
-	server->session.is_discarding = true;
-	server->session.relies_on_discard = false;
+	server->session.discard = DISCARD_SENT;
 	server->session.sequences = SEQUENCES_OWN;
 }
 
 void server_discard_end(struct server *server, bool is_done)
 {
-	if (!server->session.is_discarding)
-		return;
-	server->session.is_discarding = false;
-	if (is_done)
+	enum server_discard discard = server->session.discard;
+
+	server->session.discard = DISCARD_NONE;
+	if (discard == DISCARD_NONE || is_done)
 		return;
 	server->session.sequences = SEQUENCES_FOREIGN;
-	if (server->session.relies_on_discard)
+	if (discard == DISCARD_NEEDED)
 		server->wire.prefix_failure = CLOSE_SEQUENCES_KEPT;
 }
 
@@ -169,7 +168,7 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 	if (is_cleaning)
 		server->wire.prefix_failure = CLOSE_CLEANING_FAILED;
 	log_warning(&server->log, "parameters could not be set; it is closed after this client");
-	server_set_close_needed(server, CLOSE_PARAMETERS_NOT_SET);
+	server_need_close(server, CLOSE_PARAMETERS_NOT_SET);
 }
 
 bool server_errand_ahead(struct server *server, const char *query)

@@ -568,7 +568,7 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	 */
 	if (strcmp(report.sqlstate, "42P05") == 0 && strstr(report.text, STATEMENT_NAMES) &&
 	    !strstr(report.text, "\"" SCRATCH_NAME "\""))
-		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);
+		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	if (!change) {
 		replay_drop(&server->lease.replay);
 		note_error(server, body);

@@ -59,7 +59,7 @@ bool server_is_native(const struct server *server, const struct params *params, 
 static void server_check_map(struct server *server, bool is_done)
 {
 	if (!is_done)
-		server_set_close_needed(server, CLOSE_TOO_MANY_PARAMETERS);
+		server_need_close(server, CLOSE_TOO_MANY_PARAMETERS);
 }
 
 /* ---- reports ---- */
@@ -291,16 +291,16 @@ bool server_add_library(struct server *server, const char *name)
 
 void server_close_scope(struct server *server)
 {
-	if (server->session.has_used_scope)
+	if (server->session.scope_state == SCOPE_OPEN_USED)
 		server_statements_distrust_sent(&server->session.statements);
-	server->session.is_scope_open = server->session.has_used_scope = false;
+	server->session.scope_state = SCOPE_KNOWN;
 }
 
 bool server_scope(struct server *server, struct bytes *scope)
 {
-	if (server->session.is_scope_open && !server->session.has_used_scope) {
+	if (server->session.scope_state == SCOPE_OPEN) {
 		server_statements_distrust_sent(&server->session.statements);
-		server->session.has_used_scope = true;
+		server->session.scope_state = SCOPE_OPEN_USED;
 	}
 	if (server->session.reports.count)
 		server_settle_reports(server);

@@ -51,12 +51,6 @@ void server_init(struct server *server, struct server_site *site, struct pool *p
 bool server_launch(struct server *server);
 
 /*
- * The server must be closed when it is returned, for this reason (the first call counts).
- * CLOSE_NONE: it need not be closed any more.
- */
-void server_set_close_needed(struct server *server, enum close_reason reason);
-
-/*
  * Sets the server's host after a take-over, to the one the other process had noted. false: no such
  * host.
  */

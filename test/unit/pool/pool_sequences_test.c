@@ -96,7 +96,7 @@ START_TEST(no_answer_behind_a_failure)
 	stage_play_words(&stage, says, "bQ 1<<" DISCARD "Q(select_1)");
 	borrower = TAILQ_LAST(&pool_of(&stage)->members, borrower_list);
 	ck_assert_int_eq(borrower->server->session.sequences, SEQUENCES_OWN);
-	borrower->server->session.relies_on_discard = borrower->server->session.is_discarding;
+	server_rely_on_discard(borrower->server);
 	stage_play_words(&stage, says, "1E(57014:canceled)ZDCZ b<E. 1<X.");
 	stage_close(&stage);
 }

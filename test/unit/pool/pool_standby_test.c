@@ -254,9 +254,9 @@ START_TEST(the_first_one_whom_the_server_suits_is_next)
 	queue.readers[0].suitable = &queue.server;
 	ck_assert_uint_eq(next_place(&queue), 0);
 	queue.readers[0].suitable = NULL;
-	queue.server.is_close_needed = true;
+	queue.server.close_reason = CLOSE_LIBRARY;
 	ck_assert_uint_eq(next_place(&queue), 0);
-	queue.server.is_close_needed = false;
+	queue.server.close_reason = CLOSE_NONE;
 	queue.pool.server_counts[SERVER_IDLE] = 0;
 	ck_assert_uint_eq(next_place(&queue), 0);
 }

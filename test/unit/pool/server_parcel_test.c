@@ -114,7 +114,7 @@ START_TEST(a_server_works_for_clients_of_another_loop)
 	ck_assert_int_eq(after->connect_wall, before.connect_wall);
 	ck_assert_uint_eq(after->key_size, before.key_size);
 	ck_assert_mem_eq(after->key, before.key, before.key_size);
-	ck_assert(!after->is_close_needed);
+	ck_assert(!after->close_reason);
 	ck_assert(timer_is_set(&after->timer) && timer_is_set(&after->life));
 	/* The client is served without a login: the pool has the welcome. */
 	open_other(&stage);
@@ -282,9 +282,9 @@ START_TEST(who_is_not_at_rest_stays)
 		ck_assert_msg(!server_pack(server), "%s", flags[i].says);
 		*flag = false;
 	}
-	server_set_close_needed(server, CLOSE_RECONNECT);
+	server_need_close(server, CLOSE_RECONNECT);
 	ck_assert_ptr_null(server_pack(server));
-	server_set_close_needed(server, CLOSE_NONE);
+	server_need_close(server, CLOSE_NONE);
 	server->wire.stream.error = 5;
 	ck_assert_ptr_null(server_pack(server));
 	server->wire.stream.error = 0;

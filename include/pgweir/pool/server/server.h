@@ -75,6 +75,13 @@ enum server_sequences {
 	SEQUENCES_OWN      /* only of its owner; without one, of the borrower of its pairing */
 };
 
+/* DISCARD SEQUENCES ahead of a borrower's message. */
+enum server_discard {
+	DISCARD_NONE,  /* none was sent, or it is answered */
+	DISCARD_SENT,  /* it was or will be sent, and `sequences` is its result */
+	DISCARD_NEEDED /* the same, and a statement behind it asks for values of sequences */
+};
+
 /*
  * Whether session state may be there that nobody knows of. A server in doubt is cleaned ahead of
  * the first message of another borrower: pool_prepare().
@@ -83,6 +90,13 @@ enum server_doubt {
 	DOUBT_NONE,   /* PostgreSQL has said what is there, or that nothing can be */
 	DOUBT_OWN,    /* it would be of the current or last borrower, since it got the server */
 	DOUBT_FOREIGN /* it may be of another: to be cleaned, or the cleaning is not confirmed */
+};
+
+/* What is known of the scope in which statements are prepared. */
+enum server_scope_state {
+	SCOPE_KNOWN,
+	SCOPE_OPEN,     /* the borrower may have changed it since it was known */
+	SCOPE_OPEN_USED /* the same, and statements were prepared or used since */
 };
 
 /* What a borrower wants to be asked about. */
@@ -175,7 +189,7 @@ struct server_ops {
 	void (*on_state)(struct server *server, enum server_state from);
 	/* It is closed, and so is its socket: PostgreSQL does not count it any more. */
 	void (*on_released)(struct server *server);
-	/* server->is_close_needed has changed. */
+	/* server->close_reason has changed. */
 	void (*on_close_needed)(struct server *server);
 	/*
 	 * The server has shown what its host is: it has reported that, or has answered the role
@@ -295,9 +309,7 @@ struct server_session {
 	struct err *refusal;
 	struct server_statements statements; /* the prepared statements it has */
 	struct text_scope scope; /* the scope of `params`, in which statements are prepared */
-	/* the borrower may have changed the scope since its parameters were known for certain */
-	bool is_scope_open;
-	bool has_used_scope; /* statements were prepared or used since */
+	enum server_scope_state scope_state;
 	/* a value was reported in another encoding than that of the database, which maps have */
 	bool has_unclear_report;
 	/* a RESET ran: parameters that are not reported may have any value */
@@ -312,9 +324,7 @@ struct server_session {
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
 	enum server_doubt doubt;
 	enum server_sequences sequences;
-	/* DISCARD SEQUENCES was or will be sent and is not answered; `sequences` has its result */
-	bool is_discarding;
-	bool relies_on_discard; /* a statement behind it asks for values of sequences */
+	enum server_discard discard;
 	struct ledger_change discard_change; /* of DISCARD SEQUENCES ahead of another message */
 };
 
@@ -382,12 +392,12 @@ struct server {
 	uint16_t ask_size; /* bytes of a question behind the borrower's message; 0: none */
 	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
 	struct catalog_question *catalog; /* during ERRAND_CATALOG */
-	bool is_close_needed;             /* to be closed when it is returned */
-	enum close_reason close_reason;   /* if is_close_needed, and in ENDING */
-	struct server_login *login;       /* until it has logged in, then NULL */
-	struct timer timer;               /* the limit of its state */
-	struct timer life;                /* server_lifetime */
-	struct timer xact;                /* transaction_timeout; in ENDING: the next cancel */
+	/* why it is to be closed when it is returned, or in ENDING; NONE: it is not */
+	enum close_reason close_reason;
+	struct server_login *login; /* until it has logged in, then NULL */
+	struct timer timer;         /* the limit of its state */
+	struct timer life;          /* server_lifetime */
+	struct timer xact;          /* transaction_timeout; in ENDING: the next cancel */
 	struct task free_task;
 	usec_t connected_at;  /* when the connection attempt started */
 	int64_t connect_wall; /* the same as wall-clock time, for SHOW */
@@ -475,7 +485,8 @@ bool server_scope(struct server *server, struct bytes *scope);
  */
 static inline void server_open_scope(struct server *server)
 {
-	server->session.is_scope_open = true;
+	if (server->session.scope_state == SCOPE_KNOWN)
+		server->session.scope_state = SCOPE_OPEN;
 }
 void server_close_scope(struct server *server);
 
@@ -618,7 +629,10 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 const char *server_value(const struct server *server, const struct params *params,
                          const char *name);
 
-/* The server must be closed when it is returned, for this reason. */
+/*
+ * The server must be closed when it is returned, for this reason (the first call counts).
+ * CLOSE_NONE: it need not be closed any more.
+ */
 void server_need_close(struct server *server, enum close_reason reason);
 
 /*
@@ -702,6 +716,13 @@ static inline enum server_end server_end_seen(struct server *server)
 {
 	server->lease.watches &= (uint8_t)~SERVER_WATCHES_END;
 	return server->lease.end;
+}
+
+/* What is sent now asks for values of sequences: a DISCARD SEQUENCES before it must succeed. */
+static inline void server_rely_on_discard(struct server *server)
+{
+	if (server->session.discard == DISCARD_SENT)
+		server->session.discard = DISCARD_NEEDED;
 }
 
 /* The borrower has handled all LOADs. */

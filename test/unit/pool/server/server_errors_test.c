@@ -266,7 +266,7 @@ START_TEST(server_whose_names_are_taken_is_closed_later)
 	say_error(&lone, "42P05", "prepared statement \"" STATEMENT_NAMES "7\" already exists");
 	ck_assert_str_eq(buf_text(&lone.heard), " needed E");
 	say_ready(&lone);
-	ck_assert(lone.server.is_close_needed);
+	ck_assert(lone.server.close_reason);
 	lone_server_close(&lone);
 }
 END_TEST
@@ -280,7 +280,7 @@ START_TEST(server_whose_scratch_name_is_there_stays)
 	server_note(&lone.server, LEDGER_PARSE);
 	server_note(&lone.server, LEDGER_SYNC);
 	say_error(&lone, "42P05", "prepared statement \"" SCRATCH_NAME "\" already exists");
-	ck_assert(!lone.server.is_close_needed);
+	ck_assert(!lone.server.close_reason);
 	lone_server_close(&lone);
 }
 END_TEST

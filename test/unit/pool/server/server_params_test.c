@@ -164,7 +164,7 @@ START_TEST(server_reports_are_little_work)
 	ck_assert_uint_gt(flood_count, 10);
 	ck_assert_uint_lt(compare_count / count, 64);
 	ck_assert_uint_lt(mapped.server.session.reports.capacity, 1024);
-	ck_assert(!mapped.server.is_close_needed);
+	ck_assert(!mapped.server.close_reason);
 	ck_assert_str_eq(params_find(mapped.server.session.params, "n399"), "99999");
 	mapped_done(&mapped);
 }
@@ -198,12 +198,12 @@ START_TEST(server_reports_too_many_names)
 	mapped_make(&mapped, none, none);
 	put_to_work(&mapped);
 	for (int i = 0; i <= PARAMS_NAMES_MAX; i++) {
-		ck_assert(!mapped.server.is_close_needed);
+		ck_assert(!mapped.server.close_reason);
 		snprintf(name, sizeof(name), "n%d", i);
 		ck_assert(server_report(&mapped.server, name, "x", &is_news));
 	}
 	server_settle_reports(&mapped.server);
-	ck_assert(mapped.server.is_close_needed);
+	ck_assert(mapped.server.close_reason);
 	mapped_done(&mapped);
 }
 END_TEST
