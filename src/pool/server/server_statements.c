@@ -307,7 +307,10 @@ struct server_statements_change {
 	struct server_statements *known;
 	struct statement *statement; /* one reference */
 	uint32_t loss_count;         /* known->loss_count at that time */
+	/* of a forgotten entry */
+	bool was_known;
 	struct server_statement_state before;
+	const void *before_change;
 };
 
 static struct ledger_change *make_change(struct server_statements *known,
@@ -333,22 +336,19 @@ static void free_change(struct server_statements_change *change)
 	free(change);
 }
 
-/* The server has answered the Parse. */
-static void confirm(struct server_statement *entry)
-{
-	entry->is_confirmed = true;
-	entry->state.done_at = clock_now();
-}
-
+/* A later change may have replaced the entry. */
 static void settle_learn(struct ledger_change *base, bool is_done)
 {
 	struct server_statements_change *change = (struct server_statements_change *)base;
 	struct server_statement *entry = find_statement_at(change->known, change->statement);
+	bool is_own = entry && entry->change == change;
 
-	if (!is_done)
+	if (is_own && is_done) {
+		entry->is_confirmed = true;
+		entry->state.done_at = clock_now();
+	} else if (is_own) {
 		forget(change->known, entry);
-	else if (entry && entry->change == change)
-		confirm(entry);
+	}
 	free_change(change);
 }
 
@@ -367,17 +367,19 @@ struct ledger_change *server_statements_learn(struct server_statements *known,
 	return change;
 }
 
+/* There is an entry if the statement is to be prepared again, and that is not undone yet. */
 static void settle_forget(struct ledger_change *base, bool is_done)
 {
 	struct server_statements_change *change = (struct server_statements_change *)base;
-	struct server_statement *entry;
+	struct server_statement *entry = find_statement_at(change->known, change->statement);
 
-	if (!is_done && change->loss_count == change->known->loss_count &&
-	    !find_statement_at(change->known, change->statement)) {
-		entry = learn(change->known, change->statement);
+	if (!is_done && change->was_known && change->loss_count == change->known->loss_count) {
+		if (!entry)
+			entry = learn(change->known, change->statement);
 		if (entry) {
 			entry->is_confirmed = true;
 			entry->state = change->before;
+			entry->change = change->before_change;
 		}
 	}
 	free_change(change);
@@ -386,94 +388,26 @@ static void settle_forget(struct ledger_change *base, bool is_done)
 struct ledger_change *server_statements_forget(struct server_statements *known,
                                                struct statement *statement)
 {
-	struct ledger_change *change = make_change(known, statement, settle_forget);
+	struct ledger_change *base = make_change(known, statement, settle_forget);
+	struct server_statements_change *change = (struct server_statements_change *)base;
 	struct server_statement *entry = find_statement_at(known, statement);
 
-	if (!change)
-		return NULL;
-	if (entry)
-		((struct server_statements_change *)change)->before = entry->state;
-	forget(known, entry);
-	return change;
-}
-
-/*
- * A Close and a Parse that belong together. The statement is not confirmed in between, and stays
- * known unless only the Close succeeds.
- */
-struct server_statements_repeat {
-	struct ledger_change close;
-	struct ledger_change parse;
-	struct server_statements *known;
-	struct statement *statement; /* one reference */
-	uint32_t loss_count;         /* known->loss_count at that time */
-	struct server_statement_state before;
-	bool is_closed;
-	unsigned int settled_count;
-};
-
-static void settle_one(struct server_statements_repeat *repeat)
-{
-	if (++repeat->settled_count < 2)
-		return;
-	ledger_open_end(&repeat->known->open);
-	statement_release(repeat->known->statements, &repeat->statement);
-	free(repeat);
-}
-
-static void settle_repeat_close(struct ledger_change *change, bool is_done)
-{
-	struct server_statements_repeat *repeat =
-	    (struct server_statements_repeat *)((char *)change -
-	                                        offsetof(struct server_statements_repeat, close));
-
-	repeat->is_closed = is_done;
-	settle_one(repeat);
-}
-
-static void settle_repeat_parse(struct ledger_change *change, bool is_done)
-{
-	struct server_statements_repeat *repeat =
-	    (struct server_statements_repeat *)((char *)change -
-	                                        offsetof(struct server_statements_repeat, parse));
-
-	struct server_statement *entry = find_statement_at(repeat->known, repeat->statement);
-	bool is_lost = repeat->is_closed || repeat->loss_count != repeat->known->loss_count;
-
-	if (!is_done && is_lost)
-		forget(repeat->known, entry);
-	else if (entry && is_done && entry->change == repeat)
-		confirm(entry);
-	if (entry && !is_done && !is_lost) {
-		entry->is_confirmed = true;
-		entry->state = repeat->before;
+	if (change && entry) {
+		change->was_known = true;
+		change->before = entry->state;
+		change->before_change = entry->change;
 	}
-	settle_one(repeat);
+	if (change)
+		forget(known, entry);
+	return base;
 }
 
 bool server_statements_repeat(struct server_statements *known, struct statement *statement,
                               struct ledger_change **close, struct ledger_change **parse)
 {
-	struct server_statements_repeat *repeat = calloc(1, sizeof(*repeat));
-	struct server_statement *entry = find_statement_at(known, statement);
-
-	if (!repeat)
-		return false;
-	if (entry) {
-		forget_types(known, entry);
-		entry->parse_number = ++known->parse_count;
-		repeat->before = entry->state;
-		entry->state = (struct server_statement_state){ 0 };
-		entry->is_confirmed = false;
-		entry->change = repeat;
-	}
-	repeat->close.settle = settle_repeat_close;
-	repeat->parse.settle = settle_repeat_parse;
-	repeat->known = known;
-	repeat->statement = statement_hold(statement);
-	repeat->loss_count = known->loss_count;
-	ledger_open_begin(&known->open, known->ledger);
-	*close = &repeat->close;
-	*parse = &repeat->parse;
-	return true;
+	*close = server_statements_forget(known, statement);
+	*parse = *close ? server_statements_learn(known, statement) : NULL;
+	if (*close && !*parse)
+		(*close)->settle(*close, false);
+	return *parse;
 }
