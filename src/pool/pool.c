@@ -334,7 +334,7 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 	else if (may_go_ahead)
 		is_ahead = server_errand_ahead(server, buf_text(text));
 	else
-		server_errand(server, ERRAND_REPLAY, buf_text(text));
+		server_errand(server, ERRAND_REPLAY, ERRAND_AT_ONCE, buf_text(text));
 	buf_reuse(text, ERRAND_KEEP_MAX);
 	return is_ahead;
 }
@@ -411,7 +411,7 @@ static bool begin_reset(struct server *server)
 	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
 		return false;
 	server_enter(server, SERVER_RESETTING);
-	server_errand(server, ERRAND_RESET, query);
+	server_errand(server, ERRAND_RESET, ERRAND_AT_ONCE, query);
 	return true;
 }
 
@@ -473,7 +473,7 @@ static bool begin_set_back(struct server *server)
 		is_due = text->count > 0 && !server->close_reason;
 	if (is_due) {
 		server_enter(server, SERVER_RESETTING);
-		server_errand(server, ERRAND_SET_BACK, buf_text(text));
+		server_errand(server, ERRAND_SET_BACK, ERRAND_AT_ONCE, buf_text(text));
 	}
 	buf_reuse(text, ERRAND_KEEP_MAX);
 	return is_due;

@@ -211,10 +211,10 @@ static bool ask_server(struct server *server, bool reads_all)
 	atomic_store(&tally_of(database)->catalog_due_at, now + PATIENCE);
 	buf_clear(text);
 	catalog_text(server->catalog, text);
-	if (buf_ok(text) && server->state == SERVER_LENT)
-		server_errand_apart(server, ERRAND_CATALOG, text->at);
-	else if (buf_ok(text))
-		server_errand(server, ERRAND_CATALOG, text->at);
+	if (buf_ok(text))
+		server_errand(server, ERRAND_CATALOG,
+		              server->state == SERVER_LENT ? ERRAND_APART : ERRAND_AT_ONCE,
+		              text->at);
 	else
 		server_break(server);
 	buf_reuse(text, ERRAND_KEEP_MAX);

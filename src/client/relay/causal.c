@@ -178,7 +178,7 @@ void causal_free(struct client *client)
 
 static void ask_position(struct client *client)
 {
-	server_ask(client->borrower.server, QUESTION_POSITION, bytes_of("", 0));
+	server_ask(client->borrower.server, ERRAND_AT_ONCE, QUESTION_POSITION, bytes_of("", 0));
 }
 
 void causal_lost(struct client *client)

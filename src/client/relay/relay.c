@@ -246,11 +246,6 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 
 	if (!is_settled)
 		return;
-	if (client->state == CLIENT_SETTLING) {
-		server_end_limit(borrower->server);
-		relay_settled(client); /* what statements_withdraw() has sent was answered */
-		return;
-	}
 	relay_end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
 	    !client->replication) {
@@ -288,16 +283,15 @@ void relay_deallocated(struct borrower *borrower)
 	listening_discarded(client_of(borrower));
 }
 
-void relay_facts(struct borrower *borrower, const struct facts *facts)
+static void take_facts(struct client *client, const struct facts *facts)
 {
-	struct client *client = client_of(borrower);
 	bool is_session = relay_is_session(client);
 
 	if (facts->parts == QUESTION_POSITION) {
 		if (!causal_facts(client, facts))
 			return;
 		if (client->state == CLIENT_CATCHING_UP)
-			relay_lent(borrower);
+			relay_lent(&client->borrower);
 		else
 			relay_settled(client);
 		return;
@@ -311,11 +305,23 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 		relay_settled(client);
 }
 
-void relay_catalog_read(struct borrower *borrower)
+void relay_answer(struct borrower *borrower, enum errand_kind errand, const struct facts *facts)
 {
 	struct client *client = client_of(borrower);
 
-	session_go_on(client, !statements_spare_unnamed(client));
+	switch (errand) {
+	case ERRAND_ASK:
+		take_facts(client, facts);
+		return;
+	case ERRAND_CATALOG:
+		session_go_on(client, !statements_spare_unnamed(client));
+		return;
+	case ERRAND_CHANNELS:
+		listening_errand_done(client);
+		return;
+	default: /* ERRAND_CLOSES: statements_withdraw() */
+		relay_settled(client);
+	}
 }
 
 void relay_settled(struct client *client)
@@ -355,11 +361,6 @@ bool relay_takes_parameter(struct borrower *borrower, const char *name, const ch
 void relay_before_ready(struct borrower *borrower, struct buf *ahead)
 {
 	resets_tell(client_of(borrower), ahead);
-}
-
-void relay_channels_cleared(struct borrower *borrower)
-{
-	listening_errand_done(client_of(borrower));
 }
 
 void relay_writable(struct borrower *borrower)

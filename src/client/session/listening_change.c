@@ -116,14 +116,14 @@ static void begin_mark(struct client *client)
 	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
 	buf_printf(&text, "LISTEN %s;NOTIFY %s,'%s'", listening_mark_channel(listener),
 	           listening_mark_channel(listener), listening->mark);
-	server_clear_channels(client->borrower.server, buf_text(&text));
+	server_change_channels(client->borrower.server, buf_text(&text), "UNLISTEN *");
 	buf_free(&text);
 }
 
 static void begin_clean(struct client *client)
 {
 	client->listening->step = STEP_CLEAN;
-	server_clear_channels(client->borrower.server, NULL);
+	server_change_channels(client->borrower.server, NULL, "UNLISTEN *");
 }
 
 static void leave_mark(struct client *client)
@@ -133,7 +133,7 @@ static void leave_mark(struct client *client)
 
 	listening->step = STEP_LEAVE;
 	buf_printf(&text, "UNLISTEN %s", listening_mark_channel(&listening->listener));
-	server_change_channels(client->borrower.server, buf_text(&text));
+	server_change_channels(client->borrower.server, NULL, buf_text(&text));
 	buf_free(&text);
 }
 
@@ -167,7 +167,7 @@ bool listening_goes_home(struct client *client)
 	stream_want(&client->stream, WANT_END);
 	server_push(server);
 	if (buf_ok(&text))
-		server_change_channels(server, buf_text(&text));
+		server_change_channels(server, NULL, buf_text(&text));
 	else
 		client_refuse_for(client, CLOSE_MEMORY);
 	buf_free(&text);

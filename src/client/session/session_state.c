@@ -196,10 +196,7 @@ static void ask_server(struct client *client, unsigned int parts, bool is_apart)
 		placeholders_note_catalog(session);
 	if (session)
 		names = buf_bytes(&session->names.list);
-	if (is_apart)
-		server_ask_apart(server, parts, names);
-	else
-		server_ask(server, parts, names);
+	server_ask(server, is_apart ? ERRAND_APART : ERRAND_AT_ONCE, parts, names);
 }
 
 /* What was loaded becomes part of the server's parameters, or the server stays. */

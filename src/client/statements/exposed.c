@@ -411,31 +411,11 @@ void exposed_settle(struct client *client, const struct facts *facts)
 
 bool exposed_withdraw(struct client *client)
 {
-	static const char sync[] = { 'S', 0, 0, 0, 4 };
-	struct server *server = client->borrower.server;
 	struct buf *exposed = names_exposed(client);
-	struct batch batch;
-	struct bytes names;
-	const char *name;
-	bool is_good = true;
 
 	if (!exposed || !exposed->count)
 		return false;
-	batch_begin(&batch);
-	batch.server = server;
-	names = buf_bytes(exposed);
-	while (bytes_take_text(&names, &name)) {
-		inject_close(&batch, bytes_text(name));
-		is_good = is_good && inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
-	}
-	batch_run(&batch, bytes_of(sync, sizeof(sync)));
-	is_good = is_good && inject_note(server, LEDGER_SYNC, LEDGER_INJECT, NULL);
-	if (is_good && batch_send(&batch)) {
-		server_begin_limit(server);
-	} else if (!is_good) {
-		server_set_dirty(server, true);
-		client_refuse_for(client, CLOSE_MEMORY);
-	}
+	server_close_statements(client->borrower.server, buf_bytes(exposed));
 	buf_free(exposed);
 	return true;
 }

@@ -189,19 +189,6 @@ void server_end_transaction(struct server *server, bool is_settled)
 	          server->lease.xact_at);
 }
 
-void server_begin_limit(struct server *server)
-{
-	server->is_limited = true;
-	timer_set(&server->timer, server->site->limits.connect,
-	          loop_now(server->site->shared->loop));
-}
-
-void server_end_limit(struct server *server)
-{
-	server->is_limited = false;
-	timer_clear(&server->timer);
-}
-
 void server_rearm(struct server *server)
 {
 	const struct server_limits *limits = &server->site->limits;
@@ -210,7 +197,7 @@ void server_rearm(struct server *server)
 		timer_change(&server->timer, limits->connect);
 	else if (server->state != SERVER_LENT)
 		server_set_state_timer(server);
-	else if (server->errand != ERRAND_NONE || server->is_limited)
+	else if (server->errand != ERRAND_NONE)
 		timer_change(&server->timer, limits->connect);
 	else if (server->wire.is_ready)
 		timer_set(&server->timer,

@@ -6,6 +6,8 @@
  *   server_errand_ahead() --> sent ahead of the borrower's next message; nobody waits for its end
  *   server_ask()          --> the question about session state; if it fails, asked in another way
  *   server_ask_behind()   --> the same, behind the borrower's last message
+ *
+ * What is done for a borrower ends with its on_answer().
  */
 #include "server_priv.h"
 
@@ -80,6 +82,7 @@ static const struct {
 	[ERRAND_REPLAY] = { "parameters", CLOSE_NONE },
 	[ERRAND_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
 	[ERRAND_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
+	[ERRAND_CLOSES] = { "Close", CLOSE_QUESTION_FAILED },
 	[ERRAND_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
 	[ERRAND_CATALOG] = { "the question about the catalog", CLOSE_NONE },
 	[ERRAND_ROLE] = { "the role question", CLOSE_NONE },
@@ -113,46 +116,82 @@ static bool note(struct server *server, enum ledger_kind kind)
 	return ledger_add(&server->wire.ledger, kind, LEDGER_INTERNAL) == LEDGER_SENT;
 }
 
-bool server_errand(struct server *server, enum errand_kind kind, const char *query)
+/* Closes the portal and the statement with the scratch name. */
+static bool add_closes(struct server *server, enum ledger_fate fate, struct buf *out)
 {
-	begin_errand(server, kind);
-	message_query(server->site->shared->errand_message, query);
-	return send_errand(server, note(server, LEDGER_QUERY));
+	MESSAGE_STATIC(portal, 'C', "P" SCRATCH_NAME);
+	MESSAGE_STATIC(statement, 'C', "S" SCRATCH_NAME);
+
+	buf_add(out, (const char *)&portal, sizeof(portal));
+	buf_add(out, (const char *)&statement, sizeof(statement));
+	return server_note_change(server, LEDGER_CLOSE, fate, NULL) == LEDGER_SENT &&
+	       server_note_change(server, LEDGER_CLOSE, fate, NULL) == LEDGER_SENT;
 }
 
-/* Adds the messages that execute one statement. */
-static bool add_apart(struct server *server, struct bytes text)
+bool server_add_apart(struct server *server, struct bytes statement, enum ledger_fate fate,
+                      struct ledger_change *change, struct buf *out)
 {
-	MESSAGE_STATIC(close, 'C', "S" SCRATCH_NAME);
-	/* an unnamed portal, without parameters and formats, and all rows of it */
-	MESSAGE_STATIC(bind, 'B', "\0" SCRATCH_NAME "\0\0\0\0\0\0");
-	MESSAGE_STATIC(execute, 'E', "\0\0\0\0");
-	struct buf *out = server->site->shared->errand_message;
-	size_t at = message_begin(out, 'P');
+	/* without parameters and formats, and all rows of it */
+	MESSAGE_STATIC(bind, 'B', SCRATCH_NAME "\0" SCRATCH_NAME "\0\0\0\0\0\0");
+	MESSAGE_STATIC(execute, 'E', SCRATCH_NAME "\0\0\0\0");
+	size_t at;
 
+	if (!add_closes(server, fate, out))
+		return false;
+	at = message_begin(out, 'P');
 	buf_add_cstr(out, SCRATCH_NAME);
-	buf_add(out, text.at, text.count);
+	buf_add(out, statement.at, statement.count);
 	buf_add(out, "\0\0", 3);
 	message_end(out, at);
 	buf_add(out, (const char *)&bind, sizeof(bind));
 	buf_add(out, (const char *)&execute, sizeof(execute));
-	buf_add(out, (const char *)&close, sizeof(close));
-	return note(server, LEDGER_PARSE) && note(server, LEDGER_BIND) &&
-	       note(server, LEDGER_EXECUTE) && note(server, LEDGER_CLOSE);
+	return server_note_change(server, LEDGER_PARSE, fate, NULL) == LEDGER_SENT &&
+	       server_note_change(server, LEDGER_BIND, fate, NULL) == LEDGER_SENT &&
+	       server_note_change(server, LEDGER_EXECUTE, fate, change) == LEDGER_SENT &&
+	       add_closes(server, fate, out);
 }
 
-bool server_errand_apart(struct server *server, enum errand_kind kind, const char *text)
+/* The statements of the text have no semicolon but between them. All is one transaction. */
+static bool add_all_apart(struct server *server, const char *text, struct buf *out)
 {
-	MESSAGE_STATIC(close, 'C', "S" SCRATCH_NAME);
+	bool is_noted = true;
+
+	for (; is_noted && *text; text += strcspn(text, ";"), text += *text == ';')
+		is_noted = server_add_apart(server, bytes_of(text, strcspn(text, ";")),
+		                            LEDGER_INTERNAL, NULL, out);
+	message_sync(out);
+	return is_noted && note(server, LEDGER_SYNC);
+}
+
+bool server_errand(struct server *server, enum errand_kind kind, enum errand_how how,
+                   const char *text)
+{
 	struct buf *out = server->site->shared->errand_message;
-	bool is_noted = note(server, LEDGER_CLOSE);
 
 	begin_errand(server, kind);
-	buf_add(out, (const char *)&close, sizeof(close));
-	for (; is_noted && *text; text += strcspn(text, ";"), text += *text == ';')
-		is_noted = add_apart(server, bytes_of(text, strcspn(text, ";")));
-	message_end(out, message_begin(out, 'S'));
-	return send_errand(server, is_noted && note(server, LEDGER_SYNC));
+	if (how == ERRAND_APART)
+		return send_errand(server, add_all_apart(server, text, out));
+	message_query(out, text);
+	return send_errand(server, note(server, LEDGER_QUERY));
+}
+
+void server_close_statements(struct server *server, struct bytes names)
+{
+	struct buf *out = server->site->shared->errand_message;
+	bool is_noted = true;
+	const char *name;
+
+	begin_errand(server, ERRAND_CLOSES);
+	while (is_noted && bytes_take_text(&names, &name)) {
+		size_t at = message_begin(out, 'C');
+
+		buf_add_byte(out, 'S');
+		buf_add_cstr(out, name);
+		message_end(out, at);
+		is_noted = note(server, LEDGER_CLOSE);
+	}
+	message_sync(out);
+	send_errand(server, is_noted && note(server, LEDGER_SYNC));
 }
 
 static void settle_ahead(struct ledger_change *change, bool is_done)
@@ -185,10 +224,10 @@ bool server_errand_ahead(struct server *server, const char *query)
 
 /* ---- the question ---- */
 
-static void write_question(const struct server *server, struct server_question *question,
-                           struct buf *text)
+static void write_question(const struct server *server, struct buf *text)
 {
 	const char *version = params_find(server->session.baseline, "server_version");
+	struct server_question *question = server->question;
 
 	question->try_count++;
 	question_text(question->facts.parts, buf_bytes(&question->names),
@@ -198,65 +237,49 @@ static void write_question(const struct server *server, struct server_question *
 
 static void send_question(struct server *server)
 {
-	struct server_question *question = server->question;
 	struct buf text = { 0 };
 
-	write_question(server, question, &text);
-	if (!buf_ok(&question->names) || !buf_ok(&text))
+	write_question(server, &text);
+	if (!buf_ok(&server->question->names) || !buf_ok(&text))
 		server_break(server);
-	else if (question->is_apart)
-		server_errand_apart(server, ERRAND_ASK, text.at);
 	else
-		server_errand(server, ERRAND_ASK, text.at);
+		server_errand(server, ERRAND_ASK, server->question->how, text.at);
 	buf_free(&text);
 }
 
-static void ask(struct server *server, unsigned int parts, struct bytes names, bool is_apart)
+void server_ask(struct server *server, enum errand_how how, unsigned int parts, struct bytes names)
 {
 	server->question = calloc(1, sizeof(*server->question));
 	if (!server->question) {
 		server_break(server);
 		return;
 	}
-	server->question->is_apart = is_apart;
+	server->question->how = how;
 	server->question->facts.parts = parts;
 	buf_add(&server->question->names, names.at, names.count);
 	send_question(server);
 }
 
-void server_ask(struct server *server, unsigned int parts, struct bytes names)
-{
-	ask(server, parts, names, false);
-}
-
-void server_ask_apart(struct server *server, unsigned int parts, struct bytes names)
-{
-	ask(server, parts, names, true);
-}
-
 bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out)
 {
-	struct server_question *question = calloc(1, sizeof(*question));
-	size_t before = out->count;
 	struct buf text = { 0 };
+	bool is_added;
 
-	if (!question)
+	server->question = calloc(1, sizeof(*server->question));
+	if (!server->question)
 		return false;
-	question->facts.parts = parts;
-	write_question(server, question, &text);
+	server->question->facts.parts = parts;
+	write_question(server, &text);
 	if (buf_ok(&text))
 		message_query(out, text.at);
-	if (!buf_ok(&text) || !buf_ok(out) || out->count - before > UINT16_MAX ||
-	    ledger_add(&server->wire.ledger, LEDGER_QUERY, LEDGER_INTERNAL) != LEDGER_SENT) {
-		out->count = before;
-		buf_free(&text);
-		server_question_free(&question);
-		return false;
-	}
+	is_added =
+	    buf_ok(&text) && buf_ok(out) && out->count <= UINT16_MAX && note(server, LEDGER_QUERY);
+	if (is_added)
+		server->ask_size = (uint16_t)out->count;
+	else
+		server_question_free(&server->question);
 	buf_free(&text);
-	server->question = question;
-	server->ask_size = (uint16_t)(out->count - before);
-	return true;
+	return is_added;
 }
 
 void server_begin_ask(struct server *server)
@@ -314,42 +337,36 @@ static bool ask_again(struct server *server)
 	return parts;
 }
 
-/* Its replies are dropped. false: the connection is broken, or there is no memory. */
-static bool send_ignored(struct server *server, const char *query)
+void server_change_channels(struct server *server, const char *before, const char *query)
 {
 	struct buf out = { 0 };
-	bool is_sent;
+	bool is_sent = true;
 
-	message_query(&out, query);
-	is_sent = buf_ok(&out) &&
-	          ledger_add(&server->wire.ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT &&
-	          stream_send(&server->wire.stream, buf_bytes(&out));
+	if (before) {
+		message_query(&out, before);
+		is_sent =
+		    buf_ok(&out) && stream_send(&server->wire.stream, buf_bytes(&out)) &&
+		    ledger_add(&server->wire.ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT;
+	}
 	buf_free(&out);
-	return is_sent;
-}
-
-void server_clear_channels(struct server *server, const char *query)
-{
-	if (query && !send_ignored(server, query))
-		server_break(server);
+	if (is_sent)
+		server_errand(server, ERRAND_CHANNELS, ERRAND_AT_ONCE, query);
 	else
-		server_errand(server, ERRAND_CHANNELS, "UNLISTEN *");
+		server_break(server);
 }
 
-void server_change_channels(struct server *server, const char *query)
-{
-	server_errand(server, ERRAND_CHANNELS, query);
-}
-
-static void give_facts(struct server *server)
+/* An errand for the borrower is done. */
+static void answer(struct server *server, enum errand_kind kind)
 {
 	struct server_question *question = server->question;
+	const struct borrower_ops *ops = server->lease.borrower->ops;
 
 	server->question = NULL;
-	if (question->facts.is_broken)
+	timer_clear(&server->timer);
+	if (question && question->facts.is_broken)
 		server_close_for(server, CLOSE_QUESTION_FAILED);
 	else
-		server->lease.borrower->ops->on_facts(server->lease.borrower, &question->facts);
+		ops->on_answer(server->lease.borrower, kind, question ? &question->facts : NULL);
 	server_question_free(&question);
 }
 
@@ -374,42 +391,27 @@ static void go_on_after(struct server *server, enum errand_kind kind)
 		timer_clear(&server->timer);
 		server->lease.borrower->ops->on_lent(server->lease.borrower);
 		return;
-	case ERRAND_CHANNELS:
-		timer_clear(&server->timer);
-		server->lease.borrower->ops->on_channels_cleared(server->lease.borrower);
-		return;
 	case ERRAND_ASK:
-		if (server->state == SERVER_LOGIN) {
-			server_take_defaults(server, &server->question->facts);
-			server_question_free(&server->question);
-			server->site->ops->on_login_done(server);
-			return;
-		}
-		timer_clear(&server->timer);
-		give_facts(server);
+		if (server->state != SERVER_LOGIN)
+			break;
+		server_take_defaults(server, &server->question->facts);
+		server_question_free(&server->question);
+		server->site->ops->on_login_done(server);
 		return;
 	case ERRAND_CATALOG:
 		server->site->ops->on_catalog_end(server, server->errand_failed);
-		if (server->state != SERVER_LENT) {
-			server->site->ops->on_home(server);
-			return;
-		}
-		timer_clear(&server->timer);
-		server->lease.borrower->ops->on_catalog(server->lease.borrower);
-		return;
-	case ERRAND_ROLE:
-		server->site->ops->on_home(server);
-		return;
+		break;
 	case ERRAND_RESET:
 		server->session.has_session = server->session.is_dirty = false;
 		server->session.doubt = DOUBT_NONE;
-		server->site->ops->on_home(server);
-		return;
-	case ERRAND_SET_BACK:
-	case ERRAND_CHECK:
-	case ERRAND_NONE:
-		server->site->ops->on_home(server);
+		break;
+	default:
+		break;
 	}
+	if (server->state == SERVER_LENT)
+		answer(server, kind);
+	else
+		server->site->ops->on_home(server);
 }
 
 void server_errand_done(struct server *server)

@@ -72,10 +72,7 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'D':
-		return server->errand == ERRAND_ASK || server->errand == ERRAND_ROLE ||
-		               server->errand == ERRAND_CATALOG
-		           ? frame->length
-		           : FRAME_HEADER_SIZE;
+		return server->errand >= ERRAND_ASK ? frame->length : FRAME_HEADER_SIZE;
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':

@@ -99,7 +99,7 @@ static void server_login_checked(struct server *server)
 
 	/* Physical replication has no database and no SQL. */
 	if (connect_query && server->replication != REPLICATION_PHYSICAL)
-		server_errand(server, ERRAND_CONNECT, connect_query);
+		server_errand(server, ERRAND_CONNECT, ERRAND_AT_ONCE, connect_query);
 	else
 		server->site->ops->on_login_done(server);
 }
@@ -131,7 +131,7 @@ static void judge_role(struct server *server, enum host_role role, bool is_read_
 
 void server_ask_role(struct server *server, bool is_short)
 {
-	server_errand(server, ERRAND_ROLE, role_question_text(is_short));
+	server_errand(server, ERRAND_ROLE, ERRAND_AT_ONCE, role_question_text(is_short));
 }
 
 /* A host that was asked before says the same as then. */

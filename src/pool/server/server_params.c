@@ -530,7 +530,7 @@ void server_ask_defaults(struct server *server)
 	struct buf names = { 0 };
 
 	sql_items(bytes_text(server->site->entry->connect_query), add_placeholder, &names);
-	server_ask(server, QUESTION_PARAMS, buf_bytes(&names));
+	server_ask(server, ERRAND_AT_ONCE, QUESTION_PARAMS, buf_bytes(&names));
 	buf_free(&names);
 }
 

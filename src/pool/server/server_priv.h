@@ -22,7 +22,7 @@
 
 /* A question that a server has been asked: ERRAND_ASK. */
 struct server_question {
-	bool is_apart;      /* server_ask_apart() */
+	enum errand_how how;
 	struct facts facts; /* the answer so far */
 	struct buf names;   /* as question_text() wants them */
 	unsigned int try_count;
@@ -230,14 +230,9 @@ void server_begin_ask(struct server *server);
 /* How many bytes of a buffer are kept for the next errand. All servers share two such buffers. */
 #define ERRAND_KEEP_MAX ((size_t)4096)
 
-/* Sends an internal query. */
-bool server_errand(struct server *server, enum errand_kind kind, const char *query);
-
-/*
- * The same by messages that leave the unnamed statement of the session alone. The statements of the
- * text have no semicolon but between them. All is one transaction.
- */
-bool server_errand_apart(struct server *server, enum errand_kind kind, const char *text);
+/* Sends an internal query; ERRAND_APART: its statements have no semicolon but between them. */
+bool server_errand(struct server *server, enum errand_kind kind, enum errand_how how,
+                   const char *text);
 
 /* The replies to an errand are complete; errand_failed is its result. */
 void server_errand_done(struct server *server);

@@ -54,18 +54,10 @@ enum server_state {
 	SERVER_STATES
 };
 
-/* An internal query. Its replies are not forwarded. */
-enum errand_kind {
-	ERRAND_NONE,
-	ERRAND_CONNECT,  /* connect_query */
-	ERRAND_CHECK,    /* server_check_query */
-	ERRAND_RESET,    /* server_reset_query */
-	ERRAND_REPLAY,   /* sets the borrower's parameters */
-	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
-	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
-	ERRAND_ASK,      /* asks which session state there is: question.h */
-	ERRAND_CATALOG,  /* asks what the functions of the database may do: pool/catalog.h */
-	ERRAND_ROLE      /* asks for the role of the host: question.h */
+/* How it goes out. */
+enum errand_how {
+	ERRAND_AT_ONCE, /* as a simple query, which drops the unnamed statement of the session */
+	ERRAND_APART    /* by messages that leave that alone */
 };
 
 /* Values of sequences that currval() and lastval() may give there. */
@@ -226,7 +218,7 @@ struct server_ops {
 	void (*tell_secret)(const struct server *server, struct buf *out);
 	/*
 	 * ERRAND_CATALOG: a row of the answer, and its end, before on_home(), or before
-	 * on_catalog() of the borrower. The server may be closed without the end.
+	 * on_answer() of the borrower. The server may be closed without the end.
 	 */
 	void (*on_catalog_row)(struct server *server, struct bytes body);
 	void (*on_catalog_end)(struct server *server, bool has_failed);
@@ -388,7 +380,6 @@ struct server {
 	bool is_cleaning; /* the cleaning is in `prefix`, or was sent and is not answered */
 	/* then: an unnamed statement was parsed behind it that cannot end a failed block */
 	bool is_cleaning_parsed;
-	bool is_limited;   /* between server_begin_limit() and server_end_limit() */
 	uint16_t ask_size; /* bytes of a question behind the borrower's message; 0: none */
 	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
 	struct catalog_question *catalog; /* during ERRAND_CATALOG */
@@ -637,24 +628,18 @@ void server_need_close(struct server *server, enum close_reason reason);
 
 /*
  * Asks the server for parts of its session state (enum question_part; names: see question_text()).
- * It must be at rest. The answer comes with on_facts() of the borrower; if there is none, the
+ * It must be at rest. The answer comes with on_answer() of the borrower; if there is none, the
  * server is closed. A question that fails is asked again: as it was if it was canceled, else
  * without the names.
  */
-void server_ask(struct server *server, unsigned int parts, struct bytes names);
-
-/*
- * The same by messages that leave the unnamed statement of the session alone. A simple query, as
- * the others are, drops it.
- */
-void server_ask_apart(struct server *server, unsigned int parts, struct bytes names);
+void server_ask(struct server *server, enum errand_how how, unsigned int parts, struct bytes names);
 
 /*
  * The same question without names, behind a message of the borrower with which its transaction ends
  * or fails: adds it to *out, which goes out behind that message. The borrower sends nothing more.
  * Its on_ready() comes when its own message is answered, and then server_is_asked() is true, unless
  * the transaction has failed and not ended: then the question has no answer. false: no memory, and
- * nothing was added.
+ * nothing is to be sent.
  */
 bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out);
 
@@ -664,17 +649,23 @@ static inline bool server_is_asked(const struct server *server)
 }
 
 /*
- * Ends all that the server listens to, after a query (or NULL) whose failure does not matter. It
- * must be at rest. on_channels_cleared() of the borrower comes; if UNLISTEN fails, the server is
- * closed.
+ * Executes LISTEN or the like, after a query `before` (or NULL) whose failure does not matter. The
+ * server is between two transactions, and owes its borrower nothing. on_answer() of the borrower
+ * comes; if the query fails, the server is closed.
  */
-void server_clear_channels(struct server *server, const char *query);
+void server_change_channels(struct server *server, const char *before, const char *query);
+
+/* Closes statements of these names (name\0). It must be at rest; on_answer() comes. */
+void server_close_statements(struct server *server, struct bytes names);
 
 /*
- * Executes LISTEN or the like. on_channels_cleared() of the borrower comes; if the query fails, the
- * server is closed. The server is between two transactions, and owes its borrower nothing.
+ * Adds the messages that execute one statement and leave the unnamed statement and portal of the
+ * session alone, and notes them; the change is that of the Execute. After an error, or from a
+ * PREPARE of SQL, the scratch name may be there still, so it is closed first, too. false: no
+ * memory.
  */
-void server_change_channels(struct server *server, const char *query);
+bool server_add_apart(struct server *server, struct bytes statement, enum ledger_fate fate,
+                      struct ledger_change *change, struct buf *out);
 
 /*
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's
@@ -696,13 +687,6 @@ bool server_take_facts(struct server *server, const struct facts *facts,
  * into the map.
  */
 bool server_add_library(struct server *server, const char *name);
-
-/*
- * What was injected behind a transaction must be answered within server_connect_timeout, as the
- * questions of ours.
- */
-void server_begin_limit(struct server *server);
-void server_end_limit(struct server *server);
 
 /* Looks for the first COMMIT or ROLLBACK from now on. */
 static inline void server_watch_end(struct server *server)

@@ -127,11 +127,11 @@ static bool act(struct lone_server *lone, const char *word)
 		                                  LEDGER_DESCRIBE, LEDGER_EXECUTE, LEDGER_SYNC };
 
 	if (strcmp(word, "errand") == 0) {
-		server_errand(&lone->server, ERRAND_REPLAY, "SET");
+		server_errand(&lone->server, ERRAND_REPLAY, ERRAND_AT_ONCE, "SET");
 	} else if (strcmp(word, "reset") == 0) {
 		lone->server.lease.borrower = NULL;
 		server_enter(&lone->server, SERVER_RESETTING);
-		server_errand(&lone->server, ERRAND_RESET, "DISCARD ALL");
+		server_errand(&lone->server, ERRAND_RESET, ERRAND_AT_ONCE, "DISCARD ALL");
 	} else if (strcmp(word, "!") == 0) {
 		close(lone->peer);
 		lone->peer = -1;
