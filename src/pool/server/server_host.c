@@ -134,7 +134,7 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	set_probe(server, is_test);
 	set_patience(server);
 	dial_start(&login->dial, shared->loop, &server->place.peer, shared->sockets,
-	           server->login->steps->on_connected);
+	           server->login->on_connected);
 }
 
 static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
@@ -167,7 +167,7 @@ bool server_find_host(struct server *server, struct err *err)
 	set_probe(server, server->login->is_test);
 	set_patience(server);
 	dial_start_unix(&server->login->dial, loop_of(server), server->place.path,
-	                server->login->steps->on_connected);
+	                server->login->on_connected);
 	return true;
 }
 
@@ -195,10 +195,10 @@ void server_dial_again(struct server *server)
 
 	if (address_is_unix(&server->place.peer))
 		dial_start_unix(&login->dial, loop_of(server), server->place.path,
-		                server->login->steps->on_connected);
+		                server->login->on_connected);
 	else
 		dial_start(&login->dial, loop_of(server), &server->place.peer,
-		           server->site->shared->sockets, server->login->steps->on_connected);
+		           server->site->shared->sockets, server->login->on_connected);
 }
 
 struct roster_at server_roster_at(const struct server *server)
@@ -210,6 +210,18 @@ void server_unfit(struct server *server)
 {
 	hosts_unfit(server->site->hosts, server->place.host, address_of(server),
 	            loop_now(loop_of(server)));
+}
+
+void server_role_doubted(struct server *server)
+{
+	struct roster_at at = server_roster_at(server);
+	struct host_report report = { .is_read_only = true, .is_doubtful = true };
+	struct roster_row row;
+
+	if (!roster_find(server->site->roster, &at, &row))
+		return;
+	report.role = row.known.role;
+	server->site->ops->on_report(server, &report);
 }
 
 enum host_protocol server_protocol(const struct server *server)

@@ -2,10 +2,9 @@
 /*
  * Servers, internal to the module. The files form layers; a file calls only layers below its own:
  *
- *   server_launch                            up to the startup packet
- *   server_tls  server_frames                reading from the socket
- *   server_login  server_errors              the meaning of messages
- *   server_host  server_blame  server_params  server_role
+ *   server_login  server_frames              from the connection to the end: reading
+ *   server_errors  server_calls              the meaning of messages
+ *   server_host  server_errands  server_params
  *   server                                   states, limits, sending, closing
  *   ledger  hosts  params  statements ...    the parts of a server
  */
@@ -121,12 +120,6 @@ bool server_asks_again(struct server *server);
  * can be reached again, so other pools may try it now.
  */
 bool server_host_done(struct server *server, enum host_outcome outcome, const struct err *err);
-
-/*
- * The key that the login waited for has been derived. true: the caller must read the server again.
- * server_login.c
- */
-bool server_login_resume(struct server *server);
 
 /* Handles a frame of a server that has not logged in. `in` contains the whole frame. */
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
@@ -251,7 +244,7 @@ bool server_errand_ahead(struct server *server, const char *query);
 void server_discard_begin(struct server *server);
 void server_discard_end(struct server *server, bool is_done);
 
-/* ---- parameters: server_params_sql.c ---- */
+/* ---- parameters: server_params.c ---- */
 
 /*
  * Writes the SQL that sets the server's parameters to `want`; empty: nothing to do. true: its
@@ -266,8 +259,6 @@ bool server_replay_text(const struct server *server, const struct params *want, 
  */
 void server_clean_text(const struct server *server, const struct params *want, bool is_block,
                        struct buf *text);
-
-/* ---- server_params.c ---- */
 
 /*
  * Handles a ParameterStatus after the login. *is_news: the borrower does not know the value yet.
@@ -359,27 +350,5 @@ enum securing securing_begin(struct stream *stream, const struct securing_how *h
 /* Called by on_input() before on_secured(): the server has replied to the SSLRequest. */
 enum securing securing_answer(struct stream *stream, const struct securing_how *how,
                               struct err *err);
-
-/* ---- names and values of parameters ---- */
-
-/*
- * The value of a parameter that is not known. No client asks for it: a control character has no
- * meaning in any parameter of PostgreSQL.
- */
-#define PARAM_UNKNOWN "\001"
-
-static inline bool server_param_is_role(const char *name) { return strcasecmp(name, "role") == 0; }
-
-/* Whether a value need not be set. "Foo" and "foo" are two schemas in a search_path. */
-bool server_param_is_same(const char *name, const char *have, const char *want);
-
-/* Whether a value that was reported with these parameters has the bytes that the server has. */
-bool server_is_native(const struct server *server, const struct params *params, const char *value);
-
-/* A default that connect_query has set and the server does not report. */
-static inline const char *server_find_unreported(const struct server *server, const char *name)
-{
-	return server->session.unreported ? params_find(server->session.unreported, name) : NULL;
-}
 
 #endif

@@ -32,7 +32,7 @@
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/server/borrower.h"
 #include "pgweir/pool/server/hosts.h"
-#include "pgweir/pool/server/server_statements.h"
+#include "pgweir/pool/server/statements.h"
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/server/question.h"
@@ -230,17 +230,10 @@ struct server_ops {
 	void (*on_free)(struct server *server);
 };
 
-/* The next steps of launching a server. server_launch.c */
-struct server_login_steps {
-	void (*on_connected)(struct dial *dial, int fd, const struct err *err);
-	/* TLS is established, or the connection stays plain */
-	void (*on_secured)(struct server *server);
-};
-
 /* State that exists only until the server has logged in. */
 struct server_login {
-	const struct server_login_steps *steps;
 	struct dial dial;
+	void (*on_connected)(struct dial *dial, int fd, const struct err *err);
 	struct resolver_ask ask;
 	struct server *server;
 	/* until the host's first message, if there is another host to try */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/server_params_sql.c: the statements that change one map of parameters to another. No
+ * pool/server/server_params.c: the statements that change one map of parameters to another. No
  * server is connected.
  */
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/server_statements.c, with a ledger that confirms and reverts.
+ * pool/server/statements.c, what a server knows, with a ledger that confirms and reverts.
  */
-#include "pgweir/pool/server/server_statements.h"
+#include "pgweir/pool/server/statements.h"
 
 #include <stdio.h>
 #include <string.h>
