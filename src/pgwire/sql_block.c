@@ -211,27 +211,3 @@ bool sql_is_no_block(struct bytes text)
 	}
 	return true;
 }
-
-bool sql_fails_in_failed_block(struct bytes text)
-{
-	static const char *const names[] = { "select",  "insert",  "update",  "delete",  "with",
-		                             "values",  "table",   "merge",   "copy",    "call",
-		                             "do",      "create",  "alter",   "drop",    "begin",
-		                             "start",   "set",     "reset",   "show",    "lock",
-		                             "declare", "fetch",   "explain", "execute", "listen",
-		                             "notify",  "truncate" };
-	size_t size = 0;
-
-	while (text.count && strchr(" \t\n\r\f", text.at[0]) && text.at[0])
-		text = bytes_skip(text, 1);
-	while (size < text.count && isalpha((unsigned char)text.at[size]))
-		size++;
-	/* Any other byte may belong to a longer name. */
-	if (size == text.count || !strchr(" \t\n\r\f;(*", text.at[size]) || !text.at[size])
-		return false;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strlen(names[i]) == size && strncasecmp(text.at, names[i], size) == 0)
-			return true;
-	}
-	return false;
-}

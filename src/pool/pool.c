@@ -297,9 +297,8 @@ static bool write_preparation(struct server *server, const struct params *params
 	if (preparation == PREPARES_NOTHING)
 		return is_ahead;
 	if (preparation == PREPARES_CLEANING) {
-		server_clean_text(server, params, is_ahead, text);
+		server_clean_text(server, params, text);
 		server->is_cleaning = true;
-		server->is_cleaning_parsed = false;
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
 	}

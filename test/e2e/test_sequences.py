@@ -154,6 +154,18 @@ def test_a_question_in_a_failed_transaction(start):
     assert ask(client) == UNKNOWN
 
 
+def test_a_text_that_ends_a_failed_transaction(start):
+    """Nothing can be discarded in it."""
+    weir = start()
+    client, other = weir.client(), weir.client()
+    make_aware(client)
+    other.query(INSERT)
+    client.query("BEGIN")
+    client.query("SELECT 1/0")
+    assert client.query("ROLLBACK; " + INSERT).error is None
+    assert ask(client) == UNKNOWN or ask(client) == client.value("SELECT max(id) FROM numbered")
+
+
 def test_first_question_without_a_catalog(start):
     """Nothing has protected the values until then."""
     weir = start(session_isolation="off", loops=1)

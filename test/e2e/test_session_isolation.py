@@ -100,6 +100,7 @@ def test_nothing_is_sent_between_transactions_of_one_client(scripted):
     other.finish_login("alice")
     other.send(wire.query("SELECT 3"))
     assert CLEANING in server.expect("Q").body.decode()
+    server.expect("CPC")
     assert server.expect("Q").body == wire.cstr("SELECT 3")  # before the cleaning is answered
 
 
@@ -117,22 +118,57 @@ def doubtful(scripted):
     return weir, client, server, other
 
 
+# Close, Parse, Close: what is behind the cleaning is skipped if the Parse fails.
+CLEANED = (fake.complete("COMMIT"), fake.ready(), wire.message("3"), wire.message("1"), wire.message("3"))
+FAILED = (fake.error("canceling statement", "57014"), fake.ready("E"), wire.message("3"),
+          fake.error("current transaction is aborted", "25P02"))
+
+
 def expect_cleaning(server):
     assert server.expect("Q").body.decode().startswith("BEGIN ")
+    server.expect("CPC")
 
 
-def test_a_cleaning_that_fails_answers_nothing(doubtful):
-    """What was sent behind it has met a failed transaction block, and is sent to another server."""
+# Some of them end a failed block, if PostgreSQL reads them.
+BEHIND = {
+    "a query": [wire.query("ROLLBACK; SELECT secret")],
+    "a comment": [wire.query("/* SELECT */ COMMIT; SELECT secret")],
+    "an unnamed statement": [wire.parse("SELECT secret"), wire.bind(), wire.execute(), wire.sync()],
+    "an end": [wire.parse("ABORT"), wire.bind(), wire.execute(), wire.sync()],
+    "a statement": [wire.parse("END", "s"), wire.bind(name="s"), wire.execute(), wire.sync()],
+}
+
+
+@pytest.mark.parametrize("failure", ["the cleaning", "the Parse"])
+@pytest.mark.parametrize("what", BEHIND)
+def test_a_cleaning_that_fails_answers_nothing(doubtful, what, failure):
+    """What was sent behind it was skipped, and is sent to another server."""
     weir, _, server, other = doubtful
-    other.send(wire.query("SELECT secret"))
+    other.send(*BEHIND[what])
     expect_cleaning(server)
-    server.expect("Q")
-    server.send(fake.error("canceling statement", "57014"), fake.ready("E"),
-                fake.answer("the secret of somebody else", status="E"))
+    server.read_until("Q" if len(BEHIND[what]) == 1 else "S")
+    if failure == "the cleaning":
+        server.send(*FAILED, fake.answer("the secret of somebody else"))
+    else:
+        server.send(*CLEANED[:3], fake.error("canceling statement", "57014"))
     server = weir.far.accept().login()
-    assert server.expect("Q").body == wire.cstr("SELECT secret")
-    server.send(fake.answer("my own"))
+    if len(BEHIND[what]) == 1:
+        assert server.expect("Q").body in BEHIND[what][0]
+        server.send(fake.answer("my own"))
+    else:
+        server.expect("PBES")
+        server.send(wire.message("1"), wire.message("2"), fake.row("my own"), fake.complete("SELECT 1"),
+                    fake.ready())
     assert "my own" in str(other.read_result())
+
+
+def test_nothing_runs_behind_a_cleaning_that_postgresql_refuses(start, postgres):
+    """What a function has prepared makes it fail. The text would end the block that is left."""
+    make(postgres, "EXECUTE 'PREPARE planted AS SELECT 1'")
+    first, second = start(session_isolation="strict", session_state="off")
+    first.ask(wire.parse("SELECT 1", "kept"), wire.sync())
+    first.query("SELECT leave()")
+    assert second.value("ROLLBACK; SELECT count(*) FROM pg_prepared_statements WHERE from_sql") == "0"
 
 
 def test_a_long_text_is_not_kept_for_another_server(doubtful):
@@ -140,48 +176,12 @@ def test_a_long_text_is_not_kept_for_another_server(doubtful):
     other.send(wire.query("SELECT " + "1, " * 4000 + "1"))
     expect_cleaning(server)
     server.expect("Q")
-    server.send(fake.error("canceling statement", "57014"), fake.ready("E"))
+    server.send(*FAILED)
     assert "cleaned" in str(other.read_to_end())
 
 
-# In a failed block they would end it, or nobody knows: what is behind them would run.
-ENDS = {
-    "a query": [wire.query("ROLLBACK; SELECT 1")],
-    "behind a comment": [wire.query("/* SELECT */ COMMIT; SELECT 1")],
-    "a longer name": [wire.query("select_ ; SELECT 1")],
-    "an unnamed statement": [wire.parse("ABORT"), wire.bind(), wire.execute(), wire.sync()],
-    "a statement": [wire.parse("END", "s"), wire.bind(name="s"), wire.execute(), wire.sync()],
-}
-
-
-@pytest.mark.parametrize("what", ENDS)
-def test_what_could_end_a_failed_block_waits_for_the_cleaning(doubtful, what):
-    weir, _, server, other = doubtful
-    other.send(*ENDS[what])
-    expect_cleaning(server)
-    weir.admin("SHOW VERSION")
-    assert not server.is_closed() and not server.buffer
-    server.send(fake.complete("COMMIT"), fake.ready())
-    if len(ENDS[what]) > 1:
-        server.read_until("P")
-    else:
-        assert server.expect("Q").body in ENDS[what][0]
-
-
-def test_the_unnamed_statement_of_another_batch_waits_for_the_cleaning(doubtful):
-    """A Parse of another statement does not tell what that is."""
-    weir, _, server, other = doubtful
-    other.send(wire.parse("SELECT 1", "s"), wire.bind(), wire.execute(), wire.sync())
-    expect_cleaning(server)
-    server.read_until("P")
-    weir.admin("SHOW VERSION")
-    assert not server.is_closed() and b"SELECT" not in server.buffer and b"B\0" not in server.buffer
-    server.send(fake.complete("COMMIT"), fake.ready(), wire.message("1"))
-    server.read_until("B")
-
-
 def test_a_second_batch_waits_for_the_cleaning(doubtful):
-    """The first one may end the block that a cleaning leaves if it fails."""
+    """Its Sync ends the skipping."""
     weir, _, server, other = doubtful
     other.send(wire.parse("SELECT 1"), wire.bind(), wire.execute(), wire.sync(),
                wire.query("SELECT 2"))
@@ -189,7 +189,7 @@ def test_a_second_batch_waits_for_the_cleaning(doubtful):
     server.read_until("S")
     weir.admin("SHOW VERSION")
     assert not server.is_closed() and not server.buffer
-    server.send(fake.complete("COMMIT"), fake.ready())
+    server.send(*CLEANED)
     weir.admin("SHOW VERSION")
     assert not server.is_closed() and not server.buffer
     server.send(wire.message("1"), wire.message("2"), fake.row("1"), fake.complete("SELECT 1"), fake.ready())
@@ -202,8 +202,8 @@ def test_what_cannot_be_cleaned_is_discarded(doubtful, sqlstate, is_for_good):
     """A request to cancel, or what somebody has left, does not change how the pool works."""
     weir, _, server, other = doubtful
     other.send(wire.query("SELECT 2"))
-    server.expect("QQ")
-    server.send(fake.error("no", sqlstate), fake.ready("E"))
+    server.expect("QCPCQ")
+    server.send(fake.error("no", sqlstate), *FAILED[1:])
     server = weir.far.accept().login()
     server.expect("Q")
     server.send(fake.answer("2"))

@@ -43,11 +43,4 @@ bool sql_is_set_local(struct bytes text);
  */
 bool sql_is_no_block(struct bytes text);
 
-/*
- * Whether a transaction block that has failed refuses the text as a whole: it begins with the name
- * of a statement that does not end the block, as PostgreSQL reads it in any encoding and session.
- * What begins otherwise, with a comment or a parenthesis, need not be known: false.
- */
-bool sql_fails_in_failed_block(struct bytes text);
-
 #endif

@@ -415,43 +415,16 @@ static bool is_decided(struct client *client, const struct request *request,
 	return true;
 }
 
-/*
- * Whether a frame may be sent while the server's cleaning is not answered. If that fails, it leaves
- * a failed transaction block, and none of what is behind it may run: so that is one batch, and
- * statements that do not end the block.
- */
-static bool may_follow_cleaning(struct client *client, const struct frame *frame, struct bytes in)
-{
-	struct server *server = client->borrower.server;
-	struct bytes text = bytes_of(NULL, 0), body;
-	const char *portal, *name = "";
-
-	if (server->wire.ledger.ready_count > 1)
-		return false;
-	if (frame->type != 'Q' && frame->type != 'P' && frame->type != 'B')
-		return true;
-	if (in.count < frame->length)
-		return false;
-	body = frame_body(in, frame);
-	if (frame->type == 'B' && bytes_take_text(&body, &portal) &&
-	    bytes_take_text(&body, &name) && !*name)
-		return server->is_cleaning_parsed;
-	if (!route_frame_text(client, frame, in, &text) || !sql_fails_in_failed_block(text))
-		return false;
-	server->is_cleaning_parsed |= frame->type == 'P' && !*body.at;
-	return true;
-}
-
 /* Whether a frame has to wait for the server: then it must not be in the ledger. */
-static enum judgement judge_turn(struct client *client, const struct frame *frame, struct bytes in,
-                                 struct batch *batch)
+static enum judgement judge_turn(struct client *client, struct batch *batch)
 {
 	const struct server *server = client->borrower.server;
 
 	/* Nothing of the client may be behind the question: it may end the transaction. */
 	if (server->ask_size)
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
-	if (server->is_cleaning && !may_follow_cleaning(client, frame, in))
+	/* If the cleaning fails, PostgreSQL skips what is behind it, but only up to a Sync. */
+	if (server->is_cleaning && server->wire.ledger.ready_count > 1)
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	if (ledger_is_full(&server->wire.ledger))
 		return wait_for(batch, LEDGER_WAIT_SPACE);
@@ -538,7 +511,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	else if (features & CLIENT_HAS_HOSTS)
 		judgement = judge_with_hosts(client, batch);
 	if (judgement == JUDGE_SEND)
-		judgement = judge_turn(client, frame, in, batch);
+		judgement = judge_turn(client, batch);
 	if (judgement != JUDGE_SEND)
 		return judgement;
 	server = client->borrower.server;

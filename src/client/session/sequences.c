@@ -14,8 +14,9 @@
  */
 #include "features_priv.h"
 
+#include <string.h>
+
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_digest.h"
 
 #include "../batch_priv.h"
@@ -58,6 +59,15 @@ static void note_question(struct client *client, unsigned int touches)
 	client->wrote = 0;
 }
 
+/*
+ * In a block that has failed nothing can be discarded, and a single statement is no question: what
+ * is written stays foreign. Of several the first may end the block: they are not answered.
+ */
+static bool may_be_several(struct bytes text)
+{
+	return text.count && memchr(text.at, ';', text.count - 1);
+}
+
 bool sequences_use(struct client *client, unsigned int touches, struct bytes text,
                    struct batch *batch)
 {
@@ -68,10 +78,12 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 		pool_forget_sequences(borrower);
 	if (touches & SQL_TOUCH_SEQUENCE)
 		note_question(client, touches);
-	is_used = pool_sequences(borrower->pool) != CATALOG_SEQUENCES_NONE &&
-	          !(server_is_in_failed_block(borrower->server) && sql_fails_in_failed_block(text));
-	if (is_used && (may_change || (touches & SQL_TOUCH_SEQUENCE)) &&
-	    pool_has_foreign_values(borrower->server) && !discard(client, batch))
+	is_used = pool_sequences(borrower->pool) != CATALOG_SEQUENCES_NONE;
+	if (is_used && pool_has_foreign_values(borrower->server) &&
+	    (server_is_in_failed_block(borrower->server)
+	         ? (touches & SQL_TOUCH_SEQUENCE) && may_be_several(text)
+	         : may_change || (touches & SQL_TOUCH_SEQUENCE)) &&
+	    !discard(client, batch))
 		return false;
 	if (is_used && may_change)
 		pool_own_sequences(borrower);

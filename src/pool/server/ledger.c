@@ -206,7 +206,8 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 		return LEDGER_SENT;
 	}
 	if ((1u << kind) & (EXTENDED | K(SYNC)))
-		ledger->is_open = kind != LEDGER_SYNC && fate != LEDGER_BEGIN;
+		ledger->is_open =
+		    kind != LEDGER_SYNC && fate != LEDGER_BEGIN && fate != LEDGER_IGNORE;
 	if (kind == LEDGER_EXECUTE || ends_ready(kind))
 		ledger->has_executed = kind == LEDGER_EXECUTE;
 	if (kind != LEDGER_SYNC)

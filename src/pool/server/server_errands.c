@@ -22,13 +22,10 @@
 /*
  * ---- sequences ----
  *
- * What goes to a server ahead of its borrower's first message, in the same write, and must be done
- * before that message runs: DISCARD SEQUENCES, and the cleaning of a server in doubt.
+ * DISCARD SEQUENCES goes ahead of a message that asks for their values or calls nextval().
  *
  * Hard here: it may fail, because a request to cancel the borrower's statement may come while it
- * runs. Nothing that relies on it may be answered then: the server is closed before. The cleaning
- * leaves a failed transaction block if it fails, so what is behind it does not even run, and is
- * sent to another server.
+ * runs. Nothing that relies on it may be answered then: the server is closed before.
  */
 
 void server_discard_begin(struct server *server)
@@ -197,26 +194,62 @@ void server_close_statements(struct server *server, struct bytes names)
 static void settle_ahead(struct ledger_change *change, bool is_done)
 {
 	struct server *server = container_of(change, struct server, wire.prefix_change);
-
-	bool is_cleaning = server->is_cleaning;
+	bool was_cleaning = server->is_cleaning;
 
 	server_discard_end(server, is_done);
 	server_cleaning_end(server, is_done);
 	if (is_done || server_is_over(server))
 		return;
-	if (is_cleaning)
+	if (was_cleaning) {
 		server->wire.prefix_failure = CLOSE_CLEANING_FAILED;
+		return;
+	}
 	log_warning(&server->log, "parameters could not be set; it is closed after this client");
 	server_need_close(server, CLOSE_PARAMETERS_NOT_SET);
 }
 
+static bool note_ahead(struct server *server, enum ledger_kind kind, struct ledger_change *change)
+{
+	return server_note_change(server, kind, LEDGER_IGNORE, change) == LEDGER_SENT;
+}
+
+/*
+ * Adds a transaction block, and behind it a Parse that fails if the block has failed: then
+ * PostgreSQL skips all that it reads before the next Sync, Queries too. The statement of the Parse
+ * is never executed. The session's own modes may be others: to wait, or to be refused on a standby.
+ */
+static bool add_fenced(struct server *server, const char *query)
+{
+	MESSAGE_STATIC(close, 'C', "S" SCRATCH_NAME);
+	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0CLOSE ALL\0\0");
+	struct buf *prefix = &server->wire.prefix;
+	size_t at = message_begin(prefix, 'Q');
+
+	buf_add_text(prefix, "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY;");
+	buf_add_text(prefix, query);
+	buf_add_text(prefix, "COMMIT");
+	buf_add_byte(prefix, 0);
+	message_end(prefix, at);
+	buf_add(prefix, (const char *)&close, sizeof(close));
+	buf_add(prefix, (const char *)&parse, sizeof(parse));
+	buf_add(prefix, (const char *)&close, sizeof(close));
+	return note_ahead(server, LEDGER_QUERY, NULL) && note_ahead(server, LEDGER_CLOSE, NULL) &&
+	       note_ahead(server, LEDGER_PARSE, &server->wire.prefix_change) &&
+	       note_ahead(server, LEDGER_CLOSE, NULL);
+}
+
 bool server_errand_ahead(struct server *server, const char *query)
 {
+	bool is_noted;
+
 	server->wire.prefix_change = (struct ledger_change){ .settle = settle_ahead };
-	message_query(&server->wire.prefix, query);
-	if (buf_ok(&server->wire.prefix) &&
-	    server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE, &server->wire.prefix_change) ==
-	        LEDGER_SENT)
+	if (server->is_cleaning) {
+		is_noted = add_fenced(server, query);
+	} else {
+		message_query(&server->wire.prefix, query);
+		is_noted = note_ahead(server, LEDGER_QUERY, &server->wire.prefix_change);
+	}
+	if (is_noted && buf_ok(&server->wire.prefix))
 		return true;
 	server_break(server);
 	return false;

@@ -133,13 +133,19 @@ static bool is_for_good(const char *sqlstate)
 
 void server_cleaning_refused(struct server *server, struct bytes body)
 {
+	struct ledger_change *fence = ledger_take_failed(&server->wire.ledger);
 	char buffer[ERROR_PREFIX];
 	struct report report;
 
 	read_error(body, buffer, sizeof(buffer), &report);
-	log_warning(&server->log, "cleaning failed: %s %s: %s", report.severity, report.sqlstate,
-	            report.text);
-	server->site->cannot_clean |= is_for_good(report.sqlstate);
+	if (strcmp(report.sqlstate, "25P02") != 0) { /* else the reason came before */
+		log_warning(&server->log, "cleaning failed: %s %s: %s", report.severity,
+		            report.sqlstate, report.text);
+		server->site->cannot_clean |= is_for_good(report.sqlstate);
+	}
+	/* At once: behind it, no Query is answered. */
+	if (fence)
+		fence->settle(fence, false);
 }
 
 void server_prefix_failed(struct server *server)

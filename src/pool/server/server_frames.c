@@ -313,10 +313,10 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	}
 	if ((type == 't' || type == 'T' || type == 'n') && !description_frame(server, type, body))
 		return FRAME_STOP;
-	if (type == 'E' && server->is_cleaning)
-		server_cleaning_refused(server, body);
 	is_followed = ledger_is_followed(&server->wire.ledger);
 	verdict = ledger_reply(&server->wire.ledger, type, &is_end);
+	if (type == 'E' && server->is_cleaning)
+		server_cleaning_refused(server, body);
 	if (verdict == LEDGER_FATAL)
 		return server_close_by(server, body), FRAME_STOP;
 	if (verdict == LEDGER_DROP && server->wire.prefix_failure)

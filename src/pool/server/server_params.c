@@ -873,8 +873,7 @@ static void add_statements(struct buf *text, const struct server *server)
 		                   "AND s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "';");
 }
 
-void server_clean_text(const struct server *server, const struct params *want, bool is_block,
-                       struct buf *text)
+void server_clean_text(const struct server *server, const struct params *want, struct buf *text)
 {
 	const char *login = params_find(server->session.baseline, SESSION_AUTHORIZATION);
 	const char *authorization = params_find(want, SESSION_AUTHORIZATION);
@@ -883,9 +882,6 @@ void server_clean_text(const struct server *server, const struct params *want, b
 	struct params_seek in_baseline = { 0 };
 
 	buf_clear(text);
-	/* The session's own defaults may be others: to wait, or to be refused on a standby. */
-	if (is_block)
-		buf_add_text(text, "BEGIN ISOLATION LEVEL READ COMMITTED,READ ONLY;");
 	buf_add_text(text, cleaning);
 	add_unlock_and_seed(text);
 	add_statements(text, server);
@@ -901,6 +897,4 @@ void server_clean_text(const struct server *server, const struct params *want, b
 		add_set(text, SESSION_AUTHORIZATION, authorization);
 	if (strcmp(role, "none") != 0)
 		add_set(text, "role", role);
-	if (is_block)
-		buf_add_text(text, "COMMIT;");
 }

@@ -232,8 +232,9 @@ void server_errand_done(struct server *server);
 
 /*
  * Puts an internal query ahead of the next request, into the same write. Nobody waits for its
- * reply, so its failure must do no harm except that the server cannot be lent to another borrower
- * then.
+ * reply. If it fails, the server cannot be lent to another borrower. If server->is_cleaning, the
+ * query is a transaction block, and PostgreSQL skips what is behind it if that fails, up to the
+ * next Sync: that batch is sent to another server. Otherwise its failure must do no harm.
  */
 bool server_errand_ahead(struct server *server, const char *query);
 
@@ -254,11 +255,9 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 
 /*
  * Writes the SQL that removes all session state, known or not, and sets the parameters `want`.
- * is_block: in a transaction block, so that nothing that follows it runs if it fails. `text` may be
- * broken afterwards: no memory.
+ * `text` may be broken afterwards: no memory.
  */
-void server_clean_text(const struct server *server, const struct params *want, bool is_block,
-                       struct buf *text);
+void server_clean_text(const struct server *server, const struct params *want, struct buf *text);
 
 /*
  * Handles a ParameterStatus after the login. *is_news: the borrower does not know the value yet.

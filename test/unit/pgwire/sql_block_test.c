@@ -233,42 +233,6 @@ START_TEST(finds_no_block)
 }
 END_TEST
 
-/* What a failed transaction block refuses: by how it begins, and nothing else. */
-static const struct {
-	const char *text;
-	bool fails;
-} begins[] = {
-	{ "SELECT 1", true },
-	{ " \n\tselect(1)", true },
-	{ "SELECT*FROM t", true },
-	{ "Begin;", true },
-	{ "insert into t values (1); rollback", true },
-	{ "", false },
-	{ "select", false }, /* the text may be cut */
-	{ "select1", false },
-	{ "select_it", false },
-	{ "select$1", false },
-	{ "select\xc3\xa4 ", false },
-	{ "select\"a\"", false },
-	{ "(select 1)", false },
-	{ ";select 1", false },
-	{ "/**/select 1", false },
-	{ "--\nselect 1", false },
-	{ "rollback", false },
-	{ "ROLLBACK; select 1", false },
-	{ "commit ", false },
-	{ "end ", false },
-	{ "abort ", false },
-	{ "prepare transaction 'x'", false },
-};
-
-START_TEST(fails_in_failed_block)
-{
-	ck_assert_msg(sql_fails_in_failed_block(bytes_text(begins[_i].text)) == begins[_i].fails,
-	              "%s", begins[_i].text);
-}
-END_TEST
-
 START_TEST(every_byte)
 {
 	static const char harmless[] = " \t\n\r\f;";
@@ -292,7 +256,6 @@ int main(void)
 	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, finds_set_local, 0, COUNT_OF(locals));
 	tcase_add_loop_test(tests, finds_no_block, 0, COUNT_OF(others));
-	tcase_add_loop_test(tests, fails_in_failed_block, 0, COUNT_OF(begins));
 	tcase_add_test(tests, every_byte);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);

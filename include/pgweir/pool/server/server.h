@@ -370,9 +370,7 @@ struct server {
 	bool is_listening;            /* a listening connection: pool/listening.h */
 	enum errand_kind errand;
 	bool errand_failed;
-	bool is_cleaning; /* the cleaning is in `prefix`, or was sent and is not answered */
-	/* then: an unnamed statement was parsed behind it that cannot end a failed block */
-	bool is_cleaning_parsed;
+	bool is_cleaning;  /* the cleaning is in `prefix`, or was sent and is not answered */
 	uint16_t ask_size; /* bytes of a question behind the borrower's message; 0: none */
 	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
 	struct catalog_question *catalog; /* during ERRAND_CATALOG */

@@ -15,7 +15,7 @@
 /* a has a held cursor, and so the server. */
 #define PINNED LOGIN HOLD "1<Q 1C(DECLARE_CURSOR)Z a<CZ 1<Q 1D(u::1)CZ a< "
 /* The same; the server was in doubt, so it is cleaned ahead of b's message. */
-#define B_IS_CLEANED "bQ(select_2) 1<QQ 1C(COMMIT)Z b< 1CZ b<CZ"
+#define B_IS_CLEANED "bQ(select_2) 1<QCPCQ 1C(COMMIT)Z313 b< 1CZ b<CZ"
 /* b has the server. */
 #define B_IS_SERVED "bQ(select_2) 1<<Q(select_2) 1CZ b<CZ"
 #define B_WAITS "bQ(select_2) 1< "
@@ -51,7 +51,7 @@ static const struct script cases[] = {
 	/* while it is asked */
 	{ "the client's next message waits", FOLLOW,
 	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q aQ(select_1) 1< 1CZ 1<<Q(select_1)" },
-	{ "others wait", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q " B_WAITS "1CZ 1<QQ" },
+	{ "others wait", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q " B_WAITS "1CZ 1<QCPCQ" },
 	{ "the client leaves: the server stays", FOLLOW,
 	  LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q a. 1< 1CZ " B_IS_CLEANED },
 	{ "the server ends", FOLLOW, LOGIN "aQ(do_x) 1<Q 1C(DO)Z a<CZ 1<Q 1. a<E." },
