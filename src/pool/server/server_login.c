@@ -20,7 +20,6 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
-#include "pgweir/pool/server/question.h"
 
 /*
  * ---- securing ----
@@ -152,145 +151,6 @@ static void server_blame(const struct server *server, struct err *err)
 	if (buf_ok(&words))
 		err_detail(err, buf_text(&words));
 	buf_free(&words);
-}
-
-/*
- * ---- the role of the host ----
- *
- * The role of a server's host: at its login, and when it changes.
- *
- * PostgreSQL 14 and later report in_hot_standby and default_transaction_read_only at the login.
- * That is enough if the host was asked before, by a watch or another login; else the role question
- * is asked, as a report does not tell a former primary that has come back from the current one.
- *
- * A promotion keeps the sessions of a standby: they report in_hot_standby when they are used next.
- */
-
-static bool is_on(const char *value) { return strcmp(value, "on") == 0; }
-
-static void close_unfit(struct server *server, enum close_reason reason)
-{
-	server_unfit(server);
-	server_close_for(server, reason);
-}
-
-/* The role fits: the login goes on. server_login.c */
-static void server_login_checked(struct server *server)
-{
-	const char *connect_query = server->site->entry->connect_query;
-
-	/* Physical replication has no database and no SQL. */
-	if (connect_query && server->replication != REPLICATION_PHYSICAL)
-		server_errand(server, ERRAND_CONNECT, ERRAND_AT_ONCE, connect_query);
-	else
-		server->site->ops->on_login_done(server);
-}
-
-/* What is known fits, or the server is closed. */
-static void judge_role(struct server *server, enum host_role role, bool is_read_only)
-{
-	const struct server_site *site = server->site;
-	struct roster_at at = server_roster_at(server);
-
-	if (!roster_is_target(site->target, role, is_read_only)) {
-		close_unfit(server, CLOSE_HOST_ROLE);
-		return;
-	}
-	switch (roster_stay(site->roster, &at, site->target)) {
-	case ROSTER_FENCED:
-		close_unfit(server, CLOSE_HOST_FENCED);
-		return;
-	case ROSTER_DISABLED:
-	case ROSTER_DRAINED:
-		close_unfit(server, CLOSE_HOST_DRAINED);
-		return;
-	case ROSTER_STAYS:
-	case ROSTER_ROLE: /* read_only of this user is another one */
-	case ROSTER_LOST_THERE:
-		server_login_checked(server);
-	}
-}
-
-void server_ask_role(struct server *server, bool is_short)
-{
-	server_errand(server, ERRAND_ROLE, ERRAND_AT_ONCE, role_question_text(is_short));
-}
-
-/* A host that was asked before says the same as then. */
-static bool is_known(const struct server *server, const struct host_report *report)
-{
-	struct roster_at at = server_roster_at(server);
-	struct roster_row row;
-
-	return roster_find(server->site->roster, &at, &row) && row.is_sure && !row.is_fenced &&
-	       row.known.role == report->role;
-}
-
-/*
- * The login is done but for connect_query: looks at the role of the host, or asks for it.
- * server_login_checked() follows, unless the server is closed.
- */
-static void server_check_role(struct server *server)
-{
-	const char *standby = params_find(server->session.baseline, "in_hot_standby");
-	const char *read_only =
-	    params_find(server->session.baseline, "default_transaction_read_only");
-	struct host_report report = { 0 };
-
-	if (standby && read_only) {
-		report.role = is_on(standby) ? HOST_STANDBY : HOST_PRIMARY;
-		report.is_read_only = is_on(read_only);
-	}
-	/* Physical replication has no SQL. */
-	if (!is_known(server, &report) && server->replication != REPLICATION_PHYSICAL) {
-		server_ask_role(server, false);
-	} else if (!report.role) {
-		server_login_checked(server);
-	} else {
-		server->site->ops->on_report(server, &report);
-		judge_role(server, report.role, report.is_read_only);
-	}
-}
-
-void server_role_row(struct server *server, struct bytes row)
-{
-	struct host_report report;
-
-	if (!role_question_answer(row, &report))
-		return;
-	if (server->login) {
-		server->login->role = report.role;
-		server->login->is_read_only = report.is_read_only;
-	}
-	server->site->ops->on_report(server, &report);
-}
-
-void server_role_done(struct server *server)
-{
-	struct server_login *login = server->login;
-
-	if (login->role != HOST_ROLE_UNKNOWN) {
-		judge_role(server, login->role, login->is_read_only);
-	} else if (login->is_role_short) {
-		close_unfit(server, CLOSE_ROLE_UNKNOWN);
-	} else {
-		login->is_role_short = true;
-		server_ask_role(server, true);
-	}
-}
-
-void server_role_reported(struct server *server, const char *name, const char *value)
-{
-	struct roster_at at = server_roster_at(server);
-	struct host_report report = { 0 };
-	struct roster_row row;
-
-	if (strcmp(name, "in_hot_standby") != 0 || server->state == SERVER_LOGIN)
-		return;
-	report.role = is_on(value) ? HOST_STANDBY : HOST_PRIMARY;
-	if (roster_find(server->site->roster, &at, &row))
-		report.is_read_only = row.known.is_read_only;
-	server->site->ops->on_report(server, &report);
 }
 
 /* ---- authentication ---- */
@@ -499,10 +359,7 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
 	server->session.report_count = 0;
 	server->wire.is_ready = true;
-	if (server->site->target == TARGET_ANY)
-		server_login_checked(server);
-	else
-		server_check_role(server);
+	server_check_role(server);
 	return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
 }
 

@@ -125,13 +125,16 @@ bool server_host_done(struct server *server, enum host_outcome outcome, const st
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
                                    struct bytes in);
 
-/* ---- roles: server_login.c ---- */
+/* ---- roles: server_host.c ---- */
 
 /* Where the server is, for the roster. */
 struct roster_at server_roster_at(const struct server *server);
 
-/* Its login has shown that its host does not fit. */
-void server_unfit(struct server *server);
+/*
+ * The login is done but for connect_query: looks at the role of the host, or asks for it. Closes
+ * the server, or goes on with the login.
+ */
+void server_check_role(struct server *server);
 
 /* Asks the role question. */
 void server_ask_role(struct server *server, bool is_short);
