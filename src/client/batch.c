@@ -55,7 +55,7 @@ void batch_copy(struct batch *batch, struct bytes bytes)
 bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
                  struct ledger_change *change)
 {
-	return server_note_change(server, kind, fate, change) != LEDGER_NO_MEMORY;
+	return server_note_change(server, kind, fate, change);
 }
 
 bool inject_text_query(struct server *server, struct buf *out, struct bytes statements,

@@ -130,7 +130,7 @@ void listening_link_send(struct listening_link *link, uint64_t number)
 	link->is_running = true;
 	link->query = number;
 	server_begin_query(server, now, now);
-	if (!buf_ok(out) || server_note(server, LEDGER_QUERY) != LEDGER_SENT)
+	if (!buf_ok(out) || !server_note(server, LEDGER_QUERY))
 		server_close_for(server, CLOSE_MEMORY);
 	else
 		server_send(server, buf_bytes(out)); /* if it fails, on_lost() is called */

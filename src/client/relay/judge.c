@@ -357,7 +357,7 @@ static bool needs_more(struct client *client, const struct frame *frame, struct 
 	        statements_need_more(client, frame, in));
 }
 
-static enum ledger_send note(struct server *server, enum ledger_kind kind, struct batch *batch)
+static bool note(struct server *server, enum ledger_kind kind, struct batch *batch)
 {
 	struct ledger_change *change = batch->change;
 
@@ -489,8 +489,7 @@ static enum judgement judge_content(struct client *client, const struct request 
 static enum judgement judge_note(struct client *client, enum ledger_kind kind, struct batch *batch,
                                  enum judgement judgement, bool is_noted)
 {
-	if (judgement == JUDGE_SEND && !is_noted &&
-	    note(client->borrower.server, kind, batch) == LEDGER_NO_MEMORY)
+	if (judgement == JUDGE_SEND && !is_noted && !note(client->borrower.server, kind, batch))
 		return refuse_message(client, CLOSE_MEMORY);
 	return judgement;
 }

@@ -120,12 +120,6 @@ void hosts_enter(struct hosts *hosts, struct hosts_place *place, unsigned int in
 
 /* ---- outcomes ---- */
 
-static void note_refusal(struct host_addr *addr, usec_t now)
-{
-	addr->is_refused = true;
-	addr->refused_at = now;
-}
-
 static bool note(struct hosts *hosts, struct host_addr *addr, const struct hosts_note *note)
 {
 	if (note->outcome == HOST_UNREACHABLE && addr->target) {
@@ -136,7 +130,8 @@ static bool note(struct hosts *hosts, struct host_addr *addr, const struct hosts
 		addr->is_refused = false;
 		addr->unfit_at = 0;
 	} else if (note->outcome != HOST_ANSWERED) { /* or no memory for the target */
-		note_refusal(addr, note->now);
+		addr->is_refused = true;
+		addr->refused_at = note->now;
 	}
 	return addr->target && reach_worked(hosts->reach, addr->target);
 }
@@ -507,12 +502,6 @@ static enum health health_at(usec_t due, usec_t now)
 	return now >= due ? HEALTH_RETRY : HEALTH_DOWN;
 }
 
-static enum health address_health(const struct hosts *hosts, unsigned int index,
-                                  const struct host_addr *addr, const struct hosts_when *when)
-{
-	return health_at(address_due(hosts, index, addr, when->gap), when->now);
-}
-
 /* ---- a host ---- */
 
 /* The host that was down for the longest time. hosts->count: none fits. */
@@ -560,8 +549,9 @@ static bool has_fitting(const struct hosts *hosts, unsigned int index, enum heal
 	for (unsigned int i = 0; i < host->count; i++) {
 		struct place place = { hosts, index, &host->list[i] };
 
-		if (address_health(hosts, index, &host->list[i], when) >= least &&
-		    fit_of(&place) >= fit)
+		usec_t due = address_due(hosts, index, &host->list[i], when->gap);
+
+		if (health_at(due, when->now) >= least && fit_of(&place) >= fit)
 			return true;
 	}
 	return false;
@@ -717,21 +707,7 @@ static struct host_addr *tested(const struct host *host)
 	return NULL;
 }
 
-/*
- * The address for a connection; the host has addresses. Turns are taken from `next`. NULL: none
- * fits.
- */
-static struct host_addr *pick(const struct hosts *hosts, unsigned int index,
-                              const struct address *next, const struct hosts_when *when)
-{
-	struct host_addr *addr =
-	    look_in(hosts, index, next, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
-
-	if (!addr)
-		addr = look_in(hosts, index, next, HEALTH_RETRY, when);
-	return addr ? addr : look_in(hosts, index, next, HEALTH_DOWN, when);
-}
-
+/* The address for a connection; the host has addresses. Turns are taken from *address. */
 static enum hosts_picked pick_for(struct hosts *hosts, unsigned int index,
                                   const struct hosts_when *when, struct address *address,
                                   bool *is_test)
@@ -740,7 +716,10 @@ static enum hosts_picked pick_for(struct hosts *hosts, unsigned int index,
 	struct host_addr *addr = *is_test ? tested(host) : NULL;
 
 	if (!addr)
-		addr = pick(hosts, index, address, when);
+		addr =
+		    look_in(hosts, index, address, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
+	for (int least = HEALTH_RETRY; !addr && least >= HEALTH_DOWN; least--)
+		addr = look_in(hosts, index, address, (enum health)least, when);
 	if (!addr)
 		return HOSTS_NONE_FITS;
 	*is_test = begin_test(hosts, addr, when->now);

@@ -346,12 +346,6 @@ static const char *words_of(const struct err *err)
 	}
 }
 
-/* The pool has logged that the host cannot be reached; attempts follow each other fast. */
-static bool is_failed_test(const struct server *server)
-{
-	return server->login && server->login->is_test && !stream_is_open(&server->wire.stream);
-}
-
 static void log_close(struct server *server, const struct err *err)
 {
 	const struct server_shared *shared = server->site->shared;
@@ -362,8 +356,10 @@ static void log_close(struct server *server, const struct err *err)
 		                   .has_duration = true,
 		                   .duration = age };
 
-	if (shared->config->log_disconnections && !is_failed_test(server) &&
-	    !server->site->is_watch)
+	/* The pool has logged that the host cannot be reached; attempts follow each other fast. */
+	if (server->login && server->login->is_test && !stream_is_open(&server->wire.stream))
+		return;
+	if (shared->config->log_disconnections && !server->site->is_watch)
 		log_event(&server->log, LOG_LEVEL_INFO, &facts, "closing because: %s (age=%llds)",
 		          words_of(err), (long long)(age / USEC_PER_SEC));
 }
@@ -636,18 +632,18 @@ void server_need_close(struct server *server, enum close_reason reason)
 
 /* ---- sending ---- */
 
-enum ledger_send server_note(struct server *server, enum ledger_kind kind)
+bool server_note(struct server *server, enum ledger_kind kind)
 {
-	enum ledger_send result = ledger_add(&server->wire.ledger, kind, LEDGER_FORWARD);
+	bool is_good = ledger_add(&server->wire.ledger, kind, LEDGER_FORWARD);
 
 	/* A request that gets no reply (the rest of a failed COPY) leaves the server ready. */
 	if (!ledger_is_empty(&server->wire.ledger))
 		server->wire.is_ready = false;
-	return result;
+	return is_good;
 }
 
-enum ledger_send server_note_change(struct server *server, enum ledger_kind kind,
-                                    enum ledger_fate fate, struct ledger_change *change)
+bool server_note_change(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
+                        struct ledger_change *change)
 {
 	server->wire.is_ready = false;
 	return ledger_add_change(&server->wire.ledger, kind, fate, change);
@@ -728,8 +724,8 @@ void server_make_certain(struct server *server)
 				  "S\0\0\0\004";
 
 	assert(server->wire.status == 'I');
-	if (server_note_change(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) == LEDGER_SENT &&
-	    server_note_change(server, LEDGER_SYNC, LEDGER_INJECT, NULL) == LEDGER_SENT)
+	if (server_note_change(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) &&
+	    server_note_change(server, LEDGER_SYNC, LEDGER_INJECT, NULL))
 		server_send(server, bytes_of(ask, sizeof(ask) - 1));
 	else
 		server_break(server);

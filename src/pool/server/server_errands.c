@@ -541,7 +541,7 @@ static bool send_errand(struct server *server, bool is_noted)
 
 static bool note(struct server *server, enum ledger_kind kind)
 {
-	return ledger_add(&server->wire.ledger, kind, LEDGER_INTERNAL) == LEDGER_SENT;
+	return ledger_add(&server->wire.ledger, kind, LEDGER_INTERNAL);
 }
 
 /* Closes the portal and the statement with the scratch name. */
@@ -552,8 +552,8 @@ static bool add_closes(struct server *server, enum ledger_fate fate, struct buf 
 
 	buf_add(out, (const char *)&portal, sizeof(portal));
 	buf_add(out, (const char *)&statement, sizeof(statement));
-	return server_note_change(server, LEDGER_CLOSE, fate, NULL) == LEDGER_SENT &&
-	       server_note_change(server, LEDGER_CLOSE, fate, NULL) == LEDGER_SENT;
+	return server_note_change(server, LEDGER_CLOSE, fate, NULL) &&
+	       server_note_change(server, LEDGER_CLOSE, fate, NULL);
 }
 
 bool server_add_apart(struct server *server, struct bytes statement, enum ledger_fate fate,
@@ -573,9 +573,9 @@ bool server_add_apart(struct server *server, struct bytes statement, enum ledger
 	message_end(out, at);
 	buf_add(out, (const char *)&bind, sizeof(bind));
 	buf_add(out, (const char *)&execute, sizeof(execute));
-	return server_note_change(server, LEDGER_PARSE, fate, NULL) == LEDGER_SENT &&
-	       server_note_change(server, LEDGER_BIND, fate, NULL) == LEDGER_SENT &&
-	       server_note_change(server, LEDGER_EXECUTE, fate, change) == LEDGER_SENT &&
+	return server_note_change(server, LEDGER_PARSE, fate, NULL) &&
+	       server_note_change(server, LEDGER_BIND, fate, NULL) &&
+	       server_note_change(server, LEDGER_EXECUTE, fate, change) &&
 	       add_closes(server, fate, out);
 }
 
@@ -641,7 +641,7 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 
 static bool note_ahead(struct server *server, enum ledger_kind kind, struct ledger_change *change)
 {
-	return server_note_change(server, kind, LEDGER_IGNORE, change) == LEDGER_SENT;
+	return server_note_change(server, kind, LEDGER_IGNORE, change);
 }
 
 /*
@@ -808,9 +808,8 @@ void server_change_channels(struct server *server, const char *before, const cha
 
 	if (before) {
 		message_query(&out, before);
-		is_sent =
-		    buf_ok(&out) && stream_send(&server->wire.stream, buf_bytes(&out)) &&
-		    ledger_add(&server->wire.ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT;
+		is_sent = buf_ok(&out) && stream_send(&server->wire.stream, buf_bytes(&out)) &&
+		          ledger_add(&server->wire.ledger, LEDGER_QUERY, LEDGER_IGNORE);
 	}
 	buf_free(&out);
 	if (is_sent)

@@ -101,7 +101,7 @@ void server_close_by(struct server *server, struct bytes body)
  */
 static bool owes_opening(const struct server *server)
 {
-	return server->lease.replay.opening_more || ledger_owes_begin(&server->wire.ledger);
+	return server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_BEGIN);
 }
 
 /*
@@ -451,7 +451,7 @@ static bool may_refuse(const struct server *server)
 
 	return (target == TARGET_PRIMARY || target == TARGET_READ_WRITE) &&
 	       server_may_resend(server) && !server->lease.replay.next &&
-	       ledger_owes_forwarded(&server->wire.ledger) &&
+	       ledger_owes(&server->wire.ledger, LEDGER_FORWARD) &&
 	       (may_write(server) || server->lease.replay.was_writable);
 }
 

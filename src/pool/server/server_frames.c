@@ -119,7 +119,7 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 		return server->wire.replacement.count ? FRAME_REPLACE : FRAME_DROP;
 	/* The reply to our own SET is forwarded only if the value is spelled differently. */
 	return !is_news && (server->errand == ERRAND_REPLAY ||
-	                    ledger_owes_ignored(&server->wire.ledger))
+	                    ledger_owes(&server->wire.ledger, LEDGER_IGNORE))
 	           ? FRAME_DROP
 	           : FRAME_PASS;
 }
@@ -281,19 +281,10 @@ static bool has_more(const struct server *server)
 	        !server->lease.replay.is_failed);
 }
 
-/* The borrower gets a reply to what is kept. */
-static void note_reply(struct server *server, char type)
-{
-	if (type == 'Z')
-		replay_ready(&server->lease.replay, server->wire.status);
-	else
-		replay_reply(&server->lease.replay);
-}
-
 /* Classifies a reply by the ledger. `body` is empty if the reply need not be parsed. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
-	bool is_end, is_hushed = type == 'Z' && ledger_owes_ignored(&server->wire.ledger);
+	bool is_end, is_hushed = type == 'Z' && ledger_owes(&server->wire.ledger, LEDGER_IGNORE);
 	bool is_followed;
 	enum ledger_verdict verdict;
 
@@ -332,10 +323,13 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		           ? close_bad_for(server, CLOSE_SERVER_ENDED)
 		           : close_bad(server, "unexpected message from server: out of step"),
 		       FRAME_STOP;
-	if (server->lease.replay.count && type != 'E')
-		note_reply(server, type);
-	if (type == 'Z')
+	if (type == 'Z') {
+		if (server->lease.replay.count)
+			replay_ready(&server->lease.replay, server->wire.status);
 		return FRAME_READY;
+	}
+	if (server->lease.replay.count && type != 'E')
+		replay_reply(&server->lease.replay);
 	if (type == 'E') {
 		server->lease.error_count++;
 		return server_request_failed(server, body, verdict);
@@ -497,20 +491,6 @@ static void say_instead(struct server *server)
 	buf_free(&server->wire.replacement);
 }
 
-/* Follow-up for frames that were not forwarded. */
-static void follow_up(struct server *server, enum frame_fate fate)
-{
-	if (fate == FRAME_REPLACE)
-		say_instead(server);
-	if (fate == FRAME_SETTLED)
-		pass_settled(server);
-}
-
-static bool has_answer(const struct server *server)
-{
-	return server->state == SERVER_LENT && ledger_owes_answer(&server->wire.ledger);
-}
-
 bool server_answer(struct server *server)
 {
 	char message[FRAME_HEADER_SIZE] = { 0, 0, 0, 0, 4 };
@@ -521,13 +501,6 @@ bool server_answer(struct server *server)
 		has_space = server->lease.borrower->ops->on_bytes(
 		    server->lease.borrower, bytes_of(message, sizeof(message)));
 	return has_space;
-}
-
-/* Buffers what could not be handled yet. */
-static void keep_rest(struct server *server, struct bytes rest)
-{
-	if (!stream_keep(&server->wire.stream, rest))
-		close_bad_for(server, CLOSE_MEMORY);
 }
 
 /* Parses the header of the frame at the start of `in`. MORE: not enough bytes are available. */
@@ -656,8 +629,12 @@ static inline void end_frame(struct server *server, const char *here, const char
 	}
 	if (fate == FRAME_READY && server->state == SERVER_LENT)
 		pass_ready(server);
-	follow_up(server, fate);
-	if (server->wire.frame_left == 0 && has_answer(server)) {
+	if (fate == FRAME_REPLACE)
+		say_instead(server);
+	if (fate == FRAME_SETTLED)
+		pass_settled(server);
+	if (server->wire.frame_left == 0 && server->state == SERVER_LENT &&
+	    ledger_owes(&server->wire.ledger, LEDGER_ANSWER)) {
 		end_run(server, run, here, false);
 		server_answer(server);
 	}
@@ -718,7 +695,8 @@ static bool consume_input(struct server *server, struct bytes in)
 	pass_run(server, run, in.at, server->wire.frame_left && server->wire.forwards_rest);
 	if (server_is_over(server))
 		return false;
-	keep_rest(server, in);
+	if (!stream_keep(&server->wire.stream, in)) /* what could not be handled yet */
+		close_bad_for(server, CLOSE_MEMORY);
 	tell_space(server, was_within);
 	return !server_is_over(server) && server->wire.stream.want == WANT_INPUT;
 }

@@ -438,13 +438,6 @@ static void add_startup(struct buf *out, const struct server *server, uint32_t v
 	message_startup_end(out, at);
 }
 
-static uint32_t version_for(const struct server *server)
-{
-	bool is_old = server->login->is_again || server_protocol(server) == HOST_OLD;
-
-	return is_old ? PROTOCOL_3_0 : PROTOCOL_3_2;
-}
-
 /* A key was derived. */
 static void on_work(void *arg)
 {
@@ -465,7 +458,8 @@ static void send_startup(struct server *server)
 	struct buf out = { 0 };
 
 	server->wire.stream.ops = &server_stream_ops;
-	login->asked = version_for(server);
+	login->asked =
+	    login->is_again || server_protocol(server) == HOST_OLD ? PROTOCOL_3_0 : PROTOCOL_3_2;
 	add_startup(&out, server, login->asked);
 	login->auth = auth_client_new(&(struct auth_client_who){
 	    .user = server->site->user,

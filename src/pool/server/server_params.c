@@ -136,7 +136,8 @@ static bool file_now(struct server *server, const char *name, const char *value)
 static bool is_at_work(const struct server *server)
 {
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
-	       !ledger_is_empty(&server->wire.ledger) && !ledger_owes_ignored(&server->wire.ledger);
+	       !ledger_is_empty(&server->wire.ledger) &&
+	       !ledger_owes(&server->wire.ledger, LEDGER_IGNORE);
 }
 
 /*

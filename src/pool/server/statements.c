@@ -30,12 +30,6 @@ static size_t write_name(char *out, size_t size, const struct statement_name *na
 
 /* ---- images ---- */
 
-/* key: begins with the query and its zero. */
-static uint32_t touches_of(struct bytes key)
-{
-	return sql_touch(bytes_of(key.at, strnlen(key.at, key.count)));
-}
-
 /* key: the text followed by the scope. */
 static struct statement_image *image_new(struct bytes key, size_t scope_size, uint64_t hash,
                                          const struct statement_name *given)
@@ -50,7 +44,8 @@ static struct statement_image *image_new(struct bytes key, size_t scope_size, ui
 		return NULL;
 	*image = (struct statement_image){ .owner_count = 1,
 		                           .hash = hash,
-		                           .touches = touches_of(key),
+		                           .touches = sql_touch(
+					       bytes_of(key.at, strnlen(key.at, key.count))),
 		                           .name_size = name_size,
 		                           .message_size = size,
 		                           .scope_size = scope_size };

@@ -390,11 +390,11 @@ struct server {
 };
 
 /* Notes a borrower's request that is about to be sent. To be called in the order of sending. */
-enum ledger_send server_note(struct server *server, enum ledger_kind kind);
+bool server_note(struct server *server, enum ledger_kind kind);
 
 /* The same for a request that we add or replace: see ledger_add_change(). */
-enum ledger_send server_note_change(struct server *server, enum ledger_kind kind,
-                                    enum ledger_fate fate, struct ledger_change *change);
+bool server_note_change(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
+                        struct ledger_change *change);
 
 /* A request whose execution its borrower measures. */
 struct server_call {
