@@ -29,6 +29,7 @@
 #include "log_priv.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
+#include "pgweir/base/lock.h"
 
 #define WRITER_PAUSE (20 * USEC_PER_MS)
 #define UNWRITTEN_SPACING (60 * USEC_PER_SEC) /* between two events of a full disk */
@@ -90,7 +91,7 @@ struct log *log_new(void)
 
 	if (!log)
 		return NULL;
-	pthread_mutex_init(&log->lock, NULL);
+	lock_init(&log->lock);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&log->wake, &monotonic);
@@ -111,12 +112,13 @@ static struct outlets outlets_of(const struct log *log)
 		                 log->to_stderr && log->is_journal };
 }
 
-/* Called with the lock held, after records were written. */
+/* After records were written. */
 static void note_written(struct log *log, unsigned long lost)
 {
 	static const char text[] = "the log file cannot be written: lines are lost";
 	usec_t now = clock_now();
 
+	assert_locked(&log->lock);
 	log->is_full = lost > 0;
 	log->all_lost_count += lost;
 	log->unwritten_count += lost ? lost + log->told_count : 0;
@@ -133,6 +135,7 @@ static void note_written(struct log *log, unsigned long lost)
 /* Called with the lock held, by the writer, or by any thread while the writer holds no batch. */
 static void write_pending(struct log *log)
 {
+	assert_locked(&log->lock);
 	if (log->pending.count)
 		note_written(log, log_write_records(outlets_of(log), buf_bytes(&log->pending)));
 	buf_clear(&log->pending);
@@ -142,11 +145,12 @@ static void write_pending(struct log *log)
 static void add_suppressed(struct log *log);
 
 /*
- * Called with the lock held. Sleeps until a line is queued, or suppressed lines can be
+ * Sleeps until a line is queued, or suppressed lines can be
  * reported.
  */
 static void sleep_writer(struct log *log, const struct timespec *deadline)
 {
+	assert_locked(&log->lock);
 	log->is_asleep = true;
 	if (log->limit.is_over)
 		pthread_cond_timedwait(&log->wake, &log->lock, deadline);
@@ -211,9 +215,10 @@ bool log_start(struct log *log, struct err *err)
 	return error == 0;
 }
 
-/* Called with the lock held. Waits until the writer holds no batch. */
+/* Waits until the writer holds no batch. */
 static void wait_idle(struct log *log)
 {
+	assert_locked(&log->lock);
 	while (log->is_writing)
 		pthread_cond_wait(&log->idle, &log->lock);
 }
@@ -233,16 +238,17 @@ void log_free(struct log **logp)
 	if (!log)
 		return;
 	*logp = NULL;
-	if (log->has_writer) {
-		pthread_mutex_lock(&log->lock);
-		log->is_ending = true;
-		pthread_cond_signal(&log->wake);
-		pthread_mutex_unlock(&log->lock);
+	pthread_mutex_lock(&log->lock);
+	log->is_ending = true;
+	pthread_cond_signal(&log->wake);
+	pthread_mutex_unlock(&log->lock);
+	if (log->has_writer)
 		pthread_join(log->writer, NULL);
-	}
+	pthread_mutex_lock(&log->lock);
 	log->limit.second = 0; /* end the current second, whatever the clock shows */
 	add_suppressed(log);
 	write_pending(log);
+	pthread_mutex_unlock(&log->lock);
 	if (log->fd >= 0)
 		close(log->fd);
 	if (log->to_syslog)
@@ -320,7 +326,6 @@ static void new_second(struct log *log, time_t second)
 	log->second = second;
 }
 
-/* Called with the lock held. */
 static void add_stamp(struct log *log)
 {
 	usec_t now = wall_now();
@@ -328,6 +333,7 @@ static void add_stamp(struct log *log)
 	unsigned int ms = (unsigned int)(now % USEC_PER_SEC / USEC_PER_MS);
 	char *fraction;
 
+	assert_locked(&log->lock);
 	if (second != log->second)
 		new_second(log, second);
 	fraction = log->stamp + log->fraction_at;
@@ -339,7 +345,7 @@ static void add_stamp(struct log *log)
 
 /* ---- records ---- */
 
-/* Called with the lock held. who NULL: the text log, whose text contains it already. */
+/* who NULL: the text log, whose text contains it already. */
 static void add_record(struct log *log, enum log_level level, const struct log_who *who,
                        struct bytes text)
 {
@@ -347,6 +353,7 @@ static void add_record(struct log *log, enum log_level level, const struct log_w
 	struct bytes name = log_level_name(level);
 	size_t begin = log->pending.count;
 
+	assert_locked(&log->lock);
 	buf_add(&log->pending, &record, sizeof(record));
 	if (who) {
 		log_json_add(&log->pending, bytes_of(name.at, name.count - 1),
@@ -366,11 +373,12 @@ static void add_record(struct log *log, enum log_level level, const struct log_w
 	log->behind_count++;
 }
 
-/* Called with the lock held. Adds a line about the log itself. */
+/* Adds a line about the log itself. */
 static void add_own(struct log *log, enum log_level level, const struct strbuf *line)
 {
 	static const struct log_who nobody;
 
+	assert_locked(&log->lock);
 	add_record(log, level, log->is_json ? &nobody : NULL, bytes_of(line->at, line->count));
 }
 
@@ -466,7 +474,6 @@ bool log_begin(const struct logger *logger, enum log_level level, struct log_ent
 	return is_wanted;
 }
 
-/* Called with the lock held. */
 static void keep_entry(struct log *log, enum log_level level, const struct log_entry *entry)
 {
 	const struct log_who *who = &entry->who;
@@ -479,6 +486,7 @@ static void keep_entry(struct log *log, enum log_level level, const struct log_e
 		    bytes_of(entry->buffer + entry->text_at, entry->line.count - entry->text_at),
 	};
 
+	assert_locked(&log->lock);
 	log_kept_add(&log->kept, &line);
 }
 
@@ -524,9 +532,10 @@ uint64_t log_lost(struct log *log)
 	return count;
 }
 
-/* Called with the lock held. false: the line is suppressed or lost. */
+/* false: the line is suppressed or lost. */
 static bool take_entry(struct log *log, enum log_level level, const struct log_entry *entry)
 {
+	assert_locked(&log->lock);
 	add_suppressed(log);
 	if (!log_limit_passes(
 		&log->limit, level,
@@ -547,7 +556,7 @@ static bool take_entry(struct log *log, enum log_level level, const struct log_e
 }
 
 /*
- * Called with the lock held. Writes the records from `begin` on, if this is cheap. No earlier
+ * Writes the records from `begin` on, if this is cheap. No earlier
  * record may be queued. syslog() may block on its daemon, so the writer calls it later.
  */
 static void write_directly(struct log *log, size_t begin)
@@ -556,6 +565,7 @@ static void write_directly(struct log *log, size_t begin)
 	struct bytes fresh = bytes_skip(buf_bytes(&log->pending), begin);
 	usec_t now = clock_now();
 
+	assert_locked(&log->lock);
 	if (!log_direct_may(&log->direct, outlets, fresh.count, now))
 		return;
 	outlets.to_syslog = false;

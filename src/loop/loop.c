@@ -49,6 +49,7 @@ static void loop_cpu_begin(struct loop *loop)
 {
 	bool has_clock = pthread_getcpuclockid(pthread_self(), &loop->cpu_clock) == 0;
 
+	loop->thread = pthread_self();
 	__atomic_sub_fetch(&loop->cpu_before, read_clock(CLOCK_THREAD_CPUTIME_ID),
 	                   __ATOMIC_RELAXED);
 	__atomic_store_n(&loop->is_running, has_clock, __ATOMIC_RELEASE);
@@ -288,6 +289,7 @@ static void close_leaving(struct loop *loop, size_t count)
 
 void loop_close_later(struct loop *loop, int fd)
 {
+	loop_assert_mine(loop);
 	if (loop->leaving_count == loop->leaving_capacity) {
 		size_t capacity = loop->leaving_capacity ? 2 * loop->leaving_capacity : 64;
 		int *leaving = realloc(loop->leaving, capacity * sizeof(int));
@@ -382,7 +384,9 @@ static bool may_poll(const struct loop *loop)
 static void park(struct loop *loop)
 {
 	loop->was_parked = true;
+	__atomic_store_n(&loop->is_parked, true, __ATOMIC_RELAXED);
 	loop->park(loop->park_arg);
+	__atomic_store_n(&loop->is_parked, false, __ATOMIC_RELAXED);
 }
 
 static void turn(struct loop *loop)
@@ -411,6 +415,13 @@ static void turn(struct loop *loop)
 	loop->turn_count++;
 	if (__atomic_load_n(&loop->is_called, __ATOMIC_ACQUIRE))
 		park(loop);
+}
+
+bool loop_is_mine(const struct loop *loop)
+{
+	return !__atomic_load_n(&loop->is_running, __ATOMIC_ACQUIRE) ||
+	       __atomic_load_n(&loop->is_parked, __ATOMIC_RELAXED) ||
+	       pthread_equal(loop->thread, pthread_self());
 }
 
 void loop_parks_by(struct loop *loop, void (*park_by)(void *arg), void *arg)
@@ -465,6 +476,7 @@ char *loop_scratch(struct loop *loop) { return loop->scratch; }
 
 void loop_defer(struct loop *loop, struct task *task)
 {
+	loop_assert_mine(loop);
 	if (task->is_waiting)
 		return;
 	task->is_waiting = true;
@@ -475,6 +487,7 @@ void loop_undefer(struct loop *loop, struct task *task)
 {
 	if (!task->is_waiting)
 		return;
+	loop_assert_mine(loop);
 	task->is_waiting = false;
 	TAILQ_REMOVE(&loop->tasks, task, node);
 }
@@ -572,6 +585,7 @@ bool watch_set(struct watch *watch, unsigned int what)
 
 	if (what == watch->wanted)
 		return true;
+	loop_assert_mine(loop);
 	if (events_for(watch->wanted))
 		event_del(event_of(watch));
 	watch->wanted = 0;

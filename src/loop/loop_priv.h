@@ -5,11 +5,13 @@
 #ifndef PGWEIR_LOOP_LOOP_PRIV_H
 #define PGWEIR_LOOP_LOOP_PRIV_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <time.h>
 
 #include "pgweir/base/err.h"
+#include "pgweir/base/lock.h"
 #include "pgweir/loop/loop.h"
 
 struct event_base;
@@ -48,7 +50,9 @@ struct loop {
 	bool was_parked; /* the next turn must not sleep */
 	void (*park)(void *arg);
 	void *park_arg;
-	bool is_running; /* cpu_clock is valid */
+	bool is_running; /* `thread` and cpu_clock are valid */
+	bool is_parked;  /* atomic: its objects belong to the main thread */
+	pthread_t thread;
 	clockid_t cpu_clock;
 	usec_t cpu_before; /* of earlier runs, without what polling has wasted */
 	/* its processor time when it began to poll; 0: since then, a callback has run */
@@ -59,6 +63,10 @@ struct loop {
 };
 
 /* ---- loop.c ---- */
+
+/* In builds with AddressSanitizer: the loop's objects must belong to this thread now. */
+#define loop_assert_mine(loop) assert(!RULES_ARE_CHECKED || loop_is_mine(loop))
+bool loop_is_mine(const struct loop *loop);
 
 /* What the loop calls between two turns when it is called; returns when it may go on. */
 void loop_parks_by(struct loop *loop, void (*park)(void *arg), void *arg);

@@ -124,6 +124,7 @@ struct timer_queue *loop_timer_queue(struct loop *loop, usec_t limit,
 
 	if (limit <= 0)
 		return NULL;
+	loop_assert_mine(loop);
 	HASH_FIND(hh, loop->timer_queues, &key, sizeof(key), queue);
 	return queue ? queue : queue_new(loop, &key);
 }
@@ -133,6 +134,7 @@ void timer_start(struct timer *timer, struct timer_queue *queue, usec_t from)
 	usec_t limit = queue->key.limit, due = from > INT64_MAX - limit ? INT64_MAX : from + limit;
 	struct timer *before;
 
+	loop_assert_mine(queue->loop);
 	if (timer->queue == queue && timer->due == due)
 		return; /* it is at its position already */
 	timer_clear(timer);
@@ -161,6 +163,7 @@ void timer_change(struct timer *timer, struct timer_queue *queue)
 
 void timer_remove(struct timer *timer)
 {
+	loop_assert_mine(timer->queue->loop);
 	TAILQ_REMOVE(&timer->queue->timers, timer, node);
 	timer->queue = NULL;
 }

@@ -19,7 +19,7 @@ struct broker *broker_new(unsigned int loops, struct err *err)
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	pthread_mutex_init(&broker->lock, NULL);
+	lock_init(&broker->lock);
 	hash_key_draw(&broker->secret);
 	reach_init(&broker->reach);
 	broker->loop_count = loops;

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "pgweir/base/lock.h"
 #include "pgweir/pool/broker.h"
 
 #define BROKER_CHAINS 1024

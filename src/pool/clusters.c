@@ -53,6 +53,7 @@ static struct cluster *find_cluster(struct broker *broker, struct bytes name)
 {
 	struct cluster *cluster = *chain_of(broker, name);
 
+	assert_locked(&broker->lock);
 	while (cluster && !bytes_equal(buf_bytes(&cluster->name), name))
 		cluster = cluster->next;
 	return cluster;
@@ -80,6 +81,7 @@ static struct cluster *make_cluster(struct broker *broker, const struct cluster_
 	struct cluster **chain = chain_of(broker, buf_bytes(name));
 	struct cluster *cluster = calloc(1, sizeof(*cluster));
 
+	assert_locked(&broker->lock);
 	if (!cluster)
 		return NULL;
 	if (!roster_init(&cluster->roster, key->hosts, now)) {
@@ -139,11 +141,11 @@ void cluster_remember(struct cluster *cluster, struct cluster *former, usec_t no
 
 /* ---- hosts that an administrator has drained or disabled ---- */
 
-/* The caller has the lock. */
 static struct closed_host **find_closed(struct broker *broker, struct bytes name)
 {
 	struct closed_host **at = &broker->closed_hosts;
 
+	assert_locked(&broker->lock);
 	while (*at && !bytes_are(name, (*at)->name))
 		at = &(*at)->next;
 	return at;
@@ -169,6 +171,7 @@ static bool note_closed(struct broker *broker, const char *host, enum host_admin
 {
 	struct closed_host **at = find_closed(broker, bytes_text(host)), *closed = *at;
 
+	assert_locked(&broker->lock);
 	if (admin == HOST_ENABLED) {
 		if (!closed)
 			return true;
@@ -184,7 +187,7 @@ static bool note_closed(struct broker *broker, const char *host, enum host_admin
 	return closed != NULL;
 }
 
-/* Sets the states of a cluster's hosts. The caller has the lock. */
+/* Sets the states of a cluster's hosts. */
 static unsigned int apply_closed(struct broker *broker, struct cluster *cluster, const char *only,
                                  usec_t now)
 {
@@ -192,6 +195,7 @@ static unsigned int apply_closed(struct broker *broker, struct cluster *cluster,
 	unsigned int found = 0;
 	struct bytes host;
 
+	assert_locked(&broker->lock);
 	for (unsigned int i = 0; config_host_next(&list, &host); i++) {
 		const struct closed_host *closed = *find_closed(broker, host);
 
@@ -222,10 +226,10 @@ struct cluster *clusters_hold(struct broker *broker, const struct cluster_key *k
 	return cluster;
 }
 
-/* The caller has the lock. */
 static void set_admin(struct broker *broker, struct cluster *cluster, const char *host,
                       enum host_admin admin, usec_t now)
 {
+	assert_locked(&broker->lock);
 	if (!apply_closed(broker, cluster, host, now))
 		return;
 	if (admin == HOST_ENABLED)
@@ -272,11 +276,11 @@ void clusters_done(struct broker *broker)
 	}
 }
 
-/* Called with the lock held. */
 static void drop_reference(struct broker *broker, struct cluster **cluster)
 {
 	struct cluster *old = *cluster, **at;
 
+	assert_locked(&broker->lock);
 	*cluster = NULL;
 	if (!old || --old->ref_count > 0)
 		return;
@@ -296,11 +300,11 @@ void clusters_release(struct broker *broker, struct cluster **cluster)
 
 /* ---- what pools need ---- */
 
-/* Called with the lock held. */
 static void tell_listener(const struct broker *broker)
 {
 	struct clusters_listener *listener = broker->listener;
 
+	assert_locked(&broker->lock);
 	if (!listener || listener->is_posted)
 		return;
 	listener->is_posted = true;
@@ -415,12 +419,13 @@ const char *cluster_watch_lack(struct broker *broker, const struct cluster *clus
 
 /* ---- needs of pools ---- */
 
-/* Only the first need and the end of the last one make a difference. Called with the lock held. */
+/* Only the first need and the end of the last one make a difference. */
 static void count_needs(const struct broker *broker, const struct tally *tally, bool is_more)
 {
 	struct cluster *cluster = tally->cluster;
 	bool had_roles = cluster->roles_count > 0, had_primary = cluster->primary_count > 0;
 
+	assert_locked(&broker->lock);
 	if (tally->needs_roles)
 		cluster->roles_count += is_more ? 1U : -1U;
 	if (tally->needs_primary)
@@ -431,6 +436,7 @@ static void count_needs(const struct broker *broker, const struct tally *tally, 
 
 void cluster_join(struct broker *broker, struct tally *tally, struct cluster *cluster)
 {
+	assert_locked(&broker->lock);
 	tally->cluster = cluster;
 	TAILQ_INSERT_TAIL(&cluster->tallies, tally, cluster_node);
 	count_needs(broker, tally, true);
@@ -440,6 +446,7 @@ void cluster_part(struct broker *broker, struct tally *tally)
 {
 	struct cluster *cluster = tally->cluster;
 
+	assert_locked(&broker->lock);
 	if (!cluster)
 		return;
 	count_needs(broker, tally, false);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/lock.h"
 #include "pgweir/base/text.h"
 
 #define SPACING (60 * USEC_PER_SEC)
@@ -27,6 +28,7 @@ static struct outage *find_outage(const struct outages *outages, const char *whe
 {
 	struct outage *outage;
 
+	assert_locked(&outages->lock);
 	TAILQ_FOREACH (outage, &outages->list, node) {
 		if (strcmp(outage->where, where) == 0)
 			return outage;
@@ -36,6 +38,7 @@ static struct outage *find_outage(const struct outages *outages, const char *whe
 
 static void forget_outage(struct outages *outages, struct outage *outage)
 {
+	assert_locked(&outages->lock);
 	TAILQ_REMOVE(&outages->list, outage, node);
 	outages->count--;
 	free(outage);
@@ -87,7 +90,7 @@ static bool note_end(struct outage *outage, usec_t now, usec_t *lasted)
 
 void outages_init(struct outages *outages)
 {
-	pthread_mutex_init(&outages->lock, NULL);
+	lock_init(&outages->lock);
 	TAILQ_INIT(&outages->list);
 	outages->count = 0;
 }

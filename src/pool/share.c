@@ -11,11 +11,11 @@
 
 #include "pgweir/base/bytes.h"
 
-/* Called with the lock held. */
 static void post_woken(struct share *share)
 {
 	struct broker_member *member = share->member;
 
+	assert_locked(&share->member->broker->lock);
 	if (share->is_woken)
 		return;
 	share->is_woken = true;
@@ -34,6 +34,7 @@ static void share_post_others(struct share *share)
 {
 	struct share *other;
 
+	assert_locked(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node) {
 		if (other->member != share->member)
 			post_woken(other);
@@ -68,6 +69,7 @@ static struct tally *find_tally(struct broker *broker, struct bytes name)
 {
 	struct tally *tally = *chain_of(broker, name);
 
+	assert_locked(&broker->lock);
 	while (tally && !bytes_equal(buf_bytes(&tally->name), name))
 		tally = tally->next;
 	return tally;
@@ -79,6 +81,7 @@ static struct tally *make_tally(struct broker *broker, enum tally_kind kind, str
 	struct tally *tally = calloc(1, sizeof(*tally));
 	struct tally **chain = chain_of(broker, buf_bytes(name));
 
+	assert_locked(&broker->lock);
 	if (!tally)
 		return NULL;
 	tally->kind = kind;
@@ -141,6 +144,7 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 
 void share_drop_tally(struct broker *broker, struct tally *tally)
 {
+	assert_locked(&broker->lock);
 	if (--tally->owner_count == 0)
 		free_tally(broker, tally);
 }
@@ -163,7 +167,7 @@ static struct share *longest_wanting(const struct tally *tally)
 }
 
 /*
- * Called with the lock held. What a pool may use now wakes all loops that want it: one that is
+ * What a pool may use now wakes all loops that want it: one that is
  * served in the meantime does not tell the others. Pools of a database or role do, one after the
  * other: the first has waited longest. Returns the share of this loop if it is to be woken, too.
  */
@@ -173,6 +177,7 @@ static struct share *post_waiting(const struct tally *tally, const struct broker
 	const struct share *first = is_for_all ? NULL : longest_wanting(tally);
 	struct share *share, *own = NULL;
 
+	assert_locked(&here->broker->lock);
 	TAILQ_FOREACH (share, &tally->wants, want_node) {
 		if (!is_for_all && share != first)
 			continue;
@@ -184,9 +189,9 @@ static struct share *post_waiting(const struct tally *tally, const struct broker
 	return own;
 }
 
-/* Called with the lock held. */
 static void stop_wanting(struct share *share)
 {
+	assert_locked(&share->member->broker->lock);
 	share->is_evicting = false;
 	if (!share_is_wanting(share))
 		return;
@@ -252,9 +257,10 @@ void share_unpin(struct share *share) { atomic_fetch_sub(&share->tally->pinned_c
 
 /* ---- wants ---- */
 
-/* Called with the lock held. It must not want anything yet. */
+/* It must not want anything yet. */
 static void start_wanting(struct share *share)
 {
+	assert_locked(&share->member->broker->lock);
 	TAILQ_INSERT_TAIL(&share->tally->wants, share, want_node);
 	atomic_store_explicit(&share->is_wanting, true, memory_order_relaxed);
 	atomic_fetch_add(&share->tally->want_count, 1);
@@ -385,12 +391,13 @@ static bool is_served(const struct share *other, const struct share *share,
 	        has_less(other, share));
 }
 
-/* Called with the lock held. The longest waiting one of those that are served. NULL: there is none.
+/* The longest waiting one of those that are served. NULL: there is none.
  */
 static struct share *first_served(const struct share *share, const struct share_fair *fair)
 {
 	struct share *first = NULL, *other;
 
+	assert_locked(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->wants, want_node) {
 		if ((!first || wanted_since(other) < wanted_since(first)) &&
 		    is_served(other, share, fair))
@@ -438,6 +445,7 @@ void share_settle_promise(struct tally *tally, const struct broker_member *to)
 {
 	struct share *share;
 
+	assert_locked(&to->broker->lock);
 	TAILQ_FOREACH (share, &tally->shares, node) {
 		/* A share opened after the promise was promised nothing. */
 		if (share->member == to && share_promised(share))
@@ -450,6 +458,7 @@ static void want_again(struct tally *tally, const struct broker_member *to)
 {
 	struct share *share;
 
+	assert_locked(&to->broker->lock);
 	TAILQ_FOREACH (share, &tally->shares, node) {
 		if (share->member != to)
 			continue;
@@ -608,9 +617,9 @@ static void unlock_of(const struct share *share)
 
 static bool is_alone(const struct share *share) { return share->member->broker->loop_count < 2; }
 
-/* Called with the lock held. */
 static void announce(struct share *share)
 {
+	assert_locked(&share->member->broker->lock);
 	atomic_fetch_add_explicit(&share->tally->news_number, 1, memory_order_release);
 	share_post_others(share);
 }

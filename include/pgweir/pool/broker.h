@@ -13,6 +13,9 @@
  * All functions may be called from any loop, each with shares of its own. Counting takes a lock,
  * so it is done only when a server is opened or closed, a client connects or disconnects, or a
  * limit is reached. Reading takes none.
+ *
+ * Order of locks: the broker's, then those of outages, reach or a roster, then a loop's letters;
+ * hosts before roster and reach. crew_hold() with none. `./test/run tsan` reports other orders.
  */
 #ifndef PGWEIR_POOL_BROKER_H
 #define PGWEIR_POOL_BROKER_H

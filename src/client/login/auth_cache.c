@@ -16,6 +16,7 @@
 #include "pgweir/auth/secret.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/lock.h"
 #include "pgweir/client/login.h"
 #include "pgweir/pgwire/fields.h"
 
@@ -136,9 +137,9 @@ static void lock_cache(struct auth_cache *cache) { pthread_mutex_lock(&cache->lo
 
 static void unlock_cache(struct auth_cache *cache) { pthread_mutex_unlock(&cache->lock); }
 
-/* Called with the lock held. */
 static void forget_answer(struct auth_cache *cache, struct auth_answer *answer)
 {
+	assert_locked(&cache->lock);
 	HASH_DEL(cache->table, answer);
 	TAILQ_REMOVE(&cache->list, answer, node);
 	cache->count--;
@@ -147,12 +148,12 @@ static void forget_answer(struct auth_cache *cache, struct auth_answer *answer)
 	auth_answer_release(&answer);
 }
 
-/* Called with the lock held. */
 static struct auth_answer *find_answer(const struct auth_cache *cache, const void *key,
                                        size_t count)
 {
 	struct auth_answer *answer;
 
+	assert_locked(&cache->lock);
 	TABLE_FIND(hh, &cache->secret, cache->table, key, count, answer);
 	return answer;
 }
@@ -187,9 +188,9 @@ static void on_due(struct timer *timer)
 		set_timer(access, until - access->limit);
 }
 
-/* Called with the lock held. */
 static void add_answer(struct auth_cache *cache, struct auth_answer *answer, usec_t until)
 {
+	assert_locked(&cache->lock);
 	auth_answer_hold(answer);
 	answer->is_kept = true;
 	answer->until = until;
@@ -271,7 +272,7 @@ struct auth_cache *auth_cache_new(struct err *err)
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	pthread_mutex_init(&cache->lock, NULL);
+	lock_init(&cache->lock);
 	hash_key_draw(&cache->secret);
 	TAILQ_INIT(&cache->list);
 	return cache;

@@ -21,6 +21,7 @@
 
 #include "pgweir/auth/failures.h"
 #include "pgweir/base/container_of.h"
+#include "pgweir/base/lock.h"
 
 #include "login_priv.h"
 
@@ -50,7 +51,7 @@ struct throttle *throttle_new(struct err *err)
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	pthread_mutex_init(&throttle->lock, NULL);
+	lock_init(&throttle->lock);
 	failures_init(&throttle->failures);
 	TAILQ_INIT(&throttle->delayed);
 	return throttle;
@@ -105,6 +106,7 @@ bool throttle_admits(struct client *client)
 
 static void take_out(struct throttle *throttle, struct delayed_login *delayed)
 {
+	assert_locked(&throttle->lock);
 	TAILQ_REMOVE(&throttle->delayed, delayed, node);
 	throttle->delayed_count--;
 	if (throttle->delayed_count <= DELAYED_MAX / 2)
@@ -194,12 +196,12 @@ static void post_to(struct clients *clients)
 	loop_post(clients->with.loop, &clients->throttled.letter);
 }
 
-/* Called with the lock held. */
 static void answer_oldest_early(struct throttle *throttle, struct clients *here)
 {
 	struct delayed_login *oldest = TAILQ_FIRST(&throttle->delayed);
 	struct clients *clients = oldest->client->clients;
 
+	assert_locked(&throttle->lock);
 	take_out(throttle, oldest);
 	oldest->is_early = true;
 	TAILQ_INSERT_TAIL(&clients->throttled.early, oldest, node);
