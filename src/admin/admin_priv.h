@@ -11,6 +11,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/sql_token.h"
 
 #include "show/show_priv.h"
 
@@ -34,21 +35,10 @@ void admin_manual_fill(struct bytes template, struct buf *out);
  * Splits what is typed at the console into tokens and words. It only handles text.
  */
 
-enum token_kind {
-	TOKEN_END,
-	TOKEN_WORD,   /* 0-9 A-Z a-z _ */
-	TOKEN_QUOTED, /* "..." */
-	TOKEN_STRING, /* '...' */
-	TOKEN_SIGN,   /* any other byte */
-	TOKEN_OPEN    /* quotes or a comment without an end */
-};
-
-struct token {
-	enum token_kind kind;
-	struct bytes text; /* without the surrounding quotes; quotes inside are still doubled */
-};
-
-/* Removes the next token from the front of *rest. Skips blanks and comments. */
+/*
+ * Removes the next token from the front of *rest. Skips blanks and comments. A whole number is a
+ * word. TOKEN_OPEN: quotes or a comment without an end.
+ */
 void grammar_next_token(struct bytes *rest, struct token *token);
 
 /*
@@ -123,6 +113,9 @@ const struct talk *small_talk_find(struct bytes text, struct words *words);
 const struct show *small_talk_rows(const struct talk *talk);
 
 /* ---- queries of psql's tab completion: small_talk.c ---- */
+
+/* The setting of this name; upper and lower case are equal. NULL: there is none. */
+const struct setting *small_talk_setting(const char *name);
 
 extern const struct show show_names, show_changeable_names, show_type, show_values;
 
@@ -234,15 +227,29 @@ bool request_check_rows(const struct request *request, const struct console *con
                         struct err *err);
 
 /* The columns of its rows; count 0: it returns no rows. Valid as long as the request. */
-struct columns request_columns(const struct request *request);
+static inline struct columns request_columns(const struct request *request)
+{
+	if (request->kind == REQUEST_TALK && small_talk_rows(request->talk))
+		return small_talk_rows(request->talk)->columns;
+	if (request->kind == REQUEST_TALK && request->talk->text)
+		return (struct columns){ &request->talk->column, 1 };
+	if (request->kind == REQUEST_SHOW && request->show == &show_setting)
+		return (struct columns){ &request->column, 1 };
+	return request->kind == REQUEST_SHOW ? request->show->columns : (struct columns){ 0 };
+}
 
 /* What a cursor needs to return its rows. Valid as long as the request. */
 struct show_asked request_asked(const struct request *request);
 
 /* Its tag of CommandComplete, unless session->tag has one. */
-const char *request_tag(const struct request *request);
-
-/* ---- parse requests: request_read.c ---- */
+static inline const char *request_tag(const struct request *request)
+{
+	if (request->kind == REQUEST_TALK)
+		return request->talk->tag;
+	if (request->kind == REQUEST_COMMAND)
+		return request->command->tag;
+	return request->kind == REQUEST_SHOW ? "SHOW" : "";
+}
 
 bool request_read(struct bytes text, struct request *request, struct err *err);
 
@@ -261,13 +268,13 @@ void request_hide(struct bytes text, char *out, size_t size);
  *   console.c --> session_door.c --> request.c --> commands.c --> session.c
  */
 
-/* One execution of a request. */
+/* A named statement, which has no cursor, or a portal: one execution of a request. */
 struct portal {
 	UT_hash_handle hh; /* by name */
 	struct request request;
 	uint32_t binary; /* bit n: column n is sent in binary */
 	bool is_started, is_ended;
-	struct cursor cursor;
+	struct cursor *cursor; /* NULL until rows are sent */
 	char name[];
 };
 
@@ -298,13 +305,6 @@ enum session_state {
 	SESSION_MUTE     /* the daemon stops at once: no more answers */
 };
 
-/* A named statement. */
-struct prepared {
-	UT_hash_handle hh; /* by name */
-	struct request request;
-	char name[];
-};
-
 struct console_session {
 	struct console *console;
 	struct client *client;
@@ -319,8 +319,7 @@ struct console_session {
 	uint32_t row_limit, row_count;
 	struct timer turn; /* continues in the next turn */
 	struct waiting waiting;
-	struct prepared *statements;
-	struct portal *portals;
+	struct portal *statements, *portals;
 	char tag[512];
 	char hint[512];   /* sent with the next error */
 	char logged[768]; /* logged instead of the next error's text; "": log that text */
@@ -372,27 +371,17 @@ bool session_settle(struct console_session *session);
 
 /* ---- statements and portals ---- */
 
-/* NULL: no statement or portal has this name. */
-struct prepared *session_find_statement(const struct console_session *session, const char *name);
-struct portal *session_find_portal(const struct console_session *session, const char *name);
+/* table: session->statements, or session->portals. NULL: none has this name. */
+struct portal *session_find(const struct console_session *session, struct portal *table,
+                            const char *name);
 
-/* Replaces a statement of the same name. false: no memory. */
-bool session_add_statement(struct console_session *session, const char *name,
+/* None may have this name. NULL: no memory. */
+struct portal *session_add(struct console_session *session, struct portal **table, const char *name,
                            const struct request *request);
 
-/* No portal may have this name. false: no memory. */
-bool session_add_portal(struct console_session *session, const char *name,
-                        const struct request *request, uint32_t binary);
-
-void session_drop_statement(struct console_session *session, const char *name);
-void session_drop_statements(struct console_session *session);
-
-/* The running portal is kept. */
-void session_drop_portal(struct console_session *session, struct portal *portal);
-void session_drop_portals(struct console_session *session);
-
-/* For the end of the session: drops everything, the running portal included. */
-void session_drop_all(struct console_session *session);
+/* Drops one, or all of the table. The portal that runs is kept. */
+void session_drop(struct console_session *session, struct portal **table, struct portal *portal);
+void session_drop_all(struct console_session *session, struct portal **table);
 
 /* Makes a portal that is in no table, for a Query. NULL: no memory. */
 struct portal *session_portal_new(const char *name, const struct request *request);

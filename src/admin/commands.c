@@ -20,23 +20,13 @@ bool command_not_paused(struct console_session *session, struct err *err)
 	       err_set(err, ERR_STATE, "already suspended/paused");
 }
 
-/* false: no such database, or no memory. */
-static bool is_in_all_lanes(const struct lanes *lanes, const char *name)
-{
-	const struct lane *lane;
-	bool is_there = true;
-
-	lanes_hold(lanes);
-	LANES_EACH(lane, lanes)
-	is_there &= pools_database(lane->pools, name) != NULL;
-	lanes_release(lanes);
-	return is_there;
-}
-
 bool command_database(struct console_session *session, const char *verb, const char **database,
                       struct err *err)
 {
 	const struct words *words = &session->portal->request.words;
+	const struct lanes *lanes = session->console->with.lanes;
+	const struct lane *lane;
+	bool is_there = true; /* false: no such database, or no memory */
 
 	*database = NULL;
 	if (words->count < 2)
@@ -44,8 +34,11 @@ bool command_database(struct console_session *session, const char *verb, const c
 	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
 	*database = words->argument;
-	return is_in_all_lanes(session->console->with.lanes, words->argument) ||
-	       err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
+	lanes_hold(lanes);
+	LANES_EACH(lane, lanes)
+	is_there &= pools_database(lane->pools, words->argument) != NULL;
+	lanes_release(lanes);
+	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
 
 void command_each_lane(const struct console *console, const char *database,
@@ -90,38 +83,13 @@ const char *command_by(const struct console_session *session, const char *comman
 	return by;
 }
 
-static struct pools *pools_of(const struct console_session *session)
-{
-	return console_pools(session->console);
-}
-
 /* The words of the running command. */
 static const struct words *words_of(const struct console_session *session)
 {
 	return &session->portal->request.words;
 }
 
-static bool is_shutting_down(const struct console_session *session)
-{
-	return session->console->with.is_shutting_down(session->console->with.arg);
-}
-
 /* ---- databases ---- */
-
-/* Whether a RESUME of all databases would end something. */
-static bool is_held(const struct console_session *session)
-{
-	return pools_are_held(pools_of(session)) ||
-	       session->console->with.lanes->at[0].clients->drain.is_on;
-}
-
-static void resume_all(const struct console_session *session)
-{
-	const struct console_with *with = &session->console->with;
-
-	command_resume_all(session->console);
-	with->drain_end(with->arg);
-}
 
 /* How many database names fit into a hint. */
 #define NAMED_MAX 5
@@ -137,7 +105,7 @@ static void refuse_resume(struct console_session *session, struct err *err)
 	struct strbuf hint = strbuf_begin(session->hint, sizeof(session->hint));
 
 	err_set(err, ERR_STATE, "pooler is not paused/suspended");
-	TAILQ_FOREACH (database, &pools_of(session)->databases, node) {
+	TAILQ_FOREACH (database, &console_pools(session->console)->databases, node) {
 		if (!database->is_paused || count++ >= NAMED_MAX)
 			continue;
 		strbuf_add(&hint,
@@ -156,6 +124,9 @@ static void refuse_resume(struct console_session *session, struct err *err)
 
 static enum outcome run_resume(struct console_session *session, struct err *err)
 {
+	const struct console_with *with = &session->console->with;
+	const struct clients *clients = with->lanes->at[0].clients;
+	const struct pools *pools = console_pools(session->console);
 	const struct words *words = words_of(session);
 	const char *database = NULL;
 	bool is_console = strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0;
@@ -163,12 +134,13 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 
 	if (words->count > 1 && !is_console && !command_database(session, "resume", &database, err))
 		return OUTCOME_FAILED;
-	if (words->count < 2 && is_shutting_down(session)) {
+	if (words->count < 2 && with->is_shutting_down(with->arg)) {
 		err_set(err, ERR_STATE, "pooler is shutting down");
 		return OUTCOME_FAILED;
 	}
-	is_paused = database ? pools_find_database(pools_of(session), database)->is_paused
-	                     : !is_console && is_held(session);
+	is_paused = database
+	                ? pools_find_database(console_pools(session->console), database)->is_paused
+	                : !is_console && (pools_are_held(pools) || clients->drain.is_on);
 	if (!is_paused) {
 		if (words->count > 1)
 			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
@@ -179,47 +151,32 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 	if (database)
 		command_resume(session->console, database);
 	else
-		resume_all(session);
+		command_resume_all(session->console);
+	if (!database)
+		with->drain_end(with->arg);
 	return OUTCOME_DONE;
 }
 
-static void disable(struct pools *pools, struct database *database, const char *by)
+static void set_disabled(struct pools *pools, struct database *database, const char *by)
 {
 	(void)pools;
-	(void)by;
-	database->is_disabled = true;
+	database->is_disabled = by != NULL;
 }
 
-static void enable(struct pools *pools, struct database *database, const char *by)
+/* DISABLE and ENABLE */
+static enum outcome run_disable(struct console_session *session, struct err *err)
 {
-	(void)pools;
-	(void)by;
-	database->is_disabled = false;
-}
-
-static enum outcome set_disabled(struct console_session *session, const char *verb,
-                                 bool is_disabled, struct err *err)
-{
+	bool disables = strcasecmp(words_of(session)->command, "DISABLE") == 0;
 	const char *database;
 
 	if (words_of(session)->count < 2) {
 		err_set(err, ERR_SYNTAX, "a database is required");
 		return OUTCOME_FAILED;
 	}
-	if (!command_database(session, verb, &database, err))
+	if (!command_database(session, disables ? "disable" : "enable", &database, err))
 		return OUTCOME_FAILED;
-	command_each_lane(session->console, database, is_disabled ? disable : enable, NULL);
+	command_each_lane(session->console, database, set_disabled, disables ? "" : NULL);
 	return OUTCOME_DONE;
-}
-
-static enum outcome run_disable(struct console_session *session, struct err *err)
-{
-	return set_disabled(session, "disable", true, err);
-}
-
-static enum outcome run_enable(struct console_session *session, struct err *err)
-{
-	return set_disabled(session, "enable", false, err);
 }
 
 static void reconnect(struct pools *pools, struct database *database, const char *by)
@@ -238,39 +195,33 @@ static enum outcome run_reconnect(struct console_session *session, struct err *e
 	return OUTCOME_DONE;
 }
 
-/*
- * KILL of all databases pauses those that have a pool: in all lanes, also in one in which the
- * database has none.
- */
-static void hold_killed(const struct lanes *lanes, const char *by)
-{
-	const struct lane *lane, *other;
-	const struct pool *pool;
-	struct database *database;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		LANES_EACH(other, lanes)
-		{
-			database = pools_database(other->pools, pool->database->name);
-			if (database)
-				pools_hold(other->pools, database, by);
-		}
-	}
-}
-
 static enum outcome run_kill(struct console_session *session, struct err *err)
 {
 	const struct lanes *lanes = session->console->with.lanes;
+	const struct lane *lane, *other;
+	const struct pool *pool;
 	const char *database;
+	struct database *held;
 	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err) || !command_database(session, "kill", &database, err))
 		return OUTCOME_FAILED;
 	command_by(session, "KILL", by);
 	lanes_hold(lanes);
-	if (!database)
-		hold_killed(lanes, by);
+	/*
+	 * KILL of all databases pauses those that have a pool: in all lanes, also in one in which
+	 * the database has none.
+	 */
+	LANES_EACH(lane, lanes)
+	for (pool = database ? NULL : TAILQ_FIRST(&lane->pools->list); pool;
+	     pool = TAILQ_NEXT(pool, node)) {
+		LANES_EACH(other, lanes)
+		{
+			held = pools_database(other->pools, pool->database->name);
+			if (held)
+				pools_hold(other->pools, held, by);
+		}
+	}
 	command_each_lane(session->console, database, pools_kill, by);
 	lanes_release(lanes);
 	return OUTCOME_DONE;
@@ -311,48 +262,33 @@ static enum outcome run_kill_client(struct console_session *session, struct err 
 
 /* ---- configuration ---- */
 
-/* The value as SHOW CONFIG shows it, with secrets hidden. NULL: there is no such setting. */
-static const char *value_of(const struct console_session *session, const char *name,
-                            struct setting_shown *shown)
+/* The value as SHOW CONFIG shows it, with secrets hidden. "": there is no such setting. */
+static const char *value_of(const struct console_session *session, struct setting_shown *shown)
 {
+	const struct setting *setting = setting_find(words_of(session)->argument);
 	const struct console_with *with = &session->console->with;
-	const struct config *config = with->wanted(with->arg);
 
-	for (size_t i = 0; setting_show(config, i, shown); i++) {
-		if (strcmp(shown->name, name) == 0)
-			return shown->value ? shown->value : "(unset)";
-	}
-	return NULL;
+	if (!setting)
+		return "";
+	setting_show(with->wanted(with->arg), (size_t)(setting - settings), shown);
+	return shown->value ? shown->value : "(unset)";
 }
 
-/* The setting's main name: `name` may be an alias of it. */
-static const char *own_name(const char *name)
-{
-	const struct setting *setting = setting_find(name);
-
-	return setting ? setting->name : name;
-}
-
-/* An empty value is written as in the NOTICEs of RELOAD. */
-static const char *or_empty(const char *value) { return *value ? value : "empty"; }
-
-/* was: the value before. more: text at the end of the line. */
+/* was: the value before. more: text at the end of the line. Empty values are as in a RELOAD. */
 static void log_set(const struct console_session *session, const char *was, const char *more)
 {
-	const char *name = own_name(words_of(session)->argument);
 	struct setting_shown shown;
-	const char *is = value_of(session, name, &shown);
+	const char *is = value_of(session, &shown);
 
-	if (!is)
-		is = "";
 	log_event(&session->client->log, LOG_LEVEL_INFO,
 	          &(struct log_facts){ .kept = "set",
 	                               .event = "command",
 	                               .command = "SET",
-	                               .setting = name,
+	                               .setting = shown.name,
 	                               .value = is,
 	                               .was = was },
-	          "SET %s = %s (was %s)%s", name, or_empty(is), or_empty(was), more);
+	          "SET %s = %s (was %s)%s", shown.name, *is ? is : "empty", *was ? was : "empty",
+	          more);
 }
 
 /* The reason may quote a part of the value, which may be a password. */
@@ -372,11 +308,10 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 	const struct console_with *with = &session->console->with;
 	const struct words *words = words_of(session);
 	struct setting_shown shown;
-	const char *value = value_of(session, own_name(words->argument), &shown);
 	char was[sizeof(words->value)];
 	struct err why;
 
-	snprintf(was, sizeof(was), "%s", value ? value : "");
+	snprintf(was, sizeof(was), "%s", value_of(session, &shown));
 	switch (with->set(with->arg, words->argument, words->value, &why)) {
 	case CONFIG_REFUSED:
 		session_notice(session, why.text, NULL);
@@ -425,33 +360,20 @@ static enum outcome run_reload(struct console_session *session, struct err *err)
 
 /* ---- shutdown ---- */
 
-static void begin_shutdown(struct console_session *session, enum shutdown_kind kind)
-{
-	const struct console_with *with = &session->console->with;
-
-	with->shutdown(with->arg, kind);
-}
-
 static enum outcome run_shutdown(struct console_session *session, struct err *err)
 {
-	(void)err;
-	session->state = SESSION_MUTE;
-	begin_shutdown(session, SHUTDOWN_NOW);
-	return OUTCOME_WAIT;
-}
+	const struct console_with *with = &session->console->with;
+	const struct words *words = words_of(session);
+	bool is_now = words->count < 2;
 
-static enum outcome run_shutdown_servers(struct console_session *session, struct err *err)
-{
 	(void)err;
-	begin_shutdown(session, SHUTDOWN_WAIT_FOR_SERVERS);
-	return OUTCOME_DONE;
-}
-
-static enum outcome run_shutdown_clients(struct console_session *session, struct err *err)
-{
-	(void)err;
-	begin_shutdown(session, SHUTDOWN_WAIT_FOR_CLIENTS);
-	return OUTCOME_DONE;
+	if (is_now)
+		session->state = SESSION_MUTE;
+	with->shutdown(with->arg, is_now ? SHUTDOWN_NOW
+	                          : strcasecmp(words->argument, "WAIT_FOR_SERVERS") == 0
+	                              ? SHUTDOWN_WAIT_FOR_SERVERS
+	                              : SHUTDOWN_WAIT_FOR_CLIENTS);
+	return is_now ? OUTCOME_WAIT : OUTCOME_DONE;
 }
 
 /* ---- take-over ---- */
@@ -570,7 +492,7 @@ const struct command commands[] = {
 	  "database." },
 	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
 	  "Refuse new clients of a database." },
-	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_enable, "Undo DISABLE." },
+	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable, "Undo DISABLE." },
 	{ "DISABLE HOST", "DISABLE", ARG_HOST, CONSOLE_ADMIN, command_disable_host,
 	  "Close all server connections to a host at once, and open none until ENABLE HOST." },
 	{ "DRAIN HOST", "DRAIN", ARG_HOST, CONSOLE_ADMIN, command_drain_host,
@@ -597,9 +519,9 @@ const struct command commands[] = {
 	  "Disconnect clients between transactions, all within the given seconds." },
 	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process at once." },
-	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_servers,
+	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process when no server connection is in use any more." },
-	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_clients,
+	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "Stop the process when the last client has disconnected." },
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);

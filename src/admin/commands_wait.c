@@ -53,14 +53,6 @@ static bool is_done_in_lane(const struct waiting *waiting, const struct lane *la
 	       (database ? database->busy_count : pools->busy_count) == 0;
 }
 
-static bool is_drained(const struct lanes *lanes)
-{
-	struct drain_progress sum;
-
-	lanes_drain(lanes, &sum);
-	return !sum.is_on || sum.left == 0;
-}
-
 static struct broker *broker_of(const struct console_session *session)
 {
 	return console_pools(session->console)->with.broker;
@@ -112,10 +104,13 @@ static bool is_done(struct console_session *session)
 	const struct lanes *lanes = session->console->with.lanes;
 	const struct waiting *waiting = &session->waiting;
 	const struct lane *lane;
+	struct drain_progress sum;
 	bool is_done = true;
 
-	if (waiting->kind == WAITING_DRAIN)
-		return is_drained(lanes);
+	if (waiting->kind == WAITING_DRAIN) {
+		lanes_drain(lanes, &sum);
+		return !sum.is_on || sum.left == 0;
+	}
 	if (waiting->kind == WAITING_HOST)
 		return is_host_drained(session);
 	lanes_hold(lanes);
@@ -168,6 +163,7 @@ void commands_wait_stop(struct console_session *session)
 	waiting->is_on = false;
 }
 
+/* Which standbys can be promoted in its place without a loss. */
 static void tell_copy(void *arg, const char *standby, enum roster_copy copy, uint64_t missing)
 {
 	struct console_session *session = arg;
@@ -190,14 +186,6 @@ static void tell_copy(void *arg, const char *standby, enum roster_copy copy, uin
 	buf_free(&text);
 }
 
-/* Which standbys can be promoted in its place without a loss. */
-static void tell_copies(struct console_session *session)
-{
-	const struct waiting *waiting = &session->waiting;
-
-	clusters_copies(broker_of(session), waiting->host, waiting->idle_at, tell_copy, session);
-}
-
 static void on_done(struct pools_watch *watch)
 {
 	struct console_session *session = session_of(watch);
@@ -208,7 +196,8 @@ static void on_done(struct pools_watch *watch)
 	timer_clear(&waiting->tick);
 	if (has_come(session)) {
 		if (waiting->kind == WAITING_HOST)
-			tell_copies(session);
+			clusters_copies(broker_of(session), waiting->host, waiting->idle_at,
+			                tell_copy, session);
 		session_complete(session);
 	} else {
 		err_set(&err, ERR_QUERY_CANCELED, "%s", endings[waiting->kind]);
@@ -331,11 +320,14 @@ enum outcome command_drain(struct console_session *session, struct err *err)
 
 /* ---- hosts ---- */
 
-static bool is_in_list(const char *list, const char *name)
+/* Whether the entry, or none, has this host. */
+static bool has_host(const struct config *config, const struct config_database *entry,
+                     const char *name)
 {
+	const char *list = entry && entry->host ? entry->host : config->unix_socket_dir;
 	struct bytes host;
 
-	while (config_host_next(&list, &host)) {
+	while (entry && config_host_next(&list, &host)) {
 		if (bytes_are(host, name))
 			return true;
 	}
@@ -345,14 +337,13 @@ static bool is_in_list(const char *list, const char *name)
 /* Whether an entry has this host. */
 static bool is_host(const struct config *config, const char *name)
 {
-	const struct config_database *entry = NULL, *automatic = config_database_auto(config);
+	const struct config_database *entry = NULL;
 
 	while ((entry = config_database_next(config, entry))) {
-		if (is_in_list(entry->host ? entry->host : config->unix_socket_dir, name))
+		if (has_host(config, entry, name))
 			return true;
 	}
-	return automatic &&
-	       is_in_list(automatic->host ? automatic->host : config->unix_socket_dir, name);
+	return has_host(config, config_database_auto(config), name);
 }
 
 static bool set_host(struct console_session *session, enum host_admin admin, struct err *err)
@@ -397,6 +388,7 @@ enum outcome command_drain_host(struct console_session *session, struct err *err
 		return OUTCOME_FAILED;
 	outcome = begin_waiting(session, session->portal->request.words.value, WAITING_HOST);
 	if (outcome == OUTCOME_DONE)
-		tell_copies(session);
+		clusters_copies(broker_of(session), session->waiting.host, session->waiting.idle_at,
+		                tell_copy, session);
 	return outcome;
 }

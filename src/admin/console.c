@@ -42,9 +42,9 @@ static void on_tick(struct timer *timer)
 	usec_t now = loop_now(console->with.loop);
 
 	lanes_hold(console->with.lanes);
-	history_turn(console->source.history, now);
+	history_turn(&console->source.history, now);
 	show_stats_note(&console->source);
-	history_settle(console->source.history);
+	history_settle(&console->source.history);
 	console->ticked_at = now;
 	/* The averages begin at the tick before this one, so this line covers one stats_period. */
 	tell_averages(console, now);
@@ -69,7 +69,7 @@ static void on_second(struct timer *timer)
 	const struct lane *lane;
 
 	lanes_hold(console->with.lanes);
-	timeline_tick(console->source.timeline, console->with.lanes, now);
+	timeline_tick(&console->source.timeline, console->with.lanes, now);
 	LANES_EACH(lane, console->with.lanes)
 	latency_drain(&console->source.latency, &lane->pools->latency, now);
 	lanes_release(console->with.lanes);
@@ -78,38 +78,17 @@ static void on_second(struct timer *timer)
 
 /* ---- the console ---- */
 
-static void forget_all(struct console *console)
-{
-	if (!console)
-		return;
-	history_free(&console->source.history);
-	timeline_free(&console->source.timeline);
-	free(console);
-}
-
-/* The commands that are events: see log_command(). */
-static void expect_events(struct log *log)
-{
-	for (size_t i = 0; i < commands_count; i++) {
-		if (command_is_event(&commands[i]))
-			log_expect(log, commands[i].words);
-	}
-}
-
 struct console *console_new(const struct console_with *with, struct err *err)
 {
 	struct console *console = calloc(1, sizeof(*console));
 	usec_t now = loop_now(with->loop);
 
-	if (console) {
-		console->source.history = history_new(now);
-		console->source.timeline = timeline_new(now);
-	}
-	if (!console || !console->source.history || !console->source.timeline) {
-		forget_all(console);
+	if (!console) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
+	history_init(&console->source.history, now);
+	console->source.timeline.minute_began_at = now;
 	console->with = *with;
 	console->source.with = &console->with;
 	console->door = session_door;
@@ -117,7 +96,10 @@ struct console *console_new(const struct console_with *with, struct err *err)
 	console->ticked_at = now;
 	console_configure(console);
 	arm_second(console, now);
-	expect_events(with->log);
+	for (size_t i = 0; i < commands_count; i++) {
+		if (command_is_event(&commands[i]))
+			log_expect(with->log, commands[i].words); /* see log_command() */
+	}
 	return console;
 }
 
@@ -129,7 +111,7 @@ void console_begin_at(struct console *console)
 
 	lanes_hold(console->with.lanes);
 	for (int i = 0; i < 2; i++) {
-		history_turn(console->source.history, now);
+		history_turn(&console->source.history, now);
 		show_stats_note(&console->source);
 	}
 	lanes_release(console->with.lanes);
@@ -153,5 +135,6 @@ void console_free(struct console **consolep)
 	timer_clear(&console->tick);
 	timer_clear(&console->second);
 	latency_done(&console->source.latency);
-	forget_all(console);
+	history_done(&console->source.history);
+	free(console);
 }

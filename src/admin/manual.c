@@ -5,54 +5,27 @@
 
 #include "admin_priv.h"
 
-static void add_command(struct buf *out, const struct command *command)
-{
-	buf_printf(out, ".TP\n.B %s%s\n%s\n", command->words,
-	           command_argument_name(command->argument), command->help);
-}
-
 static void add_commands(struct buf *out)
 {
 	for (size_t i = 0; i < commands_count; i++)
-		add_command(out, &commands[i]);
-}
-
-static void add_show(struct buf *out, const struct show *show)
-{
-	buf_printf(out, ".SS SHOW %s%s\n%s\n", show->item, show_argument_name(show->argument),
-	           show->help);
-	for (size_t i = 0; i < show->columns.count; i++) {
-		const struct column *column = &show->columns.at[i];
-
-		buf_printf(out, ".TP\n.BR %s \" (%s)\"\n%s\n", column->name,
-		           rows_type_name(column->type), column->help);
-	}
+		buf_printf(out, ".TP\n.B %s%s\n%s\n", commands[i].words,
+		           command_argument_name(commands[i].argument), commands[i].help);
 }
 
 static void add_shows(struct buf *out)
 {
-	for (size_t i = 0; shows[i]; i++)
-		add_show(out, shows[i]);
-}
+	for (size_t i = 0; shows[i]; i++) {
+		const struct show *show = shows[i];
 
-static const struct {
-	const char *mark;
-	void (*add)(struct buf *out);
-} marks[] = {
-	{ "@commands@\n", add_commands },
-	{ "@shows@\n", add_shows },
-};
+		buf_printf(out, ".SS SHOW %s%s\n%s\n", show->item,
+		           show_argument_name(show->argument), show->help);
+		for (size_t j = 0; j < show->columns.count; j++) {
+			const struct column *column = &show->columns.at[j];
 
-/* false: the line is not a mark. */
-static bool add_marked(struct bytes line, struct buf *out)
-{
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
-		if (bytes_are(line, marks[i].mark)) {
-			marks[i].add(out);
-			return true;
+			buf_printf(out, ".TP\n.BR %s \" (%s)\"\n%s\n", column->name,
+			           rows_type_name(column->type), column->help);
 		}
 	}
-	return false;
 }
 
 void admin_manual_fill(struct bytes template, struct buf *out)
@@ -60,9 +33,14 @@ void admin_manual_fill(struct bytes template, struct buf *out)
 	while (template.count) {
 		const char *end = memchr(template.at, '\n', template.count);
 		size_t count = end ? (size_t)(end - template.at) + 1 : template.count;
+		struct bytes line = bytes_of(template.at, count);
 
-		if (!add_marked(bytes_of(template.at, count), out))
-			buf_add(out, template.at, count);
+		if (bytes_are(line, "@commands@\n"))
+			add_commands(out);
+		else if (bytes_are(line, "@shows@\n"))
+			add_shows(out);
+		else
+			buf_add(out, line.at, line.count);
 		template = bytes_skip(template, count);
 	}
 }

@@ -33,12 +33,20 @@ void session_notice(struct console_session *session, const char *text, const cha
 	                                                .detail = detail });
 }
 
+static void end_cursor(struct portal *portal)
+{
+	if (portal->cursor)
+		cursor_end(portal->cursor);
+	free(portal->cursor);
+	portal->cursor = NULL;
+}
+
 /* The running request has been answered. */
 static void end_answer(struct console_session *session)
 {
 	session->state = SESSION_FULL;
 	if (session->portal) {
-		cursor_end(&session->portal->cursor);
+		end_cursor(session->portal);
 		session->portal->is_ended = true;
 	}
 	session->portal = NULL;
@@ -162,13 +170,13 @@ static bool add_piece(struct console_session *session)
 	while (session->out.count < PIECE_SIZE && buf_ok(&session->out)) {
 		if (session->row_limit && session->row_count >= session->row_limit) {
 			message_portal_suspended(&session->out);
-			cursor_suspend(&portal->cursor);
+			cursor_suspend(portal->cursor);
 			session->portal = NULL;
 			session->state = SESSION_FULL;
 			return false;
 		}
-		if (!cursor_next(&portal->cursor, row)) {
-			if (portal->cursor.has_more)
+		if (!cursor_next(portal->cursor, row)) {
+			if (portal->cursor->has_more)
 				session_later(session);
 			else
 				session_complete(session);
@@ -196,7 +204,7 @@ static void add_pieces(struct console_session *session)
 		}
 	}
 	if (session->state == SESSION_ROWS)
-		cursor_suspend(&session->portal->cursor);
+		cursor_suspend(session->portal->cursor);
 }
 
 /* Small talk needs no lane, and drivers repeat it often. */
@@ -250,61 +258,6 @@ bool session_is_owner(const struct console_session *session)
  * Named statements and portals of a session. The portal of a Query is in no table.
  */
 
-static const struct hash_key *table_secret(const struct console_session *session)
-{
-	return &console_pools(session->console)->secret;
-}
-
-/* ---- statements ---- */
-
-struct prepared *session_find_statement(const struct console_session *session, const char *name)
-{
-	struct prepared *statement;
-
-	TABLE_FIND_STR(hh, table_secret(session), session->statements, name, statement);
-	return statement;
-}
-
-bool session_add_statement(struct console_session *session, const char *name,
-                           const struct request *request)
-{
-	size_t size = strlen(name) + 1;
-	struct prepared *statement;
-
-	session_drop_statement(session, name);
-	statement = calloc(1, sizeof(*statement) + size);
-	if (!statement)
-		return false;
-	memcpy(statement->name, name, size);
-	statement->request = *request;
-	TABLE_ADD_STR(hh, table_secret(session), session->statements, statement->name, statement);
-	return true;
-}
-
-static void drop_statement(struct console_session *session, struct prepared *statement)
-{
-	HASH_DEL(session->statements, statement);
-	free(statement);
-}
-
-void session_drop_statement(struct console_session *session, const char *name)
-{
-	struct prepared *statement = session_find_statement(session, name);
-
-	if (statement)
-		drop_statement(session, statement);
-}
-
-void session_drop_statements(struct console_session *session)
-{
-	struct prepared *statement, *next;
-
-	HASH_ITER (hh, session->statements, statement, next)
-		drop_statement(session, statement);
-}
-
-/* ---- portals ---- */
-
 struct portal *session_portal_new(const char *name, const struct request *request)
 {
 	size_t size = strlen(name) + 1;
@@ -319,53 +272,44 @@ struct portal *session_portal_new(const char *name, const struct request *reques
 
 void session_portal_free(struct portal **portal)
 {
-	if (!*portal)
-		return;
-	cursor_end(&(*portal)->cursor);
+	if (*portal)
+		end_cursor(*portal);
 	free(*portal);
 	*portal = NULL;
 }
 
-struct portal *session_find_portal(const struct console_session *session, const char *name)
+struct portal *session_find(const struct console_session *session, struct portal *table,
+                            const char *name)
 {
 	struct portal *portal;
 
-	TABLE_FIND_STR(hh, table_secret(session), session->portals, name, portal);
+	TABLE_FIND_STR(hh, &console_pools(session->console)->secret, table, name, portal);
 	return portal;
 }
 
-bool session_add_portal(struct console_session *session, const char *name,
-                        const struct request *request, uint32_t binary)
+struct portal *session_add(struct console_session *session, struct portal **table, const char *name,
+                           const struct request *request)
 {
 	struct portal *portal = session_portal_new(name, request);
 
-	if (!portal)
-		return false;
-	portal->binary = binary;
-	TABLE_ADD_STR(hh, table_secret(session), session->portals, portal->name, portal);
-	return true;
+	if (portal)
+		TABLE_ADD_STR(hh, &console_pools(session->console)->secret, *table, portal->name,
+		              portal);
+	return portal;
 }
 
-void session_drop_portal(struct console_session *session, struct portal *portal)
+void session_drop(struct console_session *session, struct portal **table, struct portal *portal)
 {
 	if (!portal || portal == session->portal)
 		return;
-	HASH_DEL(session->portals, portal);
+	HASH_DEL(*table, portal);
 	session_portal_free(&portal);
 }
 
-void session_drop_portals(struct console_session *session)
+void session_drop_all(struct console_session *session, struct portal **table)
 {
 	struct portal *portal, *next;
 
-	HASH_ITER (hh, session->portals, portal, next)
-		session_drop_portal(session, portal);
-}
-
-void session_drop_all(struct console_session *session)
-{
-	session->portal = NULL;
-	session_drop_statements(session);
-	session_drop_portals(session);
-	session_portal_free(&session->simple);
+	HASH_ITER (hh, *table, portal, next)
+		session_drop(session, table, portal);
 }

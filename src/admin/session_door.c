@@ -42,10 +42,11 @@ static enum outcome run_talk(struct console_session *session, const struct reque
 		session->status = 'I';
 		break;
 	case TALK_FORGET:
-		session_drop_statement(session, request->words.value);
+		session_drop(session, &session->statements,
+		             session_find(session, session->statements, request->words.value));
 		break;
 	case TALK_FORGET_ALL:
-		session_drop_statements(session);
+		session_drop_all(session, &session->statements);
 		break;
 	case TALK_IGNORED:
 		session_notice(session, "SET ignored", NULL);
@@ -72,33 +73,32 @@ static enum outcome run(struct console_session *session, struct err *err)
 	return request->command->run(session, err);
 }
 
-static void begin_rows(struct console_session *session, struct portal *portal)
-{
-	cursor_begin(&portal->cursor, &session->console->source, request_asked(&portal->request));
-	portal->cursor.is_owner = session_is_owner(session);
-	portal->cursor.role = session->role;
-}
-
 static bool execute(struct console_session *session, struct portal *portal, uint32_t row_limit)
 {
+	enum outcome outcome;
 	struct err err;
 
 	session->portal = portal;
 	session->row_limit = row_limit;
 	session->row_count = 0;
-	if (!session_may_see(session, &portal->request)) {
-		err_set(&err, ERR_RIGHTS, "admin access needed");
-		session_fail(session, &err);
-		return true;
-	}
-	if (!request_check(&portal->request, session, &err)) {
+	if (!(session_may_see(session, &portal->request) ||
+	      err_set(&err, ERR_RIGHTS, "admin access needed")) ||
+	    !request_check(&portal->request, session, &err)) {
 		session_fail(session, &err);
 		return true;
 	}
 	if (request_columns(&portal->request).count) {
 		session->state = SESSION_ROWS;
-		if (!portal->is_started)
-			begin_rows(session, portal);
+		if (!portal->is_started) {
+			portal->cursor = malloc(sizeof(*portal->cursor));
+			session->out.is_broken |= !portal->cursor;
+			if (!portal->cursor)
+				return true;
+			cursor_begin(portal->cursor, &session->console->source,
+			             request_asked(&portal->request));
+			portal->cursor->is_owner = session_is_owner(session);
+			portal->cursor->role = session->role;
+		}
 		portal->is_started = true;
 		if (!portal->is_ended)
 			session_add_rows(session);
@@ -107,26 +107,18 @@ static bool execute(struct console_session *session, struct portal *portal, uint
 		return true;
 	}
 	session->state = SESSION_WAITING;
-	/* As in PostgreSQL, a portal without rows runs only once. */
-	if (portal->is_started) {
+	if (portal->is_started) { /* as in PostgreSQL, a portal without rows runs only once */
 		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
-		session_fail(session, &err);
-		return true;
+		outcome = OUTCOME_FAILED;
+	} else {
+		portal->is_started = true;
+		outcome = run(session, &err);
 	}
-	portal->is_started = true;
-	switch (run(session, &err)) {
-	case OUTCOME_DONE:
+	if (outcome == OUTCOME_DONE)
 		session_complete(session);
-		return true;
-	case OUTCOME_FAILED:
+	else if (outcome == OUTCOME_FAILED)
 		session_fail(session, &err);
-		return true;
-	case OUTCOME_WAIT:
-		return true;
-	case OUTCOME_OVER:
-	default:
-		return false;
-	}
+	return outcome != OUTCOME_OVER;
 }
 
 /*
@@ -247,7 +239,7 @@ static bool fits(const char *name, unsigned int count, unsigned int limit, struc
 static bool on_parse(struct console_session *session, struct bytes body, struct err *err)
 {
 	struct parse_fields fields;
-	const struct prepared *statement;
+	struct portal *statement;
 	struct request request;
 
 	if (fields_parse(body, &fields) != WIRE_OK)
@@ -261,11 +253,12 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 	}
 	if (!fits(fields.statement, HASH_COUNT(session->statements), STATEMENTS_MAX, err))
 		return false;
-	statement = session_find_statement(session, fields.statement);
+	statement = session_find(session, session->statements, fields.statement);
 	if (statement && *fields.statement)
 		return err_set(err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists",
 		               fields.statement);
-	if (!session_add_statement(session, fields.statement, &request))
+	session_drop(session, &session->statements, statement);
+	if (!session_add(session, &session->statements, fields.statement, &request))
 		return err_set(err, ERR_MEMORY, "out of memory");
 	message_parse_complete(&session->out);
 	return true;
@@ -299,27 +292,29 @@ static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_
 static bool on_bind(struct console_session *session, struct bytes body, struct err *err)
 {
 	struct bind_fields fields;
-	const struct prepared *statement;
+	const struct portal *statement;
 	struct portal *portal;
 	uint32_t binary;
 
 	if (fields_bind(body, &fields) != WIRE_OK)
 		return broken(err);
-	statement = session_find_statement(session, fields.statement);
+	statement = session_find(session, session->statements, fields.statement);
 	if (!statement)
 		return err_set(err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist",
 		               fields.statement);
 	if (fields.parameters.left)
 		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
-	portal = session_find_portal(session, fields.portal);
+	portal = session_find(session, session->portals, fields.portal);
 	if (portal && *fields.portal)
 		return err_set(err, ERR_STATE, "portal \"%s\" already exists", fields.portal);
 	if (!read_formats(&fields, request_columns(&statement->request).count, &binary, err) ||
 	    !fits(fields.portal, HASH_COUNT(session->portals), PORTALS_MAX, err))
 		return false;
-	session_drop_portal(session, portal);
-	if (!session_add_portal(session, fields.portal, &statement->request, binary))
+	session_drop(session, &session->portals, portal);
+	portal = session_add(session, &session->portals, fields.portal, &statement->request);
+	if (!portal)
 		return err_set(err, ERR_MEMORY, "out of memory");
+	portal->binary = binary;
 	message_bind_complete(&session->out);
 	return true;
 }
@@ -335,26 +330,27 @@ static bool no_portal(const char *name, struct err *err)
 static bool on_describe(struct console_session *session, struct bytes body, struct err *err)
 {
 	struct object_names names;
-	const struct prepared *statement = NULL;
-	const struct portal *portal = NULL;
+	bool is_statement;
+	const struct portal *portal;
 	struct columns columns;
 
 	if (fields_names('D', body, body.count, &names) != WIRE_OK)
 		return broken(err);
-	if (names.target == 'S') {
-		statement = session_find_statement(session, names.statement);
-		if (!statement)
-			return err_set(err, ERR_STATEMENT_NAME,
-			               "prepared statement \"%s\" does not exist", names.statement);
+	is_statement = names.target == 'S';
+	if (is_statement)
+		portal = session_find(session, session->statements, names.statement);
+	else
+		portal = session_find(session, session->portals, names.portal);
+	if (!portal && is_statement)
+		return err_set(err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist",
+		               names.statement);
+	if (!portal)
+		return no_portal(names.portal, err);
+	if (is_statement)
 		message_parameter_types(&session->out, NULL, 0);
-	} else {
-		portal = session_find_portal(session, names.portal);
-		if (!portal)
-			return no_portal(names.portal, err);
-	}
-	columns = request_columns(statement ? &statement->request : &portal->request);
+	columns = request_columns(&portal->request);
 	if (columns.count)
-		rows_describe(&session->out, columns, portal ? portal->binary : 0);
+		rows_describe(&session->out, columns, portal->binary);
 	else
 		message_no_data(&session->out);
 	return true;
@@ -367,16 +363,13 @@ static bool on_close_message(struct console_session *session, struct bytes body,
 	if (fields_names('C', body, body.count, &names) != WIRE_OK)
 		return broken(err);
 	if (names.target == 'S')
-		session_drop_statement(session, names.statement);
+		session_drop(session, &session->statements,
+		             session_find(session, session->statements, names.statement));
 	else
-		session_drop_portal(session, session_find_portal(session, names.portal));
+		session_drop(session, &session->portals,
+		             session_find(session, session->portals, names.portal));
 	message_close_complete(&session->out);
 	return true;
-}
-
-static bool on_function(struct err *err)
-{
-	return err_set(err, ERR_UNSUPPORTED, "the console has no functions");
 }
 
 /* Sends the answer itself, now or later. *is_alive: the session still exists. */
@@ -389,22 +382,13 @@ static bool on_execute(struct console_session *session, struct bytes body, bool 
 
 	if (fields_execute(body, &name, &limit) != WIRE_OK)
 		return broken(err);
-	portal = session_find_portal(session, name);
+	portal = session_find(session, session->portals, name);
 	if (!portal)
 		return no_portal(name, err);
 	session->console->source.own.query_count++;
 	session->is_simple = false;
 	*is_alive = execute(session, portal, limit);
 	return true;
-}
-
-static void on_sync(struct console_session *session)
-{
-	session->is_skipping = false;
-	/* Outside BEGIN, Sync ends the transaction, and so all portals. */
-	if (session->status == 'I')
-		session_drop_portals(session);
-	message_ready(&session->out, session->status);
 }
 
 static bool act_on(struct console_session *session, char type, struct bytes body, bool *is_alive,
@@ -422,7 +406,7 @@ static bool act_on(struct console_session *session, char type, struct bytes body
 	case 'E':
 		return on_execute(session, body, is_alive, err);
 	default:
-		return on_function(err);
+		return err_set(err, ERR_UNSUPPORTED, "the console has no functions");
 	}
 }
 
@@ -432,7 +416,11 @@ static bool on_extended(struct console_session *session, char type, struct bytes
 	struct err err;
 
 	if (type == 'S') {
-		on_sync(session);
+		session->is_skipping = false;
+		/* outside BEGIN, Sync ends the transaction, and so all portals */
+		if (session->status == 'I')
+			session_drop_all(session, &session->portals);
+		message_ready(&session->out, session->status);
 		return true;
 	}
 	/*
@@ -539,17 +527,6 @@ static bool on_session_message(struct console_session *session, char type, struc
 	return is_alive && session_settle(session);
 }
 
-/* Ends the running request with an error, in the next turn. */
-static void interrupt(struct console_session *session)
-{
-	struct err err;
-
-	commands_wait_stop(session);
-	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
-	session_fail(session, &err);
-	session_later(session);
-}
-
 static void on_cancel(struct console_session *session)
 {
 	const struct console_with *with = &session->console->with;
@@ -559,9 +536,14 @@ static void on_cancel(struct console_session *session)
 	bool is_global =
 	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->database;
 	bool is_at_rest = session->state == SESSION_READY;
+	struct err err;
 
-	if (session->state == SESSION_ROWS || is_waiting)
-		interrupt(session);
+	if (session->state == SESSION_ROWS || is_waiting) {
+		commands_wait_stop(session);
+		err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
+		session_fail(session, &err);
+		session_later(session);
+	}
 	if (is_drain && !with->is_shutting_down(with->arg))
 		with->drain_end(with->arg);
 	/*
@@ -574,22 +556,20 @@ static void on_cancel(struct console_session *session)
 		command_resume_all(session->console);
 }
 
-/* While everything is suspended, no new console can log in to end the SUSPEND. */
-static void resume_if_last(const struct console_session *session)
+static void on_close(struct console_session *session)
 {
 	const struct console *console = session->console;
 
+	/* While everything is suspended, no new console can log in to end the SUSPEND. */
 	if (console_pools(console)->suspend != SUSPEND_NONE &&
 	    show_source_console_count(&console->source) <= 1)
 		console->with.go_on(console->with.arg);
-}
-
-static void on_close(struct console_session *session)
-{
-	resume_if_last(session);
 	commands_wait_stop(session);
 	timer_clear(&session->turn);
-	session_drop_all(session);
+	session->portal = NULL;
+	session_drop_all(session, &session->statements);
+	session_drop_all(session, &session->portals);
+	session_portal_free(&session->simple);
 	buf_free(&session->out);
 	free(session);
 }

@@ -277,23 +277,13 @@ const struct show show_talk = { .item = "", .next = next_talk };
 #define LIKE_MAX 64
 
 struct name_row {
-	const char *lower, *vartype, *val;
+	const char *text;
 	char buffer[LIKE_MAX];
 };
-_Static_assert(sizeof(struct name_row) <= ROW_SIZE_MAX, "a row is too large");
 
-static const struct column name_columns[] = {
-	COLUMN(struct name_row, VALUE_TEXT, lower, "The name."),
-};
-static const struct column type_columns[] = {
-	COLUMN(struct name_row, VALUE_TEXT, vartype, "The kind of its value."),
-};
-static const struct column value_columns[] = {
-	COLUMN(struct name_row, VALUE_TEXT, val, "A value."),
-};
-
-/* The string of the query: a LIKE pattern for a prefix (`pool\_m%`), or a complete name. */
-static const char *noted(const struct cursor *cursor) { return cursor->asked.argument; }
+static const struct column name_column = { "lower", VALUE_TEXT, 0, "The name." };
+static const struct column type_column = { "vartype", VALUE_TEXT, 0, "The kind of its value." };
+static const struct column value_column = { "val", VALUE_TEXT, 0, "A value." };
 
 /*
  * Whether the name matches a pattern that is a prefix or a complete name. Other characters
@@ -310,34 +300,30 @@ static bool is_like(const char *name, const char *pattern)
 	return *pattern == '%' || !*name;
 }
 
-/* Fills the row if the name matches. false: it does not. */
+/*
+ * Fills the row if the name matches the query's string: a LIKE pattern for a prefix (`pool\_m%`),
+ * or a complete name. false: it does not.
+ */
 static bool offer(const struct cursor *cursor, struct name_row *row, const char *name)
 {
 	size_t i = 0;
 
-	if (!is_like(name, noted(cursor)))
+	if (!is_like(name, cursor->asked.argument))
 		return false;
 	for (; name[i] && i + 1 < sizeof(row->buffer); i++)
 		row->buffer[i] = (char)tolower((unsigned char)name[i]);
 	row->buffer[i] = 0;
-	row->lower = row->buffer;
+	row->text = row->buffer;
 	return true;
-}
-
-static size_t show_count(void)
-{
-	size_t count = 0;
-
-	while (shows[count])
-		count++;
-	return count;
 }
 
 /* Tables first, then HELP, then settings. */
 static bool next_name(struct cursor *cursor, void *row)
 {
-	size_t tables = show_count();
+	size_t tables = 0;
 
+	while (shows[tables])
+		tables++;
 	while (cursor->index < tables + 1 + settings_count) {
 		size_t index = cursor->index++;
 		const char *name = index < tables    ? shows[index]->item
@@ -361,10 +347,10 @@ static bool next_changeable(struct cursor *cursor, void *row)
 	return false;
 }
 
-static const struct setting *find_setting(const struct cursor *cursor)
+const struct setting *small_talk_setting(const char *name)
 {
 	for (size_t i = 0; i < settings_count; i++) {
-		if (strcasecmp(settings[i].name, noted(cursor)) == 0)
+		if (strcasecmp(settings[i].name, name) == 0)
 			return &settings[i];
 	}
 	return NULL;
@@ -372,10 +358,11 @@ static const struct setting *find_setting(const struct cursor *cursor)
 
 static bool next_type(struct cursor *cursor, void *at)
 {
-	const struct setting *setting = cursor->index++ ? NULL : find_setting(cursor);
+	const struct setting *setting =
+	    cursor->index++ ? NULL : small_talk_setting(cursor->asked.argument);
 
 	if (setting)
-		((struct name_row *)at)->vartype = setting_types[setting->type].vartype;
+		((struct name_row *)at)->text = setting_types[setting->type].vartype;
 	return setting != NULL;
 }
 
@@ -385,22 +372,20 @@ static bool next_type(struct cursor *cursor, void *at)
  */
 static bool next_value(struct cursor *cursor, void *at)
 {
-	const struct setting *setting = find_setting(cursor);
+	const struct setting *setting = small_talk_setting(cursor->asked.argument);
 	struct name_row *row = at;
 
 	while (setting && setting->words && setting->words[cursor->index]) {
-		row->val = setting->words[cursor->index++];
-		if (is_like(row->val, cursor->asked.other))
+		row->text = setting->words[cursor->index++];
+		if (is_like(row->text, cursor->asked.other))
 			return true;
 	}
 	return false;
 }
 
-const struct show show_names = { .item = "", .next = next_name, .columns = COLUMNS(name_columns) };
+const struct show show_names = { .item = "", .next = next_name, .columns = { &name_column, 1 } };
 const struct show show_changeable_names = { .item = "",
 	                                    .next = next_changeable,
-	                                    .columns = COLUMNS(name_columns) };
-const struct show show_type = { .item = "", .next = next_type, .columns = COLUMNS(type_columns) };
-const struct show show_values = { .item = "",
-	                          .next = next_value,
-	                          .columns = COLUMNS(value_columns) };
+	                                    .columns = { &name_column, 1 } };
+const struct show show_type = { .item = "", .next = next_type, .columns = { &type_column, 1 } };
+const struct show show_values = { .item = "", .next = next_value, .columns = { &value_column, 1 } };

@@ -2,11 +2,9 @@
 /*
  * SHOW tables for other readers than sessions of the console.
  */
-#include "pgweir/admin/tables.h"
+#include "admin_priv.h"
 
 #include <stdlib.h>
-
-#include "admin_priv.h"
 
 /*
  * What one piece may take: bytes, and time on the main thread while all lanes are held. To find the

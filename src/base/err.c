@@ -231,11 +231,9 @@ static void note_message(struct close_count *count, const struct close_told *tol
 void close_reason_note(struct close_counts *counts, const struct close_told *told)
 {
 	struct close_count *count = &counts->counts[told->reason];
-	sparse_item one = sparse_item_of(told->reason, 1);
 
 	count->count++;
-	sparse_sum_merge(told->of_database ? told->of_database : &counts->of_none,
-	                 &(struct sparse_sum){ &one, 1, 1 });
+	sparse_sum_note(told->of_database ? told->of_database : &counts->of_none, told->reason);
 	count->wall_last = wall_now();
 	text_copy(count->database, sizeof(count->database), told->database);
 	text_copy(count->user, sizeof(count->user), told->user);

@@ -7,22 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t histogram_least(unsigned int bucket)
+/* The least value of a bucket, of 1 << `bits` for each power of two. */
+static uint64_t least_of(unsigned int bucket, unsigned int bits)
 {
-	unsigned int shift;
+	unsigned int shift = bucket >> (bits + 1) ? (bucket >> bits) - 1 : 0;
 
-	if (bucket < 2 * HISTOGRAM_LINEAR)
-		return bucket;
-	shift = bucket / HISTOGRAM_LINEAR - 1;
-	return (uint64_t)(HISTOGRAM_LINEAR + bucket % HISTOGRAM_LINEAR) << shift;
+	return (uint64_t)(bucket - (shift << bits)) << shift;
 }
 
-uint64_t histogram_middle(unsigned int bucket)
+static uint64_t middle_of(unsigned int bucket, unsigned int bits)
 {
-	uint64_t least = histogram_least(bucket);
+	uint64_t least = least_of(bucket, bits);
 
-	return least + (histogram_least(bucket + 1) - least) / 2;
+	return least + (least_of(bucket + 1, bits) - least) / 2;
 }
+
+uint64_t histogram_least(unsigned int bucket) { return least_of(bucket, HISTOGRAM_LINEAR_BITS); }
+
+uint64_t histogram_middle(unsigned int bucket) { return middle_of(bucket, HISTOGRAM_LINEAR_BITS); }
 
 void histogram_merge(struct histogram *sum, const struct histogram *more)
 {
@@ -50,29 +52,32 @@ static uint64_t rank_of(uint64_t total, unsigned int perthousand)
 	return rank ? rank : 1;
 }
 
+/* The middles of the buckets that have these quantiles; 0 if total is. */
+static void find_quantiles(const uint64_t *counts, uint64_t total, unsigned int bits,
+                           const unsigned int *perthousand, uint64_t *values, size_t count)
+{
+	unsigned int bucket = 0;
+	uint64_t passed = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		while (total && passed + counts[bucket] < rank_of(total, perthousand[i]))
+			passed += counts[bucket++];
+		values[i] = total ? middle_of(bucket, bits) : 0;
+	}
+}
+
 uint64_t histogram_quantiles(const struct histogram *histogram, const unsigned int *perthousand,
                              uint64_t *values, size_t count)
 {
-	uint64_t total = histogram_count(histogram), passed = 0, middle;
-	unsigned int bucket = 0;
+	uint64_t total = histogram_count(histogram);
 
-	for (size_t i = 0; i < count; i++) {
-		values[i] = 0;
-		if (!total)
-			continue;
-		while (passed + histogram->counts[bucket] < rank_of(total, perthousand[i]))
-			passed += histogram->counts[bucket++];
-		middle = histogram_middle(bucket);
-		values[i] = middle < histogram->max ? middle : histogram->max;
-	}
+	find_quantiles(histogram->counts, total, HISTOGRAM_LINEAR_BITS, perthousand, values, count);
+	for (size_t i = 0; i < count; i++)
+		values[i] = values[i] < histogram->max ? values[i] : histogram->max;
 	return total;
 }
 
-/*
- * ---- sketch ----
- *
- * Sketches.
- */
+/* ---- sketches ---- */
 
 void sketch_halve(struct sketch *sketch)
 {
@@ -86,172 +91,54 @@ void sketch_sum_add(struct sketch_sum *sum, const struct sketch *sketch)
 		sum->counts[i] += sketch->counts[i];
 }
 
-/* The middle of a bucket's least and greatest value, rounded down. */
-static uint64_t middle_of(unsigned int bucket)
-{
-	unsigned int shift = bucket < 2 * SKETCH_LINEAR ? 0 : bucket / SKETCH_LINEAR - 1;
-	uint64_t least = (uint64_t)(bucket - shift * SKETCH_LINEAR) << shift;
-
-	return least + ((UINT64_C(1) << shift) - 1) / 2;
-}
-
 uint64_t sketch_sum_quantile(const struct sketch_sum *sum, unsigned int perthousand)
 {
-	uint64_t total = 0, rank, seen = 0;
+	uint64_t total = 0, value;
 
 	for (unsigned int i = 0; i < SKETCH_BUCKETS; i++)
 		total += sum->counts[i];
-	if (total == 0)
-		return 0;
-	rank = (total * perthousand + 999) / 1000;
-	for (unsigned int i = 0; i < SKETCH_BUCKETS; i++) {
-		seen += sum->counts[i];
-		if (seen >= rank && seen)
-			return middle_of(i);
-	}
-	return middle_of(SKETCH_BUCKETS - 1);
+	find_quantiles(sum->counts, total, SKETCH_LINEAR_BITS, &perthousand, &value, 1);
+	return value;
 }
 
-/*
- * ---- sparse ----
- *
- * Arrays of counters, most of which are 0.
- */
-
-/* Few allocations: values of one kind spread over some powers of two. */
-#define ROOM_FIRST 8u
-#define SUM_ROOM_FIRST 32u
-
-/* ---- counting ---- */
-
-bool sparse_grow(struct sparse *sparse, unsigned int place)
-{
-	unsigned int room = sparse->room ? sparse->room * 2u : ROOM_FIRST;
-	void *blocks;
-
-	if (sparse->count == sparse->room) {
-		if (room > SPARSE_BLOCKS_MAX)
-			room = SPARSE_BLOCKS_MAX;
-		blocks = realloc(sparse->blocks, room * sizeof(sparse->blocks[0]));
-		if (!blocks)
-			return false;
-		sparse->blocks = blocks;
-		sparse->room = (uint8_t)room;
-	}
-	memset(sparse->blocks[sparse->count], 0, sizeof(sparse->blocks[0]));
-	sparse->block_of[place / SPARSE_BLOCK] = ++sparse->count;
-	return true;
-}
-
-void sparse_clear(struct sparse *sparse)
-{
-	if (sparse->count)
-		memset(sparse->blocks, 0, sparse->count * sizeof(sparse->blocks[0]));
-}
-
-void sparse_free(struct sparse *sparse)
-{
-	free(sparse->blocks);
-	*sparse = (struct sparse){ 0 };
-}
-
-size_t sparse_memory(const struct sparse *sparse)
-{
-	return sparse->room * sizeof(sparse->blocks[0]);
-}
-
-/* ---- sums ---- */
-
-static bool make_room(struct sparse_sum *sum, size_t more)
-{
-	size_t room = sum->room ? sum->room : SUM_ROOM_FIRST;
-	sparse_item *items;
-
-	if (sum->count + more <= sum->room)
-		return true;
-	while (room < sum->count + more)
-		room += room / 2;
-	items = realloc(sum->items, room * sizeof(*items));
-	if (!items)
-		return false;
-	sum->items = items;
-	sum->room = room;
-	return true;
-}
-
-/* The counters of a block that are not 0, as items. Returns how many. */
-static size_t items_of_block(const struct sparse *sparse, unsigned int block,
-                             sparse_item items[SPARSE_BLOCK])
-{
-	unsigned int place = block * SPARSE_BLOCK;
-	const uint32_t *counts = sparse_block(sparse, place);
-	size_t count = 0;
-
-	for (unsigned int i = 0; counts && i < SPARSE_BLOCK; i++) {
-		if (counts[i])
-			items[count++] = sparse_item_of(place + i, counts[i]);
-	}
-	return count;
-}
-
-static size_t count_new(const struct sparse_sum *sum, const sparse_item *items, size_t count)
-{
-	size_t at = 0, new = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		while (at < sum->count && sparse_place(sum->items[at]) < sparse_place(items[i]))
-			at++;
-		new += at == sum->count || sparse_place(sum->items[at]) != sparse_place(items[i]);
-	}
-	return new;
-}
-
-/* From the last item to the first, so that each moves once, within the array that has room. */
-static void merge(struct sparse_sum *sum, const sparse_item *items, size_t count, size_t new)
-{
-	size_t left = sum->count, to = sum->count + new;
-
-	sum->count = to;
-	while (count) {
-		if (left && sparse_place(sum->items[left - 1]) > sparse_place(items[count - 1])) {
-			sum->items[--to] = sum->items[--left];
-			continue;
-		}
-		to--;
-		if (left && sparse_place(sum->items[left - 1]) == sparse_place(items[count - 1]))
-			sum->items[to] = sum->items[--left] + sparse_count(items[count - 1]);
-		else
-			sum->items[to] = items[count - 1];
-		count--;
-	}
-}
+/* ---- sparse ---- */
 
 bool sparse_sum_merge(struct sparse_sum *sum, const struct sparse_sum *more)
 {
-	size_t new = count_new(sum, more->items, more->count);
+	size_t at = 0, to = 0;
+	sparse_item *items;
 
-	if (!make_room(sum, new))
+	if (!more->count)
+		return true;
+	items = malloc((sum->count + more->count) * sizeof(*items));
+	if (!items)
 		return false;
-	merge(sum, more->items, more->count, new);
+	for (size_t i = 0; i < more->count; i++) {
+		while (at < sum->count &&
+		       sparse_place(sum->items[at]) < sparse_place(more->items[i]))
+			items[to++] = sum->items[at++];
+		items[to] = more->items[i];
+		if (at < sum->count && sparse_place(sum->items[at]) == sparse_place(more->items[i]))
+			items[to] += sparse_count(sum->items[at++]);
+		to++;
+	}
+	while (at < sum->count)
+		items[to++] = sum->items[at++];
+	free(sum->items);
+	*sum = (struct sparse_sum){ realloc(items, to * sizeof(*items)), to };
+	if (!sum->items)
+		sum->items = items; /* it could not be made smaller */
 	return true;
 }
 
-bool sparse_sum_add(struct sparse_sum *sum, const struct sparse *more)
+bool sparse_sum_note(struct sparse_sum *sum, unsigned int place)
 {
-	sparse_item items[SPARSE_BLOCK];
-	size_t count, new = 0;
+	sparse_item one = sparse_item_of(place, 1);
+	size_t index = sparse_sum_find(sum, place);
 
-	for (unsigned int block = 0; block < SPARSE_BLOCKS_MAX; block++) {
-		count = items_of_block(more, block, items);
-		new += count ? count_new(sum, items, count) : 0;
-	}
-	if (!make_room(sum, new))
-		return false;
-	for (unsigned int block = 0; block < SPARSE_BLOCKS_MAX; block++) {
-		count = items_of_block(more, block, items);
-		if (count)
-			merge(sum, items, count, count_new(sum, items, count));
-	}
+	if (index == sum->count || sparse_place(sum->items[index]) != place)
+		return sparse_sum_merge(sum, &(struct sparse_sum){ &one, 1 });
+	sum->items[index]++;
 	return true;
 }
 
@@ -276,4 +163,4 @@ void sparse_sum_free(struct sparse_sum *sum)
 	*sum = (struct sparse_sum){ 0 };
 }
 
-size_t sparse_sum_memory(const struct sparse_sum *sum) { return sum->room * sizeof(*sum->items); }
+size_t sparse_sum_memory(const struct sparse_sum *sum) { return sum->count * sizeof(*sum->items); }

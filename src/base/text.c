@@ -294,3 +294,15 @@ void nearest_offer(struct nearest *nearest, const char *name)
 	nearest->distance = distance;
 	nearest->found = name;
 }
+
+const char *text_utc(int64_t wall, char out[TEXT_UTC_SIZE])
+{
+	time_t second = (time_t)(wall / 1000000);
+	size_t count;
+	struct tm utc;
+
+	gmtime_r(&second, &utc);
+	count = strftime(out, TEXT_UTC_SIZE, "%Y-%m-%dT%H:%M:%S", &utc);
+	snprintf(out + count, TEXT_UTC_SIZE - count, ".%03dZ", (int)(wall / 1000 % 1000));
+	return out;
+}

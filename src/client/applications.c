@@ -14,12 +14,6 @@ void applications_init(struct applications *applications, const struct hash_key 
 	TAILQ_INIT(&applications->unused);
 }
 
-static void drop(struct applications *applications, struct application *application)
-{
-	HASH_DEL(applications->table, application);
-	free(application);
-}
-
 static void forget_oldest(struct applications *applications)
 {
 	struct application *oldest = TAILQ_FIRST(&applications->unused);
@@ -28,15 +22,18 @@ static void forget_oldest(struct applications *applications)
 	applications->gone_error_count += oldest->error_count;
 	TAILQ_REMOVE(&applications->unused, oldest, node);
 	applications->unused_count--;
-	drop(applications, oldest);
+	HASH_DEL(applications->table, oldest);
+	free(oldest);
 }
 
 void applications_done(struct applications *applications)
 {
 	struct application *application, *next;
 
-	HASH_ITER (hh, applications->table, application, next)
-		drop(applications, application);
+	HASH_ITER (hh, applications->table, application, next) {
+		HASH_DEL(applications->table, application);
+		free(application);
+	}
 }
 
 static struct application *find_cut(const struct applications *applications, const char *cut)
@@ -56,18 +53,6 @@ const struct application *applications_find(const struct applications *applicati
 	return find_cut(applications, cut);
 }
 
-static struct application *make(struct applications *applications, const char *cut)
-{
-	struct application *application = calloc(1, sizeof(*application));
-
-	if (!application)
-		return NULL;
-	text_copy(application->name, sizeof(application->name), cut);
-	application->hash = hash_bytes(applications->key, cut, strlen(cut));
-	TABLE_ADD_STR(hh, applications->key, applications->table, application->name, application);
-	return application;
-}
-
 struct application *applications_join(struct applications *applications, const char *name)
 {
 	char cut[APPLICATION_NAME_SIZE];
@@ -78,11 +63,16 @@ struct application *applications_join(struct applications *applications, const c
 	if (application && !application->client_count) {
 		TAILQ_REMOVE(&applications->unused, application, node);
 		applications->unused_count--;
+	} else if (!application) {
+		application = calloc(1, sizeof(*application));
+		if (!application)
+			return NULL;
+		memcpy(application->name, cut, sizeof(cut));
+		application->hash = hash_bytes(applications->key, cut, strlen(cut));
+		TABLE_ADD_STR(hh, applications->key, applications->table, application->name,
+		              application);
 	}
-	if (!application)
-		application = make(applications, cut);
-	if (application)
-		application->client_count++;
+	application->client_count++;
 	return application;
 }
 

@@ -60,7 +60,9 @@ struct name {
 };
 
 struct audit_client {
-	struct audit_row *of_application, *of_pool; /* the same for the row of the others */
+	/* of the pool, and of the application; the second is NULL if both are the row of the others
+	 */
+	struct audit_row *rows[2];
 	SLIST_HEAD(, name) names;
 	unsigned int name_count;
 	unsigned int unnamed_touches; /* of the unnamed statement */
@@ -111,8 +113,7 @@ static void free_row(struct audit *audit, struct audit_row *row)
 
 void audit_done(struct audit *audit)
 {
-	while (!TAILQ_EMPTY(&audit->unused))
-		free_row(audit, TAILQ_FIRST(&audit->unused));
+	audit_restart(audit);
 	assert(TAILQ_EMPTY(&audit->rows));
 }
 
@@ -161,13 +162,6 @@ static struct audit_row *add_row(struct audit *audit, struct bytes key)
 	return row;
 }
 
-static struct audit_row *others(struct audit *audit)
-{
-	if (!audit->others)
-		audit->others = add_row(audit, bytes_of("", 0));
-	return audit->others;
-}
-
 /* Whether a row can be added; one without clients makes room. */
 static bool has_room(struct audit *audit)
 {
@@ -198,7 +192,9 @@ static struct audit_row *find_row(struct client *client, const char *application
 	if (buf_ok(&key))
 		TABLE_FIND(hh, &audit->secret, audit->table, key.at, key.count, row);
 	if (buf_ok(&key) && !row && !has_room(audit)) {
-		row = others(audit);
+		if (!audit->others)
+			audit->others = add_row(audit, bytes_of("", 0));
+		row = audit->others;
 	} else if (buf_ok(&key) && !row) {
 		row = add_row(audit, buf_bytes(&key));
 		if (row) {
@@ -221,20 +217,15 @@ static void count_session(struct audit *audit, struct audit_row *row)
 		row->sessions_peak = row->sessions;
 }
 
-static void drop_session(struct audit *audit, struct audit_row *row)
-{
-	if (--row->sessions == 0)
-		TAILQ_INSERT_TAIL(&audit->unused, row, unused);
-}
-
-static void count_server(struct audit_row *row, bool is_needed)
-{
-	row->servers += is_needed ? 1 : -1u;
-	if (row->servers > row->servers_peak)
-		row->servers_peak = row->servers;
-}
-
 /* ---- clients ---- */
+
+static void drop_sessions(struct audit *audit, struct audit_client *own)
+{
+	for (int i = 0; i < 2 && own->rows[i]; i++) {
+		if (--own->rows[i]->sessions == 0)
+			TAILQ_INSERT_TAIL(&audit->unused, own->rows[i], unused);
+	}
+}
 
 /* NULL: no memory; the next frame tries again. */
 static struct audit_client *attach(struct client *client)
@@ -246,19 +237,21 @@ static struct audit_client *attach(struct client *client)
 	if (!own)
 		return NULL;
 	SLIST_INIT(&own->names);
-	own->of_pool = find_row(client, NULL);
+	own->rows[0] = find_row(client, NULL);
 	/* The new row has a client before the next one may need its place. */
-	if (own->of_pool)
-		count_session(audit, own->of_pool);
-	own->of_application = own->of_pool ? find_row(client, name ? name : "") : NULL;
-	if (!own->of_application) {
-		if (own->of_pool)
-			drop_session(audit, own->of_pool);
+	if (own->rows[0])
+		count_session(audit, own->rows[0]);
+	own->rows[1] = own->rows[0] ? find_row(client, name ? name : "") : NULL;
+	if (!own->rows[1]) {
+		if (own->rows[0])
+			drop_sessions(audit, own);
 		free(own);
 		return NULL;
 	}
-	if (own->of_application != own->of_pool)
-		count_session(audit, own->of_application);
+	if (own->rows[1] == own->rows[0])
+		own->rows[1] = NULL;
+	else
+		count_session(audit, own->rows[1]);
 	client->audit = own;
 	return own;
 }
@@ -268,9 +261,19 @@ static void set_needed(struct audit_client *own, bool is_needed)
 	if (is_needed == own->is_needed)
 		return;
 	own->is_needed = is_needed;
-	count_server(own->of_application, is_needed);
-	if (own->of_pool != own->of_application)
-		count_server(own->of_pool, is_needed);
+	for (int i = 0; i < 2 && own->rows[i]; i++) {
+		struct audit_row *row = own->rows[i];
+
+		row->servers += is_needed ? 1 : -1u;
+		if (row->servers > row->servers_peak)
+			row->servers_peak = row->servers;
+	}
+}
+
+/* The row whose features are counted. */
+static struct audit_row *feature_row(const struct audit_client *own)
+{
+	return own->rows[1] ? own->rows[1] : own->rows[0];
 }
 
 void audit_transaction(struct client *client)
@@ -303,9 +306,7 @@ void audit_leave(struct client *client)
 	if (!own)
 		return;
 	set_needed(own, false);
-	if (own->of_application != own->of_pool)
-		drop_session(audit, own->of_application);
-	drop_session(audit, own->of_pool);
+	drop_sessions(audit, own);
 	while (!SLIST_EMPTY(&own->names))
 		drop_name(own, SLIST_FIRST(&own->names)->text);
 	free(own->unnamed_example);
@@ -331,7 +332,7 @@ static char *example_of(struct bytes text, const char *by)
 
 static void count(struct audit_client *own, enum audit_feature feature, const char *example)
 {
-	struct audit_row *row = own->of_application;
+	struct audit_row *row = feature_row(own);
 
 	row->counts[feature]++;
 	if (!row->examples[feature] && example)
@@ -530,7 +531,7 @@ void audit_facts(struct client *client, const struct facts *facts)
 		if (!has[i] || own->used & (1u << i))
 			continue;
 		own->used |= 1u << i;
-		own->of_application->found[i]++;
+		feature_row(own)->found[i]++;
 		own->stays |= features[i].stays;
 	}
 	if (own)

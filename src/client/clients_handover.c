@@ -27,7 +27,6 @@
 #include "session/session_priv.h"
 #include "statements/names_priv.h"
 #include "statements/statements_priv.h"
-#include "statements/sql_statements_priv.h"
 
 /* What these do is known when their transaction has ended, and not to another process. */
 #define NOT_NOW (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | SQL_TOUCH_LIBRARY)
@@ -66,7 +65,7 @@ static bool is_undecided(const struct client *client)
 	return client->state == CLIENT_ACTIVE &&
 	       ((client->touched & NOT_NOW) || client->borrower.server->session.load_count ||
 	        client->borrower.server->pool->purpose == POOL_FOR_READS ||
-	        statements_are_exposed(client) || !listening_is_at_rest(client));
+	        exposed_any(client) || !listening_is_at_rest(client));
 }
 
 static bool may_leave_alone(const struct client *client)

@@ -15,20 +15,10 @@
 static const char *const first_words[] = { "prepare", "execute", "deallocate",
 	                                   "discard", "explain", "create" };
 
-static bool is_first_word(struct bytes word)
-{
-	const struct token token = { TOKEN_WORD, word };
-
-	for (size_t i = 0; i < sizeof(first_words) / sizeof(first_words[0]); i++) {
-		if (sql_token_is(&token, first_words[i]))
-			return true;
-	}
-	return false;
-}
-
 enum wire_result sql_glance(struct bytes have, bool is_whole)
 {
 	bool is_space_whole = sql_skip_space(&have);
+	struct token word = { .kind = TOKEN_WORD };
 	size_t size;
 
 	while (is_space_whole && have.count && have.at[0] == ';') {
@@ -53,7 +43,10 @@ enum wire_result sql_glance(struct bytes have, bool is_whole)
 	/* The word may continue, unless it is longer than the longest first word already. */
 	if (size == have.count && !is_whole && size <= strlen("deallocate"))
 		return WIRE_MORE;
-	return is_first_word(bytes_of(have.at, size)) ? WIRE_OK : WIRE_BAD;
+	word.text = bytes_of(have.at, size);
+	return sql_token_is_one(&word, first_words, sizeof(first_words) / sizeof(first_words[0]))
+	           ? WIRE_OK
+	           : WIRE_BAD;
 }
 
 struct bytes sql_first_word(struct bytes text)
@@ -71,54 +64,28 @@ static void unsure(struct sql_statement *statement, const char *reason)
 	statement->reason = reason;
 }
 
-static bool is_end(const struct token *token)
-{
-	return token->kind == TOKEN_END || sql_token_is_sign(token, ';');
-}
-
-/* Copies a name without its quotes, or in lower case if it is not quoted, as PostgreSQL does. */
-static bool copy_name(struct sql_statement *statement, const struct token *token)
-{
-	struct bytes text = token->text;
-	size_t used = 0;
-
-	if (token->kind == TOKEN_QUOTED)
-		text = bytes_of(text.at + 1, text.count - 2);
-	for (size_t i = 0; i < text.count; i++) {
-		char c = text.at[i];
-
-		if (used == SQL_NAME_MAX)
-			return false;
-		if (token->kind == TOKEN_QUOTED && c == '"')
-			i++; /* a quote inside a quoted name is doubled */
-		if (token->kind == TOKEN_WORD && c >= 'A' && c <= 'Z')
-			c = (char)(c + 32);
-		statement->name[used++] = c;
-	}
-	statement->name[used] = 0;
-	return true;
-}
-
 /*
  * Parses a name. false: it is not a name, or one that cannot be determined (SQL_UNSURE is set).
  */
-static bool take_name(struct scanner *scanner, struct sql_statement *statement,
-                      const struct token *token)
+static bool take_name(struct sql_statement *statement, const struct token *token)
 {
+	size_t size;
+
 	statement->token = token->text;
-	if (token->kind != TOKEN_WORD && token->kind != TOKEN_QUOTED)
+	if (!sql_is_name(token))
 		return false;
 	if (token->kind == TOKEN_QUOTED && token->text.count == 2)
 		return false; /* PostgreSQL reports an error for an empty name */
-	if (sql_token_is(token, "u") && scanner->rest.count > 1 && scanner->rest.at[0] == '&' &&
-	    scanner->rest.at[1] == '"') {
+	if (token->escape) {
 		unsure(statement, "by a name in U&\"...\"");
 		return false;
 	}
-	if (!copy_name(statement, token)) {
+	size = sql_unquote(token, false, statement->name, SQL_NAME_MAX);
+	if (size == SQL_CANNOT) {
 		unsure(statement, "by a name of more than 63 bytes");
 		return false;
 	}
+	statement->name[size] = 0;
 	return true;
 }
 
@@ -130,7 +97,7 @@ static bool skip_parentheses(struct scanner *scanner)
 	while (depth) {
 		struct token token = sql_token(scanner);
 
-		if (is_end(&token))
+		if (sql_is_end(&token))
 			return false;
 		depth += sql_token_is_sign(&token, '(');
 		depth -= sql_token_is_sign(&token, ')');
@@ -142,7 +109,7 @@ static bool skip_parentheses(struct scanner *scanner)
 static void finish(struct scanner *scanner, struct sql_statement *statement, enum sql_kind kind,
                    struct token end)
 {
-	if (!is_end(&end))
+	if (!sql_is_end(&end))
 		return;
 	while (sql_token_is_sign(&end, ';'))
 		end = sql_token(scanner);
@@ -154,6 +121,168 @@ static void finish(struct scanner *scanner, struct sql_statement *statement, enu
 		unsure(statement, "together with other statements in one text");
 }
 
+/*
+ * ---- types ----
+ *
+ * Only these names can be translated: the meaning of any other name depends on the database and
+ * its search_path. The OIDs in this table are the same in every version of PostgreSQL.
+ */
+
+#define TYPE_NAME_SIZE 64
+
+static const struct {
+	const char *name;
+	uint16_t type;
+	uint16_t array;
+} known[] = {
+	{ "bigint", 20, 1016 },
+	{ "bit", 1560, 1561 },
+	{ "bit varying", 1562, 1563 },
+	{ "bool", 16, 1000 },
+	{ "boolean", 16, 1000 },
+	{ "bpchar", 1042, 1014 },
+	{ "bytea", 17, 1001 },
+	{ "char", 1042, 1014 },
+	{ "char varying", 1043, 1015 },
+	{ "character", 1042, 1014 },
+	{ "character varying", 1043, 1015 },
+	{ "cidr", 650, 651 },
+	{ "date", 1082, 1182 },
+	{ "dec", 1700, 1231 },
+	{ "decimal", 1700, 1231 },
+	{ "double precision", 701, 1022 },
+	{ "float4", 700, 1021 },
+	{ "float8", 701, 1022 },
+	{ "inet", 869, 1041 },
+	{ "int", 23, 1007 },
+	{ "int2", 21, 1005 },
+	{ "int4", 23, 1007 },
+	{ "int8", 20, 1016 },
+	{ "integer", 23, 1007 },
+	{ "interval", 1186, 1187 },
+	{ "json", 114, 199 },
+	{ "jsonb", 3802, 3807 },
+	{ "macaddr", 829, 1040 },
+	{ "name", 19, 1003 },
+	{ "numeric", 1700, 1231 },
+	{ "oid", 26, 1028 },
+	{ "real", 700, 1021 },
+	{ "regclass", 2205, 2210 },
+	{ "smallint", 21, 1005 },
+	{ "text", 25, 1009 },
+	{ "time", 1083, 1183 },
+	{ "time with time zone", 1266, 1270 },
+	{ "time without time zone", 1083, 1183 },
+	{ "timestamp", 1114, 1115 },
+	{ "timestamp with time zone", 1184, 1185 },
+	{ "timestamp without time zone", 1114, 1115 },
+	{ "timestamptz", 1184, 1185 },
+	{ "timetz", 1266, 1270 },
+	{ "uuid", 2950, 2951 },
+	{ "varbit", 1562, 1563 },
+	{ "varchar", 1043, 1015 },
+	{ "xml", 142, 143 },
+};
+
+static const char *const unknown = "of a parameter type that is not one of PostgreSQL's own";
+
+/* One parsed type: its words, and what followed them. */
+struct type_words {
+	char name[TYPE_NAME_SIZE];
+	bool is_array;
+	bool is_odd; /* it has a part that is not understood here */
+};
+
+static void add_word(struct type_words *words, struct bytes word)
+{
+	size_t used = strlen(words->name);
+
+	if (used + word.count + 2 > sizeof(words->name)) {
+		words->is_odd = true;
+		return;
+	}
+	if (used)
+		words->name[used++] = ' ';
+	for (size_t i = 0; i < word.count; i++)
+		words->name[used++] = sql_lower(word.at[i]);
+	words->name[used] = 0;
+}
+
+/* Skips the numbers after a '(' or '[' and the closing sign, as in varchar(10) and int[3]. */
+static void skip_size(struct scanner *scanner, struct type_words *words, char end)
+{
+	struct token token = sql_token(scanner);
+
+	while (token.kind == TOKEN_NUMBER || sql_token_is_sign(&token, ','))
+		token = sql_token(scanner);
+	if (!sql_token_is_sign(&token, end))
+		words->is_odd = true;
+}
+
+/*
+ * Parses one type. Returns the token that ended it: ',' or ')'. Any other token is an error
+ * that PostgreSQL will report.
+ */
+static struct token read_type(struct scanner *scanner, struct type_words *words)
+{
+	struct token token = sql_token(scanner);
+
+	*words = (struct type_words){ .is_odd = false };
+	for (; !sql_token_is_sign(&token, ',') && !sql_token_is_sign(&token, ')');
+	     token = sql_token(scanner)) {
+		if (token.kind == TOKEN_END)
+			break;
+		if (sql_token_is_sign(&token, '('))
+			skip_size(scanner, words, ')');
+		else if (sql_token_is_sign(&token, '['))
+			skip_size(scanner, words, ']'), words->is_array = true;
+		else if (sql_token_is(&token, "array"))
+			words->is_array = true;
+		else if (token.kind == TOKEN_WORD && !words->is_array)
+			add_word(words, token.text);
+		else
+			words->is_odd = true;
+	}
+	return token;
+}
+
+static uint32_t find_type(const struct type_words *words)
+{
+	if (words->is_odd)
+		return 0;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strcmp(known[i].name, words->name) == 0)
+			return words->is_array ? known[i].array : known[i].type;
+	}
+	return 0;
+}
+
+/*
+ * Parses a list of types, from after its opening parenthesis to after the closing one. NULL:
+ * done. "": PostgreSQL will report an error. Any other text is the reason why the types cannot
+ * be determined.
+ */
+static const char *read_types(struct scanner *scanner, struct sql_statement *statement)
+{
+	const char *reason = NULL;
+	struct type_words words;
+	struct token end;
+
+	do {
+		uint32_t type;
+
+		end = read_type(scanner, &words);
+		if (end.kind == TOKEN_END || (!words.name[0] && !words.is_odd))
+			return "";
+		type = find_type(&words);
+		if (!type || statement->type_count == SQL_TYPES_MAX)
+			reason = unknown;
+		else
+			statement->types[statement->type_count++] = type;
+	} while (!sql_token_is_sign(&end, ')'));
+	return reason;
+}
+
 /* ---- statements ---- */
 
 static void read_prepare(struct scanner *scanner, struct sql_statement *statement)
@@ -161,20 +290,20 @@ static void read_prepare(struct scanner *scanner, struct sql_statement *statemen
 	struct token token = sql_token(scanner), last;
 	const char *wrong = NULL;
 
-	if (!take_name(scanner, statement, &token))
+	if (!take_name(statement, &token))
 		return;
 	token = sql_token(scanner);
 	if (sql_token_is_sign(&token, '(')) {
-		wrong = sql_types(scanner, statement);
+		wrong = read_types(scanner, statement);
 		token = sql_token(scanner);
 	}
 	if (!sql_token_is(&token, "as") || (wrong && !*wrong))
 		return;
 	last = token = sql_token(scanner);
-	if (is_end(&token))
+	if (sql_is_end(&token))
 		return;
 	statement->body.at = token.text.at;
-	for (; !is_end(&token); token = sql_token(scanner))
+	for (; !sql_is_end(&token); token = sql_token(scanner))
 		last = token;
 	statement->body.count = (size_t)(last.text.at + last.text.count - statement->body.at);
 	finish(scanner, statement, SQL_PREPARE, token);
@@ -186,7 +315,7 @@ static void read_execute(struct scanner *scanner, struct sql_statement *statemen
 {
 	struct token token = sql_token(scanner);
 
-	if (!take_name(scanner, statement, &token))
+	if (!take_name(statement, &token))
 		return;
 	token = sql_token(scanner);
 	if (sql_token_is_sign(&token, '(')) {
@@ -196,10 +325,8 @@ static void read_execute(struct scanner *scanner, struct sql_statement *statemen
 	}
 	/* CREATE TABLE ... AS EXECUTE name WITH [NO] DATA. */
 	if (in_create && sql_token_is(&token, "with")) {
-		token = sql_token(scanner);
-		if (sql_token_is(&token, "no"))
-			token = sql_token(scanner);
-		if (!sql_token_is(&token, "data"))
+		sql_takes(scanner, "no");
+		if (!sql_takes(scanner, "data"))
 			return;
 		token = sql_token(scanner);
 	}
@@ -214,17 +341,13 @@ static void read_forget(struct scanner *scanner, struct sql_statement *statement
 {
 	struct token token = sql_token(scanner);
 
-	while (sql_token_is_sign(&token, ';'))
-		token = sql_token(scanner);
-	if (token.kind == TOKEN_END && !scanner->is_broken)
+	if (sql_is_end(&token) && sql_is_last(scanner, token))
 		statement->kind = SQL_FORGET;
 }
 
 static void read_discard(struct scanner *scanner, struct sql_statement *statement)
 {
-	struct token token = sql_token(scanner);
-
-	if (sql_token_is(&token, "all"))
+	if (sql_takes(scanner, "all"))
 		read_forget(scanner, statement);
 }
 
@@ -240,29 +363,28 @@ static void read_deallocate(struct scanner *scanner, struct sql_statement *state
 		 * DEALLOCATE PREPARE name; but in DEALLOCATE PREPARE alone, PREPARE is the
 		 * name.
 		 */
-		if (!is_end(&next)) {
+		if (!sql_is_end(&next)) {
 			token = next;
 			*scanner = ahead;
 		}
 	}
 	if (sql_token_is(&token, "all"))
 		read_forget(scanner, statement);
-	else if (take_name(scanner, statement, &token))
+	else if (take_name(statement, &token))
 		finish(scanner, statement, SQL_DEALLOCATE, sql_token(scanner));
 }
 
 /* Parses CREATE ... TABLE ... AS EXECUTE. */
 static void read_create(struct scanner *scanner, struct sql_statement *statement)
 {
+	static const char *const kinds[] = { "global", "local", "temp", "temporary", "unlogged" };
 	struct token token = sql_token(scanner);
 
-	while (sql_token_is(&token, "global") || sql_token_is(&token, "local") ||
-	       sql_token_is(&token, "temp") || sql_token_is(&token, "temporary") ||
-	       sql_token_is(&token, "unlogged"))
+	while (sql_token_is_one(&token, kinds, sizeof(kinds) / sizeof(kinds[0])))
 		token = sql_token(scanner);
 	if (!sql_token_is(&token, "table"))
 		return;
-	for (; !is_end(&token) && !sql_token_is(&token, "as"); token = sql_token(scanner)) {
+	for (; !sql_is_end(&token) && !sql_token_is(&token, "as"); token = sql_token(scanner)) {
 		if (sql_token_is_sign(&token, '(') && !skip_parentheses(scanner))
 			return;
 	}
@@ -332,7 +454,7 @@ void sql_read(struct bytes text, struct sql_statement *statement)
 	 * session, which is not known here. The text is parsed both ways.
 	 */
 	read_one((struct scanner){ .rest = text }, statement);
-	if (!text.count || !memchr(text.at, '\\', text.count))
+	if (!sql_has_backslash(text))
 		return;
 	read_one((struct scanner){ .rest = text, .is_escaped = true }, &other);
 	if (!are_alike(statement, &other))

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Recognises BEGIN, START TRANSACTION, COMMIT, ROLLBACK and SET TRANSACTION.
+ * Recognises statements of which all must be known: those of transaction blocks, SET, and those on
+ * databases.
  *
- * Hard here: the caller answers these statements in PostgreSQL's place. So a text in which
+ * Hard here: the caller answers the first of them in PostgreSQL's place. So a text in which
  * PostgreSQL could find any error is SQL_BLOCK_OTHER: an option given twice, a byte that may be
  * invalid in the session's encoding, a character that only newer versions treat as white space.
  */
 #include "pgweir/pgwire/sql_block.h"
 
-#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -46,16 +46,10 @@ static const struct {
 	{ "set", SQL_BLOCK_SET },
 };
 
-static bool is_printable(struct bytes text)
+/* Whether all that a text means can be seen in it. */
+static bool is_certain(struct bytes text)
 {
-	for (size_t i = 0; i < text.count; i++) {
-		char c = text.at[i];
-
-		/* Not \v: only newer versions of PostgreSQL treat it as white space. */
-		if ((c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\f') || c > '~')
-			return false;
-	}
-	return true;
+	return sql_is_printable(text) && !sql_has_backslash(text);
 }
 
 static enum sql_block_kind kind_of(const struct token *token)
@@ -141,7 +135,7 @@ struct sql_block sql_block_read(struct bytes text)
 	struct sql_block block = { .kind = kind_of(&token) };
 	bool is_good;
 
-	if (block.kind == SQL_BLOCK_OTHER || !is_printable(text))
+	if (block.kind == SQL_BLOCK_OTHER || !sql_is_printable(text))
 		return other;
 	token = sql_token(&scanner);
 	if (sql_token_is(&token, "transaction") ||
@@ -153,26 +147,16 @@ struct sql_block sql_block_read(struct bytes text)
 		is_good = take_modes(&scanner, &token, &block);
 	else
 		is_good = take_chain(&scanner, &token);
-	return is_good && sql_is_over(&scanner, token) ? block : other;
+	return is_good && sql_is_end(&token) && sql_is_last(&scanner, token) ? block : other;
 }
 
 bool sql_is_set_local(struct bytes text)
 {
 	struct scanner scanner = { .rest = text };
-	struct token token = sql_token(&scanner);
 
-	if (!sql_token_is(&token, "set") || !is_printable(text) ||
-	    memchr(text.at, '\\', text.count))
-		return false;
-	token = sql_token(&scanner);
-	if (!sql_token_is(&token, "local"))
-		return false;
-	token = sql_token(&scanner);
-	if (sql_token_is(&token, "transaction"))
-		return false; /* with a snapshot, which another server does not have */
-	while (token.kind != TOKEN_END && !sql_token_is_sign(&token, ';'))
-		token = sql_token(&scanner);
-	return sql_is_over(&scanner, token);
+	return sql_takes(&scanner, "set") && is_certain(text) && sql_takes(&scanner, "local") &&
+	       /* with a snapshot, which another server does not have */
+	       !sql_takes(&scanner, "transaction") && sql_is_last(&scanner, sql_token(&scanner));
 }
 
 /* Whether the scanner, behind SET, is at a mode of the transaction, in whatever form. */
@@ -196,7 +180,7 @@ bool sql_is_no_block(struct bytes text)
 	struct token token = sql_token(&scanner);
 
 	/* Where a string ends may depend on the session. */
-	if (!is_one && (!is_printable(text) || memchr(text.at, '\\', text.count)))
+	if (!is_one && !is_certain(text))
 		return false;
 	while (token.kind != TOKEN_END) {
 		enum sql_block_kind kind = kind_of(&token);
@@ -205,9 +189,229 @@ bool sql_is_no_block(struct bytes text)
 			return false;
 		if (is_one)
 			return true;
-		while (token.kind != TOKEN_END && !sql_token_is_sign(&token, ';'))
+		while (!sql_is_end(&token))
 			token = sql_token(&scanner);
 		token = sql_token(&scanner);
 	}
 	return true;
+}
+
+/* ---- SET ---- */
+
+/*
+ * Parameters whose value is not what SET says: it is a list, it is completed from the value before,
+ * it ends with the transaction, it is another parameter's old name, or it says who the user is.
+ */
+static bool is_certain_name(const char *name)
+{
+	static const char *const others[] = {
+		"createrole_self_grant",
+		"datestyle",
+		"local_preload_libraries",
+		"log_timezone",
+		"restrict_nonsystem_relation_kind",
+		"role",
+		"search_path",
+		"seed",
+		"session_authorization",
+		"session_preload_libraries",
+		"sort_mem",
+		"temp_tablespaces",
+		"timezone",
+		"transaction_deferrable",
+		"transaction_isolation",
+		"transaction_read_only",
+		"vacuum_mem",
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (strcmp(others[i], name) == 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Whether a value could be written in another way if its parameter is a list of quoted names, which
+ * a newer PostgreSQL may have without our knowing: SET quotes a list given as one text. Extensions
+ * cannot define such lists, and theirs are the names with dots.
+ */
+static bool might_be_quoted(const struct sql_set *set)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+	const char *value = set->value;
+	bool is_number = *value == '-' || (*value >= '0' && *value <= '9');
+
+	if (strchr(set->name, '.') || strcmp(set->name, "application_name") == 0 ||
+	    strcmp(set->name, "client_encoding") == 0 ||
+	    strcmp(set->name, "default_transaction_isolation") == 0)
+		return false;
+	return is_number ? strpbrk(value, ", \"") != NULL
+	                 : !*value || value[strspn(value, letters)];
+}
+
+/* Whether PostgreSQL keeps a number as it is written. */
+static bool is_plain_number(struct bytes text)
+{
+	size_t digits = 0, points = 0;
+
+	for (size_t i = 0; i < text.count; i++) {
+		digits += text.at[i] >= '0' && text.at[i] <= '9';
+		points += text.at[i] == '.';
+	}
+	if (digits + points != text.count || points > 1 || digits == 0 || text.at[0] == '.' ||
+	    text.at[text.count - 1] == '.')
+		return false;
+	return points == 1 || text.count == 1 || (text.at[0] != '0' && text.count < 10);
+}
+
+/* Reads the value. false: it is not one of those that are certain. */
+static bool read_value(struct scanner *scanner, char out[static SQL_SET_VALUE_MAX + 1])
+{
+	struct token token = sql_token(scanner);
+	size_t used = 0, size;
+
+	if (sql_token_is_sign(&token, '-')) {
+		out[used++] = '-';
+		token = sql_token(scanner);
+		if (token.kind != TOKEN_NUMBER)
+			return false;
+	}
+	if (token.kind == TOKEN_NUMBER && is_plain_number(token.text))
+		token.kind = TOKEN_WORD;
+	if (sql_token_is(&token, "default") ||
+	    (token.kind != TOKEN_WORD && !sql_is_plain_string(&token)))
+		return false;
+	size = sql_unquote(&token, false, out + used, SQL_SET_VALUE_MAX - used);
+	if (size == SQL_CANNOT)
+		return false;
+	out[used + size] = 0;
+	return true;
+}
+
+/* Reads SET, SESSION and the parameter's name. false: the text does not begin so. */
+static bool begin_set(struct scanner *scanner, struct token *first, struct chain *chain,
+                      char name[static SQL_SET_NAME_MAX + 1])
+{
+	if (!is_certain(scanner->rest) || !sql_takes(scanner, "set"))
+		return false;
+	sql_takes_scope(scanner, "session");
+	*first = sql_token(scanner);
+	if (!sql_read_chain(scanner, *first, chain) || chain->is_cut ||
+	    chain->count > SQL_SET_NAME_MAX)
+		return false;
+	for (size_t i = 0; i <= chain->count; i++)
+		name[i] = sql_lower(chain->name[i]);
+	return bytes_are_ascii(bytes_text(name));
+}
+
+bool sql_set_name(struct bytes text, char name[static SQL_SET_NAME_MAX + 1])
+{
+	static const struct {
+		const char *words[2]; /* the second may be NULL */
+		const char *name;
+	} forms[] = {
+		{ { "time", "zone" }, "timezone" },
+		{ { "names", NULL }, "client_encoding" },
+		{ { "authorization", NULL }, "session_authorization" },
+	};
+	struct scanner scanner = { .rest = text };
+	struct token first;
+	struct chain chain;
+
+	if (!begin_set(&scanner, &first, &chain, name))
+		return false;
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		if (sql_token_is(&first, forms[i].words[0]) &&
+		    (!forms[i].words[1] || sql_token_is(&chain.next, forms[i].words[1])))
+			memcpy(name, forms[i].name, strlen(forms[i].name) + 1);
+	}
+	return sql_is_last(&scanner, chain.next);
+}
+
+bool sql_set_read(struct bytes text, struct sql_set *set)
+{
+	struct scanner scanner = { .rest = text };
+	struct token first, end;
+	struct chain chain;
+
+	if (!begin_set(&scanner, &first, &chain, set->name) || !is_certain_name(set->name) ||
+	    (!sql_token_is_sign(&chain.next, '=') && !sql_token_is(&chain.next, "to")) ||
+	    !read_value(&scanner, set->value) || might_be_quoted(set))
+		return false;
+	end = sql_token(&scanner);
+	return sql_is_end(&end) && sql_is_last(&scanner, end);
+}
+
+/* ---- statements for which a database must have no sessions ---- */
+
+/* Reads a name, or a string of the plain kind. */
+static bool read_database(const struct token *token, char name[static SQL_DATABASE_SIZE])
+{
+	size_t size = SQL_CANNOT;
+
+	if (sql_is_name(token) || sql_is_plain_string(token))
+		size = sql_unquote(token, false, name, SQL_DATABASE_SIZE - 1);
+	if (size == SQL_CANNOT)
+		return false;
+	name[size] = 0;
+	return size > 0;
+}
+
+static bool read_dropped(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
+{
+	struct token token;
+
+	if (sql_takes(scanner, "if"))
+		sql_takes(scanner, "exists");
+	token = sql_token(scanner);
+	return read_database(&token, name) && sql_is_last(scanner, sql_token(scanner));
+}
+
+static bool read_altered(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
+{
+	struct token token = sql_token(scanner);
+	bool is_named = read_database(&token, name);
+
+	sql_takes(scanner, "set");
+	token = sql_token(scanner);
+	return is_named && (sql_token_is(&token, "rename") || sql_token_is(&token, "tablespace")) &&
+	       sql_is_last(scanner, token);
+}
+
+static bool read_template(struct scanner *scanner, char name[SQL_DATABASE_SIZE])
+{
+	struct token token = sql_token(scanner); /* the new one */
+
+	memcpy(name, "template1", sizeof("template1"));
+	for (token = sql_token(scanner); !sql_is_end(&token); token = sql_token(scanner)) {
+		if (!sql_token_is(&token, "template"))
+			continue;
+		token = sql_token(scanner);
+		if (sql_token_is_sign(&token, '='))
+			token = sql_token(scanner);
+		if (!read_database(&token, name))
+			return false;
+	}
+	return sql_is_last(scanner, token);
+}
+
+bool sql_database(struct bytes text, char name[SQL_DATABASE_SIZE])
+{
+	static const struct {
+		const char *word;
+		bool (*read)(struct scanner *scanner, char name[SQL_DATABASE_SIZE]);
+	} statements[] = {
+		{ "drop", read_dropped },
+		{ "alter", read_altered },
+		{ "create", read_template },
+	};
+	struct scanner scanner = { .rest = text };
+	struct token first = sql_token(&scanner), second = sql_token(&scanner);
+
+	for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+		if (sql_token_is(&first, statements[i].word) && sql_token_is(&second, "database"))
+			return statements[i].read(&scanner, name);
+	}
+	return false;
 }

@@ -3,10 +3,10 @@
  * Texts without their constants, by the tokens of the scanner: printed, or hashed.
  *
  *   select A, 'x' -- y     -->   select A, ?
- *                          -->   the hash of " select a,C"
+ *                          -->   the hash of the tokens: select, a, the comma, a constant
  *
- * What is hashed has one space before each word and name, and a C for a constant. A name in quotes
- * has its quotes. So two texts have the same bytes only if they have the same tokens.
+ * Each token is hashed with its kind and its size. So what is hashed of two texts is the same only
+ * if they have the same tokens.
  */
 #include "pgweir/pgwire/sql_digest.h"
 
@@ -16,8 +16,7 @@
 #include "sql_priv.h"
 
 #define PARAMETER_MAX 65536 /* PostgreSQL has 65535 */
-#define SUM_BLOCK ((size_t)256)
-#define NESTS_MAX 24 /* deeper parentheses are signs like others */
+#define NESTS_MAX 24        /* deeper parentheses are signs like others */
 
 enum nest_kind {
 	NEST_PLAIN, /* parentheses or brackets that are not a list */
@@ -41,14 +40,6 @@ enum before {
 	BEFORE_VALUES
 };
 
-/* What is hashed, in blocks. */
-struct sum {
-	struct hash_stream stream;
-	const char *text_end;                     /* up to here it may be read */
-	size_t count;                             /* in `bytes` */
-	char bytes[SUM_BLOCK + sizeof(uint64_t)]; /* and what is copied behind a token's end */
-};
-
 /* The words that matter. */
 enum word {
 	WORD_OTHER,
@@ -61,7 +52,7 @@ enum word {
 
 struct printer {
 	struct strbuf *out; /* NULL: it is hashed */
-	struct sum sum;
+	struct hash_stream sum;
 	unsigned int number; /* a constant is printed as $ and this number; 0: as ? */
 	size_t depth;
 	struct nest nests[NESTS_MAX];
@@ -69,6 +60,7 @@ struct printer {
 	const char *sign;      /* a + or - that may belong to a constant; or NULL */
 	const char *semicolon; /* counts if anything follows; or NULL */
 	const char *end;       /* of the last token */
+	const char *text_end;  /* of the text */
 	bool is_row_over;      /* the row's parenthesis was closed: a comma, or the end of VALUES */
 	bool is_list_begun;    /* nothing of the list has come yet */
 	bool is_full;          /* the text is not continued */
@@ -82,27 +74,6 @@ static bool is_printed(const struct printer *printer)
 	return !printer->muted && !printer->is_full;
 }
 
-/* Hashes all full words, and keeps the rest. */
-static void sum_flush(struct sum *sum)
-{
-	size_t at = 0;
-	uint64_t word;
-
-	for (; at + sizeof(word) <= sum->count; at += sizeof(word)) {
-		memcpy(&word, sum->bytes + at, sizeof(word));
-		hash_add(&sum->stream, le64toh(word));
-	}
-	memcpy(sum->bytes, sum->bytes + at, sizeof(word));
-	sum->count -= at;
-}
-
-static inline void sum_byte(struct sum *sum, char c)
-{
-	if (sum->count == SUM_BLOCK)
-		sum_flush(sum);
-	sum->bytes[sum->count++] = c;
-}
-
 /* Capital letters among eight bytes become small ones. */
 static inline uint64_t fold_eight(uint64_t bytes)
 {
@@ -113,47 +84,35 @@ static inline uint64_t fold_eight(uint64_t bytes)
 	return bytes | (is_capital & each * 0x80) >> 2;
 }
 
-/* More bytes than the token has are copied, but not counted. */
-static inline void sum_part(struct sum *sum, const char *at, size_t size, bool folds)
-{
-	uint64_t eight;
+#define PART ((size_t)7) /* bytes that are hashed at once, with one that says what they are */
 
-	if (sum->count + sizeof(eight) > SUM_BLOCK)
-		sum_flush(sum);
-	if (at + sizeof(eight) <= sum->text_end)
-		memcpy(&eight, at, sizeof(eight));
-	else
+/* `size` bytes, or seven of more. text_end: up to here it may be read. */
+static inline uint64_t load_part(const char *at, size_t size, const char *text_end)
+{
+	uint64_t eight = 0;
+
+	if (size > PART)
+		size = PART;
+	if (at + sizeof(eight) > text_end)
 		memcpy(&eight, at, size);
-	eight = folds ? fold_eight(eight) : eight;
-	memcpy(sum->bytes + sum->count, &eight, sizeof(eight));
-	sum->count += size;
+	else
+		memcpy(&eight, at, sizeof(eight));
+	return le64toh(eight) & ((UINT64_C(1) << (8 * size)) - 1);
 }
 
-static void sum_token(struct sum *sum, struct bytes text, enum token_kind kind)
+/* A word is hashed as its kind and size behind its last bytes, which are seven at the most. */
+static void sum_token(struct printer *printer, struct bytes text, enum token_kind kind)
 {
-	bool folds = kind == TOKEN_WORD;
+	uint64_t part = load_part(text.at, text.count, printer->text_end);
+	uint64_t mark;
 
-	if (kind == TOKEN_SIGN) {
-		sum_byte(sum, *text.at);
-		return;
+	while (text.count > PART) {
+		hash_add(&printer->sum, kind == TOKEN_WORD ? fold_eight(part) : part);
+		text = bytes_skip(text, PART);
+		part = load_part(text.at, text.count, printer->text_end);
 	}
-	sum_byte(sum, ' ');
-	for (; text.count >= sizeof(uint64_t); text = bytes_skip(text, sizeof(uint64_t)))
-		sum_part(sum, text.at, sizeof(uint64_t), folds);
-	if (text.count)
-		sum_part(sum, text.at, text.count, folds);
-}
-
-/* The last word is filled with zeros; a sign may be one, so the size of the rest counts. */
-static uint64_t sum_end(struct sum *sum)
-{
-	size_t rest = sum->count % sizeof(uint64_t);
-
-	memset(sum->bytes + sum->count, 0, sizeof(uint64_t));
-	sum->count += sizeof(uint64_t) - rest;
-	sum_flush(sum);
-	hash_add(&sum->stream, rest);
-	return hash_end(&sum->stream);
+	mark = (uint64_t)kind << 3 | text.count;
+	hash_add(&printer->sum, (kind == TOKEN_WORD ? fold_eight(part) : part) | mark << 56);
 }
 
 /* `token` is where it was in the text; it is printed as `shown`. */
@@ -179,7 +138,7 @@ static void print(struct printer *printer, struct bytes token, enum token_kind k
 	if (printer->out)
 		print_as(printer, token, token);
 	else if (!printer->muted)
-		sum_token(&printer->sum, token, kind);
+		sum_token(printer, token, kind);
 }
 
 static void print_sign(struct printer *printer, struct bytes sign)
@@ -211,7 +170,8 @@ static void print_constant(struct printer *printer, const struct token *token)
 	bool is_certain = !is_plain || !memchr(text.at, '\\', text.count);
 
 	if (!printer->out) {
-		print_sign(printer, bytes_text("C"));
+		if (!printer->muted)
+			hash_add(&printer->sum, (uint64_t)TOKEN_STRING << 59);
 		return;
 	}
 	if (printer->sign)
@@ -312,32 +272,6 @@ static void close_sign(struct printer *printer, const struct token *token)
 }
 
 /* ---- tokens ---- */
-
-/* The exponent after "1e" is not a part of the scanner's number. */
-static void extend_number(struct scanner *scanner, struct token *token)
-{
-	char last = token->text.at[token->text.count - 1];
-	struct bytes rest = scanner->rest;
-	size_t size = 1;
-
-	if (last != 'e' && last != 'E')
-		return;
-	if (rest.count < 2 || (*rest.at != '+' && *rest.at != '-'))
-		return;
-	while (size < rest.count && rest.at[size] >= '0' && rest.at[size] <= '9')
-		size++;
-	if (size == 1)
-		return;
-	scanner->rest = bytes_skip(rest, size);
-	token->text.count += size;
-}
-
-/* ".5" */
-static bool begins_fraction(const struct scanner *scanner, const struct token *token)
-{
-	return sql_token_is_sign(token, '.') && scanner->rest.count && *scanner->rest.at >= '0' &&
-	       *scanner->rest.at <= '9';
-}
 
 static enum word word_of(const struct token *token)
 {
@@ -455,20 +389,6 @@ static void print_token(struct printer *printer, const struct token *token)
 	printer->sign = NULL;
 }
 
-/* The next token; a number as a whole. */
-static struct token next_token(struct scanner *scanner)
-{
-	struct token token = sql_token(scanner);
-
-	if (begins_fraction(scanner, &token)) {
-		token = sql_token(scanner);
-		token.text = bytes_of(token.text.at - 1, token.text.count + 1);
-	}
-	if (token.kind == TOKEN_NUMBER)
-		extend_number(scanner, &token);
-	return token;
-}
-
 /* What is large, and is written before it is read, is left as it is. */
 static void printer_begin(struct printer *printer, struct strbuf *out)
 {
@@ -488,7 +408,7 @@ static void print_all(struct printer *printer, struct bytes text)
 
 	printer->end = text.at;
 	while (!printer->is_full) {
-		token = next_token(&scanner);
+		token = sql_token(&scanner);
 		if (token.kind == TOKEN_END)
 			break;
 		print_token(printer, &token);
@@ -500,11 +420,11 @@ uint64_t sql_digest(const struct hash_key *key, struct bytes text)
 	struct printer printer;
 
 	printer_begin(&printer, NULL);
-	printer.sum.stream = hash_begin(key);
-	printer.sum.text_end = text.at + text.count;
-	printer.sum.count = 0;
+	printer.sum = hash_begin(key);
+	printer.text_end = text.at + text.count;
 	print_all(&printer, text);
-	return sum_end(&printer.sum);
+	hash_add(&printer.sum, UINT64_C(0xff) << 56); /* no token is marked so */
+	return hash_end(&printer.sum);
 }
 
 void sql_digest_text(struct bytes text, struct strbuf *out)

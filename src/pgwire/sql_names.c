@@ -15,15 +15,13 @@
 
 #include <stdlib.h>
 
-#include "sql_functions_priv.h"
-#include "sql_priv.h"
-#include "sql_touch_priv.h"
+#include "pgweir/pgwire/sql_touch.h"
 
-#define VALUE_MAX 255          /* bytes of a constant that is looked at as a name */
-#define STRINGS_MAX 6          /* strings within strings */
-#define PARENTHESES_MAX 8      /* around a constant */
-#define NOT_ASCII ((char)0x80) /* in place of a character */
-#define CANNOT SIZE_MAX
+#include "sql_priv.h"
+
+#define VALUE_MAX 255     /* bytes of a constant that is looked at as a name */
+#define STRINGS_MAX 6     /* strings within strings */
+#define PARENTHESES_MAX 8 /* around a constant */
 
 /* ---- sets ---- */
 
@@ -138,198 +136,6 @@ void sql_names_free(struct sql_names *names)
 	*names = (struct sql_names){ 0 };
 }
 
-/* ---- tokens ---- */
-
-/* A token; U&'...' with UESCAPE, and N'...', are one. */
-struct item {
-	struct token token; /* without the letters before its quote, but for E'...' */
-	char escape;        /* of U&'...'; 0: another kind */
-};
-
-static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
-
-static char read_uescape(struct scanner *scanner)
-{
-	struct scanner ahead = *scanner;
-	struct token word = sql_token(&ahead), string;
-
-	if (!sql_token_is(&word, "uescape"))
-		return '\\';
-	string = sql_token(&ahead);
-	*scanner = ahead;
-	return string.text.count == 3 ? string.text.at[1] : '\\';
-}
-
-static struct item next_item(struct scanner *scanner)
-{
-	struct item item = { .token = sql_token(scanner) };
-	struct bytes rest = scanner->rest;
-
-	if (sql_token_is(&item.token, "n") && rest.count && rest.at[0] == '\'')
-		item.token = sql_token(scanner);
-	if (!sql_token_is(&item.token, "u") || rest.count < 2 || rest.at[0] != '&' ||
-	    (rest.at[1] != '"' && rest.at[1] != '\''))
-		return item;
-	sql_token(scanner);
-	item.token = sql_token(scanner);
-	item.escape = read_uescape(scanner);
-	return item;
-}
-
-static bool is_sign(const struct item *item, char sign)
-{
-	return sql_token_is_sign(&item->token, sign);
-}
-
-static bool is_name(const struct item *item)
-{
-	return item->token.kind == TOKEN_WORD || item->token.kind == TOKEN_QUOTED;
-}
-
-static bool is_end(const struct item *item)
-{
-	return item->token.kind == TOKEN_END || is_sign(item, ';');
-}
-
-/* ---- what is between quotes ---- */
-
-static int digit_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
-}
-
-/* Reads a number of at most `most` digits. A character that is not ASCII is one that is none. */
-static char read_number(struct bytes *rest, int base, size_t most)
-{
-	unsigned int value = 0;
-
-	for (size_t i = 0; i < most && rest->count && digit_of(rest->at[0]) < base; i++) {
-		value = value > 0x7f
-		            ? value
-		            : value * (unsigned int)base + (unsigned int)digit_of(rest->at[0]);
-		*rest = bytes_skip(*rest, 1);
-	}
-	return value && value < 0x80 ? (char)value : NOT_ASCII;
-}
-
-/* Reads what follows a backslash in E'...'. */
-static char read_escape(struct bytes *rest)
-{
-	static const char letters[] = "bfnrt", values[] = "\b\f\n\r\t";
-	char c = rest->at[0];
-	const char *letter = c ? strchr(letters, c) : NULL;
-
-	if (c >= '0' && c < '8')
-		return read_number(rest, 8, 3);
-	*rest = bytes_skip(*rest, 1);
-	if (c == 'x' && rest->count && digit_of(rest->at[0]) < 16)
-		return read_number(rest, 16, 2);
-	if (c == 'u' || c == 'U')
-		return read_number(rest, 16, c == 'u' ? 4 : 8);
-	return letter ? values[letter - letters] : c;
-}
-
-/* Reads what follows the escape character in U&'...'. */
-static char read_unicode(struct bytes *rest, char escape)
-{
-	char c = rest->at[0];
-
-	if (c == escape || c == '+')
-		*rest = bytes_skip(*rest, 1);
-	return c == escape ? c : read_number(rest, 16, c == '+' ? 6 : 4);
-}
-
-/* Copies what is between dollar quotes. */
-static size_t copy_dollar(struct bytes text, char *out, size_t size)
-{
-	const char *tag = memchr(text.at + 1, '$', text.count - 1);
-	size_t tag_size = (size_t)(tag - text.at) + 1;
-	size_t count = text.count - 2 * tag_size;
-
-	if (count > size)
-		return CANNOT;
-	memcpy(out, text.at + tag_size, count);
-	return count;
-}
-
-/* Goes to the next part of E'one' 'constant'. false: a comment is between them, which is not read.
- */
-static bool next_part(struct bytes *rest, char quote)
-{
-	const char *begin = rest->at, *part = memchr(begin, quote, rest->count);
-	size_t size = part ? (size_t)(part - begin) + 1 : rest->count;
-
-	*rest = bytes_skip(*rest, size);
-	return !memchr(begin, '-', size);
-}
-
-/* Copies the value of a string or of a quoted name. CANNOT: more than size bytes, or not read. */
-static size_t copy_quoted(const struct item *item, bool is_escaped, char *out, size_t size)
-{
-	struct bytes rest = item->token.text;
-	size_t used = 0;
-	char quote;
-
-	if (rest.at[0] == '$')
-		return copy_dollar(rest, out, size);
-	if (lower(rest.at[0]) == 'b' || lower(rest.at[0]) == 'x')
-		return 0; /* bits */
-	if (lower(rest.at[0]) == 'e')
-		rest = bytes_skip(rest, 1);
-	is_escaped = rest.at != item->token.text.at || (is_escaped && rest.at[0] == '\'');
-	quote = rest.at[0];
-	rest = bytes_skip(rest, 1);
-	while (rest.count) {
-		char c = rest.at[0];
-
-		rest = bytes_skip(rest, 1);
-		if (c == quote && (rest.count == 0 || rest.at[0] != quote)) {
-			if (rest.count && !next_part(&rest, quote))
-				return CANNOT;
-			continue;
-		} else if (c == quote) {
-			rest = bytes_skip(rest, 1);
-		}
-		if (item->escape && c == item->escape && rest.count)
-			c = read_unicode(&rest, c);
-		else if (is_escaped && !item->escape && c == '\\' && rest.count)
-			c = read_escape(&rest);
-		if (used == size)
-			return CANNOT;
-		out[used++] = c;
-	}
-	return used;
-}
-
-/* Copies a name as PostgreSQL reads it, which cuts long ones. */
-static size_t copy_name(const struct item *item, char out[static VALUE_MAX])
-{
-	struct bytes text = item->token.text;
-	size_t used = 0;
-
-	if (item->token.kind == TOKEN_QUOTED) {
-		used = copy_quoted(item, false, out, VALUE_MAX);
-	} else {
-		for (; used < text.count && used < VALUE_MAX; used++)
-			out[used] = lower(text.at[used]);
-	}
-	return used < SQL_NAME_MAX ? used : SQL_NAME_MAX;
-}
-
-static bool is_set_config(const struct item *item)
-{
-	char name[VALUE_MAX];
-	const struct sql_function *function;
-
-	if (!is_name(item))
-		return false;
-	function = sql_function(bytes_of(name, copy_name(item, name)));
-	return function && function->third == SQL_THIRD_IS_LOCAL;
-}
-
 /* ---- values ---- */
 
 enum value_kind {
@@ -341,67 +147,68 @@ enum value_kind {
 
 struct value {
 	enum value_kind kind;
-	struct item next; /* the token after it */
-	uint64_t bit;     /* of VALUE_PARAMETER */
-	size_t count;     /* of VALUE_TEXT */
+	uint64_t bit; /* of VALUE_PARAMETER */
+	size_t count; /* of VALUE_TEXT */
 	char text[VALUE_MAX];
 };
 
 static void read_value(struct scanner *scanner, struct value *value, unsigned int depth);
 
-/* Whether this, and what follows, is a type of texts whose values are not cut. */
-static bool read_type(struct scanner *scanner, struct item item)
+/* Goes back to before this token. */
+static void put_back(struct scanner *scanner, struct token token)
+{
+	const char *end = scanner->rest.at + scanner->rest.count;
+
+	scanner->rest = bytes_of(token.text.at, (size_t)(end - token.text.at));
+}
+
+/* Takes a type of texts whose values are not cut. */
+static bool takes_type(struct scanner *scanner)
 {
 	static const char *const types[] = { "text", "varchar", "bpchar" };
 	struct scanner ahead = *scanner;
-	struct item dot = next_item(&ahead);
-	char name[VALUE_MAX];
-	struct bytes type;
+	struct chain chain;
+	const char *name = chain.name;
+	bool is_type;
 
-	if (is_name(&item) && is_sign(&dot, '.')) {
-		type = bytes_of(name, copy_name(&item, name));
-		if (!bytes_are(type, "pg_catalog"))
-			return false;
-		item = next_item(&ahead);
+	if (!sql_read_chain(&ahead, sql_token(&ahead), &chain))
+		return false;
+	if (strncmp(name, "pg_catalog.", strlen("pg_catalog.")) == 0)
+		name += strlen("pg_catalog.");
+	is_type = (strcmp(name, "character") == 0 || strcmp(name, "char") == 0) &&
+	          sql_token_is(&chain.next, "varying");
+	if (!is_type)
+		put_back(&ahead, chain.next);
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		is_type |= strcmp(name, types[i]) == 0;
+	if (is_type)
 		*scanner = ahead;
-	}
-	if (!is_name(&item))
-		return false;
-	type = bytes_of(name, copy_name(&item, name));
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		if (bytes_are(type, types[i]))
-			return true;
-	}
-	if (!bytes_are(type, "character") && !bytes_are(type, "char"))
-		return false;
-	item = next_item(scanner);
-	return sql_token_is(&item.token, "varying");
+	return is_type;
 }
 
 /* The value of a string, and of those that continue it. */
-static void take_string(struct scanner *scanner, const struct item *item, struct value *value)
+static void take_string(struct scanner *scanner, const struct token *token, struct value *value)
 {
 	struct scanner ahead = *scanner;
-	struct item next = *item;
+	struct token next = *token;
 
 	value->kind = VALUE_TEXT;
 	do {
-		size_t size = copy_quoted(&next, scanner->is_escaped, value->text + value->count,
+		size_t size = sql_unquote(&next, scanner->is_escaped, value->text + value->count,
 		                          VALUE_MAX - value->count);
 
 		*scanner = ahead;
-		if (size == CANNOT)
-			value->kind =
-			    next.token.text.count > VALUE_MAX ? VALUE_OTHER : VALUE_EXPRESSION;
+		if (size == SQL_CANNOT)
+			value->kind = next.text.count > VALUE_MAX ? VALUE_OTHER : VALUE_EXPRESSION;
 		else
 			value->count += size;
-		next = next_item(&ahead);
-	} while (next.token.kind == TOKEN_STRING);
+		next = sql_token(&ahead);
+	} while (next.kind == TOKEN_STRING);
 }
 
-static void take_number(const struct item *item, struct value *value)
+static void take_number(const struct token *token, struct value *value)
 {
-	struct bytes text = item->token.text;
+	struct bytes text = token->text;
 	unsigned int number = 0;
 
 	value->kind = VALUE_OTHER;
@@ -421,74 +228,53 @@ static void take_number(const struct item *item, struct value *value)
 static void take_enclosed(struct scanner *scanner, struct value *value, unsigned int depth,
                           bool is_cast)
 {
-	struct item open = { 0 };
-
-	if (is_cast)
-		open = next_item(scanner);
-	if (depth == PARENTHESES_MAX || (is_cast && !is_sign(&open, '(')))
+	if (depth == PARENTHESES_MAX || (is_cast && !sql_takes_sign(scanner, '(')))
 		return;
 	read_value(scanner, value, depth + 1);
-	if (is_cast &&
-	    (!sql_token_is(&value->next.token, "as") || !read_type(scanner, next_item(scanner))))
-		value->kind = VALUE_EXPRESSION;
-	if (is_cast)
-		value->next = next_item(scanner);
-	if (!is_sign(&value->next, ')'))
+	if ((is_cast && (!sql_takes(scanner, "as") || !takes_type(scanner))) ||
+	    !sql_takes_sign(scanner, ')'))
 		value->kind = VALUE_EXPRESSION;
 }
 
 /* Reads a constant or a parameter without the casts behind it. */
 static void read_primary(struct scanner *scanner, struct value *value, unsigned int depth)
 {
-	struct item item = next_item(scanner), string;
+	static const char *const others[] = { "null", "true", "false" };
+	bool has_type = takes_type(scanner);
+	struct token token = sql_token(scanner);
 
-	if (item.token.kind == TOKEN_STRING) {
-		take_string(scanner, &item, value);
-	} else if (item.token.kind == TOKEN_NUMBER) {
-		take_number(&item, value);
-	} else if (is_sign(&item, '(') || sql_token_is(&item.token, "cast")) {
-		take_enclosed(scanner, value, depth, !is_sign(&item, '('));
-	} else if (is_sign(&item, '-') || sql_token_is(&item.token, "null") ||
-	           sql_token_is(&item.token, "true") || sql_token_is(&item.token, "false")) {
-		if (is_sign(&item, '-'))
-			item = next_item(scanner);
-		value->kind = item.token.kind == TOKEN_NUMBER || is_name(&item) ? VALUE_OTHER
-		                                                                : VALUE_EXPRESSION;
-	} else if (read_type(scanner, item)) {
-		string = next_item(scanner);
-		if (string.token.kind == TOKEN_STRING)
-			take_string(scanner, &string, value);
-	}
+	if (token.kind == TOKEN_STRING)
+		take_string(scanner, &token, value);
+	else if (has_type)
+		return;
+	else if (token.kind == TOKEN_NUMBER)
+		take_number(&token, value);
+	else if (sql_token_is_sign(&token, '(') || sql_token_is(&token, "cast"))
+		take_enclosed(scanner, value, depth, !sql_token_is_sign(&token, '('));
+	else if (sql_token_is_one(&token, others, sizeof(others) / sizeof(others[0])) ||
+	         (sql_token_is_sign(&token, '-') && sql_token(scanner).kind == TOKEN_NUMBER))
+		value->kind = VALUE_OTHER;
 }
 
-/* Reads a constant or a parameter with its casts, and the token after it. */
+/* Reads a constant or a parameter with its casts. */
 static void read_value(struct scanner *scanner, struct value *value, unsigned int depth)
 {
-	struct item colon;
-
 	value->kind = VALUE_EXPRESSION;
 	value->count = 0;
 	read_primary(scanner, value, depth);
-	if (value->kind == VALUE_EXPRESSION)
-		return;
-	for (;;) {
-		value->next = next_item(scanner);
-		if (!is_sign(&value->next, ':'))
-			return;
-		colon = next_item(scanner);
-		if (!is_sign(&colon, ':') || !read_type(scanner, next_item(scanner))) {
+	while (value->kind != VALUE_EXPRESSION && sql_takes_sign(scanner, ':')) {
+		if (!sql_takes_sign(scanner, ':') || !takes_type(scanner))
 			value->kind = VALUE_EXPRESSION;
-			return;
-		}
 	}
 }
 
-/* Reads one argument of a call. It ends with a comma or a parenthesis. */
-static void read_argument(struct scanner *scanner, struct value *value)
+/* Reads an argument as a value. */
+static void judge_argument(const struct argument *argument, struct value *value)
 {
-	read_value(scanner, value, 0);
-	if (value->kind != VALUE_EXPRESSION && !is_sign(&value->next, ',') &&
-	    !is_sign(&value->next, ')'))
+	struct scanner scanner = argument->value;
+
+	read_value(&scanner, value, 0);
+	if (!sql_takes_sign(&scanner, ',') && !sql_takes_sign(&scanner, ')'))
 		value->kind = VALUE_EXPRESSION;
 }
 
@@ -507,122 +293,65 @@ struct reader {
 
 static void read_tokens(struct reader *reader);
 
-/*
- * Reads a name with all its parts, from its first token. *next: what follows. CANNOT: it is no name
- * or does not end.
- */
-static size_t read_chain(struct scanner *scanner, struct item item, char out[static VALUE_MAX],
-                         struct item *next)
-{
-	size_t used = 0;
-
-	for (;;) {
-		char part[VALUE_MAX];
-		size_t size;
-
-		*next = item;
-		if (!is_name(&item))
-			return CANNOT;
-		size = copy_name(&item, part);
-		/* What is too long to be asked for remains so without its end. */
-		if (size > VALUE_MAX - used)
-			size = VALUE_MAX - used;
-		memcpy(out + used, part, size);
-		used += size;
-		*next = next_item(scanner);
-		if (!is_sign(next, '.'))
-			return used;
-		if (used < VALUE_MAX - 1)
-			out[used++] = '.';
-		item = next_item(scanner);
-	}
-}
-
 /* Whether the name of a SET in a string goes on in another one, or is put in by format(). */
-static bool goes_on(const struct reader *reader, const struct item *next, bool is_reset)
+static bool goes_on(const struct reader *reader, const struct token *next, bool is_reset)
 {
 	struct bytes rest = reader->scanner.rest;
 
-	if (next->token.kind == TOKEN_END)
+	if (next->kind == TOKEN_END)
 		return !is_reset && rest.at[rest.count - 1] > ' ';
-	return next->token.kind == TOKEN_SIGN && !is_sign(next, '=') && !is_sign(next, ';');
+	return next->kind == TOKEN_SIGN && !sql_token_is_sign(next, '=') &&
+	       !sql_token_is_sign(next, ';');
+}
+
+static void add_chain(struct sql_names *names, const struct chain *chain)
+{
+	sql_names_add(names, bytes_of(chain->name, chain->count));
 }
 
 /* After SET or RESET. */
 static void see_set(struct reader *reader, bool is_reset)
 {
-	struct scanner ahead = reader->scanner, after;
-	struct item item = next_item(&ahead), next;
-	char name[VALUE_MAX];
-	bool is_local = sql_token_is(&item.token, "local");
-	size_t size;
+	struct scanner ahead = reader->scanner;
+	struct token first = sql_peek(ahead);
+	bool is_local = sql_token_is(&first, "local"), is_name;
+	struct chain chain;
 
-	after = ahead;
-	next = next_item(&after);
-	if ((is_local || sql_token_is(&item.token, "session")) && is_name(&next)) {
-		item = next;
-		ahead = after;
-	}
-	size = read_chain(&ahead, item, name, &next);
-	if (size != CANNOT)
-		sql_names_add(reader->names, bytes_of(name, size));
+	if (!sql_takes_scope(&ahead, "local"))
+		sql_takes_scope(&ahead, "session");
+	is_name = sql_read_chain(&ahead, sql_token(&ahead), &chain);
+	if (is_name)
+		add_chain(reader->names, &chain);
 	/* The code of functions has whole names. */
 	if (reader->is_data && reader->is_first && !is_local &&
-	    (size == CANNOT || goes_on(reader, &next, is_reset)))
+	    (!is_name || goes_on(reader, &chain.next, is_reset)))
 		reader->names->is_unknown = true;
 }
 
-static bool is_named(struct scanner *scanner, struct item *name)
+static bool is_setting_name(const struct token *token)
 {
-	struct item first, second;
+	static const char setting_name[] = "setting_name";
+	char name[sizeof(setting_name)];
 
-	*name = next_item(scanner);
-	first = next_item(scanner);
-	second = next_item(scanner);
-	return is_name(name) && ((is_sign(&first, '=') && is_sign(&second, '>')) ||
-	                         (is_sign(&first, ':') && is_sign(&second, '=')));
-}
-
-/*
- * Skips the rest of an argument. Returns the sign after it; 0: there is a call within that is read
- * by itself, and to read it once for each call around it would cost the square of the size.
- */
-static char skip_argument(struct scanner *scanner)
-{
-	for (size_t depth = 0;;) {
-		struct item item = next_item(scanner);
-
-		if (is_end(&item) || is_set_config(&item) || sql_token_is(&item.token, "execute"))
-			return 0;
-		if (depth == 0 && (is_sign(&item, ',') || is_sign(&item, ')')))
-			return item.token.text.at[0];
-		depth += is_sign(&item, '(') || is_sign(&item, '[');
-		depth -= is_sign(&item, ')') || (depth && is_sign(&item, ']'));
-	}
+	return bytes_are(bytes_of(name, sql_unquote(token, false, name, sizeof(name))),
+	                 setting_name);
 }
 
 /* The arguments of set_config(), from after its parenthesis. */
 static void see_call(struct reader *reader, struct scanner scanner)
 {
 	struct value value = { .kind = VALUE_EXPRESSION };
+	struct argument argument;
+	bool is_first = true;
 
-	for (int number = 0;; number++) {
-		struct scanner ahead = scanner;
-		char name[VALUE_MAX];
-		struct item item;
-		bool has_name = is_named(&ahead, &item);
-
-		if (!has_name && number == 0) {
-			read_argument(&scanner, &value);
+	for (;; is_first = false) {
+		sql_read_argument(&scanner, &argument);
+		if (argument.is_named ? is_setting_name(&argument.name) : is_first) {
+			judge_argument(&argument, &value);
 			break;
 		}
-		if (has_name && bytes_are(bytes_of(name, copy_name(&item, name)), "setting_name")) {
-			read_argument(&ahead, &value);
+		if (!argument.is_named || argument.end != ',')
 			break;
-		}
-		if (!has_name || skip_argument(&ahead) != ',')
-			break;
-		scanner = ahead;
 	}
 	if (value.kind == VALUE_TEXT)
 		sql_names_add(reader->names, bytes_of(value.text, value.count));
@@ -639,40 +368,34 @@ static void see_call(struct reader *reader, struct scanner scanner)
 static void see_execute(struct reader *reader, uint64_t asked)
 {
 	struct scanner scanner = reader->scanner;
-	struct item name = next_item(&scanner), open = next_item(&scanner);
+	struct token name = sql_token(&scanner);
+	struct argument argument = { .end = ',' };
 	struct value value;
 
-	if (!is_name(&name) || !is_sign(&open, '('))
+	if (!sql_is_name(&name) || !sql_takes_sign(&scanner, '('))
 		return;
-	for (unsigned int number = 1;; number++) {
+	for (unsigned int number = 1; argument.end == ','; number++) {
 		uint64_t bit = number <= SQL_PARAMETER_LAST ? UINT64_C(1) << number : 0;
 		bool is_asked = asked & (bit | SQL_PARAMETERS_ALL);
-		struct scanner ahead = scanner;
-		char end;
 
-		read_argument(&ahead, &value);
+		sql_read_argument(&scanner, &argument);
+		judge_argument(&argument, &value);
 		if (is_asked && value.kind == VALUE_TEXT)
 			sql_names_add(reader->names, bytes_of(value.text, value.count));
 		else if (is_asked && value.kind != VALUE_OTHER)
 			reader->names->is_unknown = true;
-		end = skip_argument(&scanner);
-		if (end != ',') {
-			reader->names->is_unknown |= !end;
-			return;
-		}
 	}
+	reader->names->is_unknown |= argument.end != ')';
 }
 
 /* In data: a name with a dot, from its first part. */
-static void see_chain(struct reader *reader, const struct item *item)
+static void see_chain(struct reader *reader, const struct token *token)
 {
 	struct scanner ahead = reader->scanner;
-	char name[VALUE_MAX];
-	struct item next;
-	size_t size = read_chain(&ahead, *item, name, &next);
+	struct chain chain;
 
-	if (size != CANNOT && !is_sign(&next, '('))
-		sql_names_add(reader->names, bytes_of(name, size));
+	if (sql_read_chain(&ahead, *token, &chain) && !sql_token_is_sign(&chain.next, '('))
+		add_chain(reader->names, &chain);
 }
 
 /* What cannot be read as tokens. */
@@ -689,31 +412,29 @@ static void read_loosely(struct sql_names *names, struct bytes text)
 	}
 }
 
-static void see_word(struct reader *reader, const struct item *item, bool is_part)
+static void see_word(struct reader *reader, const struct token *token, bool is_part)
 {
 	struct scanner ahead = reader->scanner;
-	bool is_reset = sql_token_is(&item->token, "reset");
-	struct item next;
+	bool is_reset = sql_token_is(token, "reset");
+	const struct sql_function *function;
 
 	/* Where functions run, constants are read as strings. A PREPARE may come before in the
 	 * text. */
-	if (sql_token_is(&item->token, "execute") && !reader->depth)
+	if (sql_token_is(token, "execute") && !reader->depth)
 		see_execute(reader,
 		            reader->arguments ? reader->arguments : reader->names->parameters);
 	if (reader->arguments)
 		return;
-	if (is_reset || sql_token_is(&item->token, "set"))
+	if (is_reset || sql_token_is(token, "set"))
 		see_set(reader, is_reset);
-	else if (sql_token_is(&item->token, "do") && reader->is_first && !reader->depth)
+	else if (sql_token_is(token, "do") && reader->is_first && !reader->depth)
 		reader->is_do = true;
 	else if (reader->is_data && !is_part)
-		see_chain(reader, item);
-	if (reader->depth && item->token.kind == TOKEN_QUOTED) /* a string in other languages */
-		read_loosely(reader->names, item->token.text);
-	if (!is_set_config(item))
-		return;
-	next = next_item(&ahead);
-	if (is_sign(&next, '('))
+		see_chain(reader, token);
+	if (reader->depth && token->kind == TOKEN_QUOTED) /* a string in other languages */
+		read_loosely(reader->names, token->text);
+	function = sql_function_of(token);
+	if (function && function->third == SQL_THIRD_IS_LOCAL && sql_takes_sign(&ahead, '('))
 		see_call(reader, ahead);
 }
 
@@ -732,16 +453,16 @@ static void read_content(const struct reader *around, struct bytes content)
 }
 
 /* A string of which a function may read any part. */
-static void see_string(struct reader *reader, const struct item *item)
+static void see_string(struct reader *reader, const struct token *token)
 {
-	size_t size = item->token.text.count;
+	size_t size = token->text.count;
 	char *content;
 
 	if (!reader->is_inside)
 		return;
 	content = reader->depth < STRINGS_MAX ? malloc(size) : NULL;
-	size = content ? copy_quoted(item, reader->scanner.is_escaped, content, size) : CANNOT;
-	if (size == CANNOT)
+	size = content ? sql_unquote(token, reader->scanner.is_escaped, content, size) : SQL_CANNOT;
+	if (size == SQL_CANNOT)
 		reader->names->is_unknown = true;
 	else
 		read_content(reader, bytes_of(content, size));
@@ -755,19 +476,19 @@ static void read_tokens(struct reader *reader)
 	reader->is_first = true;
 	for (;;) {
 		struct bytes rest = reader->scanner.rest;
-		struct item item = next_item(&reader->scanner);
+		struct token token = sql_token(&reader->scanner);
 
-		if (item.token.kind == TOKEN_END) {
+		if (token.kind == TOKEN_END) {
 			if (reader->scanner.is_broken && reader->is_data)
 				read_loosely(reader->names, rest);
 			return;
 		}
-		if (item.token.kind == TOKEN_STRING)
-			see_string(reader, &item);
-		else if (is_name(&item))
-			see_word(reader, &item, is_part);
-		is_part = is_sign(&item, '.');
-		reader->is_first = is_sign(&item, ';');
+		if (token.kind == TOKEN_STRING)
+			see_string(reader, &token);
+		else if (sql_is_name(&token))
+			see_word(reader, &token, is_part);
+		is_part = sql_token_is_sign(&token, '.');
+		reader->is_first = sql_token_is_sign(&token, ';');
 		reader->is_do = reader->is_do && !reader->is_first;
 	}
 }
@@ -777,7 +498,7 @@ static void read_twice(struct reader reader, struct bytes text)
 {
 	reader.scanner.rest = text;
 	read_tokens(&reader);
-	if (text.count && memchr(text.at, '\\', text.count)) {
+	if (sql_has_backslash(text)) {
 		reader.scanner = (struct scanner){ .rest = text, .is_escaped = true };
 		read_tokens(&reader);
 	}

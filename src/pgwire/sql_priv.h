@@ -1,56 +1,96 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Tokens of the scanner, and names of types.
+ * What the readers of SQL share, beside its tokens.
  */
 #ifndef PGWEIR_PGWIRE_SQL_PRIV_H
 #define PGWEIR_PGWIRE_SQL_PRIV_H
 
 #include "pgweir/pgwire/sql.h"
+#include "pgweir/pgwire/sql_token.h"
 
-enum token_kind {
-	TOKEN_END,
-	TOKEN_WORD,   /* a keyword or a name without quotes */
-	TOKEN_QUOTED, /* "a name" */
-	TOKEN_STRING, /* any kind of string constant */
-	TOKEN_NUMBER, /* a parameter such as $1 too */
-	TOKEN_SIGN    /* one character */
+#define SQL_CHAIN_MAX 255
+
+/* A name with all its parts, as PostgreSQL reads it: without quotes, in lower case if it had none.
+ */
+struct chain {
+	char name[SQL_CHAIN_MAX + 1]; /* with a zero at its end */
+	size_t count;
+	bool is_cut;       /* a part has more than SQL_NAME_MAX bytes, or all have too many */
+	struct token next; /* what follows */
 };
 
-struct token {
-	enum token_kind kind;
-	struct bytes text;
+/* Reads a name from its first token, which was taken. false: it is no name, or does not end. */
+bool sql_read_chain(struct scanner *scanner, struct token token, struct chain *chain);
+
+/* Takes SESSION or LOCAL in front of a parameter's name; it may be the first part of a name. */
+bool sql_takes_scope(struct scanner *scanner, const char *word);
+
+/* ---- tables of words ---- */
+
+/* The first member of an entry of a table, which is in the order of the sizes. */
+struct sql_word {
+	const char *text; /* in lower case */
+	unsigned char size;
 };
 
-struct scanner {
-	struct bytes rest;
-	bool is_escaped; /* in a plain string, a backslash escapes the next character */
-	bool is_broken;  /* the text ended within a comment or quotes */
+#define SQL_WORD(text)                 \
+	{                              \
+		text, sizeof(text) - 1 \
+	}
+
+/* Whether a text, which has at least as many bytes, begins with this word in any case. */
+bool sql_word_begins(struct bytes text, const struct sql_word *word);
+
+/* Returns the entry of a table with `count` entries of `width` bytes; NULL: none is this word. */
+const void *sql_word_find(const void *table, size_t count, size_t width, struct bytes text);
+
+/* ---- calls of functions that change what PostgreSQL keeps in a session: sql_calls.c ---- */
+
+enum sql_third {
+	SQL_THIRD_ANY,      /* the arguments change nothing */
+	SQL_THIRD_IS_LOCAL, /* not touched if the third argument is `true`: set_config() */
+	SQL_THIRD_TEMPORARY /* not touched without a third argument, or if it is `false` */
 };
 
-/* Returns the next token. TOKEN_END: the text has ended, or it is broken (is_broken). */
-struct token sql_token(struct scanner *scanner);
+struct sql_function {
+	struct sql_word name;
+	unsigned char third; /* enum sql_third */
+	unsigned int bits;   /* SQL_TOUCH_ */
+};
 
-/* Whether this token and all that follow are semicolons, up to the end of the text. */
-bool sql_is_over(struct scanner *scanner, struct token token);
-
-/* Skips white space and comments. false: the text ended within a comment. */
-bool sql_skip_space(struct bytes *rest);
-
-/* Returns the size in bytes of the word at the front; 0: there is none. */
-size_t sql_word_size(struct bytes rest);
-
-/* Whether the token is this keyword, which is given in lower case. */
-bool sql_token_is(const struct token *token, const char *word);
-static inline bool sql_token_is_sign(const struct token *token, char sign)
-{
-	return token->kind == TOKEN_SIGN && token->text.at[0] == sign;
-}
+#define SQL_FUNCTION_MIN 6  /* bytes of the shortest name */
+#define SQL_FUNCTION_MAX 35 /* of the longest */
 
 /*
- * Parses a list of types, from after its opening parenthesis to after the closing one. NULL:
- * done. "": PostgreSQL will report an error. Any other text is the reason why the types cannot
- * be determined.
+ * Returns the function with this name, in upper or lower case; NULL: none of these. Bytes
+ * outside of ASCII may mean an `i`: some locales have a capital letter of their own for it.
  */
-const char *sql_types(struct scanner *scanner, struct sql_statement *statement);
+const struct sql_function *sql_function(struct bytes name);
+
+/* The same of a token; NULL also if it is no name. */
+const struct sql_function *sql_function_of(const struct token *token);
+
+struct argument {
+	bool is_named; /* name => value, name := value */
+	struct token name;
+	struct scanner value; /* before the value */
+	struct token first;   /* the first token of the value */
+	size_t count;         /* of its tokens */
+	char end;             /* the sign after it; 0: the argument cannot be read */
+};
+
+/* Reads one argument from after the sign before it. */
+void sql_read_argument(struct scanner *scanner, struct argument *argument);
+
+/* ---- the first step of sql_touch(): sql_touch_quick.c ---- */
+
+/* Beside enum sql_touch: the tokens of the text must be read. */
+#define SQL_TOUCH_UNREAD (1u << 31)
+
+/*
+ * Looks at few bytes of a text, and does not know what is a quote. The text has no bits but those
+ * returned, unless SQL_TOUCH_UNREAD is among them.
+ */
+unsigned int sql_touch_quick(struct bytes text);
 
 #endif

@@ -9,7 +9,6 @@
  */
 #include "pgweir/pgwire/sql_single.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -28,249 +27,67 @@ static const struct {
 /* A statement with one of these, at any place, may be no read: SELECT INTO, FOR UPDATE, ... */
 static const char *const writing[] = { "insert", "update", "delete", "merge", "into", "for" };
 
+#define LETTERS 26
+#define CALL_MAX 40 /* a name of as many bytes is none of these */
+
 /*
- * What may be in front of a parenthesis: keywords, types, and functions that only read. In the
- * order of strcmp().
+ * What may be in front of a parenthesis: keywords, types, and functions that only read. By their
+ * first letters, each with a space before and behind it.
  */
-static const char *const calls[] = {
-	"abs",
-	"age",
-	"all",
-	"and",
-	"any",
-	"array",
-	"array_agg",
-	"array_append",
-	"array_cat",
-	"array_length",
-	"array_lower",
-	"array_position",
-	"array_positions",
-	"array_prepend",
-	"array_remove",
-	"array_replace",
-	"array_to_json",
-	"array_to_string",
-	"array_upper",
-	"as",
-	"ascii",
-	"avg",
-	"between",
-	"bit",
-	"bit_and",
-	"bit_or",
-	"bool_and",
-	"bool_or",
-	"btrim",
-	"by",
-	"cardinality",
-	"case",
-	"cast",
-	"cbrt",
-	"ceil",
-	"ceiling",
-	"char",
-	"char_length",
-	"character",
-	"character_length",
-	"chr",
-	"coalesce",
-	"concat",
-	"concat_ws",
-	"count",
-	"cube",
-	"cume_dist",
-	"date_bin",
-	"date_part",
-	"date_trunc",
-	"dec",
-	"decimal",
-	"degrees",
-	"dense_rank",
-	"distinct",
-	"div",
-	"else",
-	"every",
-	"except",
-	"exists",
-	"exp",
-	"extract",
-	"filter",
-	"first_value",
-	"float",
-	"floor",
-	"format",
-	"from",
-	"generate_series",
-	"generate_subscripts",
-	"greatest",
-	"grouping",
-	"having",
-	"ilike",
-	"in",
-	"initcap",
-	"intersect",
-	"interval",
-	"is",
-	"isfinite",
-	"join",
-	"json_agg",
-	"json_array_elements",
-	"json_array_elements_text",
-	"json_array_length",
-	"json_build_array",
-	"json_build_object",
-	"json_each",
-	"json_each_text",
-	"json_extract_path",
-	"json_extract_path_text",
-	"json_object_agg",
-	"json_object_keys",
-	"json_typeof",
-	"jsonb_agg",
-	"jsonb_array_elements",
-	"jsonb_array_elements_text",
-	"jsonb_array_length",
-	"jsonb_build_array",
-	"jsonb_build_object",
-	"jsonb_each",
-	"jsonb_each_text",
-	"jsonb_extract_path",
-	"jsonb_extract_path_text",
-	"jsonb_object_agg",
-	"jsonb_object_keys",
-	"jsonb_set",
-	"jsonb_typeof",
-	"lag",
-	"last_value",
-	"lateral",
-	"lead",
-	"least",
-	"left",
-	"length",
-	"like",
-	"limit",
-	"ln",
-	"log",
-	"lower",
-	"lpad",
-	"ltrim",
-	"make_date",
-	"make_interval",
-	"make_time",
-	"make_timestamp",
-	"make_timestamptz",
-	"materialized",
-	"max",
-	"md5",
-	"min",
-	"mod",
-	"mode",
-	"not",
-	"now",
-	"nth_value",
-	"ntile",
-	"nullif",
-	"numeric",
-	"octet_length",
-	"offset",
-	"on",
-	"or",
-	"over",
-	"overlay",
-	"percent_rank",
-	"percentile_cont",
-	"percentile_disc",
-	"plainto_tsquery",
-	"position",
-	"power",
-	"quote_ident",
-	"quote_literal",
-	"quote_nullable",
-	"radians",
-	"rank",
-	"regexp_match",
-	"regexp_matches",
-	"regexp_replace",
-	"regexp_split_to_array",
-	"regexp_split_to_table",
-	"repeat",
-	"replace",
-	"reverse",
-	"right",
-	"rollup",
-	"round",
-	"row",
-	"row_number",
-	"row_to_json",
-	"rpad",
-	"rtrim",
-	"select",
-	"sets",
-	"sign",
-	"some",
-	"split_part",
-	"sqrt",
-	"starts_with",
-	"statement_timestamp",
-	"stddev",
-	"stddev_pop",
-	"stddev_samp",
-	"string_agg",
-	"string_to_array",
-	"strpos",
-	"substr",
-	"substring",
-	"sum",
-	"then",
-	"time",
-	"timestamp",
-	"timestamptz",
-	"timetz",
-	"to_char",
-	"to_date",
-	"to_json",
-	"to_jsonb",
-	"to_number",
-	"to_timestamp",
-	"to_tsquery",
-	"to_tsvector",
-	"transaction_timestamp",
-	"translate",
-	"trim",
-	"trunc",
-	"ts_headline",
-	"ts_rank",
-	"union",
-	"unnest",
-	"upper",
-	"using",
-	"values",
-	"var_pop",
-	"var_samp",
-	"varchar",
-	"variance",
-	"varying",
-	"websearch_to_tsquery",
-	"when",
-	"where",
-	"width_bucket",
-	"within",
+static const char *const calls[LETTERS] = {
+	['a' - 'a'] = " abs age all and any array array_agg array_append array_cat array_length "
+		      "array_lower array_position array_positions array_prepend array_remove "
+		      "array_replace array_to_json array_to_string array_upper as ascii avg ",
+	['b' - 'a'] = " between bit bit_and bit_or bool_and bool_or btrim by ",
+	['c' - 'a'] = " cardinality case cast cbrt ceil ceiling char char_length character "
+		      "character_length chr coalesce concat concat_ws count cube cume_dist ",
+	['d' - 'a'] = " date_bin date_part date_trunc dec decimal degrees dense_rank distinct "
+		      "div ",
+	['e' - 'a'] = " else every except exists exp extract ",
+	['f' - 'a'] = " filter first_value float floor format from ",
+	['g' - 'a'] = " generate_series generate_subscripts greatest grouping ",
+	['h' - 'a'] = " having ",
+	['i' - 'a'] = " ilike in initcap intersect interval is isfinite ",
+	['j' - 'a'] = " join json_agg json_array_elements json_array_elements_text "
+		      "json_array_length json_build_array json_build_object json_each "
+		      "json_each_text json_extract_path json_extract_path_text json_object_agg "
+		      "json_object_keys json_typeof jsonb_agg jsonb_array_elements "
+		      "jsonb_array_elements_text jsonb_array_length jsonb_build_array "
+		      "jsonb_build_object jsonb_each jsonb_each_text jsonb_extract_path "
+		      "jsonb_extract_path_text jsonb_object_agg jsonb_object_keys jsonb_set "
+		      "jsonb_typeof ",
+	['l' - 'a'] = " lag last_value lateral lead least left length like limit ln log lower "
+		      "lpad ltrim ",
+	['m' - 'a'] = " make_date make_interval make_time make_timestamp make_timestamptz "
+		      "materialized max md5 min mod mode ",
+	['n' - 'a'] = " not now nth_value ntile nullif numeric ",
+	['o' - 'a'] = " octet_length offset on or over overlay ",
+	['p' - 'a'] = " percent_rank percentile_cont percentile_disc plainto_tsquery position "
+		      "power ",
+	['q' - 'a'] = " quote_ident quote_literal quote_nullable ",
+	['r' - 'a'] = " radians rank regexp_match regexp_matches regexp_replace "
+		      "regexp_split_to_array regexp_split_to_table repeat replace reverse right "
+		      "rollup round row row_number row_to_json rpad rtrim ",
+	['s' - 'a'] = " select sets sign some split_part sqrt starts_with statement_timestamp "
+		      "stddev stddev_pop stddev_samp string_agg string_to_array strpos substr "
+		      "substring sum ",
+	['t' - 'a'] = " then time timestamp timestamptz timetz to_char to_date to_json to_jsonb "
+		      "to_number to_timestamp to_tsquery to_tsvector transaction_timestamp "
+		      "translate trim trunc ts_headline ts_rank ",
+	['u' - 'a'] = " union unnest upper using ",
+	['v' - 'a'] = " values var_pop var_samp varchar variance varying ",
+	['w' - 'a'] = " websearch_to_tsquery when where width_bucket within ",
 };
-
-static int compare_call(const void *key, const void *entry)
-{
-	const struct token *token = key;
-	const char *word = *(const char *const *)entry;
-	int order = strncasecmp(token->text.at, word, token->text.count);
-
-	return order ? order : -(word[token->text.count] != '\0');
-}
 
 static bool is_known_call(const struct token *token)
 {
-	return token->kind == TOKEN_WORD && bsearch(token, calls, sizeof(calls) / sizeof(calls[0]),
-	                                            sizeof(calls[0]), compare_call);
+	char word[CALL_MAX + 3] = " ";
+	size_t size = sql_unquote(token, false, word + 1, CALL_MAX);
+
+	if (size == SQL_CANNOT || word[1] < 'a' || word[1] > 'z' || !calls[word[1] - 'a'])
+		return false;
+	word[size + 1] = ' ';
+	return strstr(calls[word[1] - 'a'], word);
 }
 
 static bool is_listed(const struct token *token, struct bytes functions)
@@ -334,13 +151,14 @@ static bool may_be_read(const struct token *token, const struct last *last, stru
 		return bytes_are_ascii(token->text) && !is_writing(token) &&
 		       (!is_of_system(token) || is_listed(token, functions));
 	case TOKEN_QUOTED:
-		return bytes_are_ascii(token->text) &&
+		return bytes_are_ascii(token->text) && !token->escape &&
 		       !(token->text.count > 3 && strncmp(token->text.at, "\"pg_", 4) == 0);
 	case TOKEN_SIGN:
 		return !sql_token_is_sign(token, '(') || may_call(last, functions);
 	case TOKEN_NUMBER:
 		return is_plain_number(token->text);
 	case TOKEN_STRING:
+	case TOKEN_OPEN:
 	case TOKEN_END:
 		break;
 	}
@@ -366,19 +184,17 @@ enum sql_single sql_single(struct bytes text, struct bytes functions)
 	struct token token;
 	bool is_read;
 
-	if (text.count == 0 || memchr(text.at, '\\', text.count) ||
-	    !begin(&scanner, &last.token, &is_read))
+	if (sql_has_backslash(text) || !begin(&scanner, &last.token, &is_read))
 		return SQL_SINGLE_NOT;
 	for (;;) {
 		token = sql_token(&scanner);
-		if (token.kind == TOKEN_END || sql_token_is_sign(&token, ';'))
+		if (sql_is_end(&token))
 			break;
 		is_read = is_read && may_be_read(&token, &last, functions);
 		last.is_behind_point = sql_token_is_sign(&last.token, '.');
 		last.token = token;
 	}
-	if (scanner.is_broken ||
-	    (token.kind != TOKEN_END && !sql_is_over(&scanner, sql_token(&scanner))))
+	if (!sql_is_last(&scanner, token))
 		return SQL_SINGLE_NOT;
 	return is_read ? SQL_SINGLE_READ : SQL_SINGLE_ANY;
 }
@@ -395,5 +211,97 @@ bool sql_calls_unknown(struct bytes text)
 		last.is_behind_point = sql_token_is_sign(&last.token, '.');
 		last.token = token;
 	}
-	return scanner.is_broken || (text.count && memchr(text.at, '\\', text.count));
+	return scanner.is_broken || sql_has_backslash(text);
 }
+
+/*
+ * ---- texts for the primary ----
+ *
+ * Functions are found by their names anywhere in the text: quotes, comments and encodings need not
+ * be followed, since a read on the primary does no harm.
+ */
+
+/* In the order of their sizes. */
+static const struct sql_word for_primary[] = {
+	SQL_WORD("lo_put"),
+	SQL_WORD("lowrite"),
+	SQL_WORD("lo_creat"),
+	SQL_WORD("lo_create"),
+	SQL_WORD("lo_import"),
+	SQL_WORD("lo_unlink"),
+	SQL_WORD("lo_truncate"),
+	SQL_WORD("txid_current"),
+	SQL_WORD("lo_from_bytea"),
+	SQL_WORD("lo_truncate64"),
+	SQL_WORD("pg_switch_wal"),
+	SQL_WORD("pg_walfile_name"),
+	SQL_WORD("pg_current_wal_lsn"),
+	SQL_WORD("pg_current_xact_id"),
+	SQL_WORD("pg_export_snapshot"),
+	SQL_WORD("brin_summarize_range"),
+	SQL_WORD("brin_desummarize_range"),
+	SQL_WORD("gin_clean_pending_list"),
+	SQL_WORD("pg_walfile_name_offset"),
+	SQL_WORD("pg_create_restore_point"),
+	SQL_WORD("pg_log_standby_snapshot"),
+	SQL_WORD("pg_logical_emit_message"),
+	SQL_WORD("pg_current_wal_flush_lsn"),
+	SQL_WORD("pg_drop_replication_slot"),
+	SQL_WORD("brin_summarize_new_values"),
+	SQL_WORD("pg_current_wal_insert_lsn"),
+	SQL_WORD("pg_replication_origin_drop"),
+	SQL_WORD("pg_logical_slot_get_changes"),
+	SQL_WORD("pg_replication_slot_advance"),
+	SQL_WORD("pg_logical_slot_peek_changes"),
+	SQL_WORD("pg_replication_origin_create"),
+	SQL_WORD("pg_replication_origin_advance"),
+	SQL_WORD("pg_copy_logical_replication_slot"),
+	SQL_WORD("pg_copy_physical_replication_slot"),
+	SQL_WORD("pg_create_logical_replication_slot"),
+	SQL_WORD("pg_logical_slot_get_binary_changes"),
+	SQL_WORD("pg_create_physical_replication_slot"),
+	SQL_WORD("pg_logical_slot_peek_binary_changes"),
+};
+
+/* With these, a statement is for the primary. */
+static const char *const first_words[] = { "lock",    "analyze", "analyse",   "vacuum",
+	                                   "cluster", "reindex", "checkpoint" };
+
+static bool continues_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_';
+}
+
+static bool has_function(struct bytes text)
+{
+	while (text.count) {
+		struct bytes word = bytes_of(text.at, 0);
+
+		while (word.count < text.count && continues_word(text.at[word.count]))
+			word.count++;
+		if (sql_word_find(for_primary, sizeof(for_primary) / sizeof(for_primary[0]),
+		                  sizeof(for_primary[0]), word))
+			return true;
+		text = bytes_skip(text, word.count ? word.count : 1);
+	}
+	return false;
+}
+
+static bool has_beginning(struct bytes text)
+{
+	struct scanner scanner = { .rest = text };
+	struct token token;
+
+	do {
+		token = sql_token(&scanner);
+		if (sql_token_is_one(&token, first_words,
+		                     sizeof(first_words) / sizeof(first_words[0])))
+			return true;
+		while (!sql_is_end(&token))
+			token = sql_token(&scanner);
+	} while (token.kind != TOKEN_END);
+	return false;
+}
+
+bool sql_is_for_primary(struct bytes text) { return has_function(text) || has_beginning(text); }

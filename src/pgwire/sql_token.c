@@ -1,283 +1,547 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Tokens of the scanner.
+ * Tokens of SQL, and what is between quotes.
  *
  * Hard here: the meaning of a backslash in a plain string depends on
  * standard_conforming_strings of the session. The caller sets is_escaped; a caller that does
  * not know the setting scans twice.
  */
+#include "pgweir/pgwire/sql_token.h"
+
 #include <string.h>
 
 #include "sql_priv.h"
 
-enum { SPACE = 1, LETTER = 2, IN_WORD = 4, DIGIT = 8 };
+enum { SPACE = 1, LETTER = 2, IN_WORD = 4, DIGIT = 8, IN_NUMBER = 16 };
 
 /* clang-format off */
 static const unsigned char classes[256] = {
-	['\t' ... '\r'] = SPACE, [' '] = SPACE, ['$'] = IN_WORD,
-	['0' ... '9'] = IN_WORD | DIGIT,
-	['a' ... 'z'] = IN_WORD | LETTER, ['A' ... 'Z'] = IN_WORD | LETTER,
-	['_'] = IN_WORD | LETTER, [0x80 ... 0xff] = IN_WORD | LETTER,
+	['\t' ... '\r'] = SPACE, [' '] = SPACE, ['.'] = IN_NUMBER, ['$'] = IN_WORD | IN_NUMBER,
+	['0' ... '9'] = IN_WORD | IN_NUMBER | DIGIT,
+	['a' ... 'z'] = IN_WORD | IN_NUMBER | LETTER, ['A' ... 'Z'] = IN_WORD | IN_NUMBER | LETTER,
+	['_'] = IN_WORD | IN_NUMBER | LETTER, [0x80 ... 0xff] = IN_WORD | IN_NUMBER | LETTER,
 };
 /* clang-format on */
 
 static inline bool is_a(char c, int class) { return classes[(unsigned char)c] & class; }
 
-static inline bool is_space(char c) { return is_a(c, SPACE); }
-
-static inline bool is_digit(char c) { return is_a(c, DIGIT); }
-
-static inline bool begins_word(char c) { return is_a(c, LETTER); }
-
-static inline bool is_in_word(char c) { return is_a(c, IN_WORD); }
+/* Where the first byte is that is not of a class. */
+static inline const char *skip_all(const char *at, const char *end, int class)
+{
+	while (at < end && is_a(*at, class))
+		at++;
+	return at;
+}
 
 size_t sql_word_size(struct bytes rest)
 {
-	size_t size = 0;
-
-	if (rest.count == 0 || !begins_word(rest.at[0]))
+	if (rest.count == 0 || !is_a(rest.at[0], LETTER))
 		return 0;
-	while (size < rest.count && is_in_word(rest.at[size]))
-		size++;
-	return size;
+	return (size_t)(skip_all(rest.at, rest.at + rest.count, IN_WORD) - rest.at);
 }
 
-static bool begins_with(struct bytes rest, const char *two)
+static inline bool are_two(const char *at, const char *end, const char two[static 2])
 {
-	return rest.count >= 2 && rest.at[0] == two[0] && rest.at[1] == two[1];
+	return end - at >= 2 && at[0] == two[0] && at[1] == two[1];
 }
 
 /* One pass for both ends of a line: a text of many short lines must not cost more than its size. */
-static void skip_line(struct bytes *rest)
+static const char *skip_line(const char *at, const char *end)
 {
-	size_t size = 0;
-
-	while (size < rest->count && rest->at[size] != '\n' && rest->at[size] != '\r')
-		size++;
-	*rest = bytes_skip(*rest, size);
+	while (at < end && *at != '\n' && *at != '\r')
+		at++;
+	return at;
 }
 
-/* Comments of this kind can be nested. */
-static bool skip_comment(struct bytes *rest)
+/* Comments of this kind can be nested. NULL: there is no end. */
+static const char *skip_comment(const char *at, const char *end)
 {
 	size_t depth = 0;
 
-	do {
-		if (begins_with(*rest, "/*")) {
+	for (; at < end; at++) {
+		if (are_two(at, end, "/*")) {
 			depth++;
-			*rest = bytes_skip(*rest, 2);
-		} else if (begins_with(*rest, "*/")) {
-			depth--;
-			*rest = bytes_skip(*rest, 2);
-		} else if (rest->count) {
-			*rest = bytes_skip(*rest, 1);
-		} else {
-			return false;
+			at++;
+		} else if (are_two(at, end, "*/")) {
+			at++;
+			if (--depth == 0)
+				return at + 1;
 		}
-	} while (depth);
-	return true;
+	}
+	return NULL;
+}
+
+/* NULL: the text ended within a comment. */
+static inline const char *skip_space(const char *at, const char *end)
+{
+	while (at) {
+		at = skip_all(at, end, SPACE);
+		if (are_two(at, end, "--"))
+			at = skip_line(at, end);
+		else if (are_two(at, end, "/*"))
+			at = skip_comment(at, end);
+		else
+			break;
+	}
+	return at;
 }
 
 bool sql_skip_space(struct bytes *rest)
 {
-	while (rest->count) {
-		if (is_space(rest->at[0]))
-			*rest = bytes_skip(*rest, 1);
-		else if (rest->at[0] != '-' && rest->at[0] != '/')
+	const char *end = rest->at + rest->count, *at = skip_space(rest->at, end);
+
+	*rest = at ? bytes_of(at, (size_t)(end - at)) : bytes_of(end, 0);
+	return at;
+}
+
+/* ---- quotes: each of these returns where the quoted text ends; NULL: it does not ---- */
+
+/* No byte is escaped. */
+static const char *plain_end(const char *at, const char *end)
+{
+	char quote = *at++;
+
+	while (at < end && (at = memchr(at, quote, (size_t)(end - at)))) {
+		at++;
+		if (at == end || *at != quote)
+			return at;
+		at++;
+	}
+	return NULL;
+}
+
+static const char *quoted_end(const char *at, const char *end, bool is_escaped)
+{
+	char quote = *at;
+
+	if (!is_escaped)
+		return plain_end(at, end);
+	for (at++; at < end; at++) {
+		if (*at == '\\')
+			at++;
+		else if (*at == quote && (at + 1 == end || at[1] != quote))
+			return at + 1;
+		else if (*at == quote)
+			at++;
+	}
+	return NULL;
+}
+
+/* Where the tag of a dollar-quoted string ends: $$text$$ or $tag$text$tag$. NULL: it is none. */
+static const char *tag_end(const char *at, const char *end)
+{
+	const char *tag = at + 1;
+
+	while (tag < end && is_a(*tag, IN_WORD) && *tag != '$')
+		tag++;
+	return tag < end && *tag == '$' && !is_a(at[1], DIGIT) ? tag + 1 : NULL;
+}
+
+/*
+ * Skips white space with a newline in it, if the next part of a string constant follows: 'one'
+ *          'constant'. NULL: none follows.
+ */
+static const char *skip_gap(const char *at, const char *end)
+{
+	bool has_newline = false;
+
+	for (;;) {
+		if (are_two(at, end, "--")) {
+			at = skip_line(at, end);
+		} else if (at < end && is_a(*at, SPACE)) {
+			has_newline |= *at == '\n' || *at == '\r';
+			at++;
+		} else {
 			break;
-		else if (begins_with(*rest, "--"))
-			skip_line(rest);
-		else if (!begins_with(*rest, "/*"))
-			break;
-		else if (!skip_comment(rest))
+		}
+	}
+	return has_newline && at < end && *at == '\'' ? at : NULL;
+}
+
+/* From the first quote to the end of all parts. */
+static const char *escape_string_end(const char *at, const char *end)
+{
+	const char *part = at;
+
+	do {
+		at = quoted_end(part, end, true);
+		part = at ? skip_gap(at, end) : NULL;
+	} while (part);
+	return at;
+}
+
+/* ---- tokens ---- */
+
+/* Takes a token up to `end`. NULL: it has no end. */
+static inline struct token take(struct scanner *scanner, enum token_kind kind, const char *at,
+                                const char *end)
+{
+	const char *all = scanner->rest.at + scanner->rest.count;
+
+	scanner->is_broken |= !end;
+	scanner->rest = end ? bytes_of(end, (size_t)(all - end)) : bytes_of(all, 0);
+	return (struct token){ .kind = end ? kind : TOKEN_END,
+		               .text = bytes_of(at, end ? (size_t)(end - at) : 0) };
+}
+
+/* Not by sql_token(), which would call this again. */
+static char take_uescape(struct scanner *scanner)
+{
+	struct bytes rest = scanner->rest;
+	struct token word = { .kind = TOKEN_WORD };
+
+	if (!sql_skip_space(&rest))
+		return '\\';
+	word.text = bytes_of(rest.at, sql_word_size(rest));
+	rest = bytes_skip(rest, word.text.count);
+	if (!sql_token_is(&word, "uescape") || !sql_skip_space(&rest) || rest.count < 3 ||
+	    rest.at[0] != '\'' || rest.at[2] != '\'')
+		return '\\';
+	scanner->rest = bytes_skip(rest, 3);
+	return rest.at[1];
+}
+
+/*
+ * Takes U&"..." or U&'...', or one of these strings: E'...', in which a backslash always escapes,
+ * B'...' and X'...', in which it never does, and N'...'. Or the word, which has one letter.
+ */
+static struct token take_prefixed(struct scanner *scanner, const char *at, const char *end)
+{
+	char c = (char)(*at | 0x20), quote = at[1];
+	struct token token;
+
+	if (quote == '\'' && c == 'e')
+		return take(scanner, TOKEN_STRING, at, escape_string_end(at + 1, end));
+	if (quote == '\'' && (c == 'b' || c == 'x'))
+		return take(scanner, TOKEN_STRING, at, plain_end(at + 1, end));
+	if (quote == '\'' && c == 'n')
+		return take(scanner, TOKEN_STRING, at,
+		            quoted_end(at + 1, end, scanner->is_escaped));
+	if (c != 'u' || quote != '&' || end - at < 3 || (at[2] != '"' && at[2] != '\''))
+		return take(scanner, TOKEN_WORD, at, at + 1);
+	token = take(scanner, at[2] == '"' ? TOKEN_QUOTED : TOKEN_STRING, at,
+	             quoted_end(at + 2, end, scanner->is_escaped && at[2] == '\''));
+	if (token.kind != TOKEN_END)
+		token.escape = take_uescape(scanner);
+	return token;
+}
+
+/* From the first digit, or from a point before it. With a sign only in its exponent. */
+static const char *number_end(const char *at, const char *end)
+{
+	at = skip_all(at + 1, end, IN_NUMBER);
+	if ((at[-1] | 0x20) == 'e' && end - at > 1 && (*at == '-' || *at == '+') &&
+	    is_a(at[1], DIGIT))
+		at = skip_all(at + 1, end, DIGIT);
+	return at;
+}
+
+static struct token take_dollar(struct scanner *scanner, const char *at, const char *end)
+{
+	const char *text = tag_end(at, end);
+	size_t size = text ? (size_t)(text - at) : 0;
+
+	if (!text)
+		return take(scanner, TOKEN_NUMBER, at, skip_all(at + 1, end, IN_NUMBER));
+	text = memmem(text, (size_t)(end - text), at, size);
+	return take(scanner, TOKEN_STRING, at, text ? text + size : NULL);
+}
+
+struct token sql_token(struct scanner *scanner)
+{
+	const char *end = scanner->rest.at + scanner->rest.count;
+	const char *at = skip_space(scanner->rest.at, end), *word;
+
+	if (!at || at == end)
+		return take(scanner, TOKEN_END, end, at);
+	if (is_a(*at, LETTER)) {
+		word = skip_all(at + 1, end, IN_WORD);
+		if (word - at == 1 && word < end && (*word == '\'' || *word == '&'))
+			return take_prefixed(scanner, at, end);
+		return take(scanner, TOKEN_WORD, at, word);
+	}
+	if (*at == '"')
+		return take(scanner, TOKEN_QUOTED, at, plain_end(at, end));
+	if (*at == '\'')
+		return take(scanner, TOKEN_STRING, at, quoted_end(at, end, scanner->is_escaped));
+	if (is_a(*at, DIGIT) || (*at == '.' && end - at > 1 && is_a(at[1], DIGIT)))
+		return take(scanner, TOKEN_NUMBER, at, number_end(at, end));
+	if (*at == '$')
+		return take_dollar(scanner, at, end);
+	return take(scanner, TOKEN_SIGN, at, at + 1);
+}
+
+bool sql_token_is(const struct token *token, const char *word)
+{
+	const char *at = token->text.at, *end = at + token->text.count;
+
+	if (token->kind != TOKEN_WORD)
+		return false;
+	for (; at < end; at++, word++) {
+		if (sql_lower(*at) != *word) /* which ends with a zero: no letter */
+			return false;
+	}
+	return !*word;
+}
+
+bool sql_word_begins(struct bytes text, const struct sql_word *word)
+{
+	for (size_t i = 0; i < word->size; i++) {
+		if (sql_lower(text.at[i]) != word->text[i])
 			return false;
 	}
 	return true;
 }
 
-/* See quoted_size(). No byte is escaped. */
-static size_t plain_quoted_size(struct bytes rest)
+const void *sql_word_find(const void *table, size_t count, size_t width, struct bytes text)
 {
-	const char *at = rest.at + 1, *end = rest.at + rest.count;
-	char quote = rest.at[0];
+	const char *end = (const char *)table + count * width, *at;
+	size_t low = 0, high = count;
 
-	while (at < end && (at = memchr(at, quote, (size_t)(end - at)))) {
-		at++;
-		if (at == end || *at != quote)
-			return (size_t)(at - rest.at);
-		at++;
-	}
-	return 0;
-}
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const struct sql_word *word = (const void *)((const char *)table + middle * width);
 
-/*
- * Returns the size of the quoted text at the front, both quotes included. 0: the closing quote
- * is missing.
- */
-static size_t quoted_size(struct bytes rest, bool is_escaped)
-{
-	char quote = rest.at[0];
-
-	if (!is_escaped)
-		return plain_quoted_size(rest);
-	for (size_t at = 1; at < rest.count; at++) {
-		if (rest.at[at] == '\\')
-			at++;
-		else if (rest.at[at] != quote)
-			continue;
-		else if (at + 1 < rest.count && rest.at[at + 1] == quote)
-			at++;
+		if (word->size < text.count)
+			low = middle + 1;
 		else
-			return at + 1;
+			high = middle;
 	}
-	return 0;
-}
+	for (at = (const char *)table + low * width; at < end; at += width) {
+		const struct sql_word *word = (const void *)at;
 
-/*
- * Returns the size of a dollar-quoted string: $$text$$ or $tag$text$tag$. 0: it does not end,
- * or it is not dollar-quoted (*is_one is false).
- */
-static size_t dollar_size(struct bytes rest, bool *is_one)
-{
-	size_t tag = 1;
-	const char *end;
-
-	while (tag < rest.count && is_in_word(rest.at[tag]) && rest.at[tag] != '$')
-		tag++;
-	*is_one = tag < rest.count && rest.at[tag] == '$' && !is_digit(rest.at[1]);
-	if (!*is_one)
-		return 0;
-	tag++;
-	end = memmem(rest.at + tag, rest.count - tag, rest.at, tag);
-	return end ? (size_t)(end - rest.at) + tag : 0;
-}
-
-static size_t number_size(struct bytes rest)
-{
-	size_t size = 1;
-
-	while (size < rest.count && (is_in_word(rest.at[size]) || rest.at[size] == '.'))
-		size++;
-	return size;
-}
-
-static struct token take(struct scanner *scanner, enum token_kind kind, size_t size)
-{
-	struct token token = { kind, bytes_of(scanner->rest.at, size) };
-
-	if (size == 0) {
-		scanner->is_broken = true;
-		token.kind = TOKEN_END;
-		size = scanner->rest.count;
-	}
-	scanner->rest = bytes_skip(scanner->rest, size);
-	return token;
-}
-
-/*
- * Returns the size of white space with a newline in it, if the next part of a string constant
- * follows: 'one'
- *          'constant'. 0: none follows.
- */
-static size_t gap_size(struct bytes rest)
-{
-	struct bytes after = rest;
-	bool has_newline = false;
-
-	for (;;) {
-		if (begins_with(after, "--")) {
-			skip_line(&after);
-		} else if (after.count && is_space(after.at[0])) {
-			has_newline |= after.at[0] == '\n' || after.at[0] == '\r';
-			after = bytes_skip(after, 1);
-		} else {
+		if (word->size != text.count)
 			break;
-		}
+		if (sql_word_begins(text, word))
+			return at;
 	}
-	return has_newline && after.count && after.at[0] == '\'' ? rest.count - after.count : 0;
+	return NULL;
 }
 
-/* Returns the size of an escape string from its first quote, all parts included. 0: no end. */
-static size_t escape_string_size(struct bytes rest)
+bool sql_token_is_one(const struct token *token, const char *const *words, size_t count)
 {
-	size_t size = 0;
-
-	for (;;) {
-		struct bytes part = bytes_skip(rest, size);
-		size_t part_size = quoted_size(part, true), gap;
-
-		if (part_size == 0)
-			return 0;
-		gap = gap_size(bytes_skip(part, part_size));
-		size += part_size + gap;
-		if (gap == 0)
-			return size;
+	for (size_t i = 0; i < count; i++) {
+		if (sql_token_is(token, words[i]))
+			return true;
 	}
+	return false;
 }
 
-/*
- * Scans a word or one of these strings: E'...', in which a backslash always escapes, B'...' and
- * X'...', in which it never does. N'' and U&'' are scanned as a word (and a sign) followed by a
- * plain string.
- */
-static struct token take_word(struct scanner *scanner)
+bool sql_takes(struct scanner *scanner, const char *word)
 {
-	struct bytes rest = scanner->rest, string;
-	size_t size = sql_word_size(rest);
-	char c = (char)(rest.at[0] | 0x20);
+	struct scanner ahead = *scanner;
+	struct token token = sql_token(&ahead);
 
-	if (size != 1 || rest.count < 2 || rest.at[1] != '\'' || (c != 'e' && c != 'b' && c != 'x'))
-		return take(scanner, TOKEN_WORD, size);
-	string = bytes_skip(rest, 1);
-	size = c == 'e' ? escape_string_size(string) : quoted_size(string, false);
-	return take(scanner, TOKEN_STRING, size ? size + 1 : 0);
+	if (!sql_token_is(&token, word))
+		return false;
+	*scanner = ahead;
+	return true;
 }
 
-struct token sql_token(struct scanner *scanner)
+bool sql_takes_sign(struct scanner *scanner, char sign)
 {
-	size_t size;
-	bool is_one;
-	char c;
+	struct scanner ahead = *scanner;
+	struct token token = sql_token(&ahead);
 
-	if (!sql_skip_space(&scanner->rest))
-		return take(scanner, TOKEN_END, 0);
-	if (scanner->rest.count == 0)
-		return (struct token){ TOKEN_END, scanner->rest };
-	c = scanner->rest.at[0];
-	if (begins_word(c))
-		return take_word(scanner);
-	if (c == '"')
-		return take(scanner, TOKEN_QUOTED, quoted_size(scanner->rest, false));
-	if (c == '\'')
-		return take(scanner, TOKEN_STRING, quoted_size(scanner->rest, scanner->is_escaped));
-	if (is_digit(c))
-		return take(scanner, TOKEN_NUMBER, number_size(scanner->rest));
-	if (c != '$')
-		return take(scanner, TOKEN_SIGN, 1);
-	size = dollar_size(scanner->rest, &is_one);
-	if (is_one)
-		return take(scanner, TOKEN_STRING, size);
-	return take(scanner, TOKEN_NUMBER, number_size(scanner->rest));
+	if (!sql_token_is_sign(&token, sign))
+		return false;
+	*scanner = ahead;
+	return true;
 }
 
-bool sql_is_over(struct scanner *scanner, struct token token)
+bool sql_is_last(struct scanner *scanner, struct token token)
 {
+	while (!sql_is_end(&token))
+		token = sql_token(scanner);
 	while (sql_token_is_sign(&token, ';'))
 		token = sql_token(scanner);
 	return token.kind == TOKEN_END && !scanner->is_broken;
 }
 
-bool sql_token_is(const struct token *token, const char *word)
+bool sql_is_printable(struct bytes text)
 {
-	size_t size = strlen(word);
+	for (size_t i = 0; i < text.count; i++) {
+		char c = text.at[i];
 
-	if (token->kind != TOKEN_WORD || token->text.count != size)
-		return false;
-	for (size_t i = 0; i < size; i++) {
-		char c = token->text.at[i];
-
-		if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != word[i])
+		/* Not \v: only newer versions of PostgreSQL treat it as white space. */
+		if ((c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\f') || c > '~')
 			return false;
 	}
 	return true;
+}
+
+/* ---- what is between quotes ---- */
+
+#define NOT_ASCII ((char)0x80) /* in place of a character */
+
+static int digit_of(char c)
+{
+	if (is_a(c, DIGIT))
+		return c - '0';
+	c = sql_lower(c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
+}
+
+/* Reads a number of at most `most` digits. A character that is not ASCII is one that is none. */
+static char read_number(struct bytes *rest, int base, size_t most)
+{
+	unsigned int value = 0;
+
+	for (size_t i = 0; i < most && rest->count && digit_of(rest->at[0]) < base; i++) {
+		if (value <= 0x7f)
+			value = value * (unsigned int)base + (unsigned int)digit_of(rest->at[0]);
+		*rest = bytes_skip(*rest, 1);
+	}
+	return value && value < 0x80 ? (char)value : NOT_ASCII;
+}
+
+/* Reads what follows a backslash in E'...'. */
+static char read_escape(struct bytes *rest)
+{
+	static const char letters[] = "bfnrt", values[] = "\b\f\n\r\t";
+	char c = rest->at[0];
+	const char *letter = c ? strchr(letters, c) : NULL;
+
+	if (c >= '0' && c < '8')
+		return read_number(rest, 8, 3);
+	*rest = bytes_skip(*rest, 1);
+	if (c == 'x' && rest->count && digit_of(rest->at[0]) < 16)
+		return read_number(rest, 16, 2);
+	if (c == 'u' || c == 'U')
+		return read_number(rest, 16, c == 'u' ? 4 : 8);
+	return letter ? values[letter - letters] : c;
+}
+
+/* Reads what follows the escape character in U&'...'. */
+static char read_unicode(struct bytes *rest, char escape)
+{
+	char c = rest->at[0];
+
+	if (c == escape || c == '+')
+		*rest = bytes_skip(*rest, 1);
+	return c == escape ? c : read_number(rest, 16, c == '+' ? 6 : 4);
+}
+
+static size_t unquote_dollar(struct bytes text, char *out, size_t size)
+{
+	const char *tag = memchr(text.at + 1, '$', text.count - 1);
+	size_t tag_size = (size_t)(tag - text.at) + 1;
+	size_t count = text.count - 2 * tag_size;
+
+	if (count > size)
+		return SQL_CANNOT;
+	memcpy(out, text.at + tag_size, count);
+	return count;
+}
+
+static size_t lower_word(struct bytes text, char *out, size_t size)
+{
+	for (size_t i = 0; i < text.count && i < size; i++)
+		out[i] = sql_lower(text.at[i]);
+	return text.count <= size ? text.count : SQL_CANNOT;
+}
+
+/* Goes to the next part of E'one' 'constant'. false: a comment is between them, which is not read.
+ */
+static bool next_part(struct bytes *rest, char quote)
+{
+	const char *begin = rest->at, *part = memchr(begin, quote, rest->count);
+	size_t size = part ? (size_t)(part - begin) + 1 : rest->count;
+
+	*rest = bytes_skip(*rest, size);
+	return !memchr(begin, '-', size);
+}
+
+/* Skips the letters before a quote. Whether a backslash escapes in what follows. */
+static bool skip_prefix(const struct token *token, struct bytes *rest, bool is_escaped)
+{
+	char c = sql_lower(rest->at[0]);
+
+	if (token->escape)
+		*rest = bytes_skip(*rest, 2);
+	else if (c == 'e' || c == 'n')
+		*rest = bytes_skip(*rest, 1);
+	return !token->escape && (c == 'e' || (is_escaped && token->kind == TOKEN_STRING));
+}
+
+size_t sql_unquote(const struct token *token, bool is_escaped, char *out, size_t size)
+{
+	struct bytes rest = token->text;
+	size_t used = 0;
+	char quote;
+
+	if (token->kind == TOKEN_WORD)
+		return lower_word(rest, out, size);
+	if (rest.at[0] == '$')
+		return unquote_dollar(rest, out, size);
+	if (sql_lower(rest.at[0]) == 'b' || sql_lower(rest.at[0]) == 'x')
+		return 0; /* bits */
+	is_escaped = skip_prefix(token, &rest, is_escaped);
+	quote = rest.at[0];
+	rest = bytes_skip(rest, 1);
+	while (rest.count) {
+		char c = rest.at[0];
+
+		rest = bytes_skip(rest, 1);
+		if (c == quote && (rest.count == 0 || rest.at[0] != quote)) {
+			if (rest.count && !next_part(&rest, quote))
+				return SQL_CANNOT;
+			continue;
+		}
+		if (c == quote)
+			rest = bytes_skip(rest, 1);
+		else if (c == token->escape && c && rest.count)
+			c = read_unicode(&rest, c);
+		else if (is_escaped && c == '\\' && rest.count)
+			c = read_escape(&rest);
+		if (used == size)
+			return SQL_CANNOT;
+		out[used++] = c;
+	}
+	return used;
+}
+
+/* ---- names of parameters ---- */
+
+static void add_part(struct chain *chain, const struct token *token)
+{
+	size_t room = SQL_CHAIN_MAX - chain->count,
+	       most = room < SQL_NAME_MAX ? room : SQL_NAME_MAX;
+	size_t size = sql_unquote(token, false, chain->name + chain->count, most);
+
+	chain->is_cut |= size == SQL_CANNOT;
+	chain->count += size == SQL_CANNOT ? most : size;
+}
+
+bool sql_read_chain(struct scanner *scanner, struct token token, struct chain *chain)
+{
+	chain->count = 0;
+	chain->is_cut = false;
+	for (;;) {
+		chain->next = token;
+		if (!sql_is_name(&token))
+			return false;
+		add_part(chain, &token);
+		chain->next = sql_token(scanner);
+		if (!sql_token_is_sign(&chain->next, '.'))
+			break;
+		if (chain->count < SQL_CHAIN_MAX)
+			chain->name[chain->count++] = '.';
+		token = sql_token(scanner);
+	}
+	chain->name[chain->count] = 0;
+	return true;
+}
+
+bool sql_takes_scope(struct scanner *scanner, const char *word)
+{
+	struct scanner ahead = *scanner;
+	struct token next;
+
+	if (!sql_takes(&ahead, word))
+		return false;
+	next = sql_peek(ahead);
+	if (sql_is_name(&next))
+		*scanner = ahead;
+	return sql_is_name(&next);
 }

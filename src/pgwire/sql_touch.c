@@ -11,7 +11,7 @@
  *
  *   - PostgreSQL's own commands that do have a bit by their first words. A statement that begins
  *     with another word than those known here counts as one that does (HIDDEN).
- *   - Its own functions that do are in sql_functions.c. A function that PostgreSQL comes with is
+ *   - Its own functions that do are in sql_calls.c. A function that PostgreSQL comes with is
  * run by a text only through its name, by f(x) or (x).f: none of these is behind one of
  * PostgreSQL's operators, casts, types or aggregates. The name is in the text as it is, with or
  * without quotes, in upper or lower case, or as U&"...", which is HIDDEN. A name counts in any
@@ -26,10 +26,7 @@
 
 #include <strings.h>
 
-#include "sql_functions_priv.h"
 #include "sql_priv.h"
-#include "sql_touch_priv.h"
-#include "sql_words_priv.h"
 
 enum word {
 	WORD_NONE, /* no word, or one without a meaning here */
@@ -60,12 +57,15 @@ enum word {
 	WORD_TEMP,
 	WORD_UPDATE,
 	WORD_WITH,
-	WORD_WRITE
+	WORD_WRITE,
+	WORD_COUNT
 };
 
 #define ANY_OF_DISCARD                                                                   \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE | \
 	 SQL_TOUCH_FORGET)
+
+#define ANY_OF_SET (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT)
 
 #define KEYWORD(text, word, bits)                \
 	{                                        \
@@ -81,74 +81,66 @@ static const struct keyword {
 	struct sql_word text;
 	unsigned char word; /* enum word */
 	bool is_first;      /* a statement may begin with it */
-	unsigned int bits;  /* of such a statement */
+	unsigned int bits;  /* of such a statement, at most */
 } keywords[] = {
 	KEYWORD_INSIDE("as", WORD_AS),
 	KEYWORD("do", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
 	KEYWORD_INSIDE("on", WORD_ON),
-	KEYWORD("end", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("for", WORD_FOR),
-	KEYWORD("set", WORD_SET, 0),
+	KEYWORD("set", WORD_SET, ANY_OF_SET),
 	KEYWORD("call", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
 	KEYWORD("copy", WORD_WRITE, 0),
 	KEYWORD("drop", WORD_DROP, SQL_TOUCH_RELEASE),
 	KEYWORD_INSIDE("hold", WORD_HOLD),
 	KEYWORD_INSIDE("into", WORD_INTO),
 	KEYWORD("load", WORD_STATEMENT, SQL_TOUCH_LIBRARY),
-	KEYWORD("lock", WORD_STATEMENT, 0),
-	KEYWORD("move", WORD_STATEMENT, 0),
-	KEYWORD("show", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("temp", WORD_TEMP),
 	KEYWORD("with", WORD_WITH, SQL_TOUCH_WRITE),
-	KEYWORD("abort", WORD_STATEMENT, 0),
 	KEYWORD("alter", WORD_ALTER, SQL_TOUCH_WRITE),
-	KEYWORD("begin", WORD_STATEMENT, 0),
 	KEYWORD("close", WORD_STATEMENT, SQL_TOUCH_RELEASE),
-	KEYWORD("fetch", WORD_STATEMENT, 0),
-	KEYWORD("grant", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("local", WORD_LOCAL),
 	KEYWORD("merge", WORD_INSERT, 0),
-	KEYWORD("reset", WORD_STATEMENT, SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT),
-	KEYWORD("start", WORD_STATEMENT, 0),
-	KEYWORD("table", WORD_STATEMENT, 0),
+	KEYWORD("reset", WORD_STATEMENT, ANY_OF_SET),
 	KEYWORD("commit", WORD_COMMIT, 0),
 	KEYWORD("create", WORD_CREATE, SQL_TOUCH_WRITE),
 	KEYWORD("delete", WORD_WRITE, 0),
 	KEYWORD_INSIDE("global", WORD_LOCAL),
-	KEYWORD("import", WORD_IMPORT, 0),
+	KEYWORD("import", WORD_IMPORT, SQL_TOUCH_CREATE),
 	KEYWORD("insert", WORD_INSERT, 0),
 	KEYWORD("listen", WORD_STATEMENT, SQL_TOUCH_LISTEN),
 	KEYWORD("notify", WORD_STATEMENT, SQL_TOUCH_NOTIFY),
-	KEYWORD("revoke", WORD_STATEMENT, 0),
-	KEYWORD("select", WORD_STATEMENT, 0),
 	KEYWORD("update", WORD_UPDATE, 0),
-	KEYWORD("vacuum", WORD_STATEMENT, 0),
-	KEYWORD("values", WORD_STATEMENT, 0),
-	KEYWORD("analyse", WORD_STATEMENT, 0),
-	KEYWORD("analyze", WORD_STATEMENT, 0),
-	KEYWORD("cluster", WORD_STATEMENT, 0),
-	KEYWORD("comment", WORD_STATEMENT, 0),
 	KEYWORD("declare", WORD_DECLARE, 0),
-	KEYWORD("discard", WORD_DISCARD, SQL_TOUCH_RELEASE),
+	KEYWORD("discard", WORD_DISCARD, ANY_OF_DISCARD),
 	KEYWORD("execute", WORD_EXECUTE, SQL_TOUCH_EXECUTE),
 	KEYWORD("explain", WORD_EXPLAIN, 0),
 	KEYWORD("prepare", WORD_PREPARE, SQL_TOUCH_PREPARE),
 	KEYWORD("refresh", WORD_STATEMENT, SQL_TOUCH_WRITE),
-	KEYWORD("reindex", WORD_STATEMENT, 0),
-	KEYWORD("release", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("replace", WORD_REPLACE),
-	KEYWORD("reassign", WORD_STATEMENT, 0),
-	KEYWORD("rollback", WORD_STATEMENT, 0),
-	KEYWORD("security", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("database", WORD_DATABASE),
-	KEYWORD("truncate", WORD_STATEMENT, 0),
 	KEYWORD("unlisten", WORD_STATEMENT, SQL_TOUCH_UNLISTEN),
 	KEYWORD_INSIDE("extension", WORD_EXTENSION),
-	KEYWORD("savepoint", WORD_STATEMENT, 0),
 	KEYWORD_INSIDE("temporary", WORD_TEMP),
-	KEYWORD("checkpoint", WORD_STATEMENT, 0),
 	KEYWORD("deallocate", WORD_STATEMENT, SQL_TOUCH_RELEASE),
 	KEYWORD_INSIDE("pg_settings", WORD_PG_SETTINGS),
+};
+
+/* Other statements that have no bits by their first words. */
+static const char *const others[] = { "end",       "lock",     "move",     "show",     "abort",
+	                              "begin",     "fetch",    "grant",    "start",    "table",
+	                              "revoke",    "select",   "vacuum",   "values",   "analyse",
+	                              "analyze",   "cluster",  "comment",  "reindex",  "release",
+	                              "reassign",  "rollback", "security", "truncate", "savepoint",
+	                              "checkpoint" };
+
+/* What a word means at most where no statement begins. */
+static const unsigned int inside[WORD_COUNT] = {
+	[WORD_CREATE] = SQL_TOUCH_CREATE,   [WORD_DATABASE] = SQL_TOUCH_DATABASE,
+	[WORD_EXECUTE] = SQL_TOUCH_EXECUTE, [WORD_EXTENSION] = SQL_TOUCH_HIDDEN,
+	[WORD_HOLD] = SQL_TOUCH_CURSOR,     [WORD_INSERT] = SQL_TOUCH_WRITE,
+	[WORD_INTO] = SQL_TOUCH_CREATE,     [WORD_PG_SETTINGS] = ANY_OF_SET,
+	[WORD_PG_TEMP] = SQL_TOUCH_TEMP,    [WORD_TEMP] = SQL_TOUCH_TEMP,
+	[WORD_UPDATE] = SQL_TOUCH_WRITE,    [WORD_WRITE] = SQL_TOUCH_WRITE,
 };
 
 #define KEYWORD_COUNT (sizeof(keywords) / sizeof(keywords[0]))
@@ -181,31 +173,13 @@ static const struct keyword *find_keyword(struct bytes text)
 	return NULL;
 }
 
-/* The text of a name, without its quotes. */
-static struct bytes name_of(const struct token *token)
-{
-	if (token->kind == TOKEN_QUOTED)
-		return bytes_of(token->text.at + 1, token->text.count - 2);
-	return token->text;
-}
-
-static bool is_name(const struct token *token)
-{
-	return token->kind == TOKEN_WORD || token->kind == TOKEN_QUOTED;
-}
-
-static bool is_end(const struct token *token)
-{
-	return token->kind == TOKEN_END || sql_token_is_sign(token, ';');
-}
-
 /* ---- SET and DISCARD ---- */
 
 static bool name_is(const struct token *token, const char *name)
 {
-	struct bytes text = name_of(token);
+	struct bytes text = sql_name_text(token);
 
-	return is_name(token) && text.count == strlen(name) &&
+	return sql_is_name(token) && text.count == strlen(name) &&
 	       strncasecmp(text.at, name, text.count) == 0;
 }
 
@@ -214,7 +188,7 @@ static bool has_default(struct scanner scanner)
 {
 	struct token token = sql_token(&scanner), last = token;
 
-	for (; !is_end(&token); token = sql_token(&scanner)) {
+	for (; !sql_is_end(&token); token = sql_token(&scanner)) {
 		if (sql_token_is(&token, "default") || sql_token_is(&token, "local") ||
 		    sql_token_is(&token, "none"))
 			return true;
@@ -223,114 +197,62 @@ static bool has_default(struct scanner scanner)
 	return sql_token_is(&last, "names");
 }
 
+/* SET seed, SET LOCAL seed: also changed by the latter, and not taken back. */
 static bool has_seed(struct scanner scanner)
 {
-	struct token token = sql_token(&scanner);
+	struct token first = sql_token(&scanner), second = sql_token(&scanner);
 
-	for (int i = 0; i < 2 && !is_end(&token); i++, token = sql_token(&scanner)) {
-		if (name_is(&token, "seed"))
-			return true;
-	}
-	return false;
+	return name_is(&first, "seed") || (!sql_is_end(&first) && name_is(&second, "seed"));
 }
 
 /*
  * SET LOCAL, SET TRANSACTION and SET CONSTRAINTS end with the transaction. But local.x is the
  * name of a parameter.
  */
-static bool is_of_transaction(struct scanner scanner)
+static bool takes_transaction(struct scanner *scanner)
 {
-	struct token token = sql_token(&scanner);
+	struct scanner ahead = *scanner;
+	struct token name;
 
-	if (!sql_token_is(&token, "local") && !sql_token_is(&token, "transaction") &&
-	    !sql_token_is(&token, "constraints"))
+	if (!sql_takes(&ahead, "local") && !sql_takes(&ahead, "transaction") &&
+	    !sql_takes(&ahead, "constraints"))
 		return false;
-	token = sql_token(&scanner);
-	return is_name(&token) && !sql_token_is(&token, "to");
+	name = sql_peek(ahead);
+	if (!sql_is_name(&name) || sql_token_is(&name, "to"))
+		return false;
+	*scanner = ahead;
+	return true;
 }
 
 static unsigned int judge_set(struct scanner after)
 {
-	unsigned int bits = 0;
+	unsigned int bits = has_seed(after) ? SQL_TOUCH_EXTENSION : 0;
 
-	if (has_seed(after)) /* also changed by SET LOCAL, and not taken back */
-		bits |= SQL_TOUCH_EXTENSION;
-	if (is_of_transaction(after)) {
-		sql_token(&after);
-		return has_default(after) ? bits | SQL_TOUCH_DEFAULT : bits;
-	}
-	bits |= SQL_TOUCH_PARAMS;
+	bits |= takes_transaction(&after) ? 0 : SQL_TOUCH_PARAMS;
 	return has_default(after) ? bits | SQL_TOUCH_DEFAULT : bits;
 }
 
 static unsigned int judge_discard(struct scanner after)
 {
-	struct token token = sql_token(&after);
-
-	if (sql_token_is(&token, "all"))
+	if (sql_takes(&after, "all"))
 		return ANY_OF_DISCARD;
-	return sql_token_is(&token, "sequences") ? SQL_TOUCH_FORGET : 0;
+	return SQL_TOUCH_RELEASE | (sql_takes(&after, "sequences") ? SQL_TOUCH_FORGET : 0);
 }
 
 /* ---- calls ---- */
 
-#define ARGUMENT_TOKENS 4 /* name => value, where => is two tokens */
-
-struct argument {
-	struct token tokens[ARGUMENT_TOKENS];
-	size_t count;     /* of all its tokens */
-	struct token end; /* the sign after it; TOKEN_END: the arguments cannot be read */
-};
-
-/* Reads one argument from after the sign before it. */
-static void read_argument(struct scanner *scanner, struct argument *argument)
+static bool is_string(const struct argument *argument)
 {
-	size_t depth = 0;
-
-	for (argument->count = 0;; argument->count++) {
-		struct token token = sql_token(scanner);
-		bool is_close = sql_token_is_sign(&token, ')') || sql_token_is_sign(&token, ']');
-
-		argument->end = token;
-		/* To read a call within a call once for each would cost the square of the size. */
-		if (is_end(&token) || (is_name(&token) && sql_function(name_of(&token)))) {
-			argument->end.kind = TOKEN_END;
-			return;
-		}
-		if (depth == 0 && (is_close || sql_token_is_sign(&token, ',')))
-			return;
-		depth += sql_token_is_sign(&token, '(') || sql_token_is_sign(&token, '[');
-		depth -= is_close;
-		if (argument->count < ARGUMENT_TOKENS)
-			argument->tokens[argument->count] = token;
-	}
+	return !argument->is_named && argument->count == 1 && argument->first.kind == TOKEN_STRING;
 }
 
-/* Whether it is `name => value` or `name := value`. */
-static bool is_named(const struct argument *argument)
+static bool is_seed(const struct argument *argument)
 {
-	const struct token *tokens = argument->tokens;
+	char name[sizeof("seed")];
 
-	return argument->count >= ARGUMENT_TOKENS &&
-	       ((sql_token_is_sign(&tokens[1], '=') && sql_token_is_sign(&tokens[2], '>')) ||
-	        (sql_token_is_sign(&tokens[1], ':') && sql_token_is_sign(&tokens[2], '=')));
-}
-
-/* Whether the value is this word alone. */
-static bool value_is(const struct argument *argument, const char *word)
-{
-	size_t before = is_named(argument) ? ARGUMENT_TOKENS - 1 : 0;
-
-	return argument->count == before + 1 && sql_token_is(&argument->tokens[before], word);
-}
-
-static bool is_string(const struct argument *argument, const char *text)
-{
-	struct bytes value = argument->tokens[0].text;
-
-	return argument->count == 1 && argument->tokens[0].kind == TOKEN_STRING &&
-	       (!text || (value.count == strlen(text) + 2 &&
-	                  strncasecmp(value.at + 1, text, strlen(text)) == 0));
+	return argument->count == 1 && argument->first.kind == TOKEN_STRING &&
+	       sql_unquote(&argument->first, false, name, sizeof(name)) == strlen("seed") &&
+	       strncasecmp(name, "seed", strlen("seed")) == 0;
 }
 
 /* Judges a call by its third argument, from after its parenthesis. */
@@ -343,18 +265,18 @@ static unsigned int judge_call(struct scanner scanner, const struct sql_function
 	if (function->third == SQL_THIRD_ANY)
 		return bits;
 	for (int number = 1;; number++) {
-		read_argument(&scanner, &argument);
-		if (argument.end.kind == TOKEN_END)
+		sql_read_argument(&scanner, &argument);
+		if (!argument.end)
 			return bits;
-		if (is_local && number == 1 && is_string(&argument, "seed"))
+		if (is_local && number == 1 && is_seed(&argument))
 			seed = SQL_TOUCH_EXTENSION;
-		if (is_local && number == 2 && is_string(&argument, NULL))
+		if (is_local && number == 2 && is_string(&argument))
 			bits &= ~(unsigned int)SQL_TOUCH_DEFAULT; /* NULL would be the default */
-		if (is_named(&argument)
-		        ? name_is(&argument.tokens[0], is_local ? "is_local" : "temporary")
-		        : number == 3)
-			is_harmless = value_is(&argument, is_local ? "true" : "false");
-		if (!sql_token_is_sign(&argument.end, ','))
+		if (argument.is_named ? name_is(&argument.name, is_local ? "is_local" : "temporary")
+		                      : number == 3)
+			is_harmless = argument.count == 1 &&
+			              sql_token_is(&argument.first, is_local ? "true" : "false");
+		if (argument.end != ',')
 			return is_harmless ? seed : bits | seed;
 	}
 }
@@ -372,65 +294,62 @@ static void end_statement(struct pass *pass)
 	pass->is_body = pass->is_target = pass->is_new = pass->is_dropped = false;
 }
 
-/* An object is created here, and is temporary if its schema, or search_path, says so. */
-static void begin_object(struct pass *pass)
-{
-	pass->is_new = true;
-	pass->statement |= SQL_TOUCH_CREATE;
-}
-
-static void judge_first(struct pass *pass, const struct keyword *keyword)
+static void judge_first(struct pass *pass, const struct token *token, const struct keyword *keyword)
 {
 	if (!keyword || !keyword->is_first) {
-		/* A statement of another PostgreSQL: it may do anything. */
 		pass->first = WORD_STATEMENT;
-		pass->statement |= SQL_TOUCH_HIDDEN;
+		/* Of another PostgreSQL: it may do anything. */
+		if (!sql_token_is_one(token, others, sizeof(others) / sizeof(others[0])))
+			pass->statement |= SQL_TOUCH_HIDDEN;
 		return;
 	}
 	pass->first = keyword->word;
-	pass->statement |= keyword->bits;
+	pass->is_new = keyword->word == WORD_IMPORT;
 	if (keyword->word == WORD_SET)
 		pass->statement |= judge_set(pass->scanner);
-	if (keyword->word == WORD_DISCARD)
+	else if (keyword->word == WORD_DISCARD)
 		pass->statement |= judge_discard(pass->scanner);
-	if (keyword->word == WORD_IMPORT)
-		begin_object(pass);
+	else
+		pass->statement |= keyword->bits;
 }
 
-static bool is_temporary(const struct pass *pass)
+/* Whether a word means here what it may mean, by those before it. */
+static bool does_count(const struct pass *pass, enum word word)
 {
 	enum word before = pass->before[0];
 
-	return before == WORD_CREATE || before == WORD_REPLACE || before == WORD_LOCAL ||
-	       (before == WORD_INTO && pass->is_new);
+	switch (word) {
+	case WORD_INTO:
+		return before != WORD_INSERT;
+	case WORD_TEMP:
+		return before == WORD_CREATE || before == WORD_REPLACE || before == WORD_LOCAL ||
+		       (before == WORD_INTO && pass->is_new);
+	case WORD_PG_TEMP:
+		return pass->is_new;
+	case WORD_HOLD:
+		return before == WORD_WITH && pass->first == WORD_DECLARE && !pass->is_body;
+	case WORD_EXECUTE:
+		return pass->first == WORD_EXPLAIN ||
+		       (pass->first == WORD_CREATE && before == WORD_AS);
+	case WORD_EXTENSION:
+		return before == WORD_CREATE || before == WORD_ALTER;
+	case WORD_DATABASE:
+		return before == WORD_DROP || before == WORD_ALTER || before == WORD_CREATE;
+	case WORD_PG_SETTINGS:
+		return pass->is_target;
+	default:
+		return true;
+	}
 }
 
-/* Judges a word by those before it. */
 static void judge_word(struct pass *pass, enum word word)
 {
-	enum word before = pass->before[0];
-
-	if (word == WORD_CREATE || (word == WORD_INTO && before != WORD_INSERT))
-		begin_object(pass);
-	else if (word == WORD_INSERT || word == WORD_UPDATE || word == WORD_WRITE)
-		pass->statement |= SQL_TOUCH_WRITE;
-	else if ((word == WORD_TEMP && is_temporary(pass)) ||
-	         (word == WORD_PG_TEMP && pass->is_new))
-		pass->statement |= SQL_TOUCH_TEMP;
-	else if (word == WORD_HOLD && before == WORD_WITH && pass->first == WORD_DECLARE &&
-	         !pass->is_body)
-		pass->statement |= SQL_TOUCH_CURSOR;
-	else if (word == WORD_EXECUTE &&
-	         (pass->first == WORD_EXPLAIN || (pass->first == WORD_CREATE && before == WORD_AS)))
-		pass->statement |= SQL_TOUCH_EXECUTE;
-	else if (word == WORD_EXTENSION && (before == WORD_CREATE || before == WORD_ALTER))
-		pass->statement |= SQL_TOUCH_HIDDEN;
-	else if (word == WORD_DATABASE &&
-	         (before == WORD_DROP || before == WORD_ALTER || before == WORD_CREATE))
-		pass->statement |= SQL_TOUCH_DATABASE;
-	else if (word == WORD_PG_SETTINGS && pass->is_target)
-		pass->statement |= SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT;
-	else if (word == WORD_DROP && before == WORD_COMMIT && pass->before[1] == WORD_ON)
+	if (does_count(pass, word)) {
+		pass->statement |= inside[word];
+		/* An object is created, and is temporary if its schema, or search_path, says so. */
+		pass->is_new |= word == WORD_CREATE || word == WORD_INTO;
+	}
+	if (word == WORD_DROP && pass->before[0] == WORD_COMMIT && pass->before[1] == WORD_ON)
 		pass->is_dropped = true;
 	if (word == WORD_UPDATE || word == WORD_SET)
 		pass->is_target = word == WORD_UPDATE;
@@ -438,19 +357,6 @@ static void judge_word(struct pass *pass, enum word word)
 }
 
 /* ---- tokens ---- */
-
-static bool is_followed_by(struct scanner scanner, char sign)
-{
-	struct token next = sql_token(&scanner);
-
-	return sql_token_is_sign(&next, sign);
-}
-
-/* U&"...": which name it is, cannot be seen. */
-static bool is_unicode_name(const struct token *token, struct bytes rest)
-{
-	return sql_token_is(token, "u") && rest.count > 1 && rest.at[0] == '&' && rest.at[1] == '"';
-}
 
 /*
  * PostgreSQL 14 allows a word without a space after a number: SELECT 1INTO TEMP x. *token becomes
@@ -470,7 +376,7 @@ static void skip_number(struct token *token)
 		while (rest.count && rest.at[0] >= '0' && rest.at[0] <= '9');
 	}
 	if (sql_word_size(rest))
-		*token = (struct token){ TOKEN_WORD, rest };
+		*token = (struct token){ .kind = TOKEN_WORD, .text = rest };
 }
 
 /*
@@ -486,27 +392,24 @@ static bool split_number(struct scanner *scanner, struct token token)
 
 static void judge_name(struct pass *pass, const struct token *token)
 {
-	const struct keyword *keyword = find_keyword(name_of(token));
-	const struct sql_function *function = sql_function(name_of(token));
+	const struct keyword *keyword = find_keyword(sql_name_text(token));
+	const struct sql_function *function = sql_function(sql_name_text(token));
 	enum word word = keyword ? keyword->word : WORD_NONE;
+	struct scanner after = pass->scanner;
 
-	if (function && is_followed_by(pass->scanner, '(')) {
-		struct scanner inside = pass->scanner;
-
-		sql_token(&inside);
-		pass->statement |= judge_call(inside, function);
-	} else if (function && pass->is_behind_dot && function->third == SQL_THIRD_ANY) {
+	if (function && sql_takes_sign(&after, '('))
+		pass->statement |= judge_call(after, function);
+	else if (function && pass->is_behind_dot && function->third == SQL_THIRD_ANY)
 		pass->statement |= function->bits; /* (x).f is f(x) */
-	}
 	/* A name in quotes is no keyword. */
 	if (token->kind == TOKEN_QUOTED && word != WORD_PG_TEMP && word != WORD_PG_SETTINGS)
 		word = WORD_NONE;
 	if (pass->first == WORD_NONE && token->kind == TOKEN_QUOTED)
 		pass->first = WORD_STATEMENT; /* no statement begins so */
 	else if (pass->first == WORD_NONE)
-		judge_first(pass, keyword);
-	if (is_unicode_name(token, pass->scanner.rest))
-		pass->statement |= SQL_TOUCH_HIDDEN;
+		judge_first(pass, token, keyword);
+	if (token->escape)
+		pass->statement |= SQL_TOUCH_HIDDEN; /* which name it is, is not looked for */
 	judge_word(pass, word);
 	pass->before[1] = pass->before[0];
 	pass->before[0] = word;
@@ -519,14 +422,14 @@ static unsigned int touch_once(struct scanner scanner)
 	for (;;) {
 		struct token token = sql_token(&pass.scanner);
 
-		if (is_name(&token)) {
+		if (sql_is_name(&token)) {
 			judge_name(&pass, &token);
 			pass.is_behind_dot = false;
 			continue;
 		}
 		pass.is_behind_dot = token.kind == TOKEN_NUMBER ? split_number(&pass.scanner, token)
 		                                                : sql_token_is_sign(&token, '.');
-		if (is_end(&token))
+		if (sql_is_end(&token))
 			end_statement(&pass);
 		else if (pass.first == WORD_NONE)
 			pass.first = WORD_STATEMENT; /* a SELECT in parentheses */
@@ -563,44 +466,30 @@ static bool is_in_word(char c)
 	       c == '_' || (c & 0x80);
 }
 
-/* What a word means at most, wherever it is. begins: it may be the first of a statement. */
-static unsigned int judge_anywhere(struct bytes word, bool begins)
+/* LOAD and the begin of a string, or what format() replaces by one. `text` is after the word. */
+static bool is_load(const struct token *word, struct bytes text)
 {
-	const struct keyword *keyword = find_keyword(word);
-	const struct sql_function *function = sql_function(word);
+	while (text.count && text.at[0] && strchr(" \t\r\n\f\v", text.at[0]))
+		text = bytes_skip(text, 1);
+	return sql_token_is(word, "load") && text.count && text.at[0] &&
+	       strchr("'$%\\eE", text.at[0]);
+}
+
+/*
+ * What a word means at most, wherever it is. begins: it may be the first of a statement. after: the
+ * text behind it.
+ */
+static unsigned int judge_anywhere(const struct token *word, bool begins, struct bytes after)
+{
+	const struct keyword *keyword = find_keyword(word->text);
+	const struct sql_function *function = sql_function(word->text);
 	unsigned int bits = function ? function->bits : 0;
 
-	if (!keyword)
-		return bits;
-	bits |= keyword->word == WORD_EXECUTE || begins ? keyword->bits : 0;
-	if ((keyword->word == WORD_SET || keyword->word == WORD_DISCARD) && !begins)
-		return bits;
-	switch (keyword->word) {
-	case WORD_SET:
-	case WORD_PG_SETTINGS:
-		return bits | SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT;
-	case WORD_DISCARD:
-		return bits | ANY_OF_DISCARD;
-	case WORD_TEMP:
-	case WORD_PG_TEMP:
-		return bits | SQL_TOUCH_TEMP;
-	case WORD_HOLD:
-		return bits | SQL_TOUCH_CURSOR;
-	case WORD_EXTENSION:
-		return bits | SQL_TOUCH_HIDDEN;
-	case WORD_DATABASE:
-		return bits | SQL_TOUCH_DATABASE;
-	case WORD_CREATE:
-	case WORD_INTO:
-	case WORD_IMPORT:
-		return bits | SQL_TOUCH_CREATE;
-	case WORD_INSERT:
-	case WORD_UPDATE:
-	case WORD_WRITE:
-		return bits | SQL_TOUCH_WRITE;
-	default:
-		return bits;
-	}
+	if (keyword)
+		bits |= inside[keyword->word] | (begins ? keyword->bits : 0);
+	if (after.count > 1 && after.at[0] == '&' && after.at[1] == '"' && sql_token_is(word, "u"))
+		bits |= SQL_TOUCH_HIDDEN;
+	return is_load(word, after) ? bits | SQL_TOUCH_LIBRARY : bits;
 }
 
 /* Whether a statement may begin after this byte; `begins`: so it was before it. */
@@ -622,27 +511,28 @@ static bool begins_after(const char *at, const char *first, bool begins)
 	}
 }
 
-/* The bits of a text in which quotes and comments are not followed. */
-static unsigned int touch_anywhere(struct bytes text)
+/*
+ * The bits of a text in which quotes and comments are not followed. is_code: no statement of the
+ * text itself is looked for.
+ */
+static unsigned int touch_anywhere(struct bytes text, bool is_code)
 {
 	bool has_seed_word = false, begins = true;
 	const char *first = text.at;
 	unsigned int bits = 0;
 
 	while (text.count) {
-		struct token token = { TOKEN_WORD, { text.at, 0 } };
+		struct token token = { .kind = TOKEN_WORD, .text = { text.at, 0 } };
 
 		while (token.text.count < text.count && is_in_word(text.at[token.text.count]))
 			token.text.count++;
 		text = bytes_skip(text, token.text.count);
 		if (token.text.count) {
 			skip_number(&token);
-			bits |= judge_anywhere(token.text, begins);
+			bits |= judge_anywhere(&token, begins && !is_code, text);
 			has_seed_word |= name_is(&token, "seed");
 			begins = false;
 		}
-		if (is_unicode_name(&token, text))
-			bits |= SQL_TOUCH_HIDDEN;
 		if (text.count) {
 			begins = begins_after(text.at, first, begins);
 			text = bytes_skip(text, 1);
@@ -653,49 +543,13 @@ static unsigned int touch_anywhere(struct bytes text)
 	return bits;
 }
 
-/* ---- within strings ---- */
-
-/* LOAD and the begin of a string, or what format() replaces by one. `text` is after the word. */
-static bool is_load(struct bytes word, struct bytes text)
-{
-	if (word.count != 4 || strncasecmp(word.at, "load", 4) != 0)
-		return false;
-	while (text.count && text.at[0] && strchr(" \t\r\n\f\v", text.at[0]))
-		text = bytes_skip(text, 1);
-	return text.count && text.at[0] && strchr("'$%\\eE", text.at[0]);
-}
-
-/*
- * The bits of what a DO block, or an argument of a procedure, may run and the server cannot be
- * asked for.
- */
-static unsigned int touch_inside(struct bytes text)
-{
-	unsigned int bits = 0;
-
-	while (text.count) {
-		struct bytes word = bytes_of(text.at, 0);
-		const struct sql_function *function;
-
-		while (word.count < text.count && is_in_word(text.at[word.count]))
-			word.count++;
-		text = bytes_skip(text, word.count ? word.count : 1);
-		function = sql_function(word);
-		if (function)
-			bits |= function->bits & SQL_TOUCH_EXTENSION;
-		if (is_load(word, text))
-			bits |= SQL_TOUCH_LIBRARY;
-	}
-	return bits;
-}
-
 unsigned int sql_touch_unclear(struct bytes text)
 {
 	unsigned int bits = sql_touch_quick(text);
 
 	if (!(bits & SQL_TOUCH_UNREAD))
 		return bits;
-	bits = (bits & ~SQL_TOUCH_UNREAD) | touch_anywhere(text) | touch_inside(text);
+	bits = (bits & ~SQL_TOUCH_UNREAD) | touch_anywhere(text, false);
 	return bits ? bits : SQL_TOUCH_HIDDEN; /* a statement that is not known here */
 }
 
@@ -707,11 +561,13 @@ __attribute__((noinline)) static unsigned int touch_tokens(struct bytes text)
 	unsigned int bits = touch_once((struct scanner){ .rest = text });
 
 	/* standard_conforming_strings of the session is not known here. */
-	if (memchr(text.at, '\\', text.count))
+	if (sql_has_backslash(text))
 		bits |= touch_once((struct scanner){ .rest = text, .is_escaped = true });
+	/* What a DO block, or an argument of a procedure, may run and the server cannot be asked
+	 * for. */
 	if (bits & SQL_TOUCH_HIDDEN)
-		bits |= touch_inside(text);
-	return sql_touch_is_unclear(text) ? bits | touch_anywhere(text) : bits;
+		bits |= touch_anywhere(text, true) & (SQL_TOUCH_EXTENSION | SQL_TOUCH_LIBRARY);
+	return sql_touch_is_unclear(text) ? bits | touch_anywhere(text, false) : bits;
 }
 
 unsigned int sql_touch(struct bytes text)

@@ -7,8 +7,8 @@
  *                                        ^ first word
  *
  * A statement that touches the session begins with a word of its own, or calls a function by its
- * name, which is before a parenthesis, or behind a dot: (x).f; else it is SELECT ... INTO, or has a
- * name in U&"...", whose letters are not in the text.
+ * name, which is before a parenthesis, or behind a dot: (x).f; else it is SELECT ... INTO, an
+ * UPDATE of pg_settings, or has a name in U&"...", whose letters are not in the text.
  *
  * Hard here: quotes and comments are not followed. A semicolon or a parenthesis in a string may
  * only lead to more work, never to less. Every place that can begin a statement is looked at, and
@@ -16,15 +16,12 @@
  * that is looked for is a part of a longer character in any encoding of PostgreSQL, except ';',
  * where that does no harm.
  */
-#include "sql_touch_priv.h"
-
 #include <endian.h>
+#include <strings.h>
 
-#include "sql_functions_priv.h"
+#include "pgweir/pgwire/sql_touch.h"
+
 #include "sql_priv.h"
-
-#define FOUR(a, b, c, d) \
-	((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
 /* What the statements of a text have shown so far. */
 struct quick {
@@ -32,12 +29,35 @@ struct quick {
 	const char *end;
 	unsigned int bits;
 	bool has_select; /* INTO may follow */
-	bool has_with;   /* so may an UPDATE of pg_settings */
+	bool has_update; /* of pg_settings, perhaps */
 	bool has_line;   /* a newline was before a parenthesis: a comment may be there */
 };
 
+static inline bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/*
+ * Not a dollar sign or a digit: a name may follow $$a string$$ or a number at once. Digits are only
+ * at the end of the names that are looked for.
+ */
+static inline bool is_in_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
+}
+
+/* ---- first words ---- */
+
+#define FOUR(a, b, c, d) \
+	((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
+
+static uint32_t four_letters(const char *at)
+{
+	return FOUR((unsigned char)at[0], (unsigned char)at[1], (unsigned char)at[2],
+	            (unsigned char)at[3]) |
+	       0x20202020;
+}
+
 /* No two statements begin with the same four letters, except COMMIT and COMMENT. */
-static bool is_quiet(struct quick *quick, uint32_t four)
+static bool is_quiet_word(struct quick *quick, uint32_t four)
 {
 	switch (four) {
 	case FOUR('s', 'e', 'l', 'e'):
@@ -46,7 +66,11 @@ static bool is_quiet(struct quick *quick, uint32_t four)
 		quick->has_select = true;
 		return true;
 	case FOUR('w', 'i', 't', 'h'):
-		quick->has_select = quick->has_with = true;
+		quick->has_select = quick->has_update = true;
+		quick->bits |= SQL_TOUCH_WRITE;
+		return true;
+	case FOUR('u', 'p', 'd', 'a'):
+		quick->has_update = true;
 		quick->bits |= SQL_TOUCH_WRITE;
 		return true;
 	case FOUR('i', 'n', 's', 'e'):
@@ -73,52 +97,13 @@ static bool is_quiet(struct quick *quick, uint32_t four)
 	}
 }
 
-static uint32_t four_letters(const char *at)
-{
-	return FOUR((unsigned char)at[0], (unsigned char)at[1], (unsigned char)at[2],
-	            (unsigned char)at[3]) |
-	       0x20202020;
-}
-
-static bool is_end_word(struct bytes rest)
-{
-	return rest.count >= 3 && (rest.at[0] | 0x20) == 'e' && (rest.at[1] | 0x20) == 'n' &&
-	       (rest.at[2] | 0x20) == 'd' && (rest.count == 3 || sql_word_size(rest) == 3);
-}
-
-/*
- * Not a dollar sign or a digit: a name may follow $$a string$$ or a number at once. Digits are only
- * at the end of the names that are looked for.
- */
-static bool is_in_name(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
-}
-
-/* An UPDATE of the view pg_settings sets a parameter. false: this may be one. */
-static bool is_quiet_target(struct bytes rest)
-{
-	while (rest.count && (rest.at[0] == ' ' || (rest.at[0] >= '\t' && rest.at[0] <= '\r')))
-		rest = bytes_skip(rest, 1);
-	if (rest.count && rest.at[0] == '"')
-		rest = bytes_skip(rest, 1);
-	if (rest.count < 5)
-		return true;
-	if (!is_in_name(rest.at[0]) || four_letters(rest.at) == FOUR('o', 'n', 'l', 'y'))
-		return false;
-	/* pg_settings, pg_catalog.pg_settings; not people, pgbench_accounts */
-	return (rest.at[0] | 0x20) != 'p' || (rest.at[1] | 0x20) != 'g' || rest.at[2] != '_';
-}
-
 /*
  * Judges the beginning of a statement. false: its tokens must be read. Comments are skipped at
  * the beginning of a text only: after each semicolon they could cost the square of its size.
  */
 static bool is_quiet_statement(struct quick *quick, struct bytes rest)
 {
-	uint32_t four;
-
-	while (rest.count && (rest.at[0] == ' ' || (rest.at[0] >= '\t' && rest.at[0] <= '\r')))
+	while (rest.count && is_space(rest.at[0]))
 		rest = bytes_skip(rest, 1);
 	if (rest.count == 0 || rest.at[0] == ';')
 		return true;
@@ -126,34 +111,62 @@ static bool is_quiet_statement(struct quick *quick, struct bytes rest)
 		quick->has_select = true;
 		return true;
 	}
-	if (rest.count < 4)
-		return is_end_word(rest);
-	four = four_letters(rest.at);
-	if (four == FOUR('u', 'p', 'd', 'a')) {
-		quick->bits |= SQL_TOUCH_WRITE;
-		return rest.count < 6 || is_quiet_target(bytes_skip(rest, 6));
-	}
-	return is_quiet(quick, four) || is_end_word(rest);
+	return (rest.count >= 4 && is_quiet_word(quick, four_letters(rest.at))) ||
+	       (sql_word_size(rest) == 3 && strncasecmp(rest.at, "end", 3) == 0);
 }
 
-/* Judges the name before a parenthesis. false: it may be one of the functions. */
-static bool is_quiet_name(const char *begin, const char *end)
-{
-	const char *at = end;
+/* ---- names of functions ---- */
 
-	if (at > begin && at[-1] >= '0' && at[-1] <= '9')
-		at--;
-	while (at > begin && is_in_name(at[-1]) && end - at <= 4 * SQL_FUNCTION_MAX)
-		at--;
-	return !sql_function(bytes_of(at, (size_t)(end - at)));
+#define LETTER(letter) (1u << ((letter)&31))
+
+/* Whether a name may be one of the functions, by its first two letters. */
+static inline bool may_begin(char first, char second)
+{
+	static const unsigned int seconds[32] = {
+		['c' & 31] = LETTER('u') | LETTER('r') | LETTER('o'),
+		['d' & 31] = LETTER('b'),
+		['l' & 31] = LETTER('a'),
+		['n' & 31] = LETTER('e'),
+		['p' & 31] = LETTER('g'),
+		['q' & 31] = LETTER('u'),
+		['s' & 31] = LETTER('e'),
+		['t' & 31] = LETTER('s'),
+		['x' & 31] = LETTER('p'),
+	};
+
+	return seconds[first & 31] & LETTER(second);
+}
+
+/* The same by its last two bytes. One that is not ASCII may be an `i`. */
+static inline bool may_end(char before, char last)
+{
+	static const unsigned int befores[32] = {
+		['2' & 31] = LETTER('b'),
+		['3' & 31] = LETTER('b'),
+		['a' & 31] = LETTER('m'),
+		['b' & 31] = LETTER('a'),
+		['d' & 31] = LETTER('e'),
+		['e' & 31] = LETTER('t') | LETTER('l'),
+		['g' & 31] = LETTER('i'),
+		['k' & 31] = LETTER('c'),
+		['l' & 31] = LETTER('a') | LETTER('m') | LETTER('l'),
+		['n' & 31] = LETTER('o'),
+		['p' & 31] = LETTER('u') | LETTER('o'),
+		['t' & 31] = LETTER('i') | LETTER('c') | LETTER('e') | LETTER('o') | LETTER('r') |
+		             LETTER('a') | LETTER('b'), /* and '4' */
+		['u' & 31] = LETTER('_'),
+		['y' & 31] = LETTER('f') | LETTER('b'),
+	};
+
+	return (befores[last & 31] & LETTER(before)) || (before & 0x80);
 }
 
 /* Judges what is before a parenthesis. */
 static bool is_quiet_call(struct quick *quick, const char *end)
 {
-	const char *begin = quick->begin;
+	const char *begin = quick->begin, *at;
 
-	while (end > begin && (end[-1] == ' ' || (end[-1] >= '\t' && end[-1] <= '\r'))) {
+	while (end > begin && is_space(end[-1])) {
 		quick->has_line |= end[-1] == '\n' || end[-1] == '\r';
 		end--;
 	}
@@ -163,38 +176,40 @@ static bool is_quiet_call(struct quick *quick, const char *end)
 		return true;
 	if (end[-1] == '/')
 		return end[-2] != '*';
-	return !sql_function_may_end(end[-2], end[-1]) || is_quiet_name(begin, end);
+	if (!may_end(end[-2], end[-1]))
+		return true;
+	at = end[-1] >= '0' && end[-1] <= '9' ? end - 1 : end;
+	while (at > begin && is_in_name(at[-1]) && end - at <= 4 * SQL_FUNCTION_MAX)
+		at--;
+	return !sql_function(bytes_of(at, (size_t)(end - at)));
 }
 
 /* Judges what is behind a dot, if it may be one of the functions, or a comment. */
-__attribute__((noinline)) static bool is_quiet_part(struct bytes rest)
+__attribute__((noinline)) static bool is_quiet_part(const char *at, const char *end)
 {
-	size_t size = 0;
+	const char *name;
 
-	while (rest.count && (rest.at[0] == ' ' || (rest.at[0] >= '\t' && rest.at[0] <= '\r')))
-		rest = bytes_skip(rest, 1);
-	if (rest.count && rest.at[0] == '"')
-		rest = bytes_skip(rest, 1);
-	if (rest.count < SQL_FUNCTION_MIN)
+	while (at < end && is_space(*at))
+		at++;
+	if (at < end && *at == '"')
+		at++;
+	if (end - at < SQL_FUNCTION_MIN)
 		return true;
-	if ((rest.at[0] == '/' && rest.at[1] == '*') || (rest.at[0] == '-' && rest.at[1] == '-'))
+	if ((at[0] == '/' && at[1] == '*') || (at[0] == '-' && at[1] == '-'))
 		return false;
-	while (size < rest.count && size <= 4 * SQL_FUNCTION_MAX &&
-	       (is_in_name(rest.at[size]) || (rest.at[size] >= '0' && rest.at[size] <= '9')))
-		size++;
-	return !sql_function(bytes_of(rest.at, size));
+	for (name = at; at < end && at - name <= 4 * SQL_FUNCTION_MAX; at++) {
+		if (!is_in_name(*at) && !(*at >= '0' && *at <= '9'))
+			break;
+	}
+	return !sql_function(bytes_of(name, (size_t)(at - name)));
 }
 
 static inline bool is_quiet_dot(const char *at, const char *end)
 {
 	if (end - at <= SQL_FUNCTION_MIN)
 		return true;
-	at++;
-	if (*at == '"')
-		at++;
-	if (is_in_name(*at) && !sql_function_may_begin(at[0], at[1]))
-		return true;
-	return is_quiet_part(bytes_of(at, (size_t)(end - at)));
+	at += at[1] == '"' ? 2 : 1;
+	return (is_in_name(*at) && !may_begin(at[0], at[1])) || is_quiet_part(at, end);
 }
 
 /* ---- all bytes, 16 at a time ---- */
@@ -223,15 +238,6 @@ static inline found signs_in(block bytes)
 	return (found)(bytes == '(') | (found)(bytes == ';') | (found)(bytes == '&');
 }
 
-/* Where these three letters begin in a block. */
-static inline found letters_in(const char *at, const char three[static 3])
-{
-	block first = load(at) | 0x20, second = load(at + 1) | 0x20, third = load(at + 2) | 0x20;
-
-	return (found)(first == three[0]) & (found)(second == three[1]) &
-	       (found)(third == three[2]);
-}
-
 static bool is_quiet_sign(struct quick *quick, const char *at)
 {
 	switch (*at) {
@@ -246,10 +252,8 @@ static bool is_quiet_sign(struct quick *quick, const char *at)
 		return is_quiet_statement(quick, bytes_of(at + 1, (size_t)(quick->end - at) - 1));
 	case '&': /* U&"name" */
 		return quick->end - at < 2 || at[1] != '"';
-	case '.':
-		return is_quiet_dot(at, quick->end);
 	default:
-		return true;
+		return is_quiet_dot(at, quick->end);
 	}
 }
 
@@ -280,6 +284,15 @@ static bool are_quiet_all_signs(struct quick *quick, struct bytes text)
 		if (at == last)
 			return true;
 	}
+}
+
+/* Where these three letters begin in a block. */
+static inline found letters_in(const char *at, const char three[static 3])
+{
+	block first = load(at) | 0x20, second = load(at + 1) | 0x20, third = load(at + 2) | 0x20;
+
+	return (found)(first == (three[0] | 0x20)) & (found)(second == (three[1] | 0x20)) &
+	       (found)(third == (three[2] | 0x20));
 }
 
 static bool has_letters(struct bytes text, const char three[static 3])
@@ -319,66 +332,7 @@ static inline struct hits look_at_all(struct bytes text)
 	return hits;
 }
 
-static bool are_quiet_bytes(struct quick *quick, struct bytes text)
-{
-	for (const char *at = text.at; at < quick->end; at++) {
-		char c = *at;
-
-		if ((c == '(' || c == ';' || c == '&' || c == '.') && !is_quiet_sign(quick, at))
-			return false;
-		if ((quick->has_select || quick->has_with) && (c | 0x20) == 'n')
-			return false; /* may be the middle of INTO, or the end of pg_settings */
-	}
-	return true;
-}
-
-/* BEGIN, COMMIT, END and ROLLBACK are every other text of many clients. */
-static bool is_block_word(struct bytes text)
-{
-	uint32_t four;
-
-	if (text.count == 3)
-		return is_end_word(text);
-	if (text.count < 4 || text.count > 8)
-		return false;
-	four = four_letters(text.at);
-	if (four != FOUR('b', 'e', 'g', 'i') && four != FOUR('c', 'o', 'm', 'm') &&
-	    four != FOUR('r', 'o', 'l', 'l'))
-		return false;
-	for (size_t i = 4; i < text.count; i++) {
-		if ((text.at[i] | 0x20) < 'a' || (text.at[i] | 0x20) > 'z')
-			return false;
-	}
-	return true;
-}
-
-static inline bool is_letter(char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
-
-/* Where the first statement begins. false: nothing is there but a comment that does not end. */
-static bool skip_to_statement(struct bytes *rest)
-{
-	return (rest->count && is_letter(rest->at[0])) || sql_skip_space(rest);
-}
-
-/* Judges what follows the beginning of the text. */
-static unsigned int result(struct quick *quick, struct bytes text, bool is_quiet)
-{
-	is_quiet = is_quiet && !(quick->has_line && memmem(text.at, text.count, "--", 2));
-	return is_quiet ? quick->bits : quick->bits | SQL_TOUCH_UNREAD;
-}
-
-/* For texts that are shorter than a block. Not inlined, like the next: most texts need neither. */
-__attribute__((noinline)) static unsigned int touch_bytes(struct bytes text)
-{
-	struct quick quick = { .begin = text.at, .end = text.at + text.count };
-	struct bytes rest = text;
-
-	if (is_block_word(text) || !skip_to_statement(&rest))
-		return 0;
-	return result(&quick, text,
-	              is_quiet_statement(&quick, rest) && are_quiet_bytes(&quick, text));
-}
-
+/* Not inlined: most texts do not need it. */
 __attribute__((noinline)) static unsigned int touch_blocks(struct bytes text, bool has_signs,
                                                            bool has_words)
 {
@@ -388,13 +342,14 @@ __attribute__((noinline)) static unsigned int touch_blocks(struct bytes text, bo
 
 	if (text.at[0] == ';')
 		return SQL_TOUCH_UNREAD; /* no sign was looked for in the first byte */
-	if (!skip_to_statement(&rest))
-		return 0;
+	if (!is_in_name(text.at[0]) && !sql_skip_space(&rest))
+		return 0; /* a comment that does not end */
 	is_quiet = is_quiet_statement(&quick, rest) &&
 	           !(has_signs && !are_quiet_all_signs(&quick, text)) &&
 	           !(quick.has_select && has_words && has_letters(text, "nto")) &&
-	           !(quick.has_with && has_letters(text, "ngs"));
-	return result(&quick, text, is_quiet);
+	           !(quick.has_update && has_letters(text, "g_s")) &&
+	           !(quick.has_line && memmem(text.at, text.count, "--", 2));
+	return is_quiet ? quick.bits : quick.bits | SQL_TOUCH_UNREAD;
 }
 
 /* A SELECT that has no signs but dots. */
@@ -407,13 +362,22 @@ static unsigned int touch_dots(struct bytes text)
 
 unsigned int sql_touch_quick(struct bytes text)
 {
+	char padded[BLOCK + AHEAD];
 	struct hits hits;
 
 	/* Nothing follows these at the end. */
 	while (text.count && (text.at[text.count - 1] == ';' || text.at[text.count - 1] == ' '))
 		text.count--;
-	if (text.count < BLOCK + AHEAD)
-		return touch_bytes(text);
+	if (text.count < sizeof(padded)) {
+		struct quick quick = { 0 };
+
+		/* BEGIN, COMMIT, END and ROLLBACK are every other text of many clients. */
+		if (sql_word_size(text) == text.count && is_quiet_statement(&quick, text))
+			return quick.bits;
+		memset(padded, ' ', sizeof(padded));
+		memcpy(padded, text.at, text.count);
+		text = bytes_of(padded, sizeof(padded));
+	}
 	hits = look_at_all(text);
 	/* One SELECT without signs: so are most of those that are executed most often. */
 	if (!has_any(hits.signs | hits.words) && four_letters(text.at) == FOUR('s', 'e', 'l', 'e'))

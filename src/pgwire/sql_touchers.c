@@ -170,7 +170,7 @@ static struct bytes name_in(const struct token *token)
 {
 	switch (token->kind) {
 	case TOKEN_QUOTED:
-		return bytes_of(token->text.at + 1, token->text.count - 2);
+		return sql_name_text(token);
 	case TOKEN_NUMBER:
 		return behind_number(token->text);
 	default:
@@ -204,7 +204,7 @@ unsigned int sql_touchers_in(const struct sql_touchers *set, struct bytes text,
 		return 0;
 	look_at_tokens(&look, (struct scanner){ .rest = text });
 	/* standard_conforming_strings of the session is not known here. */
-	if (memchr(text.at, '\\', text.count))
+	if (sql_has_backslash(text))
 		look_at_tokens(&look, (struct scanner){ .rest = text, .is_escaped = true });
 	if (set->odd_bits && (!bytes_are_ascii(text) || memmem(text.at, text.count, "\"\"", 2)))
 		look.bits |= set->odd_bits;

@@ -22,9 +22,9 @@
 #define SLICES_OF_TEN 10 /* slices of `minutes` in one of `tens` */
 #define SLICES 5         /* of a window, the one that has not ended included */
 
-#define PLACES (LATENCY_COUNTED * HISTOGRAM_BUCKETS)
-_Static_assert(PLACES <= SPARSE_PLACES_MAX, "a sparse array is too small for all kinds");
-_Static_assert(HISTOGRAM_BUCKETS % SPARSE_BLOCK == 0, "two kinds share a block");
+#define COUNTS_SIZE (HISTOGRAM_BUCKETS * sizeof(uint16_t)) /* of a kind that is counted */
+
+_Static_assert(LATENCY_COUNTED *HISTOGRAM_BUCKETS <= UINT16_MAX, "a place has 16 bits");
 
 struct slice {
 	uint64_t number;
@@ -73,75 +73,121 @@ static void grow_max(uint64_t *max, uint64_t value)
 		*max = value;
 }
 
-/* The slice with this number, emptied if another one is in its place. NULL: a later one is. */
-static struct slice *find_slice(struct slice slices[SLICES], uint64_t number)
+/* Adds the slice to one that has no number or the same. Without memory its counts are lost there.
+ */
+static void add_slice_to(struct slice *to, const struct slice *from)
+{
+	if (!sparse_sum_merge(&to->counts, &from->counts))
+		return;
+	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
+		to->sums[kind] += from->sums[kind];
+		grow_max(&to->max[kind], from->max[kind]);
+	}
+}
+
+/* The same, into the place of its number, unless a later one is there. One of before leaves. */
+static void file_slice(struct slice slices[SLICES], uint64_t number, const struct slice *from)
 {
 	struct slice *slice = &slices[number % SLICES];
 
 	if (slice->number > number)
-		return NULL;
+		return;
 	if (slice->number < number) {
-		slice->number = number;
-		memset(slice->sums, 0, sizeof(slice->sums));
-		memset(slice->max, 0, sizeof(slice->max));
-		sparse_sum_clear(&slice->counts);
+		sparse_sum_free(&slice->counts);
+		*slice = (struct slice){ .number = number };
 	}
-	return slice;
+	add_slice_to(slice, from);
 }
 
-/* Adds the slice that has ended. Without memory its counts are lost there. */
-static void close_into(const struct latency_slices *slices, struct slice *slice)
+/* Adds what was counted of one kind. */
+static void add_counts(struct slice *slice, unsigned int kind, const struct histogram *counted)
 {
-	if (!slice || !sparse_sum_add(&slice->counts, &slices->open.counts))
-		return;
-	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
-		slice->sums[kind] += slices->open.sums[kind];
-		grow_max(&slice->max[kind], slices->open.max[kind]);
+	sparse_item items[HISTOGRAM_BUCKETS];
+	size_t count = 0;
+
+	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i++) {
+		if (counted->counts[i])
+			items[count++] =
+			    sparse_item_of(kind * HISTOGRAM_BUCKETS + i, counted->counts[i]);
 	}
+	if (!sparse_sum_merge(&slice->counts, &(struct sparse_sum){ items, count }))
+		return;
+	slice->sums[kind] += counted->sum;
+	grow_max(&slice->max[kind], counted->max);
+}
+
+/* Files it under a slice of time and since the start, and frees it. */
+static void file_counts(struct latency_slices *slices, uint64_t number, struct slice *counted)
+{
+	file_slice(slices->minutes, number, counted);
+	file_slice(slices->tens, number / SLICES_OF_TEN, counted);
+	add_slice_to(&slices->total, counted);
+	sparse_sum_free(&counted->counts);
+}
+
+static void begin_slice(struct latency_open *open, usec_t now)
+{
+	open->number = slice_at(now);
+	open->ends_at = (usec_t)(open->number + 1) * SLICE;
+}
+
+/* Adds what the slice that has not ended has of one counted kind. */
+static void add_open(const void *part, unsigned int kind, struct histogram *sum)
+{
+	const struct latency *latency = part;
+	const struct latency_open *open = latency->open;
+
+	if (kind == LATENCY_WAIT)
+		sum->counts[0] += latency->no_waits;
+	if (!open)
+		return;
+	for (unsigned int i = 0; open->counts[kind] && i < HISTOGRAM_BUCKETS; i++)
+		sum->counts[i] += open->counts[kind][i];
+	sum->sum += open->sums[kind];
+	grow_max(&sum->max, open->max[kind]);
 }
 
 /* Ends the slice. */
 static void turn(struct latency *latency, usec_t now)
 {
-	struct latency_slices *slices = slices_of(latency);
+	struct latency_open *open = latency->open;
+	struct slice closed = { 0 };
 
-	if (latency->no_waits)
-		sparse_add(&slices->open.counts, LATENCY_WAIT * HISTOGRAM_BUCKETS,
-		           latency->no_waits);
+	for (unsigned int kind = 0; kind < LATENCY_COUNTED; kind++) {
+		struct histogram counted = { 0 };
+
+		add_open(latency, kind, &counted);
+		add_counts(&closed, kind, &counted);
+		if (open->counts[kind])
+			memset(open->counts[kind], 0, COUNTS_SIZE);
+	}
 	latency->no_waits = 0;
-	close_into(slices, find_slice(slices->minutes, slices->open.number));
-	close_into(slices, find_slice(slices->tens, slices->open.number / SLICES_OF_TEN));
-	close_into(slices, &slices->total);
-	sparse_clear(&slices->open.counts);
-	memset(slices->open.sums, 0, sizeof(slices->open.sums));
-	memset(slices->open.max, 0, sizeof(slices->open.max));
-	slices->open.number = slice_at(now);
-	slices->open.ends_at = (usec_t)(slices->open.number + 1) * SLICE;
-}
-
-/* false: no memory. What was counted before has no slice yet: it belongs to this one. */
-static bool make_slices(struct latency *latency, usec_t now)
-{
-	struct latency_slices *slices = calloc(1, sizeof(*slices));
-
-	if (!slices)
-		return false;
-	slices->open.number = slice_at(now);
-	slices->open.ends_at = (usec_t)(slices->open.number + 1) * SLICE;
-	latency->open = &slices->open;
-	return true;
+	file_counts(slices_of(latency), open->number, &closed);
+	memset(open->sums, 0, sizeof(open->sums));
+	memset(open->max, 0, sizeof(open->max));
+	begin_slice(open, now);
 }
 
 /* ---- counting ---- */
 
-/* The slices, ready to count. NULL: no memory. */
+/*
+ * The slices, ready to count. What was counted before there are some belongs to the first one.
+ * NULL: no memory.
+ */
 static struct latency_slices *ready(struct latency *latency, usec_t now)
 {
-	if (!latency->open && !make_slices(latency, now))
-		return NULL;
-	if (now >= latency->open->ends_at)
+	struct latency_slices *slices = slices_of(latency);
+
+	if (!slices) {
+		slices = calloc(1, sizeof(*slices));
+		if (!slices)
+			return NULL;
+		begin_slice(&slices->open, now);
+		latency->open = &slices->open;
+	}
+	if (now >= slices->open.ends_at)
 		turn(latency, now);
-	return slices_of(latency);
+	return slices;
 }
 
 void latency_note_slowly(struct latency *latency, struct latency_all *all, enum latency_kind kind,
@@ -149,37 +195,32 @@ void latency_note_slowly(struct latency *latency, struct latency_all *all, enum 
 {
 	uint64_t value = time > 0 ? (uint64_t)time : 0;
 	struct latency_slices *slices = ready(latency, now);
+	unsigned int bucket = histogram_bucket(value);
+	struct latency_open *open = latency->open;
 
-	histogram_add(&all->kinds[kind], histogram_bucket(value), value);
-	if (!slices || !sparse_add(&slices->open.counts, latency_place(kind, value), 1))
+	histogram_add(&all->kinds[kind], bucket, value);
+	if (slices && !open->counts[kind])
+		open->counts[kind] = calloc(1, COUNTS_SIZE);
+	if (!slices || !open->counts[kind])
 		return;
-	slices->open.sums[kind] += value;
-	grow_max(&slices->open.max[kind], value);
-}
-
-static void drain_kind(struct latency_slices *slices, struct histogram *all, unsigned int kind)
-{
-	unsigned int place = kind * HISTOGRAM_BUCKETS;
-	/* If all were 0, the first bucket has them. */
-	unsigned int last = all->sum ? HISTOGRAM_BUCKETS : 1;
-
-	for (unsigned int i = 0; i < last; i++) {
-		if (!all->counts[i])
-			continue;
-		sparse_add(&slices->open.counts, place + i, (uint32_t)all->counts[i]);
-		all->counts[i] = 0;
-	}
-	slices->open.sums[kind] += all->sum;
-	grow_max(&slices->open.max[kind], all->max);
-	all->sum = all->max = 0;
+	if (open->counts[kind][bucket] == UINT16_MAX)
+		turn(latency, now);
+	open->counts[kind][bucket]++;
+	open->sums[kind] += value;
+	grow_max(&open->max[kind], value);
 }
 
 void latency_drain(struct latency *latency, struct latency_all *all, usec_t now)
 {
 	struct latency_slices *slices = ready(latency, now);
+	struct slice counted = { 0 };
 
-	for (unsigned int kind = 0; slices && kind < LATENCY_COUNTED; kind++)
-		drain_kind(slices, &all->kinds[kind], kind);
+	if (!slices)
+		return;
+	for (unsigned int kind = 0; kind < LATENCY_COUNTED; kind++)
+		add_counts(&counted, kind, &all->kinds[kind]);
+	file_counts(slices, slices->open.number, &counted);
+	*all = (struct latency_all){ 0 };
 }
 
 /* ---- reading ---- */
@@ -210,27 +251,6 @@ static void add_slice(const void *part, unsigned int kind, struct histogram *sum
 	}
 	sum->sum += slice->sums[kind];
 	grow_max(&sum->max, slice->max[kind]);
-}
-
-/* The slice that has not ended. */
-static void add_open(const void *part, unsigned int kind, struct histogram *sum)
-{
-	const struct latency *latency = part;
-	const struct latency_slices *slices = slices_of(latency);
-	unsigned int first = kind * HISTOGRAM_BUCKETS;
-
-	if (kind == LATENCY_WAIT)
-		sum->counts[0] += latency->no_waits;
-	if (!slices)
-		return;
-	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i += SPARSE_BLOCK) {
-		const uint32_t *counts = sparse_block(&slices->open.counts, first + i);
-
-		for (unsigned int j = 0; counts && j < SPARSE_BLOCK; j++)
-			sum->counts[i + j] += counts[j];
-	}
-	sum->sum += slices->open.sums[kind];
-	grow_max(&sum->max, slices->open.max[kind]);
 }
 
 static void add_all(const void *part, unsigned int kind, struct histogram *sum)
@@ -275,25 +295,13 @@ void latency_sum(const struct latency *latency, enum latency_kind kind, enum lat
 
 /* ---- moving ---- */
 
-static void merge_slice(struct slice *to, const struct slice *from)
-{
-	if (!to || !sparse_sum_merge(&to->counts, &from->counts))
-		return;
-	for (int kind = 0; kind < LATENCY_COUNTED; kind++) {
-		to->sums[kind] += from->sums[kind];
-		grow_max(&to->max[kind], from->max[kind]);
-	}
-}
-
 static void merge_slices(struct latency_slices *to, const struct latency_slices *from)
 {
 	for (int i = 0; i < SLICES; i++) {
-		const struct slice *minute = &from->minutes[i], *ten = &from->tens[i];
-
-		merge_slice(find_slice(to->minutes, minute->number), minute);
-		merge_slice(find_slice(to->tens, ten->number), ten);
+		file_slice(to->minutes, from->minutes[i].number, &from->minutes[i]);
+		file_slice(to->tens, from->tens[i].number, &from->tens[i]);
 	}
-	merge_slice(&to->total, &from->total);
+	add_slice_to(&to->total, &from->total);
 }
 
 void latency_move(struct latency *to, struct latency *from, usec_t now)
@@ -323,7 +331,8 @@ void latency_done(struct latency *latency)
 	*latency = (struct latency){ 0 };
 	if (!slices)
 		return;
-	sparse_free(&slices->open.counts);
+	for (int kind = 0; kind < LATENCY_COUNTED; kind++)
+		free(slices->open.counts[kind]);
 	free_slices(slices->minutes);
 	free_slices(slices->tens);
 	sparse_sum_free(&slices->total.counts);
@@ -337,8 +346,9 @@ size_t latency_memory(const struct latency *latency)
 
 	if (!slices)
 		return 0;
-	memory = sizeof(*slices) + sparse_memory(&slices->open.counts) +
-	         sparse_sum_memory(&slices->total.counts);
+	memory = sizeof(*slices) + sparse_sum_memory(&slices->total.counts);
+	for (int kind = 0; kind < LATENCY_COUNTED; kind++)
+		memory += slices->open.counts[kind] ? COUNTS_SIZE : 0;
 	for (int i = 0; i < SLICES; i++)
 		memory += sparse_sum_memory(&slices->minutes[i].counts) +
 		          sparse_sum_memory(&slices->tens[i].counts);

@@ -19,7 +19,7 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/pgwire/sql_database.h"
+#include "pgweir/pgwire/sql_block.h"
 
 #include "pool_priv.h"
 #include "server/server_priv.h"

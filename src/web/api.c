@@ -5,9 +5,7 @@
  *   {"name":"POOLS","at":"...Z","columns":[{"name":"database","type":"text"},...],"rows":[[...],...]}
  */
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
@@ -22,7 +20,6 @@ struct api_answer {
 	struct answer_maker maker;
 	struct connection *connection;
 	struct reader *reader;
-	bool is_begun; /* the head of the answer is out */
 	bool has_row;
 	enum reader_result result;     /* of the last piece */
 	struct reader_message message; /* its columns stay from the first piece on */
@@ -44,43 +41,20 @@ static void on_api_gone(struct answer_maker *maker)
 
 /* ---- JSON ---- */
 
-static void add_now(struct buf *out)
-{
-	usec_t now = wall_now();
-	time_t second = (time_t)(now / USEC_PER_SEC);
-	struct tm utc;
-	char text[32];
-
-	gmtime_r(&second, &utc);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-	buf_printf(out, "\"%s.%03dZ\"", text, (int)(now % USEC_PER_SEC / USEC_PER_MS));
-}
-
 static void add_columns(struct api_answer *answer, const struct reader_message *message)
 {
 	struct buf *out = &answer->out;
+	char now[TEXT_UTC_SIZE];
 
 	buf_add_text(out, "{\"name\":");
 	json_add_text(out, bytes_text(answer->name));
-	buf_add_text(out, ",\"at\":");
-	add_now(out);
-	buf_add_text(out, ",\"columns\":[");
+	buf_printf(out, ",\"at\":\"%s\",\"columns\":[", text_utc(wall_now(), now));
 	for (size_t i = 0; i < message->count; i++) {
 		buf_add_text(out, i ? ",{\"name\":" : "{\"name\":");
 		json_add_text(out, bytes_text(message->columns[i].name));
 		buf_printf(out, ",\"type\":\"%s\"}", message->columns[i].type);
 	}
 	buf_add_text(out, "],\"rows\":[");
-}
-
-static void add_value(struct buf *out, const struct reader_column *column, struct bytes value)
-{
-	if (!value.at)
-		buf_add_text(out, "null");
-	else if (column->is_number)
-		buf_add(out, value.at, value.count);
-	else
-		json_add_text(out, value);
 }
 
 static void add_row(struct api_answer *answer, const struct reader_message *message)
@@ -90,48 +64,32 @@ static void add_row(struct api_answer *answer, const struct reader_message *mess
 	buf_add_text(out, answer->has_row ? ",\n[" : "\n[");
 	answer->has_row = true;
 	for (size_t i = 0; i < message->count; i++) {
+		struct bytes value = message->values[i];
+
 		if (i)
 			buf_add_byte(out, ',');
-		add_value(out, &message->columns[i], message->values[i]);
+		if (!value.at)
+			buf_add_text(out, "null");
+		else if (message->columns[i].is_number)
+			buf_add(out, value.at, value.count);
+		else
+			json_add_text(out, value);
 	}
 	buf_add_byte(out, ']');
 }
 
 /* ---- a table ---- */
 
-static int error_status(const struct err *err)
-{
-	switch (err->code) {
-	case ERR_SYNTAX:
-	case ERR_NO_DATABASE:
-		return 404;
-	case ERR_RIGHTS:
-		return 403;
-	default:
-		return 503;
-	}
-}
-
 void api_refuse(struct connection *connection, const struct err *err)
 {
-	connection_answer_error(connection, error_status(err),
+	int status = err->code == ERR_SYNTAX || err->code == ERR_NO_DATABASE ? 404
+	             : err->code == ERR_RIGHTS                               ? 403
+	                                                                     : 503;
+
+	connection_answer_error(connection, status,
 	                        err->code == ERR_SYNTAX ? "no such table, or not with these words"
 	                                                : err->text,
 	                        "GET /api/v1/show lists the tables");
-}
-
-/* After the first piece the client cannot get an error any more. */
-static void fail(struct api_answer *answer)
-{
-	struct connection *connection = answer->connection;
-	struct err err = answer->reader->err;
-	bool is_begun = answer->is_begun;
-
-	free_answer(answer);
-	if (is_begun)
-		connection_abort(connection);
-	else
-		api_refuse(connection, &err);
 }
 
 static void end_api(struct api_answer *answer)
@@ -174,13 +132,11 @@ static void send_converted(struct api_answer *answer)
 {
 	struct connection *connection = answer->connection;
 
-	if (!answer->is_begun) {
+	if (!connection->is_begun)
 		connection_begin(connection,
 		                 &(struct answer_head){ .status = 200, .type = JSON_TYPE });
-		if (!connection_is_answering(connection))
-			return;
-		answer->is_begun = true;
-	}
+	if (!connection_is_answering(connection))
+		return;
 	if (connection->is_head)
 		end_api(answer);
 	else if (connection_add(connection, buf_bytes(&answer->out)))
@@ -193,12 +149,17 @@ static void on_api_piece(void *arg, enum reader_result result, struct bytes piec
 	struct connection *connection = answer->connection;
 
 	answer->result = result;
-	if (result == READER_FAILED) {
-		fail(answer);
+	if (result == READER_FAILED && !connection->is_begun) {
+		struct err err = answer->reader->err;
+
+		free_answer(answer);
+		api_refuse(connection, &err);
 		return;
 	}
-	convert(answer, piece);
-	if (buf_ok(&answer->out)) {
+	/* after the first piece the client cannot get an error any more */
+	if (result != READER_FAILED)
+		convert(answer, piece);
+	if (result != READER_FAILED && buf_ok(&answer->out)) {
 		send_converted(answer);
 		return;
 	}
@@ -208,33 +169,28 @@ static void on_api_piece(void *arg, enum reader_result result, struct bytes piec
 
 /* ---- the request ---- */
 
-/* Adds a word as the console reads it. A word with other signs than those of names is quoted. */
-static void add_word(struct buf *words, const char *word)
+/*
+ * Adds a word as the console reads it, with quotes if it has other signs than those of names.
+ * false: it is not well encoded.
+ */
+static bool add_decoded(struct buf *words, struct bytes text, bool is_form)
 {
-	bool is_plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
-	                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
+	struct buf decoded = { 0 };
+	bool is_valid = http_decode(text, is_form, &decoded), is_plain;
+	const char *word = buf_text(&decoded);
 
-	if (is_plain) {
-		buf_add_text(words, word);
-		return;
-	}
-	buf_add_byte(words, '"');
+	is_plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyz"
+	                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
+	if (!is_plain)
+		buf_add_byte(words, '"');
 	for (; *word; word++) {
 		if (*word == '"')
 			buf_add_byte(words, '"');
 		buf_add_byte(words, *word);
 	}
-	buf_add_byte(words, '"');
-}
-
-static bool add_decoded(struct buf *words, struct bytes text, bool is_form)
-{
-	struct buf word = { 0 };
-	bool is_valid = http_decode(text, is_form, &word);
-
-	if (is_valid)
-		add_word(words, buf_text(&word));
-	buf_free(&word);
+	if (!is_plain)
+		buf_add_byte(words, '"');
+	buf_free(&decoded);
 	return is_valid;
 }
 
@@ -250,13 +206,6 @@ bool api_read_arguments(struct bytes query, const char *wanted, struct buf *word
 			return false;
 	}
 	return true;
-}
-
-/* What would follow SHOW. false: something is not well encoded. */
-static bool read_words(const struct http_head *head, struct buf *words)
-{
-	return add_decoded(words, bytes_skip(head->path, strlen(API_SHOW)), false) &&
-	       api_read_arguments(head->query, "argument", words);
 }
 
 static void begin_show(struct web *web, struct connection *connection, struct buf *words)
@@ -285,7 +234,8 @@ void api_show(struct web *web, struct connection *connection, const struct http_
 {
 	struct buf words = { 0 };
 
-	if (read_words(head, &words))
+	if (add_decoded(&words, bytes_skip(head->path, strlen(API_SHOW)), false) &&
+	    api_read_arguments(head->query, "argument", &words))
 		begin_show(web, connection, &words);
 	else
 		connection_answer_error(connection, 400, API_BAD_ADDRESS, NULL);

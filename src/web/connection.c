@@ -8,7 +8,7 @@
  * HTTP_HEAD_MAX bytes, reads of STREAM_AHEAD_MAX bytes, one piece of an answer, and a time limit
  * in every state. The next piece is made when the client has taken the last one.
  */
-#include "connection_priv.h"
+#include "web_priv.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -24,27 +24,29 @@
 #define ANSWER_LIMIT (30 * USEC_PER_SEC) /* for making or taking one piece */
 #define ENDING_LIMIT (2 * USEC_PER_SEC)
 
-static const struct {
-	int status;
-	const char *words;
-} statuses[] = {
-	{ 200, "OK" },
-	{ 204, "No Content" },
-	{ 400, "Bad Request" },
-	{ 401, "Unauthorized" },
-	{ 403, "Forbidden" },
-	{ 404, "Not Found" },
-	{ 405, "Method Not Allowed" },
-	{ 413, "Content Too Large" },
-	{ 429, "Too Many Requests" },
-	{ 431, "Request Header Fields Too Large" },
-	{ 500, "Internal Server Error" },
-	{ 503, "Service Unavailable" },
-	{ 505, "HTTP Version Not Supported" },
-};
+#define DELAYED_MAX 32 /* wrong secrets: half of all answers that are being made */
 
 static const char *status_words(int status)
 {
+	static const struct {
+		int status;
+		const char *words;
+	} statuses[] = {
+		{ 200, "OK" },
+		{ 204, "No Content" },
+		{ 400, "Bad Request" },
+		{ 401, "Unauthorized" },
+		{ 403, "Forbidden" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 413, "Content Too Large" },
+		{ 429, "Too Many Requests" },
+		{ 431, "Request Header Fields Too Large" },
+		{ 500, "Internal Server Error" },
+		{ 503, "Service Unavailable" },
+		{ 505, "HTTP Version Not Supported" },
+	};
+
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
 		if (statuses[i].status == status)
 			return statuses[i].words;
@@ -71,6 +73,16 @@ static void free_connection(struct connection *connection)
 	free(connection);
 }
 
+static void end_delay(struct connection *connection)
+{
+	if (!connection->is_delayed)
+		return;
+	failures_forget(&connection->all->failures, connection->failure);
+	connection->failure = NULL;
+	connection->is_delayed = false;
+	connection->all->delayed_count--;
+}
+
 /* Frees it at the end of the turn, because its callers may still use it. */
 static void close_connection(struct connection *connection)
 {
@@ -81,6 +93,7 @@ static void close_connection(struct connection *connection)
 	connection->state = CONNECTION_CLOSED;
 	connection->all->count--;
 	connection->maker = NULL;
+	end_delay(connection);
 	timer_clear(&connection->timer);
 	stream_close(&connection->stream);
 	loop_defer(connection->all->loop, &connection->task);
@@ -94,9 +107,20 @@ void connection_abort(struct connection *connection)
 	close_connection(connection);
 }
 
+static void refuse_secret(struct connection *connection)
+{
+	end_delay(connection);
+	connection_answer_error(connection, 401, WRONG_SECRET_TEXT, NULL);
+}
+
 static void on_limit(struct timer *timer)
 {
-	close_connection(container_of(timer, struct connection, timer));
+	struct connection *connection = container_of(timer, struct connection, timer);
+
+	if (connection->is_delayed)
+		refuse_secret(connection);
+	else
+		close_connection(connection);
 }
 
 /*
@@ -120,25 +144,20 @@ static void send_bytes(struct connection *connection, struct bytes bytes)
 		close_connection(connection);
 }
 
-static void add_date(struct buf *out)
-{
-	time_t now = time(NULL);
-	struct tm utc;
-	char text[64];
-
-	gmtime_r(&now, &utc);
-	strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &utc);
-	buf_printf(out, "Date: %s\r\n", text);
-}
-
 /*
  * Nothing here may be read by a page of another origin, shown in its frame, or taken for a script
  * of it. What is shown is of this moment, so nothing is stored.
  */
 static void add_head(struct connection *connection, const struct answer_head *head, struct buf *out)
 {
-	buf_printf(out, "HTTP/1.1 %d %s\r\n", head->status, status_words(head->status));
-	add_date(out);
+	time_t now = time(NULL);
+	struct tm utc;
+	char date[64];
+
+	gmtime_r(&now, &utc);
+	strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+	buf_printf(out, "HTTP/1.1 %d %s\r\nDate: %s\r\n", head->status, status_words(head->status),
+	           date);
 	if (head->type)
 		buf_printf(out, "Content-Type: %s\r\n", head->type);
 	buf_add_text(out, "Cache-Control: no-store\r\n"
@@ -216,11 +235,39 @@ void connection_answer_error(struct connection *connection, int status, const ch
 	buf_free(&out);
 }
 
+/*
+ * As failed logins of clients are (auth_failure_delay), and bounded for each address
+ * (auth_failure_limit). client/login/throttle.c says why a secret is looked at only if its failure
+ * can still be delayed. For one more than DELAYED_MAX, another one is answered early.
+ */
+void connection_refuse_later(struct connection *connection, usec_t delay)
+{
+	struct connections *all = connection->all;
+	struct connection *other;
+
+	if (delay <= 0) {
+		refuse_secret(connection);
+		return;
+	}
+	if (all->delayed_count >= DELAYED_MAX) {
+		TAILQ_FOREACH (other, &all->list, node) {
+			if (other->is_delayed)
+				break;
+		}
+		refuse_secret(other);
+	}
+	connection->is_delayed = true;
+	connection->failure = failures_count(&all->failures, &connection->peer);
+	all->delayed_count++;
+	set_limit(connection, delay);
+}
+
 void connection_begin(struct connection *connection, const struct answer_head *head)
 {
 	struct buf out = { 0 };
 
 	assert(connection->state == CONNECTION_ANSWERING);
+	connection->is_begun = true;
 	if (!connection->is_chunked)
 		connection->closes = true; /* only the end of the connection can end the body */
 	add_head(connection, head, &out);
@@ -266,19 +313,6 @@ void connection_keep(struct connection *connection, struct answer_maker *maker)
 
 /* ---- requests ---- */
 
-/* Copies the head out of the stream's input, and leaves `rest` there. */
-static bool take_head(struct connection *connection, struct bytes in, struct http_head *head)
-{
-	size_t seen = 0;
-
-	buf_add(&connection->head, in.at, head->size);
-	if (!buf_ok(&connection->head) ||
-	    !stream_keep(&connection->stream, bytes_skip(in, head->size)))
-		return false;
-	http_head_read(buf_bytes(&connection->head), &seen, head);
-	return true;
-}
-
 static void handle(struct connection *connection, const struct http_head *head,
                    enum http_result result)
 {
@@ -286,6 +320,7 @@ static void handle(struct connection *connection, const struct http_head *head,
 	connection->is_head = head->is_head;
 	connection->closes = head->closes;
 	connection->is_chunked = !head->is_1_0;
+	connection->is_begun = false;
 	set_limit(connection, ANSWER_LIMIT);
 	if (!stream_want(&connection->stream, WANT_END)) {
 		close_connection(connection);
@@ -302,7 +337,7 @@ static void handle(struct connection *connection, const struct http_head *head,
 /* `in` is all that has come: handles the first request in it. */
 static void consume(struct connection *connection, struct bytes in)
 {
-	bool is_first = connection->seen == 0;
+	bool is_first = connection->seen == 0, is_taken;
 	struct http_head head;
 	enum http_result result = http_head_read(in, &connection->seen, &head);
 
@@ -313,14 +348,21 @@ static void consume(struct connection *connection, struct bytes in)
 			set_limit(connection, FIRST_LIMIT);
 		return;
 	}
-	if (!head.size) /* it has no end: nothing of it is kept */
-		head.size = in.count < HTTP_HEAD_MAX ? in.count : HTTP_HEAD_MAX;
-	if (result == HTTP_OK && !take_head(connection, in, &head))
-		close_connection(connection);
-	else if (result == HTTP_BAD && !stream_keep(&connection->stream, bytes_skip(in, in.count)))
-		close_connection(connection);
-	else
+	if (result == HTTP_OK) {
+		size_t size = head.size, seen = 0;
+
+		buf_add(&connection->head, in.at, size);
+		is_taken = buf_ok(&connection->head) &&
+		           stream_keep(&connection->stream, bytes_skip(in, size));
+		if (is_taken)
+			http_head_read(buf_bytes(&connection->head), &seen, &head);
+	} else { /* nothing of it is kept */
+		is_taken = stream_keep(&connection->stream, bytes_skip(in, in.count));
+	}
+	if (is_taken)
 		handle(connection, &head, result);
+	else
+		close_connection(connection);
 }
 
 /* ---- the stream ---- */
@@ -348,7 +390,7 @@ static void on_flushed(struct stream *stream)
 
 	if (connection->state == CONNECTION_ENDING) {
 		finish(connection);
-	} else if (connection->state == CONNECTION_ANSWERING) {
+	} else if (connection->state == CONNECTION_ANSWERING && !connection->is_delayed) {
 		set_limit(connection, ANSWER_LIMIT);
 		if (maker && maker->go_on)
 			maker->go_on(maker);
@@ -404,54 +446,27 @@ static void on_task(struct task *task)
 
 /* ---- opening ---- */
 
-/* There is no connection for it: a text that fits into any socket's buffer. */
-static void turn_away(int fd, bool is_tls)
-{
-	static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\n"
-				     "Content-Length: 0\r\nConnection: close\r\n\r\n";
-
-	if (!is_tls)
-		send(fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-	close(fd);
-}
-
-static void secure(struct connection *connection, struct tls_context *tls)
-{
-	connection->state = CONNECTION_SECURING;
-	if (!stream_secure(&connection->stream, tls, NULL, (struct bytes){ 0 }, NULL))
-		close_connection(connection);
-}
-
-static bool awaits_head(const struct connection *connection)
-{
-	return connection->state == CONNECTION_SECURING || connection->state == CONNECTION_READING;
-}
-
-static bool is_answered(const struct connection *connection)
-{
-	return connection->state == CONNECTION_ENDING && stream_unsent(&connection->stream) == 0;
-}
-
-static bool evict(struct connections *all, bool (*may_go)(const struct connection *connection))
-{
-	struct connection *connection;
-
-	TAILQ_FOREACH (connection, &all->list, node) {
-		if (may_go(connection)) {
-			close_connection(connection);
-			return true;
-		}
-	}
-	return false;
-}
-
 /*
  * Closes the oldest connection that waits for a whole head, or has its answer but does not close,
  * so that nobody keeps others out by doing nothing. false: all are being answered.
  */
 static bool evict_oldest(struct connections *all)
 {
-	return evict(all, awaits_head) || evict(all, is_answered);
+	struct connection *connection, *answered = NULL;
+
+	TAILQ_FOREACH (connection, &all->list, node) {
+		if (connection->state == CONNECTION_SECURING ||
+		    connection->state == CONNECTION_READING)
+			break;
+		if (!answered && connection->state == CONNECTION_ENDING &&
+		    stream_unsent(&connection->stream) == 0)
+			answered = connection;
+	}
+	if (!connection)
+		connection = answered;
+	if (connection)
+		close_connection(connection);
+	return connection;
 }
 
 bool connections_are_busy(const struct connections *all)
@@ -462,30 +477,33 @@ bool connections_are_busy(const struct connections *all)
 	TAILQ_FOREACH (connection, &all->list, node)
 		count += connection->state == CONNECTION_ANSWERING ||
 		         connection->state == CONNECTION_ENDING;
-	return count > CONNECTIONS_MAX - CONNECTIONS_KEPT;
+	return count > WEB_CONNECTIONS_MAX - CONNECTIONS_KEPT;
 }
 
 void connection_open(struct connections *all, int fd, const struct address *peer,
                      struct tls_context *tls)
 {
-	bool has_room = all->count < CONNECTIONS_MAX || evict_oldest(all);
+	static const char busy[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\n"
+				   "Content-Length: 0\r\nConnection: close\r\n\r\n";
+	bool has_room = all->count < WEB_CONNECTIONS_MAX || evict_oldest(all);
 	struct connection *connection = has_room ? calloc(1, sizeof(*connection)) : NULL;
 
 	if (!connection) {
-		turn_away(fd, tls != NULL);
+		if (!tls) /* the text fits into any socket's buffer */
+			send(fd, busy, sizeof(busy) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		close(fd);
 		return;
 	}
 	connection->all = all;
 	connection->peer = *peer;
 	connection->task.run = on_task;
-	connection->state = CONNECTION_READING;
+	connection->state = tls ? CONNECTION_SECURING : CONNECTION_READING;
 	TAILQ_INSERT_TAIL(&all->list, connection, node);
 	all->count++;
 	stream_open(&connection->stream, all->loop, &all->streams, fd, &stream_ops);
 	set_limit(connection, FIRST_LIMIT);
-	if (tls)
-		secure(connection, tls);
-	else if (!stream_want(&connection->stream, WANT_INPUT))
+	if (!(tls ? stream_secure(&connection->stream, tls, NULL, (struct bytes){ 0 }, NULL)
+	          : stream_want(&connection->stream, WANT_INPUT)))
 		close_connection(connection);
 }
 
@@ -493,6 +511,7 @@ void connections_init(struct connections *all, struct loop *loop)
 {
 	all->loop = loop;
 	TAILQ_INIT(&all->list);
+	failures_init(&all->failures);
 	stream_pool_init(&all->streams, 4096);
 }
 

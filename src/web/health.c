@@ -5,14 +5,12 @@
  * Loops are only woken by a request. Requests that come while one is being answered wait for the
  * same letters.
  */
-#include "health_priv.h"
+#include "web_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
-
-#include "web_priv.h"
 
 #define HEALTH_LIMIT (5 * USEC_PER_SEC) /* a loop that turns answers within milliseconds */
 
@@ -96,16 +94,6 @@ static void on_health_back(struct letter *letter)
 		answer_waiter(waiter, 200, "ok");
 }
 
-static void ask_loops(struct health *health)
-{
-	if (health->is_asking)
-		return;
-	health->is_asking = true;
-	atomic_store(&health->missing_count, health->count);
-	for (unsigned int i = 0; i < health->count; i++)
-		loop_post(health->pulses[i].loop, &health->pulses[i].letter);
-}
-
 bool health_init(struct health *health, const struct lanes *lanes, struct loop *web_loop)
 {
 	TAILQ_INIT(&health->waiters);
@@ -136,12 +124,18 @@ void health_done(struct health *health)
 void health_answer(struct web *web, struct connection *connection, const struct http_head *head)
 {
 	struct health_waiter *waiter = new_waiter(web, connection);
+	struct health *health = &web->health;
 
 	(void)head;
 	if (!waiter)
 		return;
-	TAILQ_INSERT_TAIL(&web->health.waiters, waiter, node);
-	ask_loops(&web->health);
+	TAILQ_INSERT_TAIL(&health->waiters, waiter, node);
+	if (health->is_asking)
+		return;
+	health->is_asking = true;
+	atomic_store(&health->missing_count, health->count);
+	for (unsigned int i = 0; i < health->count; i++)
+		loop_post(health->pulses[i].loop, &health->pulses[i].letter);
 }
 
 /* ---- SHOW READY ---- */

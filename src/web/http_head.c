@@ -7,7 +7,7 @@
  * two Host lines. A request with a body is refused too, and its connection is closed, so the
  * length of a body never matters.
  */
-#include "http_head_priv.h"
+#include "web_priv.h"
 
 #include <strings.h>
 
@@ -136,17 +136,6 @@ static bool is_token(struct bytes name)
 	return name.count > 0;
 }
 
-static bool is_text(struct bytes value)
-{
-	for (size_t i = 0; i < value.count; i++) {
-		unsigned char byte = (unsigned char)value.at[i];
-
-		if ((byte < ' ' && byte != '\t') || byte == 127)
-			return false;
-	}
-	return true;
-}
-
 /* Removes the port, and the brackets of an IPv6 address. false: not a host. */
 static bool read_host(struct bytes value, struct bytes *host)
 {
@@ -164,14 +153,7 @@ static bool read_host(struct bytes value, struct bytes *host)
 	return !memchr(host->at, '/', host->count) && !memchr(host->at, ' ', host->count);
 }
 
-static enum http_result note_host(struct bytes value, struct http_head *head)
-{
-	if (head->host.at || !read_host(value, &head->host))
-		return refuse(head, 400);
-	return HTTP_OK;
-}
-
-static enum http_result note_connection(struct bytes value, struct http_head *head)
+static void read_connection(struct bytes value, struct http_head *head)
 {
 	while (value.count) {
 		struct bytes word = trim(take_until(&value, ','));
@@ -180,61 +162,37 @@ static enum http_result note_connection(struct bytes value, struct http_head *he
 		if (head->is_1_0 && http_is(word, "keep-alive"))
 			head->closes = false;
 	}
-	return HTTP_OK;
 }
-
-static enum http_result note_accept(struct bytes value, struct http_head *head)
-{
-	if (!head->accept.at)
-		head->accept = value;
-	return HTTP_OK;
-}
-
-static enum http_result note_authorization(struct bytes value, struct http_head *head)
-{
-	if (head->authorization.at)
-		return refuse(head, 400);
-	head->authorization = value;
-	return HTTP_OK;
-}
-
-static enum http_result note_length(struct bytes value, struct http_head *head)
-{
-	head->has_body |= !bytes_are(value, "0");
-	return HTTP_OK;
-}
-
-static enum http_result note_encoding(struct bytes value, struct http_head *head)
-{
-	(void)value;
-	head->has_body = true;
-	return HTTP_OK;
-}
-
-static const struct {
-	const char *name;
-	enum http_result (*note)(struct bytes value, struct http_head *head);
-} headers[] = {
-	{ "Host", note_host },
-	{ "Connection", note_connection },
-	{ "Accept", note_accept },
-	{ "Authorization", note_authorization },
-	{ "Content-Length", note_length },
-	{ "Transfer-Encoding", note_encoding },
-};
 
 static enum http_result read_header(struct bytes line, struct http_head *head)
 {
-	struct bytes rest = line, name = take_until(&rest, ':');
+	struct bytes value = line, name = take_until(&value, ':');
+	bool is_good = true;
 
-	/* Without a colon, name is the whole line. A continued line begins with a blank. */
-	if (name.count == line.count || !is_token(name) || !is_text(rest))
-		return refuse(head, 400);
-	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-		if (http_is(name, headers[i].name))
-			return headers[i].note(trim(rest), head);
+	for (size_t i = 0; i < value.count; i++) {
+		unsigned char byte = (unsigned char)value.at[i];
+
+		is_good &= (byte >= ' ' || byte == '\t') && byte != 127;
 	}
-	return HTTP_OK;
+	/* Without a colon, name is the whole line. A continued line begins with a blank. */
+	if (name.count == line.count || !is_token(name) || !is_good)
+		return refuse(head, 400);
+	value = trim(value);
+	if (http_is(name, "Host")) {
+		is_good = !head->host.at && read_host(value, &head->host);
+	} else if (http_is(name, "Connection")) {
+		read_connection(value, head);
+	} else if (http_is(name, "Accept")) {
+		head->accept = head->accept.at ? head->accept : value;
+	} else if (http_is(name, "Authorization")) {
+		is_good = !head->authorization.at;
+		head->authorization = value;
+	} else if (http_is(name, "Content-Length")) {
+		head->has_body |= !bytes_are(value, "0");
+	} else if (http_is(name, "Transfer-Encoding")) {
+		head->has_body = true;
+	}
+	return is_good ? HTTP_OK : refuse(head, 400);
 }
 
 static enum http_result read_lines(struct bytes rest, struct http_head *head)

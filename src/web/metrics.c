@@ -6,17 +6,119 @@
  *
  * The answer begins with the first piece: until then, a SHOW that fails is an error.
  */
+#include "web_priv.h"
+
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "pgweir/base/container_of.h"
 
-#include "metrics_priv.h"
-#include "web_priv.h"
+#include "pgweir/base/version.h"
 
 #define SCRAPES_MAX 4 /* at one time: each keeps the rows of one SHOW */
 
 #define TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define OPENMETRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+/* ---- the process itself, with the names that Prometheus' own libraries use ---- */
+
+static void add(bool is_openmetrics, const char *name, const char *help, double value,
+                struct buf *out)
+{
+	bool is_counter = strstr(name, "_total") != NULL;
+
+	metrics_add_head(is_openmetrics, name, is_counter ? "counter" : "gauge", help, out);
+	buf_printf(out, "%s %.15g\n", name, value);
+}
+
+static void add_memory(bool is_openmetrics, struct buf *out)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long whole, resident;
+	double page = (double)sysconf(_SC_PAGESIZE);
+
+	if (!file)
+		return;
+	if (fscanf(file, "%lu %lu", &whole, &resident) == 2) {
+		add(is_openmetrics, "process_virtual_memory_bytes", "Size of the address space.",
+		    (double)whole * page, out);
+		add(is_openmetrics, "process_resident_memory_bytes", "Resident memory.",
+		    (double)resident * page, out);
+	}
+	fclose(file);
+}
+
+static void add_files(bool is_openmetrics, struct buf *out)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	struct rlimit limit;
+	double count = -3; /* ".", "..", and the descriptor of the folder itself */
+
+	if (folder) {
+		while (readdir(folder))
+			count++;
+		closedir(folder);
+		add(is_openmetrics, "process_open_fds", "Open file descriptors.", count, out);
+	}
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+		add(is_openmetrics, "process_max_fds", "Maximum number of open file descriptors.",
+		    (double)limit.rlim_cur, out);
+}
+
+/* Field 22 of stat(5): the start in clock ticks since the boot of the machine. */
+static void add_start(bool is_openmetrics, struct buf *out)
+{
+	FILE *file = fopen("/proc/self/stat", "re");
+	struct timespec boot, wall;
+	unsigned long long ticks;
+	char text[1024];
+	size_t size;
+	char *at;
+
+	if (!file)
+		return;
+	size = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[size] = 0;
+	at = strrchr(text, ')'); /* the name of the program may contain blanks */
+	if (!at || sscanf(at + 1,
+	                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+	                  "%*d %*d %llu",
+	                  &ticks) != 1)
+		return;
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	clock_gettime(CLOCK_REALTIME, &wall);
+	add(is_openmetrics, "process_start_time_seconds",
+	    "When the process started, in seconds since 1970.",
+	    (double)(wall.tv_sec - boot.tv_sec) + (double)(wall.tv_nsec - boot.tv_nsec) / 1e9 +
+	        (double)ticks / (double)sysconf(_SC_CLK_TCK),
+	    out);
+}
+
+static void add_process(bool is_openmetrics, uint64_t lost_lines, struct buf *out)
+{
+	struct rusage usage = { 0 };
+
+	add(is_openmetrics, "pgbouncer_up", "1: these metrics could be read.", 1, out);
+	getrusage(RUSAGE_SELF, &usage);
+	metrics_add_head(is_openmetrics, "pgweir_build_info", "gauge", "Version of pgweir.", out);
+	buf_printf(out, "pgweir_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
+	add(is_openmetrics, "process_cpu_seconds_total", "Processor time of the process.",
+	    (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+	        (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
+	    out);
+	add(is_openmetrics, "pgweir_log_lines_lost_total",
+	    "Lines of the log that could not be written.", (double)lost_lines, out);
+	add_memory(is_openmetrics, out);
+	add_files(is_openmetrics, out);
+	add_start(is_openmetrics, out);
+}
+
+/* ---- a scrape ---- */
 
 struct scrape {
 	struct answer_maker maker;
@@ -24,8 +126,7 @@ struct scrape {
 	struct connection *connection;
 	const struct metrics_source *source; /* the one that is read or written */
 	struct buf argument;                 /* of each SHOW; empty: none */
-	bool is_begun;
-	struct reader *reader; /* NULL: it is complete, and being written */
+	struct reader *reader;               /* NULL: it is complete, and being written */
 	struct metrics_text text;
 	struct buf out;
 };
@@ -48,39 +149,25 @@ static void abort_scrape(struct scrape *scrape)
 	connection_abort(connection);
 }
 
-static void refuse_scrape(struct scrape *scrape)
-{
-	struct connection *connection = scrape->connection;
-	struct err err = scrape->reader->err;
-
-	free_scrape(scrape);
-	api_refuse(connection, &err);
-}
-
 static void on_scrape_gone(struct answer_maker *maker)
 {
 	free_scrape(container_of(maker, struct scrape, maker));
-}
-
-static void end_scrape(struct scrape *scrape)
-{
-	struct connection *connection = scrape->connection;
-	bool is_openmetrics = scrape->text.is_openmetrics;
-
-	free_scrape(scrape);
-	if (is_openmetrics)
-		connection_add(connection, bytes_text("# EOF\n"));
-	connection_end(connection);
 }
 
 static void on_scrape_piece(void *arg, enum reader_result result, struct bytes piece);
 
 static void read_source(struct scrape *scrape)
 {
+	struct connection *connection = scrape->connection;
 	struct buf words = { 0 };
 
 	if (!scrape->source->words) {
-		end_scrape(scrape);
+		if (scrape->text.is_openmetrics)
+			connection_add(connection, bytes_text("# EOF\n"));
+		if (!connection_is_answering(connection))
+			return;
+		free_scrape(scrape);
+		connection_end(connection);
 		return;
 	}
 	metrics_begin(&scrape->text, scrape->source);
@@ -94,12 +181,6 @@ static void read_source(struct scrape *scrape)
 	}
 	scrape->reader->skips_unused = true;
 	reader_next(scrape->reader);
-}
-
-static void next_source(struct scrape *scrape)
-{
-	scrape->source++;
-	read_source(scrape);
 }
 
 /* Writes what has been read, as long as the client takes it. The scrape may be gone afterwards. */
@@ -119,8 +200,10 @@ static void write_source(struct scrape *scrape)
 		if (!connection_is_answering(connection))
 			return;
 	} while (has_room && !is_written);
-	if (is_written)
-		next_source(scrape);
+	if (!is_written)
+		return;
+	scrape->source++;
+	read_source(scrape);
 }
 
 /* Output was sent. While rows are read, there is nothing to write. */
@@ -132,12 +215,6 @@ static void on_scrape_room(struct answer_maker *maker)
 		write_source(scrape);
 }
 
-/* Histograms of so many databases would be more samples than all other metrics together. */
-static bool has_too_many(const struct scrape *scrape)
-{
-	return scrape->source->rows_max && scrape->text.row_count > scrape->source->rows_max;
-}
-
 /* false: the scrape is over. */
 static bool begin_answer(struct scrape *scrape)
 {
@@ -147,7 +224,6 @@ static bool begin_answer(struct scrape *scrape)
 		.type = scrape->text.is_openmetrics ? OPENMETRICS_TYPE : TEXT_TYPE,
 	};
 
-	scrape->is_begun = true;
 	connection_begin(connection, &head);
 	if (!connection_is_answering(connection))
 		return false;
@@ -163,27 +239,37 @@ static bool begin_answer(struct scrape *scrape)
 static void on_scrape_piece(void *arg, enum reader_result result, struct bytes piece)
 {
 	struct scrape *scrape = arg;
+	bool has_too_many;
 
-	if (result == READER_FAILED && !scrape->is_begun) {
-		refuse_scrape(scrape);
+	if (result == READER_FAILED && !scrape->connection->is_begun) {
+		struct connection *connection = scrape->connection;
+		struct err err = scrape->reader->err;
+
+		free_scrape(scrape);
+		api_refuse(connection, &err);
 		return;
 	}
-	if (!scrape->is_begun && !begin_answer(scrape))
+	if (!scrape->connection->is_begun && !begin_answer(scrape))
 		return;
 	if (result == READER_FAILED || !metrics_take(&scrape->text, piece)) {
 		abort_scrape(scrape);
 		return;
 	}
-	if (result == READER_MORE && !has_too_many(scrape)) {
+	/* histograms of so many databases would be more samples than all other metrics together */
+	has_too_many =
+	    scrape->source->rows_max && scrape->text.row_count > scrape->source->rows_max;
+	if (result == READER_MORE && !has_too_many) {
 		connection_add(scrape->connection, (struct bytes){ 0 }); /* it is not late */
 		reader_next(scrape->reader);
 		return;
 	}
 	reader_end(&scrape->reader);
-	if (has_too_many(scrape))
-		next_source(scrape);
-	else
+	if (!has_too_many) {
 		write_source(scrape);
+		return;
+	}
+	scrape->source++;
+	read_source(scrape);
 }
 
 /* NULL: too many at one time, which is answered. */
@@ -211,7 +297,7 @@ void metrics_answer(struct web *web, struct connection *connection, const struct
 
 	if (!scrape)
 		return;
-	metrics_add_process(scrape->text.is_openmetrics, log_lost(web->with.log), &scrape->out);
+	add_process(scrape->text.is_openmetrics, log_lost(web->with.log), &scrape->out);
 	scrape->source = metrics_sources;
 	read_source(scrape);
 }

@@ -4,28 +4,17 @@
  * exporter of the Prometheus community, so dashboards and alerts for it work without changes.
  * They are an interface: see doc/http.md.
  */
-#include "metrics_priv.h"
+#include "web_priv.h"
 
-#define GAUGE(name, column, help)                                     \
-	{                                                             \
-		name, help, column, NULL, METRIC_GAUGE, METRIC_NUMBER \
+#define METRIC(name, help, column, key, type, value)                   \
+	{                                                              \
+		name, help, column, key, METRIC_##type, METRIC_##value \
 	}
-#define COUNTER(name, column, help)                                     \
-	{                                                               \
-		name, help, column, NULL, METRIC_COUNTER, METRIC_NUMBER \
-	}
-#define SECONDS(name, column, help)                                           \
-	{                                                                     \
-		name, help, column, NULL, METRIC_COUNTER, METRIC_MICROSECONDS \
-	}
-#define KEYED(name, column, key, help)                               \
-	{                                                            \
-		name, help, column, key, METRIC_GAUGE, METRIC_NUMBER \
-	}
-#define ONE(name, help)                                          \
-	{                                                        \
-		name, help, NULL, NULL, METRIC_GAUGE, METRIC_ONE \
-	}
+#define GAUGE(name, column, help) METRIC(name, help, column, NULL, GAUGE, NUMBER)
+#define COUNTER(name, column, help) METRIC(name, help, column, NULL, COUNTER, NUMBER)
+#define SECONDS(name, column, help) METRIC(name, help, column, NULL, COUNTER, MICROSECONDS)
+#define KEYED(name, column, key, help) METRIC(name, help, column, key, GAUGE, NUMBER)
+#define ONE(name, help) METRIC(name, help, NULL, NULL, GAUGE, ONE)
 
 /* ---- the exporter's ---- */
 
@@ -218,16 +207,16 @@ static const struct metric of_memory[] = {
 };
 
 static const struct metric of_histograms[] = {
-	{ "wait_seconds", "How long clients waited for a server, 0 if one was idle.", NULL, "wait",
-	  METRIC_GAUGE, METRIC_NUMBER },
-	{ "query_seconds", "How long queries took, including the wait for a server.", NULL,
-	  "statement", METRIC_GAUGE, METRIC_NUMBER },
-	{ "transaction_seconds", "How long transactions took, including the wait for a server.",
-	  NULL, "transaction", METRIC_GAUGE, METRIC_NUMBER },
-	{ "server_login_seconds", "How long logins at PostgreSQL took that succeeded.", NULL,
-	  "server_login", METRIC_GAUGE, METRIC_NUMBER },
-	{ "client_login_seconds", "How long logins of clients took that succeeded.", NULL,
-	  "client_login", METRIC_GAUGE, METRIC_NUMBER },
+	KEYED("wait_seconds", NULL, "wait",
+	      "How long clients waited for a server, 0 if one was idle."),
+	KEYED("query_seconds", NULL, "statement",
+	      "How long queries took, including the wait for a server."),
+	KEYED("transaction_seconds", NULL, "transaction",
+	      "How long transactions took, including the wait for a server."),
+	KEYED("server_login_seconds", NULL, "server_login",
+	      "How long logins at PostgreSQL took that succeeded."),
+	KEYED("client_login_seconds", NULL, "client_login",
+	      "How long logins of clients took that succeeded."),
 };
 
 /* With more of them, only all together have histograms in /metrics. */

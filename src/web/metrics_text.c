@@ -6,7 +6,7 @@
  * So a source is read as a whole, and its rows are walked once for each metric. That costs no time
  * of the main thread.
  */
-#include "metrics_priv.h"
+#include "web_priv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,14 +42,21 @@ void metrics_add_label_value(struct buf *out, struct bytes value)
 }
 
 /* In OpenMetrics, the name of a counter is without _total here, and with it in its samples. */
-void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
-                      struct buf *out)
+static void add_head(bool is_openmetrics, const char *prefix, const char *name, const char *type,
+                     const char *help, struct buf *out)
 {
 	int size = (int)strlen(name);
 
 	if (is_openmetrics && strcmp(type, "counter") == 0)
 		size -= (int)strlen("_total");
-	buf_printf(out, "# HELP %.*s %s\n# TYPE %.*s %s\n", size, name, help, size, name, type);
+	buf_printf(out, "# HELP %s%.*s %s\n# TYPE %s%.*s %s\n", prefix, size, name, help, prefix,
+	           size, name, type);
+}
+
+void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
+                      struct buf *out)
+{
+	add_head(is_openmetrics, "", name, type, help, out);
 }
 
 static void add_seconds(struct buf *out, int64_t microseconds)
@@ -155,16 +162,6 @@ static bool group_row(struct metrics_text *text)
 	return group != NULL;
 }
 
-static void free_groups(struct metrics_text *text)
-{
-	struct metrics_group *group, *next;
-
-	HASH_ITER (hh, text->groups, group, next) {
-		HASH_DEL(text->groups, group);
-		free(group);
-	}
-}
-
 /* ---- taking pieces ---- */
 
 /* The first piece has the columns: they are kept, as names point into them. */
@@ -187,49 +184,36 @@ static bool take_grouped(struct metrics_text *text, struct bytes piece)
 	return true;
 }
 
-static size_t count_rows(struct bytes piece)
-{
-	struct frame frame;
-	size_t count = 0;
-
-	while (frame_peek(piece, UINT32_MAX, &frame) == WIRE_OK) {
-		count += frame.type == 'D';
-		piece = bytes_skip(piece, frame.length);
-	}
-	return count;
-}
-
 bool metrics_take(struct metrics_text *text, struct bytes piece)
 {
+	struct frame frame;
+
 	if (text->source->kind == METRICS_GROUPED)
 		return take_grouped(text, piece);
 	text->rows.limit = ROWS_MAX;
-	text->row_count += count_rows(piece);
 	buf_add(&text->rows, piece.at, piece.count);
+	while (frame_peek(piece, UINT32_MAX, &frame) == WIRE_OK) {
+		text->row_count += frame.type == 'D';
+		piece = bytes_skip(piece, frame.length);
+	}
 	return buf_ok(&text->rows);
 }
 
 void metrics_begin(struct metrics_text *text, const struct metrics_source *source)
 {
+	struct metrics_group *group, *next;
+
 	buf_free(&text->rows);
-	free_groups(text);
-	text->source = source;
-	text->metric = text->at = 0;
-	text->has_head = false;
-	text->next_group = NULL;
-	text->message.count = text->row_count = 0;
+	HASH_ITER (hh, text->groups, group, next) {
+		HASH_DEL(text->groups, group);
+		free(group);
+	}
+	*text = (struct metrics_text){ .is_openmetrics = text->is_openmetrics, .source = source };
 	if (source && source->kind == METRICS_GROUPED)
 		hash_key_draw(&text->secret);
 }
 
 /* ---- writing ---- */
-
-static const char *type_name(const struct metrics_source *source, const struct metric *metric)
-{
-	if (source->kind == METRICS_BUCKETS)
-		return "histogram";
-	return metric->type == METRIC_COUNTER ? "counter" : "gauge";
-}
 
 static void add_value(const struct metrics_text *text, const struct metric *metric,
                       struct bytes value, struct buf *out)
@@ -271,38 +255,18 @@ static void add_row_sample(const struct metrics_text *text, const struct metric 
 	buf_add_byte(out, '\n');
 }
 
-static bool is_number(struct bytes value)
-{
-	for (size_t i = 0; i < value.count; i++) {
-		if (value.at[i] < '0' || value.at[i] > '9')
-			return false;
-	}
-	return value.count > 0;
-}
-
 /* A value that is no number, such as that of an unset setting, is left out. */
 static void add_keyed_sample(const struct metrics_text *text, const struct metric *metric,
                              struct buf *out)
 {
 	struct bytes value = value_of(&text->message, metric->column);
+	size_t digits = 0;
 
-	if (!bytes_are(text->message.values[0], metric->key) || !is_number(value))
+	while (digits < value.count && value.at[digits] >= '0' && value.at[digits] <= '9')
+		digits++;
+	if (!bytes_are(text->message.values[0], metric->key) || !digits || digits < value.count)
 		return;
 	buf_printf(out, "%s %.*s\n", metric->name, (int)value.count, value.at);
-}
-
-static bool has_value(const struct reader_message *message, const char *name)
-{
-	return value_of(message, name).at != NULL;
-}
-
-/* All pools together, a database and a pool are rows of the same tables. */
-static bool is_of_source(const struct metrics_text *text)
-{
-	const char *const *labels = text->source->labels;
-
-	return has_value(&text->message, "database") == (labels[0] != NULL) &&
-	       has_value(&text->message, "user") == (labels[0] && labels[1]);
 }
 
 #define BOUND_SIZE 32
@@ -332,11 +296,15 @@ static void add_bucket_samples(const struct metrics_text *text, const struct met
                                struct buf *out)
 {
 	const struct reader_message *message = &text->message;
+	const char *const *labels = text->source->labels;
 	struct bytes count = value_of(message, "count");
 	struct buf pairs = { 0 };
 	char bound[BOUND_SIZE];
 
-	if (!bytes_are(value_of(message, "kind"), metric->key) || !is_of_source(text))
+	/* all pools together, a database and a pool are rows of the same tables */
+	if (!bytes_are(value_of(message, "kind"), metric->key) ||
+	    !value_of(message, "database").at == (labels[0] != NULL) ||
+	    !value_of(message, "user").at == (labels[0] && labels[1]))
 		return;
 	add_pairs(text, &pairs);
 	for (size_t i = 0; i < message->count; i++) {
@@ -352,20 +320,6 @@ static void add_bucket_samples(const struct metrics_text *text, const struct met
 	buf_printf(out, "\n%s%s_count", text->source->prefix, metric->name);
 	add_labels(text, out);
 	buf_printf(out, " %.*s\n", (int)count.count, count.at);
-}
-
-static void begin_metric(const struct metrics_text *text, struct buf *out)
-{
-	const struct metrics_source *source = text->source;
-	const struct metric *metric = &source->metrics[text->metric];
-	struct buf name = { 0 };
-
-	if (source->prefix)
-		buf_add_text(&name, source->prefix);
-	buf_add_text(&name, metric->name);
-	metrics_add_head(text->is_openmetrics, buf_text(&name), type_name(source, metric),
-	                 metric->help, out);
-	buf_free(&name);
 }
 
 /* Adds the samples of one metric. false: `out` is full. */
@@ -416,8 +370,14 @@ bool metrics_write(struct metrics_text *text, struct buf *out)
 	const struct metrics_source *source = text->source;
 
 	while (text->metric < source->count) {
+		const struct metric *metric = &source->metrics[text->metric];
+		const char *type = source->kind == METRICS_BUCKETS  ? "histogram"
+		                   : metric->type == METRIC_COUNTER ? "counter"
+		                                                    : "gauge";
+
 		if (!text->has_head)
-			begin_metric(text, out);
+			add_head(text->is_openmetrics, source->prefix ? source->prefix : "",
+			         metric->name, type, metric->help, out);
 		text->has_head = true;
 		if (!(source->kind == METRICS_GROUPED ? write_groups : write_rows)(text, out))
 			return false;

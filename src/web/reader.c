@@ -8,7 +8,7 @@
  * Hard here: a reader may be given up while it is away. Then it comes back once more, is sent away
  * to end its table, which only the main thread may do, and is freed when it is back again.
  */
-#include "reader_priv.h"
+#include "web_priv.h"
 
 #include <stdlib.h>
 
@@ -55,28 +55,22 @@ static void on_back(struct letter *letter);
 
 static void make_piece(struct reader *reader)
 {
+	enum table_result result;
+
 	buf_clear(&reader->piece);
 	if (!reader->is_begun)
 		reader->table = table_begin(reader->readers->console, reader->words,
 		                            reader->skips_unused, &reader->err);
 	reader->is_begun = true;
-	if (!reader->table) {
-		reader->result = READER_FAILED;
+	reader->result = READER_FAILED;
+	if (!reader->table)
 		return;
-	}
-	switch (table_next(reader->table, &reader->piece)) {
-	case TABLE_MORE:
-		reader->result = READER_MORE;
-		break;
-	case TABLE_END:
-		reader->result = READER_END;
-		break;
-	case TABLE_BROKEN:
-		reader->result = READER_FAILED;
+	result = table_next(reader->table, &reader->piece);
+	if (result == TABLE_BROKEN)
 		err_set(&reader->err, ERR_MEMORY, "out of memory");
-		break;
-	}
-	if (reader->result != READER_MORE)
+	else
+		reader->result = result == TABLE_MORE ? READER_MORE : READER_END;
+	if (result != TABLE_MORE)
 		table_end(&reader->table);
 }
 
@@ -125,7 +119,7 @@ static void on_wanted(struct letter *letter)
 
 /* ---- on the web server's thread ---- */
 
-static void send_away(struct reader *reader)
+void reader_next(struct reader *reader)
 {
 	reader->is_away = true;
 	reader->letter.open = on_wanted;
@@ -142,7 +136,7 @@ static void leave(struct reader *reader)
 		return;
 	}
 	reader->is_ending = true;
-	send_away(reader);
+	reader_next(reader);
 }
 
 static void on_back(struct letter *letter)
@@ -174,8 +168,6 @@ struct reader *reader_new(struct readers *readers, const char *words, reader_on_
 	TAILQ_INSERT_TAIL(&readers->list, reader, node);
 	return reader;
 }
-
-void reader_next(struct reader *reader) { send_away(reader); }
 
 void reader_end(struct reader **reader)
 {

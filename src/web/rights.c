@@ -1,55 +1,164 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which clients the web server answers: addresses, and names of hosts.
+ * Which clients the web server answers: addresses, names of hosts, and secrets.
  *
  * Hard here: a browser at an allowed address can show a page of a stranger. The browser lets that
  * page read our answers if it takes us for the page's own server, and it does if the name of that
  * server has our address ("DNS rebinding"). So the name that the browser asks for (Host) must be
  * one that no stranger can own: an address, localhost, or one of metrics_hosts.
  */
-#include "rights_priv.h"
+#include "web_priv.h"
 
-#include <stdatomic.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "pgweir/auth/client_tls.h"
+#include "pgweir/auth/digest.h"
+#include "pgweir/base/text.h"
 #include "pgweir/net/range.h"
 
-#include "secrets_priv.h"
-#include "web_priv.h"
+/*
+ * ---- secrets ----
+ *
+ * Secrets of HTTP clients: "Basic" with user and password (RFC 7617), "Bearer" with a token
+ * (RFC 6750).
+ *
+ * Only hashes are kept. All of them have one length, and a request is compared with each, so the
+ * time of an answer tells nothing about a secret.
+ */
 
-struct web_rights {
-	atomic_uint ref_count;
-	struct ranges *allow;
-	size_t host_count;
-	char **hosts;
-	struct secrets secrets;
-	struct tls_context *tls; /* NULL: no TLS */
-	usec_t failure_delay;
-	int failure_limit;
-};
+#define SECRETS_MAX 1000
+#define SECRET_LINE_MAX 1024
 
-/* ---- made and freed ---- */
-
-static bool copy_hosts(struct web_rights *rights, const struct config_list *list)
+/* Adds the hash of a kind ('u' or 't') and its secret. false: the library refused. */
+static bool hash_secret(char kind, struct bytes secret, unsigned char hash[SHA256_SIZE])
 {
-	rights->hosts = calloc(list->count + 1, sizeof(*rights->hosts));
-	if (!rights->hosts)
+	char text[SECRET_LINE_MAX + 1];
+	bool is_made;
+
+	if (secret.count >= SECRET_LINE_MAX)
 		return false;
-	for (; rights->host_count < list->count; rights->host_count++) {
-		rights->hosts[rights->host_count] = strdup(list->names[rights->host_count]);
-		if (!rights->hosts[rights->host_count])
-			return false;
-	}
+	text[0] = kind;
+	memcpy(text + 1, secret.at, secret.count);
+	is_made = digest_sha256(bytes_of(text, secret.count + 1), hash);
+	explicit_bzero(text, sizeof(text));
+	return is_made;
+}
+
+/* ---- the file ---- */
+
+static bool add_line(struct secrets *secrets, char *line, struct err *err)
+{
+	bool is_token = strncmp(line, "bearer ", strlen("bearer ")) == 0;
+	char *secret = is_token ? text_trim(line + strlen("bearer ")) : line;
+	unsigned char(*grown)[SHA256_SIZE];
+
+	if (!*secret || (!is_token && (!strchr(line, ':') || *line == ':')))
+		return err_set(err, ERR_CONFIG, "is not user:password or bearer TOKEN");
+	if (secrets->count == SECRETS_MAX)
+		return err_set(err, ERR_CONFIG, "is one of more than %d", SECRETS_MAX);
+	grown = realloc(secrets->hashes, (secrets->count + 1) * sizeof(*grown));
+	if (!grown)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	secrets->hashes = grown;
+	if (!hash_secret(is_token ? 't' : 'u', bytes_text(secret), grown[secrets->count]))
+		return err_set(err, ERR_CONFIG, "is too long");
+	secrets->count++;
 	return true;
 }
 
-static bool read_secrets(struct web_rights *rights, const struct config *config, struct err *err)
+static bool read_lines(struct secrets *secrets, FILE *file, const char *path, struct err *err)
 {
-	return !*config->metrics_secret_file ||
-	       secrets_read(&rights->secrets, config->metrics_secret_file, err) ||
-	       err_prefix(err, "metrics_secret_file: ");
+	char text[SECRET_LINE_MAX];
+	unsigned int number = 0;
+	bool is_good = true;
+
+	while (is_good && fgets(text, sizeof(text), file)) {
+		size_t size = strlen(text);
+		bool is_cut = size == sizeof(text) - 1 && text[size - 1] != '\n';
+		char *line = text_trim(text);
+
+		number++;
+		if (is_cut)
+			is_good = err_set(err, ERR_CONFIG, "is too long");
+		else if (*line && *line != '#')
+			is_good = add_line(secrets, line, err);
+	}
+	explicit_bzero(text, sizeof(text));
+	if (!is_good)
+		return err_prefix(err, "%s:%u ", path, number);
+	/* An empty file must not open the door that it should lock. */
+	return secrets->count || err_set(err, ERR_CONFIG, "%s has no secret", path);
 }
+
+bool rights_read_secrets(struct secrets *secrets, const char *path, struct err *err)
+{
+	FILE *file = fopen(path, "re");
+	bool is_read;
+
+	if (!file)
+		return err_set(err, ERR_CONFIG, "cannot open %s: %s", path, strerror(errno));
+	is_read = read_lines(secrets, file, path, err);
+	fclose(file);
+	return is_read;
+}
+
+void rights_free_secrets(struct secrets *secrets)
+{
+	free(secrets->hashes);
+	*secrets = (struct secrets){ 0 };
+}
+
+/* ---- requests ---- */
+
+/* Takes the scheme, and the blanks after it. */
+static bool take_scheme(struct bytes *value, const char *scheme)
+{
+	size_t size = strlen(scheme);
+
+	if (value->count <= size || value->at[size] != ' ' ||
+	    !http_is(bytes_of(value->at, size), scheme))
+		return false;
+	*value = bytes_skip(*value, size);
+	while (value->count && *value->at == ' ')
+		*value = bytes_skip(*value, 1);
+	return true;
+}
+
+static bool hash_authorization(struct bytes value, unsigned char hash[SHA256_SIZE])
+{
+	char text[SECRET_LINE_MAX];
+	size_t size;
+	bool is_made;
+
+	if (take_scheme(&value, "Bearer"))
+		return hash_secret('t', value, hash);
+	if (!take_scheme(&value, "Basic") || !base64_decode(value, text, sizeof(text), &size))
+		return false;
+	is_made = hash_secret('u', bytes_of(text, size), hash);
+	explicit_bzero(text, sizeof(text));
+	return is_made;
+}
+
+bool rights_have_secret(const struct secrets *secrets, struct bytes authorization)
+{
+	unsigned char hash[SHA256_SIZE];
+	bool is_known = false;
+
+	if (!authorization.at || !hash_authorization(authorization, hash))
+		return false;
+	for (size_t i = 0; i < secrets->count; i++)
+		is_known |= bytes_equal_secret(bytes_of(hash, sizeof(hash)),
+		                               bytes_of(secrets->hashes[i], SHA256_SIZE));
+	return is_known;
+}
+
+/*
+ * ---- rights ----
+ */
+
+/* ---- made and freed ---- */
 
 static bool make_tls(struct web_rights *rights, const struct config *config, struct err *err)
 {
@@ -66,19 +175,22 @@ struct web_rights *web_rights_new(const struct config *config, struct err *err)
 {
 	const struct config_list *allow = &config->metrics_allow;
 	struct web_rights *rights = calloc(1, sizeof(*rights));
+	bool is_made = false;
 
-	if (!rights || !copy_hosts(rights, &config->metrics_hosts)) {
-		web_rights_release(&rights);
+	if (!rights) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
 	atomic_init(&rights->ref_count, 1);
-	rights->failure_delay = config->auth_failure_delay;
-	rights->failure_limit = config->auth_failure_limit;
+	rights->config = config_ref(config);
 	rights->allow = ranges_new(allow->names, allow->count, err);
 	if (!rights->allow)
 		err_prefix(err, "metrics_allow: ");
-	if (!rights->allow || !read_secrets(rights, config, err) || !make_tls(rights, config, err))
+	else if (!*config->metrics_secret_file ||
+	         rights_read_secrets(&rights->secrets, config->metrics_secret_file, err) ||
+	         err_prefix(err, "metrics_secret_file: "))
+		is_made = make_tls(rights, config, err);
+	if (!is_made)
 		web_rights_release(&rights);
 	return rights;
 }
@@ -89,58 +201,36 @@ struct web_rights *web_rights_hold(struct web_rights *rights)
 	return rights;
 }
 
-static void free_rights(struct web_rights *rights)
-{
-	for (size_t i = 0; i < rights->host_count; i++)
-		free(rights->hosts[i]);
-	free(rights->hosts);
-	secrets_free(&rights->secrets);
-	tls_context_unref(&rights->tls);
-	ranges_release(&rights->allow);
-	free(rights);
-}
-
 void web_rights_release(struct web_rights **rights)
 {
 	struct web_rights *released = *rights;
 
 	*rights = NULL;
-	if (released &&
-	    atomic_fetch_sub_explicit(&released->ref_count, 1, memory_order_acq_rel) <= 1)
-		free_rights(released);
+	if (!released ||
+	    atomic_fetch_sub_explicit(&released->ref_count, 1, memory_order_acq_rel) > 1)
+		return;
+	config_unref(&released->config);
+	rights_free_secrets(&released->secrets);
+	tls_context_unref(&released->tls);
+	ranges_release(&released->allow);
+	free(released);
 }
 
 /* ---- asked ---- */
 
-bool rights_allow(const struct web_rights *rights, const struct address *peer)
+static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
 {
-	return ranges_have(rights->allow, peer);
-}
-
-struct tls_context *rights_tls(const struct web_rights *rights) { return rights->tls; }
-
-usec_t rights_failure_delay(const struct web_rights *rights) { return rights->failure_delay; }
-
-int rights_failure_limit(const struct web_rights *rights) { return rights->failure_limit; }
-
-static bool is_address(struct bytes host)
-{
+	const struct config_list *names = &rights->config->metrics_hosts;
 	struct address address;
 	char text[ADDRESS_TEXT_SIZE];
 
-	if (host.count >= sizeof(text))
-		return false;
-	memcpy(text, host.at, host.count);
-	text[host.count] = 0;
-	return address_parse(&address, text, 0);
-}
-
-static bool is_trusted_host(const struct web_rights *rights, struct bytes host)
-{
-	if (!host.count || http_is(host, "localhost") || is_address(host))
+	if (!host.count || http_is(host, "localhost"))
 		return true;
-	for (size_t i = 0; i < rights->host_count; i++) {
-		if (strcmp(rights->hosts[i], "*") == 0 || http_is(host, rights->hosts[i]))
+	snprintf(text, sizeof(text), "%.*s", (int)host.count, host.at);
+	if (host.count < sizeof(text) && address_parse(&address, text, 0))
+		return true;
+	for (size_t i = 0; i < names->count; i++) {
+		if (strcmp(names->names[i], "*") == 0 || http_is(host, names->names[i]))
 			return true;
 	}
 	return false;
@@ -150,9 +240,9 @@ int rights_judge(const struct web_rights *rights, const struct connection *conne
                  const struct http_head *head, bool needs_secret, const char **why)
 {
 	/* where none is needed, the answer must not tell whether it is right */
-	bool is_known = needs_secret && secrets_have(&rights->secrets, head->authorization);
+	bool is_known = needs_secret && rights_have_secret(&rights->secrets, head->authorization);
 
-	if (!rights_allow(rights, &connection->peer)) {
+	if (!ranges_have(rights->allow, &connection->peer)) {
 		*why = "this address is not in metrics_allow";
 		return 403;
 	}

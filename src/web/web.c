@@ -7,16 +7,16 @@
 #include "web_priv.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pgweir/auth/digest.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/net/range.h"
-
-#include "rights_priv.h"
 
 #define RETRY_LIMIT (200 * USEC_PER_MS)
 #define BACKLOG 64
@@ -26,6 +26,118 @@
  * log: two seconds are.
  */
 #define FAILURES_TOLD 10
+
+/*
+ * ---- the page ----
+ *
+ * One file, which the build puts into the program. The policy that it is sent with allows its own
+ * style and script, by their hashes, and requests to us. So nothing else can run or be loaded,
+ * whatever a name in a table contains.
+ */
+
+extern const unsigned char page_html[];
+extern const size_t page_html_size;
+
+/* Returns what is between <name> and </name>; *page is what follows. .at NULL: there is none. */
+static struct bytes take_element(struct bytes *page, const char *name)
+{
+	char begin[32], end[32];
+	const char *from, *to;
+
+	snprintf(begin, sizeof(begin), "<%s>", name);
+	snprintf(end, sizeof(end), "</%s>", name);
+	from = memmem(page->at, page->count, begin, strlen(begin));
+	if (!from)
+		return (struct bytes){ 0 };
+	from += strlen(begin);
+	*page = bytes_skip(*page, (size_t)(from - page->at));
+	to = memmem(page->at, page->count, end, strlen(end));
+	if (!to)
+		return (struct bytes){ 0 };
+	*page = bytes_skip(*page, (size_t)(to - page->at));
+	return bytes_of(from, (size_t)(to - from));
+}
+
+/* Adds the sources of style-src or script-src: a hash for each element. */
+static bool add_hashes(struct buf *out, const char *name)
+{
+	struct bytes page = bytes_of(page_html, page_html_size), element;
+	unsigned char hash[SHA256_SIZE];
+	char text[BASE64_SIZE(SHA256_SIZE)];
+
+	while ((element = take_element(&page, name)).at) {
+		if (!digest_sha256(element, hash))
+			return false;
+		base64_encode(bytes_of(hash, sizeof(hash)), text);
+		buf_printf(out, " 'sha256-%s'", text);
+	}
+	return true;
+}
+
+static bool page_init(struct buf *fields, struct err *err)
+{
+	bool is_made;
+
+	buf_add_text(fields, "Content-Security-Policy: default-src 'none'; connect-src 'self'; "
+	                     "img-src data:; style-src");
+	is_made = add_hashes(fields, "style");
+	buf_add_text(fields, "; script-src");
+	is_made &= add_hashes(fields, "script");
+	buf_add_text(fields, "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+	                     "require-trusted-types-for 'script'; trusted-types 'none'\r\n"
+	                     "Referrer-Policy: no-referrer\r\n");
+	return (is_made && buf_ok(fields)) || err_set(err, ERR_MEMORY, "cannot prepare the page");
+}
+
+static void page_answer(struct web *web, struct connection *connection,
+                        const struct http_head *head)
+{
+	(void)head;
+	connection_answer(connection,
+	                  &(struct answer_head){ .status = 200,
+	                                         .type = "text/html; charset=utf-8",
+	                                         .fields = buf_text(&web->page_fields) },
+	                  bytes_of(page_html, page_html_size));
+}
+
+/* ---- what is at which path ---- */
+
+static void answer_nothing(struct web *web, struct connection *connection,
+                           const struct http_head *head)
+{
+	(void)web;
+	(void)head;
+	connection_answer(connection, &(struct answer_head){ .status = 204 }, (struct bytes){ 0 });
+}
+
+static const struct route {
+	const char *path; /* ends with "/": also what is below it */
+	void (*answer)(struct web *web, struct connection *connection,
+	               const struct http_head *head);
+	bool is_open; /* needs no secret */
+} routes[] = {
+	{ "/", page_answer, false },
+	{ "/metrics", metrics_answer, false },
+	{ "/metrics/histograms", metrics_answer_histograms, false },
+	{ "/healthz", health_answer, true },
+	{ "/readyz", health_answer_ready, true },
+	{ "/favicon.ico", answer_nothing, false },
+	{ "/api/v1/show", api_list, false },
+	{ "/api/v1/show/", api_show, false },
+};
+
+static const struct route *find_route(struct bytes path)
+{
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+		size_t size = strlen(routes[i].path);
+		bool is_folder = size > 1 && routes[i].path[size - 1] == '/';
+
+		if (is_folder ? path.count > size && memcmp(path.at, routes[i].path, size) == 0
+		              : bytes_are(path, routes[i].path))
+			return &routes[i];
+	}
+	return NULL;
+}
 
 /* ---- requests ---- */
 
@@ -39,25 +151,17 @@ static struct web_rights *hold_rights(struct web *web)
 	return rights;
 }
 
-/* The log limits how often it has such a line. */
-static void log_failure(struct web *web, const struct connection *connection)
-{
-	char address[ADDRESS_TEXT_SIZE];
-
-	log_kept(&web->log, LOG_LEVEL_WARNING, "secret", "metrics_listen: wrong secret from %s",
-	         address_format_host(&connection->peer, address, sizeof(address)));
-}
-
 /* As rights_judge(), but a secret is looked at only if a wrong one could still be delayed. */
 static int judge(struct web *web, const struct web_rights *rights,
                  const struct connection *connection, const struct http_head *head,
                  const char **why)
 {
-	bool needs_secret = routes_need_secret(head);
+	const struct route *route = find_route(head->path);
+	bool needs_secret = !route || !route->is_open;
 	int status;
 
-	if (needs_secret && failures_reach(&web->wrong_secrets.failures, &connection->peer,
-	                                   rights_failure_limit(rights))) {
+	if (needs_secret && failures_reach(&web->connections.failures, &connection->peer,
+	                                   rights->config->auth_failure_limit)) {
 		*why = "too many wrong secrets from this address, try again later";
 		return 429;
 	}
@@ -73,18 +177,26 @@ static void on_request(void *arg, struct connection *connection, const struct ht
 {
 	struct web *web = arg;
 	struct web_rights *rights = hold_rights(web);
-	usec_t delay = rights_failure_delay(rights);
+	const struct route *route = find_route(head->path);
+	usec_t delay = rights->config->auth_failure_delay;
+	char address[ADDRESS_TEXT_SIZE];
 	const char *why;
 	int status = judge(web, rights, connection, head, &why);
 
 	web_rights_release(&rights);
 	if (status == 401 && head->authorization.at) {
-		log_failure(web, connection);
-		wrong_secrets_answer(&web->wrong_secrets, connection, delay);
+		/* the log limits how often it has such a line */
+		log_kept(&web->log, LOG_LEVEL_WARNING, "secret",
+		         "metrics_listen: wrong secret from %s",
+		         address_format_host(&connection->peer, address, sizeof(address)));
+		connection_refuse_later(connection, delay);
 	} else if (status) {
 		connection_answer_error(connection, status, why, NULL);
+	} else if (route) {
+		route->answer(web, connection, head);
 	} else {
-		routes_answer(web, connection, head);
+		connection_answer_error(connection, 404, "there is nothing at this path",
+		                        "/ is the page, /api/v1/show lists the tables");
 	}
 }
 
@@ -94,11 +206,11 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 	struct web_rights *rights = hold_rights(web);
 
 	/* Strangers get an answer as long as that takes no place from others. */
-	if (web->connections.count >= CONNECTIONS_MAX / 2 && !rights_allow(rights, peer))
+	if (web->connections.count >= WEB_CONNECTIONS_MAX / 2 && !ranges_have(rights->allow, peer))
 		close(fd);
 	else
 		connection_open(&web->connections, fd, peer,
-		                address_is_unix(peer) ? NULL : rights_tls(rights));
+		                address_is_unix(peer) ? NULL : rights->tls);
 	web_rights_release(&rights);
 }
 
@@ -201,35 +313,31 @@ static void close_places(struct web *web)
 	}
 }
 
-static void on_unlisten(struct letter *letter)
+static void on_listening(struct letter *letter)
 {
-	struct web *web = container_of(letter, struct web, unlisten);
+	struct web *web = container_of(letter, struct web, listening);
 
-	atomic_store(&web->is_unlistening, false);
-	if (!letter->is_late)
+	atomic_store(&web->is_listening_posted, false);
+	if (letter->is_late)
+		return;
+	if (atomic_load(&web->may_listen))
+		open_places(web);
+	else
 		close_places(web);
 }
 
-static void on_relisten(struct letter *letter)
+static void set_listening(struct web *web, bool may_listen)
 {
-	struct web *web = container_of(letter, struct web, relisten);
-
-	atomic_store(&web->is_relistening, false);
-	if (!letter->is_late)
-		open_places(web);
+	if (!web)
+		return;
+	atomic_store(&web->may_listen, may_listen);
+	if (!atomic_exchange(&web->is_listening_posted, true))
+		loop_post(web->loop, &web->listening);
 }
 
-void web_unlisten(struct web *web)
-{
-	if (web && !atomic_exchange(&web->is_unlistening, true))
-		loop_post(web->loop, &web->unlisten);
-}
+void web_unlisten(struct web *web) { set_listening(web, false); }
 
-void web_relisten(struct web *web)
-{
-	if (web && !atomic_exchange(&web->is_relistening, true))
-		loop_post(web->loop, &web->relisten);
-}
+void web_relisten(struct web *web) { set_listening(web, true); }
 
 /* ---- rights ---- */
 
@@ -327,8 +435,7 @@ static bool prepare(struct web *web, struct err *err)
 	web->log = (struct logger){ with->log, NULL };
 	web->unix_mode = (mode_t)config->unix_socket_mode;
 	web->unix_group = strdup(config->unix_socket_group ? config->unix_socket_group : "");
-	web->unlisten.open = on_unlisten;
-	web->relisten.open = on_relisten;
+	web->listening.open = on_listening;
 	web->rights = web_rights_new(config, err);
 	web->solo = solo_new("pgweir/web", err);
 	if (!web->rights || !web->solo || !read_places(web, &config->metrics_listen, err))
@@ -338,7 +445,6 @@ static bool prepare(struct web *web, struct err *err)
 	web->connections.streams.handshakes = with->handshakes;
 	web->connections.on_request = on_request;
 	web->connections.arg = web;
-	wrong_secrets_init(&web->wrong_secrets, web->loop);
 	readers_init(&web->readers, with->console, with->main_loop, web->loop);
 	if (!web->unix_group || !health_init(&web->health, with->lanes, web->loop))
 		return err_set(err, ERR_MEMORY, "out of memory");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The web server, for its files. After the start everything belongs to its thread, except what is
- * marked.
+ * What the files of the web server share. After the start everything belongs to its thread, except
+ * what is marked.
  */
 #ifndef PGWEIR_WEB_WEB_PRIV_H
 #define PGWEIR_WEB_WEB_PRIV_H
@@ -9,14 +9,456 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "pgweir/admin/console.h"
 #include "pgweir/auth/failures.h"
+#include "pgweir/base/table.h"
+#include "pgweir/client/lanes.h"
 #include "pgweir/loop/crew.h"
 #include "pgweir/net/listener.h"
+#include "pgweir/net/stream.h"
 #include "pgweir/web/web.h"
 
-#include "connection_priv.h"
-#include "health_priv.h"
-#include "reader_priv.h"
+/*
+ * ---- heads of requests: http_head.c ----
+ *
+ * The head of an HTTP request (RFC 9110, RFC 9112): read from bytes, without copying. All bytes in
+ * the results point into the head.
+ */
+
+#define HTTP_HEAD_MAX ((size_t)8192)
+
+enum http_result {
+	HTTP_OK,
+	HTTP_MORE, /* too few bytes to decide */
+	HTTP_BAD   /* head->status says how to refuse it */
+};
+
+struct http_head {
+	size_t size;          /* bytes of the whole head */
+	int status;           /* HTTP_BAD: the status of the answer */
+	bool is_get, is_head; /* neither: another method */
+	bool is_1_0;          /* HTTP/1.0 */
+	bool closes;          /* the connection ends with the answer */
+	bool has_body;
+	struct bytes path, query; /* as sent */
+	struct bytes host;        /* without port and brackets; .at NULL: none */
+	struct bytes accept, authorization;
+};
+
+/*
+ * Reads the head at the start of `in`. *seen: bytes that an earlier call with the same head found
+ * to contain no end; 0 at first. So the work is linear even if a head arrives byte by byte.
+ */
+enum http_result http_head_read(struct bytes in, size_t *seen, struct http_head *head);
+
+/* Adds `text` to `out` with %XX decoded, and + as a blank if `is_form`. false: invalid. */
+bool http_decode(struct bytes text, bool is_form, struct buf *out);
+
+/* Takes the next "name=value" from the front of a query. false: there is none. */
+bool http_query_next(struct bytes *query, struct bytes *name, struct bytes *value);
+
+/* Whether a list such as that of Accept has this media type; its parameters are ignored. */
+bool http_list_has(struct bytes list, const char *type);
+
+/* Whether `a` is this ASCII text; upper and lower case are equal. */
+bool http_is(struct bytes a, const char *text);
+
+/*
+ * ---- connections: connection.c ----
+ *
+ * Connections of HTTP clients: their requests come one after the other, and each has one answer,
+ * whole or in pieces.
+ */
+
+#define CONNECTIONS_KEPT 8 /* of those: never for long answers, so that health is answered */
+
+struct connection;
+TAILQ_HEAD(connection_list, connection);
+
+/* What all connections share. */
+struct connections {
+	struct loop *loop;
+	struct stream_pool streams;
+	struct connection_list list;
+	unsigned int count;
+	struct failures failures;   /* wrong secrets, */
+	unsigned int delayed_count; /* whose answers are delayed */
+	/*
+	 * A request has come. The callee answers it now, or keeps it with connection_keep() and
+	 * answers later. `head` is valid during the call only.
+	 */
+	void (*on_request)(void *arg, struct connection *connection, const struct http_head *head);
+	void *arg;
+};
+
+/* An answer that is not made at once. Embedded in an object of its maker. */
+struct answer_maker {
+	/* All output has been sent: more may be added. NULL: not wanted. */
+	void (*go_on)(struct answer_maker *maker);
+	/*
+	 * The connection is gone, or the answer took too long and was refused: the maker must
+	 * forget it. Not called after connection_end() or connection_answer().
+	 */
+	void (*on_gone)(struct answer_maker *maker);
+};
+
+enum connection_state {
+	CONNECTION_SECURING,  /* TLS handshake */
+	CONNECTION_READING,   /* waits for a request */
+	CONNECTION_ANSWERING, /* a request has come, its answer is not complete */
+	CONNECTION_ENDING,    /* the last answer was made: waits until the client has read it */
+	CONNECTION_CLOSED     /* freed at the end of the turn */
+};
+
+struct connection {
+	TAILQ_ENTRY(connection) node;
+	struct connections *all;
+	enum connection_state state;
+	struct stream stream;
+	struct address peer;
+	struct timer timer;
+	struct task task; /* continues, or frees the connection */
+	struct answer_maker *maker;
+	size_t seen;     /* see http_head_read() */
+	struct buf head; /* of the current request */
+	bool is_delayed; /* a wrong secret was sent: 401 is the answer when the timer ends */
+	struct failure *failure;
+	bool is_head;    /* HEAD: the answer has no body */
+	bool closes;     /* the connection ends with this answer */
+	bool is_chunked; /* pieces are chunks */
+	bool is_begun;   /* the head of an answer in pieces is out */
+};
+
+void connections_init(struct connections *all, struct loop *loop);
+
+/* Closes all connections. The loop must not run. */
+void connections_close(struct connections *all);
+
+/* No handshake of them may be running any more. */
+void connections_done(struct connections *all);
+
+/*
+ * Takes over an accepted socket. tls: NULL, or begins with a handshake. Refuses the client if there
+ * are too many.
+ */
+void connection_open(struct connections *all, int fd, const struct address *peer,
+                     struct tls_context *tls);
+
+/* Whether as many are being answered as may be, but for those that are kept. */
+bool connections_are_busy(const struct connections *all);
+
+/* The request will be answered later by `maker`, which stays valid until then. */
+void connection_keep(struct connection *connection, struct answer_maker *maker);
+
+/* How to answer. */
+struct answer_head {
+	int status;
+	const char *type;   /* Content-Type */
+	const char *fields; /* further header lines, each with its CR LF; NULL: none */
+};
+
+/* Answers with a whole body. */
+void connection_answer(struct connection *connection, const struct answer_head *head,
+                       struct bytes body);
+
+/* Answers with an error as JSON. hint: NULL, or what to do. */
+void connection_answer_error(struct connection *connection, int status, const char *text,
+                             const char *hint);
+
+#define WRONG_SECRET_TEXT "a user and password, or a token, is needed"
+
+/* Answers 401 to a wrong secret, after a delay. */
+void connection_refuse_later(struct connection *connection, usec_t delay);
+
+/*
+ * Answers in pieces. connection_add() returns whether the client has room; if not, or to wait for
+ * it, go_on() is called later. After connection_begin() or connection_add() returned false, the
+ * connection may be gone, and on_gone() was called; check with connection_is_answering().
+ */
+void connection_begin(struct connection *connection, const struct answer_head *head);
+bool connection_add(struct connection *connection, struct bytes piece);
+void connection_end(struct connection *connection);
+
+static inline bool connection_is_answering(const struct connection *connection)
+{
+	return connection->state == CONNECTION_ANSWERING;
+}
+
+/* The answer cannot be completed: the client must notice, so the connection is closed. */
+void connection_abort(struct connection *connection);
+
+/* ---- secrets and rights: rights.c ---- */
+
+/* The secrets of metrics_secret_file. Zeroed: none. */
+struct secrets {
+	size_t count;
+	unsigned char (*hashes)[32]; /* SHA-256 */
+};
+
+/* Adds the secrets of a file. false: *err says which line is invalid; free what is there. */
+bool rights_read_secrets(struct secrets *secrets, const char *path, struct err *err);
+
+void rights_free_secrets(struct secrets *secrets);
+
+/* Whether the value of an Authorization line has one of them. .at NULL: there is no such line. */
+bool rights_have_secret(const struct secrets *secrets, struct bytes authorization);
+
+struct web_rights {
+	atomic_uint ref_count;
+	const struct config *config; /* one reference */
+	struct ranges *allow;        /* addresses that may connect at all */
+	struct secrets secrets;
+	struct tls_context *tls; /* for new TCP connections; NULL: no TLS */
+};
+
+/*
+ * Whether a request may be answered. 0: yes; else the status of the refusal, and *why.
+ * needs_secret: for what is not open to every client of an allowed address.
+ */
+int rights_judge(const struct web_rights *rights, const struct connection *connection,
+                 const struct http_head *head, bool needs_secret, const char **why);
+
+/*
+ * ---- the main thread's time: reader.c ----
+ *
+ * Budget: which part of the main thread's time goes to pieces of tables.
+ *
+ *   a piece of 1 ms is paid for after 5 ms     paid_at += 5 * 1 ms
+ *   the next one may begin 5 ms before that    so small tables are made at once
+ */
+
+#define BUDGET_SHARE 5                /* pieces may take one of so many parts of the time, */
+#define BUDGET_AT_ONCE ((usec_t)5000) /* and all of this time's share at once */
+
+/* A zeroed one is whole. */
+struct budget {
+	usec_t paid_at; /* when all pieces so far have had their share of the time */
+};
+
+/* When the next piece may be made; a time in the past: now. */
+static inline usec_t budget_next_at(const struct budget *budget)
+{
+	return budget->paid_at - BUDGET_AT_ONCE;
+}
+
+/* A piece that was begun `now` has taken so much CPU time. What was not used is not kept. */
+static inline void budget_spend(struct budget *budget, usec_t now, usec_t took)
+{
+	if (budget->paid_at < now)
+		budget->paid_at = now;
+	budget->paid_at += BUDGET_SHARE * took;
+}
+
+/*
+ * ---- readers: reader.c ----
+ *
+ * Readers: SHOW tables for the thread of the web server. A piece is made by the main thread and
+ * comes back in a letter; the next one is made when it is wanted.
+ *
+ *   reader_next() --letter--> main thread: table_next() --letter--> on_piece()
+ */
+
+/* Where pieces are made, and where they are wanted. */
+struct readers {
+	struct console *console;
+	struct loop *main_loop, *web_loop;
+	TAILQ_HEAD(, reader) list;
+	/* of the main thread: */
+	struct timer_queue *pauses; /* NULL: no memory, and no pauses */
+	struct budget budget;
+};
+
+enum reader_result {
+	READER_MORE,
+	READER_END,
+	READER_FAILED /* reader->err says why */
+};
+
+/*
+ * Called in the web server's loop with a piece (see console.h), which is valid until the next
+ * reader_next() or reader_end().
+ */
+struct reader;
+typedef void reader_on_piece(void *arg, enum reader_result result, struct bytes piece);
+
+/* Fields are for reader.c only, but for `err`, and `skips_unused` before reader_next(). */
+struct reader {
+	struct letter letter;
+	struct readers *readers;
+	TAILQ_ENTRY(reader) node;
+	reader_on_piece *on_piece;
+	void *arg;
+	bool is_away;      /* with the main thread, or on the way */
+	bool is_left;      /* nobody wants it any more */
+	bool skips_unused; /* see table_begin() */
+	/* what the main thread uses while the reader is away */
+	struct timer pause;
+	bool is_ending, is_begun;
+	struct table *table;
+	struct buf piece;
+	enum reader_result result;
+	struct err err;
+	char words[];
+};
+
+void readers_init(struct readers *readers, struct console *console, struct loop *main_loop,
+                  struct loop *web_loop);
+
+/* Frees all readers. Neither loop may run but the caller's, the main loop. */
+void readers_done(struct readers *readers);
+
+/* `words` is what would follow SHOW. Nothing is read yet. NULL: no memory. */
+struct reader *reader_new(struct readers *readers, const char *words, reader_on_piece *on_piece,
+                          void *arg);
+
+/* Asks for a piece. Not while another one is on the way. */
+void reader_next(struct reader *reader);
+
+/* on_piece() will not be called any more. Accepts NULL. */
+void reader_end(struct reader **reader);
+
+/* ---- what is in a piece ---- */
+
+/* One message of a piece. Values are texts; .at NULL: SQL's NULL. */
+struct reader_column {
+	const char *name;
+	const char *type; /* PostgreSQL's name: "text", "int4", ... */
+	bool is_number;
+};
+
+#define READER_COLUMNS_MAX 32
+
+struct reader_message {
+	bool is_row; /* otherwise the columns */
+	size_t count;
+	struct reader_column columns[READER_COLUMNS_MAX];
+	struct bytes values[READER_COLUMNS_MAX];
+};
+
+/* Takes the next message off the piece. false: none is left. */
+bool reader_take(struct bytes *piece, struct reader_message *message);
+
+/*
+ * ---- metrics ----
+ *
+ * Metrics: which SHOW each comes from, and how it is written.
+ */
+
+enum metric_type { METRIC_GAUGE, METRIC_COUNTER };
+
+/* What a value is made of. */
+enum metric_value {
+	METRIC_NUMBER,
+	METRIC_MICROSECONDS, /* written in seconds */
+	METRIC_YES,          /* "yes" is 1, everything else 0 */
+	METRIC_ONE,          /* always 1: the labels are what is of interest */
+	METRIC_SUM_OF_TIME   /* seconds in this column, microseconds in the next one */
+};
+
+struct metric {
+	const char *name; /* a counter's name ends with _total */
+	const char *help;
+	const char *column; /* METRICS_GROUPED, NULL: the number of rows */
+	const char *key;    /* METRICS_KEYED: the row, by its first column */
+	enum metric_type type;
+	enum metric_value value;
+};
+
+enum metrics_kind {
+	METRICS_ROWS,    /* one sample for each row */
+	METRICS_KEYED,   /* a table of names and values: one sample for each name */
+	METRICS_GROUPED, /* one sample for rows with the same labels: how many, or the greatest
+	                    value */
+	METRICS_BUCKETS  /* rows of buckets, for which all labels are set and no others */
+};
+
+#define METRICS_LABELS_MAX 6
+#define METRICS_GROUPED_MAX 3 /* metrics of a source of this kind */
+
+struct metrics_source {
+	const char *words; /* what follows SHOW */
+	enum metrics_kind kind;
+	const struct metric *metrics;
+	size_t count;
+	const char *labels[METRICS_LABELS_MAX]; /* columns whose names are labels; ends with NULL */
+	/* METRICS_BUCKETS: before all names; and if there are more rows, it is left out. 0: no
+	 * limit */
+	const char *prefix;
+	size_t rows_max;
+};
+
+/* End with NULL words. */
+extern const struct metrics_source metrics_sources[], metrics_histograms[];
+
+/* Rows with the same labels, and the value of each metric. */
+struct metrics_group {
+	UT_hash_handle hh;
+	int64_t values[METRICS_GROUPED_MAX];
+	size_t size;
+	char labels[];
+};
+
+/* ---- writing: metrics_text.c ---- */
+
+/* One source that is being written. Zeroed: nothing is read. */
+struct metrics_text {
+	bool is_openmetrics;
+	const struct metrics_source *source;
+	struct buf rows; /* the pieces that have come, one after the other */
+	size_t row_count;
+	struct hash_key secret;
+	struct metrics_group *groups; /* METRICS_GROUPED */
+	struct metrics_group *next_group;
+	size_t metric, at;             /* where writing goes on */
+	bool has_head;                 /* of that metric */
+	struct reader_message message; /* its columns are those of the table */
+};
+
+/* Takes a piece of the source. false: no memory, or too much. */
+bool metrics_take(struct metrics_text *text, struct bytes piece);
+
+/* The source is complete: adds text to `out`. true: it is all written, and forgotten. */
+bool metrics_write(struct metrics_text *text, struct buf *out);
+
+/* Begins the next source, or frees everything (NULL). */
+void metrics_begin(struct metrics_text *text, const struct metrics_source *source);
+
+/* HELP and TYPE of a metric. type: "gauge", "counter" or "histogram". */
+void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
+                      struct buf *out);
+
+/* A label's value, with quotes; always valid UTF-8. */
+void metrics_add_label_value(struct buf *out, struct bytes value);
+
+/*
+ * ---- health: health.c ----
+ *
+ * Whether all loops turn: each gets a letter, and the last one to open its letter sends one back.
+ */
+
+struct health_pulse {
+	struct letter letter;
+	struct loop *loop;
+	struct health *health;
+};
+
+struct health {
+	struct loop *web_loop;
+	struct health_pulse *pulses;
+	unsigned int count;
+	atomic_uint missing_count; /* letters that have not been opened */
+	struct letter back;
+	bool is_asking;
+	TAILQ_HEAD(, health_waiter) waiters;
+};
+
+/* The loops must take letters. false: no memory. */
+bool health_init(struct health *health, const struct lanes *lanes, struct loop *web_loop);
+
+/* No loop may run but the caller's. */
+void health_done(struct health *health);
+
+/* ---- the web server ---- */
 
 /* A place of metrics_listen, with its socket. */
 struct web_place {
@@ -27,14 +469,6 @@ struct web_place {
 	unsigned int failed_count; /* since it was open */
 };
 
-/* Wrong secrets whose answer is delayed. */
-struct wrong_secrets {
-	struct loop *loop;
-	struct failures failures;
-	unsigned int count;
-	TAILQ_HEAD(, wrong_secret) list;
-};
-
 struct web {
 	struct web_with with;
 	struct solo *solo;
@@ -43,37 +477,18 @@ struct web {
 	struct connections connections;
 	struct readers readers;
 	struct health health;
-	struct wrong_secrets wrong_secrets;
 	unsigned int scrape_count;
 	struct buf page_fields; /* header lines of the page */
 	struct web_place *places;
 	size_t place_count;
 	mode_t unix_mode;
 	char *unix_group;
-	struct timer retry; /* opens places that could not be opened */
-	struct letter unlisten, relisten;
-	atomic_bool is_unlistening, is_relistening; /* these letters are posted */
+	struct timer retry;      /* opens places that could not be opened */
+	struct letter listening; /* opens or closes the places */
+	atomic_bool may_listen, is_listening_posted;
 	pthread_mutex_t lock; /* guards `rights`, which the main thread replaces */
 	struct web_rights *rights;
 };
-
-/* ---- wrong secrets: wrong_secrets.c ---- */
-
-#define WRONG_SECRET_TEXT "a user and password, or a token, is needed"
-
-/* Answers 401, after the delay. */
-void wrong_secrets_answer(struct wrong_secrets *secrets, struct connection *connection,
-                          usec_t delay);
-
-void wrong_secrets_init(struct wrong_secrets *secrets, struct loop *loop);
-
-/* ---- paths: routes.c ---- */
-
-/* Called for each request that is allowed. */
-void routes_answer(struct web *web, struct connection *connection, const struct http_head *head);
-
-/* Whether the path is one for which a secret is needed, if there are secrets. */
-bool routes_need_secret(const struct http_head *head);
 
 /* ---- /api/v1/: api.c ---- */
 
@@ -102,12 +517,5 @@ void health_answer_ready(struct web *web, struct connection *connection,
 void metrics_answer(struct web *web, struct connection *connection, const struct http_head *head);
 void metrics_answer_histograms(struct web *web, struct connection *connection,
                                const struct http_head *head);
-
-/* ---- the page: page.c ---- */
-
-/* Makes the header lines that the page is sent with. */
-bool page_init(struct buf *fields, struct err *err);
-
-void page_answer(struct web *web, struct connection *connection, const struct http_head *head);
 
 #endif

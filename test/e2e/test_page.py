@@ -173,7 +173,7 @@ def page_text():
 
 
 def policy():
-    """The policy of src/web/page.c: the style and the script are allowed by their hashes."""
+    """The policy of src/web/web.c: the style and the script are allowed by their hashes."""
     def hashes(name):
         found = re.findall(f"<{name}>(.*?)</{name}>", page_text(), re.DOTALL)
         return " ".join("'sha256-%s'" % base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -15,7 +15,7 @@ from .kit.daemon import find_binary
 BITS = {letter: 1 << place for place, letter in enumerate("PDYLUNCTKQXHERWOF")}
 
 KINDS = ("library", "listen", "unlisten", "unlisten *", "savepoint", "commit", "rollback",
-         "prepared", "parameter", "unsure")
+         "prepared", "unsure")
 
 # What PostgreSQL keeps in a session, one query for each letter. A placeholder that was set for one
 # transaction only is '' after it, and was NULL before.

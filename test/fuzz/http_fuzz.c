@@ -5,8 +5,7 @@
  *
  * A head that comes in two parts must be understood like a whole one.
  */
-#include "../../src/web/http_head_priv.h"
-#include "../../src/web/secrets_priv.h"
+#include "../../src/web/web_priv.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -34,7 +33,7 @@ static void use(const struct http_head *head)
 	assert(out.count <= head->path.count + head->query.count);
 	buf_free(&out);
 	http_list_has(head->accept, "application/openmetrics-text");
-	assert(!secrets_have(&secrets, head->authorization));
+	assert(!rights_have_secret(&secrets, head->authorization));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,8 @@
  * Fuzzing the scan of SQL texts for session state: names must fit, and a text with another
  * statement in front or behind must not touch less, unless it changes where quotes end.
  */
-#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_block.h"
+#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_resets.h"
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
@@ -43,7 +44,7 @@ static void judge_item(void *context, const struct sql_item *item)
 
 	assert(item->name.count <= *size);
 	if (item->kind == SQL_ITEM_LIBRARY || item->kind == SQL_ITEM_LISTEN ||
-	    item->kind == SQL_ITEM_UNLISTEN || item->kind == SQL_ITEM_PARAMETER)
+	    item->kind == SQL_ITEM_UNLISTEN)
 		assert(item->name.count > 0);
 	else
 		assert(item->name.count == 0);

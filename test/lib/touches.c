@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 #include "pgweir/base/buf.h"
-#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_block.h"
+#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_touch.h"
 
 static void print_item(void *context, const struct sql_item *item)

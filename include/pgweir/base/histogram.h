@@ -25,16 +25,23 @@ struct histogram {
 	uint64_t counts[HISTOGRAM_BUCKETS];
 };
 
-static inline unsigned int histogram_bucket(uint64_t value)
+/* The bucket of a value below 1 << `max_bits`, or of the greatest one, of 1 << `bits` for each
+ * power of two. */
+static inline unsigned int histogram_bucket_of(uint64_t value, unsigned int bits,
+                                               unsigned int max_bits)
 {
 	unsigned int shift;
 
-	if (value > HISTOGRAM_VALUE_MAX)
-		value = HISTOGRAM_VALUE_MAX;
+	if (value >> max_bits)
+		value = (UINT64_C(1) << max_bits) - 1;
 	/* How many low bits of the value its bucket does not see; the same for all small values. */
-	shift = 63 - HISTOGRAM_LINEAR_BITS -
-	        (unsigned int)__builtin_clzll(value | (2 * HISTOGRAM_LINEAR - 1));
-	return shift * HISTOGRAM_LINEAR + (unsigned int)(value >> shift);
+	shift = 63 - bits - (unsigned int)__builtin_clzll(value | ((2u << bits) - 1));
+	return (shift << bits) + (unsigned int)(value >> shift);
+}
+
+static inline unsigned int histogram_bucket(uint64_t value)
+{
+	return histogram_bucket_of(value, HISTOGRAM_LINEAR_BITS, HISTOGRAM_BITS);
 }
 
 /* The least value of a bucket; that of HISTOGRAM_BUCKETS is greater than all values. */
@@ -88,14 +95,7 @@ void sketch_halve(struct sketch *sketch);
 
 static inline unsigned int sketch_bucket(uint64_t value)
 {
-	unsigned int shift;
-
-	if (value >> SKETCH_BITS)
-		value = (UINT64_C(1) << SKETCH_BITS) - 1;
-	/* How many low bits of the value its bucket does not see. */
-	shift = 63 - SKETCH_LINEAR_BITS -
-	        (unsigned int)__builtin_clzll(value | ((SKETCH_LINEAR << 1) - 1));
-	return shift * SKETCH_LINEAR + (unsigned int)(value >> shift);
+	return histogram_bucket_of(value, SKETCH_LINEAR_BITS, SKETCH_BITS);
 }
 
 static inline void sketch_add(struct sketch *sketch, uint64_t value)
@@ -123,24 +123,9 @@ uint64_t sketch_sum_quantile(const struct sketch_sum *sum, unsigned int perthous
 /*
  * ---- sparse ----
  *
- * Arrays of counters, most of which are 0.
- *
- * A `sparse` counts quickly: blocks of 32 counters, each made when one of its counters is needed. A
- * `sparse_sum` is what is kept of it: the counters that are not 0, in the order of their places,
- * eight bytes each.
+ * Counters, most of which are 0: those that are not, in the order of their places, eight bytes
+ * each.
  */
-
-#define SPARSE_BLOCK 32u
-#define SPARSE_BLOCKS_MAX 255u
-#define SPARSE_PLACES_MAX (SPARSE_BLOCKS_MAX * SPARSE_BLOCK) /* the greatest place is below */
-
-/* A zeroed one is empty. */
-struct sparse {
-	uint32_t (*blocks)[SPARSE_BLOCK];
-	uint8_t
-	    block_of[SPARSE_BLOCKS_MAX]; /* by place / SPARSE_BLOCK: its number from 1; 0: none */
-	uint8_t count, room;             /* blocks */
-};
 
 /* The place in the upper 16 bits, its count in the others: fifty years of a million a second. */
 typedef uint64_t sparse_item;
@@ -165,45 +150,14 @@ static inline uint64_t sparse_count(sparse_item item)
 /* A zeroed one is empty. */
 struct sparse_sum {
 	sparse_item *items; /* in rising order of places, none with a count of 0 */
-	size_t count, room;
+	size_t count;
 };
 
-/* Makes the block of a place. false: no memory. */
-bool sparse_grow(struct sparse *sparse, unsigned int place);
-
-/* Counts `count` at this place. false: it has no block yet, nothing is counted. */
-static inline bool sparse_add_quickly(struct sparse *sparse, unsigned int place, uint32_t count)
-{
-	size_t block = sparse->block_of[place / SPARSE_BLOCK];
-
-	if (__builtin_expect(block == 0, 0))
-		return false;
-	sparse->blocks[block - 1][place % SPARSE_BLOCK] += count;
-	return true;
-}
-
-/* The same, and makes the block. false: no memory, nothing is counted. */
-static inline bool sparse_add(struct sparse *sparse, unsigned int place, uint32_t count)
-{
-	return sparse_add_quickly(sparse, place, count) ||
-	       (sparse_grow(sparse, place) && sparse_add_quickly(sparse, place, count));
-}
-
-/* The counters of the block of this place. NULL: all of them are 0. */
-static inline const uint32_t *sparse_block(const struct sparse *sparse, unsigned int place)
-{
-	unsigned int block = sparse->block_of[place / SPARSE_BLOCK];
-
-	return block ? sparse->blocks[block - 1] : NULL;
-}
-
-/* Sets all counts to 0, and keeps the memory. */
-void sparse_clear(struct sparse *sparse);
-void sparse_free(struct sparse *sparse);
-
 /* sum += more. false: no memory, and the sum is unchanged. */
-bool sparse_sum_add(struct sparse_sum *sum, const struct sparse *more);
 bool sparse_sum_merge(struct sparse_sum *sum, const struct sparse_sum *more);
+
+/* Counts one at this place. false: no memory, nothing is counted. */
+bool sparse_sum_note(struct sparse_sum *sum, unsigned int place);
 
 /* The index of the first item whose place is not below this one. */
 size_t sparse_sum_find(const struct sparse_sum *sum, unsigned int place);
@@ -217,12 +171,10 @@ static inline uint64_t sparse_sum_at(const struct sparse_sum *sum, unsigned int 
 	           : 0;
 }
 
-/* Empties it, and keeps the memory. */
-static inline void sparse_sum_clear(struct sparse_sum *sum) { sum->count = 0; }
+/* Empties it. */
 void sparse_sum_free(struct sparse_sum *sum);
 
 /* Bytes of memory behind it. */
-size_t sparse_memory(const struct sparse *sparse);
 size_t sparse_sum_memory(const struct sparse_sum *sum);
 
 #endif

@@ -97,4 +97,9 @@ struct nearest nearest_begin(const char *wanted);
 /* Offers a name. Upper and lower case are equal. Of names at the same distance the first wins. */
 void nearest_offer(struct nearest *nearest, const char *name);
 
+#define TEXT_UTC_SIZE 40
+
+/* Writes microseconds since 1970 as "2026-11-23T01:02:03.456Z". Returns `out`. */
+const char *text_utc(int64_t wall, char out[TEXT_UTC_SIZE]);
+
 #endif

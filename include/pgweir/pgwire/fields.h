@@ -9,7 +9,7 @@
 #define PGWEIR_PGWIRE_FIELDS_H
 
 #include "pgweir/pgwire/frame.h"
-#include "pgweir/pgwire/report.h"
+#include "pgweir/pgwire/message.h"
 
 /* ---- from a server ---- */
 

@@ -8,7 +8,19 @@
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
-#include "pgweir/pgwire/report.h"
+
+/* The fields of an ErrorResponse or a NoticeResponse. The texts are borrowed. */
+struct report {
+	const char *severity; /* field S, in the server's language */
+	const char *verbatim; /* field V, never translated; NULL = none */
+	const char *sqlstate; /* field C */
+	const char *text;     /* field M */
+	const char *detail;   /* field D; NULL = none */
+	const char *hint;     /* field H; NULL = none */
+	const char *routine;  /* field R, in PostgreSQL's source; NULL = none */
+	/* only read, not written */
+	const char *context; /* field W; NULL = none */
+};
 
 /*
  * Any message: message_begin() returns its position, which message_end() gets after the body

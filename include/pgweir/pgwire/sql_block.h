@@ -2,7 +2,8 @@
 /*
  * Recognises the statements that begin and end a transaction block, and SET TRANSACTION, if nothing
  * about them is in doubt: a single statement, in plain ASCII, of a form that PostgreSQL accepts.
- * And SET LOCAL, of any form, and texts that have nothing of all this.
+ * And SET LOCAL, of any form, and texts that have nothing of all this. One SET of the session, and
+ * statements on databases.
  *
  * Source: PostgreSQL's manual, "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "SET
  * TRANSACTION".
@@ -42,5 +43,44 @@ bool sql_is_set_local(struct bytes text);
  * its modes. false also if that is in doubt.
  */
 bool sql_is_no_block(struct bytes text);
+
+/* ---- SET ---- */
+
+#define SQL_SET_NAME_MAX 127
+#define SQL_SET_VALUE_MAX 255
+
+struct sql_set {
+	char name[SQL_SET_NAME_MAX + 1]; /* in lower case: PostgreSQL's names have none */
+	char value[SQL_SET_VALUE_MAX + 1];
+};
+
+/*
+ * Whether a text is one SET of the session and nothing else, whose effect is certain if it
+ * succeeds: the parameter then has this value, or the same in other words (0 and off). false for
+ * parameters whose value depends on more than that (role, DateStyle, lists), for DEFAULT, and for
+ * values that are not plain ASCII.
+ */
+bool sql_set_read(struct bytes text, struct sql_set *set);
+
+/*
+ * The parameter that a text sets which is one SET of the session and nothing else, also in the form
+ * SET TIME ZONE, SET NAMES or SET SESSION AUTHORIZATION. false: the text is something else.
+ */
+bool sql_set_name(struct bytes text, char name[static SQL_SET_NAME_MAX + 1]);
+
+/*
+ * ---- databases ----
+ *
+ * Statements for which a database must have no sessions: DROP DATABASE, ALTER DATABASE ... RENAME or
+ * SET TABLESPACE, CREATE DATABASE.
+ */
+
+#define SQL_DATABASE_SIZE 64 /* of a name in PostgreSQL, with its zero */
+
+/*
+ * Reads a whole text, without its terminating zero. *name: the database; of CREATE DATABASE, its
+ * template. false: it is another statement, or there are several.
+ */
+bool sql_database(struct bytes text, char name[SQL_DATABASE_SIZE]);
 
 #endif

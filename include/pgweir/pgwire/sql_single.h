@@ -3,7 +3,8 @@
  * Recognises a text that is one statement of those that read and write rows, and whether it only
  * reads.
  *
- * Source: PostgreSQL's manual, "SELECT", "INSERT", "Functions and Operators", "Lexical Structure".
+ * Source: PostgreSQL's manual, "SELECT", "INSERT", "Functions and Operators", "Lexical Structure",
+ * "Hot Standby", "System Administration Functions", "Large Objects".
  */
 #ifndef PGWEIR_PGWIRE_SQL_SINGLE_H
 #define PGWEIR_PGWIRE_SQL_SINGLE_H
@@ -37,5 +38,16 @@ enum sql_single sql_single(struct bytes text, struct bytes functions);
  * attribute notation, and what views, operators, types and triggers call.
  */
 bool sql_calls_unknown(struct bytes text);
+
+/*
+ * Whether a whole text is for the primary: a read-only transaction may run it there, but a standby
+ * refuses it, or it means something else there. Transaction ids, snapshots for others, the WAL,
+ * replication slots, large objects, locks of tables, maintenance. What changes the session is in
+ * sql_touch.h, and so are advisory locks.
+ *
+ * It may say so too often: of a function's name in a string, too. Its time is linear in the size of
+ * the text.
+ */
+bool sql_is_for_primary(struct bytes text);
 
 #endif

@@ -47,13 +47,9 @@ struct latency_open {
 	usec_t ends_at;
 	uint64_t number;
 	uint64_t sums[LATENCY_COUNTED], max[LATENCY_COUNTED];
-	struct sparse counts; /* by place: kind and bucket */
+	/* by bucket; NULL: none of this kind. A counter that is full ends the slice early. */
+	uint16_t *counts[LATENCY_COUNTED];
 };
-
-static inline unsigned int latency_place(enum latency_kind kind, uint64_t value)
-{
-	return kind * HISTOGRAM_BUCKETS + histogram_bucket(value);
-}
 
 /* What a pool has counted. Empty if zeroed. */
 struct latency {
@@ -72,13 +68,15 @@ static inline void latency_note(struct latency *latency, struct latency_all *all
 {
 	struct latency_open *open = latency->open;
 	uint64_t value = (uint64_t)time; /* a time below 0 is greater than all */
+	unsigned int bucket = histogram_bucket(value);
 
-	if (value > HISTOGRAM_VALUE_MAX || !open || now >= open->ends_at ||
-	    !sparse_add_quickly(&open->counts, latency_place(kind, value), 1)) {
+	if (value > HISTOGRAM_VALUE_MAX || !open || now >= open->ends_at || !open->counts[kind] ||
+	    open->counts[kind][bucket] == UINT16_MAX) {
 		latency_note_slowly(latency, all, kind, time, now);
 		return;
 	}
-	histogram_add(&all->kinds[kind], histogram_bucket(value), value);
+	open->counts[kind][bucket]++;
+	histogram_add(&all->kinds[kind], bucket, value);
 	open->sums[kind] += value;
 	if (value > open->max[kind])
 		open->max[kind] = value;

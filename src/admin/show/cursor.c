@@ -70,15 +70,17 @@ const struct client *cursor_next_client(struct cursor *cursor)
 {
 	const struct client *client;
 
-	while (!cursor->clients.next && !is_last(cursor, cursor->clients_lane)) {
-		clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
-		cursor->clients_lane++;
-		clients_walk_start(cursor->clients_lane->clients, &cursor->clients);
-	}
-	client = cursor->clients.next;
-	if (!client || !cursor_may_look(cursor))
-		return NULL;
-	cursor->clients.next = TAILQ_NEXT(client, node);
+	do {
+		while (!cursor->clients.next && !is_last(cursor, cursor->clients_lane)) {
+			clients_walk_stop(cursor->clients_lane->clients, &cursor->clients);
+			cursor->clients_lane++;
+			clients_walk_start(cursor->clients_lane->clients, &cursor->clients);
+		}
+		client = cursor->clients.next;
+		if (!client || !cursor_may_look(cursor))
+			return NULL;
+		cursor->clients.next = TAILQ_NEXT(client, node);
+	} while (!cursor_wants(cursor, client_database(client)));
 	return client;
 }
 
@@ -113,18 +115,22 @@ const struct server *cursor_next_server(struct cursor *cursor)
 {
 	const struct server *server;
 
-	while (!cursor->pools.next_server && !is_last(cursor, cursor->pools_lane))
-		next_pools_lane(cursor);
-	server = cursor->pools.next_server;
-	if (!server || !cursor_may_look(cursor))
-		return NULL;
-	cursor->pools.next_server = TAILQ_NEXT(server, place.all_node);
+	do {
+		while (!cursor->pools.next_server && !is_last(cursor, cursor->pools_lane))
+			next_pools_lane(cursor);
+		server = cursor->pools.next_server;
+		if (!server || !cursor_may_look(cursor))
+			return NULL;
+		cursor->pools.next_server = TAILQ_NEXT(server, place.all_node);
+	} while (server->state == SERVER_CLOSING ||
+	         !cursor_wants(cursor, server->pool->database->name));
 	return server;
 }
 
 bool cursor_wants(const struct cursor *cursor, const char *database)
 {
-	return !cursor->asked.argument || strcmp(cursor->asked.argument, database) == 0;
+	return cursor->asked.show->argument != SHOW_OF_DATABASE || !cursor->asked.argument ||
+	       strcmp(cursor->asked.argument, database) == 0;
 }
 
 void cursor_suspend(struct cursor *cursor)
@@ -193,8 +199,9 @@ static bool is_behind(const struct ordered *ordered, const struct ordered_item *
 	return !ordered->has_last || compare(item, &last) > 0;
 }
 
-void cursor_offer(struct cursor *cursor, struct ordered_item item)
+void cursor_offer(struct cursor *cursor, const char *first, const char *second, const void *object)
 {
+	struct ordered_item item = { first, second, object };
 	struct ordered_batch *batch = &cursor->source->batch;
 
 	if (!is_behind(&cursor->ordered, &item))
@@ -205,6 +212,31 @@ void cursor_offer(struct cursor *cursor, struct ordered_item item)
 	} else if (compare(&item, &batch->items[0]) < 0) {
 		batch->items[0] = item;
 		sink(batch->items, batch->count);
+	}
+}
+
+void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cursor *cursor,
+                                                                 const struct database *database))
+{
+	const struct database *database;
+	const struct lane *lane;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	TAILQ_FOREACH (database, &lane->pools->databases, node) {
+		if (cursor_wants(cursor, database->name) && wants(cursor, database))
+			cursor_offer(cursor, database->name, "", database);
+	}
+}
+
+void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *pool))
+{
+	const struct lane *lane;
+	const struct pool *pool;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	TAILQ_FOREACH (pool, &lane->pools->list, node) {
+		if (cursor_wants(cursor, pool->database->name) && (!wants || wants(pool)))
+			cursor_offer(cursor, pool->database->name, pool->role->name, pool);
 	}
 }
 
@@ -242,4 +274,18 @@ bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *c
 	text_copy(ordered->first, sizeof(ordered->first), item->first);
 	text_copy(ordered->second, sizeof(ordered->second), item->second);
 	return true;
+}
+
+bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct cursor *cursor),
+                      bool (*next_of)(struct cursor *cursor, void *row))
+{
+	struct ordered_item item;
+
+	for (;;) {
+		if (cursor->ordered.has_last && next_of(cursor, row))
+			return true;
+		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, collect, &item))
+			return false;
+		cursor->index = 0;
+	}
 }

@@ -2,16 +2,13 @@
 /*
  * The history of the statistics.
  */
-#include "history_priv.h"
+#include "show_priv.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
-
-#include "show_priv.h"
 
 /* The snapshots of one database. */
 struct snapshots {
@@ -21,22 +18,10 @@ struct snapshots {
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 
-struct history {
-	struct snapshots *table;
-	struct hash_key secret;
-	usec_t older_at, newer_at;
-	unsigned long tick;
-};
-
-struct history *history_new(usec_t now)
+void history_init(struct history *history, usec_t now)
 {
-	struct history *history = calloc(1, sizeof(*history));
-
-	if (!history)
-		return NULL;
-	history->older_at = history->newer_at = now;
+	*history = (struct history){ .older_at = now, .newer_at = now };
 	hash_key_draw(&history->secret);
-	return history;
 }
 
 static void forget_snapshots(struct history *history, struct snapshots *snapshots)
@@ -45,17 +30,12 @@ static void forget_snapshots(struct history *history, struct snapshots *snapshot
 	free(snapshots);
 }
 
-void history_free(struct history **historyp)
+void history_done(struct history *history)
 {
-	struct history *history = *historyp;
 	struct snapshots *snapshots, *next;
 
-	if (!history)
-		return;
-	*historyp = NULL;
 	HASH_ITER (hh, history->table, snapshots, next)
 		forget_snapshots(history, snapshots);
-	free(history);
 }
 
 void history_turn(struct history *history, usec_t now)
@@ -97,24 +77,12 @@ static uint64_t grown(uint64_t before, uint64_t after)
 	return after > before ? after - before : 0;
 }
 
-static uint64_t per_second(uint64_t before, uint64_t after, usec_t time)
-{
-	if (time <= 0)
-		return 0;
-	return (uint64_t)((double)grown(before, after) * (double)USEC_PER_SEC / (double)time);
-}
-
-static uint64_t per_one(uint64_t before, uint64_t after, uint64_t count_before,
-                        uint64_t count_after)
-{
-	uint64_t count = grown(count_before, count_after);
-
-	return count ? grown(before, after) / count : 0;
-}
-
-#define AVERAGE_COUNT(field, ...) average->field = per_second(before->field, after->field, time);
+#define GROWN(field) grown(before->field, after->field)
+#define AVERAGE_COUNT(field, ...) \
+	average->field =          \
+	    time > 0 ? (uint64_t)((double)GROWN(field) * (double)USEC_PER_SEC / (double)time) : 0;
 #define AVERAGE_TIME(field, letter, name, count) \
-	average->field = per_one(before->field, after->field, before->count, after->count);
+	average->field = GROWN(count) ? GROWN(field) / GROWN(count) : 0;
 
 void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
                              struct stats *average)
@@ -145,87 +113,31 @@ void history_average(const struct history *history, const char *name, const stru
  * that has a wait queue.
  */
 
-#define SECONDS 300
-#define MINUTES 60
 #define MINUTE (60 * USEC_PER_SEC)
-
-/* The latencies that have percentiles here. */
-enum timed { TIMED_WAIT, TIMED_STATEMENT, TIMED_XACT, TIMED_LOGIN, TIMED };
-
-static const enum latency_kind timed_kinds[TIMED] = {
-	[TIMED_WAIT] = LATENCY_WAIT,
-	[TIMED_STATEMENT] = LATENCY_STATEMENT,
-	[TIMED_XACT] = LATENCY_XACT,
-	[TIMED_LOGIN] = LATENCY_CLIENT_LOGIN,
-};
-
-/* Counters since the start, of all lanes. */
-struct totals {
-	uint64_t errors, received, sent;
-};
-
-struct timeline {
-	struct timeline_slot seconds[SECONDS], minutes[MINUTES];
-	uint64_t counts[TIMELINE_RESOLUTIONS]; /* slots since the start */
-	struct totals last;
-	usec_t minute_began_at;
-	struct timeline_slot minute; /* counts so far */
-	struct histogram in_second[TIMED], in_minute[TIMED];
-};
-
-struct timeline *timeline_new(usec_t now)
-{
-	struct timeline *timeline = calloc(1, sizeof(*timeline));
-
-	if (timeline)
-		timeline->minute_began_at = now;
-	return timeline;
-}
-
-void timeline_free(struct timeline **timeline)
-{
-	free(*timeline);
-	*timeline = NULL;
-}
 
 /* ---- one second ---- */
 
-static void sum_latencies(struct timeline *timeline, const struct lanes *lanes)
+static void sum_lanes(struct timeline *timeline, struct timeline_slot *slot,
+                      struct timeline_totals *totals, const struct lanes *lanes, usec_t now)
 {
 	const struct lane *lane;
 
-	for (int i = 0; i < TIMED; i++) {
+	for (int i = 0; i < LATENCY_KINDS; i++) {
 		timeline->in_second[i] = (struct histogram){ 0 };
 		LANES_EACH(lane, lanes)
-		latency_all_sum(&lane->pools->latency, timed_kinds[i], &timeline->in_second[i]);
+		latency_all_sum(&lane->pools->latency, (enum latency_kind)i,
+		                &timeline->in_second[i]);
 		histogram_merge(&timeline->in_minute[i], &timeline->in_second[i]);
 	}
-}
-
-static struct totals sum_totals(const struct lanes *lanes)
-{
-	struct totals totals = { 0 };
-	const struct lane *lane;
-
-	LANES_EACH(lane, lanes)
-	{
-		totals.errors += lane->pools->sqlstates.total;
-		totals.received += lane->pools->client_bytes;
-		totals.sent += lane->pools->server_bytes;
-	}
-	return totals;
-}
-
-static void sum_gauges(struct timeline_slot *slot, const struct lanes *lanes, usec_t now)
-{
-	const struct lane *lane;
-
 	LANES_EACH(lane, lanes)
 	{
 		const struct pools *pools = lane->pools;
 		const unsigned int *states = lane->clients->state_counts;
 		usec_t wait = pools_longest_wait(pools, now);
 
+		totals->errors += pools->sqlstates.total;
+		totals->received += pools->client_bytes;
+		totals->sent += pools->server_bytes;
 		slot->cl_active += states[CLIENT_IDLE] + states[CLIENT_LATE] +
 		                   states[CLIENT_PREPARING] + states[CLIENT_ACTIVE] +
 		                   states[CLIENT_SETTLING];
@@ -238,33 +150,25 @@ static void sum_gauges(struct timeline_slot *slot, const struct lanes *lanes, us
 	}
 }
 
-static void find_percentiles(struct timeline_slot *slot, const struct histogram histograms[TIMED])
+static void find_percentiles(struct timeline_slot *slot,
+                             const struct histogram histograms[LATENCY_KINDS])
 {
 	static const unsigned int asked[] = { 500, 950, 990 };
 	uint64_t values[3];
 
-	slot->logins = (int64_t)histogram_count(&histograms[TIMED_LOGIN]);
-	histogram_quantiles(&histograms[TIMED_WAIT], asked, values, 3);
+	slot->logins = (int64_t)histogram_count(&histograms[LATENCY_CLIENT_LOGIN]);
+	histogram_quantiles(&histograms[LATENCY_WAIT], asked, values, 3);
 	slot->wait_p99 = (int64_t)values[2];
-	slot->xacts = (int64_t)histogram_quantiles(&histograms[TIMED_XACT], asked, values, 3);
+	slot->xacts = (int64_t)histogram_quantiles(&histograms[LATENCY_XACT], asked, values, 3);
 	slot->xact_p99 = (int64_t)values[2];
 	slot->queries =
-	    (int64_t)histogram_quantiles(&histograms[TIMED_STATEMENT], asked, values, 3);
+	    (int64_t)histogram_quantiles(&histograms[LATENCY_STATEMENT], asked, values, 3);
 	slot->statement_p50 = (int64_t)values[0];
 	slot->statement_p95 = (int64_t)values[1];
 	slot->statement_p99 = (int64_t)values[2];
 }
 
 /* ---- one minute ---- */
-
-static void add_to_minute(struct timeline_slot *minute, const struct timeline_slot *second)
-{
-	minute->errors += second->errors;
-	minute->received += second->received;
-	minute->sent += second->sent;
-	if (second->maxwait > minute->maxwait)
-		minute->maxwait = second->maxwait;
-}
 
 static void end_minute(struct timeline *timeline, const struct timeline_slot *second)
 {
@@ -277,9 +181,9 @@ static void end_minute(struct timeline *timeline, const struct timeline_slot *se
 	minute->sv_active = second->sv_active;
 	minute->sv_idle = second->sv_idle;
 	find_percentiles(minute, timeline->in_minute);
-	timeline->minutes[timeline->counts[TIMELINE_MINUTES]++ % MINUTES] = *minute;
+	timeline->minutes[timeline->counts[TIMELINE_MINUTES]++ % TIMELINE_MINUTE_SLOTS] = *minute;
 	*minute = (struct timeline_slot){ 0 };
-	for (int i = 0; i < TIMED; i++)
+	for (int i = 0; i < LATENCY_KINDS; i++)
 		timeline->in_minute[i] = (struct histogram){ 0 };
 	timeline->minute_began_at = second->at;
 }
@@ -287,21 +191,22 @@ static void end_minute(struct timeline *timeline, const struct timeline_slot *se
 void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t now)
 {
 	struct timeline_slot *slot =
-	    &timeline->seconds[timeline->counts[TIMELINE_SECONDS]++ % SECONDS];
-	struct totals totals = sum_totals(lanes);
+	    &timeline->seconds[timeline->counts[TIMELINE_SECONDS]++ % TIMELINE_SECOND_SLOTS];
+	struct timeline_slot *minute = &timeline->minute;
+	struct timeline_totals totals = { 0 };
 
-	*slot = (struct timeline_slot){
-		.at = now,
-		.wall_at = wall_now(),
-		.errors = (int64_t)(totals.errors - timeline->last.errors),
-		.received = (int64_t)(totals.received - timeline->last.received),
-		.sent = (int64_t)(totals.sent - timeline->last.sent),
-	};
+	*slot = (struct timeline_slot){ .at = now, .wall_at = wall_now() };
+	sum_lanes(timeline, slot, &totals, lanes, now);
+	slot->errors = (int64_t)(totals.errors - timeline->last.errors);
+	slot->received = (int64_t)(totals.received - timeline->last.received);
+	slot->sent = (int64_t)(totals.sent - timeline->last.sent);
 	timeline->last = totals;
-	sum_latencies(timeline, lanes);
 	find_percentiles(slot, timeline->in_second);
-	sum_gauges(slot, lanes, now);
-	add_to_minute(&timeline->minute, slot);
+	minute->errors += slot->errors;
+	minute->received += slot->received;
+	minute->sent += slot->sent;
+	if (slot->maxwait > minute->maxwait)
+		minute->maxwait = slot->maxwait;
 	if (now - timeline->minute_began_at >= MINUTE)
 		end_minute(timeline, slot);
 }
@@ -312,7 +217,8 @@ const struct timeline_slot *timeline_find(const struct timeline *timeline,
                                           enum timeline_resolution resolution, uint64_t *number)
 {
 	uint64_t count = timeline->counts[resolution];
-	uint64_t size = resolution == TIMELINE_SECONDS ? SECONDS : MINUTES;
+	uint64_t size =
+	    resolution == TIMELINE_SECONDS ? TIMELINE_SECOND_SLOTS : TIMELINE_MINUTE_SLOTS;
 	const struct timeline_slot *slots =
 	    resolution == TIMELINE_SECONDS ? timeline->seconds : timeline->minutes;
 
@@ -327,98 +233,59 @@ const struct timeline_slot *timeline_find(const struct timeline *timeline,
  * SHOW HISTORY: the seconds and the minutes of the timeline, the oldest first.
  */
 
-struct history_row {
-	const char *resolution, *at;
-	int64_t age_s, xacts, queries, errors, received, sent;
-	int64_t wait_p99_us, statement_p50_us, statement_p95_us, statement_p99_us, xact_p99_us;
-	int64_t cl_active, cl_waiting, sv_active, sv_idle, maxwait_us, logins;
-	char at_buffer[sizeof("2026-11-23T01:02:03.456Z") + 8];
-};
+#define HISTORY_ROW(COLUMN)                                                                        \
+	COLUMN(TEXT, resolution, names[cursor->index],                                             \
+	       "second or minute: how long the time is that the row is about.")                    \
+	COLUMN(TEXT, at, row->at_buffer, "End of that time, in UTC.")                              \
+	COLUMN(INT4, age_s, (now - slot->at) / USEC_PER_SEC, "Seconds since then.")                \
+	COLUMN(INT8, xacts, slot->xacts, "Transactions that ended in that time, in all pools.")    \
+	COLUMN(INT8, queries, slot->queries,                                                       \
+	       "Queries that ended (a pipeline up to its Sync counts as one).")                    \
+	COLUMN(INT8, errors, slot->errors, "Errors that clients got, as in SHOW SQLSTATES.")       \
+	COLUMN(INT8, received, slot->received, "Bytes received from clients and sent to servers.") \
+	COLUMN(INT8, sent, slot->sent, "Bytes received from servers.")                             \
+	COLUMN(INT8, wait_p99_us, slot->wait_p99,                                                  \
+	       "99th percentile of the waits for a server, in microseconds; 0 if one was idle "    \
+	       "for nearly all.")                                                                  \
+	COLUMN(INT8, statement_p50_us, slot->statement_p50,                                        \
+	       "Median of the queries' times, with their waits, in microseconds.")                 \
+	COLUMN(INT8, statement_p95_us, slot->statement_p95, "Their 95th percentile.")              \
+	COLUMN(INT8, statement_p99_us, slot->statement_p99, "Their 99th percentile.")              \
+	COLUMN(INT8, xact_p99_us, slot->xact_p99,                                                  \
+	       "99th percentile of the transactions' times, in microseconds.")                     \
+	COLUMN(INT4, cl_active, slot->cl_active,                                                   \
+	       "Clients that did not wait for a server, at the end.")                              \
+	COLUMN(INT4, cl_waiting, slot->cl_waiting,                                                 \
+	       "Clients that waited for a server, at the end.")                                    \
+	COLUMN(INT4, sv_active, slot->sv_active,                                                   \
+	       "Server connections that were assigned to a client, being checked or reset, or "    \
+	       "waited for a cancel request, at the end.")                                         \
+	COLUMN(INT4, sv_idle, slot->sv_idle, "Idle server connections, at the end.")               \
+	COLUMN(INT8, maxwait_us, slot->maxwait,                                                    \
+	       "How long the first client in a wait queue had waited, in microseconds, at the "    \
+	       "end; of a minute: the longest of its seconds.")                                    \
+	COLUMN(INT8, logins, slot->logins, "Client logins that ended in that time.")
 
-#define ROW struct history_row
-static const struct column history_columns[] = {
-	TEXT(resolution, "second or minute: how long the time is that the row is about."),
-	TEXT(at, "End of that time, in UTC."),
-	INT4(age_s, "Seconds since then."),
-	INT8(xacts, "Transactions that ended in that time, in all pools."),
-	INT8(queries, "Queries that ended (a pipeline up to its Sync counts as one)."),
-	INT8(errors, "Errors that clients got, as in SHOW SQLSTATES."),
-	INT8(received, "Bytes received from clients and sent to servers."),
-	INT8(sent, "Bytes received from servers."),
-	INT8(wait_p99_us, "99th percentile of the waits for a server, in microseconds; 0 if one "
-	                  "was idle for nearly all."),
-	INT8(statement_p50_us, "Median of the queries' times, with their waits, in microseconds."),
-	INT8(statement_p95_us, "Their 95th percentile."),
-	INT8(statement_p99_us, "Their 99th percentile."),
-	INT8(xact_p99_us, "99th percentile of the transactions' times, in microseconds."),
-	INT4(cl_active, "Clients that did not wait for a server, at the end."),
-	INT4(cl_waiting, "Clients that waited for a server, at the end."),
-	INT4(sv_active, "Server connections that were assigned to a client, being checked or "
-	                "reset, or waited for a cancel request, at the end."),
-	INT4(sv_idle, "Idle server connections, at the end."),
-	INT8(maxwait_us,
-	     "How long the first client in a wait queue had waited, in microseconds, at "
-	     "the end; of a minute: the longest of its seconds."),
-	INT8(logins, "Client logins that ended in that time."),
-};
-#undef ROW
-
-static const char *iso_text(usec_t wall, char *buffer, size_t size)
-{
-	time_t seconds = (time_t)(wall / USEC_PER_SEC);
-	struct strbuf text = strbuf_begin(buffer, size);
-	unsigned int millis = (unsigned int)(wall % USEC_PER_SEC / USEC_PER_MS);
-	char digits[4] = { (char)('0' + millis / 100), (char)('0' + millis / 10 % 10),
-		           (char)('0' + millis % 10), 0 };
-	char part[24];
-	struct tm utc;
-
-	gmtime_r(&seconds, &utc);
-	strftime(part, sizeof(part), "%Y-%m-%dT%H:%M:%S.", &utc);
-	strbuf_add(&text, part);
-	strbuf_add(&text, digits);
-	strbuf_add(&text, "Z");
-	return buffer;
-}
-
-static void fill_slot(struct history_row *row, const struct timeline_slot *slot, usec_t now)
-{
-	row->at = iso_text(slot->wall_at, row->at_buffer, sizeof(row->at_buffer));
-	row->age_s = (now - slot->at) / USEC_PER_SEC;
-	row->xacts = slot->xacts;
-	row->queries = slot->queries;
-	row->errors = slot->errors;
-	row->received = slot->received;
-	row->sent = slot->sent;
-	row->wait_p99_us = slot->wait_p99;
-	row->statement_p50_us = slot->statement_p50;
-	row->statement_p95_us = slot->statement_p95;
-	row->statement_p99_us = slot->statement_p99;
-	row->xact_p99_us = slot->xact_p99;
-	row->cl_active = slot->cl_active;
-	row->cl_waiting = slot->cl_waiting;
-	row->sv_active = slot->sv_active;
-	row->sv_idle = slot->sv_idle;
-	row->maxwait_us = slot->maxwait;
-	row->logins = slot->logins;
-}
+ROW_DECLARE(struct history_row, history_columns, HISTORY_ROW, char at_buffer[TEXT_UTC_SIZE];);
 
 /* The timeline moves on while the reader reads, so the position is a number. */
-static bool next_history(struct cursor *cursor, void *row)
+static bool next_history(struct cursor *cursor, void *to)
 {
 	static const char *const names[] = {
 		[TIMELINE_SECONDS] = "second", [TIMELINE_MINUTES] = "minute"
 	};
+	usec_t now = loop_now(cursor->source->with->loop);
 	const struct timeline_slot *slot;
+	struct history_row *row = to;
 
 	for (; cursor->index < TIMELINE_RESOLUTIONS; cursor->index++, cursor->slot = 0) {
-		slot = timeline_find(cursor->source->timeline,
+		slot = timeline_find(&cursor->source->timeline,
 		                     (enum timeline_resolution)cursor->index, &cursor->slot);
 		if (!slot)
 			continue;
 		cursor->slot++;
-		fill_slot(row, slot, loop_now(cursor->source->with->loop));
-		((struct history_row *)row)->resolution = names[cursor->index];
+		ROW_FILL(row, struct history_row, HISTORY_ROW);
+		text_utc(slot->wall_at, row->at_buffer);
 		return true;
 	}
 	return false;

@@ -13,6 +13,8 @@
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
 
+_Static_assert(sizeof(struct bytes) <= 2 * ROW_SLOT, "a value does not fit into its slots");
+
 static const struct value_kind {
 	uint32_t oid;
 	int16_t size;
@@ -58,14 +60,6 @@ static int64_t as_int4(int64_t number)
 
 /* ---- binary ---- */
 
-static void add_int(struct buf *out, int64_t number, uint32_t size)
-{
-	buf_add_be32(out, size);
-	if (size == 8)
-		buf_add_be32(out, (uint32_t)((uint64_t)number >> 32));
-	buf_add_be32(out, (uint32_t)number);
-}
-
 /* Digits in base 10000, the highest first, without trailing zeros. */
 static void add_numeric(struct buf *out, int64_t number)
 {
@@ -87,15 +81,6 @@ static void add_numeric(struct buf *out, int64_t number)
 		buf_add_be16(out, digits[--count]);
 }
 
-static void add_binary(struct buf *out, enum value_type type, int64_t number)
-{
-	if (type == VALUE_NUMERIC)
-		add_numeric(out, number);
-	else
-		add_int(out, type == VALUE_INT4 ? as_int4(number) : number,
-		        type == VALUE_INT4 ? 4 : 8);
-}
-
 /* ---- values ---- */
 
 static void add_number(struct buf *out, enum value_type type, bool is_binary, int64_t number)
@@ -106,22 +91,19 @@ static void add_number(struct buf *out, enum value_type type, bool is_binary, in
 		message_row_null(out);
 		return;
 	}
-	if (is_binary) {
-		add_binary(out, type, number);
-		return;
+	if (type == VALUE_INT4)
+		number = as_int4(number);
+	if (!is_binary) {
+		snprintf(text, sizeof(text), "%lld", (long long)number);
+		message_row_text(out, text);
+	} else if (type == VALUE_NUMERIC) {
+		add_numeric(out, number);
+	} else {
+		buf_add_be32(out, type == VALUE_INT4 ? 4 : 8);
+		if (type != VALUE_INT4)
+			buf_add_be32(out, (uint32_t)((uint64_t)number >> 32));
+		buf_add_be32(out, (uint32_t)number);
 	}
-	snprintf(text, sizeof(text), "%lld",
-	         (long long)(type == VALUE_INT4 ? as_int4(number) : number));
-	message_row_text(out, text);
-}
-
-static void add_pointer(struct buf *out, const void *pointer)
-{
-	char text[24] = "";
-
-	if (pointer)
-		snprintf(text, sizeof(text), "%p", pointer);
-	message_row_text(out, text);
 }
 
 static void add_time(struct buf *out, usec_t wall)
@@ -133,13 +115,6 @@ static void add_time(struct buf *out, usec_t wall)
 	if (wall && localtime_r(&seconds, &parts))
 		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %Z", &parts);
 	message_row_text(out, wall ? text : NULL);
-}
-
-static void add_host(struct buf *out, const struct address *address)
-{
-	char text[ADDRESS_TEXT_SIZE];
-
-	message_row_text(out, address ? address_format_host(address, text, sizeof(text)) : NULL);
 }
 
 static void add_bytea(struct buf *out, bool is_binary, struct bytes bytes)
@@ -164,25 +139,35 @@ static void add_bytea(struct buf *out, bool is_binary, struct bytes bytes)
 void rows_add(struct buf *out, struct columns columns, uint32_t binary, const void *row)
 {
 	size_t at = message_row_begin(out, (uint16_t)columns.count);
+	const struct address *address;
+	char text[ADDRESS_TEXT_SIZE];
+	size_t next = 0;
 
 	for (size_t i = 0; i < columns.count; i++) {
 		const struct column *column = &columns.at[i];
-		const void *value = (const char *)row + column->at;
+		size_t begin = column->at == ROW_NEXT ? next : column->at;
+		const void *value = (const char *)row + begin;
 		bool is_binary = (binary >> i) & 1;
 
+		next = begin + (column->type == VALUE_BYTEA ? 2 * ROW_SLOT : ROW_SLOT);
 		switch (column->type) {
 		case VALUE_TEXT:
 		case VALUE_VOID:
 			message_row_text(out, *(const char *const *)value);
 			break;
 		case VALUE_POINTER:
-			add_pointer(out, *(const void *const *)value);
+			*text = 0;
+			if (*(const void *const *)value)
+				snprintf(text, sizeof(text), "%p", *(const void *const *)value);
+			message_row_text(out, text);
 			break;
 		case VALUE_TIME:
 			add_time(out, *(const usec_t *)value);
 			break;
 		case VALUE_HOST:
-			add_host(out, *(const struct address *const *)value);
+			address = *(const struct address *const *)value;
+			message_row_text(
+			    out, address ? address_format_host(address, text, sizeof(text)) : NULL);
 			break;
 		case VALUE_BYTEA:
 			add_bytea(out, is_binary, *(const struct bytes *)value);

@@ -43,23 +43,17 @@ const char *show_argument_name(enum show_argument argument)
  * SHOW COLUMNS: what each column of each SHOW means.
  */
 
-struct column_row {
-	const char *item, *column, *type, *meaning;
-};
+#define COLUMN_ROW(COLUMN)                                                                  \
+	COLUMN(TEXT, item, shows[i]->item, "Name of the SHOW command that has the column.") \
+	COLUMN(TEXT, column, columns.at[left].name, "Name of the column.")                  \
+	COLUMN(TEXT, type, rows_type_name(columns.at[left].type), "Type of the column.")    \
+	COLUMN(TEXT, meaning, columns.at[left].help, "Meaning of the column.")
 
-#define ROW struct column_row
-static const struct column column_columns[] = {
-	TEXT(item, "Name of the SHOW command that has the column."),
-	TEXT(column, "Name of the column."),
-	TEXT(type, "Type of the column."),
-	TEXT(meaning, "Meaning of the column."),
-};
-#undef ROW
+ROW_DECLARE(struct column_row, column_columns, COLUMN_ROW);
 
-static bool next_column(struct cursor *cursor, void *at)
+static bool next_column(struct cursor *cursor, void *row)
 {
 	const char *wanted = cursor->asked.argument;
-	struct column_row *row = at;
 	size_t left = cursor->index++;
 
 	for (size_t i = 0; shows[i]; i++) {
@@ -68,9 +62,7 @@ static bool next_column(struct cursor *cursor, void *at)
 		if (wanted && strcasecmp(wanted, shows[i]->item) != 0)
 			continue;
 		if (left < columns.count) {
-			*row = (struct column_row){ shows[i]->item, columns.at[left].name,
-				                    rows_type_name(columns.at[left].type),
-				                    columns.at[left].help };
+			ROW_FILL(row, struct column_row, COLUMN_ROW);
 			return true;
 		}
 		left -= columns.count;

@@ -13,28 +13,23 @@
 #include "pgweir/base/text.h"
 #include "pgweir/client/session.h"
 
-struct transaction_row {
-	struct show_who who;
-	const char *state, *statement;
-	usec_t state_since, xact_since;
-	int64_t server_pid, wait, seconds, xact_seconds;
-};
+#define TRANSACTION_ROW(COLUMN)                                                                  \
+	WHO_ROW(COLUMN)                                                                          \
+	COLUMN(INT4, server_pid, server_backend_pid(client->borrower.server),                    \
+	       "Process ID of the PostgreSQL backend that serves the client; 0: none.")          \
+	COLUMN(TEXT, state, state_of(client, &since),                                            \
+	       "State of the client: running, idle in transaction, or waiting.")                 \
+	COLUMN(TIME, state_since, 0, "When the client entered this state.")                      \
+	COLUMN(TIME, xact_since, show_wall(client->xact_at, now), "When the transaction began.") \
+	COLUMN(INT4, wait, 0, "Seconds that the current request has waited for a server.")       \
+	COLUMN(INT4, seconds, 0, "Seconds in this state.")                                       \
+	COLUMN(INT4, xact_seconds, (now - client->xact_at) / USEC_PER_SEC,                       \
+	       "Seconds in the transaction.")                                                    \
+	COLUMN(TEXT, statement, 0,                                                               \
+	       "Beginning of the current statement; if idle in transaction, of the last one. "   \
+	       "NULL unless log_min_duration is set and the user is one of admin_users.")
 
-#define ROW struct transaction_row
-static const struct column transaction_columns[] = {
-	WHO_COLUMNS,
-	INT4(server_pid, "Process ID of the PostgreSQL backend that serves the client; 0: none."),
-	TEXT(state, "State of the client: running, idle in transaction, or waiting."),
-	TIME(state_since, "When the client entered this state."),
-	TIME(xact_since, "When the transaction began."),
-	INT4(wait, "Seconds that the current request has waited for a server."),
-	INT4(seconds, "Seconds in this state."),
-	INT4(xact_seconds, "Seconds in the transaction."),
-	TEXT(statement, "Beginning of the current statement; if idle in transaction, of the last "
-	                "one. NULL unless log_min_duration is set and the user is one of "
-	                "admin_users."),
-};
-#undef ROW
+ROW_DECLARE(struct transaction_row, transaction_columns, TRANSACTION_ROW);
 
 /* What the client does, and in *since the time when that began. */
 static const char *state_of(const struct client *client, usec_t *since)
@@ -53,51 +48,26 @@ static const char *state_of(const struct client *client, usec_t *since)
 	return "idle in transaction";
 }
 
-void show_fill_who(struct show_who *who, const struct client *client)
+static bool next_transaction(struct cursor *cursor, void *at)
 {
-	const char *name = params_find(client->params, "application_name");
+	struct transaction_row *row = at;
+	const struct client *client;
+	usec_t now, since, wait;
 
-	who->id = (int64_t)client->id;
-	who->database = client_database(client);
-	who->user = client_user(client);
-	who->application_name = name ? name : "";
-	who->addr = &client->peer;
-	who->port = address_port(&client->peer);
-	who->ptr = client;
-}
-
-static void fill_transaction(struct cursor *cursor, struct transaction_row *row,
-                             const struct client *client)
-{
-	const struct server *server = client->borrower.server;
-	usec_t now = loop_now(client->clients->with.loop), since, wait = client->borrower.waited;
-
-	show_fill_who(&row->who, client);
-	row->server_pid = server_backend_pid(server);
-	row->state = state_of(client, &since);
+	do
+		client = cursor_next_client(cursor);
+	while (client && (!client->xact_at || !client->borrower.pool));
+	if (!client)
+		return false;
+	now = loop_now(client->clients->with.loop);
+	ROW_FILL(row, struct transaction_row, TRANSACTION_ROW);
 	row->state_since = show_wall(since, now);
-	row->xact_since = show_wall(client->xact_at, now);
-	if (client->state == CLIENT_WAITING)
-		wait += now - since;
+	wait = client->borrower.waited + (client->state == CLIENT_WAITING ? now - since : 0);
 	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;
 	row->seconds = (now - since) / USEC_PER_SEC;
-	row->xact_seconds = (now - client->xact_at) / USEC_PER_SEC;
 	if (show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN)
 		row->statement = client->slow ? client->slow->text : NULL;
-}
-
-static bool next_transaction(struct cursor *cursor, void *row)
-{
-	const struct client *client;
-
-	while ((client = cursor_next_client(cursor))) {
-		if (!client->xact_at || !client->borrower.pool ||
-		    !cursor_wants(cursor, client_database(client)))
-			continue;
-		fill_transaction(cursor, row, client);
-		return true;
-	}
-	return false;
+	return true;
 }
 
 SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
@@ -116,102 +86,78 @@ SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
  * from the head. The queues of all lanes are shown as one, the longest waiting first.
  */
 
-struct waiting_row {
-	struct show_who who;
-	const char *reason, *detail;
-	int64_t place, wait, wait_us;
-};
+#define WAITING_ROW(COLUMN)                                                                        \
+	COLUMN(TEXT, database, client_database(client),                                            \
+	       "Database that the client needs a server for.")                                     \
+	COLUMN(TEXT, user, client_user(client), "User that the client logged in as.")              \
+	COLUMN(INT4, place, place,                                                                 \
+	       "Position of the client in the wait queue of its pool, from 1.")                    \
+	COLUMN(INT4, wait, wait / USEC_PER_SEC, "Seconds that the client has waited.")             \
+	COLUMN(INT4, wait_us, wait % USEC_PER_SEC,                                                 \
+	       "Microsecond part of the waiting time (column wait has the seconds).")              \
+	COLUMN(                                                                                    \
+	    TEXT, reason, pool_wait_reason_name(reason),                                           \
+	    "Why the client waits: pool full, pinned, database limit, user limit, server login, "  \
+	    "server check, retry after failure, paused, database paused, suspended, served next.") \
+	COLUMN(TEXT, detail, buf_text(&cursor->text),                                              \
+	       "Details of the reason: the limit, its current use, and the client that has held "  \
+	       "a server for the longest time; or the user who paused, and when; or the last "     \
+	       "error; or empty.")                                                                 \
+	COLUMN(TEXT, application_name, show_application(client),                                   \
+	       "application_name of the client.")                                                  \
+	COLUMN(HOST, addr, &client->peer, "IP address of the client, or unix.")                    \
+	COLUMN(INT4, port, address_port(&client->peer), "Port of the client.")                     \
+	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")            \
+	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")
 
-#define ROW struct waiting_row
-static const struct column waiting_columns[] = {
-	COLUMN(struct show_who, VALUE_TEXT, database,
-	       "Database that the client needs a server for."),
-	COLUMN(struct show_who, VALUE_TEXT, user, "User that the client logged in as."),
-	INT4(place, "Position of the client in the wait queue of its pool, from 1."),
-	INT4(wait, "Seconds that the client has waited."),
-	INT4(wait_us, "Microsecond part of the waiting time (column wait has the seconds)."),
-	TEXT(reason, "Why the client waits: pool full, pinned, database limit, user limit, "
-	             "server login, server check, retry after failure, paused, database paused, "
-	             "suspended, served next."),
-	TEXT(detail, "Details of the reason: the limit, its current use, and the client that "
-	             "has held a server for the longest time; or the user who paused, and "
-	             "when; or the last error; or empty."),
-	COLUMN(struct show_who, VALUE_TEXT, application_name, "application_name of the client."),
-	COLUMN(struct show_who, VALUE_HOST, addr, "IP address of the client, or unix."),
-	COLUMN(struct show_who, VALUE_INT4, port, "Port of the client."),
-	COLUMN(struct show_who, VALUE_POINTER, ptr,
-	       "Identifier of the client connection in the log."),
-	COLUMN(struct show_who, VALUE_INT4, id, "id of the client, for KILL_CLIENT."),
-};
-#undef ROW
+ROW_DECLARE(struct waiting_row, waiting_columns, WAITING_ROW);
 
-static bool has_waiters(struct pool *pool)
+static bool has_waiters(const struct pool *pool)
 {
 	struct borrower_list *list;
 
-	for (unsigned int line = 0; (list = pool_wait_queue_at(pool, line)); line++) {
+	for (unsigned int line = 0; (list = pool_wait_queue_at((struct pool *)pool, line));
+	     line++) {
 		if (!TAILQ_EMPTY(list))
-			return true;
+			return pool->purpose != POOL_FOR_LOOKUPS;
 	}
 	return false;
 }
 
-static void collect(struct cursor *cursor)
-{
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct lane *lane;
-	struct pool *pool;
+static void collect(struct cursor *cursor) { cursor_offer_pools(cursor, has_waiters); }
 
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		if (pool->purpose != POOL_FOR_LOOKUPS && has_waiters(pool) &&
-		    cursor_wants(cursor, pool->database->name))
-			cursor_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                            pool->role->name, pool });
-	}
-}
+/* The queues of a user on a database: those of the pool for clients, and the first one for reads.
+ */
+#define CLIENT_QUEUES 7
+#define QUEUES (CLIENT_QUEUES + 1)
 
-/* Moves to the first borrower of the current queue after the last one shown. */
-static void enter_queue(struct waiting_place *place, struct borrower_list *list)
-{
-	place->position = 0;
-	place->next = list ? TAILQ_FIRST(list) : NULL;
-	while (place->next && place->next->wait_number <= place->last) {
-		place->next = TAILQ_NEXT(place->next, wait_node);
-		place->position++;
-	}
-}
-
-/* The queues of a user on a database: those of the pool for clients, and the one for reads. */
-static const struct {
-	enum pool_purpose purpose;
-	unsigned int number;
-} queues[] = { { POOL_FOR_CLIENTS, 0 }, { POOL_FOR_CLIENTS, 1 }, { POOL_FOR_CLIENTS, 2 },
-	       { POOL_FOR_CLIENTS, 3 }, { POOL_FOR_CLIENTS, 4 }, { POOL_FOR_CLIENTS, 5 },
-	       { POOL_FOR_CLIENTS, 6 }, { POOL_FOR_READS, 0 } };
-
-#define QUEUES (sizeof(queues) / sizeof(queues[0]))
-
-/* NULL: there is no such pool. */
-static struct borrower_list *queue_of(const struct cursor *cursor, const struct lane *lane)
-{
-	unsigned int queue = cursor->waiting.queue;
-	struct pool *pool = pools_find_exact_pool(lane->pools, cursor->ordered.first,
-	                                          cursor->ordered.second, queues[queue].purpose);
-
-	return pool ? pool_wait_queue_at(pool, queues[queue].number) : NULL;
-}
-
-/* Enters the current queue in each lane. false: there is no such queue. */
+/*
+ * Enters the current queue in each lane, at the first borrower after the last one shown. false:
+ * there is no such queue.
+ */
 static bool enter_queues(struct cursor *cursor)
 {
 	const struct lanes *lanes = show_source_lanes(cursor->source);
+	const struct ordered *names = &cursor->ordered;
 	struct waiting_walk *walk = &cursor->waiting;
 
 	if (walk->queue >= QUEUES)
 		return false;
-	for (unsigned int i = 0; i < lanes->count; i++)
-		enter_queue(&walk->places[i], queue_of(cursor, &lanes->at[i]));
+	for (unsigned int i = 0; i < lanes->count; i++) {
+		struct pool *pool = pools_find_exact_pool(
+		    lanes->at[i].pools, names->first, names->second,
+		    walk->queue < CLIENT_QUEUES ? POOL_FOR_CLIENTS : POOL_FOR_READS);
+		struct borrower_list *list =
+		    pool ? pool_wait_queue_at(pool, walk->queue % CLIENT_QUEUES) : NULL;
+		struct waiting_place *place = &walk->places[i];
+
+		place->position = 0;
+		place->next = list ? TAILQ_FIRST(list) : NULL;
+		while (place->next && place->next->wait_number <= place->last) {
+			place->next = TAILQ_NEXT(place->next, wait_node);
+			place->position++;
+		}
+	}
 	walk->is_entered = true;
 	return true;
 }
@@ -266,45 +212,26 @@ static struct waiting_place *next_place(struct cursor *cursor)
 	}
 }
 
-/* The position in the wait queue of all lanes, from 1, of the next borrower shown. */
-static unsigned int count_positions(const struct cursor *cursor)
-{
-	unsigned int position = 1;
-
-	for (unsigned int i = 0; i < show_source_lanes(cursor->source)->count; i++)
-		position += cursor->waiting.places[i].position;
-	return position;
-}
-
-/* In all lanes: whose server is what the pool waits for, for longest. NULL: not known. */
-static const struct server *find_holder(const struct cursor *cursor, const struct pool *pool,
-                                        enum wait_reason reason)
-{
-	const struct server *longest = NULL;
-	const struct lane *lane;
-
-	LANES_EACH(lane, show_source_lanes(cursor->source))
-	longest = pool_wait_longer(longest, pool_wait_holder(lane->pools, pool, reason));
-	return longest;
-}
-
 /* position: in the queue of its own lane, from 1, for the reason. */
-static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
-                         const struct borrower *borrower, unsigned int position)
+static void fill_waiting(struct cursor *cursor, void *row, const struct borrower *borrower,
+                         unsigned int position)
 {
 	const struct client *client = client_of_borrower(borrower);
 	usec_t wait = loop_now(client->clients->with.loop) - borrower->waiting_since;
 	enum wait_reason reason = pool_wait_reason(borrower, position);
+	const struct server *holder = NULL; /* whose server the pool waits for, for longest */
+	const struct lane *lane;
+	unsigned int place = 1; /* in the queue of all lanes */
 
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		place += cursor->waiting.places[lane->number].position;
+		holder =
+		    pool_wait_longer(holder, pool_wait_holder(lane->pools, borrower->pool, reason));
+	}
 	buf_clear(&cursor->text);
-	pool_wait_explain_all(borrower->pool, reason, find_holder(cursor, borrower->pool, reason),
-	                      &cursor->text);
-	show_fill_who(&row->who, client);
-	row->place = count_positions(cursor);
-	row->wait = wait / USEC_PER_SEC;
-	row->wait_us = wait % USEC_PER_SEC;
-	row->reason = pool_wait_reason_name(reason);
-	row->detail = buf_text(&cursor->text);
+	pool_wait_explain_all(borrower->pool, reason, holder, &cursor->text);
+	ROW_FILL(row, struct waiting_row, WAITING_ROW);
 }
 
 static bool next_waiting(struct cursor *cursor, void *row)
@@ -347,29 +274,26 @@ struct named_clients {
 	usec_t longest;
 };
 
-struct application_row {
-	const char *application_name;
-	int64_t clients, active, waiting, pinned, xacts, errors, longest_xact_s;
-	char name_buffer[APPLICATION_NAME_SIZE];
-};
+#define APPLICATION_ROW(COLUMN)                                                                   \
+	COLUMN(TEXT, application_name, 0,                                                         \
+	       "application_name of the clients; NULL: all others together, because there are "   \
+	       "more than 1000 names.")                                                           \
+	COLUMN(INT4, clients, sum->clients, "Connected clients.")                                 \
+	COLUMN(INT4, active, sum->active, "Clients that have a server and use it.")               \
+	COLUMN(INT4, waiting, sum->waiting, "Clients that wait for a server.")                    \
+	COLUMN(INT4, pinned, sum->pinned,                                                         \
+	       "Clients whose server stays with them, as in SHOW PINNED.")                        \
+	COLUMN(INT8, xacts, is_tracked ? sum->xacts : ROWS_NULL,                                  \
+	       "Transactions of clients of this name since they are counted, also of those that " \
+	       "have disconnected. NULL unless track_statements is set: only then they are "      \
+	       "counted by name.")                                                                \
+	COLUMN(INT8, errors, is_tracked ? sum->errors : ROWS_NULL,                                \
+	       "Errors of their statements. NULL unless track_statements is set.")                \
+	COLUMN(INT4, longest_xact_s, sum->longest / USEC_PER_SEC,                                 \
+	       "Seconds since the oldest of their running transactions began.")
 
-#define ROW struct application_row
-static const struct column application_columns[] = {
-	TEXT(application_name,
-	     "application_name of the clients; NULL: all others together, because there are more "
-	     "than 1000 names."),
-	INT4(clients, "Connected clients."),
-	INT4(active, "Clients that have a server and use it."),
-	INT4(waiting, "Clients that wait for a server."),
-	INT4(pinned, "Clients whose server stays with them, as in SHOW PINNED."),
-	INT8(xacts,
-	     "Transactions of clients of this name since they are counted, also of those that "
-	     "have disconnected. NULL unless track_statements is set: only then they are counted "
-	     "by name."),
-	INT8(errors, "Errors of their statements. NULL unless track_statements is set."),
-	INT4(longest_xact_s, "Seconds since the oldest of their running transactions began."),
-};
-#undef ROW
+ROW_DECLARE(struct application_row, application_columns, APPLICATION_ROW,
+            char name_buffer[APPLICATION_NAME_SIZE];);
 
 /* ---- gathering ---- */
 
@@ -419,11 +343,9 @@ static bool gather(struct cursor *cursor)
 	const struct client *client;
 
 	while ((client = cursor_next_client(cursor))) {
-		const char *name = params_find(client->params, "application_name");
-
 		if (client->borrower.pool)
-			add_client(client,
-			           named(walk, client->clients->with.digest_key, name ? name : ""));
+			add_client(client, named(walk, client->clients->with.digest_key,
+			                         show_application(client)));
 	}
 	if (cursor->has_more)
 		return false;
@@ -431,12 +353,6 @@ static bool gather(struct cursor *cursor)
 	walk->next = walk->table;
 	walk->is_gathered = true;
 	return true;
-}
-
-static bool begin(struct cursor *cursor)
-{
-	cursor->applications.rest = calloc(1, sizeof(*cursor->applications.rest));
-	return cursor->applications.rest;
 }
 
 void show_applications_end(struct applications_walk *walk)
@@ -484,13 +400,7 @@ static void add_to_rest(struct named_clients *rest, const struct named_clients *
 static void fill_application(struct application_row *row, const struct named_clients *sum,
                              bool is_tracked)
 {
-	row->clients = sum->clients;
-	row->active = sum->active;
-	row->waiting = sum->waiting;
-	row->pinned = sum->pinned;
-	row->xacts = is_tracked ? sum->xacts : ROWS_NULL;
-	row->errors = is_tracked ? sum->errors : ROWS_NULL;
-	row->longest_xact_s = sum->longest / USEC_PER_SEC;
+	ROW_FILL(row, struct application_row, APPLICATION_ROW);
 }
 
 static bool next_application(struct cursor *cursor, void *at)
@@ -499,9 +409,9 @@ static bool next_application(struct cursor *cursor, void *at)
 	struct application_row *row = at;
 	bool is_tracked = show_source_config(cursor->source)->track_statements > 0;
 
-	if (!walk->rest && !begin(cursor))
-		return false;
-	if (!walk->is_gathered && !gather(cursor))
+	if (!walk->rest)
+		walk->rest = calloc(1, sizeof(*walk->rest));
+	if (!walk->rest || (!walk->is_gathered && !gather(cursor)))
 		return false;
 	for (; walk->next; walk->next = walk->next->hh.next) {
 		if (!cursor_may_look(cursor))

@@ -3,9 +3,7 @@
  * SHOW EVENTS: what has happened to the process lately, from the log's memory.
  */
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "pgweir/base/close_reason.h"
 #include "pgweir/base/sqlstates.h"
@@ -14,44 +12,26 @@
 
 #include "pgweir/base/text.h"
 
-struct event_row {
-	const char *at, *kind, *level, *database, *user, *text;
-	int64_t age_s;
-	char time_buffer[40], kind_buffer[32];
-	struct log_kept kept;
-};
+#define EVENT_ROW(COLUMN)                                                                          \
+	COLUMN(TEXT, at, 0, "When it happened, in UTC, as 2026-11-23T01:02:03.456Z.")              \
+	COLUMN(INT8, age_s, 0, "How many seconds ago that was.")                                   \
+	COLUMN(TEXT, kind, 0,                                                                      \
+	       "Kind of the event: start, reload, set, take-over, shutdown, drain, suspend, host " \
+	       "down, host up, host role, limit, reserve, secret, or a command of the console in " \
+	       "small letters: pause, resume, kill and so on.")                                    \
+	COLUMN(TEXT, level, 0, "Level of its line in the log.")                                    \
+	COLUMN(TEXT, database, 0, "Name of the database; NULL: the event concerns no single one.") \
+	COLUMN(TEXT, user, 0, "User; NULL: the event concerns no single one.")                     \
+	COLUMN(TEXT, text, 0, "The line in the log, without its beginning; at most 480 bytes.")
 
-#define ROW struct event_row
-static const struct column event_columns[] = {
-	TEXT(at, "When it happened, in UTC, as 2026-11-23T01:02:03.456Z."),
-	INT8(age_s, "How many seconds ago that was."),
-	TEXT(
-	    kind,
-	    "Kind of the event: start, reload, set, take-over, shutdown, drain, suspend, "
-	    "host down, host up, host role, limit, reserve, secret, or a command of the console in "
-	    "small letters: pause, resume, kill and so on."),
-	TEXT(level, "Level of its line in the log."),
-	TEXT(database, "Name of the database; NULL: the event concerns no single one."),
-	TEXT(user, "User; NULL: the event concerns no single one."),
-	TEXT(text, "The line in the log, without its beginning; at most 480 bytes."),
-};
-#undef ROW
+ROW_DECLARE(struct event_row, event_columns, EVENT_ROW, char time_buffer[TEXT_UTC_SIZE],
+            kind_buffer[32];
+            struct log_kept kept;);
 
 static const char *const levels[LOG_LEVELS] = {
 	[LOG_LEVEL_FATAL] = "FATAL", [LOG_LEVEL_ERROR] = "ERROR", [LOG_LEVEL_WARNING] = "WARNING",
 	[LOG_LEVEL_INFO] = "LOG",    [LOG_LEVEL_DEBUG] = "DEBUG", [LOG_LEVEL_NOISE] = "NOISE",
 };
-
-static void format_time(usec_t at, char *out, size_t size)
-{
-	time_t second = (time_t)(at / USEC_PER_SEC);
-	char text[32];
-	struct tm utc;
-
-	gmtime_r(&second, &utc);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-	snprintf(out, size, "%s.%03dZ", text, (int)(at % USEC_PER_SEC / USEC_PER_MS));
-}
 
 /* Kinds that are commands have their words in capitals. */
 static const char *lower(const char *text, char *out, size_t size)
@@ -73,8 +53,7 @@ static bool next_event(struct cursor *cursor, void *at)
 	if (!log_kept_next(cursor->source->with->log, &number, &row->kept))
 		return false;
 	cursor->index = number;
-	format_time(kept->at, row->time_buffer, sizeof(row->time_buffer));
-	row->at = row->time_buffer;
+	row->at = text_utc(kept->at, row->time_buffer);
 	row->age_s = (wall_now() - kept->at) / USEC_PER_SEC;
 	row->kind = lower(kept->kind, row->kind_buffer, sizeof(row->kind_buffer));
 	row->level = levels[kept->level];
@@ -89,18 +68,11 @@ SHOW(events, "EVENTS", next_event, event_columns,
 
 /* ---- how many ---- */
 
-struct event_total {
-	const char *event;
-	int64_t count;
-	char event_buffer[32];
-};
+#define TOTAL_ROW(COLUMN)                                                \
+	COLUMN(TEXT, event, 0, "Kind of the events, as in SHOW EVENTS.") \
+	COLUMN(INT8, count, 0, "How many of them there have been since the process started.")
 
-#define ROW struct event_total
-static const struct column total_columns[] = {
-	TEXT(event, "Kind of the events, as in SHOW EVENTS."),
-	INT8(count, "How many of them there have been since the process started."),
-};
-#undef ROW
+ROW_DECLARE(struct event_total, total_columns, TOTAL_ROW, char event_buffer[32];);
 
 static bool next_total(struct cursor *cursor, void *at)
 {
@@ -125,26 +97,23 @@ SHOW(events_totals, "EVENTS_TOTALS", next_total, total_columns,
  * SHOW ERRORS: why connections ended, as base/close_reason.h counts it.
  */
 
-struct error_row {
-	const char *type, *reason, *is_error, *last_database, *last_user;
-	const char *last_message;
-	int64_t count;
-	usec_t last_time;
-};
+#define ERROR_ROW(COLUMN)                                                                          \
+	COLUMN(TEXT, type, index < CLOSE_REASONS ? "C" : "S",                                      \
+	       "C: client connections; S: server connections.")                                    \
+	COLUMN(TEXT, reason, reason->name, "Reason why the connections were closed.")              \
+	COLUMN(TEXT, is_error, reason->is_error ? "yes" : "no",                                    \
+	       "yes: the reason is an error; no: a normal disconnect.")                            \
+	COLUMN(INT8, count, (int64_t)total,                                                        \
+	       "Number of connections closed for this reason since the process started.")          \
+	COLUMN(TIME, last_time, last->wall_last, "Time of the last close for this reason.")        \
+	COLUMN(TEXT, last_database, last->database,                                                \
+	       "Database of the last connection closed for this reason.")                          \
+	COLUMN(TEXT, last_user, last->user, "User of the last connection closed for this reason.") \
+	COLUMN(TEXT, last_message, last->message,                                                  \
+	       "Logged error message of the last connection closed for this reason, with its "     \
+	       "detail.")
 
-#define ROW struct error_row
-static const struct column error_columns[] = {
-	TEXT(type, "C: client connections; S: server connections."),
-	TEXT(reason, "Reason why the connections were closed."),
-	TEXT(is_error, "yes: the reason is an error; no: a normal disconnect."),
-	INT8(count, "Number of connections closed for this reason since the process started."),
-	TIME(last_time, "Time of the last close for this reason."),
-	TEXT(last_database, "Database of the last connection closed for this reason."),
-	TEXT(last_user, "User of the last connection closed for this reason."),
-	TEXT(last_message, "Logged error message of the last connection closed for this reason, "
-	                   "with its detail."),
-};
-#undef ROW
+ROW_DECLARE(struct error_row, error_columns, ERROR_ROW);
 
 /* The last close for this reason in any lane, or NULL, and the number of closes in all. */
 static const struct close_count *sum(const struct lanes *lanes, bool of_servers, size_t reason,
@@ -168,11 +137,10 @@ static const struct close_count *sum(const struct lanes *lanes, bool of_servers,
 }
 
 /* The reasons of clients first, then those of servers. Reasons that never occurred are left out. */
-static bool next_error(struct cursor *cursor, void *at)
+static bool next_error(struct cursor *cursor, void *row)
 {
 	const struct close_count *last = NULL;
 	const struct close_reason_row *reason;
-	struct error_row *row = at;
 	uint64_t total = 0;
 	size_t index = 0;
 
@@ -184,14 +152,7 @@ static bool next_error(struct cursor *cursor, void *at)
 	if (!last)
 		return false;
 	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
-	row->type = index < CLOSE_REASONS ? "C" : "S";
-	row->reason = reason->name;
-	row->is_error = reason->is_error ? "yes" : "no";
-	row->count = (int64_t)total;
-	row->last_time = last->wall_last;
-	row->last_database = last->database;
-	row->last_user = last->user;
-	row->last_message = last->message;
+	ROW_FILL(row, struct error_row, ERROR_ROW);
 	return true;
 }
 
@@ -200,33 +161,29 @@ SHOW(errors, "ERRORS", next_error, error_columns,
 
 /* ---- CLOSES ---- */
 
-struct closes_row {
-	const char *database, *type, *reason, *is_error;
-	int64_t count;
-};
+#define CLOSES_ROW(COLUMN)                                                                  \
+	COLUMN(TEXT, database, *name ? name : NULL,                                         \
+	       "Database of the connections; NULL: none, such as one that does not exist.") \
+	COLUMN(TEXT, type, index < CLOSE_REASONS ? "C" : "S",                               \
+	       "C: client connections; S: server connections.")                             \
+	COLUMN(TEXT, reason, reason->name, "Reason why the connections were closed.")       \
+	COLUMN(TEXT, is_error, reason->is_error ? "yes" : "no",                             \
+	       "yes: the reason is an error; no: a normal disconnect.")                     \
+	COLUMN(INT8, count, (int64_t)count, "Number of connections closed for this reason.")
 
-#define ROW struct closes_row
-static const struct column closes_columns[] = {
-	TEXT(database, "Database of the connections; NULL: none, such as one that does not exist."),
-	TEXT(type, "C: client connections; S: server connections."),
-	TEXT(reason, "Reason why the connections were closed."),
-	TEXT(is_error, "yes: the reason is an error; no: a normal disconnect."),
-	INT8(count, "Number of connections closed for this reason."),
-};
-#undef ROW
+ROW_DECLARE(struct closes_row, closes_columns, CLOSES_ROW);
+
+static bool has_closes(const struct cursor *cursor, const struct database *database)
+{
+	(void)cursor;
+	return database->client_closes.count || database->server_closes.count;
+}
 
 /* An empty name stands for no database. */
 static void collect_closes(struct cursor *cursor)
 {
-	const struct database *database;
-	const struct lane *lane;
-
-	cursor_offer(cursor, (struct ordered_item){ "", "", cursor->source });
-	LANES_EACH(lane, show_source_lanes(cursor->source))
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (database->client_closes.count || database->server_closes.count)
-			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
-	}
+	cursor_offer(cursor, "", "", cursor->source);
+	cursor_offer_databases(cursor, has_closes);
 }
 
 static uint64_t count_closes(const struct lane *lane, const char *name, size_t index)
@@ -247,37 +204,29 @@ static uint64_t count_closes(const struct lane *lane, const char *name, size_t i
 }
 
 /* The next reason of the database that `ordered` names. */
-static bool next_of_database(struct cursor *cursor, struct closes_row *row)
+static bool next_of_database(struct cursor *cursor, void *row)
 {
+	const char *name = cursor->ordered.first;
 	const struct close_reason_row *reason;
 	const struct lane *lane;
-	size_t index;
+	uint64_t count = 0;
+	size_t index = 0;
 
-	while (cursor->index < 2 * CLOSE_REASONS && !row->count) {
+	if (cursor->index == 0)
+		cursor->look_count += 2 * CLOSE_REASONS;
+	while (cursor->index < 2 * CLOSE_REASONS && !count) {
 		index = cursor->index++;
 		LANES_EACH(lane, show_source_lanes(cursor->source))
-		row->count += (int64_t)count_closes(lane, cursor->ordered.first, index);
-		reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
-		row->type = index < CLOSE_REASONS ? "C" : "S";
-		row->reason = reason->name;
-		row->is_error = reason->is_error ? "yes" : "no";
+		count += count_closes(lane, name, index);
 	}
-	row->database = *cursor->ordered.first ? cursor->ordered.first : NULL;
-	return row->count > 0;
+	reason = close_reason_row((enum close_reason)(index % CLOSE_REASONS));
+	ROW_FILL(row, struct closes_row, CLOSES_ROW);
+	return count;
 }
 
 static bool next_closes(struct cursor *cursor, void *row)
 {
-	struct ordered_item item;
-
-	for (;;) {
-		if (cursor->ordered.has_last && next_of_database(cursor, row))
-			return true;
-		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, collect_closes, &item))
-			return false;
-		cursor->index = 0;
-		cursor->look_count += 2 * CLOSE_REASONS;
-	}
+	return cursor_next_each(cursor, row, collect_closes, next_of_database);
 }
 
 SHOW(closes, "CLOSES", next_closes, closes_columns,
@@ -289,30 +238,28 @@ SHOW(closes, "CLOSES", next_closes, closes_columns,
  * SHOW SQLSTATES: the errors that clients were sent, as base/sqlstates.h counts them.
  */
 
-struct sqlstate_row {
-	const char *sqlstate, *name, *side, *severity, *database, *user, *class;
-	usec_t last;
-	int64_t count;
-	char class_buffer[8];
-};
+#define SQLSTATE_ROW(COLUMN)                                                                      \
+	COLUMN(TEXT, sqlstate, cursor->sqlstate.sqlstate,                                         \
+	       "SQLSTATE of the errors; other: codes that PostgreSQL does not list, beyond the "  \
+	       "first 64.")                                                                       \
+	COLUMN(TEXT, name, sqlstates_name(key.sqlstate),                                          \
+	       "Name of the condition in PostgreSQL's manual; NULL: it lists none.")              \
+	COLUMN(TEXT, side, key.is_ours ? "pgweir" : "server",                                     \
+	       "server: PostgreSQL sent the errors; pgweir: they are our own.")                   \
+	COLUMN(TEXT, severity, sqlstates_severity_name((enum sqlstate_severity)key.severity),     \
+	       "ERROR, FATAL or PANIC.")                                                          \
+	COLUMN(INT8, count, (int64_t)total,                                                       \
+	       "Number of errors that clients have got since the process started, without those " \
+	       "of this console.")                                                                \
+	COLUMN(TIME, last, last->wall_last, "Time of the last one.")                              \
+	COLUMN(TEXT, database, last->database, "Database of the last one.")                       \
+	COLUMN(                                                                                   \
+	    TEXT, user, last->user,                                                               \
+	    "User of the last one; of errors by PostgreSQL, the user of the server connection.")  \
+	COLUMN(TEXT, class, row->class_buffer,                                                    \
+	       "Class of the SQLSTATE: its first two characters; or other.")
 
-#define ROW struct sqlstate_row
-static const struct column sqlstate_columns[] = {
-	TEXT(sqlstate, "SQLSTATE of the errors; other: codes that PostgreSQL does not list, beyond "
-	               "the first 64."),
-	TEXT(name, "Name of the condition in PostgreSQL's manual; NULL: it lists none."),
-	TEXT(side, "server: PostgreSQL sent the errors; pgweir: they are our own."),
-	TEXT(severity, "ERROR, FATAL or PANIC."),
-	INT8(count,
-	     "Number of errors that clients have got since the process started, without those of "
-	     "this console."),
-	TIME(last, "Time of the last one."),
-	TEXT(database, "Database of the last one."),
-	TEXT(user, "User of the last one; of errors by PostgreSQL, the user of the server "
-	           "connection."),
-	TEXT(class, "Class of the SQLSTATE: its first two characters; or other."),
-};
-#undef ROW
+ROW_DECLARE(struct sqlstate_row, sqlstate_columns, SQLSTATE_ROW, char class_buffer[8];);
 
 /* The least key after `last` in any lane. false: there is none. */
 static bool find_next(const struct lanes *lanes, const struct sqlstate_key *last,
@@ -340,6 +287,7 @@ static bool next_sqlstate(struct cursor *cursor, void *at)
 	struct sqlstate_row *row = at;
 	struct sqlstate_key key;
 	const struct lane *lane;
+	uint64_t total = 0;
 
 	if (!find_next(lanes, &cursor->sqlstate, &key))
 		return false;
@@ -349,20 +297,13 @@ static bool next_sqlstate(struct cursor *cursor, void *at)
 		count = sqlstates_find(&lane->pools->sqlstates, &key);
 		if (!count)
 			continue;
-		row->count += (int64_t)count->count;
+		total += count->count;
 		if (!last || count->wall_last > last->wall_last)
 			last = count;
 	}
-	row->sqlstate = cursor->sqlstate.sqlstate;
-	row->class = row->class_buffer;
+	ROW_FILL(row, struct sqlstate_row, SQLSTATE_ROW);
 	text_copy(row->class_buffer, strcmp(key.sqlstate, SQLSTATES_OTHER) == 0 ? 6 : 3,
 	          key.sqlstate);
-	row->name = sqlstates_name(key.sqlstate);
-	row->side = key.is_ours ? "pgweir" : "server";
-	row->severity = sqlstates_severity_name((enum sqlstate_severity)key.severity);
-	row->last = last->wall_last;
-	row->database = last->database;
-	row->user = last->user;
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW HOSTS: what is known of each address of each host of each entry.
+ * SHOW HOSTS: what is known of each address of each host of each entry; and SHOW READS.
  */
 #include "show_priv.h"
 
@@ -12,59 +12,55 @@
 
 #define HOST_SIZE 256
 
-struct host_row {
-	const char *entry, *host, *address, *role, *position, *state, *watch, *last_error;
-	int64_t timeline, lag_us, lag_bytes, servers, latency_us, lost_bytes, reads;
-	char host_buffer[HOST_SIZE], address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
-	usec_t since;
-	char error_buffer[ROSTER_ERROR_SIZE];
-};
+#define HOST_ROW(COLUMN)                                                                           \
+	COLUMN(TEXT, entry, cursor->ordered.first, "Name of the entry in [databases].")            \
+	COLUMN(TEXT, host, row->host_buffer, "The host as in the entry.")                          \
+	COLUMN(TEXT, address, 0,                                                                   \
+	       "One of its addresses; NULL: a Unix socket, or not looked up yet.")                 \
+	COLUMN(TEXT, role, roster_role_name(known->known.role), "primary, standby, or unknown.")   \
+	COLUMN(INT8, timeline, known->known.timeline, "Timeline of its WAL; 0: not known.")        \
+	COLUMN(TEXT, position, 0,                                                                  \
+	       "Position in the WAL: of a primary what it has written to disk, of a standby what " \
+	       "it has replayed; NULL: not known.")                                                \
+	COLUMN(INT8, lag_us, is_known ? known->lag : ROWS_NULL,                                    \
+	       "For how many microseconds a standby may lack what the primary has written; NULL: " \
+	       "not known.")                                                                       \
+	COLUMN(INT8, lag_bytes, is_known ? (int64_t)known->lag_bytes : ROWS_NULL,                  \
+	       "How many bytes of the primary's WAL a standby has not replayed; NULL: not known.") \
+	COLUMN(TEXT, state, 0,                                                                     \
+	       "up; unknown (never asked); lost (does not answer); fenced (says that it is "       \
+	       "primary, but another host counts); foreign (fenced, as it is of another "          \
+	       "cluster); diverged (a standby on an older timeline that does not follow the "      \
+	       "primary); lagging (a standby that is behind for more than max_standby_lag, or it " \
+	       "is not known for how long); draining; drained; disabled.")                         \
+	COLUMN(TIME, since, known->since ? show_wall(known->since, now) : 0,                       \
+	       "Since when it has this role; NULL: not known.")                                    \
+	COLUMN(INT4, servers, 0, "Number of server connections of the entry there.")               \
+	COLUMN(INT8, latency_us, known->known.latency,                                             \
+	       "How many microseconds its last answer about its role took; 0: it was not asked "   \
+	       "by a host watch.")                                                                 \
+	COLUMN(TEXT, watch, watch_of(cursor->source, shown),                                       \
+	       "Whether a host watch asks it: yes, or no and why. Without one, a host that hangs " \
+	       "is not noticed.")                                                                  \
+	COLUMN(INT8, lost_bytes, (int64_t)known->lost_bytes,                                       \
+	       "How many bytes of WAL that its predecessor had written it lacked when it was "     \
+	       "first seen as primary: at least so many are lost.")                                \
+	COLUMN(TEXT, last_error, row->error_buffer,                                                \
+	       "The last error of its host watch; empty: none.")                                   \
+	COLUMN(INT8, reads, 0,                                                                     \
+	       "How often a server of the host was lent for a read (route_reads), for all its "    \
+	       "addresses together.")
 
-#define ROW struct host_row
-static const struct column host_columns[] = {
-	TEXT(entry, "Name of the entry in [databases]."),
-	TEXT(host, "The host as in the entry."),
-	TEXT(address, "One of its addresses; NULL: a Unix socket, or not looked up yet."),
-	TEXT(role, "primary, standby, or unknown."),
-	INT8(timeline, "Timeline of its WAL; 0: not known."),
-	TEXT(position, "Position in the WAL: of a primary what it has written to disk, of a "
-	               "standby what it has replayed; NULL: not known."),
-	INT8(lag_us, "For how many microseconds a standby may lack what the primary has written; "
-	             "NULL: not known."),
-	INT8(lag_bytes, "How many bytes of the primary's WAL a standby has not replayed; NULL: not "
-	                "known."),
-	TEXT(state,
-	     "up; unknown (never asked); lost (does not answer); fenced (says that it is "
-	     "primary, but another host counts); foreign (fenced, as it is of another "
-	     "cluster); diverged (a standby on an older timeline that does not follow the "
-	     "primary); lagging (a standby that is behind for more than max_standby_lag, or it is "
-	     "not known for how long); draining; drained; disabled."),
-	TIME(since, "Since when it has this role; NULL: not known."),
-	INT4(servers, "Number of server connections of the entry there."),
-	INT8(latency_us, "How many microseconds its last answer about its role took; 0: it was "
-	                 "not asked by a host watch."),
-	TEXT(watch, "Whether a host watch asks it: yes, or no and why. Without one, a host that "
-	            "hangs is not noticed."),
-	INT8(lost_bytes, "How many bytes of WAL that its predecessor had written it lacked when it "
-	                 "was first seen as primary: at least so many are lost."),
-	TEXT(last_error, "The last error of its host watch; empty: none."),
-	INT8(reads, "How often a server of the host was lent for a read (route_reads), for all its "
-	            "addresses together."),
-};
-#undef ROW
+ROW_DECLARE(struct host_row, host_columns, HOST_ROW, char host_buffer[HOST_SIZE],
+            address_buffer[ADDRESS_TEXT_SIZE], position_buffer[24];
+            char error_buffer[ROSTER_ERROR_SIZE];);
 
-static void offer_entries(struct cursor *cursor)
+static bool has_entry(const struct cursor *cursor, const struct database *database)
 {
-	const struct database *database;
-	const struct lane *lane;
-
-	LANES_EACH(lane, show_source_lanes(cursor->source))
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (database->entry && cursor_wants(cursor, database->name) &&
-		    !show_leaves_out(cursor, database))
-			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
-	}
+	return database->entry && !show_leaves_out(cursor, database);
 }
+
+static void offer_entries(struct cursor *cursor) { cursor_offer_databases(cursor, has_entry); }
 
 /* What a row is about. has_row: roster_row is filled. */
 struct shown_host {
@@ -105,56 +101,24 @@ static const struct address *address_of(const struct shown_host *shown)
 	return shown->row.address.family == AF_UNSPEC ? NULL : &shown->row.address;
 }
 
-static unsigned int count_servers(const struct show_source *source, const char *entry,
-                                  const struct shown_host *shown)
-{
-	unsigned int count = 0;
-	const struct lane *lane;
-
-	LANES_EACH(lane, show_source_lanes(source))
-	count += pools_servers_at(lane->pools, entry, shown->row.host, address_of(shown));
-	return count;
-}
-
-static int64_t count_reads(const struct show_source *source, const struct host_row *row)
-{
-	const struct lane *lane;
-	uint64_t count = 0;
-
-	LANES_EACH(lane, show_source_lanes(source))
-	count += pools_reads_at(lane->pools, row->entry, row->host);
-	return (int64_t)count;
-}
-
-static unsigned int count_busy(const struct show_source *source, const char *host)
-{
-	unsigned int count = 0;
-	const struct lane *lane;
-
-	LANES_EACH(lane, show_source_lanes(source))
-	count += pools_busy_at(lane->pools, host);
-	return count;
-}
-
-static bool is_lagging(const struct config *config, const struct shown_host *shown)
-{
-	struct roster_limit limit = { config_max_standby_lag(config, shown->entry),
-		                      config_max_standby_lag_bytes(config, shown->entry) };
-
-	return roster_row_is_behind(&shown->row, &limit);
-}
-
 static const char *shown_state(const struct show_source *source, const struct host_row *row,
                                const struct shown_host *shown)
 {
-	const struct roster_row *known = &shown->row;
+	const struct config *config = show_source_first(source)->pools->config;
+	const struct roster_limit limit = { config_max_standby_lag(config, shown->entry),
+		                            config_max_standby_lag_bytes(config, shown->entry) };
 	struct broker *broker = show_source_first(source)->pools->with.broker;
+	const struct roster_row *known = &shown->row;
+	unsigned int busy_count = 0;
+	const struct lane *lane;
 
 	switch (clusters_admin(broker, row->host)) {
 	case HOST_DISABLED:
 		return "disabled";
 	case HOST_DRAINING:
-		return count_busy(source, row->host) ? "draining" : "drained";
+		LANES_EACH(lane, show_source_lanes(source))
+		busy_count += pools_busy_at(lane->pools, row->host);
+		return busy_count ? "draining" : "drained";
 	case HOST_ENABLED:
 		break;
 	}
@@ -164,7 +128,7 @@ static const char *shown_state(const struct show_source *source, const struct ho
 		return known->is_foreign ? "foreign" : "fenced";
 	if (known->is_diverged)
 		return "diverged";
-	if (is_lagging(show_source_first(source)->pools->config, shown))
+	if (roster_row_is_behind(known, &limit))
 		return "lagging";
 	return known->seen_at ? "up" : "unknown";
 }
@@ -183,40 +147,32 @@ static void fill_host(struct cursor *cursor, struct host_row *row, const struct 
 {
 	const struct roster_row *known = &shown->row;
 	usec_t now = loop_now(cursor->source->with->loop);
+	bool is_known = known->lag != ROSTER_LAG_UNKNOWN;
+	const struct lane *lane;
 
+	ROW_FILL(row, struct host_row, HOST_ROW);
 	snprintf(row->host_buffer, sizeof(row->host_buffer), "%.*s", (int)shown->name.count,
 	         shown->name.at);
-	row->entry = cursor->ordered.first;
-	row->host = row->host_buffer;
+	text_copy(row->error_buffer, sizeof(row->error_buffer), known->error);
 	if (address_of(shown))
 		row->address = address_format_host(&known->address, row->address_buffer,
 		                                   sizeof(row->address_buffer));
-	row->role = roster_role_name(known->known.role);
-	row->timeline = known->known.timeline;
 	if (known->known.position) {
 		snprintf(row->position_buffer, sizeof(row->position_buffer), "%X/%X",
 		         (unsigned int)(known->known.position >> 32),
 		         (unsigned int)known->known.position);
 		row->position = row->position_buffer;
 	}
-	row->lag_us = row->lag_bytes = ROWS_NULL;
-	if (known->lag != ROSTER_LAG_UNKNOWN) {
-		row->lag_us = known->lag;
-		row->lag_bytes = (int64_t)known->lag_bytes;
-	}
 	row->state = shown_state(cursor->source, row, shown);
-	if (known->since)
-		row->since = show_wall(known->since, now);
-	row->servers = count_servers(cursor->source, row->entry, shown);
-	row->reads = count_reads(cursor->source, row);
-	row->lost_bytes = (int64_t)known->lost_bytes;
-	row->latency_us = known->known.latency;
-	row->watch = watch_of(cursor->source, shown);
-	text_copy(row->error_buffer, sizeof(row->error_buffer), known->error);
-	row->last_error = row->error_buffer;
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		row->servers +=
+		    pools_servers_at(lane->pools, row->entry, shown->row.host, address_of(shown));
+		row->reads += (int64_t)pools_reads_at(lane->pools, row->entry, row->host);
+	}
 }
 
-static bool next_of_entry(struct cursor *cursor, struct host_row *row)
+static bool next_of_entry(struct cursor *cursor, void *row)
 {
 	const struct pools *pools = show_source_first(cursor->source)->pools;
 	const struct config_database *own =
@@ -233,16 +189,63 @@ static bool next_of_entry(struct cursor *cursor, struct host_row *row)
 
 static bool next_host(struct cursor *cursor, void *row)
 {
-	struct ordered_item item;
-
-	for (;;) {
-		if (cursor->ordered.has_last && next_of_entry(cursor, row))
-			return true;
-		if (!cursor_may_look(cursor) || !cursor_next_ordered(cursor, offer_entries, &item))
-			return false;
-		cursor->index = 0;
-	}
+	return cursor_next_each(cursor, row, offer_entries, next_of_entry);
 }
 
 SHOW(hosts, "HOSTS", next_host, host_columns, "Roles, lag and states of the hosts of each entry.",
+     .argument = SHOW_OF_DATABASE);
+
+/*
+ * ---- show reads ----
+ *
+ * SHOW READS: where reads were served, for each pair of pools (route_reads).
+ */
+
+#define READS_ROW(COLUMN)                                                                      \
+	COLUMN(TEXT, database, 0, "Database of the pool.")                                     \
+	COLUMN(TEXT, user, 0, "User of the pool.")                                             \
+	COLUMN(INT4, servers, 0, "Server connections to standbys.")                            \
+	COLUMN(INT8, on_standby, 0, "Reads that a standby has served.")                        \
+	COLUMN(INT8, no_standby, 0,                                                            \
+	       "Reads that the primary has served, as no standby could be used.")              \
+	COLUMN(INT8, behind, 0,                                                                \
+	       "Reads that the primary has served, as the standby was behind for longer than " \
+	       "causal_reads_wait, or was not known to show what the client has seen.")        \
+	COLUMN(INT8, waits, 0, "Reads that have waited for their standby (causal_reads).")     \
+	COLUMN(INT8, wait_us, 0, "Microseconds that they have waited, in sum.")
+
+ROW_DECLARE(struct reads_row, reads_columns, READS_ROW);
+
+static bool is_for_reads(const struct pool *pool) { return pool->purpose == POOL_FOR_READS; }
+
+static void collect_reads(struct cursor *cursor) { cursor_offer_pools(cursor, is_for_reads); }
+
+static bool next_reads(struct cursor *cursor, void *at)
+{
+	struct reads_row *row = at;
+	struct ordered_item item;
+	const struct lane *lane;
+	const struct pool *pool;
+
+	if (!cursor_next_ordered(cursor, collect_reads, &item))
+		return false;
+	row->database = item.first;
+	row->user = item.second;
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	{
+		pool = pools_find_exact_pool(lane->pools, row->database, row->user, POOL_FOR_READS);
+		if (!pool)
+			continue;
+		row->servers += pool_live_count(pool);
+		row->on_standby += (int64_t)(pool->reads.routed - pool->reads.behind);
+		row->no_standby += (int64_t)pool->reads.elsewhere;
+		row->behind += (int64_t)pool->reads.behind;
+		row->waits += (int64_t)pool->reads.wait_count;
+		row->wait_us += (int64_t)pool->reads.wait_time;
+	}
+	return true;
+}
+
+SHOW(reads, "READS", next_reads, reads_columns,
+     "Where reads were served (route_reads), since their pool exists.",
      .argument = SHOW_OF_DATABASE);

@@ -13,34 +13,37 @@
 
 #include "pgweir/pool/latency.h"
 
-struct latency_row {
-	const char *scope, *database, *user, *kind, *window;
-	int64_t count, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, max_us;
-};
+#define LATENCY_ROW(COLUMN)                                                                        \
+	COLUMN(TEXT, scope,                                                                        \
+	       !*at->first   ? "all"                                                               \
+	       : *at->second ? "pool"                                                              \
+	                     : "database",                                                         \
+	       "all: of all pools; database: of the pools of a database, also of those that were " \
+	       "removed; pool: of one pool, lookups by auth_query included.")                      \
+	COLUMN(TEXT, database, *at->first ? at->first : NULL, "Name of the database; NULL: all.")  \
+	COLUMN(TEXT, user, *at->second ? at->second : NULL,                                        \
+	       "User that the pool logs in as; NULL: all.")                                        \
+	COLUMN(TEXT, kind, latency_kind_name(asked.kind),                                          \
+	       "wait: for a server connection, 0 if one was idle; statement: of a query (a "       \
+	       "pipeline up to its Sync counts as one), with the wait; transaction: with the "     \
+	       "wait; server_login, client_login: from connecting to the end of the login, if it " \
+	       "succeeded.")                                                                       \
+	COLUMN(TEXT, window, latency_window_name(asked.window),                                    \
+	       "minute: the last 60 to 75 seconds; ten_minutes: the last 10 to 12.5 minutes; "     \
+	       "start: since the process started, also after a take-over.")                        \
+	COLUMN(INT8, count, (int64_t)count, "How many there were in the window.")                  \
+	COLUMN(INT8, mean_us, (int64_t)(sum.sum / count),                                          \
+	       "Arithmetic mean, exact, in microseconds.")                                         \
+	COLUMN(INT8, p50_us, (int64_t)values[0],                                                   \
+	       "Median in microseconds: half of them took no longer. As all percentiles, it "      \
+	       "differs from the exact value by less than 2 %.")                                   \
+	COLUMN(INT8, p90_us, (int64_t)values[1], "90th percentile in microseconds.")               \
+	COLUMN(INT8, p95_us, (int64_t)values[2], "95th percentile in microseconds.")               \
+	COLUMN(INT8, p99_us, (int64_t)values[3], "99th percentile in microseconds.")               \
+	COLUMN(INT8, p999_us, (int64_t)values[4], "99.9th percentile in microseconds.")            \
+	COLUMN(INT8, max_us, (int64_t)sum.max, "The longest one in microseconds, exact.")
 
-#define ROW struct latency_row
-static const struct column latency_columns[] = {
-	TEXT(scope, "all: of all pools; database: of the pools of a database, also of those that "
-	            "were removed; pool: of one pool, lookups by auth_query included."),
-	TEXT(database, "Name of the database; NULL: all."),
-	TEXT(user, "User that the pool logs in as; NULL: all."),
-	TEXT(kind, "wait: for a server connection, 0 if one was idle; statement: of a query "
-	           "(a pipeline up to its Sync counts as one), with the wait; transaction: with "
-	           "the wait; server_login, client_login: from connecting to the end of the "
-	           "login, if it succeeded."),
-	TEXT(window, "minute: the last 60 to 75 seconds; ten_minutes: the last 10 to 12.5 minutes; "
-	             "start: since the process started, also after a take-over."),
-	INT8(count, "How many there were in the window."),
-	INT8(mean_us, "Arithmetic mean, exact, in microseconds."),
-	INT8(p50_us, "Median in microseconds: half of them took no longer. As all percentiles, it "
-	             "differs from the exact value by less than 2 %."),
-	INT8(p90_us, "90th percentile in microseconds."),
-	INT8(p95_us, "95th percentile in microseconds."),
-	INT8(p99_us, "99th percentile in microseconds."),
-	INT8(p999_us, "99.9th percentile in microseconds."),
-	INT8(max_us, "The longest one in microseconds, exact."),
-};
-#undef ROW
+ROW_DECLARE(struct latency_row, latency_columns, LATENCY_ROW);
 
 /* ---- the scopes, in the order of names: all is first, and a database comes before its pools ----
  */
@@ -54,11 +57,10 @@ static void offer_pools(struct cursor *cursor, const struct database *database)
 		if (!latency_has_counted(&pool->latency))
 			continue;
 		has_counted = true;
-		cursor_offer(cursor,
-		             (struct ordered_item){ database->name, pool->role->name, pool });
+		cursor_offer(cursor, database->name, pool->role->name, pool);
 	}
 	if (has_counted)
-		cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
+		cursor_offer(cursor, database->name, "", database);
 }
 
 /* No database has an empty name: such an item is all of them. */
@@ -68,7 +70,7 @@ static void offer_scopes(struct cursor *cursor)
 	const struct lane *lane;
 
 	if (!cursor->asked.argument)
-		cursor_offer(cursor, (struct ordered_item){ "", "", cursor->source });
+		cursor_offer(cursor, "", "", cursor->source);
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
 		if (cursor_wants(cursor, database->name))
@@ -98,27 +100,11 @@ static void sum_one(const struct latency *latency, const struct asked *asked, st
 	latency_sum(latency, asked->kind, asked->window, asked->now, sum);
 }
 
-static void sum_pool(const struct pool *pool, const struct asked *asked, struct histogram *sum)
-{
-	if (pool)
-		sum_one(&pool->latency, asked, sum);
-}
-
-static void sum_database(const struct database *database, const struct asked *asked,
-                         struct histogram *sum)
-{
-	const struct pool *pool;
-
-	if (!database)
-		return;
-	sum_one(&database->gone_latency, asked, sum);
-	for (pool = database->pool_table; pool; pool = pool->hh.next)
-		sum_one(&pool->latency, asked, sum);
-}
-
 static void sum_scope(const struct cursor *cursor, const struct asked *asked, struct histogram *sum)
 {
 	const struct ordered *at = &cursor->ordered;
+	const struct database *database;
+	const struct pool *pool;
 	const struct lane *lane;
 
 	if (cursor->latency) {
@@ -133,23 +119,21 @@ static void sum_scope(const struct cursor *cursor, const struct asked *asked, st
 		if (!*at->first) {
 			latency_all_sum(&lane->pools->latency, asked->kind, sum);
 		} else if (!*at->second) {
-			sum_database(pools_find_any_database(lane->pools, at->first), asked, sum);
+			database = pools_find_any_database(lane->pools, at->first);
+			if (database)
+				sum_one(&database->gone_latency, asked, sum);
+			for (pool = database ? database->pool_table : NULL; pool;
+			     pool = pool->hh.next)
+				sum_one(&pool->latency, asked, sum);
 		} else {
-			for (int i = 0; i < POOL_PURPOSES; i++)
-				sum_pool(pools_find_exact_pool(lane->pools, at->first, at->second,
-				                               (enum pool_purpose)i),
-				         asked, sum);
+			for (int i = 0; i < POOL_PURPOSES; i++) {
+				pool = pools_find_exact_pool(lane->pools, at->first, at->second,
+				                             (enum pool_purpose)i);
+				if (pool)
+					sum_one(&pool->latency, asked, sum);
+			}
 		}
 	}
-}
-
-/* The times of what `ordered` names, since the start. */
-static void sum_since_start(const struct cursor *cursor, enum latency_kind kind,
-                            struct histogram *sum)
-{
-	const struct asked asked = { kind, LATENCY_START, loop_now(cursor->source->with->loop) };
-
-	sum_scope(cursor, &asked, sum);
 }
 
 /* ---- databases with many pools ---- */
@@ -169,14 +153,12 @@ static bool has_many_pools(const struct cursor *cursor)
 	const struct lane *lane;
 	unsigned int count = 0;
 
-	if (!*cursor->ordered.first || *cursor->ordered.second)
-		return false;
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
 		database = database_in(cursor, lane);
 		count += database ? database->pool_count : 0;
 	}
-	return count > MANY_POOLS;
+	return *cursor->ordered.first && !*cursor->ordered.second && count > MANY_POOLS;
 }
 
 static uint64_t gone_count(const struct cursor *cursor)
@@ -267,30 +249,11 @@ static bool walk_on(struct cursor *cursor)
 /* Of each scope, if everything has been counted. */
 #define ROWS_EACH ((size_t)LATENCY_KINDS * LATENCY_WINDOWS)
 
-static bool fill_times(struct latency_row *row, const struct histogram *sum)
+/* The next row of the scope whose names `ordered` has. false: it has no more. */
+static bool next_of_latency(struct cursor *cursor, void *row)
 {
 	static const unsigned int perthousand[] = { 500, 900, 950, 990, 999 };
-	uint64_t values[sizeof(perthousand) / sizeof(perthousand[0])];
-	uint64_t count =
-	    histogram_quantiles(sum, perthousand, values, sizeof(values) / sizeof(values[0]));
-
-	if (!count)
-		return false;
-	row->count = (int64_t)count;
-	row->mean_us = (int64_t)(sum->sum / count);
-	row->p50_us = (int64_t)values[0];
-	row->p90_us = (int64_t)values[1];
-	row->p95_us = (int64_t)values[2];
-	row->p99_us = (int64_t)values[3];
-	row->p999_us = (int64_t)values[4];
-	row->max_us = (int64_t)sum->max;
-	return true;
-}
-
-/* The next row of the scope whose names `ordered` has. false: it has no more. */
-static bool next_of_latency(struct cursor *cursor, void *to)
-{
-	struct latency_row *row = to;
+	uint64_t values[sizeof(perthousand) / sizeof(perthousand[0])], count;
 	const struct ordered *at = &cursor->ordered;
 	struct histogram sum;
 	struct asked asked = { .now = loop_now(cursor->source->with->loop) };
@@ -300,13 +263,11 @@ static bool next_of_latency(struct cursor *cursor, void *to)
 		asked.window = (enum latency_window)(cursor->index % LATENCY_WINDOWS);
 		cursor->index++;
 		sum_scope(cursor, &asked, &sum);
-		if (!fill_times(row, &sum))
+		count = histogram_quantiles(&sum, perthousand, values,
+		                            sizeof(values) / sizeof(values[0]));
+		if (!count)
 			continue;
-		row->scope = !*at->first ? "all" : *at->second ? "pool" : "database";
-		row->database = *at->first ? at->first : NULL;
-		row->user = *at->second ? at->second : NULL;
-		row->kind = latency_kind_name(asked.kind);
-		row->window = latency_window_name(asked.window);
+		ROW_FILL(row, struct latency_row, LATENCY_ROW);
 		return true;
 	}
 	return false;
@@ -394,25 +355,23 @@ struct histogram_row {
 	{ "le_" #name, VALUE_INT8, offsetof(struct histogram_row, le[BOUND_##name]),           \
 	  "How many took no longer than that. Times that differ from it by less than 3 % may " \
 	  "be counted on the wrong side." },
-#define COUNTS                                                                                     \
-	COLUMN(struct histogram_row, VALUE_TEXT, kind,                                             \
-	       "wait, statement, transaction, server_login or client_login, as in SHOW LATENCY."), \
-	    COLUMN(struct histogram_row, VALUE_INT8, count,                                        \
-	           "How many there were since the process started."),                              \
-	    COLUMN(struct histogram_row, VALUE_INT8, sum_us,                                       \
-	           "Microseconds of all of them together."),                                       \
-	    BOUNDS(BOUND)
+#define COUNT(type, field, help) COLUMN_OF(struct histogram_row, type, field, help)
+#define COUNTS                                                                                    \
+	COUNT(VALUE_TEXT, kind,                                                                   \
+	      "wait, statement, transaction, server_login or client_login, as in SHOW LATENCY."), \
+	    COUNT(VALUE_INT8, count, "How many there were since the process started."),           \
+	    COUNT(VALUE_INT8, sum_us, "Microseconds of all of them together."), BOUNDS(BOUND)
 
 static const struct column histogram_columns[] = {
-	COLUMN(struct histogram_row, VALUE_TEXT, database, "Name of the database; NULL: all."),
-	COUNTS
+	COUNT(VALUE_TEXT, database, "Name of the database; NULL: all."), COUNTS
 };
 
 static const struct column pool_columns[] = {
-	COLUMN(struct histogram_row, VALUE_TEXT, database, "Name of the database."),
-	COLUMN(struct histogram_row, VALUE_TEXT, user, "User that the pool logs in as."), COUNTS
+	COUNT(VALUE_TEXT, database, "Name of the database."),
+	COUNT(VALUE_TEXT, user, "User that the pool logs in as."), COUNTS
 };
 #undef COUNTS
+#undef COUNT
 #undef BOUND
 
 /* A bucket counts for a bound if its middle does. */
@@ -430,45 +389,33 @@ static void fill(struct histogram_row *row, const struct histogram *sum)
 	row->sum_us = (int64_t)sum->sum;
 }
 
-/* The next row of what `ordered` names. */
-static bool next_of_scope(struct cursor *cursor, struct histogram_row *row)
+/* The next row of what `ordered` names, if that is of this SHOW. */
+static bool next_of_histograms(struct cursor *cursor, void *to)
 {
+	struct asked asked = { 0, LATENCY_START, loop_now(cursor->source->with->loop) };
 	const struct ordered *at = &cursor->ordered;
+	struct histogram_row *row = to;
 	struct histogram sum;
-	enum latency_kind kind;
 
+	if (!*at->second == (cursor->asked.show == &show_pool_histograms))
+		return false;
 	while (cursor->index < LATENCY_KINDS) {
-		kind = (enum latency_kind)cursor->index++;
-		sum_since_start(cursor, kind, &sum);
+		asked.kind = (enum latency_kind)cursor->index++;
+		sum_scope(cursor, &asked, &sum);
 		fill(row, &sum);
 		if (!row->count)
 			continue;
 		row->database = *at->first ? at->first : NULL;
 		row->user = at->second;
-		row->kind = latency_kind_name(kind);
+		row->kind = latency_kind_name(asked.kind);
 		return true;
 	}
 	return false;
 }
 
-static bool next_of_database(struct cursor *cursor, void *row)
-{
-	return !*cursor->ordered.second && next_of_scope(cursor, row);
-}
-
-static bool next_of_pool(struct cursor *cursor, void *row)
-{
-	return *cursor->ordered.second && next_of_scope(cursor, row);
-}
-
 static bool next_histogram(struct cursor *cursor, void *row)
 {
-	return next_of_scopes(cursor, row, next_of_database);
-}
-
-static bool next_pool_histogram(struct cursor *cursor, void *row)
-{
-	return next_of_scopes(cursor, row, next_of_pool);
+	return next_of_scopes(cursor, row, next_of_histograms);
 }
 
 SHOW(
@@ -476,5 +423,5 @@ SHOW(
     "How many waits, statements, transactions and logins took how long, for all and each database.",
     .argument = SHOW_OF_DATABASE);
 
-SHOW(pool_histograms, "POOL_HISTOGRAMS", next_pool_histogram, pool_columns,
-     "The same for each pool.", .argument = SHOW_OF_DATABASE);
+SHOW(pool_histograms, "POOL_HISTOGRAMS", next_histogram, pool_columns, "The same for each pool.",
+     .argument = SHOW_OF_DATABASE);

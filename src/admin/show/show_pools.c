@@ -9,46 +9,41 @@
 
 /* ---- DATABASES ---- */
 
-struct database_row {
-	const char *name, *host, *database, *force_user, *pool_mode, *load_balance_hosts;
-	int64_t port, pool_size, min_pool_size, reserve_pool_size, server_lifetime;
-	int64_t max_connections, current_connections;
-	int64_t max_client_connections, current_client_connections;
-	int64_t paused, disabled;
-};
+#define DATABASE_ROW(COLUMN)                                                                     \
+	COLUMN(TEXT, name, item.first, "Name of the database as clients request it.")            \
+	COLUMN(TEXT, host, entry ? entry->host : NULL, "Host of the server; NULL: Unix socket.") \
+	COLUMN(INT4, port, entry ? entry->port : config->listen_port, "Port of the server.")     \
+	COLUMN(TEXT, database, entry ? config_database_dbname(entry, item.first) : item.first,   \
+	       "Name of the database on the server.")                                            \
+	COLUMN(TEXT, force_user, entry ? entry->user : item.first,                               \
+	       "User that all server connections log in as; NULL: the client's user.")           \
+	COLUMN(INT4, pool_size, entry ? config_pool_size(config, entry, NULL) : 2,               \
+	       "Maximum number of server connections per pool.")                                 \
+	COLUMN(INT4, min_pool_size, config_min_pool_size(config, entry),                         \
+	       "Minimum number of server connections per pool.")                                 \
+	COLUMN(INT4, reserve_pool_size, config_reserve_pool_size(config, entry, NULL),           \
+	       "Additional server connections per pool when clients have waited for "            \
+	       "reserve_pool_timeout.")                                                          \
+	COLUMN(INT4, server_lifetime, config_server_lifetime(config, entry) / USEC_PER_SEC,      \
+	       "Seconds after which a server connection is replaced.")                           \
+	COLUMN(TEXT, pool_mode,                                                                  \
+	       config_pool_mode_name(entry ? entry->pool_mode : POOL_MODE_STATEMENT),            \
+	       "pool_mode of the database entry; NULL: not set there.")                          \
+	COLUMN(TEXT, load_balance_hosts, entry ? config_load_balance_hosts(entry) : NULL,        \
+	       "How one of several hosts is chosen; NULL: the database has one host.")           \
+	COLUMN(INT4, max_connections, config_max_db_connections(config, entry),                  \
+	       "Maximum number of server connections of the database; 0: no limit.")             \
+	COLUMN(INT4, current_connections, entry ? share_servers(&database->share) : 0,           \
+	       "Number of server connections of the database.")                                  \
+	COLUMN(INT4, max_client_connections, config_max_db_client_connections(config, entry),    \
+	       "Maximum number of client connections of the database; 0: no limit.")             \
+	COLUMN(INT4, current_client_connections, count_clients(cursor->source, database),        \
+	       "Number of client connections of the database.")                                  \
+	COLUMN(INT4, paused, entry && (database->is_paused || pools->is_paused),                 \
+	       "1: paused by PAUSE (of this database or of all) or KILL.")                       \
+	COLUMN(INT4, disabled, entry && database->is_disabled, "1: DISABLE refuses new clients.")
 
-#define ROW struct database_row
-static const struct column database_columns[] = {
-	TEXT(name, "Name of the database as clients request it."),
-	TEXT(host, "Host of the server; NULL: Unix socket."),
-	INT4(port, "Port of the server."),
-	TEXT(database, "Name of the database on the server."),
-	TEXT(force_user, "User that all server connections log in as; NULL: the client's user."),
-	INT4(pool_size, "Maximum number of server connections per pool."),
-	INT4(min_pool_size, "Minimum number of server connections per pool."),
-	INT4(reserve_pool_size,
-	     "Additional server connections per pool when clients have waited for "
-	     "reserve_pool_timeout."),
-	INT4(server_lifetime, "Seconds after which a server connection is replaced."),
-	TEXT(pool_mode, "pool_mode of the database entry; NULL: not set there."),
-	TEXT(load_balance_hosts,
-	     "How one of several hosts is chosen; NULL: the database has one host."),
-	INT4(max_connections, "Maximum number of server connections of the database; 0: no limit."),
-	INT4(current_connections, "Number of server connections of the database."),
-	INT4(max_client_connections,
-	     "Maximum number of client connections of the database; 0: no limit."),
-	INT4(current_client_connections, "Number of client connections of the database."),
-	INT4(paused, "1: paused by PAUSE (of this database or of all) or KILL."),
-	INT4(disabled, "1: DISABLE refuses new clients."),
-};
-#undef ROW
-
-/* A database created from `*` that is not in use is not shown. */
-static bool is_at_rest(const struct database *database)
-{
-	return database->is_auto && !database->client_count && !database->server_count &&
-	       !database->is_paused && !database->is_disabled;
-}
+ROW_DECLARE(struct database_row, database_columns, DATABASE_ROW);
 
 /* Beyond that many databases or users, those that were never used are left out of metrics. */
 #define MANY_NAMES 1000
@@ -68,82 +63,51 @@ bool show_leaves_out(const struct cursor *cursor, const struct database *databas
 	return cursor->skips_unused && !is_used && are_many(cursor);
 }
 
+static bool is_shown(const struct cursor *cursor, const struct database *database)
+{
+	/* created from `*` and not in use */
+	bool is_at_rest = database->is_auto && !database->client_count && !database->server_count &&
+	                  !database->is_paused && !database->is_disabled;
+
+	return database->entry && !is_at_rest && !show_leaves_out(cursor, database);
+}
+
 void show_collect_databases(struct cursor *cursor)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct database *database;
-	const struct lane *lane;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (database->entry && !is_at_rest(database) && !show_leaves_out(cursor, database))
-			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
-	}
-	cursor_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
+	cursor_offer_databases(cursor, is_shown);
+	cursor_offer(cursor, CONFIG_CONSOLE_DATABASE, "", NULL);
 }
 
-/* The values that all rows have. entry NULL: the console's database. */
-static void fill_database(struct database_row *row, const struct config *config,
-                          const struct config_database *entry)
+/* database NULL: the console. */
+static int64_t count_clients(const struct show_source *source, const struct database *database)
 {
-	row->pool_size = config_pool_size(config, entry, NULL);
-	row->min_pool_size = config_min_pool_size(config, entry);
-	row->reserve_pool_size = config_reserve_pool_size(config, entry, NULL);
-	row->server_lifetime = config_server_lifetime(config, entry) / USEC_PER_SEC;
-	row->max_connections = config_max_db_connections(config, entry);
-	row->max_client_connections = config_max_db_client_connections(config, entry);
-}
-
-static void fill_console(struct database_row *row, const struct show_source *source)
-{
-	fill_database(row, show_source_config(source), NULL);
-	row->name = row->database = row->force_user = CONFIG_CONSOLE_DATABASE;
-	row->port = show_source_config(source)->listen_port;
-	row->pool_size = 2;
-	row->pool_mode = config_pool_mode_name(POOL_MODE_STATEMENT);
-	row->current_client_connections = show_source_console_count(source);
-}
-
-static int64_t count_clients(const struct show_source *source, const char *name)
-{
-	const struct database *database;
+	const struct database *of_lane;
 	const struct lane *lane;
 	int64_t count = 0;
 
+	if (!database)
+		return show_source_console_count(source);
 	LANES_EACH(lane, show_source_lanes(source))
 	{
-		database = pools_find_database(lane->pools, name);
-		count += database ? database->client_count : 0;
+		of_lane = pools_find_database(lane->pools, database->name);
+		count += of_lane ? of_lane->client_count : 0;
 	}
 	return count;
 }
 
-static bool next_database(struct cursor *cursor, void *at)
+static bool next_database(struct cursor *cursor, void *row)
 {
 	const struct pools *pools = show_source_first(cursor->source)->pools;
-	struct database_row *row = at;
+	const struct config *config = pools->config;
+	const struct config_database *entry; /* NULL: the console's database */
 	const struct database *database;
 	struct ordered_item item;
 
 	if (!cursor_next_ordered(cursor, show_collect_databases, &item))
 		return false;
 	database = item.object;
-	if (!database) {
-		fill_console(row, cursor->source);
-		return true;
-	}
-	fill_database(row, pools->config, database->entry);
-	row->name = database->name;
-	row->host = database->entry->host;
-	row->port = database->entry->port;
-	row->database = config_database_dbname(database->entry, database->name);
-	row->force_user = database->entry->user;
-	row->pool_mode = config_pool_mode_name(database->entry->pool_mode);
-	row->load_balance_hosts = config_load_balance_hosts(database->entry);
-	row->current_connections = share_servers(&database->share);
-	row->current_client_connections = count_clients(cursor->source, database->name);
-	row->paused = database->is_paused || pools->is_paused;
-	row->disabled = database->is_disabled;
+	entry = database ? database->entry : NULL;
+	ROW_FILL(row, struct database_row, DATABASE_ROW);
 	return true;
 }
 
@@ -151,34 +115,30 @@ SHOW(databases, "DATABASES", next_database, database_columns, "Databases and the
 
 /* ---- USERS ---- */
 
-struct user_row {
-	const char *name, *pool_size, *reserve_pool_size, *pool_mode;
-	int64_t max_user_connections, current_connections;
-	int64_t max_user_client_connections, current_client_connections;
-	char pool_size_buffer[24], reserve_buffer[24];
-};
+#define USER_ROW(COLUMN)                                                                           \
+	COLUMN(TEXT, name, item.first, "Name of the user.")                                        \
+	COLUMN(TEXT, pool_size, 0,                                                                 \
+	       "Maximum number of server connections of each of the user's pools; empty: not set " \
+	       "for the user.")                                                                    \
+	COLUMN(TEXT, reserve_pool_size, 0,                                                         \
+	       "Additional server connections per pool when clients have waited for "              \
+	       "reserve_pool_timeout.")                                                            \
+	COLUMN(TEXT, pool_mode, entry ? config_pool_mode_name(entry->pool_mode) : NULL,            \
+	       "pool_mode of the user's entry; NULL: not set there.")                              \
+	COLUMN(INT4, max_user_connections, config_max_user_connections(config, entry),             \
+	       "Maximum number of server connections of the user; 0: no limit.")                   \
+	COLUMN(INT4, current_connections, 0, "Number of server connections of the user.")          \
+	COLUMN(INT4, max_user_client_connections,                                                  \
+	       config_max_user_client_connections(config, entry),                                  \
+	       "Maximum number of client connections of the user; 0: no limit.")                   \
+	COLUMN(INT4, current_client_connections, 0, "Number of client connections of the user.")
 
-#define ROW struct user_row
-static const struct column user_columns[] = {
-	TEXT(name, "Name of the user."),
-	TEXT(pool_size, "Maximum number of server connections of each of the user's pools; "
-	                "empty: not set for the user."),
-	TEXT(reserve_pool_size,
-	     "Additional server connections per pool when clients have waited for "
-	     "reserve_pool_timeout."),
-	TEXT(pool_mode, "pool_mode of the user's entry; NULL: not set there."),
-	INT4(max_user_connections,
-	     "Maximum number of server connections of the user; 0: no limit."),
-	INT4(current_connections, "Number of server connections of the user."),
-	INT4(max_user_client_connections,
-	     "Maximum number of client connections of the user; 0: no limit."),
-	INT4(current_client_connections, "Number of client connections of the user."),
-};
-#undef ROW
+ROW_DECLARE(struct user_row, user_columns, USER_ROW, char pool_size_buffer[24],
+            reserve_buffer[24];);
 
 static void offer_user(const struct user *user, void *arg)
 {
-	cursor_offer(arg, (struct ordered_item){ user->name, "", NULL });
+	cursor_offer(arg, user->name, "", NULL);
 }
 
 /* The users of auth_file, those of [users], and those known from other sources. */
@@ -192,11 +152,11 @@ void show_collect_users(struct cursor *cursor)
 	if (!cursor->skips_unused || !are_many(cursor)) {
 		users_each(pools->users, offer_user, cursor);
 		while ((entry = config_user_next(pools->config, entry)))
-			cursor_offer(cursor, (struct ordered_item){ entry->name, "", NULL });
+			cursor_offer(cursor, entry->name, "", NULL);
 	}
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	TAILQ_FOREACH (role, &lane->pools->roles, node)
-		cursor_offer(cursor, (struct ordered_item){ role->name, "", NULL });
+		cursor_offer(cursor, role->name, "", NULL);
 }
 
 /* PgBouncer writes a size nine characters wide. An empty text if the size is not set. */
@@ -208,40 +168,31 @@ static const char *size_text(int size, char *buffer, size_t size_max)
 	return buffer;
 }
 
-static void count_connections(struct user_row *row, const struct lanes *lanes)
+static bool next_user(struct cursor *cursor, void *at)
 {
+	const struct config *config = show_source_first(cursor->source)->pools->config;
+	const struct config_user *entry;
+	struct user_row *row = at;
+	struct ordered_item item;
 	const struct lane *lane;
 	const struct role *role;
 
-	LANES_EACH(lane, lanes)
+	if (!cursor_next_ordered(cursor, show_collect_users, &item))
+		return false;
+	entry = config_user_find(config, item.first);
+	ROW_FILL(row, struct user_row, USER_ROW);
+	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_buffer,
+	                           sizeof(row->pool_size_buffer));
+	row->reserve_pool_size = size_text(entry ? entry->reserve_pool_size : CONFIG_INHERIT,
+	                                   row->reserve_buffer, sizeof(row->reserve_buffer));
+	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
-		role = pools_find_role(lane->pools, row->name);
+		role = pools_find_role(lane->pools, item.first);
 		if (!role)
 			continue;
 		row->current_connections = share_servers(&role->share);
 		row->current_client_connections += role->client_count;
 	}
-}
-
-static bool next_user(struct cursor *cursor, void *at)
-{
-	const struct pools *pools = show_source_first(cursor->source)->pools;
-	const struct config_user *entry;
-	struct user_row *row = at;
-	struct ordered_item item;
-
-	if (!cursor_next_ordered(cursor, show_collect_users, &item))
-		return false;
-	entry = config_user_find(pools->config, item.first);
-	row->name = item.first;
-	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_buffer,
-	                           sizeof(row->pool_size_buffer));
-	row->reserve_pool_size = size_text(entry ? entry->reserve_pool_size : CONFIG_INHERIT,
-	                                   row->reserve_buffer, sizeof(row->reserve_buffer));
-	row->pool_mode = entry ? config_pool_mode_name(entry->pool_mode) : NULL;
-	row->max_user_connections = config_max_user_connections(pools->config, entry);
-	row->max_user_client_connections = config_max_user_client_connections(pools->config, entry);
-	count_connections(row, show_source_lanes(cursor->source));
 	return true;
 }
 
@@ -249,78 +200,68 @@ SHOW(users, "USERS", next_user, user_columns, "Users and their limits.");
 
 /* ---- POOLS ---- */
 
-struct pool_row {
-	const char *database, *user, *pool_mode, *load_balance_hosts;
-	int64_t cl_active, cl_waiting, cl_active_cancel_req, cl_waiting_cancel_req;
-	int64_t sv_active, sv_active_cancel, sv_being_canceled, sv_idle, sv_used, sv_tested;
-	int64_t sv_login, maxwait, maxwait_us;
-};
+#define POOL_ROW(COLUMN)                                                                           \
+	COLUMN(TEXT, database, 0, "Name of the database.")                                         \
+	COLUMN(TEXT, user, 0, "User that the server connections log in as.")                       \
+	COLUMN(INT4, cl_active, 0, "Clients that do not wait for a server.")                       \
+	COLUMN(INT4, cl_waiting, 0, "Clients that wait for a server.")                             \
+	COLUMN(INT4, cl_active_cancel_req, 0, "Cancel requests that are being delivered.")         \
+	COLUMN(INT4, cl_waiting_cancel_req, 0, "Cancel requests that wait to be delivered.")       \
+	COLUMN(INT4, sv_active, 0, "Server connections that are assigned to a client.")            \
+	COLUMN(INT4, sv_active_cancel, 0,                                                          \
+	       "Connections that deliver a cancel request to a server.")                           \
+	COLUMN(INT4, sv_being_canceled, 0,                                                         \
+	       "Server connections that wait until a cancel request has been delivered, or until " \
+	       "PostgreSQL has ended a statement that nobody waits for.")                          \
+	COLUMN(INT4, sv_idle, 0, "Idle server connections, ready for use.")                        \
+	COLUMN(INT4, sv_used, 0,                                                                   \
+	       "Idle server connections that must be checked before their next use.")              \
+	COLUMN(INT4, sv_tested, 0, "Server connections that are being checked or reset.")          \
+	COLUMN(INT4, sv_login, 0,                                                                  \
+	       "Server connections that are logging in; at least 1 for a minute after a failed "   \
+	       "login.")                                                                           \
+	COLUMN(INT4, maxwait, 0, "Seconds that the first client in the wait queue has waited.")    \
+	COLUMN(INT4, maxwait_us, 0,                                                                \
+	       "Microsecond part of the longest wait (column maxwait has the seconds).")           \
+	COLUMN(TEXT, pool_mode, 0, "Pool mode: session, transaction or statement.")                \
+	COLUMN(TEXT, load_balance_hosts, 0,                                                        \
+	       "How one of several hosts is chosen; NULL: the database has one host.")
 
-#define ROW struct pool_row
-static const struct column pool_columns[] = {
-	TEXT(database, "Name of the database."),
-	TEXT(user, "User that the server connections log in as."),
-	INT4(cl_active, "Clients that do not wait for a server."),
-	INT4(cl_waiting, "Clients that wait for a server."),
-	INT4(cl_active_cancel_req, "Cancel requests that are being delivered."),
-	INT4(cl_waiting_cancel_req, "Cancel requests that wait to be delivered."),
-	INT4(sv_active, "Server connections that are assigned to a client."),
-	INT4(sv_active_cancel, "Connections that deliver a cancel request to a server."),
-	INT4(sv_being_canceled,
-	     "Server connections that wait until a cancel request has been delivered, or until "
-	     "PostgreSQL has ended a statement that nobody waits for."),
-	INT4(sv_idle, "Idle server connections, ready for use."),
-	INT4(sv_used, "Idle server connections that must be checked before their next use."),
-	INT4(sv_tested, "Server connections that are being checked or reset."),
-	INT4(sv_login, "Server connections that are logging in; at least 1 for a minute after a "
-	               "failed login."),
-	INT4(maxwait, "Seconds that the first client in the wait queue has waited."),
-	INT4(maxwait_us, "Microsecond part of the longest wait (column maxwait has the seconds)."),
-	TEXT(pool_mode, "Pool mode: session, transaction or statement."),
-	TEXT(load_balance_hosts,
-	     "How one of several hosts is chosen; NULL: the database has one host."),
-};
-#undef ROW
+ROW_DECLARE(struct pool_row, pool_columns, POOL_ROW);
 
 static void collect_pools(struct cursor *cursor)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct lane *lane;
-	const struct pool *pool;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		if (cursor_wants(cursor, pool->database->name))
-			cursor_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                            pool->role->name, pool });
-	}
+	cursor_offer_pools(cursor, NULL);
 	if (cursor_wants(cursor, CONFIG_CONSOLE_DATABASE))
-		cursor_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE,
-		                                            CONFIG_CONSOLE_DATABASE, NULL });
+		cursor_offer(cursor, CONFIG_CONSOLE_DATABASE, CONFIG_CONSOLE_DATABASE, NULL);
 }
 
-static usec_t longest_wait(const struct pool *pool)
+static usec_t longest_wait(struct pool *pool)
 {
-	usec_t now = loop_now(pool->pools->with.loop);
-	const struct borrower *const first[] = {
-		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
-		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
-		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place),
-		TAILQ_FIRST(&pool->wait_own)
-	};
-	usec_t since = now;
+	usec_t now = loop_now(pool->pools->with.loop), since = now;
+	struct borrower_list *list;
 
-	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
-		if (first[i] && first[i]->waiting_since < since)
-			since = first[i]->waiting_since;
+	for (unsigned int line = 0; (list = pool_wait_queue_at(pool, line)); line++) {
+		if (!TAILQ_EMPTY(list) && TAILQ_FIRST(list)->waiting_since < since)
+			since = TAILQ_FIRST(list)->waiting_since;
 	}
 	return now - since;
 }
 
-static void fill_servers(struct pool_row *row, const struct pool *pool)
+/* *longest: their longest wait. *has_failed: a login of one of them has failed lately. */
+static void add_pool(struct pool_row *row, struct pool *pool, usec_t *longest, bool *has_failed)
 {
 	const unsigned int *servers = pool->server_counts;
+	unsigned int waiting = pool->waiting_count + pool->newcomer_count +
+	                       pool->wait_dedicated_count + pool->connect_dedicated_count +
+	                       pool->wait_place_count + pool->served_wait_place_count +
+	                       pool->wait_own_count;
+	usec_t wait = longest_wait(pool);
 
+	row->cl_waiting += waiting;
+	row->cl_active += pool->member_count - waiting;
+	row->cl_active_cancel_req += pool->cancel_active_count;
+	row->cl_waiting_cancel_req += pool->cancel_waiting_count;
 	row->sv_active +=
 	    servers[SERVER_LENT] - (pool->listening_count - pool->listening_login_count);
 	row->sv_active_cancel += pool->cancel_active_count;
@@ -329,32 +270,8 @@ static void fill_servers(struct pool_row *row, const struct pool *pool)
 	row->sv_used += servers[SERVER_USED];
 	row->sv_tested += servers[SERVER_CHECKING] + servers[SERVER_RESETTING];
 	row->sv_login += servers[SERVER_CONNECTING] + servers[SERVER_LOGIN];
-}
-
-/* What the pools of one row have in common. */
-struct pool_sum {
-	usec_t wait; /* the longest */
-	bool has_failed;
-};
-
-static void add_pool(struct pool_row *row, struct pool_sum *sum, const struct pool *pool)
-{
-	unsigned int waiting;
-	usec_t wait;
-
-	if (!pool)
-		return;
-	waiting = pool->waiting_count + pool->newcomer_count + pool->wait_dedicated_count +
-	          pool->connect_dedicated_count + pool->wait_place_count +
-	          pool->served_wait_place_count + pool->wait_own_count;
-	row->cl_waiting += waiting;
-	row->cl_active += pool->member_count - waiting;
-	row->cl_active_cancel_req += pool->cancel_active_count;
-	row->cl_waiting_cancel_req += pool->cancel_waiting_count;
-	fill_servers(row, pool);
-	wait = longest_wait(pool);
-	sum->wait = wait > sum->wait ? wait : sum->wait;
-	sum->has_failed |= pool_has_failed_lately(pool);
+	*longest = wait > *longest ? wait : *longest;
+	*has_failed |= pool_has_failed_lately(pool);
 	row->pool_mode = config_pool_mode_name(pool->limits.mode);
 	if (pool->database->entry)
 		row->load_balance_hosts = config_load_balance_hosts(pool->database->entry);
@@ -369,10 +286,12 @@ static const enum pool_purpose purposes[] = { POOL_FOR_LOOKUPS, POOL_FOR_READS, 
  */
 static bool next_pool(struct cursor *cursor, void *at)
 {
-	struct pool_sum sum = { 0 };
 	struct pool_row *row = at;
+	bool has_failed = false;
+	usec_t wait = 0;
 	struct ordered_item item;
 	const struct lane *lane;
+	struct pool *pool;
 
 	if (!cursor_next_ordered(cursor, collect_pools, &item))
 		return false;
@@ -385,15 +304,17 @@ static bool next_pool(struct cursor *cursor, void *at)
 	}
 	LANES_EACH(lane, show_source_lanes(cursor->source))
 	{
-		for (size_t i = 0; i < sizeof(purposes) / sizeof(purposes[0]); i++)
-			add_pool(row, &sum,
-			         pools_find_exact_pool(lane->pools, row->database, row->user,
-			                               purposes[i]));
+		for (size_t i = 0; i < sizeof(purposes) / sizeof(purposes[0]); i++) {
+			pool = pools_find_exact_pool(lane->pools, row->database, row->user,
+			                             purposes[i]);
+			if (pool)
+				add_pool(row, pool, &wait, &has_failed);
+		}
 	}
-	if (row->sv_login == 0 && sum.has_failed)
+	if (row->sv_login == 0 && has_failed)
 		row->sv_login = 1;
-	row->maxwait = sum.wait / USEC_PER_SEC;
-	row->maxwait_us = sum.wait % USEC_PER_SEC;
+	row->maxwait = wait / USEC_PER_SEC;
+	row->maxwait_us = wait % USEC_PER_SEC;
 	return true;
 }
 

@@ -10,8 +10,6 @@
 #include "pgweir/base/sqlstates.h"
 #include "pgweir/pool/latency.h"
 
-#include "history_priv.h"
-
 /*
  * ---- rows ----
  *
@@ -41,29 +39,50 @@ enum value_type {
 struct column {
 	const char *name;
 	enum value_type type;
-	size_t at; /* offset of the value in the row's struct */
+	size_t at; /* offset of the value in the row's struct; ROW_NEXT: behind the last one */
 	const char *help;
 };
 
 #define ROW_SIZE_MAX 1024
+#define ROW_NEXT SIZE_MAX
 
 /* A column that has the name of its field in the row's struct. */
-#define COLUMN(row, type, field, help)                                                             \
+#define COLUMN_OF(row, type, field, help)                                                          \
 	{                                                                                          \
 #field, type,                                                                      \
 		    offsetof(row, field) + 0 * sizeof(char[sizeof(row) <= ROW_SIZE_MAX ? 1 : -1]), \
 		    help                                                                           \
 	}
 
-/* The same, where ROW is defined as the row's struct. */
-#define TEXT(field, help) COLUMN(ROW, VALUE_TEXT, field, help)
-#define INT4(field, help) COLUMN(ROW, VALUE_INT4, field, help)
-#define INT8(field, help) COLUMN(ROW, VALUE_INT8, field, help)
-#define NUMERIC(field, help) COLUMN(ROW, VALUE_NUMERIC, field, help)
-#define BYTEA(field, help) COLUMN(ROW, VALUE_BYTEA, field, help)
-#define POINTER(field, help) COLUMN(ROW, VALUE_POINTER, field, help)
-#define TIME(field, help) COLUMN(ROW, VALUE_TIME, field, help)
-#define HOST(field, help) COLUMN(ROW, VALUE_HOST, field, help)
+/*
+ * A row is declared once, as a list: COLUMN(type, name, from, help) for each column.
+ *
+ * ROW_DECLARE() makes of it the struct, with further fields, and its table of columns. ROW_FILL()
+ * sets a row to the values `from`, where the names in them are known; 0 stands for what is set
+ * afterwards.
+ */
+#define ROW_DECLARE(row, table, list, ...)                                 \
+	row{ list(ROW_FIELD) __VA_ARGS__ };                                \
+	_Static_assert(sizeof(row) <= ROW_SIZE_MAX, "a row is too large"); \
+	static const struct column table[] = { list(ROW_COLUMN) }
+#define ROW_FILL(to, row, list) (*(row *)(to) = (row){ list(ROW_VALUE) })
+
+#define ROW_FIELD(type, name, from, help) _Alignas(ROW_SLOT) ROW_##type name;
+#define ROW_COLUMN(type, name, from, help) { #name, VALUE_##type, ROW_NEXT, help },
+#define ROW_VALUE(type, name, from, help) .name = (from),
+
+/* The fields of a list begin at multiples of it, one behind the other. */
+#define ROW_SLOT 8
+
+/* What the struct has for a value of each type. */
+#define ROW_TEXT const char *
+#define ROW_INT4 int64_t
+#define ROW_INT8 int64_t
+#define ROW_NUMERIC int64_t
+#define ROW_BYTEA struct bytes
+#define ROW_POINTER const void *
+#define ROW_TIME usec_t
+#define ROW_HOST const struct address *
 
 /* Maximum number of columns of a SHOW: their formats are bits of a uint32_t. */
 #define COLUMNS_MAX 32
@@ -123,7 +142,12 @@ struct ordered {
 };
 
 /* `collect` calls this for each item. The names must stay valid until the end of the turn. */
-void cursor_offer(struct cursor *cursor, struct ordered_item item);
+void cursor_offer(struct cursor *cursor, const char *first, const char *second, const void *object);
+
+/* The same for the databases, or pools, of all lanes: those of which `wants` is true, or NULL. */
+void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cursor *cursor,
+                                                                 const struct database *database));
+void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *pool));
 
 /*
  * Gives the item after the last one, in the order of names. Calls `collect`, which offers
@@ -132,14 +156,107 @@ void cursor_offer(struct cursor *cursor, struct ordered_item item);
 bool cursor_next_ordered(struct cursor *cursor, void (*collect)(struct cursor *cursor),
                          struct ordered_item *item);
 
+/*
+ * A next() of several rows for each item: `next_of` fills the next row of what `ordered` names,
+ * and counts with cursor->index from 0. false: the item has no more.
+ */
+bool cursor_next_each(struct cursor *cursor, void *row, void (*collect)(struct cursor *cursor),
+                      bool (*next_of)(struct cursor *cursor, void *row));
+
+/*
+ * ---- history: history.c ----
+ *
+ * The history of the statistics: averages for each database.
+ *
+ * Two snapshots of the counters are kept for each database, taken at the last tick and at
+ * the one before. An average covers the time from the older snapshot until now, which is
+ * one to two stats_periods.
+ */
+
+struct history {
+	struct snapshots *table; /* by name */
+	struct hash_key secret;
+	usec_t older_at, newer_at;
+	unsigned long tick;
+};
+
+void history_init(struct history *history, usec_t now);
+void history_done(struct history *history);
+
+/* Begins a tick: the newer snapshots become the older ones. */
+void history_turn(struct history *history, usec_t now);
+
+/* Within a tick: stores the counters under this name. */
+void history_note(struct history *history, const char *name, const struct stats *counted);
+
+/* Ends a tick: removes names that were not noted in it. */
+void history_settle(struct history *history);
+
+/*
+ * Averages over the window until `now`: counts and bytes per second; times per query, per
+ * transaction and per assignment of a server. `counted` has the current counters of `name`.
+ */
+void history_average(const struct history *history, const char *name, const struct stats *counted,
+                     usec_t now, struct stats *average);
+
+/*
+ * Averages between two sets of counters. A difference below zero counts as zero: counters
+ * decrease when pools are freed.
+ */
+void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
+                             struct stats *average);
+
+/*
+ * ---- timeline ----
+ *
+ * The timeline: what all pools together did in each second of the last five minutes, and in each
+ * minute of the last hour. It has a fixed size.
+ */
+
+/* A second or a minute. Counts are of that time, the other numbers are those at its end. */
+struct timeline_slot {
+	usec_t wall_at, at; /* its end */
+	int64_t xacts, queries, errors, received, sent, logins;
+	int64_t wait_p99, statement_p50, statement_p95, statement_p99, xact_p99;
+	int64_t cl_active, cl_waiting, sv_active, sv_idle;
+	int64_t maxwait; /* of a minute: the longest of its seconds */
+};
+
+enum timeline_resolution { TIMELINE_SECONDS, TIMELINE_MINUTES, TIMELINE_RESOLUTIONS };
+
+#define TIMELINE_SECOND_SLOTS 300
+#define TIMELINE_MINUTE_SLOTS 60
+
+/* A zeroed one is empty; minute_began_at is to be set. */
+struct timeline {
+	struct timeline_slot seconds[TIMELINE_SECOND_SLOTS], minutes[TIMELINE_MINUTE_SLOTS];
+	uint64_t counts[TIMELINE_RESOLUTIONS]; /* slots since the start */
+	struct timeline_totals {
+		uint64_t errors, received, sent;
+	} last; /* counters since the start, of all lanes */
+	usec_t minute_began_at;
+	struct timeline_slot minute; /* counts so far */
+	struct histogram in_second[LATENCY_KINDS], in_minute[LATENCY_KINDS];
+};
+
+/* Each second, while the lanes are held, and before their latencies are emptied. */
+void timeline_tick(struct timeline *timeline, const struct lanes *lanes, usec_t now);
+
+/*
+ * The slot with this number, counted from 0 since the start; or, if it has gone, the oldest one
+ * there is: *number is that of the slot. NULL: it has not ended.
+ */
+const struct timeline_slot *timeline_find(const struct timeline *timeline,
+                                          enum timeline_resolution resolution, uint64_t *number);
+
 /* ---- sources ---- */
 
 /* The objects that every SHOW takes its rows from. */
 struct show_source {
 	const struct console_with *with;
 	struct stats own; /* counters of the console itself */
-	struct history *history;
-	struct timeline *timeline;
+	struct history history;
+	struct timeline timeline;
 	struct latency latency; /* of all pools, as far as the timer has emptied the lanes' */
 	struct ordered_batch batch;
 };
@@ -292,8 +409,8 @@ bool cursor_next(struct cursor *cursor, void *row);
 bool cursor_may_look(struct cursor *cursor);
 
 /*
- * The next client, pool and server, of all lanes, one lane after the other. NULL: no more, or
- * has_more.
+ * The next client or server whose database is wanted, or pool, of all lanes, one lane after the
+ * other. Servers that are being closed are skipped. NULL: no more, or has_more.
  */
 const struct client *cursor_next_client(struct cursor *cursor);
 const struct pool *cursor_next_pool(struct cursor *cursor);
@@ -406,28 +523,24 @@ bool show_leaves_out(const struct cursor *cursor, const struct database *databas
  */
 static inline usec_t show_wall(usec_t at, usec_t now) { return wall_now() - (now - at); }
 
-/* What several tables say of a client. A row's struct begins with it. */
-struct show_who {
-	const char *database, *user, *application_name;
-	const struct address *addr;
-	const void *ptr;
-	int64_t id, port;
-};
+/* "": it has none. */
+static inline const char *show_application(const struct client *client)
+{
+	const char *name = params_find(client->params, "application_name");
 
-#define WHO_COLUMNS                                                                          \
-	COLUMN(struct show_who, VALUE_INT4, id, "id of the client, for KILL_CLIENT."),       \
-	    COLUMN(struct show_who, VALUE_TEXT, database, "Database of the client."),        \
-	    COLUMN(struct show_who, VALUE_TEXT, user, "User that the client logged in as."), \
-	    COLUMN(struct show_who, VALUE_TEXT, application_name,                            \
-	           "application_name of the client."),                                       \
-	    COLUMN(struct show_who, VALUE_HOST, addr, "IP address of the client, or unix."), \
-	    COLUMN(struct show_who, VALUE_INT4, port, "Port of the client."),                \
-	    COLUMN(struct show_who, VALUE_POINTER, ptr,                                      \
-	           "Identifier of the client connection in the log.")
+	return name ? name : "";
+}
 
-void show_fill_who(struct show_who *who, const struct client *client);
-
-/* ---- latencies: show_latency.c ---- */
+/* What several tables say of a `client`. */
+#define WHO_ROW(COLUMN)                                                               \
+	COLUMN(INT4, id, (int64_t)client->id, "id of the client, for KILL_CLIENT.")   \
+	COLUMN(TEXT, database, client_database(client), "Database of the client.")    \
+	COLUMN(TEXT, user, client_user(client), "User that the client logged in as.") \
+	COLUMN(TEXT, application_name, show_application(client),                      \
+	       "application_name of the client.")                                     \
+	COLUMN(HOST, addr, &client->peer, "IP address of the client, or unix.")       \
+	COLUMN(INT4, port, address_port(&client->peer), "Port of the client.")        \
+	COLUMN(POINTER, ptr, client, "Identifier of the client connection in the log.")
 
 /* ---- statistics: show_stats.c ---- */
 
@@ -438,6 +551,6 @@ void show_stats_average_all(const struct show_source *source, usec_t now, struct
  * Stores the current counters in the history: of each database, of the console, and of all
  * together.
  */
-void show_stats_note(const struct show_source *source);
+void show_stats_note(struct show_source *source);
 
 #endif

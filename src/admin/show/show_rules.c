@@ -8,28 +8,23 @@
 
 /* ---- HBA ---- */
 
-struct hba_show_row {
-	int64_t rule_number, line_number;
-	const char *file_name, *type, *database, *user_name, *address, *netmask, *auth_method,
-	    *options, *error;
-	char buffer[2][ADDRESS_TEXT_SIZE]; /* for address and netmask */
-};
+#define HBA_ROW(COLUMN)                                                                  \
+	COLUMN(INT4, rule_number, (int64_t)++cursor->index,                              \
+	       "Position of the rule. The first rule that matches a client is used.")    \
+	COLUMN(TEXT, file_name, rule.file, "File that contains the line.")               \
+	COLUMN(INT4, line_number, rule.line, "Line number in the file.")                 \
+	COLUMN(TEXT, type, rule.type, "Connection type: local, host, hostssl, ...")      \
+	COLUMN(TEXT, database, 0, "Databases that the rule applies to, as an array.")    \
+	COLUMN(TEXT, user_name, 0, "Users that the rule applies to, as an array.")       \
+	COLUMN(TEXT, address, rule.address,                                              \
+	       "Client address: an IP address, all, samehost, samenet, or a host name.") \
+	COLUMN(TEXT, netmask, 0, "Netmask of an IP address.")                            \
+	COLUMN(TEXT, auth_method, rule.method, "Authentication method.")                 \
+	COLUMN(TEXT, options, 0, "Options of the authentication method, as an array.")   \
+	COLUMN(TEXT, error, rule.error, "Why the rule never allows a login; NULL if it can.")
 
-#define ROW struct hba_show_row
-static const struct column hba_columns[] = {
-	INT4(rule_number, "Position of the rule. The first rule that matches a client is used."),
-	TEXT(file_name, "File that contains the line."),
-	INT4(line_number, "Line number in the file."),
-	TEXT(type, "Connection type: local, host, hostssl, ..."),
-	TEXT(database, "Databases that the rule applies to, as an array."),
-	TEXT(user_name, "Users that the rule applies to, as an array."),
-	TEXT(address, "Client address: an IP address, all, samehost, samenet, or a host name."),
-	TEXT(netmask, "Netmask of an IP address."),
-	TEXT(auth_method, "Authentication method."),
-	TEXT(options, "Options of the authentication method, as an array."),
-	TEXT(error, "Why the rule never allows a login; NULL if it can."),
-};
-#undef ROW
+ROW_DECLARE(struct hba_show_row, hba_columns, HBA_ROW, char buffer[2][ADDRESS_TEXT_SIZE];
+            /* for address and netmask */);
 
 /* Moves all lists of a row to the cursor's buffer, each with a terminating zero. */
 static void take_lists(struct cursor *cursor, struct hba_show_row *row, struct hba_lists *lists)
@@ -61,13 +56,7 @@ static bool next_rule(struct cursor *cursor, void *at)
 
 	if (!hba || !hba_row(hba, cursor->index, &rule, &lists))
 		return false;
-	row->rule_number = (int64_t)++cursor->index;
-	row->file_name = rule.file;
-	row->line_number = rule.line;
-	row->type = rule.type;
-	row->auth_method = rule.method;
-	row->address = rule.address;
-	row->error = rule.error;
+	ROW_FILL(row, struct hba_show_row, HBA_ROW);
 	if (rule.address == lists.address)
 		row->address = memcpy(row->buffer[0], lists.address, ADDRESS_TEXT_SIZE);
 	if (rule.netmask)
@@ -80,36 +69,26 @@ SHOW(hba, "HBA", next_rule, hba_columns, "Rules of auth_hba_file, if auth_type i
 
 /* ---- IDENT ---- */
 
-struct ident_show_row {
-	int64_t map_number, line_number;
-	const char *file_name, *map_name, *sys_name, *pg_username;
-};
+#define IDENT_ROW(COLUMN)                                                     \
+	COLUMN(INT4, map_number, (int64_t)++cursor->index,                    \
+	       "Position of the map line among all lines, from 1.")           \
+	COLUMN(TEXT, file_name, mapping.file, "File that contains the line.") \
+	COLUMN(INT4, line_number, mapping.line, "Line number in the file.")   \
+	COLUMN(TEXT, map_name, mapping.map, "Name of the map.")               \
+	COLUMN(TEXT, sys_name, mapping.system_user,                           \
+	       "System user name, or the name in a client certificate.")      \
+	COLUMN(TEXT, pg_username, mapping.user, "Database user that the system user may log in as.")
 
-#define ROW struct ident_show_row
-static const struct column ident_columns[] = {
-	INT4(map_number, "Position of the map line among all lines, from 1."),
-	TEXT(file_name, "File that contains the line."),
-	INT4(line_number, "Line number in the file."),
-	TEXT(map_name, "Name of the map."),
-	TEXT(sys_name, "System user name, or the name in a client certificate."),
-	TEXT(pg_username, "Database user that the system user may log in as."),
-};
-#undef ROW
+ROW_DECLARE(struct ident_show_row, ident_columns, IDENT_ROW);
 
-static bool next_mapping(struct cursor *cursor, void *at)
+static bool next_mapping(struct cursor *cursor, void *row)
 {
 	const struct hba *hba = show_source_first(cursor->source)->clients->hba;
-	struct ident_show_row *row = at;
 	struct ident_row mapping;
 
 	if (!hba || !hba_ident_row(hba, cursor->index, &mapping))
 		return false;
-	*row = (struct ident_show_row){ .map_number = (int64_t)++cursor->index,
-		                        .line_number = mapping.line,
-		                        .file_name = mapping.file,
-		                        .map_name = mapping.map,
-		                        .sys_name = mapping.system_user,
-		                        .pg_username = mapping.user };
+	ROW_FILL(row, struct ident_show_row, IDENT_ROW);
 	return true;
 }
 
@@ -135,33 +114,24 @@ static const struct config_peer *next_entry(struct cursor *cursor)
 
 /* ---- PEERS ---- */
 
-struct peer_row {
-	int64_t peer_id, port, pool_size;
-	const char *host;
-};
+#define PEER_ROW(COLUMN)                                                                     \
+	COLUMN(INT4, peer_id, peer->id, "Number of the peer (its peer_id).")                 \
+	COLUMN(TEXT, host, peer->host, "Host of the peer, or directory of its Unix socket.") \
+	COLUMN(INT4, port, peer->port, "Port of the peer.")                                  \
+	COLUMN(                                                                              \
+	    INT4, pool_size, config_peer_pool_size(config, peer),                            \
+	    "Maximum number of cancel requests sent to the peer at the same time; 0: no limit.")
 
-#define ROW struct peer_row
-static const struct column peer_columns[] = {
-	INT4(peer_id, "Number of the peer (its peer_id)."),
-	TEXT(host, "Host of the peer, or directory of its Unix socket."),
-	INT4(port, "Port of the peer."),
-	INT4(pool_size, "Maximum number of cancel requests sent to the peer at the same time; 0: "
-	                "no limit."),
-};
-#undef ROW
+ROW_DECLARE(struct peer_row, peer_columns, PEER_ROW);
 
-static bool next_peer(struct cursor *cursor, void *at)
+static bool next_peer(struct cursor *cursor, void *row)
 {
 	const struct config_peer *peer = next_entry(cursor);
-	struct peer_row *row = at;
+	const struct config *config = show_source_first(cursor->source)->pools->config;
 
 	if (!peer)
 		return false;
-	row->peer_id = peer->id;
-	row->host = peer->host;
-	row->port = peer->port;
-	row->pool_size =
-	    config_peer_pool_size(show_source_first(cursor->source)->pools->config, peer);
+	ROW_FILL(row, struct peer_row, PEER_ROW);
 	return true;
 }
 
@@ -170,41 +140,37 @@ SHOW(peers, "PEERS", next_peer, peer_columns,
 
 /* ---- PEER_POOLS ---- */
 
-struct peer_pool_row {
-	int64_t peer_id, cl_active_cancel_req, cl_waiting_cancel_req, sv_active_cancel, sv_login;
-};
+#define PEER_POOL_ROW(COLUMN)                                                          \
+	COLUMN(INT4, peer_id, id, "Number of the peer (its peer_id).")                 \
+	COLUMN(INT4, cl_active_cancel_req, sent,                                       \
+	       "Cancel requests that were sent to the peer and are not answered yet.") \
+	COLUMN(INT4, cl_waiting_cancel_req, waiting + connecting,                      \
+	       "Cancel requests that wait in the queue or for a connection.")          \
+	COLUMN(INT4, sv_active_cancel, sent,                                           \
+	       "Connections that carry a cancel request to the peer.")                 \
+	COLUMN(INT4, sv_login, connecting, "Connections to the peer that are being established.")
 
-#define ROW struct peer_pool_row
-static const struct column peer_pool_columns[] = {
-	INT4(peer_id, "Number of the peer (its peer_id)."),
-	INT4(cl_active_cancel_req,
-	     "Cancel requests that were sent to the peer and are not answered yet."),
-	INT4(cl_waiting_cancel_req, "Cancel requests that wait in the queue or for a connection."),
-	INT4(sv_active_cancel, "Connections that carry a cancel request to the peer."),
-	INT4(sv_login, "Connections to the peer that are being established."),
-};
-#undef ROW
+ROW_DECLARE(struct peer_pool_row, peer_pool_columns, PEER_POOL_ROW);
 
 /* false: no lane has a pool for this peer. */
-static bool fill_peer_pool(struct peer_pool_row *row, const struct lanes *lanes, int id)
+static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 {
+	unsigned int sent = 0, connecting = 0, waiting = 0;
 	const struct peer_pool *pool;
 	const struct lane *lane;
 	bool has_pool = false;
 
-	row->peer_id = id;
 	LANES_EACH(lane, lanes)
 	{
 		pool = peer_pool_find(lane->pools, id);
 		if (!pool)
 			continue;
 		has_pool = true;
-		row->cl_active_cancel_req += pool->counts[FORWARD_SENT];
-		row->sv_login += pool->counts[FORWARD_CONNECTING];
-		row->cl_waiting_cancel_req +=
-		    pool->counts[FORWARD_WAITING] + pool->counts[FORWARD_CONNECTING];
+		sent += pool->counts[FORWARD_SENT];
+		connecting += pool->counts[FORWARD_CONNECTING];
+		waiting += pool->counts[FORWARD_WAITING];
 	}
-	row->sv_active_cancel = row->cl_active_cancel_req;
+	ROW_FILL(row, struct peer_pool_row, PEER_POOL_ROW);
 	return has_pool;
 }
 

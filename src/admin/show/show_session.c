@@ -15,56 +15,34 @@
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/catalog.h"
 
-struct pinned_row {
-	struct show_who who;
-	const void *link;
-	usec_t since;
-	const char *why, *objects, *statement;
-	int64_t server_pid, seconds;
-};
+#define PINNED_ROW(COLUMN)                                                                         \
+	WHO_ROW(COLUMN)                                                                            \
+	COLUMN(POINTER, link, client->borrower.server,                                             \
+	       "Identifier of the server connection in the log, and in SHOW SERVERS.")             \
+	COLUMN(INT4, server_pid, server_backend_pid(client->borrower.server),                      \
+	       "Process ID of the PostgreSQL backend that stays with the client.")                 \
+	COLUMN(TIME, since, show_wall(since, now), "Since when it stays.")                         \
+	COLUMN(INT4, seconds, (now - since) / USEC_PER_SEC, "For how many seconds it has stayed.") \
+	COLUMN(TEXT, why, buf_text(text),                                                          \
+	       "What is in the session: held cursor, temporary object, session lock, function of " \
+	       "an extension; or what cannot follow the client: parameters, library, prepared "    \
+	       "statement.")                                                                       \
+	COLUMN(TEXT, objects, buf_ok(text) ? buf_text(text) + end : "",                            \
+	       "What keeps the server, with names: temporary table cart; session lock 815. At "    \
+	       "most five of a kind.")                                                             \
+	COLUMN(TEXT, statement, cursor->role == CONSOLE_ADMIN ? session_pin_text(client) : NULL,   \
+	       "Beginning of the statement that made the server stay. NULL unless the user is "    \
+	       "one of admin_users.")
 
-struct state_row {
-	struct show_who who;
-	const char *parameters, *libraries, *channels, *pins;
-};
+ROW_DECLARE(struct pinned_row, pinned_columns, PINNED_ROW);
 
-#define ROW struct pinned_row
-static const struct column pinned_columns[] = {
-	WHO_COLUMNS,
-	POINTER(link, "Identifier of the server connection in the log, and in SHOW SERVERS."),
-	INT4(server_pid, "Process ID of the PostgreSQL backend that stays with the client."),
-	TIME(since, "Since when it stays."),
-	INT4(seconds, "For how many seconds it has stayed."),
-	TEXT(why, "What is in the session: held cursor, temporary object, session lock, function "
-	          "of an extension; or what cannot follow the client: parameters, library, "
-	          "prepared statement."),
-	TEXT(objects,
-	     "What keeps the server, with names: temporary table cart; session lock 815. At "
-	     "most five of a kind."),
-	TEXT(statement,
-	     "Beginning of the statement that made the server stay. NULL unless the user is "
-	     "one of admin_users."),
-};
-#undef ROW
-
-#define ROW struct state_row
-static const struct column state_columns[] = {
-	WHO_COLUMNS,
-	TEXT(parameters, "Names of the parameters that are not as they were after the login."),
-	TEXT(libraries, "Libraries that the client has loaded."),
-	TEXT(channels, "Channels that the client listens to."),
-	TEXT(pins,
-	     "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not."),
-};
-#undef ROW
-
-/* The next client of a pool that the SHOW wants. NULL: no more, or has_more. */
+/* The next client that has a pool. NULL: no more, or has_more. */
 static const struct client *take_client(struct cursor *cursor)
 {
 	const struct client *client;
 
 	while ((client = cursor_next_client(cursor))) {
-		if (client->borrower.pool && cursor_wants(cursor, client_database(client)))
+		if (client->borrower.pool)
 			return client;
 	}
 	return NULL;
@@ -72,40 +50,27 @@ static const struct client *take_client(struct cursor *cursor)
 
 /* ---- SHOW PINNED ---- */
 
-static void fill_pinned(struct cursor *cursor, struct pinned_row *row, const struct client *client)
+static bool next_pinned(struct cursor *cursor, void *row)
 {
-	const struct server *server = client->borrower.server;
-	usec_t now = loop_now(client->clients->with.loop), since = session_pinned_at(client);
 	struct buf *text = &cursor->text;
+	const struct client *client;
+	usec_t now, since;
 	size_t end;
 
-	show_fill_who(&row->who, client);
+	do
+		client = take_client(cursor);
+	while (client && (!client->borrower.server || !session_pinned_at(client)));
+	if (!client)
+		return false;
+	now = loop_now(client->clients->with.loop);
+	since = session_pinned_at(client);
 	buf_clear(text);
 	session_list_pins(client, text);
 	buf_add_byte(text, 0);
 	end = text->count;
 	session_list_held(client, text);
-	row->link = server;
-	row->server_pid = server_backend_pid(server);
-	row->since = show_wall(since, now);
-	row->seconds = (now - since) / USEC_PER_SEC;
-	row->why = buf_text(text);
-	row->objects = buf_ok(text) ? row->why + end : "";
-	if (cursor->role == CONSOLE_ADMIN)
-		row->statement = session_pin_text(client);
-}
-
-static bool next_pinned(struct cursor *cursor, void *row)
-{
-	const struct client *client;
-
-	while ((client = take_client(cursor))) {
-		if (!client->borrower.server || !session_pinned_at(client))
-			continue;
-		fill_pinned(cursor, row, client);
-		return true;
-	}
-	return false;
+	ROW_FILL(row, struct pinned_row, PINNED_ROW);
+	return true;
 }
 
 SHOW(pinned, "PINNED", next_pinned, pinned_columns,
@@ -113,6 +78,17 @@ SHOW(pinned, "PINNED", next_pinned, pinned_columns,
      .argument = SHOW_OF_DATABASE);
 
 /* ---- SHOW SESSION_STATE ---- */
+
+#define STATE_ROW(COLUMN)                                                            \
+	WHO_ROW(COLUMN)                                                              \
+	COLUMN(TEXT, parameters, texts[0],                                           \
+	       "Names of the parameters that are not as they were after the login.") \
+	COLUMN(TEXT, libraries, texts[1], "Libraries that the client has loaded.")   \
+	COLUMN(TEXT, channels, texts[2], "Channels that the client listens to.")     \
+	COLUMN(TEXT, pins, texts[3],                                                 \
+	       "Why its server stays with it, as in SHOW PINNED (objects); empty: it does not.")
+
+ROW_DECLARE(struct state_row, state_columns, STATE_ROW);
 
 static bool (*const lists[])(const struct client *client, struct buf *out) = {
 	session_list_parameters,
@@ -140,21 +116,16 @@ static bool list_state(struct cursor *cursor, const struct client *client, const
 	return has_any;
 }
 
-static bool next_state(struct cursor *cursor, void *at)
+static bool next_state(struct cursor *cursor, void *row)
 {
 	const struct client *client;
-	struct state_row *row = at;
 	const char *texts[LISTS];
 
 	while ((client = take_client(cursor))) {
 		if (client->borrower.pool->limits.session_state != SESSION_STATE_FOLLOW ||
 		    !list_state(cursor, client, texts))
 			continue;
-		show_fill_who(&row->who, client);
-		row->parameters = texts[0];
-		row->libraries = texts[1];
-		row->channels = texts[2];
-		row->pins = texts[3];
+		ROW_FILL(row, struct state_row, STATE_ROW);
 		return true;
 	}
 	return false;
@@ -173,28 +144,26 @@ SHOW(session_state, "SESSION_STATE", next_state, state_columns,
  * Databases are shown in the order of their names: a row with the state, and one for each name.
  */
 
-struct catalog_row {
-	const char *database, *state, *why, *kind, *name, *touches;
-	usec_t since;
-};
+#define CATALOG_ROW(COLUMN)                                                                       \
+	COLUMN(TEXT, database, 0, "Name of the database.")                                        \
+	COLUMN(TEXT, state, 0,                                                                    \
+	       "quiet: nothing in it can touch session state. touches: only the names in the "    \
+	       "next rows can. any text: any statement can, so the server is asked after each. "  \
+	       "unread: not known, as definitions have just changed, or the catalog cannot be "   \
+	       "read. NULL: a row about a name.")                                                 \
+	COLUMN(TIME, since, 0, "Time when the catalog was read.")                                 \
+	COLUMN(TEXT, why, 0, "Why any text can touch session state, or why it is not known.")     \
+	COLUMN(TEXT, kind, 0,                                                                     \
+	       "Kind of the name: function, procedure, aggregate, table, view, materialized "     \
+	       "view, foreign table; parameter: functions may set it; event trigger: a word of "  \
+	       "the statements that start one.")                                                  \
+	COLUMN(TEXT, name, 0,                                                                     \
+	       "A name that can touch session state, or leads to what can, without schema.")      \
+	COLUMN(TEXT, touches, 0,                                                                  \
+	       "What it can touch: parameters, temporary objects, session locks, channels, held " \
+	       "cursors, notifications; what cannot be asked for; anything.")
 
-#define ROW struct catalog_row
-static const struct column catalog_columns[] = {
-	TEXT(database, "Name of the database."),
-	TEXT(state, "quiet: nothing in it can touch session state. touches: only the names in the "
-	            "next rows can. any text: any statement can, so the server is asked after "
-	            "each. unread: not known, as definitions have just changed, or the catalog "
-	            "cannot be read. NULL: a row about a name."),
-	TIME(since, "Time when the catalog was read."),
-	TEXT(why, "Why any text can touch session state, or why it is not known."),
-	TEXT(kind, "Kind of the name: function, procedure, aggregate, table, view, materialized "
-	           "view, foreign table; parameter: functions may set it; event trigger: a word of "
-	           "the statements that start one."),
-	TEXT(name, "A name that can touch session state, or leads to what can, without schema."),
-	TEXT(touches, "What it can touch: parameters, temporary objects, session locks, channels, "
-	              "held cursors, notifications; what cannot be asked for; anything."),
-};
-#undef ROW
+ROW_DECLARE(struct catalog_row, catalog_columns, CATALOG_ROW);
 
 static void list_kinds(unsigned int touches, struct buf *out)
 {
@@ -222,18 +191,13 @@ static void list_kinds(unsigned int touches, struct buf *out)
 	}
 }
 
-static void collect_databases(struct cursor *cursor)
+static bool is_read(const struct cursor *cursor, const struct database *database)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct database *database;
-	const struct lane *lane;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (database->reading && cursor_wants(cursor, database->name))
-			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
-	}
+	(void)cursor;
+	return database->reading;
 }
+
+static void collect_databases(struct cursor *cursor) { cursor_offer_databases(cursor, is_read); }
 
 /* All loops have the same reading, or will have it at once. */
 static void fill_state(struct cursor *cursor, struct catalog_row *row,
@@ -250,19 +214,12 @@ static void fill_state(struct cursor *cursor, struct catalog_row *row,
 		row->why = reading->why;
 }
 
-static const char *next_parameter(const struct cursor *cursor)
-{
-	struct bytes left =
-	    bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->parameters_at);
-	const char *name;
-
-	return bytes_take_text(&left, &name) ? name : NULL;
-}
-
 /* The next row about a name. false: there are no more. */
 static bool fill_name(struct cursor *cursor, struct catalog_row *row)
 {
 	const struct sql_touchers *names = &cursor->reading->names;
+	struct bytes left =
+	    bytes_skip(buf_bytes(&cursor->reading->parameters), cursor->parameters_at);
 	const char *parameter;
 
 	if (cursor->index < names->count) {
@@ -275,8 +232,7 @@ static bool fill_name(struct cursor *cursor, struct catalog_row *row)
 		row->touches = buf_text(&cursor->text);
 		return true;
 	}
-	parameter = next_parameter(cursor);
-	if (!parameter)
+	if (!bytes_take_text(&left, &parameter))
 		return false;
 	cursor->parameters_at += strlen(parameter) + 1;
 	row->kind = "parameter";
@@ -318,67 +274,47 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
 #define ADVICE_SIZE 120
 #define STEPS ((size_t)AUDIT_FEATURES + 1) /* of a row: its features, then whether it had any */
 
-struct audit_shown {
-	const char *database, *user, *application_name, *feature, *in_transaction_mode, *example;
-	int64_t sessions, servers, count, found;
-	char advice[ADVICE_SIZE];
-};
+#define AUDIT_ROW(COLUMN)                                                                         \
+	COLUMN(TEXT, database, row->database ? row->database : "(others)",                        \
+	       "Name of the database; (others): more were used than there are rows.")             \
+	COLUMN(TEXT, user, row->user,                                                             \
+	       "User of the clients; in a row without application_name, of the pool.")            \
+	COLUMN(TEXT, application_name, row->application_name,                                     \
+	       "application_name at the first statement that was counted; NULL: all clients of "  \
+	       "the pool together.")                                                              \
+	COLUMN(INT4, sessions, row->sessions_peak,                                                \
+	       "The most sessions at once that have sent a statement.")                           \
+	COLUMN(INT4, servers, row->servers_peak,                                                  \
+	       "The most servers that they would have needed at once in transaction mode: for "   \
+	       "sessions in a transaction, and for those whose server would have stayed with "    \
+	       "them, counted until they disconnected or executed DISCARD ALL.")                  \
+	COLUMN(TEXT, feature, about ? about->name : NULL,                                         \
+	       "Session feature that their statements use; NULL: none.")                          \
+	COLUMN(INT8, count, about ? (int64_t)row->counts[step] : 0,                               \
+	       "How many statements used it.")                                                    \
+	COLUMN(TEXT, in_transaction_mode, about ? about->fate : "nothing to carry",               \
+	       "What transaction mode does with it, with session_state = follow.")                \
+	COLUMN(TEXT, example, about ? row->examples[step] : NULL,                                 \
+	       "The first of these statements, without its constants; before it, with a colon, "  \
+	       "the function or relation that does it, if the statement does not show it (SHOW "  \
+	       "CATALOG).")                                                                       \
+	COLUMN(INT8, found, about ? (int64_t)row->found[step] : 0,                                \
+	       "How many sessions had it although no statement explains it. The server is asked " \
+	       "after one transaction in session_sample.")
 
-#define ROW struct audit_shown
-static const struct column audit_columns[] = {
-	TEXT(database, "Name of the database; (others): more were used than there are rows."),
-	TEXT(user, "User of the clients; in a row without application_name, of the pool."),
-	TEXT(application_name,
-	     "application_name at the first statement that was counted; NULL: all "
-	     "clients of the pool together."),
-	INT4(sessions, "The most sessions at once that have sent a statement."),
-	INT4(servers, "The most servers that they would have needed at once in transaction mode: "
-	              "for sessions in a transaction, and for those whose server would have stayed "
-	              "with them, counted until they disconnected or executed DISCARD ALL."),
-	TEXT(feature, "Session feature that their statements use; NULL: none."),
-	INT8(count, "How many statements used it."),
-	TEXT(in_transaction_mode,
-	     "What transaction mode does with it, with session_state = follow."),
-	TEXT(example, "The first of these statements, without its constants; before it, with a "
-	              "colon, the function or relation that does it, if the statement does not "
-	              "show it (SHOW CATALOG)."),
-	INT8(found,
-	     "How many sessions had it although no statement explains it. The server is asked "
-	     "after one transaction in session_sample."),
-};
-#undef ROW
+ROW_DECLARE(struct audit_shown, audit_columns, AUDIT_ROW, char advice[ADVICE_SIZE];);
 
-static void fill(struct audit_shown *shown, const struct audit_row *row)
-{
-	*shown = (struct audit_shown){
-		.database = row->database ? row->database : "(others)",
-		.user = row->user,
-		.application_name = row->application_name,
-		.sessions = row->sessions_peak,
-		.servers = row->servers_peak,
-	};
-}
-
-static void fill_feature(struct audit_shown *shown, const struct audit_row *row,
-                         enum audit_feature feature)
-{
-	const struct audit_feature_row *about = audit_feature_row(feature);
-
-	fill(shown, row);
-	shown->feature = about->name;
-	shown->count = (int64_t)row->counts[feature];
-	shown->found = (int64_t)row->found[feature];
-	shown->in_transaction_mode = about->fate;
-	shown->example = row->examples[feature];
-}
-
-/* The row of a pool says how many servers are enough; another without features, that it has none.
+/*
+ * step: a feature, or the end of the row. That of a pool says how many servers are enough; another
+ * one without features, that it has none.
  */
-static void fill_end(struct audit_shown *shown, const struct audit_row *row)
+static void fill(struct audit_shown *shown, const struct audit_row *row, size_t step)
 {
-	fill(shown, row);
-	shown->in_transaction_mode = "nothing to carry";
-	if (row->application_name)
+	const struct audit_feature_row *about =
+	    step < AUDIT_FEATURES ? audit_feature_row((enum audit_feature)step) : NULL;
+
+	ROW_FILL(shown, struct audit_shown, AUDIT_ROW);
+	if (about || row->application_name)
 		return;
 	snprintf(shown->advice, sizeof(shown->advice),
 	         "pool_size = %u would have been enough for %u sessions", row->servers_peak,
@@ -437,12 +373,9 @@ static bool next_of_lane(struct cursor *cursor, struct audit_shown *at)
 		sum = *row;
 		if (!complete(cursor, &sum, row))
 			continue;
-		if (step < AUDIT_FEATURES && (sum.counts[step] || sum.found[step])) {
-			fill_feature(at, &sum, (enum audit_feature)step);
-			return true;
-		}
-		if (step == AUDIT_FEATURES && (!sum.application_name || !has_used_any(&sum))) {
-			fill_end(at, &sum);
+		if (step < AUDIT_FEATURES ? sum.counts[step] || sum.found[step]
+		                          : !sum.application_name || !has_used_any(&sum)) {
+			fill(at, &sum, step);
 			return true;
 		}
 	}

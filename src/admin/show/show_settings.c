@@ -16,26 +16,23 @@
 
 #define SOURCE_SIZE 512
 
-struct limit_row {
-	const char *limit, *database, *user, *source;
-	int64_t value, used, hits;
-	char source_buffer[SOURCE_SIZE];
-};
+#define LIMIT_ROW(COLUMN)                                                                         \
+	COLUMN(TEXT, limit, 0, "Name of the limit.")                                              \
+	COLUMN(TEXT, database, 0,                                                                 \
+	       "Database that the limit applies to; NULL: all databases together.")               \
+	COLUMN(TEXT, user, 0, "User that the limit applies to; NULL: all users together.")        \
+	COLUMN(INT4, value, 0,                                                                    \
+	       "Value in effect; 0: no limit (max_pinned_servers: none; -1: no limit; "           \
+	       "session_state: nothing that concerns the session is accepted).")                  \
+	COLUMN(TEXT, source, 0,                                                                   \
+	       "Source of the value: file and line (with the database or user whose entry sets "  \
+	       "it), SET, default, or ulimit -n (systemd: LimitNOFILE=).")                        \
+	COLUMN(INT4, used, 0,                                                                     \
+	       "Number of connections that currently count towards the limit; open_files: files " \
+	       "in use.")                                                                         \
+	COLUMN(INT8, hits, 0, "How often a client had to wait or was refused because of the limit.")
 
-#define ROW struct limit_row
-static const struct column limit_columns[] = {
-	TEXT(limit, "Name of the limit."),
-	TEXT(database, "Database that the limit applies to; NULL: all databases together."),
-	TEXT(user, "User that the limit applies to; NULL: all users together."),
-	INT4(value, "Value in effect; 0: no limit (max_pinned_servers: none; -1: no limit; "
-	            "session_state: nothing that concerns the session is accepted)."),
-	TEXT(source, "Source of the value: file and line (with the database or user whose "
-	             "entry sets it), SET, default, or ulimit -n (systemd: LimitNOFILE=)."),
-	INT4(used, "Number of connections that currently count towards the limit; open_files: "
-	           "files in use."),
-	INT8(hits, "How often a client had to wait or was refused because of the limit."),
-};
-#undef ROW
+ROW_DECLARE(struct limit_row, limit_columns, LIMIT_ROW, char source_buffer[SOURCE_SIZE];);
 
 /*
  * The object of a row, in one lane. Fields that do not belong to this kind of object are NULL.
@@ -89,6 +86,18 @@ static const char *source_of(struct limit_row *row, const struct thing *thing, i
 
 #define SAID(entry, field) ((entry) ? (entry)->field : CONFIG_INHERIT)
 
+static int said_state(const enum session_state_mode *mode)
+{
+	return mode && *mode != SESSION_STATE_INHERIT ? (int)*mode : CONFIG_INHERIT;
+}
+
+static int64_t above_size(const struct pool *pool)
+{
+	int64_t above = (int64_t)share_servers(&pool->share) - pool->limits.size;
+
+	return pool->limits.size > 0 && above > 0 ? above : 0;
+}
+
 /*
  * ---- the limits ----
  *
@@ -96,13 +105,24 @@ static const char *source_of(struct limit_row *row, const struct thing *thing, i
  * is used in all lanes; what each lane counts by itself is added up.
  */
 
-static void max_client_conn(struct limit_row *row, const struct thing *thing)
-{
-	row->value = thing->config->max_client_conn;
-	row->source = by_setting(row, thing->config, "max_client_conn");
-	row->used = broker_admitted(thing->lane->pools->with.broker);
-	row->hits += (int64_t)thing->lane->clients->limit_hits;
-}
+#define LIMIT(name, setting, by_user, by_database, value_is, used_is, hit_count)    \
+	static void name(struct limit_row *row, const struct thing *thing)          \
+	{                                                                           \
+		row->value = (value_is);                                            \
+		row->source = source_of(row, thing, by_user, by_database, setting); \
+		row->used = (used_is);                                              \
+		row->hits += (int64_t)(hit_count);                                  \
+	}
+
+/* Of a setting, and of its field in the entry of a user or of a database. */
+#define SET(name, ...) LIMIT(name, #name, CONFIG_INHERIT, CONFIG_INHERIT, __VA_ARGS__)
+#define SET_FOR_DATABASE(name, ...) \
+	LIMIT(name, #name, CONFIG_INHERIT, SAID(thing->entry, name), __VA_ARGS__)
+#define SET_FOR_USER(name, ...) \
+	LIMIT(name, #name, SAID(thing->user, name), CONFIG_INHERIT, __VA_ARGS__)
+
+SET(max_client_conn, thing->config->max_client_conn,
+    broker_admitted(thing->lane->pools->with.broker), thing->lane->clients->limit_hits)
 
 /* The limit of the process: what is kept for servers and consoles is not part of it. */
 static void open_files(struct limit_row *row, const struct thing *thing)
@@ -115,102 +135,39 @@ static void open_files(struct limit_row *row, const struct thing *thing)
 	row->hits += (int64_t)clients->files_hits;
 }
 
-static void max_db_connections(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_db_connections(thing->config, thing->entry);
-	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_connections),
-	                        "max_db_connections");
-	row->used = share_servers(&thing->database->share);
-	row->hits += (int64_t)thing->database->server_limit_hits;
-}
-
-static void max_db_client_connections(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_db_client_connections(thing->config, thing->entry);
-	row->source =
-	    source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_client_connections),
-	              "max_db_client_connections");
-	row->used = share_clients(&thing->database->share);
-	row->hits += (int64_t)thing->database->client_limit_hits;
-}
+SET_FOR_DATABASE(max_db_connections, config_max_db_connections(thing->config, thing->entry),
+                 share_servers(&thing->database->share), thing->database->server_limit_hits)
+SET_FOR_DATABASE(max_db_client_connections,
+                 config_max_db_client_connections(thing->config, thing->entry),
+                 share_clients(&thing->database->share), thing->database->client_limit_hits)
 
 /* The limit of the console's database, which applies to users that are not in admin_users. */
-static void max_guests(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_db_client_connections(thing->config, NULL);
-	row->source = by_setting(row, thing->config, "max_db_client_connections");
-	row->used += thing->lane->clients->guest_count;
-	row->hits += (int64_t)thing->lane->clients->guest_limit_hits;
-}
+LIMIT(max_guests, "max_db_client_connections", CONFIG_INHERIT, CONFIG_INHERIT,
+      config_max_db_client_connections(thing->config, NULL),
+      row->used + thing->lane->clients->guest_count, thing->lane->clients->guest_limit_hits)
 
-static void max_user_connections(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_user_connections(thing->config, thing->user);
-	row->source = source_of(row, thing, SAID(thing->user, max_user_connections), CONFIG_INHERIT,
-	                        "max_user_connections");
-	if (!thing->role)
-		return;
-	row->used = share_servers(&thing->role->share);
-	row->hits += (int64_t)thing->role->server_limit_hits;
-}
+/* Not every lane knows the user. */
+SET_FOR_USER(max_user_connections, config_max_user_connections(thing->config, thing->user),
+             thing->role ? share_servers(&thing->role->share) : row->used,
+             thing->role ? thing->role->server_limit_hits : 0)
+SET_FOR_USER(max_user_client_connections,
+             config_max_user_client_connections(thing->config, thing->user),
+             thing->role ? share_clients(&thing->role->share) : row->used,
+             thing->role ? thing->role->client_limit_hits : 0)
 
-static void max_user_client_connections(struct limit_row *row, const struct thing *thing)
-{
-	row->value = config_max_user_client_connections(thing->config, thing->user);
-	row->source = source_of(row, thing, SAID(thing->user, max_user_client_connections),
-	                        CONFIG_INHERIT, "max_user_client_connections");
-	if (!thing->role)
-		return;
-	row->used = share_clients(&thing->role->share);
-	row->hits += (int64_t)thing->role->client_limit_hits;
-}
-
-static void pool_size(struct limit_row *row, const struct thing *thing)
-{
-	row->value = thing->pool->limits.size;
-	row->source = source_of(row, thing, SAID(thing->user, pool_size),
-	                        SAID(thing->entry, pool_size), "default_pool_size");
-	row->used = share_servers(&thing->pool->share);
-	row->hits += (int64_t)thing->pool->size_hits;
-}
-
-static void max_pinned_servers(struct limit_row *row, const struct thing *thing)
-{
-	const struct pool_limits *limits = &thing->pool->limits;
-
-	row->value = limits->max_pinned == INT_MAX ? -1 : limits->max_pinned;
-	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_pinned_servers),
-	                        "max_pinned_servers");
-	row->used = share_pins(&thing->pool->share);
-	row->hits += (int64_t)thing->pool->pins_refused;
-}
-
-/* Whether an entry sets session_state, as source_of() wants it. */
-static int said_state(enum session_state_mode mode)
-{
-	return mode == SESSION_STATE_INHERIT ? CONFIG_INHERIT : (int)mode;
-}
+LIMIT(pool_size, "default_pool_size", SAID(thing->user, pool_size), SAID(thing->entry, pool_size),
+      thing->pool->limits.size, share_servers(&thing->pool->share), thing->pool->size_hits)
+LIMIT(reserve_pool_size, "reserve_pool_size", SAID(thing->user, reserve_pool_size),
+      SAID(thing->entry, reserve_pool_size), thing->pool->limits.reserve_size,
+      above_size(thing->pool), thing->pool->reserve_hits)
+SET_FOR_DATABASE(max_pinned_servers,
+                 thing->pool->limits.max_pinned == INT_MAX ? -1 : thing->pool->limits.max_pinned,
+                 share_pins(&thing->pool->share), thing->pool->pins_refused)
 
 /* What is refused because it concerns the session. */
-static void session_state(struct limit_row *row, const struct thing *thing)
-{
-	int user = thing->user ? said_state(thing->user->session_state) : CONFIG_INHERIT;
-	int entry = thing->entry ? said_state(thing->entry->session_state) : CONFIG_INHERIT;
-
-	row->source = source_of(row, thing, user, entry, "session_state");
-	row->hits += (int64_t)thing->pool->state_refused;
-}
-
-static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
-{
-	int64_t above = (int64_t)share_servers(&thing->pool->share) - thing->pool->limits.size;
-
-	row->value = thing->pool->limits.reserve_size;
-	row->source = source_of(row, thing, SAID(thing->user, reserve_pool_size),
-	                        SAID(thing->entry, reserve_pool_size), "reserve_pool_size");
-	row->used = thing->pool->limits.size > 0 && above > 0 ? above : 0;
-	row->hits += (int64_t)thing->pool->reserve_hits;
-}
+LIMIT(session_state, "session_state", said_state(thing->user ? &thing->user->session_state : NULL),
+      said_state(thing->entry ? &thing->entry->session_state : NULL), 0, 0,
+      thing->pool->state_refused)
 
 /* ---- the objects ---- */
 
@@ -231,19 +188,12 @@ static bool find_user(struct cursor *cursor, struct thing *thing)
 	return true;
 }
 
-static void collect_pools(struct cursor *cursor)
+static bool is_limited(const struct pool *pool)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct lane *lane;
-	const struct pool *pool;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (pool, &lane->pools->list, node) {
-		if (pool->database->entry && pool->purpose == POOL_FOR_CLIENTS)
-			cursor_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                            pool->role->name, pool });
-	}
+	return pool->database->entry && pool->purpose == POOL_FOR_CLIENTS;
 }
+
+static void collect_pools(struct cursor *cursor) { cursor_offer_pools(cursor, is_limited); }
 
 static bool find_pool(struct cursor *cursor, struct thing *thing)
 {
@@ -327,12 +277,6 @@ static const struct scope *next_thing(struct cursor *cursor)
 	return NULL;
 }
 
-/* Whether the limit was hit, or the next client will hit it. */
-static bool is_hit(const struct limit_row *row)
-{
-	return row->hits > 0 || (row->value > 0 && row->used >= row->value);
-}
-
 /* false: no lane has the object, or it has not this limit. */
 static bool fill_limit(struct cursor *cursor, struct limit_row *row, const struct scope *scope,
                        size_t limit)
@@ -370,7 +314,9 @@ static bool next_limit(struct cursor *cursor, void *at)
 		row->limit = scope->limits[limit].name;
 		row->database = scope->collect && !scope->is_user ? first : scope->name;
 		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
-		if (!cursor->asked.argument || is_hit(row))
+		/* HIT: it was hit, or the next client will hit it */
+		if (!cursor->asked.argument || row->hits > 0 ||
+		    (row->value > 0 && row->used >= row->value))
 			return true;
 	}
 	return false;
@@ -387,14 +333,13 @@ struct config_row {
 	struct setting_shown shown;
 };
 
-#define ROW struct config_row
 static const struct column config_columns[] = {
-	TEXT(key, "Name of the setting."),
-	TEXT(value, "Value of the setting."),
-	{ "default", VALUE_TEXT, offsetof(struct config_row, initial), "Default of the setting." },
-	TEXT(changeable, "yes: RELOAD and SET change the setting; no: only a restart does."),
+	{ "key", VALUE_TEXT, ROW_NEXT, "Name of the setting." },
+	{ "value", VALUE_TEXT, ROW_NEXT, "Value of the setting." },
+	{ "default", VALUE_TEXT, ROW_NEXT, "Default of the setting." },
+	{ "changeable", VALUE_TEXT, ROW_NEXT,
+	  "yes: RELOAD and SET change the setting; no: only a restart does." },
 };
-#undef ROW
 
 static const struct config *wanted(const struct show_source *source)
 {
@@ -418,18 +363,12 @@ SHOW(config, "CONFIG", next_config, config_columns, "All settings with their val
 
 /* ---- ALL, and one setting ---- */
 
-struct setting_row {
-	const char *name, *setting, *description;
-	struct setting_shown shown;
-};
+#define SETTING_ROW(COLUMN)                                              \
+	COLUMN(TEXT, name, 0, "Name of the setting.")                    \
+	COLUMN(TEXT, setting, 0, "Value of the setting; NULL: not set.") \
+	COLUMN(TEXT, description, 0, "Description of the setting.")
 
-#define ROW struct setting_row
-static const struct column setting_columns[] = {
-	TEXT(name, "Name of the setting."),
-	TEXT(setting, "Value of the setting; NULL: not set."),
-	TEXT(description, "Description of the setting."),
-};
-#undef ROW
+ROW_DECLARE(struct setting_row, setting_columns, SETTING_ROW, struct setting_shown shown;);
 
 static bool next_described(struct cursor *cursor, void *at)
 {
@@ -449,16 +388,13 @@ SHOW(all, "ALL", next_described, setting_columns,
 
 static bool next_setting(struct cursor *cursor, void *at)
 {
-	const char *name = cursor->asked.argument;
+	const struct setting *setting = setting_find(cursor->asked.argument);
 	struct setting_row *row = at;
 
-	if (cursor->index)
+	if (cursor->index++)
 		return false;
-	while (setting_show(wanted(cursor->source), cursor->index++, &row->shown)) {
-		if (strcmp(row->shown.name, name) == 0)
-			break;
-	}
-	row->setting = row->shown.value;
+	setting_show(wanted(cursor->source), (size_t)(setting - settings), &row->shown);
+	row->name = row->shown.value; /* its only column */
 	return true;
 }
 
@@ -469,24 +405,13 @@ const struct show show_setting = { .item = "",
 
 /* ---- PENDING ---- */
 
-struct pending_row {
-	const char *key, *value, *in_force, *reason;
-	struct setting_shown taken, old;
-};
+#define PENDING_ROW(COLUMN)                             \
+	COLUMN(TEXT, key, 0, "Name of the setting.")    \
+	COLUMN(TEXT, value, 0, "Value given with SET.") \
+	COLUMN(TEXT, in_force, 0, "Value in effect.")   \
+	COLUMN(TEXT, reason, 0, "Why the new value is not in effect yet.")
 
-#define ROW struct pending_row
-static const struct column pending_columns[] = {
-	TEXT(key, "Name of the setting."),
-	TEXT(value, "Value given with SET."),
-	TEXT(in_force, "Value in effect."),
-	TEXT(reason, "Why the new value is not in effect yet."),
-};
-#undef ROW
-
-static bool same_value(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
+ROW_DECLARE(struct pending_row, pending_columns, PENDING_ROW, struct setting_shown taken, old;);
 
 static bool next_pending(struct cursor *cursor, void *at)
 {
@@ -501,7 +426,8 @@ static bool next_pending(struct cursor *cursor, void *at)
 		setting_show(wanted(source), cursor->index - 1, &row->taken);
 		row->value = row->taken.value;
 		row->in_force = row->old.value;
-		if (!same_value(row->value, row->in_force))
+		if (!row->value || !row->in_force ? row->value != row->in_force
+		                                  : strcmp(row->value, row->in_force) != 0)
 			return true;
 	}
 	return false;

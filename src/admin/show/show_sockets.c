@@ -9,58 +9,52 @@
 
 #include "pgweir/net/tls.h"
 
-struct socket_row {
-	const char *type, *user, *database, *replication, *state, *local_addr;
-	const char *tls, *application_name;
-	const struct address *addr;
-	const void *ptr, *link;
-	usec_t connect_time, request_time;
-	int64_t port, local_port, wait, wait_us, close_needed, remote_pid;
-	int64_t prepared_statements, id;
-	int64_t recv_pos, pkt_pos, pkt_remain, send_pos, send_remain, pkt_avail, send_avail;
-	char local_addr_buffer[ADDRESS_TEXT_SIZE];
-	char tls_buffer[TLS_TEXT_SIZE];
-};
+/* SOCKETS shows more columns than CLIENTS and SERVERS. */
+#define CONNECTION_ROW(COLUMN)                                                                     \
+	COLUMN(TEXT, type, 0, "C: client connection; S: server connection.")                       \
+	COLUMN(TEXT, user, 0, "User that logged in.")                                              \
+	COLUMN(TEXT, database, 0, "Name of the database.")                                         \
+	COLUMN(TEXT, replication, 0, "Kind of replication connection: none, logical or physical.") \
+	COLUMN(TEXT, state, 0, "State of the connection.")                                         \
+	COLUMN(HOST, addr, 0, "Remote IP address, or unix.")                                       \
+	COLUMN(INT4, port, 0, "Remote port.")                                                      \
+	COLUMN(TEXT, local_addr, 0, "Local IP address.")                                           \
+	COLUMN(INT4, local_port, 0, "Local port.")                                                 \
+	COLUMN(TIME, connect_time, 0, "When the connection was established.")                      \
+	COLUMN(TIME, request_time, 0,                                                              \
+	       "When the current request began; if there is none, when the connection was "        \
+	       "established or last used.")                                                        \
+	COLUMN(INT4, wait, 0, "Seconds since the current query began.")                            \
+	COLUMN(INT4, wait_us, 0,                                                                   \
+	       "Microsecond part of the waiting time (column wait has the seconds).")              \
+	COLUMN(INT4, close_needed, 0, "1: the connection is closed as soon as it is free.")        \
+	COLUMN(POINTER, ptr, 0, "Identifier of the connection in the log.")                        \
+	COLUMN(POINTER, link, 0, "ptr of the linked client or server; empty: none.")               \
+	COLUMN(INT4, remote_pid, 0,                                                                \
+	       "Process ID of the PostgreSQL backend, or of the client at a Unix socket; 0: "      \
+	       "unknown.")                                                                         \
+	COLUMN(TEXT, tls, 0, "TLS version and cipher; empty: no TLS.")                             \
+	COLUMN(TEXT, application_name, 0,                                                          \
+	       "application_name of the client or of the server connection.")                      \
+	COLUMN(INT4, prepared_statements, 0,                                                       \
+	       "Number of prepared statements that are tracked on the connection.")                \
+	COLUMN(INT4, id, 0, "Unique number of the connection; it is never reused.")
 
-#define ROW struct socket_row
+#define SOCKET_ROW(COLUMN)                                                                     \
+	CONNECTION_ROW(COLUMN)                                                                 \
+	COLUMN(INT4, recv_pos, 0, "Bytes in the receive buffer.")                              \
+	COLUMN(INT4, pkt_pos, 0, "Bytes in the receive buffer that have been processed.")      \
+	COLUMN(INT4, pkt_remain, 0, "Bytes of the current message that have not arrived yet.") \
+	COLUMN(INT4, send_pos, 0, "Bytes in the send buffer that have been sent.")             \
+	COLUMN(INT4, send_remain, 0, "Always 0.")                                              \
+	COLUMN(INT4, pkt_avail, 0,                                                             \
+	       "Bytes in the receive buffer that have not been processed yet.")                \
+	COLUMN(INT4, send_avail, 0, "Bytes in the send buffer that have not been sent yet.")
 
-/* SOCKETS shows all of these columns; CLIENTS and SERVERS have only the first ones. */
-#define CONNECTION_COLUMNS 21
-
-static const struct column socket_columns[] = {
-	TEXT(type, "C: client connection; S: server connection."),
-	TEXT(user, "User that logged in."),
-	TEXT(database, "Name of the database."),
-	TEXT(replication, "Kind of replication connection: none, logical or physical."),
-	TEXT(state, "State of the connection."),
-	HOST(addr, "Remote IP address, or unix."),
-	INT4(port, "Remote port."),
-	TEXT(local_addr, "Local IP address."),
-	INT4(local_port, "Local port."),
-	TIME(connect_time, "When the connection was established."),
-	TIME(request_time, "When the current request began; if there is none, when the connection "
-	                   "was established or last used."),
-	INT4(wait, "Seconds since the current query began."),
-	INT4(wait_us, "Microsecond part of the waiting time (column wait has the seconds)."),
-	INT4(close_needed, "1: the connection is closed as soon as it is free."),
-	POINTER(ptr, "Identifier of the connection in the log."),
-	POINTER(link, "ptr of the linked client or server; empty: none."),
-	INT4(remote_pid, "Process ID of the PostgreSQL backend, or of the client at a Unix "
-	                 "socket; 0: unknown."),
-	TEXT(tls, "TLS version and cipher; empty: no TLS."),
-	TEXT(application_name, "application_name of the client or of the server connection."),
-	INT4(prepared_statements,
-	     "Number of prepared statements that are tracked on the connection."),
-	INT4(id, "Unique number of the connection; it is never reused."),
-	INT4(recv_pos, "Bytes in the receive buffer."),
-	INT4(pkt_pos, "Bytes in the receive buffer that have been processed."),
-	INT4(pkt_remain, "Bytes of the current message that have not arrived yet."),
-	INT4(send_pos, "Bytes in the send buffer that have been sent."),
-	INT4(send_remain, "Always 0."),
-	INT4(pkt_avail, "Bytes in the receive buffer that have not been processed yet."),
-	INT4(send_avail, "Bytes in the send buffer that have not been sent yet."),
-};
-#undef ROW
+ROW_DECLARE(struct socket_row, socket_columns, SOCKET_ROW,
+            char local_addr_buffer[ADDRESS_TEXT_SIZE];
+            char tls_buffer[TLS_TEXT_SIZE];);
+static const struct column connection_columns[] = { CONNECTION_ROW(ROW_COLUMN) };
 
 /* ---- what clients and servers have in common ---- */
 
@@ -103,8 +97,6 @@ static const char *replication_text(enum replication replication)
 	return words[replication];
 }
 
-static const char *text_or_empty(const char *text) { return text ? text : ""; }
-
 /* ---- clients ---- */
 
 static void fill_client(struct socket_row *row, const struct client *client,
@@ -121,22 +113,10 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->ptr = client;
 	row->link = client->borrower.server;
 	row->remote_pid = address_is_unix(&client->peer) ? client->peer.un.pid : 0;
-	row->application_name = text_or_empty(params_find(client->params, "application_name"));
+	row->application_name = show_application(client);
 	row->prepared_statements = client_statement_count(client);
 	row->id = (int64_t)client->id;
 	row->pkt_remain = client->frame_left;
-}
-
-/* The next client that the SHOW wants. NULL: no more, or has_more. */
-static const struct client *take_client(struct cursor *cursor)
-{
-	const struct client *client;
-
-	while ((client = cursor_next_client(cursor))) {
-		if (cursor_wants(cursor, client_database(client)))
-			return client;
-	}
-	return NULL;
 }
 
 static bool next_client(struct cursor *cursor, void *at)
@@ -145,7 +125,7 @@ static bool next_client(struct cursor *cursor, void *at)
 	struct socket_row *row = at;
 
 	do
-		client = take_client(cursor);
+		client = cursor_next_client(cursor);
 	while (client && !client_state_name(client));
 	if (!client)
 		return false;
@@ -154,23 +134,10 @@ static bool next_client(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_clients = { "CLIENTS",
-	                           next_client,
-	                           { socket_columns, CONNECTION_COLUMNS },
-	                           "Client connections.",
-	                           CONSOLE_STATS,
-	                           SHOW_OF_DATABASE };
+SHOW(clients, "CLIENTS", next_client, connection_columns, "Client connections.",
+     .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
 
 /* ---- servers ---- */
-
-static const char *state_text(const struct server *server)
-{
-	if (server->state == SERVER_LENT && server->is_listening)
-		return "listening";
-	if (server->state == SERVER_LENT && !server->lease.borrower)
-		return "idle";
-	return server_state_name(server->state);
-}
 
 static void fill_server(struct socket_row *row, const struct server *server,
                         const struct show_source *source)
@@ -184,7 +151,11 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->user = server->pool->role->name;
 	row->database = server->pool->database->name;
 	row->replication = replication_text(server->replication);
-	row->state = state_text(server);
+	row->state = server_state_name(server->state);
+	if (server->state == SERVER_LENT && server->is_listening)
+		row->state = "listening";
+	else if (server->state == SERVER_LENT && !server->lease.borrower)
+		row->state = "idle";
 	fill_stream(row, &server->wire.stream, &server->place.peer, show_source_config(source));
 	fill_times(row, server->connected_at, server->lease.request_at, now);
 	if (!server->lease.request_at && server->used_at)
@@ -193,84 +164,45 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->ptr = server;
 	row->link = client;
 	row->remote_pid = server_backend_pid(server);
-	row->application_name =
-	    text_or_empty(name ? name : params_find(server->session.baseline, "application_name"));
+	if (!name)
+		name = params_find(server->session.baseline, "application_name");
+	row->application_name = name ? name : "";
 	row->prepared_statements = server_statements_count(&server->session.statements);
 	row->id = (int64_t)server->id;
 	row->pkt_remain = server->wire.frame_left;
 }
 
-static const struct server *take_server(struct cursor *cursor)
-{
-	const struct server *server;
-
-	while ((server = cursor_next_server(cursor))) {
-		if (server->state != SERVER_CLOSING &&
-		    cursor_wants(cursor, server->pool->database->name))
-			return server;
-	}
-	return NULL;
-}
-
 static bool next_server(struct cursor *cursor, void *row)
 {
-	const struct server *server = take_server(cursor);
+	const struct server *server = cursor_next_server(cursor);
 
 	if (server)
 		fill_server(row, server, cursor->source);
 	return server != NULL;
 }
 
-const struct show show_servers = { "SERVERS",
-	                           next_server,
-	                           { socket_columns, CONNECTION_COLUMNS },
-	                           "Server connections.",
-	                           CONSOLE_STATS,
-	                           SHOW_OF_DATABASE };
+SHOW(servers, "SERVERS", next_server, connection_columns, "Server connections.",
+     .role = CONSOLE_STATS, .argument = SHOW_OF_DATABASE);
 
 /* ---- both ---- */
 
-static const char *client_socket_state(const struct client *client)
-{
-	switch (client->state) {
-	case CLIENT_STARTUP:
-	case CLIENT_AUTHENTICATION:
-	case CLIENT_DERIVING:
-	case CLIENT_DELAYED:
-		return "cl_login";
-	case CLIENT_NEWCOMER:
-	case CLIENT_WAITING:
-	case CLIENT_CATCHING_UP:
-		return "cl_waiting";
-	case CLIENT_IDLE:
-	case CLIENT_LATE:
-	case CLIENT_PREPARING:
-	case CLIENT_ACTIVE:
-	case CLIENT_SETTLING:
-	case CLIENT_CONSOLE:
-		return "cl_active";
-	default:
-		return NULL; /* cancel requests, and clients that are being closed */
-	}
-}
+/* NULL: cancel requests, and clients that are being closed. */
+static const char *const client_states[CLIENT_STATES] = {
+	[CLIENT_STARTUP] = "cl_login",       [CLIENT_AUTHENTICATION] = "cl_login",
+	[CLIENT_DERIVING] = "cl_login",      [CLIENT_DELAYED] = "cl_login",
+	[CLIENT_NEWCOMER] = "cl_waiting",    [CLIENT_WAITING] = "cl_waiting",
+	[CLIENT_CATCHING_UP] = "cl_waiting", [CLIENT_IDLE] = "cl_active",
+	[CLIENT_LATE] = "cl_active",         [CLIENT_PREPARING] = "cl_active",
+	[CLIENT_ACTIVE] = "cl_active",       [CLIENT_SETTLING] = "cl_active",
+	[CLIENT_CONSOLE] = "cl_active",
+};
 
-static const char *server_socket_state(const struct server *server)
-{
-	switch (server->state) {
-	case SERVER_CONNECTING:
-	case SERVER_LOGIN:
-		return "sv_login";
-	case SERVER_IDLE:
-		return "sv_idle";
-	case SERVER_USED:
-		return "sv_used";
-	case SERVER_CHECKING:
-	case SERVER_RESETTING:
-		return "sv_tested";
-	default:
-		return "sv_active";
-	}
-}
+/* NULL: sv_active. */
+static const char *const server_states[SERVER_STATES] = {
+	[SERVER_CONNECTING] = "sv_login", [SERVER_LOGIN] = "sv_login",
+	[SERVER_IDLE] = "sv_idle",        [SERVER_USED] = "sv_used",
+	[SERVER_CHECKING] = "sv_tested",  [SERVER_RESETTING] = "sv_tested",
+};
 
 static bool next_socket(struct cursor *cursor, void *at)
 {
@@ -278,18 +210,18 @@ static bool next_socket(struct cursor *cursor, void *at)
 	const struct server *server;
 	struct socket_row *row = at;
 
-	while ((client = take_client(cursor))) {
-		row->state = client_socket_state(client);
-		if (!row->state)
+	while ((client = cursor_next_client(cursor))) {
+		if (!client_states[client->state])
 			continue;
 		fill_client(row, client, cursor->source);
+		row->state = client_states[client->state];
 		return true;
 	}
-	server = cursor->has_more ? NULL : take_server(cursor);
+	server = cursor->has_more ? NULL : cursor_next_server(cursor);
 	if (!server)
 		return false;
 	fill_server(row, server, cursor->source);
-	row->state = server_socket_state(server);
+	row->state = server_states[server->state] ? server_states[server->state] : "sv_active";
 	return true;
 }
 
@@ -321,34 +253,27 @@ SHOW(active_sockets, "ACTIVE_SOCKETS", next_active_socket, socket_columns,
  * Unix socket: that user could read our files and memory anyway.
  */
 
-struct fd_row {
-	const char *task, *user, *database, *addr;
-	const char *client_encoding, *std_strings, *datestyle, *timezone, *password;
-	int64_t fd, port, cancel, link;
-	struct bytes scram_client_key, scram_server_key;
-	char addr_buffer[ADDRESS_TEXT_SIZE];
-};
+#define FD_ROW(COLUMN)                                                                            \
+	COLUMN(INT4, fd, 0, "File descriptor of the socket in this process.")                     \
+	COLUMN(TEXT, task, 0, "Kind of socket: pooler (a listening socket), client or server.")   \
+	COLUMN(TEXT, user, 0, "User that logged in.")                                             \
+	COLUMN(TEXT, database, 0, "Name of the database.")                                        \
+	COLUMN(TEXT, addr, 0,                                                                     \
+	       "Remote address, or the address of a listening socket; unix for a Unix socket.")   \
+	COLUMN(INT4, port, 0, "Remote port, or the port of a listening socket.")                  \
+	COLUMN(INT8, cancel, 0, "First eight bytes of the cancel key; 0: hidden from this user.") \
+	COLUMN(INT4, link, 0, "File descriptor of the linked client or server; 0: none.")         \
+	COLUMN(TEXT, client_encoding, 0, "Value of client_encoding on this connection.")          \
+	COLUMN(TEXT, std_strings, 0, "Value of standard_conforming_strings on this connection.")  \
+	COLUMN(TEXT, datestyle, 0, "Value of DateStyle on this connection.")                      \
+	COLUMN(TEXT, timezone, 0, "Value of TimeZone on this connection.")                        \
+	COLUMN(TEXT, password, 0, "Secret of the user; NULL: none, or hidden from this user.")    \
+	COLUMN(BYTEA, scram_client_key, 0,                                                        \
+	       "SCRAM client key; NULL: none, or hidden from this user.")                         \
+	COLUMN(BYTEA, scram_server_key, 0,                                                        \
+	       "SCRAM server key; NULL: none, or hidden from this user.")
 
-#define ROW struct fd_row
-static const struct column fd_columns[] = {
-	INT4(fd, "File descriptor of the socket in this process."),
-	TEXT(task, "Kind of socket: pooler (a listening socket), client or server."),
-	TEXT(user, "User that logged in."),
-	TEXT(database, "Name of the database."),
-	TEXT(addr, "Remote address, or the address of a listening socket; unix for a Unix "
-	           "socket."),
-	INT4(port, "Remote port, or the port of a listening socket."),
-	INT8(cancel, "First eight bytes of the cancel key; 0: hidden from this user."),
-	INT4(link, "File descriptor of the linked client or server; 0: none."),
-	TEXT(client_encoding, "Value of client_encoding on this connection."),
-	TEXT(std_strings, "Value of standard_conforming_strings on this connection."),
-	TEXT(datestyle, "Value of DateStyle on this connection."),
-	TEXT(timezone, "Value of TimeZone on this connection."),
-	TEXT(password, "Secret of the user; NULL: none, or hidden from this user."),
-	BYTEA(scram_client_key, "SCRAM client key; NULL: none, or hidden from this user."),
-	BYTEA(scram_server_key, "SCRAM server key; NULL: none, or hidden from this user."),
-};
-#undef ROW
+ROW_DECLARE(struct fd_row, fd_columns, FD_ROW, char addr_buffer[ADDRESS_TEXT_SIZE];);
 
 static int64_t key_number(struct bytes key)
 {
@@ -357,19 +282,18 @@ static int64_t key_number(struct bytes key)
 	return (int64_t)((uint64_t)load_be32(key.at) << 32 | load_be32(key.at + 4));
 }
 
-static const char *find_param(const struct params *own, const struct params *base, const char *name)
-{
-	const char *value = params_find(own, name);
-
-	return value ? value : params_find(base, name);
-}
-
 static void fill_params(struct fd_row *row, const struct params *own, const struct params *base)
 {
-	row->client_encoding = find_param(own, base, "client_encoding");
-	row->std_strings = find_param(own, base, "standard_conforming_strings");
-	row->datestyle = find_param(own, base, "DateStyle");
-	row->timezone = find_param(own, base, "TimeZone");
+	static const char *const names[] = { "client_encoding", "standard_conforming_strings",
+		                             "DateStyle", "TimeZone" };
+	const char **const values[] = { &row->client_encoding, &row->std_strings, &row->datestyle,
+		                        &row->timezone };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		*values[i] = params_find(own, names[i]);
+		if (!*values[i])
+			*values[i] = params_find(base, names[i]);
+	}
 }
 
 static void fill_secrets(struct fd_row *row, const struct credentials *credentials)
@@ -447,8 +371,7 @@ static bool next_server_fd(struct cursor *cursor, struct fd_row *row)
 		const struct client *client =
 		    server->lease.borrower ? client_of_borrower(server->lease.borrower) : NULL;
 
-		if (server->state == SERVER_CLOSING || server->login ||
-		    !is_for_others(&server->wire.stream))
+		if (server->login || !is_for_others(&server->wire.stream))
 			continue;
 		fill_address(row, &server->place.peer, "server", server->wire.stream.watch.fd);
 		row->user = server->pool->role->name;

@@ -20,55 +20,59 @@
 #define DEFAULT_COUNT 50
 #define DIGEST_SIZE 17 /* hexadecimal digits, and the zero */
 
-struct statement_row {
-	const char *digest, *database, *user, *application, *sqlstate, *query;
-	int64_t calls, errors, total_us, mean_us, max_us, p95_us;
-	int64_t wait_total_us, wait_mean_us, wait_p95_us, rows, bytes, error_bound;
-	usec_t since;
-	char digest_buffer[DIGEST_SIZE];
-};
+#define STATEMENT_ROW(COLUMN)                                                                     \
+	COLUMN(TEXT, digest, row->digest_buffer,                                                  \
+	       "Digest of the statement, the same for all texts that differ in constants, "       \
+	       "comments and white space only; as in the log. Another process has others.")       \
+	COLUMN(TEXT, database, calls_database(statement),                                         \
+	       "Database of the pool that executed it.")                                          \
+	COLUMN(TEXT, user, calls_user(statement), "User of that pool.")                           \
+	COLUMN(TEXT, application, statement->application,                                         \
+	       "application_name of the last client that executed it.")                           \
+	COLUMN(INT8, calls, (int64_t)sum.calls, "How often it was executed, errors included.")    \
+	COLUMN(INT8, errors, (int64_t)sum.errors,                                                 \
+	       "How often it failed, errors of its Parse included.")                              \
+	COLUMN(TEXT, sqlstate, sum.sqlstate, "SQLSTATE of the last error; NULL: there was none.") \
+	COLUMN(INT8, total_us, (int64_t)sum.total,                                                \
+	       "Microseconds of all calls from sending to the last reply, without waiting for a " \
+	       "server. In a pipeline, from the last reply of the call before.")                  \
+	COLUMN(INT8, mean_us, mean_of(sum.total, sum.calls), "The mean of these times.")          \
+	COLUMN(INT8, max_us, (int64_t)sum.longest, "The longest of these times.")                 \
+	COLUMN(INT8, p95_us, (int64_t)sketch_sum_quantile(&sum.running, 950),                     \
+	       "95 % of the calls took no longer, within 6.3 %.")                                 \
+	COLUMN(INT8, wait_total_us, (int64_t)sum.wait,                                            \
+	       "Microseconds that all calls have waited for a server.")                           \
+	COLUMN(INT8, wait_mean_us, mean_of(sum.wait, sum.calls), "The mean of these times.")      \
+	COLUMN(INT8, wait_p95_us, (int64_t)sketch_sum_quantile(&sum.waiting, 950),                \
+	       "95 % of the calls waited no longer, within 6.3 %.")                               \
+	COLUMN(INT8, rows, (int64_t)sum.rows,                                                     \
+	       "Rows that were returned or affected, by the tags of its replies.")                \
+	COLUMN(INT8, bytes, (int64_t)sum.bytes, "Bytes of its replies.")                          \
+	COLUMN(INT8, error_bound, (int64_t)sum.bound,                                             \
+	       "How many calls may be missing, because it has left the table before. 0: none.")   \
+	COLUMN(TIME, since, show_wall(sum.since, loop_now(cursor->source->with->loop)),           \
+	       "Since when it is counted.")                                                       \
+	COLUMN(TEXT, query, calls_text(statement),                                                \
+	       "Beginning of its text, with $n in place of constants.")
 
-#define ROW struct statement_row
-static const struct column statement_columns[] = {
-	TEXT(digest, "Digest of the statement, the same for all texts that differ in constants, "
-	             "comments and white space only; as in the log. Another process has others."),
-	TEXT(database, "Database of the pool that executed it."),
-	TEXT(user, "User of that pool."),
-	TEXT(application, "application_name of the last client that executed it."),
-	INT8(calls, "How often it was executed, errors included."),
-	INT8(errors, "How often it failed, errors of its Parse included."),
-	TEXT(sqlstate, "SQLSTATE of the last error; NULL: there was none."),
-	INT8(total_us, "Microseconds of all calls from sending to the last reply, without waiting "
-	               "for a server. In a pipeline, from the last reply of the call before."),
-	INT8(mean_us, "The mean of these times."),
-	INT8(max_us, "The longest of these times."),
-	INT8(p95_us, "95 % of the calls took no longer, within 6.3 %."),
-	INT8(wait_total_us, "Microseconds that all calls have waited for a server."),
-	INT8(wait_mean_us, "The mean of these times."),
-	INT8(wait_p95_us, "95 % of the calls waited no longer, within 6.3 %."),
-	INT8(rows, "Rows that were returned or affected, by the tags of its replies."),
-	INT8(bytes, "Bytes of its replies."),
-	INT8(error_bound, "How many calls may be missing, because it has left the table before. 0: "
-	                  "none."),
-	TIME(since, "Since when it is counted."),
-	TEXT(query, "Beginning of its text, with $n in place of constants."),
-};
-#undef ROW
+ROW_DECLARE(struct statement_row, statement_columns, STATEMENT_ROW,
+            char digest_buffer[DIGEST_SIZE];);
 
 /* ---- what is asked for ---- */
 
-enum order { BY_TIME, BY_CALLS, BY_WAIT, BY_ROWS, BY_ERRORS, ORDERS };
-
+/* The first one is the default. */
 static const struct {
 	const char *word;
 	size_t at; /* of the number, in struct calls_statement */
-} orders[ORDERS] = {
-	[BY_TIME] = { "time", offsetof(struct calls_statement, running_time) },
-	[BY_CALLS] = { "calls", offsetof(struct calls_statement, call_count) },
-	[BY_WAIT] = { "wait", offsetof(struct calls_statement, wait_time) },
-	[BY_ROWS] = { "rows", offsetof(struct calls_statement, row_count) },
-	[BY_ERRORS] = { "errors", offsetof(struct calls_statement, error_count) },
+} orders[] = {
+	{ "time", offsetof(struct calls_statement, running_time) },
+	{ "calls", offsetof(struct calls_statement, call_count) },
+	{ "wait", offsetof(struct calls_statement, wait_time) },
+	{ "rows", offsetof(struct calls_statement, row_count) },
+	{ "errors", offsetof(struct calls_statement, error_count) },
 };
+
+#define ORDERS (sizeof(orders) / sizeof(orders[0]))
 
 /* The next word of words with one space between them. */
 static bool next_word(const char **text, char out[16])
@@ -83,25 +87,14 @@ static bool next_word(const char **text, char out[16])
 	return true;
 }
 
-static bool read_order(const char *word, enum order *order)
-{
-	for (int i = 0; i < ORDERS; i++) {
-		if (strcasecmp(orders[i].word, word) == 0) {
-			*order = (enum order)i;
-			return true;
-		}
-	}
-	return false;
-}
-
 /* [n] [BY order] */
-static bool read_asked(const char *text, int64_t *limit, enum order *order)
+static bool read_asked(const char *text, size_t *limit, unsigned int *order)
 {
 	char word[16];
 	int64_t number;
 
 	*limit = DEFAULT_COUNT;
-	*order = BY_TIME;
+	*order = 0;
 	if (!text || !*text)
 		return true;
 	if (!next_word(&text, word))
@@ -109,20 +102,23 @@ static bool read_asked(const char *text, int64_t *limit, enum order *order)
 	if (text_to_i64(word, &number)) {
 		if (number < 1 || number > CONFIG_TRACK_MAX)
 			return false;
-		*limit = number;
+		*limit = (size_t)number;
 		if (!*text)
 			return true;
 		if (!next_word(&text, word))
 			return false;
 	}
-	return strcasecmp(word, "BY") == 0 && next_word(&text, word) && !*text &&
-	       read_order(word, order);
+	if (strcasecmp(word, "BY") != 0 || !next_word(&text, word) || *text)
+		return false;
+	while (*order < ORDERS && strcasecmp(orders[*order].word, word) != 0)
+		(*order)++;
+	return *order < ORDERS;
 }
 
 bool show_statements_takes(const char *argument)
 {
-	int64_t limit;
-	enum order order;
+	unsigned int order;
+	size_t limit;
 
 	return read_asked(argument, &limit, &order);
 }
@@ -146,14 +142,6 @@ static void swap_picks(struct statements_pick *a, struct statements_pick *b)
 
 	*a = *b;
 	*b = other;
-}
-
-static void rise_pick(struct statements_pick *picks, size_t at)
-{
-	while (at && is_less(&picks[at], &picks[(at - 1) / 2])) {
-		swap_picks(&picks[at], &picks[(at - 1) / 2]);
-		at = (at - 1) / 2;
-	}
 }
 
 static void sink_pick(struct statements_pick *picks, size_t count)
@@ -189,8 +177,12 @@ static bool grow_picks(struct statements_walk *walk)
 static void offer_pick(struct statements_walk *walk, const struct statements_pick *pick)
 {
 	if (walk->count < walk->limit && (walk->count < walk->capacity || grow_picks(walk))) {
-		walk->picks[walk->count++] = *pick;
-		rise_pick(walk->picks, walk->count - 1);
+		size_t at = walk->count++;
+
+		walk->picks[at] = *pick;
+		for (; at && is_less(&walk->picks[at], &walk->picks[(at - 1) / 2]);
+		     at = (at - 1) / 2)
+			swap_picks(&walk->picks[at], &walk->picks[(at - 1) / 2]);
 	} else if (walk->count && is_less(&walk->picks[0], pick)) {
 		walk->picks[0] = *pick;
 		sink_pick(walk->picks, walk->count);
@@ -320,60 +312,28 @@ static int64_t mean_of(uint64_t total, uint64_t count)
 	return count ? (int64_t)(total / count) : 0;
 }
 
-static void fill_statement(const struct cursor *cursor, struct statement_row *row,
-                           const struct statement_sum *sum)
-{
-	const struct calls_statement *statement = sum->last;
-
-	snprintf(row->digest_buffer, sizeof(row->digest_buffer), "%016" PRIx64, statement->digest);
-	row->digest = row->digest_buffer;
-	row->database = calls_database(statement);
-	row->user = calls_user(statement);
-	row->application = statement->application;
-	row->calls = (int64_t)sum->calls;
-	row->errors = (int64_t)sum->errors;
-	row->sqlstate = sum->sqlstate;
-	row->total_us = (int64_t)sum->total;
-	row->mean_us = mean_of(sum->total, sum->calls);
-	row->max_us = (int64_t)sum->longest;
-	row->p95_us = (int64_t)sketch_sum_quantile(&sum->running, 950);
-	row->wait_total_us = (int64_t)sum->wait;
-	row->wait_mean_us = mean_of(sum->wait, sum->calls);
-	row->wait_p95_us = (int64_t)sketch_sum_quantile(&sum->waiting, 950);
-	row->rows = (int64_t)sum->rows;
-	row->bytes = (int64_t)sum->bytes;
-	row->error_bound = (int64_t)sum->bound;
-	row->since = show_wall(sum->since, loop_now(cursor->source->with->loop));
-	row->query = calls_text(statement);
-}
-
-static void begin_statements(struct cursor *cursor)
-{
-	enum order order;
-	int64_t limit;
-
-	read_asked(cursor->asked.argument, &limit, &order);
-	cursor->statements.limit = (size_t)limit;
-	cursor->statements.order = order;
-	cursor->statements.has_begun = true;
-}
-
-static bool next_statement(struct cursor *cursor, void *row)
+static bool next_statement(struct cursor *cursor, void *at)
 {
 	struct statements_walk *walk = &cursor->statements;
+	const struct calls_statement *statement;
+	struct statement_row *row = at;
 	struct statement_sum sum;
 
 	if (!walk->has_begun)
-		begin_statements(cursor);
+		read_asked(cursor->asked.argument, &walk->limit, &walk->order);
+	walk->has_begun = true;
 	if ((!walk->is_picked && !pick_all(cursor)) || (!walk->is_sorted && !sort_picks(cursor)))
 		return false;
 	while (walk->shown < walk->count) {
 		if (!cursor_may_look(cursor))
 			return false;
 		sum_statement(cursor, walk->picks[walk->shown++].key, &sum);
-		if (!sum.last)
+		statement = sum.last;
+		if (!statement)
 			continue;
-		fill_statement(cursor, row, &sum);
+		ROW_FILL(row, struct statement_row, STATEMENT_ROW);
+		snprintf(row->digest_buffer, sizeof(row->digest_buffer), "%016" PRIx64,
+		         statement->digest);
 		return true;
 	}
 	return false;

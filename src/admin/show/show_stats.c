@@ -113,8 +113,9 @@ _Static_assert(COLUMN_COUNT(averages_columns) == 1 + STATS_FIELDS, "a counter ha
 /* ---- counting ---- */
 
 /* A database that never had a pool has no counters to show. */
-static bool has_counted(const struct database *database)
+static bool has_counted(const struct cursor *cursor, const struct database *database)
 {
+	(void)cursor;
 	return database->pool_count || database->has_gone;
 }
 
@@ -153,7 +154,7 @@ static void count_all(const struct show_source *source, struct stats *counted)
 	{
 		stats_add(counted, &lane->pools->gone);
 		TAILQ_FOREACH (database, &lane->pools->databases, node) {
-			if (has_counted(database))
+			if (has_counted(NULL, database))
 				add_database(database, counted);
 		}
 	}
@@ -167,7 +168,7 @@ void show_stats_average_all(const struct show_source *source, usec_t now, struct
 	struct stats counted;
 
 	count_all(source, &counted);
-	history_average(source->history, STATS_ALL, &counted, now, average);
+	history_average(&source->history, STATS_ALL, &counted, now, average);
 }
 
 /* Whether a lane before this one has counters of the database. */
@@ -178,13 +179,13 @@ static bool is_noted(const struct show_source *source, const struct lane *before
 
 	for (lane = show_source_first(source); lane < before; lane++) {
 		database = pools_find_any_database(lane->pools, name);
-		if (database && has_counted(database))
+		if (database && has_counted(NULL, database))
 			return true;
 	}
 	return false;
 }
 
-void show_stats_note(const struct show_source *source)
+void show_stats_note(struct show_source *source)
 {
 	const struct database *database;
 	const struct lane *lane;
@@ -192,30 +193,22 @@ void show_stats_note(const struct show_source *source)
 
 	LANES_EACH(lane, show_source_lanes(source))
 	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (!has_counted(database) || is_noted(source, lane, database->name))
+		if (!has_counted(NULL, database) || is_noted(source, lane, database->name))
 			continue;
 		count_database(source, database->name, &counted);
-		history_note(source->history, database->name, &counted);
+		history_note(&source->history, database->name, &counted);
 	}
-	history_note(source->history, CONFIG_CONSOLE_DATABASE, &source->own);
+	history_note(&source->history, CONFIG_CONSOLE_DATABASE, &source->own);
 	count_all(source, &counted);
-	history_note(source->history, STATS_ALL, &counted);
+	history_note(&source->history, STATS_ALL, &counted);
 }
 
 /* ---- one row per database ---- */
 
 static void collect(struct cursor *cursor)
 {
-	const struct lanes *lanes = show_source_lanes(cursor->source);
-	const struct database *database;
-	const struct lane *lane;
-
-	LANES_EACH(lane, lanes)
-	TAILQ_FOREACH (database, &lane->pools->databases, node) {
-		if (has_counted(database))
-			cursor_offer(cursor, (struct ordered_item){ database->name, "", database });
-	}
-	cursor_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
+	cursor_offer_databases(cursor, has_counted);
+	cursor_offer(cursor, CONFIG_CONSOLE_DATABASE, "", NULL);
 }
 
 static bool next_stats(struct cursor *cursor, void *at)
@@ -231,7 +224,7 @@ static bool next_stats(struct cursor *cursor, void *at)
 		count_database(source, item.first, &row->total);
 	else
 		row->total = source->own;
-	history_average(source->history, row->database, &row->total, loop_now(source->with->loop),
+	history_average(&source->history, row->database, &row->total, loop_now(source->with->loop),
 	                &row->average);
 	return true;
 }
@@ -245,17 +238,11 @@ SHOW(stats_averages, "STATS_AVERAGES", next_stats, averages_columns,
 
 /* ---- one row per counter ---- */
 
-struct total_row {
-	const char *name;
-	int64_t value;
-};
+#define TOTAL_ROW(COLUMN)                             \
+	COLUMN(TEXT, name, 0, "Name of the counter.") \
+	COLUMN(NUMERIC, value, 0, "Statistics for all databases together.")
 
-#define ROW struct total_row
-static const struct column total_columns[] = {
-	TEXT(name, "Name of the counter."),
-	NUMERIC(value, "Statistics for all databases together."),
-};
-#undef ROW
+ROW_DECLARE(struct total_row, total_columns, TOTAL_ROW);
 
 #define TOTAL_NAME(field, letter, name, ...) "total_" name,
 #define AVERAGE_NAME(field, letter, name, ...) "avg_" name,

@@ -122,9 +122,10 @@ static unsigned int first_touches(const struct client *client, const struct fram
 		return 0;
 	if (frame->type == 'Q' || frame->type == 'P') {
 		unsigned int touches = session_touches(client, frame, in, text);
+		const struct statement *executed =
+		    touches & SQL_TOUCH_EXECUTE ? statements_executed(client, *text) : NULL;
 
-		return touches & SQL_TOUCH_EXECUTE ? touches | statements_executed(client, *text)
-		                                   : touches;
+		return executed ? touches | executed->touches : touches;
 	}
 	body = frame_body(in, frame);
 	return frame->type == 'B' && bytes_take_text(&body, &portal) &&
@@ -230,7 +231,7 @@ static enum judgement judge_statements(struct client *client, const struct frame
 static enum judgement judge_exposed(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
 {
-	enum statements_result result = statements_expose(client, frame, in, batch);
+	enum statements_result result = exposed_before(client, frame, in, batch);
 
 	if (result == STATEMENTS_PASS)
 		return JUDGE_SEND;
@@ -448,7 +449,7 @@ static enum judgement judge_before(struct client *client, const struct request *
 			return judgement;
 	}
 	if (frame->type == 'Q' && client->unnamed)
-		statements_drop_unnamed(client, batch);
+		unnamed_drop(client, batch);
 	if (request->may_touch && (client_features(client) & CLIENT_HAS_SQL_NAMES))
 		return judge_exposed(client, frame, in, batch);
 	return JUDGE_SEND;

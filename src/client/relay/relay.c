@@ -23,6 +23,7 @@
 #include "../session/listening_change_priv.h"
 #include "../session/resets_priv.h"
 #include "../session/session_priv.h"
+#include "../statements/names_priv.h"
 #include "../statements/statements_priv.h"
 #include "causal_priv.h"
 #include "relay_priv.h"
@@ -86,7 +87,8 @@ static void keep_statements(struct client *client, const struct batch *batch)
 {
 	const struct server *server = client->borrower.server;
 
-	statements_keep(client, batch);
+	if (batch->unnamed.count)
+		unnamed_keep(client, batch);
 	if (server && server->ask_size)
 		statements_leave_server(client);
 }
@@ -278,7 +280,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 
 void relay_deallocated(struct borrower *borrower)
 {
-	statements_deallocated(client_of(borrower));
+	names_forget(client_of(borrower));
 	session_deallocated(client_of(borrower));
 	listening_discarded(client_of(borrower));
 }
@@ -300,7 +302,7 @@ static void take_facts(struct client *client, const struct facts *facts)
 		session_mode_facts(client, facts);
 	else
 		session_facts(client, facts);
-	statements_settle(client, facts);
+	exposed_settle(client, facts);
 	if (client->state == CLIENT_SETTLING && (is_session || listening_settle(client, facts)))
 		relay_settled(client);
 }
@@ -319,14 +321,14 @@ void relay_answer(struct borrower *borrower, enum errand_kind errand, const stru
 	case ERRAND_CHANNELS:
 		listening_errand_done(client);
 		return;
-	default: /* ERRAND_CLOSES: statements_withdraw() */
+	default: /* ERRAND_CLOSES: exposed_withdraw() */
 		relay_settled(client);
 	}
 }
 
 void relay_settled(struct client *client)
 {
-	if (statements_withdraw(client))
+	if (exposed_withdraw(client))
 		return;
 	client_enter(client, CLIENT_ACTIVE);
 	if (!relay_is_session(client) && relay_give_back(client))

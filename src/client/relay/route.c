@@ -22,7 +22,6 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_block.h"
-#include "pgweir/pgwire/sql_primary.h"
 #include "pgweir/pgwire/sql_single.h"
 #include "pgweir/pgwire/sql_touch.h"
 

@@ -183,14 +183,6 @@ static uint64_t digest_of(const struct client *client, struct bytes text)
 	return digest ? digest : 1;
 }
 
-/* The digest of a statement that several clients may have. */
-static uint64_t digest_once(const struct client *client, struct statement *statement)
-{
-	if (!statement->digest)
-		statement->digest = digest_of(client, bytes_text(statement_text(statement).at));
-	return statement->digest;
-}
-
 /* A new entry. NULL: no memory. */
 __attribute__((noinline)) static struct calls_statement *
 enter(struct client *client, uint64_t digest, struct bytes text, bool has_text)
@@ -262,34 +254,24 @@ static struct calls_statement *statement_in_use(struct client *client, struct tr
 	                  : statement_of_ours(client, UNKNOWN_TEXT);
 }
 
+/* A statement that several clients may have: its digest is made once. */
 static struct calls_statement *statement_of_prepared(struct client *client,
                                                      struct statement *statement)
 {
-	uint64_t digest = digest_once(client, statement);
-	struct calls_statement *found =
-	    calls_find(&client->clients->calls, digest ^ client->track->pool_key);
+	struct calls_statement *found;
 
+	if (!statement->digest)
+		statement->digest = digest_of(client, bytes_text(statement_text(statement).at));
+	found = calls_find(&client->clients->calls, statement->digest ^ client->track->pool_key);
 	if (found && found->has_text)
 		return found;
-	return statement_for(client, digest, bytes_text(statement_text(statement).at));
-}
-
-/* What an EXECUTE of SQL executes, if that is known. Large on the stack, and needed rarely. */
-__attribute__((noinline)) static struct statement *executed_by(struct client *client,
-                                                               struct bytes text)
-{
-	struct sql_statement sql;
-
-	if (sql_glance(text, true) != WIRE_OK)
-		return NULL;
-	sql_read(text, &sql);
-	return sql.kind == SQL_EXECUTE ? statements_find(client, sql.name) : NULL;
+	return statement_for(client, statement->digest, bytes_text(statement_text(statement).at));
 }
 
 /* An EXECUTE of SQL counts for the statement that it executes, if that is known. */
 static struct calls_statement *statement_of_sql(struct client *client, struct bytes text)
 {
-	struct statement *executed = sql_is_other(text) ? NULL : executed_by(client, text);
+	struct statement *executed = sql_is_other(text) ? NULL : statements_executed(client, text);
 
 	if (executed)
 		return statement_of_prepared(client, executed);
@@ -317,14 +299,6 @@ static uint32_t take_wait(const struct client *client, struct track *track, uint
 	return wait < UINT32_MAX ? (uint32_t)wait : UINT32_MAX;
 }
 
-static void count_transaction(const struct client *client, struct track *track)
-{
-	if (track->xact_at == client->xact_at || !track->application)
-		return;
-	track->xact_at = client->xact_at;
-	track->application->xact_count++;
-}
-
 /* The statement is executed by the last request that was noted, of this kind. */
 static void note_call(struct client *client, enum ledger_kind kind,
                       struct calls_statement *statement, uint32_t row_limit)
@@ -335,7 +309,10 @@ static void note_call(struct client *client, enum ledger_kind kind,
 	if (!statement)
 		return;
 	calls_sent(&client->clients->calls, statement);
-	count_transaction(client, track);
+	if (track->xact_at != client->xact_at && track->application) {
+		track->xact_at = client->xact_at;
+		track->application->xact_count++;
+	}
 	call = server_note_call(client->borrower.server, kind);
 	if (call)
 		*call = (struct server_call){ .tag = tag_of(client, statement),
@@ -398,16 +375,6 @@ static uint64_t hash_of_name(const struct client *client, char kind, const char 
 	uint64_t hash = hash_bytes(secret(client), name, strlen(name));
 
 	return (hash ^ (uint64_t)kind) | 1;
-}
-
-static void track_query(struct client *client, struct bytes body)
-{
-	bool is_whole = body.count && !body.at[body.count - 1];
-
-	/* PostgreSQL refuses a text with another zero, so none is searched for. */
-	if (is_whole)
-		body.count--;
-	note_call(client, LEDGER_QUERY, statement_of_sql(client, body), 0);
 }
 
 static void track_parse(struct client *client, struct bytes body)
@@ -521,10 +488,14 @@ void track_frame(struct client *client, const struct frame *frame, struct bytes 
 	if (!client->clients->calls.capacity || !is_tracked(frame->type) || !is_prepared(client))
 		return;
 	body = body_so_far(frame, in);
-	if (frame->type == 'Q')
-		track_query(client, body);
-	else
+	if (frame->type != 'Q') {
 		track_other(client, frame->type, body);
+		return;
+	}
+	/* PostgreSQL refuses a text with another zero, so none is searched for. */
+	if (body.count && !body.at[body.count - 1])
+		body.count--;
+	note_call(client, LEDGER_QUERY, statement_of_sql(client, body), 0);
 }
 
 void track_answered(struct client *client, const struct frame *frame, struct bytes in)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_touch.h"
 
 #include "../batch_priv.h"

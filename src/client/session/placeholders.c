@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_names.h"
 
 static void add_name(struct session *session, struct bytes name)
 {

@@ -23,7 +23,7 @@
 
 #include "pgweir/base/record.h"
 #include "pgweir/pgwire/frame.h"
-#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/question.h"

@@ -62,6 +62,13 @@ bool exposed_has(const struct client *client, const char *name)
 	return exposed && is_among(buf_bytes(exposed), name);
 }
 
+bool exposed_any(const struct client *client)
+{
+	const struct buf *exposed = names_exposed(client);
+
+	return exposed && exposed->count;
+}
+
 /* ---- messages ---- */
 
 /* Adds a message whose reply does not matter. */
@@ -391,7 +398,7 @@ void exposed_settle(struct client *client, const struct facts *facts)
 	struct bytes names;
 	const char *name;
 
-	if (!exposed || !exposed->count || !(facts->parts & QUESTION_EXPOSED) ||
+	if (!exposed_any(client) || !(facts->parts & QUESTION_EXPOSED) ||
 	    (facts->too_long & QUESTION_EXPOSED))
 		return;
 	names = buf_bytes(exposed);
@@ -413,7 +420,7 @@ bool exposed_withdraw(struct client *client)
 {
 	struct buf *exposed = names_exposed(client);
 
-	if (!exposed || !exposed->count)
+	if (!exposed_any(client))
 		return false;
 	server_close_statements(client->borrower.server, buf_bytes(exposed));
 	buf_free(exposed);

@@ -160,8 +160,8 @@ void names_free(struct client *client)
 }
 
 /*
- * The change when a name is added or removed, with the change of the server's statements,
- * if any.
+ * The change when a name is added, or names are removed, with the change of the server's
+ * statements, if any.
  */
 struct name_change {
 	struct ledger_change base;
@@ -169,18 +169,18 @@ struct name_change {
 	struct names *names;
 	struct server_statements *known; /* of the server */
 	struct statement *statement;     /* an added name: its statement; holds one reference */
-	/* a removed name: owned by the change until it is settled */
-	struct client_statement *entry;
-	uint32_t loss_count; /* when the change was made */
+	void *removed;                   /* a tree; owned by the change until it is settled */
+	uint32_t loss_count;             /* when the change was made */
 	uint32_t number;
 	char name[];
 };
 
+/* name: NULL: all of them. */
 static struct name_change *make_change(struct client *client, const char *name,
                                        struct ledger_change *server_change,
                                        void (*settle)(struct ledger_change *, bool))
 {
-	size_t size = strlen(name) + 1;
+	size_t size = name ? strlen(name) + 1 : 0;
 	struct names *names = get(client);
 	struct name_change *change = names ? calloc(1, sizeof(*change) + size) : NULL;
 
@@ -193,8 +193,8 @@ static struct name_change *make_change(struct client *client, const char *name,
 	change->loss_count = names->loss_count;
 	change->number = names->change_count++ % COME_NUMBERS;
 	ledger_open_begin(&names->open, &client->borrower.server->wire.ledger);
-	memcpy(change->name, name, size);
-	change->base.name = change->name;
+	if (name)
+		change->base.name = memcpy(change->name, name, size);
 	return change;
 }
 
@@ -439,48 +439,13 @@ struct ledger_change *names_come(struct client *client, const char *name,
 static void settle_go(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = (struct name_change *)base;
+	struct names *names = change->names;
+	bool is_back = !is_done && change->loss_count == names->loss_count;
 
-	bool is_back = !is_done && change->loss_count == change->names->loss_count;
+	while (change->removed) {
+		struct client_statement *entry = names_entry_of(*(char **)change->removed);
 
-	is_back = is_back && change->entry && !find_entry(change->names, change->name);
-	/* the Parse that added the name has succeeded, or its own change removes the name next */
-	if (is_back)
-		change->entry->is_confirmed = true;
-	if (change->entry && !(is_back && add_entry(change->names, change->entry)))
-		free_name(change->entry);
-	free_change(change);
-}
-
-struct ledger_change *names_go(struct client *client, const char *name)
-{
-	struct name_change *change = make_change(client, name, NULL, settle_go);
-
-	if (!change)
-		return NULL;
-	change->entry = names_find(client, name);
-	if (change->entry)
-		remove_name(client->names, change->entry);
-	return &change->base;
-}
-
-/* The change when all names are removed. */
-struct names_leave {
-	struct ledger_change base;
-	struct names *names;
-	void *tree; /* the removed names: owned by the change until it is settled */
-	uint32_t loss_count;
-};
-
-static void settle_leave(struct ledger_change *base, bool is_done)
-{
-	struct names_leave *leave = (struct names_leave *)base;
-	struct names *names = leave->names;
-	bool is_back = !is_done && leave->loss_count == names->loss_count;
-
-	while (leave->tree) {
-		struct client_statement *entry = names_entry_of(*(char **)leave->tree);
-
-		tdelete(entry->name, &leave->tree, compare);
+		tdelete(entry->name, &change->removed, compare);
 		/*
 		 * The Parse that added the name has succeeded, or its own change removes it next.
 		 */
@@ -488,26 +453,35 @@ static void settle_leave(struct ledger_change *base, bool is_done)
 		if (!is_back || find_entry(names, entry->name) || !add_entry(names, entry))
 			free_name(entry);
 	}
-	ledger_open_end(&names->open);
-	free(leave);
+	free_change(change);
+}
+
+struct ledger_change *names_go(struct client *client, const char *name)
+{
+	struct name_change *change = make_change(client, name, NULL, settle_go);
+	struct client_statement *entry = names_find(client, name);
+
+	if (!change || !entry)
+		return change ? &change->base : NULL;
+	if (!tsearch(entry->name, &change->removed, compare)) {
+		free_change(change);
+		return NULL;
+	}
+	remove_name(client->names, entry);
+	return &change->base;
 }
 
 struct ledger_change *names_go_all(struct client *client)
 {
-	struct names *names = get(client);
-	struct names_leave *leave = names ? calloc(1, sizeof(*leave)) : NULL;
+	struct name_change *change = make_change(client, NULL, NULL, settle_go);
 
-	if (!leave)
+	if (!change)
 		return NULL;
-	leave->base.settle = settle_leave;
-	leave->names = names;
-	leave->tree = names->tree;
-	leave->loss_count = names->loss_count;
-	names->tree = NULL;
-	names->count = 0;
-	names->size = 0;
-	ledger_open_begin(&names->open, &client->borrower.server->wire.ledger);
-	return &leave->base;
+	change->removed = change->names->tree;
+	change->names->tree = NULL;
+	change->names->count = 0;
+	change->names->size = 0;
+	return &change->base;
 }
 
 bool names_are_unsure(const struct client *client)

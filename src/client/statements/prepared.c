@@ -27,7 +27,6 @@
 #include "../session/listening_change_priv.h"
 #include "../session/session_priv.h"
 #include "names_priv.h"
-#include "sql_statements_priv.h"
 
 /* ---- Parse ---- */
 

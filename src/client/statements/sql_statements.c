@@ -17,7 +17,7 @@
  * takes effect before the Execute, so what the unnamed statement contains is kept until
  * then.
  */
-#include "sql_statements_priv.h"
+#include "statements_priv.h"
 
 #include <stdlib.h>
 
@@ -28,7 +28,6 @@
 #include "../client_priv.h"
 #include "../session/listening_change_priv.h"
 #include "../session/session_priv.h"
-#include "statements_priv.h"
 #include "names_priv.h"
 
 void sql_forget(struct client *client)

@@ -11,7 +11,6 @@
 #include "../client_priv.h"
 #include "../client_records_priv.h"
 #include "names_priv.h"
-#include "sql_statements_priv.h"
 
 /*
  * ---- frames that must be complete ----
@@ -342,44 +341,12 @@ enum statements_result statements_judge(struct client *client, const struct fram
 	return judge_names(client, frame, in, batch, head);
 }
 
-/* ---- names on the server ---- */
-
-enum statements_result statements_expose(struct client *client, const struct frame *frame,
-                                         struct bytes in, struct batch *batch)
-{
-	return exposed_before(client, frame, in, batch);
-}
-
-void statements_settle(struct client *client, const struct facts *facts)
-{
-	exposed_settle(client, facts);
-}
-
-bool statements_withdraw(struct client *client) { return exposed_withdraw(client); }
-
-bool statements_are_exposed(const struct client *client)
-{
-	const struct buf *exposed = names_exposed(client);
-
-	return exposed && exposed->count;
-}
-
 /* ---- events of the client ---- */
 
 void statements_forget_unnamed(struct client *client, struct batch *batch)
 {
 	unnamed_drop(client, batch);
 	sql_forget(client);
-}
-
-void statements_drop_unnamed(struct client *client, struct batch *batch)
-{
-	unnamed_drop(client, batch);
-}
-
-void statements_keep_unnamed(struct client *client, const struct batch *batch)
-{
-	unnamed_keep(client, batch);
 }
 
 void statements_leave(struct client *client)
@@ -395,8 +362,6 @@ bool statements_spare_unnamed(struct client *client)
 	statements_leave(client);
 	return true;
 }
-
-void statements_deallocated(struct client *client) { names_forget(client); }
 
 void statements_free(struct client *client)
 {
@@ -424,12 +389,14 @@ unsigned int statements_touches(const struct client *client, const char *name, s
 	return statement->touches;
 }
 
-unsigned int statements_executed(const struct client *client, struct bytes text)
+struct statement *statements_executed(const struct client *client, struct bytes text)
 {
 	struct sql_statement sql;
 
+	if (sql_glance(text, true) != WIRE_OK)
+		return NULL;
 	sql_read(text, &sql);
-	return sql.kind == SQL_EXECUTE ? statements_touches(client, sql.name, &text) : 0;
+	return sql.kind == SQL_EXECUTE ? statements_find(client, sql.name) : NULL;
 }
 
 const char *statements_text(const struct client *client, const char *name)

@@ -16,6 +16,7 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql.h"
+#include "pgweir/pool/server/server.h"
 
 #include "../batch_priv.h"
 
@@ -86,48 +87,14 @@ static inline bool statements_concern(const struct client *client, const struct 
 }
 
 /*
- * A frame with a text that may name statements (SQL_TOUCH_BY_NAME), or any text of a client with
- * CLIENT_HAS_SQL_NAMES: adds to the batch what must be there before it. PASS, WAIT_EMPTY or END.
- */
-enum statements_result statements_expose(struct client *client, const struct frame *frame,
-                                         struct bytes in, struct batch *batch);
-
-/* The server has answered the question at the end of such a client's transaction. */
-void statements_settle(struct client *client, const struct facts *facts);
-
-/*
- * Removes from the server what was added for texts. The server is at rest. true: on_ready() of the
- * borrower comes, or the client was closed. false: there is nothing.
- */
-bool statements_withdraw(struct client *client);
-
-/* Whether there is something to remove. */
-bool statements_are_exposed(const struct client *client);
-
-/*
  * Sends a message that fails in place of a frame of this type: the client gets *err.
  * STATEMENTS_DROP or _END.
  */
 enum statements_result statements_refuse(struct client *client, char type, const struct err *err,
                                          struct batch *batch);
 
-/* A Query is sent to the server, which then drops its unnamed statement. */
-void statements_drop_unnamed(struct client *client, struct batch *batch);
-
 /* A Query was answered by pgweir. PostgreSQL would have dropped the unnamed statement. */
 void statements_forget_unnamed(struct client *client, struct batch *batch);
-
-/*
- * Call when all received frames were judged and sent: keeps the text of an unnamed
- * statement that was not bound yet.
- */
-void statements_keep_unnamed(struct client *client, const struct batch *batch);
-
-static inline void statements_keep(struct client *client, const struct batch *batch)
-{
-	if (batch->unnamed.count)
-		statements_keep_unnamed(client, batch);
-}
 
 /* The client's server is returned. */
 void statements_leave(struct client *client);
@@ -144,9 +111,6 @@ static inline void statements_leave_server(struct client *client)
 		statements_leave(client);
 }
 
-/* The server has dropped all its statements: DISCARD ALL, DEALLOCATE ALL. */
-void statements_deallocated(struct client *client);
-
 /* Frees everything. The ledger must have settled the open changes. */
 void statements_free(struct client *client);
 
@@ -156,8 +120,8 @@ struct statement *statements_find(const struct client *client, const char *name)
 /* What a statement touches, "" is the unnamed one, and its text. 0: also if it is not known. */
 unsigned int statements_touches(const struct client *client, const char *name, struct bytes *text);
 
-/* The same of the statement that a text EXECUTEs, and nothing else. */
-unsigned int statements_executed(const struct client *client, struct bytes text);
+/* The statement that a text EXECUTEs, which does nothing else. NULL: not known, or it does not. */
+struct statement *statements_executed(const struct client *client, struct bytes text);
 
 /* The SQL text of the client's statement with this name. NULL: none. */
 const char *statements_text(const struct client *client, const char *name);
@@ -213,8 +177,9 @@ enum statements_result prepared_close(struct client *client, const char *name);
  */
 
 /*
- * A frame with a text is about to be sent: adds the statements to the batch that the text may use
- * by their names. PASS, WAIT_EMPTY or END.
+ * A frame with a text that may name statements (SQL_TOUCH_BY_NAME), or any text of a client with
+ * CLIENT_HAS_SQL_NAMES, is about to be sent: adds to the batch what must be there before it. PASS,
+ * WAIT_EMPTY or END.
  */
 enum statements_result exposed_before(struct client *client, const struct frame *frame,
                                       struct bytes in, struct batch *batch);
@@ -229,7 +194,9 @@ bool exposed_add(struct client *client, const struct client_statement *entry, st
 /* Whether the client's server has this statement under the client's name. */
 bool exposed_has(const struct client *client, const char *name);
 
-/* The transaction has ended: names that the server does not have any more are the client's no more.
+/*
+ * The server has answered the question at the end of the transaction: names that it does not have
+ * any more are the client's no more.
  */
 void exposed_settle(struct client *client, const struct facts *facts);
 
@@ -238,6 +205,9 @@ void exposed_settle(struct client *client, const struct facts *facts);
  * the client was closed. false: there are none.
  */
 bool exposed_withdraw(struct client *client);
+
+/* Whether there are some. */
+bool exposed_any(const struct client *client);
 
 /*
  * ---- inject.c ----
@@ -298,7 +268,10 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 /* Handles a Close or a Query: there is no unnamed statement any more. */
 void unnamed_drop(struct client *client, struct batch *batch);
 
-/* Call when all received frames were judged and sent: keeps a text that was not bound yet. */
+/*
+ * Call when all received frames were judged and sent, if batch->unnamed is not empty: keeps a text
+ * that was not bound yet.
+ */
 void unnamed_keep(struct client *client, const struct batch *batch);
 
 /* The client's server is returned. The next one may have another client's statement. */
@@ -317,5 +290,76 @@ void unnamed_free(struct client *client);
 bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
 void unnamed_read(struct client *client, struct record *record,
                   const struct pools_arrival *arrival);
+
+/*
+ * ---- sql_statements.c ----
+ *
+ * SQL's own PREPARE, EXECUTE and DEALLOCATE, for clients whose statements are tracked.
+ */
+
+/* The client's unnamed statement is a PREPARE, EXECUTE, DEALLOCATE or similar. */
+struct sql_unnamed {
+	enum sql_kind kind;
+	bool is_bound; /* the unnamed portal is bound to it */
+	struct statements *statements;
+	struct statement *statement; /* holds one reference; NULL: without one */
+	char name[SQL_NAME_MAX + 1]; /* the client's name for the statement */
+	struct server_renaming renaming;
+};
+
+/* Stores that the unnamed statement is `read`. statement: may be NULL. false: no memory. */
+bool sql_remember(struct client *client, const struct sql_statement *read,
+                  struct statement *statement);
+
+/* Adds a Query that always fails; the client gets `err`. STATEMENTS_DROP or END. */
+enum statements_result sql_refuse_query(struct client *client, const struct err *err,
+                                        struct batch *batch);
+
+/* Handles a Query. */
+enum statements_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
+                                 struct batch *batch);
+
+/*
+ * Handles a Parse of the unnamed statement. `body`: what has been received of `length`
+ * bytes, at least its name. STATEMENTS_HEAD: the Parse is in `batch` with another name in
+ * its text, and the caller notes it. STATEMENTS_DROP: it is refused.
+ */
+enum statements_result sql_parse(struct client *client, struct bytes body, size_t length,
+                                 struct batch *batch);
+
+/*
+ * Whether a text that is prepared with a name of the protocol means another statement by its name:
+ * what it does depends on the server. *is_forgetting: it drops all statements.
+ */
+bool sql_is_by_name(struct bytes text, bool *is_forgetting);
+
+/*
+ * Comes before a Parse, Bind or Describe of such a text: adds the statement that it may mean. PASS,
+ * WAIT,
+ * END, or DROP: it is refused.
+ */
+enum statements_result sql_before_named(struct client *client, const char *text,
+                                        struct batch *batch);
+
+/* Handles a Bind that concerns the unnamed portal or the unnamed statement. */
+enum statements_result sql_bind(struct client *client, const char *portal, const char *statement,
+                                struct batch *batch);
+
+/* Handles an Execute. STATEMENTS_HEAD: it has been noted. */
+enum statements_result sql_execute(struct client *client, const char *portal, struct batch *batch);
+
+/* The client's server is returned: its portals are gone. */
+void sql_leave(struct client *client);
+
+/* Drops what is stored: the unnamed statement is gone or replaced. */
+void sql_forget(struct client *client);
+
+/*
+ * statements_judge.c: writes what the unnamed statement contains as fields of the client's
+ * record, and reads it. false: could not be sent.
+ */
+bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
+void sql_unnamed_read(struct client *client, struct record *record,
+                      const struct pools_arrival *arrival);
 
 #endif

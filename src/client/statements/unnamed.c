@@ -23,7 +23,6 @@
 #include "../client_records_priv.h"
 #include "../session/listening_change_priv.h"
 #include "../session/session_priv.h"
-#include "sql_statements_priv.h"
 
 struct unnamed {
 	struct ledger_change change; /* of each open Parse of the client */
@@ -279,8 +278,6 @@ void unnamed_keep(struct client *client, const struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
 
-	if (!batch->unnamed.count)
-		return;
 	statement_release(unnamed->statements, &unnamed->statement);
 	unnamed->statement = statement_of(unnamed->statements, batch->unnamed, bytes_of("", 0));
 	unnamed->has_text = unnamed->statement != NULL;

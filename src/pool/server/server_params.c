@@ -17,7 +17,7 @@
 #include <strings.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/params.h"
 
@@ -531,21 +531,13 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 	return params_change(table, &server->session.params, name, value);
 }
 
-static void add_placeholder(void *context, const struct sql_item *item)
-{
-	if (item->kind == SQL_ITEM_PARAMETER) {
-		buf_add(context, item->name.at, item->name.count);
-		buf_add_byte(context, 0);
-	}
-}
-
 void server_ask_defaults(struct server *server)
 {
-	struct buf names = { 0 };
+	struct sql_names names = { 0 };
 
-	sql_items(bytes_text(server->site->entry->connect_query), add_placeholder, &names);
-	server_ask(server, ERRAND_AT_ONCE, QUESTION_PARAMS, buf_bytes(&names));
-	buf_free(&names);
+	sql_names_read(&names, bytes_text(server->site->entry->connect_query), true);
+	server_ask(server, ERRAND_AT_ONCE, QUESTION_PARAMS, buf_bytes(&names.list));
+	sql_names_free(&names);
 }
 
 void server_take_defaults(struct server *server, const struct facts *facts)

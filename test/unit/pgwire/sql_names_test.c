@@ -93,6 +93,8 @@ static const struct names_case plain[] = {
 	/* strings are nothing */
 	{ "SELECT set_config('a.b', 'SET c.d = 1', false)", "a.b " },
 	{ "EXECUTE p('a.b')", "" },
+	{ "EXECUTE p((((a, ((b))), (((", "?" },
+	{ "SELECT set_config((((a, 'b.c', (((", "?" },
 };
 
 /* What functions may run. */

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pgweir/pgwire/sql_database.h"
+#include "pgweir/pgwire/sql_block.h"
 
-#include "../../../src/pgwire/sql_touch_priv.h"
+#include "../../../src/pgwire/sql_priv.h"
 #include "../unit.h"
 
 /* One letter for each bit. */
@@ -631,7 +631,7 @@ static const struct {
 	{ "SELECT 1; DROP DATABASE a", NULL },
 	{ "DROP DATABASE", NULL },
 	{ "DROP DATABASE \"\"", NULL },
-	{ "DROP DATABASE U&\"a\"", "u" }, /* there is none, or it is another one: no harm */
+	{ "DROP DATABASE U&\"\\0061\"", "a" },
 	{ "DROP DATABASE a /* b", NULL },
 	{ "DROP TABLE database", NULL },
 	{ "DROP DATABASE aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggg",

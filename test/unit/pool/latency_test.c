@@ -285,6 +285,19 @@ START_TEST(moved_counts_keep_their_times)
 }
 END_TEST
 
+/* More times of one bucket in a slice than its counter holds. */
+START_TEST(a_full_counter_loses_nothing)
+{
+	for (int i = 0; i < 200000; i++)
+		note(LATENCY_STATEMENT, 100);
+	for (int window = 0; window < LATENCY_WINDOWS; window++)
+		ck_assert_uint_eq(count((enum latency_window)window), 200000);
+	now += 2 * MINUTE;
+	ck_assert_uint_eq(count(LATENCY_MINUTE), 0);
+	ck_assert_uint_eq(count(LATENCY_TEN_MINUTES), 200000);
+}
+END_TEST
+
 /* A busy pool for an hour, with times from 100 us to some seconds. */
 START_TEST(memory_is_bounded)
 {
@@ -336,6 +349,7 @@ int main(void)
 	tcase_add_test(cases, the_longest_leaves_with_its_window);
 	tcase_add_test(cases, all_is_emptied);
 	tcase_add_test(cases, moved_counts_keep_their_times);
+	tcase_add_test(cases, a_full_counter_loses_nothing);
 	tcase_add_test(cases, memory_is_bounded);
 	tcase_add_test(cases, memory_has_a_maximum);
 	suite_add_tcase(suite, cases);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * web/budget_priv.h
+ * web/web_priv.h: the budget
  */
-#include "../../../src/web/budget_priv.h"
+#include "../../../src/web/web_priv.h"
 
 #include "../unit.h"
 

@@ -2,7 +2,7 @@
 /*
  * web/http_head.c.
  */
-#include "../../../src/web/http_head_priv.h"
+#include "../../../src/web/web_priv.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 /*
  * web/metrics_text.c: rows of a SHOW become metrics.
  */
-#include "../../../src/web/metrics_priv.h"
+#include "../../../src/web/web_priv.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * web/secrets.c
+ * web/rights.c: secrets
  */
-#include "../../../src/web/secrets_priv.h"
+#include "../../../src/web/web_priv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	secrets_free(&secrets);
+	rights_free_secrets(&secrets);
 	unlink(path);
 }
 
@@ -40,12 +40,12 @@ static bool read_text(const char *text, struct err *err)
 	ck_assert_ptr_nonnull(file);
 	ck_assert_int_ge(fputs(text, file), 0);
 	ck_assert_int_eq(fclose(file), 0);
-	return secrets_read(&secrets, path, err);
+	return rights_read_secrets(&secrets, path, err);
 }
 
 static bool has(const char *authorization)
 {
-	return secrets_have(&secrets, bytes_text(authorization));
+	return rights_have_secret(&secrets, bytes_text(authorization));
 }
 
 /* "Basic" with what is encoded. */
@@ -80,7 +80,7 @@ START_TEST(secrets_of_a_file)
 	ck_assert(!has("Digest token-1"));
 	ck_assert(!has("Basic not-base64!"));
 	ck_assert(!has(""));
-	ck_assert(!secrets_have(&secrets, bytes_of(NULL, 0)));
+	ck_assert(!rights_have_secret(&secrets, bytes_of(NULL, 0)));
 }
 END_TEST
 
@@ -123,7 +123,7 @@ START_TEST(secrets_without_a_file)
 	struct err err;
 
 	unlink(path);
-	ck_assert(!secrets_read(&secrets, path, &err));
+	ck_assert(!rights_read_secrets(&secrets, path, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "No such file"));
 }
 END_TEST
@@ -143,7 +143,7 @@ START_TEST(secrets_have_a_length)
 	text[1022] = text[1023] = 'x';
 	text[1100] = 0;
 	ck_assert(!has_basic("Basic ", text));
-	secrets_free(&secrets);
+	rights_free_secrets(&secrets);
 	ck_assert(!read_text(text, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, ":1 is too long"));
 }
@@ -159,7 +159,7 @@ START_TEST(secrets_have_a_number)
 	ck_assert(read_text(buf_text(&text), &err));
 	ck_assert_uint_eq(secrets.count, 1000);
 	ck_assert(has_basic("Basic ", "user999:secret"));
-	secrets_free(&secrets);
+	rights_free_secrets(&secrets);
 	ck_assert_uint_eq(secrets.count, 0);
 	ck_assert(!has_basic("Basic ", "user999:secret"));
 	buf_add_text(&text, "one:more\n");

@@ -2,16 +2,16 @@
 /*
  * admin/show/history.c: averages, with a clock controlled by the test.
  */
-#include "../../../../src/admin/show/history_priv.h"
+#include "../../../../src/admin/show/show_priv.h"
 
 #include "../../unit.h"
 
 #define SECOND USEC_PER_SEC
 
-static struct history *history;
+static struct history made, *history = &made;
 
-static void set_up(void) { history = history_new(0); }
-static void tear_down(void) { history_free(&history); }
+static void set_up(void) { history_init(history, 0); }
+static void tear_down(void) { history_done(history); }
 
 static void tick(usec_t now, const char *name, const struct stats *counted)
 {

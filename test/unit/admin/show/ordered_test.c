@@ -19,7 +19,7 @@ static size_t item_count;
 static void collect(struct cursor *to)
 {
 	for (size_t i = 0; i < item_count; i++)
-		cursor_offer(to, items[i]);
+		cursor_offer(to, items[i].first, items[i].second, items[i].object);
 }
 
 static void set_up(void)

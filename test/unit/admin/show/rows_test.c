@@ -116,8 +116,8 @@ END_TEST
 START_TEST(the_header_tells_each_columns_format)
 {
 	static const struct column columns[] = {
-		COLUMN(struct row, VALUE_TEXT, text, ""),
-		COLUMN(struct row, VALUE_NUMERIC, number, ""),
+		COLUMN_OF(struct row, VALUE_TEXT, text, ""),
+		COLUMN_OF(struct row, VALUE_NUMERIC, number, ""),
 	};
 	static const char expected[] =
 	    "T\0\0\0\066\0\2"

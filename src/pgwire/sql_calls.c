@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Functions that change what PostgreSQL keeps in a session, by their names alone: a function of
- * the same name in another schema counts too.
+ * the same name in another schema counts too. And what is in their parentheses.
  */
-#include "sql_functions_priv.h"
-
 #include "pgweir/pgwire/sql_touch.h"
+
+#include "sql_priv.h"
 
 #define FUNCTION(name, bits)                        \
 	{                                           \
@@ -105,4 +105,63 @@ const struct sql_function *sql_function(struct bytes name)
 	if (name.count > SQL_FUNCTION_MAX)
 		return NULL;
 	return sql_word_find(functions, FUNCTION_COUNT, sizeof(functions[0]), name);
+}
+
+const struct sql_function *sql_function_of(const struct token *token)
+{
+	char name[SQL_NAME_MAX];
+	size_t size;
+
+	if (!sql_is_name(token) || token->text.count < SQL_FUNCTION_MIN)
+		return NULL;
+	if (token->kind == TOKEN_WORD)
+		return sql_function(token->text);
+	size = sql_unquote(token, false, name, sizeof(name));
+	return size == SQL_CANNOT ? NULL : sql_function(bytes_of(name, size));
+}
+
+/* To read a call within a call once for each would cost the square of the size. */
+static bool may_have_arguments(const struct token *token)
+{
+	const struct sql_function *function = sql_function_of(token);
+
+	return (function && function->third != SQL_THIRD_ANY) || sql_token_is(token, "execute");
+}
+
+static bool take_argument_name(struct scanner *scanner, struct token *name)
+{
+	struct scanner ahead = *scanner;
+
+	*name = sql_token(&ahead);
+	if (!sql_is_name(name) || !(sql_takes_sign(&ahead, '=') ? sql_takes_sign(&ahead, '>')
+	                                                        : sql_takes_sign(&ahead, ':') &&
+	                                                              sql_takes_sign(&ahead, '=')))
+		return false;
+	*scanner = ahead;
+	return true;
+}
+
+void sql_read_argument(struct scanner *scanner, struct argument *argument)
+{
+	size_t depth = 0;
+
+	argument->is_named = take_argument_name(scanner, &argument->name);
+	argument->value = *scanner;
+	argument->first.kind = TOKEN_END;
+	argument->end = 0;
+	for (argument->count = 0;; argument->count++) {
+		struct token token = sql_token(scanner);
+		bool is_close = sql_token_is_sign(&token, ')') || sql_token_is_sign(&token, ']');
+
+		if (sql_is_end(&token) || may_have_arguments(&token))
+			return;
+		if (depth == 0 && (is_close || sql_token_is_sign(&token, ','))) {
+			argument->end = token.text.at[0];
+			return;
+		}
+		depth += sql_token_is_sign(&token, '(') || sql_token_is_sign(&token, '[');
+		depth -= is_close;
+		if (argument->count == 0)
+			argument->first = token;
+	}
 }
