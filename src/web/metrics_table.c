@@ -239,8 +239,8 @@ static const struct metric of_histograms[] = {
 const struct metrics_source metrics_sources[] = {
 	SOURCE("VERSION", METRICS_ROWS, of_version, "version"),
 	SOURCE("READY", METRICS_ROWS, of_ready, NULL),
-	SOURCE("LISTS", METRICS_KEYED, of_lists, NULL),
-	SOURCE("CONFIG", METRICS_KEYED, of_config, NULL),
+	SOURCE("LISTS", METRICS_ROWS, of_lists, NULL),
+	SOURCE("CONFIG", METRICS_ROWS, of_config, NULL),
 	SOURCE("DATABASES", METRICS_ROWS, of_databases, "name", "host", "port", "database",
 	       "force_user", "pool_mode"),
 	SOURCE("POOLS", METRICS_ROWS, of_pools, "database", "user"),

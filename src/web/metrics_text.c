@@ -21,7 +21,7 @@
 
 /* ---- parts of the format ---- */
 
-void metrics_add_label_value(struct buf *out, struct bytes value)
+static void add_label_value(struct buf *out, struct bytes value)
 {
 	buf_add_byte(out, '"');
 	while (value.count) {
@@ -104,7 +104,7 @@ static void add_pairs(const struct metrics_text *text, struct buf *out)
 
 	for (size_t i = 0; i < METRICS_LABELS_MAX && labels[i]; i++) {
 		buf_printf(out, "%s%s=", i ? "," : "", labels[i]);
-		metrics_add_label_value(out, value_of(&text->message, labels[i]));
+		add_label_value(out, value_of(&text->message, labels[i]));
 	}
 }
 
@@ -241,32 +241,27 @@ static void add_value(const struct metrics_text *text, const struct metric *metr
 	}
 }
 
+/*
+ * Nothing without a value (NULL), and of a table of names and values only the row of the metric's
+ * name, if its value is a number: that of an unset setting is none.
+ */
 static void add_row_sample(const struct metrics_text *text, const struct metric *metric,
                            struct buf *out)
-{
-	struct bytes value = value_of(&text->message, metric->column);
-
-	if (metric->value != METRIC_ONE && !value.at)
-		return; /* NULL: there is no value */
-	buf_add_text(out, metric->name);
-	add_labels(text, out);
-	buf_add_byte(out, ' ');
-	add_value(text, metric, value, out);
-	buf_add_byte(out, '\n');
-}
-
-/* A value that is no number, such as that of an unset setting, is left out. */
-static void add_keyed_sample(const struct metrics_text *text, const struct metric *metric,
-                             struct buf *out)
 {
 	struct bytes value = value_of(&text->message, metric->column);
 	size_t digits = 0;
 
 	while (digits < value.count && value.at[digits] >= '0' && value.at[digits] <= '9')
 		digits++;
-	if (!bytes_are(text->message.values[0], metric->key) || !digits || digits < value.count)
+	if ((metric->value != METRIC_ONE && !value.at) ||
+	    (metric->key &&
+	     (!bytes_are(text->message.values[0], metric->key) || !digits || digits < value.count)))
 		return;
-	buf_printf(out, "%s %.*s\n", metric->name, (int)value.count, value.at);
+	buf_add_text(out, metric->name);
+	add_labels(text, out);
+	buf_add_byte(out, ' ');
+	add_value(text, metric, value, out);
+	buf_add_byte(out, '\n');
 }
 
 #define BOUND_SIZE 32
@@ -339,8 +334,6 @@ static bool write_rows(struct metrics_text *text, struct buf *out)
 			continue;
 		if (source->kind == METRICS_ROWS)
 			add_row_sample(text, metric, out);
-		else if (source->kind == METRICS_KEYED)
-			add_keyed_sample(text, metric, out);
 		else
 			add_bucket_samples(text, metric, out);
 	}

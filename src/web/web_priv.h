@@ -359,14 +359,13 @@ struct metric {
 	const char *name; /* a counter's name ends with _total */
 	const char *help;
 	const char *column; /* METRICS_GROUPED, NULL: the number of rows */
-	const char *key;    /* METRICS_KEYED: the row, by its first column */
+	const char *key; /* of a table of names and values: the row, by its first column; or NULL */
 	enum metric_type type;
 	enum metric_value value;
 };
 
 enum metrics_kind {
 	METRICS_ROWS,    /* one sample for each row */
-	METRICS_KEYED,   /* a table of names and values: one sample for each name */
 	METRICS_GROUPED, /* one sample for rows with the same labels: how many, or the greatest
 	                    value */
 	METRICS_BUCKETS  /* rows of buckets, for which all labels are set and no others */
@@ -426,9 +425,6 @@ void metrics_begin(struct metrics_text *text, const struct metrics_source *sourc
 /* HELP and TYPE of a metric. type: "gauge", "counter" or "histogram". */
 void metrics_add_head(bool is_openmetrics, const char *name, const char *type, const char *help,
                       struct buf *out);
-
-/* A label's value, with quotes; always valid UTF-8. */
-void metrics_add_label_value(struct buf *out, struct bytes value);
 
 /*
  * ---- health: health.c ----

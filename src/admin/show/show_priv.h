@@ -144,7 +144,7 @@ struct ordered {
 /* `collect` calls this for each item. The names must stay valid until the end of the turn. */
 void cursor_offer(struct cursor *cursor, const char *first, const char *second, const void *object);
 
-/* The same for the databases, or pools, of all lanes: those of which `wants` is true, or NULL. */
+/* The same for those databases, or pools, of all lanes that `wants` wants; NULL: all pools. */
 void cursor_offer_databases(struct cursor *cursor, bool (*wants)(const struct cursor *cursor,
                                                                  const struct database *database));
 void cursor_offer_pools(struct cursor *cursor, bool (*wants)(const struct pool *pool));

@@ -161,7 +161,7 @@ static const struct metric of_config[] = {
 };
 static const struct metrics_source config = {
 	.words = "CONFIG",
-	.kind = METRICS_KEYED,
+	.kind = METRICS_ROWS,
 	.metrics = of_config,
 	.count = COUNT_OF(of_config),
 };

@@ -33,10 +33,7 @@ static void set_up(void)
 	made = (struct timeline){ .minute_began_at = now };
 }
 
-static void tear_down(void)
-{
-	latency_done(&latency);
-}
+static void tear_down(void) { latency_done(&latency); }
 
 static void note(int lane, enum latency_kind kind, usec_t time)
 {
