@@ -160,7 +160,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	fill_times(row, server->connected_at, server->lease.request_at, now);
 	if (!server->lease.request_at && server->used_at)
 		row->request_time = show_wall(server->used_at, now);
-	row->close_needed = server->close_reason;
+	row->close_needed = server->close_reason != CLOSE_NONE;
 	row->ptr = server;
 	row->link = client;
 	row->remote_pid = server_backend_pid(server);
