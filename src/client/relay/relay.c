@@ -36,7 +36,7 @@ static void send_whole(struct server *server, struct batch *batch)
 {
 	static const char flush[] = { 'H', 0, 0, 0, 4 };
 
-	if (ledger_flush(&server->ledger))
+	if (ledger_flush(&server->wire.ledger))
 		batch_run(batch, bytes_of(flush, sizeof(flush)));
 	batch_send(batch);
 	server_push(server);
@@ -56,7 +56,7 @@ static bool send_batch(struct client *client, struct batch *batch)
 	else
 		send_whole(server, batch);
 	server_set_mid_request(server, client->frame_left && client->forwards_rest);
-	batch->is_answered |= ledger_owes_answer(&server->ledger);
+	batch->is_answered |= ledger_owes(&server->wire.ledger, LEDGER_ANSWER);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* the client must read first */
 	return client->state == CLIENT_ACTIVE;
@@ -78,7 +78,7 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 			return JUDGE_END;
 	} while (judgement == JUDGE_WAIT && in->count < left && client->stream.want == WANT_INPUT &&
 	         server_can_take(client->borrower.server) &&
-	         ledger_ends_wait(&client->borrower.server->ledger, batch->waits_for));
+	         ledger_ends_wait(&client->borrower.server->wire.ledger, batch->waits_for));
 	return judgement;
 }
 
@@ -137,8 +137,8 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
-	if (stream_unsent(&server->stream) == 0 && judgement != JUDGE_WAIT) {
-		if (server->is_ready && !relay_is_session(client) && client->frame_left == 0)
+	if (stream_unsent(&server->wire.stream) == 0 && judgement != JUDGE_WAIT) {
+		if (server->wire.is_ready && !relay_is_session(client) && client->frame_left == 0)
 			relay_give_back(client); /* only the rest of a frame was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
@@ -233,8 +233,8 @@ static bool ask_session(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (client->frame_left || server_rest(server) != REST_FULL || server->cancel_count ||
-	    !ledger_is_certain(&server->ledger))
+	if (client->frame_left || server_rest(server) != REST_FULL || server->lease.cancel_count ||
+	    !ledger_is_certain(&server->wire.ledger))
 		return false;
 	session_mode_ask(client);
 	client_enter(client, CLIENT_SETTLING);
@@ -248,11 +248,6 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 
 	if (!is_settled)
 		return;
-	if (client->state == CLIENT_SETTLING) {
-		server_end_limit(borrower->server);
-		relay_settled(client); /* what exposed_withdraw() has sent was answered */
-		return;
-	}
 	relay_end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
 	    !client->replication) {
@@ -287,16 +282,15 @@ void relay_deallocated(struct borrower *borrower)
 	session_deallocated(client_of(borrower));
 }
 
-void relay_facts(struct borrower *borrower, const struct facts *facts)
+static void take_facts(struct client *client, const struct facts *facts)
 {
-	struct client *client = client_of(borrower);
 	bool is_session = relay_is_session(client);
 
 	if (facts->parts == QUESTION_POSITION) {
 		if (!causal_facts(client, facts))
 			return;
 		if (client->state == CLIENT_CATCHING_UP)
-			relay_lent(borrower);
+			relay_lent(&client->borrower);
 		else
 			relay_settled(client);
 		return;
@@ -310,11 +304,23 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 		relay_settled(client);
 }
 
-void relay_catalog_read(struct borrower *borrower)
+void relay_answer(struct borrower *borrower, enum errand_kind errand, const struct facts *facts)
 {
 	struct client *client = client_of(borrower);
 
-	session_go_on(client, !statements_spare_unnamed(client));
+	switch (errand) {
+	case ERRAND_ASK:
+		take_facts(client, facts);
+		return;
+	case ERRAND_CATALOG:
+		session_go_on(client, !statements_spare_unnamed(client));
+		return;
+	case ERRAND_CHANNELS:
+		listening_errand_done(client);
+		return;
+	default: /* ERRAND_CLOSES: exposed_withdraw() */
+		relay_settled(client);
+	}
 }
 
 void relay_settled(struct client *client)
@@ -354,22 +360,17 @@ void relay_before_ready(struct borrower *borrower, struct buf *ahead)
 	resets_tell(client_of(borrower), ahead);
 }
 
-void relay_channels_cleared(struct borrower *borrower)
-{
-	listening_errand_done(client_of(borrower));
-}
-
 void relay_writable(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
 
 	if (client->state != CLIENT_ACTIVE)
 		return;
-	if (borrower->server->is_ready && !relay_is_session(client) && relay_give_back(client))
+	if (borrower->server->wire.is_ready && !relay_is_session(client) && relay_give_back(client))
 		return;
 	/* If the wait is not over, there will be another call. */
-	if (stream_unsent(&borrower->server->stream) == 0 &&
-	    ledger_ends_wait(&borrower->server->ledger, borrower->waits_for))
+	if (stream_unsent(&borrower->server->wire.stream) == 0 &&
+	    ledger_ends_wait(&borrower->server->wire.ledger, borrower->waits_for))
 		read_on_with_server(client);
 }
 

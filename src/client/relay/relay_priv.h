@@ -30,9 +30,7 @@ bool relay_takes_parameter(struct borrower *borrower, const char *name, const ch
                            struct buf *instead);
 void relay_before_ready(struct borrower *borrower, struct buf *ahead);
 bool relay_takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead);
-void relay_channels_cleared(struct borrower *borrower);
-void relay_catalog_read(struct borrower *borrower);
-void relay_facts(struct borrower *borrower, const struct facts *facts);
+void relay_answer(struct borrower *borrower, enum errand_kind errand, const struct facts *facts);
 void relay_writable(struct borrower *borrower);
 
 /* ---- relay_server.c ---- */

@@ -96,7 +96,7 @@ void relay_end_batch(struct client *client, char status)
  */
 __attribute__((noinline)) static void restore_startup_params(struct client *client)
 {
-	bool is_exact = !client->borrower.server->is_rest_unknown;
+	bool is_exact = !client->borrower.server->session.is_rest_unknown;
 	struct params_pair again[PARAMS_NAMES_MAX];
 	struct params_seek seek = { 0 };
 	const char *at = NULL, *name, *value, *now;
@@ -122,10 +122,10 @@ void relay_take_params(struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
-	if (client->params != server->params) {
+	if (client->params != server->session.params) {
 		const struct params *old = client->params;
 
-		client->params = params_hold(server->params);
+		client->params = params_hold(server->session.params);
 		params_release(client->clients->with.params, &old);
 	}
 	if (server_has_reset(server))
@@ -141,11 +141,11 @@ __attribute__((noinline)) static bool respell_params(struct client *client)
 	bool is_sent = true;
 
 	while (params_next(old, &at, &name, &value)) {
-		now = server_value(server, server->params, name);
-		if (params_find(server->baseline, name) && strcmp(now, value) != 0)
+		now = server_value(server, server->session.params, name);
+		if (params_find(server->session.baseline, name) && strcmp(now, value) != 0)
 			message_parameter(&out, name, now);
 	}
-	client->params = params_hold(server->params);
+	client->params = params_hold(server->session.params);
 	params_release(client->clients->with.params, &old);
 	if (out.count)
 		is_sent = client_send(client, buf_bytes(&out));
@@ -155,7 +155,7 @@ __attribute__((noinline)) static bool respell_params(struct client *client)
 
 bool relay_respell_params(struct client *client)
 {
-	return client->params == client->borrower.server->params || respell_params(client);
+	return client->params == client->borrower.server->session.params || respell_params(client);
 }
 
 /* Without a server: handles input that was buffered in the meantime. */
@@ -198,7 +198,7 @@ void relay_go_on_without(struct client *client)
 static bool ask(struct client *client)
 {
 	/* It could cancel our query. When it has ended, on_writable() comes. */
-	if (client->borrower.server->cancel_count)
+	if (client->borrower.server->lease.cancel_count)
 		return false;
 	if (!session_ask(client, !statements_spare_unnamed(client)))
 		return false;
@@ -214,7 +214,7 @@ bool relay_give_back(struct client *client)
 	if (client->frame_left || server_rest(server) != REST_FULL)
 		return false;
 	/* After a failed COPY a Sync may still be answered: the next client must not get that. */
-	if (!ledger_is_certain(&server->ledger)) {
+	if (!ledger_is_certain(&server->wire.ledger)) {
 		server_make_certain(server);
 		return false;
 	}
@@ -222,7 +222,8 @@ bool relay_give_back(struct client *client)
 	 * pool_mode was session until now: the server may have anything of the client. Or a value
 	 * is not known in the encoding of the database.
 	 */
-	if ((server->has_session || server->has_unclear_report) && session_is_watched(client))
+	if ((server->session.has_session || server->session.has_unclear_report) &&
+	    session_is_watched(client))
 		session_run_unknown(client);
 	if (client->touched && ask(client))
 		return true;
@@ -241,7 +242,7 @@ bool relay_give_back(struct client *client)
 		return false;
 	}
 	if (client->is_position_due && !causal_ends_unasked(client)) {
-		if (server->cancel_count)
+		if (server->lease.cancel_count)
 			return false;      /* as in ask() */
 		relay_take_params(client); /* known also if the server is lost now */
 		causal_ask(client);
