@@ -508,7 +508,7 @@ static bool has_more_params(const struct client *client, const struct facts *fac
 	const char *name, *value;
 
 	while (bytes_take_text(&params, &name) && bytes_take_text(&params, &value)) {
-		if (!params_find(client->borrower.server->params, name) &&
+		if (!params_find(client->borrower.server->session.params, name) &&
 		    !params_find(client->startup, name))
 			return true;
 	}

@@ -336,7 +336,7 @@ static bool is_within_frame(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
-	return server ? server->is_mid_response : client->borrower.is_mid_answer;
+	return server ? server->wire.is_mid_response : client->borrower.is_mid_answer;
 }
 
 void client_leave(struct client *client, const struct err *err)

@@ -129,13 +129,6 @@ static void on_deallocated(struct borrower *borrower)
 	session_deallocated(client_of(borrower));
 }
 
-static void on_catalog(struct borrower *borrower)
-{
-	struct client *client = client_of(borrower);
-
-	session_go_on(client, !statements_spare_unnamed(client));
-}
-
 static bool holds_ready(struct borrower *borrower) { return listening_holds(client_of(borrower)); }
 
 static bool takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead)
@@ -154,11 +147,6 @@ static void before_ready(struct borrower *borrower, struct buf *ahead)
 	resets_tell(client_of(borrower), ahead);
 }
 
-static void on_channels_cleared(struct borrower *borrower)
-{
-	listening_errand_done(client_of(borrower));
-}
-
 static void on_preparing_flushed(struct client *client) { server_read_on(client->borrower.server); }
 
 static const struct borrower_ops client_borrower_ops = {
@@ -171,9 +159,7 @@ static const struct borrower_ops client_borrower_ops = {
 	.on_deallocated = on_deallocated,
 	.on_retry = relay_retry,
 	.on_call = track_call,
-	.on_facts = relay_facts,
-	.on_catalog = on_catalog,
-	.on_channels_cleared = on_channels_cleared,
+	.on_answer = relay_answer,
 	.takes_notification = takes_notification,
 	.takes_parameter = takes_parameter,
 	.before_ready = before_ready,

@@ -49,7 +49,7 @@ static bool can_ever_leave_alone(const struct client *client)
 	    (session_has_record(client) || listening_listener(client) ||
 	     !handover_params_are_plain(client->params)))
 		return false;
-	return !server || !server->stream.tls;
+	return !server || !server->wire.stream.tls;
 }
 
 static bool can_ever_leave(const struct client *client)
@@ -63,7 +63,7 @@ static bool can_ever_leave(const struct client *client)
 static bool is_undecided(const struct client *client)
 {
 	return client->state == CLIENT_ACTIVE &&
-	       ((client->touched & NOT_NOW) || client->borrower.server->load_count ||
+	       ((client->touched & NOT_NOW) || client->borrower.server->session.load_count ||
 	        client->borrower.server->pool->purpose == POOL_FOR_READS || exposed_any(client) ||
 	        !listening_is_at_rest(client));
 }
@@ -118,7 +118,7 @@ static bool needs_more(const struct client *client)
 
 	return client->frame_left || has_half || waits_for_more(client) ||
 	       (client->state == CLIENT_ACTIVE &&
-	        ledger_needs_more(&client->borrower.server->ledger));
+	        ledger_needs_more(&client->borrower.server->wire.ledger));
 }
 
 /* Whether its current work ends without more input. */

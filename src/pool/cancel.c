@@ -77,8 +77,8 @@ static void detach_cancel(struct cancel *cancel)
 	cancel->server = NULL;
 	if (!server)
 		return;
-	server->cancel_count -= cancel->is_sent;
-	if (server->cancel_count)
+	server->lease.cancel_count -= cancel->is_sent;
+	if (server->lease.cancel_count)
 		return;
 	if (!cancel->is_sent && cancel->target)
 		return;
@@ -87,8 +87,8 @@ static void detach_cancel(struct cancel *cancel)
 	else if (server->state == SERVER_CANCELED)
 		pool_home(server);
 	/* The borrower may have waited for this to return the server. */
-	else if (server->state == SERVER_LENT && server->borrower && server->is_ready)
-		server->borrower->ops->on_writable(server->borrower);
+	else if (server->state == SERVER_LENT && server->lease.borrower && server->wire.is_ready)
+		server->lease.borrower->ops->on_writable(server->lease.borrower);
 }
 
 static void finish_cancel(struct cancel *cancel)
@@ -134,7 +134,7 @@ static void on_cancel_way_over(struct timer *timer)
 	               : "cancel request not sent within server_connect_timeout");
 	/* It may still arrive, and would cancel the next borrower's query. */
 	if (cancel->is_sent && cancel->server)
-		server_set_close_needed(cancel->server, CLOSE_CANCEL_UNDER_WAY);
+		server_need_close(cancel->server, CLOSE_CANCEL_UNDER_WAY);
 	finish_cancel(cancel);
 }
 
@@ -145,7 +145,7 @@ static bool is_wanted(const struct cancel *cancel)
 
 	if (server && server->state == SERVER_ENDING)
 		return true; /* nobody gets it any more */
-	return server && server->state == SERVER_LENT && server->borrower == cancel->target &&
+	return server && server->state == SERVER_LENT && server->lease.borrower == cancel->target &&
 	       server->errand == ERRAND_NONE;
 }
 
@@ -167,7 +167,7 @@ static void send_cancel_key(struct cancel *cancel)
 	}
 	message_cancel(&out, bytes_of(cancel->server->key, cancel->server->key_size));
 	cancel->is_sent = true;
-	cancel->server->cancel_count++;
+	cancel->server->lease.cancel_count++;
 	timer_clear(&cancel->wait);
 	if (!buf_ok(&out) || !stream_send(&cancel->stream, buf_bytes(&out)) ||
 	    !stream_want(&cancel->stream, WANT_INPUT))
@@ -181,7 +181,8 @@ static void send_cancel_key(struct cancel *cancel)
 static struct securing_how cancel_securing(const struct cancel *cancel)
 {
 	const struct server *server = cancel->server;
-	const struct stream *like = stream_is_encrypted(&server->stream) ? &server->stream : NULL;
+	const struct stream *like =
+	    stream_is_encrypted(&server->wire.stream) ? &server->wire.stream : NULL;
 
 	return (struct securing_how){ .like = like,
 		                      .is_required = true,
@@ -272,8 +273,8 @@ static void launch_cancel(struct cancel *cancel)
 {
 	struct pool *pool = cancel->pool;
 	struct pools *pools = pool->pools;
-	const struct address *peer = &cancel->server->peer;
-	char path[sizeof(cancel->server->path)];
+	const struct address *peer = &cancel->server->place.peer;
+	char path[sizeof(cancel->server->place.path)];
 
 	TAILQ_REMOVE(&pool->cancels_waiting, cancel, node);
 	pool->cancel_waiting_count--;
@@ -286,7 +287,7 @@ static void launch_cancel(struct cancel *cancel)
 	                           on_cancel_way_over),
 	          loop_now(pools->with.loop));
 	if (address_is_unix(peer)) {
-		snprintf(path, sizeof(path), "%s", cancel->server->path);
+		snprintf(path, sizeof(path), "%s", cancel->server->place.path);
 		dial_start_unix(&cancel->dial, pools->with.loop, path, on_cancel_connected);
 	} else {
 		dial_start(&cancel->dial, pools->with.loop, peer, &pools->server_sockets,
@@ -322,7 +323,7 @@ static struct cancel *start(struct server *server, const struct borrower *target
 		.server = server,
 		.target = target,
 		.farewell = { .fd = -1 },
-		.address = server->peer,
+		.address = server->place.peer,
 	};
 	text_copy(cancel->asker, sizeof(cancel->asker), asker);
 	TAILQ_INSERT_TAIL(&pool->cancels_waiting, cancel, node);
@@ -479,7 +480,7 @@ void pool_begin_ending(struct server *server)
 	pool_disown(server);
 	if (server->pool->pools->is_closing || !pool_host_answers(server))
 		server_forget(server);
-	else if (!server->cancel_count) /* a request of the client's may be under way */
+	else if (!server->lease.cancel_count) /* a request of the client's may be under way */
 		cancel_statement(server);
 }
 

@@ -201,10 +201,10 @@ void database_count_read(struct database *database, struct server *server)
 {
 	const struct hosts *hosts = server->site->hosts;
 
-	if (!server->read_count && server->host < hosts->count)
-		server->read_count = count_of(database, hosts->list[server->host].name);
-	if (server->read_count)
-		++*server->read_count;
+	if (!server->place.read_count && server->place.host < hosts->count)
+		server->place.read_count = count_of(database, hosts->list[server->place.host].name);
+	if (server->place.read_count)
+		++*server->place.read_count;
 }
 
 uint64_t database_reads_at(const struct database *database, const char *host)

@@ -184,7 +184,7 @@ bool handover_write_idle_servers(struct pools *pools, struct channel *channel, b
 	struct server *server;
 	bool ok = true;
 
-	TAILQ_FOREACH (server, &pools->servers, all_node) {
+	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
 		bool is_wanted = !is_first && server->pool->member_count;
 
 		if (ok && server->state != SERVER_LENT && !is_wanted &&
@@ -205,8 +205,8 @@ void pools_let_go(struct pools *pools)
 
 	pools->is_leaving = true;
 	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
-		next = TAILQ_NEXT(server, all_node);
-		if (server->is_leaving)
+		next = TAILQ_NEXT(server, place.all_node);
+		if (server->place.is_leaving)
 			handover_server_let_go(server);
 	}
 	pools->gone = (struct stats){ 0 };
@@ -227,8 +227,8 @@ void pools_keep(struct pools *pools, bool is_gone)
 	struct statement *statement, *next;
 	struct server *server;
 
-	TAILQ_FOREACH (server, &pools->servers, all_node)
-		server->is_leaving = false;
+	TAILQ_FOREACH (server, &pools->servers, place.all_node)
+		server->place.is_leaving = false;
 	if (is_gone)
 		pools->is_leaving = false;
 	HASH_ITER (hh, pools->statements.table, statement, next)

@@ -74,7 +74,7 @@ struct server_record {
 	char role[CONFIG_USER_NAME_MAX + 1];
 	char destination[HANDOVER_DESTINATION_SIZE];
 	char host[HANDOVER_HOST_SIZE];
-	char path[sizeof(((struct server *)0)->path)];
+	char path[sizeof(((struct server *)0)->place.path)];
 	uint64_t id, status;
 	bool is_for_lookups, is_lent, is_used, is_close_needed, has_session, is_rest_unknown;
 	struct address peer;

@@ -22,30 +22,30 @@
 /* Whether the server must be reset or cleaned before anybody else gets it. */
 static bool needs_reset(const struct server *server)
 {
-	return server->is_dirty || server->doubt != DOUBT_NONE;
+	return server->session.is_dirty || server->session.doubt != DOUBT_NONE;
 }
 
 /* Whether the plain format can describe the server. */
 static bool is_plain_enough(const struct server *server)
 {
 	return !server->pool->pools->is_handover_plain ||
-	       (!needs_reset(server) && handover_params_are_plain(server->params));
+	       (!needs_reset(server) && handover_params_are_plain(server->session.params));
 }
 
 bool handover_server_is_at_rest(const struct server *server)
 {
-	return stream_is_open(&server->stream) && !server->stream.error &&
+	return stream_is_open(&server->wire.stream) && !server->wire.stream.error &&
 	       server->replication == REPLICATION_NONE && !server->login &&
-	       server_has_nothing_pending(server) && !server->cancel_count;
+	       server_has_nothing_pending(server) && !server->lease.cancel_count;
 }
 
 bool handover_server_may_leave(const struct server *server)
 {
 	bool is_there = server->state == SERVER_IDLE || server->state == SERVER_USED ||
-	                (server->state == SERVER_LENT && server->borrower);
+	                (server->state == SERVER_LENT && server->lease.borrower);
 
 	/* The format has no pools for reads: the other process opens servers of its own. */
-	return is_there && !server->stream.tls && is_plain_enough(server) &&
+	return is_there && !server->wire.stream.tls && is_plain_enough(server) &&
 	       server->pool->purpose != POOL_FOR_READS && !server->pool->cancel_waiting_count &&
 	       handover_server_is_at_rest(server);
 }
@@ -87,13 +87,14 @@ static void note_names(const struct server *server, struct server_record *record
 {
 	const struct pool *pool = server->pool;
 	const struct hosts *hosts = pool->site.hosts;
-	const char *host = server->host < hosts->count ? hosts->list[server->host].name : "";
+	const char *host =
+	    server->place.host < hosts->count ? hosts->list[server->place.host].name : "";
 
 	text_copy(record->database, sizeof(record->database), pool->database->name);
 	text_copy(record->role, sizeof(record->role), pool->role->name);
 	name_destination(pool, record->destination, sizeof(record->destination));
 	text_copy(record->host, sizeof(record->host), host);
-	text_copy(record->path, sizeof(record->path), server->path);
+	text_copy(record->path, sizeof(record->path), server->place.path);
 }
 
 static struct server_record record_of(const struct server *server)
@@ -103,20 +104,20 @@ static struct server_record record_of(const struct server *server)
 		.is_for_lookups = server->pool->purpose == POOL_FOR_LOOKUPS,
 		.is_lent = server->state == SERVER_LENT,
 		.is_used = server->state == SERVER_USED,
-		.peer = server->peer,
-		.status = (unsigned char)server->status,
-		.is_close_needed = server->is_close_needed,
-		.has_session = server->has_session,
-		.is_rest_unknown = server->is_rest_unknown,
-		.params = params_text(server->params),
-		.baseline = params_text(server->baseline),
+		.peer = server->place.peer,
+		.status = (unsigned char)server->wire.status,
+		.is_close_needed = server->close_reason,
+		.has_session = server->session.has_session,
+		.is_rest_unknown = server->session.is_rest_unknown,
+		.params = params_text(server->session.params),
+		.baseline = params_text(server->session.baseline),
 		.key = bytes_of(server->key, server->key_size),
 		.connected_at = server->connected_at,
 		.used_at = server->used_at,
-		.request_at = server->request_at,
-		.xact_at = server->xact_at,
+		.request_at = server->lease.request_at,
+		.xact_at = server->lease.xact_at,
 		.connect_wall = server->connect_wall,
-		.request_wall = server->request_wall,
+		.request_wall = server->lease.request_wall,
 	};
 
 	note_names(server, &record);
@@ -135,7 +136,7 @@ bool handover_server_record(const struct server *server, struct statement_number
 		record_write(record, &server_session_record_table, &session);
 	if (server->is_listening)
 		listening_record_write(server, record);
-	server_statements_each(&server->statements, write_known, &out);
+	server_statements_each(&server->session.statements, write_known, &out);
 	return out.ok && buf_ok(record);
 }
 
@@ -157,26 +158,26 @@ bool handover_server_write(struct server *server, struct channel *channel)
 	struct numbers_sent numbers = { { send_statement }, channel };
 	struct buf record = { .is_secret = true };
 
-	server->is_leaving =
+	server->place.is_leaving =
 	    handover_server_record(server, &numbers.base, &record) &&
-	    channel_send_record(channel, HANDOVER_SERVER, &record, server->stream.watch.fd);
+	    channel_send_record(channel, HANDOVER_SERVER, &record, server->wire.stream.watch.fd);
 	buf_wipe(&record);
-	return server->is_leaving;
+	return server->place.is_leaving;
 }
 
 void handover_server_let_go(struct server *server)
 {
 	struct pool *pool = server->pool;
-	struct borrower *borrower = server->borrower;
+	struct borrower *borrower = server->lease.borrower;
 	struct loop *loop = pool->pools->with.loop;
 
 	log_debug(&server->log, "handed over");
-	server->is_leaving = false;
-	loop_close_later(loop, stream_take_socket(&server->stream));
+	server->place.is_leaving = false;
+	loop_close_later(loop, stream_take_socket(&server->wire.stream));
 	if (borrower) {
 		borrower->server = NULL;
 		borrower->state = BORROWER_RESTING;
-		server->borrower = NULL;
+		server->lease.borrower = NULL;
 		pool->served_count--;
 	}
 	server_forget(server);
@@ -246,24 +247,24 @@ static void fill_server(struct server *server, const struct server_record *recor
 {
 	struct pools *pools = server->pool->pools;
 
-	server->status = (char)record->status;
-	server->is_ready = true;
-	server->is_rest_unknown = record->is_rest_unknown;
-	server->peer = record->peer;
-	memcpy(server->path, record->path, sizeof(server->path));
-	handover_params_read(pools, record->params, &server->params);
-	handover_params_read(pools, record->baseline, &server->baseline);
+	server->wire.status = (char)record->status;
+	server->wire.is_ready = true;
+	server->session.is_rest_unknown = record->is_rest_unknown;
+	server->place.peer = record->peer;
+	memcpy(server->place.path, record->path, sizeof(server->place.path));
+	handover_params_read(pools, record->params, &server->session.params);
+	handover_params_read(pools, record->baseline, &server->session.baseline);
 	server_find_libraries(server);
 	server->key_size = (uint16_t)record->key.count;
 	memcpy(server->key, record->key.at, record->key.count);
 	server->connected_at = record->connected_at;
 	server->used_at = record->used_at;
-	server->request_at = record->request_at;
-	server->xact_at = record->xact_at;
+	server->lease.request_at = record->request_at;
+	server->lease.xact_at = record->xact_at;
 	/* lent_at is not handed over: the current transaction started then, or later. */
-	server->lent_at = record->xact_at ? record->xact_at : record->used_at;
+	server->lease.lent_at = record->xact_at ? record->xact_at : record->used_at;
 	server->connect_wall = record->connect_wall;
-	server->request_wall = record->request_wall;
+	server->lease.request_wall = record->request_wall;
 }
 
 /* false: no memory. */
@@ -275,10 +276,10 @@ static bool fill_known(struct server *server, struct server_source *source, stru
 
 	while (next_known(&record, &number, &state)) {
 		struct statement *statement = source->statement(source, number);
-		bool ok =
-		    statement && server_statements_restore(&server->statements, statement, &state);
+		bool ok = statement &&
+		          server_statements_restore(&server->session.statements, statement, &state);
 
-		statement_release(server->statements.statements, &statement);
+		statement_release(server->session.statements.statements, &statement);
 		if (!ok)
 			return false;
 	}
@@ -294,14 +295,14 @@ static void keep_id(struct server *server, const struct server_source *source, u
 	if (id == 0 || id > source->last_id)
 		return;
 	server->id = id;
-	TAILQ_REMOVE(&pools->servers, server, all_node);
+	TAILQ_REMOVE(&pools->servers, server, place.all_node);
 	before = TAILQ_LAST(&pools->servers, server_list);
 	while (before && before->id > id)
-		before = TAILQ_PREV(before, server_list, all_node);
+		before = TAILQ_PREV(before, server_list, place.all_node);
 	if (before)
-		TAILQ_INSERT_AFTER(&pools->servers, before, server, all_node);
+		TAILQ_INSERT_AFTER(&pools->servers, before, server, place.all_node);
 	else
-		TAILQ_INSERT_HEAD(&pools->servers, server, all_node);
+		TAILQ_INSERT_HEAD(&pools->servers, server, place.all_node);
 }
 
 /* The same state changes as after a login. */
@@ -321,16 +322,15 @@ static void enter_state(struct server *server, const struct server_record *recor
 			server_enter(server, SERVER_USED);
 	}
 	/* This process may have another pool_mode. */
-	server->has_session =
+	server->session.has_session =
 	    record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
-		server_set_close_needed(server, CLOSE_TAKEN_OVER);
+		server_need_close(server, CLOSE_TAKEN_OVER);
 	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query &&
-	         !server->unreported && !server->is_listening)
-		server_set_close_needed(server,
-		                        CLOSE_TAKEN_OVER); /* what it has set is not known */
+	         !server->session.unreported && !server->is_listening)
+		server_need_close(server, CLOSE_TAKEN_OVER); /* what it has set is not known */
 	else if (!record->is_lent && pool_is_left_over(server))
-		server_set_close_needed(server, CLOSE_POOL_MODE_CHANGED);
+		server_need_close(server, CLOSE_POOL_MODE_CHANGED);
 	timer_set(&server->life, pool->site.limits.life, server->connected_at);
 }
 
@@ -350,7 +350,7 @@ static void take_listening(struct server *server, const struct listening_record 
                            uint64_t number)
 {
 	listening_take(server, values, number);
-	if (server->state == SERVER_LENT && server->is_close_needed)
+	if (server->state == SERVER_LENT && server->close_reason)
 		listening_replace(server);
 }
 
@@ -395,12 +395,12 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	}
 	/* A statement that is there and not known could not be prepared there. */
 	if (!fill_known(server, source, tail.known))
-		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);
+		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	server_set_dirty(server, tail.session.is_dirty && values->is_lent);
 	if (tail.session.is_dirty && !values->is_lent)
-		server->doubt = DOUBT_FOREIGN;
+		server->session.doubt = DOUBT_FOREIGN;
 	enter_state(server, values);
-	stream_want(&server->stream, WANT_INPUT);
+	stream_want(&server->wire.stream, WANT_INPUT);
 	if (tail.is_listening)
 		take_listening(server, &tail.listening, values->id);
 	pool_wake(pool);
@@ -419,8 +419,8 @@ static bool open_taken(struct server_source *source, struct server *server)
 	struct pools_with *with = &source->pools->with;
 	int *fd = ((struct server_taken *)source)->fd;
 
-	stream_open(&server->stream, with->loop, with->streams, *fd, &server_stream_ops);
-	stream_defer(&server->stream);
+	stream_open(&server->wire.stream, with->loop, with->streams, *fd, &server_stream_ops);
+	stream_defer(&server->wire.stream);
 	*fd = -1;
 	return true;
 }
@@ -449,7 +449,7 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 		return;
 	if (arrival->is_plain && server->pool->limits.mode != POOL_MODE_SESSION &&
 	    server->pool->limits.session_state != SESSION_STATE_OFF)
-		server_set_close_needed(server, CLOSE_TAKEN_OVER);
+		server_need_close(server, CLOSE_TAKEN_OVER);
 	if (values.is_lent && !server->is_listening)
 		arrival->lent = server;
 }
@@ -477,7 +477,7 @@ unsigned long handover_server_need(struct pools *pools, struct bytes body)
 
 void handover_server_rejoin(struct server *server, struct borrower *borrower)
 {
-	server->borrower = borrower;
+	server->lease.borrower = borrower;
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
 	server->pool->served_count++;
@@ -522,7 +522,7 @@ bool listening_can_ever_leave(const struct listener *listener)
 	const struct server *server = listening->now->borrower.server;
 
 	return !listening->rests[LISTENER_STAYS] && !listening->pool->pools->is_handover_plain &&
-	       !(server && server->stream.tls);
+	       !(server && server->wire.stream.tls);
 }
 
 /* Whether the connection does nothing but listen. */
@@ -563,7 +563,7 @@ bool listening_write(const struct listener *listener, struct channel *channel)
 {
 	struct server *server = listener->listening->now->borrower.server;
 
-	return server->is_leaving || handover_server_write(server, channel);
+	return server->place.is_leaving || handover_server_write(server, channel);
 }
 
 /* ---- the process that takes over ---- */

@@ -492,7 +492,7 @@ static bool launch_link(struct pool *pool, struct listening_link *link)
 	server = pool_add_server(pool, true);
 	if (!server)
 		return false;
-	server->expected_by = &link->borrower;
+	server->lease.expected_by = &link->borrower;
 	link->wish.expected = server;
 	return server_launch(server);
 }
@@ -517,11 +517,11 @@ void listening_grow(struct pool *pool)
 /* Unlinks both. NULL: nobody listens any more. */
 static struct listening_link *take_expected(struct server *server)
 {
-	struct borrower *borrower = server->expected_by;
+	struct borrower *borrower = server->lease.expected_by;
 
 	if (!borrower)
 		return NULL;
-	server->expected_by = NULL;
+	server->lease.expected_by = NULL;
 	borrower->wish->expected = NULL;
 	return listening_link_of(borrower);
 }
@@ -565,7 +565,7 @@ void listening_login_failed(struct server *server, const struct err *err)
 
 void listening_record_write(const struct server *server, struct buf *record)
 {
-	const struct listening *listening = listening_of(server->borrower);
+	const struct listening *listening = listening_of(server->lease.borrower);
 	struct listening_record values = { .input = buf_bytes(&listening->now->in) };
 
 	text_copy(values.mark_channel, sizeof(values.mark_channel), listening->mark_channel);

@@ -101,12 +101,12 @@ void listening_link_open(struct listening_link *link, struct server *server)
 {
 	struct pool *pool = server->pool;
 
-	server->borrower = &link->borrower;
+	server->lease.borrower = &link->borrower;
 	link->borrower.pool = pool;
 	link->borrower.server = server;
 	link->borrower.state = BORROWER_SERVED;
 	pool->served_count++;
-	server->request_at = 0;
+	server->lease.request_at = 0;
 	listening_wake(link->listening);
 }
 
@@ -130,7 +130,7 @@ void listening_link_send(struct listening_link *link, uint64_t number)
 	link->is_running = true;
 	link->query = number;
 	server_begin_query(server, now, now);
-	if (!buf_ok(out) || server_note(server, LEDGER_QUERY) != LEDGER_SENT)
+	if (!buf_ok(out) || !server_note(server, LEDGER_QUERY))
 		server_close_for(server, CLOSE_MEMORY);
 	else
 		server_send(server, buf_bytes(out)); /* if it fails, on_lost() is called */
@@ -149,13 +149,13 @@ void listening_link_close(struct listening_link *link, enum err_code code, enum 
 	struct server *expected = link->wish.expected;
 
 	if (expected) {
-		expected->expected_by = NULL;
+		expected->lease.expected_by = NULL;
 		link->wish.expected = NULL;
 		server_close_as(expected, ERR_ADMIN_SHUTDOWN, reason);
 	}
 	if (server) {
 		link->borrower.server = NULL;
-		server->borrower = NULL;
+		server->lease.borrower = NULL;
 		link->listening->pool->served_count--;
 		server_close_as(server, code, reason);
 	}

@@ -22,7 +22,7 @@ bool listening_replace_is_wanted(const struct listening *listening)
 	const struct server *server = listening->now->borrower.server;
 	const struct listening_link *next = listening->next;
 
-	return server && server->is_close_needed && !listening->is_lost && listening->is_mark_on &&
+	return server && server->close_reason && !listening->is_lost && listening->is_mark_on &&
 	       !next->borrower.server && !next->wish.expected &&
 	       listening->replace.state == REPLACE_NONE;
 }
@@ -38,13 +38,13 @@ void listening_replace(struct server *server)
 {
 	struct listening *listening;
 
-	if (!server->borrower)
+	if (!server->lease.borrower)
 		return; /* it is being closed */
 	if (!pool_is_current(server->pool)) {
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, server->close_reason);
 		return;
 	}
-	listening = listening_of(server->borrower);
+	listening = listening_of(server->lease.borrower);
 	if (listening->replace.state == REPLACE_LATER)
 		end_replacing(listening);
 	listening->replace.is_told = false;

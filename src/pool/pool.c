@@ -40,7 +40,7 @@ static inline void probe_return(const struct pool *pool, const struct server *se
 	(void)borrower;
 	PROBE_SERVER_RETURNED(borrower_client_id(borrower), pool->database->name, pool->role->name,
 	                      server_backend_pid(server),
-	                      loop_now(pool_loop(pool)) - server->lent_at);
+	                      loop_now(pool_loop(pool)) - server->lease.lent_at);
 }
 
 void pool_leave(struct borrower *borrower)
@@ -63,7 +63,7 @@ void pool_leave(struct borrower *borrower)
 			probe_return(pool, server, borrower);
 			borrower->server = NULL;
 			borrower->state = BORROWER_RESTING;
-			server->borrower = NULL;
+			server->lease.borrower = NULL;
 			pool->served_count--;
 			cancel_forget_target(borrower, pool);
 			server_close_for(server, server->replication ? CLOSE_REPLICATION_CLIENT_LEFT
@@ -162,22 +162,21 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	struct pool *pool = server->pool;
 
 	server_enter(server, SERVER_LENT);
-	server->borrower = borrower;
+	server->lease.borrower = borrower;
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
 	borrower->waits_for = LEDGER_WAIT_NOT;
-	replay_forget_opening(&server->replay);
+	replay_forget_opening(&server->lease.replay);
 	/* a reset query of ours does not matter to this borrower */
 	server_settle_rest(server);
-	if (server->is_scope_open)
-		server_close_scope(server);
-	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
+	server_close_scope(server);
+	server->session.has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool_sequences_lend(server, borrower);
 	if (pool->purpose == POOL_FOR_READS)
 		database_count_read(pool->database, server);
 	pool->served_count++;
 	pool->stats.assignment_count++;
-	server->request_at = server->lent_at = loop_now(pool_loop(pool));
+	server->lease.request_at = server->lease.lent_at = loop_now(pool_loop(pool));
 	PROBE_SERVER_LENT(borrower_client_id(borrower), pool->database->name, pool->role->name,
 	                  server_backend_pid(server));
 }
@@ -204,16 +203,16 @@ __attribute__((noinline)) static struct server *fitting_server(struct borrower *
 	const struct params *want = borrower->ops->params(borrower);
 	struct server *server = own_server(borrower);
 
-	if (server && server_libraries_are_in(server->params, want))
+	if (server && server_libraries_are_in(server->session.params, want))
 		return server;
-	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], node) {
-		if (pool_may_lend(server) && server_libraries_are_in(server->params, want))
+	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], place.node) {
+		if (pool_may_lend(server) && server_libraries_are_in(server->session.params, want))
 			return server;
 	}
 	server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]);
 	if (server && pool_missing(pool))
 		pool_close_server(server,
-		                  server->is_close_needed ? server->close_reason : CLOSE_LIBRARY);
+		                  server->close_reason ? server->close_reason : CLOSE_LIBRARY);
 	return NULL;
 }
 
@@ -237,14 +236,14 @@ static inline struct server *idle_server(struct borrower *borrower)
 	if (server || pool_waits_for_own(borrower))
 		return server;
 	for (server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]); server; server = next) {
-		next = TAILQ_NEXT(server, node);
+		next = TAILQ_NEXT(server, place.node);
 		if (pool_may_lend(server)) {
-			if (!server->owner || !pool_is_kept(server, borrower))
+			if (!server->lease.owner || !pool_is_kept(server, borrower))
 				return server;
 			kept = kept ? kept : server;
 			if (++passed == PASSES_MAX)
 				return kept;
-		} else if (server->is_close_needed) {
+		} else if (server->close_reason) {
 			pool_close_server(server, server->close_reason);
 		}
 	}
@@ -281,9 +280,9 @@ enum preparation {
 
 static inline enum preparation preparation_of(const struct server *server)
 {
-	if (server->doubt == DOUBT_FOREIGN)
+	if (server->session.doubt == DOUBT_FOREIGN)
 		return PREPARES_CLEANING;
-	return server->sequences != SEQUENCES_NONE && pool_has_foreign_values(server) &&
+	return server->session.sequences != SEQUENCES_NONE && pool_has_foreign_values(server) &&
 	               pool_sequences(server->pool) == CATALOG_SEQUENCES_CALLED
 	           ? PREPARES_SEQUENCES
 	           : PREPARES_NOTHING;
@@ -317,16 +316,16 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 	bool may_go_ahead = write_preparation(server, params, sends_now, preparation, text);
 	bool is_ahead = false;
 
-	params_release(table, &server->before);
-	server->before = server->params;
-	server->params = params_hold(params);
+	params_release(table, &server->session.before);
+	server->session.before = server->session.params;
+	server->session.params = params_hold(params);
 	if (!may_go_ahead && !borrower->is_spelled) {
 		server_expect_reports(server);
 		borrower->is_spelled = true;
 	}
 	server_find_libraries(server);
 	if (text->count == 0 || may_go_ahead)
-		params_release(table, &server->before);
+		params_release(table, &server->session.before);
 	if (text->count == 0 && buf_ok(text))
 		return true;
 	if (!buf_ok(text))
@@ -334,7 +333,7 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 	else if (may_go_ahead)
 		is_ahead = server_errand_ahead(server, buf_text(text));
 	else
-		server_errand(server, ERRAND_REPLAY, buf_text(text));
+		server_errand(server, ERRAND_REPLAY, ERRAND_AT_ONCE, buf_text(text));
 	buf_reuse(text, ERRAND_KEEP_MAX);
 	return is_ahead;
 }
@@ -344,7 +343,7 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 	const struct server *server = borrower->server;
 	enum preparation preparation = preparation_of(server);
 
-	return (server->params == params && preparation == PREPARES_NOTHING) ||
+	return (server->session.params == params && preparation == PREPARES_NOTHING) ||
 	       prepare_other(borrower, params, sends_now, preparation);
 }
 
@@ -353,12 +352,12 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 {
 	struct pool *pool = server->pool;
 
-	assert(server_is_between_transactions(server) && ledger_is_empty(&server->ledger));
+	assert(server_is_between_transactions(server) && ledger_is_empty(&server->wire.ledger));
 	pool_sequences_return(server, borrower);
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
-	server->borrower = NULL;
-	server->request_at = 0;
+	server->lease.borrower = NULL;
+	server->lease.request_at = 0;
 	vacancy_forget(server);
 	pool_leave_place(borrower);
 	if (borrower->has_place)
@@ -366,19 +365,20 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	probe_return(pool, server, borrower);
 	pool->served_count--;
 	timer_clear(&server->xact);
-	server->xact_at = 0;
+	server->lease.xact_at = 0;
 	/* The rest of a frame that answers no request may still arrive: drop it. */
-	server->forwards_rest = server->is_mid_response = false;
-	server->watches = 0;
+	server->wire.forwards_rest = server->wire.is_mid_response = false;
+	server->lease.watches = 0;
 	if (pool->cancel_count)
 		cancel_forget_target(borrower, pool);
-	stream_want(&server->stream, WANT_INPUT);
+	stream_want(&server->wire.stream, WANT_INPUT);
 }
 
 /* Whether a reset query runs that an administrator has chosen. */
 static bool has_own_reset(const struct server *server)
 {
-	return server->has_session || server->pool->pools->config->server_reset_query_always;
+	return server->session.has_session ||
+	       server->pool->pools->config->server_reset_query_always;
 }
 
 /*
@@ -389,7 +389,7 @@ static const char *reset_query(const struct server *server)
 {
 	const struct config *config = server->pool->pools->config;
 
-	if (server->is_dirty)
+	if (server->session.is_dirty)
 		return "DISCARD ALL";
 	return has_own_reset(server) ? config->server_reset_query : "";
 }
@@ -400,15 +400,17 @@ static bool begin_reset(struct server *server)
 	const char *query;
 
 	/* Then what is left cannot wait for the next borrower's cleaning. */
-	server->is_dirty |= server->doubt != DOUBT_NONE && server->site->cannot_clean;
+	server->session.is_dirty |=
+	    server->session.doubt != DOUBT_NONE && server->site->cannot_clean;
 	query = reset_query(server);
 	/* DISCARD ALL resets what connect_query has set, too. */
-	if (server->is_dirty && server->unreported && params_count(server->unreported))
-		server_set_close_needed(server, CLOSE_SESSION_STATE);
-	if (!*query || server->is_close_needed || !ledger_is_certain(&server->ledger))
+	if (server->session.is_dirty && server->session.unreported &&
+	    params_count(server->session.unreported))
+		server_need_close(server, CLOSE_SESSION_STATE);
+	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
 		return false;
 	server_enter(server, SERVER_RESETTING);
-	server_errand(server, ERRAND_RESET, query);
+	server_errand(server, ERRAND_RESET, ERRAND_AT_ONCE, query);
 	return true;
 }
 
@@ -422,7 +424,7 @@ static void look_for_libraries(struct server *server)
 
 	if (pool->limits.mode == POOL_MODE_SESSION ||
 	    pool->limits.session_state != SESSION_STATE_OFF)
-		server_set_close_needed(server, CLOSE_LIBRARY);
+		server_need_close(server, CLOSE_LIBRARY);
 	server_settle_loads(server);
 }
 
@@ -446,7 +448,7 @@ void pool_return(struct borrower *borrower)
 	part_from_server(borrower, server);
 	if (leaves_doubt(server->pool))
 		server_set_doubt(server);
-	if (server->load_count)
+	if (server->session.load_count)
 		look_for_libraries(server);
 	if (!begin_reset(server))
 		pool_home(server);
@@ -460,17 +462,17 @@ static bool begin_set_back(struct server *server)
 	struct buf *text = &pools->errand_text;
 	bool is_due = false;
 
-	if (server->has_library)
-		server_set_close_needed(server, CLOSE_LIBRARY);
+	if (server->session.has_library)
+		server_need_close(server, CLOSE_LIBRARY);
 	server_replay_text(server, none, text);
-	params_release(pools->with.params, &server->params);
+	params_release(pools->with.params, &server->session.params);
 	if (!buf_ok(text))
-		server_set_close_needed(server, CLOSE_MEMORY);
+		server_need_close(server, CLOSE_MEMORY);
 	else
-		is_due = text->count > 0 && !server->is_close_needed;
+		is_due = text->count > 0 && !server->close_reason;
 	if (is_due) {
 		server_enter(server, SERVER_RESETTING);
-		server_errand(server, ERRAND_SET_BACK, buf_text(text));
+		server_errand(server, ERRAND_SET_BACK, ERRAND_AT_ONCE, buf_text(text));
 	}
 	buf_reuse(text, ERRAND_KEEP_MAX);
 	return is_due;
@@ -483,21 +485,21 @@ static bool begin_set_back(struct server *server)
  */
 void pool_refuse_params(struct server *server)
 {
-	struct borrower *borrower = server->borrower;
+	struct borrower *borrower = server->lease.borrower;
 	struct params_table *table = server->pool->pools->with.params;
 	struct err err;
 
 	err_close(&err, CLOSE_BAD_SERVER_PARAMETER);
-	if (server->refusal)
-		err = *server->refusal;
-	free(server->refusal);
-	server->refusal = NULL;
+	if (server->session.refusal)
+		err = *server->session.refusal;
+	free(server->session.refusal);
+	server->session.refusal = NULL;
 	/* A library stays, even if what followed it was refused. */
-	if (!server_libraries_are_in(server->params, server->before))
-		server_set_close_needed(server, CLOSE_LIBRARY);
-	params_release(table, &server->params);
-	server->params = server->before;
-	server->before = params_none(table);
+	if (!server_libraries_are_in(server->session.params, server->session.before))
+		server_need_close(server, CLOSE_LIBRARY);
+	params_release(table, &server->session.params);
+	server->session.params = server->session.before;
+	server->session.before = params_none(table);
 	part_from_server(borrower, server);
 	if (!begin_reset(server) && !begin_set_back(server))
 		pool_home(server);

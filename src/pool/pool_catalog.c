@@ -71,7 +71,7 @@ static void doubt_servers(struct pool *pool)
 	struct server *server;
 
 	for (int state = 0; state < SERVER_STATES; state++) {
-		TAILQ_FOREACH (server, &pool->servers[state], node)
+		TAILQ_FOREACH (server, &pool->servers[state], place.node)
 			server_set_doubt(server);
 	}
 }
@@ -152,7 +152,8 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 		return SQL_TOUCH_HIDDEN;
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
-	if ((!is_current || reading->state > CATALOG_TOUCHES || (server && server->has_ddl)) &&
+	if ((!is_current || reading->state > CATALOG_TOUCHES ||
+	     (server && server->session.has_ddl)) &&
 	    sql_calls_unknown(text))
 		touches |= SQL_TOUCH_HIDDEN;
 	return touches;
@@ -210,10 +211,10 @@ static bool ask_server(struct server *server, bool reads_all)
 	atomic_store(&tally_of(database)->catalog_due_at, now + PATIENCE);
 	buf_clear(text);
 	catalog_text(server->catalog, text);
-	if (buf_ok(text) && server->state == SERVER_LENT)
-		server_errand_apart(server, ERRAND_CATALOG, text->at);
-	else if (buf_ok(text))
-		server_errand(server, ERRAND_CATALOG, text->at);
+	if (buf_ok(text))
+		server_errand(server, ERRAND_CATALOG,
+		              server->state == SERVER_LENT ? ERRAND_APART : ERRAND_AT_ONCE,
+		              text->at);
 	else
 		server_break(server);
 	buf_reuse(text, ERRAND_KEEP_MAX);

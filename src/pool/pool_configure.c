@@ -40,7 +40,7 @@ void pool_learn_welcome(struct server *server)
 	pool->welcome = server->login->parameters;
 	server->login->parameters = (struct buf){ 0 };
 	params_release(pool->pools->with.params, &pool->baseline);
-	pool->baseline = params_hold(server->baseline);
+	pool->baseline = params_hold(server->session.baseline);
 	pool->has_welcome = true;
 	share_put_welcome(&pool->share, buf_bytes(&pool->welcome), params_text(pool->baseline));
 }

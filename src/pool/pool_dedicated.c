@@ -35,7 +35,7 @@ static void expect_server(struct server *server, struct borrower *borrower)
 {
 	server->replication = borrower->wish->replication;
 	server->pool->dedicated_count++;
-	server->expected_by = borrower;
+	server->lease.expected_by = borrower;
 	borrower->wish->expected = server;
 	pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED, false);
 }
@@ -110,7 +110,7 @@ void pool_dedicated_login_done(struct server *server)
 	server_login_free(server);
 	pool_give_up(borrower);
 	pool_lend(server, borrower);
-	server->request_at = 0;
+	server->lease.request_at = 0;
 	pool_wake(pool);
 	borrower->ops->on_lent(borrower);
 }

@@ -92,7 +92,7 @@ static bool launch_shared(struct pool *pool)
 		share_wake_logins(&pool->share);
 		return false;
 	}
-	server->is_login_counted = true;
+	server->place.is_login_counted = true;
 	pool->counted_login_count++;
 	return server_launch(server);
 }

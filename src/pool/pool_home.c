@@ -80,7 +80,7 @@ void pool_close_server(struct server *server, enum close_reason reason)
 
 bool pool_is_left_over(const struct server *server)
 {
-	return server->has_session && server->pool->limits.mode != POOL_MODE_SESSION;
+	return server->session.has_session && server->pool->limits.mode != POOL_MODE_SESSION;
 }
 
 /* The minimum interval between two servers of a pool that are closed for server_lifetime. */
@@ -127,17 +127,17 @@ void pool_home(struct server *server)
 	bool is_new = server->state == SERVER_LOGIN;
 
 	server->used_at = loop_now(pool_loop(pool));
-	if (server->is_close_needed) {
+	if (server->close_reason) {
 		pool_close_server(server, server->close_reason);
-	} else if (server->got_fatal) {
+	} else if (server->wire.got_fatal) {
 		pool_close_server(server, CLOSE_SERVER_ENDED);
-	} else if (!ledger_is_certain(&server->ledger)) {
+	} else if (!ledger_is_certain(&server->wire.ledger)) {
 		pool_close_server(server, CLOSE_COPY_OUT_OF_STEP);
 	} else if (pool_is_left_over(server)) {
 		pool_close_server(server, CLOSE_POOL_MODE_CHANGED);
-	} else if (server->is_dirty) {
+	} else if (server->session.is_dirty) {
 		pool_close_server(server, CLOSE_SESSION_STATE);
-	} else if (server->cancel_count) {
+	} else if (server->lease.cancel_count) {
 		server_enter(server, SERVER_CANCELED);
 	} else if (pool_is_paused(pool)) {
 		pool_close_server(server, CLOSE_PAUSED);
@@ -152,8 +152,8 @@ void pool_home(struct server *server)
 		if (pool_catalog_is_due(pool))
 			pool_read_catalog(server);
 	}
-	if (server->owner && (server->state == SERVER_IDLE || server->state == SERVER_USED))
-		pool_await_no_more(server->owner);
+	if (server->lease.owner && (server->state == SERVER_IDLE || server->state == SERVER_USED))
+		pool_await_no_more(server->lease.owner);
 	pool_note_home(pool);
 }
 

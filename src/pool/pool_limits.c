@@ -26,8 +26,8 @@ static struct server *find_idle(struct server_list *idle, bool by_role, const st
 	 */
 	while (server && (server->pool == spared || server->pool->waiting_count ||
 	                  share_is_asked(&server->pool->share)))
-		server =
-		    by_role ? TAILQ_NEXT(server, role_node) : TAILQ_NEXT(server, database_node);
+		server = by_role ? TAILQ_NEXT(server, place.role_node)
+		                 : TAILQ_NEXT(server, place.database_node);
 	return server;
 }
 

@@ -31,23 +31,24 @@ static const char *where_is(const struct server *server, char *out, size_t size)
 {
 	const struct hosts *hosts = server->pool->site.hosts;
 	int port = server->pool->database->entry->port;
-	const char *name = server->host < hosts->count ? hosts->list[server->host].name : "";
+	const char *name =
+	    server->place.host < hosts->count ? hosts->list[server->place.host].name : "";
 	char buffer[ADDRESS_TEXT_SIZE];
-	const char *address = address_format_host(&server->peer, buffer, sizeof(buffer));
+	const char *address = address_format_host(&server->place.peer, buffer, sizeof(buffer));
 	struct strbuf text = strbuf_begin(out, size);
 
-	if (*server->path) {
-		strbuf_add(&text, server->path);
-	} else if (server->peer.family != AF_INET && server->peer.family != AF_INET6) {
+	if (*server->place.path) {
+		strbuf_add(&text, server->place.path);
+	} else if (server->place.peer.family != AF_INET && server->place.peer.family != AF_INET6) {
 		strbuf_add(&text, *name ? name : "(no host)");
 		strbuf_add(&text, ":");
 		strbuf_add_number(&text, (uint64_t)port);
 	} else if (strcmp(address, name) == 0) {
-		address_add(&server->peer, &text);
+		address_add(&server->place.peer, &text);
 	} else {
 		strbuf_add(&text, name);
 		strbuf_add(&text, " (");
-		address_add(&server->peer, &text);
+		address_add(&server->place.peer, &text);
 		strbuf_add(&text, ")");
 	}
 	return out;
@@ -165,7 +166,7 @@ void pool_login_done(struct server *server)
 	pool_end_login(server);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* if their clients are all that is left */
-	server->sequences = SEQUENCES_NONE;
+	server->session.sequences = SEQUENCES_NONE;
 	server_login_free(server);
 	timer_set(&server->life, pool->site.limits.life, server->connected_at);
 	pool_home(server);

@@ -481,7 +481,7 @@ static inline bool pool_is_choosy(const struct pool *pool)
 
 static inline bool pool_may_lend(const struct server *server)
 {
-	return !server->is_close_needed &&
+	return !server->close_reason &&
 	       !(server->pool->limits.has_lag_limit && pool_standby_is_behind(server));
 }
 

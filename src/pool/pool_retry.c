@@ -145,7 +145,7 @@ static usec_t retry_gap(const struct pool *pool)
 
 void pool_note_answer(struct server *server)
 {
-	if (server->is_ready)
+	if (server->wire.is_ready)
 		note_outcome(server, HOST_ANSWERED, NULL);
 }
 
@@ -173,9 +173,9 @@ void pool_uncount_login(struct server *server)
 {
 	struct pool *pool = server->pool;
 
-	if (!server->is_login_counted)
+	if (!server->place.is_login_counted)
 		return;
-	server->is_login_counted = false;
+	server->place.is_login_counted = false;
 	pool->counted_login_count--;
 	share_end_login(&pool->share);
 }

@@ -77,7 +77,7 @@ static void leave(struct server *server, enum roster_stay stay)
 		server_leave_host(server, reason);
 		return;
 	}
-	server_set_close_needed(server, reason);
+	server_need_close(server, reason);
 	if (stay == ROSTER_LOST_THERE)
 		return; /* it answers nothing that a replacement would wait for */
 	if (server->is_listening && server->state == SERVER_LENT)
@@ -92,7 +92,7 @@ void pool_leave_host(struct server *server)
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_ENTRY_CHANGED);
 		return;
 	}
-	server_set_close_needed(server, CLOSE_ENTRY_CHANGED);
+	server_need_close(server, CLOSE_ENTRY_CHANGED);
 	if (server->is_listening && server->state == SERVER_LENT)
 		listening_replace(server);
 	else if (server_is_dedicated(server))
@@ -112,7 +112,7 @@ void pool_hear_roster(struct pool *pool)
 		struct server *server = TAILQ_FIRST(&pool->servers[state]), *next;
 
 		for (; server; server = next) {
-			next = TAILQ_NEXT(server, node);
+			next = TAILQ_NEXT(server, place.node);
 			if (stay_of(server) != ROSTER_STAYS)
 				leave(server, stay_of(server));
 		}

@@ -64,37 +64,37 @@ enum catalog_sequences pool_sequences(const struct pool *pool)
 
 void pool_disown(struct server *server)
 {
-	struct borrower *owner = server ? server->owner : NULL;
+	struct borrower *owner = server ? server->lease.owner : NULL;
 
 	if (!owner)
 		return;
-	server->owner = NULL;
+	server->lease.owner = NULL;
 	owner->owned = NULL;
-	server->sequences = SEQUENCES_FOREIGN;
+	server->session.sequences = SEQUENCES_FOREIGN;
 	pool_await_no_more(owner);
 }
 
 static void own(struct server *server, struct borrower *borrower)
 {
-	if (server->owner == borrower)
+	if (server->lease.owner == borrower)
 		return;
 	pool_disown(server);
 	pool_disown(borrower->owned);
-	server->owner = borrower;
-	server->owned_at = 0;
+	server->lease.owner = borrower;
+	server->lease.owned_at = 0;
 	borrower->owned = server;
 }
 
 bool pool_has_foreign_values(const struct server *server)
 {
-	const struct borrower *borrower = server->borrower;
+	const struct borrower *borrower = server->lease.borrower;
 
-	switch (server->sequences) {
+	switch (server->session.sequences) {
 	case SEQUENCES_NONE:
 		return false;
 	case SEQUENCES_OWN:
-		return server->owner ? server->owner != borrower
-		                     : server->pairing != borrower->pairing;
+		return server->lease.owner ? server->lease.owner != borrower
+		                           : server->lease.pairing != borrower->pairing;
 	default:
 		return true;
 	}
@@ -105,7 +105,7 @@ static void own_values(struct server *server, struct borrower *borrower)
 	bool is_foreign = pool_has_foreign_values(server);
 
 	own(server, borrower);
-	server->sequences = is_foreign ? SEQUENCES_FOREIGN : SEQUENCES_OWN;
+	server->session.sequences = is_foreign ? SEQUENCES_FOREIGN : SEQUENCES_OWN;
 }
 
 void pool_own_sequences(struct borrower *borrower)
@@ -113,47 +113,47 @@ void pool_own_sequences(struct borrower *borrower)
 	struct server *server = borrower->server;
 
 	own_values(server, borrower);
-	server->owned_at = loop_now(pool_loop(borrower->pool));
+	server->lease.owned_at = loop_now(pool_loop(borrower->pool));
 }
 
 void pool_forget_sequences(struct borrower *borrower)
 {
 	pool_disown(borrower->owned);
 	if (borrower->server)
-		borrower->server->sequences = SEQUENCES_FOREIGN;
+		borrower->server->session.sequences = SEQUENCES_FOREIGN;
 }
 
 static void settle_discard(struct ledger_change *change, bool is_done)
 {
-	server_discard_end(container_of(change, struct server, discard_change), is_done);
+	server_discard_end(container_of(change, struct server, session.discard_change), is_done);
 }
 
 struct ledger_change *pool_discard_sequences(struct server *server)
 {
 	pool_disown(server);
 	server_discard_begin(server);
-	server->discard_change = (struct ledger_change){ .settle = settle_discard };
-	return &server->discard_change;
+	server->session.discard_change = (struct ledger_change){ .settle = settle_discard };
+	return &server->session.discard_change;
 }
 
 void pool_keep_sequences(struct borrower *borrower)
 {
-	if (borrower->server->owner != borrower)
+	if (borrower->server->lease.owner != borrower)
 		pool_disown(borrower->server);
 }
 
 void pool_sequences_lend(struct server *server, struct borrower *borrower)
 {
-	if (borrower->pairing && server->pairing == borrower->pairing)
+	if (borrower->pairing && server->lease.pairing == borrower->pairing)
 		return;
-	if (server->doubt != DOUBT_NONE)
-		server->doubt = DOUBT_FOREIGN;
-	server->pairing = borrower->pairing = ++server->pool->pools->last_pairing;
-	if (server->owner && pool_sequences(server->pool) == CATALOG_SEQUENCES_NONE)
+	if (server->session.doubt != DOUBT_NONE)
+		server->session.doubt = DOUBT_FOREIGN;
+	server->lease.pairing = borrower->pairing = ++server->pool->pools->last_pairing;
+	if (server->lease.owner && pool_sequences(server->pool) == CATALOG_SEQUENCES_NONE)
 		pool_disown(server);
-	if (!server->owner)
-		server->sequences =
-		    server->sequences == SEQUENCES_NONE ? SEQUENCES_OWN : SEQUENCES_FOREIGN;
+	if (!server->lease.owner)
+		server->session.sequences =
+		    server->session.sequences == SEQUENCES_NONE ? SEQUENCES_OWN : SEQUENCES_FOREIGN;
 }
 
 void pool_sequences_return(struct server *server, struct borrower *borrower)
@@ -163,7 +163,7 @@ void pool_sequences_return(struct server *server, struct borrower *borrower)
 	if (pool_sequences(pool) == CATALOG_SEQUENCES_CALLED)
 		own_values(server, borrower);
 	/* Back to its last server, a borrower needs no cleaning. */
-	else if (server->doubt != DOUBT_NONE && !pool->pools->config->server_round_robin &&
+	else if (server->session.doubt != DOUBT_NONE && !pool->pools->config->server_round_robin &&
 	         (!borrower->owned || borrower->owned->pool == pool))
 		own(server, borrower);
 }
@@ -175,7 +175,7 @@ bool pool_waits_for_own(const struct borrower *borrower)
 	const struct server *server = borrower->owned;
 
 	return borrower->wants_own && server && server->pool == borrower->pool &&
-	       !server_is_over(server) && !server->is_close_needed;
+	       !server_is_over(server) && !server->close_reason;
 }
 
 bool pool_may_lack_own(const struct borrower *borrower)
@@ -189,7 +189,7 @@ bool pool_lacks_own(const struct borrower *borrower)
 	const struct server *server = borrower->owned;
 
 	return server && server->pool == borrower->pool && server->state != SERVER_IDLE &&
-	       server->state != SERVER_USED && !server_is_over(server) && !server->is_close_needed;
+	       server->state != SERVER_USED && !server_is_over(server) && !server->close_reason;
 }
 
 void pool_await_no_more(struct borrower *borrower)
@@ -203,8 +203,8 @@ void pool_await_no_more(struct borrower *borrower)
 
 bool pool_is_kept(const struct server *server, const struct borrower *borrower)
 {
-	return server->owner && server->owner != borrower && server->owned_at &&
-	       loop_now(pool_loop(server->pool)) - server->owned_at < SEQUENCES_KEPT;
+	return server->lease.owner && server->lease.owner != borrower && server->lease.owned_at &&
+	       loop_now(pool_loop(server->pool)) - server->lease.owned_at < SEQUENCES_KEPT;
 }
 
 /* ---- scores of statements ---- */

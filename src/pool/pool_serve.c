@@ -160,10 +160,10 @@ static void check_used(struct pool *pool)
 	while (pool->server_counts[SERVER_CHECKING] < pool->waiting_count &&
 	       (server = used_server(pool))) {
 		server_enter(server, SERVER_CHECKING);
-		if (server->is_close_needed)
+		if (server->close_reason)
 			pool_close_server(server, server->close_reason);
 		else if (query)
-			server_errand(server, ERRAND_CHECK, query);
+			server_errand(server, ERRAND_CHECK, ERRAND_AT_ONCE, query);
 		else
 			pool_home(server); /* the check query was removed from the settings */
 	}

@@ -57,12 +57,12 @@ static void file_home(struct pool *pool, struct server *server, bool was, bool i
 {
 	if (was && !is) {
 		pool->pools->home_count--;
-		TAILQ_REMOVE(&pool->database->idle, server, database_node);
-		TAILQ_REMOVE(&pool->role->idle, server, role_node);
+		TAILQ_REMOVE(&pool->database->idle, server, place.database_node);
+		TAILQ_REMOVE(&pool->role->idle, server, place.role_node);
 	} else if (is && !was) {
 		pool->pools->home_count++;
-		TAILQ_INSERT_TAIL(&pool->database->idle, server, database_node);
-		TAILQ_INSERT_TAIL(&pool->role->idle, server, role_node);
+		TAILQ_INSERT_TAIL(&pool->database->idle, server, place.database_node);
+		TAILQ_INSERT_TAIL(&pool->role->idle, server, place.role_node);
 	}
 }
 
@@ -78,12 +78,12 @@ void pool_file_server(struct server *server, enum server_state from)
 	enum server_state to = server->state;
 	bool goes_last = pool->pools->config->server_round_robin || to != SERVER_IDLE;
 
-	TAILQ_REMOVE(&pool->servers[from], server, node);
+	TAILQ_REMOVE(&pool->servers[from], server, place.node);
 	pool->server_counts[from]--;
 	if (goes_last)
-		TAILQ_INSERT_TAIL(&pool->servers[to], server, node);
+		TAILQ_INSERT_TAIL(&pool->servers[to], server, place.node);
 	else
-		TAILQ_INSERT_HEAD(&pool->servers[to], server, node);
+		TAILQ_INSERT_HEAD(&pool->servers[to], server, place.node);
 	pool->server_counts[to]++;
 	pool->pools->ending_count += (to == SERVER_ENDING) - (from == SERVER_ENDING);
 	file_home(pool, server, is_home(from), is_home(to));
@@ -95,8 +95,8 @@ void pool_file_server(struct server *server, enum server_state from)
 		return;
 	count_server(server, -1);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
-	pool->library_count -= server->has_library;
-	server_set_close_needed(server, CLOSE_NONE);
+	pool->library_count -= server->session.has_library;
+	server_need_close(server, CLOSE_NONE);
 	cancel_forget_server(server);
 	pool_wake(pool);
 	pools_changed(pool->pools);
@@ -109,7 +109,7 @@ void pool_release_server(struct server *server)
 	if (server->is_listening)
 		listening_count_stuck(pool);
 	pool_uncount_login(server); /* pool_login_failed() wakes the other loops */
-	if (!server->keeps_permit)
+	if (!server->place.keeps_permit)
 		pool_give_permit(pool, server->is_listening);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* clients there keep min_pool_size */
@@ -117,7 +117,7 @@ void pool_release_server(struct server *server)
 
 void pool_count_close_needed(struct server *server)
 {
-	int change = server->is_close_needed ? 1 : -1;
+	int change = server->close_reason ? 1 : -1;
 
 	server->pool->database->close_needed_count += (unsigned int)change;
 	server->pool->pools->close_needed_count += (unsigned int)change;
@@ -139,8 +139,8 @@ struct server *pool_add_server(struct pool *pool, bool is_listening)
 	server_init(server, &pool->site, pool, pools_next_id(pools));
 	server->is_listening = is_listening;
 	pool->listening_login_count += is_listening;
-	TAILQ_INSERT_TAIL(&pools->servers, server, all_node);
-	TAILQ_INSERT_TAIL(&pool->servers[SERVER_CONNECTING], server, node);
+	TAILQ_INSERT_TAIL(&pools->servers, server, place.all_node);
+	TAILQ_INSERT_TAIL(&pool->servers[SERVER_CONNECTING], server, place.node);
 	pool->server_counts[SERVER_CONNECTING]++;
 	count_server(server, 1);
 	return server;
@@ -153,11 +153,11 @@ void pool_remove_server(struct server *server)
 
 	catalog_question_free(&server->catalog);
 	vacancy_forget(server);
-	WALKS_SKIP(pools, next_server, server, all_node);
+	WALKS_SKIP(pools, next_server, server, place.all_node);
 	pool_disown(server);
 	loop_undefer(pools->with.loop, &server->free_task);
-	TAILQ_REMOVE(&pools->servers, server, all_node);
-	TAILQ_REMOVE(&pool->servers[SERVER_CLOSING], server, node);
+	TAILQ_REMOVE(&pools->servers, server, place.all_node);
+	TAILQ_REMOVE(&pool->servers[SERVER_CLOSING], server, place.node);
 	pool->server_counts[SERVER_CLOSING]--;
 	slab_put(&pools->server_slab, server);
 	pool_arm_expiry(pool);
@@ -186,7 +186,7 @@ static void each_in(struct pool *pool, enum server_state state,
 	struct server *server = TAILQ_FIRST(&pool->servers[state]);
 
 	while (server) {
-		struct server *next = TAILQ_NEXT(server, node);
+		struct server *next = TAILQ_NEXT(server, place.node);
 
 		act(server, reason);
 		server = next;
@@ -201,7 +201,7 @@ static void close_by_admin(struct server *server, enum close_reason reason)
 /* A dedicated server is never returned: it is closed or replaced at once. */
 static void need_close(struct server *server, enum close_reason reason)
 {
-	server_set_close_needed(server, reason);
+	server_need_close(server, reason);
 	if (server->is_listening && server->state == SERVER_LENT)
 		listening_replace(server);
 	else if (server_is_dedicated(server))

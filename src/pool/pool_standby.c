@@ -22,7 +22,7 @@ bool pool_standby_has_idle(const struct pool *reads)
 
 	if (!reads->limits.has_lag_limit)
 		return reads->server_counts[SERVER_IDLE];
-	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], node) {
+	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], place.node) {
 		if (!pool_standby_is_behind(server))
 			return true;
 	}
@@ -35,7 +35,7 @@ bool pool_standby_make_space(struct pool *reads)
 
 	if (!reads->limits.has_lag_limit)
 		return false;
-	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, node)
+	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, place.node)
 	{
 		if (!pool_standby_is_behind(server))
 			continue;
@@ -63,7 +63,7 @@ static bool follows(struct roster *roster, const struct roster_row *row)
  */
 bool pool_standby_shows(const struct server *server, uint64_t started, usec_t since)
 {
-	return server->started == started && server->started_at <= since;
+	return server->place.started == started && server->place.started_at <= since;
 }
 
 bool pool_standby_follows_primary(const struct server *server)
@@ -115,10 +115,11 @@ uint64_t pool_standby_left_of(const struct server *server, uint64_t position, ui
  */
 static void learn_replayed(struct server *server, const struct roster_row *row)
 {
-	if (row->known.role == HOST_STANDBY && server->started &&
-	    row->known.started == server->started && row->asked_at > server->started_at &&
-	    row->known.position > server->replayed)
-		server->replayed = row->known.position;
+	if (row->known.role == HOST_STANDBY && server->place.started &&
+	    row->known.started == server->place.started &&
+	    row->asked_at > server->place.started_at &&
+	    row->known.position > server->place.replayed)
+		server->place.replayed = row->known.position;
 }
 
 bool pool_standby_has_replayed(struct server *server, uint64_t position)
@@ -128,10 +129,10 @@ bool pool_standby_has_replayed(struct server *server, uint64_t position)
 	struct roster_row row;
 
 	if (!roster || !roster_find(roster, &at, &row))
-		return server->replayed >= position;
-	if (server->replayed < position)
+		return server->place.replayed >= position;
+	if (server->place.replayed < position)
 		learn_replayed(server, &row);
-	return server->replayed >= position && follows(roster, &row);
+	return server->place.replayed >= position && follows(roster, &row);
 }
 
 /* ---- borrowers that prefer a standby ---- */
@@ -158,7 +159,7 @@ struct server *pool_standby_suitable(const struct borrower *borrower)
 	if (server && server->pool == reads && server->state == SERVER_IDLE &&
 	    suits(borrower, server))
 		return server;
-	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], node) {
+	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], place.node) {
 		if (suits(borrower, server))
 			return server;
 	}
@@ -187,9 +188,9 @@ struct borrower *pool_standby_next(struct pool *reads)
 
 void pool_standby_note(struct server *server, const struct facts *facts)
 {
-	server->replayed = facts->position;
-	if (server->started == facts->started)
+	server->place.replayed = facts->position;
+	if (server->place.started == facts->started)
 		return;
-	server->started = facts->started;
-	server->started_at = loop_now(pool_loop(server->pool));
+	server->place.started = facts->started;
+	server->place.started_at = loop_now(pool_loop(server->pool));
 }

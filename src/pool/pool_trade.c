@@ -88,12 +88,13 @@ bool server_may_move(struct server *server)
 {
 	bool is_home = server->state == SERVER_IDLE || server->state == SERVER_USED;
 
-	if (!is_home || server->is_listening || server->is_leaving || server->has_flooded ||
-	    server->is_dirty || !handover_server_is_at_rest(server))
+	if (!is_home || server->is_listening || server->place.is_leaving ||
+	    server->wire.has_flooded || server->session.is_dirty ||
+	    !handover_server_is_at_rest(server))
 		return false;
-	if (server->reports.count)
+	if (server->session.reports.count)
 		server_settle_reports(server); /* it may report too much: then it must be closed */
-	return !server->is_close_needed;
+	return !server->close_reason;
 }
 
 static bool pack_statement(struct statement_numbers *numbers, struct statement *statement,
@@ -116,20 +117,20 @@ static void write_move(struct server *server, struct buf *record)
 	struct move_record move = {
 		.has_welcome = pool->has_welcome,
 		.is_tls_direct = server->is_tls_direct,
-		.has_defaults = server->unreported != NULL,
+		.has_defaults = server->session.unreported != NULL,
 		.is_for_reads = pool->purpose == POOL_FOR_READS,
 		.packed_at = loop_now(pool->pools->with.loop),
-		.replayed = server->replayed,
-		.started = server->started,
-		.started_at = server->started_at,
+		.replayed = server->place.replayed,
+		.started = server->place.started,
+		.started_at = server->place.started_at,
 	};
 
 	if (pool->has_welcome) {
 		move.welcome = buf_bytes(&pool->welcome);
 		move.baseline = params_text(pool->baseline);
 	}
-	if (server->unreported)
-		move.unreported = params_text(server->unreported);
+	if (server->session.unreported)
+		move.unreported = params_text(server->session.unreported);
 	record_write(record, &move_record_table, &move);
 }
 
@@ -140,7 +141,7 @@ struct server_parcel *server_pack(struct server *server)
 
 	if (!server_may_move(server))
 		return NULL;
-	count = server_statements_count(&server->statements);
+	count = server_statements_count(&server->session.statements);
 	parcel = calloc(1, sizeof(*parcel) + count * sizeof(parcel->statements[0]));
 	if (!parcel)
 		return NULL;
@@ -149,12 +150,12 @@ struct server_parcel *server_pack(struct server *server)
 	buf_reserve(&parcel->record, RECORD_SIZE + count * NUMBER_SIZE);
 	write_move(server, &parcel->record);
 	if (!handover_server_record(server, &parcel->numbers, &parcel->record) ||
-	    !stream_detach(&server->stream, &parcel->stream)) {
+	    !stream_detach(&server->wire.stream, &parcel->stream)) {
 		parcel_free(&parcel, true);
 		return NULL;
 	}
 	pool_pack_permit(server->pool, &parcel->permit);
-	server->keeps_permit = true;
+	server->place.keeps_permit = true;
 	log_debug(&server->log, "moves to another loop");
 	server_forget(server);
 	return parcel;
@@ -174,12 +175,12 @@ static bool open_arrived(struct server_source *source, struct server *server)
 	struct pools *pools = source->pools;
 
 	server->is_tls_direct = arrived->move->is_tls_direct;
-	server->replayed = arrived->move->replayed;
-	server->started = arrived->move->started;
-	server->started_at = arrived->move->started_at;
+	server->place.replayed = arrived->move->replayed;
+	server->place.started = arrived->move->started;
+	server->place.started_at = arrived->move->started_at;
 	if (arrived->move->has_defaults)
-		handover_params_read(pools, arrived->move->unreported, &server->unreported);
-	return stream_attach(&server->stream, pools->with.loop, pools->with.streams,
+		handover_params_read(pools, arrived->move->unreported, &server->session.unreported);
+	return stream_attach(&server->wire.stream, pools->with.loop, pools->with.streams,
 	                     &arrived->parcel->stream, &server_stream_ops);
 }
 
@@ -205,7 +206,7 @@ static enum close_reason why_not(const struct server *server, const struct move_
 {
 	if (move->packed_at <= server->pool->pools->changed_at)
 		return CLOSE_RECONNECT;
-	if (server->is_close_needed)
+	if (server->close_reason)
 		return server->close_reason;
 	return pool_is_paused(server->pool) ? CLOSE_PAUSED : pool_host_reason(server);
 }
@@ -223,7 +224,7 @@ static struct server *settle_in(struct server *server, const struct move_record 
 	if (move->has_welcome && !pool->has_welcome)
 		pool_set_welcome(pool, move->welcome, move->baseline);
 	if (pool->pools->suspend != SUSPEND_NONE)
-		stream_halt(&server->stream, 0);
+		stream_halt(&server->wire.stream, 0);
 	pool_note_home(pool);
 	return server;
 }
@@ -275,7 +276,7 @@ static void on_arrival(struct letter *letter)
 	broker_keep_promise(&parcel->permit, to);
 	server = server_unpack(pools, &parcel);
 	if (server) {
-		server->arrived_at = loop_now(pools->with.loop);
+		server->place.arrived_at = loop_now(pools->with.loop);
 		pools->moved_in++;
 	}
 	pools_changed(pools);
@@ -347,7 +348,8 @@ static bool may_look(struct pool *pool)
 /* Since when a server could leave. */
 static usec_t stays_since(const struct server *server, const struct share_fair *fair)
 {
-	return fair || server->arrived_at > server->used_at ? server->arrived_at : server->used_at;
+	return fair || server->place.arrived_at > server->used_at ? server->place.arrived_at
+	                                                          : server->used_at;
 }
 
 /* The longest unused server of a state that may leave. NULL: there is none now. */
@@ -356,7 +358,7 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 {
 	struct server *server;
 
-	TAILQ_FOREACH_REVERSE(server, &pool->servers[state], server_list, node)
+	TAILQ_FOREACH_REVERSE(server, &pool->servers[state], server_list, place.node)
 	{
 		usec_t since = stays_since(server, fair);
 

@@ -297,11 +297,11 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is
 
 struct borrower *pool_wait_again(struct server *server)
 {
-	struct borrower *borrower = server->expected_by;
+	struct borrower *borrower = server->lease.expected_by;
 
 	if (!borrower)
 		return NULL;
-	server->expected_by = NULL;
+	server->lease.expected_by = NULL;
 	borrower->wish->expected = NULL;
 	pool_wait_move(borrower, BORROWER_WAIT_DEDICATED, true);
 	return borrower;

@@ -175,15 +175,15 @@ static const struct server *longest_lent(const struct pool *pool)
 	const struct server *server = TAILQ_FIRST(&pool->servers[SERVER_LENT]);
 
 	while (server && server->is_listening)
-		server = TAILQ_NEXT(server, node);
-	return server && server->borrower ? server : NULL;
+		server = TAILQ_NEXT(server, place.node);
+	return server && server->lease.borrower ? server : NULL;
 }
 
 const struct server *pool_wait_longer(const struct server *a, const struct server *b)
 {
 	if (!a || !b)
 		return a ? a : b;
-	return b->lent_at < a->lent_at ? b : a;
+	return b->lease.lent_at < a->lease.lent_at ? b : a;
 }
 
 /* Also NULL if there are more pools than are searched. */
@@ -244,9 +244,9 @@ static void add_holder(const struct server *server, struct buf *out)
 		return;
 	now = loop_now(server->pool->pools->with.loop);
 	buf_add_text(out, "; longest held by ");
-	server->borrower->ops->tell_who(server->borrower, out);
-	buf_printf(out, " for %lld s, %s", (long long)((now - server->lent_at) / USEC_PER_SEC),
-	           server_work(server));
+	server->lease.borrower->ops->tell_who(server->lease.borrower, out);
+	buf_printf(out, " for %lld s, %s",
+	           (long long)((now - server->lease.lent_at) / USEC_PER_SEC), server_work(server));
 }
 
 /* ---- details ---- */

@@ -22,7 +22,7 @@ static void rearm_servers(struct pool *pool)
 	struct server *server;
 
 	for (int state = 0; state < SERVER_CLOSING; state++) {
-		TAILQ_FOREACH (server, &pool->servers[state], node)
+		TAILQ_FOREACH (server, &pool->servers[state], place.node)
 			server_rearm(server);
 	}
 }
@@ -39,14 +39,14 @@ static void judge_sessions(struct pool *pool)
 	struct err err;
 
 	if (pool->limits.mode == POOL_MODE_SESSION) {
-		TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], node)
-			server->has_session = true;
+		TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], place.node)
+			server->session.has_session = true;
 		return;
 	}
 	err_close(&err, CLOSE_POOL_MODE_CHANGED);
 	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
 		for (server = TAILQ_FIRST(&pool->servers[resting[i]]); server; server = next) {
-			next = TAILQ_NEXT(server, node);
+			next = TAILQ_NEXT(server, place.node);
 			if (pool_is_left_over(server))
 				server_close(server, &err);
 		}
@@ -141,10 +141,10 @@ static void keep_hosts(struct pool *pool, const char *before)
 
 	for (int state = 0; state < SERVER_CLOSING; state++) {
 		for (server = TAILQ_FIRST(&pool->servers[state]); server; server = next) {
-			int number = number_in(list, before, server->host);
+			int number = number_in(list, before, server->place.host);
 
-			next = TAILQ_NEXT(server, node);
-			server->host = number < 0 ? 0 : (unsigned int)number;
+			next = TAILQ_NEXT(server, place.node);
+			server->place.host = number < 0 ? 0 : (unsigned int)number;
 			if (number < 0)
 				pool_leave_host(server);
 		}

@@ -128,7 +128,7 @@ void pools_suspend(struct pools *pools, const char *by)
 	pools->suspend = SUSPEND_QUIESCING;
 	err_close(&err, CLOSE_SUSPENDED);
 	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
-		next = TAILQ_NEXT(server, all_node);
+		next = TAILQ_NEXT(server, place.all_node);
 		if (is_logging_in(server))
 			server_close(server, &err);
 	}
@@ -136,12 +136,12 @@ void pools_suspend(struct pools *pools, const char *by)
 
 static bool quiesce_server(struct server *server)
 {
-	if (!stream_is_open(&server->stream) || server->state == SERVER_ENDING)
+	if (!stream_is_open(&server->wire.stream) || server->state == SERVER_ENDING)
 		return true; /* what it still sends is dropped */
 	if (server->errand != ERRAND_NONE)
 		return false;
-	if (!stream_is_halted(&server->stream))
-		stream_halt(&server->stream, server->frame_left);
+	if (!stream_is_halted(&server->wire.stream))
+		stream_halt(&server->wire.stream, server->wire.frame_left);
 	return server_is_quiescent(server);
 }
 
@@ -150,7 +150,7 @@ bool pools_quiesce(struct pools *pools)
 	struct server *server;
 	bool is_done = true;
 
-	TAILQ_FOREACH (server, &pools->servers, all_node)
+	TAILQ_FOREACH (server, &pools->servers, place.all_node)
 		is_done &= quiesce_server(server);
 	return is_done;
 }
@@ -160,8 +160,8 @@ void pools_drop_busy(struct pools *pools, const struct err *err)
 	struct server *server, *next;
 
 	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
-		next = TAILQ_NEXT(server, all_node);
-		if (stream_is_open(&server->stream) && !server_is_quiescent(server))
+		next = TAILQ_NEXT(server, place.all_node);
+		if (stream_is_open(&server->wire.stream) && !server_is_quiescent(server))
 			server_close(server, err);
 	}
 }
@@ -172,9 +172,9 @@ void pools_go_on(struct pools *pools)
 	struct pool *pool;
 
 	pools->suspend = SUSPEND_NONE;
-	TAILQ_FOREACH (server, &pools->servers, all_node) {
-		if (stream_is_open(&server->stream) && stream_is_halted(&server->stream))
-			stream_go_on(&server->stream);
+	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
+		if (stream_is_open(&server->wire.stream) && stream_is_halted(&server->wire.stream))
+			stream_go_on(&server->wire.stream);
 	}
 	TAILQ_FOREACH (pool, &pools->list, node)
 		pool_wake(pool);
@@ -199,9 +199,9 @@ struct cluster *pools_cluster(const struct pools *pools, const struct config_dat
 
 static bool is_at(const struct server *server, unsigned int host, const struct address *address)
 {
-	if (server->host != host)
+	if (server->place.host != host)
 		return false;
-	return !address || address_equal_host(&server->peer, address);
+	return !address || address_equal_host(&server->place.peer, address);
 }
 
 unsigned int pools_servers_at(const struct pools *pools, const char *database, unsigned int host,
@@ -213,7 +213,7 @@ unsigned int pools_servers_at(const struct pools *pools, const char *database, u
 
 	for (const struct pool *pool = found ? found->pool_table : NULL; pool; pool = pool->hh.next)
 		for (int state = SERVER_IDLE; state < SERVER_CLOSING; state++)
-			TAILQ_FOREACH (server, &pool->servers[state], node)
+			TAILQ_FOREACH (server, &pool->servers[state], place.node)
 				count += is_at(server, host, address);
 	return count;
 }
@@ -238,11 +238,11 @@ unsigned int pools_busy_at(const struct pools *pools, const char *host)
 	const struct server *server;
 	unsigned int count = 0;
 
-	TAILQ_FOREACH (server, &pools->servers, all_node) {
+	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
 		const struct hosts *hosts = server->site->hosts;
 
-		count += is_busy(server) && server->host < hosts->count &&
-		         strcmp(hosts->list[server->host].name, host) == 0;
+		count += is_busy(server) && server->place.host < hosts->count &&
+		         strcmp(hosts->list[server->place.host].name, host) == 0;
 	}
 	return count;
 }

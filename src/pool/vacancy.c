@@ -36,7 +36,7 @@ struct vacancy {
 
 static void end(struct vacancy *vacancy)
 {
-	vacancy->server->vacancy = NULL;
+	vacancy->server->lease.vacancy = NULL;
 	timer_clear(&vacancy->timer);
 	free(vacancy);
 }
@@ -54,7 +54,7 @@ static void close_idle(struct database *database)
 	struct server *server, *next;
 
 	for (server = TAILQ_FIRST(&database->idle); server; server = next) {
-		next = TAILQ_NEXT(server, database_node);
+		next = TAILQ_NEXT(server, place.database_node);
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_VACATED);
 	}
 }
@@ -119,7 +119,7 @@ static void look_later(struct vacancy *vacancy)
 
 void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state state)
 {
-	struct vacancy *vacancy = server->vacancy ? NULL : calloc(1, sizeof(*vacancy));
+	struct vacancy *vacancy = server->lease.vacancy ? NULL : calloc(1, sizeof(*vacancy));
 
 	if (!vacancy)
 		return;
@@ -130,18 +130,19 @@ void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state 
 	vacancy->change.settle = settle_vacancy;
 	vacancy->server = server;
 	vacancy->state = state;
-	server->vacancy = vacancy;
+	server->lease.vacancy = vacancy;
 }
 
 void vacancy_forget(struct server *server)
 {
-	if (server->vacancy && server->vacancy->state != VACANCY_SENT)
-		end(server->vacancy);
+	if (server->lease.vacancy && server->lease.vacancy->state != VACANCY_SENT)
+		end(server->lease.vacancy);
 }
 
 void vacancy_before(struct server *server, char type)
 {
-	if (type == 'Q' || type == 'P' || (type == 'B' && server->vacancy->state == VACANCY_BOUND))
+	if (type == 'Q' || type == 'P' ||
+	    (type == 'B' && server->lease.vacancy->state == VACANCY_BOUND))
 		vacancy_forget(server);
 }
 
@@ -155,7 +156,7 @@ static bool is_unnamed(const struct vacancy *vacancy, struct bytes body)
 
 struct ledger_change *vacancy_follow(struct server *server, char type, struct bytes body)
 {
-	struct vacancy *vacancy = server->vacancy;
+	struct vacancy *vacancy = server->lease.vacancy;
 
 	if (vacancy->state == VACANCY_SENT)
 		return NULL;

@@ -43,7 +43,7 @@ static void on_released(struct server *server) { (void)server; }
 
 static void on_close_needed(struct server *server)
 {
-	if (server->is_close_needed)
+	if (server->close_reason)
 		buf_add_text(&of_server(server)->heard, " needed ");
 }
 
@@ -168,16 +168,16 @@ static void log_in(struct lone_server *lone, int fd)
 	struct server *server = &lone->server;
 
 	server_init(server, &lone->site, NULL, 1);
-	stream_open(&server->stream, lone->loop, &lone->streams, fd, &server_stream_ops);
+	stream_open(&server->wire.stream, lone->loop, &lone->streams, fd, &server_stream_ops);
 	server_enter(server, SERVER_LOGIN);
 	server_enter(server, SERVER_IDLE);
 	server_enter(server, SERVER_LENT);
-	server->status = 'I';
-	server->is_ready = true;
-	server->borrower = &lone->borrower;
+	server->wire.status = 'I';
+	server->wire.is_ready = true;
+	server->lease.borrower = &lone->borrower;
 	lone->borrower.server = server;
 	lone->borrower.state = BORROWER_SERVED;
-	must(stream_want(&server->stream, WANT_INPUT), "cannot watch the socket");
+	must(stream_want(&server->wire.stream, WANT_INPUT), "cannot watch the socket");
 }
 
 void lone_server_open(struct lone_server *lone, const char *settings)
@@ -230,7 +230,7 @@ void lone_server_close(struct lone_server *lone)
 {
 	struct err err;
 
-	lone->server.borrower = NULL;
+	lone->server.lease.borrower = NULL;
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "the test is over");
 	server_close(&lone->server, &err);
 	lone_server_turn(lone);

@@ -16,7 +16,7 @@ const struct params *param_map(struct params_table *table, const struct pair *pa
 
 static void on_close_needed(struct server *server) { (void)server; }
 
-static void on_library(struct server *server) { ck_assert(server->has_library); }
+static void on_library(struct server *server) { ck_assert(server->session.has_library); }
 
 void mapped_make(struct mapped_server *mapped, const struct pair *baseline, const struct pair *have)
 {
@@ -32,19 +32,19 @@ void mapped_make(struct mapped_server *mapped, const struct pair *baseline, cons
 	mapped->site.shared = &mapped->shared;
 	mapped->site.ops = &ops;
 	mapped->server.site = &mapped->site;
-	mapped->server.baseline = param_map(mapped->shared.params, baseline);
-	mapped->server.params = param_map(mapped->shared.params, have);
+	mapped->server.session.baseline = param_map(mapped->shared.params, baseline);
+	mapped->server.session.params = param_map(mapped->shared.params, have);
 }
 
 void mapped_done(struct mapped_server *mapped)
 {
 	struct params_table *table = mapped->shared.params;
 
-	params_release(table, &mapped->server.baseline);
-	params_release(table, &mapped->server.params);
-	params_release(table, &mapped->server.forgotten);
-	ledger_done(&mapped->server.ledger);
-	buf_free(&mapped->server.reports);
+	params_release(table, &mapped->server.session.baseline);
+	params_release(table, &mapped->server.session.params);
+	params_release(table, &mapped->server.session.forgotten);
+	ledger_done(&mapped->server.wire.ledger);
+	buf_free(&mapped->server.session.reports);
 	ck_assert_uint_eq(params_table_count(table), 0);
 	params_table_free(&mapped->shared.params);
 	config_unref(&mapped->shared.config);
@@ -56,9 +56,9 @@ void mapped_check(const struct mapped_server *mapped, const char *says, const st
 	struct params_table *table = mapped->shared.params;
 	const struct params *map = param_map(table, baseline);
 
-	ck_assert_msg(mapped->server.baseline == map, "%s: the baseline", says);
+	ck_assert_msg(mapped->server.session.baseline == map, "%s: the baseline", says);
 	params_release(table, &map);
 	map = param_map(table, have);
-	ck_assert_msg(mapped->server.params == map, "%s: what is set", says);
+	ck_assert_msg(mapped->server.session.params == map, "%s: what is set", says);
 	params_release(table, &map);
 }

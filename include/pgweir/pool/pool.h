@@ -255,7 +255,7 @@ static inline bool pool_has_names(const struct pool *pool, const struct server *
 	       (pool->limits.reads_catalog &&
 	        (atomic_load_explicit(&database->share.tally->catalog_version,
 	                              memory_order_relaxed) != database->quiet_version ||
-	         (server && server->has_ddl)));
+	         (server && server->session.has_ddl)));
 }
 
 /* Beside those of enum sql_touch: nothing is known of names yet. */
@@ -275,7 +275,7 @@ unsigned int pool_touches(struct pool *pool, const struct server *server, struct
 const struct catalog_reading *pool_catalog(const struct pool *pool, bool *is_current);
 
 /*
- * Asks the lent server, which is at rest, for a reading: on_catalog() of the borrower comes. false:
+ * Asks the lent server, which is at rest, for a reading: on_answer() of the borrower comes. false:
  * there is no need, or no memory.
  */
 bool pool_read_catalog_now(struct borrower *borrower);

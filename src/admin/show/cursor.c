@@ -121,7 +121,7 @@ const struct server *cursor_next_server(struct cursor *cursor)
 		server = cursor->pools.next_server;
 		if (!server || !cursor_may_look(cursor))
 			return NULL;
-		cursor->pools.next_server = TAILQ_NEXT(server, all_node);
+		cursor->pools.next_server = TAILQ_NEXT(server, place.all_node);
 	} while (server->state == SERVER_CLOSING ||
 	         !cursor_wants(cursor, server->pool->database->name));
 	return server;

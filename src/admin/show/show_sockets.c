@@ -143,8 +143,9 @@ static void fill_server(struct socket_row *row, const struct server *server,
                         const struct show_source *source)
 {
 	usec_t now = loop_now(server->pool->pools->with.loop);
-	const char *name = params_find(server->params, "application_name");
-	const void *client = server->borrower ? client_of_borrower(server->borrower) : NULL;
+	const char *name = params_find(server->session.params, "application_name");
+	const void *client =
+	    server->lease.borrower ? client_of_borrower(server->lease.borrower) : NULL;
 
 	row->type = "S";
 	row->user = server->pool->role->name;
@@ -153,22 +154,22 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->state = server_state_name(server->state);
 	if (server->state == SERVER_LENT && server->is_listening)
 		row->state = "listening";
-	else if (server->state == SERVER_LENT && !server->borrower)
+	else if (server->state == SERVER_LENT && !server->lease.borrower)
 		row->state = "idle";
-	fill_stream(row, &server->stream, &server->peer, show_source_config(source));
-	fill_times(row, server->connected_at, server->request_at, now);
-	if (!server->request_at && server->used_at)
+	fill_stream(row, &server->wire.stream, &server->place.peer, show_source_config(source));
+	fill_times(row, server->connected_at, server->lease.request_at, now);
+	if (!server->lease.request_at && server->used_at)
 		row->request_time = show_wall(server->used_at, now);
-	row->close_needed = server->is_close_needed;
+	row->close_needed = server->close_reason != CLOSE_NONE;
 	row->ptr = server;
 	row->link = client;
 	row->remote_pid = server_backend_pid(server);
 	if (!name)
-		name = params_find(server->baseline, "application_name");
+		name = params_find(server->session.baseline, "application_name");
 	row->application_name = name ? name : "";
-	row->prepared_statements = server_statements_count(&server->statements);
+	row->prepared_statements = server_statements_count(&server->session.statements);
 	row->id = (int64_t)server->id;
-	row->pkt_remain = server->frame_left;
+	row->pkt_remain = server->wire.frame_left;
 }
 
 static bool next_server(struct cursor *cursor, void *row)
@@ -350,7 +351,7 @@ static bool next_client_fd(struct cursor *cursor, struct fd_row *row)
 		fill_address(row, &client->peer, "client", client->stream.watch.fd);
 		row->user = client_user(client);
 		row->database = client_database(client);
-		row->link = server ? server->stream.watch.fd : 0;
+		row->link = server ? server->wire.stream.watch.fd : 0;
 		fill_params(row, client->params,
 		            pool ? pool->baseline : params_none(client->clients->with.params));
 		if (cursor->is_owner)
@@ -368,15 +369,15 @@ static bool next_server_fd(struct cursor *cursor, struct fd_row *row)
 
 	while ((server = cursor_next_server(cursor))) {
 		const struct client *client =
-		    server->borrower ? client_of_borrower(server->borrower) : NULL;
+		    server->lease.borrower ? client_of_borrower(server->lease.borrower) : NULL;
 
-		if (server->login || !is_for_others(&server->stream))
+		if (server->login || !is_for_others(&server->wire.stream))
 			continue;
-		fill_address(row, &server->peer, "server", server->stream.watch.fd);
+		fill_address(row, &server->place.peer, "server", server->wire.stream.watch.fd);
 		row->user = server->pool->role->name;
 		row->database = server->pool->database->name;
 		row->link = client ? client->stream.watch.fd : 0;
-		fill_params(row, server->params, server->baseline);
+		fill_params(row, server->session.params, server->session.baseline);
 		if (cursor->is_owner) {
 			row->cancel = key_number(bytes_of(server->key, server->key_size));
 			fill_secrets(row, pool_credentials(server->pool));

@@ -221,7 +221,7 @@ static bool note(struct server *server)
 		                                  LEDGER_SYNC };
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (server_note(server, kinds[i]) != LEDGER_SENT)
+		if (!server_note(server, kinds[i]))
 			return false;
 	}
 	return true;

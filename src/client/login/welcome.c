@@ -244,7 +244,7 @@ void welcome_tried(struct client *client)
 	params_change(table, &pool->tried.asked, name_of_client, NULL);
 	pool->tried.told = params_hold(pool->tried.asked);
 	for (size_t i = 0; (name = tracked_at(pool->pools->config, i)); i++) {
-		value = server_value(server, server->params, name);
+		value = server_value(server, server->session.params, name);
 		if (value && params_find(pool->tried.asked, name))
 			params_change(table, &pool->tried.told, name, value);
 	}
@@ -275,7 +275,7 @@ void welcome_lost(struct client *client, const struct err *err)
 
 void welcome_send_dedicated(struct client *client)
 {
-	const struct params *reported = client->borrower.server->baseline;
+	const struct params *reported = client->borrower.server->session.baseline;
 	const char *at = NULL, *name, *value;
 	struct buf out = { 0 };
 

@@ -177,7 +177,7 @@ void causal_free(struct client *client)
 
 static void ask_position(struct client *client)
 {
-	server_ask(client->borrower.server, QUESTION_POSITION, bytes_of("", 0));
+	server_ask(client->borrower.server, ERRAND_AT_ONCE, QUESTION_POSITION, bytes_of("", 0));
 }
 
 void causal_lost(struct client *client)
@@ -258,7 +258,7 @@ static bool catch_up(struct client *client)
 {
 	struct pool *pool = client->borrower.pool;
 	struct server *server = client->borrower.server;
-	usec_t waited = now_of(client) - server->lent_at;
+	usec_t waited = now_of(client) - server->lease.lent_at;
 	bool is_there = has_replayed(client), may_wait = !client->causal->seen_on;
 
 	if (!is_there && may_wait && waited < client->clients->config->causal_reads_wait &&
@@ -287,7 +287,7 @@ void causal_await(struct client *client)
  */
 static bool is_followed(const struct client *client)
 {
-	return is_on_standby(client) && client->borrower.server->started;
+	return is_on_standby(client) && client->borrower.server->place.started;
 }
 
 bool causal_ends_unasked(struct client *client)
@@ -296,7 +296,7 @@ bool causal_ends_unasked(struct client *client)
 
 	if (!is_followed(client))
 		return false;
-	causal->seen_on = client->borrower.server->started;
+	causal->seen_on = client->borrower.server->place.started;
 	causal->seen_since = causal->began_at;
 	client->is_position_due = false;
 	return true;
@@ -322,8 +322,8 @@ void causal_note(struct client *client, const struct frame *frame, struct bytes 
 
 	if (is_followed(client))
 		return;
-	if (ledger_is_at_rest(&server->ledger))
-		course_begin(&client->causal->course, server->status != 'I');
+	if (ledger_is_at_rest(&server->wire.ledger))
+		course_begin(&client->causal->course, server->wire.status != 'I');
 	if (in.count < frame->length || !route_frame_text(client, frame, in, &text))
 		text = bytes_of(NULL, 0);
 	course_note(&client->causal->course, frame, in, text);
@@ -333,7 +333,7 @@ bool causal_ends(const struct client *client, const struct frame *frame, struct 
 {
 	return (frame->type == 'Q' || frame->type == 'S') && in.count == frame->length &&
 	       client->causal->course.block == COURSE_CLOSED && !is_followed(client) &&
-	       !client->borrower.server->cancel_count && is_plain(client);
+	       !client->borrower.server->lease.cancel_count && is_plain(client);
 }
 
 void causal_ask_behind(struct client *client, struct batch *batch)

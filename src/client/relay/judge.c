@@ -189,7 +189,7 @@ static enum judgement wait_for(struct batch *batch, enum ledger_wait what)
 static enum judgement judge_with_hosts(const struct client *client, struct batch *batch)
 {
 	/* It may begin the next transaction, which need not be a read. */
-	if (!ledger_ends_wait(&client->borrower.server->ledger, LEDGER_WAIT_READY) &&
+	if (!ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY) &&
 	    route_is_for_now(client))
 		return wait_for(batch, LEDGER_WAIT_READY);
 	return JUDGE_SEND;
@@ -250,7 +250,7 @@ static bool is_first(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
-	return ledger_is_empty(&server->ledger) && server->status == 'I' && !client->late;
+	return ledger_is_empty(&server->wire.ledger) && server->wire.status == 'I' && !client->late;
 }
 
 static enum judgement judge_listening(struct client *client, enum listening_go go)
@@ -340,7 +340,7 @@ static void begin_query(struct client *client, struct server *server, const stru
 	if (!client->request_at) {
 		relay_begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);
-	} else if (!server->request_at) {
+	} else if (!server->lease.request_at) {
 		server_begin_query(server, loop_now(client->clients->with.loop), client->xact_at);
 	}
 }
@@ -355,7 +355,7 @@ static bool needs_more(struct client *client, const struct frame *frame, struct 
 	        statements_need_more(client, frame, in));
 }
 
-static enum ledger_send note(struct server *server, enum ledger_kind kind, struct batch *batch)
+static bool note(struct server *server, enum ledger_kind kind, struct batch *batch)
 {
 	struct ledger_change *change = batch->change;
 
@@ -375,7 +375,7 @@ static bool is_decided_alone(struct client *client, char type, enum judgement *j
 	bool is_active = client->state == CLIENT_ACTIVE;
 
 	/* More data of a COPY: there may be millions of such frames, and none adds an entry. */
-	if (type == 'd' && is_active && server->ledger.has_data && !server->is_ready)
+	if (type == 'd' && is_active && server->wire.ledger.has_data && !server->wire.is_ready)
 		*judgement = JUDGE_SEND;
 	/* Before the next check: PostgreSQL, too, obeys Terminate while it ignores messages. */
 	else if (type == 'X')
@@ -383,7 +383,7 @@ static bool is_decided_alone(struct client *client, char type, enum judgement *j
 	else if (client->is_skipping)
 		*judgement = skip(client, type);
 	/* The rest of a COPY that has failed, or a Flush with nothing to flush. */
-	else if (!is_active || server->is_ready)
+	else if (!is_active || server->wire.is_ready)
 		*judgement = JUDGE_DROP;
 	else
 		return false;
@@ -422,12 +422,12 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 	if (server->ask_size)
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	/* If the cleaning fails, PostgreSQL skips what is behind it, but only up to a Sync. */
-	if (server->is_cleaning && server->ledger.ready_count > 1)
+	if (server->is_cleaning && server->wire.ledger.ready_count > 1)
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
-	if (ledger_is_full(&server->ledger))
+	if (ledger_is_full(&server->wire.ledger))
 		return wait_for(batch, LEDGER_WAIT_SPACE);
 	/* The batch that is sent again comes first. */
-	if (server->replay.is_failed)
+	if (server->lease.replay.is_failed)
 		return wait_for(batch, LEDGER_WAIT_READY);
 	/* pool_mode was not session when it began to listen. */
 	if (client->listening && relay_is_session(client) && is_first(client) &&
@@ -462,7 +462,7 @@ static enum judgement judge_content(struct client *client, const struct request 
 	unsigned int features = client_features(client);
 	enum judgement judgement = JUDGE_SEND;
 
-	if (server->vacancy)
+	if (server->lease.vacancy)
 		vacancy_before(server, frame->type);
 	if (request->may_touch)
 		judgement = judge_session(client, frame, in, batch);
@@ -477,7 +477,7 @@ static enum judgement judge_content(struct client *client, const struct request 
 	}
 	if (frame->type == 'E' && judgement <= JUDGE_DROP)
 		resets_execute(client);
-	if (server->vacancy && judgement == JUDGE_SEND && !batch->change)
+	if (server->lease.vacancy && judgement == JUDGE_SEND && !batch->change)
 		batch->change = vacancy_follow(server, frame->type, frame_body(in, frame));
 	if ((features & CLIENT_IS_AUDITED) && judgement == JUDGE_SEND)
 		audit_frame(client, frame, in);
@@ -488,8 +488,7 @@ static enum judgement judge_content(struct client *client, const struct request 
 static enum judgement judge_note(struct client *client, enum ledger_kind kind, struct batch *batch,
                                  enum judgement judgement, bool is_noted)
 {
-	if (judgement == JUDGE_SEND && !is_noted &&
-	    note(client->borrower.server, kind, batch) == LEDGER_NO_MEMORY)
+	if (judgement == JUDGE_SEND && !is_noted && !note(client->borrower.server, kind, batch))
 		return refuse_message(client, CLOSE_MEMORY);
 	return judgement;
 }

@@ -111,7 +111,7 @@ void relay_end_batch(struct client *client, char status)
  */
 __attribute__((noinline)) static void restore_startup_params(struct client *client)
 {
-	bool is_exact = !client->borrower.server->is_rest_unknown;
+	bool is_exact = !client->borrower.server->session.is_rest_unknown;
 	struct params_pair again[PARAMS_NAMES_MAX];
 	struct params_seek seek = { 0 };
 	const char *at = NULL, *name, *value, *now;
@@ -138,10 +138,10 @@ static void take_params(struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
-	if (client->params != server->params) {
+	if (client->params != server->session.params) {
 		const struct params *old = client->params;
 
-		client->params = params_hold(server->params);
+		client->params = params_hold(server->session.params);
 		params_release(client->clients->with.params, &old);
 	}
 	if (server_has_reset(server))
@@ -161,11 +161,11 @@ __attribute__((noinline)) static bool tell_spelling(struct client *client)
 	bool is_sent = true;
 
 	while (params_next(old, &at, &name, &value)) {
-		now = server_value(server, server->params, name);
-		if (params_find(server->baseline, name) && strcmp(now, value) != 0)
+		now = server_value(server, server->session.params, name);
+		if (params_find(server->session.baseline, name) && strcmp(now, value) != 0)
 			message_parameter(&out, name, now);
 	}
-	client->params = params_hold(server->params);
+	client->params = params_hold(server->session.params);
 	params_release(client->clients->with.params, &old);
 	if (out.count)
 		is_sent = client_send(client, buf_bytes(&out));
@@ -175,7 +175,7 @@ __attribute__((noinline)) static bool tell_spelling(struct client *client)
 
 static inline bool respell_params(struct client *client)
 {
-	return client->params == client->borrower.server->params || tell_spelling(client);
+	return client->params == client->borrower.server->session.params || tell_spelling(client);
 }
 
 /* Without a server: handles input that was buffered in the meantime. */
@@ -218,7 +218,7 @@ void relay_go_on_without(struct client *client)
 static bool ask(struct client *client)
 {
 	/* It could cancel our query. When it has ended, on_writable() comes. */
-	if (client->borrower.server->cancel_count)
+	if (client->borrower.server->lease.cancel_count)
 		return false;
 	if (!session_ask(client, !statements_spare_unnamed(client)))
 		return false;
@@ -239,7 +239,7 @@ static bool give_back(struct client *client)
 	if (client->frame_left || server_rest(server) != REST_FULL)
 		return false;
 	/* After a failed COPY a Sync may still be answered: the next client must not get that. */
-	if (!ledger_is_certain(&server->ledger)) {
+	if (!ledger_is_certain(&server->wire.ledger)) {
 		server_make_certain(server);
 		return false;
 	}
@@ -247,7 +247,8 @@ static bool give_back(struct client *client)
 	 * pool_mode was session until now: the server may have anything of the client. Or a value
 	 * is not known in the encoding of the database.
 	 */
-	if ((server->has_session || server->has_unclear_report) && session_is_watched(client))
+	if ((server->session.has_session || server->session.has_unclear_report) &&
+	    session_is_watched(client))
 		session_run_unknown(client);
 	if (client->touched && ask(client))
 		return true;
@@ -266,7 +267,7 @@ static bool give_back(struct client *client)
 		return false;
 	}
 	if (client->is_position_due && !causal_ends_unasked(client)) {
-		if (server->cancel_count)
+		if (server->lease.cancel_count)
 			return false; /* as in ask() */
 		take_params(client);  /* known also if the server is lost now */
 		causal_ask(client);
@@ -373,7 +374,7 @@ static void send_whole(struct server *server, struct batch *batch)
 {
 	static const char flush[] = { 'H', 0, 0, 0, 4 };
 
-	if (ledger_flush(&server->ledger))
+	if (ledger_flush(&server->wire.ledger))
 		batch_run(batch, bytes_of(flush, sizeof(flush)));
 	batch_send(batch);
 	server_push(server);
@@ -393,7 +394,7 @@ static bool send_batch(struct client *client, struct batch *batch)
 	else
 		send_whole(server, batch);
 	server_set_mid_request(server, client->frame_left && client->forwards_rest);
-	batch->is_answered |= ledger_owes_answer(&server->ledger);
+	batch->is_answered |= ledger_owes(&server->wire.ledger, LEDGER_ANSWER);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* the client must read first */
 	return client->state == CLIENT_ACTIVE;
@@ -415,7 +416,7 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 			return JUDGE_END;
 	} while (judgement == JUDGE_WAIT && in->count < left && client->stream.want == WANT_INPUT &&
 	         server_can_take(client->borrower.server) &&
-	         ledger_ends_wait(&client->borrower.server->ledger, batch->waits_for));
+	         ledger_ends_wait(&client->borrower.server->wire.ledger, batch->waits_for));
 	return judgement;
 }
 
@@ -474,8 +475,8 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
-	if (stream_unsent(&server->stream) == 0 && judgement != JUDGE_WAIT) {
-		if (server->is_ready && !relay_is_session(client) && client->frame_left == 0)
+	if (stream_unsent(&server->wire.stream) == 0 && judgement != JUDGE_WAIT) {
+		if (server->wire.is_ready && !relay_is_session(client) && client->frame_left == 0)
 			give_back(client); /* only the rest of a frame was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
@@ -570,8 +571,8 @@ static bool ask_session(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (client->frame_left || server_rest(server) != REST_FULL || server->cancel_count ||
-	    !ledger_is_certain(&server->ledger))
+	if (client->frame_left || server_rest(server) != REST_FULL || server->lease.cancel_count ||
+	    !ledger_is_certain(&server->wire.ledger))
 		return false;
 	session_mode_ask(client);
 	client_enter(client, CLIENT_SETTLING);
@@ -585,11 +586,6 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 
 	if (!is_settled)
 		return;
-	if (client->state == CLIENT_SETTLING) {
-		server_end_limit(borrower->server);
-		relay_settled(client); /* what exposed_withdraw() has sent was answered */
-		return;
-	}
 	relay_end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
 	    !client->replication) {
@@ -618,16 +614,15 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	drain_look(client);
 }
 
-void relay_facts(struct borrower *borrower, const struct facts *facts)
+static void take_facts(struct client *client, const struct facts *facts)
 {
-	struct client *client = client_of(borrower);
 	bool is_session = relay_is_session(client);
 
 	if (facts->parts == QUESTION_POSITION) {
 		if (!causal_facts(client, facts))
 			return;
 		if (client->state == CLIENT_CATCHING_UP)
-			relay_lent(borrower);
+			relay_lent(&client->borrower);
 		else
 			relay_settled(client);
 		return;
@@ -639,6 +634,25 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 	exposed_settle(client, facts);
 	if (client->state == CLIENT_SETTLING && (is_session || listening_settle(client, facts)))
 		relay_settled(client);
+}
+
+void relay_answer(struct borrower *borrower, enum errand_kind errand, const struct facts *facts)
+{
+	struct client *client = client_of(borrower);
+
+	switch (errand) {
+	case ERRAND_ASK:
+		take_facts(client, facts);
+		return;
+	case ERRAND_CATALOG:
+		session_go_on(client, !statements_spare_unnamed(client));
+		return;
+	case ERRAND_CHANNELS:
+		listening_errand_done(client);
+		return;
+	default: /* ERRAND_CLOSES: exposed_withdraw() */
+		relay_settled(client);
+	}
 }
 
 void relay_settled(struct client *client)
@@ -666,11 +680,11 @@ void relay_writable(struct borrower *borrower)
 
 	if (client->state != CLIENT_ACTIVE)
 		return;
-	if (borrower->server->is_ready && !relay_is_session(client) && give_back(client))
+	if (borrower->server->wire.is_ready && !relay_is_session(client) && give_back(client))
 		return;
 	/* If the wait is not over, there will be another call. */
-	if (stream_unsent(&borrower->server->stream) == 0 &&
-	    ledger_ends_wait(&borrower->server->ledger, borrower->waits_for))
+	if (stream_unsent(&borrower->server->wire.stream) == 0 &&
+	    ledger_ends_wait(&borrower->server->wire.ledger, borrower->waits_for))
 		read_on_with_server(client);
 }
 

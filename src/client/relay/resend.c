@@ -63,8 +63,8 @@ static bool is_pooled(const struct client *client)
 /* A query of ours may be ahead, which sets application_name. */
 static bool is_between_transactions(const struct server *server)
 {
-	return server->status == 'I' && !ledger_owes_borrower(&server->ledger) &&
-	       ledger_is_certain(&server->ledger);
+	return server->wire.status == 'I' && !ledger_owes_borrower(&server->wire.ledger) &&
+	       ledger_is_certain(&server->wire.ledger);
 }
 
 /* Finds the opening that precedes what comes now. */
@@ -78,7 +78,7 @@ static void take_opening(const struct client *client, struct resend *resend)
 		memcpy(resend->late, texts.at, texts.count);
 		resend->opening = bytes_of(resend->late, texts.count);
 	} else if (server && server_has_only_begun(server)) {
-		resend->opening = replay_opening(&server->replay);
+		resend->opening = replay_opening(&server->lease.replay);
 		resend->has_begun = true;
 	}
 }
@@ -89,7 +89,7 @@ static void take_opening(const struct client *client, struct resend *resend)
  */
 static bool is_continued(const struct server *server)
 {
-	const struct replay *replay = &server->replay;
+	const struct replay *replay = &server->lease.replay;
 
 	return replay_may_resend(replay) && (!replay->is_whole || replay->is_opening);
 }
@@ -105,13 +105,13 @@ void resend_begin(struct client *client, struct resend *resend)
 	if (!client->request_at) /* a new batch */
 		client->resent = 0;
 	if (server) {
-		resend->before = server->replay;
+		resend->before = server->lease.replay;
 		resend->is_more = is_continued(server);
 	}
 	if (!resend->is_more)
 		take_opening(client, resend);
 	if (server)
-		replay_end_resend(&server->replay);
+		replay_end_resend(&server->lease.replay);
 	if (server && !resend->is_more && !resend->has_begun && !is_between_transactions(server))
 		return;
 	resend->is_first =
@@ -342,7 +342,7 @@ void resend_keep(struct client *client, const struct resend *resend, struct byte
                  struct bytes late)
 {
 	struct server *server = client->borrower.server;
-	struct replay *replay = &server->replay;
+	struct replay *replay = &server->lease.replay;
 	size_t before = resend->is_more ? resend->before.count : 0;
 	struct bytes opening = late.count ? late : resend->opening;
 

@@ -179,7 +179,7 @@ const char *standby_explains(struct borrower *borrower, struct buf *detail)
 		say_why_it_stays(client, detail);
 		return release_hint;
 	}
-	if (borrower->server->status != 'I')
+	if (borrower->server->wire.status != 'I')
 		return NULL; /* the client has said READ ONLY */
 	buf_add_text(detail, "It ran on a standby, as a read (route_reads).");
 	return "Send it in a transaction that begins with READ WRITE: it runs on the primary.";

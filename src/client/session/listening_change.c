@@ -174,9 +174,9 @@ static void take_unlisten(struct reading *reading, const struct sql_item *item)
 	if (reading->is_undone)
 		undo_unlisten(unlisten);
 	if (unlisten->count++ == 0) {
-		if (unlisten->before < server->unlisten_count)
-			unlisten->before = server->unlisten_count;
-		unlisten->errors = server->error_count;
+		if (unlisten->before < server->lease.unlisten_count)
+			unlisten->before = server->lease.unlisten_count;
+		unlisten->errors = server->lease.error_count;
 	}
 	if (item->kind == SQL_ITEM_UNLISTEN_ALL) {
 		unlisten->is_all = true;
@@ -216,16 +216,17 @@ static void judge_unlisten(struct client_listening *listening)
 {
 	struct server *server = listening->client->borrower.server;
 	struct unlisten *unlisten = &listening->unlisten;
-	bool is_certain = unlisten->count && (server->watches & SERVER_WATCHES_END) &&
-	                  server->unlisten_count == unlisten->before + unlisten->count &&
-	                  server->error_count == unlisten->errors && server->ends_ahead == 0;
+	bool is_certain = unlisten->count && (server->lease.watches & SERVER_WATCHES_END) &&
+	                  server->lease.unlisten_count == unlisten->before + unlisten->count &&
+	                  server->lease.error_count == unlisten->errors &&
+	                  server->lease.ends_ahead == 0;
 	enum server_end end = server_end_seen(server);
 	struct bytes names = buf_bytes(&unlisten->named);
 	const struct subscription *at = NULL;
 	const char *name;
 
 	if (is_certain &&
-	    (end == SERVER_END_COMMIT || (end == SERVER_END_NONE && server->status == 'I'))) {
+	    (end == SERVER_END_COMMIT || (end == SERVER_END_NONE && server->wire.status == 'I'))) {
 		while (unlisten->is_all && (name = listening_next(&listening->listener, &at)))
 			listening_set_leaving(&listening->listener, bytes_text(name), true);
 		while (bytes_take_text(&names, &name))
@@ -238,7 +239,7 @@ static void judge_unlisten(struct client_listening *listening)
 /* A procedure may roll back what an open batch has executed before it. */
 static bool may_roll_back(const struct server *server, struct bytes text)
 {
-	return server->ledger.is_open && server->status == 'I' &&
+	return server->wire.ledger.is_open && server->wire.status == 'I' &&
 	       (!text.count || bytes_contain(text, "call") || bytes_contain(text, "rollback"));
 }
 
@@ -255,7 +256,7 @@ static bool note_text(struct client *client, unsigned int touches, struct bytes 
 	client->touched |= touches & MAY_CHANGE; /* also if a Parse fails, and it is not sent */
 	if ((touches & SQL_TOUCH_HIDDEN) && may_roll_back(server, text))
 		undo_unlisten(&listening->unlisten);
-	if (listening->unlisten.count && server->end != SERVER_END_NONE)
+	if (listening->unlisten.count && server->lease.end != SERVER_END_NONE)
 		judge_unlisten(listening);
 	sql_items(text, take_item, &reading);
 	if (reading.unlistens)
@@ -282,7 +283,8 @@ static bool may_notify(const struct client *client, unsigned int touches)
 	if (!(touches & SQL_TOUCH_LISTEN))
 		return touches & MAY_NOTIFY;
 	/* It may have done so before it listened. */
-	return touches != SQL_TOUCH_LISTEN || server->status != 'I' || server->ledger.is_open;
+	return touches != SQL_TOUCH_LISTEN || server->wire.status != 'I' ||
+	       server->wire.ledger.is_open;
 }
 
 /* Begins to withhold the ReadyForQuery. */
@@ -293,19 +295,19 @@ static enum listening_go hold_ready(struct client *client, struct batch *batch)
 	if (client->touched & LISTENING_HOLDS)
 		return LISTENING_SEND;
 	/* Not one of an earlier transaction: it would be withheld while this one is answered. */
-	if (!ledger_knows_status(&server->ledger))
+	if (!ledger_knows_status(&server->wire.ledger))
 		return wait_for(batch, LEDGER_WAIT_READY);
 	if (!listening_change_get(client))
 		return LISTENING_END;
 	client->touched |= LISTENING_HOLDS;
-	server->watches |= SERVER_WATCHES_READY;
+	server->lease.watches |= SERVER_WATCHES_READY;
 	return LISTENING_SEND;
 }
 
 enum listening_go listening_follow(struct client *client, struct batch *batch)
 {
 	/* This message would be answered before the ReadyForQuery that is withheld. */
-	return ledger_ends_wait(&client->borrower.server->ledger, LEDGER_WAIT_READY)
+	return ledger_ends_wait(&client->borrower.server->wire.ledger, LEDGER_WAIT_READY)
 	           ? LISTENING_SEND
 	           : wait_for(batch, LEDGER_WAIT_READY);
 }
@@ -318,7 +320,7 @@ enum listening_go listening_before(struct client *client, unsigned int touches, 
 	enum listening_go go;
 
 	if (touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN))
-		client->borrower.server->watches |= SERVER_WATCHES_NOTIFICATIONS;
+		client->borrower.server->lease.watches |= SERVER_WATCHES_NOTIFICATIONS;
 	if (listening_has_any(client))
 		relevant |= MAY_CHANGE | MAY_NOTIFY;
 	if (!(touches & relevant))
@@ -451,7 +453,7 @@ bool listening_waits(struct client *client)
 	struct client_listening *listening = client->listening;
 	bool may_notify = listening->may_notify;
 
-	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_READY;
+	client->borrower.server->lease.watches &= (uint8_t)~SERVER_WATCHES_READY;
 	listening->may_notify = false;
 	if ((!may_notify && !listening->has_leaving) || !listening->is_withheld ||
 	    !listening_has_any(client)) {

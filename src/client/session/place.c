@@ -15,7 +15,7 @@ static bool must_wait(const struct client *client, unsigned int touches, struct 
 {
 	const struct server *server = client->borrower.server;
 
-	return session_awaits_place(client, touches, text) && !server->ledger.is_skipping &&
+	return session_awaits_place(client, touches, text) && !server->wire.ledger.is_skipping &&
 	       !server_is_in_failed_block(server) &&
 	       !(client->session && client->session->place != PLACE_OPEN);
 }
@@ -27,8 +27,9 @@ enum listening_go place_before(struct client *client, unsigned int touches, stru
 		return listening_before(client, touches, text, batch);
 	if (!session_get(client))
 		return LISTENING_END;
-	batch->waits_for = ledger_is_empty(&client->borrower.server->ledger) ? LEDGER_WAIT_PLACE
-	                                                                     : LEDGER_WAIT_EMPTY;
+	batch->waits_for = ledger_is_empty(&client->borrower.server->wire.ledger)
+	                       ? LEDGER_WAIT_PLACE
+	                       : LEDGER_WAIT_EMPTY;
 	return LISTENING_WAIT;
 }
 

@@ -110,12 +110,13 @@ static unsigned int count_names(struct bytes names)
 bool libraries_take(struct session *session, struct server *server)
 {
 	struct bytes names = buf_bytes(&session->libraries);
-	bool is_known = buf_ok(&session->libraries) && count_names(names) == server->load_count;
+	bool is_known =
+	    buf_ok(&session->libraries) && count_names(names) == server->session.load_count;
 	const char *name;
 
 	while (is_known && bytes_take_text(&names, &name))
 		is_known = server_add_library(server, name);
-	is_known |= server->load_count == 0; /* all have failed */
+	is_known |= server->session.load_count == 0; /* all have failed */
 	if (is_known)
 		server_settle_loads(server);
 	buf_free(&session->libraries);

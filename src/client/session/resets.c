@@ -94,7 +94,7 @@ static void clear_pending(struct session_resets *resets)
 /* Whether PostgreSQL sets it back to another value than the client's. */
 static bool is_other(const struct client *client, const char *name, const char *value)
 {
-	const char *normal = params_find(client->borrower.server->baseline, name);
+	const char *normal = params_find(client->borrower.server->session.baseline, name);
 
 	return !normal || strcmp(normal, value) != 0;
 }
@@ -166,10 +166,10 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 	bool is_last;
 
 	if (params_count(client->startup))
-		client->borrower.server->watches |= SERVER_WATCHES_PARAMETERS;
+		client->borrower.server->lease.watches |= SERVER_WATCHES_PARAMETERS;
 	if (resets) {
 		resets->is_unread = !text.count;
-		resets->errors = client->borrower.server->error_count;
+		resets->errors = client->borrower.server->lease.error_count;
 	}
 	if (!resets || resets->is_unread)
 		return true;
@@ -193,7 +193,7 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 static bool add_statements(struct server *server, struct batch *batch, struct bytes statements)
 {
 	struct buf out = { 0 };
-	bool is_added = server->ledger.is_open
+	bool is_added = server->wire.ledger.is_open
 	                    ? inject_text_extended(server, &out, statements, NULL)
 	                    : inject_text_query(server, &out, statements, NULL);
 
@@ -232,12 +232,12 @@ static enum listening_go follow_discard(struct client *client, char type, struct
 
 	if (type == 'S')
 		return LISTENING_SEND;
-	if (!ledger_ends_wait(&server->ledger, LEDGER_WAIT_EMPTY)) {
+	if (!ledger_ends_wait(&server->wire.ledger, LEDGER_WAIT_EMPTY)) {
 		batch->waits_for = LEDGER_WAIT_EMPTY;
 		return LISTENING_WAIT;
 	}
 	client->touched &= ~RESETS_DUE;
-	if (!server->ledger.is_open || server->ledger.is_skipping)
+	if (!server->wire.ledger.is_open || server->wire.ledger.is_skipping)
 		return LISTENING_SEND;
 	batch_copy(batch, bytes_of(sync, sizeof(sync)));
 	batch->waits_for = LEDGER_WAIT_READY;
@@ -248,7 +248,7 @@ static enum listening_go follow_discard(struct client *client, char type, struct
 enum listening_go resets_follow(struct client *client, char type, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
-	bool is_open = server->ledger.is_open, is_sent;
+	bool is_open = server->wire.ledger.is_open, is_sent;
 	struct buf statements = { 0 };
 
 	if (client->touched & RESETS_NOTED) {
@@ -261,14 +261,14 @@ enum listening_go resets_follow(struct client *client, char type, struct batch *
 	    client->session->resets->is_discard)
 		return follow_discard(client, type, batch);
 	/* If no transaction block is open, it is set after the question. */
-	if (!is_open && !ledger_knows_status(&server->ledger)) {
+	if (!is_open && !ledger_knows_status(&server->wire.ledger)) {
 		batch->waits_for = LEDGER_WAIT_READY;
 		return LISTENING_WAIT;
 	}
 	client->touched &= ~RESETS_DUE;
 	if (!client->session || !client->session->resets)
 		return LISTENING_SEND;
-	if (is_open || server->status == 'T')
+	if (is_open || server->wire.status == 'T')
 		make_statements(client, &statements);
 	is_sent = buf_ok(&client->session->resets->pending) &&
 	          buf_ok(&client->session->resets->local) && buf_ok(&statements) &&
@@ -292,7 +292,7 @@ static const char *told_of(const struct client *client, const struct params *rep
 	const char *told = params_find(reported, name), *other, *value;
 
 	if (!told)
-		told = params_find(server->baseline, name);
+		told = params_find(server->session.baseline, name);
 	if (client->session && client->session->resets)
 		list = buf_bytes(&client->session->resets->told);
 	while (bytes_take_text(&list, &other) && bytes_take_text(&list, &value)) {
@@ -310,7 +310,7 @@ static bool is_pending(const struct client *client, const struct session_resets 
                        const char *name)
 {
 	if (resets->is_unread)
-		return client->borrower.server->status == 'I';
+		return client->borrower.server->wire.status == 'I';
 	return bytes_list_has(buf_bytes(&resets->pending), name);
 }
 
@@ -337,7 +337,7 @@ bool resets_take_report(struct client *client, const char *name, const char *val
                         struct buf *instead)
 {
 	const char *startup = params_find(client->startup, name), *shown = value;
-	const char *normal = params_find(client->borrower.server->baseline, name);
+	const char *normal = params_find(client->borrower.server->session.baseline, name);
 	struct session_resets *resets = startup ? resets_get(client) : NULL;
 	bool is_told;
 
@@ -345,7 +345,8 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 		return false;
 	if (normal && strcmp(normal, value) == 0 && is_pending(client, resets, name))
 		shown = startup;
-	is_told = strcmp(told_of(client, client->borrower.server->params, name), shown) == 0;
+	is_told =
+	    strcmp(told_of(client, client->borrower.server->session.params, name), shown) == 0;
 	note_told(resets, name, shown);
 	if (!is_told && shown == value)
 		return false;
@@ -358,7 +359,7 @@ bool resets_take_report(struct client *client, const char *name, const char *val
 static bool local_is_over(const struct session_resets *resets, const struct server *server,
                           const char *name)
 {
-	return server->status == 'I' && bytes_list_has(buf_bytes(&resets->local), name);
+	return server->wire.status == 'I' && bytes_list_has(buf_bytes(&resets->local), name);
 }
 
 void resets_tell(struct client *client, struct buf *ahead)
@@ -368,13 +369,13 @@ void resets_tell(struct client *client, struct buf *ahead)
 	struct bytes names = resets ? buf_bytes(&resets->pending) : bytes_of("", 0);
 	const char *name, *value;
 
-	if (!resets || server->status == 'E' || server->error_count != resets->errors)
+	if (!resets || server->wire.status == 'E' || server->lease.error_count != resets->errors)
 		return;
 	while (bytes_take_text(&names, &name)) {
 		value = params_find(client->startup, name);
-		if (!value || !params_find(server->baseline, name) ||
+		if (!value || !params_find(server->session.baseline, name) ||
 		    local_is_over(resets, server, name) ||
-		    strcmp(told_of(client, server->params, name), value) == 0)
+		    strcmp(told_of(client, server->session.params, name), value) == 0)
 			continue;
 		note_told(resets, name, value);
 		message_parameter(ahead, name, value);
@@ -402,9 +403,9 @@ void resets_tell_hidden(struct client *client, const struct params *before)
 	struct buf out = { 0 };
 
 	while (params_next(client->startup, &at, &name, &value)) {
-		now = params_find(server->params, name);
+		now = params_find(server->session.params, name);
 		/* \001: it was set back, see server_take_facts() */
-		if (now && *now == '\001' && params_find(server->baseline, name) &&
+		if (now && *now == '\001' && params_find(server->session.baseline, name) &&
 		    strcmp(told_of(client, before, name), value) != 0)
 			message_parameter(&out, name, value);
 	}
@@ -420,12 +421,12 @@ void resets_settle(struct client *client)
 	struct buf out = { 0 };
 	const char *name, *told, *value;
 
-	server->watches &= (uint8_t)~SERVER_WATCHES_PARAMETERS;
+	server->lease.watches &= (uint8_t)~SERVER_WATCHES_PARAMETERS;
 	if (client->session && client->session->resets)
 		list = buf_bytes(&client->session->resets->told);
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &told)) {
-		value = params_find(server->params, name);
-		value = value ? value : params_find(server->baseline, name);
+		value = params_find(server->session.params, name);
+		value = value ? value : params_find(server->session.baseline, name);
 		/* \001: it is set back to the client's value next, see server_take_facts() */
 		if (value && *value != '\001' && strcmp(value, told) != 0)
 			message_parameter(&out, name, value);

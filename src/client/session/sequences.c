@@ -30,7 +30,7 @@ static bool discard(struct client *client, struct batch *batch)
 {
 	static const char text[] = "DISCARD SEQUENCES";
 	struct server *server = client->borrower.server;
-	bool is_open = server->ledger.is_open, is_query, is_added;
+	bool is_open = server->wire.ledger.is_open, is_query, is_added;
 	struct bytes statement = bytes_of(text, sizeof(text));
 	struct ledger_change *change;
 	struct buf out = { 0 };
@@ -88,7 +88,7 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 	if (is_used && may_change)
 		pool_own_sequences(borrower);
 	if (touches & SQL_TOUCH_SEQUENCE)
-		borrower->server->relies_on_discard = borrower->server->is_discarding;
+		server_rely_on_discard(borrower->server);
 	if ((touches & SQL_TOUCH_WRITE) && borrower->pool->asks_sequences)
 		client->wrote =
 		    pool_sequences_statement(sql_digest(client->clients->with.digest_key, text));

@@ -222,7 +222,7 @@ void session_deallocated(struct client *client);
 
 /*
  * The client's transaction, which touched session state, has ended, and its server is at rest.
- * Asks the server what there is now: on_facts() of the borrower comes. is_apart: in a way that
+ * Asks the server what there is now: on_answer() of the borrower comes. is_apart: in a way that
  * leaves the unnamed statement there. false: no need to ask; session_stays() has the answer.
  */
 bool session_ask(struct client *client, bool is_apart);
@@ -307,7 +307,7 @@ void session_free(struct client *client);
  */
 void session_mode_note(struct client *client, const struct frame *frame, struct bytes in);
 
-/* Asks the server for its parameters: on_facts() of the borrower comes. */
+/* Asks the server for its parameters: on_answer() of the borrower comes. */
 void session_mode_ask(struct client *client);
 
 /*

@@ -131,8 +131,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 	if (pins)
 		pool_keep_sequences(&client->borrower);
 	server_set_dirty(server, pins != 0);
-	if (server->is_scope_open)
-		server_close_scope(server);
+	server_close_scope(server);
 	/* This cannot be removed, or is not known: nobody else may get this server. */
 	if (pins & LASTING)
 		server_need_close(server, CLOSE_SESSION_STATE);
@@ -190,17 +189,14 @@ static void ask_server(struct client *client, unsigned int parts, bool is_apart)
 	if (parts & QUESTION_PARAMS)
 		server_set_doubt(server);
 	if (session && (parts & QUESTION_PARAMS)) {
-		placeholders_note_map(session, server->params);
+		placeholders_note_map(session, server->session.params);
 		placeholders_note_map(session, client->startup);
 	}
 	if (session && (parts & QUESTION_PARAMS) && (client->touched & INSIDE))
 		placeholders_note_catalog(session);
 	if (session)
 		names = buf_bytes(&session->names.list);
-	if (is_apart)
-		server_ask_apart(server, parts, names);
-	else
-		server_ask(server, parts, names);
+	server_ask(server, is_apart ? ERRAND_APART : ERRAND_AT_ONCE, parts, names);
 }
 
 /* What was loaded becomes part of the server's parameters, or the server stays. */
@@ -208,7 +204,7 @@ static void take_libraries(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (!server->load_count && !(client->touched & SQL_TOUCH_LIBRARY))
+	if (!server->session.load_count && !(client->touched & SQL_TOUCH_LIBRARY))
 		return;
 	/* Without memory for that, the load_count that is left closes the server. */
 	if (session_get(client) && !libraries_take(client->session, server))
@@ -280,8 +276,9 @@ void session_facts(struct client *client, const struct facts *facts)
 	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
 	pins |= listening_is_hidden(client, facts) ? SESSION_PIN_LISTEN : 0;
 	if (facts->has_own_count)
-		server_statements_recount(&client->borrower.server->statements, facts->own_count);
-	had = params_hold(client->borrower.server->params);
+		server_statements_recount(&client->borrower.server->session.statements,
+		                          facts->own_count);
+	had = params_hold(client->borrower.server->session.params);
 	if (facts->parts & QUESTION_PARAMS &&
 	    (facts->lacks_names ||
 	     !server_take_facts(client->borrower.server, facts, client->startup,

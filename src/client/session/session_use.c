@@ -13,7 +13,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
-#include "pgweir/pool/server/text_scope.h"
+#include "pgweir/pool/server/params.h"
 #include "pgweir/pool/vacancy.h"
 
 #include "../client_records_priv.h"
@@ -148,8 +148,8 @@ static bool is_harmless(const struct client *client, unsigned int touches, struc
 
 	if (features_first(touches & ~(unsigned int)SQL_TOUCH_PARAMS))
 		return false;
-	return is_reset(text) ||
-	       (sql_set_name(text, name) && params_find(client->borrower.server->baseline, name));
+	return is_reset(text) || (sql_set_name(text, name) &&
+	                          params_find(client->borrower.server->session.baseline, name));
 }
 
 static void keep_text(struct session *session, struct bytes text)
@@ -219,7 +219,7 @@ static bool has_pg_temp(const char *path)
  */
 static bool creates_temporary(const struct client *client, unsigned int touches)
 {
-	const char *path = params_find(client->borrower.server->params, "search_path");
+	const char *path = params_find(client->borrower.server->session.params, "search_path");
 
 	return (path && has_pg_temp(path)) || ((client->touched | touches) & SQL_TOUCH_PARAMS);
 }
@@ -243,7 +243,7 @@ const char *session_encoding(const struct client *client)
 	const char *encoding = params_find(client->params, "client_encoding");
 
 	return encoding ? encoding
-	                : params_find(client->borrower.server->baseline, "client_encoding");
+	                : params_find(client->borrower.server->session.baseline, "client_encoding");
 }
 
 bool session_encoding_is_unclear(const struct client *client)
@@ -378,7 +378,7 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 		server_open_scope(client->borrower.server);
 	/* Others see what it defines as soon as it is committed. */
 	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
-		client->borrower.server->has_ddl = true;
+		client->borrower.server->session.has_ddl = true;
 	client->touched |= touches;
 	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE))
 		server_set_dirty(client->borrower.server, true);
@@ -538,11 +538,11 @@ void session_mode_ask(struct client *client)
 	struct session *session = session_get(client);
 
 	if (session) {
-		placeholders_note_map(session, server->params);
+		placeholders_note_map(session, server->session.params);
 		placeholders_note_map(session, client->startup);
 	}
-	server_ask_apart(server, is_sample ? QUESTION_ALL : QUESTION_PARAMS,
-	                 session ? buf_bytes(&session->names.list) : bytes_of("", 0));
+	server_ask(server, ERRAND_APART, is_sample ? QUESTION_ALL : QUESTION_PARAMS,
+	           session ? buf_bytes(&session->names.list) : bytes_of("", 0));
 }
 
 void session_mode_facts(struct client *client, const struct facts *facts)

@@ -284,7 +284,7 @@ enum statements_result exposed_before(struct client *client, const struct frame 
                                       struct bytes in, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
-	const struct ledger *ledger = &server->ledger;
+	const struct ledger *ledger = &server->wire.ledger;
 	struct exposing exposing = { .walk = { expose_sql, false },
 		                     .client = client,
 		                     .batch = batch };
@@ -304,9 +304,9 @@ enum statements_result exposed_before(struct client *client, const struct frame 
 		return STATEMENTS_PASS;
 	if (!ledger_is_empty(ledger))
 		return STATEMENTS_WAIT_EMPTY;
-	if (server->status == 'E')
+	if (server->wire.status == 'E')
 		return STATEMENTS_PASS;
-	exposing.is_block = server->status == 'T';
+	exposing.is_block = server->wire.status == 'T';
 	count_exposed(&exposing);
 	if (may_name)
 		expose_words(&exposing, text);
@@ -372,7 +372,7 @@ bool exposed_add(struct client *client, const struct client_statement *entry, st
 	change->base.settle = settle_exposed;
 	change->exposed = exposed;
 	change->open = names_open(client);
-	ledger_open_begin(change->open, &client->borrower.server->ledger);
+	ledger_open_begin(change->open, &client->borrower.server->wire.ledger);
 	memcpy(change->name, entry->name, strlen(entry->name) + 1);
 	add_parse(batch, entry);
 	session_run_unknown(client);
@@ -418,31 +418,11 @@ void exposed_settle(struct client *client, const struct facts *facts)
 
 bool exposed_withdraw(struct client *client)
 {
-	static const char sync[] = { 'S', 0, 0, 0, 4 };
-	struct server *server = client->borrower.server;
 	struct buf *exposed = names_exposed(client);
-	struct batch batch;
-	struct bytes names;
-	const char *name;
-	bool is_good = true;
 
 	if (!exposed_any(client))
 		return false;
-	batch_begin(&batch);
-	batch.server = server;
-	names = buf_bytes(exposed);
-	while (bytes_take_text(&names, &name)) {
-		inject_close(&batch, bytes_text(name));
-		is_good = is_good && inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
-	}
-	batch_run(&batch, bytes_of(sync, sizeof(sync)));
-	is_good = is_good && inject_note(server, LEDGER_SYNC, LEDGER_INJECT, NULL);
-	if (is_good && batch_send(&batch)) {
-		server_begin_limit(server);
-	} else if (!is_good) {
-		server_set_dirty(server, true);
-		client_refuse_for(client, CLOSE_MEMORY);
-	}
+	server_close_statements(client->borrower.server, buf_bytes(exposed));
 	buf_free(exposed);
 	return true;
 }

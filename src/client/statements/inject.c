@@ -30,7 +30,7 @@ void inject_parse(struct client *client, struct batch *batch, const struct state
 	struct server *server = client->borrower.server;
 
 	batch_run(batch, statement_message(statement));
-	server_statements_parsed(&server->statements, statement, clock_now());
+	server_statements_parsed(&server->session.statements, statement, clock_now());
 	client->borrower.pool->stats.server_parse_count++;
 }
 
@@ -41,12 +41,12 @@ bool inject_evict(struct client *client, struct batch *batch)
 	int limit = client->clients->config->max_prepared_statements;
 	struct statement *oldest;
 
-	while ((oldest = server_statements_oldest(&server->statements,
+	while ((oldest = server_statements_oldest(&server->session.statements,
 	                                          limit > 0 ? (unsigned int)limit : 1))) {
 		struct ledger_change *change;
 
 		inject_close(batch, statement_name(oldest));
-		change = server_statements_forget(&server->statements, oldest);
+		change = server_statements_forget(&server->session.statements, oldest);
 		if (!change || !inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, change))
 			return false;
 	}
@@ -73,7 +73,7 @@ static bool repeat(struct client *client, struct batch *batch, struct statement 
 	struct server *server = client->borrower.server;
 	struct ledger_change *close, *parse;
 
-	if (!server_statements_repeat(&server->statements, statement, &close, &parse))
+	if (!server_statements_repeat(&server->session.statements, statement, &close, &parse))
 		return false;
 	inject_close(batch, statement_name(statement));
 	inject_parse(client, batch, statement);
@@ -91,17 +91,17 @@ bool inject_statement(struct client *client, struct batch *batch, struct stateme
 	struct ledger_change *change;
 	bool is_sql = !name;
 
-	if (name && server_statements_use_as(&server->statements, statement, name))
+	if (name && server_statements_use_as(&server->session.statements, statement, name))
 		return true;
 	if (name)
 		*name = statement_name(statement);
-	if (server_statements_is_stale(&server->statements, statement))
+	if (server_statements_is_stale(&server->session.statements, statement))
 		return repeat(client, batch, statement, is_sql);
-	if (server_statements_use(&server->statements, statement))
+	if (server_statements_use(&server->session.statements, statement))
 		return true;
 	if (!inject_evict(client, batch))
 		return false;
-	change = server_statements_learn(&server->statements, statement);
+	change = server_statements_learn(&server->session.statements, statement);
 	if (!change)
 		return false;
 	inject_parse(client, batch, statement);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/pool/server/text_scope.h"
+#include "pgweir/pool/server/params.h"
 
 #include "../client_priv.h"
 
@@ -189,10 +189,10 @@ static struct name_change *make_change(struct client *client, const char *name,
 	change->base.settle = settle;
 	change->server_change = server_change;
 	change->names = names;
-	change->known = &client->borrower.server->statements;
+	change->known = &client->borrower.server->session.statements;
 	change->loss_count = names->loss_count;
 	change->number = names->change_count++ % COME_NUMBERS;
-	ledger_open_begin(&names->open, &client->borrower.server->ledger);
+	ledger_open_begin(&names->open, &client->borrower.server->wire.ledger);
 	if (name)
 		change->base.name = memcpy(change->name, name, size);
 	return change;
@@ -260,7 +260,8 @@ static bool enter_scope(struct client *client, struct client_statement *entry)
 		return false;
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;
-	if (statement->is_typed && server_statements_use_as(&server->statements, statement, &name))
+	if (statement->is_typed &&
+	    server_statements_use_as(&server->session.statements, statement, &name))
 		return true;
 	if (text_scope_merge(query_of(statement), statement_scope(statement), scope, &merged))
 		statement = statement_scoped(statement, buf_bytes(&merged));
@@ -275,7 +276,7 @@ static bool enter_scope(struct client *client, struct client_statement *entry)
 
 bool names_enter_scope(struct client *client, struct client_statement *entry)
 {
-	struct server_statements *known = &client->borrower.server->statements;
+	struct server_statements *known = &client->borrower.server->session.statements;
 
 	if (!enter_scope(client, entry))
 		return false;
@@ -318,7 +319,7 @@ bool names_can_run(struct client *client, const struct client_statement *entry, 
                    struct err *err)
 {
 	if (names_can_parse(client, entry) ||
-	    is_known(&client->borrower.server->statements, names_statement(entry), is_sql))
+	    is_known(&client->borrower.server->session.statements, names_statement(entry), is_sql))
 		return true;
 	err_set(err, ERR_UNSUPPORTED,
 	        "prepared statement \"%s\" was parsed with another client_encoding, "
@@ -382,7 +383,7 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 
 	if (!description)
 		return NULL;
-	description->known = &client->borrower.server->statements;
+	description->known = &client->borrower.server->session.statements;
 	description->entry = entry;
 	description->statement = statement_hold(statement);
 	description->parse_number = server_statements_parse_number(description->known, statement);
@@ -487,7 +488,7 @@ bool names_are_unsure(const struct client *client)
 {
 	const struct names *names = client->names;
 
-	return names && ledger_open_is_unsure(&names->open, &client->borrower.server->ledger);
+	return names && ledger_open_is_unsure(&names->open, &client->borrower.server->wire.ledger);
 }
 
 /* ---- hand-over to another process ---- */

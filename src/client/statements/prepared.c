@@ -67,14 +67,15 @@ static bool send_parse(struct client *client, const char *name, struct statement
 	struct server *server = client->borrower.server;
 	struct ledger_change *close = NULL, *parse, *change;
 
-	if (server_statements_use(&server->statements, statement)) {
-		if (!server_statements_repeat(&server->statements, statement, &close, &parse))
+	if (server_statements_use(&server->session.statements, statement)) {
+		if (!server_statements_repeat(&server->session.statements, statement, &close,
+		                              &parse))
 			return false;
 		inject_close(batch, statement_name(statement));
 	} else {
 		if (!inject_evict(client, batch))
 			return false;
-		parse = server_statements_learn(&server->statements, statement);
+		parse = server_statements_learn(&server->session.statements, statement);
 	}
 	if (close && !inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
 		parse->settle(parse, false);
@@ -118,13 +119,14 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
 	if (!statement)
 		return STATEMENTS_END;
 	statement->is_forgetting = is_forgetting;
-	if (!server_statements_is_sure(&client->borrower.server->statements, statement)) {
+	if (!server_statements_is_sure(&client->borrower.server->session.statements, statement)) {
 		statement_release(names_store(client), &statement);
 		return STATEMENTS_WAIT;
 	}
 	client->borrower.pool->stats.client_parse_count++;
 	if (is_by_name) /* what it means may have changed since another client has parsed it */
-		server_statements_mark_stale(&client->borrower.server->statements, statement);
+		server_statements_mark_stale(&client->borrower.server->session.statements,
+		                             statement);
 	if (names_find(client, parse.statement)) {
 		statement_release(names_store(client), &statement);
 		return refuse_twice(client, parse.statement, text, batch);
@@ -182,7 +184,7 @@ static enum statements_result judge_unknown(struct client *client, const char *n
 static bool knows_columns(struct client *client, const struct client_statement *entry)
 {
 	return entry->columns &&
-	       server_statements_columns(&client->borrower.server->statements,
+	       server_statements_columns(&client->borrower.server->session.statements,
 	                                 names_statement(entry)) == entry->columns;
 }
 
@@ -216,7 +218,8 @@ static enum statements_result before_use(struct client *client, const struct sta
 	*touches = SQL_TOUCH_HIDDEN | SESSION_TOUCH_BY_NAME;
 	result = sql_before_named(client, text, batch);
 	if (result == STATEMENTS_PASS)
-		server_statements_mark_stale(&client->borrower.server->statements, statement);
+		server_statements_mark_stale(&client->borrower.server->session.statements,
+		                             statement);
 	return result;
 }
 
@@ -269,7 +272,7 @@ static enum statements_result check_columns(struct client *client, const struct 
 	if (entry->columns <= FIELDS_NO_COLUMNS || knows_columns(client, entry) ||
 	    is_described_next(frame, in, names->portal))
 		return STATEMENTS_PASS;
-	if (!server_statements_columns(&client->borrower.server->statements,
+	if (!server_statements_columns(&client->borrower.server->session.statements,
 	                               names_statement(entry)))
 		return ask_columns(client, entry, batch);
 	err_set(&err, ERR_PLAN_CHANGED, "cached plan must not change result type");
@@ -304,7 +307,7 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		return STATEMENTS_WAIT;
 	if (entry && !names_enter_scope(client, entry))
 		return STATEMENTS_END;
-	if (entry && !server_statements_is_sure(&client->borrower.server->statements,
+	if (entry && !server_statements_is_sure(&client->borrower.server->session.statements,
 	                                        names_statement(entry)))
 		return STATEMENTS_WAIT;
 	if (entry && !names_can_run(client, entry, false, &err))
@@ -338,7 +341,7 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		return inject_refuse(client, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)
-		server_statements_distrust_sent(&client->borrower.server->statements);
+		server_statements_distrust_sent(&client->borrower.server->session.statements);
 	if (!inject_statement(client, batch, names_statement(entry), &name) ||
 	    !note_use(client, frame->type, entry))
 		return STATEMENTS_END;

@@ -249,7 +249,8 @@ static void batch_renamed(struct batch *batch, char type, struct bytes body, str
 static bool count_characters(const struct client *client, struct bytes text, uint32_t *count)
 {
 	const char *encoding = session_encoding(client);
-	const char *stored = params_find(client->borrower.server->baseline, "server_encoding");
+	const char *stored =
+	    params_find(client->borrower.server->session.baseline, "server_encoding");
 	bool is_utf8 = encoding && strcasecmp(encoding, "UTF8") == 0 && stored &&
 	               strcasecmp(stored, "UTF8") == 0;
 
@@ -333,7 +334,7 @@ static struct bytes text_of(const struct query *query)
  */
 static bool is_unclear(const struct client *client)
 {
-	const struct ledger *ledger = &client->borrower.server->ledger;
+	const struct ledger *ledger = &client->borrower.server->wire.ledger;
 
 	return ledger->is_open || !ledger_is_certain(ledger);
 }
@@ -350,7 +351,7 @@ static enum statements_result on_stage(const struct query *query)
 
 	if (is_unclear(client))
 		return refuse_query(client, no_sync, query->batch);
-	if (!ledger_is_empty(&client->borrower.server->ledger))
+	if (!ledger_is_empty(&client->borrower.server->wire.ledger))
 		return STATEMENTS_WAIT_EMPTY;
 	if (sql->kind == SQL_PREPARE) {
 		statement = make_statement(client, sql);
@@ -409,15 +410,15 @@ static enum statements_result execute_known(const struct query *query,
 		return sql_refuse_query(client, &err, query->batch);
 	if (touches)
 		session_use_execute(client, names_statement(entry), text_of(query));
-	is_there = server_statements_use(&server->statements, names_statement(entry)) &&
-	           !server_statements_is_stale(&server->statements, names_statement(entry));
-	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
+	is_there = server_statements_use(&server->session.statements, names_statement(entry)) &&
+	           !server_statements_is_stale(&server->session.statements, names_statement(entry));
+	if (!server_statements_is_sure(&server->session.statements, names_statement(entry)))
 		return STATEMENTS_WAIT;
 	if (!names_can_run(client, entry, true, &err))
 		return sql_refuse_query(client, &err, query->batch);
 	if (!is_there && is_unclear(client))
 		return refuse_query(client, no_sync, query->batch);
-	if (!is_there && !ledger_is_empty(&server->ledger))
+	if (!is_there && !ledger_is_empty(&server->wire.ledger))
 		return STATEMENTS_WAIT_EMPTY;
 	if (!inject_statement(client, query->batch, names_statement(entry), NULL))
 		return STATEMENTS_END;
@@ -437,7 +438,7 @@ static enum statements_result execute_known(const struct query *query,
  */
 static struct ledger_change *forget_all(struct client *client)
 {
-	server_statements_distrust_sent(&client->borrower.server->statements);
+	server_statements_distrust_sent(&client->borrower.server->session.statements);
 	return names_go_all(client);
 }
 
@@ -503,7 +504,7 @@ enum statements_result sql_query(struct client *client, const struct frame *fram
 	const char *text;
 
 	sql_forget(client);
-	if (client->borrower.server->ledger.is_copying)
+	if (client->borrower.server->wire.ledger.is_copying)
 		return STATEMENTS_PASS; /* in COPY mode a Query only makes the COPY fail */
 	if (have.count > length)
 		have.count = length;
@@ -543,7 +544,7 @@ static enum statements_result parse_execute(struct client *client, const struct 
 
 	if (!names_enter_scope(client, entry))
 		return STATEMENTS_END;
-	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
+	if (!server_statements_is_sure(&server->session.statements, names_statement(entry)))
 		return STATEMENTS_WAIT;
 	if (!names_can_run(client, entry, true, &err))
 		return inject_refuse(client, &err, batch);
@@ -636,7 +637,7 @@ enum statements_result sql_bind(struct client *client, const char *portal, const
 	}
 	if (*portal && client->sql->kind == SQL_FORGET)
 		server_statements_distrust_sent(
-		    &client->borrower.server->statements); /* its Execute is not examined */
+		    &client->borrower.server->session.statements); /* its Execute is not examined */
 	if (!*portal)
 		client->sql->is_bound = !*statement;
 	return STATEMENTS_PASS;
@@ -653,7 +654,7 @@ enum statements_result sql_execute(struct client *client, const char *portal, st
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
 	if (sql->kind == SQL_EXECUTE && sql->statement) {
-		if (!server_statements_is_sure(&server->statements, sql->statement))
+		if (!server_statements_is_sure(&server->session.statements, sql->statement))
 			return STATEMENTS_WAIT;
 		if (!inject_statement(client, batch, sql->statement, NULL))
 			return STATEMENTS_END;

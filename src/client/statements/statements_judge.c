@@ -104,9 +104,9 @@ static void begin_replay(const struct server *server, const struct frame *frame,
 {
 	struct object_names names;
 
-	if (frame->type == 'B' && !batch->is_again && server->status == 'I' &&
-	    ledger_is_empty(&server->ledger) && ledger_is_certain(&server->ledger) &&
-	    !server->ledger.is_open && !server->ledger.is_skipping &&
+	if (frame->type == 'B' && !batch->is_again && server->wire.status == 'I' &&
+	    ledger_is_empty(&server->wire.ledger) && ledger_is_certain(&server->wire.ledger) &&
+	    !server->wire.ledger.is_open && !server->wire.ledger.is_skipping &&
 	    read_names(frame, in, &names) && *names.statement && fits_any_columns(frame, in))
 		batch->replay = in.at;
 }
@@ -143,9 +143,9 @@ static void replan_watch(struct client *client, const struct frame *frame, struc
 	}
 	if (frame->type == 'S' && in.count >= frame->length) {
 		replay_keep(
-		    &server->replay,
+		    &server->lease.replay,
 		    bytes_of(batch->replay, (size_t)(in.at + frame->length - batch->replay)));
-		server->replay.may_replan = true;
+		server->lease.replay.may_replan = true;
 		batch->replay = NULL;
 		batch->is_described = false;
 	} else if (!frame_is_extended(frame->type)) {
@@ -259,8 +259,8 @@ static void watch_for_replan(struct client *client, const struct frame *frame, s
 {
 	struct server *server = client->borrower.server;
 
-	replay_drop(&server->replay);
-	if (batch->replay || (frame->type == 'B' && ledger_is_empty(&server->ledger)))
+	replay_drop(&server->lease.replay);
+	if (batch->replay || (frame->type == 'B' && ledger_is_empty(&server->wire.ledger)))
 		replan_watch(client, frame, in, batch);
 }
 
@@ -336,7 +336,7 @@ enum statements_result statements_judge(struct client *client, const struct fram
 		return STATEMENTS_PASS;
 	if (in.count < frame->length && whole_of(client, frame, in) == WHOLE_TOO_LONG)
 		return refuse_long(client, frame, batch);
-	if (client->borrower.server->ledger.is_skipping)
+	if (client->borrower.server->wire.ledger.is_skipping)
 		return STATEMENTS_PASS; /* an error occurred: the server skips the frame */
 	return judge_names(client, frame, in, batch, head);
 }

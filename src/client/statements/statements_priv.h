@@ -68,7 +68,7 @@ static inline bool statements_concern(const struct client *client, const struct 
 {
 	size_t count = frame->length < in.count ? frame->length : in.count;
 
-	if (batch->replay || client->borrower.server->replay.count)
+	if (batch->replay || client->borrower.server->lease.replay.count)
 		return true;
 	switch (frame->type) {
 	case 'P':

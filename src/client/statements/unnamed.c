@@ -87,7 +87,7 @@ static bool note_parse(struct client *client, enum ledger_fate fate, bool is_ren
 	unnamed->is_here = true;
 	unnamed->open_count++;
 	unnamed->number += fate == LEDGER_FORWARD;
-	unnamed->sync_epoch = server->ledger.sync_epoch;
+	unnamed->sync_epoch = server->wire.ledger.sync_epoch;
 	if (is_renamed)
 		change = server_renamed(change, &client->sql->renaming);
 	return change && inject_note(server, LEDGER_PARSE, fate, change);
@@ -240,7 +240,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
 	if (unnamed && unnamed->open_count &&
-	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
+	    unnamed->sync_epoch != client->borrower.server->wire.ledger.sync_epoch)
 		return STATEMENTS_WAIT;
 	if (touches) {
 		enum listening_go go;

@@ -183,27 +183,28 @@ static void count_up(uint32_t *count, uint32_t more)
 	*count = *count < UINT32_MAX - more ? *count + more : UINT32_MAX;
 }
 
-static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
-                            struct ledger_change *change, bool *is_noted)
+/* false: no memory. *is_noted: an entry was added. */
+static bool add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
+                struct ledger_change *change, bool *is_noted)
 {
 	if (kind == LEDGER_NONE)
-		return LEDGER_SENT;
+		return true;
 	if (kind == LEDGER_COPY_DATA) {
 		ledger->has_data = true;
-		return LEDGER_SENT;
+		return true;
 	}
 	if (ledger->is_skipping) {
 		if (kind != LEDGER_SYNC) {
 			/* A server that skips does not read the request. */
 			if (kind != LEDGER_COPY_END && ledger->is_skip_unsure)
 				ledger->is_doubtful = true;
-			return LEDGER_SENT;
+			return true;
 		}
 		ledger->is_skipping = false;
 	}
 	if (kind == LEDGER_SYNC && ledger->is_copy_open) {
 		count_up(&ledger->copy_sync_count, 1);
-		return LEDGER_SENT;
+		return true;
 	}
 	if ((1u << kind) & (EXTENDED | K(SYNC)))
 		ledger->is_open =
@@ -213,26 +214,26 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 	if (kind != LEDGER_SYNC)
 		ledger->is_copy_open = false;
 	if (kind == LEDGER_COPY_END && ledger->count == 0)
-		return LEDGER_SENT; /* outside of COPY the server ignores it */
+		return true; /* outside of COPY the server ignores it */
 	if (kind == LEDGER_QUERY || kind == LEDGER_EXECUTE || kind == LEDGER_COPY_END)
 		ledger->has_data = false;
 	*is_noted = push(ledger, kind, fate, change);
 	ledger->sync_epoch += kind == LEDGER_SYNC && *is_noted;
-	return *is_noted ? LEDGER_SENT : LEDGER_NO_MEMORY;
+	return *is_noted;
 }
 
-enum ledger_send ledger_add_change(struct ledger *ledger, enum ledger_kind kind,
-                                   enum ledger_fate fate, struct ledger_change *change)
+bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
+                       struct ledger_change *change)
 {
 	bool is_noted = false;
-	enum ledger_send sent = add(ledger, kind, fate, change, &is_noted);
+	bool is_good = add(ledger, kind, fate, change, &is_noted);
 
 	if (!is_noted && change)
 		change->settle(change, false);
-	return sent;
+	return is_good;
 }
 
-enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate)
+bool ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate)
 {
 	return ledger_add_change(ledger, kind, fate, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The roster of a cluster: what is reported about its hosts, and which primary counts. Its rows,
- * how far standbys are behind and which hosts fit are in roster_rows.c.
+ * The roster of a cluster: what is reported about its hosts, which primary counts, which hosts fit,
+ * and how far the standbys are behind.
  *
  *   roster_note(), roster_lose() --> a row --> elect(): which primary counts, who is fenced
  *                                          --> what has changed, for the log and the pools
@@ -10,13 +10,555 @@
  * always begins a newer one. If timelines are equal or not known, a host that answers counts
  * before one that does not, and then the one that has counted so far. Two addresses may lead to
  * the same server, which is not fenced because of itself.
+ *
+ * Functions that are static are called with the lock.
  */
+#include "pgweir/pool/server/roster.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/text.h"
 
-#include "roster_priv.h"
+static void lock_roster(struct roster *roster) { pthread_mutex_lock(&roster->lock); }
+
+static void unlock_roster(struct roster *roster) { pthread_mutex_unlock(&roster->lock); }
+
+/* ---- rows ---- */
+
+static bool row_is_of(const struct roster_row *row, const struct roster_at *at)
+{
+	if (row->host != at->host)
+		return false;
+	if (!at->address)
+		return row->address.family == AF_UNSPEC;
+	return row->address.family != AF_UNSPEC && address_equal_host(&row->address, at->address);
+}
+
+static struct roster_row *find_row(const struct roster *roster, const struct roster_at *at)
+{
+	for (unsigned int i = 0; i < roster->count; i++) {
+		if (row_is_of(&roster->rows[i], at))
+			return &roster->rows[i];
+	}
+	return NULL;
+}
+
+static void remove_row(struct roster *roster, unsigned int number)
+{
+	roster->count--;
+	memmove(&roster->rows[number], &roster->rows[number + 1],
+	        (roster->count - number) * sizeof(*roster->rows));
+}
+
+/* A host with as many rows as it may have loses that which was not seen for the longest time. */
+static void make_space(struct roster *roster, unsigned int host)
+{
+	unsigned int count = 0, oldest = 0;
+
+	for (unsigned int i = 0; i < roster->count; i++) {
+		if (roster->rows[i].host != host)
+			continue;
+		if (count++ == 0 || roster->rows[i].seen_at < roster->rows[oldest].seen_at)
+			oldest = i;
+	}
+	if (count >= ROSTER_ADDRESSES)
+		remove_row(roster, oldest);
+}
+
+/* Rows are in the order of their hosts, and of a host in the order in which they were found. */
+static struct roster_row *insert_row(struct roster *roster, const struct roster_at *at)
+{
+	struct roster_row *rows = realloc(roster->rows, (roster->count + 1) * sizeof(*rows));
+	unsigned int place = roster->count;
+
+	if (!rows)
+		return NULL;
+	roster->rows = rows;
+	while (place > 0 && rows[place - 1].host > at->host)
+		place--;
+	memmove(&rows[place + 1], &rows[place], (roster->count - place) * sizeof(*rows));
+	roster->count++;
+	rows[place] = (struct roster_row){ .host = at->host,
+		                           .admin = roster->admins[at->host],
+		                           .lag = ROSTER_LAG_UNKNOWN };
+	if (at->address) {
+		rows[place].address = *at->address;
+		address_set_port(&rows[place].address, 0);
+	}
+	return &rows[place];
+}
+
+/* It is made if necessary. NULL: no memory, or no such host. */
+static struct roster_row *row_of(struct roster *roster, const struct roster_at *at)
+{
+	struct roster_row *row = find_row(roster, at);
+
+	if (row || at->host >= roster->host_count)
+		return row;
+	make_space(roster, at->host);
+	return insert_row(roster, at);
+}
+
+bool roster_find(struct roster *roster, const struct roster_at *at, struct roster_row *row)
+{
+	const struct roster_row *found;
+
+	lock_roster(roster);
+	found = find_row(roster, at);
+	if (found)
+		*row = *found;
+	unlock_roster(roster);
+	return found != NULL;
+}
+
+bool roster_row_at(struct roster *roster, unsigned int number, struct roster_row *row)
+{
+	bool has;
+
+	lock_roster(roster);
+	has = number < roster->count;
+	if (has)
+		*row = roster->rows[number];
+	unlock_roster(roster);
+	return has;
+}
+
+static bool is_one_of(const struct address *address, const struct address *addresses,
+                      unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		if (address_equal_host(address, &addresses[i]))
+			return true;
+	}
+	return false;
+}
+
+void roster_keep(struct roster *roster, unsigned int host, const struct address *addresses,
+                 unsigned int count)
+{
+	lock_roster(roster);
+	for (unsigned int i = roster->count; i-- > 0;) {
+		const struct roster_row *row = &roster->rows[i];
+
+		if (row->host == host && (row->address.family == AF_UNSPEC ||
+		                          !is_one_of(&row->address, addresses, count)))
+			remove_row(roster, i);
+	}
+	unlock_roster(roster);
+}
+
+/* ---- changes ---- */
+
+/* Notes an event for the log. NULL: nobody wants it, or there are too many. */
+static struct roster_change *add_change(struct roster_changes *changes, enum roster_event event,
+                                        const struct roster_row *row)
+{
+	struct roster_change *change;
+
+	if (!changes || changes->count == ROSTER_CHANGES_MAX)
+		return NULL;
+	change = &changes->list[changes->count++];
+	*change = (struct roster_change){ .event = event, .row = *row };
+	return change;
+}
+
+/* Other hosts may fit now: the pools must look. */
+static void bump(struct roster *roster, struct roster_changes *changes)
+{
+	atomic_fetch_add_explicit(&roster->number, 1, memory_order_release);
+	if (changes)
+		changes->has_news = true;
+}
+
+/* ---- which fit a target: for a new server, and for one that is there ---- */
+
+bool roster_is_target(enum target_session_attrs target, enum host_role role, bool is_read_only)
+{
+	switch (target) {
+	case TARGET_READ_WRITE:
+		return role == HOST_PRIMARY && !is_read_only;
+	case TARGET_READ_ONLY:
+		return role == HOST_STANDBY || is_read_only;
+	case TARGET_PRIMARY:
+		return role == HOST_PRIMARY;
+	case TARGET_STANDBY:
+		return role == HOST_STANDBY;
+	case TARGET_ANY:
+	case TARGET_PREFER_STANDBY:
+		return true;
+	}
+	return true;
+}
+
+static enum roster_fit fit_of_role(const struct roster_row *row, enum target_session_attrs target)
+{
+	enum host_role role = row->known.role;
+
+	if (role == HOST_ROLE_UNKNOWN)
+		return ROSTER_MAYBE;
+	if (row->is_diverged)
+		return ROSTER_NO;
+	if (target == TARGET_PREFER_STANDBY)
+		return role == HOST_STANDBY ? ROSTER_GOOD : ROSTER_SPARE;
+	return roster_is_target(target, role, row->known.is_read_only) ? ROSTER_GOOD : ROSTER_NO;
+}
+
+static bool is_open(const struct roster *roster, unsigned int host)
+{
+	return host >= roster->host_count || roster->admins[host] == HOST_ENABLED;
+}
+
+static enum roster_fit no_fit(usec_t when, usec_t *due)
+{
+	*due = when;
+	return ROSTER_NO;
+}
+
+/* If no watch finds out that the row fits, logins do. */
+static enum roster_fit no_fit_now(const struct roster_row *row, usec_t gap, usec_t *due)
+{
+	usec_t last = row->seen_at > row->tried_at ? row->seen_at : row->tried_at;
+
+	return no_fit(row->is_watched ? INT64_MAX : last + gap, due);
+}
+
+static enum roster_fit fit_of(const struct roster_row *row, enum target_session_attrs target,
+                              usec_t gap, usec_t *due)
+{
+	enum roster_fit fit;
+
+	*due = 0;
+	if (row->is_fenced)
+		return no_fit_now(row, gap, due);
+	if (target == TARGET_ANY)
+		return ROSTER_GOOD;
+	if (row->is_lost)
+		return no_fit_now(row, gap, due);
+	fit = fit_of_role(row, target);
+	return fit != ROSTER_NO ? fit : no_fit_now(row, gap, due);
+}
+
+static enum roster_fit fit_of_none(enum target_session_attrs target, usec_t *due)
+{
+	*due = 0;
+	return target == TARGET_ANY ? ROSTER_GOOD : ROSTER_MAYBE;
+}
+
+enum roster_fit roster_fit(struct roster *roster, const struct roster_at *at,
+                           enum target_session_attrs target, usec_t gap, usec_t *due)
+{
+	const struct roster_row *row;
+	enum roster_fit fit;
+
+	lock_roster(roster);
+	row = find_row(roster, at);
+	if (!is_open(roster, at->host))
+		fit = no_fit(INT64_MAX, due);
+	else
+		fit = row ? fit_of(row, target, gap, due) : fit_of_none(target, due);
+	unlock_roster(roster);
+	return fit;
+}
+
+static enum roster_fit best_fit(const struct roster *roster, unsigned int host,
+                                enum target_session_attrs target, usec_t gap, usec_t *due)
+{
+	enum roster_fit best = ROSTER_NO;
+	bool has_row = false;
+
+	*due = INT64_MAX;
+	for (unsigned int i = 0; i < roster->count; i++) {
+		enum roster_fit fit;
+		usec_t one;
+
+		if (roster->rows[i].host != host)
+			continue;
+		has_row = true;
+		fit = fit_of(&roster->rows[i], target, gap, &one);
+		best = fit > best ? fit : best;
+		*due = one < *due ? one : *due;
+	}
+	return has_row ? best : fit_of_none(target, due);
+}
+
+enum roster_fit roster_fit_host(struct roster *roster, unsigned int host,
+                                enum target_session_attrs target, usec_t gap, usec_t *due)
+{
+	enum roster_fit fit;
+
+	lock_roster(roster);
+	if (is_open(roster, host))
+		fit = best_fit(roster, host, target, gap, due);
+	else
+		fit = no_fit(INT64_MAX, due);
+	unlock_roster(roster);
+	return fit;
+}
+
+static enum roster_stay stay_of(const struct roster *roster, const struct roster_at *at,
+                                enum target_session_attrs target)
+{
+	const struct roster_row *row = find_row(roster, at);
+	enum host_admin admin =
+	    at->host < roster->host_count ? roster->admins[at->host] : HOST_ENABLED;
+
+	if (row && row->is_fenced)
+		return ROSTER_FENCED;
+	if (admin != HOST_ENABLED)
+		return admin == HOST_DISABLED ? ROSTER_DISABLED : ROSTER_DRAINED;
+	if (!row || target == TARGET_ANY)
+		return ROSTER_STAYS;
+	if (row->known.role != HOST_ROLE_UNKNOWN &&
+	    !roster_is_target(target, row->known.role, row->known.is_read_only))
+		return ROSTER_ROLE;
+	if (row->is_diverged)
+		return ROSTER_ROLE;
+	if (row->is_doubted && (target == TARGET_PRIMARY || target == TARGET_READ_WRITE))
+		return ROSTER_ROLE;
+	return row->is_lost ? ROSTER_LOST_THERE : ROSTER_STAYS;
+}
+
+enum roster_stay roster_stay(struct roster *roster, const struct roster_at *at,
+                             enum target_session_attrs target)
+{
+	enum roster_stay stay;
+
+	lock_roster(roster);
+	stay = stay_of(roster, at, target);
+	unlock_roster(roster);
+	return stay;
+}
+
+void roster_try(struct roster *roster, const struct roster_at *at, usec_t now)
+{
+	struct roster_row *row;
+
+	lock_roster(roster);
+	row = find_row(roster, at);
+	if (row)
+		row->tried_at = now;
+	unlock_roster(roster);
+}
+
+/*
+ * ---- lag ----
+ *
+ * How far the standbys of a roster are behind.
+ *
+ *   positions of the primary --> samples: at this time it had written so far
+ *   position of a standby    --> the last sample that it has in full: so old is what it shows
+ *
+ * A lag may be looked at by several pools, each with a limit of its own. What is noted is whether
+ * a standby exceeds one of them, not each change of a lag.
+ */
+
+/*
+ * Drops the sample whose absence makes the least difference in relation to its age, so that the
+ * error of a great lag is a small part of it.
+ */
+static void drop_sample(struct roster *roster, usec_t now)
+{
+	struct roster_sample *samples = roster->samples;
+	double least = 0;
+	unsigned int drop = 0;
+
+	for (unsigned int i = 1; i + 1 < roster->sample_count; i++) {
+		double gap = (double)(samples[i + 1].at - samples[i - 1].at);
+		double part = gap / (double)(now - samples[i].at + 1);
+
+		if (drop == 0 || part < least) {
+			least = part;
+			drop = i;
+		}
+	}
+	roster->sample_count--;
+	memmove(&samples[drop], &samples[drop + 1],
+	        (roster->sample_count - drop) * sizeof(*samples));
+}
+
+/* The primary has written so far. */
+static void add_sample(struct roster *roster, uint64_t position, usec_t now)
+{
+	struct roster_sample *last =
+	    roster->sample_count ? &roster->samples[roster->sample_count - 1] : NULL;
+
+	if (last && position < last->position) {
+		roster->sample_count = 0; /* another primary, or it has lost some of its WAL */
+		last = NULL;
+	}
+	if (last && position == last->position) {
+		last->at = now;
+		return;
+	}
+	if (roster->sample_count == ROSTER_SAMPLES)
+		drop_sample(roster, now);
+	roster->samples[roster->sample_count++] = (struct roster_sample){ position, now };
+}
+
+/* Without a watch there is no lag: a position that nobody asks for again says little. */
+static bool has_lag(const struct roster *roster, const struct roster_row *row)
+{
+	if (!row->is_watched || row->known.role != HOST_STANDBY || !row->known.position)
+		return false;
+	for (unsigned int i = 0; i < roster->count; i++) {
+		const struct roster_row *primary = &roster->rows[i];
+
+		if (primary->is_elected && !primary->is_lost && !primary->is_watched)
+			return false;
+	}
+	return roster->sample_count;
+}
+
+/* A standby has everything that the primary had written when its position was not greater. */
+static void set_lag(const struct roster *roster, struct roster_row *row, usec_t now)
+{
+	unsigned int count = roster->sample_count;
+	uint64_t position = row->known.position, newest;
+
+	row->lag = ROSTER_LAG_UNKNOWN;
+	row->lag_bytes = 0;
+	if (!has_lag(roster, row))
+		return;
+	newest = roster->samples[count - 1].position;
+	if (position >= newest) {
+		row->lag = 0;
+		return;
+	}
+	row->lag_bytes = newest - position;
+	while (count && roster->samples[count - 1].position > position)
+		count--;
+	row->lag = now - roster->samples[count ? count - 1 : 0].at;
+	if (!count && row->known.replay_age > row->lag)
+		row->lag = row->known.replay_age; /* it was behind before the first sample */
+}
+
+/* ---- copies ---- */
+
+/* Whether its last answer is to a question that was asked at that time or later. */
+static bool is_asked_since(const struct roster_row *row, usec_t at)
+{
+	return row->asked_at && row->asked_at - row->known.latency >= at;
+}
+
+static bool can_be_asked(const struct roster_row *row)
+{
+	return row->is_watched && !row->is_lost && row->known.position;
+}
+
+/* A primary that is lost now may have answered before. */
+static enum roster_copy compare(const struct roster_row *primary, const struct roster_row *standby,
+                                usec_t since)
+{
+	if (!is_asked_since(primary, since))
+		return can_be_asked(primary) ? ROSTER_COPY_ASKED : ROSTER_COPY_UNKNOWN;
+	if (!can_be_asked(standby) || standby->is_foreign ||
+	    standby->known.timeline != primary->known.timeline)
+		return ROSTER_COPY_UNKNOWN;
+	if (standby->known.position >= primary->known.position)
+		return ROSTER_COPY_WHOLE;
+	return is_asked_since(standby, since + ROSTER_COPY_WAIT) ? ROSTER_COPY_BEHIND
+	                                                         : ROSTER_COPY_ASKED;
+}
+
+bool roster_copy_at(struct roster *roster, unsigned int number, unsigned int host, usec_t since,
+                    struct roster_row *row, enum roster_copy *copy, uint64_t *missing)
+{
+	const struct roster_row *primary = NULL;
+	bool is_row;
+
+	lock_roster(roster);
+	for (unsigned int i = 0; i < roster->count; i++) {
+		if (roster->rows[i].is_elected && roster->rows[i].host == host)
+			primary = &roster->rows[i];
+	}
+	*copy = ROSTER_COPY_NONE;
+	is_row = number < roster->count;
+	if (is_row) {
+		*row = roster->rows[number];
+		if (primary && row->known.role == HOST_STANDBY)
+			*copy = compare(primary, row, since);
+		if (*copy == ROSTER_COPY_BEHIND)
+			*missing = primary->known.position - row->known.position;
+	}
+	unlock_roster(roster);
+	return is_row;
+}
+
+/* ---- limits ---- */
+
+bool roster_row_is_behind(const struct roster_row *row, const struct roster_limit *limit)
+{
+	if (!roster_has_limit(limit) || row->known.role != HOST_STANDBY)
+		return false;
+	if (row->lag == ROSTER_LAG_UNKNOWN)
+		return true;
+	return (limit->lag && row->lag > limit->lag) ||
+	       (limit->bytes && row->lag_bytes > limit->bytes);
+}
+
+static void tell_behind(const struct roster_row *row, const struct roster_row *before,
+                        const struct roster_limit *limit, struct roster_changes *changes)
+{
+	bool is_behind = roster_row_is_behind(row, limit);
+	bool was_behind = before->known.role == HOST_STANDBY && before->lag != ROSTER_LAG_UNKNOWN &&
+	                  roster_row_is_behind(before, limit);
+	struct roster_change *change;
+
+	if (row->known.role != HOST_STANDBY || row->lag == ROSTER_LAG_UNKNOWN ||
+	    is_behind == was_behind)
+		return;
+	change = add_change(changes, is_behind ? ROSTER_EVENT_BEHIND : ROSTER_EVENT_CAUGHT_UP, row);
+	if (change)
+		change->limit = *limit;
+}
+
+/* What of a row has changed, as far as limits are concerned. */
+static void look_at_limits(struct roster *roster, const struct roster_row *row,
+                           const struct roster_row *before, struct roster_changes *changes)
+{
+	for (unsigned int i = 0; i < roster->limit_count; i++) {
+		const struct roster_limit *limit = &roster->limits[i];
+
+		tell_behind(row, before, limit, changes);
+		if (roster_row_is_behind(row, limit) != roster_row_is_behind(before, limit))
+			bump(roster, changes);
+	}
+}
+
+bool roster_is_behind(struct roster *roster, const struct roster_at *at,
+                      const struct roster_limit *limit)
+{
+	bool has_row = false, is_behind = true;
+
+	lock_roster(roster);
+	for (unsigned int i = 0; i < roster->count; i++) {
+		const struct roster_row *row = &roster->rows[i];
+
+		if (at->address ? !row_is_of(row, at) : row->host != at->host)
+			continue;
+		has_row = true;
+		is_behind = is_behind && roster_row_is_behind(row, limit);
+	}
+	unlock_roster(roster);
+	return has_row && is_behind;
+}
+
+bool roster_set_limits(struct roster *roster, const struct roster_limit *limits, unsigned int count)
+{
+	struct roster_limit *copy = count ? calloc(count, sizeof(*copy)) : NULL;
+
+	if (count && !copy)
+		return false;
+	if (count)
+		memcpy(copy, limits, count * sizeof(*copy));
+	lock_roster(roster);
+	free(roster->limits);
+	roster->limits = copy;
+	roster->limit_count = count;
+	unlock_roster(roster);
+	return true;
+}
 
 /* ---- who is primary ---- */
 
@@ -84,8 +626,8 @@ static void fence(struct roster_row *row, const struct roster_row *primary,
 	if (!row->is_foreign && row->seen_at < primary->since)
 		return;
 	row->is_told = true;
-	change = roster_add_change(
-	    changes, row->is_foreign ? ROSTER_EVENT_FOREIGN : ROSTER_EVENT_FENCED, row);
+	change =
+	    add_change(changes, row->is_foreign ? ROSTER_EVENT_FOREIGN : ROSTER_EVENT_FENCED, row);
 	if (change && primary)
 		change->other = *primary;
 }
@@ -111,7 +653,7 @@ static void elect(struct roster *roster, usec_t now, struct roster_changes *chan
 		else
 			row->is_fenced = row->is_told = false;
 		if (row->is_fenced != was_fenced)
-			roster_bump(roster, changes);
+			bump(roster, changes);
 	}
 	if (has_any && roster->without_since && changes)
 		changes->without = now - roster->without_since;
@@ -125,11 +667,11 @@ bool roster_primary(struct roster *roster, struct roster_row *row)
 {
 	const struct roster_row *found;
 
-	roster_lock(roster);
+	lock_roster(roster);
 	found = find_primary(roster);
 	if (found)
 		*row = *found;
-	roster_unlock(roster);
+	unlock_roster(roster);
 	return found != NULL;
 }
 
@@ -175,12 +717,12 @@ static void note_row(struct roster *roster, struct roster_row *row,
 	row->is_lost = false;
 	if (!roster->system && known.system)
 		roster->system = known.system;
-	if (has_changed && (change = roster_add_change(changes, ROSTER_EVENT_ROLE, row)))
+	if (has_changed && (change = add_change(changes, ROSTER_EVENT_ROLE, row)))
 		change->before = before;
-	else if (was_lost && (change = roster_add_change(changes, ROSTER_EVENT_BACK, row)))
+	else if (was_lost && (change = add_change(changes, ROSTER_EVENT_BACK, row)))
 		change->lasted = now - row->lost_at;
 	if (is_news)
-		roster_bump(roster, changes);
+		bump(roster, changes);
 }
 
 /*
@@ -198,7 +740,7 @@ static void measure_loss(const struct roster *roster, struct roster_row *row, ui
 	if (!count || roster->samples[count - 1].position <= row->known.position)
 		return;
 	row->lost_bytes = roster->samples[count - 1].position - row->known.position;
-	roster_add_change(changes, ROSTER_EVENT_LOSS, row);
+	add_change(changes, ROSTER_EVENT_LOSS, row);
 }
 
 /* Views may show an older timeline of a standby that follows: so its lag counts too. */
@@ -212,10 +754,10 @@ static void judge_following(struct roster *roster, struct roster_row *row,
 	    (row->lag > ROSTER_DIVERGED_LAG || (was_diverged && row->lag == ROSTER_LAG_UNKNOWN));
 	if (row->is_diverged == was_diverged)
 		return;
-	roster_bump(roster, changes);
+	bump(roster, changes);
 	if (row->known.role == HOST_STANDBY)
-		roster_add_change(changes,
-		                  was_diverged ? ROSTER_EVENT_FOLLOWS : ROSTER_EVENT_DIVERGED, row);
+		add_change(changes, was_diverged ? ROSTER_EVENT_FOLLOWS : ROSTER_EVENT_DIVERGED,
+		           row);
 }
 
 void roster_note(struct roster *roster, const struct roster_at *at,
@@ -224,8 +766,8 @@ void roster_note(struct roster *roster, const struct roster_at *at,
 	struct roster_row *row, before;
 	uint32_t former;
 
-	roster_lock(roster);
-	row = roster_row_of(roster, at);
+	lock_roster(roster);
+	row = row_of(roster, at);
 	if (row) {
 		before = *row;
 		former = roster->timeline;
@@ -233,13 +775,13 @@ void roster_note(struct roster *roster, const struct roster_at *at,
 		elect(roster, now, changes);
 		measure_loss(roster, row, former, changes);
 		if (report->position && is_primary(row) && !row->is_fenced)
-			roster_add_sample(roster, report->position, now);
+			add_sample(roster, report->position, now);
 		if (report->is_full)
-			roster_set_lag(roster, row, now);
+			set_lag(roster, row, now);
 		judge_following(roster, row, changes);
-		roster_look_at_limits(roster, row, &before, changes);
+		look_at_limits(roster, row, &before, changes);
 	}
-	roster_unlock(roster);
+	unlock_roster(roster);
 }
 
 static void set_error(struct roster_row *row, const char *error, usec_t now)
@@ -253,8 +795,8 @@ void roster_lose(struct roster *roster, const struct roster_at *at, const char *
 {
 	struct roster_row *row;
 
-	roster_lock(roster);
-	row = roster_row_of(roster, at);
+	lock_roster(roster);
+	row = row_of(roster, at);
 	if (row) {
 		set_error(row, error, now);
 		row->lag = ROSTER_LAG_UNKNOWN;
@@ -262,12 +804,12 @@ void roster_lose(struct roster *roster, const struct roster_at *at, const char *
 		if (!row->is_lost) {
 			row->is_lost = true;
 			row->lost_at = now;
-			roster_add_change(changes, ROSTER_EVENT_LOST, row);
-			roster_bump(roster, changes);
+			add_change(changes, ROSTER_EVENT_LOST, row);
+			bump(roster, changes);
 		}
 		elect(roster, now, changes);
 	}
-	roster_unlock(roster);
+	unlock_roster(roster);
 }
 
 void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now,
@@ -276,17 +818,17 @@ void roster_answer(struct roster *roster, const struct roster_at *at, usec_t now
 	struct roster_change *change;
 	struct roster_row *row;
 
-	roster_lock(roster);
-	row = roster_find_row(roster, at);
+	lock_roster(roster);
+	row = find_row(roster, at);
 	if (row && row->is_lost) {
 		row->is_lost = false;
-		change = roster_add_change(changes, ROSTER_EVENT_BACK, row);
+		change = add_change(changes, ROSTER_EVENT_BACK, row);
 		if (change)
 			change->lasted = now - row->lost_at;
-		roster_bump(roster, changes);
+		bump(roster, changes);
 		elect(roster, now, changes);
 	}
-	roster_unlock(roster);
+	unlock_roster(roster);
 }
 
 void roster_note_error(struct roster *roster, const struct roster_at *at, const char *error,
@@ -294,38 +836,38 @@ void roster_note_error(struct roster *roster, const struct roster_at *at, const 
 {
 	struct roster_row *row;
 
-	roster_lock(roster);
-	row = roster_row_of(roster, at);
+	lock_roster(roster);
+	row = row_of(roster, at);
 	if (row)
 		set_error(row, error, now);
-	roster_unlock(roster);
+	unlock_roster(roster);
 }
 
 void roster_watch(struct roster *roster, const struct roster_at *at, bool is_watched)
 {
 	struct roster_row *row;
 
-	roster_lock(roster);
-	row = roster_row_of(roster, at);
+	lock_roster(roster);
+	row = row_of(roster, at);
 	if (row) {
 		row->is_watched = is_watched;
 		if (!is_watched)
 			row->lag = ROSTER_LAG_UNKNOWN;
 	}
-	roster_unlock(roster);
+	unlock_roster(roster);
 }
 
 void roster_unwatch(struct roster *roster)
 {
-	roster_lock(roster);
+	lock_roster(roster);
 	for (unsigned int i = 0; i < roster->count; i++) {
 		roster->rows[i].is_lost = roster->rows[i].is_sure = false;
 		roster->rows[i].is_watched = false;
 		roster->rows[i].lag = ROSTER_LAG_UNKNOWN;
 	}
 	roster->sample_count = 0;
-	roster_bump(roster, NULL);
-	roster_unlock(roster);
+	bump(roster, NULL);
+	unlock_roster(roster);
 }
 
 /* ---- what another roster knew ---- */
@@ -339,7 +881,7 @@ static void remember_row(struct roster *roster, const struct roster_row *old, us
 
 	if (old->address.family != AF_UNSPEC)
 		at.address = &old->address;
-	row = roster_row_of(roster, &at);
+	row = row_of(roster, &at);
 	if (!row || row->seen_at >= old->seen_at)
 		return;
 	row->known = old->known;
@@ -357,28 +899,28 @@ static void remember_row(struct roster *roster, const struct roster_row *old, us
 
 void roster_remember(struct roster *roster, const struct roster_memory *memory, usec_t now)
 {
-	roster_lock(roster);
+	lock_roster(roster);
 	if (memory->timeline > roster->timeline)
 		roster->timeline = memory->timeline;
 	if (!roster->system)
 		roster->system = memory->system;
 	remember_row(roster, &memory->row, now);
 	elect(roster, now, NULL);
-	roster_bump(roster, NULL);
-	roster_unlock(roster);
+	bump(roster, NULL);
+	unlock_roster(roster);
 }
 
 bool roster_memory_at(struct roster *roster, unsigned int number, struct roster_memory *memory)
 {
 	bool has;
 
-	roster_lock(roster);
+	lock_roster(roster);
 	has = number < roster->count;
 	if (has)
 		*memory = (struct roster_memory){ .row = roster->rows[number],
 			                          .timeline = roster->timeline,
 			                          .system = roster->system };
-	roster_unlock(roster);
+	unlock_roster(roster);
 	return has;
 }
 
@@ -390,7 +932,7 @@ bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin 
 
 	if (host >= roster->host_count)
 		return false;
-	roster_lock(roster);
+	lock_roster(roster);
 	has_changed = roster->admins[host] != admin;
 	roster->admins[host] = admin;
 	for (unsigned int i = 0; i < roster->count; i++) {
@@ -399,15 +941,15 @@ bool roster_set_admin(struct roster *roster, unsigned int host, enum host_admin 
 	}
 	if (has_changed) {
 		elect(roster, now, NULL);
-		roster_bump(roster, NULL);
+		bump(roster, NULL);
 	}
-	roster_unlock(roster);
+	unlock_roster(roster);
 	return has_changed;
 }
 
 void roster_trust_again(struct roster *roster, usec_t now)
 {
-	roster_lock(roster);
+	lock_roster(roster);
 	roster->timeline = 0;
 	roster->system = 0;
 	for (unsigned int i = 0; i < roster->count; i++) {
@@ -417,8 +959,8 @@ void roster_trust_again(struct roster *roster, usec_t now)
 			roster->system = roster->rows[i].known.system;
 	}
 	elect(roster, now, NULL);
-	roster_bump(roster, NULL);
-	roster_unlock(roster);
+	bump(roster, NULL);
+	unlock_roster(roster);
 }
 
 /* ---- the roster itself ---- */

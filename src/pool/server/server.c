@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The states of a server, sending, and closing.
+ * The states of a server, its time limits, sending, closing, and what is kept to be sent again.
  */
 #include "pgweir/pool/server/server.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/probes.h"
+#include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/server/question.h"
 
@@ -57,18 +59,19 @@ const char *server_work(const struct server *server)
 
 bool server_is_quiescent(const struct server *server)
 {
-	return stream_is_halted(&server->stream) &&
-	       (server->stream.tls ||
-	        (server->frame_left == 0 && stream_unsent(&server->stream) == 0));
+	return stream_is_halted(&server->wire.stream) &&
+	       (server->wire.stream.tls ||
+	        (server->wire.frame_left == 0 && stream_unsent(&server->wire.stream) == 0));
 }
 
 bool server_has_nothing_pending(const struct server *server)
 {
-	return server_rest(server) != REST_WORKING && ledger_is_at_rest(&server->ledger) &&
-	       !server->frame_left && !stream_kept(&server->stream).count &&
-	       !stream_unsent(&server->stream) && !server->is_mid_response &&
-	       !server->is_mid_request && !server->got_fatal && !server->replay.is_failed &&
-	       !server->replacement.count && !server->free_task.is_waiting;
+	return server_rest(server) != REST_WORKING && ledger_is_at_rest(&server->wire.ledger) &&
+	       !server->wire.frame_left && !stream_kept(&server->wire.stream).count &&
+	       !stream_unsent(&server->wire.stream) && !server->wire.is_mid_response &&
+	       !server->wire.is_mid_request && !server->wire.got_fatal &&
+	       !server->lease.replay.is_failed && !server->wire.replacement.count &&
+	       !server->free_task.is_waiting;
 }
 
 void server_set_state_timer(struct server *server)
@@ -111,6 +114,105 @@ void server_enter(struct server *server, enum server_state next)
 	server_set_state_timer(server);
 }
 
+/* ---- the time limits of queries and transactions ---- */
+
+void server_connect_due(struct timer *timer)
+{
+	struct server *server = container_of(timer, struct server, timer);
+
+	if (server->state == SERVER_CHECKING)
+		server_close_for(server, CLOSE_CHECK_TIMEOUT);
+	else if (server->state == SERVER_RESETTING)
+		server_close_for(server, CLOSE_RESET_TIMEOUT);
+	else if (server->state == SERVER_LENT)
+		server_close_for(server, CLOSE_PARAMETERS_TIMEOUT);
+	else if (server->login && server->login->dial.is_active)
+		server_close_with(server, ERR_SERVER_CONNECT,
+		                  "connect failed: Connection timed out");
+	else
+		server_close_for(server, CLOSE_CONNECT_TIMEOUT);
+}
+
+void server_check_due(struct timer *timer)
+{
+	server_enter(container_of(timer, struct server, timer), SERVER_USED);
+}
+
+void server_query_due(struct timer *timer)
+{
+	struct server *server = container_of(timer, struct server, timer);
+
+	/* Nothing is owed and only the client's Sync is missing: no query is running. */
+	if (server->state == SERVER_LENT && ledger_is_empty(&server->wire.ledger)) {
+		server->lease.request_at = 0;
+		timer_set(timer, server->site->limits.idle_transaction,
+		          loop_now(server->site->shared->loop));
+		return;
+	}
+	server_close_for(server, CLOSE_QUERY_TIMEOUT);
+}
+
+void server_idle_transaction_due(struct timer *timer)
+{
+	server_close_for(container_of(timer, struct server, timer), CLOSE_IDLE_TRANSACTION);
+}
+
+void server_transaction_due(struct timer *timer)
+{
+	server_close_for(container_of(timer, struct server, xact), CLOSE_TRANSACTION_TIMEOUT);
+}
+
+/* No query_timeout for replication: a stream or a base backup is no query. */
+static struct timer_queue *query_limit(const struct server *server)
+{
+	return server->replication ? NULL : server->site->limits.query;
+}
+
+static struct timer_queue *transaction_limit(const struct server *server)
+{
+	return server->replication ? NULL : server->site->limits.transaction;
+}
+
+void server_begin_query(struct server *server, usec_t query_since, usec_t xact_since)
+{
+	if (query_limit(server) || timer_is_set(&server->timer))
+		timer_set(&server->timer, query_limit(server), query_since);
+	if (transaction_limit(server) && !timer_is_set(&server->xact))
+		timer_set(&server->xact, transaction_limit(server), xact_since);
+	server->lease.request_at = query_since;
+	server->lease.xact_at = xact_since;
+	server->wire.is_ready = false;
+}
+
+void server_end_transaction(struct server *server, bool is_settled)
+{
+	server->lease.xact_at = is_settled ? 0 : loop_now(server->site->shared->loop);
+	timer_set(&server->xact, is_settled ? NULL : transaction_limit(server),
+	          server->lease.xact_at);
+}
+
+void server_rearm(struct server *server)
+{
+	const struct server_limits *limits = &server->site->limits;
+
+	if (server->state == SERVER_CHECKING || server->state == SERVER_RESETTING)
+		timer_change(&server->timer, limits->connect);
+	else if (server->state != SERVER_LENT)
+		server_set_state_timer(server);
+	else if (server->errand != ERRAND_NONE)
+		timer_change(&server->timer, limits->connect);
+	else if (server->wire.is_ready)
+		timer_set(&server->timer,
+		          server->wire.status == 'I' ? NULL : limits->idle_transaction,
+		          server->used_at);
+	else
+		timer_set(&server->timer, query_limit(server), server->lease.request_at);
+	if (server->state == SERVER_LENT && server->lease.xact_at)
+		timer_set(&server->xact, transaction_limit(server), server->lease.xact_at);
+	if (server->state != SERVER_CONNECTING && server->state != SERVER_LOGIN)
+		timer_set(&server->life, limits->life, server->connected_at);
+}
+
 /* ---- start and end ---- */
 
 static void tell_server(const struct logger *logger, struct log_who *who)
@@ -122,8 +224,8 @@ static void tell_server(const struct logger *logger, struct log_who *who)
 	who->id = server->id;
 	who->database = server->site->database;
 	who->user = server->site->user;
-	if (server->peer.family)
-		address_add(&server->peer, &who->address);
+	if (server->place.peer.family)
+		address_add(&server->place.peer, &who->address);
 	else
 		strbuf_add(&who->address, "(not connected)");
 }
@@ -136,8 +238,10 @@ void server_init(struct server *server, struct server_site *site, struct pool *p
 	server->pool = pool;
 	server->id = id;
 	server->log = (struct logger){ shared->log, tell_server };
-	server->params = server->before = server->baseline = params_none(shared->params);
-	server_statements_init(&server->statements, shared->statements, &server->ledger);
+	server->session.params = server->session.before = server->session.baseline =
+	    params_none(shared->params);
+	server_statements_init(&server->session.statements, shared->statements,
+	                       &server->wire.ledger);
 }
 
 void server_login_free(struct server *server)
@@ -180,20 +284,20 @@ static void release_work(struct server *server)
 	struct params_table *params = server->site->shared->params;
 
 	server_login_free(server);
-	resolver_watch_end(&server->address_watch);
-	ledger_done(&server->ledger);
-	server_statements_done(&server->statements);
-	text_scope_done(&server->scope, params);
-	replay_done(&server->replay);
+	resolver_watch_end(&server->place.address_watch);
+	ledger_done(&server->wire.ledger);
+	server_statements_done(&server->session.statements);
+	text_scope_done(&server->session.scope, params);
+	replay_done(&server->lease.replay);
 	server_calls_done(server);
-	buf_free(&server->replacement);
-	buf_free(&server->withheld);
-	buf_free(&server->prefix);
-	buf_free(&server->reports);
-	params_release(params, &server->before);
-	params_release(params, &server->forgotten);
-	free(server->refusal);
-	server->refusal = NULL;
+	buf_free(&server->wire.replacement);
+	buf_free(&server->wire.withheld);
+	buf_free(&server->wire.prefix);
+	buf_free(&server->session.reports);
+	params_release(params, &server->session.before);
+	params_release(params, &server->session.forgotten);
+	free(server->session.refusal);
+	server->session.refusal = NULL;
 	server_question_free(&server->question);
 }
 
@@ -203,11 +307,11 @@ static void release_connection(struct server *server)
 
 	timer_clear(&server->life);
 	timer_clear(&server->xact);
-	hosts_leave(server->site->hosts, &server->place);
-	stream_close(&server->stream);
-	params_release(params, &server->params);
-	params_release(params, &server->baseline);
-	params_release(params, &server->unreported);
+	hosts_leave(server->site->hosts, &server->place.counted);
+	stream_close(&server->wire.stream);
+	params_release(params, &server->session.params);
+	params_release(params, &server->session.baseline);
+	params_release(params, &server->session.unreported);
 	explicit_bzero(server->key, sizeof(server->key));
 }
 
@@ -218,12 +322,12 @@ static void say_goodbye(struct server *server)
 	/*
 	 * Within a frame, Terminate would be read as the rest of that frame, and could complete it.
 	 */
-	if (!stream_is_open(&server->stream) || server->stream.error || server->is_mid_request ||
-	    stream_unsent(&server->stream))
+	if (!stream_is_open(&server->wire.stream) || server->wire.stream.error ||
+	    server->wire.is_mid_request || stream_unsent(&server->wire.stream))
 		return;
 	message_terminate(&out);
 	if (buf_ok(&out))
-		stream_send(&server->stream, buf_bytes(&out));
+		stream_send(&server->wire.stream, buf_bytes(&out));
 	buf_free(&out);
 }
 
@@ -242,12 +346,6 @@ static const char *words_of(const struct err *err)
 	}
 }
 
-/* The pool has logged that the host cannot be reached; attempts follow each other fast. */
-static bool is_failed_test(const struct server *server)
-{
-	return server->login && server->login->is_test && !stream_is_open(&server->stream);
-}
-
 static void log_close(struct server *server, const struct err *err)
 {
 	const struct server_shared *shared = server->site->shared;
@@ -258,8 +356,10 @@ static void log_close(struct server *server, const struct err *err)
 		                   .has_duration = true,
 		                   .duration = age };
 
-	if (shared->config->log_disconnections && !is_failed_test(server) &&
-	    !server->site->is_watch)
+	/* The pool has logged that the host cannot be reached; attempts follow each other fast. */
+	if (server->login && server->login->is_test && !stream_is_open(&server->wire.stream))
+		return;
+	if (shared->config->log_disconnections && !server->site->is_watch)
 		log_event(&server->log, LOG_LEVEL_INFO, &facts, "closing because: %s (age=%llds)",
 		          words_of(err), (long long)(age / USEC_PER_SEC));
 }
@@ -297,35 +397,35 @@ static void note_end(const struct server *server, const struct err *err)
 
 bool server_may_resend(const struct server *server)
 {
-	return replay_may_resend(&server->replay) && server->state == SERVER_LENT &&
+	return replay_may_resend(&server->lease.replay) && server->state == SERVER_LENT &&
 	       server->errand == ERRAND_NONE;
 }
 
 bool server_has_no_effect(const struct server *server)
 {
 	return server_has_only_begun(server) ||
-	       (server_may_resend(server) && server->replay.unsent_least == 0);
+	       (server_may_resend(server) && server->lease.replay.unsent_least == 0);
 }
 
 bool server_has_not_run(const struct server *server)
 {
 	return server_has_no_effect(server) ||
 	       (server_may_resend(server) &&
-	        stream_undelivered(&server->stream) >= server->replay.unsent_least);
+	        stream_undelivered(&server->wire.stream) >= server->lease.replay.unsent_least);
 }
 
 void server_close_unrun(struct server *server, const struct err *err)
 {
-	server->replay.is_unrun = true;
+	server->lease.replay.is_unrun = true;
 	server_close(server, err);
 }
 
 /* What its borrower can rely on: for the DETAIL of its error. */
 static const char *tell_work(const struct server *server)
 {
-	bool is_running = ledger_owes_borrower(&server->ledger) || server->is_mid_request;
+	bool is_running = ledger_owes_borrower(&server->wire.ledger) || server->wire.is_mid_request;
 
-	if (server->status == 'I')
+	if (server->wire.status == 'I')
 		return is_running ? "The statement might have been executed."
 		                  : "No statement was running.";
 	return is_running ? "The transaction was not committed, unless COMMIT was sent last."
@@ -337,24 +437,24 @@ static struct replay take_unrun(struct server *server)
 {
 	struct replay unrun = { 0 };
 
-	if (!server->replay.is_unrun)
+	if (!server->lease.replay.is_unrun)
 		return unrun;
-	unrun = server->replay;
-	server->replay = (struct replay){ 0 };
+	unrun = server->lease.replay;
+	server->lease.replay = (struct replay){ 0 };
 	return unrun;
 }
 
 /* The borrower's parameters are being set: it has not sent anything yet. */
 static bool is_before_all(const struct server *server)
 {
-	const struct borrower *borrower = server->borrower;
+	const struct borrower *borrower = server->lease.borrower;
 
 	return borrower && borrower->ops->on_unrun && server->errand == ERRAND_REPLAY;
 }
 
 bool server_can_go_unnoticed(const struct server *server)
 {
-	return is_before_all(server) || (server->borrower && server_has_only_begun(server));
+	return is_before_all(server) || (server->lease.borrower && server_has_only_begun(server));
 }
 
 /* ---- a statement that runs on ---- */
@@ -362,7 +462,7 @@ bool server_can_go_unnoticed(const struct server *server)
 /* Nothing that the server sends matters; but it may have to send before it sees the cancel. */
 static void on_ending_input(struct stream *stream)
 {
-	struct server *server = container_of(stream, struct server, stream);
+	struct server *server = container_of(stream, struct server, wire.stream);
 	int rounds = server->site->shared->config->sbuf_loopcnt;
 	enum stream_result result;
 	struct bytes in;
@@ -380,7 +480,7 @@ static void on_ending_input(struct stream *stream)
 
 static void on_ending_gone(struct stream *stream)
 {
-	server_forget(container_of(stream, struct server, stream));
+	server_forget(container_of(stream, struct server, wire.stream));
 }
 
 static void on_ending_flushed(struct stream *stream) { (void)stream; }
@@ -405,26 +505,27 @@ static bool must_cancel(const struct server *server, enum close_reason reason)
 	default:
 		return false;
 	}
-	return server->site->ops->on_ending && server->key_size && !server->got_fatal &&
-	       !server->stream.error && !server_is_dedicated(server) &&
+	return server->site->ops->on_ending && server->key_size && !server->wire.got_fatal &&
+	       !server->wire.stream.error && !server_is_dedicated(server) &&
 	       (server->state == SERVER_RESETTING ||
 	        (server->state == SERVER_LENT && server->errand == ERRAND_NONE)) &&
-	       server_rest(server) == REST_WORKING && !ledger_is_empty(&server->ledger);
+	       server_rest(server) == REST_WORKING && !ledger_is_empty(&server->wire.ledger);
 }
 
 static void begin_ending(struct server *server, enum close_reason reason)
 {
 	/* What is unsent may begin with the rest of a frame: Terminate would be read as that. */
-	server->is_mid_request |= stream_drop_unsent(&server->stream);
-	server->stream.ops = &ending_ops;
+	server->wire.is_mid_request |= stream_drop_unsent(&server->wire.stream);
+	server->wire.stream.ops = &ending_ops;
+	server_need_close(server, reason);
 	server->close_reason = reason;
 	server->used_at = loop_now(server->site->shared->loop);
 	timer_clear(&server->xact);
 	server_enter(server, SERVER_ENDING);
 	release_work(server);
-	if (stream_is_halted(&server->stream))
-		stream_go_on(&server->stream);
-	if (stream_want(&server->stream, WANT_INPUT))
+	if (stream_is_halted(&server->wire.stream))
+		stream_go_on(&server->wire.stream);
+	if (stream_want(&server->wire.stream, WANT_INPUT))
 		server->site->ops->on_ending(server);
 	else
 		server_forget(server);
@@ -432,21 +533,21 @@ static void begin_ending(struct server *server, enum close_reason reason)
 
 void server_say_no_more(struct server *server)
 {
-	if (server->is_finished)
+	if (server->wire.is_finished)
 		return;
-	server->is_finished = true;
+	server->wire.is_finished = true;
 	say_goodbye(server);
-	if (!stream_unsent(&server->stream))
-		stream_finish(&server->stream);
+	if (!stream_unsent(&server->wire.stream))
+		stream_finish(&server->wire.stream);
 }
 
 void server_close(struct server *server, const struct err *err)
 {
 	const struct server_ops *ops = server->site->ops;
-	struct borrower *borrower = server->borrower;
+	struct borrower *borrower = server->lease.borrower;
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 	struct err reason = *err; /* err may point into an object that is freed below: copy it */
-	bool got_fatal = server->got_fatal;
+	bool got_fatal = server->wire.got_fatal;
 	bool is_unsent = is_before_all(server), ends_statement;
 	struct replay unrun;
 
@@ -464,8 +565,8 @@ void server_close(struct server *server, const struct err *err)
 	if (borrower)
 		PROBE_SERVER_RETURNED(borrower_client_id(borrower), server->site->database,
 		                      server->site->user, server_backend_pid(server),
-		                      loop_now(server->site->shared->loop) - server->lent_at);
-	server->borrower = NULL;
+		                      loop_now(server->site->shared->loop) - server->lease.lent_at);
+	server->lease.borrower = NULL;
 	if (ends_statement)
 		begin_ending(server, reason.reason);
 	else
@@ -474,7 +575,7 @@ void server_close(struct server *server, const struct err *err)
 		ops->on_login_failed(server, &reason);
 	if (!borrower)
 		return;
-	borrower->is_mid_answer = server->is_mid_response;
+	borrower->is_mid_answer = server->wire.is_mid_response;
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	ops->on_borrower_lost(server, borrower);
@@ -491,7 +592,7 @@ void server_leave_host(struct server *server, enum close_reason reason)
 
 	err_close(&err, reason);
 	/* what has not arrived yet may arrive when the host can be reached again */
-	if (server->borrower && server_has_no_effect(server))
+	if (server->lease.borrower && server_has_no_effect(server))
 		server_close_unrun(server, &err);
 	else
 		server_close(server, &err);
@@ -519,39 +620,33 @@ void server_close_as(struct server *server, enum err_code code, enum close_reaso
 	server_close(server, &err);
 }
 
-void server_set_close_needed(struct server *server, enum close_reason reason)
+void server_need_close(struct server *server, enum close_reason reason)
 {
-	bool was_needed = server->is_close_needed;
+	bool has_changed = !reason != !server->close_reason;
 
 	if (!reason || !server->close_reason)
 		server->close_reason = reason;
-	server->is_close_needed = reason != CLOSE_NONE;
-	if (server->is_close_needed != was_needed)
+	if (has_changed)
 		server->site->ops->on_close_needed(server);
-}
-
-void server_need_close(struct server *server, enum close_reason reason)
-{
-	server_set_close_needed(server, reason);
 }
 
 /* ---- sending ---- */
 
-enum ledger_send server_note(struct server *server, enum ledger_kind kind)
+bool server_note(struct server *server, enum ledger_kind kind)
 {
-	enum ledger_send result = ledger_add(&server->ledger, kind, LEDGER_FORWARD);
+	bool is_good = ledger_add(&server->wire.ledger, kind, LEDGER_FORWARD);
 
 	/* A request that gets no reply (the rest of a failed COPY) leaves the server ready. */
-	if (!ledger_is_empty(&server->ledger))
-		server->is_ready = false;
-	return result;
+	if (!ledger_is_empty(&server->wire.ledger))
+		server->wire.is_ready = false;
+	return is_good;
 }
 
-enum ledger_send server_note_change(struct server *server, enum ledger_kind kind,
-                                    enum ledger_fate fate, struct ledger_change *change)
+bool server_note_change(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
+                        struct ledger_change *change)
 {
-	server->is_ready = false;
-	return ledger_add_change(&server->ledger, kind, fate, change);
+	server->wire.is_ready = false;
+	return ledger_add_change(&server->wire.ledger, kind, fate, change);
 }
 
 /* Sending failed. The server may have sent the reason before: read that first. */
@@ -561,8 +656,8 @@ static void close_broken(struct task *task)
 
 	if (server_is_over(server))
 		return;
-	if (stream_is_open(&server->stream))
-		server->stream.ops->on_input(&server->stream);
+	if (stream_is_open(&server->wire.stream))
+		server->wire.stream.ops->on_input(&server->wire.stream);
 	server_close_for(server, CLOSE_SERVER_CRASHED);
 }
 
@@ -575,14 +670,15 @@ void server_break(struct server *server)
 /* Sends the prefix and the pieces after it; with one write if they are few. */
 static bool send_behind(struct server *server, const struct iovec *pieces, int count)
 {
-	struct iovec all[SEND_BEHIND_MAX] = { { server->prefix.at, server->prefix.count } };
+	struct iovec all[SEND_BEHIND_MAX] = { { server->wire.prefix.at,
+		                                server->wire.prefix.count } };
 	bool is_one = count < SEND_BEHIND_MAX, is_sent;
 
 	for (int i = 0; is_one && i < count; i++)
 		all[1 + i] = pieces[i];
-	is_sent = stream_sendv(&server->stream, all, is_one ? 1 + count : 1);
-	buf_reuse(&server->prefix, PREFIX_KEEP_MAX);
-	return is_sent && (is_one || stream_sendv(&server->stream, pieces, count));
+	is_sent = stream_sendv(&server->wire.stream, all, is_one ? 1 + count : 1);
+	buf_reuse(&server->wire.prefix, PREFIX_KEEP_MAX);
+	return is_sent && (is_one || stream_sendv(&server->wire.stream, pieces, count));
 }
 
 /* Bytes of the borrower. */
@@ -594,11 +690,11 @@ static inline void count_sent(const struct server *server, size_t count)
 
 bool server_send(struct server *server, struct bytes bytes)
 {
-	assert(server->doubt != DOUBT_FOREIGN || server->is_cleaning); /* pool_prepare() */
-	if (server->prefix.count)
+	assert(server->session.doubt != DOUBT_FOREIGN || server->is_cleaning); /* pool_prepare() */
+	if (server->wire.prefix.count)
 		return server_sendv(server, &(struct iovec){ (void *)bytes.at, bytes.count }, 1);
 	count_sent(server, bytes.count);
-	if (stream_send(&server->stream, bytes))
+	if (stream_send(&server->wire.stream, bytes))
 		return true;
 	server_break(server);
 	return false;
@@ -608,8 +704,8 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 {
 	for (int i = 0; i < count; i++)
 		count_sent(server, pieces[i].iov_len);
-	if (server->prefix.count ? send_behind(server, pieces, count)
-	                         : stream_sendv(&server->stream, pieces, count))
+	if (server->wire.prefix.count ? send_behind(server, pieces, count)
+	                              : stream_sendv(&server->wire.stream, pieces, count))
 		return true;
 	server_break(server);
 	return false;
@@ -617,7 +713,7 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 
 void server_push(struct server *server)
 {
-	if (server->prefix.count)
+	if (server->wire.prefix.count)
 		server_sendv(server, NULL, 0);
 }
 
@@ -627,15 +723,15 @@ void server_make_certain(struct server *server)
 	static const char ask[] = "C\0\0\0\006P\0"
 				  "S\0\0\0\004";
 
-	assert(server->status == 'I');
-	if (server_note_change(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) == LEDGER_SENT &&
-	    server_note_change(server, LEDGER_SYNC, LEDGER_INJECT, NULL) == LEDGER_SENT)
+	assert(server->wire.status == 'I');
+	if (server_note_change(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) &&
+	    server_note_change(server, LEDGER_SYNC, LEDGER_INJECT, NULL))
 		server_send(server, bytes_of(ask, sizeof(ask) - 1));
 	else
 		server_break(server);
 }
 
-void server_read_on(struct server *server) { stream_want(&server->stream, WANT_INPUT); }
+void server_read_on(struct server *server) { stream_want(&server->wire.stream, WANT_INPUT); }
 
 /*
  * The cancel key begins with the process id. Without a key, the Unix socket only knows the
@@ -647,5 +743,85 @@ int64_t server_backend_pid(const struct server *server)
 		return 0;
 	if (server->key_size >= 4)
 		return (int32_t)load_be32(server->key);
-	return address_is_unix(&server->peer) ? server->peer.un.pid : 0;
+	return address_is_unix(&server->place.peer) ? server->place.peer.un.pid : 0;
+}
+
+/*
+ * ---- several batches that are kept: see replay.h ----
+ *
+ *   [Query BEGIN] [Parse Bind Execute Sync]     sent in one write
+ *   BEGIN, ReadyForQuery                        the client gets it
+ *   BEGIN       [Parse Bind Execute Sync]       the text of the opening, and what is kept
+ */
+
+/* The bytes of the first batch, and how many statements it executes. */
+static size_t measure(struct bytes in, unsigned int *executed)
+{
+	struct bytes rest = in;
+	struct frame frame;
+
+	*executed = 0;
+	while (frame_peek(rest, UINT32_MAX, &frame) == WIRE_OK && rest.count >= frame.length) {
+		bool is_nothing = frame.length <= FRAME_HEADER_SIZE + 1; /* an empty Query */
+
+		*executed += frame.type == 'E' || (frame.type == 'Q' && !is_nothing);
+		rest = bytes_skip(rest, frame.length);
+		if (frame.type == 'Q' || frame.type == 'S')
+			break;
+	}
+	return in.count - rest.count;
+}
+
+uint16_t replay_next(struct bytes batches)
+{
+	unsigned int executed;
+	size_t size = measure(batches, &executed);
+
+	return size < batches.count ? (uint16_t)size : 0;
+}
+
+/* The text of the next statement of the opening was executed. */
+static void take_text(struct replay *replay)
+{
+	const char *text = replay->at + REPLAY_MAX + replay->opening_count;
+	size_t size = replay->opening_more ? strnlen(text, replay->opening_more - 1) + 1 : 0;
+
+	replay->opening_count += (uint16_t)size;
+	replay->opening_more -= (uint16_t)size;
+}
+
+/* The first batch was answered in full. */
+static void advance(struct replay *replay)
+{
+	unsigned int executed;
+	size_t size = measure(bytes_of(replay->at, replay->count), &executed);
+
+	while (executed-- > 0)
+		take_text(replay);
+	replay->count -= size;
+	memmove(replay->at, replay->at + size, replay->count);
+	replay->next = replay_next(bytes_of(replay->at, replay->count));
+	replay->is_answered = false;
+}
+
+void replay_ready(struct replay *replay, char status)
+{
+	if (!replay->next) {
+		replay_drop(replay);
+		return;
+	}
+	advance(replay);
+	if (status != (replay->opening_count ? 'T' : 'I'))
+		replay_end_resend(replay); /* it has not opened what it should have opened */
+}
+
+unsigned int replay_count_opening(const struct replay *replay)
+{
+	struct bytes texts =
+	    bytes_of(replay->at + REPLAY_MAX + replay->opening_count, replay->opening_more);
+	unsigned int count = 0;
+
+	for (size_t i = 0; i < texts.count; i++)
+		count += texts.at[i] == 0;
+	return count;
 }

@@ -32,10 +32,10 @@ struct server_calls {
 
 void server_calls_done(struct server *server)
 {
-	if (server->calls)
-		free(server->calls->ring);
-	free(server->calls);
-	server->calls = NULL;
+	if (server->wire.calls)
+		free(server->wire.calls->ring);
+	free(server->wire.calls);
+	server->wire.calls = NULL;
 }
 
 static struct server_call *call_at(const struct server_calls *calls, uint32_t index)
@@ -69,20 +69,20 @@ __attribute__((noinline)) static void shrink(struct server_calls *calls)
 /* The queue is empty: the server is not watched any more. */
 static inline void rest(struct server *server)
 {
-	server->watches &= (uint8_t)~SERVER_WATCHES_CALLS;
-	if (server->calls->capacity > KEPT_CAPACITY)
-		shrink(server->calls);
+	server->lease.watches &= (uint8_t)~SERVER_WATCHES_CALLS;
+	if (server->wire.calls->capacity > KEPT_CAPACITY)
+		shrink(server->wire.calls);
 }
 
 /* The queue, with room for a call. NULL: no memory. */
 static inline struct server_calls *get(struct server *server)
 {
-	struct server_calls *calls = server->calls;
+	struct server_calls *calls = server->wire.calls;
 
 	if (calls && calls->count < calls->capacity)
 		return calls;
 	if (!calls)
-		calls = server->calls = calloc(1, sizeof(*calls));
+		calls = server->wire.calls = calloc(1, sizeof(*calls));
 	return calls && grow(calls) ? calls : NULL;
 }
 
@@ -90,12 +90,12 @@ struct server_call *server_note_call(struct server *server, enum ledger_kind kin
 {
 	struct server_calls *calls = get(server);
 
-	if (!calls || !ledger_mark_call(&server->ledger, kind))
+	if (!calls || !ledger_mark_call(&server->wire.ledger, kind))
 		return NULL;
 	if (calls->count == 0) {
-		server->watches |= SERVER_WATCHES_CALLS;
+		server->lease.watches |= SERVER_WATCHES_CALLS;
 		calls->head = 0; /* the same memory as before */
-		calls->mark = server->received;
+		calls->mark = server->wire.received;
 		calls->rows = 0;
 		calls->sqlstate[0] = 0;
 	}
@@ -138,7 +138,7 @@ __attribute__((noinline)) static void note_error(struct server_calls *calls, str
 /* position: behind its last byte. */
 static void end_call(struct server *server, const struct server_call *call, uint64_t position)
 {
-	struct server_calls *calls = server->calls;
+	struct server_calls *calls = server->wire.calls;
 	usec_t now = loop_now(server->site->shared->loop);
 	usec_t from = call->sent_at > calls->ended_at ? call->sent_at : calls->ended_at;
 	struct server_call_end end = {
@@ -151,8 +151,8 @@ static void end_call(struct server *server, const struct server_call *call, uint
 
 	if (call->is_parse && !end.sqlstate)
 		return;
-	if (server->borrower)
-		server->borrower->ops->on_call(server->borrower, call, &end);
+	if (server->lease.borrower)
+		server->lease.borrower->ops->on_call(server->lease.borrower, call, &end);
 	calls->rows = 0;
 	calls->sqlstate[0] = 0;
 	calls->ended_at = now;
@@ -162,8 +162,8 @@ static void end_call(struct server *server, const struct server_call *call, uint
 /* Ends what the ledger does not count any more: the first call by this reply, or not at all. */
 static inline void settle(struct server *server, bool is_skipped, uint64_t position)
 {
-	struct server_calls *calls = server->calls;
-	uint32_t left = server->got_fatal ? 0 : server->ledger.call_count;
+	struct server_calls *calls = server->wire.calls;
+	uint32_t left = server->wire.got_fatal ? 0 : server->wire.ledger.call_count;
 
 	if (calls->count <= left)
 		return;
@@ -177,18 +177,18 @@ static inline void settle(struct server *server, bool is_skipped, uint64_t posit
 
 void server_calls_plain(struct server *server, struct bytes in, size_t length)
 {
-	struct server_calls *calls = server->calls;
+	struct server_calls *calls = server->wire.calls;
 
 	if (in.at[0] == 'C')
 		calls->rows +=
 		    rows_of(bytes_of(in.at + FRAME_HEADER_SIZE, length - FRAME_HEADER_SIZE));
-	settle(server, false, server->received - in.count + length);
+	settle(server, false, server->wire.received - in.count + length);
 }
 
 void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
                          enum frame_fate fate)
 {
-	struct server_calls *calls = server->calls;
+	struct server_calls *calls = server->wire.calls;
 
 	if (!calls || !calls->count)
 		return;
@@ -200,7 +200,7 @@ void server_calls_follow(struct server *server, const struct frame *frame, struc
 		calls->rows += call_at(calls, 0)->row_limit;
 	else if (frame->type == 'E')
 		note_error(calls, body_of(in, frame));
-	settle(server, fate == FRAME_DROP, server->received - in.count + frame->length);
+	settle(server, fate == FRAME_DROP, server->wire.received - in.count + frame->length);
 	if (frame->type == 'Z')
 		calls->sqlstate[0] = 0; /* of a Sync: of a transaction, and of no call */
 }

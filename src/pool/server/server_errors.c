@@ -61,8 +61,8 @@ static void note_said(const struct server *server, const char *sqlstate, const c
 {
 	const struct server_site *site = server->site;
 
-	PROBE_ERROR(borrower_client_id(server->borrower), site->database, site->user, sqlstate,
-	            is_ours);
+	PROBE_ERROR(borrower_client_id(server->lease.borrower), site->database, site->user,
+	            sqlstate, is_ours);
 	if (site->sqlstates)
 		sqlstates_note(site->sqlstates, &(struct sqlstate_said){ .sqlstate = sqlstate,
 		                                                         .severity = severity,
@@ -101,7 +101,7 @@ void server_close_by(struct server *server, struct bytes body)
  */
 static bool owes_opening(const struct server *server)
 {
-	return server->replay.opening_more || ledger_owes_begin(&server->ledger);
+	return server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_BEGIN);
 }
 
 /*
@@ -133,7 +133,7 @@ static bool is_for_good(const char *sqlstate)
 
 void server_cleaning_refused(struct server *server, struct bytes body)
 {
-	struct ledger_change *fence = ledger_take_failed(&server->ledger);
+	struct ledger_change *fence = ledger_take_failed(&server->wire.ledger);
 	char buffer[ERROR_PREFIX];
 	struct report report;
 
@@ -152,9 +152,9 @@ void server_prefix_failed(struct server *server)
 {
 	struct err err;
 
-	err_close(&err, server->prefix_failure);
+	err_close(&err, server->wire.prefix_failure);
 	err_recode(&err, ERR_PROTOCOL);
-	if (server->prefix_failure == CLOSE_CLEANING_FAILED && server_may_resend(server))
+	if (server->wire.prefix_failure == CLOSE_CLEANING_FAILED && server_may_resend(server))
 		server_close_unrun(server, &err);
 	else
 		server_close(server, &err);
@@ -179,13 +179,13 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 		struct report report;
 
 		read_error(body, buffer, sizeof(buffer), &report);
-		if (!server->got_fatal)
+		if (!server->wire.got_fatal)
 			log_end_of(server, &report);
-		if (!server->got_fatal && is_before_batch(server, &report)) {
+		if (!server->wire.got_fatal && is_before_batch(server, &report)) {
 			close_before_batch(server, &report);
 			return FRAME_STOP;
 		}
-		server->got_fatal = true;
+		server->wire.got_fatal = true;
 		note_error(server, body);
 		return FRAME_PASS;
 	}
@@ -210,12 +210,12 @@ void server_errand_error(struct server *server, struct bytes body)
 		server->question->was_canceled = strcmp(report.sqlstate, "57014") == 0;
 		server->question->lacks_rights = strcmp(report.sqlstate, "42501") == 0;
 	}
-	if (server->errand != ERRAND_REPLAY || server->refusal)
+	if (server->errand != ERRAND_REPLAY || server->session.refusal)
 		return;
 	/* Kept for the borrower, which gets this error when the errand is complete. */
-	server->refusal = calloc(1, sizeof(*server->refusal));
-	if (server->refusal)
-		err_set_foreign(server->refusal, report.sqlstate, report.text);
+	server->session.refusal = calloc(1, sizeof(*server->session.refusal));
+	if (server->session.refusal)
+		err_set_foreign(server->session.refusal, report.sqlstate, report.text);
 }
 
 /* ---- errors in another form for the client ---- */
@@ -227,7 +227,7 @@ static void say_refusal(struct server *server, const struct ledger_change *chang
 
 	note_said(server, err->sqlstate, "ERROR", true);
 	/* pgjdbc and asyncpg prepare again if the routine is this one. */
-	message_error(&server->replacement,
+	message_error(&server->wire.replacement,
 	              &(struct report){ .severity = "ERROR",
 	                                .verbatim = "ERROR",
 	                                .sqlstate = err->sqlstate,
@@ -256,7 +256,7 @@ static struct bytes find_ours(const struct server *server, struct bytes body,
 	const char *at = find_name(body, name);
 
 	if (!at && statement) {
-		name = server_statements_other_name(&server->statements, statement);
+		name = server_statements_other_name(&server->session.statements, statement);
 		at = find_name(body, name);
 	}
 	return at ? bytes_of(at, name.count) : bytes_of("", 0);
@@ -364,13 +364,14 @@ static bool say_renamed(struct server *server, struct bytes body, const char *sq
 		buf_add(&renamed, behind, (size_t)(body.at + body.count - behind));
 		body = buf_bytes(&renamed);
 	}
-	frame = message_begin(&server->replacement, 'E');
+	frame = message_begin(&server->wire.replacement, 'E');
 	if (is_text)
-		add_fields(&server->replacement, body, (const struct renamed *)change, sqlstate);
+		add_fields(&server->wire.replacement, body, (const struct renamed *)change,
+		           sqlstate);
 	else
-		buf_add(&server->replacement, body.at, body.count);
-	message_end(&server->replacement, frame);
-	server->replacement.is_broken |= !buf_ok(&renamed);
+		buf_add(&server->wire.replacement, body.at, body.count);
+	message_end(&server->wire.replacement, frame);
+	server->wire.replacement.is_broken |= !buf_ok(&renamed);
 	buf_free(&renamed);
 	return true;
 }
@@ -380,15 +381,15 @@ static bool say_renamed(struct server *server, struct bytes body, const char *sq
 /* Sends the error with the borrower's DETAIL and HINT. false: the error needs no change. */
 static bool say_explained(struct server *server, struct bytes body, const struct report *report)
 {
-	const struct borrower *borrower = server->borrower;
-	struct buf *out = &server->replacement, detail = { 0 };
+	const struct borrower *borrower = server->lease.borrower;
+	struct buf *out = &server->wire.replacement, detail = { 0 };
 	const char *hint = NULL;
 	bool is_said;
 	size_t frame;
 
 	if (strcmp(report->sqlstate, "25006") == 0 && !report->detail && !report->hint &&
 	    borrower && borrower->ops->explains_refusal)
-		hint = borrower->ops->explains_refusal(server->borrower, &detail);
+		hint = borrower->ops->explains_refusal(server->lease.borrower, &detail);
 	if (hint && buf_ok(&detail)) {
 		frame = message_begin(out, 'E');
 		buf_add(out, body.at, body.count - 1); /* without the zero at its end */
@@ -416,16 +417,16 @@ static bool say_explained(struct server *server, struct bytes body, const struct
 /* The value of the session, as the server has reported it. */
 static bool may_write(const struct server *server)
 {
-	const char *value = params_find(server->params, READ_ONLY);
+	const char *value = params_find(server->session.params, READ_ONLY);
 
 	if (!value)
-		value = params_find(server->baseline, READ_ONLY);
+		value = params_find(server->session.baseline, READ_ONLY);
 	return value && strcmp(value, "off") == 0;
 }
 
 void server_see_read_only(struct server *server, const char *name)
 {
-	server->replay.was_writable |= strcmp(name, READ_ONLY) == 0 && may_write(server);
+	server->lease.replay.was_writable |= strcmp(name, READ_ONLY) == 0 && may_write(server);
 }
 
 /*
@@ -434,12 +435,13 @@ void server_see_read_only(struct server *server, const char *name)
  */
 static bool is_refusal(const struct server *server, struct bytes body)
 {
-	const struct borrower *borrower = server->borrower;
+	const struct borrower *borrower = server->lease.borrower;
 	struct report report;
 
 	return fields_report(body, &report) == WIRE_OK && !report.context &&
 	       strcmp(report.sqlstate, "25006") == 0 && borrower->ops->wants_writer &&
-	       borrower->ops->wants_writer(server->borrower, &server->replay, report.text);
+	       borrower->ops->wants_writer(server->lease.borrower, &server->lease.replay,
+	                                   report.text);
 }
 
 /* Whether a refusal may be among the next replies. The last batch that is kept can be refused. */
@@ -448,9 +450,9 @@ static bool may_refuse(const struct server *server)
 	enum target_session_attrs target = server->site->target;
 
 	return (target == TARGET_PRIMARY || target == TARGET_READ_WRITE) &&
-	       server_may_resend(server) && !server->replay.next &&
-	       ledger_owes_forwarded(&server->ledger) &&
-	       (may_write(server) || server->replay.was_writable);
+	       server_may_resend(server) && !server->lease.replay.next &&
+	       ledger_owes(&server->wire.ledger, LEDGER_FORWARD) &&
+	       (may_write(server) || server->lease.replay.was_writable);
 }
 
 /*
@@ -460,7 +462,7 @@ static bool may_refuse(const struct server *server)
 enum wire_result server_sees_refusal(const struct server *server, struct bytes in)
 {
 	size_t limit = in.count < REFUSAL_MAX ? in.count : REFUSAL_MAX;
-	const struct replay *replay = &server->replay;
+	const struct replay *replay = &server->lease.replay;
 	enum wire_result result;
 	unsigned int opening;
 	const char *before;
@@ -502,11 +504,11 @@ void server_refuse_write(struct server *server)
  */
 static bool tries_again(struct server *server)
 {
-	if (!server->replay.count || !server->replay.may_replan ||
-	    !ledger_drop_sync(&server->ledger))
+	if (!server->lease.replay.count || !server->lease.replay.may_replan ||
+	    !ledger_drop_sync(&server->wire.ledger))
 		return false;
 	server_drop_question(server);
-	server->replay.is_failed = true;
+	server->lease.replay.is_failed = true;
 	return true;
 }
 
@@ -518,7 +520,7 @@ static bool is_belief_wrong(struct server *server, struct bytes body, const char
                             const struct statement *statement)
 {
 	if (strcmp(sqlstate, "0A000") == 0) {
-		server_statements_mark_stale(&server->statements, statement);
+		server_statements_mark_stale(&server->session.statements, statement);
 		return true;
 	}
 	if (strcmp(sqlstate, "26000") != 0 || find_ours(server, body, statement).count == 0)
@@ -527,7 +529,7 @@ static bool is_belief_wrong(struct server *server, struct bytes body, const char
 	 * A DO block or a function has deallocated it; the tag does not show that. It may have been
 	 * all of them.
 	 */
-	server_statements_distrust(&server->statements);
+	server_statements_distrust(&server->session.statements);
 	return true;
 }
 
@@ -536,13 +538,13 @@ static void withhold(struct server *server, struct bytes body)
 {
 	size_t frame;
 
-	server->withheld = server->replacement;
-	server->replacement = (struct buf){ 0 };
-	if (server->withheld.count)
+	server->wire.withheld = server->wire.replacement;
+	server->wire.replacement = (struct buf){ 0 };
+	if (server->wire.withheld.count)
 		return;
-	frame = message_begin(&server->withheld, 'E');
-	buf_add(&server->withheld, body.at, body.count);
-	message_end(&server->withheld, frame);
+	frame = message_begin(&server->wire.withheld, 'E');
+	buf_add(&server->wire.withheld, body.at, body.count);
+	message_end(&server->wire.withheld, frame);
 }
 
 /*
@@ -551,17 +553,17 @@ static void withhold(struct server *server, struct bytes body)
  */
 static bool say_withheld(struct server *server)
 {
-	if (!server->withheld.count)
+	if (!server->wire.withheld.count)
 		return false;
-	server->replacement = server->withheld;
-	server->withheld = (struct buf){ 0 };
+	server->wire.replacement = server->wire.withheld;
+	server->wire.withheld = (struct buf){ 0 };
 	return true;
 }
 
 enum frame_fate server_request_failed(struct server *server, struct bytes body,
                                       enum ledger_verdict verdict)
 {
-	struct ledger_change *change = ledger_take_failed(&server->ledger);
+	struct ledger_change *change = ledger_take_failed(&server->wire.ledger);
 	enum frame_fate fate = FRAME_PASS;
 	struct report report = { .sqlstate = "" };
 	bool is_whole = fields_report(body, &report) == WIRE_OK;
@@ -572,9 +574,9 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	 */
 	if (strcmp(report.sqlstate, "42P05") == 0 && strstr(report.text, STATEMENT_NAMES) &&
 	    !strstr(report.text, "\"" SCRATCH_NAME "\""))
-		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);
+		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	if (!change) {
-		replay_drop(&server->replay);
+		replay_drop(&server->lease.replay);
 		note_error(server, body);
 		return is_whole && say_explained(server, body, &report) ? FRAME_REPLACE
 		                                                        : FRAME_PASS;
@@ -595,7 +597,7 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 		}
 	}
 	if (fate != FRAME_DROP) {
-		replay_drop(&server->replay);
+		replay_drop(&server->lease.replay);
 		if (verdict != LEDGER_REPLACED)
 			note_error(server, body);
 	}

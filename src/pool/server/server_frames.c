@@ -46,9 +46,9 @@ static bool close_bad_for(struct server *server, enum close_reason reason)
 /* In session mode the client's own are those of the process ID that its login has told. */
 static bool watches_notifications(const struct server *server)
 {
-	return (server->watches & SERVER_WATCHES_NOTIFICATIONS) ||
-	       (server->has_session && server->borrower &&
-	        server->borrower->ops->takes_notification);
+	return (server->lease.watches & SERVER_WATCHES_NOTIFICATIONS) ||
+	       (server->session.has_session && server->lease.borrower &&
+	        server->lease.borrower->ops->takes_notification);
 }
 
 /*
@@ -72,15 +72,12 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'D':
-		return server->errand == ERRAND_ASK || server->errand == ERRAND_ROLE ||
-		               server->errand == ERRAND_CATALOG
-		           ? frame->length
-		           : FRAME_HEADER_SIZE;
+		return server->errand >= ERRAND_ASK ? frame->length : FRAME_HEADER_SIZE;
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
 	case 'T':
-		return ledger_awaits_types(&server->ledger) && frame->length <= TYPES_FRAME_MAX
+		return ledger_awaits_types(&server->wire.ledger) && frame->length <= TYPES_FRAME_MAX
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	default:
@@ -107,7 +104,7 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
 		return close_bad(server, "broken ParameterStatus"), FRAME_STOP;
-	if (server->replay.count || server->replay.opening_count)
+	if (server->lease.replay.count || server->lease.replay.opening_count)
 		server_see_read_only(server, name);
 	if (!server_report(server, name, value, &is_news))
 		return close_bad(server, "server reports parameters without end"), FRAME_STOP;
@@ -115,13 +112,14 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 		server_role_reported(server, name, value);
 	if (server->state != SERVER_LENT)
 		return FRAME_DROP;
-	if ((server->watches & SERVER_WATCHES_PARAMETERS) && server->borrower &&
+	if ((server->lease.watches & SERVER_WATCHES_PARAMETERS) && server->lease.borrower &&
 	    server->errand == ERRAND_NONE &&
-	    server->borrower->ops->takes_parameter(server->borrower, name, value,
-	                                           &server->replacement))
-		return server->replacement.count ? FRAME_REPLACE : FRAME_DROP;
+	    server->lease.borrower->ops->takes_parameter(server->lease.borrower, name, value,
+	                                                 &server->wire.replacement))
+		return server->wire.replacement.count ? FRAME_REPLACE : FRAME_DROP;
 	/* The reply to our own SET is forwarded only if the value is spelled differently. */
-	return !is_news && (server->errand == ERRAND_REPLAY || ledger_owes_ignored(&server->ledger))
+	return !is_news && (server->errand == ERRAND_REPLAY ||
+	                    ledger_owes(&server->wire.ledger, LEDGER_IGNORE))
 	           ? FRAME_DROP
 	           : FRAME_PASS;
 }
@@ -142,10 +140,10 @@ static bool is_last_notice(struct bytes body)
 static enum frame_fate notice_fate(struct server *server, struct bytes body)
 {
 	if (server_has_no_effect(server) && is_last_notice(body))
-		return FRAME_DROP;         /* the client continues on another server */
-	server->replay.may_resend = false; /* the client would get it twice */
+		return FRAME_DROP;               /* the client continues on another server */
+	server->lease.replay.may_resend = false; /* the client would get it twice */
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
-	               !ledger_owes_injected(&server->ledger)
+	               !ledger_owes_injected(&server->wire.ledger)
 	           ? FRAME_PASS
 	           : FRAME_DROP;
 }
@@ -155,11 +153,11 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 	/* What comes before the cleaning is done is for who had the server before. */
 	if (server->state != SERVER_LENT || server->is_cleaning)
 		return FRAME_DROP;
-	if (!watches_notifications(server) || !server->borrower ||
-	    !server->borrower->ops->takes_notification(server->borrower, frame,
-	                                               &server->replacement))
+	if (!watches_notifications(server) || !server->lease.borrower ||
+	    !server->lease.borrower->ops->takes_notification(server->lease.borrower, frame,
+	                                                     &server->wire.replacement))
 		return FRAME_PASS;
-	return server->replacement.count ? FRAME_REPLACE : FRAME_DROP;
+	return server->wire.replacement.count ? FRAME_REPLACE : FRAME_DROP;
 }
 
 /* ---- replies ---- */
@@ -171,16 +169,16 @@ static void note_end(struct server *server, struct bytes body)
 {
 	bool is_commit = bytes_equal(body, bytes_of("COMMIT", 7));
 
-	server->unlisten_count += bytes_equal(body, bytes_of("UNLISTEN", 9)) ||
-	                          bytes_equal(body, bytes_of("DISCARD ALL", 12));
-	if (server->end != SERVER_END_NONE ||
+	server->lease.unlisten_count += bytes_equal(body, bytes_of("UNLISTEN", 9)) ||
+	                                bytes_equal(body, bytes_of("DISCARD ALL", 12));
+	if (server->lease.end != SERVER_END_NONE ||
 	    (!is_commit && !bytes_equal(body, bytes_of("ROLLBACK", 9)) &&
 	     !bytes_equal(body, bytes_of("PREPARE TRANSACTION", 20))))
 		return;
-	if (server->ends_ahead)
-		server->ends_ahead--;
+	if (server->lease.ends_ahead)
+		server->lease.ends_ahead--;
 	else
-		server->end = is_commit ? SERVER_END_COMMIT : SERVER_END_ROLLBACK;
+		server->lease.end = is_commit ? SERVER_END_COMMIT : SERVER_END_ROLLBACK;
 }
 
 /*
@@ -208,25 +206,25 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 {
 	bool is_discard;
 
-	if (server->watches & SERVER_WATCHES_END)
+	if (server->lease.watches & SERVER_WATCHES_END)
 		note_end(server, body);
 	if (server->state == SERVER_LENT && is_ddl(body)) {
-		server->has_ddl = true;
+		server->session.has_ddl = true;
 		server->site->ops->on_definition(server);
 	}
 	if (!may_be_examined(body.count ? body.at[0] : 0))
 		return;
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
-		server_statements_forget_confirmed(&server->statements);
-		if (server->borrower && server->errand == ERRAND_NONE)
-			server->borrower->ops->on_deallocated(server->borrower);
+		server_statements_forget_confirmed(&server->session.statements);
+		if (server->lease.borrower && server->errand == ERRAND_NONE)
+			server->lease.borrower->ops->on_deallocated(server->lease.borrower);
 	}
 	/* In a text of several statements, the DEALLOCATE may be of any statement. */
 	if (!is_followed && bytes_equal(body, bytes_of("DEALLOCATE", 11)))
-		server_statements_distrust(&server->statements);
+		server_statements_distrust(&server->session.statements);
 	if (bytes_equal(body, bytes_of("LOAD", 5)))
-		server->load_count++;
+		server->session.load_count++;
 	if (is_discard)
 		server_forget_rest(server, true);
 	else if (bytes_equal(body, bytes_of("RESET", 6)))
@@ -240,7 +238,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 static bool description_frame(struct server *server, char type, struct bytes body)
 {
 	struct description *description =
-	    (struct description *)ledger_awaits_types(&server->ledger);
+	    (struct description *)ledger_awaits_types(&server->wire.ledger);
 
 	if (!description)
 		return true;
@@ -284,49 +282,41 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
  */
 static bool has_more(const struct server *server)
 {
-	return !ledger_is_empty(&server->ledger) ||
-	       (server->borrower && server->borrower->waits_for != LEDGER_WAIT_NOT &&
-	        !server->replay.is_failed);
-}
-
-/* The borrower gets a reply to what is kept. */
-static void note_reply(struct server *server, char type)
-{
-	if (type == 'Z')
-		replay_ready(&server->replay, server->status);
-	else
-		replay_reply(&server->replay);
+	return !ledger_is_empty(&server->wire.ledger) ||
+	       (server->lease.borrower && server->lease.borrower->waits_for != LEDGER_WAIT_NOT &&
+	        !server->lease.replay.is_failed);
 }
 
 /* Classifies a reply by the ledger. `body` is empty if the reply need not be parsed. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
-	bool is_end, is_hushed = type == 'Z' && ledger_owes_ignored(&server->ledger);
+	bool is_end, is_hushed = type == 'Z' && ledger_owes(&server->wire.ledger, LEDGER_IGNORE);
 	bool is_followed;
 	enum ledger_verdict verdict;
 
-	if (type == 'Z' && fields_ready(body, &server->status) != WIRE_OK)
+	if (type == 'Z' && fields_ready(body, &server->wire.status) != WIRE_OK)
 		return close_bad(server, "broken ReadyForQuery"), FRAME_STOP;
 	if (type == 'Z') {
-		if (server->reports.count)
+		if (server->session.reports.count)
 			server_settle_reports(server);
-		server->report_count = 0;
+		server->session.report_count = 0;
 	}
-	if (type == 'E' && (ledger_is_empty(&server->ledger) || server_error_is_fatal(body)))
+	if (type == 'E' && (ledger_is_empty(&server->wire.ledger) || server_error_is_fatal(body)))
 		return server_unasked_error(server, body);
-	if (type == 'Z' && server->state == SERVER_LENT && ledger_passes_ready(&server->ledger)) {
-		replay_drop(&server->replay);
+	if (type == 'Z' && server->state == SERVER_LENT &&
+	    ledger_passes_ready(&server->wire.ledger)) {
+		replay_drop(&server->lease.replay);
 		return FRAME_READY;
 	}
 	if ((type == 't' || type == 'T' || type == 'n') && !description_frame(server, type, body))
 		return FRAME_STOP;
-	is_followed = ledger_is_followed(&server->ledger);
-	verdict = ledger_reply(&server->ledger, type, &is_end);
+	is_followed = ledger_is_followed(&server->wire.ledger);
+	verdict = ledger_reply(&server->wire.ledger, type, &is_end);
 	if (type == 'E' && server->is_cleaning)
 		server_cleaning_refused(server, body);
 	if (verdict == LEDGER_FATAL)
 		return server_close_by(server, body), FRAME_STOP;
-	if (verdict == LEDGER_DROP && server->prefix_failure)
+	if (verdict == LEDGER_DROP && server->wire.prefix_failure)
 		return server_prefix_failed(server), FRAME_STOP;
 	if (verdict == LEDGER_DROP)
 		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_DROP;
@@ -335,16 +325,19 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_DOUBT)
 		return close_bad_for(server, CLOSE_COPY_OUT_OF_STEP), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
-		return server->got_fatal
+		return server->wire.got_fatal
 		           ? close_bad_for(server, CLOSE_SERVER_ENDED)
 		           : close_bad(server, "unexpected message from server: out of step"),
 		       FRAME_STOP;
-	if (server->replay.count && type != 'E')
-		note_reply(server, type);
-	if (type == 'Z')
+	if (type == 'Z') {
+		if (server->lease.replay.count)
+			replay_ready(&server->lease.replay, server->wire.status);
 		return FRAME_READY;
+	}
+	if (server->lease.replay.count && type != 'E')
+		replay_reply(&server->lease.replay);
 	if (type == 'E') {
-		server->error_count++;
+		server->lease.error_count++;
 		return server_request_failed(server, body, verdict);
 	}
 	if (type == 'C')
@@ -355,19 +348,20 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 /* Whether the borrower sends this ReadyForQuery itself. */
 static bool is_held(struct server *server)
 {
-	return server->status == 'I' && server->borrower &&
-	       !ledger_owes_borrower(&server->ledger) &&
-	       server->borrower->ops->holds_ready(server->borrower);
+	return server->wire.status == 'I' && server->lease.borrower &&
+	       !ledger_owes_borrower(&server->wire.ledger) &&
+	       server->lease.borrower->ops->holds_ready(server->lease.borrower);
 }
 
 /* A ReadyForQuery of a server that its borrower watches. */
 static enum frame_fate watched_ready(struct server *server)
 {
-	if ((server->watches & SERVER_WATCHES_PARAMETERS) && server->borrower &&
-	    ledger_is_empty(&server->ledger))
-		server->borrower->ops->before_ready(server->borrower, &server->replacement);
-	return (server->watches & SERVER_WATCHES_READY) && is_held(server) ? FRAME_SETTLED
-	                                                                   : FRAME_READY;
+	if ((server->lease.watches & SERVER_WATCHES_PARAMETERS) && server->lease.borrower &&
+	    ledger_is_empty(&server->wire.ledger))
+		server->lease.borrower->ops->before_ready(server->lease.borrower,
+		                                          &server->wire.replacement);
+	return (server->lease.watches & SERVER_WATCHES_READY) && is_held(server) ? FRAME_SETTLED
+	                                                                         : FRAME_READY;
 }
 
 static enum frame_fate reply_frame(struct server *server, const struct frame *frame,
@@ -375,7 +369,7 @@ static enum frame_fate reply_frame(struct server *server, const struct frame *fr
 {
 	enum frame_fate fate = answer_frame(server, frame->type, body_of(in, frame));
 
-	return fate == FRAME_READY && (server->watches & ~SERVER_WATCHES_CALLS)
+	return fate == FRAME_READY && (server->lease.watches & ~SERVER_WATCHES_CALLS)
 	           ? watched_ready(server)
 	           : fate;
 }
@@ -383,13 +377,14 @@ static enum frame_fate reply_frame(struct server *server, const struct frame *fr
 static enum frame_fate reply_to_call(struct server *server, const struct frame *frame,
                                      struct bytes in)
 {
-	uint32_t before = server->ledger.call_count;
+	uint32_t before = server->wire.ledger.call_count;
 	enum frame_fate fate = reply_frame(server, frame, in);
 
 	if (fate == FRAME_STOP || server->state != SERVER_LENT)
 		return fate;
 	/* BindComplete, RowDescription and others that end no call, and say nothing about one. */
-	if (fate != FRAME_PASS || server->ledger.call_count != before || server->got_fatal ||
+	if (fate != FRAME_PASS || server->wire.ledger.call_count != before ||
+	    server->wire.got_fatal ||
 	    (frame->type != '1' && frame->type != '2' && frame->type != 'n' && frame->type != 'T'))
 		server_calls_follow(server, frame, in, fate);
 	return fate;
@@ -400,7 +395,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 {
 	/* Rows are the most frequent frames: a shortcut for them. */
 	if ((frame->type == 'D' || frame->type == 'd') && server->state == SERVER_LENT &&
-	    ledger_passes_rows(&server->ledger))
+	    ledger_passes_rows(&server->wire.ledger))
 		return FRAME_PASS;
 	if (server->state == SERVER_LOGIN && server->errand == ERRAND_NONE)
 		return server_login_frame(server, frame, in);
@@ -413,8 +408,9 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 		return notification_frame(
 		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));
 	default:
-		return server->watches & SERVER_WATCHES_CALLS ? reply_to_call(server, frame, in)
-		                                              : reply_frame(server, frame, in);
+		return server->lease.watches & SERVER_WATCHES_CALLS
+		           ? reply_to_call(server, frame, in)
+		           : reply_frame(server, frame, in);
 	}
 }
 
@@ -423,96 +419,82 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 /* Passes a run of bytes on to the borrower. is_mid_response: the run ends within a frame. */
 static void pass_run(struct server *server, const char *from, const char *to, bool is_mid_response)
 {
-	if (from == to || !server->borrower)
+	if (from == to || !server->lease.borrower)
 		return;
-	server->is_mid_response = is_mid_response;
-	if (!server->borrower->ops->on_bytes(server->borrower,
-	                                     bytes_of(from, (size_t)(to - from))) &&
+	server->wire.is_mid_response = is_mid_response;
+	if (!server->lease.borrower->ops->on_bytes(server->lease.borrower,
+	                                           bytes_of(from, (size_t)(to - from))) &&
 	    server->state == SERVER_LENT)
-		stream_want(&server->stream, WANT_NOTHING);
+		stream_want(&server->wire.stream, WANT_NOTHING);
 }
 
 /* A ReadyForQuery was forwarded. */
 static void pass_ready(struct server *server)
 {
-	struct borrower *borrower = server->borrower;
-	bool is_asked = server->ask_size && server->ledger.count == 1;
+	struct borrower *borrower = server->lease.borrower;
+	bool is_asked = server->ask_size && server->wire.ledger.count == 1;
 	bool is_settled;
 
 	if (!borrower)
 		return;
-	if (is_asked && server->status == 'E') {
+	if (is_asked && server->wire.status == 'E') {
 		/* PostgreSQL refuses the question, as all but ROLLBACK */
 		server_drop_question(server);
 		is_asked = false;
 	}
-	is_settled = is_asked || ledger_is_empty(&server->ledger);
-	if (is_asked && server->status != 'I') {
+	is_settled = is_asked || ledger_is_empty(&server->wire.ledger);
+	if (is_asked && server->wire.status != 'I') {
 		close_bad(server, "a transaction is open that should have ended");
 		return;
 	}
-	server->is_ready = is_settled && !is_asked;
+	server->wire.is_ready = is_settled && !is_asked;
 	if (is_settled) {
-		server->request_at = 0;
+		server->lease.request_at = 0;
 		server->used_at = loop_now(server->site->shared->loop);
 		timer_set(&server->timer,
-		          server->status == 'I' ? NULL : server->site->limits.idle_transaction,
+		          server->wire.status == 'I' ? NULL : server->site->limits.idle_transaction,
 		          server->used_at);
 	}
 	if (is_asked)
 		server_begin_ask(server);
-	if (server->status == 'I')
+	if (server->wire.status == 'I')
 		server_end_transaction(server, is_settled);
-	if (server->status == 'I' && server->has_ddl) {
+	if (server->wire.status == 'I' && server->session.has_ddl) {
 		/* others could not see it before the commit */
-		server->has_ddl = false;
+		server->session.has_ddl = false;
 		server->site->ops->on_definition(server);
 	}
-	if (server->withheld.count)
-		buf_free(&server->withheld);
-	borrower->ops->on_ready(borrower, server->status, is_settled);
+	if (server->wire.withheld.count)
+		buf_free(&server->wire.withheld);
+	borrower->ops->on_ready(borrower, server->wire.status, is_settled);
 }
 
 /* The reply to an internal Sync has arrived, or to the Sync of a batch that is sent again. */
 static void pass_settled(struct server *server)
 {
-	bool is_again = server->replay.is_failed;
+	bool is_again = server->lease.replay.is_failed;
 
-	if (server->state != SERVER_LENT || !server->borrower)
+	if (server->state != SERVER_LENT || !server->lease.borrower)
 		return;
 	if (!is_again) {
 		pass_ready(server);
 		return;
 	}
-	if (!ledger_is_empty(&server->ledger))
+	if (!ledger_is_empty(&server->wire.ledger))
 		return; /* a question behind it was dropped */
-	server->replay.is_failed = false;
-	server->borrower->ops->on_retry(server->borrower,
-	                                bytes_of(server->replay.at, server->replay.count));
+	server->lease.replay.is_failed = false;
+	server->lease.borrower->ops->on_retry(
+	    server->lease.borrower, bytes_of(server->lease.replay.at, server->lease.replay.count));
 }
 
 /* ---- messages sent in the server's place ---- */
 
 static void say_instead(struct server *server)
 {
-	if (server->borrower && buf_ok(&server->replacement))
-		pass_run(server, server->replacement.at,
-		         server->replacement.at + server->replacement.count, false);
-	buf_free(&server->replacement);
-}
-
-/* Follow-up for frames that were not forwarded. */
-static void follow_up(struct server *server, enum frame_fate fate)
-{
-	if (fate == FRAME_REPLACE)
-		say_instead(server);
-	if (fate == FRAME_SETTLED)
-		pass_settled(server);
-}
-
-static bool has_answer(const struct server *server)
-{
-	return server->state == SERVER_LENT && ledger_owes_answer(&server->ledger);
+	if (server->lease.borrower && buf_ok(&server->wire.replacement))
+		pass_run(server, server->wire.replacement.at,
+		         server->wire.replacement.at + server->wire.replacement.count, false);
+	buf_free(&server->wire.replacement);
 }
 
 bool server_answer(struct server *server)
@@ -520,18 +502,11 @@ bool server_answer(struct server *server)
 	char message[FRAME_HEADER_SIZE] = { 0, 0, 0, 0, 4 };
 	bool has_space = true;
 
-	while (server->state == SERVER_LENT && server->borrower &&
-	       ledger_answer(&server->ledger, &message[0]))
-		has_space = server->borrower->ops->on_bytes(server->borrower,
-		                                            bytes_of(message, sizeof(message)));
+	while (server->state == SERVER_LENT && server->lease.borrower &&
+	       ledger_answer(&server->wire.ledger, &message[0]))
+		has_space = server->lease.borrower->ops->on_bytes(
+		    server->lease.borrower, bytes_of(message, sizeof(message)));
 	return has_space;
-}
-
-/* Buffers what could not be handled yet. */
-static void keep_rest(struct server *server, struct bytes rest)
-{
-	if (!stream_keep(&server->stream, rest))
-		close_bad_for(server, CLOSE_MEMORY);
 }
 
 /* Parses the header of the frame at the start of `in`. MORE: not enough bytes are available. */
@@ -550,13 +525,13 @@ static enum wire_result next_frame(struct server *server, struct bytes in, struc
 /* After input: the borrower's wait may be over, or the borrower may return the server now. */
 static void tell_space(struct server *server, bool was_within)
 {
-	struct borrower *borrower = server->borrower;
+	struct borrower *borrower = server->lease.borrower;
 
 	if (server->state != SERVER_LENT || !borrower || server->errand != ERRAND_NONE)
 		return;
 	if (borrower->waits_for != LEDGER_WAIT_NOT
-	        ? !ledger_ends_wait(&server->ledger, borrower->waits_for)
-	        : !was_within || server->is_mid_response || !server->is_ready)
+	        ? !ledger_ends_wait(&server->wire.ledger, borrower->waits_for)
+	        : !was_within || server->wire.is_mid_response || !server->wire.is_ready)
 		return;
 	borrower->ops->on_writable(borrower);
 }
@@ -564,9 +539,9 @@ static void tell_space(struct server *server, bool was_within)
 /* Of a reply that may end a call. */
 static bool is_plain_end(struct server *server, struct bytes in, uint32_t length)
 {
-	if (!ledger_passes_plain(&server->ledger, in.at[0]))
+	if (!ledger_passes_plain(&server->wire.ledger, in.at[0]))
 		return false;
-	if (server->watches & SERVER_WATCHES_CALLS)
+	if (server->lease.watches & SERVER_WATCHES_CALLS)
 		server_calls_plain(server, in, length + 1);
 	return true;
 }
@@ -582,13 +557,14 @@ static bool is_plain(struct server *server, struct bytes in, uint32_t length)
 	switch (type) {
 	case 'C':
 		return length > 4 && !may_be_examined(in.at[FRAME_HEADER_SIZE]) &&
-		       !(server->watches & SERVER_WATCHES_END) && is_plain_end(server, in, length);
+		       !(server->lease.watches & SERVER_WATCHES_END) &&
+		       is_plain_end(server, in, length);
 	case '1':
 		return is_plain_end(server, in, length);
 	case 'T':
 	case '2':
 	case 'n':
-		return ledger_passes_plain(&server->ledger, type);
+		return ledger_passes_plain(&server->wire.ledger, type);
 	default:
 		return false;
 	}
@@ -614,14 +590,14 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 			if (!is_plain(server, in, length))
 				break;
 		} else if (!is_row) {
-			is_row = ledger_passes_rows(&server->ledger);
+			is_row = ledger_passes_rows(&server->wire.ledger);
 			if (!is_row)
 				break;
 		}
 		in = bytes_skip(in, (size_t)length + 1);
 	}
-	if (in.at != start && server->replay.count)
-		replay_reply(&server->replay);
+	if (in.at != start && server->lease.replay.count)
+		replay_reply(&server->lease.replay);
 	return in;
 }
 
@@ -653,14 +629,18 @@ static inline enum wire_result look_for_refusal(struct server *server, struct by
 static inline void end_frame(struct server *server, const char *here, const char **run,
                              enum frame_fate fate)
 {
-	if (fate == FRAME_READY || server->got_fatal) {
+	if (fate == FRAME_READY || server->wire.got_fatal) {
 		/* Forward the run now: the frames after it may close the server. */
-		end_run(server, run, here, server->frame_left && server->forwards_rest);
+		end_run(server, run, here, server->wire.frame_left && server->wire.forwards_rest);
 	}
 	if (fate == FRAME_READY && server->state == SERVER_LENT)
 		pass_ready(server);
-	follow_up(server, fate);
-	if (server->frame_left == 0 && has_answer(server)) {
+	if (fate == FRAME_REPLACE)
+		say_instead(server);
+	if (fate == FRAME_SETTLED)
+		pass_settled(server);
+	if (server->wire.frame_left == 0 && server->state == SERVER_LENT &&
+	    ledger_owes(&server->wire.ledger, LEDGER_ANSWER)) {
 		end_run(server, run, here, false);
 		server_answer(server);
 	}
@@ -670,7 +650,7 @@ static inline void end_frame(struct server *server, const char *here, const char
 static bool consume_input(struct server *server, struct bytes in)
 {
 	const char *run = in.at; /* the bytes from here to in.at are forwarded */
-	bool was_within = server->is_mid_response;
+	bool was_within = server->wire.is_mid_response;
 
 	while (in.count) {
 		enum wire_result result = WIRE_BAD;
@@ -678,8 +658,8 @@ static bool consume_input(struct server *server, struct bytes in)
 		enum frame_fate fate;
 		size_t count;
 
-		if (server->frame_left == 0) {
-			if (server->replay.count)
+		if (server->wire.frame_left == 0) {
+			if (server->lease.replay.count)
 				result = look_for_refusal(server, in, run);
 			if (result == WIRE_OK)
 				return false;
@@ -698,37 +678,38 @@ static bool consume_input(struct server *server, struct bytes in)
 				return false;
 			if (fate == FRAME_STAY)
 				break;
-			server->frame_left = frame.length;
-			server->forwards_rest = fate == FRAME_PASS || fate == FRAME_READY;
+			server->wire.frame_left = frame.length;
+			server->wire.forwards_rest = fate == FRAME_PASS || fate == FRAME_READY;
 		} else {
-			fate = server->forwards_rest ? FRAME_PASS : FRAME_DROP;
+			fate = server->wire.forwards_rest ? FRAME_PASS : FRAME_DROP;
 		}
-		if (fate == FRAME_READY && server->replacement.count) {
+		if (fate == FRAME_READY && server->wire.replacement.count) {
 			end_run(server, &run, in.at, false);
 			say_instead(server);
 		}
-		count = server->frame_left < in.count ? server->frame_left : in.count;
-		if (!server->forwards_rest) {
+		count = server->wire.frame_left < in.count ? server->wire.frame_left : in.count;
+		if (!server->wire.forwards_rest) {
 			pass_run(server, run, in.at, false);
 			run = in.at + count;
 		}
-		server->frame_left -= (uint32_t)count;
+		server->wire.frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
 		end_frame(server, in.at, &run, fate);
 		if (server_is_over(server))
 			return false;
 	}
-	pass_run(server, run, in.at, server->frame_left && server->forwards_rest);
+	pass_run(server, run, in.at, server->wire.frame_left && server->wire.forwards_rest);
 	if (server_is_over(server))
 		return false;
-	keep_rest(server, in);
+	if (!stream_keep(&server->wire.stream, in)) /* what could not be handled yet */
+		close_bad_for(server, CLOSE_MEMORY);
 	tell_space(server, was_within);
-	return !server_is_over(server) && server->stream.want == WANT_INPUT;
+	return !server_is_over(server) && server->wire.stream.want == WANT_INPUT;
 }
 
 void server_judge_kept(struct server *server)
 {
-	consume_input(server, stream_kept(&server->stream));
+	consume_input(server, stream_kept(&server->wire.stream));
 }
 
 static void on_server_end(struct server *server)
@@ -739,11 +720,11 @@ static void on_server_end(struct server *server)
 		return;
 	if (server->state == SERVER_LOGIN)
 		err_close(&err, CLOSE_SERVER_LOGIN_CLOSED);
-	else if (server->got_fatal)
+	else if (server->wire.got_fatal)
 		err_close(&err, CLOSE_SERVER_ENDED);
 	else
 		err_close(&err, CLOSE_SERVER_CRASHED);
-	if (!server->got_fatal && server_has_not_run(server))
+	if (!server->wire.got_fatal && server_has_not_run(server))
 		server_close_unrun(server, &err);
 	else
 		server_close(server, &err);
@@ -751,11 +732,11 @@ static void on_server_end(struct server *server)
 
 static void on_server_input(struct stream *stream)
 {
-	struct server *server = container_of(stream, struct server, stream);
+	struct server *server = container_of(stream, struct server, wire.stream);
 	int rounds = server->site->shared->config->sbuf_loopcnt;
 	enum stream_result result;
 
-	server->has_flooded = false;
+	server->wire.has_flooded = false;
 	do {
 		struct bytes in;
 		size_t before = stream_kept(stream).count;
@@ -771,23 +752,24 @@ static void on_server_input(struct stream *stream)
 			*server->site->server_bytes += in.count - before;
 			*server->site->all_server_bytes += in.count - before;
 		}
-		server->received += in.count - before;
+		server->wire.received += in.count - before;
 		if (!consume_input(server, in))
 			return;
-	} while (result == STREAM_DATA && !server->has_flooded && (rounds == 0 || --rounds > 0));
+	} while (result == STREAM_DATA && !server->wire.has_flooded &&
+	         (rounds == 0 || --rounds > 0));
 }
 
 static void on_server_flushed(struct stream *stream)
 {
-	struct server *server = container_of(stream, struct server, stream);
+	struct server *server = container_of(stream, struct server, wire.stream);
 
-	if (server->state == SERVER_LENT && server->borrower && server->errand == ERRAND_NONE)
-		server->borrower->ops->on_writable(server->borrower);
+	if (server->state == SERVER_LENT && server->lease.borrower && server->errand == ERRAND_NONE)
+		server->lease.borrower->ops->on_writable(server->lease.borrower);
 }
 
 static void on_server_gone(struct stream *stream)
 {
-	struct server *server = container_of(stream, struct server, stream);
+	struct server *server = container_of(stream, struct server, wire.stream);
 
 	/* The server closed the connection: handle what it sent before. */
 	if (stream_want(stream, WANT_INPUT))

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Where a server connects to: chooses one of its pool's hosts, and looks the name up or connects to
- * a Unix socket directly. Also handles an address that was removed from DNS.
+ * a Unix socket directly. Also handles an address that was removed from DNS, and the role of the
+ * host.
  *
  * Hard here: a host that accepts the connection but sends nothing would block waiting borrowers for
  * the whole server_connect_timeout. If another host is not known to be down, the first message must
  * arrive within a part of that time.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pool/server/question.h"
 
 #include "server_priv.h"
 
@@ -25,16 +29,18 @@ static struct loop *loop_of(const struct server *server) { return server->site->
 /* The address in the hosts' list; NULL: there is none (yet). */
 static const struct address *address_of(const struct server *server)
 {
-	bool has_address = server->peer.family == AF_INET || server->peer.family == AF_INET6;
+	bool has_address =
+	    server->place.peer.family == AF_INET || server->place.peer.family == AF_INET6;
 
-	return has_address ? &server->peer : NULL;
+	return has_address ? &server->place.peer : NULL;
 }
 
 /* It counts where it will be from the choice on, as others may choose before it is there. */
 static void count_at_host(struct server *server)
 {
 	if (!server->site->is_watch)
-		hosts_enter(server->site->hosts, &server->place, server->host, address_of(server));
+		hosts_enter(server->site->hosts, &server->place.counted, server->place.host,
+		            address_of(server));
 }
 
 /* No borrower relies on a retry, so there must be space for another server beside it. */
@@ -63,7 +69,7 @@ static void on_patience(struct timer *timer)
 	struct server_login *login = container_of(timer, struct server_login, patience);
 	struct server *server = login->server;
 
-	if (hosts_has_other(server->site->hosts, server->host, address_of(server)))
+	if (hosts_has_other(server->site->hosts, server->place.host, address_of(server)))
 		server_close_for(server, CLOSE_ANOTHER_HOST);
 	else if (login->is_test && login->dial.is_active)
 		server_close_with(server, ERR_SERVER_CONNECT,
@@ -86,7 +92,7 @@ static void set_patience(struct server *server)
 
 static void on_server_address_removed(struct resolver_watch *watch)
 {
-	struct server *server = container_of(watch, struct server, address_watch);
+	struct server *server = container_of(watch, struct server, place.address_watch);
 
 	server->site->ops->on_address_removed(server);
 }
@@ -111,8 +117,8 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 		return;
 	}
 	picked = *address;
-	result = hosts_pick(hosts, server->host, ask->addresses, ask->address_count, &when, &picked,
-	                    &is_test);
+	result = hosts_pick(hosts, server->place.host, ask->addresses, ask->address_count, &when,
+	                    &picked, &is_test);
 	if (result == HOSTS_NONE_FITS) {
 		server_close_for(server, CLOSE_HOST_ROLE);
 		return;
@@ -122,17 +128,17 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 		server_close(server, &memory);
 		return;
 	}
-	server->peer = picked;
-	address_set_port(&server->peer, ask->port);
+	server->place.peer = picked;
+	address_set_port(&server->place.peer, ask->port);
 	count_at_host(server);
-	resolver_watch_begin(shared->resolver, &server->address_watch,
-	                     hosts->list[server->host].name, &server->peer,
+	resolver_watch_begin(shared->resolver, &server->place.address_watch,
+	                     hosts->list[server->place.host].name, &server->place.peer,
 	                     on_server_address_removed);
 	login->is_test = is_test;
 	set_probe(server, is_test);
 	set_patience(server);
-	dial_start(&login->dial, shared->loop, &server->peer, shared->sockets,
-	           server->login->steps->on_connected);
+	dial_start(&login->dial, shared->loop, &server->place.peer, shared->sockets,
+	           server->login->on_connected);
 }
 
 static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
@@ -146,11 +152,11 @@ bool server_find_host(struct server *server, struct err *err)
 
 	if (site->hosts->count == 0 || !site->roster)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	server->host = hosts_choose(site->hosts, &when, &server->login->is_test);
-	if (server->host == site->hosts->count)
+	server->place.host = hosts_choose(site->hosts, &when, &server->login->is_test);
+	if (server->place.host == site->hosts->count)
 		return err_close(err, CLOSE_HOST_ROLE);
 	count_at_host(server);
-	host = site->hosts->list[server->host].name;
+	host = site->hosts->list[server->place.host].name;
 	if (!*host)
 		return err_set(err, ERR_SERVER_CONNECT,
 		               "database \"%s\" has no host, and unix_socket_dir is empty",
@@ -158,14 +164,14 @@ bool server_find_host(struct server *server, struct err *err)
 	if (!is_unix(host))
 		return resolver_start(site->shared->resolver, &server->login->ask, host,
 		                      (uint16_t)port, on_server_address, err);
-	snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, port);
-	server->peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
+	snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host, port);
+	server->place.peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
 	server->login->is_test =
-	    hosts_pick_self(site->hosts, server->host, when.now, server->login->is_test);
+	    hosts_pick_self(site->hosts, server->place.host, when.now, server->login->is_test);
 	set_probe(server, server->login->is_test);
 	set_patience(server);
-	dial_start_unix(&server->login->dial, loop_of(server), server->path,
-	                server->login->steps->on_connected);
+	dial_start_unix(&server->login->dial, loop_of(server), server->place.path,
+	                server->login->on_connected);
 	return true;
 }
 
@@ -173,16 +179,17 @@ bool server_find_again(struct server *server, const char *host)
 {
 	const struct hosts *hosts = server->site->hosts;
 
-	for (server->host = 0; server->host < hosts->count; server->host++) {
-		if (strcmp(hosts->list[server->host].name, host) != 0)
+	for (server->place.host = 0; server->place.host < hosts->count; server->place.host++) {
+		if (strcmp(hosts->list[server->place.host].name, host) != 0)
 			continue;
 		if (!is_unix(host))
-			resolver_watch_begin(server->site->shared->resolver, &server->address_watch,
-			                     host, &server->peer, on_server_address_removed);
+			resolver_watch_begin(server->site->shared->resolver,
+			                     &server->place.address_watch, host,
+			                     &server->place.peer, on_server_address_removed);
 		count_at_host(server);
 		return true;
 	}
-	server->host = 0;
+	server->place.host = 0;
 	return false;
 }
 
@@ -190,33 +197,39 @@ void server_dial_again(struct server *server)
 {
 	struct server_login *login = server->login;
 
-	if (address_is_unix(&server->peer))
-		dial_start_unix(&login->dial, loop_of(server), server->path,
-		                server->login->steps->on_connected);
+	if (address_is_unix(&server->place.peer))
+		dial_start_unix(&login->dial, loop_of(server), server->place.path,
+		                server->login->on_connected);
 	else
-		dial_start(&login->dial, loop_of(server), &server->peer,
-		           server->site->shared->sockets, server->login->steps->on_connected);
+		dial_start(&login->dial, loop_of(server), &server->place.peer,
+		           server->site->shared->sockets, server->login->on_connected);
 }
 
 struct roster_at server_roster_at(const struct server *server)
 {
-	return (struct roster_at){ server->host, address_of(server) };
+	return (struct roster_at){ server->place.host, address_of(server) };
 }
 
-void server_unfit(struct server *server)
+void server_role_doubted(struct server *server)
 {
-	hosts_unfit(server->site->hosts, server->host, address_of(server),
-	            loop_now(loop_of(server)));
+	struct roster_at at = server_roster_at(server);
+	struct host_report report = { .is_read_only = true, .is_doubtful = true };
+	struct roster_row row;
+
+	if (!roster_find(server->site->roster, &at, &row))
+		return;
+	report.role = row.known.role;
+	server->site->ops->on_report(server, &report);
 }
 
 enum host_protocol server_protocol(const struct server *server)
 {
-	return hosts_protocol(server->site->hosts, server->host, address_of(server));
+	return hosts_protocol(server->site->hosts, server->place.host, address_of(server));
 }
 
 void server_learn_protocol(struct server *server, enum host_protocol protocol)
 {
-	hosts_learn_protocol(server->site->hosts, server->host, address_of(server), protocol);
+	hosts_learn_protocol(server->site->hosts, server->place.host, address_of(server), protocol);
 }
 
 void server_heard(struct server *server) { timer_clear(&server->login->patience); }
@@ -224,11 +237,292 @@ void server_heard(struct server *server) { timer_clear(&server->login->patience)
 bool server_host_done(struct server *server, enum host_outcome outcome, const struct err *err)
 {
 	return hosts_note(server->site->hosts, &(struct hosts_note){
-						   .host = server->host,
+						   .host = server->place.host,
 						   .address = address_of(server),
 						   .outcome = outcome,
 						   .now = loop_now(loop_of(server)),
 						   .gap = server->site->limits.retry_gap,
 						   .err = err,
 					       });
+}
+
+/*
+ * ---- the role question ----
+ *
+ * Hard here: the timeline of a primary is that of the WAL which it writes. What
+ * pg_control_checkpoint says is that of the last checkpoint, which is one too low for minutes after
+ * a promotion. A standby has no such function, so the greatest value that any view shows is taken.
+ * And the position of a primary is what it has flushed: behind the header of a page, the insert
+ * position is one that a standby reaches only when more is written.
+ *
+ * All names are qualified: search_path of the user may lead elsewhere. Numbers are computed here
+ * and not by the query, as operators have schemas too.
+ */
+
+static const char short_text[] = "SELECT pg_catalog.pg_is_in_recovery(), "
+				 "pg_catalog.current_setting('default_transaction_read_only')";
+
+static const char full_text[] =
+    "SELECT pg_catalog.pg_is_in_recovery(), "
+    "pg_catalog.current_setting('default_transaction_read_only'), "
+    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN "
+    "(SELECT GREATEST((SELECT c.timeline_id FROM pg_catalog.pg_control_checkpoint() c), "
+    "(SELECT r.min_recovery_end_timeline FROM pg_catalog.pg_control_recovery() r), "
+    "(SELECT w.received_tli FROM pg_catalog.pg_stat_wal_receiver w)))::pg_catalog.text "
+    "ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END, "
+    "(SELECT s.system_identifier FROM pg_catalog.pg_control_system() s), "
+    "pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()), "
+    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
+    "ELSE pg_catalog.pg_current_wal_flush_lsn() END, "
+    "pg_catalog.date_part('epoch', pg_catalog.timestamptz_mi(pg_catalog.clock_timestamp(), "
+    "pg_catalog.pg_last_xact_replay_timestamp()))";
+
+const char *role_question_text(bool is_short) { return is_short ? short_text : full_text; }
+
+/* Digits of this base at the start of a text. false: there is none, or the number is too great. */
+static bool take_number(struct bytes *text, unsigned int base, uint64_t max, uint64_t *value)
+{
+	size_t count = 0;
+
+	*value = 0;
+	for (; count < text->count; count++) {
+		char c = text->at[count];
+		unsigned int digit = c >= '0' && c <= '9'   ? (unsigned int)(c - '0')
+		                     : c >= 'A' && c <= 'F' ? (unsigned int)(c - 'A') + 10
+		                                            : base;
+
+		if (digit >= base)
+			break;
+		if (*value > (max - digit) / base)
+			return false;
+		*value = *value * base + digit;
+	}
+	*text = bytes_skip(*text, count);
+	return count > 0;
+}
+
+static bool read_number(struct bytes text, uint64_t max, uint64_t *value)
+{
+	return take_number(&text, 10, max, value) && text.count == 0;
+}
+
+/* Two hexadecimal numbers: 16/B374D848. */
+static bool read_position(struct bytes text, uint64_t *position)
+{
+	uint64_t high, low;
+
+	if (!take_number(&text, 16, UINT32_MAX, &high) || text.count == 0 || text.at[0] != '/')
+		return false;
+	text = bytes_skip(text, 1);
+	if (!take_number(&text, 16, UINT32_MAX, &low) || text.count)
+		return false;
+	*position = high << 32 | low;
+	return true;
+}
+
+#define TIMELINE_DIGITS 8
+
+/* Of a standby a number, of a primary the name of a WAL file, which begins with it. */
+static bool read_timeline(struct bytes text, enum host_role role, uint32_t *timeline)
+{
+	uint64_t value;
+	bool is_good;
+
+	if (role == HOST_STANDBY) {
+		is_good = read_number(text, UINT32_MAX, &value);
+	} else {
+		struct bytes first = bytes_of(text.at, TIMELINE_DIGITS);
+
+		is_good = text.count > TIMELINE_DIGITS &&
+		          take_number(&first, 16, UINT32_MAX, &value) && first.count == 0;
+	}
+	*timeline = is_good ? (uint32_t)value : 0;
+	return is_good;
+}
+
+static bool read_short(const struct bytes *columns, struct host_report *report)
+{
+	bool is_standby = bytes_are(columns[0], "t");
+
+	report->role = is_standby ? HOST_STANDBY : HOST_PRIMARY;
+	report->is_read_only = bytes_are(columns[1], "on");
+	return (is_standby || bytes_are(columns[0], "f")) &&
+	       (report->is_read_only || bytes_are(columns[1], "off"));
+}
+
+/* A value that is NULL stays 0. */
+static bool read_full(const struct bytes *columns, struct host_report *report)
+{
+	uint64_t age = 0;
+	bool is_good =
+	    (!columns[2].at || read_timeline(columns[2], report->role, &report->timeline)) &&
+	    (!columns[3].at || read_number(columns[3], UINT64_MAX, &report->system)) &&
+	    (!columns[4].at || question_seconds(columns[4], &report->started)) &&
+	    (!columns[5].at || read_position(columns[5], &report->position)) &&
+	    (!columns[6].at || question_seconds(columns[6], &age));
+
+	report->is_full = true;
+	report->replay_age = (usec_t)age;
+	return is_good;
+}
+
+bool role_question_answer(struct bytes body, struct host_report *report)
+{
+	struct bytes columns[ROLE_QUESTION_COLUMNS];
+	struct row_walk walk;
+	size_t count = 0;
+
+	*report = (struct host_report){ 0 };
+	if (fields_row(body, &walk) != WIRE_OK || walk.left > ROLE_QUESTION_COLUMNS)
+		return false;
+	while (walk.left) {
+		if (fields_value(&walk, &columns[count++]) != WALK_ITEM)
+			return false;
+	}
+	if (walk.rest.count)
+		return false;
+	if (count == ROLE_QUESTION_SHORT_COLUMNS)
+		return read_short(columns, report);
+	return count == ROLE_QUESTION_COLUMNS && read_short(columns, report) &&
+	       read_full(columns, report);
+}
+
+/*
+ * ---- the role of the host ----
+ *
+ * The role of a server's host: at its login, and when it changes.
+ *
+ * PostgreSQL 14 and later report in_hot_standby and default_transaction_read_only at the login.
+ * That is enough if the host was asked before, by a watch or another login; else the role question
+ * is asked, as a report does not tell a former primary that has come back from the current one.
+ *
+ * A promotion keeps the sessions of a standby: they report in_hot_standby when they are used next.
+ */
+
+static bool is_on(const char *value) { return strcmp(value, "on") == 0; }
+
+static void close_unfit(struct server *server, enum close_reason reason)
+{
+	hosts_unfit(server->site->hosts, server->place.host, address_of(server),
+	            loop_now(loop_of(server)));
+	server_close_for(server, reason);
+}
+
+/* The role fits. */
+static void go_on_with_login(struct server *server)
+{
+	const char *connect_query = server->site->entry->connect_query;
+
+	/* Physical replication has no database and no SQL. */
+	if (connect_query && server->replication != REPLICATION_PHYSICAL)
+		server_errand(server, ERRAND_CONNECT, ERRAND_AT_ONCE, connect_query);
+	else
+		server->site->ops->on_login_done(server);
+}
+
+/* What is known fits, or the server is closed. */
+static void judge_role(struct server *server, enum host_role role, bool is_read_only)
+{
+	const struct server_site *site = server->site;
+	struct roster_at at = server_roster_at(server);
+
+	if (!roster_is_target(site->target, role, is_read_only)) {
+		close_unfit(server, CLOSE_HOST_ROLE);
+		return;
+	}
+	switch (roster_stay(site->roster, &at, site->target)) {
+	case ROSTER_FENCED:
+		close_unfit(server, CLOSE_HOST_FENCED);
+		return;
+	case ROSTER_DISABLED:
+	case ROSTER_DRAINED:
+		close_unfit(server, CLOSE_HOST_DRAINED);
+		return;
+	case ROSTER_STAYS:
+	case ROSTER_ROLE: /* read_only of this user is another one */
+	case ROSTER_LOST_THERE:
+		go_on_with_login(server);
+	}
+}
+
+void server_ask_role(struct server *server, bool is_short)
+{
+	server_errand(server, ERRAND_ROLE, ERRAND_AT_ONCE, role_question_text(is_short));
+}
+
+/* A host that was asked before says the same as then. */
+static bool is_known(const struct server *server, const struct host_report *report)
+{
+	struct roster_at at = server_roster_at(server);
+	struct roster_row row;
+
+	return roster_find(server->site->roster, &at, &row) && row.is_sure && !row.is_fenced &&
+	       row.known.role == report->role;
+}
+
+void server_check_role(struct server *server)
+{
+	const char *standby = params_find(server->session.baseline, "in_hot_standby");
+	const char *read_only =
+	    params_find(server->session.baseline, "default_transaction_read_only");
+	struct host_report report = { 0 };
+
+	if (server->site->target == TARGET_ANY) {
+		go_on_with_login(server);
+		return;
+	}
+	if (standby && read_only) {
+		report.role = is_on(standby) ? HOST_STANDBY : HOST_PRIMARY;
+		report.is_read_only = is_on(read_only);
+	}
+	/* Physical replication has no SQL. */
+	if (!is_known(server, &report) && server->replication != REPLICATION_PHYSICAL) {
+		server_ask_role(server, false);
+	} else if (!report.role) {
+		go_on_with_login(server);
+	} else {
+		server->site->ops->on_report(server, &report);
+		judge_role(server, report.role, report.is_read_only);
+	}
+}
+
+void server_role_row(struct server *server, struct bytes row)
+{
+	struct host_report report;
+
+	if (!role_question_answer(row, &report))
+		return;
+	if (server->login) {
+		server->login->role = report.role;
+		server->login->is_read_only = report.is_read_only;
+	}
+	server->site->ops->on_report(server, &report);
+}
+
+void server_role_done(struct server *server)
+{
+	struct server_login *login = server->login;
+
+	if (login->role != HOST_ROLE_UNKNOWN) {
+		judge_role(server, login->role, login->is_read_only);
+	} else if (login->is_role_short) {
+		close_unfit(server, CLOSE_ROLE_UNKNOWN);
+	} else {
+		login->is_role_short = true;
+		server_ask_role(server, true);
+	}
+}
+
+void server_role_reported(struct server *server, const char *name, const char *value)
+{
+	struct roster_at at = server_roster_at(server);
+	struct host_report report = { 0 };
+	struct roster_row row;
+
+	if (strcmp(name, "in_hot_standby") != 0 || server->state == SERVER_LOGIN)
+		return;
+	report.role = is_on(value) ? HOST_STANDBY : HOST_PRIMARY;
+	if (roster_find(server->site->roster, &at, &row))
+		report.is_read_only = row.known.is_read_only;
+	server->site->ops->on_report(server, &report);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The login of a server, from its first message to its first ReadyForQuery.
+ * The login of a server: TLS, the startup packet, and what follows up to its first ReadyForQuery.
+ *
+ *   server_launch --> its host (server_host.c) --> on_server_connected --> TLS
+ *                 --> send_startup --> server_login_frame --> its role --> connect_query
  *
  * Protocol 3.2 is requested, for its long cancel keys. A server that rejects it is connected to
  * again at once with 3.0, and that is noted for its address.
@@ -10,11 +13,89 @@
  */
 #include "server_priv.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
-#include "pgweir/pool/server/question.h"
+
+/*
+ * ---- securing ----
+ *
+ * Asks a server for encryption.
+ *
+ *   SSLRequest -->   <-- 'S' and no further byte    handshake
+ *                    <-- 'N'                        plain, if allowed
+ *
+ * Hard here: nothing that arrives before the end of the handshake can be trusted. Bytes after the
+ * 'S' are not encrypted, so an attacker may have inserted them.
+ */
+
+static enum securing failed(struct err *err, const char *reason)
+{
+	err_set(err, ERR_SERVER_CONNECT, "%s", reason);
+	return SECURING_FAILED;
+}
+
+static enum securing failed_for(struct err *err, enum close_reason reason, const char *words)
+{
+	err_set(err, ERR_SERVER_CONNECT, "%s", words);
+	err_reason(err, reason);
+	return SECURING_FAILED;
+}
+
+static enum securing shake(struct stream *stream, const struct securing_how *how, struct err *err)
+{
+	bool begins = how->like
+	                  ? stream_secure_like(stream, how->like, err)
+	                  : stream_secure(stream, how->tls, how->host, (struct bytes){ 0 }, err);
+
+	return begins ? SECURING_MORE : SECURING_FAILED;
+}
+
+enum securing securing_begin(struct stream *stream, const struct securing_how *how, struct err *err)
+{
+	struct buf out = { 0 };
+	bool is_sent;
+
+	if (!how->tls && !how->like)
+		return SECURING_PLAIN;
+	if (how->is_direct)
+		return shake(stream, how, err);
+	message_tls_request(&out);
+	is_sent =
+	    buf_ok(&out) && stream_send(stream, buf_bytes(&out)) && stream_want(stream, WANT_INPUT);
+	buf_free(&out);
+	return is_sent ? SECURING_MORE : failed(err, "server closed the connection");
+}
+
+enum securing securing_answer(struct stream *stream, const struct securing_how *how,
+                              struct err *err)
+{
+	struct bytes in;
+
+	switch (stream_read(stream, &in)) {
+	case STREAM_NOTHING:
+		return SECURING_MORE;
+	case STREAM_END:
+		return failed_for(err, CLOSE_SERVER_LOGIN_CLOSED,
+		                  "server closed the connection during login");
+	default:
+		break;
+	}
+	if (in.count > 1)
+		return failed_for(err, CLOSE_EARLY_DATA,
+		                  "received unencrypted data after SSL response");
+	if (in.at[0] == 'N')
+		return how->is_required ? failed(err, "server refused SSL") : SECURING_PLAIN;
+	if (in.at[0] != 'S')
+		return failed(err, "server gave no answer to the SSL request that makes sense");
+	if (!how->tls && !how->like) /* a reload came between the SSLRequest and the reply */
+		return failed_for(err, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
+	return shake(stream, how, err);
+}
 
 /*
  * ---- whom to blame ----
@@ -31,9 +112,9 @@ static void add_address(const struct server *server, struct buf *out)
 {
 	char text[ADDRESS_TEXT_SIZE];
 
-	buf_add_text(out, address_is_unix(&server->peer)
-	                      ? server->path
-	                      : address_format(&server->peer, text, sizeof(text)));
+	buf_add_text(out, address_is_unix(&server->place.peer)
+	                      ? server->place.path
+	                      : address_format(&server->place.peer, text, sizeof(text)));
 }
 
 /* PostgreSQL asks for a kind of secret that we do not have. */
@@ -72,158 +153,6 @@ static void server_blame(const struct server *server, struct err *err)
 	buf_free(&words);
 }
 
-/*
- * ---- the role of the host ----
- *
- * The role of a server's host: at its login, and when it changes.
- *
- * PostgreSQL 14 and later report in_hot_standby and default_transaction_read_only at the login.
- * That is enough if the host was asked before, by a watch or another login; else the role question
- * is asked, as a report does not tell a former primary that has come back from the current one.
- *
- * A promotion keeps the sessions of a standby: they report in_hot_standby when they are used next.
- */
-
-static bool is_on(const char *value) { return strcmp(value, "on") == 0; }
-
-static void close_unfit(struct server *server, enum close_reason reason)
-{
-	server_unfit(server);
-	server_close_for(server, reason);
-}
-
-/* The role fits: the login goes on. server_login.c */
-static void server_login_checked(struct server *server)
-{
-	const char *connect_query = server->site->entry->connect_query;
-
-	/* Physical replication has no database and no SQL. */
-	if (connect_query && server->replication != REPLICATION_PHYSICAL)
-		server_errand(server, ERRAND_CONNECT, connect_query);
-	else
-		server->site->ops->on_login_done(server);
-}
-
-/* What is known fits, or the server is closed. */
-static void judge_role(struct server *server, enum host_role role, bool is_read_only)
-{
-	const struct server_site *site = server->site;
-	struct roster_at at = server_roster_at(server);
-
-	if (!roster_is_target(site->target, role, is_read_only)) {
-		close_unfit(server, CLOSE_HOST_ROLE);
-		return;
-	}
-	switch (roster_stay(site->roster, &at, site->target)) {
-	case ROSTER_FENCED:
-		close_unfit(server, CLOSE_HOST_FENCED);
-		return;
-	case ROSTER_DISABLED:
-	case ROSTER_DRAINED:
-		close_unfit(server, CLOSE_HOST_DRAINED);
-		return;
-	case ROSTER_STAYS:
-	case ROSTER_ROLE: /* read_only of this user is another one */
-	case ROSTER_LOST_THERE:
-		server_login_checked(server);
-	}
-}
-
-void server_ask_role(struct server *server, bool is_short)
-{
-	server_errand(server, ERRAND_ROLE, role_question_text(is_short));
-}
-
-/* A host that was asked before says the same as then. */
-static bool is_known(const struct server *server, const struct host_report *report)
-{
-	struct roster_at at = server_roster_at(server);
-	struct roster_row row;
-
-	return roster_find(server->site->roster, &at, &row) && row.is_sure && !row.is_fenced &&
-	       row.known.role == report->role;
-}
-
-/*
- * The login is done but for connect_query: looks at the role of the host, or asks for it.
- * server_login_checked() follows, unless the server is closed.
- */
-static void server_check_role(struct server *server)
-{
-	const char *standby = params_find(server->baseline, "in_hot_standby");
-	const char *read_only = params_find(server->baseline, "default_transaction_read_only");
-	struct host_report report = { 0 };
-
-	if (standby && read_only) {
-		report.role = is_on(standby) ? HOST_STANDBY : HOST_PRIMARY;
-		report.is_read_only = is_on(read_only);
-	}
-	/* Physical replication has no SQL. */
-	if (!is_known(server, &report) && server->replication != REPLICATION_PHYSICAL) {
-		server_ask_role(server, false);
-	} else if (!report.role) {
-		server_login_checked(server);
-	} else {
-		server->site->ops->on_report(server, &report);
-		judge_role(server, report.role, report.is_read_only);
-	}
-}
-
-void server_role_row(struct server *server, struct bytes row)
-{
-	struct host_report report;
-
-	if (!role_question_answer(row, &report))
-		return;
-	if (server->login) {
-		server->login->role = report.role;
-		server->login->is_read_only = report.is_read_only;
-	}
-	server->site->ops->on_report(server, &report);
-}
-
-void server_role_done(struct server *server)
-{
-	struct server_login *login = server->login;
-
-	if (login->role != HOST_ROLE_UNKNOWN) {
-		judge_role(server, login->role, login->is_read_only);
-	} else if (login->is_role_short) {
-		close_unfit(server, CLOSE_ROLE_UNKNOWN);
-	} else {
-		login->is_role_short = true;
-		server_ask_role(server, true);
-	}
-}
-
-void server_role_doubted(struct server *server)
-{
-	struct roster_at at = server_roster_at(server);
-	struct host_report report = { .is_read_only = true, .is_doubtful = true };
-	struct roster_row row;
-
-	if (!roster_find(server->site->roster, &at, &row))
-		return;
-	report.role = row.known.role;
-	server->site->ops->on_report(server, &report);
-}
-
-void server_role_reported(struct server *server, const char *name, const char *value)
-{
-	struct roster_at at = server_roster_at(server);
-	struct host_report report = { 0 };
-	struct roster_row row;
-
-	if (strcmp(name, "in_hot_standby") != 0 || server->state == SERVER_LOGIN)
-		return;
-	report.role = is_on(value) ? HOST_STANDBY : HOST_PRIMARY;
-	if (roster_find(server->site->roster, &at, &row))
-		report.is_read_only = row.known.is_read_only;
-	server->site->ops->on_report(server, &report);
-}
-
-/* ---- login ---- */
-
 /* ---- authentication ---- */
 
 /* Handles the result of a step of the authentication. false: the server is closing. */
@@ -236,12 +165,12 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 
 	switch (result) {
 	case AUTH_CLIENT_OK:
-		stream_defer(&server->stream); /* no more secrets */
+		stream_defer(&server->wire.stream); /* no more secrets */
 		auth_client_free(&server->login->auth);
 		return true;
 	case AUTH_CLIENT_MORE:
 		if (buf_ok(out) &&
-		    (out->count == 0 || stream_send(&server->stream, buf_bytes(out))))
+		    (out->count == 0 || stream_send(&server->wire.stream, buf_bytes(out))))
 			return true;
 		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
 		return false;
@@ -251,7 +180,7 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 		                                                     : shared->workers,
 		                          shared->loop, job, err)) {
 			server->login->is_working = true;
-			stream_want(&server->stream, WANT_NOTHING);
+			stream_want(&server->wire.stream, WANT_NOTHING);
 			return true;
 		}
 		auth_client_job_refused(login);
@@ -268,7 +197,7 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 	return false;
 }
 
-bool server_login_resume(struct server *server)
+static bool login_resume(struct server *server)
 {
 	struct buf out = { 0 };
 	struct err err;
@@ -322,7 +251,7 @@ static void ask_again(struct server *server)
 	log_debug(&server->log, "no answer to protocol 3.2: asking for 3.0");
 	login->is_again = true;
 	auth_client_free(&login->auth);
-	stream_close(&server->stream);
+	stream_close(&server->wire.stream);
 	server_enter(server, SERVER_CONNECTING);
 	server_dial_again(server);
 }
@@ -402,7 +331,7 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 	parameters->limit = PARAMS_SIZE_MAX;
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
-	if (++server->report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
+	if (++server->session.report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
 		return FRAME_DROP;
 	server_close_with(server, ERR_PROTOCOL, "too many parameters");
 	return FRAME_STOP;
@@ -422,18 +351,15 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 /* The first ReadyForQuery has arrived. */
 static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
-	if (fields_ready(body, &server->status) != WIRE_OK || server->login->auth)
+	if (fields_ready(body, &server->wire.status) != WIRE_OK || server->login->auth)
 		return server_close_with(server, ERR_PROTOCOL, "broken login of the server"),
 		       FRAME_STOP;
-	if (!params_add_text(server->site->shared->params, &server->baseline,
+	if (!params_add_text(server->site->shared->params, &server->session.baseline,
 	                     buf_bytes(&server->login->parameters)))
 		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
-	server->report_count = 0;
-	server->is_ready = true;
-	if (server->site->target == TARGET_ANY)
-		server_login_checked(server);
-	else
-		server_check_role(server);
+	server->session.report_count = 0;
+	server->wire.is_ready = true;
+	server_check_role(server);
 	return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
 }
 
@@ -466,4 +392,228 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 		                  "unexpected message from server during login");
 		return FRAME_STOP;
 	}
+}
+
+/* ---- the startup packet ---- */
+
+/* The startup parameters of a dedicated server's borrower are sent unchanged. */
+static void add_wish(struct buf *out, const struct server_wish *wish)
+{
+	const char *at = NULL, *name, *value;
+
+	if (wish->replication)
+		message_startup_pair(out, "replication",
+		                     wish->replication == REPLICATION_LOGICAL ? "database"
+		                                                              : "true");
+	if (wish->options)
+		message_startup_pair(out, "options", wish->options);
+	while (params_next(wish->params, &at, &name, &value))
+		message_startup_pair(out, name, value);
+}
+
+static void add_startup(struct buf *out, const struct server *server, uint32_t version)
+{
+	const struct server_site *site = server->site;
+	const struct server_wish *wish =
+	    server->lease.expected_by ? server->lease.expected_by->wish : NULL;
+	const struct config_database *entry = site->entry;
+	size_t at = message_startup_begin(out, version);
+	const struct {
+		const char *name, *value;
+	} pairs[] = {
+		{ "user", site->user },
+		{ "database", config_database_dbname(entry, site->database) },
+		{ "client_encoding", entry->client_encoding },
+		{ "DateStyle", entry->datestyle },
+		{ "TimeZone", entry->timezone },
+		{ "application_name", entry->application_name },
+	};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		if (pairs[i].value && !(wish && params_find(wish->params, pairs[i].name)))
+			message_startup_pair(out, pairs[i].name, pairs[i].value);
+	}
+	if (wish)
+		add_wish(out, wish);
+	message_startup_end(out, at);
+}
+
+/* A key was derived. */
+static void on_work(void *arg)
+{
+	struct server *server = arg;
+
+	if (!login_resume(server))
+		return;
+	stream_want(&server->wire.stream, WANT_INPUT);
+	server_judge_kept(server);
+}
+
+static void send_startup(struct server *server)
+{
+	struct server_login *login = server->login;
+	const struct server_shared *shared = server->site->shared;
+	unsigned char binding[TLS_BINDING_MAX];
+	size_t binding_count = tls_channel_binding(&server->wire.stream, binding);
+	struct buf out = { 0 };
+
+	server->wire.stream.ops = &server_stream_ops;
+	login->asked =
+	    login->is_again || server_protocol(server) == HOST_OLD ? PROTOCOL_3_0 : PROTOCOL_3_2;
+	add_startup(&out, server, login->asked);
+	login->auth = auth_client_new(&(struct auth_client_who){
+	    .user = server->site->user,
+	    .credentials = server->site->ops->credentials(server),
+	    .require = &shared->config->server_require_auth,
+	    .binding = bytes_of(binding, binding_count),
+	    .verifiers = shared->verifiers,
+	    .on_work = on_work,
+	    .arg = server,
+	});
+	server_enter(server, SERVER_LOGIN);
+	if (!login->auth || !buf_ok(&out))
+		server_close_with(server, ERR_MEMORY, "out of memory");
+	else if (!stream_send(&server->wire.stream, buf_bytes(&out)) ||
+	         !stream_want(&server->wire.stream, WANT_INPUT))
+		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
+	buf_free(&out);
+}
+
+/* ---- TLS as server_tls_sslmode requires ---- */
+
+static struct securing_how server_securing(const struct server *server)
+{
+	const struct server_shared *shared = server->site->shared;
+	const struct hosts *hosts = server->site->hosts;
+
+	return (struct securing_how){
+		.tls = address_is_unix(&server->place.peer) ? NULL : shared->tls,
+		.host = server->site->tls_host              ? server->site->tls_host
+		        : server->place.host < hosts->count ? hosts->list[server->place.host].name
+		                                            : "",
+		.is_required = shared->config->server_tls_sslmode >= TLS_MODE_REQUIRE,
+		.is_direct = shared->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT,
+	};
+}
+
+static void act_on_securing(struct server *server, enum securing securing, const struct err *err)
+{
+	if (securing == SECURING_FAILED)
+		server_close(server, err);
+	else if (securing == SECURING_PLAIN)
+		send_startup(server);
+}
+
+static void on_securing_input(struct stream *stream)
+{
+	struct server *server = container_of(stream, struct server, wire.stream);
+	struct securing_how how = server_securing(server);
+	struct err err;
+
+	server_heard(server);
+	act_on_securing(server, securing_answer(stream, &how, &err), &err);
+}
+
+static void on_securing_flushed(struct stream *stream) { (void)stream; }
+
+static void on_securing_gone(struct stream *stream) { on_securing_input(stream); }
+
+/* Without ALPN, the peer could be a server of another protocol. */
+static bool is_postgres(const struct server *server)
+{
+	const char *name;
+
+	return !server->is_tls_direct || tls_agreed_protocol(&server->wire.stream, &name) > 0;
+}
+
+static void on_server_secured(struct stream *stream, const struct err *failure)
+{
+	struct server *server = container_of(stream, struct server, wire.stream);
+	char text[TLS_TEXT_SIZE];
+	struct err err;
+
+	if (failure) {
+		server_close(server, failure);
+		return;
+	}
+	if (!is_postgres(server)) {
+		err_set(&err, ERR_SERVER_CONNECT, "server did not agree on PostgreSQL's protocol");
+		server_close(server, &err);
+		return;
+	}
+	if (server->site->shared->config->log_connections)
+		log_info(&server->log, "SSL established: %s", tls_text(stream, text, sizeof(text)));
+	send_startup(server);
+}
+
+static const struct stream_ops ops = { on_securing_input, on_securing_flushed, on_securing_gone,
+	                               on_server_secured };
+
+/* Establishes TLS if configured; then the startup packet is sent. */
+static void server_secure(struct server *server)
+{
+	struct securing_how how = server_securing(server);
+	struct err err;
+
+	server->wire.stream.ops = &ops;
+	server->is_tls_direct = how.is_direct;
+	act_on_securing(server, securing_begin(&server->wire.stream, &how, &err), &err);
+}
+
+/* ---- launch ---- */
+
+static void log_connected(struct server *server)
+{
+	static const struct log_facts facts = { .event = "connect" };
+	struct address self;
+	char text[ADDRESS_TEXT_SIZE];
+
+	if (!server->site->shared->config->log_connections || server->site->is_watch)
+		return;
+	if (address_is_unix(&server->place.peer) ||
+	    !address_of_self(&self, server->wire.stream.watch.fd, 0)) {
+		log_event(&server->log, LOG_LEVEL_INFO, &facts, "new connection to server");
+		return;
+	}
+	log_event(&server->log, LOG_LEVEL_INFO, &facts, "new connection to server (from %s)",
+	          address_format(&self, text, sizeof(text)));
+}
+
+static void on_server_connected(struct dial *dial, int fd, const struct err *err)
+{
+	struct server_login *login = container_of(dial, struct server_login, dial);
+	struct server *server = login->server;
+	const struct server_shared *shared = server->site->shared;
+
+	if (fd < 0) {
+		server_close(server, err);
+		return;
+	}
+	stream_open(&server->wire.stream, shared->loop, shared->streams, fd, &server_stream_ops);
+	if (address_is_unix(&server->place.peer))
+		address_of_peer(&server->place.peer, fd, address_port(&server->place.peer));
+	log_connected(server);
+	server_secure(server);
+}
+
+bool server_launch(struct server *server)
+{
+	struct loop *loop = server->site->shared->loop;
+	struct err err;
+
+	server->login = calloc(1, sizeof(*server->login));
+	server->connected_at = server->used_at = loop_now(loop);
+	server->connect_wall = wall_now();
+	timer_set(&server->timer, server->site->limits.connect, server->connected_at);
+	if (!server->login) {
+		server_close_with(server, ERR_MEMORY, "out of memory");
+		return false;
+	}
+	server->login->server = server;
+	server->login->on_connected = on_server_connected;
+	if (!server_find_host(server, &err)) {
+		server_close(server, &err);
+		return false;
+	}
+	return true;
 }

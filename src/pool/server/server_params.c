@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * A server's parameters: what the server's reports mean, which libraries it has, and the scope of
- * its statements. server_params_sql.c has the SQL that sets them.
+ * its statements; and the SQL that sets them.
  *
  * A map contains only what differs from the server's defaults.
  *
@@ -12,14 +12,22 @@
  */
 #include "server_priv.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/auth/digest.h"
 #include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/params.h"
 
-/* ---- parameters ---- */
+/* ---- names and values ---- */
+
+/*
+ * The value of a parameter that is not known. No client asks for it: a control character has no
+ * meaning in any parameter of PostgreSQL.
+ */
+#define PARAM_UNKNOWN "\001"
 
 /*
  * Parameters whose values PostgreSQL compares without regard to case, and reports in its own
@@ -28,7 +36,8 @@
 static const char *const caseless[] = { "client_encoding", "DateStyle", "IntervalStyle",
 	                                "standard_conforming_strings", "TimeZone" };
 
-bool server_param_is_same(const char *name, const char *have, const char *want)
+/* Whether a value need not be set. "Foo" and "foo" are two schemas in a search_path. */
+static bool is_same_value(const char *name, const char *have, const char *want)
 {
 	if (strcmp(have, want) == 0)
 		return true;
@@ -43,23 +52,32 @@ const char *server_value(const struct server *server, const struct params *param
 {
 	const char *own = params_find(params, name);
 
-	return own ? own : params_find(server->baseline, name);
+	return own ? own : params_find(server->session.baseline, name);
 }
 
-bool server_is_native(const struct server *server, const struct params *params, const char *value)
+/* Whether a value that was reported with these parameters has the bytes that the server has. */
+static bool is_native(const struct server *server, const struct params *params, const char *value)
 {
 	const char *encoding = server_value(server, params, "client_encoding");
-	const char *native = params_find(server->baseline, "server_encoding");
+	const char *native = params_find(server->session.baseline, "server_encoding");
 
 	return bytes_are_ascii(bytes_text(value)) ||
 	       (encoding && native && strcasecmp(encoding, native) == 0);
 }
 
+static bool is_role(const char *name) { return strcasecmp(name, "role") == 0; }
+
+/* A default that connect_query has set and the server does not report. */
+static const char *find_unreported(const struct server *server, const char *name)
+{
+	return server->session.unreported ? params_find(server->session.unreported, name) : NULL;
+}
+
 /* If a map does not match the server's parameters any more, the server must not be lent again. */
-static void server_check_map(struct server *server, bool is_done)
+static void check_map(struct server *server, bool is_done)
 {
 	if (!is_done)
-		server_set_close_needed(server, CLOSE_TOO_MANY_PARAMETERS);
+		server_need_close(server, CLOSE_TOO_MANY_PARAMETERS);
 }
 
 /* ---- reports ---- */
@@ -78,9 +96,9 @@ static void server_check_map(struct server *server, bool is_done)
 static bool is_of_session(const struct server *server, struct params_pair *pair)
 {
 	const char *tracked = tracked_find(server->site->shared->config, pair->name);
-	const char *normal = params_find(server->baseline, pair->name);
+	const char *normal = params_find(server->session.baseline, pair->name);
 
-	if (!tracked && !params_find(server->params, pair->name))
+	if (!tracked && !params_find(server->session.params, pair->name))
 		return false;
 	if (tracked)
 		pair->name = tracked;
@@ -94,22 +112,23 @@ static bool file_now(struct server *server, const char *name, const char *value)
 {
 	struct params_table *table = server->site->shared->params;
 	struct params_pair pair = { name, value };
-	const char *had = params_find(server->params, name);
-	const char *normal = params_find(server->baseline, name);
+	const char *had = params_find(server->session.params, name);
+	const char *normal = params_find(server->session.baseline, name);
 	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
 	bool is_session = is_of_session(server, &pair);
 
 	/* In another encoding, but it is what we have just set. */
-	if (is_session && had && pair.value && !server_is_native(server, server->params, value))
+	if (is_session && had && pair.value && !is_native(server, server->session.params, value))
 		return is_news;
 	if (server->errand == ERRAND_CONNECT) { /* connect_query sets defaults */
-		server_check_map(server, params_change(table, &server->baseline, name, value));
+		check_map(server, params_change(table, &server->session.baseline, name, value));
 		pair.value = NULL;
 		is_session = true;
 	}
-	server_check_map(server,
-	                 params_change(table, is_session ? &server->params : &server->baseline,
-	                               pair.name, pair.value));
+	check_map(server,
+	          params_change(table,
+	                        is_session ? &server->session.params : &server->session.baseline,
+	                        pair.name, pair.value));
 	return is_news;
 }
 
@@ -117,7 +136,8 @@ static bool file_now(struct server *server, const char *name, const char *value)
 static bool is_at_work(const struct server *server)
 {
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
-	       !ledger_is_empty(&server->ledger) && !ledger_owes_ignored(&server->ledger);
+	       !ledger_is_empty(&server->wire.ledger) &&
+	       !ledger_owes(&server->wire.ledger, LEDGER_IGNORE);
 }
 
 /*
@@ -137,12 +157,13 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	if (!is_at_work(server)) {
 		server_settle_reports(server);
 		*is_news = file_now(server, name, value) && !is_of_replay(server, name);
-		return ++server->report_count <= REPORTS_MAX;
+		return ++server->session.report_count <= REPORTS_MAX;
 	}
-	buf_add_cstr(&server->reports, name);
-	buf_add_cstr(&server->reports, value);
-	if (server->reports.count >= REPORTS_KEEP_MAX || !buf_ok(&server->reports)) {
-		server->has_flooded = true;
+	buf_add_cstr(&server->session.reports, name);
+	buf_add_cstr(&server->session.reports, value);
+	if (server->session.reports.count >= REPORTS_KEEP_MAX ||
+	    !buf_ok(&server->session.reports)) {
+		server->wire.has_flooded = true;
 		server_settle_reports(server);
 	}
 	return true;
@@ -161,14 +182,15 @@ void server_expect_reports(struct server *server)
 	const char *name, *normal, *now, *want;
 
 	for (size_t i = 0; (name = tracked_at(shared->config, i)); i++) {
-		normal = params_find(server->baseline, name);
-		want = params_find(server->params, name);
+		normal = params_find(server->session.baseline, name);
+		want = params_find(server->session.params, name);
 		if (!normal || !want || is_taken_as_it_is(name, want))
 			continue;
-		now = params_find(server->before, name);
+		now = params_find(server->session.before, name);
 		if (!now || strcmp(now, PARAM_UNKNOWN) == 0) /* it was set back */
 			now = normal;
-		server_check_map(server, params_change(shared->params, &server->params, name, now));
+		check_map(server,
+		          params_change(shared->params, &server->session.params, name, now));
 	}
 }
 
@@ -177,7 +199,7 @@ static bool is_any_unclear(const struct server *server, const struct params_pair
                            size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (pairs[i].value && !server_is_native(server, server->params, pairs[i].value))
+		if (pairs[i].value && !is_native(server, server->session.params, pairs[i].value))
 			return true;
 	}
 	return false;
@@ -186,24 +208,24 @@ static bool is_any_unclear(const struct server *server, const struct params_pair
 void server_settle_reports(struct server *server)
 {
 	struct params_table *table = server->site->shared->params;
-	struct bytes list = buf_bytes(&server->reports);
+	struct bytes list = buf_bytes(&server->session.reports);
 	struct buf session = { 0 }, rest = { 0 };
 	struct params_pair pair;
 
-	if (!list.count && buf_ok(&server->reports))
+	if (!list.count && buf_ok(&server->session.reports))
 		return;
 	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value))
 		buf_add(is_of_session(server, &pair) ? &session : &rest, &pair, sizeof(pair));
-	server_check_map(server, buf_ok(&server->reports) && buf_ok(&session) && buf_ok(&rest));
-	server_check_map(server, params_change_all(table, &server->params, (void *)session.at,
-	                                           session.count / sizeof(pair)));
-	server_check_map(server, params_change_all(table, &server->baseline, (void *)rest.at,
-	                                           rest.count / sizeof(pair)));
-	server->has_unclear_report |=
+	check_map(server, buf_ok(&server->session.reports) && buf_ok(&session) && buf_ok(&rest));
+	check_map(server, params_change_all(table, &server->session.params, (void *)session.at,
+	                                    session.count / sizeof(pair)));
+	check_map(server, params_change_all(table, &server->session.baseline, (void *)rest.at,
+	                                    rest.count / sizeof(pair)));
+	server->session.has_unclear_report |=
 	    is_any_unclear(server, (void *)session.at, session.count / sizeof(pair));
 	buf_free(&session);
 	buf_free(&rest);
-	buf_reuse(&server->reports, REPORTS_KEPT);
+	buf_reuse(&server->session.reports, REPORTS_KEPT);
 }
 
 void server_forget_rest(struct server *server, bool is_all)
@@ -215,17 +237,17 @@ void server_forget_rest(struct server *server, bool is_all)
 	size_t count = 0;
 
 	server_settle_reports(server);
-	server->is_rest_unknown = true;
-	if (!is_all && server->forgotten == server->params)
+	server->session.is_rest_unknown = true;
+	if (!is_all && server->session.forgotten == server->session.params)
 		return; /* one of many RESETs, and nothing was set since the last one */
-	while (params_next(server->params, &at, &name, &value)) {
-		if (!params_seek(server->baseline, &seek, name, &normal) &&
+	while (params_next(server->session.params, &at, &name, &value)) {
+		if (!params_seek(server->session.baseline, &seek, name, &normal) &&
 		    !tracked_is_library(name))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : PARAM_UNKNOWN };
 	}
-	server_check_map(server, params_change_all(table, &server->params, rest, count));
-	params_release(table, &server->forgotten);
-	server->forgotten = params_hold(server->params);
+	check_map(server, params_change_all(table, &server->session.params, rest, count));
+	params_release(table, &server->session.forgotten);
+	server->session.forgotten = params_hold(server->session.params);
 }
 
 /* ---- libraries ---- */
@@ -245,9 +267,9 @@ void server_find_libraries(struct server *server)
 {
 	const struct params *none = params_none(server->site->shared->params);
 
-	if (server->has_library || server_libraries_are_in(server->params, none))
+	if (server->session.has_library || server_libraries_are_in(server->session.params, none))
 		return;
-	server->has_library = true;
+	server->session.has_library = true;
 	server->site->ops->on_library(server);
 }
 
@@ -275,7 +297,7 @@ bool server_add_library(struct server *server, const char *name)
 	add_library_name(&text, name);
 	buf_add_byte(&text, 0);
 	is_done = bytes_are_ascii(bytes_text(name)) && buf_ok(&text) &&
-	          params_change(table, &server->params, text.at, name);
+	          params_change(table, &server->session.params, text.at, name);
 	buf_free(&text);
 	server_find_libraries(server);
 	return is_done;
@@ -283,20 +305,21 @@ bool server_add_library(struct server *server, const char *name)
 
 void server_close_scope(struct server *server)
 {
-	if (server->has_used_scope)
-		server_statements_distrust_sent(&server->statements);
-	server->is_scope_open = server->has_used_scope = false;
+	if (server->session.scope_state == SCOPE_OPEN_USED)
+		server_statements_distrust_sent(&server->session.statements);
+	server->session.scope_state = SCOPE_KNOWN;
 }
 
 bool server_scope(struct server *server, struct bytes *scope)
 {
-	if (server->is_scope_open && !server->has_used_scope) {
-		server_statements_distrust_sent(&server->statements);
-		server->has_used_scope = true;
+	if (server->session.scope_state == SCOPE_OPEN) {
+		server_statements_distrust_sent(&server->session.statements);
+		server->session.scope_state = SCOPE_OPEN_USED;
 	}
-	if (server->reports.count)
+	if (server->session.reports.count)
 		server_settle_reports(server);
-	return text_scope_read(&server->scope, server->site->shared->params, server->params, scope);
+	return text_scope_read(&server->session.scope, server->site->shared->params,
+	                       server->session.params, scope);
 }
 
 /*
@@ -312,7 +335,7 @@ bool server_scope(struct server *server, struct bytes *scope)
 static bool is_reported(const struct server *server, const char *name)
 {
 	return tracked_find(server->site->shared->config, name) &&
-	       params_find(server->baseline, name);
+	       params_find(server->session.baseline, name);
 }
 
 /* Whether a map may have this. It has PARAM_UNKNOWN for what is unknown only. */
@@ -346,7 +369,7 @@ static bool add_removals(const struct server *server, const struct params *set, 
 	struct params_seek in_set = { 0 };
 	bool is_any = false;
 
-	while (params_next(server->params, &at, &name, &value)) {
+	while (params_next(server->session.params, &at, &name, &value)) {
 		bool is_known = is_reported(server, name);
 
 		if (tracked_is_library(name) ||
@@ -369,7 +392,7 @@ static bool add_facts(const struct server *server, struct bytes list, struct buf
 	bool is_done = true;
 
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
-		normal = server_find_unreported(server, name);
+		normal = find_unreported(server, name);
 		if (normal && strcmp(normal, value) == 0)
 			continue;
 		if (is_reported(server, name)) {
@@ -384,7 +407,7 @@ static bool add_facts(const struct server *server, struct bytes list, struct buf
 			continue;
 		}
 		add_change(changes, name, value);
-		if (!server_param_is_role(name) && params_find(server->baseline, name))
+		if (!is_role(name) && params_find(server->session.baseline, name))
 			add_change(baseline, name, NULL);
 	}
 	return is_done;
@@ -395,7 +418,7 @@ static bool was_normal(const struct params *before, const char *name, const char
 {
 	const char *value = before ? params_find(before, name) : NULL;
 
-	return before && (!value || server_param_is_same(name, normal, value));
+	return before && (!value || is_same_value(name, normal, value));
 }
 
 /*
@@ -412,10 +435,11 @@ static bool add_resets(const struct server *server, const struct params *set,
 	bool is_any = false;
 
 	while (params_next(startup, &at, &name, &value)) {
-		bool has_normal = params_seek(server->baseline, &in_baseline, name, &normal);
+		bool has_normal =
+		    params_seek(server->session.baseline, &in_baseline, name, &normal);
 
 		if (params_seek(set, &in_set, name, &found) ||
-		    (has_normal && server_param_is_same(name, normal, value)) ||
+		    (has_normal && is_same_value(name, normal, value)) ||
 		    tracked_is_library(name) ||
 		    (has_normal && was_normal(before, name, normal) && !bytes_list_has(back, name)))
 			continue;
@@ -424,7 +448,8 @@ static bool add_resets(const struct server *server, const struct params *set,
 	}
 	at = NULL;
 	in_set = (struct params_seek){ 0 };
-	while (server->unreported && params_next(server->unreported, &at, &name, &value)) {
+	while (server->session.unreported &&
+	       params_next(server->session.unreported, &at, &name, &value)) {
 		if (params_seek(set, &in_set, name, &found))
 			continue;
 		add_change(changes, name, PARAM_UNKNOWN);
@@ -473,20 +498,20 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 		params_release(table, &set);
 		return false;
 	}
-	params = params_hold(server->params);
+	params = params_hold(server->session.params);
 	is_unset = add_removals(server, set, &changes);
 	is_carried = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
 	add_defaults(buf_bytes(&facts->defaults), &baseline);
 	is_unset |= add_resets(server, set, startup, before, back, &changes);
-	is_done =
-	    change_by(server, &params, &changes) && change_by(server, &server->baseline, &baseline);
+	is_done = change_by(server, &params, &changes) &&
+	          change_by(server, &server->session.baseline, &baseline);
 	if (is_done) {
-		const struct params *old = server->params;
+		const struct params *old = server->session.params;
 
-		server->params = params;
+		server->session.params = params;
 		params = old;
-		server->is_rest_unknown = false;
-		server->is_startup_unset = is_unset;
+		server->session.is_rest_unknown = false;
+		server->session.is_startup_unset = is_unset;
 	}
 	params_release(table, &params);
 	params_release(table, &set);
@@ -501,9 +526,9 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 
 	server_settle_reports(server);
 	/* PostgreSQL has reported its value, in its own spelling. */
-	if (params_find(server->baseline, name))
+	if (params_find(server->session.baseline, name))
 		return true;
-	return params_change(table, &server->params, name, value);
+	return params_change(table, &server->session.params, name, value);
 }
 
 void server_ask_defaults(struct server *server)
@@ -511,7 +536,7 @@ void server_ask_defaults(struct server *server)
 	struct sql_names names = { 0 };
 
 	sql_names_read(&names, bytes_text(server->site->entry->connect_query), true);
-	server_ask(server, QUESTION_PARAMS, buf_bytes(&names.list));
+	server_ask(server, ERRAND_AT_ONCE, QUESTION_PARAMS, buf_bytes(&names.list));
 	sql_names_free(&names);
 }
 
@@ -521,10 +546,348 @@ void server_take_defaults(struct server *server, const struct facts *facts)
 	struct buf changes = { 0 };
 	const char *name, *value;
 
-	server->unreported = params_none(server->site->shared->params);
+	server->session.unreported = params_none(server->site->shared->params);
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
 		if (!is_reported(server, name) && can_carry(name, value))
 			add_change(&changes, name, value);
 	}
-	server_check_map(server, change_by(server, &server->unreported, &changes));
+	check_map(server, change_by(server, &server->session.unreported, &changes));
+}
+
+/*
+ * ---- the SQL that sets them to what a client wants ----
+ *
+ *   role, user set back --> others set back --> LOAD --> others set --> user, role set
+ *
+ * A parameter that a client does not have is set back: to the value that the server reported at its
+ * login, or by RESET if the server does not report it.
+ */
+
+/* Parameters that are lists of quoted names: SET would read the whole text as one name. */
+static const char *const name_lists[] = { "search_path", "temp_tablespaces",
+	                                  "local_preload_libraries", "session_preload_libraries" };
+
+static bool is_name_list(const char *name)
+{
+	for (size_t i = 0; i < sizeof(name_lists) / sizeof(name_lists[0]); i++) {
+		if (strcasecmp(name_lists[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Adds an SQL literal that is safe with any standard_conforming_strings and client_encoding. The
+ * values of maps are in the encoding of the database, as PostgreSQL takes those of a startup packet
+ * to be. So what is not ASCII is written as bytes of the server, whatever client_encoding is when
+ * they come.
+ */
+static void add_literal(struct buf *text, const char *value)
+{
+	buf_add_text(text, strchr(value, '\\') || !bytes_are_ascii(bytes_text(value)) ? "E'" : "'");
+	for (; *value; value++) {
+		if (*value == '\'' || *value == '\\')
+			buf_add_byte(text, *value);
+		if ((unsigned char)*value < 0x80)
+			buf_add_byte(text, *value);
+		else
+			buf_printf(text, "\\x%02x", (unsigned char)*value);
+	}
+	buf_add_byte(text, '\'');
+}
+
+/* A parameter's name: identifiers with dots between them. */
+static void add_identifier(struct buf *text, const char *name)
+{
+	buf_add_byte(text, '"');
+	for (; *name; name++) {
+		if (*name == '.') {
+			buf_add_text(text, "\".\"");
+			continue;
+		}
+		if (*name == '"')
+			buf_add_byte(text, '"');
+		buf_add_byte(text, *name);
+	}
+	buf_add_byte(text, '"');
+}
+
+static void add_call(struct buf *text, const char *name, const char *value, bool is_local)
+{
+	buf_add_text(text, "SELECT pg_catalog.set_config(");
+	add_literal(text, name);
+	buf_add_text(text, ",");
+	add_literal(text, value);
+	buf_add_text(text, is_local ? ",true);" : ",false);");
+}
+
+/* A list that we do not know, of a newer PostgreSQL. Names with dots are never such lists. */
+static bool looks_like_list(const char *name, const char *value)
+{
+	return !strchr(name, '.') && strcasecmp(name, "DateStyle") != 0 && strpbrk(value, ",\"");
+}
+
+static void add_set(struct buf *text, const char *name, const char *value)
+{
+	if (is_name_list(name) || looks_like_list(name, value)) {
+		add_call(text, name, value, false);
+		return;
+	}
+	buf_add_text(text, "SET ");
+	add_identifier(text, name);
+	buf_add_byte(text, '=');
+	add_literal(text, value);
+	buf_add_byte(text, ';');
+}
+
+/*
+ * Adds the elements of a list of names, each as a constant: in SET, a name without quotes might be
+ * a keyword. The value is one that PostgreSQL has accepted.
+ */
+static void add_elements(struct buf *text, const char *list)
+{
+	struct buf name = { 0 };
+	bool is_quoted = false;
+
+	for (;; list++) {
+		if (*list == '"' && is_quoted && list[1] == '"') {
+			buf_add_byte(&name, *list++);
+		} else if (*list == '"') {
+			is_quoted = !is_quoted;
+		} else if (*list == 0 || (*list == ',' && !is_quoted)) {
+			buf_add_byte(&name, 0);
+			add_literal(text, buf_ok(&name) ? name.at : "");
+			text->is_broken |= !buf_ok(&name);
+			buf_clear(&name);
+			if (*list == 0)
+				break;
+			buf_add_byte(text, ',');
+		} else if (is_quoted || !strchr(" \t\n\r\f\v", *list)) {
+			bool is_upper = !is_quoted && *list >= 'A' && *list <= 'Z';
+
+			buf_add_byte(&name, (char)(is_upper ? *list + 32 : *list));
+		}
+	}
+	buf_free(&name);
+}
+
+void server_set_text(const char *name, const char *value, bool is_local, struct buf *text)
+{
+	/* An empty list has no other form. */
+	if (is_name_list(name) && !*value) {
+		add_call(text, name, value, is_local);
+		return;
+	}
+	buf_add_text(text, is_local ? "SET LOCAL " : "SET ");
+	add_identifier(text, name);
+	buf_add_byte(text, '=');
+	if (is_name_list(name))
+		add_elements(text, value);
+	else
+		add_literal(text, value);
+	buf_add_byte(text, ';');
+}
+
+static void add_set_back(struct buf *text, const struct server *server, const char *name)
+{
+	const char *value = params_find(server->session.baseline, name);
+
+	if (value && !is_native(server, server->session.baseline, value))
+		value = NULL;
+	value = value ? value : find_unreported(server, name);
+	if (value) {
+		add_set(text, name, value);
+		return;
+	}
+	buf_add_text(text, "RESET ");
+	add_identifier(text, name);
+	buf_add_byte(text, ';');
+}
+
+/* Whether the parameter cannot change the result of any query. */
+static bool is_harmless(const char *name) { return strcasecmp(name, "application_name") == 0; }
+
+static bool is_authorization(const char *name)
+{
+	return strcasecmp(name, SESSION_AUTHORIZATION) == 0;
+}
+
+/* Whether a name has its own place in the order of changes. */
+static bool has_own_place(const char *name)
+{
+	return is_authorization(name) || is_role(name) || tracked_is_library(name);
+}
+
+/* A library may define parameters, so it is loaded before they are set. */
+static bool add_libraries(const struct server *server, const struct params *want, struct buf *text)
+{
+	const char *at = NULL, *name, *value;
+	bool is_any = false;
+
+	while (params_next(want, &at, &name, &value)) {
+		if (!tracked_is_library(name) || params_find(server->session.params, name))
+			continue;
+		buf_add_text(text, "LOAD ");
+		add_literal(text, value);
+		buf_add_byte(text, ';');
+		is_any = true;
+	}
+	return is_any;
+}
+
+/* All changes except those of roles. true: they are harmless. */
+static bool add_changes(const struct server *server, const struct params *want, struct buf *text)
+{
+	struct params_seek in_want = { 0 }, in_have = { 0 }, in_baseline = { 0 };
+	const char *at = NULL, *name, *value, *have;
+	bool all_harmless = true;
+
+	while (params_next(server->session.params, &at, &name, &value)) {
+		if (params_seek(want, &in_want, name, &have) || has_own_place(name))
+			continue;
+		add_set_back(text, server, name);
+		all_harmless &= is_harmless(name);
+	}
+	/* A library refuses placeholders of its name: they are set back before it is loaded. */
+	if (add_libraries(server, want, text))
+		all_harmless = false;
+	at = NULL;
+	while (params_next(want, &at, &name, &value)) {
+		if (((params_seek(server->session.params, &in_have, name, &have) ||
+		      params_seek(server->session.baseline, &in_baseline, name, &have)) &&
+		     is_same_value(name, have, value)) ||
+		    has_own_place(name))
+			continue;
+		add_set(text, name, value);
+		all_harmless &= is_harmless(name);
+	}
+	return all_harmless;
+}
+
+/* The role that a map means: its own or the server's default, which usually is "none". */
+static const char *role_of(const struct server *server, const struct params *params)
+{
+	const char *own = params_find(params, "role");
+
+	own = own ? own : find_unreported(server, "role");
+	own = own ? own : params_find(server->session.baseline, "role");
+	return own ? own : "none";
+}
+
+/* Adds all changes as the user of the login, without a role: another may not be allowed to. */
+static void add_as_login(const struct server *server, const struct params *want,
+                         const char *authorization, struct buf *text)
+{
+	const char *login = params_find(server->session.baseline, SESSION_AUTHORIZATION);
+	const char *role = role_of(server, want);
+
+	buf_clear(text);
+	if (strcmp(role_of(server, server->session.params), "none") != 0)
+		add_set(text, "role", "none");
+	if (params_find(server->session.params, SESSION_AUTHORIZATION))
+		add_set_back(text, server, SESSION_AUTHORIZATION);
+	add_changes(server, want, text);
+	if (authorization && (!login || strcmp(login, authorization) != 0))
+		add_set(text, SESSION_AUTHORIZATION, authorization);
+	if (strcmp(role, "none") != 0)
+		add_set(text, "role", role);
+}
+
+bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
+{
+	const char *login = params_find(server->session.baseline, SESSION_AUTHORIZATION);
+	const char *have = params_find(server->session.params, SESSION_AUTHORIZATION);
+	const char *wanted = params_find(want, SESSION_AUTHORIZATION);
+	const char *have_role = role_of(server, server->session.params),
+		   *role = role_of(server, want);
+	bool all_harmless = add_changes(server, want, text), is_other_user;
+
+	wanted = wanted ? wanted : login;
+	is_other_user = have || (wanted && (!login || strcmp(login, wanted) != 0));
+	if (have && wanted && strcmp(have, wanted) == 0 && !text->count)
+		is_other_user = false;
+	if (is_other_user || (!all_harmless && strcmp(have_role, "none") != 0)) {
+		add_as_login(server, want, wanted, text);
+		return false;
+	}
+	if (strcmp(have_role, role) == 0)
+		return all_harmless;
+	add_set(text, "role", role);
+	return false;
+}
+
+/* What connect_query has set. */
+static void add_defaults_again(struct buf *text, const struct server *server)
+{
+	const char *at = NULL, *name, *value;
+
+	if (!server->site->entry->connect_query)
+		return;
+	while (params_next(server->session.baseline, &at, &name, &value)) {
+		if (tracked_find(server->site->shared->config, name) && !has_own_place(name))
+			add_set_back(text, server, name);
+	}
+	at = NULL;
+	while (server->session.unreported &&
+	       params_next(server->session.unreported, &at, &name, &value)) {
+		if (!has_own_place(name))
+			add_set_back(text, server, name);
+	}
+}
+
+/* Whatever a session can have, but libraries and prepared statements. */
+static const char cleaning[] =
+    "RESET ALL;RESET SESSION AUTHORIZATION;CLOSE ALL;UNLISTEN *;DISCARD TEMP;DISCARD SEQUENCES;";
+
+/* Nothing takes setseed() back, so who has called it must not know what follows. */
+static void add_unlock_and_seed(struct buf *text)
+{
+	uint32_t seed = 0;
+
+	text->is_broken |= !digest_random(&seed, sizeof(seed));
+	buf_printf(
+	    text, "SELECT pg_catalog.pg_advisory_unlock_all(),pg_catalog.setseed(0.%09" PRIu32 ");",
+	    seed % 1000000000);
+}
+
+/*
+ * What a function has prepared cannot be named here. It may have the name of a statement of ours:
+ * then a Bind of another client would run it. So if the server has statements of ours, the cleaning
+ * fails: text is no number. SELECT reads the column only of the rows that it finds.
+ */
+static void add_statements(struct buf *text, const struct server *server)
+{
+	if (!server_statements_count(&server->session.statements))
+		buf_add_text(text, "DEALLOCATE ALL;");
+	else
+		buf_add_text(text, "SELECT CAST(pg_catalog.concat('prepared by SQL: ',s.name)"
+		                   "AS pg_catalog.int4)FROM pg_catalog.pg_prepared_statement()AS s "
+		                   "WHERE s.from_sql "
+		                   "AND s.name OPERATOR(pg_catalog.<>)'" SCRATCH_NAME "';");
+}
+
+void server_clean_text(const struct server *server, const struct params *want, struct buf *text)
+{
+	const char *login = params_find(server->session.baseline, SESSION_AUTHORIZATION);
+	const char *authorization = params_find(want, SESSION_AUTHORIZATION);
+	const char *role = role_of(server, want);
+	const char *at = NULL, *name, *value, *normal;
+	struct params_seek in_baseline = { 0 };
+
+	buf_clear(text);
+	buf_add_text(text, cleaning);
+	add_unlock_and_seed(text);
+	add_statements(text, server);
+	add_defaults_again(text, server);
+	add_libraries(server, want, text);
+	while (params_next(want, &at, &name, &value)) {
+		if (!has_own_place(name) && strcmp(value, PARAM_UNKNOWN) != 0 &&
+		    !(params_seek(server->session.baseline, &in_baseline, name, &normal) &&
+		      is_same_value(name, normal, value)))
+			add_set(text, name, value);
+	}
+	if (authorization && (!login || strcmp(login, authorization) != 0))
+		add_set(text, SESSION_AUTHORIZATION, authorization);
+	if (strcmp(role, "none") != 0)
+		add_set(text, "role", role);
 }

@@ -2,10 +2,9 @@
 /*
  * Servers, internal to the module. The files form layers; a file calls only layers below its own:
  *
- *   server_launch                            up to the startup packet
- *   server_tls  server_frames                reading from the socket
- *   server_login  server_errors              the meaning of messages
- *   server_host  server_blame  server_params  server_role
+ *   server_login  server_frames              from the connection to the end: reading
+ *   server_errors  server_calls              the meaning of messages
+ *   server_host  server_errands  server_params
  *   server                                   states, limits, sending, closing
  *   ledger  hosts  params  statements ...    the parts of a server
  */
@@ -22,7 +21,7 @@
 
 /* A question that a server has been asked: ERRAND_ASK. */
 struct server_question {
-	bool is_apart;      /* server_ask_apart() */
+	enum errand_how how;
 	struct facts facts; /* the answer so far */
 	struct buf names;   /* as question_text() wants them */
 	unsigned int try_count;
@@ -49,12 +48,6 @@ void server_init(struct server *server, struct server_site *site, struct pool *p
 
 /* Starts to connect. false: the server was closed, and on_login_failed() was called. */
 bool server_launch(struct server *server);
-
-/*
- * The server must be closed when it is returned, for this reason (the first call counts).
- * CLOSE_NONE: it need not be closed any more.
- */
-void server_set_close_needed(struct server *server, enum close_reason reason);
 
 /*
  * Sets the server's host after a take-over, to the one the other process had noted. false: no such
@@ -128,23 +121,20 @@ bool server_asks_again(struct server *server);
  */
 bool server_host_done(struct server *server, enum host_outcome outcome, const struct err *err);
 
-/*
- * The key that the login waited for has been derived. true: the caller must read the server again.
- * server_login.c
- */
-bool server_login_resume(struct server *server);
-
 /* Handles a frame of a server that has not logged in. `in` contains the whole frame. */
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
                                    struct bytes in);
 
-/* ---- roles: server_login.c ---- */
+/* ---- roles: server_host.c ---- */
 
 /* Where the server is, for the roster. */
 struct roster_at server_roster_at(const struct server *server);
 
-/* Its login has shown that its host does not fit. */
-void server_unfit(struct server *server);
+/*
+ * The login is done but for connect_query: looks at the role of the host, or asks for it. Closes
+ * the server, or goes on with the login.
+ */
+void server_check_role(struct server *server);
 
 /* Asks the role question. */
 void server_ask_role(struct server *server, bool is_short);
@@ -236,14 +226,9 @@ void server_begin_ask(struct server *server);
 /* How many bytes of a buffer are kept for the next errand. All servers share two such buffers. */
 #define ERRAND_KEEP_MAX ((size_t)4096)
 
-/* Sends an internal query. */
-bool server_errand(struct server *server, enum errand_kind kind, const char *query);
-
-/*
- * The same by messages that leave the unnamed statement of the session alone. The statements of the
- * text have no semicolon but between them. All is one transaction.
- */
-bool server_errand_apart(struct server *server, enum errand_kind kind, const char *text);
+/* Sends an internal query; ERRAND_APART: its statements have no semicolon but between them. */
+bool server_errand(struct server *server, enum errand_kind kind, enum errand_how how,
+                   const char *text);
 
 /* The replies to an errand are complete; errand_failed is its result. */
 void server_errand_done(struct server *server);
@@ -263,7 +248,7 @@ bool server_errand_ahead(struct server *server, const char *query);
 void server_discard_begin(struct server *server);
 void server_discard_end(struct server *server, bool is_done);
 
-/* ---- parameters: server_params_sql.c ---- */
+/* ---- parameters: server_params.c ---- */
 
 /*
  * Writes the SQL that sets the server's parameters to `want`; empty: nothing to do. true: its
@@ -277,8 +262,6 @@ bool server_replay_text(const struct server *server, const struct params *want, 
  */
 void server_clean_text(const struct server *server, const struct params *want, struct buf *text);
 
-/* ---- server_params.c ---- */
-
 /*
  * Handles a ParameterStatus after the login. *is_news: the borrower does not know the value yet.
  * false: the server reports too much, and must be closed.
@@ -286,9 +269,9 @@ void server_clean_text(const struct server *server, const struct params *want, s
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
 
 /*
- * server->params is what a borrower wants, and is about to be set; server->before was there until
- * now. PostgreSQL reports only what changes, in its own spelling. So the parameters that it reports
- * keep their values until it does.
+ * server->session.params is what a borrower wants, and is about to be set; server->session.before
+ * was there until now. PostgreSQL reports only what changes, in its own spelling. So the parameters
+ * that it reports keep their values until it does.
  */
 void server_expect_reports(struct server *server);
 
@@ -369,27 +352,5 @@ enum securing securing_begin(struct stream *stream, const struct securing_how *h
 /* Called by on_input() before on_secured(): the server has replied to the SSLRequest. */
 enum securing securing_answer(struct stream *stream, const struct securing_how *how,
                               struct err *err);
-
-/* ---- names and values of parameters ---- */
-
-/*
- * The value of a parameter that is not known. No client asks for it: a control character has no
- * meaning in any parameter of PostgreSQL.
- */
-#define PARAM_UNKNOWN "\001"
-
-static inline bool server_param_is_role(const char *name) { return strcasecmp(name, "role") == 0; }
-
-/* Whether a value need not be set. "Foo" and "foo" are two schemas in a search_path. */
-bool server_param_is_same(const char *name, const char *have, const char *want);
-
-/* Whether a value that was reported with these parameters has the bytes that the server has. */
-bool server_is_native(const struct server *server, const struct params *params, const char *value);
-
-/* A default that connect_query has set and the server does not report. */
-static inline const char *server_find_unreported(const struct server *server, const char *name)
-{
-	return server->unreported ? params_find(server->unreported, name) : NULL;
-}
 
 #endif

@@ -320,7 +320,7 @@ START_TEST(names_on_servers_are_kept)
 	peer_hear(&stage.old, &stage.client);
 	move(&stage);
 	server = TAILQ_FIRST(&stage.fresh.pools->servers);
-	ck_assert_uint_eq(server_statements_count(&server->statements), 1);
+	ck_assert_uint_eq(server_statements_count(&server->session.statements), 1);
 	ck_assert_uint_eq(client_statement_count(TAILQ_FIRST(&stage.fresh.clients->list)), 1);
 	ck_assert(stage.fresh.pools->statements.last_number > 1000);
 	stage_close(&stage);

@@ -58,15 +58,15 @@ START_TEST(what_a_standby_has_replayed)
 		                    .position = cases[_i].seen_position };
 	struct host_report primary = { .role = HOST_PRIMARY, .is_full = true, .timeline = 2 };
 	struct server_site site = { 0 };
-	struct server server = { .site = &site, .host = 1 };
+	struct server server = { .site = &site, .place.host = 1 };
 	struct roster roster;
 
 	ck_assert(roster_init(&roster, "/a,/b", 1));
 	site.roster = &roster;
-	server.peer.family = AF_UNIX;
-	server.replayed = cases[_i].replayed;
-	server.started = cases[_i].started;
-	server.started_at = 10;
+	server.place.peer.family = AF_UNIX;
+	server.place.replayed = cases[_i].replayed;
+	server.place.started = cases[_i].started;
+	server.place.started_at = 10;
 	note(&roster, 0, &primary, 1);
 	note(&roster, 1, &seen, cases[_i].seen_at);
 	ck_assert_msg(pool_standby_has_replayed(&server, POSITION) == cases[_i].has_replayed, "%s",
@@ -105,13 +105,13 @@ START_TEST(what_is_left_of_a_position)
 		                       .latency = lefts[_i].latency,
 		                       .position = lefts[_i].position };
 	struct server_site site = { 0 };
-	struct server server = { .site = &site, .host = 1 };
+	struct server server = { .site = &site, .place.host = 1 };
 	struct roster roster;
 
 	ck_assert_uint_eq(pool_standby_left_of(&server, 100, 1, 10), 100);
 	ck_assert(roster_init(&roster, "/a,/b", 1));
 	site.roster = &roster;
-	server.peer.family = AF_UNIX;
+	server.place.peer.family = AF_UNIX;
 	ck_assert_uint_eq(pool_standby_left_of(&server, 100, 1, 10), 100);
 	note(&roster, 0, &primary, lefts[_i].asked_at);
 	ck_assert_msg(pool_standby_left_of(&server, 100, lefts[_i].client_timeline, 10) ==
@@ -125,13 +125,13 @@ START_TEST(the_newest_timeline)
 {
 	struct host_report report = { .role = HOST_STANDBY, .is_full = true, .timeline = 3 };
 	struct server_site site = { 0 };
-	struct server server = { .site = &site, .host = 1 };
+	struct server server = { .site = &site, .place.host = 1 };
 	struct roster roster;
 
 	ck_assert_uint_eq(pool_standby_timeline(&server), 0);
 	ck_assert(roster_init(&roster, "/a,/b", 1));
 	site.roster = &roster;
-	server.peer.family = AF_UNIX;
+	server.place.peer.family = AF_UNIX;
 	ck_assert_uint_eq(pool_standby_timeline(&server), 0);
 	note(&roster, 1, &report, 1);
 	ck_assert_uint_eq(pool_standby_timeline(&server), 3);
@@ -149,7 +149,7 @@ END_TEST
 START_TEST(without_a_roster)
 {
 	struct server_site site = { 0 };
-	struct server server = { .site = &site, .replayed = POSITION };
+	struct server server = { .site = &site, .place.replayed = POSITION };
 
 	ck_assert(pool_standby_has_replayed(&server, POSITION));
 	ck_assert(!pool_standby_has_replayed(&server, POSITION + 1));
@@ -163,12 +163,12 @@ START_TEST(a_standby_that_is_behind)
 	struct pool pool = { .limits.lag_limit = { 0, 50 } };
 	struct hosts hosts = { .limit = { 0, 1 } }; /* of another loop, which is first to reload */
 	struct server_site site = { .hosts = &hosts };
-	struct server server = { .site = &site, .pool = &pool, .host = 1 };
+	struct server server = { .site = &site, .pool = &pool, .place.host = 1 };
 	struct roster roster;
 
 	ck_assert(roster_init(&roster, "/a,/b", 1));
 	site.roster = &roster;
-	server.peer.family = AF_UNIX;
+	server.place.peer.family = AF_UNIX;
 	note(&roster, 0, &report, 1);
 	report = (struct host_report){ .role = HOST_STANDBY, .is_full = true, .position = 100 };
 	note(&roster, 1, &report, 2);
@@ -213,7 +213,7 @@ static void open_queue(struct queue *queue)
 	TAILQ_INIT(&queue->pool.servers[SERVER_IDLE]);
 	queue->server.pool = &queue->pool;
 	queue->server.state = SERVER_IDLE;
-	TAILQ_INSERT_TAIL(&queue->pool.servers[SERVER_IDLE], &queue->server, node);
+	TAILQ_INSERT_TAIL(&queue->pool.servers[SERVER_IDLE], &queue->server, place.node);
 	queue->pool.server_counts[SERVER_IDLE] = 1;
 	for (size_t i = 0; i < COUNT_OF(queue->readers); i++) {
 		struct borrower *borrower = &queue->readers[i].borrower;
@@ -254,9 +254,9 @@ START_TEST(the_first_one_whom_the_server_suits_is_next)
 	queue.readers[0].suitable = &queue.server;
 	ck_assert_uint_eq(next_place(&queue), 0);
 	queue.readers[0].suitable = NULL;
-	queue.server.is_close_needed = true;
+	queue.server.close_reason = CLOSE_LIBRARY;
 	ck_assert_uint_eq(next_place(&queue), 0);
-	queue.server.is_close_needed = false;
+	queue.server.close_reason = CLOSE_NONE;
 	queue.pool.server_counts[SERVER_IDLE] = 0;
 	ck_assert_uint_eq(next_place(&queue), 0);
 }

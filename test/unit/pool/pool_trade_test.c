@@ -94,7 +94,7 @@ static bool let_rest(struct hall *hall)
 
 	let_look(hall);
 	for (int i = 0; i < LOOPS; i++) {
-		TAILQ_FOREACH (server, &hall->loops[i].pools->servers, all_node) {
+		TAILQ_FOREACH (server, &hall->loops[i].pools->servers, place.all_node) {
 			usec_t past = clock_now() - server->used_at;
 
 			if (server->state != SERVER_IDLE || past < 0 || past >= USEC_PER_SEC)
@@ -292,7 +292,7 @@ START_TEST(a_server_that_has_just_come_stays_for_a_while)
 	hall_open(&hall, ONE_SERVER);
 	here = client_in(&hall, 0, "u0", "d0");
 	there = client_in(&hall, 1, "u0", "d0");
-	server_in(&hall, 0)->arrived_at = clock_now() + LONG;
+	server_in(&hall, 0)->place.arrived_at = clock_now() + LONG;
 	ask(&hall, &there);
 	ck_assert_int_eq(asked_server(&hall), -1);
 	ck_assert(timer_is_set(&common_pool(&hall, 0)->stay));
@@ -302,11 +302,11 @@ START_TEST(a_server_that_has_just_come_stays_for_a_while)
 	answer(&hall, 0);
 	expect_answer(&hall, 0, &here);
 	ck_assert_int_eq(asked_server(&hall), -1);
-	server_in(&hall, 0)->arrived_at = 0;
+	server_in(&hall, 0)->place.arrived_at = 0;
 	pool_wake(common_pool(&hall, 0));
 	play(&hall);
 	ck_assert_int_eq(asked_server(&hall), 0);
-	ck_assert_int_gt(server_in(&hall, 1)->arrived_at, 0);
+	ck_assert_int_gt(server_in(&hall, 1)->place.arrived_at, 0);
 	peer_close(&here);
 	peer_close(&there);
 	hall_close(&hall);
@@ -392,7 +392,7 @@ START_TEST(own_clients_come_first_unless_others_have_waited_far_longer)
 	ck_assert_msg(asked_server(&hall) == 0, "%s", turns[_i].says);
 	expect_waiting(&hall, turns[_i].loop, 0);
 	expect_waiting(&hall, 1 - turns[_i].loop, 1);
-	server_in(&hall, turns[_i].loop)->arrived_at = 0;
+	server_in(&hall, turns[_i].loop)->place.arrived_at = 0;
 	answer(&hall, 0);
 	ck_assert_int_eq(asked_server(&hall), 0);
 	expect_waiting(&hall, 1 - turns[_i].loop, 0);
@@ -420,7 +420,7 @@ START_TEST(the_loop_that_has_waited_longest_gets_it)
 	answer(&hall, 0);
 	expect_waiting(&hall, 2, 0);
 	expect_waiting(&hall, 1, 1);
-	server_in(&hall, 2)->arrived_at = 0;
+	server_in(&hall, 2)->place.arrived_at = 0;
 	answer(&hall, 0);
 	expect_waiting(&hall, 1, 0);
 	ck_assert_uint_eq(moves(&hall), 2);
@@ -550,7 +550,7 @@ START_TEST(a_server_for_a_client_that_has_left_goes_back)
 	send_server(&hall, &there);
 	leave(&hall, &there);
 	ck_assert_ptr_nonnull(server_in(&hall, 1));
-	server_in(&hall, 1)->arrived_at = 0;
+	server_in(&hall, 1)->place.arrived_at = 0;
 	ask(&hall, &here);
 	ck_assert_int_eq(asked_server(&hall), 0);
 	ck_assert_uint_eq(hall.server_count, 1);
@@ -630,14 +630,15 @@ START_TEST(an_idle_server_that_nobody_wants_any_more_gives_way)
 	ask(&hall, &here);
 	ask(&hall, &third);
 	ck_assert_uint_eq(hall.open_count, 2);
-	server_in(&hall, 0)->arrived_at = server_in(&hall, 2)->arrived_at = clock_now() + LONG;
+	server_in(&hall, 0)->place.arrived_at = server_in(&hall, 2)->place.arrived_at =
+	    clock_now() + LONG;
 	answer(&hall, 0);
 	answer(&hall, 1);
 	ask(&hall, &there);
 	other = enter(&hall, 1, "u1", "d0");
 	expect_waiting(&hall, 1, 1);
 	ck_assert_uint_eq(hall.server_count, 2);
-	server_in(&hall, 0)->arrived_at = 0;
+	server_in(&hall, 0)->place.arrived_at = 0;
 	pool_wake(common_pool(&hall, 0));
 	play(&hall);
 	expect_waiting(&hall, 1, 0);

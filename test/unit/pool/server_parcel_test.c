@@ -114,7 +114,7 @@ START_TEST(a_server_works_for_clients_of_another_loop)
 	ck_assert_int_eq(after->connect_wall, before.connect_wall);
 	ck_assert_uint_eq(after->key_size, before.key_size);
 	ck_assert_mem_eq(after->key, before.key, before.key_size);
-	ck_assert(!after->is_close_needed);
+	ck_assert(!after->close_reason);
 	ck_assert(timer_is_set(&after->timer) && timer_is_set(&after->life));
 	/* The client is served without a login: the pool has the welcome. */
 	open_other(&stage);
@@ -203,7 +203,7 @@ START_TEST(statements_come_along)
 	find_text(&stage.here, "select 7")->is_typed = true;
 	ck_assert(move(&stage.here, &stage.there));
 	server = server_of(&stage.there);
-	ck_assert_uint_eq(server_statements_count(&server->statements), STATEMENTS);
+	ck_assert_uint_eq(server_statements_count(&server->session.statements), STATEMENTS);
 	open_other(&stage);
 	for (int i = 0; i <= STATEMENTS; i++) {
 		snprintf(name, sizeof(name), "t%d", i);
@@ -219,7 +219,7 @@ START_TEST(statements_come_along)
 	ck_assert(!find_text(&stage.there, "select 8")->is_typed);
 	/* The first loop has the texts of its client only, and finds them there again. */
 	ck_assert(move(&stage.there, &stage.here));
-	ck_assert_uint_eq(server_statements_count(&server_of(&stage.here)->statements),
+	ck_assert_uint_eq(server_statements_count(&server_of(&stage.here)->session.statements),
 	                  STATEMENTS + 1);
 	ck_assert_uint_eq(HASH_COUNT(stage.here.pools->statements.table), STATEMENTS + 1);
 	stage_close(&stage);
@@ -234,20 +234,20 @@ START_TEST(parameters_come_along)
 
 	stage_open(&stage, SETTINGS);
 	server = server_of(&stage.here);
-	params_add_text(stage.here.params, &server->params, set);
-	server->unreported = params_none(stage.here.params);
-	params_add_text(stage.here.params, &server->unreported, set);
-	server->is_rest_unknown = true;
-	server->doubt = DOUBT_OWN;
+	params_add_text(stage.here.params, &server->session.params, set);
+	server->session.unreported = params_none(stage.here.params);
+	params_add_text(stage.here.params, &server->session.unreported, set);
+	server->session.is_rest_unknown = true;
+	server->session.doubt = DOUBT_OWN;
 	ck_assert(move(&stage.here, &stage.there));
 	server = server_of(&stage.there);
-	ck_assert_str_eq(params_find(server->params, "application_name"), "mine");
-	ck_assert_str_eq(params_find(server->unreported, "application_name"), "mine");
-	ck_assert(params_find(server->baseline, "server_version") != NULL ||
-	          params_count(server->baseline) > 0);
-	ck_assert(server->is_rest_unknown);
-	ck_assert_int_eq(server->doubt, DOUBT_FOREIGN);
-	ck_assert(!server->is_dirty);
+	ck_assert_str_eq(params_find(server->session.params, "application_name"), "mine");
+	ck_assert_str_eq(params_find(server->session.unreported, "application_name"), "mine");
+	ck_assert(params_find(server->session.baseline, "server_version") != NULL ||
+	          params_count(server->session.baseline) > 0);
+	ck_assert(server->session.is_rest_unknown);
+	ck_assert_int_eq(server->session.doubt, DOUBT_FOREIGN);
+	ck_assert(!server->session.is_dirty);
 	stage_close(&stage);
 }
 END_TEST
@@ -256,12 +256,12 @@ static const struct {
 	const char *says;
 	size_t offset;
 } flags[] = {
-	{ "it was written to the hand-over", offsetof(struct server, is_leaving) },
+	{ "it was written to the hand-over", offsetof(struct server, place.is_leaving) },
 	{ "it listens for clients", offsetof(struct server, is_listening) },
-	{ "it reports too much", offsetof(struct server, has_flooded) },
-	{ "it has state of a client", offsetof(struct server, is_dirty) },
-	{ "it was within a frame", offsetof(struct server, is_mid_response) },
-	{ "it has sent a FATAL error", offsetof(struct server, got_fatal) },
+	{ "it reports too much", offsetof(struct server, wire.has_flooded) },
+	{ "it has state of a client", offsetof(struct server, session.is_dirty) },
+	{ "it was within a frame", offsetof(struct server, wire.is_mid_response) },
+	{ "it has sent a FATAL error", offsetof(struct server, wire.got_fatal) },
 };
 
 START_TEST(who_is_not_at_rest_stays)
@@ -272,9 +272,9 @@ START_TEST(who_is_not_at_rest_stays)
 	stage_open(&stage, SETTINGS);
 	server = server_of(&stage.here);
 	ck_assert(server_may_move(server));
-	server->cancel_count = 1;
+	server->lease.cancel_count = 1;
 	ck_assert_ptr_null(server_pack(server));
-	server->cancel_count = 0;
+	server->lease.cancel_count = 0;
 	for (size_t i = 0; i < COUNT_OF(flags); i++) {
 		bool *flag = (bool *)((char *)server + flags[i].offset);
 
@@ -282,12 +282,12 @@ START_TEST(who_is_not_at_rest_stays)
 		ck_assert_msg(!server_pack(server), "%s", flags[i].says);
 		*flag = false;
 	}
-	server_set_close_needed(server, CLOSE_RECONNECT);
+	server_need_close(server, CLOSE_RECONNECT);
 	ck_assert_ptr_null(server_pack(server));
-	server_set_close_needed(server, CLOSE_NONE);
-	server->stream.error = 5;
+	server_need_close(server, CLOSE_NONE);
+	server->wire.stream.error = 5;
 	ck_assert_ptr_null(server_pack(server));
-	server->stream.error = 0;
+	server->wire.stream.error = 0;
 	peer_say(&stage.client, "Q");
 	ck_assert_str_eq(peer_hear(&stage.here, &stage.server), "Q");
 	ck_assert_ptr_null(server_pack(server));
@@ -377,7 +377,7 @@ START_TEST(a_suspended_loop_keeps_it)
 	pools_suspend(stage.there.pools, "test");
 	ck_assert_ptr_nonnull(server_unpack(stage.there.pools, &parcel));
 	ck_assert(pools_quiesce(stage.there.pools));
-	ck_assert(stream_is_halted(&server_of(&stage.there)->stream));
+	ck_assert(stream_is_halted(&server_of(&stage.there)->wire.stream));
 	pools_go_on(stage.there.pools);
 	open_other(&stage);
 	ask(&stage.there, &stage.other, &stage.server);
@@ -462,7 +462,7 @@ START_TEST(it_moves_between_threads)
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	ck_assert_ptr_nonnull(server_unpack(stage.here.pools, &belts[0].parcel));
-	ck_assert_uint_eq(server_statements_count(&server_of(&stage.here)->statements), 1);
+	ck_assert_uint_eq(server_statements_count(&server_of(&stage.here)->session.statements), 1);
 	ask(&stage.here, &stage.client, &stage.server);
 	stage_close(&stage);
 }

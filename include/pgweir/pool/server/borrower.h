@@ -24,6 +24,22 @@ struct server;
 struct server_call;
 struct server_call_end;
 
+/* An internal query. Its replies are not forwarded. */
+enum errand_kind {
+	ERRAND_NONE,
+	ERRAND_CONNECT,  /* connect_query */
+	ERRAND_CHECK,    /* server_check_query */
+	ERRAND_RESET,    /* server_reset_query */
+	ERRAND_REPLAY,   /* sets the borrower's parameters */
+	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
+	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
+	ERRAND_CLOSES,   /* closes statements: server_close_statements() */
+	/* their answers have rows */
+	ERRAND_ASK,     /* asks which session state there is: question.h */
+	ERRAND_CATALOG, /* asks what the functions of the database may do: pool/catalog.h */
+	ERRAND_ROLE     /* asks for the role of the host: question.h */
+};
+
 /*
  * The callbacks of a borrower. All are called from the loop, never within a call that the borrower
  * makes. Each may leave the pool or return the server.
@@ -63,12 +79,13 @@ struct borrower_ops {
 	/* A request noted by server_note_call() was answered. It may not leave or return here. */
 	void (*on_call)(struct borrower *borrower, const struct server_call *call,
 	                const struct server_call_end *end);
-	/* The server's answer to server_ask(). `facts` is valid during the call. */
-	void (*on_facts)(struct borrower *borrower, const struct facts *facts);
-	/* pool_read_catalog_now() is over. */
-	void (*on_catalog)(struct borrower *borrower);
-	/* server_clear_channels() is done. */
-	void (*on_channels_cleared)(struct borrower *borrower);
+	/*
+	 * An errand for the borrower is done: server_ask(), pool_read_catalog_now(),
+	 * server_clear_channels(), server_close_statements(). `facts`: of ERRAND_ASK, valid during
+	 * the call.
+	 */
+	void (*on_answer)(struct borrower *borrower, enum errand_kind errand,
+	                  const struct facts *facts);
 	/*
 	 * With SERVER_WATCHES_NOTIFICATIONS: a whole NotificationResponse. false: it is forwarded.
 	 * true: what was added to `instead` is.

@@ -181,16 +181,10 @@ static inline bool ledger_is_full(const struct ledger *ledger)
 	return ledger->count >= LEDGER_MAX;
 }
 
-/* Whether the next reply is to an internal query whose result does not matter. */
-static inline bool ledger_owes_ignored(const struct ledger *ledger)
+/* Whether the next reply is one to a request of this fate. */
+static inline bool ledger_owes(const struct ledger *ledger, enum ledger_fate fate)
 {
-	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_IGNORE;
-}
-
-/* Whether the next reply is to a BEGIN ahead of all. */
-static inline bool ledger_owes_begin(const struct ledger *ledger)
-{
-	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_BEGIN;
+	return ledger->count && ledger->ring[ledger->head].fate == fate;
 }
 
 /* Whether the next reply is to a Parse or an Execute that was injected for the client. */
@@ -287,20 +281,15 @@ static inline bool ledger_open_is_unsure(const struct ledger_open *open,
 	return open->older_count || (open->count && open->sync_epoch != ledger->sync_epoch);
 }
 
-enum ledger_send {
-	LEDGER_SENT, /* noted: send the request */
-	LEDGER_NO_MEMORY
-};
-
-/* Notes a request. To be called in the order in which requests are sent. */
-enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate);
+/* Notes a request. To be called in the order in which requests are sent. false: no memory. */
+bool ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate);
 
 /*
  * The same with a change. Takes ownership in any case: if the server will skip the request, or
  * there is no memory, the change is settled at once.
  */
-enum ledger_send ledger_add_change(struct ledger *ledger, enum ledger_kind kind,
-                                   enum ledger_fate fate, struct ledger_change *change);
+bool ledger_add_change(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
+                       struct ledger_change *change);
 
 /*
  * Marks the newest entry, which must be of this kind, for the borrower; a Sync of ours behind it
@@ -319,18 +308,6 @@ bool ledger_drop_sync(struct ledger *ledger);
  * The newest entry, an internal query behind what the borrower has sent, does not matter any more.
  */
 void ledger_ignore_question(struct ledger *ledger);
-
-/* Whether the next reply is to a request of the client that was sent as it was. */
-static inline bool ledger_owes_forwarded(const struct ledger *ledger)
-{
-	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_FORWARD;
-}
-
-/* Whether the next reply is one that we make: ledger_answer(). */
-static inline bool ledger_owes_answer(const struct ledger *ledger)
-{
-	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_ANSWER;
-}
 
 /* Whether a LEDGER_ANSWER is due; removes it. *type: the type byte of the reply. */
 bool ledger_answer(struct ledger *ledger, char *type);

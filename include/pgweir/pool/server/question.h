@@ -55,6 +55,9 @@ void question_text(unsigned int parts, struct bytes names, unsigned int major, s
 
 const char *role_question_text(bool is_short);
 
+/* A time in seconds as PostgreSQL writes a double, in microseconds. Negative ones are 0. */
+bool question_seconds(struct bytes text, uint64_t *value);
+
 /* Reads the body of the DataRow. false: it is not an answer. report->is_full: not a short one. */
 bool role_question_answer(struct bytes body, struct host_report *report);
 
@@ -96,6 +99,14 @@ struct facts {
 /* The body of a DataRow. */
 void facts_row(struct facts *facts, struct bytes row);
 
-void facts_done(struct facts *facts);
+static inline void facts_done(struct facts *facts)
+{
+	buf_free(&facts->params);
+	buf_free(&facts->defaults);
+	buf_free(&facts->channels);
+	buf_free(&facts->exposed);
+	buf_free(&facts->held);
+	*facts = (struct facts){ 0 };
+}
 
 #endif

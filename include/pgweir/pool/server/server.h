@@ -32,11 +32,10 @@
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/server/borrower.h"
 #include "pgweir/pool/server/hosts.h"
-#include "pgweir/pool/server/server_statements.h"
+#include "pgweir/pool/server/statements.h"
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/server/question.h"
-#include "pgweir/pool/server/text_scope.h"
 #include "pgweir/pool/server/replay.h"
 
 #define SERVER_KEY_MAX 260 /* bytes of a cancel key: process id and secret */
@@ -55,18 +54,10 @@ enum server_state {
 	SERVER_STATES
 };
 
-/* An internal query. Its replies are not forwarded. */
-enum errand_kind {
-	ERRAND_NONE,
-	ERRAND_CONNECT,  /* connect_query */
-	ERRAND_CHECK,    /* server_check_query */
-	ERRAND_RESET,    /* server_reset_query */
-	ERRAND_REPLAY,   /* sets the borrower's parameters */
-	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
-	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
-	ERRAND_ASK,      /* asks which session state there is: question.h */
-	ERRAND_CATALOG,  /* asks what the functions of the database may do: pool/catalog.h */
-	ERRAND_ROLE      /* asks for the role of the host: question.h */
+/* How it goes out. */
+enum errand_how {
+	ERRAND_AT_ONCE, /* as a simple query, which drops the unnamed statement of the session */
+	ERRAND_APART    /* by messages that leave that alone */
 };
 
 /* Values of sequences that currval() and lastval() may give there. */
@@ -74,6 +65,13 @@ enum server_sequences {
 	SEQUENCES_FOREIGN, /* maybe of several borrowers, or of one at another time */
 	SEQUENCES_NONE,    /* nobody has had the server since its login */
 	SEQUENCES_OWN      /* only of its owner; without one, of the borrower of its pairing */
+};
+
+/* DISCARD SEQUENCES ahead of a borrower's message. */
+enum server_discard {
+	DISCARD_NONE,  /* none was sent, or it is answered */
+	DISCARD_SENT,  /* it was or will be sent, and `sequences` is its result */
+	DISCARD_NEEDED /* the same, and a statement behind it asks for values of sequences */
 };
 
 /*
@@ -84,6 +82,13 @@ enum server_doubt {
 	DOUBT_NONE,   /* PostgreSQL has said what is there, or that nothing can be */
 	DOUBT_OWN,    /* it would be of the current or last borrower, since it got the server */
 	DOUBT_FOREIGN /* it may be of another: to be cleaned, or the cleaning is not confirmed */
+};
+
+/* What is known of the scope in which statements are prepared. */
+enum server_scope_state {
+	SCOPE_KNOWN,
+	SCOPE_OPEN,     /* the borrower may have changed it since it was known */
+	SCOPE_OPEN_USED /* the same, and statements were prepared or used since */
 };
 
 /* What a borrower wants to be asked about. */
@@ -176,7 +181,7 @@ struct server_ops {
 	void (*on_state)(struct server *server, enum server_state from);
 	/* It is closed, and so is its socket: PostgreSQL does not count it any more. */
 	void (*on_released)(struct server *server);
-	/* server->is_close_needed has changed. */
+	/* server->close_reason has changed. */
 	void (*on_close_needed)(struct server *server);
 	/*
 	 * The server has shown what its host is: it has reported that, or has answered the role
@@ -190,7 +195,7 @@ struct server_ops {
 	/* A check or a reset is done: the server is ready, has no borrower, and can be lent. */
 	void (*on_home)(struct server *server);
 	/*
-	 * The server has refused its borrower's parameters (server->refusal). Its own are
+	 * The server has refused its borrower's parameters (server->session.refusal). Its own are
 	 * unchanged.
 	 */
 	void (*on_params_refused)(struct server *server);
@@ -213,29 +218,22 @@ struct server_ops {
 	void (*tell_secret)(const struct server *server, struct buf *out);
 	/*
 	 * ERRAND_CATALOG: a row of the answer, and its end, before on_home(), or before
-	 * on_catalog() of the borrower. The server may be closed without the end.
+	 * on_answer() of the borrower. The server may be closed without the end.
 	 */
 	void (*on_catalog_row)(struct server *server, struct bytes body);
 	void (*on_catalog_end)(struct server *server, bool has_failed);
 	/* A command has changed definitions; and again when its transaction has ended. */
 	void (*on_definition)(struct server *server);
-	/* server->has_library was set. */
+	/* server->session.has_library was set. */
 	void (*on_library)(struct server *server);
 	/* The turn in which the server was closed has ended: free it. */
 	void (*on_free)(struct server *server);
 };
 
-/* The next steps of launching a server. server_launch.c */
-struct server_login_steps {
-	void (*on_connected)(struct dial *dial, int fd, const struct err *err);
-	/* TLS is established, or the connection stays plain */
-	void (*on_secured)(struct server *server);
-};
-
 /* State that exists only until the server has logged in. */
 struct server_login {
-	const struct server_login_steps *steps;
 	struct dial dial;
+	void (*on_connected)(struct dial *dial, int fd, const struct err *err);
 	struct resolver_ask ask;
 	struct server *server;
 	/* until the host's first message, if there is another host to try */
@@ -253,69 +251,21 @@ struct server_login {
 	bool is_role_short; /* the short role question is asked */
 };
 
-struct server {
+/* What goes over the connection: what is owed, and what is half sent or half read. */
+struct server_wire {
 	struct stream stream;
-	struct logger log;
-	struct server_site *site;
-	struct pool *pool;        /* the owner, which implements site->ops */
-	TAILQ_ENTRY(server) node; /* in the pool's list of this state */
-	/* in IDLE and USED: in its database's list, the longest unused first */
-	TAILQ_ENTRY(server) database_node;
-	TAILQ_ENTRY(server) role_node; /* the same in its role's list */
-	TAILQ_ENTRY(server) all_node;  /* in pools->servers, in order of ids */
-	enum server_state state;
-	enum errand_kind errand;
-	bool errand_failed;
-	bool is_close_needed; /* to be closed when it is returned */
-	bool has_session;     /* lent in session mode and not reset since */
-	bool has_library;     /* a library was loaded there for a borrower: it cannot be removed */
-	/* its borrower may have left session state there that nobody else may see */
-	bool is_dirty;
-	enum server_doubt doubt;
-	bool is_cleaning; /* the cleaning is in `prefix`, or was sent and is not answered */
-	/* a value was reported in another encoding than that of the database, which maps have */
-	bool has_unclear_report;
-	/* a RESET ran: parameters that are not reported may have any value */
-	bool is_rest_unknown;
-	/* facts: some of the parameters that its client gave at the startup were set back */
-	bool is_startup_unset;
+	struct ledger ledger;
+	char status;          /* of the last ReadyForQuery: 'I', 'T', 'E' */
 	bool is_ready;        /* nothing was sent since the last ReadyForQuery */
 	bool is_mid_request;  /* only a part of the borrower's last frame was sent */
-	bool got_fatal;       /* the server has sent a FATAL error */
 	bool is_mid_response; /* the borrower has got the start of a frame, but not its end */
+	bool got_fatal;       /* the server has sent a FATAL error */
 	bool is_finished;     /* in ENDING: nothing more is sent */
-	bool is_leaving;      /* written to the hand-over: pool/handover.h */
-	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
-	usec_t arrived_at;    /* when it came from another loop; 0: it was opened in this one */
-	bool keeps_permit;    /* it moves to another loop, where it counts for the same limits */
 	/* reported so many parameters in this turn that reading waits for the next */
 	bool has_flooded;
-	bool is_tls_direct; /* TLS started without SSLRequest; valid while encrypted */
-	char status;        /* of the last ReadyForQuery: 'I', 'T', 'E' */
-	/* DISCARD SEQUENCES was or will be sent, and is not answered; `sequences` says its result
-	 */
-	bool is_discarding;
-	bool relies_on_discard; /* a statement behind it asks for values of sequences */
-	/* what was sent behind our prefix must not be answered: the prefix failed. Or NONE */
-	enum close_reason prefix_failure;
-	enum server_sequences sequences;
-	bool forwards_rest;  /* whether the rest of the current frame is forwarded, or dropped */
-	uint32_t frame_left; /* bytes of the current frame that are still to come */
-	uint64_t received;   /* bytes read from it */
-	/* a standby, as its borrowers have found out */
-	uint64_t replayed;         /* of the WAL; 0: not known */
-	uint64_t started;          /* when PostgreSQL was started; 0: not known */
-	usec_t started_at;         /* when that was found out */
-	uint16_t ask_size;         /* bytes of a question behind the borrower's message; 0: none */
-	unsigned int cancel_count; /* cancels for it in progress */
-	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
-	struct borrower *borrower;
-	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
-	enum replication replication; /* NONE: not dedicated */
-	uint8_t watches;              /* enum server_watch, by its borrower */
-	bool is_login_counted;        /* share_begin_login() */
-	bool is_listening;            /* a listening connection: pool/listening.h */
-	struct ledger ledger;
+	bool forwards_rest;     /* whether the rest of the current frame is forwarded, or dropped */
+	uint32_t frame_left;    /* bytes of the current frame that are still to come */
+	uint64_t received;      /* bytes read from it */
 	struct buf replacement; /* sent to the borrower instead of the current frame */
 	/*
 	 * the message of an error after which a batch is sent again: the borrower gets it if the
@@ -323,70 +273,130 @@ struct server {
 	 */
 	struct buf withheld;
 	struct buf prefix; /* an internal query to be sent ahead of the next request */
-	struct ledger_change prefix_change;  /* of that query */
-	struct ledger_change discard_change; /* of DISCARD SEQUENCES ahead of another message */
-	struct server_calls *calls;          /* NULL: none so far. server_calls.c */
-	struct replay replay;                /* what the borrower sent and may send again */
-	struct server_statements statements; /* the prepared statements it has */
-	/* the scope of `params`, in which statements are prepared */
-	struct text_scope scope;
-	enum server_end end;         /* the one that server_watch_end() looks for */
-	unsigned int ends_ahead;     /* that come before it */
-	unsigned int unlisten_count; /* UNLISTEN and DISCARD ALL that it has seen meanwhile */
-	unsigned int error_count;    /* of errors that borrowers have got */
-	bool is_limited;             /* between server_begin_limit() and server_end_limit() */
-	bool has_ddl;                /* the transaction may have changed what functions do */
-	unsigned int load_count;     /* LOAD that succeeded and that the borrower has not settled */
-	/* the borrower may have changed the scope since its parameters were known for certain */
-	bool is_scope_open;
-	bool has_used_scope; /* statements were prepared or used since */
+	struct ledger_change prefix_change; /* of that query */
+	/* what was sent behind our prefix must not be answered: the prefix failed. Or NONE */
+	enum close_reason prefix_failure;
+	struct server_calls *calls; /* NULL: none so far. server_calls.c */
+};
+
+/* What is set and prepared in the session, and what borrowers may have left there. */
+struct server_session {
 	/* the parameters set there, without those at their default */
 	const struct params *params;
-	const struct params *before;    /* `params` before ERRAND_REPLAY, while that runs */
-	const struct params *forgotten; /* `params` after the last RESET; held, or NULL */
-	enum close_reason close_reason; /* if is_close_needed, and in ENDING */
-	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
-	struct err *refusal;
-	struct catalog_question *catalog; /* during ERRAND_CATALOG */
-	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
-	const struct params *baseline;    /* what it reported at its login: its defaults */
-	const struct params
-	    *unreported; /* defaults by connect_query that are not reported; or NULL */
+	const struct params *before;     /* `params` before ERRAND_REPLAY, while that runs */
+	const struct params *forgotten;  /* `params` after the last RESET; held, or NULL */
+	const struct params *baseline;   /* what it reported at its login: its defaults */
+	const struct params *unreported; /* defaults by connect_query, not reported; or NULL */
 	/* reported during the borrower's work; not yet in `params` or `baseline` */
 	struct buf reports;
-	unsigned int report_count;  /* reports that no borrower's work explains */
+	unsigned int report_count; /* reports that no borrower's work explains */
+	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
+	struct err *refusal;
+	struct server_statements statements; /* the prepared statements it has */
+	struct text_scope scope; /* the scope of `params`, in which statements are prepared */
+	enum server_scope_state scope_state;
+	/* a value was reported in another encoding than that of the database, which maps have */
+	bool has_unclear_report;
+	/* a RESET ran: parameters that are not reported may have any value */
+	bool is_rest_unknown;
+	/* facts: some of the parameters that its client gave at the startup were set back */
+	bool is_startup_unset;
+	bool has_session; /* lent in session mode and not reset since */
+	/* its borrower may have left session state there that nobody else may see */
+	bool is_dirty;
+	bool has_library; /* a library was loaded there for a borrower: it cannot be removed */
+	bool has_ddl;     /* the transaction may have changed what functions do */
+	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
+	enum server_doubt doubt;
+	enum server_sequences sequences;
+	enum server_discard discard;
+	struct ledger_change discard_change; /* of DISCARD SEQUENCES ahead of another message */
+};
+
+/* Who has it, for what, and since when. */
+struct server_lease {
+	struct borrower *borrower;
+	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
+	struct replay replay;         /* what the borrower sent and may send again */
+	uint8_t watches;              /* enum server_watch, by its borrower */
+	enum server_end end;          /* the one that server_watch_end() looks for */
+	unsigned int ends_ahead;      /* that come before it */
+	unsigned int unlisten_count;  /* UNLISTEN and DISCARD ALL that it has seen meanwhile */
+	unsigned int error_count;     /* of errors that borrowers have got */
+	unsigned int cancel_count;    /* cancels for it in progress */
+	struct vacancy *vacancy; /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
+	usec_t lent_at;          /* valid in LENT */
+	usec_t request_at;       /* start of the current query; 0 = none */
+	int64_t request_wall;    /* the same as wall-clock time, for the hand-over */
+	/* start of the current transaction; valid in LENT while a transaction runs */
+	usec_t xact_at;
+	uint64_t pairing;       /* of it and the borrower that got it last; 0: nobody has */
+	struct borrower *owner; /* whose `owned` it is; or NULL */
+	usec_t owned_at; /* when that one may have called nextval() last; 0: it is not known */
+};
+
+/* Where it is: at a host, in lists, and among the loops. */
+struct server_place {
+	TAILQ_ENTRY(server) node; /* in the pool's list of this state */
+	/* in IDLE and USED: in its database's list, the longest unused first */
+	TAILQ_ENTRY(server) database_node;
+	TAILQ_ENTRY(server) role_node;       /* the same in its role's list */
+	TAILQ_ENTRY(server) all_node;        /* in pools->servers, in order of ids */
+	unsigned int host;                   /* number of its host in the pool's list */
+	struct hosts_place counted;          /* where it is counted */
+	struct resolver_watch address_watch; /* watches its address, if a name was looked up */
+	struct address peer;                 /* the address it is connected to */
+	char path[108];                      /* and its path, for a Unix socket */
+	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
+	/* a standby, as its borrowers have found out */
+	uint64_t replayed;     /* of the WAL; 0: not known */
+	uint64_t started;      /* when PostgreSQL was started; 0: not known */
+	usec_t started_at;     /* when that was found out */
+	usec_t arrived_at;     /* when it came from another loop; 0: it was opened in this one */
+	bool keeps_permit;     /* it moves to another loop, where it counts for the same limits */
+	bool is_leaving;       /* written to the hand-over: pool/handover.h */
+	bool is_login_counted; /* share_begin_login() */
+};
+
+struct server {
+	struct server_wire wire;
+	struct server_session session;
+	struct server_lease lease; /* by the pool */
+	struct server_place place; /* by the pool */
+	struct logger log;
+	struct server_site *site;
+	struct pool *pool; /* the owner, which implements site->ops */
+	uint64_t id;
+	enum server_state state;
+	enum replication replication; /* NONE: not dedicated */
+	bool is_listening;            /* a listening connection: pool/listening.h */
+	enum errand_kind errand;
+	bool errand_failed;
+	bool is_cleaning;  /* the cleaning is in `prefix`, or was sent and is not answered */
+	uint16_t ask_size; /* bytes of a question behind the borrower's message; 0: none */
+	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
+	struct catalog_question *catalog; /* during ERRAND_CATALOG */
+	/* why it is to be closed when it is returned, or in ENDING; NONE: it is not */
+	enum close_reason close_reason;
 	struct server_login *login; /* until it has logged in, then NULL */
 	struct timer timer;         /* the limit of its state */
 	struct timer life;          /* server_lifetime */
 	struct timer xact;          /* transaction_timeout; in ENDING: the next cancel */
 	struct task free_task;
-	unsigned int host;                   /* number of its host in the pool's list */
-	struct hosts_place place;            /* where it is counted */
-	struct resolver_watch address_watch; /* watches its address, if a name was looked up */
-	struct address peer;                 /* the address it is connected to */
-	char path[108];                      /* and its path, for a Unix socket */
-	usec_t connected_at;                 /* when the connection attempt started */
-	usec_t used_at;                      /* last ready in full, returned, or logged in */
-	usec_t lent_at;                      /* valid in LENT */
-	usec_t request_at;                   /* start of the current query; 0 = none */
-	/* start of the current transaction; valid in LENT while a transaction runs */
-	usec_t xact_at;
-	int64_t connect_wall; /* connected_at and request_at as wall-clock time, for SHOW */
-	int64_t request_wall;
-	uint64_t id;
-	uint64_t pairing;       /* of it and the borrower that got it last; 0: nobody has */
-	struct borrower *owner; /* whose `owned` it is; or NULL */
-	usec_t owned_at; /* when that one may have called nextval() last; 0: it is not known */
+	usec_t connected_at;  /* when the connection attempt started */
+	int64_t connect_wall; /* the same as wall-clock time, for SHOW */
+	usec_t used_at;       /* last ready in full, returned, or logged in */
+	bool is_tls_direct;   /* TLS started without SSLRequest; valid while encrypted */
 	uint16_t key_size;
 	unsigned char key[SERVER_KEY_MAX];
 };
 
 /* Notes a borrower's request that is about to be sent. To be called in the order of sending. */
-enum ledger_send server_note(struct server *server, enum ledger_kind kind);
+bool server_note(struct server *server, enum ledger_kind kind);
 
 /* The same for a request that we add or replace: see ledger_add_change(). */
-enum ledger_send server_note_change(struct server *server, enum ledger_kind kind,
-                                    enum ledger_fate fate, struct ledger_change *change);
+bool server_note_change(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
+                        struct ledger_change *change);
 
 /* A request whose execution its borrower measures. */
 struct server_call {
@@ -457,7 +467,11 @@ bool server_scope(struct server *server, struct bytes *scope);
  * The borrower is about to change parameters of the scope. Until server_close_scope() it is not
  * known, so statements are prepared again if they are used, and once more for later clients.
  */
-static inline void server_open_scope(struct server *server) { server->is_scope_open = true; }
+static inline void server_open_scope(struct server *server)
+{
+	if (server->session.scope_state == SCOPE_KNOWN)
+		server->session.scope_state = SCOPE_OPEN;
+}
 void server_close_scope(struct server *server);
 
 /*
@@ -499,13 +513,13 @@ enum server_rest {
 
 static inline enum server_rest server_rest(const struct server *server)
 {
-	if (!server->is_ready || server->errand != ERRAND_NONE)
+	if (!server->wire.is_ready || server->errand != ERRAND_NONE)
 		return REST_WORKING;
-	if (server->status != 'I')
+	if (server->wire.status != 'I')
 		return REST_IN_TRANSACTION;
-	if (stream_unsent(&server->stream))
+	if (stream_unsent(&server->wire.stream))
 		return REST_UNSENT;
-	return server->is_mid_response ? REST_MID_RESPONSE : REST_FULL;
+	return server->wire.is_mid_response ? REST_MID_RESPONSE : REST_FULL;
 }
 
 /*
@@ -514,8 +528,8 @@ static inline enum server_rest server_rest(const struct server *server)
  */
 static inline bool server_is_in_failed_block(const struct server *server)
 {
-	return server->status == 'E' && ledger_knows_status(&server->ledger) &&
-	       !server->ledger.has_executed;
+	return server->wire.status == 'E' && ledger_knows_status(&server->wire.ledger) &&
+	       !server->wire.ledger.has_executed;
 }
 
 /* Whether the server serves one borrower only, and is closed when that leaves. */
@@ -527,11 +541,11 @@ static inline bool server_is_dedicated(const struct server *server)
 /* Whether all that the borrower's transaction has run is its opening, which is kept (replay.h). */
 static inline bool server_has_only_begun(const struct server *server)
 {
-	const struct replay *replay = &server->replay;
+	const struct replay *replay = &server->lease.replay;
 
-	return replay->opening_count && !replay->count && server->status == 'T' &&
-	       server_rest(server) == REST_IN_TRANSACTION && !server->is_mid_request &&
-	       !server->is_mid_response && !stream_unsent(&server->stream);
+	return replay->opening_count && !replay->count && server->wire.status == 'T' &&
+	       server_rest(server) == REST_IN_TRANSACTION && !server->wire.is_mid_request &&
+	       !server->wire.is_mid_response && !stream_unsent(&server->wire.stream);
 }
 
 /* Whether the server is between two transactions, from PostgreSQL's point of view. */
@@ -549,11 +563,11 @@ bool server_has_nothing_pending(const struct server *server);
 /* Notes whether only a part of the borrower's last frame was sent. */
 static inline void server_set_mid_request(struct server *server, bool is_mid_request)
 {
-	server->is_mid_request = is_mid_request;
+	server->wire.is_mid_request = is_mid_request;
 }
 
 /* A borrower's BEGIN was answered before it was sent: no ReadyForQuery reports the transaction. */
-static inline void server_set_in_transaction(struct server *server) { server->status = 'T'; }
+static inline void server_set_in_transaction(struct server *server) { server->wire.status = 'T'; }
 
 /*
  * Notes whether the borrower may have left session state on the server. If so, the server is reset
@@ -561,7 +575,7 @@ static inline void server_set_in_transaction(struct server *server) { server->st
  */
 static inline void server_set_dirty(struct server *server, bool is_dirty)
 {
-	server->is_dirty = is_dirty;
+	server->session.is_dirty = is_dirty;
 }
 
 /*
@@ -570,8 +584,8 @@ static inline void server_set_dirty(struct server *server, bool is_dirty)
  */
 static inline void server_set_doubt(struct server *server)
 {
-	if (server->doubt == DOUBT_NONE)
-		server->doubt = DOUBT_OWN;
+	if (server->session.doubt == DOUBT_NONE)
+		server->session.doubt = DOUBT_OWN;
 }
 
 /*
@@ -580,8 +594,8 @@ static inline void server_set_doubt(struct server *server)
  */
 static inline void server_end_session(struct server *server)
 {
-	server->is_dirty |= server->has_session;
-	server->has_session = server->has_unclear_report = false;
+	server->session.is_dirty |= server->session.has_session;
+	server->session.has_session = server->session.has_unclear_report = false;
 }
 
 /*
@@ -599,29 +613,26 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 const char *server_value(const struct server *server, const struct params *params,
                          const char *name);
 
-/* The server must be closed when it is returned, for this reason. */
+/*
+ * The server must be closed when it is returned, for this reason (the first call counts).
+ * CLOSE_NONE: it need not be closed any more.
+ */
 void server_need_close(struct server *server, enum close_reason reason);
 
 /*
  * Asks the server for parts of its session state (enum question_part; names: see question_text()).
- * It must be at rest. The answer comes with on_facts() of the borrower; if there is none, the
+ * It must be at rest. The answer comes with on_answer() of the borrower; if there is none, the
  * server is closed. A question that fails is asked again: as it was if it was canceled, else
  * without the names.
  */
-void server_ask(struct server *server, unsigned int parts, struct bytes names);
-
-/*
- * The same by messages that leave the unnamed statement of the session alone. A simple query, as
- * the others are, drops it.
- */
-void server_ask_apart(struct server *server, unsigned int parts, struct bytes names);
+void server_ask(struct server *server, enum errand_how how, unsigned int parts, struct bytes names);
 
 /*
  * The same question without names, behind a message of the borrower with which its transaction ends
  * or fails: adds it to *out, which goes out behind that message. The borrower sends nothing more.
  * Its on_ready() comes when its own message is answered, and then server_is_asked() is true, unless
  * the transaction has failed and not ended: then the question has no answer. false: no memory, and
- * nothing was added.
+ * nothing is to be sent.
  */
 bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out);
 
@@ -631,10 +642,22 @@ static inline bool server_is_asked(const struct server *server)
 }
 
 /*
- * Ends all that the server listens to. It must be at rest. on_channels_cleared() of the borrower
- * comes; if UNLISTEN fails, the server is closed.
+ * Ends all that the server listens to. It must be at rest. on_answer() of the borrower comes; if
+ * UNLISTEN fails, the server is closed.
  */
 void server_clear_channels(struct server *server);
+
+/* Closes statements of these names (name\0). It must be at rest; on_answer() comes. */
+void server_close_statements(struct server *server, struct bytes names);
+
+/*
+ * Adds the messages that execute one statement and leave the unnamed statement and portal of the
+ * session alone, and notes them; the change is that of the Execute. After an error, or from a
+ * PREPARE of SQL, the scratch name may be there still, so it is closed first, too. false: no
+ * memory.
+ */
+bool server_add_apart(struct server *server, struct bytes statement, enum ledger_fate fate,
+                      struct ledger_change *change, struct buf *out);
 
 /*
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's
@@ -657,41 +680,41 @@ bool server_take_facts(struct server *server, const struct facts *facts,
  */
 bool server_add_library(struct server *server, const char *name);
 
-/*
- * What was injected behind a transaction must be answered within server_connect_timeout, as the
- * questions of ours.
- */
-void server_begin_limit(struct server *server);
-void server_end_limit(struct server *server);
-
 /* Looks for the first COMMIT or ROLLBACK from now on, behind so many others; counts UNLISTEN. */
 static inline void server_watch_end(struct server *server, unsigned int ahead)
 {
-	server->watches |= SERVER_WATCHES_END;
-	server->end = SERVER_END_NONE;
-	server->ends_ahead = ahead;
+	server->lease.watches |= SERVER_WATCHES_END;
+	server->lease.end = SERVER_END_NONE;
+	server->lease.ends_ahead = ahead;
 }
 
 /* Ends the watch. */
 static inline enum server_end server_end_seen(struct server *server)
 {
-	server->watches &= (uint8_t)~SERVER_WATCHES_END;
-	return server->end;
+	server->lease.watches &= (uint8_t)~SERVER_WATCHES_END;
+	return server->lease.end;
+}
+
+/* What is sent now asks for values of sequences: a DISCARD SEQUENCES before it must succeed. */
+static inline void server_rely_on_discard(struct server *server)
+{
+	if (server->session.discard == DISCARD_SENT)
+		server->session.discard = DISCARD_NEEDED;
 }
 
 /* The borrower has handled all LOADs. */
-static inline void server_settle_loads(struct server *server) { server->load_count = 0; }
+static inline void server_settle_loads(struct server *server) { server->session.load_count = 0; }
 
 /* Whether the borrower must look for parameters of its startup: relay_take_params(). */
 static inline bool server_has_reset(const struct server *server)
 {
-	return server->is_rest_unknown || server->is_startup_unset;
+	return server->session.is_rest_unknown || server->session.is_startup_unset;
 }
 
 /* The borrower has handled the parameters that were set back. */
 static inline void server_settle_rest(struct server *server)
 {
-	server->is_rest_unknown = server->is_startup_unset = false;
+	server->session.is_rest_unknown = server->session.is_startup_unset = false;
 }
 
 /* Whether it was closed: it has no borrower and gets none, and nothing that it sends matters. */
@@ -702,7 +725,7 @@ static inline bool server_is_over(const struct server *server)
 
 static inline bool server_can_take(const struct server *server)
 {
-	return stream_unsent(&server->stream) == 0 && !ledger_is_full(&server->ledger);
+	return stream_unsent(&server->wire.stream) == 0 && !ledger_is_full(&server->wire.ledger);
 }
 
 /* The borrower can accept bytes again, after on_bytes() returned false. */

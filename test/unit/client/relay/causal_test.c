@@ -24,7 +24,7 @@ static void open_stage(struct stage *stage)
 	*stage = (struct stage){ 0 };
 	stage->pool.limits.is_causal = true;
 	stage->pool.limits.mode = POOL_MODE_TRANSACTION;
-	stage->server.status = 'I';
+	stage->server.wire.status = 'I';
 	stage->client.borrower.pool = &stage->pool;
 	stage->client.borrower.server = &stage->server;
 	stage->client.causal = &stage->causal;
@@ -132,10 +132,10 @@ START_TEST(causal_where_what_was_seen_is_shown)
 	note_host(&roster, 0, HOST_PRIMARY, seens[_i].timeline);
 	note_host(&roster, 1, HOST_STANDBY, 1);
 	lone.site.roster = &roster;
-	lone.server.host = 1;
-	lone.server.peer.family = AF_UNIX;
-	lone.server.started = 7;
-	lone.server.started_at = 10;
+	lone.server.place.host = 1;
+	lone.server.place.peer.family = AF_UNIX;
+	lone.server.place.started = 7;
+	lone.server.place.started_at = 10;
 	clients.with.loop = lone.loop;
 	stage.pool.purpose = POOL_FOR_READS;
 	stage.causal.seen_on = seens[_i].seen_on;
@@ -186,10 +186,10 @@ START_TEST(causal_what_ends)
 	ck_assert(ends(&stage, bytes_of(sync_and_more.at, 5)));
 	ck_assert(!ends(&stage, sync_and_more)); /* more follows, and has to wait for nothing */
 	ck_assert(!ends(&stage, bytes_of("H\0\0\0\4", 5)));
-	stage.server.status = 'T';
+	stage.server.wire.status = 'T';
 	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
 	ck_assert(ends(&stage, commit));
-	stage.server.status = 'E';
+	stage.server.wire.status = 'E';
 	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
 	ck_assert(ends(&stage, commit));
 }
@@ -202,17 +202,17 @@ START_TEST(causal_what_was_sent_counts)
 
 	open_stage(&stage);
 	ck_assert(!ends(&stage, begin));
-	ledger_add(&stage.server.ledger, LEDGER_QUERY, LEDGER_FORWARD);
+	ledger_add(&stage.server.wire.ledger, LEDGER_QUERY, LEDGER_FORWARD);
 	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
 	ck_assert(ends(&stage, commit));
 	ck_assert(!ends(&stage, begin));
-	ledger_clear(&stage.server.ledger);
+	ledger_clear(&stage.server.wire.ledger);
 	ck_assert(ends(&stage, bytes_of(sync_and_more.at, 5)));
 	/* it has answered all, but a Sync is still to come */
 	ck_assert(!ends(&stage, begin));
-	stage.server.ledger.is_open = true;
+	stage.server.wire.ledger.is_open = true;
 	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
-	ledger_done(&stage.server.ledger);
+	ledger_done(&stage.server.wire.ledger);
 }
 END_TEST
 
@@ -238,7 +238,7 @@ START_TEST(causal_is_for_plain_clients)
 	stage.pool.limits.is_causal = false;
 	ck_assert(!ends(&stage, commit));
 	open_stage(&stage);
-	stage.server.cancel_count = 1;
+	stage.server.lease.cancel_count = 1;
 	ck_assert(!ends(&stage, commit));
 }
 END_TEST

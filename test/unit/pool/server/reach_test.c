@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/reach.c: when an address that cannot be reached is tried again, by the test's clock.
+ * pool/server/hosts.c, reach: when an address that cannot be reached is tried again, by the test's
+ * clock.
  */
-#include "pgweir/pool/server/reach.h"
+#include "pgweir/pool/server/hosts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/replay.c: what is left of several batches while they are answered.
+ * pool/server/server.c, batches that are kept: what is left of several batches while they are
+ * answered.
  */
 #include "pgweir/pool/server/replay.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/question.c: what a row of the answer means, and rows that mean nothing.
+ * pool/server/server_host.c: what a row of the answer means, and rows that mean nothing.
  */
 #include "pgweir/pool/server/question.h"
 

@@ -130,7 +130,7 @@ static const char *last_words(struct lone_server *lone)
 static void note(struct lone_server *lone, enum ledger_kind kind, enum ledger_fate fate,
                  struct ledger_change *change)
 {
-	ck_assert(server_note_change(&lone->server, kind, fate, change) == LEDGER_SENT);
+	ck_assert(server_note_change(&lone->server, kind, fate, change));
 }
 
 START_TEST(server_error_of_a_request_takes_its_change_back)
@@ -229,8 +229,8 @@ START_TEST(server_error_of_a_stale_plan_is_retried)
 
 	lone_server_open(&lone, "");
 	statement = make_statement(&lone);
-	replay_keep(&lone.server.replay, bytes_of("batch", 5));
-	lone.server.replay.may_replan = true;
+	replay_keep(&lone.server.lease.replay, bytes_of("batch", 5));
+	lone.server.lease.replay.may_replan = true;
 	fail_bind(&lone, statement, &bind, "0A000");
 	ck_assert_str_eq(buf_text(&lone.heard), "");
 	ck_assert(!server_has_nothing_pending(&lone.server));
@@ -266,7 +266,7 @@ START_TEST(server_whose_names_are_taken_is_closed_later)
 	say_error(&lone, "42P05", "prepared statement \"" STATEMENT_NAMES "7\" already exists");
 	ck_assert_str_eq(buf_text(&lone.heard), " needed E");
 	say_ready(&lone);
-	ck_assert(lone.server.is_close_needed);
+	ck_assert(lone.server.close_reason);
 	lone_server_close(&lone);
 }
 END_TEST
@@ -280,7 +280,7 @@ START_TEST(server_whose_scratch_name_is_there_stays)
 	server_note(&lone.server, LEDGER_PARSE);
 	server_note(&lone.server, LEDGER_SYNC);
 	say_error(&lone, "42P05", "prepared statement \"" SCRATCH_NAME "\" already exists");
-	ck_assert(!lone.server.is_close_needed);
+	ck_assert(!lone.server.close_reason);
 	lone_server_close(&lone);
 }
 END_TEST
@@ -292,12 +292,12 @@ START_TEST(server_error_of_parameters_is_kept_for_the_borrower)
 	struct lone_server lone;
 
 	lone_server_open(&lone, "");
-	server_errand(&lone.server, ERRAND_REPLAY, "SET x = 1");
+	server_errand(&lone.server, ERRAND_REPLAY, ERRAND_AT_ONCE, "SET x = 1");
 	say_error(&lone, "22023", "the first error");
 	say_error(&lone, "25P02", "and one that follows from it");
-	ck_assert_ptr_nonnull(lone.server.refusal);
-	ck_assert_str_eq(lone.server.refusal->text, "the first error");
-	ck_assert_str_eq(lone.server.refusal->sqlstate, "22023");
+	ck_assert_ptr_nonnull(lone.server.session.refusal);
+	ck_assert_str_eq(lone.server.session.refusal->text, "the first error");
+	ck_assert_str_eq(lone.server.session.refusal->sqlstate, "22023");
 	lone_server_close(&lone);
 }
 END_TEST

@@ -172,14 +172,14 @@ START_TEST(server_take_facts_takes)
 	startup = param_map(mapped.shared.params, takes[_i].startup);
 	before = param_map(mapped.shared.params, takes[_i].before);
 	make_facts(&facts, takes[_i].facts, takes[_i].role);
-	mapped.server.is_rest_unknown = true;
+	mapped.server.session.is_rest_unknown = true;
 	if (takes[_i].back)
 		back = bytes_of(takes[_i].back, strlen(takes[_i].back) + 1);
 	ck_assert_msg(server_take_facts(&mapped.server, &facts, startup,
 	                                takes[_i].has_before ? before : NULL, back),
 	              "%s", takes[_i].says);
-	ck_assert(!mapped.server.is_rest_unknown);
-	ck_assert_msg(mapped.server.is_startup_unset == takes[_i].is_startup_unset, "%s",
+	ck_assert(!mapped.server.session.is_rest_unknown);
+	ck_assert_msg(mapped.server.session.is_startup_unset == takes[_i].is_startup_unset, "%s",
 	              takes[_i].says);
 	mapped_check(&mapped, takes[_i].says, takes[_i].baseline_after, takes[_i].have_after);
 	facts_done(&facts);
@@ -209,15 +209,15 @@ START_TEST(server_take_facts_cannot)
 	struct mapped_server mapped;
 
 	mapped_make(&mapped, cannot[_i].baseline, cannot[_i].have);
-	ck_assert(params_change(mapped.shared.params, &mapped.server.params, "x", "1"));
-	ck_assert(params_change(mapped.shared.params, &mapped.server.params, "a.b", "old"));
+	ck_assert(params_change(mapped.shared.params, &mapped.server.session.params, "x", "1"));
+	ck_assert(params_change(mapped.shared.params, &mapped.server.session.params, "a.b", "old"));
 	make_facts(&facts, cannot[_i].facts, NULL);
 	ck_assert_msg(!server_take_facts(&mapped.server, &facts, params_none(mapped.shared.params),
 	                                 NULL, bytes_of("", 0)),
 	              "%s", cannot[_i].says);
-	ck_assert_str_eq(params_find(mapped.server.params, "x"), "1");
+	ck_assert_str_eq(params_find(mapped.server.session.params, "x"), "1");
 	if (!cannot[_i].too_long)
-		ck_assert_ptr_null(params_find(mapped.server.params, "a.b"));
+		ck_assert_ptr_null(params_find(mapped.server.session.params, "a.b"));
 	facts_done(&facts);
 	mapped_done(&mapped);
 }
@@ -234,11 +234,11 @@ START_TEST(server_take_facts_has_a_limit)
 		buf_printf(&facts.params, "a.n%d%cx%c", i, 0, 0);
 	ck_assert(server_take_facts(&mapped.server, &facts, params_none(mapped.shared.params), NULL,
 	                            bytes_of("", 0)));
-	ck_assert_uint_eq(params_count(mapped.server.params), PARAMS_NAMES_MAX);
+	ck_assert_uint_eq(params_count(mapped.server.session.params), PARAMS_NAMES_MAX);
 	buf_add(&facts.params, "b\0x", 4);
 	ck_assert(!server_take_facts(&mapped.server, &facts, params_none(mapped.shared.params),
 	                             NULL, bytes_of("", 0)));
-	ck_assert_uint_eq(params_count(mapped.server.params), PARAMS_NAMES_MAX);
+	ck_assert_uint_eq(params_count(mapped.server.session.params), PARAMS_NAMES_MAX);
 	facts_done(&facts);
 	mapped_done(&mapped);
 }

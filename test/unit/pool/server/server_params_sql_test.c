@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/server_params_sql.c: the statements that change one map of parameters to another. No
+ * pool/server/server_params.c: the statements that change one map of parameters to another. No
  * server is connected.
  */
 #include <string.h>
@@ -397,7 +397,7 @@ START_TEST(server_replay_text_compares_little)
 		buf_printf(&have_text, "h%04u%cx%c", i, 0, 0);
 		buf_printf(&want_text, "%c%04u%cy%c", i % 2 ? 'h' : 'w', i, 0, 0);
 	}
-	ck_assert(params_add_text(table, &mapped.server.params, buf_bytes(&have_text)));
+	ck_assert(params_add_text(table, &mapped.server.session.params, buf_bytes(&have_text)));
 	ck_assert(params_add_text(table, &want, buf_bytes(&want_text)));
 	compare_count = 0;
 	server_replay_text(&mapped.server, want, &text);

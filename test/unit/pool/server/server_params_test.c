@@ -102,8 +102,7 @@ END_TEST
 static void put_to_work(struct mapped_server *mapped)
 {
 	mapped->server.state = SERVER_LENT;
-	ck_assert_int_eq(ledger_add(&mapped->server.ledger, LEDGER_QUERY, LEDGER_FORWARD),
-	                 LEDGER_SENT);
+	ck_assert(ledger_add(&mapped->server.wire.ledger, LEDGER_QUERY, LEDGER_FORWARD));
 }
 
 START_TEST(server_files_reports_when_its_work_is_done)
@@ -121,9 +120,9 @@ START_TEST(server_files_reports_when_its_work_is_done)
 	ck_assert(is_news);
 	mapped_check(&mapped, reports[_i].says, reports[_i].baseline, reports[_i].have);
 	server_settle_reports(&mapped.server);
-	ck_assert_str_eq(params_find(mapped.server.baseline, "is_superuser"), "gone");
-	ck_assert(
-	    params_change(mapped.shared.params, &mapped.server.baseline, "is_superuser", NULL));
+	ck_assert_str_eq(params_find(mapped.server.session.baseline, "is_superuser"), "gone");
+	ck_assert(params_change(mapped.shared.params, &mapped.server.session.baseline,
+	                        "is_superuser", NULL));
 	if (strcmp(reports[_i].report.name, "is_superuser") != 0)
 		mapped_check(&mapped, reports[_i].says, reports[_i].baseline_after,
 		             reports[_i].have_after);
@@ -145,7 +144,8 @@ START_TEST(server_reports_are_little_work)
 	mapped_make(&mapped, zone, none);
 	for (int i = 0; i < 400; i++) {
 		snprintf(name, sizeof(name), "n%03d", i);
-		ck_assert(params_change(mapped.shared.params, &mapped.server.params, name, "x"));
+		ck_assert(
+		    params_change(mapped.shared.params, &mapped.server.session.params, name, "x"));
 	}
 	put_to_work(&mapped);
 	compare_count = 0;
@@ -153,18 +153,18 @@ START_TEST(server_reports_are_little_work)
 		snprintf(name, sizeof(name), "n%03zu", i % 400);
 		snprintf(value, sizeof(value), "%zu", i);
 		ck_assert(server_report(&mapped.server, name, value, &is_news));
-		if (mapped.server.reports.count > most)
-			most = mapped.server.reports.count;
-		flood_count += mapped.server.has_flooded;
-		mapped.server.has_flooded = false;
+		if (mapped.server.session.reports.count > most)
+			most = mapped.server.session.reports.count;
+		flood_count += mapped.server.wire.has_flooded;
+		mapped.server.wire.has_flooded = false;
 	}
 	server_settle_reports(&mapped.server);
 	ck_assert_uint_lt(most, (size_t)20 * 1024);
 	ck_assert_uint_gt(flood_count, 10);
 	ck_assert_uint_lt(compare_count / count, 64);
-	ck_assert_uint_lt(mapped.server.reports.capacity, 1024);
-	ck_assert(!mapped.server.is_close_needed);
-	ck_assert_str_eq(params_find(mapped.server.params, "n399"), "99999");
+	ck_assert_uint_lt(mapped.server.session.reports.capacity, 1024);
+	ck_assert(!mapped.server.close_reason);
+	ck_assert_str_eq(params_find(mapped.server.session.params, "n399"), "99999");
 	mapped_done(&mapped);
 }
 END_TEST
@@ -197,12 +197,12 @@ START_TEST(server_reports_too_many_names)
 	mapped_make(&mapped, none, none);
 	put_to_work(&mapped);
 	for (int i = 0; i <= PARAMS_NAMES_MAX; i++) {
-		ck_assert(!mapped.server.is_close_needed);
+		ck_assert(!mapped.server.close_reason);
 		snprintf(name, sizeof(name), "n%d", i);
 		ck_assert(server_report(&mapped.server, name, "x", &is_news));
 	}
 	server_settle_reports(&mapped.server);
-	ck_assert(mapped.server.is_close_needed);
+	ck_assert(mapped.server.close_reason);
 	mapped_done(&mapped);
 }
 END_TEST
@@ -236,7 +236,7 @@ START_TEST(server_forgets_the_rest)
 
 	mapped_make(&mapped, resets[_i].baseline, resets[_i].have);
 	server_forget_rest(&mapped.server, resets[_i].is_all);
-	ck_assert(mapped.server.is_rest_unknown);
+	ck_assert(mapped.server.session.is_rest_unknown);
 	mapped_check(&mapped, resets[_i].says, resets[_i].baseline, resets[_i].after);
 	mapped_done(&mapped);
 }
@@ -254,19 +254,20 @@ START_TEST(server_resets_are_little_work)
 	mapped_make(&mapped, zone, none);
 	for (int i = 0; i < 400; i++) {
 		snprintf(name, sizeof(name), "n%03d", i);
-		ck_assert(params_change(mapped.shared.params, &mapped.server.params, name, "x"));
+		ck_assert(
+		    params_change(mapped.shared.params, &mapped.server.session.params, name, "x"));
 	}
 	compare_count = 0;
 	for (size_t i = 0; i < count; i++)
 		server_forget_rest(&mapped.server, false);
 	ck_assert_uint_lt(compare_count / count, 16);
-	ck_assert_str_eq(params_find(mapped.server.params, "n399"), "\001");
+	ck_assert_str_eq(params_find(mapped.server.session.params, "n399"), "\001");
 	/* Later settings are reset as well, and DISCARD ALL leaves nothing. */
-	ck_assert(params_change(mapped.shared.params, &mapped.server.params, "n399", "y"));
+	ck_assert(params_change(mapped.shared.params, &mapped.server.session.params, "n399", "y"));
 	server_forget_rest(&mapped.server, false);
-	ck_assert_str_eq(params_find(mapped.server.params, "n399"), "\001");
+	ck_assert_str_eq(params_find(mapped.server.session.params, "n399"), "\001");
 	server_forget_rest(&mapped.server, true);
-	ck_assert_uint_eq(params_count(mapped.server.params), 0);
+	ck_assert_uint_eq(params_count(mapped.server.session.params), 0);
 	mapped_done(&mapped);
 }
 END_TEST
@@ -281,13 +282,13 @@ START_TEST(server_add_library_adds)
 
 	mapped_make(&mapped, none, none);
 	ck_assert(server_add_library(&mapped.server, "foo"));
-	ck_assert(mapped.server.has_library);
+	ck_assert(mapped.server.session.has_library);
 	ck_assert(server_add_library(&mapped.server, "Foo"));
 	ck_assert(server_add_library(&mapped.server, "foo"));
-	ck_assert_str_eq(params_find(mapped.server.params, "load:^Foo"), "Foo");
-	ck_assert_str_eq(params_find(mapped.server.params, "load:foo"), "foo");
-	ck_assert_uint_eq(params_count(mapped.server.params), 2);
-	params_release(mapped.shared.params, &mapped.server.params);
+	ck_assert_str_eq(params_find(mapped.server.session.params, "load:^Foo"), "Foo");
+	ck_assert_str_eq(params_find(mapped.server.session.params, "load:foo"), "foo");
+	ck_assert_uint_eq(params_count(mapped.server.session.params), 2);
+	params_release(mapped.shared.params, &mapped.server.session.params);
 	ck_assert(server_add_library(&mapped.server, "^foo"));
 	mapped_check(&mapped, "the mark is marked", none, marked);
 	ck_assert(!server_add_library(&mapped.server, "\xc3\xa9"));

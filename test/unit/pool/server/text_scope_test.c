@@ -3,7 +3,7 @@
  * pool/server/text_scope.c: parameters of a session that change the meaning of a text, and no
  * others.
  */
-#include "pgweir/pool/server/text_scope.h"
+#include "pgweir/pool/server/params.h"
 
 #include <stdio.h>
 #include <string.h>
