@@ -279,6 +279,24 @@ bool stream_keep_rest(struct stream *stream, struct bytes rest)
 	return keep_input(stream, (char *)rest.at, rest.count);
 }
 
+bool stream_put_back(struct stream *stream, struct bytes bytes)
+{
+	struct bytes kept = stream_kept(stream);
+	struct buf all = { 0 };
+	bool is_kept;
+
+	if (!kept.count)
+		return stream_keep(stream, bytes);
+	buf_add(&all, bytes.at, bytes.count);
+	buf_add(&all, kept.at, kept.count);
+	bufpool_free(stream->pool, &stream->in);
+	is_kept = buf_ok(&all) && keep_input(stream, all.at, all.count);
+	if (stream->is_secret)
+		buf_wipe(&all);
+	buf_free(&all);
+	return is_kept;
+}
+
 struct bytes stream_kept_rest(const struct stream *stream)
 {
 	return bytes_of(stream->in->buf.at + stream->in->begin, bufpool_count(stream->in));

@@ -461,7 +461,7 @@ def test_a_transaction_that_is_only_opened_begins_again(scene, said, texts, word
 
 @pytest.mark.parametrize("sql", [
     "SET statement_timeout = '5s'", "SELECT 1", "SAVEPOINT a", "SET LOCAL a.b = 1; SELECT 1",
-    "SET LOCAL TRANSACTION SNAPSHOT '1'", "LISTEN a", SET_LOCAL + 300 * " ",
+    "SET LOCAL TRANSACTION SNAPSHOT '1'", SET_LOCAL + 300 * " ",
 ])
 def test_what_is_no_opening_is_not_repeated(scene, sql):
     one = scene()

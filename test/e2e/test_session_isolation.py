@@ -11,7 +11,7 @@ from .kit.wait import wait_until
 CLEANING = "DISCARD TEMP"
 
 # With these the server stays with its client, once it was asked for them.
-STAYS = ("a temporary table", "a lock")
+STAYS = ("a temporary table", "a lock", "a channel")
 
 # What a function can leave in a session, and how another client would meet it: SQL, clean answer.
 LEFT = {
@@ -169,6 +169,24 @@ def test_nothing_runs_behind_a_cleaning_that_postgresql_refuses(start, postgres)
     first.ask(wire.parse("SELECT 1", "kept"), wire.sync())
     first.query("SELECT leave()")
     assert second.value("ROLLBACK; SELECT count(*) FROM pg_prepared_statements WHERE from_sql") == "0"
+
+
+@pytest.mark.parametrize("size", [3, 10, 14])
+def test_what_has_arrived_behind_it_follows_the_statement_to_another_server(doubtful, size):
+    weir, _, server, other = doubtful
+    text = wire.query("SELECT 3")
+    other.send(wire.query("SELECT 22") + text[:size])
+    expect_cleaning(server)
+    server.expect("Q")
+    server.send(*FAILED)
+    server = weir.far.accept().login()
+    assert server.expect("Q").body == wire.cstr("SELECT 22")
+    other.send(text[size:])
+    server.send(fake.answer("22"))
+    assert "22" in str(other.read_result())
+    assert server.expect("Q").body == wire.cstr("SELECT 3")
+    server.send(fake.answer("3"))
+    assert "3" in str(other.read_result())
 
 
 def test_a_long_text_is_not_kept_for_another_server(doubtful):

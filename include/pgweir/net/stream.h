@@ -163,6 +163,9 @@ static inline bool stream_keep(struct stream *stream, struct bytes rest)
 	return (!stream->in && rest.count == 0) || stream_keep_rest(stream, rest);
 }
 
+/* Puts bytes that were used already in front of the kept input. false: no memory. */
+bool stream_put_back(struct stream *stream, struct bytes bytes);
+
 /* The same as stream_kept(), if there is any. */
 struct bytes stream_kept_rest(const struct stream *stream);
 

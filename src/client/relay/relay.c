@@ -460,7 +460,8 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	/* now, as `whole` may be in the buffer of the stream */
 	if (may_resend && resend.is_first && client->state == CLIENT_ACTIVE && !batch.is_answered &&
-	    (judgement == JUDGE_SEND || judgement == JUDGE_MORE))
+	    (judgement == JUDGE_SEND || judgement == JUDGE_MORE ||
+	     client->borrower.server->is_cleaning))
 		resend_keep(client, &resend, bytes_of(whole.at, whole.count - in.count),
 		            batch.late);
 	server = client->borrower.server;

@@ -378,7 +378,7 @@ static void ask_again(struct client *client, struct bytes batch)
 	client->resent++;
 	client->seen = 0;
 	statements_leave_server(client);
-	if (batch.count && !stream_keep(&client->stream, batch)) {
+	if (batch.count && !stream_put_back(&client->stream, batch)) {
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}
@@ -399,9 +399,7 @@ static bool may_ask_again(const struct client *client)
 		return false;
 	if (client->state == CLIENT_PREPARING) /* its messages were not judged yet */
 		return !session_stays(client);
-	/* The client may have sent more, which has not been judged. */
-	return client->state == CLIENT_ACTIVE && !client->frame_left &&
-	       !stream_kept(&client->stream).count;
+	return client->state == CLIENT_ACTIVE && !client->frame_left;
 }
 
 /* Whether the words have this one, between others. */
