@@ -27,7 +27,9 @@
 
 /* ---- walks ---- */
 
-void clients_walk_start(struct clients *clients, struct clients_walk *walk)
+/* Not inline: gcc 12 would not see that a walk on the stack is taken out of the list again. */
+__attribute__((noinline)) void clients_walk_start(struct clients *clients,
+                                                  struct clients_walk *walk)
 {
 	walk->next = TAILQ_FIRST(&clients->list);
 	TAILQ_INSERT_TAIL(&clients->walks, walk, node);
