@@ -117,6 +117,11 @@ const struct setting settings[] = {
 	                "Lowers the latency for few clients if CPUs are idle, and keeps one "
 	                "CPU for each event loop (loops) busy while clients are active. 0 = "
 	                "sleeps at once."),
+	SETTING(cancel_grace, .initial = "10", LIVE, GROUP(TIMEOUTS), .since = "0.4.0",
+	        .help = "When a time limit ends a transaction, or a client leaves within one, the "
+	                "statement is cancelled in PostgreSQL, and the server is rolled back, "
+	                "cleaned by DISCARD ALL and kept. How long that may take; then the "
+	                "server is closed. 0 = it is always closed."),
 	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a cancel request may wait before it is sent: in its queue, "
 	                "and for its connection to PostgreSQL. 0 = no limit. Also how long the "

@@ -447,9 +447,9 @@ void cancel_drop_all(struct pool *pool)
 /*
  * ---- endings ----
  *
- * A server that is closed while PostgreSQL works for it: the statement is cancelled first.
+ * A server that nobody waits for while PostgreSQL works for it: the statement is cancelled first.
  *
- *   ENDING --> cancel request --> Terminate --> PostgreSQL ends the connection --> CLOSING
+ *   ENDING --> cancel request --> server_canceled() --> cleaned, or Terminate: server_ending.c
  *                    ^                |
  *                    +--- a second ---+
  *
@@ -457,8 +457,9 @@ void cancel_drop_all(struct pool *pool)
  * ended the statement, its process counts for its limits, so the server counts for ours.
  *
  * Hard here: a request may arrive before the statement has begun, or between two statements that
- * were sent at once, and then it cancels nothing. So it is repeated until the connection has ended.
- * Terminate follows the first request: a pooler in PostgreSQL's place forgets the key with it.
+ * were sent at once, and then it cancels nothing. So it is repeated until the connection has ended,
+ * or the cleaning has begun. Terminate follows the first request: a pooler in PostgreSQL's place
+ * forgets the key with it.
  */
 
 #define AGAIN_AFTER USEC_PER_SEC
@@ -472,21 +473,28 @@ static void cancel_statement(struct server *server)
 	snprintf(asker, sizeof(asker), "pgweir because: %s",
 	         close_reason_row(server->close_reason)->words);
 	if (!cancel_start_ending(server, asker, &err) && server->state == SERVER_ENDING)
-		server_forget(server);
+		server_give_up(server);
 }
 
-void pool_begin_ending(struct server *server)
+void pool_begin_ending(struct server *server, bool is_running)
 {
 	pool_disown(server);
+	vacancy_forget(server);
 	if (server->pool->pools->is_closing || !pool_host_answers(server))
-		server_forget(server);
+		server_give_up(server);
+	else if (!is_running)
+		server_canceled(server);
 	else if (!server->lease.cancel_count) /* a request of the client's may be under way */
 		cancel_statement(server);
 }
 
 static void on_again(struct timer *timer)
 {
-	cancel_statement(container_of(timer, struct server, xact));
+	struct server *server = container_of(timer, struct server, xact);
+
+	/* A request would cancel the cleaning. */
+	if (server->wire.ending.how != ENDING_CLEANS || !server->wire.ending.cleaned)
+		cancel_statement(server);
 }
 
 /* A cancel request for it was delivered, or could not be. */
@@ -495,10 +503,12 @@ static void pool_ending_told(struct server *server, bool is_delivered)
 	struct loop *loop = pool_loop(server->pool);
 
 	if (!is_delivered) {
-		server_forget(server); /* nothing answers there */
+		server_give_up(server); /* nothing answers there */
 		return;
 	}
-	server_say_no_more(server);
+	server_canceled(server);
+	if (server->state != SERVER_ENDING)
+		return;
 	timer_set(&server->xact, loop_timer_queue(loop, AGAIN_AFTER, on_again), loop_now(loop));
 }
 
@@ -509,6 +519,16 @@ static void on_ending_over(struct timer *timer)
 	log_warning(&server->log,
 	            "PostgreSQL has not ended the statement within cancel_wait_timeout, or 10 s");
 	server_forget(server);
+}
+
+static void on_grace_over(struct timer *timer)
+{
+	server_keep_not(container_of(timer, struct server, timer));
+}
+
+struct timer_queue *pool_grace_limit(const struct pool *pool)
+{
+	return loop_timer_queue(pool_loop(pool), pool->pools->config->cancel_grace, on_grace_over);
 }
 
 struct timer_queue *pool_ending_limit(const struct pool *pool)

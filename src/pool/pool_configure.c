@@ -239,6 +239,7 @@ void pool_configure(struct pool *pool)
 		.transaction = limit_queue(pool, config_transaction_timeout(config, user),
 		                           server_transaction_due),
 		.ending = pool_ending_limit(pool),
+		.grace = pool_grace_limit(pool),
 		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry
 		                                                        : RETRY_GAP_MIN,
 	};

@@ -269,10 +269,11 @@ void pool_note_home(struct pool *pool);
 /* ---- servers in ENDING: cancel.c ---- */
 
 /* on_ending() of servers. */
-void pool_begin_ending(struct server *server);
+void pool_begin_ending(struct server *server, bool is_running);
 
 /* Its time limit. */
 struct timer_queue *pool_ending_limit(const struct pool *pool);
+struct timer_queue *pool_grace_limit(const struct pool *pool);
 
 /*
  * The server has served a session and was not reset, and its pool has another mode now: it must not

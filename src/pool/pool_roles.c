@@ -66,7 +66,8 @@ bool pool_host_answers(const struct server *server)
 static void leave(struct server *server, enum roster_stay stay)
 {
 	if (server->state == SERVER_ENDING) {
-		if (!pool_host_answers(server))
+		server_keep_not(server);
+		if (server->state == SERVER_ENDING && !pool_host_answers(server))
 			server_forget(server);
 		return;
 	}

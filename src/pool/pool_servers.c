@@ -232,7 +232,7 @@ static void fast_close(struct server *server, enum close_reason reason)
 void pool_recycle(struct pool *pool, enum close_reason reason)
 {
 	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING, SERVER_RESETTING,
-		                                     SERVER_CANCELED };
+		                                     SERVER_CANCELED, SERVER_ENDING };
 
 	pool_close_idle(pool, reason);
 	for (size_t i = 0; i < sizeof(working) / sizeof(working[0]); i++)

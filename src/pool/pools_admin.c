@@ -136,6 +136,8 @@ void pools_suspend(struct pools *pools, const char *by)
 
 static bool quiesce_server(struct server *server)
 {
+	if (server->state == SERVER_ENDING)
+		server_keep_not(server);
 	if (!stream_is_open(&server->wire.stream) || server->state == SERVER_ENDING)
 		return true; /* what it still sends is dropped */
 	if (server->errand != ERRAND_NONE)

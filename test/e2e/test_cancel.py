@@ -480,11 +480,10 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("mode", ("session", "transaction"))
-@pytest.mark.parametrize("how", ENDINGS)
-def test_a_statement_ends_with_its_client(pgweir, postgres, how, mode):
-    settings, act, why = ENDINGS[how]
-    weir = pgweir(pool_mode=mode, **settings)
+def lose_at_work(pgweir, postgres, how, **settings):
+    """A client is lost while its statement runs; returns (daemon, reason)."""
+    more, act, why = ENDINGS[how]
+    weir = pgweir(**settings, **more)
     client = weir.client()
     client.send(query(LONG))
     if act:
@@ -492,6 +491,13 @@ def test_a_statement_ends_with_its_client(pgweir, postgres, how, mode):
         act(weir, client)
     else:
         assert client.read_refusal().text == why
+    return weir, why
+
+
+@pytest.mark.parametrize("mode", ("session", "transaction"))
+@pytest.mark.parametrize("how", ENDINGS)
+def test_a_statement_ends_with_its_client(pgweir, postgres, how, mode):
+    weir, why = lose_at_work(pgweir, postgres, how, pool_mode=mode, cancel_grace=0)
     wait_until(lambda: not postgres.backends("alice"), what="the end of the statement")
     weir.wait_log(rf"cancel request delivered, asked by pgweir because: {why}, for server "
                   rf"{postgres.host}:{postgres.port}, pid \d+")
@@ -499,7 +505,7 @@ def test_a_statement_ends_with_its_client(pgweir, postgres, how, mode):
 
 
 def test_it_ends_over_tls(pgweir, secure_postgres):
-    weir = pgweir(postgres=secure_postgres, server_tls_sslmode="require",
+    weir = pgweir(postgres=secure_postgres, server_tls_sslmode="require", cancel_grace=0,
                   databases={"app": f"host=127.0.0.1 port={secure_postgres.port}"})
     client = weir.client()
     client.send(query(LONG))
@@ -511,7 +517,7 @@ def test_it_ends_over_tls(pgweir, secure_postgres):
 
 def test_it_ends_while_its_rows_are_not_read(pgweir, postgres):
     """PostgreSQL does not notice the request as long as it cannot send."""
-    weir = pgweir(pool_mode="transaction")
+    weir = pgweir(pool_mode="transaction", cancel_grace=0)
     client = weir.client()
     client.send(query("SELECT repeat('x', 1000), generate_series(1, 1000000000)"))
     client.expect("TD")
@@ -536,6 +542,7 @@ def test_terminate_is_read_behind_the_statement(pgweir, postgres):
 
 def left_at_work(scripted, **settings):
     """A client has left while its statement runs; returns the connection of the cancel request."""
+    settings.setdefault("cancel_grace", 0)
     weir, client, server = scripted(**settings)
     client.send(query("SELECT 1"))
     server.expect("Q")
@@ -584,7 +591,7 @@ def test_a_statement_that_does_not_end_is_left_alone(scripted):
     other = weir.client()
     other.send(query("SELECT 'other'"))
     weir.wait_pool(cl_waiting=1)
-    weir.reload(cancel_wait_timeout="0.3", max_db_connections=1)
+    weir.reload(cancel_wait_timeout="0.3", max_db_connections=1, cancel_grace=0)
     last = weir.far.accept().login()
     last.expect("Q")
     weir.wait_log("WARNING .*PostgreSQL has not ended the statement within cancel_wait_timeout")
@@ -602,7 +609,7 @@ def test_where_nobody_takes_the_request(scripted):
 
 def test_a_request_of_the_client_that_was_not_sent_yet(scripted):
     """That one is dropped with its client, and does not count as ours."""
-    weir, client, server = scripted(query_timeout="1", cancel_wait_timeout="3")
+    weir, client, server = scripted(query_timeout="1", cancel_wait_timeout="3", cancel_grace=0)
     client.send(query("SELECT 1"))
     server.expect("Q")
     crowd = fill_backlog(weir.far)
@@ -615,7 +622,7 @@ def test_a_request_of_the_client_that_was_not_sent_yet(scripted):
 
 
 def test_what_was_not_sent_is_not_sent_any_more(scripted):
-    weir, client, server = scripted(query_timeout=3)
+    weir, client, server = scripted(query_timeout=3, cancel_grace=0)
     client.send(query("SELECT 1"))
     server.expect("Q")
     client.sock.settimeout(1)
@@ -632,9 +639,11 @@ def test_what_was_not_sent_is_not_sent_any_more(scripted):
     weir.wait_pool(sv_being_canceled=0)
 
 
-def test_many_leave_at_once(pgweir, postgres):
+@pytest.mark.parametrize("grace", (0, 10))
+def test_many_leave_at_once(pgweir, postgres, grace):
     """PostgreSQL never has more connections than max_db_connections allows."""
-    weir = pgweir(pool_mode="transaction", default_pool_size=5, max_db_connections=5)
+    weir = pgweir(pool_mode="transaction", default_pool_size=5, max_db_connections=5,
+                  cancel_grace=grace)
     most = 0
     for _ in range(4):
         clients = [weir.client() for _ in range(5)]
@@ -671,3 +680,196 @@ def test_it_stays_with_the_process_that_is_replaced(scripted):
     server.expect("X")
     server.close()
     assert old.wait(15) == 0
+
+
+# -- servers that are kept -------------------------------------------------------------------------
+
+@pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
+@pytest.mark.parametrize("how", [how for how in ENDINGS if how != "KILL"])
+def test_the_server_is_kept(pgweir, postgres, how, mode):
+    weir, _ = lose_at_work(pgweir, postgres, how, pool_mode=mode, default_pool_size=1)
+    (pid,) = postgres.backends("alice")
+    assert weir.client().value("SELECT pg_backend_pid()") == str(pid)
+    assert backends_at_work(postgres) == 0
+
+
+def idle_in_transaction(weir, client):
+    assert client.read_refusal().sqlstate == "25P03"
+
+
+LEAVES = {
+    "idle_transaction_timeout": ({"idle_transaction_timeout": "0.3"}, idle_in_transaction),
+    "close": ({}, lambda weir, client: client.close()),
+    "Terminate": ({}, lambda weir, client: client.send(message("X"))),
+}
+
+# What a client can leave in a session, with the question that shows it.
+LEFT_BEHIND = {
+    "parameter": ("SET work_mem = '77MB'", "SHOW work_mem", "4MB"),
+    "own parameter": ("SET my.own = 'x'", "SELECT current_setting('my.own', true)", ""),
+    "reported parameter": ("SET TimeZone = 'Asia/Tokyo'", "SHOW TimeZone", None),
+    "role": ("SET ROLE reader", "SELECT current_user", "alice"),
+    "temporary table": ("CREATE TEMP TABLE t ()",
+                        "SELECT count(*) FROM pg_class WHERE relpersistence = 't'", "0"),
+    "lock": ("SELECT pg_advisory_lock(7)",
+             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", "0"),
+    "statement": ("PREPARE mine AS SELECT 1", "SELECT count(*) FROM pg_prepared_statements", "0"),
+    "cursor": ("DECLARE c CURSOR WITH HOLD FOR SELECT 1; COMMIT; BEGIN",
+               "SELECT count(*) FROM pg_cursors", "0"),
+    "channel": ("LISTEN here; COMMIT; BEGIN", "SELECT count(*) FROM pg_listening_channels()", "0"),
+}
+
+
+@pytest.mark.parametrize("what", LEFT_BEHIND)
+@pytest.mark.parametrize("how", LEAVES)
+@pytest.mark.parametrize("mode", ("session", "transaction"))
+def test_nothing_is_left_on_it(pgweir, postgres, mode, how, what):
+    settings, act = LEAVES[how]
+    text, question, rest = LEFT_BEHIND[what]
+    postgres.query("DO $$ BEGIN CREATE ROLE reader; EXCEPTION WHEN duplicate_object THEN END $$")
+    postgres.query("GRANT reader TO alice")
+    weir = pgweir(pool_mode=mode, default_pool_size=1, max_prepared_statements=0,
+                  session_isolation="off", **settings)
+    if rest is None:
+        with weir.client() as first:
+            rest = first.value(question)
+    client = weir.client()
+    client.query("BEGIN")
+    pid = client.value("SELECT pg_backend_pid()")
+    client.query(text)
+    act(weir, client)
+    weir.wait_pool(sv_active=0, sv_being_canceled=0)
+    other = weir.client()
+    assert other.value("SELECT pg_backend_pid()") == pid
+    assert other.value(question) == rest
+
+
+def test_what_had_no_sync_is_not_committed(pgweir, postgres):
+    """A Sync behind it would commit it."""
+    postgres.query("DROP TABLE IF EXISTS parting")
+    postgres.query("CREATE TABLE parting (a int)")
+    postgres.query("GRANT ALL ON parting TO alice")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    client.send(parse("INSERT INTO parting VALUES (1)"), bind(), execute(), message("H"))
+    client.expect("12C")
+    client.close()
+    weir.wait_pool(sv_active=0, sv_being_canceled=0)
+    assert len(postgres.backends("alice")) == 1
+    assert weir.client().value("SELECT count(*) FROM parting") == "0"
+
+
+@pytest.mark.parametrize("batch", (
+    (query("COPY parting FROM STDIN"),),
+    (parse("COPY parting FROM STDIN"), bind(), execute(), sync()),
+), ids=("simple", "extended"))
+def test_a_copy_is_ended(pgweir, postgres, batch):
+    postgres.query("DROP TABLE IF EXISTS parting")
+    postgres.query("CREATE TABLE parting (a int)")
+    postgres.query("GRANT ALL ON parting TO alice")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    client.send(*batch)
+    client.read_until("G")
+    client.send(message("d", b"1\n"))
+    client.close()
+    weir.wait_pool(sv_active=0, sv_being_canceled=0)
+    assert len(postgres.backends("alice")) == 1
+    assert weir.client().value("SELECT count(*) FROM parting") == "0"
+
+
+def test_it_is_kept_while_its_rows_are_not_read(pgweir, postgres):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    client.send(query("SELECT repeat('x', 1000), generate_series(1, 1000000000)"))
+    client.expect("TD")
+    client.close()
+    weir.wait_pool(sv_active=0, sv_being_canceled=0)
+    (pid,) = postgres.backends("alice")
+    assert weir.client().value("SELECT pg_backend_pid()") == str(pid)
+
+
+def test_it_is_kept_over_tls(pgweir, secure_postgres):
+    weir = pgweir(postgres=secure_postgres, server_tls_sslmode="require", default_pool_size=1,
+                  databases={"app": f"host=127.0.0.1 port={secure_postgres.port}"})
+    client = weir.client()
+    client.send(query(LONG))
+    wait_until(lambda: backends_at_work(secure_postgres) == 1)
+    (pid,) = secure_postgres.backends("alice")
+    client.close()
+    assert weir.client().value("SELECT pg_backend_pid()") == str(pid)
+
+
+def cleaned_at_work(scripted, **settings):
+    """As left_at_work(), up to the cleaning; returns its mark, too."""
+    settings.setdefault("cancel_grace", 10)
+    weir, server, caller = left_at_work(scripted, default_pool_size=1, **settings)
+    caller.close()
+    server.expect("fQSQQ")
+    mark = server.read().body[len("SELECT '"):-len("'\0")].decode()
+    return weir, server, mark
+
+
+CLEAN = (fake.error("canceled", "57014"), fake.ready(), fake.ready(),
+         fake.complete("ROLLBACK"), fake.ready())
+
+
+def next_query(weir):
+    other = weir.client()
+    other.send(query("SELECT 'other'"))
+    return other
+
+
+def test_the_mark_ends_the_cleaning(scripted):
+    weir, server, mark = cleaned_at_work(scripted)
+    other = next_query(weir)
+    server.send(*CLEAN, fake.complete("DISCARD ALL"), fake.ready(), fake.answer(mark))
+    assert server.expect("Q").body == b"SELECT 'other'\0"
+    server.send(fake.answer("other"))
+    assert other.read_result().rows == [["other"]]
+
+
+@pytest.mark.parametrize("answer", (
+    lambda mark: (fake.answer(mark),),
+    lambda mark: (fake.error("no", "25001"), fake.ready(), fake.answer(mark)),
+    lambda mark: (fake.complete("DISCARD ALL"), fake.ready("T"), fake.answer(mark)),
+    lambda mark: (fake.complete("DISCARD ALL"), fake.ready(), fake.complete("SELECT 1"),
+                  fake.ready(), fake.answer(mark)),
+), ids=("nothing", "refused", "in a transaction", "something else"))
+def test_a_server_that_is_not_clean_is_closed(scripted, answer):
+    weir, server, mark = cleaned_at_work(scripted)
+    server.send(*CLEAN, *answer(mark))
+    server.wait_closed()
+    weir.wait_log("closing because: client disconnect while server was not ready")
+
+
+def test_another_mark_is_none(scripted):
+    weir, server, mark = cleaned_at_work(scripted, cancel_grace=1)
+    wrong = "".join("1" if digit == "0" else "0" for digit in mark)
+    server.send(*CLEAN, fake.complete("DISCARD ALL"), fake.ready(), fake.answer(wrong))
+    server.wait_closed()
+
+
+def test_the_grace_ends(scripted):
+    weir, server, _ = cleaned_at_work(scripted, cancel_grace="0.3")
+    server.wait_closed()
+    weir.wait_log("closing because: client disconnect while server was not ready")
+
+
+@pytest.mark.parametrize("command", ("RECONNECT", "KILL app", "SUSPEND"))
+def test_an_administrator_wants_it_closed(scripted, command):
+    weir, server, _ = cleaned_at_work(scripted)
+    weir.admin(command)
+    server.wait_closed()
+
+
+@pytest.mark.parametrize("settings", (
+    {"server_reset_query": "DISCARD TEMP"},
+    {"databases": {"app": "connect_query='SET work_mem = ''5MB'''"}},
+), ids=("reset query", "connect_query"))
+def test_it_is_closed_where_discard_all_is_not_enough(pgweir, postgres, settings):
+    weir = pgweir(pool_mode="session", **settings)
+    client = weir.client()
+    client.query("BEGIN")
+    client.close()
+    wait_until(lambda: not postgres.backends("alice"))

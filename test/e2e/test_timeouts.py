@@ -86,7 +86,8 @@ def test_idle_transaction_timeout(pgweir, postgres, settings, mode):
     client = weir.client()
     client.query("BEGIN")
     ends_with(client, "25P03", "idle transaction timeout")
-    wait_until(lambda: not postgres.backends("alice"))
+    wait_until(lambda: postgres.value("SELECT state FROM pg_stat_activity"
+                                      " WHERE usename = 'alice'") == "idle")
 
 
 def test_idle_transaction_timeout_in_a_failed_transaction(pgweir):

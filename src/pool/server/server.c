@@ -39,7 +39,7 @@ static const struct server_step {
 	[SERVER_LENT] = { "lent", "active", WORK | TO(SERVER_RESETTING) },
 	[SERVER_RESETTING] = { "resetting", "tested", WORK },
 	[SERVER_CANCELED] = { "canceled", "being_canceled", HOME },
-	[SERVER_ENDING] = { "ending", "being_canceled", TO(SERVER_CLOSING) },
+	[SERVER_ENDING] = { "ending", "being_canceled", TO(SERVER_RESETTING) | TO(SERVER_CLOSING) },
 	[SERVER_CLOSING] = { "closing", "closing", 0 },
 };
 
@@ -96,7 +96,9 @@ void server_set_state_timer(struct server *server)
 		timer_set(&server->timer, limits->idle, server->used_at);
 		return;
 	case SERVER_ENDING:
-		timer_set(&server->timer, limits->ending, server->used_at);
+		timer_set(&server->timer,
+		          server->wire.ending.how >= ENDING_KEEPS ? limits->grace : limits->ending,
+		          loop_now(server->site->shared->loop));
 		return;
 	default:
 		timer_clear(&server->timer);
@@ -230,6 +232,18 @@ static void tell_server(const struct logger *logger, struct log_who *who)
 		strbuf_add(&who->address, "(not connected)");
 }
 
+void server_begin_session(struct server *server)
+{
+	const struct server_shared *shared = server->site->shared;
+	const struct params *none = params_none(shared->params);
+
+	server->session = (struct server_session){ .params = none,
+		                                   .before = none,
+		                                   .baseline = server->session.baseline };
+	server_statements_init(&server->session.statements, shared->statements,
+	                       &server->wire.ledger);
+}
+
 void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id)
 {
 	const struct server_shared *shared = site->shared;
@@ -238,10 +252,8 @@ void server_init(struct server *server, struct server_site *site, struct pool *p
 	server->pool = pool;
 	server->id = id;
 	server->log = (struct logger){ shared->log, tell_server };
-	server->session.params = server->session.before = server->session.baseline =
-	    params_none(shared->params);
-	server_statements_init(&server->session.statements, shared->statements,
-	                       &server->wire.ledger);
+	server->session.baseline = params_none(shared->params);
+	server_begin_session(server);
 }
 
 void server_login_free(struct server *server)
@@ -278,13 +290,11 @@ void server_question_free(struct server_question **question)
 	*question = NULL;
 }
 
-/* What belongs to the work of borrowers, and to the login. */
-static void release_work(struct server *server)
+void server_release_work(struct server *server)
 {
 	struct params_table *params = server->site->shared->params;
 
 	server_login_free(server);
-	resolver_watch_end(&server->place.address_watch);
 	ledger_done(&server->wire.ledger);
 	server_statements_done(&server->session.statements);
 	text_scope_done(&server->session.scope, params);
@@ -307,6 +317,7 @@ static void release_connection(struct server *server)
 
 	timer_clear(&server->life);
 	timer_clear(&server->xact);
+	resolver_watch_end(&server->place.address_watch);
 	hosts_leave(server->site->hosts, &server->place.counted);
 	stream_close(&server->wire.stream);
 	params_release(params, &server->session.params);
@@ -315,7 +326,7 @@ static void release_connection(struct server *server)
 	explicit_bzero(server->key, sizeof(server->key));
 }
 
-static void say_goodbye(struct server *server)
+void server_say_goodbye(struct server *server)
 {
 	struct buf out = { 0 };
 
@@ -371,7 +382,7 @@ void server_forget(struct server *server)
 
 	server_enter(server, SERVER_CLOSING);
 	if (!was_ending)
-		release_work(server);
+		server_release_work(server);
 	release_connection(server);
 	server->site->ops->on_released(server);
 	server->free_task.run = free_server;
@@ -393,6 +404,13 @@ static void note_end(const struct server *server, const struct err *err)
 	                          .database = server->site->database,
 	                          .user = server->site->user,
 	                          .of_database = server->site->closes });
+}
+
+void server_tell_end(struct server *server, const struct err *err)
+{
+	log_close(server, err);
+	if (!server->site->is_watch)
+		note_end(server, err);
 }
 
 bool server_may_resend(const struct server *server)
@@ -457,90 +475,6 @@ bool server_can_go_unnoticed(const struct server *server)
 	return is_before_all(server) || (server->lease.borrower && server_has_only_begun(server));
 }
 
-/* ---- a statement that runs on ---- */
-
-/* Nothing that the server sends matters; but it may have to send before it sees the cancel. */
-static void on_ending_input(struct stream *stream)
-{
-	struct server *server = container_of(stream, struct server, wire.stream);
-	int rounds = server->site->shared->config->sbuf_loopcnt;
-	enum stream_result result;
-	struct bytes in;
-
-	do {
-		result = stream_read(stream, &in);
-		if (result == STREAM_NOTHING)
-			return;
-		if (result == STREAM_END || !stream_keep(stream, bytes_skip(in, in.count))) {
-			server_forget(server);
-			return;
-		}
-	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
-}
-
-static void on_ending_gone(struct stream *stream)
-{
-	server_forget(container_of(stream, struct server, wire.stream));
-}
-
-static void on_ending_flushed(struct stream *stream) { (void)stream; }
-
-static const struct stream_ops ending_ops = { on_ending_input, on_ending_flushed, on_ending_gone,
-	                                      NULL };
-
-/*
- * Whether the server works on a statement that nobody waits for any more. PostgreSQL would notice
- * that when it has something to send, maybe hours later.
- */
-static bool must_cancel(const struct server *server, enum close_reason reason)
-{
-	switch (reason) {
-	case CLOSE_QUERY_TIMEOUT:
-	case CLOSE_TRANSACTION_TIMEOUT:
-	case CLOSE_CLIENT_LEFT:
-	case CLOSE_DATABASE_REMOVED:
-	case CLOSE_SUSPEND_TIMEOUT:
-	case CLOSE_RESET_TIMEOUT:
-		break;
-	default:
-		return false;
-	}
-	return server->site->ops->on_ending && server->key_size && !server->wire.got_fatal &&
-	       !server->wire.stream.error && !server_is_dedicated(server) &&
-	       (server->state == SERVER_RESETTING ||
-	        (server->state == SERVER_LENT && server->errand == ERRAND_NONE)) &&
-	       server_rest(server) == REST_WORKING && !ledger_is_empty(&server->wire.ledger);
-}
-
-static void begin_ending(struct server *server, enum close_reason reason)
-{
-	/* What is unsent may begin with the rest of a frame: Terminate would be read as that. */
-	server->wire.is_mid_request |= stream_drop_unsent(&server->wire.stream);
-	server->wire.stream.ops = &ending_ops;
-	server_need_close(server, reason);
-	server->close_reason = reason;
-	server->used_at = loop_now(server->site->shared->loop);
-	timer_clear(&server->xact);
-	server_enter(server, SERVER_ENDING);
-	release_work(server);
-	if (stream_is_halted(&server->wire.stream))
-		stream_go_on(&server->wire.stream);
-	if (stream_want(&server->wire.stream, WANT_INPUT))
-		server->site->ops->on_ending(server);
-	else
-		server_forget(server);
-}
-
-void server_say_no_more(struct server *server)
-{
-	if (server->wire.is_finished)
-		return;
-	server->wire.is_finished = true;
-	say_goodbye(server);
-	if (!stream_unsent(&server->wire.stream))
-		stream_finish(&server->wire.stream);
-}
-
 void server_close(struct server *server, const struct err *err)
 {
 	const struct server_ops *ops = server->site->ops;
@@ -548,18 +482,20 @@ void server_close(struct server *server, const struct err *err)
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 	struct err reason = *err; /* err may point into an object that is freed below: copy it */
 	bool got_fatal = server->wire.got_fatal;
-	bool is_unsent = is_before_all(server), ends_statement;
+	bool is_unsent = is_before_all(server);
+	enum ending_how ending;
 	struct replay unrun;
 
+	if (server->state == SERVER_ENDING)
+		server_keep_not(server);
 	if (server_is_over(server))
 		return;
-	ends_statement = must_cancel(server, err->reason);
+	ending = server_ending(server, err->reason);
 	unrun = take_unrun(server);
-	log_close(server, &reason);
-	if (!server->site->is_watch)
-		note_end(server, &reason);
-	if (!was_new && !ends_statement)
-		say_goodbye(server);
+	if (ending <= ENDING_CLOSES)
+		server_tell_end(server, &reason);
+	if (!was_new && ending == ENDING_NOT)
+		server_say_goodbye(server);
 	if (borrower && reason.code == ERR_SERVER_LOST && !server_is_dedicated(server))
 		err_detail(&reason, tell_work(server));
 	if (borrower)
@@ -567,10 +503,10 @@ void server_close(struct server *server, const struct err *err)
 		                      server->site->user, server_backend_pid(server),
 		                      loop_now(server->site->shared->loop) - server->lease.lent_at);
 	server->lease.borrower = NULL;
-	if (ends_statement)
-		begin_ending(server, reason.reason);
-	else
+	if (ending == ENDING_NOT)
 		server_forget(server);
+	else
+		server_begin_ending(server, ending, reason.reason);
 	if (was_new)
 		ops->on_login_failed(server, &reason);
 	if (!borrower)
@@ -624,6 +560,8 @@ void server_need_close(struct server *server, enum close_reason reason)
 {
 	bool has_changed = !reason != !server->close_reason;
 
+	if (reason && server->state == SERVER_ENDING)
+		server_keep_not(server);
 	if (!reason || !server->close_reason)
 		server->close_reason = reason;
 	if (has_changed)

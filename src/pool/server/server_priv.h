@@ -61,10 +61,30 @@ bool server_find_again(struct server *server, const char *host);
  */
 void server_forget(struct server *server);
 
-/*
- * In ENDING, when the cancel was delivered: PostgreSQL ends the connection after the statement.
- */
-void server_say_no_more(struct server *server);
+/* Logs and counts the end. Sends Terminate, if nothing is in the way. server.c */
+void server_tell_end(struct server *server, const struct err *err);
+void server_say_goodbye(struct server *server);
+
+/* Frees what belongs to the work of borrowers, and to the login. server.c */
+void server_release_work(struct server *server);
+
+/* The session is as after the login. server.c */
+void server_begin_session(struct server *server);
+
+/* ---- what runs for nobody: server_ending.c ---- */
+
+/* How a server that is being closed for this reason ends. */
+enum ending_how server_ending(const struct server *server, enum close_reason reason);
+
+/* Enters ENDING, which ends by itself; the borrower has been taken away. */
+void server_begin_ending(struct server *server, enum ending_how how, enum close_reason reason);
+
+/* In ENDING: the cancel was delivered; or there is nothing to cancel. */
+void server_canceled(struct server *server);
+
+/* In ENDING: the server must be closed in the end; and it is closed now. */
+void server_keep_not(struct server *server);
+void server_give_up(struct server *server);
 
 /* Chooses a host and starts to connect. false: *err has the reason. server_host.c */
 bool server_find_host(struct server *server, struct err *err);

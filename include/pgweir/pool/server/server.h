@@ -13,7 +13,8 @@
  * that are for its client.
  *
  * A server that is closed while it runs a statement, for a reason of ours, has no borrower any
- * more, and its state is ENDING until the statement is cancelled: LENT -> ENDING -> CLOSING.
+ * more, and its state is ENDING until the statement is cancelled: LENT -> ENDING -> CLOSING, or
+ * -> RESETTING if it was cleaned.
  *
  * A dedicated server (replication) is launched for one borrower, lent to it after the login, and
  * closed when the borrower returns it: LOGIN -> LENT -> CLOSING.
@@ -49,8 +50,8 @@ enum server_state {
 	SERVER_LENT,       /* lent to a borrower */
 	SERVER_RESETTING,  /* returned; the reset query is running */
 	SERVER_CANCELED,   /* returned while a cancel for it is in progress */
-	SERVER_ENDING,     /* to be closed, but PostgreSQL still runs a statement there */
-	SERVER_CLOSING,    /* closed; freed at the end of the turn */
+	SERVER_ENDING,  /* to be closed or cleaned, but PostgreSQL still runs a statement there */
+	SERVER_CLOSING, /* closed; freed at the end of the turn */
 	SERVER_STATES
 };
 
@@ -144,7 +145,8 @@ struct server_limits {
 	struct timer_queue *query;            /* query_timeout */
 	struct timer_queue *idle_transaction; /* idle_transaction_timeout */
 	struct timer_queue *transaction;      /* transaction_timeout */
-	struct timer_queue *ending;           /* cancel_wait_timeout, in ENDING */
+	struct timer_queue *ending;           /* cancel_wait_timeout, in ENDING; */
+	struct timer_queue *grace;            /* cancel_grace, if it may be kept */
 	usec_t retry_gap;                     /* how long a host that refused is not used */
 };
 
@@ -200,10 +202,10 @@ struct server_ops {
 	 */
 	void (*on_params_refused)(struct server *server);
 	/*
-	 * The state is ENDING now, for server->close_reason: cancel the statement, then call
-	 * server_forget(). NULL: statements are not cancelled.
+	 * The state is ENDING now, for server->close_reason: cancel the statement, if one runs,
+	 * then call server_canceled(). NULL: statements are not cancelled.
 	 */
-	void (*on_ending)(struct server *server);
+	void (*on_ending)(struct server *server, bool is_running);
 	/* The server was closed while lent to this borrower, whose on_lost() comes next. */
 	void (*on_borrower_lost)(struct server *server, struct borrower *borrower);
 	/* A DNS lookup no longer returns the server's address. */
@@ -251,6 +253,31 @@ struct server_login {
 	bool is_role_short; /* the short role question is asked */
 };
 
+/* How a server in ENDING ends. */
+enum ending_how {
+	ENDING_NOT,
+	ENDING_CLOSES, /* Terminate follows the cancel */
+	ENDING_CLOSED, /* it was sent: nothing else is */
+	ENDING_KEEPS,  /* the cleaning follows the cancel */
+	ENDING_CLEANS  /* the cleaning was sent */
+};
+
+/* How far the cleaning is; back to NOT if something else happens meanwhile. */
+enum ending_cleaned {
+	CLEANED_NOT,
+	CLEANED_DISCARDED, /* DISCARD ALL is done */
+	CLEANED_DONE,      /* and its ReadyForQuery has come, outside of a transaction */
+	CLEANED_MARKED     /* the mark has come behind that */
+};
+
+#define ENDING_MARK_SIZE 32 /* digits */
+
+struct server_ending {
+	enum ending_how how;
+	enum ending_cleaned cleaned;
+	char mark[ENDING_MARK_SIZE + 1]; /* what the last row of the cleaning says */
+};
+
 /* What goes over the connection: what is owed, and what is half sent or half read. */
 struct server_wire {
 	struct stream stream;
@@ -260,7 +287,6 @@ struct server_wire {
 	bool is_mid_request;  /* only a part of the borrower's last frame was sent */
 	bool is_mid_response; /* the borrower has got the start of a frame, but not its end */
 	bool got_fatal;       /* the server has sent a FATAL error */
-	bool is_finished;     /* in ENDING: nothing more is sent */
 	/* reported so many parameters in this turn that reading waits for the next */
 	bool has_flooded;
 	bool forwards_rest;     /* whether the rest of the current frame is forwarded, or dropped */
@@ -277,6 +303,7 @@ struct server_wire {
 	/* what was sent behind our prefix must not be answered: the prefix failed. Or NONE */
 	enum close_reason prefix_failure;
 	struct server_calls *calls; /* NULL: none so far. server_calls.c */
+	struct server_ending ending;
 };
 
 /* What is set and prepared in the session, and what borrowers may have left there. */

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Servers that nobody waits for any more: what runs there is cancelled, and then the server is
+ * cleaned and kept, or closed.
+ *
+ *   LENT --> ENDING --> cancel request --> cleaning --> its mark --> RESETTING --> home
+ *                              |              |
+ *                              |              +--> it fails, or cancel_grace is over --> CLOSING
+ *                              +--> Terminate --> PostgreSQL ends the connection ------> CLOSING
+ *
+ * Hard here: what the server owes may be uncertain, and the borrower may have left in the middle of
+ * a COPY or of a batch. So the replies are not matched with requests. The cleaning ends whatever
+ * there is, and its last answer is a row that nobody else could have sent: a random mark. Behind
+ * that, nothing is owed.
+ */
+#include "server_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pgweir/auth/digest.h"
+#include "pgweir/base/container_of.h"
+#include "pgweir/base/text.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+
+/* The longest frame that is examined: all others are skipped. */
+#define EXAMINED_MAX ((uint32_t)64 * 1024)
+
+/* ---- whether, and how ---- */
+
+/* Whether the server works for somebody: PostgreSQL would notice the end only with its answer. */
+static bool is_running(const struct server *server)
+{
+	return server_rest(server) == REST_WORKING && !ledger_is_empty(&server->wire.ledger);
+}
+
+/* Whether a server that is closed for this reason leaves nothing behind that must not go on. */
+static bool may_cancel(enum close_reason reason)
+{
+	switch (reason) {
+	case CLOSE_QUERY_TIMEOUT:
+	case CLOSE_TRANSACTION_TIMEOUT:
+	case CLOSE_CLIENT_LEFT:
+	case CLOSE_DATABASE_REMOVED:
+	case CLOSE_SUSPEND_TIMEOUT:
+	case CLOSE_RESET_TIMEOUT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether it is only the borrower, or its time, that has ended. */
+static bool may_keep(enum close_reason reason)
+{
+	switch (reason) {
+	case CLOSE_QUERY_TIMEOUT:
+	case CLOSE_TRANSACTION_TIMEOUT:
+	case CLOSE_IDLE_TRANSACTION:
+	case CLOSE_CLIENT_LEFT:
+	case CLOSE_CLIENT_QUIT_EARLY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * Whether DISCARD ALL makes the session what it was after its login, and the administrator has
+ * nothing else in mind.
+ */
+static bool can_be_cleaned(const struct server *server)
+{
+	const struct config *config = server->site->shared->config;
+	const char *reset = config->server_reset_query;
+
+	return config->cancel_grace && server->state == SERVER_LENT && !server->close_reason &&
+	       !server->site->cannot_clean && !server->site->entry->connect_query &&
+	       !server->session.has_library && !server->session.load_count &&
+	       !server->wire.is_mid_request && !stream_unsent(&server->wire.stream) &&
+	       !server->wire.ledger.both && (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
+}
+
+enum ending_how server_ending(const struct server *server, enum close_reason reason)
+{
+	bool works = is_running(server);
+
+	if (!server->site->ops->on_ending || server->wire.got_fatal || server->wire.stream.error ||
+	    server_is_dedicated(server) || (works && (!server->key_size || !may_cancel(reason))) ||
+	    (server->state != SERVER_LENT && server->state != SERVER_RESETTING) ||
+	    (server->state == SERVER_LENT && server->errand != ERRAND_NONE))
+		return ENDING_NOT;
+	if (may_keep(reason) && can_be_cleaned(server))
+		return ENDING_KEEPS;
+	return works ? ENDING_CLOSES : ENDING_NOT;
+}
+
+/* ---- the cleaning ---- */
+
+/* It is closed after all. */
+static void tell(struct server *server)
+{
+	struct err err;
+
+	err_close(&err, server->close_reason);
+	server_tell_end(server, &err);
+}
+
+void server_give_up(struct server *server)
+{
+	if (server->wire.ending.how >= ENDING_KEEPS)
+		tell(server);
+	server_forget(server);
+}
+
+void server_keep_not(struct server *server)
+{
+	if (server->wire.ending.how == ENDING_CLEANS)
+		server_give_up(server);
+	if (server->wire.ending.how != ENDING_KEEPS)
+		return;
+	tell(server);
+	server->wire.ending.how = ENDING_CLOSES;
+	server_set_state_timer(server);
+}
+
+/*
+ * A ROLLBACK before the Sync, as that would commit what the borrower has not ended; and another one
+ * behind it, if the first was skipped after an error.
+ */
+static void send_cleaning(struct server *server)
+{
+	unsigned char random[ENDING_MARK_SIZE / 2];
+	char text[sizeof("SELECT ''") + ENDING_MARK_SIZE];
+	struct buf out = { 0 };
+	size_t at;
+
+	server->wire.ending.how = ENDING_CLEANS;
+	server->wire.ending.cleaned = CLEANED_NOT;
+	if (!digest_random(random, sizeof(random))) {
+		server_give_up(server);
+		return;
+	}
+	text_hex(server->wire.ending.mark, random, sizeof(random));
+	snprintf(text, sizeof(text), "SELECT '%s'", server->wire.ending.mark);
+	at = message_begin(&out, 'f'); /* CopyFail */
+	buf_add_cstr(&out, "canceled");
+	message_end(&out, at);
+	message_query(&out, "ROLLBACK");
+	message_sync(&out);
+	message_query(&out, "ROLLBACK");
+	message_query(&out, "DISCARD ALL");
+	message_query(&out, text);
+	if (!buf_ok(&out) || !stream_send(&server->wire.stream, buf_bytes(&out)))
+		server_give_up(server);
+	buf_free(&out);
+}
+
+/* All that the session had is gone, and nothing is owed: as after the login. */
+static void keep(struct server *server)
+{
+	const struct server_shared *shared = server->site->shared;
+
+	log_debug(&server->log, "canceled and cleaned: the server is kept");
+	params_release(shared->params, &server->session.params);
+	server_begin_session(server);
+	server->wire.ending = (struct server_ending){ 0 };
+	server->wire.stream.ops = &server_stream_ops;
+	server->wire.is_ready = true;
+	server->wire.is_mid_response = server->wire.forwards_rest = false;
+	server->wire.prefix_failure = CLOSE_NONE;
+	server->is_cleaning = false;
+	server->ask_size = 0;
+	server->lease.watches = 0;
+	server->lease.request_at = server->lease.xact_at = 0;
+	timer_clear(&server->xact);
+	server_need_close(server, CLOSE_NONE);
+	server_enter(server, SERVER_RESETTING);
+	server->site->ops->on_home(server);
+}
+
+/* ---- what arrives ---- */
+
+/* Whether a row has one column, with this text. */
+static bool is_mark(const struct server *server, struct bytes body)
+{
+	static const char head[] = { 0, 1, 0, 0, 0, ENDING_MARK_SIZE };
+
+	return body.count == sizeof(head) + ENDING_MARK_SIZE &&
+	       memcmp(body.at, head, sizeof(head)) == 0 &&
+	       memcmp(body.at + sizeof(head), server->wire.ending.mark, ENDING_MARK_SIZE) == 0;
+}
+
+/* false: the server is kept or closed, so nothing else may be done with it here. */
+static bool take_frame(struct server *server, char type, struct bytes body)
+{
+	enum ending_cleaned *cleaned = &server->wire.ending.cleaned;
+	const char *name, *value;
+	bool is_news;
+
+	switch (type) {
+	case 'S':
+		if (fields_parameter(body, &name, &value) == WIRE_OK &&
+		    server_report(server, name, value, &is_news)) {
+			if (server->site->target != TARGET_ANY)
+				server_role_reported(server, name, value);
+			return server->state == SERVER_ENDING && server->wire.ending.how;
+		}
+		break;
+	case 'C':
+		*cleaned = bytes_equal(body, bytes_of("DISCARD ALL", 12)) ? CLEANED_DISCARDED
+		           : *cleaned == CLEANED_MARKED                   ? CLEANED_MARKED
+		                                                          : CLEANED_NOT;
+		return true;
+	case 'D':
+		if (!is_mark(server, body))
+			return true;
+		if (*cleaned != CLEANED_DONE)
+			break; /* the request may have canceled the cleaning */
+		*cleaned = CLEANED_MARKED;
+		return true;
+	case 'Z':
+		if (fields_ready(body, &server->wire.status) != WIRE_OK)
+			break;
+		if (*cleaned == CLEANED_MARKED && server->wire.status == 'I') {
+			keep(server);
+			return false;
+		}
+		*cleaned = *cleaned == CLEANED_DISCARDED && server->wire.status == 'I'
+		               ? CLEANED_DONE
+		               : CLEANED_NOT;
+		return true;
+	default:
+		return true;
+	}
+	server_give_up(server);
+	return false;
+}
+
+/* Takes frames that are complete, skips long ones. false: the server is kept or closed. */
+static bool take_input(struct server *server, struct bytes *in)
+{
+	struct server_wire *wire = &server->wire;
+	struct frame frame;
+
+	for (;;) {
+		size_t skipped = in->count < wire->frame_left ? in->count : wire->frame_left;
+
+		wire->frame_left -= (uint32_t)skipped;
+		*in = bytes_skip(*in, skipped);
+		switch (frame_peek(*in, UINT32_MAX, &frame)) {
+		case WIRE_MORE:
+			return true;
+		case WIRE_BAD:
+			server_give_up(server);
+			return false;
+		default:
+			break;
+		}
+		if (frame.length > EXAMINED_MAX || !strchr("SCDZ", frame.type)) {
+			wire->frame_left = frame.length;
+			continue;
+		}
+		if (in->count < frame.length)
+			return true;
+		if (!take_frame(
+			server, frame.type,
+			bytes_of(in->at + FRAME_HEADER_SIZE, frame.length - FRAME_HEADER_SIZE)))
+			return false;
+		*in = bytes_skip(*in, frame.length);
+	}
+}
+
+static void on_ending_input(struct stream *stream)
+{
+	struct server *server = container_of(stream, struct server, wire.stream);
+	int rounds = server->site->shared->config->sbuf_loopcnt;
+	enum stream_result result;
+	struct bytes in;
+
+	do {
+		result = stream_read(stream, &in);
+		if (result == STREAM_NOTHING)
+			return;
+		if (result == STREAM_END) {
+			server_give_up(server);
+			return;
+		}
+		if (server->wire.ending.how != ENDING_CLEANS &&
+		    server->wire.ending.how != ENDING_KEEPS)
+			in = bytes_skip(in, in.count); /* nothing matters but the end */
+		else if (!take_input(server, &in))
+			return;
+		if (!stream_keep(stream, in)) {
+			server_give_up(server);
+			return;
+		}
+	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
+}
+
+static void on_ending_gone(struct stream *stream)
+{
+	server_give_up(container_of(stream, struct server, wire.stream));
+}
+
+static void on_ending_flushed(struct stream *stream) { (void)stream; }
+
+static const struct stream_ops ending_ops = { on_ending_input, on_ending_flushed, on_ending_gone,
+	                                      NULL };
+
+/* ---- the beginning ---- */
+
+void server_begin_ending(struct server *server, enum ending_how how, enum close_reason reason)
+{
+	bool must_cancel;
+
+	/* What is unsent may begin with the rest of a frame: Terminate would be read as that. */
+	server->wire.is_mid_request |= stream_drop_unsent(&server->wire.stream);
+	server->wire.stream.ops = &ending_ops;
+	server_need_close(server, reason);
+	server->close_reason = reason;
+	server->used_at = loop_now(server->site->shared->loop);
+	timer_clear(&server->xact);
+	server->wire.ending.how = how;
+	must_cancel = is_running(server);
+	server_enter(server, SERVER_ENDING);
+	server_release_work(server);
+	if (stream_is_halted(&server->wire.stream))
+		stream_go_on(&server->wire.stream);
+	if (stream_want(&server->wire.stream, WANT_INPUT))
+		server->site->ops->on_ending(server, must_cancel);
+	else
+		server_give_up(server);
+}
+
+void server_canceled(struct server *server)
+{
+	switch (server->wire.ending.how) {
+	case ENDING_KEEPS:
+		send_cleaning(server);
+		return;
+	case ENDING_CLOSES:
+		server->wire.ending.how = ENDING_CLOSED;
+		server_say_goodbye(server);
+		if (!stream_unsent(&server->wire.stream))
+			stream_finish(&server->wire.stream);
+		return;
+	default:
+		return;
+	}
+}
