@@ -117,6 +117,9 @@ const struct setting settings[] = {
 	                "Lowers the latency for few clients if CPUs are idle, and keeps one "
 	                "CPU for each event loop (loops) busy while clients are active. 0 = "
 	                "sleeps at once."),
+	SETTING(cancel_abandoned, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0.4.0",
+	        .help = "How long a statement may run on whose client's connection was lost; then "
+	                "it is cancelled in PostgreSQL. 0 = it is cancelled at once."),
 	SETTING(cancel_grace, .initial = "10", LIVE, GROUP(TIMEOUTS), .since = "0.4.0",
 	        .help = "When a time limit ends a transaction, or a client leaves within one, the "
 	                "statement is cancelled in PostgreSQL, and the server is rolled back, "

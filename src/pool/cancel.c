@@ -476,13 +476,29 @@ static void cancel_statement(struct server *server)
 		server_give_up(server);
 }
 
+static void on_again(struct timer *timer);
+
+/* A client that has left may be given time: its statement runs on, and what ends it waits behind.
+ */
+static bool may_run_on(struct server *server)
+{
+	usec_t limit = server->pool->pools->config->cancel_abandoned;
+
+	if (server->close_reason != CLOSE_CLIENT_LEFT || !limit)
+		return false;
+	timer_clear(&server->timer); /* it is set when the request is made */
+	timer_set(&server->xact, loop_timer_queue(pool_loop(server->pool), limit, on_again),
+	          loop_now(pool_loop(server->pool)));
+	return true;
+}
+
 void pool_begin_ending(struct server *server, bool is_running)
 {
 	pool_disown(server);
 	vacancy_forget(server);
 	if (server->pool->pools->is_closing || !pool_host_answers(server))
 		server_give_up(server);
-	else if (!is_running)
+	else if (!is_running || may_run_on(server))
 		server_canceled(server);
 	else if (!server->lease.cancel_count) /* a request of the client's may be under way */
 		cancel_statement(server);
@@ -492,6 +508,8 @@ static void on_again(struct timer *timer)
 {
 	struct server *server = container_of(timer, struct server, xact);
 
+	if (!timer_is_set(&server->timer))
+		server_set_state_timer(server);
 	/* A request would cancel the cleaning. */
 	if (server->wire.ending.how != ENDING_CLEANS || !server->wire.ending.cleaned)
 		cancel_statement(server);

@@ -789,6 +789,34 @@ def test_it_is_kept_while_its_rows_are_not_read(pgweir, postgres):
     assert weir.client().value("SELECT pg_backend_pid()") == str(pid)
 
 
+@pytest.mark.parametrize("grace", (0, 10))
+def test_an_abandoned_statement_may_run_on(pgweir, postgres, grace):
+    postgres.query("DROP TABLE IF EXISTS parting")
+    postgres.query("CREATE TABLE parting (a int)")
+    postgres.query("GRANT ALL ON parting TO alice")
+    weir = pgweir(pool_mode="transaction", cancel_abandoned=60, cancel_grace=grace)
+    client = weir.client()
+    client.send(query("INSERT INTO parting SELECT 1 FROM pg_sleep(1)"))
+    weir.wait_pool(sv_active=1)
+    client.close()
+    wait_until(lambda: postgres.value("SELECT count(*) FROM parting") == 1)
+    wait_until(lambda: len(postgres.backends("alice")) == (1 if grace else 0))
+    weir.wait_pool(sv_being_canceled=0)
+    assert "cancel request" not in weir.log
+
+
+@pytest.mark.parametrize("grace", (0, 10))
+def test_an_abandoned_statement_is_cancelled_in_the_end(pgweir, postgres, grace):
+    weir = pgweir(pool_mode="transaction", cancel_abandoned="0.3", cancel_grace=grace)
+    client = weir.client()
+    client.send(query(LONG))
+    wait_until(lambda: backends_at_work(postgres) == 1)
+    client.close()
+    wait_until(lambda: len(postgres.backends("alice")) == (1 if grace else 0))
+    weir.wait_pool(sv_being_canceled=0)
+    assert backends_at_work(postgres) == 0
+
+
 def test_it_is_kept_over_tls(pgweir, secure_postgres):
     weir = pgweir(postgres=secure_postgres, server_tls_sslmode="require", default_pool_size=1,
                   databases={"app": f"host=127.0.0.1 port={secure_postgres.port}"})

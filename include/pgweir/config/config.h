@@ -283,6 +283,7 @@ struct config {
 	/* dangerous timeouts, 0 = none */
 	usec_t query_timeout;
 	usec_t query_wait_timeout;
+	usec_t cancel_abandoned;
 	usec_t cancel_grace;
 	usec_t cancel_wait_timeout;
 	usec_t client_idle_timeout;
