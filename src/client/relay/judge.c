@@ -362,7 +362,7 @@ static bool note(struct server *server, enum ledger_kind kind, struct batch *bat
 	if (!change)
 		return server_note(server, kind);
 	batch->change = NULL;
-	return server_note_change(server, kind, LEDGER_FORWARD, change);
+	return server_note_change(server, kind, LEDGER_CLIENT, change);
 }
 
 /*

@@ -394,7 +394,7 @@ static bool send_batch(struct client *client, struct batch *batch)
 	else
 		send_whole(server, batch);
 	server_set_mid_request(server, client->frame_left && client->forwards_rest);
-	batch->is_answered |= ledger_owes(&server->wire.ledger, LEDGER_ANSWER);
+	batch->is_answered |= ledger_owes_answer(&server->wire.ledger);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* the client must read first */
 	return client->state == CLIENT_ACTIVE;

@@ -241,8 +241,8 @@ static enum listening_go follow_discard(struct client *client, char type, struct
 		return LISTENING_SEND;
 	batch_copy(batch, bytes_of(sync, sizeof(sync)));
 	batch->waits_for = LEDGER_WAIT_READY;
-	return inject_note(server, LEDGER_SYNC, LEDGER_INJECT, NULL) ? LISTENING_WAIT
-	                                                             : LISTENING_END;
+	return server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL) ? LISTENING_WAIT
+	                                                                     : LISTENING_END;
 }
 
 enum listening_go resets_follow(struct client *client, char type, struct batch *batch)

@@ -634,7 +634,7 @@ void server_need_close(struct server *server, enum close_reason reason)
 
 bool server_note(struct server *server, enum ledger_kind kind)
 {
-	bool is_good = ledger_add(&server->wire.ledger, kind, LEDGER_FORWARD);
+	bool is_good = ledger_add(&server->wire.ledger, kind, LEDGER_CLIENT);
 
 	/* A request that gets no reply (the rest of a failed COPY) leaves the server ready. */
 	if (!ledger_is_empty(&server->wire.ledger))
@@ -724,8 +724,8 @@ void server_make_certain(struct server *server)
 				  "S\0\0\0\004";
 
 	assert(server->wire.status == 'I');
-	if (server_note_change(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) &&
-	    server_note_change(server, LEDGER_SYNC, LEDGER_INJECT, NULL))
+	if (server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) &&
+	    server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL))
 		server_send(server, bytes_of(ask, sizeof(ask) - 1));
 	else
 		server_break(server);

@@ -541,7 +541,7 @@ static bool send_errand(struct server *server, bool is_noted)
 
 static bool note(struct server *server, enum ledger_kind kind)
 {
-	return ledger_add(&server->wire.ledger, kind, LEDGER_INTERNAL);
+	return ledger_add(&server->wire.ledger, kind, LEDGER_OURS);
 }
 
 /* Closes the portal and the statement with the scratch name. */
@@ -585,8 +585,8 @@ static bool add_all_apart(struct server *server, const char *text, struct buf *o
 	bool is_noted = true;
 
 	for (; is_noted && *text; text += strcspn(text, ";"), text += *text == ';')
-		is_noted = server_add_apart(server, bytes_of(text, strcspn(text, ";")),
-		                            LEDGER_INTERNAL, NULL, out);
+		is_noted = server_add_apart(server, bytes_of(text, strcspn(text, ";")), LEDGER_OURS,
+		                            NULL, out);
 	message_sync(out);
 	return is_noted && note(server, LEDGER_SYNC);
 }
@@ -641,7 +641,7 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 
 static bool note_ahead(struct server *server, enum ledger_kind kind, struct ledger_change *change)
 {
-	return server_note_change(server, kind, LEDGER_IGNORE, change);
+	return server_note_change(server, kind, LEDGER_OURS, change);
 }
 
 /*
@@ -759,7 +759,6 @@ void server_drop_question(struct server *server)
 {
 	if (!server->ask_size)
 		return;
-	ledger_ignore_question(&server->wire.ledger);
 	server->ask_size = 0;
 	server_question_free(&server->question);
 }

@@ -101,7 +101,7 @@ void server_close_by(struct server *server, struct bytes body)
  */
 static bool owes_opening(const struct server *server)
 {
-	return server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_BEGIN);
+	return server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_OURS);
 }
 
 /*
@@ -131,21 +131,22 @@ static bool is_for_good(const char *sqlstate)
 	return strncmp(sqlstate, "42", 2) == 0 || strncmp(sqlstate, "0A", 2) == 0;
 }
 
-void server_cleaning_refused(struct server *server, struct bytes body)
+void server_ours_refused(struct server *server, struct bytes body)
 {
-	struct ledger_change *fence = ledger_take_failed(&server->wire.ledger);
+	struct ledger_change *change = ledger_take_failed(&server->wire.ledger);
 	char buffer[ERROR_PREFIX];
 	struct report report;
 
 	read_error(body, buffer, sizeof(buffer), &report);
-	if (strcmp(report.sqlstate, "25P02") != 0) { /* else the reason came before */
+	if (server->is_cleaning &&
+	    strcmp(report.sqlstate, "25P02") != 0) { /* else it came before */
 		log_warning(&server->log, "cleaning failed: %s %s: %s", report.severity,
 		            report.sqlstate, report.text);
 		server->site->cannot_clean |= is_for_good(report.sqlstate);
 	}
 	/* At once: behind it, no Query is answered. */
-	if (fence)
-		fence->settle(fence, false);
+	if (change)
+		change->settle(change, false);
 }
 
 void server_prefix_failed(struct server *server)
@@ -451,7 +452,7 @@ static bool may_refuse(const struct server *server)
 
 	return (target == TARGET_PRIMARY || target == TARGET_READ_WRITE) &&
 	       server_may_resend(server) && !server->lease.replay.next &&
-	       ledger_owes(&server->wire.ledger, LEDGER_FORWARD) &&
+	       ledger_owes(&server->wire.ledger, LEDGER_CLIENT) &&
 	       (may_write(server) || server->lease.replay.was_writable);
 }
 

@@ -119,7 +119,8 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 		return server->wire.replacement.count ? FRAME_REPLACE : FRAME_DROP;
 	/* The reply to our own SET is forwarded only if the value is spelled differently. */
 	return !is_news && (server->errand == ERRAND_REPLAY ||
-	                    ledger_owes(&server->wire.ledger, LEDGER_IGNORE))
+	                    (server->errand == ERRAND_NONE &&
+	                     ledger_owes(&server->wire.ledger, LEDGER_OURS)))
 	           ? FRAME_DROP
 	           : FRAME_PASS;
 }
@@ -287,11 +288,23 @@ static bool has_more(const struct server *server)
 	        !server->lease.replay.is_failed);
 }
 
+/* A reply that nobody gets. */
+static enum frame_fate our_frame(struct server *server, char type, struct bytes body,
+                                 enum ledger_verdict verdict)
+{
+	if (server->wire.prefix_failure)
+		return server_prefix_failed(server), FRAME_STOP;
+	if (verdict == LEDGER_FATAL)
+		return server_close_by(server, body), FRAME_STOP;
+	if (type != 'Z' || (verdict == LEDGER_ANSWERED && has_more(server)))
+		return FRAME_DROP;
+	return FRAME_SETTLED;
+}
+
 /* Classifies a reply by the ledger. `body` is empty if the reply need not be parsed. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
-	bool is_end, is_hushed = type == 'Z' && ledger_owes(&server->wire.ledger, LEDGER_IGNORE);
-	bool is_followed;
+	bool is_end, is_followed;
 	enum ledger_verdict verdict;
 
 	if (type == 'Z' && fields_ready(body, &server->wire.status) != WIRE_OK)
@@ -312,16 +325,12 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		return FRAME_STOP;
 	is_followed = ledger_is_followed(&server->wire.ledger);
 	verdict = ledger_reply(&server->wire.ledger, type, &is_end);
-	if (type == 'E' && server->is_cleaning)
-		server_cleaning_refused(server, body);
-	if (verdict == LEDGER_FATAL)
-		return server_close_by(server, body), FRAME_STOP;
-	if (verdict == LEDGER_DROP && server->wire.prefix_failure)
-		return server_prefix_failed(server), FRAME_STOP;
-	if (verdict == LEDGER_DROP)
-		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_DROP;
-	if (verdict == LEDGER_ANSWERED)
+	if (type == 'E' && (server->is_cleaning || verdict == LEDGER_ANSWERED))
+		server_ours_refused(server, body);
+	if (verdict == LEDGER_ANSWERED && server->errand != ERRAND_NONE)
 		return errand_frame(server, type, body, is_end && type == 'Z');
+	if (verdict == LEDGER_ANSWERED || verdict == LEDGER_DROP || verdict == LEDGER_FATAL)
+		return our_frame(server, type, body, verdict);
 	if (verdict == LEDGER_DOUBT)
 		return close_bad_for(server, CLOSE_COPY_OUT_OF_STEP), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
@@ -499,13 +508,13 @@ static void say_instead(struct server *server)
 
 bool server_answer(struct server *server)
 {
-	char message[FRAME_HEADER_SIZE] = { 0, 0, 0, 0, 4 };
+	static const char closed[] = { '3', 0, 0, 0, 4 };
 	bool has_space = true;
 
 	while (server->state == SERVER_LENT && server->lease.borrower &&
-	       ledger_answer(&server->wire.ledger, &message[0]))
-		has_space = server->lease.borrower->ops->on_bytes(
-		    server->lease.borrower, bytes_of(message, sizeof(message)));
+	       ledger_answer(&server->wire.ledger))
+		has_space = server->lease.borrower->ops->on_bytes(server->lease.borrower,
+		                                                  bytes_of(closed, sizeof(closed)));
 	return has_space;
 }
 
@@ -640,7 +649,7 @@ static inline void end_frame(struct server *server, const char *here, const char
 	if (fate == FRAME_SETTLED)
 		pass_settled(server);
 	if (server->wire.frame_left == 0 && server->state == SERVER_LENT &&
-	    ledger_owes(&server->wire.ledger, LEDGER_ANSWER)) {
+	    ledger_owes_answer(&server->wire.ledger)) {
 		end_run(server, run, here, false);
 		server_answer(server);
 	}

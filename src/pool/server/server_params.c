@@ -137,7 +137,7 @@ static bool is_at_work(const struct server *server)
 {
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
 	       !ledger_is_empty(&server->wire.ledger) &&
-	       !ledger_owes(&server->wire.ledger, LEDGER_IGNORE);
+	       !ledger_owes(&server->wire.ledger, LEDGER_OURS);
 }
 
 /*

@@ -163,8 +163,11 @@ void server_judge_kept(struct server *server);
 /* Whether the error says that the server is about to close the connection. */
 bool server_error_is_fatal(struct bytes body);
 
-/* PostgreSQL has refused the cleaning. If it always will, it gets DISCARD ALL at each return. */
-void server_cleaning_refused(struct server *server, struct bytes body);
+/*
+ * PostgreSQL has refused a request of ours. If that is the cleaning, and it always will, it gets
+ * DISCARD ALL at each return.
+ */
+void server_ours_refused(struct server *server, struct bytes body);
 
 /* What went ahead of the borrower's first message has failed: closes the server. */
 void server_prefix_failed(struct server *server);

@@ -423,7 +423,8 @@ struct server_call_end {
  */
 struct server_call *server_note_call(struct server *server, enum ledger_kind kind);
 
-/* The change of a LEDGER_REPLACE: the error that the client gets. settle() frees it. */
+/* The change of a LEDGER_REFUSED_PARSE or _QUERY: the error that the client gets. settle() frees
+ * it. */
 struct refusal {
 	struct ledger_change base;
 	struct err err;
@@ -493,8 +494,8 @@ void server_push(struct server *server);
 void server_make_certain(struct server *server);
 
 /*
- * Sends the borrower the generated replies (LEDGER_ANSWER) that are due. false: the borrower can
- * accept no more bytes.
+ * Sends the borrower the generated replies (LEDGER_CLOSE_HERE) that are due. false: the borrower
+ * can accept no more bytes.
  */
 bool server_answer(struct server *server);
 

@@ -202,7 +202,7 @@ START_TEST(causal_what_was_sent_counts)
 
 	open_stage(&stage);
 	ck_assert(!ends(&stage, begin));
-	ledger_add(&stage.server.wire.ledger, LEDGER_QUERY, LEDGER_FORWARD);
+	ledger_add(&stage.server.wire.ledger, LEDGER_QUERY, LEDGER_CLIENT);
 	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
 	ck_assert(ends(&stage, commit));
 	ck_assert(!ends(&stage, begin));

@@ -139,8 +139,8 @@ START_TEST(server_error_of_a_request_takes_its_change_back)
 	struct noted parse = { .base.settle = settle }, bind = { .base.settle = settle };
 
 	lone_server_open(&lone, "");
-	note(&lone, LEDGER_PARSE, LEDGER_FORWARD, &parse.base);
-	note(&lone, LEDGER_BIND, LEDGER_FORWARD, &bind.base);
+	note(&lone, LEDGER_PARSE, LEDGER_CLIENT, &parse.base);
+	note(&lone, LEDGER_BIND, LEDGER_CLIENT, &bind.base);
 	server_note(&lone.server, LEDGER_SYNC);
 	say_error(&lone, "42601", "syntax error");
 	say_ready(&lone);
@@ -167,7 +167,7 @@ START_TEST(server_error_is_replaced_by_a_refusal)
 	lone_server_open(&lone, "");
 	refusal->base.settle = settle_refusal;
 	err_set(&refusal->err, ERR_UNSUPPORTED, "words of ours");
-	note(&lone, LEDGER_PARSE, LEDGER_REPLACE, &refusal->base);
+	note(&lone, LEDGER_REFUSED_PARSE, LEDGER_CLIENT, &refusal->base);
 	server_note(&lone.server, LEDGER_SYNC);
 	say_error(&lone, "42601", "words of PostgreSQL's");
 	say_ready(&lone);
@@ -196,7 +196,7 @@ static void fail_bind(struct lone_server *lone, const struct statement *statemen
 	char text[200];
 
 	*bind = (struct noted){ .base = { settle, statement, "mine" } };
-	note(lone, LEDGER_BIND, LEDGER_FORWARD, &bind->base);
+	note(lone, LEDGER_BIND, LEDGER_CLIENT, &bind->base);
 	server_note(&lone->server, LEDGER_SYNC);
 	snprintf(text, sizeof(text), "about \"%.*s\"", (int)name.count, name.at);
 	say_error(lone, sqlstate, text);

@@ -102,7 +102,7 @@ END_TEST
 static void put_to_work(struct mapped_server *mapped)
 {
 	mapped->server.state = SERVER_LENT;
-	ck_assert(ledger_add(&mapped->server.wire.ledger, LEDGER_QUERY, LEDGER_FORWARD));
+	ck_assert(ledger_add(&mapped->server.wire.ledger, LEDGER_QUERY, LEDGER_CLIENT));
 }
 
 START_TEST(server_files_reports_when_its_work_is_done)
