@@ -146,7 +146,7 @@ static bool is_wanted(const struct cancel *cancel)
 	if (server && server->state == SERVER_ENDING)
 		return true; /* nobody gets it any more */
 	return server && server->state == SERVER_LENT && server->lease.borrower == cancel->target &&
-	       server->errand == ERRAND_NONE;
+	       server->orders.running == ORDER_NONE;
 }
 
 static void fail_cancel(struct cancel *cancel, const struct err *err)
@@ -352,7 +352,7 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 		err_close(err, CLOSE_CANCEL_IDLE);
 		return NULL;
 	}
-	if (server->errand != ERRAND_NONE) {
+	if (server->orders.running != ORDER_NONE) {
 		err_close(err, CLOSE_CANCEL_SETTING);
 		return NULL;
 	}

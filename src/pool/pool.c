@@ -298,12 +298,18 @@ static bool write_preparation(struct server *server, const struct params *params
 		return is_ahead;
 	if (preparation == PREPARES_CLEANING) {
 		server_clean_text(server, params, text);
-		server->is_cleaning = true;
+		server->session.doubt = DOUBT_CLEANING;
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
 	}
 	pool_discard_sequences(server);
 	return is_ahead;
+}
+
+static bool give(struct server *server, enum order_kind kind, enum order_where where,
+                 const char *text)
+{
+	return server_order(server, &(struct order){ .kind = kind, .where = where, .text = text });
 }
 
 __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
@@ -312,7 +318,7 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 {
 	struct server *server = borrower->server;
 	struct params_table *table = borrower->pool->pools->with.params;
-	struct buf *text = &borrower->pool->pools->errand_text;
+	struct buf *text = &borrower->pool->pools->order_text;
 	bool may_go_ahead = write_preparation(server, params, sends_now, preparation, text);
 	bool is_ahead = false;
 
@@ -331,10 +337,10 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
 	if (!buf_ok(text))
 		server_break(server);
 	else if (may_go_ahead)
-		is_ahead = server_errand_ahead(server, buf_text(text));
+		is_ahead = give(server, ORDER_REPLAY, SENT_AHEAD, buf_text(text));
 	else
-		server_errand(server, ERRAND_REPLAY, ERRAND_AT_ONCE, buf_text(text));
-	buf_reuse(text, ERRAND_KEEP_MAX);
+		give(server, ORDER_REPLAY, SENT_AT_REST, buf_text(text));
+	buf_reuse(text, ORDER_KEEP_MAX);
 	return is_ahead;
 }
 
@@ -410,7 +416,7 @@ static bool begin_reset(struct server *server)
 	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
 		return false;
 	server_enter(server, SERVER_RESETTING);
-	server_errand(server, ERRAND_RESET, ERRAND_AT_ONCE, query);
+	give(server, ORDER_RESET, SENT_AT_REST, query);
 	return true;
 }
 
@@ -459,7 +465,7 @@ static bool begin_set_back(struct server *server)
 {
 	struct pools *pools = server->pool->pools;
 	const struct params *none = params_none(pools->with.params);
-	struct buf *text = &pools->errand_text;
+	struct buf *text = &pools->order_text;
 	bool is_due = false;
 
 	if (server->session.has_library)
@@ -472,9 +478,9 @@ static bool begin_set_back(struct server *server)
 		is_due = text->count > 0 && !server->close_reason;
 	if (is_due) {
 		server_enter(server, SERVER_RESETTING);
-		server_errand(server, ERRAND_SET_BACK, ERRAND_AT_ONCE, buf_text(text));
+		give(server, ORDER_SET_BACK, SENT_AT_REST, buf_text(text));
 	}
-	buf_reuse(text, ERRAND_KEEP_MAX);
+	buf_reuse(text, ORDER_KEEP_MAX);
 	return is_due;
 }
 

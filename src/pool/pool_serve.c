@@ -163,7 +163,7 @@ static void check_used(struct pool *pool)
 		if (server->close_reason)
 			pool_close_server(server, server->close_reason);
 		else if (query)
-			server_errand(server, ERRAND_CHECK, ERRAND_AT_ONCE, query);
+			server_order(server, &(struct order){ .kind = ORDER_CHECK, .text = query });
 		else
 			pool_home(server); /* the check query was removed from the settings */
 	}

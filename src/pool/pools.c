@@ -303,7 +303,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		.params = with->params,
 		.statements = &pools->statements,
 		.closes = &pools->closes,
-		.errand_message = &pools->errand_message,
+		.order_message = &pools->order_message,
 		.sockets = &pools->server_sockets,
 		.tls = with->tls,
 	};
@@ -353,8 +353,8 @@ void pools_free(struct pools **poolsp)
 	while (!TAILQ_EMPTY(&pools->roles))
 		role_free(pools, TAILQ_FIRST(&pools->roles));
 	loop_undefer(pools->with.loop, &pools->sweep_task);
-	buf_free(&pools->errand_text);
-	buf_free(&pools->errand_message);
+	buf_free(&pools->order_text);
+	buf_free(&pools->order_message);
 	broker_leave(&pools->member);
 	slab_done(&pools->server_slab);
 	slab_done(&pools->pool_slab);

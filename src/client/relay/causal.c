@@ -177,7 +177,8 @@ void causal_free(struct client *client)
 
 static void ask_position(struct client *client)
 {
-	server_ask(client->borrower.server, ERRAND_AT_ONCE, QUESTION_POSITION, bytes_of("", 0));
+	server_order(client->borrower.server,
+	             &(struct order){ .kind = ORDER_ASK, .parts = QUESTION_POSITION });
 }
 
 void causal_lost(struct client *client)
@@ -340,7 +341,10 @@ void causal_ask_behind(struct client *client, struct batch *batch)
 {
 	struct buf out = { 0 };
 
-	if (server_ask_behind(client->borrower.server, QUESTION_POSITION, &out))
+	if (server_order(client->borrower.server, &(struct order){ .kind = ORDER_ASK,
+	                                                           .where = SENT_BEHIND,
+	                                                           .parts = QUESTION_POSITION,
+	                                                           .out = &out }))
 		batch_copy(batch, buf_bytes(&out));
 	buf_free(&out);
 }

@@ -240,7 +240,7 @@ static bool give_back(struct client *client)
 		return false;
 	/* After a failed COPY a Sync may still be answered: the next client must not get that. */
 	if (!ledger_is_certain(&server->wire.ledger)) {
-		server_make_certain(server);
+		server_order(server, &(struct order){ .kind = ORDER_CERTAIN, .where = SENT_NOW });
 		return false;
 	}
 	/*
@@ -427,7 +427,7 @@ static void keep_statements(struct client *client, const struct batch *batch)
 
 	if (batch->unnamed.count)
 		unnamed_keep(client, batch);
-	if (server && server->ask_size)
+	if (server && server->orders.behind_size)
 		statements_leave_server(client);
 }
 
@@ -454,14 +454,14 @@ bool relay_input(struct client *client, struct bytes in)
 		return false;
 	keep_statements(client, &batch);
 	if (is_first && !may_resend && client->borrower.server &&
-	    client->borrower.server->is_cleaning) {
+	    server_is_cleaning(client->borrower.server)) {
 		resend_begin_behind(client, &resend);
 		may_resend = true;
 	}
 	/* now, as `whole` may be in the buffer of the stream */
 	if (may_resend && resend.is_first && client->state == CLIENT_ACTIVE && !batch.is_answered &&
 	    (judgement == JUDGE_SEND || judgement == JUDGE_MORE ||
-	     client->borrower.server->is_cleaning))
+	     server_is_cleaning(client->borrower.server)))
 		resend_keep(client, &resend, bytes_of(whole.at, whole.count - in.count),
 		            batch.late);
 	server = client->borrower.server;
@@ -637,21 +637,21 @@ static void take_facts(struct client *client, const struct facts *facts)
 		relay_settled(client);
 }
 
-void relay_answer(struct borrower *borrower, enum errand_kind errand, const struct facts *facts)
+void relay_answer(struct borrower *borrower, enum order_kind order, const struct facts *facts)
 {
 	struct client *client = client_of(borrower);
 
-	switch (errand) {
-	case ERRAND_ASK:
+	switch (order) {
+	case ORDER_ASK:
 		take_facts(client, facts);
 		return;
-	case ERRAND_CATALOG:
+	case ORDER_CATALOG:
 		session_go_on(client, !statements_spare_unnamed(client));
 		return;
-	case ERRAND_CHANNELS:
-		listening_errand_done(client);
+	case ORDER_CHANNELS:
+		listening_order_done(client);
 		return;
-	default: /* ERRAND_CLOSES: exposed_withdraw() */
+	default: /* ORDER_CLOSES: exposed_withdraw() */
 		relay_settled(client);
 	}
 }

@@ -429,11 +429,11 @@ bool listening_settle(struct client *client, const struct facts *facts)
 		return true;
 	client->listening->step = STEP_CLEAN;
 	server_set_dirty(server, true);
-	server_clear_channels(server);
+	server_order(server, &(struct order){ .kind = ORDER_CHANNELS, .text = "UNLISTEN *" });
 	return false;
 }
 
-void listening_errand_done(struct client *client)
+void listening_order_done(struct client *client)
 {
 	client->listening->step = STEP_NONE;
 	server_set_dirty(client->borrower.server, session_is_pinned(client));

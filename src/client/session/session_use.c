@@ -541,8 +541,11 @@ void session_mode_ask(struct client *client)
 		placeholders_note_map(session, server->session.params);
 		placeholders_note_map(session, client->startup);
 	}
-	server_ask(server, ERRAND_APART, is_sample ? QUESTION_ALL : QUESTION_PARAMS,
-	           session ? buf_bytes(&session->names.list) : bytes_of("", 0));
+	server_order(server, &(struct order){ .kind = ORDER_ASK,
+	                                      .is_apart = true,
+	                                      .parts = is_sample ? QUESTION_ALL : QUESTION_PARAMS,
+	                                      .names = session ? buf_bytes(&session->names.list)
+	                                                       : bytes_of("", 0) });
 }
 
 void session_mode_facts(struct client *client, const struct facts *facts)

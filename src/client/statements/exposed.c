@@ -423,7 +423,8 @@ bool exposed_withdraw(struct client *client)
 
 	if (!exposed_any(client))
 		return false;
-	server_close_statements(client->borrower.server, buf_bytes(exposed));
+	server_order(client->borrower.server,
+	             &(struct order){ .kind = ORDER_CLOSES, .names = buf_bytes(exposed) });
 	buf_free(exposed);
 	return true;
 }

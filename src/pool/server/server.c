@@ -199,7 +199,7 @@ void server_rearm(struct server *server)
 		timer_change(&server->timer, limits->connect);
 	else if (server->state != SERVER_LENT)
 		server_set_state_timer(server);
-	else if (server->errand != ERRAND_NONE)
+	else if (server->orders.running != ORDER_NONE)
 		timer_change(&server->timer, limits->connect);
 	else if (server->wire.is_ready)
 		timer_set(&server->timer,
@@ -292,13 +292,13 @@ static void release_work(struct server *server)
 	server_calls_done(server);
 	buf_free(&server->wire.replacement);
 	buf_free(&server->wire.withheld);
-	buf_free(&server->wire.prefix);
+	buf_free(&server->orders.ahead);
 	buf_free(&server->session.reports);
 	params_release(params, &server->session.before);
 	params_release(params, &server->session.forgotten);
 	free(server->session.refusal);
 	server->session.refusal = NULL;
-	server_question_free(&server->question);
+	server_question_free(&server->orders.question);
 }
 
 static void release_connection(struct server *server)
@@ -398,7 +398,7 @@ static void note_end(const struct server *server, const struct err *err)
 bool server_may_resend(const struct server *server)
 {
 	return replay_may_resend(&server->lease.replay) && server->state == SERVER_LENT &&
-	       server->errand == ERRAND_NONE;
+	       server->orders.running == ORDER_NONE;
 }
 
 bool server_has_no_effect(const struct server *server)
@@ -449,7 +449,7 @@ static bool is_before_all(const struct server *server)
 {
 	const struct borrower *borrower = server->lease.borrower;
 
-	return borrower && borrower->ops->on_unrun && server->errand == ERRAND_REPLAY;
+	return borrower && borrower->ops->on_unrun && server->orders.running == ORDER_REPLAY;
 }
 
 bool server_can_go_unnoticed(const struct server *server)
@@ -508,7 +508,7 @@ static bool must_cancel(const struct server *server, enum close_reason reason)
 	return server->site->ops->on_ending && server->key_size && !server->wire.got_fatal &&
 	       !server->wire.stream.error && !server_is_dedicated(server) &&
 	       (server->state == SERVER_RESETTING ||
-	        (server->state == SERVER_LENT && server->errand == ERRAND_NONE)) &&
+	        (server->state == SERVER_LENT && server->orders.running == ORDER_NONE)) &&
 	       server_rest(server) == REST_WORKING && !ledger_is_empty(&server->wire.ledger);
 }
 
@@ -670,14 +670,14 @@ void server_break(struct server *server)
 /* Sends the prefix and the pieces after it; with one write if they are few. */
 static bool send_behind(struct server *server, const struct iovec *pieces, int count)
 {
-	struct iovec all[SEND_BEHIND_MAX] = { { server->wire.prefix.at,
-		                                server->wire.prefix.count } };
+	struct iovec all[SEND_BEHIND_MAX] = { { server->orders.ahead.at,
+		                                server->orders.ahead.count } };
 	bool is_one = count < SEND_BEHIND_MAX, is_sent;
 
 	for (int i = 0; is_one && i < count; i++)
 		all[1 + i] = pieces[i];
 	is_sent = stream_sendv(&server->wire.stream, all, is_one ? 1 + count : 1);
-	buf_reuse(&server->wire.prefix, PREFIX_KEEP_MAX);
+	buf_reuse(&server->orders.ahead, PREFIX_KEEP_MAX);
 	return is_sent && (is_one || stream_sendv(&server->wire.stream, pieces, count));
 }
 
@@ -690,8 +690,8 @@ static inline void count_sent(const struct server *server, size_t count)
 
 bool server_send(struct server *server, struct bytes bytes)
 {
-	assert(server->session.doubt != DOUBT_FOREIGN || server->is_cleaning); /* pool_prepare() */
-	if (server->wire.prefix.count)
+	assert(server->session.doubt != DOUBT_FOREIGN); /* pool_prepare() */
+	if (server->orders.ahead.count)
 		return server_sendv(server, &(struct iovec){ (void *)bytes.at, bytes.count }, 1);
 	count_sent(server, bytes.count);
 	if (stream_send(&server->wire.stream, bytes))
@@ -704,8 +704,8 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 {
 	for (int i = 0; i < count; i++)
 		count_sent(server, pieces[i].iov_len);
-	if (server->wire.prefix.count ? send_behind(server, pieces, count)
-	                              : stream_sendv(&server->wire.stream, pieces, count))
+	if (server->orders.ahead.count ? send_behind(server, pieces, count)
+	                               : stream_sendv(&server->wire.stream, pieces, count))
 		return true;
 	server_break(server);
 	return false;
@@ -713,22 +713,8 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 
 void server_push(struct server *server)
 {
-	if (server->wire.prefix.count)
+	if (server->orders.ahead.count)
 		server_sendv(server, NULL, 0);
-}
-
-void server_make_certain(struct server *server)
-{
-	/* Close of the unnamed portal: outside of a transaction there is none. */
-	static const char ask[] = "C\0\0\0\006P\0"
-				  "S\0\0\0\004";
-
-	assert(server->wire.status == 'I');
-	if (server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) &&
-	    server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL))
-		server_send(server, bytes_of(ask, sizeof(ask) - 1));
-	else
-		server_break(server);
 }
 
 void server_read_on(struct server *server) { stream_want(&server->wire.stream, WANT_INPUT); }

@@ -3,7 +3,7 @@
  * What a server's ErrorResponse means: who gets the error, and in which form.
  *
  *   no request, or FATAL --> the borrower's last message, or the reason to close the server
- *   of an errand         --> the log; the borrower if its parameters are refused
+ *   of an order         --> the log; the borrower if its parameters are refused
  *                            (the server is kept: its own parameters are unchanged)
  *   of a request         --> the borrower: unchanged, or with the client's name of the
  *                            statement, or replaced by ours; or nobody: the request is retried
@@ -138,7 +138,7 @@ void server_ours_refused(struct server *server, struct bytes body)
 	struct report report;
 
 	read_error(body, buffer, sizeof(buffer), &report);
-	if (server->is_cleaning &&
+	if (server_is_cleaning(server) &&
 	    strcmp(report.sqlstate, "25P02") != 0) { /* else it came before */
 		log_warning(&server->log, "cleaning failed: %s %s: %s", report.severity,
 		            report.sqlstate, report.text);
@@ -149,13 +149,13 @@ void server_ours_refused(struct server *server, struct bytes body)
 		change->settle(change, false);
 }
 
-void server_prefix_failed(struct server *server)
+void server_order_failed(struct server *server)
 {
 	struct err err;
 
-	err_close(&err, server->wire.prefix_failure);
+	err_close(&err, server->orders.failure);
 	err_recode(&err, ERR_PROTOCOL);
-	if (server->wire.prefix_failure == CLOSE_CLEANING_FAILED && server_may_resend(server))
+	if (server->orders.failure == CLOSE_CLEANING_FAILED && server_may_resend(server))
 		server_close_unrun(server, &err);
 	else
 		server_close(server, &err);
@@ -174,7 +174,7 @@ static void close_before_batch(struct server *server, const struct report *repor
 enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 {
 	/* An error that answers no request and is not FATAL: the server is out of step. */
-	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
+	if (server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
 	    server_error_is_fatal(body)) {
 		char buffer[ERROR_PREFIX];
 		struct report report;
@@ -194,26 +194,26 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 	return FRAME_STOP;
 }
 
-void server_errand_error(struct server *server, struct bytes body)
+void server_order_error(struct server *server, struct bytes body)
 {
 	char buffer[ERROR_PREFIX];
 	struct report report;
 
 	read_error(body, buffer, sizeof(buffer), &report);
-	server->errand_failed = true;
-	if (server->errand == ERRAND_ROLE) {
+	server->orders.has_failed = true;
+	if (server->orders.running == ORDER_ROLE) {
 		/* asked again in a shorter form */
 		log_debug(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
 		return;
 	}
 	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
-	if (server->errand == ERRAND_ASK) {
-		server->question->was_canceled = strcmp(report.sqlstate, "57014") == 0;
-		server->question->lacks_rights = strcmp(report.sqlstate, "42501") == 0;
+	if (server->orders.running == ORDER_ASK) {
+		server->orders.question->was_canceled = strcmp(report.sqlstate, "57014") == 0;
+		server->orders.question->lacks_rights = strcmp(report.sqlstate, "42501") == 0;
 	}
-	if (server->errand != ERRAND_REPLAY || server->session.refusal)
+	if (server->orders.running != ORDER_REPLAY || server->session.refusal)
 		return;
-	/* Kept for the borrower, which gets this error when the errand is complete. */
+	/* Kept for the borrower, which gets this error when the order is complete. */
 	server->session.refusal = calloc(1, sizeof(*server->session.refusal));
 	if (server->session.refusal)
 		err_set_foreign(server->session.refusal, report.sqlstate, report.text);
@@ -508,7 +508,7 @@ static bool tries_again(struct server *server)
 	if (!server->lease.replay.count || !server->lease.replay.may_replan ||
 	    !ledger_drop_sync(&server->wire.ledger))
 		return false;
-	server_drop_question(server);
+	server_drop_behind(server);
 	server->lease.replay.is_failed = true;
 	return true;
 }

@@ -4,7 +4,7 @@
  *
  *   stream --> [examine the header] --> borrower      replies to its requests
  *                   |
- *                   +--> handled here                  replies to errands; the login
+ *                   +--> handled here                  replies to orders; the login
  *
  * Consecutive frames that are forwarded form a run, which is passed on in one call. A frame may be
  * longer than our buffers: its header is examined, and the rest is forwarded by count. Only frames
@@ -72,7 +72,7 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'D':
-		return server->errand >= ERRAND_ASK ? frame->length : FRAME_HEADER_SIZE;
+		return server->orders.running >= ORDER_ASK ? frame->length : FRAME_HEADER_SIZE;
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
@@ -113,13 +113,13 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	if (server->state != SERVER_LENT)
 		return FRAME_DROP;
 	if ((server->lease.watches & SERVER_WATCHES_PARAMETERS) && server->lease.borrower &&
-	    server->errand == ERRAND_NONE &&
+	    server->orders.running == ORDER_NONE &&
 	    server->lease.borrower->ops->takes_parameter(server->lease.borrower, name, value,
 	                                                 &server->wire.replacement))
 		return server->wire.replacement.count ? FRAME_REPLACE : FRAME_DROP;
 	/* The reply to our own SET is forwarded only if the value is spelled differently. */
-	return !is_news && (server->errand == ERRAND_REPLAY ||
-	                    (server->errand == ERRAND_NONE &&
+	return !is_news && (server->orders.running == ORDER_REPLAY ||
+	                    (server->orders.running == ORDER_NONE &&
 	                     ledger_owes(&server->wire.ledger, LEDGER_OURS)))
 	           ? FRAME_DROP
 	           : FRAME_PASS;
@@ -143,7 +143,7 @@ static enum frame_fate notice_fate(struct server *server, struct bytes body)
 	if (server_has_no_effect(server) && is_last_notice(body))
 		return FRAME_DROP;               /* the client continues on another server */
 	server->lease.replay.may_resend = false; /* the client would get it twice */
-	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
+	return server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
 	               !ledger_owes_injected(&server->wire.ledger)
 	           ? FRAME_PASS
 	           : FRAME_DROP;
@@ -152,7 +152,7 @@ static enum frame_fate notice_fate(struct server *server, struct bytes body)
 static enum frame_fate notification_frame(struct server *server, struct bytes frame)
 {
 	/* What comes before the cleaning is done is for who had the server before. */
-	if (server->state != SERVER_LENT || server->is_cleaning)
+	if (server->state != SERVER_LENT || server_is_cleaning(server))
 		return FRAME_DROP;
 	if (!watches_notifications(server) || !server->lease.borrower ||
 	    !server->lease.borrower->ops->takes_notification(server->lease.borrower, frame,
@@ -218,7 +218,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
 		server_statements_forget_confirmed(&server->session.statements);
-		if (server->lease.borrower && server->errand == ERRAND_NONE)
+		if (server->lease.borrower && server->orders.running == ORDER_NONE)
 			server->lease.borrower->ops->on_deallocated(server->lease.borrower);
 	}
 	/* In a text of several statements, the DEALLOCATE may be of any statement. */
@@ -256,22 +256,22 @@ static bool description_frame(struct server *server, char type, struct bytes bod
 	return description->on_types(description, body) || close_bad_for(server, CLOSE_MEMORY);
 }
 
-static enum frame_fate errand_frame(struct server *server, char type, struct bytes body,
-                                    bool is_end)
+static enum frame_fate order_frame(struct server *server, char type, struct bytes body, bool is_end)
 {
 	if (type == 'E')
-		server_errand_error(server, body);
-	if (type == 'D' && server->errand == ERRAND_ASK)
-		facts_row(&server->question->facts, body);
-	if (type == 'D' && server->errand == ERRAND_ROLE)
+		server_order_error(server, body);
+	if (type == 'D' && server->orders.running == ORDER_ASK)
+		facts_row(&server->orders.question->facts, body);
+	if (type == 'D' && server->orders.running == ORDER_ROLE)
 		server_role_row(server, body);
-	if (type == 'D' && server->errand == ERRAND_CATALOG)
+	if (type == 'D' && server->orders.running == ORDER_CATALOG)
 		server->site->ops->on_catalog_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */
-	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK)
+	if (type == 'C' && server->orders.running != ORDER_REPLAY &&
+	    server->orders.running != ORDER_SET_BACK)
 		complete_frame(server, body, false);
 	if (is_end) {
-		server_errand_done(server);
+		server_order_done(server);
 		return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
 	}
 	return FRAME_DROP;
@@ -292,8 +292,8 @@ static bool has_more(const struct server *server)
 static enum frame_fate our_frame(struct server *server, char type, struct bytes body,
                                  enum ledger_verdict verdict)
 {
-	if (server->wire.prefix_failure)
-		return server_prefix_failed(server), FRAME_STOP;
+	if (server->orders.failure)
+		return server_order_failed(server), FRAME_STOP;
 	if (verdict == LEDGER_FATAL)
 		return server_close_by(server, body), FRAME_STOP;
 	if (type != 'Z' || (verdict == LEDGER_ANSWERED && has_more(server)))
@@ -325,10 +325,10 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		return FRAME_STOP;
 	is_followed = ledger_is_followed(&server->wire.ledger);
 	verdict = ledger_reply(&server->wire.ledger, type, &is_end);
-	if (type == 'E' && (server->is_cleaning || verdict == LEDGER_ANSWERED))
+	if (type == 'E' && (server_is_cleaning(server) || verdict == LEDGER_ANSWERED))
 		server_ours_refused(server, body);
-	if (verdict == LEDGER_ANSWERED && server->errand != ERRAND_NONE)
-		return errand_frame(server, type, body, is_end && type == 'Z');
+	if (verdict == LEDGER_ANSWERED && server->orders.running != ORDER_NONE)
+		return order_frame(server, type, body, is_end && type == 'Z');
 	if (verdict == LEDGER_ANSWERED || verdict == LEDGER_DROP || verdict == LEDGER_FATAL)
 		return our_frame(server, type, body, verdict);
 	if (verdict == LEDGER_DOUBT)
@@ -406,7 +406,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 	if ((frame->type == 'D' || frame->type == 'd') && server->state == SERVER_LENT &&
 	    ledger_passes_rows(&server->wire.ledger))
 		return FRAME_PASS;
-	if (server->state == SERVER_LOGIN && server->errand == ERRAND_NONE)
+	if (server->state == SERVER_LOGIN && server->orders.running == ORDER_NONE)
 		return server_login_frame(server, frame, in);
 	switch (frame->type) {
 	case 'S':
@@ -441,14 +441,14 @@ static void pass_run(struct server *server, const char *from, const char *to, bo
 static void pass_ready(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;
-	bool is_asked = server->ask_size && server->wire.ledger.count == 1;
+	bool is_asked = server->orders.behind_size && server->wire.ledger.count == 1;
 	bool is_settled;
 
 	if (!borrower)
 		return;
 	if (is_asked && server->wire.status == 'E') {
 		/* PostgreSQL refuses the question, as all but ROLLBACK */
-		server_drop_question(server);
+		server_drop_behind(server);
 		is_asked = false;
 	}
 	is_settled = is_asked || ledger_is_empty(&server->wire.ledger);
@@ -465,7 +465,7 @@ static void pass_ready(struct server *server)
 		          server->used_at);
 	}
 	if (is_asked)
-		server_begin_ask(server);
+		server_begin_behind(server);
 	if (server->wire.status == 'I')
 		server_end_transaction(server, is_settled);
 	if (server->wire.status == 'I' && server->session.has_ddl) {
@@ -536,7 +536,7 @@ static void tell_space(struct server *server, bool was_within)
 {
 	struct borrower *borrower = server->lease.borrower;
 
-	if (server->state != SERVER_LENT || !borrower || server->errand != ERRAND_NONE)
+	if (server->state != SERVER_LENT || !borrower || server->orders.running != ORDER_NONE)
 		return;
 	if (borrower->waits_for != LEDGER_WAIT_NOT
 	        ? !ledger_ends_wait(&server->wire.ledger, borrower->waits_for)
@@ -772,7 +772,8 @@ static void on_server_flushed(struct stream *stream)
 {
 	struct server *server = container_of(stream, struct server, wire.stream);
 
-	if (server->state == SERVER_LENT && server->lease.borrower && server->errand == ERRAND_NONE)
+	if (server->state == SERVER_LENT && server->lease.borrower &&
+	    server->orders.running == ORDER_NONE)
 		server->lease.borrower->ops->on_writable(server->lease.borrower);
 }
 

@@ -120,7 +120,7 @@ static bool file_now(struct server *server, const char *name, const char *value)
 	/* In another encoding, but it is what we have just set. */
 	if (is_session && had && pair.value && !is_native(server, server->session.params, value))
 		return is_news;
-	if (server->errand == ERRAND_CONNECT) { /* connect_query sets defaults */
+	if (server->orders.running == ORDER_CONNECT) { /* connect_query sets defaults */
 		check_map(server, params_change(table, &server->session.baseline, name, value));
 		pair.value = NULL;
 		is_session = true;
@@ -135,7 +135,7 @@ static bool file_now(struct server *server, const char *name, const char *value)
 /* Whether the server runs requests of the borrower, not ours. */
 static bool is_at_work(const struct server *server)
 {
-	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
+	return server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
 	       !ledger_is_empty(&server->wire.ledger) &&
 	       !ledger_owes(&server->wire.ledger, LEDGER_OURS);
 }
@@ -146,7 +146,7 @@ static bool is_at_work(const struct server *server)
  */
 static bool is_of_replay(const struct server *server, const char *name)
 {
-	return server->errand == ERRAND_REPLAY &&
+	return server->orders.running == ORDER_REPLAY &&
 	       (tracked_find(server->site->shared->config, name) ||
 	        strcmp(name, "is_superuser") == 0);
 }
@@ -536,7 +536,9 @@ void server_ask_defaults(struct server *server)
 	struct sql_names names = { 0 };
 
 	sql_names_read(&names, bytes_text(server->site->entry->connect_query), true);
-	server_ask(server, ERRAND_AT_ONCE, QUESTION_PARAMS, buf_bytes(&names.list));
+	server_order(server, &(struct order){ .kind = ORDER_ASK,
+	                                      .parts = QUESTION_PARAMS,
+	                                      .names = buf_bytes(&names.list) });
 	sql_names_free(&names);
 }
 

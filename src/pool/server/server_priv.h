@@ -4,7 +4,7 @@
  *
  *   server_login  server_frames              from the connection to the end: reading
  *   server_errors  server_calls              the meaning of messages
- *   server_host  server_errands  server_params
+ *   server_host  orders  server_params
  *   server                                   states, limits, sending, closing
  *   ledger  hosts  params  statements ...    the parts of a server
  */
@@ -19,14 +19,14 @@
 #include "pgweir/pool/server/server.h"
 #include "pgweir/pool/server/params.h"
 
-/* A question that a server has been asked: ERRAND_ASK. */
+/* A question that a server has been asked: ORDER_ASK. */
 struct server_question {
-	enum errand_how how;
 	struct facts facts; /* the answer so far */
 	struct buf names;   /* as question_text() wants them */
 	unsigned int try_count;
 	bool was_canceled; /* the last try, by a cancel or by statement_timeout */
 	bool lacks_rights; /* the same, of 42501 */
+	bool is_apart;     /* as in struct order */
 };
 
 /* What to do with a frame. */
@@ -169,8 +169,8 @@ bool server_error_is_fatal(struct bytes body);
  */
 void server_ours_refused(struct server *server, struct bytes body);
 
-/* What went ahead of the borrower's first message has failed: closes the server. */
-void server_prefix_failed(struct server *server);
+/* An order ahead has failed, and what is behind it depends on it: closes the server. */
+void server_order_failed(struct server *server);
 
 /* Closes the server with this error as the reason. */
 void server_close_by(struct server *server, struct bytes body);
@@ -181,8 +181,8 @@ void server_close_by(struct server *server, struct bytes body);
  */
 enum frame_fate server_unasked_error(struct server *server, struct bytes body);
 
-/* Handles the error of an errand. */
-void server_errand_error(struct server *server, struct bytes body);
+/* Handles the error of an order. */
+void server_order_error(struct server *server, struct bytes body);
 
 /*
  * The host accepts no writes any more: WIRE_OK if `in` begins with the replies to the borrower's
@@ -218,31 +218,19 @@ void server_break(struct server *server);
 /* Frees what has been asked, and the facts that have come. */
 void server_question_free(struct server_question **question);
 
-/* ---- errands: server_errands.c ---- */
+/* ---- orders: orders.c ---- */
 
-/* The answer to server_ask_behind() does not matter: what it was sent behind has failed. */
-void server_drop_question(struct server *server);
+/* The order behind the borrower's message has no answer, or nobody waits for it any more. */
+void server_drop_behind(struct server *server);
 
-/* Only the answer to server_ask_behind() is owed: from now on it is an errand. */
-void server_begin_ask(struct server *server);
+/* Only its answer is owed: from now on the order is as one at rest. */
+void server_begin_behind(struct server *server);
 
-/* How many bytes of a buffer are kept for the next errand. All servers share two such buffers. */
-#define ERRAND_KEEP_MAX ((size_t)4096)
+/* How many bytes of a buffer are kept for the next order. All servers share two such buffers. */
+#define ORDER_KEEP_MAX ((size_t)4096)
 
-/* Sends an internal query; ERRAND_APART: its statements have no semicolon but between them. */
-bool server_errand(struct server *server, enum errand_kind kind, enum errand_how how,
-                   const char *text);
-
-/* The replies to an errand are complete; errand_failed is its result. */
-void server_errand_done(struct server *server);
-
-/*
- * Puts an internal query ahead of the next request, into the same write. Nobody waits for its
- * reply. If it fails, the server cannot be lent to another borrower. If server->is_cleaning, the
- * query is a transaction block, and PostgreSQL skips what is behind it if that fails, up to the
- * next Sync: that batch is sent to another server. Otherwise its failure must do no harm.
- */
-bool server_errand_ahead(struct server *server, const char *query);
+/* The replies to the order that runs are complete. */
+void server_order_done(struct server *server);
 
 /*
  * DISCARD SEQUENCES is part of a query of ours that is about to be sent; the reply to it has

@@ -34,6 +34,7 @@
 #include "pgweir/pool/server/hosts.h"
 #include "pgweir/pool/server/statements.h"
 #include "pgweir/pool/server/ledger.h"
+#include "pgweir/pool/server/orders.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/replay.h"
@@ -52,12 +53,6 @@ enum server_state {
 	SERVER_ENDING,     /* to be closed, but PostgreSQL still runs a statement there */
 	SERVER_CLOSING,    /* closed; freed at the end of the turn */
 	SERVER_STATES
-};
-
-/* How it goes out. */
-enum errand_how {
-	ERRAND_AT_ONCE, /* as a simple query, which drops the unnamed statement of the session */
-	ERRAND_APART    /* by messages that leave that alone */
 };
 
 /* Values of sequences that currval() and lastval() may give there. */
@@ -79,9 +74,10 @@ enum server_discard {
  * the first message of another borrower: pool_prepare().
  */
 enum server_doubt {
-	DOUBT_NONE,   /* PostgreSQL has said what is there, or that nothing can be */
-	DOUBT_OWN,    /* it would be of the current or last borrower, since it got the server */
-	DOUBT_FOREIGN /* it may be of another: to be cleaned, or the cleaning is not confirmed */
+	DOUBT_NONE,    /* PostgreSQL has said what is there, or that nothing can be */
+	DOUBT_OWN,     /* it would be of the current or last borrower, since it got the server */
+	DOUBT_FOREIGN, /* it may be of another: to be cleaned */
+	DOUBT_CLEANING /* the cleaning goes ahead, or was sent, and is not confirmed */
 };
 
 /* What is known of the scope in which statements are prepared. */
@@ -128,8 +124,8 @@ struct server_shared {
 	struct params_table *params;
 	struct statements *statements; /* the query texts that clients prepare */
 	struct close_counts *closes;   /* why servers were closed */
-	/* written again for each errand; the memory is kept */
-	struct buf *errand_message;
+	/* written again for each order; the memory is kept */
+	struct buf *order_message;
 	const struct socket_options *sockets; /* for new connections; the values may change */
 	const struct config *config;          /* the snapshot in force; changes at a reload */
 	struct tls_context *tls;              /* for new connections; NULL: no TLS. May change */
@@ -217,7 +213,7 @@ struct server_ops {
 	/* Adds to a text which secret that is, and where it comes from. */
 	void (*tell_secret)(const struct server *server, struct buf *out);
 	/*
-	 * ERRAND_CATALOG: a row of the answer, and its end, before on_home(), or before
+	 * ORDER_CATALOG: a row of the answer, and its end, before on_home(), or before
 	 * on_answer() of the borrower. The server may be closed without the end.
 	 */
 	void (*on_catalog_row)(struct server *server, struct bytes body);
@@ -272,10 +268,6 @@ struct server_wire {
 	 * batch fails again before its Bind
 	 */
 	struct buf withheld;
-	struct buf prefix; /* an internal query to be sent ahead of the next request */
-	struct ledger_change prefix_change; /* of that query */
-	/* what was sent behind our prefix must not be answered: the prefix failed. Or NONE */
-	enum close_reason prefix_failure;
 	struct server_calls *calls; /* NULL: none so far. server_calls.c */
 };
 
@@ -283,14 +275,14 @@ struct server_wire {
 struct server_session {
 	/* the parameters set there, without those at their default */
 	const struct params *params;
-	const struct params *before;     /* `params` before ERRAND_REPLAY, while that runs */
+	const struct params *before;     /* `params` before ORDER_REPLAY, while that runs */
 	const struct params *forgotten;  /* `params` after the last RESET; held, or NULL */
 	const struct params *baseline;   /* what it reported at its login: its defaults */
 	const struct params *unreported; /* defaults by connect_query, not reported; or NULL */
 	/* reported during the borrower's work; not yet in `params` or `baseline` */
 	struct buf reports;
 	unsigned int report_count; /* reports that no borrower's work explains */
-	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
+	/* why the server refused the parameters of ORDER_REPLAY; or NULL */
 	struct err *refusal;
 	struct server_statements statements; /* the prepared statements it has */
 	struct text_scope scope; /* the scope of `params`, in which statements are prepared */
@@ -360,6 +352,7 @@ struct server_place {
 
 struct server {
 	struct server_wire wire;
+	struct server_orders orders;
 	struct server_session session;
 	struct server_lease lease; /* by the pool */
 	struct server_place place; /* by the pool */
@@ -368,14 +361,9 @@ struct server {
 	struct pool *pool; /* the owner, which implements site->ops */
 	uint64_t id;
 	enum server_state state;
-	enum replication replication; /* NONE: not dedicated */
-	bool is_listening;            /* a listening connection: pool/listening.h */
-	enum errand_kind errand;
-	bool errand_failed;
-	bool is_cleaning;  /* the cleaning is in `prefix`, or was sent and is not answered */
-	uint16_t ask_size; /* bytes of a question behind the borrower's message; 0: none */
-	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
-	struct catalog_question *catalog; /* during ERRAND_CATALOG */
+	enum replication replication;     /* NONE: not dedicated */
+	bool is_listening;                /* a listening connection: pool/listening.h */
+	struct catalog_question *catalog; /* during ORDER_CATALOG */
 	/* why it is to be closed when it is returned, or in ENDING; NONE: it is not */
 	enum close_reason close_reason;
 	struct server_login *login; /* until it has logged in, then NULL */
@@ -488,12 +476,6 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count);
 void server_push(struct server *server);
 
 /*
- * Sends a harmless query whose reply makes it certain what the server owes (ledger_is_certain()).
- * on_ready() comes again with that reply.
- */
-void server_make_certain(struct server *server);
-
-/*
  * Sends the borrower the generated replies (LEDGER_CLOSE_HERE) that are due. false: the borrower
  * can accept no more bytes.
  */
@@ -514,7 +496,7 @@ enum server_rest {
 
 static inline enum server_rest server_rest(const struct server *server)
 {
-	if (!server->wire.is_ready || server->errand != ERRAND_NONE)
+	if (!server->wire.is_ready || server->orders.running != ORDER_NONE)
 		return REST_WORKING;
 	if (server->wire.status != 'I')
 		return REST_IN_TRANSACTION;
@@ -620,45 +602,11 @@ const char *server_value(const struct server *server, const struct params *param
  */
 void server_need_close(struct server *server, enum close_reason reason);
 
-/*
- * Asks the server for parts of its session state (enum question_part; names: see question_text()).
- * It must be at rest. The answer comes with on_answer() of the borrower; if there is none, the
- * server is closed. A question that fails is asked again: as it was if it was canceled, else
- * without the names.
- */
-void server_ask(struct server *server, enum errand_how how, unsigned int parts, struct bytes names);
-
-/*
- * The same question without names, behind a message of the borrower with which its transaction ends
- * or fails: adds it to *out, which goes out behind that message. The borrower sends nothing more.
- * Its on_ready() comes when its own message is answered, and then server_is_asked() is true, unless
- * the transaction has failed and not ended: then the question has no answer. false: no memory, and
- * nothing is to be sent.
- */
-bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out);
-
+/* Whether the borrower will be told session state: on_answer(). */
 static inline bool server_is_asked(const struct server *server)
 {
-	return server->errand == ERRAND_ASK;
+	return server->orders.running == ORDER_ASK;
 }
-
-/*
- * Ends all that the server listens to. It must be at rest. on_answer() of the borrower comes; if
- * UNLISTEN fails, the server is closed.
- */
-void server_clear_channels(struct server *server);
-
-/* Closes statements of these names (name\0). It must be at rest; on_answer() comes. */
-void server_close_statements(struct server *server, struct bytes names);
-
-/*
- * Adds the messages that execute one statement and leave the unnamed statement and portal of the
- * session alone, and notes them; the change is that of the Execute. After an error, or from a
- * PREPARE of SQL, the scratch name may be there still, so it is closed first, too. false: no
- * memory.
- */
-bool server_add_apart(struct server *server, struct bytes statement, enum ledger_fate fate,
-                      struct ledger_change *change, struct buf *out);
 
 /*
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's
@@ -716,6 +664,12 @@ static inline bool server_has_reset(const struct server *server)
 static inline void server_settle_rest(struct server *server)
 {
 	server->session.is_rest_unknown = server->session.is_startup_unset = false;
+}
+
+/* Whether what former borrowers may have left is being removed. */
+static inline bool server_is_cleaning(const struct server *server)
+{
+	return server->session.doubt == DOUBT_CLEANING;
 }
 
 /* Whether it was closed: it has no borrower and gets none, and nothing that it sends matters. */

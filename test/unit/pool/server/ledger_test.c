@@ -169,9 +169,9 @@ static const struct dialogue {
 	{ "it is not for Execute", ">PBES<12W!", 2, 0 },
 	{ "a base backup: results and copies in one reply", ">Q<TDCTDDCHdddcHddcTDCCZ", 0, 0 },
 	/* ours */
-	{ "an errand", ">Q~<C~Z.", 0, 0 },
-	{ "an errand that fails", ">Q~<E~Z.", 0, 0 },
-	{ "an errand in front of the client's", ">Q~Q<C~Z.<TDCZ", 0, 0 },
+	{ "an order", ">Q~<C~Z.", 0, 0 },
+	{ "an order that fails", ">Q~<E~Z.", 0, 0 },
+	{ "an order in front of the client's", ">Q~Q<C~Z.<TDCZ", 0, 0 },
 	{ "our Parse in front of a Bind", ">P~BES<1.2CZ", 0, 0 },
 	{ "our Parse fails, so the client's requests do not run", ">P~BES<E*Z", 0, 0 },
 	{ "our Parse fails, and has a Sync of its own", ">P~S~BES<E~Z.2CZ", 0, 0 },

@@ -292,7 +292,7 @@ START_TEST(server_error_of_parameters_is_kept_for_the_borrower)
 	struct lone_server lone;
 
 	lone_server_open(&lone, "");
-	server_errand(&lone.server, ERRAND_REPLAY, ERRAND_AT_ONCE, "SET x = 1");
+	server_order(&lone.server, &(struct order){ .kind = ORDER_REPLAY, .text = "SET x = 1" });
 	say_error(&lone, "22023", "the first error");
 	say_error(&lone, "25P02", "and one that follows from it");
 	ck_assert_ptr_nonnull(lone.server.session.refusal);
