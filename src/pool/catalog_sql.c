@@ -24,37 +24,36 @@
 #include "catalog_sql_priv.h"
 
 /* PostgreSQL's own functions that touch the session, by what they touch: catalog.c. */
-#define OWN                                                                                   \
-	"('p','{set_config}'),('n','{pg_notify}'),('l','{pg_advisory_lock,"                   \
-	"pg_advisory_lock_shared,pg_try_advisory_lock,pg_try_advisory_lock_shared}'),"        \
-	"('x','{setseed,pg_backup_start,pg_start_backup,pg_create_physical_replication_slot," \
-	"pg_create_logical_replication_slot,pg_copy_physical_replication_slot,"               \
-	"pg_copy_logical_replication_slot,pg_replication_origin_session_setup}'),"            \
-	"('h','{ts_stat,ts_rewrite,query_to_xml,query_to_xml_and_xmlschema,"                  \
-	"query_to_xmlschema,table_to_xml,table_to_xml_and_xmlschema,cursor_to_xml,"           \
-	"schema_to_xml,schema_to_xml_and_xmlschema,database_to_xml,"                          \
+#define OWN                                                                                    \
+	"('p','{set_config}'),('n','{pg_notify}'),('l','{pg_advisory_lock,"                    \
+	"pg_advisory_lock_shared,pg_try_advisory_lock,pg_try_advisory_lock_shared}'),"         \
+	"('x','{setseed,pg_backup_start,pg_start_backup,pg_create_physical_replication_slot,"  \
+	"pg_create_logical_replication_slot,pg_copy_physical_replication_slot,"                \
+	"pg_copy_logical_replication_slot,pg_replication_origin_session_setup}'),"             \
+	"('h','{ts_stat,ts_rewrite,query_to_xml,query_to_xml_and_xmlschema,"                   \
+	"query_to_xmlschema,table_to_xml,table_to_xml_and_xmlschema,cursor_to_xml,"            \
+	"schema_to_xml,schema_to_xml_and_xmlschema,database_to_xml,"                           \
 	"database_to_xml_and_xmlschema}')"
 
 /*
  * Those that are VOLATILE and leave nothing, or are known to the scan of texts. One that is not
  * here, of a newer PostgreSQL, may do anything.
  */
-#define HARMLESS                                                                              \
-	"array_sample|array_shuffle|bernoulli|binary_upgrade_.*|brin_.*|clock_timestamp|"     \
-	"current_query|currtid2|currval|cursor_to_xmlschema|gen_random_uuid|"                 \
-	"gin_clean_pending_list|lastval|lo_.*|loread|lowrite|nextval|query_to_xml.*|random|"  \
-	"random_normal|set_config|setseed|setval|system|timeofday|ts_rewrite|ts_stat|"        \
-	"txid_status|uuidv4|uuidv7|cursor_to_xml|amvalidate|plpgsql_validator|pg_(advisory_|" \
-	"backup_|clear_|control_|copy_|"                                                      \
-	"create_|current_|database_|drop_|get_|import_|is_|isolation_|last_|log_|logical_|"   \
-	"ls_|numa_|partition_|read_|replication_|restore_|rotate_|safe_snapshot_|set_|sleep|" \
-	"start_backup|stat_|stop_|switch_|table_|tablespace_|terminate_|try_advisory_|wal_|"  \
-	"xact_).*|pg_available_wal_summaries|pg_blocking_pids|pg_cancel_backend|"             \
-	"pg_collation_actual_version|pg_column_toast_chunk_id|pg_export_snapshot|"            \
-	"pg_extension_config_dump|pg_hba_file_rules|pg_ident_file_mappings|pg_indexes_size|"  \
-	"pg_jit_available|pg_lock_status|pg_nextoid|pg_notification_queue_usage|pg_notify|"   \
-	"pg_prepared_xact|pg_promote|pg_relation_size|pg_reload_conf|pg_sequence_last_value|" \
-	"pg_show_all_file_settings|pg_show_replication_origin_status|"                        \
+#define HARMLESS                                                                               \
+	"array_sample|array_shuffle|bernoulli|binary_upgrade_.*|brin_.*|clock_timestamp|"      \
+	"current_query|currtid2|currval|cursor_to_xmlschema|gen_random_uuid|"                  \
+	"gin_clean_pending_list|lastval|lo_.*|loread|lowrite|nextval|query_to_xml.*|random|"   \
+	"random_normal|set_config|setseed|setval|system|timeofday|ts_rewrite|ts_stat|"         \
+	"txid_status|uuidv4|uuidv7|cursor_to_xml|amvalidate|plpgsql_validator|pg_(advisory_|backup_|clear_|control_|copy_|" \
+	"create_|current_|database_|drop_|get_|import_|is_|isolation_|last_|log_|logical_|"    \
+	"ls_|numa_|partition_|read_|replication_|restore_|rotate_|safe_snapshot_|set_|sleep|"  \
+	"start_backup|stat_|stop_|switch_|table_|tablespace_|terminate_|try_advisory_|wal_|"   \
+	"xact_).*|pg_available_wal_summaries|pg_blocking_pids|pg_cancel_backend|"              \
+	"pg_collation_actual_version|pg_column_toast_chunk_id|pg_export_snapshot|"             \
+	"pg_extension_config_dump|pg_hba_file_rules|pg_ident_file_mappings|pg_indexes_size|"   \
+	"pg_jit_available|pg_lock_status|pg_nextoid|pg_notification_queue_usage|pg_notify|"    \
+	"pg_prepared_xact|pg_promote|pg_relation_size|pg_reload_conf|pg_sequence_last_value|"  \
+	"pg_show_all_file_settings|pg_show_replication_origin_status|"                         \
 	"pg_sync_replication_slots|pg_total_relation_size"
 
 /*
@@ -85,110 +84,96 @@ const char catalog_sql_changes[] =
     "pg_cast,pg_event_trigger,pg_sequence}')))";
 
 /* How expressions call PostgreSQL's own functions: as pg_node_tree has them. */
-#define NODES                                                                          \
-	"WITH RECURSIVE o(letter,names)AS(VALUES" OWN "),"                             \
-	"own(oid,letter)AS MATERIALIZED(SELECT oid,letter FROM o JOIN pg_proc "        \
-	"ON proname=ANY(CAST(names AS text[]))WHERE oid<16384),"                       \
-	"b(letter,re)AS MATERIALIZED("                                                 \
-	"SELECT letter,concat(':(funcid|opfuncid|aggfnoid|winfnoid) ('"                \
-	",string_agg(CAST(oid AS text),'|'),')[[:>:]]',CASE WHEN letter='p'"           \
+#define NODES                                                                        \
+	"WITH RECURSIVE o(letter,names)AS(VALUES" OWN "),"                           \
+	"own(oid,letter)AS MATERIALIZED(SELECT oid,letter FROM o JOIN pg_proc "      \
+	"ON proname=ANY(CAST(names AS text[]))WHERE oid<16384),"                     \
+	"b(letter,re)AS MATERIALIZED("                                               \
+	"SELECT letter,concat(':(funcid|opfuncid|aggfnoid|winfnoid) ('"              \
+	",string_agg(CAST(oid AS text),'|'),')[[:>:]]',CASE WHEN letter='p'"         \
 	"THEN concat('|:relid ',CAST(CAST('pg_settings'AS regclass)AS oid),'[[:>:]]')" \
 	"WHEN letter='n'THEN'|NOTIFY'END)FROM own GROUP BY letter),"
 
 /* The functions of the database. src: what can be read; NULL in other languages. */
-#define FUNCTIONS                                                                   \
-	"f AS MATERIALIZED(SELECT p.oid,CAST(proname AS text)AS name,prokind,"      \
-	"CASE WHEN lanname=ANY('{sql,plpgsql}')THEN prosrc COLLATE\"C\"END AS src," \
-	"concat(CAST(prosqlbody AS text),CAST(proargdefaults AS text))AS tree,"     \
-	"prosqlbody IS NOT NULL AS is_tree FROM pg_proc AS p "                      \
-	"JOIN pg_language AS l ON l.oid=prolang WHERE p.oid>=16384 "                \
-	"AND(SELECT COALESCE(sum(octet_length(prosrc)),0)FROM pg_proc WHERE "       \
-	"oid>=16384)<=" BODIES_MAX " AND NOT EXISTS(SELECT FROM pg_depend AS d "    \
-	"JOIN pg_extension AS e ON e.oid=d.refobjid "                               \
-	"WHERE d.classid=CAST('pg_proc'AS regclass)AND d.objid=p.oid "              \
-	"AND d.refclassid=CAST('pg_extension'AS regclass)AND d.deptype='e'"         \
+#define FUNCTIONS                                                                          \
+	"f AS MATERIALIZED(SELECT p.oid,CAST(proname AS text)AS name,prokind,"             \
+	"CASE WHEN lanname=ANY('{sql,plpgsql}')THEN prosrc COLLATE\"C\"END AS src,"        \
+	"concat(CAST(prosqlbody AS text),CAST(proargdefaults AS text))AS tree,"            \
+	"prosqlbody IS NOT NULL AS is_tree FROM pg_proc AS p "                             \
+	"JOIN pg_language AS l ON l.oid=prolang WHERE p.oid>=16384 "                       \
+	"AND(SELECT COALESCE(sum(octet_length(prosrc)),0)FROM pg_proc WHERE oid>=16384)<=" \
+	BODIES_MAX " AND NOT EXISTS(SELECT FROM pg_depend AS d "                           \
+	"JOIN pg_extension AS e ON e.oid=d.refobjid "                                      \
+	"WHERE d.classid=CAST('pg_proc'AS regclass)AND d.objid=p.oid "                     \
+	"AND d.refclassid=CAST('pg_extension'AS regclass)AND d.deptype='e'"                \
 	"AND e.extname=ANY('{" EXTENSIONS "}'))),"
 
 /*
  * A body without strings and comments, FOR UPDATE, ON CONFLICT DO, the SET of each UPDATE, and what
  * ends with the transaction. NULL: it cannot be read.
  */
-#define BODIES                                                                   \
-	"s AS MATERIALIZED(SELECT name,src,"                                     \
-	"CASE WHEN strpos(src,chr(92))=0 AND src!~'[$][A-Za-z_0-9]*[$]'THEN "    \
-	"regexp_replace(regexp_replace(regexp_replace(regexp_replace(lower("     \
-	"regexp_replace(src,"                                                    \
-	"concat('(\"[^\"]*\")|''[^'']*''|--[^',chr(10),chr(13),']*|"             \
-	"/[*]([^*]|[*]+[^*/])*[*]+/'),concat(chr(92),'1 '),'g')),"               \
-	"'[[:<:]](for[[:space:]]+(no[[:space:]]+key[[:space:]]+)?update[[:>:]]|" \
-	"do[[:space:]]+(?=(nothing|update|instead|also)[[:>:]]))',' ','g'),"     \
-	"concat('[[:<:]]update[[:>:]]([^',chr(59),']*?)[[:<:]]set[[:>:]]'),"     \
-	"concat(chr(92),'1'),'g'),"                                              \
-	"'[[:<:]]set[[:space:]]+(local[[:space:]]+(?!to[[:>:]])(?=[a-z\"])|"     \
-	"transaction[[:>:]]|constraints[[:>:]])',' ','g'),"                      \
-	"concat('[[:<:]]set_config[[:space:]]*[(][^()',chr(59),"                 \
-	"']*,[[:space:]]*true[[:space:]]*[)]'),' ','g')"                         \
+#define BODIES                                                                               \
+	"s AS MATERIALIZED(SELECT name,src,"                                                 \
+	"CASE WHEN strpos(src,chr(92))=0 AND src!~'[$][A-Za-z_0-9]*[$]'THEN "                \
+	"regexp_replace(regexp_replace(regexp_replace(regexp_replace(lower("                 \
+	"regexp_replace(src,"                                                                \
+	"concat('(\"[^\"]*\")|''[^'']*''|--[^',chr(10),chr(13),']*|"                         \
+	"/[*]([^*]|[*]+[^*/])*[*]+/'),concat(chr(92),'1 '),'g')),"                           \
+	"'[[:<:]](for[[:space:]]+(no[[:space:]]+key[[:space:]]+)?update[[:>:]]|"             \
+	"do[[:space:]]+(?=(nothing|update|instead|also)[[:>:]]))',' ','g'),"                 \
+	"concat('[[:<:]]update[[:>:]]([^',chr(59),']*?)[[:<:]]set[[:>:]]'),"                 \
+	"concat(chr(92),'1'),'g'),"                                                          \
+	"'[[:<:]]set[[:space:]]+(local[[:space:]]+(?!to[[:>:]])(?=[a-z\"])|"                 \
+	"transaction[[:>:]]|constraints[[:>:]])',' ','g'),"                                  \
+	"concat('[[:<:]]set_config[[:space:]]*[(][^()',chr(59),"                             \
+	"']*,[[:space:]]*true[[:space:]]*[)]'),' ','g')"                                     \
 	"END AS bare FROM f WHERE NOT is_tree AND prokind<>'a'),"
 
-#define WORDS                                                                                \
-	"(VALUES('p','set|reset|discard|set_config|set_limit|pg_settings'),"                 \
-	"('t','temp|temporary|pg_temp|pg_temp_[0-9]+|create'),"                              \
+#define WORDS                                                                            \
+	"(VALUES('p','set|reset|discard|set_config|set_limit|pg_settings'),"             \
+	"('t','temp|temporary|pg_temp|pg_temp_[0-9]+|create'),"                          \
 	"('l','pg_(try_)?advisory_lock(_shared)?'),('c','listen'),('n','notify|pg_notify')," \
-	"('u','hold'),('x','dblink_connect(_u)?|setseed|seed|pg_backup_start|"               \
-	"pg_start_backup|pg_(create|copy)_(logical|physical)_replication_slot|"              \
-	"pg_replication_origin_session_setup|sepgsql_setcon'),('h','u&|execute|prepare|do|"  \
-	"load|extension|import|ts_stat|ts_rewrite|(query|table|schema|cursor|database)"      \
+	"('u','hold'),('x','dblink_connect(_u)?|setseed|seed|pg_backup_start|"           \
+	"pg_start_backup|pg_(create|copy)_(logical|physical)_replication_slot|"          \
+	"pg_replication_origin_session_setup|sepgsql_setcon'),('h','u&|execute|prepare|do|" \
+	"load|extension|import|ts_stat|ts_rewrite|(query|table|schema|cursor|database)"  \
 	"_to_xml[a-z_]*|crosstab[0-9a-z_]*|connectby|xpath_table|dblink[a-z_]*'))"
 
 /* Expressions, by the name of the relation that has them. '*': of none, so of any text. */
 #define OF_RELATION(table, column) \
 	table " AS r LEFT JOIN pg_class AS c ON c.oid=" column " WHERE r.oid>=16384 "
-#define EXPRESSIONS                                                                                                                                                               \
-	"SELECT name,tree FROM f WHERE tree<>''"                                                                                                                                  \
-	"UNION ALL SELECT relname,concat(CAST(ev_action AS text),CAST(ev_qual AS text))"                                                                                          \
-	"FROM " OF_RELATION("pg_rewrite", "ev_class") "UNION ALL SELECT relname,CAST(adbin AS "                                                                                   \
-	                                              "text)FROM " OF_RELATION("pg_attrdef", "adr"                                                                                \
-	                                                                                     "eli"                                                                                \
-	                                                                                     "d") "UNION ALL SELECT COALESCE(relname,'*'),CAST(conbin AS text)FROM " OF_RELATION( \
-							  "pg_constraint",                                                                                                        \
-							  "conrelid") "AND conbin IS NOT NULL "                                                                                   \
-								      "UNION ALL SELECT "                                                                                         \
-	                                                              "relname,concat(CAST("                                                                                      \
-	                                                              "polqual AS "                                                                                               \
-	                                                              "text),CAST(polwithcheck "                                                                                  \
-	                                                              "AS text))"                                                                                                 \
-								      "FROM " OF_RELATION(                                                                                        \
-									  "pg_policy",                                                                                            \
-									  "polrelid") "UNION ALL "                                                                                \
-	                                                                              "SELECT "                                                                                   \
-	                                                                              "relname,"                                                                                  \
-	                                                                              "CAST("                                                                                     \
-	                                                                              "tgqual AS "                                                                                \
-	                                                                              "text)"                                                                                     \
-	                                                                              "FROM"                                                                                      \
-	                                                                              " " OF_RELATION("pg_trigger",                                                               \
-	                                                                                              "tgrelid") "AND tgqual IS NOT NULL"
+#define EXPRESSIONS                                                                         \
+	"SELECT name,tree FROM f WHERE tree<>''"                                            \
+	"UNION ALL SELECT relname,concat(CAST(ev_action AS text),CAST(ev_qual AS text))"    \
+	"FROM " OF_RELATION("pg_rewrite", "ev_class")                                       \
+	"UNION ALL SELECT relname,CAST(adbin AS text)FROM "                                 \
+	OF_RELATION("pg_attrdef", "adrelid")                                                \
+	"UNION ALL SELECT COALESCE(relname,'*'),CAST(conbin AS text)FROM "                  \
+	OF_RELATION("pg_constraint", "conrelid") "AND conbin IS NOT NULL "                  \
+	"UNION ALL SELECT relname,concat(CAST(polqual AS text),CAST(polwithcheck AS text))" \
+	"FROM " OF_RELATION("pg_policy", "polrelid")                                        \
+	"UNION ALL SELECT relname,CAST(tgqual AS text)FROM "                                \
+	OF_RELATION("pg_trigger", "tgrelid") "AND tgqual IS NOT NULL"
 
 /* What each does by itself. */
-#define DIRECT                                                                     \
-	"d(name,letter)AS MATERIALIZED("                                           \
-	"SELECT name,'h'FROM s WHERE bare IS NULL OR bare~''''"                    \
-	"UNION SELECT name,k.letter FROM s," WORDS "AS k(letter,re)"               \
-	"WHERE bare~concat('[[:<:]](',k.re,')[[:>:]]')"                            \
-	"UNION SELECT CAST(x.name AS text),b.letter FROM b,(" EXPRESSIONS          \
-	")AS x(name,tree)WHERE x.tree~b.re "                                       \
-	"UNION SELECT'*','h'FROM own WHERE oid=ANY(ARRAY("                         \
-	"SELECT CAST(oprcode AS oid)FROM pg_operator WHERE oid>=16384 "            \
-	"UNION ALL SELECT castfunc FROM pg_cast WHERE oid>=16384))"                \
-	"UNION SELECT CAST(proname AS text),letter FROM pg_aggregate JOIN own ON " \
-	"own.oid=ANY(ARRAY[CAST(aggtransfn AS oid),CAST(aggfinalfn AS oid),"       \
-	"CAST(aggmtransfn AS oid),CAST(aggmfinalfn AS oid)])"                      \
+#define DIRECT                                                                       \
+	"d(name,letter)AS MATERIALIZED("                                             \
+	"SELECT name,'h'FROM s WHERE bare IS NULL OR bare~''''"                      \
+	"UNION SELECT name,k.letter FROM s," WORDS "AS k(letter,re)"                 \
+	"WHERE bare~concat('[[:<:]](',k.re,')[[:>:]]')"                              \
+	"UNION SELECT CAST(x.name AS text),b.letter FROM b,(" EXPRESSIONS            \
+	")AS x(name,tree)WHERE x.tree~b.re "                                         \
+	"UNION SELECT'*','h'FROM own WHERE oid=ANY(ARRAY("                           \
+	"SELECT CAST(oprcode AS oid)FROM pg_operator WHERE oid>=16384 "              \
+	"UNION ALL SELECT castfunc FROM pg_cast WHERE oid>=16384))"                  \
+	"UNION SELECT CAST(proname AS text),letter FROM pg_aggregate JOIN own ON "   \
+	"own.oid=ANY(ARRAY[CAST(aggtransfn AS oid),CAST(aggfinalfn AS oid),"         \
+	"CAST(aggmtransfn AS oid),CAST(aggmfinalfn AS oid)])"                        \
 	"JOIN pg_proc AS p ON p.oid=CAST(aggfnoid AS oid)WHERE p.oid>=16384),"
 
 /* The first word of a name: what a body must have if it has the name. */
-#define BLANKED(text)                                                             \
-	"translate(" text                                                         \
-	",concat('\"(),.:=<>+-*/%~!@#^&|?[]{}$`',chr(59),chr(9),chr(10),chr(11)," \
+#define BLANKED(text)                                                                    \
+	"translate(" text ",concat('\"(),.:=<>+-*/%~!@#^&|?[]{}$`',chr(59),chr(9),chr(10),chr(11)," \
 	"chr(12),chr(13)),'                                     ')"
 #define KEY(name) "split_part(btrim(" BLANKED("lower(" name ")") "),' ',1)"
 
@@ -196,255 +181,85 @@ const char catalog_sql_changes[] =
  * What belongs to a function or a relation, by its catalog and oid, and how that one is called.
  * '0event': the event triggers, which any definition may start.
  */
-#define NODE(catalog, column)              \
-	"UNION ALL SELECT r.oid,'" catalog \
-	"',COALESCE(CAST(relname AS text),'*')FROM " OF_RELATION(catalog, column)
-#define OWNERS                                                                                   \
-	"n(oid,class,name)AS MATERIALIZED(SELECT oid,'pg_proc',name FROM f "                     \
-	"UNION ALL SELECT oid,'pg_class',CAST(relname AS text)FROM pg_class "                    \
-	"WHERE oid>=16384 AND relkind=ANY('{r,v,m,p,f,S}')"                                      \
-	"UNION ALL SELECT indexrelid,'pg_class',CAST(relname AS text)FROM pg_index "             \
-	"JOIN pg_class AS c ON c.oid=indrelid WHERE indexrelid>=16384 " NODE(                    \
-	    "pg_rewrite", "ev_class") NODE("pg_attrdef", "adrelid")                              \
-	    NODE("pg_constraint", "conrelid") NODE("pg_policy", "polrelid") NODE(                \
-		"pg_trigger", "tgrelid") "UNION ALL SELECT oid,'pg_event_trigger','0event'FROM " \
-	                                 "pg_event_trigger),"
+#define NODE(catalog, column)                                                           \
+	"UNION ALL SELECT r.oid,'" catalog "',COALESCE(CAST(relname AS text),'*')FROM " \
+	OF_RELATION(catalog, column)
+#define OWNERS                                                                       \
+	"n(oid,class,name)AS MATERIALIZED(SELECT oid,'pg_proc',name FROM f "         \
+	"UNION ALL SELECT oid,'pg_class',CAST(relname AS text)FROM pg_class "        \
+	"WHERE oid>=16384 AND relkind=ANY('{r,v,m,p,f,S}')"                          \
+	"UNION ALL SELECT indexrelid,'pg_class',CAST(relname AS text)FROM pg_index " \
+	"JOIN pg_class AS c ON c.oid=indrelid WHERE indexrelid>=16384 "              \
+	NODE("pg_rewrite", "ev_class") NODE("pg_attrdef", "adrelid")                 \
+	NODE("pg_constraint", "conrelid") NODE("pg_policy", "polrelid")              \
+	NODE("pg_trigger", "tgrelid")                                                \
+	"UNION ALL SELECT oid,'pg_event_trigger','0event'FROM pg_event_trigger),"
 
 /* What leads where: name to key. */
-#define EDGES                                                                                          \
-	"e(name,key)AS MATERIALIZED("                                                                  \
-	"SELECT w.name,w.word FROM(SELECT name,unnest(string_to_array(" BLANKED(                       \
-	    "bare") ",' '))FROM s WHERE bare IS NOT NULL AND EXISTS(SELECT FROM d))AS "                \
-	            "w(name,word)"                                                                     \
-		    "JOIN(SELECT DISTINCT " KEY(                                                       \
-			"name") "FROM n)AS k(word)USING(word)WHERE w.word<>''"                         \
-				"UNION SELECT COALESCE(a.name,'*')," KEY(                              \
-				    "z.name") "FROM pg_depend AS p "                                   \
-					      "JOIN n AS z ON z.oid=refobjid AND "                     \
-	                                      "refclassid=CAST(z.class AS regclass)"                   \
-					      "LEFT JOIN n AS a ON a.oid=objid AND "                   \
-	                                      "classid=CAST(a.class AS regclass)"                      \
-					      "WHERE z.class=ANY('{pg_proc,pg_class}')AND(a.oid "      \
-	                                      "IS NOT NULL OR z.class='pg_proc'"                       \
-					      "AND NOT "                                               \
-	                                      "classid=ANY(CAST('{pg_proc,pg_class,pg_language,"       \
-	                                      "pg_transform,"                                          \
-					      "pg_foreign_data_wrapper,pg_publication_rel}'AS "        \
-	                                      "regclass[])))"                                          \
-					      "UNION SELECT CAST(c.relname AS text)," KEY(             \
-						  "h.relname") "FROM pg_inherits "                     \
-							       "JOIN pg_class AS c ON "                \
-	                                                       "c.oid=inhparent JOIN pg_class AS "     \
-	                                                       "h ON h.oid=inhrelid "                  \
-							       "UNION SELECT CAST(c.relname AS "       \
-	                                                       "text)," KEY(                           \
-								   "h.relname") "FROM "                \
-	                                                                        "pg_constraint "       \
-										"JOIN pg_class "       \
-	                                                                        "AS c ON "             \
-	                                                                        "c.oid=confrelid "     \
-	                                                                        "JOIN pg_class "       \
-	                                                                        "AS h ON "             \
-	                                                                        "h.oid=conrelid "      \
-										"WHERE "               \
-	                                                                        "confdeltype=ANY("     \
-	                                                                        "'{c,n,d}')OR "        \
-	                                                                        "confupdtype=ANY("     \
-	                                                                        "'{c,n,d}')"           \
-										"UNION SELECT "        \
-	                                                                        "CAST(c.relname "      \
-	                                                                        "AS text)," KEY(       \
-										    "f.name") "FR"     \
-	                                                                                      "OM"     \
-	                                                                                      " p"     \
-	                                                                                      "g_"     \
-	                                                                                      "fo"     \
-	                                                                                      "re"     \
-	                                                                                      "ig"     \
-	                                                                                      "n_"     \
-	                                                                                      "ta"     \
-	                                                                                      "bl"     \
-	                                                                                      "e "     \
-											      "JO"     \
-	                                                                                      "IN"     \
-	                                                                                      " p"     \
-	                                                                                      "g_"     \
-	                                                                                      "cl"     \
-	                                                                                      "as"     \
-	                                                                                      "s "     \
-	                                                                                      "AS"     \
-	                                                                                      " c"     \
-	                                                                                      " O"     \
-	                                                                                      "N "     \
-	                                                                                      "c."     \
-	                                                                                      "oi"     \
-	                                                                                      "d="     \
-	                                                                                      "ft"     \
-	                                                                                      "re"     \
-	                                                                                      "li"     \
-	                                                                                      "d "     \
-	                                                                                      "JO"     \
-	                                                                                      "IN"     \
-	                                                                                      " p"     \
-	                                                                                      "g_"     \
-	                                                                                      "fo"     \
-	                                                                                      "re"     \
-	                                                                                      "ig"     \
-	                                                                                      "n_"     \
-	                                                                                      "se"     \
-	                                                                                      "rv"     \
-	                                                                                      "er"     \
-	                                                                                      " A"     \
-	                                                                                      "S "     \
-	                                                                                      "v "     \
-	                                                                                      "ON"     \
-	                                                                                      " v"     \
-	                                                                                      ".o"     \
-	                                                                                      "id"     \
-	                                                                                      "=f"     \
-	                                                                                      "ts"     \
-	                                                                                      "er"     \
-	                                                                                      "ve"     \
-	                                                                                      "r "     \
-											      "JO"     \
-	                                                                                      "IN"     \
-	                                                                                      " p"     \
-	                                                                                      "g_"     \
-	                                                                                      "fo"     \
-	                                                                                      "re"     \
-	                                                                                      "ig"     \
-	                                                                                      "n_"     \
-	                                                                                      "da"     \
-	                                                                                      "ta"     \
-	                                                                                      "_w"     \
-	                                                                                      "ra"     \
-	                                                                                      "pp"     \
-	                                                                                      "er"     \
-	                                                                                      " A"     \
-	                                                                                      "S "     \
-	                                                                                      "m "     \
-	                                                                                      "ON"     \
-	                                                                                      " m"     \
-	                                                                                      ".o"     \
-	                                                                                      "id"     \
-	                                                                                      "=s"     \
-	                                                                                      "rv"     \
-	                                                                                      "fd"     \
-	                                                                                      "w "     \
-	                                                                                      "JO"     \
-	                                                                                      "IN"     \
-	                                                                                      " f"     \
-	                                                                                      " O"     \
-	                                                                                      "N "     \
-	                                                                                      "f."     \
-	                                                                                      "oi"     \
-	                                                                                      "d="     \
-	                                                                                      "fd"     \
-	                                                                                      "wh"     \
-	                                                                                      "an"     \
-	                                                                                      "dl"     \
-	                                                                                      "er"     \
-	                                                                                      " "      \
-											      "UN"     \
-	                                                                                      "IO"     \
-	                                                                                      "N "     \
-	                                                                                      "SE"     \
-	                                                                                      "LE"     \
-	                                                                                      "CT"     \
-	                                                                                      "'*"     \
-	                                                                                      "',"     \
-	                                                                                      "''"     \
-	                                                                                      "),"     \
-											      "t("     \
-	                                                                                      "na"     \
-	                                                                                      "me"     \
-	                                                                                      ",l"     \
-	                                                                                      "et"     \
-	                                                                                      "te"     \
-	                                                                                      "r)"     \
-	                                                                                      "AS"     \
-	                                                                                      "(S"     \
-	                                                                                      "EL"     \
-	                                                                                      "EC"     \
-	                                                                                      "T "     \
-	                                                                                      "na"     \
-	                                                                                      "me"     \
-	                                                                                      ",l"     \
-	                                                                                      "et"     \
-	                                                                                      "te"     \
-	                                                                                      "r "     \
-	                                                                                      "FR"     \
-	                                                                                      "OM"     \
-	                                                                                      " d"     \
-	                                                                                      " "      \
-											      "UN"     \
-	                                                                                      "IO"     \
-	                                                                                      "N "     \
-	                                                                                      "SE"     \
-	                                                                                      "LE"     \
-	                                                                                      "CT"     \
-	                                                                                      " e"     \
-	                                                                                      ".n"     \
-	                                                                                      "am"     \
-	                                                                                      "e,"     \
-	                                                                                      "t."     \
-	                                                                                      "le"     \
-	                                                                                      "tt"     \
-	                                                                                      "er"     \
-	                                                                                      " F"     \
-	                                                                                      "RO"     \
-	                                                                                      "M "     \
-	                                                                                      "t "     \
-	                                                                                      "JO"     \
-	                                                                                      "IN"     \
-	                                                                                      " e"     \
-	                                                                                      " O"     \
-	                                                                                      "N "     \
-	                                                                                      "e."     \
-	                                                                                      "ke"     \
-	                                                                                      "y"      \
-	                                                                                      "=" KEY( \
-												  "t.name") "),"
+#define EDGES                                                                                \
+	"e(name,key)AS MATERIALIZED("                                                        \
+	"SELECT w.name,w.word FROM(SELECT name,unnest(string_to_array(" BLANKED("bare")      \
+	",' '))FROM s WHERE bare IS NOT NULL AND EXISTS(SELECT FROM d))AS w(name,word)"      \
+	"JOIN(SELECT DISTINCT " KEY("name") "FROM n)AS k(word)USING(word)WHERE w.word<>''"   \
+	"UNION SELECT COALESCE(a.name,'*')," KEY("z.name") "FROM pg_depend AS p "            \
+	"JOIN n AS z ON z.oid=refobjid AND refclassid=CAST(z.class AS regclass)"             \
+	"LEFT JOIN n AS a ON a.oid=objid AND classid=CAST(a.class AS regclass)"              \
+	"WHERE z.class=ANY('{pg_proc,pg_class}')AND(a.oid IS NOT NULL OR z.class='pg_proc'"  \
+	"AND NOT classid=ANY(CAST('{pg_proc,pg_class,pg_language,pg_transform,"              \
+	"pg_foreign_data_wrapper,pg_publication_rel}'AS regclass[])))"                       \
+	"UNION SELECT CAST(c.relname AS text)," KEY("h.relname") "FROM pg_inherits "         \
+	"JOIN pg_class AS c ON c.oid=inhparent JOIN pg_class AS h ON h.oid=inhrelid "        \
+	"UNION SELECT CAST(c.relname AS text)," KEY("h.relname") "FROM pg_constraint "       \
+	"JOIN pg_class AS c ON c.oid=confrelid JOIN pg_class AS h ON h.oid=conrelid "        \
+	"WHERE confdeltype=ANY('{c,n,d}')OR confupdtype=ANY('{c,n,d}')"                      \
+	"UNION SELECT CAST(c.relname AS text)," KEY("f.name") "FROM pg_foreign_table "       \
+	"JOIN pg_class AS c ON c.oid=ftrelid JOIN pg_foreign_server AS v ON v.oid=ftserver " \
+	"JOIN pg_foreign_data_wrapper AS m ON m.oid=srvfdw JOIN f ON f.oid=fdwhandler "      \
+	"UNION SELECT'*',''),"                                                               \
+	"t(name,letter)AS(SELECT name,letter FROM d "                                        \
+	"UNION SELECT e.name,t.letter FROM t JOIN e ON e.key=" KEY("t.name") "),"
 
 /* Names of parameters in the bodies that set some, behind a quote or behind SET. */
-#define PARAMETERS                                                                         \
-	"(SELECT DISTINCT'parameter',lower(m[1]),''FROM(SELECT name,src FROM s UNION ALL " \
-	"SELECT name,pg_get_functiondef(oid)FROM f WHERE is_tree AND name=ANY(ARRAY("      \
-	"SELECT name FROM d)))AS s,regexp_matches(src,"                                    \
-	"'(?:[''\"$]|[[:<:]]set[[:space:]]+(?:session[[:space:]]+|local[[:space:]]+)?)"    \
-	"([a-z_][a-z0-9_$]*(?:[.][a-z_][a-z0-9_$]*)+)','gi')AS m "                         \
+#define PARAMETERS                                                                            \
+	"(SELECT DISTINCT'parameter',lower(m[1]),''FROM(SELECT name,src FROM s UNION ALL "     \
+	"SELECT name,pg_get_functiondef(oid)FROM f WHERE is_tree AND name=ANY(ARRAY("         \
+	"SELECT name FROM d)))AS s,regexp_matches(src,"                                       \
+	"'(?:[''\"$]|[[:<:]]set[[:space:]]+(?:session[[:space:]]+|local[[:space:]]+)?)"       \
+	"([a-z_][a-z0-9_$]*(?:[.][a-z_][a-z0-9_$]*)+)','gi')AS m "                            \
 	"WHERE name=ANY(ARRAY(SELECT name FROM d WHERE letter=ANY('{p,h}')))LIMIT 201)"
 
 /* nextval(), currval(), setval(), lastval(), by their oids. */
 #define SEQUENCE_CALLS ":funcid (1574|1575|1576|1765|2559) "
 
 /* The names of enum catalog_sequences. */
-#define SEQUENCES                                                                             \
-	"SELECT'sequences',CASE WHEN NOT EXISTS(SELECT FROM pg_class WHERE relkind='S'"       \
-	"AND relpersistence<>'t')THEN'none'"                                                  \
-	"WHEN(SELECT sum(octet_length(prosrc))FROM pg_proc WHERE oid>=16384)>" BODIES_MAX     \
-	" OR EXISTS(SELECT FROM f JOIN pg_proc AS p USING(oid)WHERE f.prokind<>'p'"           \
-	"AND prorettype<>ALL('{trigger,event_trigger}'::regtype[])AND("                       \
-	"f.tree~'" SEQUENCE_CALLS "|:commandType [2356] 'OR NOT is_tree AND("                 \
-	"src IS NULL OR strpos(src,chr(92))>0 OR lower(src)~'[[:<:]](u&|(nextval|currval|"    \
-	"setval|lastval|insert|update|merge|copy|execute|call|alter|refresh)[[:>:]])')))"     \
-	"OR EXISTS(SELECT FROM pg_rewrite WHERE oid>=16384 "                                  \
-	"AND concat(ev_action,ev_qual)~'" SEQUENCE_CALLS "')"                                 \
+#define SEQUENCES                                                                            \
+	"SELECT'sequences',CASE WHEN NOT EXISTS(SELECT FROM pg_class WHERE relkind='S'"      \
+	"AND relpersistence<>'t')THEN'none'"                                                 \
+	"WHEN(SELECT sum(octet_length(prosrc))FROM pg_proc WHERE oid>=16384)>" BODIES_MAX    \
+	" OR EXISTS(SELECT FROM f JOIN pg_proc AS p USING(oid)WHERE f.prokind<>'p'"          \
+	"AND prorettype<>ALL('{trigger,event_trigger}'::regtype[])AND("                      \
+	"f.tree~'" SEQUENCE_CALLS "|:commandType [2356] 'OR NOT is_tree AND("                \
+	"src IS NULL OR strpos(src,chr(92))>0 OR lower(src)~'[[:<:]](u&|(nextval|currval|"   \
+	"setval|lastval|insert|update|merge|copy|execute|call|alter|refresh)[[:>:]])')))"    \
+	"OR EXISTS(SELECT FROM pg_rewrite WHERE oid>=16384 "                                 \
+	"AND concat(ev_action,ev_qual)~'" SEQUENCE_CALLS "')"                                \
 	"OR EXISTS(SELECT FROM pg_policy WHERE concat(polqual,polwithcheck)~'" SEQUENCE_CALLS \
 	"')THEN'called'ELSE'written'END,''"
 
-#define RELATION_KINDS                                                 \
+#define RELATION_KINDS                                           \
 	"CASE relkind WHEN'v'THEN'view'WHEN'm'THEN'materialized view'" \
 	"WHEN'f'THEN'foreign table'ELSE'table'END"
 
-const char catalog_sql_names[] = NODES FUNCTIONS BODIES DIRECT OWNERS EDGES
+const char catalog_sql_names[] =
+    NODES FUNCTIONS BODIES DIRECT OWNERS EDGES
     "k(kind,name)AS(SELECT CASE prokind WHEN'p'THEN'procedure'WHEN'a'THEN'aggregate'"
     "ELSE'function'END,name FROM f UNION SELECT " RELATION_KINDS ",CAST(relname AS text)"
     "FROM pg_class WHERE oid>=16384 AND relkind=ANY('{r,v,m,p,f}')"
     "UNION VALUES('any text','*'),('event trigger','0event'))"
     "SELECT*,''FROM((SELECT kind,regexp_replace(name,'[^ -~]','?','g'),string_agg(letter,'')"
     "FROM t JOIN k USING(name)GROUP BY kind,name ORDER BY kind,name LIMIT 1001)"
-    "UNION ALL " PARAMETERS "UNION ALL " SEQUENCES
+    "UNION ALL " PARAMETERS
+    "UNION ALL " SEQUENCES
     "UNION ALL(SELECT DISTINCT'function',CAST(proname AS text),'h'FROM pg_proc WHERE oid<16384 "
     "AND provolatile='v'AND prokind<>'a'AND proname!~'^(" HARMLESS ")$'"
     "AND prorettype<>ALL('{2279,3838,2280,2281,325,269,3310,3115}')"
