@@ -112,7 +112,7 @@ static void log_cancel(const struct cancel *cancel, const char *what)
 
 	log_info(&cancel->pool->log, "%s, asked by %s, for server %s, pid %u", what, cancel->asker,
 	         address_format(&cancel->address, address, sizeof(address)),
-	         server && server->key_size >= 4 ? load_be32((const char *)server->key) : 0);
+	         server && server->key.size >= 4 ? load_be32((const char *)server->key.bytes) : 0);
 }
 
 /* The request could not be sent in time. */
@@ -165,7 +165,7 @@ static void send_cancel_key(struct cancel *cancel)
 		finish_cancel(cancel);
 		return;
 	}
-	message_cancel(&out, bytes_of(cancel->server->key, cancel->server->key_size));
+	message_cancel(&out, bytes_of(cancel->server->key.bytes, cancel->server->key.size));
 	cancel->is_sent = true;
 	cancel->server->lease.cancel_count++;
 	timer_clear(&cancel->wait);

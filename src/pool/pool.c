@@ -170,7 +170,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	/* a reset query of ours does not matter to this borrower */
 	server_settle_rest(server);
 	server_close_scope(server);
-	server->session.has_session |= pool->limits.mode == POOL_MODE_SESSION;
+	if (pool->limits.mode == POOL_MODE_SESSION)
+		server_begin_session(server);
 	pool_sequences_lend(server, borrower);
 	if (pool->purpose == POOL_FOR_READS)
 		database_count_read(pool->database, server);
@@ -238,7 +239,7 @@ static inline struct server *idle_server(struct borrower *borrower)
 	for (server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]); server; server = next) {
 		next = TAILQ_NEXT(server, place.node);
 		if (pool_may_lend(server)) {
-			if (!server->lease.owner || !pool_is_kept(server, borrower))
+			if (!server->lease.sequences.owner || !pool_is_kept(server, borrower))
 				return server;
 			kept = kept ? kept : server;
 			if (++passed == PASSES_MAX)
@@ -282,7 +283,7 @@ static inline enum preparation preparation_of(const struct server *server)
 {
 	if (server->session.doubt == DOUBT_FOREIGN)
 		return PREPARES_CLEANING;
-	return server->session.sequences != SEQUENCES_NONE && pool_has_foreign_values(server) &&
+	return server->lease.sequences.state != SEQUENCES_NONE && pool_has_foreign_values(server) &&
 	               pool_sequences(server->pool) == CATALOG_SEQUENCES_CALLED
 	           ? PREPARES_SEQUENCES
 	           : PREPARES_NOTHING;
@@ -298,7 +299,7 @@ static bool write_preparation(struct server *server, const struct params *params
 		return is_ahead;
 	if (preparation == PREPARES_CLEANING) {
 		server_clean_text(server, params, text);
-		server->session.doubt = DOUBT_CLEANING;
+		server_begin_cleaning(server);
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
 	}
@@ -317,21 +318,18 @@ __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
                                                     enum preparation preparation)
 {
 	struct server *server = borrower->server;
-	struct params_table *table = borrower->pool->pools->with.params;
 	struct buf *text = &borrower->pool->pools->order_text;
 	bool may_go_ahead = write_preparation(server, params, sends_now, preparation, text);
 	bool is_ahead = false;
 
-	params_release(table, &server->session.before);
-	server->session.before = server->session.params;
-	server->session.params = params_hold(params);
+	server_replace_params(server, params);
 	if (!may_go_ahead && !borrower->is_spelled) {
 		server_expect_reports(server);
 		borrower->is_spelled = true;
 	}
 	server_find_libraries(server);
 	if (text->count == 0 || may_go_ahead)
-		params_release(table, &server->session.before);
+		server_confirm_params(server);
 	if (text->count == 0 && buf_ok(text))
 		return true;
 	if (!buf_ok(text))
@@ -372,18 +370,16 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	pool->served_count--;
 	timer_clear(&server->xact);
 	server->lease.xact_at = 0;
-	/* The rest of a frame that answers no request may still arrive: drop it. */
-	server->wire.forwards_rest = server->wire.is_mid_response = false;
 	server->lease.watches = 0;
 	if (pool->cancel_count)
 		cancel_forget_target(borrower, pool);
-	stream_want(&server->wire.stream, WANT_INPUT);
+	server_drop_rest(server);
 }
 
 /* Whether a reset query runs that an administrator has chosen. */
 static bool has_own_reset(const struct server *server)
 {
-	return server->session.has_session ||
+	return (server->session.left & LEFT_SESSION) ||
 	       server->pool->pools->config->server_reset_query_always;
 }
 
@@ -395,7 +391,7 @@ static const char *reset_query(const struct server *server)
 {
 	const struct config *config = server->pool->pools->config;
 
-	if (server->session.is_dirty)
+	if (server->session.left & LEFT_STATE)
 		return "DISCARD ALL";
 	return has_own_reset(server) ? config->server_reset_query : "";
 }
@@ -406,11 +402,11 @@ static bool begin_reset(struct server *server)
 	const char *query;
 
 	/* Then what is left cannot wait for the next borrower's cleaning. */
-	server->session.is_dirty |=
-	    server->session.doubt != DOUBT_NONE && server->site->cannot_clean;
+	if (server->session.doubt != DOUBT_NONE && server->site->cannot_clean)
+		server_set_dirty(server, true);
 	query = reset_query(server);
 	/* DISCARD ALL resets what connect_query has set, too. */
-	if (server->session.is_dirty && server->session.unreported &&
+	if ((server->session.left & LEFT_STATE) && server->session.unreported &&
 	    params_count(server->session.unreported))
 		server_need_close(server, CLOSE_SESSION_STATE);
 	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
@@ -464,14 +460,12 @@ void pool_return(struct borrower *borrower)
 static bool begin_set_back(struct server *server)
 {
 	struct pools *pools = server->pool->pools;
-	const struct params *none = params_none(pools->with.params);
 	struct buf *text = &pools->order_text;
 	bool is_due = false;
 
-	if (server->session.has_library)
+	if (server->session.left & LEFT_LIBRARY)
 		server_need_close(server, CLOSE_LIBRARY);
-	server_replay_text(server, none, text);
-	params_release(pools->with.params, &server->session.params);
+	server_set_back_text(server, text);
 	if (!buf_ok(text))
 		server_need_close(server, CLOSE_MEMORY);
 	else
@@ -492,20 +486,10 @@ static bool begin_set_back(struct server *server)
 void pool_refuse_params(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;
-	struct params_table *table = server->pool->pools->with.params;
 	struct err err;
 
 	err_close(&err, CLOSE_BAD_SERVER_PARAMETER);
-	if (server->session.refusal)
-		err = *server->session.refusal;
-	free(server->session.refusal);
-	server->session.refusal = NULL;
-	/* A library stays, even if what followed it was refused. */
-	if (!server_libraries_are_in(server->session.params, server->session.before))
-		server_need_close(server, CLOSE_LIBRARY);
-	params_release(table, &server->session.params);
-	server->session.params = server->session.before;
-	server->session.before = params_none(table);
+	server_refuse_params(server, &err);
 	part_from_server(borrower, server);
 	if (!begin_reset(server) && !begin_set_back(server))
 		pool_home(server);

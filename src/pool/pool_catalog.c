@@ -153,7 +153,7 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
 	if ((!is_current || reading->state > CATALOG_TOUCHES ||
-	     (server && server->session.has_ddl)) &&
+	     (server && (server->session.left & LEFT_DDL))) &&
 	    sql_calls_unknown(text))
 		touches |= SQL_TOUCH_HIDDEN;
 	return touches;

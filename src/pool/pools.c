@@ -40,7 +40,7 @@ static void judge_sessions(struct pool *pool)
 
 	if (pool->limits.mode == POOL_MODE_SESSION) {
 		TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], place.node)
-			server->session.has_session = true;
+			server_begin_session(server);
 		return;
 	}
 	err_close(&err, CLOSE_POOL_MODE_CHANGED);

@@ -16,7 +16,7 @@ const struct params *param_map(struct params_table *table, const struct pair *pa
 
 static void on_close_needed(struct server *server) { (void)server; }
 
-static void on_library(struct server *server) { ck_assert(server->session.has_library); }
+static void on_library(struct server *server) { ck_assert(server->session.left & LEFT_LIBRARY); }
 
 void mapped_make(struct mapped_server *mapped, const struct pair *baseline, const struct pair *have)
 {

@@ -255,7 +255,7 @@ static inline bool pool_has_names(const struct pool *pool, const struct server *
 	       (pool->limits.reads_catalog &&
 	        (atomic_load_explicit(&database->share.tally->catalog_version,
 	                              memory_order_relaxed) != database->quiet_version ||
-	         (server && server->session.has_ddl)));
+	         (server && (server->session.left & LEFT_DDL))));
 }
 
 /* Beside those of enum sql_touch: nothing is known of names yet. */

@@ -288,7 +288,7 @@ void causal_await(struct client *client)
  */
 static bool is_followed(const struct client *client)
 {
-	return is_on_standby(client) && client->borrower.server->place.started;
+	return is_on_standby(client) && client->borrower.server->place.standby.started;
 }
 
 bool causal_ends_unasked(struct client *client)
@@ -297,7 +297,7 @@ bool causal_ends_unasked(struct client *client)
 
 	if (!is_followed(client))
 		return false;
-	causal->seen_on = client->borrower.server->place.started;
+	causal->seen_on = client->borrower.server->place.standby.started;
 	causal->seen_since = causal->began_at;
 	client->is_position_due = false;
 	return true;

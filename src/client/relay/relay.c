@@ -111,7 +111,7 @@ void relay_end_batch(struct client *client, char status)
  */
 __attribute__((noinline)) static void restore_startup_params(struct client *client)
 {
-	bool is_exact = !client->borrower.server->session.is_rest_unknown;
+	bool is_exact = !(client->borrower.server->session.unsure & UNSURE_REST);
 	struct params_pair again[PARAMS_NAMES_MAX];
 	struct params_seek seek = { 0 };
 	const char *at = NULL, *name, *value, *now;
@@ -247,7 +247,7 @@ static bool give_back(struct client *client)
 	 * pool_mode was session until now: the server may have anything of the client. Or a value
 	 * is not known in the encoding of the database.
 	 */
-	if ((server->session.has_session || server->session.has_unclear_report) &&
+	if (((server->session.left & LEFT_SESSION) || (server->session.unsure & UNSURE_REPORT)) &&
 	    session_is_watched(client))
 		session_run_unknown(client);
 	if (client->touched && ask(client))

@@ -378,7 +378,7 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 		server_open_scope(client->borrower.server);
 	/* Others see what it defines as soon as it is committed. */
 	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
-		client->borrower.server->session.has_ddl = true;
+		server_note_ddl(client->borrower.server);
 	client->touched |= touches;
 	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE))
 		server_set_dirty(client->borrower.server, true);

@@ -26,18 +26,18 @@
 
 void server_discard_begin(struct server *server)
 {
-	server->session.discard = DISCARD_SENT;
-	server->session.sequences = SEQUENCES_OWN;
+	server->lease.sequences.discard = DISCARD_SENT;
+	server->lease.sequences.state = SEQUENCES_OWN;
 }
 
 void server_discard_end(struct server *server, bool is_done)
 {
-	enum server_discard discard = server->session.discard;
+	enum server_discard discard = server->lease.sequences.discard;
 
-	server->session.discard = DISCARD_NONE;
+	server->lease.sequences.discard = DISCARD_NONE;
 	if (discard == DISCARD_NONE || is_done)
 		return;
-	server->session.sequences = SEQUENCES_FOREIGN;
+	server->lease.sequences.state = SEQUENCES_FOREIGN;
 	if (discard == DISCARD_NEEDED)
 		server->orders.failure = CLOSE_SEQUENCES_KEPT;
 }
@@ -404,7 +404,7 @@ static void go_on_after(struct server *server, enum order_kind kind)
 			server->site->ops->on_params_refused(server);
 			return;
 		}
-		params_release(server->site->shared->params, &server->session.before);
+		server_confirm_params(server);
 		timer_clear(&server->timer);
 		server->lease.borrower->ops->on_lent(server->lease.borrower);
 		return;
@@ -419,7 +419,7 @@ static void go_on_after(struct server *server, enum order_kind kind)
 		server->site->ops->on_catalog_end(server, server->orders.has_failed);
 		break;
 	case ORDER_RESET:
-		server->session.has_session = server->session.is_dirty = false;
+		server->session.left &= (uint8_t) ~(LEFT_SESSION | LEFT_STATE);
 		server->session.doubt = DOUBT_NONE;
 		break;
 	default:

@@ -69,7 +69,7 @@ bool server_has_nothing_pending(const struct server *server)
 	return server_rest(server) != REST_WORKING && ledger_is_at_rest(&server->wire.ledger) &&
 	       !server->wire.frame_left && !stream_kept(&server->wire.stream).count &&
 	       !stream_unsent(&server->wire.stream) && !server->wire.is_mid_response &&
-	       !server->wire.is_mid_request && !server->wire.got_fatal &&
+	       !server->wire.is_mid_request && !server_got_fatal(server) &&
 	       !server->lease.replay.is_failed && !server->wire.replacement.count &&
 	       !server->free_task.is_waiting;
 }
@@ -291,7 +291,6 @@ static void release_work(struct server *server)
 	replay_done(&server->lease.replay);
 	server_calls_done(server);
 	buf_free(&server->wire.replacement);
-	buf_free(&server->wire.withheld);
 	buf_free(&server->orders.ahead);
 	buf_free(&server->session.reports);
 	params_release(params, &server->session.before);
@@ -312,7 +311,7 @@ static void release_connection(struct server *server)
 	params_release(params, &server->session.params);
 	params_release(params, &server->session.baseline);
 	params_release(params, &server->session.unreported);
-	explicit_bzero(server->key, sizeof(server->key));
+	explicit_bzero(&server->key, sizeof(server->key));
 }
 
 static void say_goodbye(struct server *server)
@@ -457,6 +456,22 @@ bool server_can_go_unnoticed(const struct server *server)
 	return is_before_all(server) || (server->lease.borrower && server_has_only_begun(server));
 }
 
+void server_drop_rest(struct server *server)
+{
+	server->wire.is_mid_response = false;
+	stream_want(&server->wire.stream, WANT_INPUT);
+}
+
+void server_resume(struct server *server, char status, bool is_rest_unknown, struct bytes key)
+{
+	server->wire.status = status;
+	server->wire.is_ready = true;
+	server->session.unsure = is_rest_unknown ? UNSURE_REST : 0;
+	server->key.size = (uint16_t)key.count;
+	memcpy(server->key.bytes, key.at, key.count);
+	server_find_libraries(server);
+}
+
 /* ---- a statement that runs on ---- */
 
 /* Nothing that the server sends matters; but it may have to send before it sees the cancel. */
@@ -505,7 +520,7 @@ static bool must_cancel(const struct server *server, enum close_reason reason)
 	default:
 		return false;
 	}
-	return server->site->ops->on_ending && server->key_size && !server->wire.got_fatal &&
+	return server->site->ops->on_ending && server->key.size && !server_got_fatal(server) &&
 	       !server->wire.stream.error && !server_is_dedicated(server) &&
 	       (server->state == SERVER_RESETTING ||
 	        (server->state == SERVER_LENT && server->orders.running == ORDER_NONE)) &&
@@ -533,9 +548,9 @@ static void begin_ending(struct server *server, enum close_reason reason)
 
 void server_say_no_more(struct server *server)
 {
-	if (server->wire.is_finished)
+	if (server->wire.farewell == FAREWELL_OURS)
 		return;
-	server->wire.is_finished = true;
+	server->wire.farewell = FAREWELL_OURS;
 	say_goodbye(server);
 	if (!stream_unsent(&server->wire.stream))
 		stream_finish(&server->wire.stream);
@@ -547,7 +562,7 @@ void server_close(struct server *server, const struct err *err)
 	struct borrower *borrower = server->lease.borrower;
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 	struct err reason = *err; /* err may point into an object that is freed below: copy it */
-	bool got_fatal = server->wire.got_fatal;
+	bool got_fatal = server_got_fatal(server);
 	bool is_unsent = is_before_all(server), ends_statement;
 	struct replay unrun;
 
@@ -727,8 +742,8 @@ int64_t server_backend_pid(const struct server *server)
 {
 	if (!server)
 		return 0;
-	if (server->key_size >= 4)
-		return (int32_t)load_be32(server->key);
+	if (server->key.size >= 4)
+		return (int32_t)load_be32(server->key.bytes);
 	return address_is_unix(&server->place.peer) ? server->place.peer.un.pid : 0;
 }
 

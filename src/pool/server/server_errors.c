@@ -180,13 +180,13 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 		struct report report;
 
 		read_error(body, buffer, sizeof(buffer), &report);
-		if (!server->wire.got_fatal)
+		if (!server_got_fatal(server))
 			log_end_of(server, &report);
-		if (!server->wire.got_fatal && is_before_batch(server, &report)) {
+		if (!server_got_fatal(server) && is_before_batch(server, &report)) {
 			close_before_batch(server, &report);
 			return FRAME_STOP;
 		}
-		server->wire.got_fatal = true;
+		server->wire.farewell = FAREWELL_FATAL;
 		note_error(server, body);
 		return FRAME_PASS;
 	}
@@ -539,13 +539,13 @@ static void withhold(struct server *server, struct bytes body)
 {
 	size_t frame;
 
-	server->wire.withheld = server->wire.replacement;
+	server->lease.replay.withheld = server->wire.replacement;
 	server->wire.replacement = (struct buf){ 0 };
-	if (server->wire.withheld.count)
+	if (server->lease.replay.withheld.count)
 		return;
-	frame = message_begin(&server->wire.withheld, 'E');
-	buf_add(&server->wire.withheld, body.at, body.count);
-	message_end(&server->wire.withheld, frame);
+	frame = message_begin(&server->lease.replay.withheld, 'E');
+	buf_add(&server->lease.replay.withheld, body.at, body.count);
+	message_end(&server->lease.replay.withheld, frame);
 }
 
 /*
@@ -554,10 +554,10 @@ static void withhold(struct server *server, struct bytes body)
  */
 static bool say_withheld(struct server *server)
 {
-	if (!server->wire.withheld.count)
+	if (!server->lease.replay.withheld.count)
 		return false;
-	server->wire.replacement = server->wire.withheld;
-	server->wire.withheld = (struct buf){ 0 };
+	server->wire.replacement = server->lease.replay.withheld;
+	server->lease.replay.withheld = (struct buf){ 0 };
 	return true;
 }
 

@@ -47,7 +47,7 @@ static bool close_bad_for(struct server *server, enum close_reason reason)
 static bool watches_notifications(const struct server *server)
 {
 	return (server->lease.watches & SERVER_WATCHES_NOTIFICATIONS) ||
-	       (server->session.has_session && server->lease.borrower &&
+	       ((server->session.left & LEFT_SESSION) && server->lease.borrower &&
 	        server->lease.borrower->ops->takes_notification);
 }
 
@@ -170,16 +170,16 @@ static void note_end(struct server *server, struct bytes body)
 {
 	bool is_commit = bytes_equal(body, bytes_of("COMMIT", 7));
 
-	server->lease.unlisten_count += bytes_equal(body, bytes_of("UNLISTEN", 9)) ||
-	                                bytes_equal(body, bytes_of("DISCARD ALL", 12));
-	if (server->lease.end != SERVER_END_NONE ||
+	server->lease.watched.unlisten_count += bytes_equal(body, bytes_of("UNLISTEN", 9)) ||
+	                                        bytes_equal(body, bytes_of("DISCARD ALL", 12));
+	if (server->lease.watched.end != SERVER_END_NONE ||
 	    (!is_commit && !bytes_equal(body, bytes_of("ROLLBACK", 9)) &&
 	     !bytes_equal(body, bytes_of("PREPARE TRANSACTION", 20))))
 		return;
-	if (server->lease.ends_ahead)
-		server->lease.ends_ahead--;
+	if (server->lease.watched.ahead)
+		server->lease.watched.ahead--;
 	else
-		server->lease.end = is_commit ? SERVER_END_COMMIT : SERVER_END_ROLLBACK;
+		server->lease.watched.end = is_commit ? SERVER_END_COMMIT : SERVER_END_ROLLBACK;
 }
 
 /*
@@ -210,7 +210,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	if (server->lease.watches & SERVER_WATCHES_END)
 		note_end(server, body);
 	if (server->state == SERVER_LENT && is_ddl(body)) {
-		server->session.has_ddl = true;
+		server_note_ddl(server);
 		server->site->ops->on_definition(server);
 	}
 	if (!may_be_examined(body.count ? body.at[0] : 0))
@@ -334,7 +334,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_DOUBT)
 		return close_bad_for(server, CLOSE_COPY_OUT_OF_STEP), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
-		return server->wire.got_fatal
+		return server_got_fatal(server)
 		           ? close_bad_for(server, CLOSE_SERVER_ENDED)
 		           : close_bad(server, "unexpected message from server: out of step"),
 		       FRAME_STOP;
@@ -393,7 +393,7 @@ static enum frame_fate reply_to_call(struct server *server, const struct frame *
 		return fate;
 	/* BindComplete, RowDescription and others that end no call, and say nothing about one. */
 	if (fate != FRAME_PASS || server->wire.ledger.call_count != before ||
-	    server->wire.got_fatal ||
+	    server_got_fatal(server) ||
 	    (frame->type != '1' && frame->type != '2' && frame->type != 'n' && frame->type != 'T'))
 		server_calls_follow(server, frame, in, fate);
 	return fate;
@@ -468,13 +468,13 @@ static void pass_ready(struct server *server)
 		server_begin_behind(server);
 	if (server->wire.status == 'I')
 		server_end_transaction(server, is_settled);
-	if (server->wire.status == 'I' && server->session.has_ddl) {
+	if (server->wire.status == 'I' && (server->session.left & LEFT_DDL)) {
 		/* others could not see it before the commit */
-		server->session.has_ddl = false;
+		server->session.left &= (uint8_t)~LEFT_DDL;
 		server->site->ops->on_definition(server);
 	}
-	if (server->wire.withheld.count)
-		buf_free(&server->wire.withheld);
+	if (server->lease.replay.withheld.count)
+		buf_free(&server->lease.replay.withheld);
 	borrower->ops->on_ready(borrower, server->wire.status, is_settled);
 }
 
@@ -636,11 +636,11 @@ static inline enum wire_result look_for_refusal(struct server *server, struct by
 
 /* What follows from a frame, or from the part of it that has been received: up to `here`. */
 static inline void end_frame(struct server *server, const char *here, const char **run,
-                             enum frame_fate fate)
+                             enum frame_fate fate, bool is_mid_frame)
 {
-	if (fate == FRAME_READY || server->wire.got_fatal) {
+	if (fate == FRAME_READY || server_got_fatal(server)) {
 		/* Forward the run now: the frames after it may close the server. */
-		end_run(server, run, here, server->wire.frame_left && server->wire.forwards_rest);
+		end_run(server, run, here, is_mid_frame);
 	}
 	if (fate == FRAME_READY && server->state == SERVER_LENT)
 		pass_ready(server);
@@ -660,6 +660,7 @@ static bool consume_input(struct server *server, struct bytes in)
 {
 	const char *run = in.at; /* the bytes from here to in.at are forwarded */
 	bool was_within = server->wire.is_mid_response;
+	bool forwards = was_within; /* the current frame, or drops it */
 
 	while (in.count) {
 		enum wire_result result = WIRE_BAD;
@@ -687,27 +688,27 @@ static bool consume_input(struct server *server, struct bytes in)
 				return false;
 			if (fate == FRAME_STAY)
 				break;
+			if (fate == FRAME_READY && server->wire.replacement.count) {
+				end_run(server, &run, in.at, false);
+				say_instead(server);
+			}
 			server->wire.frame_left = frame.length;
-			server->wire.forwards_rest = fate == FRAME_PASS || fate == FRAME_READY;
+			forwards = fate == FRAME_PASS || fate == FRAME_READY;
 		} else {
-			fate = server->wire.forwards_rest ? FRAME_PASS : FRAME_DROP;
-		}
-		if (fate == FRAME_READY && server->wire.replacement.count) {
-			end_run(server, &run, in.at, false);
-			say_instead(server);
+			fate = forwards ? FRAME_PASS : FRAME_DROP;
 		}
 		count = server->wire.frame_left < in.count ? server->wire.frame_left : in.count;
-		if (!server->wire.forwards_rest) {
+		if (!forwards) {
 			pass_run(server, run, in.at, false);
 			run = in.at + count;
 		}
 		server->wire.frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
-		end_frame(server, in.at, &run, fate);
+		end_frame(server, in.at, &run, fate, server->wire.frame_left && forwards);
 		if (server_is_over(server))
 			return false;
 	}
-	pass_run(server, run, in.at, server->wire.frame_left && server->wire.forwards_rest);
+	pass_run(server, run, in.at, server->wire.frame_left && forwards);
 	if (server_is_over(server))
 		return false;
 	if (!stream_keep(&server->wire.stream, in)) /* what could not be handled yet */
@@ -729,11 +730,11 @@ static void on_server_end(struct server *server)
 		return;
 	if (server->state == SERVER_LOGIN)
 		err_close(&err, CLOSE_SERVER_LOGIN_CLOSED);
-	else if (server->wire.got_fatal)
+	else if (server_got_fatal(server))
 		err_close(&err, CLOSE_SERVER_ENDED);
 	else
 		err_close(&err, CLOSE_SERVER_CRASHED);
-	if (!server->wire.got_fatal && server_has_not_run(server))
+	if (!server_got_fatal(server) && server_has_not_run(server))
 		server_close_unrun(server, &err);
 	else
 		server_close(server, &err);
@@ -761,7 +762,8 @@ static void on_server_input(struct stream *stream)
 			*server->site->server_bytes += in.count - before;
 			*server->site->all_server_bytes += in.count - before;
 		}
-		server->wire.received += in.count - before;
+		if (server->wire.calls)
+			server_calls_read(server, in.count - before);
 		if (!consume_input(server, in))
 			return;
 	} while (result == STREAM_DATA && !server->wire.has_flooded &&

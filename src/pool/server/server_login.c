@@ -341,10 +341,10 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 {
 	struct bytes key;
 
-	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key))
+	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key.bytes))
 		return server_close_with(server, ERR_PROTOCOL, "broken BackendKeyData"), FRAME_STOP;
-	server->key_size = (uint16_t)key.count;
-	memcpy(server->key, key.at, key.count);
+	server->key.size = (uint16_t)key.count;
+	memcpy(server->key.bytes, key.at, key.count);
 	return FRAME_DROP;
 }
 
@@ -603,7 +603,6 @@ bool server_launch(struct server *server)
 
 	server->login = calloc(1, sizeof(*server->login));
 	server->connected_at = server->used_at = loop_now(loop);
-	server->connect_wall = wall_now();
 	timer_set(&server->timer, server->site->limits.connect, server->connected_at);
 	if (!server->login) {
 		server_close_with(server, ERR_MEMORY, "out of memory");

@@ -176,6 +176,42 @@ static bool is_taken_as_it_is(const char *name, const char *value)
 	       !bytes_are_ascii(bytes_text(value));
 }
 
+void server_replace_params(struct server *server, const struct params *want)
+{
+	params_release(server->site->shared->params, &server->session.before);
+	server->session.before = server->session.params;
+	server->session.params = params_hold(want);
+}
+
+void server_confirm_params(struct server *server)
+{
+	params_release(server->site->shared->params, &server->session.before);
+}
+
+void server_refuse_params(struct server *server, struct err *err)
+{
+	struct params_table *table = server->site->shared->params;
+
+	if (server->session.refusal)
+		*err = *server->session.refusal;
+	free(server->session.refusal);
+	server->session.refusal = NULL;
+	/* A library stays, even if what followed it was refused. */
+	if (!server_libraries_are_in(server->session.params, server->session.before))
+		server_need_close(server, CLOSE_LIBRARY);
+	params_release(table, &server->session.params);
+	server->session.params = server->session.before;
+	server->session.before = params_none(table);
+}
+
+void server_set_back_text(struct server *server, struct buf *text)
+{
+	struct params_table *table = server->site->shared->params;
+
+	server_replay_text(server, params_none(table), text);
+	params_release(table, &server->session.params);
+}
+
 void server_expect_reports(struct server *server)
 {
 	const struct server_shared *shared = server->site->shared;
@@ -221,8 +257,8 @@ void server_settle_reports(struct server *server)
 	                                    session.count / sizeof(pair)));
 	check_map(server, params_change_all(table, &server->session.baseline, (void *)rest.at,
 	                                    rest.count / sizeof(pair)));
-	server->session.has_unclear_report |=
-	    is_any_unclear(server, (void *)session.at, session.count / sizeof(pair));
+	if (is_any_unclear(server, (void *)session.at, session.count / sizeof(pair)))
+		server->session.unsure |= UNSURE_REPORT;
 	buf_free(&session);
 	buf_free(&rest);
 	buf_reuse(&server->session.reports, REPORTS_KEPT);
@@ -237,7 +273,7 @@ void server_forget_rest(struct server *server, bool is_all)
 	size_t count = 0;
 
 	server_settle_reports(server);
-	server->session.is_rest_unknown = true;
+	server->session.unsure |= UNSURE_REST;
 	if (!is_all && server->session.forgotten == server->session.params)
 		return; /* one of many RESETs, and nothing was set since the last one */
 	while (params_next(server->session.params, &at, &name, &value)) {
@@ -267,9 +303,10 @@ void server_find_libraries(struct server *server)
 {
 	const struct params *none = params_none(server->site->shared->params);
 
-	if (server->session.has_library || server_libraries_are_in(server->session.params, none))
+	if ((server->session.left & LEFT_LIBRARY) ||
+	    server_libraries_are_in(server->session.params, none))
 		return;
-	server->session.has_library = true;
+	server->session.left |= LEFT_LIBRARY;
 	server->site->ops->on_library(server);
 }
 
@@ -510,8 +547,8 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 
 		server->session.params = params;
 		params = old;
-		server->session.is_rest_unknown = false;
-		server->session.is_startup_unset = is_unset;
+		server->session.unsure &= UNSURE_REPORT;
+		server->session.unsure |= is_unset ? UNSURE_STARTUP : 0;
 	}
 	params_release(table, &params);
 	params_release(table, &set);

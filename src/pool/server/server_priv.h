@@ -207,6 +207,9 @@ void server_calls_follow(struct server *server, const struct frame *frame, struc
 /* The same for a CommandComplete or a ParseComplete that is forwarded, of `length` bytes. */
 void server_calls_plain(struct server *server, struct bytes in, size_t length);
 
+/* So many bytes were read from it. Only if it has calls. */
+void server_calls_read(struct server *server, size_t count);
+
 void server_calls_done(struct server *server);
 
 /* Frees the state that exists only during a login. */
@@ -259,10 +262,21 @@ void server_clean_text(const struct server *server, const struct params *want, s
  */
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
 
+/* The parameters `want` are about to be set. What was there until now is kept until it is known. */
+void server_replace_params(struct server *server, const struct params *want);
+
+/* They are set. */
+void server_confirm_params(struct server *server);
+
+/* They are not set: those from before are there. *err: why, if PostgreSQL has said that. */
+void server_refuse_params(struct server *server, struct err *err);
+
+/* The same SQL for no parameters; they are about to be set back. */
+void server_set_back_text(struct server *server, struct buf *text);
+
 /*
- * server->session.params is what a borrower wants, and is about to be set; server->session.before
- * was there until now. PostgreSQL reports only what changes, in its own spelling. So the parameters
- * that it reports keep their values until it does.
+ * After server_replace_params(). PostgreSQL reports only what changes, in its own spelling. So the
+ * parameters that it reports keep their values until it does.
  */
 void server_expect_reports(struct server *server);
 
@@ -291,6 +305,13 @@ void server_ask_defaults(struct server *server);
 void server_take_defaults(struct server *server, const struct facts *facts);
 
 /* ---- server.c ---- */
+
+/* The rest of a frame that answers no request may still come: it is dropped. */
+void server_drop_rest(struct server *server);
+
+/* What a server of another process has, or had in another loop, when it was between two messages.
+ */
+void server_resume(struct server *server, char status, bool is_rest_unknown, struct bytes key);
 
 /* Sets the timer of the state that the server is in. */
 void server_set_state_timer(struct server *server);

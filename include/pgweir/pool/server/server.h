@@ -56,7 +56,7 @@ enum server_state {
 };
 
 /* Values of sequences that currval() and lastval() may give there. */
-enum server_sequences {
+enum server_values {
 	SEQUENCES_FOREIGN, /* maybe of several borrowers, or of one at another time */
 	SEQUENCES_NONE,    /* nobody has had the server since its login */
 	SEQUENCES_OWN      /* only of its owner; without one, of the borrower of its pairing */
@@ -65,7 +65,7 @@ enum server_sequences {
 /* DISCARD SEQUENCES ahead of a borrower's message. */
 enum server_discard {
 	DISCARD_NONE,  /* none was sent, or it is answered */
-	DISCARD_SENT,  /* it was or will be sent, and `sequences` is its result */
+	DISCARD_SENT,  /* it was or will be sent, and `state` is its result */
 	DISCARD_NEEDED /* the same, and a statement behind it asks for values of sequences */
 };
 
@@ -85,6 +85,35 @@ enum server_scope_state {
 	SCOPE_KNOWN,
 	SCOPE_OPEN,     /* the borrower may have changed it since it was known */
 	SCOPE_OPEN_USED /* the same, and statements were prepared or used since */
+};
+
+/* What is not known of the parameters there. */
+enum server_unsure {
+	UNSURE_REST = 1 << 0,    /* a RESET ran: those that are not reported may have any value */
+	UNSURE_STARTUP = 1 << 1, /* facts: some that its client gave at the startup were set back */
+	/* a value was reported in another encoding than that of the database, which maps have */
+	UNSURE_REPORT = 1 << 2
+};
+
+/* What borrowers may have left there. */
+enum server_left {
+	LEFT_SESSION = 1 << 0, /* it was lent in session mode, and not reset since */
+	LEFT_STATE = 1 << 1,   /* session state of its borrower that nobody else may see */
+	LEFT_LIBRARY = 1 << 2, /* a library, which cannot be removed */
+	LEFT_DDL = 1 << 3      /* the transaction may have changed what functions do */
+};
+
+/* Who has said that nothing more comes. */
+enum server_farewell {
+	FAREWELL_NONE,
+	FAREWELL_FATAL, /* the server, by a FATAL error */
+	FAREWELL_OURS   /* we, in ENDING */
+};
+
+/* A cancel key. */
+struct server_key {
+	uint16_t size;
+	unsigned char bytes[SERVER_KEY_MAX];
 };
 
 /* What a borrower wants to be asked about. */
@@ -220,7 +249,7 @@ struct server_ops {
 	void (*on_catalog_end)(struct server *server, bool has_failed);
 	/* A command has changed definitions; and again when its transaction has ended. */
 	void (*on_definition)(struct server *server);
-	/* server->session.has_library was set. */
+	/* LEFT_LIBRARY was set. */
 	void (*on_library)(struct server *server);
 	/* The turn in which the server was closed has ended: free it. */
 	void (*on_free)(struct server *server);
@@ -251,23 +280,16 @@ struct server_login {
 struct server_wire {
 	struct stream stream;
 	struct ledger ledger;
-	char status;          /* of the last ReadyForQuery: 'I', 'T', 'E' */
-	bool is_ready;        /* nothing was sent since the last ReadyForQuery */
-	bool is_mid_request;  /* only a part of the borrower's last frame was sent */
-	bool is_mid_response; /* the borrower has got the start of a frame, but not its end */
-	bool got_fatal;       /* the server has sent a FATAL error */
-	bool is_finished;     /* in ENDING: nothing more is sent */
+	char status;         /* of the last ReadyForQuery: 'I', 'T', 'E' */
+	bool is_ready;       /* nothing was sent since the last ReadyForQuery */
+	bool is_mid_request; /* only a part of the borrower's last frame was sent */
 	/* reported so many parameters in this turn that reading waits for the next */
 	bool has_flooded;
-	bool forwards_rest;     /* whether the rest of the current frame is forwarded, or dropped */
-	uint32_t frame_left;    /* bytes of the current frame that are still to come */
-	uint64_t received;      /* bytes read from it */
-	struct buf replacement; /* sent to the borrower instead of the current frame */
-	/*
-	 * the message of an error after which a batch is sent again: the borrower gets it if the
-	 * batch fails again before its Bind
-	 */
-	struct buf withheld;
+	/* the borrower has got the start of a frame, but not its end: the rest is forwarded */
+	bool is_mid_response;
+	uint32_t frame_left; /* bytes of the current frame that are still to come */
+	enum server_farewell farewell;
+	struct buf replacement;     /* sent to the borrower instead of the current frame */
 	struct server_calls *calls; /* NULL: none so far. server_calls.c */
 };
 
@@ -287,22 +309,27 @@ struct server_session {
 	struct server_statements statements; /* the prepared statements it has */
 	struct text_scope scope; /* the scope of `params`, in which statements are prepared */
 	enum server_scope_state scope_state;
-	/* a value was reported in another encoding than that of the database, which maps have */
-	bool has_unclear_report;
-	/* a RESET ran: parameters that are not reported may have any value */
-	bool is_rest_unknown;
-	/* facts: some of the parameters that its client gave at the startup were set back */
-	bool is_startup_unset;
-	bool has_session; /* lent in session mode and not reset since */
-	/* its borrower may have left session state there that nobody else may see */
-	bool is_dirty;
-	bool has_library; /* a library was loaded there for a borrower: it cannot be removed */
-	bool has_ddl;     /* the transaction may have changed what functions do */
+	uint8_t unsure;          /* enum server_unsure */
+	uint8_t left;            /* enum server_left */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
 	enum server_doubt doubt;
-	enum server_sequences sequences;
+};
+
+/* Whose values of sequences are there: pool/pool_sequences.c. */
+struct server_sequences {
+	enum server_values state;
 	enum server_discard discard;
-	struct ledger_change discard_change; /* of DISCARD SEQUENCES ahead of another message */
+	struct ledger_change change; /* of DISCARD SEQUENCES ahead of another message */
+	uint64_t pairing;            /* with the borrower that got it last; 0: nobody has */
+	struct borrower *owner;      /* whose `owned` it is; or NULL */
+	usec_t used_at; /* when that one may have called nextval() last; 0: it is not known */
+};
+
+/* What server_watch_end() looks for. */
+struct server_end_watch {
+	enum server_end end;
+	unsigned int ahead;          /* ends that come before it */
+	unsigned int unlisten_count; /* UNLISTEN and DISCARD ALL that it has seen meanwhile */
 };
 
 /* Who has it, for what, and since when. */
@@ -311,20 +338,29 @@ struct server_lease {
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	struct replay replay;         /* what the borrower sent and may send again */
 	uint8_t watches;              /* enum server_watch, by its borrower */
-	enum server_end end;          /* the one that server_watch_end() looks for */
-	unsigned int ends_ahead;      /* that come before it */
-	unsigned int unlisten_count;  /* UNLISTEN and DISCARD ALL that it has seen meanwhile */
-	unsigned int error_count;     /* of errors that borrowers have got */
-	unsigned int cancel_count;    /* cancels for it in progress */
-	struct vacancy *vacancy; /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
-	usec_t lent_at;          /* valid in LENT */
-	usec_t request_at;       /* start of the current query; 0 = none */
-	int64_t request_wall;    /* the same as wall-clock time, for the hand-over */
+	struct server_end_watch watched;
+	struct server_sequences sequences;
+	unsigned int error_count;  /* of errors that borrowers have got */
+	unsigned int cancel_count; /* cancels for it in progress */
+	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
+	usec_t lent_at;            /* valid in LENT */
+	usec_t request_at;         /* start of the current query; 0 = none */
 	/* start of the current transaction; valid in LENT while a transaction runs */
 	usec_t xact_at;
-	uint64_t pairing;       /* of it and the borrower that got it last; 0: nobody has */
-	struct borrower *owner; /* whose `owned` it is; or NULL */
-	usec_t owned_at; /* when that one may have called nextval() last; 0: it is not known */
+};
+
+/* A standby, as its borrowers have found out. */
+struct server_standby {
+	uint64_t replayed; /* of the WAL; 0: not known */
+	uint64_t started;  /* when PostgreSQL was started; 0: not known */
+	usec_t at;         /* when that was found out */
+};
+
+/* Where it goes. */
+enum server_going {
+	SERVER_STAYS,
+	SERVER_HANDED_OVER, /* it is written to the hand-over: pool/handover.h */
+	SERVER_MOVES        /* to another loop, where it counts for the same limits */
 };
 
 /* Where it is: at a host, in lists, and among the loops. */
@@ -340,13 +376,9 @@ struct server_place {
 	struct address peer;                 /* the address it is connected to */
 	char path[108];                      /* and its path, for a Unix socket */
 	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
-	/* a standby, as its borrowers have found out */
-	uint64_t replayed;     /* of the WAL; 0: not known */
-	uint64_t started;      /* when PostgreSQL was started; 0: not known */
-	usec_t started_at;     /* when that was found out */
-	usec_t arrived_at;     /* when it came from another loop; 0: it was opened in this one */
-	bool keeps_permit;     /* it moves to another loop, where it counts for the same limits */
-	bool is_leaving;       /* written to the hand-over: pool/handover.h */
+	struct server_standby standby;
+	usec_t arrived_at; /* when it came from another loop; 0: it was opened in this one */
+	enum server_going going;
 	bool is_login_counted; /* share_begin_login() */
 };
 
@@ -371,12 +403,10 @@ struct server {
 	struct timer life;          /* server_lifetime */
 	struct timer xact;          /* transaction_timeout; in ENDING: the next cancel */
 	struct task free_task;
-	usec_t connected_at;  /* when the connection attempt started */
-	int64_t connect_wall; /* the same as wall-clock time, for SHOW */
-	usec_t used_at;       /* last ready in full, returned, or logged in */
-	bool is_tls_direct;   /* TLS started without SSLRequest; valid while encrypted */
-	uint16_t key_size;
-	unsigned char key[SERVER_KEY_MAX];
+	usec_t connected_at; /* when the connection attempt started */
+	usec_t used_at;      /* last ready in full, returned, or logged in */
+	bool is_tls_direct;  /* TLS started without SSLRequest; valid while encrypted */
+	struct server_key key;
 };
 
 /* Notes a borrower's request that is about to be sent. To be called in the order of sending. */
@@ -494,6 +524,11 @@ enum server_rest {
 	REST_FULL /* between two transactions; nothing is half sent or half read */
 };
 
+static inline bool server_got_fatal(const struct server *server)
+{
+	return server->wire.farewell == FAREWELL_FATAL;
+}
+
 static inline enum server_rest server_rest(const struct server *server)
 {
 	if (!server->wire.is_ready || server->orders.running != ORDER_NONE)
@@ -558,7 +593,8 @@ static inline void server_set_in_transaction(struct server *server) { server->wi
  */
 static inline void server_set_dirty(struct server *server, bool is_dirty)
 {
-	server->session.is_dirty = is_dirty;
+	server->session.left &= (uint8_t)~LEFT_STATE;
+	server->session.left |= is_dirty ? LEFT_STATE : 0;
 }
 
 /*
@@ -571,14 +607,35 @@ static inline void server_set_doubt(struct server *server)
 		server->session.doubt = DOUBT_OWN;
 }
 
+/* It gets another borrower: what is not known is of another now. */
+static inline void server_pass_doubt(struct server *server)
+{
+	if (server->session.doubt != DOUBT_NONE)
+		server->session.doubt = DOUBT_FOREIGN;
+}
+
+/* The cleaning is about to be sent. */
+static inline void server_begin_cleaning(struct server *server)
+{
+	server->session.doubt = DOUBT_CLEANING;
+}
+
+/* It serves a client in session mode. */
+static inline void server_begin_session(struct server *server)
+{
+	server->session.left |= LEFT_SESSION;
+}
+
 /*
  * The server was asked. If it was lent in session mode, its borrower is in another mode now, which
  * follows what it has there: the server is reset when it is returned.
  */
 static inline void server_end_session(struct server *server)
 {
-	server->session.is_dirty |= server->session.has_session;
-	server->session.has_session = server->session.has_unclear_report = false;
+	if (server->session.left & LEFT_SESSION)
+		server->session.left |= LEFT_STATE;
+	server->session.left &= (uint8_t)~LEFT_SESSION;
+	server->session.unsure &= (uint8_t)~UNSURE_REPORT;
 }
 
 /*
@@ -629,26 +686,39 @@ bool server_take_facts(struct server *server, const struct facts *facts,
  */
 bool server_add_library(struct server *server, const char *name);
 
+static inline void server_watch(struct server *server, enum server_watch watch)
+{
+	server->lease.watches |= (uint8_t)watch;
+}
+
+static inline void server_unwatch(struct server *server, enum server_watch watch)
+{
+	server->lease.watches &= (uint8_t)~watch;
+}
+
+/* The transaction may change what functions do. */
+static inline void server_note_ddl(struct server *server) { server->session.left |= LEFT_DDL; }
+
 /* Looks for the first COMMIT or ROLLBACK from now on, behind so many others; counts UNLISTEN. */
 static inline void server_watch_end(struct server *server, unsigned int ahead)
 {
-	server->lease.watches |= SERVER_WATCHES_END;
-	server->lease.end = SERVER_END_NONE;
-	server->lease.ends_ahead = ahead;
+	server_watch(server, SERVER_WATCHES_END);
+	server->lease.watched.end = SERVER_END_NONE;
+	server->lease.watched.ahead = ahead;
 }
 
 /* Ends the watch. */
 static inline enum server_end server_end_seen(struct server *server)
 {
-	server->lease.watches &= (uint8_t)~SERVER_WATCHES_END;
-	return server->lease.end;
+	server_unwatch(server, SERVER_WATCHES_END);
+	return server->lease.watched.end;
 }
 
 /* What is sent now asks for values of sequences: a DISCARD SEQUENCES before it must succeed. */
 static inline void server_rely_on_discard(struct server *server)
 {
-	if (server->session.discard == DISCARD_SENT)
-		server->session.discard = DISCARD_NEEDED;
+	if (server->lease.sequences.discard == DISCARD_SENT)
+		server->lease.sequences.discard = DISCARD_NEEDED;
 }
 
 /* The borrower has handled all LOADs. */
@@ -657,13 +727,13 @@ static inline void server_settle_loads(struct server *server) { server->session.
 /* Whether the borrower must look for parameters of its startup: relay_take_params(). */
 static inline bool server_has_reset(const struct server *server)
 {
-	return server->session.is_rest_unknown || server->session.is_startup_unset;
+	return server->session.unsure & (UNSURE_REST | UNSURE_STARTUP);
 }
 
 /* The borrower has handled the parameters that were set back. */
 static inline void server_settle_rest(struct server *server)
 {
-	server->session.is_rest_unknown = server->session.is_startup_unset = false;
+	server->session.unsure &= UNSURE_REPORT;
 }
 
 /* Whether what former borrowers may have left is being removed. */

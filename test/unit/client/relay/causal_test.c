@@ -134,8 +134,8 @@ START_TEST(causal_where_what_was_seen_is_shown)
 	lone.site.roster = &roster;
 	lone.server.place.host = 1;
 	lone.server.place.peer.family = AF_UNIX;
-	lone.server.place.started = 7;
-	lone.server.place.started_at = 10;
+	lone.server.place.standby.started = 7;
+	lone.server.place.standby.at = 10;
 	clients.with.loop = lone.loop;
 	stage.pool.purpose = POOL_FOR_READS;
 	stage.causal.seen_on = seens[_i].seen_on;
