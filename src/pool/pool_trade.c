@@ -92,7 +92,7 @@ bool server_may_move(struct server *server)
 	    server->wire.has_flooded || (server->session.left & LEFT_STATE) ||
 	    !handover_server_is_at_rest(server))
 		return false;
-	if (server->session.reports.count)
+	if (server->session.reports.list.count)
 		server_settle_reports(server); /* it may report too much: then it must be closed */
 	return !server->close_reason;
 }

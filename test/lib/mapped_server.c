@@ -42,9 +42,9 @@ void mapped_done(struct mapped_server *mapped)
 
 	params_release(table, &mapped->server.session.baseline);
 	params_release(table, &mapped->server.session.params);
-	params_release(table, &mapped->server.session.forgotten);
+	params_release(table, &mapped->server.session.reports.forgotten);
 	ledger_done(&mapped->server.wire.ledger);
-	buf_free(&mapped->server.session.reports);
+	buf_free(&mapped->server.session.reports.list);
 	ck_assert_uint_eq(params_table_count(table), 0);
 	params_table_free(&mapped->shared.params);
 	config_unref(&mapped->shared.config);

@@ -13,6 +13,7 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/question.h"
 
 /*
@@ -372,6 +373,18 @@ static bool ask_again(struct server *server)
 	return parts;
 }
 
+/* Asks what connect_query has set, since a client must get that, too. */
+static void ask_defaults(struct server *server)
+{
+	struct sql_names names = { 0 };
+
+	sql_names_read(&names, bytes_text(server->site->entry->connect_query), true);
+	server_order(server, &(struct order){ .kind = ORDER_ASK,
+	                                      .parts = QUESTION_PARAMS,
+	                                      .names = buf_bytes(&names.list) });
+	sql_names_free(&names);
+}
+
 /* An order for the borrower is done. */
 static void answer(struct server *server, enum order_kind kind)
 {
@@ -393,7 +406,7 @@ static void go_on_after(struct server *server, enum order_kind kind)
 	switch (kind) {
 	case ORDER_CONNECT:
 		if (server->site->is_followed && !server_is_dedicated(server))
-			server_ask_defaults(server);
+			ask_defaults(server);
 		else
 			server->site->ops->on_login_done(server);
 		return;

@@ -287,16 +287,16 @@ static void release_work(struct server *server)
 	resolver_watch_end(&server->place.address_watch);
 	ledger_done(&server->wire.ledger);
 	server_statements_done(&server->session.statements);
-	text_scope_done(&server->session.scope, params);
+	text_scope_done(&server->session.scope.text, params);
 	replay_done(&server->lease.replay);
 	server_calls_done(server);
 	buf_free(&server->wire.replacement);
 	buf_free(&server->orders.ahead);
-	buf_free(&server->session.reports);
+	buf_free(&server->session.reports.list);
 	params_release(params, &server->session.before);
-	params_release(params, &server->session.forgotten);
-	free(server->session.refusal);
-	server->session.refusal = NULL;
+	params_release(params, &server->session.reports.forgotten);
+	free(server->orders.refusal);
+	server->orders.refusal = NULL;
 	server_question_free(&server->orders.question);
 }
 
@@ -460,16 +460,6 @@ void server_drop_rest(struct server *server)
 {
 	server->wire.is_mid_response = false;
 	stream_want(&server->wire.stream, WANT_INPUT);
-}
-
-void server_resume(struct server *server, char status, bool is_rest_unknown, struct bytes key)
-{
-	server->wire.status = status;
-	server->wire.is_ready = true;
-	server->session.unsure = is_rest_unknown ? UNSURE_REST : 0;
-	server->key.size = (uint16_t)key.count;
-	memcpy(server->key.bytes, key.at, key.count);
-	server_find_libraries(server);
 }
 
 /* ---- a statement that runs on ---- */

@@ -211,12 +211,12 @@ void server_order_error(struct server *server, struct bytes body)
 		server->orders.question->was_canceled = strcmp(report.sqlstate, "57014") == 0;
 		server->orders.question->lacks_rights = strcmp(report.sqlstate, "42501") == 0;
 	}
-	if (server->orders.running != ORDER_REPLAY || server->session.refusal)
+	if (server->orders.running != ORDER_REPLAY || server->orders.refusal)
 		return;
 	/* Kept for the borrower, which gets this error when the order is complete. */
-	server->session.refusal = calloc(1, sizeof(*server->session.refusal));
-	if (server->session.refusal)
-		err_set_foreign(server->session.refusal, report.sqlstate, report.text);
+	server->orders.refusal = calloc(1, sizeof(*server->orders.refusal));
+	if (server->orders.refusal)
+		err_set_foreign(server->orders.refusal, report.sqlstate, report.text);
 }
 
 /* ---- errors in another form for the client ---- */

@@ -310,9 +310,9 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (type == 'Z' && fields_ready(body, &server->wire.status) != WIRE_OK)
 		return close_bad(server, "broken ReadyForQuery"), FRAME_STOP;
 	if (type == 'Z') {
-		if (server->session.reports.count)
+		if (server->session.reports.list.count)
 			server_settle_reports(server);
-		server->session.report_count = 0;
+		server->session.reports.count = 0;
 	}
 	if (type == 'E' && (ledger_is_empty(&server->wire.ledger) || server_error_is_fatal(body)))
 		return server_unasked_error(server, body);

@@ -331,7 +331,7 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 	parameters->limit = PARAMS_SIZE_MAX;
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
-	if (++server->session.report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
+	if (++server->session.reports.count <= PARAMS_NAMES_MAX && buf_ok(parameters))
 		return FRAME_DROP;
 	server_close_with(server, ERR_PROTOCOL, "too many parameters");
 	return FRAME_STOP;
@@ -357,7 +357,7 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 	if (!params_add_text(server->site->shared->params, &server->session.baseline,
 	                     buf_bytes(&server->login->parameters)))
 		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
-	server->session.report_count = 0;
+	server->session.reports.count = 0;
 	server->wire.is_ready = true;
 	server_check_role(server);
 	return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
@@ -615,4 +615,14 @@ bool server_launch(struct server *server)
 		return false;
 	}
 	return true;
+}
+
+void server_resume(struct server *server, char status, bool is_rest_unknown, struct bytes key)
+{
+	server->wire.status = status;
+	server->wire.is_ready = true;
+	server->session.unsure = is_rest_unknown ? UNSURE_REST : 0;
+	server->key.size = (uint16_t)key.count;
+	memcpy(server->key.bytes, key.at, key.count);
+	server_find_libraries(server);
 }

@@ -17,7 +17,6 @@
 #include <strings.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/params.h"
 
@@ -157,12 +156,12 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	if (!is_at_work(server)) {
 		server_settle_reports(server);
 		*is_news = file_now(server, name, value) && !is_of_replay(server, name);
-		return ++server->session.report_count <= REPORTS_MAX;
+		return ++server->session.reports.count <= REPORTS_MAX;
 	}
-	buf_add_cstr(&server->session.reports, name);
-	buf_add_cstr(&server->session.reports, value);
-	if (server->session.reports.count >= REPORTS_KEEP_MAX ||
-	    !buf_ok(&server->session.reports)) {
+	buf_add_cstr(&server->session.reports.list, name);
+	buf_add_cstr(&server->session.reports.list, value);
+	if (server->session.reports.list.count >= REPORTS_KEEP_MAX ||
+	    !buf_ok(&server->session.reports.list)) {
 		server->wire.has_flooded = true;
 		server_settle_reports(server);
 	}
@@ -192,10 +191,10 @@ void server_refuse_params(struct server *server, struct err *err)
 {
 	struct params_table *table = server->site->shared->params;
 
-	if (server->session.refusal)
-		*err = *server->session.refusal;
-	free(server->session.refusal);
-	server->session.refusal = NULL;
+	if (server->orders.refusal)
+		*err = *server->orders.refusal;
+	free(server->orders.refusal);
+	server->orders.refusal = NULL;
 	/* A library stays, even if what followed it was refused. */
 	if (!server_libraries_are_in(server->session.params, server->session.before))
 		server_need_close(server, CLOSE_LIBRARY);
@@ -244,15 +243,16 @@ static bool is_any_unclear(const struct server *server, const struct params_pair
 void server_settle_reports(struct server *server)
 {
 	struct params_table *table = server->site->shared->params;
-	struct bytes list = buf_bytes(&server->session.reports);
+	struct bytes list = buf_bytes(&server->session.reports.list);
 	struct buf session = { 0 }, rest = { 0 };
 	struct params_pair pair;
 
-	if (!list.count && buf_ok(&server->session.reports))
+	if (!list.count && buf_ok(&server->session.reports.list))
 		return;
 	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value))
 		buf_add(is_of_session(server, &pair) ? &session : &rest, &pair, sizeof(pair));
-	check_map(server, buf_ok(&server->session.reports) && buf_ok(&session) && buf_ok(&rest));
+	check_map(server,
+	          buf_ok(&server->session.reports.list) && buf_ok(&session) && buf_ok(&rest));
 	check_map(server, params_change_all(table, &server->session.params, (void *)session.at,
 	                                    session.count / sizeof(pair)));
 	check_map(server, params_change_all(table, &server->session.baseline, (void *)rest.at,
@@ -261,7 +261,7 @@ void server_settle_reports(struct server *server)
 		server->session.unsure |= UNSURE_REPORT;
 	buf_free(&session);
 	buf_free(&rest);
-	buf_reuse(&server->session.reports, REPORTS_KEPT);
+	buf_reuse(&server->session.reports.list, REPORTS_KEPT);
 }
 
 void server_forget_rest(struct server *server, bool is_all)
@@ -274,7 +274,7 @@ void server_forget_rest(struct server *server, bool is_all)
 
 	server_settle_reports(server);
 	server->session.unsure |= UNSURE_REST;
-	if (!is_all && server->session.forgotten == server->session.params)
+	if (!is_all && server->session.reports.forgotten == server->session.params)
 		return; /* one of many RESETs, and nothing was set since the last one */
 	while (params_next(server->session.params, &at, &name, &value)) {
 		if (!params_seek(server->session.baseline, &seek, name, &normal) &&
@@ -282,8 +282,8 @@ void server_forget_rest(struct server *server, bool is_all)
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : PARAM_UNKNOWN };
 	}
 	check_map(server, params_change_all(table, &server->session.params, rest, count));
-	params_release(table, &server->session.forgotten);
-	server->session.forgotten = params_hold(server->session.params);
+	params_release(table, &server->session.reports.forgotten);
+	server->session.reports.forgotten = params_hold(server->session.params);
 }
 
 /* ---- libraries ---- */
@@ -342,20 +342,20 @@ bool server_add_library(struct server *server, const char *name)
 
 void server_close_scope(struct server *server)
 {
-	if (server->session.scope_state == SCOPE_OPEN_USED)
+	if (server->session.scope.state == SCOPE_OPEN_USED)
 		server_statements_distrust_sent(&server->session.statements);
-	server->session.scope_state = SCOPE_KNOWN;
+	server->session.scope.state = SCOPE_KNOWN;
 }
 
 bool server_scope(struct server *server, struct bytes *scope)
 {
-	if (server->session.scope_state == SCOPE_OPEN) {
+	if (server->session.scope.state == SCOPE_OPEN) {
 		server_statements_distrust_sent(&server->session.statements);
-		server->session.scope_state = SCOPE_OPEN_USED;
+		server->session.scope.state = SCOPE_OPEN_USED;
 	}
-	if (server->session.reports.count)
+	if (server->session.reports.list.count)
 		server_settle_reports(server);
-	return text_scope_read(&server->session.scope, server->site->shared->params,
+	return text_scope_read(&server->session.scope.text, server->site->shared->params,
 	                       server->session.params, scope);
 }
 
@@ -566,17 +566,6 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 	if (params_find(server->session.baseline, name))
 		return true;
 	return params_change(table, &server->session.params, name, value);
-}
-
-void server_ask_defaults(struct server *server)
-{
-	struct sql_names names = { 0 };
-
-	sql_names_read(&names, bytes_text(server->site->entry->connect_query), true);
-	server_order(server, &(struct order){ .kind = ORDER_ASK,
-	                                      .parts = QUESTION_PARAMS,
-	                                      .names = buf_bytes(&names.list) });
-	sql_names_free(&names);
 }
 
 void server_take_defaults(struct server *server, const struct facts *facts)

@@ -297,11 +297,7 @@ void server_find_libraries(struct server *server);
 
 /* ---- facts ---- */
 
-/*
- * Asks what connect_query has set, since a client must get that, too. on_login_done() comes after
- * the answer: server_take_defaults().
- */
-void server_ask_defaults(struct server *server);
+/* What connect_query has set, which a client must get, too. */
 void server_take_defaults(struct server *server, const struct facts *facts);
 
 /* ---- server.c ---- */

@@ -16,6 +16,7 @@
 #include "pgweir/base/close_reason.h"
 #include "pgweir/pool/server/ledger.h"
 
+struct err;
 struct server;
 struct server_question;
 
@@ -77,7 +78,8 @@ struct server_orders {
 	bool has_failed;         /* `running`, or the last one */
 	uint32_t behind_size;    /* bytes of the one that is SENT_BEHIND; 0: there is none */
 	struct server_question *question; /* of ORDER_ASK, while that runs or is behind; or NULL */
-	struct buf ahead;                 /* not sent yet */
+	struct err *refusal; /* of ORDER_REPLAY: why the server refused the parameters; or NULL */
+	struct buf ahead;    /* not sent yet */
 	struct ledger_change ahead_change;
 	/* an order has failed, and what was sent behind it must not be answered. Or NONE */
 	enum close_reason failure;

@@ -220,7 +220,7 @@ struct server_ops {
 	/* A check or a reset is done: the server is ready, has no borrower, and can be lent. */
 	void (*on_home)(struct server *server);
 	/*
-	 * The server has refused its borrower's parameters (server->session.refusal). Its own are
+	 * The server has refused its borrower's parameters (server->orders.refusal). Its own are
 	 * unchanged.
 	 */
 	void (*on_params_refused)(struct server *server);
@@ -293,22 +293,29 @@ struct server_wire {
 	struct server_calls *calls; /* NULL: none so far. server_calls.c */
 };
 
+/* Parameters that the server has reported: server_params.c. */
+struct server_reports {
+	struct buf list;                /* during the borrower's work; not yet in its maps */
+	unsigned int count;             /* of those that no borrower's work explains */
+	const struct params *forgotten; /* its map after the last RESET; held, or NULL */
+};
+
+/* The scope of its parameters, in which statements are prepared. */
+struct server_scope {
+	struct text_scope text;
+	enum server_scope_state state;
+};
+
 /* What is set and prepared in the session, and what borrowers may have left there. */
 struct server_session {
 	/* the parameters set there, without those at their default */
 	const struct params *params;
 	const struct params *before;     /* `params` before ORDER_REPLAY, while that runs */
-	const struct params *forgotten;  /* `params` after the last RESET; held, or NULL */
 	const struct params *baseline;   /* what it reported at its login: its defaults */
 	const struct params *unreported; /* defaults by connect_query, not reported; or NULL */
-	/* reported during the borrower's work; not yet in `params` or `baseline` */
-	struct buf reports;
-	unsigned int report_count; /* reports that no borrower's work explains */
-	/* why the server refused the parameters of ORDER_REPLAY; or NULL */
-	struct err *refusal;
+	struct server_reports reports;
 	struct server_statements statements; /* the prepared statements it has */
-	struct text_scope scope; /* the scope of `params`, in which statements are prepared */
-	enum server_scope_state scope_state;
+	struct server_scope scope;
 	uint8_t unsure;          /* enum server_unsure */
 	uint8_t left;            /* enum server_left */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
@@ -488,8 +495,8 @@ bool server_scope(struct server *server, struct bytes *scope);
  */
 static inline void server_open_scope(struct server *server)
 {
-	if (server->session.scope_state == SCOPE_KNOWN)
-		server->session.scope_state = SCOPE_OPEN;
+	if (server->session.scope.state == SCOPE_KNOWN)
+		server->session.scope.state = SCOPE_OPEN;
 }
 void server_close_scope(struct server *server);
 

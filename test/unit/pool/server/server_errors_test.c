@@ -295,9 +295,9 @@ START_TEST(server_error_of_parameters_is_kept_for_the_borrower)
 	server_order(&lone.server, &(struct order){ .kind = ORDER_REPLAY, .text = "SET x = 1" });
 	say_error(&lone, "22023", "the first error");
 	say_error(&lone, "25P02", "and one that follows from it");
-	ck_assert_ptr_nonnull(lone.server.session.refusal);
-	ck_assert_str_eq(lone.server.session.refusal->text, "the first error");
-	ck_assert_str_eq(lone.server.session.refusal->sqlstate, "22023");
+	ck_assert_ptr_nonnull(lone.server.orders.refusal);
+	ck_assert_str_eq(lone.server.orders.refusal->text, "the first error");
+	ck_assert_str_eq(lone.server.orders.refusal->sqlstate, "22023");
 	lone_server_close(&lone);
 }
 END_TEST

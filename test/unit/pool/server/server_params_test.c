@@ -153,8 +153,8 @@ START_TEST(server_reports_are_little_work)
 		snprintf(name, sizeof(name), "n%03zu", i % 400);
 		snprintf(value, sizeof(value), "%zu", i);
 		ck_assert(server_report(&mapped.server, name, value, &is_news));
-		if (mapped.server.session.reports.count > most)
-			most = mapped.server.session.reports.count;
+		if (mapped.server.session.reports.list.count > most)
+			most = mapped.server.session.reports.list.count;
 		flood_count += mapped.server.wire.has_flooded;
 		mapped.server.wire.has_flooded = false;
 	}
@@ -162,7 +162,7 @@ START_TEST(server_reports_are_little_work)
 	ck_assert_uint_lt(most, (size_t)20 * 1024);
 	ck_assert_uint_gt(flood_count, 10);
 	ck_assert_uint_lt(compare_count / count, 64);
-	ck_assert_uint_lt(mapped.server.session.reports.capacity, 1024);
+	ck_assert_uint_lt(mapped.server.session.reports.list.capacity, 1024);
 	ck_assert(!mapped.server.close_reason);
 	ck_assert_str_eq(params_find(mapped.server.session.params, "n399"), "99999");
 	mapped_done(&mapped);
