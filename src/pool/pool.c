@@ -258,7 +258,8 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (borrower->wants_place || pool_is_held(pool) || pool_dedicated_goes_first(pool))
+	if (borrower->wants_place || pool_is_held(pool) ||
+	    (pool->wait_dedicated_count && pool_dedicated_goes_first(pool)))
 		return NULL;
 	server = borrower->wants_own ? own_server(borrower) : NULL;
 	if (!server && (!TAILQ_EMPTY(&pool->waiting) || share_is_asked(&pool->share)))
@@ -362,7 +363,8 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	borrower->state = BORROWER_RESTING;
 	server->lease.borrower = NULL;
 	server->lease.request_at = 0;
-	vacancy_forget(server);
+	if (server->lease.vacancy)
+		vacancy_forget(server);
 	pool_leave_place(borrower);
 	if (borrower->has_place)
 		pool_drop_place(borrower);

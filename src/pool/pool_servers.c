@@ -152,7 +152,8 @@ void pool_remove_server(struct server *server)
 	struct pools *pools = pool->pools;
 
 	catalog_question_free(&server->catalog);
-	vacancy_forget(server);
+	if (server->lease.vacancy)
+		vacancy_forget(server);
 	WALKS_SKIP(pools, next_server, server, place.all_node);
 	pool_disown(server);
 	loop_undefer(pools->with.loop, &server->free_task);

@@ -243,7 +243,10 @@ void pools_walk_start(struct pools *pools, struct pools_walk *walk);
 void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 
 /* Something changed that a watch may wait for. */
-void pools_changed(struct pools *pools);
+static inline void pools_changed(struct pools *pools)
+{
+	watches_changed(pools->with.watches, pools->with.loop);
+}
 
 /*
  * ---- hosts ----

@@ -340,7 +340,7 @@ bool server_add_library(struct server *server, const char *name)
 	return is_done;
 }
 
-void server_close_scope(struct server *server)
+void server_settle_scope(struct server *server)
 {
 	if (server->session.scope.state == SCOPE_OPEN_USED)
 		server_statements_distrust_sent(&server->session.statements);
