@@ -52,12 +52,6 @@ void batch_copy(struct batch *batch, struct bytes bytes)
 
 /* ---- statements of our own ---- */
 
-bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
-                 struct ledger_change *change)
-{
-	return server_note_change(server, kind, fate, change);
-}
-
 bool inject_text_query(struct server *server, struct buf *out, struct bytes statements,
                        struct ledger_change *change)
 {
@@ -68,7 +62,7 @@ bool inject_text_query(struct server *server, struct buf *out, struct bytes stat
 		buf_add_text(out, statement);
 	buf_add_byte(out, 0);
 	message_end(out, at);
-	return inject_note(server, LEDGER_QUERY, LEDGER_IGNORE, change) && buf_ok(out);
+	return server_note_change(server, LEDGER_QUERY, LEDGER_OURS, change) && buf_ok(out);
 }
 
 bool inject_text_extended(struct server *server, struct buf *out, struct bytes statements,
@@ -77,7 +71,7 @@ bool inject_text_extended(struct server *server, struct buf *out, struct bytes s
 	const char *statement;
 
 	while (bytes_take_text(&statements, &statement)) {
-		if (!server_add_apart(server, bytes_text(statement), LEDGER_INJECT, change, out))
+		if (!server_add_apart(server, bytes_text(statement), LEDGER_DROPPED, change, out))
 			return false;
 		change = NULL;
 	}

@@ -61,10 +61,6 @@ bool batch_send(struct batch *batch);
 
 /* ---- statements of our own ---- */
 
-/* Adds an entry to the ledger for a message to the server. false: no memory. */
-bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
-                 struct ledger_change *change);
-
 /* Adds statements (text;\0) as one Query. false: no memory. */
 bool inject_text_query(struct server *server, struct buf *out, struct bytes statements,
                        struct ledger_change *change);

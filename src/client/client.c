@@ -660,7 +660,10 @@ static void on_idle_due(struct timer *timer)
 
 static usec_t idle_limit(const struct client *client)
 {
-	return config_client_idle_timeout(client->clients->config, client->role->entry);
+	const struct config *config = client->clients->config;
+	const struct config_user *entry = client->role->entry;
+
+	return entry ? config_client_idle_timeout(config, entry) : config->client_idle_timeout;
 }
 
 void client_idle_begin(struct client *client)

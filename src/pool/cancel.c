@@ -112,7 +112,7 @@ static void log_cancel(const struct cancel *cancel, const char *what)
 
 	log_info(&cancel->pool->log, "%s, asked by %s, for server %s, pid %u", what, cancel->asker,
 	         address_format(&cancel->address, address, sizeof(address)),
-	         server && server->key_size >= 4 ? load_be32((const char *)server->key) : 0);
+	         server && server->key.size >= 4 ? load_be32((const char *)server->key.bytes) : 0);
 }
 
 /* The request could not be sent in time. */
@@ -146,7 +146,7 @@ static bool is_wanted(const struct cancel *cancel)
 	if (server && server->state == SERVER_ENDING)
 		return true; /* nobody gets it any more */
 	return server && server->state == SERVER_LENT && server->lease.borrower == cancel->target &&
-	       server->errand == ERRAND_NONE;
+	       server->orders.running == ORDER_NONE;
 }
 
 static void fail_cancel(struct cancel *cancel, const struct err *err)
@@ -165,7 +165,7 @@ static void send_cancel_key(struct cancel *cancel)
 		finish_cancel(cancel);
 		return;
 	}
-	message_cancel(&out, bytes_of(cancel->server->key, cancel->server->key_size));
+	message_cancel(&out, bytes_of(cancel->server->key.bytes, cancel->server->key.size));
 	cancel->is_sent = true;
 	cancel->server->lease.cancel_count++;
 	timer_clear(&cancel->wait);
@@ -352,7 +352,7 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 		err_close(err, CLOSE_CANCEL_IDLE);
 		return NULL;
 	}
-	if (server->errand != ERRAND_NONE) {
+	if (server->orders.running != ORDER_NONE) {
 		err_close(err, CLOSE_CANCEL_SETTING);
 		return NULL;
 	}
@@ -492,13 +492,16 @@ static bool may_run_on(struct server *server)
 	return true;
 }
 
-void pool_begin_ending(struct server *server, bool is_running)
+void pool_begin_ending(struct server *server, enum ending_how how)
 {
+	bool must_cancel = server_begin_ending(server, how);
+
 	pool_disown(server);
-	vacancy_forget(server);
+	if (server->lease.vacancy)
+		vacancy_forget(server);
 	if (server->pool->pools->is_closing || !pool_host_answers(server))
 		server_give_up(server);
-	else if (!is_running || may_run_on(server))
+	else if (!must_cancel || may_run_on(server))
 		server_canceled(server);
 	else if (!server->lease.cancel_count) /* a request of the client's may be under way */
 		cancel_statement(server);

@@ -19,7 +19,7 @@
  *
  * Hard here: the session may be in any state. search_path is set to pg_catalog for the question.
  * Brackets and chr() instead of backslashes: those mean other things with other values of
- * standard_conforming_strings. No semicolon is within a statement: ERRAND_APART.
+ * standard_conforming_strings. No semicolon is within a statement: order.is_apart.
  */
 #include "catalog_sql_priv.h"
 

@@ -206,7 +206,7 @@ void pools_let_go(struct pools *pools)
 	pools->is_leaving = true;
 	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
 		next = TAILQ_NEXT(server, place.all_node);
-		if (server->place.is_leaving)
+		if (server->place.going == SERVER_HANDED_OVER)
 			handover_server_let_go(server);
 	}
 	pools->gone = (struct stats){ 0 };
@@ -228,7 +228,7 @@ void pools_keep(struct pools *pools, bool is_gone)
 	struct server *server;
 
 	TAILQ_FOREACH (server, &pools->servers, place.all_node)
-		server->place.is_leaving = false;
+		server->place.going = SERVER_STAYS;
 	if (is_gone)
 		pools->is_leaving = false;
 	HASH_ITER (hh, pools->statements.table, statement, next)

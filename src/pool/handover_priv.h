@@ -80,7 +80,7 @@ struct server_record {
 	struct address peer;
 	struct bytes params, baseline, key;
 	usec_t connected_at, used_at, request_at, xact_at;
-	int64_t connect_wall, request_wall;
+	int64_t connect_wall, request_wall; /* of older releases; not used */
 };
 
 /* The session state of a server; no record if there is none. */

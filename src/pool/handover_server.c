@@ -22,7 +22,7 @@
 /* Whether the server must be reset or cleaned before anybody else gets it. */
 static bool needs_reset(const struct server *server)
 {
-	return server->session.is_dirty || server->session.doubt != DOUBT_NONE;
+	return (server->session.left & LEFT_STATE) || server->session.doubt != DOUBT_NONE;
 }
 
 /* Whether the plain format can describe the server. */
@@ -107,17 +107,15 @@ static struct server_record record_of(const struct server *server)
 		.peer = server->place.peer,
 		.status = (unsigned char)server->wire.status,
 		.is_close_needed = server->close_reason,
-		.has_session = server->session.has_session,
-		.is_rest_unknown = server->session.is_rest_unknown,
+		.has_session = server->session.left & LEFT_SESSION,
+		.is_rest_unknown = server->session.unsure & UNSURE_REST,
 		.params = params_text(server->session.params),
 		.baseline = params_text(server->session.baseline),
-		.key = bytes_of(server->key, server->key_size),
+		.key = bytes_of(server->key.bytes, server->key.size),
 		.connected_at = server->connected_at,
 		.used_at = server->used_at,
 		.request_at = server->lease.request_at,
 		.xact_at = server->lease.xact_at,
-		.connect_wall = server->connect_wall,
-		.request_wall = server->lease.request_wall,
 	};
 
 	note_names(server, &record);
@@ -157,12 +155,14 @@ bool handover_server_write(struct server *server, struct channel *channel)
 {
 	struct numbers_sent numbers = { { send_statement }, channel };
 	struct buf record = { .is_secret = true };
+	bool is_written;
 
-	server->place.is_leaving =
+	is_written =
 	    handover_server_record(server, &numbers.base, &record) &&
 	    channel_send_record(channel, HANDOVER_SERVER, &record, server->wire.stream.watch.fd);
+	server->place.going = is_written ? SERVER_HANDED_OVER : SERVER_STAYS;
 	buf_wipe(&record);
-	return server->place.is_leaving;
+	return is_written;
 }
 
 void handover_server_let_go(struct server *server)
@@ -172,7 +172,7 @@ void handover_server_let_go(struct server *server)
 	struct loop *loop = pool->pools->with.loop;
 
 	log_debug(&server->log, "handed over");
-	server->place.is_leaving = false;
+	server->place.going = SERVER_STAYS;
 	loop_close_later(loop, stream_take_socket(&server->wire.stream));
 	if (borrower) {
 		borrower->server = NULL;
@@ -247,24 +247,17 @@ static void fill_server(struct server *server, const struct server_record *recor
 {
 	struct pools *pools = server->pool->pools;
 
-	server->wire.status = (char)record->status;
-	server->wire.is_ready = true;
-	server->session.is_rest_unknown = record->is_rest_unknown;
 	server->place.peer = record->peer;
 	memcpy(server->place.path, record->path, sizeof(server->place.path));
 	handover_params_read(pools, record->params, &server->session.params);
 	handover_params_read(pools, record->baseline, &server->session.baseline);
-	server_find_libraries(server);
-	server->key_size = (uint16_t)record->key.count;
-	memcpy(server->key, record->key.at, record->key.count);
+	server_resume(server, (char)record->status, record->is_rest_unknown, record->key);
 	server->connected_at = record->connected_at;
 	server->used_at = record->used_at;
 	server->lease.request_at = record->request_at;
 	server->lease.xact_at = record->xact_at;
 	/* lent_at is not handed over: the current transaction started then, or later. */
 	server->lease.lent_at = record->xact_at ? record->xact_at : record->used_at;
-	server->connect_wall = record->connect_wall;
-	server->lease.request_wall = record->request_wall;
 }
 
 /* false: no memory. */
@@ -322,8 +315,8 @@ static void enter_state(struct server *server, const struct server_record *recor
 			server_enter(server, SERVER_USED);
 	}
 	/* This process may have another pool_mode. */
-	server->session.has_session =
-	    record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION);
+	if (record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION))
+		server_begin_session(server);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query &&
@@ -397,8 +390,10 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	if (!fill_known(server, source, tail.known))
 		server_need_close(server, CLOSE_STATEMENT_NAME_TAKEN);
 	server_set_dirty(server, tail.session.is_dirty && values->is_lent);
-	if (tail.session.is_dirty && !values->is_lent)
-		server->session.doubt = DOUBT_FOREIGN;
+	if (tail.session.is_dirty && !values->is_lent) {
+		server_set_doubt(server);
+		server_pass_doubt(server);
+	}
 	enter_state(server, values);
 	stream_want(&server->wire.stream, WANT_INPUT);
 	if (tail.is_listening)
@@ -563,7 +558,7 @@ bool listening_write(const struct listener *listener, struct channel *channel)
 {
 	struct server *server = listener->listening->now->borrower.server;
 
-	return server->place.is_leaving || handover_server_write(server, channel);
+	return server->place.going == SERVER_HANDED_OVER || handover_server_write(server, channel);
 }
 
 /* ---- the process that takes over ---- */

@@ -158,7 +158,7 @@ static void on_watch_home(struct server *server)
 	struct host_watch *watch = watch_of(server);
 
 	server_enter(server, SERVER_IDLE);
-	if (server->errand_failed && !watch->is_short) {
+	if (server->orders.has_failed && !watch->is_short) {
 		watch->is_short = true;
 		ask_role(watch);
 		return;

@@ -170,7 +170,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	/* a reset query of ours does not matter to this borrower */
 	server_settle_rest(server);
 	server_close_scope(server);
-	server->session.has_session |= pool->limits.mode == POOL_MODE_SESSION;
+	if (pool->limits.mode == POOL_MODE_SESSION)
+		server_begin_session(server);
 	pool_sequences_lend(server, borrower);
 	if (pool->purpose == POOL_FOR_READS)
 		database_count_read(pool->database, server);
@@ -238,7 +239,7 @@ static inline struct server *idle_server(struct borrower *borrower)
 	for (server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]); server; server = next) {
 		next = TAILQ_NEXT(server, place.node);
 		if (pool_may_lend(server)) {
-			if (!server->lease.owner || !pool_is_kept(server, borrower))
+			if (!server->lease.sequences.owner || !pool_is_kept(server, borrower))
 				return server;
 			kept = kept ? kept : server;
 			if (++passed == PASSES_MAX)
@@ -257,7 +258,8 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (borrower->wants_place || pool_is_held(pool) || pool_dedicated_goes_first(pool))
+	if (borrower->wants_place || pool_is_held(pool) ||
+	    (pool->wait_dedicated_count && pool_dedicated_goes_first(pool)))
 		return NULL;
 	server = borrower->wants_own ? own_server(borrower) : NULL;
 	if (!server && (!TAILQ_EMPTY(&pool->waiting) || share_is_asked(&pool->share)))
@@ -282,7 +284,7 @@ static inline enum preparation preparation_of(const struct server *server)
 {
 	if (server->session.doubt == DOUBT_FOREIGN)
 		return PREPARES_CLEANING;
-	return server->session.sequences != SEQUENCES_NONE && pool_has_foreign_values(server) &&
+	return server->lease.sequences.state != SEQUENCES_NONE && pool_has_foreign_values(server) &&
 	               pool_sequences(server->pool) == CATALOG_SEQUENCES_CALLED
 	           ? PREPARES_SEQUENCES
 	           : PREPARES_NOTHING;
@@ -298,7 +300,7 @@ static bool write_preparation(struct server *server, const struct params *params
 		return is_ahead;
 	if (preparation == PREPARES_CLEANING) {
 		server_clean_text(server, params, text);
-		server->is_cleaning = true;
+		server_begin_cleaning(server);
 	} else {
 		buf_add_text(text, DISCARD_SEQUENCES);
 	}
@@ -306,35 +308,38 @@ static bool write_preparation(struct server *server, const struct params *params
 	return is_ahead;
 }
 
+static bool give(struct server *server, enum order_kind kind, enum order_where where,
+                 const char *text)
+{
+	return server_order(server, &(struct order){ .kind = kind, .where = where, .text = text });
+}
+
 __attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
                                                     const struct params *params, bool sends_now,
                                                     enum preparation preparation)
 {
 	struct server *server = borrower->server;
-	struct params_table *table = borrower->pool->pools->with.params;
-	struct buf *text = &borrower->pool->pools->errand_text;
+	struct buf *text = &borrower->pool->pools->order_text;
 	bool may_go_ahead = write_preparation(server, params, sends_now, preparation, text);
 	bool is_ahead = false;
 
-	params_release(table, &server->session.before);
-	server->session.before = server->session.params;
-	server->session.params = params_hold(params);
+	server_replace_params(server, params);
 	if (!may_go_ahead && !borrower->is_spelled) {
 		server_expect_reports(server);
 		borrower->is_spelled = true;
 	}
 	server_find_libraries(server);
 	if (text->count == 0 || may_go_ahead)
-		params_release(table, &server->session.before);
+		server_confirm_params(server);
 	if (text->count == 0 && buf_ok(text))
 		return true;
 	if (!buf_ok(text))
 		server_break(server);
 	else if (may_go_ahead)
-		is_ahead = server_errand_ahead(server, buf_text(text));
+		is_ahead = give(server, ORDER_REPLAY, SENT_AHEAD, buf_text(text));
 	else
-		server_errand(server, ERRAND_REPLAY, ERRAND_AT_ONCE, buf_text(text));
-	buf_reuse(text, ERRAND_KEEP_MAX);
+		give(server, ORDER_REPLAY, SENT_AT_REST, buf_text(text));
+	buf_reuse(text, ORDER_KEEP_MAX);
 	return is_ahead;
 }
 
@@ -358,7 +363,8 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	borrower->state = BORROWER_RESTING;
 	server->lease.borrower = NULL;
 	server->lease.request_at = 0;
-	vacancy_forget(server);
+	if (server->lease.vacancy)
+		vacancy_forget(server);
 	pool_leave_place(borrower);
 	if (borrower->has_place)
 		pool_drop_place(borrower);
@@ -366,18 +372,16 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	pool->served_count--;
 	timer_clear(&server->xact);
 	server->lease.xact_at = 0;
-	/* The rest of a frame that answers no request may still arrive: drop it. */
-	server->wire.forwards_rest = server->wire.is_mid_response = false;
 	server->lease.watches = 0;
 	if (pool->cancel_count)
 		cancel_forget_target(borrower, pool);
-	stream_want(&server->wire.stream, WANT_INPUT);
+	server_drop_rest(server);
 }
 
 /* Whether a reset query runs that an administrator has chosen. */
 static bool has_own_reset(const struct server *server)
 {
-	return server->session.has_session ||
+	return (server->session.left & LEFT_SESSION) ||
 	       server->pool->pools->config->server_reset_query_always;
 }
 
@@ -389,7 +393,7 @@ static const char *reset_query(const struct server *server)
 {
 	const struct config *config = server->pool->pools->config;
 
-	if (server->session.is_dirty)
+	if (server->session.left & LEFT_STATE)
 		return "DISCARD ALL";
 	return has_own_reset(server) ? config->server_reset_query : "";
 }
@@ -400,17 +404,17 @@ static bool begin_reset(struct server *server)
 	const char *query;
 
 	/* Then what is left cannot wait for the next borrower's cleaning. */
-	server->session.is_dirty |=
-	    server->session.doubt != DOUBT_NONE && server->site->cannot_clean;
+	if (server->session.doubt != DOUBT_NONE && server->site->cannot_clean)
+		server_set_dirty(server, true);
 	query = reset_query(server);
 	/* DISCARD ALL resets what connect_query has set, too. */
-	if (server->session.is_dirty && server->session.unreported &&
+	if ((server->session.left & LEFT_STATE) && server->session.unreported &&
 	    params_count(server->session.unreported))
 		server_need_close(server, CLOSE_SESSION_STATE);
 	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
 		return false;
 	server_enter(server, SERVER_RESETTING);
-	server_errand(server, ERRAND_RESET, ERRAND_AT_ONCE, query);
+	give(server, ORDER_RESET, SENT_AT_REST, query);
 	return true;
 }
 
@@ -458,23 +462,21 @@ void pool_return(struct borrower *borrower)
 static bool begin_set_back(struct server *server)
 {
 	struct pools *pools = server->pool->pools;
-	const struct params *none = params_none(pools->with.params);
-	struct buf *text = &pools->errand_text;
+	struct buf *text = &pools->order_text;
 	bool is_due = false;
 
-	if (server->session.has_library)
+	if (server->session.left & LEFT_LIBRARY)
 		server_need_close(server, CLOSE_LIBRARY);
-	server_replay_text(server, none, text);
-	params_release(pools->with.params, &server->session.params);
+	server_set_back_text(server, text);
 	if (!buf_ok(text))
 		server_need_close(server, CLOSE_MEMORY);
 	else
 		is_due = text->count > 0 && !server->close_reason;
 	if (is_due) {
 		server_enter(server, SERVER_RESETTING);
-		server_errand(server, ERRAND_SET_BACK, ERRAND_AT_ONCE, buf_text(text));
+		give(server, ORDER_SET_BACK, SENT_AT_REST, buf_text(text));
 	}
-	buf_reuse(text, ERRAND_KEEP_MAX);
+	buf_reuse(text, ORDER_KEEP_MAX);
 	return is_due;
 }
 
@@ -486,20 +488,10 @@ static bool begin_set_back(struct server *server)
 void pool_refuse_params(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;
-	struct params_table *table = server->pool->pools->with.params;
 	struct err err;
 
 	err_close(&err, CLOSE_BAD_SERVER_PARAMETER);
-	if (server->session.refusal)
-		err = *server->session.refusal;
-	free(server->session.refusal);
-	server->session.refusal = NULL;
-	/* A library stays, even if what followed it was refused. */
-	if (!server_libraries_are_in(server->session.params, server->session.before))
-		server_need_close(server, CLOSE_LIBRARY);
-	params_release(table, &server->session.params);
-	server->session.params = server->session.before;
-	server->session.before = params_none(table);
+	server_refuse_params(server, &err);
 	part_from_server(borrower, server);
 	if (!begin_reset(server) && !begin_set_back(server))
 		pool_home(server);

@@ -153,7 +153,7 @@ static unsigned int touches_by_catalog(struct pool *pool, const struct server *s
 	touches = sql_touchers_in(&reading->names, text, &first);
 	*by = name_of(&reading->names, first);
 	if ((!is_current || reading->state > CATALOG_TOUCHES ||
-	     (server && server->session.has_ddl)) &&
+	     (server && (server->session.left & LEFT_DDL))) &&
 	    sql_calls_unknown(text))
 		touches |= SQL_TOUCH_HIDDEN;
 	return touches;
@@ -201,7 +201,7 @@ static bool ask_server(struct server *server, bool reads_all)
 {
 	struct pool *pool = server->pool;
 	struct database *database = pool->database;
-	struct buf *text = &pool->pools->errand_text;
+	struct buf *text = &pool->pools->order_text;
 	usec_t now = loop_now(pool_loop(pool));
 
 	catalog_question_free(&server->catalog);
@@ -212,12 +212,12 @@ static bool ask_server(struct server *server, bool reads_all)
 	buf_clear(text);
 	catalog_text(server->catalog, text);
 	if (buf_ok(text))
-		server_errand(server, ERRAND_CATALOG,
-		              server->state == SERVER_LENT ? ERRAND_APART : ERRAND_AT_ONCE,
-		              text->at);
+		server_order(server, &(struct order){ .kind = ORDER_CATALOG,
+		                                      .is_apart = server->state == SERVER_LENT,
+		                                      .text = text->at });
 	else
 		server_break(server);
-	buf_reuse(text, ERRAND_KEEP_MAX);
+	buf_reuse(text, ORDER_KEEP_MAX);
 	return true;
 }
 

@@ -80,7 +80,8 @@ void pool_close_server(struct server *server, enum close_reason reason)
 
 bool pool_is_left_over(const struct server *server)
 {
-	return server->session.has_session && server->pool->limits.mode != POOL_MODE_SESSION;
+	return (server->session.left & LEFT_SESSION) &&
+	       server->pool->limits.mode != POOL_MODE_SESSION;
 }
 
 /* The minimum interval between two servers of a pool that are closed for server_lifetime. */
@@ -129,13 +130,13 @@ void pool_home(struct server *server)
 	server->used_at = loop_now(pool_loop(pool));
 	if (server->close_reason) {
 		pool_close_server(server, server->close_reason);
-	} else if (server->wire.got_fatal) {
+	} else if (server_got_fatal(server)) {
 		pool_close_server(server, CLOSE_SERVER_ENDED);
 	} else if (!ledger_is_certain(&server->wire.ledger)) {
 		pool_close_server(server, CLOSE_COPY_OUT_OF_STEP);
 	} else if (pool_is_left_over(server)) {
 		pool_close_server(server, CLOSE_POOL_MODE_CHANGED);
-	} else if (server->session.is_dirty) {
+	} else if (server->session.left & LEFT_STATE) {
 		pool_close_server(server, CLOSE_SESSION_STATE);
 	} else if (server->lease.cancel_count) {
 		server_enter(server, SERVER_CANCELED);
@@ -152,8 +153,9 @@ void pool_home(struct server *server)
 		if (pool_catalog_is_due(pool))
 			pool_read_catalog(server);
 	}
-	if (server->lease.owner && (server->state == SERVER_IDLE || server->state == SERVER_USED))
-		pool_await_no_more(server->lease.owner);
+	if (server->lease.sequences.owner &&
+	    (server->state == SERVER_IDLE || server->state == SERVER_USED))
+		pool_await_no_more(server->lease.sequences.owner);
 	pool_note_home(pool);
 }
 

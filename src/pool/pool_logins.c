@@ -166,7 +166,7 @@ void pool_login_done(struct server *server)
 	pool_end_login(server);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* if their clients are all that is left */
-	server->session.sequences = SEQUENCES_NONE;
+	server->lease.sequences.state = SEQUENCES_NONE;
 	server_login_free(server);
 	timer_set(&server->life, pool->site.limits.life, server->connected_at);
 	pool_home(server);

@@ -269,7 +269,7 @@ void pool_note_home(struct pool *pool);
 /* ---- servers in ENDING: cancel.c ---- */
 
 /* on_ending() of servers. */
-void pool_begin_ending(struct server *server, bool is_running);
+void pool_begin_ending(struct server *server, enum ending_how how);
 
 /* Its time limit. */
 struct timer_queue *pool_ending_limit(const struct pool *pool);

@@ -64,24 +64,24 @@ enum catalog_sequences pool_sequences(const struct pool *pool)
 
 void pool_disown(struct server *server)
 {
-	struct borrower *owner = server ? server->lease.owner : NULL;
+	struct borrower *owner = server ? server->lease.sequences.owner : NULL;
 
 	if (!owner)
 		return;
-	server->lease.owner = NULL;
+	server->lease.sequences.owner = NULL;
 	owner->owned = NULL;
-	server->session.sequences = SEQUENCES_FOREIGN;
+	server->lease.sequences.state = SEQUENCES_FOREIGN;
 	pool_await_no_more(owner);
 }
 
 static void own(struct server *server, struct borrower *borrower)
 {
-	if (server->lease.owner == borrower)
+	if (server->lease.sequences.owner == borrower)
 		return;
 	pool_disown(server);
 	pool_disown(borrower->owned);
-	server->lease.owner = borrower;
-	server->lease.owned_at = 0;
+	server->lease.sequences.owner = borrower;
+	server->lease.sequences.used_at = 0;
 	borrower->owned = server;
 }
 
@@ -89,12 +89,13 @@ bool pool_has_foreign_values(const struct server *server)
 {
 	const struct borrower *borrower = server->lease.borrower;
 
-	switch (server->session.sequences) {
+	switch (server->lease.sequences.state) {
 	case SEQUENCES_NONE:
 		return false;
 	case SEQUENCES_OWN:
-		return server->lease.owner ? server->lease.owner != borrower
-		                           : server->lease.pairing != borrower->pairing;
+		return server->lease.sequences.owner
+		           ? server->lease.sequences.owner != borrower
+		           : server->lease.sequences.pairing != borrower->pairing;
 	default:
 		return true;
 	}
@@ -105,7 +106,7 @@ static void own_values(struct server *server, struct borrower *borrower)
 	bool is_foreign = pool_has_foreign_values(server);
 
 	own(server, borrower);
-	server->session.sequences = is_foreign ? SEQUENCES_FOREIGN : SEQUENCES_OWN;
+	server->lease.sequences.state = is_foreign ? SEQUENCES_FOREIGN : SEQUENCES_OWN;
 }
 
 void pool_own_sequences(struct borrower *borrower)
@@ -113,47 +114,47 @@ void pool_own_sequences(struct borrower *borrower)
 	struct server *server = borrower->server;
 
 	own_values(server, borrower);
-	server->lease.owned_at = loop_now(pool_loop(borrower->pool));
+	server->lease.sequences.used_at = loop_now(pool_loop(borrower->pool));
 }
 
 void pool_forget_sequences(struct borrower *borrower)
 {
 	pool_disown(borrower->owned);
 	if (borrower->server)
-		borrower->server->session.sequences = SEQUENCES_FOREIGN;
+		borrower->server->lease.sequences.state = SEQUENCES_FOREIGN;
 }
 
 static void settle_discard(struct ledger_change *change, bool is_done)
 {
-	server_discard_end(container_of(change, struct server, session.discard_change), is_done);
+	server_discard_end(container_of(change, struct server, lease.sequences.change), is_done);
 }
 
 struct ledger_change *pool_discard_sequences(struct server *server)
 {
 	pool_disown(server);
 	server_discard_begin(server);
-	server->session.discard_change = (struct ledger_change){ .settle = settle_discard };
-	return &server->session.discard_change;
+	server->lease.sequences.change = (struct ledger_change){ .settle = settle_discard };
+	return &server->lease.sequences.change;
 }
 
 void pool_keep_sequences(struct borrower *borrower)
 {
-	if (borrower->server->lease.owner != borrower)
+	if (borrower->server->lease.sequences.owner != borrower)
 		pool_disown(borrower->server);
 }
 
 void pool_sequences_lend(struct server *server, struct borrower *borrower)
 {
-	if (borrower->pairing && server->lease.pairing == borrower->pairing)
+	if (borrower->pairing && server->lease.sequences.pairing == borrower->pairing)
 		return;
-	if (server->session.doubt != DOUBT_NONE)
-		server->session.doubt = DOUBT_FOREIGN;
-	server->lease.pairing = borrower->pairing = ++server->pool->pools->last_pairing;
-	if (server->lease.owner && pool_sequences(server->pool) == CATALOG_SEQUENCES_NONE)
+	server_pass_doubt(server);
+	server->lease.sequences.pairing = borrower->pairing = ++server->pool->pools->last_pairing;
+	if (server->lease.sequences.owner && pool_sequences(server->pool) == CATALOG_SEQUENCES_NONE)
 		pool_disown(server);
-	if (!server->lease.owner)
-		server->session.sequences =
-		    server->session.sequences == SEQUENCES_NONE ? SEQUENCES_OWN : SEQUENCES_FOREIGN;
+	if (!server->lease.sequences.owner)
+		server->lease.sequences.state = server->lease.sequences.state == SEQUENCES_NONE
+		                                    ? SEQUENCES_OWN
+		                                    : SEQUENCES_FOREIGN;
 }
 
 void pool_sequences_return(struct server *server, struct borrower *borrower)
@@ -203,8 +204,9 @@ void pool_await_no_more(struct borrower *borrower)
 
 bool pool_is_kept(const struct server *server, const struct borrower *borrower)
 {
-	return server->lease.owner && server->lease.owner != borrower && server->lease.owned_at &&
-	       loop_now(pool_loop(server->pool)) - server->lease.owned_at < SEQUENCES_KEPT;
+	return server->lease.sequences.owner && server->lease.sequences.owner != borrower &&
+	       server->lease.sequences.used_at &&
+	       loop_now(pool_loop(server->pool)) - server->lease.sequences.used_at < SEQUENCES_KEPT;
 }
 
 /* ---- scores of statements ---- */

@@ -163,7 +163,7 @@ static void check_used(struct pool *pool)
 		if (server->close_reason)
 			pool_close_server(server, server->close_reason);
 		else if (query)
-			server_errand(server, ERRAND_CHECK, ERRAND_AT_ONCE, query);
+			server_order(server, &(struct order){ .kind = ORDER_CHECK, .text = query });
 		else
 			pool_home(server); /* the check query was removed from the settings */
 	}
@@ -254,6 +254,7 @@ const struct server_ops pool_server_ops = {
 	.on_login_failed = pool_login_failed,
 	.on_home = come_home,
 	.on_params_refused = pool_refuse_params,
+	.how_it_ends = server_ending,
 	.on_ending = pool_begin_ending,
 	.on_borrower_lost = pool_lost_server,
 	.on_address_removed = pool_address_removed,

@@ -95,7 +95,7 @@ void pool_file_server(struct server *server, enum server_state from)
 		return;
 	count_server(server, -1);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
-	pool->library_count -= server->session.has_library;
+	pool->library_count -= (server->session.left & LEFT_LIBRARY) != 0;
 	server_need_close(server, CLOSE_NONE);
 	cancel_forget_server(server);
 	pool_wake(pool);
@@ -109,7 +109,7 @@ void pool_release_server(struct server *server)
 	if (server->is_listening)
 		listening_count_stuck(pool);
 	pool_uncount_login(server); /* pool_login_failed() wakes the other loops */
-	if (!server->place.keeps_permit)
+	if (server->place.going != SERVER_MOVES)
 		pool_give_permit(pool, server->is_listening);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* clients there keep min_pool_size */
@@ -152,7 +152,8 @@ void pool_remove_server(struct server *server)
 	struct pools *pools = pool->pools;
 
 	catalog_question_free(&server->catalog);
-	vacancy_forget(server);
+	if (server->lease.vacancy)
+		vacancy_forget(server);
 	WALKS_SKIP(pools, next_server, server, place.all_node);
 	pool_disown(server);
 	loop_undefer(pools->with.loop, &server->free_task);

@@ -63,7 +63,7 @@ static bool follows(struct roster *roster, const struct roster_row *row)
  */
 bool pool_standby_shows(const struct server *server, uint64_t started, usec_t since)
 {
-	return server->place.started == started && server->place.started_at <= since;
+	return server->place.standby.started == started && server->place.standby.at <= since;
 }
 
 bool pool_standby_follows_primary(const struct server *server)
@@ -115,11 +115,11 @@ uint64_t pool_standby_left_of(const struct server *server, uint64_t position, ui
  */
 static void learn_replayed(struct server *server, const struct roster_row *row)
 {
-	if (row->known.role == HOST_STANDBY && server->place.started &&
-	    row->known.started == server->place.started &&
-	    row->asked_at > server->place.started_at &&
-	    row->known.position > server->place.replayed)
-		server->place.replayed = row->known.position;
+	if (row->known.role == HOST_STANDBY && server->place.standby.started &&
+	    row->known.started == server->place.standby.started &&
+	    row->asked_at > server->place.standby.at &&
+	    row->known.position > server->place.standby.replayed)
+		server->place.standby.replayed = row->known.position;
 }
 
 bool pool_standby_has_replayed(struct server *server, uint64_t position)
@@ -129,10 +129,10 @@ bool pool_standby_has_replayed(struct server *server, uint64_t position)
 	struct roster_row row;
 
 	if (!roster || !roster_find(roster, &at, &row))
-		return server->place.replayed >= position;
-	if (server->place.replayed < position)
+		return server->place.standby.replayed >= position;
+	if (server->place.standby.replayed < position)
 		learn_replayed(server, &row);
-	return server->place.replayed >= position && follows(roster, &row);
+	return server->place.standby.replayed >= position && follows(roster, &row);
 }
 
 /* ---- borrowers that prefer a standby ---- */
@@ -188,9 +188,9 @@ struct borrower *pool_standby_next(struct pool *reads)
 
 void pool_standby_note(struct server *server, const struct facts *facts)
 {
-	server->place.replayed = facts->position;
-	if (server->place.started == facts->started)
+	server->place.standby.replayed = facts->position;
+	if (server->place.standby.started == facts->started)
 		return;
-	server->place.started = facts->started;
-	server->place.started_at = loop_now(pool_loop(server->pool));
+	server->place.standby.started = facts->started;
+	server->place.standby.at = loop_now(pool_loop(server->pool));
 }

@@ -88,11 +88,11 @@ bool server_may_move(struct server *server)
 {
 	bool is_home = server->state == SERVER_IDLE || server->state == SERVER_USED;
 
-	if (!is_home || server->is_listening || server->place.is_leaving ||
-	    server->wire.has_flooded || server->session.is_dirty ||
+	if (!is_home || server->is_listening || server->place.going != SERVER_STAYS ||
+	    server->wire.has_flooded || (server->session.left & LEFT_STATE) ||
 	    !handover_server_is_at_rest(server))
 		return false;
-	if (server->session.reports.count)
+	if (server->session.reports.list.count)
 		server_settle_reports(server); /* it may report too much: then it must be closed */
 	return !server->close_reason;
 }
@@ -120,9 +120,9 @@ static void write_move(struct server *server, struct buf *record)
 		.has_defaults = server->session.unreported != NULL,
 		.is_for_reads = pool->purpose == POOL_FOR_READS,
 		.packed_at = loop_now(pool->pools->with.loop),
-		.replayed = server->place.replayed,
-		.started = server->place.started,
-		.started_at = server->place.started_at,
+		.replayed = server->place.standby.replayed,
+		.started = server->place.standby.started,
+		.started_at = server->place.standby.at,
 	};
 
 	if (pool->has_welcome) {
@@ -155,7 +155,7 @@ struct server_parcel *server_pack(struct server *server)
 		return NULL;
 	}
 	pool_pack_permit(server->pool, &parcel->permit);
-	server->place.keeps_permit = true;
+	server->place.going = SERVER_MOVES;
 	log_debug(&server->log, "moves to another loop");
 	server_forget(server);
 	return parcel;
@@ -175,9 +175,9 @@ static bool open_arrived(struct server_source *source, struct server *server)
 	struct pools *pools = source->pools;
 
 	server->is_tls_direct = arrived->move->is_tls_direct;
-	server->place.replayed = arrived->move->replayed;
-	server->place.started = arrived->move->started;
-	server->place.started_at = arrived->move->started_at;
+	server->place.standby.replayed = arrived->move->replayed;
+	server->place.standby.started = arrived->move->started;
+	server->place.standby.at = arrived->move->started_at;
 	if (arrived->move->has_defaults)
 		handover_params_read(pools, arrived->move->unreported, &server->session.unreported);
 	return stream_attach(&server->wire.stream, pools->with.loop, pools->with.streams,

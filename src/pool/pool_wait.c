@@ -64,12 +64,9 @@ void pool_note_relief(struct pool *pool) { pool->relieved_at = loop_now(pool_loo
 
 /* ---- waiting for a place ---- */
 
-bool pool_lacks_place(const struct borrower *borrower)
+bool pool_is_out_of_places(const struct pool *pool)
 {
-	const struct pool *pool = borrower->pool;
-
-	return !borrower->has_place && pool->limits.max_pinned > 0 &&
-	       (has_waiting(pool) || (int)share_pins(&pool->share) >= pool->limits.max_pinned);
+	return has_waiting(pool) || (int)share_pins(&pool->share) >= pool->limits.max_pinned;
 }
 
 /* A borrower with a place is served first, since others wait for that place. */
@@ -334,12 +331,10 @@ static void end_wait(struct borrower *borrower, struct borrower_list *line, unsi
 	share_count_waiting(&pool->database->share, -1);
 }
 
-void pool_leave_place(struct borrower *borrower)
+void pool_end_place_wait(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
 
-	if (!borrower->awaits_place)
-		return;
 	borrower->awaits_place = false;
 	end_wait(borrower, &pool->served_wait_place, &pool->served_wait_place_count);
 }

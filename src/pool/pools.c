@@ -40,7 +40,7 @@ static void judge_sessions(struct pool *pool)
 
 	if (pool->limits.mode == POOL_MODE_SESSION) {
 		TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], place.node)
-			server->session.has_session = true;
+			server_begin_session(server);
 		return;
 	}
 	err_close(&err, CLOSE_POOL_MODE_CHANGED);
@@ -303,7 +303,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		.params = with->params,
 		.statements = &pools->statements,
 		.closes = &pools->closes,
-		.errand_message = &pools->errand_message,
+		.order_message = &pools->order_message,
 		.sockets = &pools->server_sockets,
 		.tls = with->tls,
 	};
@@ -353,8 +353,8 @@ void pools_free(struct pools **poolsp)
 	while (!TAILQ_EMPTY(&pools->roles))
 		role_free(pools, TAILQ_FIRST(&pools->roles));
 	loop_undefer(pools->with.loop, &pools->sweep_task);
-	buf_free(&pools->errand_text);
-	buf_free(&pools->errand_message);
+	buf_free(&pools->order_text);
+	buf_free(&pools->order_message);
 	broker_leave(&pools->member);
 	slab_done(&pools->server_slab);
 	slab_done(&pools->pool_slab);

@@ -109,7 +109,7 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err)
  * Each server is stopped between two messages.
  *
  *   idle, or lent     --> stopped: it may still send the rest of its current message
- *   runs an errand    --> the errand (reset, check, parameters) ends first
+ *   runs an order    --> the order (reset, check, parameters) ends first
  *   logging in        --> closed: it can be launched again
  */
 
@@ -140,7 +140,7 @@ static bool quiesce_server(struct server *server)
 		server_keep_not(server);
 	if (!stream_is_open(&server->wire.stream) || server->state == SERVER_ENDING)
 		return true; /* what it still sends is dropped */
-	if (server->errand != ERRAND_NONE)
+	if (server->orders.running != ORDER_NONE)
 		return false;
 	if (!stream_is_halted(&server->wire.stream))
 		stream_halt(&server->wire.stream, server->wire.frame_left);

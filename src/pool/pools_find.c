@@ -6,8 +6,6 @@
 
 /* ---- walks that survive removals, and the notice that something has changed ---- */
 
-void pools_changed(struct pools *pools) { watches_changed(pools->with.watches, pools->with.loop); }
-
 void pools_wake_failing(struct pools *pools)
 {
 	struct pool *pool;

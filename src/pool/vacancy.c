@@ -135,7 +135,7 @@ void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state 
 
 void vacancy_forget(struct server *server)
 {
-	if (server->lease.vacancy && server->lease.vacancy->state != VACANCY_SENT)
+	if (server->lease.vacancy->state != VACANCY_SENT)
 		end(server->lease.vacancy);
 }
 

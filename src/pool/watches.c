@@ -97,10 +97,8 @@ void watches_stop(struct watches *watches, struct pools_watch *watch)
 	remove_watch(watches, watch);
 }
 
-void watches_changed(struct watches *watches, const struct loop *loop)
+void watches_tell(struct watches *watches, const struct loop *loop)
 {
-	if (!atomic_load_explicit(&watches->is_watched, memory_order_relaxed))
-		return;
 	if (loop == watches->loop)
 		ask_soon(watches);
 	else if (!atomic_exchange(&watches->is_posted, true))

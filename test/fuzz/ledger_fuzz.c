@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (data[i] & 0x80) {
 			bool send = ledger_add(&ledger, (enum ledger_kind)(data[i] % LEDGER_KINDS),
-			                       data[i] & 0x40 ? LEDGER_INTERNAL : LEDGER_FORWARD);
+			                       data[i] & 0x40 ? LEDGER_OURS : LEDGER_CLIENT);
 
 			assert(send);
 			assert(ledger.count <= before + 1);

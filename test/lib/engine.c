@@ -89,7 +89,8 @@ static void load(struct engine *engine, const char *settings, const char *entry)
 	           "[databases]\nd0 = host=%s port=5432 %s\nd1 = host=%s port=5432 %s\n"
 	           "d2 = host=%s port=5432 %s\n"
 	           "[pgbouncer]\nauth_type = trust\nlog_connections = 0\nlog_disconnections = 0\n"
-	           "auth_file = none\nsession_state = off\nsession_isolation = off\n%s\n",
+	           "auth_file = none\nsession_state = off\nsession_isolation = off\n"
+	           "cancel_grace = 0\n%s\n",
 	           engine->host, entry, engine->host, entry, engine->host, entry, settings);
 	engine->config = config_parse(buf_bytes(&text), "engine", &problems);
 	for (size_t i = 0; i < problems.count; i++)

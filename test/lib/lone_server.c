@@ -204,7 +204,7 @@ void lone_server_open(struct lone_server *lone, const char *settings)
 		.params = lone->params,
 		.statements = &lone->statements,
 		.closes = &lone->closes,
-		.errand_message = &lone->errand_message,
+		.order_message = &lone->order_message,
 		.sockets = &lone->sockets,
 		.config = lone->config,
 	};
@@ -245,7 +245,7 @@ void lone_server_close(struct lone_server *lone)
 	stream_pool_done(&lone->streams);
 	loop_free(&lone->loop);
 	config_unref(&lone->config);
-	buf_free(&lone->errand_message);
+	buf_free(&lone->order_message);
 	buf_free(&lone->got);
 	buf_free(&lone->last);
 	buf_free(&lone->heard);

@@ -28,7 +28,7 @@ struct lone_server {
 	struct statements statements;
 	struct close_counts closes;
 	struct socket_options sockets;
-	struct buf errand_message;
+	struct buf order_message;
 	const struct config *config;
 	struct server_shared shared;
 	struct server_site site;

@@ -16,7 +16,7 @@ const struct params *param_map(struct params_table *table, const struct pair *pa
 
 static void on_close_needed(struct server *server) { (void)server; }
 
-static void on_library(struct server *server) { ck_assert(server->session.has_library); }
+static void on_library(struct server *server) { ck_assert(server->session.left & LEFT_LIBRARY); }
 
 void mapped_make(struct mapped_server *mapped, const struct pair *baseline, const struct pair *have)
 {
@@ -42,9 +42,9 @@ void mapped_done(struct mapped_server *mapped)
 
 	params_release(table, &mapped->server.session.baseline);
 	params_release(table, &mapped->server.session.params);
-	params_release(table, &mapped->server.session.forgotten);
+	params_release(table, &mapped->server.session.reports.forgotten);
 	ledger_done(&mapped->server.wire.ledger);
-	buf_free(&mapped->server.session.reports);
+	buf_free(&mapped->server.session.reports.list);
 	ck_assert_uint_eq(params_table_count(table), 0);
 	params_table_free(&mapped->shared.params);
 	config_unref(&mapped->shared.config);

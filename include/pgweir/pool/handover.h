@@ -34,7 +34,7 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first);
 bool handover_write_statement(struct statement *statement, struct channel *channel);
 
 /*
- * Writes a server that can be handed over, and marks it with is_leaving. The borrower is not
+ * Writes a server that can be handed over, and marks it as SERVER_HANDED_OVER. The borrower is not
  * written here.
  */
 bool handover_server_write(struct server *server, struct channel *channel);

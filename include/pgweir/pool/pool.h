@@ -255,7 +255,7 @@ static inline bool pool_has_names(const struct pool *pool, const struct server *
 	       (pool->limits.reads_catalog &&
 	        (atomic_load_explicit(&database->share.tally->catalog_version,
 	                              memory_order_relaxed) != database->quiet_version ||
-	         (server && server->session.has_ddl)));
+	         (server && (server->session.left & LEFT_DDL))));
 }
 
 /* Beside those of enum sql_touch: nothing is known of names yet. */
@@ -484,8 +484,15 @@ void pool_note_relief(struct pool *pool);
 /* It need not stay any more. */
 void pool_unpin(struct pool *pool);
 
+/* Whether all places are taken, or others wait for one. */
+bool pool_is_out_of_places(const struct pool *pool);
+
 /* Whether a borrower has to wait for a place: there is none, but there may be. */
-bool pool_lacks_place(const struct borrower *borrower);
+static inline bool pool_lacks_place(const struct borrower *borrower)
+{
+	return !borrower->has_place && borrower->pool->limits.max_pinned > 0 &&
+	       pool_is_out_of_places(borrower->pool);
+}
 
 /*
  * A borrower waits for a place with its server, in the same order as those without one: on_place()
@@ -493,7 +500,13 @@ bool pool_lacks_place(const struct borrower *borrower);
  * wait any more; safe if it does not wait.
  */
 void pool_await_place(struct borrower *borrower);
-void pool_leave_place(struct borrower *borrower);
+void pool_end_place_wait(struct borrower *borrower);
+
+static inline void pool_leave_place(struct borrower *borrower)
+{
+	if (borrower->awaits_place)
+		pool_end_place_wait(borrower);
+}
 
 /* A borrower that waits for a place goes on without one. false: it does not wait for that. */
 bool pool_forgo_place(struct borrower *borrower);

@@ -101,9 +101,8 @@ struct pools {
 	struct pools_walk_list walks;
 	struct task sweep_task;
 	struct peer_pools peers;
-	struct buf errand_text,
-	    errand_message; /* written again for each errand; the memory is kept */
-	struct stats gone;  /* counters of freed databases, so that totals never decrease */
+	struct buf order_text, order_message; /* written again for each order; the memory is kept */
+	struct stats gone; /* counters of freed databases, so that totals never decrease */
 	/* what the pools count together, so that nobody has to walk them each second */
 	uint64_t client_bytes, server_bytes;
 	struct pool_list queueing;         /* pools that have waiting borrowers */
@@ -244,7 +243,10 @@ void pools_walk_start(struct pools *pools, struct pools_walk *walk);
 void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 
 /* Something changed that a watch may wait for. */
-void pools_changed(struct pools *pools);
+static inline void pools_changed(struct pools *pools)
+{
+	watches_changed(pools->with.watches, pools->with.loop);
+}
 
 /*
  * ---- hosts ----

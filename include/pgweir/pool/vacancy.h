@@ -32,7 +32,7 @@ void vacancy_begin(struct server *server, struct bytes text, enum vacancy_state 
 void vacancy_before(struct server *server, char type);
 struct ledger_change *vacancy_follow(struct server *server, char type, struct bytes body);
 
-/* Ends one that was not sent, if there is one. */
+/* Of a server that has a vacancy: ends it, if it was not sent. */
 void vacancy_forget(struct server *server);
 
 /* Another loop has changed the tally of a database: closes idle servers if it has a vacancy. */

@@ -49,8 +49,14 @@ void watches_stop(struct watches *watches, struct pools_watch *watch);
 
 /*
  * Something changed that a watch may wait for, among the objects of `loop`. To be called by that
- * loop, or while it is held.
+ * loop, or while it is held. watches_tell(): if there are watches.
  */
-void watches_changed(struct watches *watches, const struct loop *loop);
+void watches_tell(struct watches *watches, const struct loop *loop);
+
+static inline void watches_changed(struct watches *watches, const struct loop *loop)
+{
+	if (atomic_load_explicit(&watches->is_watched, memory_order_relaxed))
+		watches_tell(watches, loop);
+}
 
 #endif

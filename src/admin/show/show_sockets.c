@@ -379,7 +379,7 @@ static bool next_server_fd(struct cursor *cursor, struct fd_row *row)
 		row->link = client ? client->stream.watch.fd : 0;
 		fill_params(row, server->session.params, server->session.baseline);
 		if (cursor->is_owner) {
-			row->cancel = key_number(bytes_of(server->key, server->key_size));
+			row->cancel = key_number(bytes_of(server->key.bytes, server->key.size));
 			fill_secrets(row, pool_credentials(server->pool));
 		}
 		return true;

@@ -177,7 +177,8 @@ void causal_free(struct client *client)
 
 static void ask_position(struct client *client)
 {
-	server_ask(client->borrower.server, ERRAND_AT_ONCE, QUESTION_POSITION, bytes_of("", 0));
+	server_order(client->borrower.server,
+	             &(struct order){ .kind = ORDER_ASK, .parts = QUESTION_POSITION });
 }
 
 void causal_lost(struct client *client)
@@ -287,7 +288,7 @@ void causal_await(struct client *client)
  */
 static bool is_followed(const struct client *client)
 {
-	return is_on_standby(client) && client->borrower.server->place.started;
+	return is_on_standby(client) && client->borrower.server->place.standby.started;
 }
 
 bool causal_ends_unasked(struct client *client)
@@ -296,7 +297,7 @@ bool causal_ends_unasked(struct client *client)
 
 	if (!is_followed(client))
 		return false;
-	causal->seen_on = client->borrower.server->place.started;
+	causal->seen_on = client->borrower.server->place.standby.started;
 	causal->seen_since = causal->began_at;
 	client->is_position_due = false;
 	return true;
@@ -340,7 +341,10 @@ void causal_ask_behind(struct client *client, struct batch *batch)
 {
 	struct buf out = { 0 };
 
-	if (server_ask_behind(client->borrower.server, QUESTION_POSITION, &out))
+	if (server_order(client->borrower.server, &(struct order){ .kind = ORDER_ASK,
+	                                                           .where = SENT_BEHIND,
+	                                                           .parts = QUESTION_POSITION,
+	                                                           .out = &out }))
 		batch_copy(batch, buf_bytes(&out));
 	buf_free(&out);
 }

@@ -362,7 +362,7 @@ static bool note(struct server *server, enum ledger_kind kind, struct batch *bat
 	if (!change)
 		return server_note(server, kind);
 	batch->change = NULL;
-	return server_note_change(server, kind, LEDGER_FORWARD, change);
+	return server_note_change(server, kind, LEDGER_CLIENT, change);
 }
 
 /*
@@ -419,10 +419,10 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 	const struct server *server = client->borrower.server;
 
 	/* Nothing of the client may be behind the question: it may end the transaction. */
-	if (server->ask_size)
+	if (server->orders.behind_size)
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	/* If the cleaning fails, PostgreSQL skips what is behind it, but only up to a Sync. */
-	if (server->is_cleaning && server->wire.ledger.ready_count > 1)
+	if (server_is_cleaning(server) && server->wire.ledger.ready_count > 1)
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	if (ledger_is_full(&server->wire.ledger))
 		return wait_for(batch, LEDGER_WAIT_SPACE);

@@ -246,7 +246,7 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
 
 static bool note(struct server *server, enum ledger_kind kind, struct ledger_change *change)
 {
-	return server_note_change(server, kind, LEDGER_BEGIN, change);
+	return server_note_change(server, kind, LEDGER_OURS, change);
 }
 
 /* Makes the transaction fail at the server, as it has failed here. */
@@ -255,7 +255,7 @@ static bool fail_again(struct server *server, struct batch *batch)
 	MESSAGE_STATIC(query, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");
 
 	batch_run(batch, MESSAGE_BYTES(query));
-	return server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE, NULL);
+	return server_note_change(server, LEDGER_QUERY, LEDGER_OURS, NULL);
 }
 
 /* Adds Parse, Bind and Execute of a text, which has its zero. */

@@ -111,7 +111,7 @@ void relay_end_batch(struct client *client, char status)
  */
 __attribute__((noinline)) static void restore_startup_params(struct client *client)
 {
-	bool is_exact = !client->borrower.server->session.is_rest_unknown;
+	bool is_exact = !(client->borrower.server->session.unsure & UNSURE_REST);
 	struct params_pair again[PARAMS_NAMES_MAX];
 	struct params_seek seek = { 0 };
 	const char *at = NULL, *name, *value, *now;
@@ -240,14 +240,14 @@ static bool give_back(struct client *client)
 		return false;
 	/* After a failed COPY a Sync may still be answered: the next client must not get that. */
 	if (!ledger_is_certain(&server->wire.ledger)) {
-		server_make_certain(server);
+		server_order(server, &(struct order){ .kind = ORDER_CERTAIN, .where = SENT_NOW });
 		return false;
 	}
 	/*
 	 * pool_mode was session until now: the server may have anything of the client. Or a value
 	 * is not known in the encoding of the database.
 	 */
-	if ((server->session.has_session || server->session.has_unclear_report) &&
+	if (((server->session.left & LEFT_SESSION) || (server->session.unsure & UNSURE_REPORT)) &&
 	    session_is_watched(client))
 		session_run_unknown(client);
 	if (client->touched && ask(client))
@@ -394,7 +394,7 @@ static bool send_batch(struct client *client, struct batch *batch)
 	else
 		send_whole(server, batch);
 	server_set_mid_request(server, client->frame_left && client->forwards_rest);
-	batch->is_answered |= ledger_owes(&server->wire.ledger, LEDGER_ANSWER);
+	batch->is_answered |= ledger_owes_answer(&server->wire.ledger);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* the client must read first */
 	return client->state == CLIENT_ACTIVE;
@@ -427,7 +427,7 @@ static void keep_statements(struct client *client, const struct batch *batch)
 
 	if (batch->unnamed.count)
 		unnamed_keep(client, batch);
-	if (server && server->ask_size)
+	if (server && server->orders.behind_size)
 		statements_leave_server(client);
 }
 
@@ -454,14 +454,14 @@ bool relay_input(struct client *client, struct bytes in)
 		return false;
 	keep_statements(client, &batch);
 	if (is_first && !may_resend && client->borrower.server &&
-	    client->borrower.server->is_cleaning) {
+	    server_is_cleaning(client->borrower.server)) {
 		resend_begin_behind(client, &resend);
 		may_resend = true;
 	}
 	/* now, as `whole` may be in the buffer of the stream */
 	if (may_resend && resend.is_first && client->state == CLIENT_ACTIVE && !batch.is_answered &&
 	    (judgement == JUDGE_SEND || judgement == JUDGE_MORE ||
-	     client->borrower.server->is_cleaning))
+	     server_is_cleaning(client->borrower.server)))
 		resend_keep(client, &resend, bytes_of(whole.at, whole.count - in.count),
 		            batch.late);
 	server = client->borrower.server;
@@ -637,21 +637,21 @@ static void take_facts(struct client *client, const struct facts *facts)
 		relay_settled(client);
 }
 
-void relay_answer(struct borrower *borrower, enum errand_kind errand, const struct facts *facts)
+void relay_answer(struct borrower *borrower, enum order_kind order, const struct facts *facts)
 {
 	struct client *client = client_of(borrower);
 
-	switch (errand) {
-	case ERRAND_ASK:
+	switch (order) {
+	case ORDER_ASK:
 		take_facts(client, facts);
 		return;
-	case ERRAND_CATALOG:
+	case ORDER_CATALOG:
 		session_go_on(client, !statements_spare_unnamed(client));
 		return;
-	case ERRAND_CHANNELS:
-		listening_errand_done(client);
+	case ORDER_CHANNELS:
+		listening_order_done(client);
 		return;
-	default: /* ERRAND_CLOSES: exposed_withdraw() */
+	default: /* ORDER_CLOSES: exposed_withdraw() */
 		relay_settled(client);
 	}
 }

@@ -30,7 +30,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled);
 void relay_retry(struct borrower *borrower, struct bytes messages);
 void relay_settled(struct client *client);
 void relay_idle_flushed(struct client *client);
-void relay_answer(struct borrower *borrower, enum errand_kind errand, const struct facts *facts);
+void relay_answer(struct borrower *borrower, enum order_kind order, const struct facts *facts);
 void relay_writable(struct borrower *borrower);
 
 /* A batch begins: this is the first message after the last batch was answered in full. */

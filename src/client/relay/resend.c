@@ -307,7 +307,7 @@ static uint32_t measure_unsent(const struct reading *reading, const struct serve
 	/* what is sent behind it may have more bytes than what the client has sent */
 	if (reading->sync_size < count)
 		return REPLAY_UNKNOWN;
-	return (uint32_t)(count - reading->effect_size) + 1 + server->ask_size;
+	return (uint32_t)(count - reading->effect_size) + 1 + server->orders.behind_size;
 }
 
 /* The opening that precedes what is kept, and what was kept before, are in place. */

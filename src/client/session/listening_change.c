@@ -174,8 +174,8 @@ static void take_unlisten(struct reading *reading, const struct sql_item *item)
 	if (reading->is_undone)
 		undo_unlisten(unlisten);
 	if (unlisten->count++ == 0) {
-		if (unlisten->before < server->lease.unlisten_count)
-			unlisten->before = server->lease.unlisten_count;
+		if (unlisten->before < server->lease.watched.unlisten_count)
+			unlisten->before = server->lease.watched.unlisten_count;
 		unlisten->errors = server->lease.error_count;
 	}
 	if (item->kind == SQL_ITEM_UNLISTEN_ALL) {
@@ -216,10 +216,10 @@ static void judge_unlisten(struct client_listening *listening)
 {
 	struct server *server = listening->client->borrower.server;
 	struct unlisten *unlisten = &listening->unlisten;
-	bool is_certain = unlisten->count && (server->lease.watches & SERVER_WATCHES_END) &&
-	                  server->lease.unlisten_count == unlisten->before + unlisten->count &&
-	                  server->lease.error_count == unlisten->errors &&
-	                  server->lease.ends_ahead == 0;
+	bool is_certain =
+	    unlisten->count && (server->lease.watches & SERVER_WATCHES_END) &&
+	    server->lease.watched.unlisten_count == unlisten->before + unlisten->count &&
+	    server->lease.error_count == unlisten->errors && server->lease.watched.ahead == 0;
 	enum server_end end = server_end_seen(server);
 	struct bytes names = buf_bytes(&unlisten->named);
 	const struct subscription *at = NULL;
@@ -256,7 +256,7 @@ static bool note_text(struct client *client, unsigned int touches, struct bytes 
 	client->touched |= touches & MAY_CHANGE; /* also if a Parse fails, and it is not sent */
 	if ((touches & SQL_TOUCH_HIDDEN) && may_roll_back(server, text))
 		undo_unlisten(&listening->unlisten);
-	if (listening->unlisten.count && server->lease.end != SERVER_END_NONE)
+	if (listening->unlisten.count && server->lease.watched.end != SERVER_END_NONE)
 		judge_unlisten(listening);
 	sql_items(text, take_item, &reading);
 	if (reading.unlistens)
@@ -300,7 +300,7 @@ static enum listening_go hold_ready(struct client *client, struct batch *batch)
 	if (!listening_change_get(client))
 		return LISTENING_END;
 	client->touched |= LISTENING_HOLDS;
-	server->lease.watches |= SERVER_WATCHES_READY;
+	server_watch(server, SERVER_WATCHES_READY);
 	return LISTENING_SEND;
 }
 
@@ -320,7 +320,7 @@ enum listening_go listening_before(struct client *client, unsigned int touches, 
 	enum listening_go go;
 
 	if (touches & (MAY_CHANGE | SQL_TOUCH_HIDDEN))
-		client->borrower.server->lease.watches |= SERVER_WATCHES_NOTIFICATIONS;
+		server_watch(client->borrower.server, SERVER_WATCHES_NOTIFICATIONS);
 	if (listening_has_any(client))
 		relevant |= MAY_CHANGE | MAY_NOTIFY;
 	if (!(touches & relevant))
@@ -429,11 +429,11 @@ bool listening_settle(struct client *client, const struct facts *facts)
 		return true;
 	client->listening->step = STEP_CLEAN;
 	server_set_dirty(server, true);
-	server_clear_channels(server);
+	server_order(server, &(struct order){ .kind = ORDER_CHANNELS, .text = "UNLISTEN *" });
 	return false;
 }
 
-void listening_errand_done(struct client *client)
+void listening_order_done(struct client *client)
 {
 	client->listening->step = STEP_NONE;
 	server_set_dirty(client->borrower.server, session_is_pinned(client));
@@ -453,7 +453,7 @@ bool listening_waits(struct client *client)
 	struct client_listening *listening = client->listening;
 	bool may_notify = listening->may_notify;
 
-	client->borrower.server->lease.watches &= (uint8_t)~SERVER_WATCHES_READY;
+	server_unwatch(client->borrower.server, SERVER_WATCHES_READY);
 	listening->may_notify = false;
 	if ((!may_notify && !listening->has_leaving) || !listening->is_withheld ||
 	    !listening_has_any(client)) {

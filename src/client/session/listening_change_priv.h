@@ -107,8 +107,8 @@ bool listening_is_hidden(const struct client *client, const struct facts *facts)
  */
 bool listening_settle(struct client *client, const struct facts *facts);
 
-/* The errand of listening_settle() is over. */
-void listening_errand_done(struct client *client);
+/* The order of listening_settle() is over. */
+void listening_order_done(struct client *client);
 
 /* Sends the notifications that wait, if the client is between two transactions. */
 void listening_deliver(struct client *client);

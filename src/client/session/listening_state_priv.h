@@ -93,7 +93,7 @@ static inline uint32_t listening_pid(struct bytes key)
 
 static inline uint32_t listening_server_pid(const struct server *server)
 {
-	return listening_pid(bytes_of(server->key, server->key_size));
+	return listening_pid(bytes_of(server->key.bytes, server->key.size));
 }
 
 /*

@@ -166,7 +166,7 @@ bool resets_use(struct client *client, struct bytes text, bool may_refuse, struc
 	bool is_last;
 
 	if (params_count(client->startup))
-		client->borrower.server->lease.watches |= SERVER_WATCHES_PARAMETERS;
+		server_watch(client->borrower.server, SERVER_WATCHES_PARAMETERS);
 	if (resets) {
 		resets->is_unread = !text.count;
 		resets->errors = client->borrower.server->lease.error_count;
@@ -241,8 +241,8 @@ static enum listening_go follow_discard(struct client *client, char type, struct
 		return LISTENING_SEND;
 	batch_copy(batch, bytes_of(sync, sizeof(sync)));
 	batch->waits_for = LEDGER_WAIT_READY;
-	return inject_note(server, LEDGER_SYNC, LEDGER_INJECT, NULL) ? LISTENING_WAIT
-	                                                             : LISTENING_END;
+	return server_note_change(server, LEDGER_SYNC, LEDGER_DROPPED, NULL) ? LISTENING_WAIT
+	                                                                     : LISTENING_END;
 }
 
 enum listening_go resets_follow(struct client *client, char type, struct batch *batch)
@@ -421,7 +421,7 @@ void resets_settle(struct client *client)
 	struct buf out = { 0 };
 	const char *name, *told, *value;
 
-	server->lease.watches &= (uint8_t)~SERVER_WATCHES_PARAMETERS;
+	server_unwatch(server, SERVER_WATCHES_PARAMETERS);
 	if (client->session && client->session->resets)
 		list = buf_bytes(&client->session->resets->told);
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &told)) {

@@ -196,7 +196,9 @@ static void ask_server(struct client *client, unsigned int parts, bool is_apart)
 		placeholders_note_catalog(session);
 	if (session)
 		names = buf_bytes(&session->names.list);
-	server_ask(server, is_apart ? ERRAND_APART : ERRAND_AT_ONCE, parts, names);
+	server_order(server,
+	             &(struct order){
+			 .kind = ORDER_ASK, .is_apart = is_apart, .parts = parts, .names = names });
 }
 
 /* What was loaded becomes part of the server's parameters, or the server stays. */

@@ -378,7 +378,7 @@ bool session_use(struct client *client, unsigned int touches, struct session_tex
 		server_open_scope(client->borrower.server);
 	/* Others see what it defines as soon as it is committed. */
 	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
-		client->borrower.server->session.has_ddl = true;
+		server_note_ddl(client->borrower.server);
 	client->touched |= touches;
 	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE))
 		server_set_dirty(client->borrower.server, true);
@@ -541,8 +541,11 @@ void session_mode_ask(struct client *client)
 		placeholders_note_map(session, server->session.params);
 		placeholders_note_map(session, client->startup);
 	}
-	server_ask(server, ERRAND_APART, is_sample ? QUESTION_ALL : QUESTION_PARAMS,
-	           session ? buf_bytes(&session->names.list) : bytes_of("", 0));
+	server_order(server, &(struct order){ .kind = ORDER_ASK,
+	                                      .is_apart = true,
+	                                      .parts = is_sample ? QUESTION_ALL : QUESTION_PARAMS,
+	                                      .names = session ? buf_bytes(&session->names.list)
+	                                                       : bytes_of("", 0) });
 }
 
 void session_mode_facts(struct client *client, const struct facts *facts)

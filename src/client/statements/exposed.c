@@ -75,7 +75,7 @@ bool exposed_any(const struct client *client)
 static void add_ignored(struct exposing *exposing, enum ledger_kind kind, struct bytes message)
 {
 	batch_copy(exposing->batch, message);
-	if (!inject_note(exposing->client->borrower.server, kind, LEDGER_IGNORE, NULL))
+	if (!server_note_change(exposing->client->borrower.server, kind, LEDGER_OURS, NULL))
 		exposing->is_failed = true;
 }
 
@@ -377,7 +377,8 @@ bool exposed_add(struct client *client, const struct client_statement *entry, st
 	add_parse(batch, entry);
 	session_run_unknown(client);
 	client->touched |= SESSION_TOUCH_EXPOSED;
-	return inject_note(client->borrower.server, LEDGER_PARSE, LEDGER_INJECT, &change->base);
+	return server_note_change(client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED,
+	                          &change->base);
 }
 
 /* ---- the end of the transaction ---- */
@@ -422,7 +423,8 @@ bool exposed_withdraw(struct client *client)
 
 	if (!exposed_any(client))
 		return false;
-	server_close_statements(client->borrower.server, buf_bytes(exposed));
+	server_order(client->borrower.server,
+	             &(struct order){ .kind = ORDER_CLOSES, .names = buf_bytes(exposed) });
 	buf_free(exposed);
 	return true;
 }

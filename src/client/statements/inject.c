@@ -47,7 +47,7 @@ bool inject_evict(struct client *client, struct batch *batch)
 
 		inject_close(batch, statement_name(oldest));
 		change = server_statements_forget(&server->session.statements, oldest);
-		if (!change || !inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, change))
+		if (!change || !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, change))
 			return false;
 	}
 	return true;
@@ -63,7 +63,7 @@ static bool note_parse(struct server *server, struct ledger_change *change, bool
 
 	if (is_sql)
 		change = server_renamed(change, &unknown);
-	return change && inject_note(server, LEDGER_PARSE, LEDGER_INJECT, change);
+	return change && server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, change);
 }
 
 /* Closes the statement on the server and parses it again. */
@@ -77,7 +77,7 @@ static bool repeat(struct client *client, struct batch *batch, struct statement 
 		return false;
 	inject_close(batch, statement_name(statement));
 	inject_parse(client, batch, statement);
-	if (!inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
+	if (!server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, close)) {
 		parse->settle(parse, false);
 		return false;
 	}
@@ -141,7 +141,8 @@ enum statements_result inject_refuse(struct client *client, const struct err *er
 	if (!refusal)
 		return STATEMENTS_END;
 	batch_copy(batch, MESSAGE_BYTES(parse));
-	return inject_note(client->borrower.server, LEDGER_PARSE, LEDGER_REPLACE, &refusal->base)
+	return server_note_change(client->borrower.server, LEDGER_REFUSED_PARSE, LEDGER_CLIENT,
+	                          &refusal->base)
 	           ? STATEMENTS_DROP
 	           : STATEMENTS_END;
 }

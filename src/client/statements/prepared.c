@@ -50,9 +50,9 @@ static enum statements_result refuse_twice(struct client *client, const char *na
 	batch_copy(batch, bytes_of(trial, sizeof(trial)));
 	batch_run(batch, text);
 	inject_close(batch, bytes_of(trial, sizeof(trial) - 1));
-	if (!inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) ||
-	    !inject_note(server, LEDGER_PARSE, LEDGER_INJECT, NULL) ||
-	    !inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL))
+	if (!server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL) ||
+	    !server_note_change(server, LEDGER_PARSE, LEDGER_DROPPED, NULL) ||
+	    !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, NULL))
 		return STATEMENTS_END;
 	return inject_refuse(client, &err, batch);
 }
@@ -77,7 +77,7 @@ static bool send_parse(struct client *client, const char *name, struct statement
 			return false;
 		parse = server_statements_learn(&server->session.statements, statement);
 	}
-	if (close && !inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
+	if (close && !server_note_change(server, LEDGER_CLOSE, LEDGER_DROPPED, close)) {
 		parse->settle(parse, false);
 		return false;
 	}
@@ -88,7 +88,7 @@ static bool send_parse(struct client *client, const char *name, struct statement
 		return false;
 	}
 	inject_parse(client, batch, statement);
-	return inject_note(server, LEDGER_PARSE, LEDGER_FORWARD, change);
+	return server_note_change(server, LEDGER_PARSE, LEDGER_CLIENT, change);
 }
 
 enum statements_result prepared_parse(struct client *client, const struct frame *frame,
@@ -197,11 +197,11 @@ static bool note_use(struct client *client, char type, struct client_statement *
 	if (type == 'D' && !(names_statement(entry)->is_typed && knows_columns(client, entry))) {
 		description = names_describe(client, entry, true);
 		return description &&
-		       inject_note(server, LEDGER_TYPES, LEDGER_FORWARD, description);
+		       server_note_change(server, LEDGER_TYPES, LEDGER_CLIENT, description);
 	}
 	entry->use_count++; /* cannot overflow: the ledger's length is bounded */
-	return inject_note(server, type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE, LEDGER_FORWARD,
-	                   &entry->use);
+	return server_note_change(server, type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE,
+	                          LEDGER_CLIENT, &entry->use);
 }
 
 /* The text may mean another statement by its name. PASS, or what else must be done. */
@@ -251,7 +251,7 @@ static enum statements_result ask_columns(struct client *client, struct client_s
 	if (!inject_statement(client, batch, names_statement(entry), &name))
 		return STATEMENTS_END;
 	change = names_describe(client, entry, false);
-	if (!change || !inject_note(server, LEDGER_TYPES, LEDGER_INJECT, change))
+	if (!change || !server_note_change(server, LEDGER_TYPES, LEDGER_DROPPED, change))
 		return STATEMENTS_END;
 	store_be32(front + 1, (uint32_t)(4 + 1 + name.count + 1));
 	batch_copy(batch, bytes_of(front, sizeof(front)));
@@ -287,7 +287,8 @@ enum statements_result prepared_describe_portal(struct client *client, struct ba
 	if (knows_columns(client, entry))
 		return STATEMENTS_PASS;
 	change = names_describe(client, entry, true);
-	return change && inject_note(client->borrower.server, LEDGER_TYPES, LEDGER_FORWARD, change)
+	return change && server_note_change(client->borrower.server, LEDGER_TYPES, LEDGER_CLIENT,
+	                                    change)
 	           ? STATEMENTS_HEAD
 	           : STATEMENTS_END;
 }
@@ -361,7 +362,8 @@ enum statements_result prepared_close(struct client *client, const char *name)
 	if (!names_find(client, name) && !statement_name_is_reserved(name))
 		return STATEMENTS_PASS; /* it may be a name of SQL's PREPARE */
 	change = names_go(client, name);
-	return change && inject_note(client->borrower.server, LEDGER_CLOSE, LEDGER_ANSWER, change)
+	return change && server_note_change(client->borrower.server, LEDGER_CLOSE_HERE,
+	                                    LEDGER_CLIENT, change)
 	           ? STATEMENTS_DROP
 	           : STATEMENTS_END;
 }

@@ -13,7 +13,7 @@
  *
  * Hard here: a message that is injected before a Query may fail. Then the server skips
  * everything up to a Sync, also the Query, and the client does not send a Sync after a
- * Query. So a Sync of ours follows: see LEDGER_SYNC_GUARD. In the extended protocol nothing
+ * Query. So a Sync of ours follows: see LEDGER_DROPPED. In the extended protocol nothing
  * takes effect before the Execute, so what the unnamed statement contains is kept until
  * then.
  */
@@ -138,7 +138,8 @@ enum statements_result sql_refuse_query(struct client *client, const struct err 
 	if (!refusal)
 		return STATEMENTS_END;
 	batch_run(batch, MESSAGE_BYTES(query));
-	return inject_note(client->borrower.server, LEDGER_QUERY, LEDGER_REPLACE, &refusal->base)
+	return server_note_change(client->borrower.server, LEDGER_REFUSED_QUERY, LEDGER_CLIENT,
+	                          &refusal->base)
 	           ? STATEMENTS_DROP
 	           : STATEMENTS_END;
 }
@@ -215,7 +216,7 @@ static struct statement *make_statement(const struct client *client,
 static bool close_scratch(struct client *client, struct batch *batch)
 {
 	inject_close(batch, bytes_text(SCRATCH_NAME));
-	return inject_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
+	return server_note_change(client->borrower.server, LEDGER_CLOSE, LEDGER_DROPPED, NULL);
 }
 
 /* Makes the scratch name exist, with an empty statement: that works in a failed transaction too. */
@@ -226,7 +227,7 @@ static bool take_scratch(struct client *client, struct batch *batch)
 	if (!close_scratch(client, batch))
 		return false;
 	batch_run(batch, MESSAGE_BYTES(parse));
-	return inject_note(client->borrower.server, LEDGER_PARSE, LEDGER_INJECT, NULL);
+	return server_note_change(client->borrower.server, LEDGER_PARSE, LEDGER_DROPPED, NULL);
 }
 
 /* Adds a message with another name in its text, in place of `token`. */
@@ -280,7 +281,7 @@ static bool guard(struct client *client, struct batch *batch)
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
 
 	batch_run(batch, bytes_of(sync, sizeof(sync)));
-	return inject_note(client->borrower.server, LEDGER_SYNC, LEDGER_SYNC_GUARD, NULL);
+	return server_note_change(client->borrower.server, LEDGER_SYNC, LEDGER_DROPPED, NULL);
 }
 
 /*
@@ -368,7 +369,8 @@ static enum statements_result on_stage(const struct query *query)
 		return STATEMENTS_END;
 	renaming = renaming_of(client, query->body.at, sql->token, bytes_text(SCRATCH_NAME));
 	change = server_renamed(change, &renaming);
-	if (!change || !inject_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change))
+	if (!change ||
+	    !server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT, change))
 		return STATEMENTS_END;
 	batch_renamed(query->batch, 'Q', query->body, sql->token, bytes_text(SCRATCH_NAME));
 	return guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
@@ -426,7 +428,7 @@ static enum statements_result execute_known(const struct query *query,
 	name = statement_name(names_statement(entry));
 	renaming = renaming_of(client, query->body.at, query->sql->token, name);
 	change = server_renamed(&entry->use, &renaming);
-	if (!change || !inject_note(server, LEDGER_QUERY, LEDGER_FORWARD, change))
+	if (!change || !server_note_change(server, LEDGER_QUERY, LEDGER_CLIENT, change))
 		return STATEMENTS_END;
 	batch_renamed(query->batch, 'Q', query->body, query->sql->token, name);
 	return is_there || guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
@@ -449,7 +451,8 @@ static enum statements_result judge_forget(struct client *client)
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
 	change = forget_all(client);
-	return change && inject_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change)
+	return change && server_note_change(client->borrower.server, LEDGER_QUERY, LEDGER_CLIENT,
+	                                    change)
 	           ? STATEMENTS_HEAD
 	           : STATEMENTS_END;
 }
@@ -666,7 +669,7 @@ enum statements_result sql_execute(struct client *client, const char *portal, st
 	}
 	if (change && sql->kind != SQL_FORGET)
 		change = server_renamed(change, &sql->renaming);
-	return change && inject_note(server, LEDGER_EXECUTE, LEDGER_FORWARD, change)
+	return change && server_note_change(server, LEDGER_EXECUTE, LEDGER_CLIENT, change)
 	           ? STATEMENTS_HEAD
 	           : STATEMENTS_END;
 }

@@ -82,15 +82,15 @@ static bool note_parse(struct client *client, enum ledger_fate fate, bool is_ren
 {
 	struct server *server = client->borrower.server;
 	struct unnamed *unnamed = client->unnamed;
-	struct ledger_change *change = fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change;
+	struct ledger_change *change = fate == LEDGER_DROPPED ? &unnamed->repeat : &unnamed->change;
 
 	unnamed->is_here = true;
 	unnamed->open_count++;
-	unnamed->number += fate == LEDGER_FORWARD;
+	unnamed->number += fate == LEDGER_CLIENT;
 	unnamed->sync_epoch = server->wire.ledger.sync_epoch;
 	if (is_renamed)
 		change = server_renamed(change, &client->sql->renaming);
-	return change && inject_note(server, LEDGER_PARSE, fate, change);
+	return change && server_note_change(server, LEDGER_PARSE, fate, change);
 }
 
 enum statements_result unnamed_parse(struct client *client, const struct frame *frame,
@@ -115,7 +115,7 @@ enum statements_result unnamed_parse(struct client *client, const struct frame *
 		return result;
 	client->unnamed->touches = batch->touches;
 	sql_names_drop(&client->unnamed->names);
-	if (!note_parse(client, LEDGER_FORWARD, result == STATEMENTS_HEAD))
+	if (!note_parse(client, LEDGER_CLIENT, result == STATEMENTS_HEAD))
 		return STATEMENTS_END;
 	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
 	    fields_parse(body, &parse) == WIRE_OK)
@@ -151,7 +151,7 @@ static enum statements_result inject(struct client *client, struct batch *batch)
 	}
 	if (result != STATEMENTS_HEAD)
 		return result;
-	return note_parse(client, LEDGER_INJECT, false) ? STATEMENTS_PASS : STATEMENTS_END;
+	return note_parse(client, LEDGER_DROPPED, false) ? STATEMENTS_PASS : STATEMENTS_END;
 }
 
 /*
@@ -163,7 +163,7 @@ static bool empty(struct client *client, struct batch *batch)
 	MESSAGE_STATIC(message, 'C', "S");
 
 	batch_copy(batch, MESSAGE_BYTES(message));
-	return inject_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
+	return server_note_change(client->borrower.server, LEDGER_CLOSE, LEDGER_DROPPED, NULL);
 }
 
 /* A Describe of the client's statement. */
@@ -212,8 +212,8 @@ static enum statements_result note_description(struct client *client)
 		.unnamed = unnamed,
 		.number = unnamed->number,
 	};
-	return inject_note(client->borrower.server, LEDGER_TYPES, LEDGER_FORWARD,
-	                   &description->base.base)
+	return server_note_change(client->borrower.server, LEDGER_TYPES, LEDGER_CLIENT,
+	                          &description->base.base)
 	           ? STATEMENTS_HEAD
 	           : STATEMENTS_END;
 }

@@ -38,8 +38,10 @@
 
 #define K(kind) (1u << LEDGER_##kind)
 #define DESCRIBES (K(DESCRIBE) | K(TYPES))
+#define PARSES (K(PARSE) | K(REFUSED_PARSE))
+#define QUERIES (K(QUERY) | K(REFUSED_QUERY) | K(FUNCTION))
 /* The requests for which frame_is_extended() is true. */
-#define EXTENDED (K(PARSE) | K(BIND) | DESCRIBES | K(EXECUTE) | K(CLOSE))
+#define EXTENDED (PARSES | K(BIND) | DESCRIBES | K(EXECUTE) | K(CLOSE) | K(CLOSE_HERE))
 
 /* By the type of a reply: the kinds of requests it may answer, and those it completes. */
 static const struct {
@@ -52,8 +54,8 @@ static const struct {
 	['3'] = { .answers = K(CLOSE), .ends = K(CLOSE) },
 	['C'] = { .answers = K(QUERY) | K(EXECUTE), .ends = K(EXECUTE), .is_result = true },
 	['D'] = { .answers = K(QUERY) | K(EXECUTE) },
-	['E'] = { .answers = K(QUERY) | K(FUNCTION) | K(PARSE) | K(BIND) | DESCRIBES | K(EXECUTE) |
-	                     K(CLOSE) | K(SYNC),
+	['E'] = { .answers =
+	              QUERIES | PARSES | K(BIND) | DESCRIBES | K(EXECUTE) | K(CLOSE) | K(SYNC),
 	          .is_result = true },
 	['G'] = { .answers = K(QUERY) | K(EXECUTE) },
 	['H'] = { .answers = K(QUERY) | K(EXECUTE) },
@@ -61,8 +63,7 @@ static const struct {
 	['T'] = { .answers = K(QUERY) | DESCRIBES, .ends = DESCRIBES },
 	['V'] = { .answers = K(FUNCTION), .is_result = true },
 	['W'] = { .answers = K(QUERY) },
-	['Z'] = { .answers = K(QUERY) | K(FUNCTION) | K(SYNC),
-	          .ends = K(QUERY) | K(FUNCTION) | K(SYNC) },
+	['Z'] = { .answers = QUERIES | K(SYNC), .ends = QUERIES | K(SYNC) },
 	['c'] = { .answers = K(QUERY) | K(EXECUTE) },
 	['d'] = { .answers = K(QUERY) | K(EXECUTE) },
 	['n'] = { .answers = DESCRIBES, .ends = DESCRIBES },
@@ -71,10 +72,7 @@ static const struct {
 };
 
 /* Whether a ReadyForQuery completes the request. */
-static bool ends_ready(enum ledger_kind kind)
-{
-	return (K(SYNC) | K(QUERY) | K(FUNCTION)) & (1u << kind);
-}
+static bool ends_ready(enum ledger_kind kind) { return (QUERIES | K(SYNC)) & (1u << kind); }
 
 static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
 {
@@ -126,7 +124,7 @@ void ledger_clear(struct ledger *ledger)
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
 	ledger->is_skip_unsure = ledger->is_doubtful = false;
-	ledger->is_open = ledger->has_executed = ledger->is_begun = ledger->is_held_back = false;
+	ledger->is_open = ledger->has_executed = ledger->is_held_back = false;
 	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = ledger->unsure_count = 0;
 }
@@ -172,8 +170,7 @@ static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate 
 	};
 	ledger->count++;
 	ledger->ready_count += ends_ready(kind);
-	ledger->is_begun |= fate == LEDGER_BEGIN;
-	if (fate != LEDGER_ANSWER)
+	if (kind != LEDGER_CLOSE_HERE)
 		ledger->is_held_back = !ends_ready(kind);
 	return true;
 }
@@ -207,8 +204,7 @@ static bool add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate f
 		return true;
 	}
 	if ((1u << kind) & (EXTENDED | K(SYNC)))
-		ledger->is_open =
-		    kind != LEDGER_SYNC && fate != LEDGER_BEGIN && fate != LEDGER_IGNORE;
+		ledger->is_open = kind != LEDGER_SYNC && fate != LEDGER_OURS;
 	if (kind == LEDGER_EXECUTE || ends_ready(kind))
 		ledger->has_executed = kind == LEDGER_EXECUTE;
 	if (kind != LEDGER_SYNC)
@@ -243,12 +239,13 @@ bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
 	uint32_t last = ledger->count;
 	struct ledger_entry *entry;
 
-	if (last > 1 && entry_at(ledger, last - 1)->fate == LEDGER_SYNC_GUARD)
+	if (last > 1 && entry_at(ledger, last - 1)->kind == LEDGER_SYNC &&
+	    entry_at(ledger, last - 1)->fate == LEDGER_DROPPED)
 		last--;
 	if (!last)
 		return false;
 	entry = entry_at(ledger, last - 1);
-	if (entry->kind != kind || entry->fate != LEDGER_FORWARD || entry->is_call)
+	if (entry->kind != kind || entry->fate != LEDGER_CLIENT || entry->is_call)
 		return false;
 	entry->is_call = true;
 	ledger->call_count++;
@@ -347,26 +344,26 @@ static bool fail_copy(struct ledger *ledger)
 	return next != LEDGER_SYNC && !is_query && !ledger->is_skip_unsure;
 }
 
-/* After an error in the extended protocol the server answers nothing up to the next Sync. */
+/*
+ * After an error in the extended protocol the server answers nothing up to the next Sync. A client
+ * whose Query is skipped gets the ReadyForQuery of that Sync, also if we have sent it.
+ */
 static void skip_to_sync(struct ledger *ledger)
 {
+	bool owes_ready = false;
 	uint32_t count = 0;
 
-	while (count < ledger->count && entry_at(ledger, count)->kind != LEDGER_SYNC)
-		count++;
+	for (; count < ledger->count && entry_at(ledger, count)->kind != LEDGER_SYNC; count++)
+		owes_ready |= ends_ready(entry_at(ledger, count)->kind) &&
+		              entry_at(ledger, count)->fate == LEDGER_CLIENT;
 	take_back(ledger, count);
 	while (count-- > 0)
 		pop(ledger);
 	if (ledger->count == 0)
 		ledger->is_skipping = true;
+	else if (owes_ready)
+		first_of(ledger)->fate = LEDGER_CLIENT;
 }
-
-static const enum ledger_verdict error_verdicts[] = {
-	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_INTERNAL] = LEDGER_ANSWERED,
-	[LEDGER_INJECT] = LEDGER_PASS,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
-	[LEDGER_REPLACE] = LEDGER_REPLACED, [LEDGER_BEGIN] = LEDGER_FATAL,
-	[LEDGER_IGNORE] = LEDGER_DROP,      [LEDGER_SYNC_GUARD] = LEDGER_PASS,
-};
 
 static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate)
 {
@@ -379,9 +376,15 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 		end_both(ledger);
 	if (ledger->is_copying && !fail_copy(ledger))
 		return LEDGER_DOUBT;
-	if (kind != LEDGER_QUERY && kind != LEDGER_FUNCTION && kind != LEDGER_SYNC)
+	if (!ends_ready(kind))
 		skip_to_sync(ledger);
-	return error_verdicts[fate];
+	if (kind == LEDGER_REFUSED_PARSE || kind == LEDGER_REFUSED_QUERY)
+		return LEDGER_REPLACED;
+	if (fate != LEDGER_OURS)
+		return LEDGER_PASS;
+	return ends_ready(kind) || (ledger->count && first_of(ledger)->fate == LEDGER_OURS)
+	           ? LEDGER_ANSWERED
+	           : LEDGER_FATAL;
 }
 
 /* The server ignores CopyDone and CopyFail outside of COPY: it owes no reply to them. */
@@ -394,8 +397,7 @@ static void pop_ignored(struct ledger *ledger)
 /* No query ends without some kind of result, which may be an error. */
 static bool is_too_early(const struct ledger *ledger, enum ledger_kind kind, char type)
 {
-	return type == 'Z' && (kind == LEDGER_QUERY || kind == LEDGER_FUNCTION) &&
-	       !ledger->has_result;
+	return type == 'Z' && kind != LEDGER_SYNC && !ledger->has_result;
 }
 
 static bool fits(const struct ledger *ledger, char type)
@@ -406,7 +408,7 @@ static bool fits(const struct ledger *ledger, char type)
 		return false;
 	head = first_of(ledger);
 	if (!(replies[(unsigned char)type].answers & (1u << head->kind)) ||
-	    head->fate == LEDGER_ANSWER || is_too_early(ledger, head->kind, type))
+	    is_too_early(ledger, head->kind, type))
 		return false;
 	if (ledger->both)
 		return fits_both(ledger, type);
@@ -415,24 +417,10 @@ static bool fits(const struct ledger *ledger, char type)
 
 /* The verdict on a matching reply that is not an error. */
 static const enum ledger_verdict verdicts[] = {
-	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_INTERNAL] = LEDGER_ANSWERED,
-	[LEDGER_INJECT] = LEDGER_DROP,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
-	[LEDGER_REPLACE] = LEDGER_MISMATCH, /* this request must fail */
-	[LEDGER_BEGIN] = LEDGER_DROP,       [LEDGER_IGNORE] = LEDGER_DROP,
-	[LEDGER_SYNC_GUARD] = LEDGER_PASS,
+	[LEDGER_CLIENT] = LEDGER_PASS,
+	[LEDGER_OURS] = LEDGER_ANSWERED,
+	[LEDGER_DROPPED] = LEDGER_DROP,
 };
-
-/* A ReadyForQuery has arrived. */
-static void on_ready(struct ledger *ledger, enum ledger_kind kind)
-{
-	struct ledger_entry *head = ledger->count ? first_of(ledger) : NULL;
-
-	ledger->is_begun = false;
-	if (!head)
-		ledger->is_open = false;
-	else if (kind == LEDGER_QUERY && head->fate == LEDGER_SYNC_GUARD)
-		head->fate = LEDGER_INJECT;
-}
 
 /* Follows a reply that starts or ends a COPY. */
 static void follow_copy(struct ledger *ledger, char type)
@@ -480,9 +468,9 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 		pop(ledger);
 		pop_ignored(ledger);
 	}
-	if (type == 'Z')
-		on_ready(ledger, kind);
-	return type == 'Z' && fate == LEDGER_REPLACE ? LEDGER_PASS : verdicts[fate];
+	if (type == 'Z' && ledger->count == 0)
+		ledger->is_open = false;
+	return verdicts[fate];
 }
 
 bool ledger_passes_ready(struct ledger *ledger)
@@ -490,10 +478,10 @@ bool ledger_passes_ready(struct ledger *ledger)
 	const struct ledger_entry *head = ledger->count == 1 ? first_of(ledger) : NULL;
 
 	if (!head || ledger->failed || ledger->is_doubtful || ledger->is_copying || ledger->both ||
-	    head->fate != LEDGER_FORWARD || head->change ||
+	    head->fate != LEDGER_CLIENT || head->change ||
 	    (head->kind == LEDGER_QUERY ? !ledger->has_result : head->kind != LEDGER_SYNC))
 		return false;
-	ledger->is_begun = ledger->is_open = false;
+	ledger->is_open = false;
 	pop(ledger);
 	return true;
 }
@@ -504,7 +492,7 @@ bool ledger_end_plain(struct ledger *ledger)
 	const struct ledger_entry *next = ledger->count > 1 ? entry_at(ledger, 1) : NULL;
 
 	if (head->change ||
-	    (next && (next->kind == LEDGER_COPY_END || next->fate == LEDGER_ANSWER)))
+	    (next && (next->kind == LEDGER_COPY_END || next->kind == LEDGER_CLOSE_HERE)))
 		return false;
 	ledger->unsure_count = 0; /* as in ledger_reply() */
 	pop(ledger);
@@ -516,18 +504,10 @@ bool ledger_owes_borrower(const struct ledger *ledger)
 	for (uint32_t i = 0; i < ledger->count; i++) {
 		const struct ledger_entry *entry = entry_at(ledger, i);
 
-		switch (entry->fate) {
-		case LEDGER_INTERNAL:
-		case LEDGER_IGNORE:
-		case LEDGER_SYNC_GUARD: /* the Query before it was answered */
-			break;
-		case LEDGER_INJECT: /* a Sync: so was a SYNC_GUARD, see on_ready() */
-			if (entry->kind == LEDGER_SYNC)
-				break;
+		/* The error of a request that we have added is the borrower's; a Sync has none. */
+		if (entry->fate == LEDGER_CLIENT ||
+		    (entry->fate == LEDGER_DROPPED && entry->kind != LEDGER_SYNC))
 			return true;
-		default:
-			return true;
-		}
 	}
 	return false;
 }
@@ -538,38 +518,27 @@ static bool is_question(const struct ledger *ledger, uint32_t index)
 	const struct ledger_entry *entry = entry_at(ledger, index);
 
 	return index == ledger->count - 1 && entry->kind == LEDGER_QUERY &&
-	       entry->fate == LEDGER_INTERNAL;
-}
-
-void ledger_ignore_question(struct ledger *ledger)
-{
-	uint32_t last = ledger->count - 1;
-
-	if (is_question(ledger, last))
-		entry_at(ledger, last)->fate = LEDGER_IGNORE;
+	       entry->fate == LEDGER_OURS;
 }
 
 bool ledger_drop_sync(struct ledger *ledger)
 {
 	struct ledger_entry *head = ledger->count ? first_of(ledger) : NULL;
 
-	if (!head || head->kind != LEDGER_SYNC || head->fate != LEDGER_FORWARD ||
+	if (!head || head->kind != LEDGER_SYNC || head->fate != LEDGER_CLIENT ||
 	    !ledger_is_certain(ledger) || ledger->is_doubtful)
 		return false;
 	if (ledger->count > 1 && !is_question(ledger, 1))
 		return false;
-	head->fate = LEDGER_INJECT;
+	head->fate = LEDGER_DROPPED;
 	return true;
 }
 
-bool ledger_answer(struct ledger *ledger, char *type)
+bool ledger_answer(struct ledger *ledger)
 {
-	struct ledger_entry *head = ledger->count ? first_of(ledger) : NULL;
-
-	if (!head || head->fate != LEDGER_ANSWER)
+	if (!ledger_owes_answer(ledger))
 		return false;
-	*type = head->kind == LEDGER_PARSE ? '1' : '3';
-	settle(head, true);
+	settle(first_of(ledger), true);
 	pop(ledger);
 	pop_ignored(ledger);
 	return true;

@@ -69,7 +69,7 @@ bool server_has_nothing_pending(const struct server *server)
 	return server_rest(server) != REST_WORKING && ledger_is_at_rest(&server->wire.ledger) &&
 	       !server->wire.frame_left && !stream_kept(&server->wire.stream).count &&
 	       !stream_unsent(&server->wire.stream) && !server->wire.is_mid_response &&
-	       !server->wire.is_mid_request && !server->wire.got_fatal &&
+	       !server->wire.is_mid_request && !server_got_fatal(server) &&
 	       !server->lease.replay.is_failed && !server->wire.replacement.count &&
 	       !server->free_task.is_waiting;
 }
@@ -201,7 +201,7 @@ void server_rearm(struct server *server)
 		timer_change(&server->timer, limits->connect);
 	else if (server->state != SERVER_LENT)
 		server_set_state_timer(server);
-	else if (server->errand != ERRAND_NONE)
+	else if (server->orders.running != ORDER_NONE)
 		timer_change(&server->timer, limits->connect);
 	else if (server->wire.is_ready)
 		timer_set(&server->timer,
@@ -232,7 +232,7 @@ static void tell_server(const struct logger *logger, struct log_who *who)
 		strbuf_add(&who->address, "(not connected)");
 }
 
-void server_begin_session(struct server *server)
+void server_renew_session(struct server *server)
 {
 	const struct server_shared *shared = server->site->shared;
 	const struct params *none = params_none(shared->params);
@@ -253,7 +253,7 @@ void server_init(struct server *server, struct server_site *site, struct pool *p
 	server->id = id;
 	server->log = (struct logger){ shared->log, tell_server };
 	server->session.baseline = params_none(shared->params);
-	server_begin_session(server);
+	server_renew_session(server);
 }
 
 void server_login_free(struct server *server)
@@ -297,18 +297,17 @@ void server_release_work(struct server *server)
 	server_login_free(server);
 	ledger_done(&server->wire.ledger);
 	server_statements_done(&server->session.statements);
-	text_scope_done(&server->session.scope, params);
+	text_scope_done(&server->session.scope.text, params);
 	replay_done(&server->lease.replay);
 	server_calls_done(server);
 	buf_free(&server->wire.replacement);
-	buf_free(&server->wire.withheld);
-	buf_free(&server->wire.prefix);
-	buf_free(&server->session.reports);
+	buf_free(&server->orders.ahead);
+	buf_free(&server->session.reports.list);
 	params_release(params, &server->session.before);
-	params_release(params, &server->session.forgotten);
-	free(server->session.refusal);
-	server->session.refusal = NULL;
-	server_question_free(&server->question);
+	params_release(params, &server->session.reports.forgotten);
+	free(server->orders.refusal);
+	server->orders.refusal = NULL;
+	server_question_free(&server->orders.question);
 }
 
 static void release_connection(struct server *server)
@@ -323,7 +322,7 @@ static void release_connection(struct server *server)
 	params_release(params, &server->session.params);
 	params_release(params, &server->session.baseline);
 	params_release(params, &server->session.unreported);
-	explicit_bzero(server->key, sizeof(server->key));
+	explicit_bzero(&server->key, sizeof(server->key));
 }
 
 void server_say_goodbye(struct server *server)
@@ -413,10 +412,37 @@ void server_tell_end(struct server *server, const struct err *err)
 		note_end(server, err);
 }
 
+/* It is closed after all. */
+static void tell_late(struct server *server)
+{
+	struct err err;
+
+	err_close(&err, server->close_reason);
+	server_tell_end(server, &err);
+}
+
+void server_give_up(struct server *server)
+{
+	if (server->wire.ending.how >= ENDING_KEEPS)
+		tell_late(server);
+	server_forget(server);
+}
+
+void server_keep_not(struct server *server)
+{
+	if (server->wire.ending.how == ENDING_CLEANS)
+		server_give_up(server);
+	if (server->wire.ending.how != ENDING_KEEPS)
+		return;
+	tell_late(server);
+	server->wire.ending.how = ENDING_CLOSES;
+	server_set_state_timer(server);
+}
+
 bool server_may_resend(const struct server *server)
 {
 	return replay_may_resend(&server->lease.replay) && server->state == SERVER_LENT &&
-	       server->errand == ERRAND_NONE;
+	       server->orders.running == ORDER_NONE;
 }
 
 bool server_has_no_effect(const struct server *server)
@@ -467,12 +493,18 @@ static bool is_before_all(const struct server *server)
 {
 	const struct borrower *borrower = server->lease.borrower;
 
-	return borrower && borrower->ops->on_unrun && server->errand == ERRAND_REPLAY;
+	return borrower && borrower->ops->on_unrun && server->orders.running == ORDER_REPLAY;
 }
 
 bool server_can_go_unnoticed(const struct server *server)
 {
 	return is_before_all(server) || (server->lease.borrower && server_has_only_begun(server));
+}
+
+void server_drop_rest(struct server *server)
+{
+	server->wire.is_mid_response = false;
+	stream_want(&server->wire.stream, WANT_INPUT);
 }
 
 void server_close(struct server *server, const struct err *err)
@@ -481,16 +513,17 @@ void server_close(struct server *server, const struct err *err)
 	struct borrower *borrower = server->lease.borrower;
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 	struct err reason = *err; /* err may point into an object that is freed below: copy it */
-	bool got_fatal = server->wire.got_fatal;
+	bool got_fatal = server_got_fatal(server);
 	bool is_unsent = is_before_all(server);
-	enum ending_how ending;
+	enum ending_how ending = ENDING_NOT;
 	struct replay unrun;
 
 	if (server->state == SERVER_ENDING)
 		server_keep_not(server);
 	if (server_is_over(server))
 		return;
-	ending = server_ending(server, err->reason);
+	if (ops->how_it_ends)
+		ending = ops->how_it_ends(server, err->reason);
 	unrun = take_unrun(server);
 	if (ending <= ENDING_CLOSES)
 		server_tell_end(server, &reason);
@@ -503,10 +536,13 @@ void server_close(struct server *server, const struct err *err)
 		                      server->site->user, server_backend_pid(server),
 		                      loop_now(server->site->shared->loop) - server->lease.lent_at);
 	server->lease.borrower = NULL;
-	if (ending == ENDING_NOT)
+	if (ending == ENDING_NOT) {
 		server_forget(server);
-	else
-		server_begin_ending(server, ending, reason.reason);
+	} else {
+		server_need_close(server, reason.reason);
+		server->close_reason = reason.reason;
+		ops->on_ending(server, ending);
+	}
 	if (was_new)
 		ops->on_login_failed(server, &reason);
 	if (!borrower)
@@ -572,7 +608,7 @@ void server_need_close(struct server *server, enum close_reason reason)
 
 bool server_note(struct server *server, enum ledger_kind kind)
 {
-	bool is_good = ledger_add(&server->wire.ledger, kind, LEDGER_FORWARD);
+	bool is_good = ledger_add(&server->wire.ledger, kind, LEDGER_CLIENT);
 
 	/* A request that gets no reply (the rest of a failed COPY) leaves the server ready. */
 	if (!ledger_is_empty(&server->wire.ledger))
@@ -608,14 +644,14 @@ void server_break(struct server *server)
 /* Sends the prefix and the pieces after it; with one write if they are few. */
 static bool send_behind(struct server *server, const struct iovec *pieces, int count)
 {
-	struct iovec all[SEND_BEHIND_MAX] = { { server->wire.prefix.at,
-		                                server->wire.prefix.count } };
+	struct iovec all[SEND_BEHIND_MAX] = { { server->orders.ahead.at,
+		                                server->orders.ahead.count } };
 	bool is_one = count < SEND_BEHIND_MAX, is_sent;
 
 	for (int i = 0; is_one && i < count; i++)
 		all[1 + i] = pieces[i];
 	is_sent = stream_sendv(&server->wire.stream, all, is_one ? 1 + count : 1);
-	buf_reuse(&server->wire.prefix, PREFIX_KEEP_MAX);
+	buf_reuse(&server->orders.ahead, PREFIX_KEEP_MAX);
 	return is_sent && (is_one || stream_sendv(&server->wire.stream, pieces, count));
 }
 
@@ -628,8 +664,8 @@ static inline void count_sent(const struct server *server, size_t count)
 
 bool server_send(struct server *server, struct bytes bytes)
 {
-	assert(server->session.doubt != DOUBT_FOREIGN || server->is_cleaning); /* pool_prepare() */
-	if (server->wire.prefix.count)
+	assert(server->session.doubt != DOUBT_FOREIGN); /* pool_prepare() */
+	if (server->orders.ahead.count)
 		return server_sendv(server, &(struct iovec){ (void *)bytes.at, bytes.count }, 1);
 	count_sent(server, bytes.count);
 	if (stream_send(&server->wire.stream, bytes))
@@ -642,8 +678,8 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 {
 	for (int i = 0; i < count; i++)
 		count_sent(server, pieces[i].iov_len);
-	if (server->wire.prefix.count ? send_behind(server, pieces, count)
-	                              : stream_sendv(&server->wire.stream, pieces, count))
+	if (server->orders.ahead.count ? send_behind(server, pieces, count)
+	                               : stream_sendv(&server->wire.stream, pieces, count))
 		return true;
 	server_break(server);
 	return false;
@@ -651,22 +687,8 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 
 void server_push(struct server *server)
 {
-	if (server->wire.prefix.count)
+	if (server->orders.ahead.count)
 		server_sendv(server, NULL, 0);
-}
-
-void server_make_certain(struct server *server)
-{
-	/* Close of the unnamed portal: outside of a transaction there is none. */
-	static const char ask[] = "C\0\0\0\006P\0"
-				  "S\0\0\0\004";
-
-	assert(server->wire.status == 'I');
-	if (server_note_change(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) &&
-	    server_note_change(server, LEDGER_SYNC, LEDGER_INJECT, NULL))
-		server_send(server, bytes_of(ask, sizeof(ask) - 1));
-	else
-		server_break(server);
 }
 
 void server_read_on(struct server *server) { stream_want(&server->wire.stream, WANT_INPUT); }
@@ -679,8 +701,8 @@ int64_t server_backend_pid(const struct server *server)
 {
 	if (!server)
 		return 0;
-	if (server->key_size >= 4)
-		return (int32_t)load_be32(server->key);
+	if (server->key.size >= 4)
+		return (int32_t)load_be32(server->key.bytes);
 	return address_is_unix(&server->place.peer) ? server->place.peer.un.pid : 0;
 }
 

@@ -25,10 +25,16 @@ struct server_calls {
 	uint32_t capacity; /* a power of two */
 	uint32_t head, count;
 	usec_t ended_at;              /* when the last call was answered */
+	uint64_t received;            /* bytes read from the server since it has this */
 	uint64_t mark;                /* position of the first byte that counts */
 	uint64_t rows;                /* of the first call so far */
 	char sqlstate[SQLSTATE_SIZE]; /* its error; "": none */
 };
+
+void server_calls_read(struct server *server, size_t count)
+{
+	server->wire.calls->received += count;
+}
 
 void server_calls_done(struct server *server)
 {
@@ -69,7 +75,7 @@ __attribute__((noinline)) static void shrink(struct server_calls *calls)
 /* The queue is empty: the server is not watched any more. */
 static inline void rest(struct server *server)
 {
-	server->lease.watches &= (uint8_t)~SERVER_WATCHES_CALLS;
+	server_unwatch(server, SERVER_WATCHES_CALLS);
 	if (server->wire.calls->capacity > KEPT_CAPACITY)
 		shrink(server->wire.calls);
 }
@@ -93,9 +99,9 @@ struct server_call *server_note_call(struct server *server, enum ledger_kind kin
 	if (!calls || !ledger_mark_call(&server->wire.ledger, kind))
 		return NULL;
 	if (calls->count == 0) {
-		server->lease.watches |= SERVER_WATCHES_CALLS;
+		server_watch(server, SERVER_WATCHES_CALLS);
 		calls->head = 0; /* the same memory as before */
-		calls->mark = server->wire.received;
+		calls->mark = calls->received;
 		calls->rows = 0;
 		calls->sqlstate[0] = 0;
 	}
@@ -163,7 +169,7 @@ static void end_call(struct server *server, const struct server_call *call, uint
 static inline void settle(struct server *server, bool is_skipped, uint64_t position)
 {
 	struct server_calls *calls = server->wire.calls;
-	uint32_t left = server->wire.got_fatal ? 0 : server->wire.ledger.call_count;
+	uint32_t left = server_got_fatal(server) ? 0 : server->wire.ledger.call_count;
 
 	if (calls->count <= left)
 		return;
@@ -182,7 +188,7 @@ void server_calls_plain(struct server *server, struct bytes in, size_t length)
 	if (in.at[0] == 'C')
 		calls->rows +=
 		    rows_of(bytes_of(in.at + FRAME_HEADER_SIZE, length - FRAME_HEADER_SIZE));
-	settle(server, false, server->wire.received - in.count + length);
+	settle(server, false, server->wire.calls->received - in.count + length);
 }
 
 void server_calls_follow(struct server *server, const struct frame *frame, struct bytes in,
@@ -200,7 +206,7 @@ void server_calls_follow(struct server *server, const struct frame *frame, struc
 		calls->rows += call_at(calls, 0)->row_limit;
 	else if (frame->type == 'E')
 		note_error(calls, body_of(in, frame));
-	settle(server, fate == FRAME_DROP, server->wire.received - in.count + frame->length);
+	settle(server, fate == FRAME_DROP, server->wire.calls->received - in.count + frame->length);
 	if (frame->type == 'Z')
 		calls->sqlstate[0] = 0; /* of a Sync: of a transaction, and of no call */
 }

@@ -30,7 +30,7 @@
 /* ---- whether, and how ---- */
 
 /* Whether the server works for somebody: PostgreSQL would notice the end only with its answer. */
-static bool is_running(const struct server *server)
+static bool works(const struct server *server)
 {
 	return server_rest(server) == REST_WORKING && !ledger_is_empty(&server->wire.ledger);
 }
@@ -77,53 +77,26 @@ static bool can_be_cleaned(const struct server *server)
 
 	return config->cancel_grace && server->state == SERVER_LENT && !server->close_reason &&
 	       !server->site->cannot_clean && !server->site->entry->connect_query &&
-	       !server->session.has_library && !server->session.load_count &&
+	       !(server->session.left & LEFT_LIBRARY) && !server->session.load_count &&
 	       !server->wire.is_mid_request && !stream_unsent(&server->wire.stream) &&
 	       !server->wire.ledger.both && (!*reset || strcasecmp(reset, "DISCARD ALL") == 0);
 }
 
 enum ending_how server_ending(const struct server *server, enum close_reason reason)
 {
-	bool works = is_running(server);
+	bool is_running = works(server);
 
-	if (!server->site->ops->on_ending || server->wire.got_fatal || server->wire.stream.error ||
-	    server_is_dedicated(server) || (works && (!server->key_size || !may_cancel(reason))) ||
+	if (server_got_fatal(server) || server->wire.stream.error || server_is_dedicated(server) ||
+	    (is_running && (!server->key.size || !may_cancel(reason))) ||
 	    (server->state != SERVER_LENT && server->state != SERVER_RESETTING) ||
-	    (server->state == SERVER_LENT && server->errand != ERRAND_NONE))
+	    (server->state == SERVER_LENT && server->orders.running != ORDER_NONE))
 		return ENDING_NOT;
 	if (may_keep(reason) && can_be_cleaned(server))
 		return ENDING_KEEPS;
-	return works ? ENDING_CLOSES : ENDING_NOT;
+	return is_running ? ENDING_CLOSES : ENDING_NOT;
 }
 
 /* ---- the cleaning ---- */
-
-/* It is closed after all. */
-static void tell(struct server *server)
-{
-	struct err err;
-
-	err_close(&err, server->close_reason);
-	server_tell_end(server, &err);
-}
-
-void server_give_up(struct server *server)
-{
-	if (server->wire.ending.how >= ENDING_KEEPS)
-		tell(server);
-	server_forget(server);
-}
-
-void server_keep_not(struct server *server)
-{
-	if (server->wire.ending.how == ENDING_CLEANS)
-		server_give_up(server);
-	if (server->wire.ending.how != ENDING_KEEPS)
-		return;
-	tell(server);
-	server->wire.ending.how = ENDING_CLOSES;
-	server_set_state_timer(server);
-}
 
 /*
  * A ROLLBACK before the Sync, as that would commit what the borrower has not ended; and another one
@@ -164,14 +137,14 @@ static void keep(struct server *server)
 
 	log_debug(&server->log, "canceled and cleaned: the server is kept");
 	params_release(shared->params, &server->session.params);
-	server_begin_session(server);
+	server_renew_session(server);
 	server->wire.ending = (struct server_ending){ 0 };
 	server->wire.stream.ops = &server_stream_ops;
 	server->wire.is_ready = true;
-	server->wire.is_mid_response = server->wire.forwards_rest = false;
-	server->wire.prefix_failure = CLOSE_NONE;
-	server->is_cleaning = false;
-	server->ask_size = 0;
+	server->wire.is_mid_response = false;
+	server->orders.behind_size = 0;
+	server->orders.failure = CLOSE_NONE;
+	server->lease.sequences = (struct server_sequences){ .state = SEQUENCES_NONE };
 	server->lease.watches = 0;
 	server->lease.request_at = server->lease.xact_at = 0;
 	timer_clear(&server->xact);
@@ -311,27 +284,21 @@ static const struct stream_ops ending_ops = { on_ending_input, on_ending_flushed
 
 /* ---- the beginning ---- */
 
-void server_begin_ending(struct server *server, enum ending_how how, enum close_reason reason)
+bool server_begin_ending(struct server *server, enum ending_how how)
 {
-	bool must_cancel;
+	bool is_running = works(server);
 
 	/* What is unsent may begin with the rest of a frame: Terminate would be read as that. */
 	server->wire.is_mid_request |= stream_drop_unsent(&server->wire.stream);
 	server->wire.stream.ops = &ending_ops;
-	server_need_close(server, reason);
-	server->close_reason = reason;
 	server->used_at = loop_now(server->site->shared->loop);
 	timer_clear(&server->xact);
 	server->wire.ending.how = how;
-	must_cancel = is_running(server);
 	server_enter(server, SERVER_ENDING);
 	server_release_work(server);
 	if (stream_is_halted(&server->wire.stream))
 		stream_go_on(&server->wire.stream);
-	if (stream_want(&server->wire.stream, WANT_INPUT))
-		server->site->ops->on_ending(server, must_cancel);
-	else
-		server_give_up(server);
+	return stream_want(&server->wire.stream, WANT_INPUT) && is_running;
 }
 
 void server_canceled(struct server *server)
@@ -341,7 +308,9 @@ void server_canceled(struct server *server)
 		send_cleaning(server);
 		return;
 	case ENDING_CLOSES:
-		server->wire.ending.how = ENDING_CLOSED;
+		if (server->wire.farewell == FAREWELL_OURS)
+			return;
+		server->wire.farewell = FAREWELL_OURS;
 		server_say_goodbye(server);
 		if (!stream_unsent(&server->wire.stream))
 			stream_finish(&server->wire.stream);

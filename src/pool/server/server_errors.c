@@ -3,7 +3,7 @@
  * What a server's ErrorResponse means: who gets the error, and in which form.
  *
  *   no request, or FATAL --> the borrower's last message, or the reason to close the server
- *   of an errand         --> the log; the borrower if its parameters are refused
+ *   of an order         --> the log; the borrower if its parameters are refused
  *                            (the server is kept: its own parameters are unchanged)
  *   of a request         --> the borrower: unchanged, or with the client's name of the
  *                            statement, or replaced by ours; or nobody: the request is retried
@@ -101,7 +101,7 @@ void server_close_by(struct server *server, struct bytes body)
  */
 static bool owes_opening(const struct server *server)
 {
-	return server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_BEGIN);
+	return server->lease.replay.opening_more || ledger_owes(&server->wire.ledger, LEDGER_OURS);
 }
 
 /*
@@ -131,30 +131,31 @@ static bool is_for_good(const char *sqlstate)
 	return strncmp(sqlstate, "42", 2) == 0 || strncmp(sqlstate, "0A", 2) == 0;
 }
 
-void server_cleaning_refused(struct server *server, struct bytes body)
+void server_ours_refused(struct server *server, struct bytes body)
 {
-	struct ledger_change *fence = ledger_take_failed(&server->wire.ledger);
+	struct ledger_change *change = ledger_take_failed(&server->wire.ledger);
 	char buffer[ERROR_PREFIX];
 	struct report report;
 
 	read_error(body, buffer, sizeof(buffer), &report);
-	if (strcmp(report.sqlstate, "25P02") != 0) { /* else the reason came before */
+	if (server_is_cleaning(server) &&
+	    strcmp(report.sqlstate, "25P02") != 0) { /* else it came before */
 		log_warning(&server->log, "cleaning failed: %s %s: %s", report.severity,
 		            report.sqlstate, report.text);
 		server->site->cannot_clean |= is_for_good(report.sqlstate);
 	}
 	/* At once: behind it, no Query is answered. */
-	if (fence)
-		fence->settle(fence, false);
+	if (change)
+		change->settle(change, false);
 }
 
-void server_prefix_failed(struct server *server)
+void server_order_failed(struct server *server)
 {
 	struct err err;
 
-	err_close(&err, server->wire.prefix_failure);
+	err_close(&err, server->orders.failure);
 	err_recode(&err, ERR_PROTOCOL);
-	if (server->wire.prefix_failure == CLOSE_CLEANING_FAILED && server_may_resend(server))
+	if (server->orders.failure == CLOSE_CLEANING_FAILED && server_may_resend(server))
 		server_close_unrun(server, &err);
 	else
 		server_close(server, &err);
@@ -173,19 +174,19 @@ static void close_before_batch(struct server *server, const struct report *repor
 enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 {
 	/* An error that answers no request and is not FATAL: the server is out of step. */
-	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
+	if (server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
 	    server_error_is_fatal(body)) {
 		char buffer[ERROR_PREFIX];
 		struct report report;
 
 		read_error(body, buffer, sizeof(buffer), &report);
-		if (!server->wire.got_fatal)
+		if (!server_got_fatal(server))
 			log_end_of(server, &report);
-		if (!server->wire.got_fatal && is_before_batch(server, &report)) {
+		if (!server_got_fatal(server) && is_before_batch(server, &report)) {
 			close_before_batch(server, &report);
 			return FRAME_STOP;
 		}
-		server->wire.got_fatal = true;
+		server->wire.farewell = FAREWELL_FATAL;
 		note_error(server, body);
 		return FRAME_PASS;
 	}
@@ -193,29 +194,29 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 	return FRAME_STOP;
 }
 
-void server_errand_error(struct server *server, struct bytes body)
+void server_order_error(struct server *server, struct bytes body)
 {
 	char buffer[ERROR_PREFIX];
 	struct report report;
 
 	read_error(body, buffer, sizeof(buffer), &report);
-	server->errand_failed = true;
-	if (server->errand == ERRAND_ROLE) {
+	server->orders.has_failed = true;
+	if (server->orders.running == ORDER_ROLE) {
 		/* asked again in a shorter form */
 		log_debug(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
 		return;
 	}
 	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
-	if (server->errand == ERRAND_ASK) {
-		server->question->was_canceled = strcmp(report.sqlstate, "57014") == 0;
-		server->question->lacks_rights = strcmp(report.sqlstate, "42501") == 0;
+	if (server->orders.running == ORDER_ASK) {
+		server->orders.question->was_canceled = strcmp(report.sqlstate, "57014") == 0;
+		server->orders.question->lacks_rights = strcmp(report.sqlstate, "42501") == 0;
 	}
-	if (server->errand != ERRAND_REPLAY || server->session.refusal)
+	if (server->orders.running != ORDER_REPLAY || server->orders.refusal)
 		return;
-	/* Kept for the borrower, which gets this error when the errand is complete. */
-	server->session.refusal = calloc(1, sizeof(*server->session.refusal));
-	if (server->session.refusal)
-		err_set_foreign(server->session.refusal, report.sqlstate, report.text);
+	/* Kept for the borrower, which gets this error when the order is complete. */
+	server->orders.refusal = calloc(1, sizeof(*server->orders.refusal));
+	if (server->orders.refusal)
+		err_set_foreign(server->orders.refusal, report.sqlstate, report.text);
 }
 
 /* ---- errors in another form for the client ---- */
@@ -451,7 +452,7 @@ static bool may_refuse(const struct server *server)
 
 	return (target == TARGET_PRIMARY || target == TARGET_READ_WRITE) &&
 	       server_may_resend(server) && !server->lease.replay.next &&
-	       ledger_owes(&server->wire.ledger, LEDGER_FORWARD) &&
+	       ledger_owes(&server->wire.ledger, LEDGER_CLIENT) &&
 	       (may_write(server) || server->lease.replay.was_writable);
 }
 
@@ -507,7 +508,7 @@ static bool tries_again(struct server *server)
 	if (!server->lease.replay.count || !server->lease.replay.may_replan ||
 	    !ledger_drop_sync(&server->wire.ledger))
 		return false;
-	server_drop_question(server);
+	server_drop_behind(server);
 	server->lease.replay.is_failed = true;
 	return true;
 }
@@ -538,13 +539,13 @@ static void withhold(struct server *server, struct bytes body)
 {
 	size_t frame;
 
-	server->wire.withheld = server->wire.replacement;
+	server->lease.replay.withheld = server->wire.replacement;
 	server->wire.replacement = (struct buf){ 0 };
-	if (server->wire.withheld.count)
+	if (server->lease.replay.withheld.count)
 		return;
-	frame = message_begin(&server->wire.withheld, 'E');
-	buf_add(&server->wire.withheld, body.at, body.count);
-	message_end(&server->wire.withheld, frame);
+	frame = message_begin(&server->lease.replay.withheld, 'E');
+	buf_add(&server->lease.replay.withheld, body.at, body.count);
+	message_end(&server->lease.replay.withheld, frame);
 }
 
 /*
@@ -553,10 +554,10 @@ static void withhold(struct server *server, struct bytes body)
  */
 static bool say_withheld(struct server *server)
 {
-	if (!server->wire.withheld.count)
+	if (!server->lease.replay.withheld.count)
 		return false;
-	server->wire.replacement = server->wire.withheld;
-	server->wire.withheld = (struct buf){ 0 };
+	server->wire.replacement = server->lease.replay.withheld;
+	server->lease.replay.withheld = (struct buf){ 0 };
 	return true;
 }
 

@@ -4,7 +4,7 @@
  *
  *   stream --> [examine the header] --> borrower      replies to its requests
  *                   |
- *                   +--> handled here                  replies to errands; the login
+ *                   +--> handled here                  replies to orders; the login
  *
  * Consecutive frames that are forwarded form a run, which is passed on in one call. A frame may be
  * longer than our buffers: its header is examined, and the rest is forwarded by count. Only frames
@@ -47,7 +47,7 @@ static bool close_bad_for(struct server *server, enum close_reason reason)
 static bool watches_notifications(const struct server *server)
 {
 	return (server->lease.watches & SERVER_WATCHES_NOTIFICATIONS) ||
-	       (server->session.has_session && server->lease.borrower &&
+	       ((server->session.left & LEFT_SESSION) && server->lease.borrower &&
 	        server->lease.borrower->ops->takes_notification);
 }
 
@@ -72,7 +72,7 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		           ? frame->length
 		           : FRAME_HEADER_SIZE;
 	case 'D':
-		return server->errand >= ERRAND_ASK ? frame->length : FRAME_HEADER_SIZE;
+		return server->orders.running >= ORDER_ASK ? frame->length : FRAME_HEADER_SIZE;
 	case 'A':
 		return watches_notifications(server) ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
@@ -113,13 +113,14 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	if (server->state != SERVER_LENT)
 		return FRAME_DROP;
 	if ((server->lease.watches & SERVER_WATCHES_PARAMETERS) && server->lease.borrower &&
-	    server->errand == ERRAND_NONE &&
+	    server->orders.running == ORDER_NONE &&
 	    server->lease.borrower->ops->takes_parameter(server->lease.borrower, name, value,
 	                                                 &server->wire.replacement))
 		return server->wire.replacement.count ? FRAME_REPLACE : FRAME_DROP;
 	/* The reply to our own SET is forwarded only if the value is spelled differently. */
-	return !is_news && (server->errand == ERRAND_REPLAY ||
-	                    ledger_owes(&server->wire.ledger, LEDGER_IGNORE))
+	return !is_news && (server->orders.running == ORDER_REPLAY ||
+	                    (server->orders.running == ORDER_NONE &&
+	                     ledger_owes(&server->wire.ledger, LEDGER_OURS)))
 	           ? FRAME_DROP
 	           : FRAME_PASS;
 }
@@ -142,7 +143,7 @@ static enum frame_fate notice_fate(struct server *server, struct bytes body)
 	if (server_has_no_effect(server) && is_last_notice(body))
 		return FRAME_DROP;               /* the client continues on another server */
 	server->lease.replay.may_resend = false; /* the client would get it twice */
-	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
+	return server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
 	               !ledger_owes_injected(&server->wire.ledger)
 	           ? FRAME_PASS
 	           : FRAME_DROP;
@@ -151,7 +152,7 @@ static enum frame_fate notice_fate(struct server *server, struct bytes body)
 static enum frame_fate notification_frame(struct server *server, struct bytes frame)
 {
 	/* What comes before the cleaning is done is for who had the server before. */
-	if (server->state != SERVER_LENT || server->is_cleaning)
+	if (server->state != SERVER_LENT || server_is_cleaning(server))
 		return FRAME_DROP;
 	if (!watches_notifications(server) || !server->lease.borrower ||
 	    !server->lease.borrower->ops->takes_notification(server->lease.borrower, frame,
@@ -169,16 +170,16 @@ static void note_end(struct server *server, struct bytes body)
 {
 	bool is_commit = bytes_equal(body, bytes_of("COMMIT", 7));
 
-	server->lease.unlisten_count += bytes_equal(body, bytes_of("UNLISTEN", 9)) ||
-	                                bytes_equal(body, bytes_of("DISCARD ALL", 12));
-	if (server->lease.end != SERVER_END_NONE ||
+	server->lease.watched.unlisten_count += bytes_equal(body, bytes_of("UNLISTEN", 9)) ||
+	                                        bytes_equal(body, bytes_of("DISCARD ALL", 12));
+	if (server->lease.watched.end != SERVER_END_NONE ||
 	    (!is_commit && !bytes_equal(body, bytes_of("ROLLBACK", 9)) &&
 	     !bytes_equal(body, bytes_of("PREPARE TRANSACTION", 20))))
 		return;
-	if (server->lease.ends_ahead)
-		server->lease.ends_ahead--;
+	if (server->lease.watched.ahead)
+		server->lease.watched.ahead--;
 	else
-		server->lease.end = is_commit ? SERVER_END_COMMIT : SERVER_END_ROLLBACK;
+		server->lease.watched.end = is_commit ? SERVER_END_COMMIT : SERVER_END_ROLLBACK;
 }
 
 /*
@@ -209,7 +210,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	if (server->lease.watches & SERVER_WATCHES_END)
 		note_end(server, body);
 	if (server->state == SERVER_LENT && is_ddl(body)) {
-		server->session.has_ddl = true;
+		server_note_ddl(server);
 		server->site->ops->on_definition(server);
 	}
 	if (!may_be_examined(body.count ? body.at[0] : 0))
@@ -217,7 +218,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
 		server_statements_forget_confirmed(&server->session.statements);
-		if (server->lease.borrower && server->errand == ERRAND_NONE)
+		if (server->lease.borrower && server->orders.running == ORDER_NONE)
 			server->lease.borrower->ops->on_deallocated(server->lease.borrower);
 	}
 	/* In a text of several statements, the DEALLOCATE may be of any statement. */
@@ -255,22 +256,22 @@ static bool description_frame(struct server *server, char type, struct bytes bod
 	return description->on_types(description, body) || close_bad_for(server, CLOSE_MEMORY);
 }
 
-static enum frame_fate errand_frame(struct server *server, char type, struct bytes body,
-                                    bool is_end)
+static enum frame_fate order_frame(struct server *server, char type, struct bytes body, bool is_end)
 {
 	if (type == 'E')
-		server_errand_error(server, body);
-	if (type == 'D' && server->errand == ERRAND_ASK)
-		facts_row(&server->question->facts, body);
-	if (type == 'D' && server->errand == ERRAND_ROLE)
+		server_order_error(server, body);
+	if (type == 'D' && server->orders.running == ORDER_ASK)
+		facts_row(&server->orders.question->facts, body);
+	if (type == 'D' && server->orders.running == ORDER_ROLE)
 		server_role_row(server, body);
-	if (type == 'D' && server->errand == ERRAND_CATALOG)
+	if (type == 'D' && server->orders.running == ORDER_CATALOG)
 		server->site->ops->on_catalog_row(server, body);
 	/* The SQL that sets our own parameters resets no others. */
-	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK)
+	if (type == 'C' && server->orders.running != ORDER_REPLAY &&
+	    server->orders.running != ORDER_SET_BACK)
 		complete_frame(server, body, false);
 	if (is_end) {
-		server_errand_done(server);
+		server_order_done(server);
 		return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
 	}
 	return FRAME_DROP;
@@ -287,19 +288,31 @@ static bool has_more(const struct server *server)
 	        !server->lease.replay.is_failed);
 }
 
+/* A reply that nobody gets. */
+static enum frame_fate our_frame(struct server *server, char type, struct bytes body,
+                                 enum ledger_verdict verdict)
+{
+	if (server->orders.failure)
+		return server_order_failed(server), FRAME_STOP;
+	if (verdict == LEDGER_FATAL)
+		return server_close_by(server, body), FRAME_STOP;
+	if (type != 'Z' || (verdict == LEDGER_ANSWERED && has_more(server)))
+		return FRAME_DROP;
+	return FRAME_SETTLED;
+}
+
 /* Classifies a reply by the ledger. `body` is empty if the reply need not be parsed. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
-	bool is_end, is_hushed = type == 'Z' && ledger_owes(&server->wire.ledger, LEDGER_IGNORE);
-	bool is_followed;
+	bool is_end, is_followed;
 	enum ledger_verdict verdict;
 
 	if (type == 'Z' && fields_ready(body, &server->wire.status) != WIRE_OK)
 		return close_bad(server, "broken ReadyForQuery"), FRAME_STOP;
 	if (type == 'Z') {
-		if (server->session.reports.count)
+		if (server->session.reports.list.count)
 			server_settle_reports(server);
-		server->session.report_count = 0;
+		server->session.reports.count = 0;
 	}
 	if (type == 'E' && (ledger_is_empty(&server->wire.ledger) || server_error_is_fatal(body)))
 		return server_unasked_error(server, body);
@@ -312,20 +325,16 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		return FRAME_STOP;
 	is_followed = ledger_is_followed(&server->wire.ledger);
 	verdict = ledger_reply(&server->wire.ledger, type, &is_end);
-	if (type == 'E' && server->is_cleaning)
-		server_cleaning_refused(server, body);
-	if (verdict == LEDGER_FATAL)
-		return server_close_by(server, body), FRAME_STOP;
-	if (verdict == LEDGER_DROP && server->wire.prefix_failure)
-		return server_prefix_failed(server), FRAME_STOP;
-	if (verdict == LEDGER_DROP)
-		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_DROP;
-	if (verdict == LEDGER_ANSWERED)
-		return errand_frame(server, type, body, is_end && type == 'Z');
+	if (type == 'E' && (server_is_cleaning(server) || verdict == LEDGER_ANSWERED))
+		server_ours_refused(server, body);
+	if (verdict == LEDGER_ANSWERED && server->orders.running != ORDER_NONE)
+		return order_frame(server, type, body, is_end && type == 'Z');
+	if (verdict == LEDGER_ANSWERED || verdict == LEDGER_DROP || verdict == LEDGER_FATAL)
+		return our_frame(server, type, body, verdict);
 	if (verdict == LEDGER_DOUBT)
 		return close_bad_for(server, CLOSE_COPY_OUT_OF_STEP), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
-		return server->wire.got_fatal
+		return server_got_fatal(server)
 		           ? close_bad_for(server, CLOSE_SERVER_ENDED)
 		           : close_bad(server, "unexpected message from server: out of step"),
 		       FRAME_STOP;
@@ -384,7 +393,7 @@ static enum frame_fate reply_to_call(struct server *server, const struct frame *
 		return fate;
 	/* BindComplete, RowDescription and others that end no call, and say nothing about one. */
 	if (fate != FRAME_PASS || server->wire.ledger.call_count != before ||
-	    server->wire.got_fatal ||
+	    server_got_fatal(server) ||
 	    (frame->type != '1' && frame->type != '2' && frame->type != 'n' && frame->type != 'T'))
 		server_calls_follow(server, frame, in, fate);
 	return fate;
@@ -397,7 +406,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 	if ((frame->type == 'D' || frame->type == 'd') && server->state == SERVER_LENT &&
 	    ledger_passes_rows(&server->wire.ledger))
 		return FRAME_PASS;
-	if (server->state == SERVER_LOGIN && server->errand == ERRAND_NONE)
+	if (server->state == SERVER_LOGIN && server->orders.running == ORDER_NONE)
 		return server_login_frame(server, frame, in);
 	switch (frame->type) {
 	case 'S':
@@ -432,14 +441,14 @@ static void pass_run(struct server *server, const char *from, const char *to, bo
 static void pass_ready(struct server *server)
 {
 	struct borrower *borrower = server->lease.borrower;
-	bool is_asked = server->ask_size && server->wire.ledger.count == 1;
+	bool is_asked = server->orders.behind_size && server->wire.ledger.count == 1;
 	bool is_settled;
 
 	if (!borrower)
 		return;
 	if (is_asked && server->wire.status == 'E') {
 		/* PostgreSQL refuses the question, as all but ROLLBACK */
-		server_drop_question(server);
+		server_drop_behind(server);
 		is_asked = false;
 	}
 	is_settled = is_asked || ledger_is_empty(&server->wire.ledger);
@@ -456,16 +465,16 @@ static void pass_ready(struct server *server)
 		          server->used_at);
 	}
 	if (is_asked)
-		server_begin_ask(server);
+		server_begin_behind(server);
 	if (server->wire.status == 'I')
 		server_end_transaction(server, is_settled);
-	if (server->wire.status == 'I' && server->session.has_ddl) {
+	if (server->wire.status == 'I' && (server->session.left & LEFT_DDL)) {
 		/* others could not see it before the commit */
-		server->session.has_ddl = false;
+		server->session.left &= (uint8_t)~LEFT_DDL;
 		server->site->ops->on_definition(server);
 	}
-	if (server->wire.withheld.count)
-		buf_free(&server->wire.withheld);
+	if (server->lease.replay.withheld.count)
+		buf_free(&server->lease.replay.withheld);
 	borrower->ops->on_ready(borrower, server->wire.status, is_settled);
 }
 
@@ -499,13 +508,13 @@ static void say_instead(struct server *server)
 
 bool server_answer(struct server *server)
 {
-	char message[FRAME_HEADER_SIZE] = { 0, 0, 0, 0, 4 };
+	static const char closed[] = { '3', 0, 0, 0, 4 };
 	bool has_space = true;
 
 	while (server->state == SERVER_LENT && server->lease.borrower &&
-	       ledger_answer(&server->wire.ledger, &message[0]))
-		has_space = server->lease.borrower->ops->on_bytes(
-		    server->lease.borrower, bytes_of(message, sizeof(message)));
+	       ledger_answer(&server->wire.ledger))
+		has_space = server->lease.borrower->ops->on_bytes(server->lease.borrower,
+		                                                  bytes_of(closed, sizeof(closed)));
 	return has_space;
 }
 
@@ -527,7 +536,7 @@ static void tell_space(struct server *server, bool was_within)
 {
 	struct borrower *borrower = server->lease.borrower;
 
-	if (server->state != SERVER_LENT || !borrower || server->errand != ERRAND_NONE)
+	if (server->state != SERVER_LENT || !borrower || server->orders.running != ORDER_NONE)
 		return;
 	if (borrower->waits_for != LEDGER_WAIT_NOT
 	        ? !ledger_ends_wait(&server->wire.ledger, borrower->waits_for)
@@ -627,11 +636,11 @@ static inline enum wire_result look_for_refusal(struct server *server, struct by
 
 /* What follows from a frame, or from the part of it that has been received: up to `here`. */
 static inline void end_frame(struct server *server, const char *here, const char **run,
-                             enum frame_fate fate)
+                             enum frame_fate fate, bool is_mid_frame)
 {
-	if (fate == FRAME_READY || server->wire.got_fatal) {
+	if (fate == FRAME_READY || server_got_fatal(server)) {
 		/* Forward the run now: the frames after it may close the server. */
-		end_run(server, run, here, server->wire.frame_left && server->wire.forwards_rest);
+		end_run(server, run, here, is_mid_frame);
 	}
 	if (fate == FRAME_READY && server->state == SERVER_LENT)
 		pass_ready(server);
@@ -640,7 +649,7 @@ static inline void end_frame(struct server *server, const char *here, const char
 	if (fate == FRAME_SETTLED)
 		pass_settled(server);
 	if (server->wire.frame_left == 0 && server->state == SERVER_LENT &&
-	    ledger_owes(&server->wire.ledger, LEDGER_ANSWER)) {
+	    ledger_owes_answer(&server->wire.ledger)) {
 		end_run(server, run, here, false);
 		server_answer(server);
 	}
@@ -651,6 +660,7 @@ static bool consume_input(struct server *server, struct bytes in)
 {
 	const char *run = in.at; /* the bytes from here to in.at are forwarded */
 	bool was_within = server->wire.is_mid_response;
+	bool forwards = was_within; /* the current frame, or drops it */
 
 	while (in.count) {
 		enum wire_result result = WIRE_BAD;
@@ -678,27 +688,27 @@ static bool consume_input(struct server *server, struct bytes in)
 				return false;
 			if (fate == FRAME_STAY)
 				break;
+			if (fate == FRAME_READY && server->wire.replacement.count) {
+				end_run(server, &run, in.at, false);
+				say_instead(server);
+			}
 			server->wire.frame_left = frame.length;
-			server->wire.forwards_rest = fate == FRAME_PASS || fate == FRAME_READY;
+			forwards = fate == FRAME_PASS || fate == FRAME_READY;
 		} else {
-			fate = server->wire.forwards_rest ? FRAME_PASS : FRAME_DROP;
-		}
-		if (fate == FRAME_READY && server->wire.replacement.count) {
-			end_run(server, &run, in.at, false);
-			say_instead(server);
+			fate = forwards ? FRAME_PASS : FRAME_DROP;
 		}
 		count = server->wire.frame_left < in.count ? server->wire.frame_left : in.count;
-		if (!server->wire.forwards_rest) {
+		if (!forwards) {
 			pass_run(server, run, in.at, false);
 			run = in.at + count;
 		}
 		server->wire.frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
-		end_frame(server, in.at, &run, fate);
+		end_frame(server, in.at, &run, fate, server->wire.frame_left && forwards);
 		if (server_is_over(server))
 			return false;
 	}
-	pass_run(server, run, in.at, server->wire.frame_left && server->wire.forwards_rest);
+	pass_run(server, run, in.at, server->wire.frame_left && forwards);
 	if (server_is_over(server))
 		return false;
 	if (!stream_keep(&server->wire.stream, in)) /* what could not be handled yet */
@@ -720,11 +730,11 @@ static void on_server_end(struct server *server)
 		return;
 	if (server->state == SERVER_LOGIN)
 		err_close(&err, CLOSE_SERVER_LOGIN_CLOSED);
-	else if (server->wire.got_fatal)
+	else if (server_got_fatal(server))
 		err_close(&err, CLOSE_SERVER_ENDED);
 	else
 		err_close(&err, CLOSE_SERVER_CRASHED);
-	if (!server->wire.got_fatal && server_has_not_run(server))
+	if (!server_got_fatal(server) && server_has_not_run(server))
 		server_close_unrun(server, &err);
 	else
 		server_close(server, &err);
@@ -752,7 +762,8 @@ static void on_server_input(struct stream *stream)
 			*server->site->server_bytes += in.count - before;
 			*server->site->all_server_bytes += in.count - before;
 		}
-		server->wire.received += in.count - before;
+		if (server->wire.calls)
+			server_calls_read(server, in.count - before);
 		if (!consume_input(server, in))
 			return;
 	} while (result == STREAM_DATA && !server->wire.has_flooded &&
@@ -763,7 +774,8 @@ static void on_server_flushed(struct stream *stream)
 {
 	struct server *server = container_of(stream, struct server, wire.stream);
 
-	if (server->state == SERVER_LENT && server->lease.borrower && server->errand == ERRAND_NONE)
+	if (server->state == SERVER_LENT && server->lease.borrower &&
+	    server->orders.running == ORDER_NONE)
 		server->lease.borrower->ops->on_writable(server->lease.borrower);
 }
 

@@ -415,7 +415,8 @@ static void go_on_with_login(struct server *server)
 
 	/* Physical replication has no database and no SQL. */
 	if (connect_query && server->replication != REPLICATION_PHYSICAL)
-		server_errand(server, ERRAND_CONNECT, ERRAND_AT_ONCE, connect_query);
+		server_order(server,
+		             &(struct order){ .kind = ORDER_CONNECT, .text = connect_query });
 	else
 		server->site->ops->on_login_done(server);
 }
@@ -447,7 +448,8 @@ static void judge_role(struct server *server, enum host_role role, bool is_read_
 
 void server_ask_role(struct server *server, bool is_short)
 {
-	server_errand(server, ERRAND_ROLE, ERRAND_AT_ONCE, role_question_text(is_short));
+	server_order(server,
+	             &(struct order){ .kind = ORDER_ROLE, .text = role_question_text(is_short) });
 }
 
 /* A host that was asked before says the same as then. */

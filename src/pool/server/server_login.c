@@ -331,7 +331,7 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 	parameters->limit = PARAMS_SIZE_MAX;
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
-	if (++server->session.report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
+	if (++server->session.reports.count <= PARAMS_NAMES_MAX && buf_ok(parameters))
 		return FRAME_DROP;
 	server_close_with(server, ERR_PROTOCOL, "too many parameters");
 	return FRAME_STOP;
@@ -341,10 +341,10 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 {
 	struct bytes key;
 
-	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key))
+	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key.bytes))
 		return server_close_with(server, ERR_PROTOCOL, "broken BackendKeyData"), FRAME_STOP;
-	server->key_size = (uint16_t)key.count;
-	memcpy(server->key, key.at, key.count);
+	server->key.size = (uint16_t)key.count;
+	memcpy(server->key.bytes, key.at, key.count);
 	return FRAME_DROP;
 }
 
@@ -357,7 +357,7 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 	if (!params_add_text(server->site->shared->params, &server->session.baseline,
 	                     buf_bytes(&server->login->parameters)))
 		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
-	server->session.report_count = 0;
+	server->session.reports.count = 0;
 	server->wire.is_ready = true;
 	server_check_role(server);
 	return server_is_over(server) ? FRAME_STOP : FRAME_DROP;
@@ -603,7 +603,6 @@ bool server_launch(struct server *server)
 
 	server->login = calloc(1, sizeof(*server->login));
 	server->connected_at = server->used_at = loop_now(loop);
-	server->connect_wall = wall_now();
 	timer_set(&server->timer, server->site->limits.connect, server->connected_at);
 	if (!server->login) {
 		server_close_with(server, ERR_MEMORY, "out of memory");
@@ -616,4 +615,14 @@ bool server_launch(struct server *server)
 		return false;
 	}
 	return true;
+}
+
+void server_resume(struct server *server, char status, bool is_rest_unknown, struct bytes key)
+{
+	server->wire.status = status;
+	server->wire.is_ready = true;
+	server->session.unsure = is_rest_unknown ? UNSURE_REST : 0;
+	server->key.size = (uint16_t)key.count;
+	memcpy(server->key.bytes, key.at, key.count);
+	server_find_libraries(server);
 }

@@ -17,7 +17,6 @@
 #include <strings.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/params.h"
 
@@ -120,7 +119,7 @@ static bool file_now(struct server *server, const char *name, const char *value)
 	/* In another encoding, but it is what we have just set. */
 	if (is_session && had && pair.value && !is_native(server, server->session.params, value))
 		return is_news;
-	if (server->errand == ERRAND_CONNECT) { /* connect_query sets defaults */
+	if (server->orders.running == ORDER_CONNECT) { /* connect_query sets defaults */
 		check_map(server, params_change(table, &server->session.baseline, name, value));
 		pair.value = NULL;
 		is_session = true;
@@ -135,9 +134,9 @@ static bool file_now(struct server *server, const char *name, const char *value)
 /* Whether the server runs requests of the borrower, not ours. */
 static bool is_at_work(const struct server *server)
 {
-	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
+	return server->state == SERVER_LENT && server->orders.running == ORDER_NONE &&
 	       !ledger_is_empty(&server->wire.ledger) &&
-	       !ledger_owes(&server->wire.ledger, LEDGER_IGNORE);
+	       !ledger_owes(&server->wire.ledger, LEDGER_OURS);
 }
 
 /*
@@ -146,7 +145,7 @@ static bool is_at_work(const struct server *server)
  */
 static bool is_of_replay(const struct server *server, const char *name)
 {
-	return server->errand == ERRAND_REPLAY &&
+	return server->orders.running == ORDER_REPLAY &&
 	       (tracked_find(server->site->shared->config, name) ||
 	        strcmp(name, "is_superuser") == 0);
 }
@@ -157,12 +156,12 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	if (!is_at_work(server)) {
 		server_settle_reports(server);
 		*is_news = file_now(server, name, value) && !is_of_replay(server, name);
-		return ++server->session.report_count <= REPORTS_MAX;
+		return ++server->session.reports.count <= REPORTS_MAX;
 	}
-	buf_add_cstr(&server->session.reports, name);
-	buf_add_cstr(&server->session.reports, value);
-	if (server->session.reports.count >= REPORTS_KEEP_MAX ||
-	    !buf_ok(&server->session.reports)) {
+	buf_add_cstr(&server->session.reports.list, name);
+	buf_add_cstr(&server->session.reports.list, value);
+	if (server->session.reports.list.count >= REPORTS_KEEP_MAX ||
+	    !buf_ok(&server->session.reports.list)) {
 		server->wire.has_flooded = true;
 		server_settle_reports(server);
 	}
@@ -174,6 +173,42 @@ static bool is_taken_as_it_is(const char *name, const char *value)
 {
 	return strcmp(name, "application_name") == 0 || strcmp(name, SESSION_AUTHORIZATION) == 0 ||
 	       !bytes_are_ascii(bytes_text(value));
+}
+
+void server_replace_params(struct server *server, const struct params *want)
+{
+	params_release(server->site->shared->params, &server->session.before);
+	server->session.before = server->session.params;
+	server->session.params = params_hold(want);
+}
+
+void server_confirm_params(struct server *server)
+{
+	params_release(server->site->shared->params, &server->session.before);
+}
+
+void server_refuse_params(struct server *server, struct err *err)
+{
+	struct params_table *table = server->site->shared->params;
+
+	if (server->orders.refusal)
+		*err = *server->orders.refusal;
+	free(server->orders.refusal);
+	server->orders.refusal = NULL;
+	/* A library stays, even if what followed it was refused. */
+	if (!server_libraries_are_in(server->session.params, server->session.before))
+		server_need_close(server, CLOSE_LIBRARY);
+	params_release(table, &server->session.params);
+	server->session.params = server->session.before;
+	server->session.before = params_none(table);
+}
+
+void server_set_back_text(struct server *server, struct buf *text)
+{
+	struct params_table *table = server->site->shared->params;
+
+	server_replay_text(server, params_none(table), text);
+	params_release(table, &server->session.params);
 }
 
 void server_expect_reports(struct server *server)
@@ -208,24 +243,25 @@ static bool is_any_unclear(const struct server *server, const struct params_pair
 void server_settle_reports(struct server *server)
 {
 	struct params_table *table = server->site->shared->params;
-	struct bytes list = buf_bytes(&server->session.reports);
+	struct bytes list = buf_bytes(&server->session.reports.list);
 	struct buf session = { 0 }, rest = { 0 };
 	struct params_pair pair;
 
-	if (!list.count && buf_ok(&server->session.reports))
+	if (!list.count && buf_ok(&server->session.reports.list))
 		return;
 	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value))
 		buf_add(is_of_session(server, &pair) ? &session : &rest, &pair, sizeof(pair));
-	check_map(server, buf_ok(&server->session.reports) && buf_ok(&session) && buf_ok(&rest));
+	check_map(server,
+	          buf_ok(&server->session.reports.list) && buf_ok(&session) && buf_ok(&rest));
 	check_map(server, params_change_all(table, &server->session.params, (void *)session.at,
 	                                    session.count / sizeof(pair)));
 	check_map(server, params_change_all(table, &server->session.baseline, (void *)rest.at,
 	                                    rest.count / sizeof(pair)));
-	server->session.has_unclear_report |=
-	    is_any_unclear(server, (void *)session.at, session.count / sizeof(pair));
+	if (is_any_unclear(server, (void *)session.at, session.count / sizeof(pair)))
+		server->session.unsure |= UNSURE_REPORT;
 	buf_free(&session);
 	buf_free(&rest);
-	buf_reuse(&server->session.reports, REPORTS_KEPT);
+	buf_reuse(&server->session.reports.list, REPORTS_KEPT);
 }
 
 void server_forget_rest(struct server *server, bool is_all)
@@ -237,8 +273,8 @@ void server_forget_rest(struct server *server, bool is_all)
 	size_t count = 0;
 
 	server_settle_reports(server);
-	server->session.is_rest_unknown = true;
-	if (!is_all && server->session.forgotten == server->session.params)
+	server->session.unsure |= UNSURE_REST;
+	if (!is_all && server->session.reports.forgotten == server->session.params)
 		return; /* one of many RESETs, and nothing was set since the last one */
 	while (params_next(server->session.params, &at, &name, &value)) {
 		if (!params_seek(server->session.baseline, &seek, name, &normal) &&
@@ -246,8 +282,8 @@ void server_forget_rest(struct server *server, bool is_all)
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : PARAM_UNKNOWN };
 	}
 	check_map(server, params_change_all(table, &server->session.params, rest, count));
-	params_release(table, &server->session.forgotten);
-	server->session.forgotten = params_hold(server->session.params);
+	params_release(table, &server->session.reports.forgotten);
+	server->session.reports.forgotten = params_hold(server->session.params);
 }
 
 /* ---- libraries ---- */
@@ -267,9 +303,10 @@ void server_find_libraries(struct server *server)
 {
 	const struct params *none = params_none(server->site->shared->params);
 
-	if (server->session.has_library || server_libraries_are_in(server->session.params, none))
+	if ((server->session.left & LEFT_LIBRARY) ||
+	    server_libraries_are_in(server->session.params, none))
 		return;
-	server->session.has_library = true;
+	server->session.left |= LEFT_LIBRARY;
 	server->site->ops->on_library(server);
 }
 
@@ -303,22 +340,22 @@ bool server_add_library(struct server *server, const char *name)
 	return is_done;
 }
 
-void server_close_scope(struct server *server)
+void server_settle_scope(struct server *server)
 {
-	if (server->session.scope_state == SCOPE_OPEN_USED)
+	if (server->session.scope.state == SCOPE_OPEN_USED)
 		server_statements_distrust_sent(&server->session.statements);
-	server->session.scope_state = SCOPE_KNOWN;
+	server->session.scope.state = SCOPE_KNOWN;
 }
 
 bool server_scope(struct server *server, struct bytes *scope)
 {
-	if (server->session.scope_state == SCOPE_OPEN) {
+	if (server->session.scope.state == SCOPE_OPEN) {
 		server_statements_distrust_sent(&server->session.statements);
-		server->session.scope_state = SCOPE_OPEN_USED;
+		server->session.scope.state = SCOPE_OPEN_USED;
 	}
-	if (server->session.reports.count)
+	if (server->session.reports.list.count)
 		server_settle_reports(server);
-	return text_scope_read(&server->session.scope, server->site->shared->params,
+	return text_scope_read(&server->session.scope.text, server->site->shared->params,
 	                       server->session.params, scope);
 }
 
@@ -510,8 +547,8 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 
 		server->session.params = params;
 		params = old;
-		server->session.is_rest_unknown = false;
-		server->session.is_startup_unset = is_unset;
+		server->session.unsure &= UNSURE_REPORT;
+		server->session.unsure |= is_unset ? UNSURE_STARTUP : 0;
 	}
 	params_release(table, &params);
 	params_release(table, &set);
@@ -529,15 +566,6 @@ bool server_take_set(struct server *server, const char *name, const char *value)
 	if (params_find(server->session.baseline, name))
 		return true;
 	return params_change(table, &server->session.params, name, value);
-}
-
-void server_ask_defaults(struct server *server)
-{
-	struct sql_names names = { 0 };
-
-	sql_names_read(&names, bytes_text(server->site->entry->connect_query), true);
-	server_ask(server, ERRAND_AT_ONCE, QUESTION_PARAMS, buf_bytes(&names.list));
-	sql_names_free(&names);
 }
 
 void server_take_defaults(struct server *server, const struct facts *facts)

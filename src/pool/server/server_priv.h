@@ -4,7 +4,7 @@
  *
  *   server_login  server_frames              from the connection to the end: reading
  *   server_errors  server_calls              the meaning of messages
- *   server_host  server_errands  server_params
+ *   server_host  orders  server_params
  *   server                                   states, limits, sending, closing
  *   ledger  hosts  params  statements ...    the parts of a server
  */
@@ -19,14 +19,14 @@
 #include "pgweir/pool/server/server.h"
 #include "pgweir/pool/server/params.h"
 
-/* A question that a server has been asked: ERRAND_ASK. */
+/* A question that a server has been asked: ORDER_ASK. */
 struct server_question {
-	enum errand_how how;
 	struct facts facts; /* the answer so far */
 	struct buf names;   /* as question_text() wants them */
 	unsigned int try_count;
 	bool was_canceled; /* the last try, by a cancel or by statement_timeout */
 	bool lacks_rights; /* the same, of 42501 */
+	bool is_apart;     /* as in struct order */
 };
 
 /* What to do with a frame. */
@@ -69,20 +69,23 @@ void server_say_goodbye(struct server *server);
 void server_release_work(struct server *server);
 
 /* The session is as after the login. server.c */
-void server_begin_session(struct server *server);
+void server_renew_session(struct server *server);
 
 /* ---- what runs for nobody: server_ending.c ---- */
 
-/* How a server that is being closed for this reason ends. */
+/* How a server that is being closed for this reason ends: how_it_ends(). */
 enum ending_how server_ending(const struct server *server, enum close_reason reason);
 
-/* Enters ENDING, which ends by itself; the borrower has been taken away. */
-void server_begin_ending(struct server *server, enum ending_how how, enum close_reason reason);
+/*
+ * on_ending(): enters ENDING. true: a statement is to be cancelled. false: server_canceled() or
+ * server_give_up() comes next.
+ */
+bool server_begin_ending(struct server *server, enum ending_how how);
 
 /* In ENDING: the cancel was delivered; or there is nothing to cancel. */
 void server_canceled(struct server *server);
 
-/* In ENDING: the server must be closed in the end; and it is closed now. */
+/* In ENDING: the server must be closed in the end; and it is closed now. server.c */
 void server_keep_not(struct server *server);
 void server_give_up(struct server *server);
 
@@ -183,11 +186,14 @@ void server_judge_kept(struct server *server);
 /* Whether the error says that the server is about to close the connection. */
 bool server_error_is_fatal(struct bytes body);
 
-/* PostgreSQL has refused the cleaning. If it always will, it gets DISCARD ALL at each return. */
-void server_cleaning_refused(struct server *server, struct bytes body);
+/*
+ * PostgreSQL has refused a request of ours. If that is the cleaning, and it always will, it gets
+ * DISCARD ALL at each return.
+ */
+void server_ours_refused(struct server *server, struct bytes body);
 
-/* What went ahead of the borrower's first message has failed: closes the server. */
-void server_prefix_failed(struct server *server);
+/* An order ahead has failed, and what is behind it depends on it: closes the server. */
+void server_order_failed(struct server *server);
 
 /* Closes the server with this error as the reason. */
 void server_close_by(struct server *server, struct bytes body);
@@ -198,8 +204,8 @@ void server_close_by(struct server *server, struct bytes body);
  */
 enum frame_fate server_unasked_error(struct server *server, struct bytes body);
 
-/* Handles the error of an errand. */
-void server_errand_error(struct server *server, struct bytes body);
+/* Handles the error of an order. */
+void server_order_error(struct server *server, struct bytes body);
 
 /*
  * The host accepts no writes any more: WIRE_OK if `in` begins with the replies to the borrower's
@@ -224,6 +230,9 @@ void server_calls_follow(struct server *server, const struct frame *frame, struc
 /* The same for a CommandComplete or a ParseComplete that is forwarded, of `length` bytes. */
 void server_calls_plain(struct server *server, struct bytes in, size_t length);
 
+/* So many bytes were read from it. Only if it has calls. */
+void server_calls_read(struct server *server, size_t count);
+
 void server_calls_done(struct server *server);
 
 /* Frees the state that exists only during a login. */
@@ -235,31 +244,19 @@ void server_break(struct server *server);
 /* Frees what has been asked, and the facts that have come. */
 void server_question_free(struct server_question **question);
 
-/* ---- errands: server_errands.c ---- */
+/* ---- orders: orders.c ---- */
 
-/* The answer to server_ask_behind() does not matter: what it was sent behind has failed. */
-void server_drop_question(struct server *server);
+/* The order behind the borrower's message has no answer, or nobody waits for it any more. */
+void server_drop_behind(struct server *server);
 
-/* Only the answer to server_ask_behind() is owed: from now on it is an errand. */
-void server_begin_ask(struct server *server);
+/* Only its answer is owed: from now on the order is as one at rest. */
+void server_begin_behind(struct server *server);
 
-/* How many bytes of a buffer are kept for the next errand. All servers share two such buffers. */
-#define ERRAND_KEEP_MAX ((size_t)4096)
+/* How many bytes of a buffer are kept for the next order. All servers share two such buffers. */
+#define ORDER_KEEP_MAX ((size_t)4096)
 
-/* Sends an internal query; ERRAND_APART: its statements have no semicolon but between them. */
-bool server_errand(struct server *server, enum errand_kind kind, enum errand_how how,
-                   const char *text);
-
-/* The replies to an errand are complete; errand_failed is its result. */
-void server_errand_done(struct server *server);
-
-/*
- * Puts an internal query ahead of the next request, into the same write. Nobody waits for its
- * reply. If it fails, the server cannot be lent to another borrower. If server->is_cleaning, the
- * query is a transaction block, and PostgreSQL skips what is behind it if that fails, up to the
- * next Sync: that batch is sent to another server. Otherwise its failure must do no harm.
- */
-bool server_errand_ahead(struct server *server, const char *query);
+/* The replies to the order that runs are complete. */
+void server_order_done(struct server *server);
 
 /*
  * DISCARD SEQUENCES is part of a query of ours that is about to be sent; the reply to it has
@@ -288,10 +285,21 @@ void server_clean_text(const struct server *server, const struct params *want, s
  */
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
 
+/* The parameters `want` are about to be set. What was there until now is kept until it is known. */
+void server_replace_params(struct server *server, const struct params *want);
+
+/* They are set. */
+void server_confirm_params(struct server *server);
+
+/* They are not set: those from before are there. *err: why, if PostgreSQL has said that. */
+void server_refuse_params(struct server *server, struct err *err);
+
+/* The same SQL for no parameters; they are about to be set back. */
+void server_set_back_text(struct server *server, struct buf *text);
+
 /*
- * server->session.params is what a borrower wants, and is about to be set; server->session.before
- * was there until now. PostgreSQL reports only what changes, in its own spelling. So the parameters
- * that it reports keep their values until it does.
+ * After server_replace_params(). PostgreSQL reports only what changes, in its own spelling. So the
+ * parameters that it reports keep their values until it does.
  */
 void server_expect_reports(struct server *server);
 
@@ -312,14 +320,17 @@ void server_find_libraries(struct server *server);
 
 /* ---- facts ---- */
 
-/*
- * Asks what connect_query has set, since a client must get that, too. on_login_done() comes after
- * the answer: server_take_defaults().
- */
-void server_ask_defaults(struct server *server);
+/* What connect_query has set, which a client must get, too. */
 void server_take_defaults(struct server *server, const struct facts *facts);
 
 /* ---- server.c ---- */
+
+/* The rest of a frame that answers no request may still come: it is dropped. */
+void server_drop_rest(struct server *server);
+
+/* What a server of another process has, or had in another loop, when it was between two messages.
+ */
+void server_resume(struct server *server, char status, bool is_rest_unknown, struct bytes key);
 
 /* Sets the timer of the state that the server is in. */
 void server_set_state_timer(struct server *server);

@@ -95,7 +95,7 @@ START_TEST(no_answer_behind_a_failure)
 	pool_ask_sequences(pool_of(&stage));
 	stage_play_words(&stage, says, "bQ 1<<" DISCARD "Q(select_1)");
 	borrower = TAILQ_LAST(&pool_of(&stage)->members, borrower_list);
-	ck_assert_int_eq(borrower->server->session.sequences, SEQUENCES_OWN);
+	ck_assert_int_eq(borrower->server->lease.sequences.state, SEQUENCES_OWN);
 	server_rely_on_discard(borrower->server);
 	stage_play_words(&stage, says, "1E(57014:canceled)ZDCZ b<E. 1<X.");
 	stage_close(&stage);
@@ -114,7 +114,7 @@ START_TEST(failure_makes_them_foreign)
 	pool_ask_sequences(pool_of(&stage));
 	stage_play_words(&stage, says, "bQ 1<QQ 1E(57014:canceled)Z b<");
 	borrower = TAILQ_LAST(&pool_of(&stage)->members, borrower_list);
-	ck_assert_int_eq(borrower->server->session.sequences, SEQUENCES_FOREIGN);
+	ck_assert_int_eq(borrower->server->lease.sequences.state, SEQUENCES_FOREIGN);
 	stage_play_words(&stage, says, "1CZ b<CZ 1<X.");
 	stage_close(&stage);
 }

@@ -64,9 +64,9 @@ START_TEST(what_a_standby_has_replayed)
 	ck_assert(roster_init(&roster, "/a,/b", 1));
 	site.roster = &roster;
 	server.place.peer.family = AF_UNIX;
-	server.place.replayed = cases[_i].replayed;
-	server.place.started = cases[_i].started;
-	server.place.started_at = 10;
+	server.place.standby.replayed = cases[_i].replayed;
+	server.place.standby.started = cases[_i].started;
+	server.place.standby.at = 10;
 	note(&roster, 0, &primary, 1);
 	note(&roster, 1, &seen, cases[_i].seen_at);
 	ck_assert_msg(pool_standby_has_replayed(&server, POSITION) == cases[_i].has_replayed, "%s",
@@ -149,7 +149,7 @@ END_TEST
 START_TEST(without_a_roster)
 {
 	struct server_site site = { 0 };
-	struct server server = { .site = &site, .place.replayed = POSITION };
+	struct server server = { .site = &site, .place.standby.replayed = POSITION };
 
 	ck_assert(pool_standby_has_replayed(&server, POSITION));
 	ck_assert(!pool_standby_has_replayed(&server, POSITION + 1));

@@ -13,6 +13,7 @@
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
 #include "pgweir/pgwire/startup.h"
+#include "pgweir/pool/server/orders.h"
 
 struct borrower;
 struct buf;
@@ -23,22 +24,6 @@ struct replay;
 struct server;
 struct server_call;
 struct server_call_end;
-
-/* An internal query. Its replies are not forwarded. */
-enum errand_kind {
-	ERRAND_NONE,
-	ERRAND_CONNECT,  /* connect_query */
-	ERRAND_CHECK,    /* server_check_query */
-	ERRAND_RESET,    /* server_reset_query */
-	ERRAND_REPLAY,   /* sets the borrower's parameters */
-	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
-	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
-	ERRAND_CLOSES,   /* closes statements: server_close_statements() */
-	/* their answers have rows */
-	ERRAND_ASK,     /* asks which session state there is: question.h */
-	ERRAND_CATALOG, /* asks what the functions of the database may do: pool/catalog.h */
-	ERRAND_ROLE     /* asks for the role of the host: question.h */
-};
 
 /*
  * The callbacks of a borrower. All are called from the loop, never within a call that the borrower
@@ -80,11 +65,10 @@ struct borrower_ops {
 	void (*on_call)(struct borrower *borrower, const struct server_call *call,
 	                const struct server_call_end *end);
 	/*
-	 * An errand for the borrower is done: server_ask(), pool_read_catalog_now(),
-	 * server_clear_channels(), server_close_statements(). `facts`: of ERRAND_ASK, valid during
-	 * the call.
+	 * An order for the borrower is done, one that was at rest or is behind its last message.
+	 * `facts`: of ORDER_ASK, valid during the call.
 	 */
-	void (*on_answer)(struct borrower *borrower, enum errand_kind errand,
+	void (*on_answer)(struct borrower *borrower, enum order_kind order,
 	                  const struct facts *facts);
 	/*
 	 * With SERVER_WATCHES_NOTIFICATIONS: a whole NotificationResponse. false: it is forwarded.

@@ -29,29 +29,24 @@ enum ledger_kind {
 	LEDGER_EXECUTE,
 	LEDGER_CLOSE,
 	LEDGER_SYNC,
-	LEDGER_COPY_DATA, /* CopyData: adds no entry, but is noted */
-	LEDGER_COPY_END,  /* CopyDone, CopyFail */
+	/* sent so that they fail: the client gets our error instead, of the change */
+	LEDGER_REFUSED_PARSE,
+	LEDGER_REFUSED_QUERY,
+	LEDGER_CLOSE_HERE, /* not sent: we answer it when it is due */
+	LEDGER_COPY_DATA,  /* CopyData: adds no entry, but is noted */
+	LEDGER_COPY_END,   /* CopyDone, CopyFail */
 	LEDGER_KINDS
 };
 
 /* Who gets the replies to an entry. */
 enum ledger_fate {
-	LEDGER_FORWARD,  /* the client */
-	LEDGER_INTERNAL, /* nobody: an internal query, whose result we wait for */
-	LEDGER_INJECT,   /* injected for the client: success is dropped, an error is forwarded */
-	LEDGER_ANSWER,   /* not sent: we generate the reply when it is due */
-	LEDGER_REPLACE,  /* sent so that it fails: the client gets our error instead */
+	LEDGER_CLIENT, /* the client */
+	LEDGER_OURS,   /* an order of ours, errors too; its last entry may have a change */
 	/*
-	 * a BEGIN ahead of all: success is dropped; after an error the requests behind it do not
-	 * count
+	 * nobody: we have added it to the client's requests, which gets an error as that of its
+	 * own. A Sync of a client's Query that was skipped is the client's.
 	 */
-	LEDGER_BEGIN,
-	LEDGER_IGNORE, /* nobody: an internal query whose result does not matter, even an error */
-	/*
-	 * a Sync after a Query, in case a message injected before that fails: its reply goes to the
-	 * client if the Query was skipped, else to nobody
-	 */
-	LEDGER_SYNC_GUARD
+	LEDGER_DROPPED
 };
 
 struct statement;
@@ -93,10 +88,10 @@ enum ledger_both {
 
 enum ledger_verdict {
 	LEDGER_PASS,     /* forward it to the client */
-	LEDGER_ANSWERED, /* reply to an internal query; *is_end of ledger_reply(): the last one */
-	LEDGER_DROP,     /* reply to an injected request: drop it */
+	LEDGER_ANSWERED, /* reply to a request of ours; *is_end of ledger_reply(): the last one */
+	LEDGER_DROP,     /* reply to a request that was added: drop it */
 	LEDGER_REPLACED, /* an error; the client gets the one of ledger_take_failed() instead */
-	LEDGER_FATAL,    /* an error after which the server is unusable */
+	LEDGER_FATAL,    /* an error of ours for which the server skips requests of the client */
 	LEDGER_MISMATCH, /* out of step */
 	LEDGER_DOUBT     /* it is unknown whether the server is in step: see ledger.c */
 };
@@ -137,7 +132,6 @@ struct ledger {
 	bool is_skip_unsure; /* is_skipping is wrong if an unsure Sync is answered after all */
 	bool is_open;        /* an extended-protocol request has no Sync after it yet */
 	bool has_executed;   /* an Execute was sent, and no Sync or Query behind it */
-	bool is_begun;       /* a LEDGER_BEGIN was sent, and no ReadyForQuery has come since */
 	bool is_held_back;   /* the server may buffer replies until it gets Flush or Sync */
 	bool is_doubtful;    /* it is unknown what the server owes */
 	bool has_result;     /* the query at the head has got a result or an error */
@@ -192,7 +186,7 @@ static inline bool ledger_owes_injected(const struct ledger *ledger)
 {
 	const struct ledger_entry *head = ledger->count ? &ledger->ring[ledger->head] : NULL;
 
-	return head && head->fate == LEDGER_INJECT &&
+	return head && head->fate == LEDGER_DROPPED &&
 	       (head->kind == LEDGER_PARSE || head->kind == LEDGER_EXECUTE);
 }
 
@@ -205,7 +199,7 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 		return false;
 	head = &ledger->ring[ledger->head];
 	return (head->kind == LEDGER_QUERY || head->kind == LEDGER_EXECUTE) &&
-	       head->fate == LEDGER_FORWARD;
+	       head->fate == LEDGER_CLIENT;
 }
 
 /*
@@ -244,7 +238,7 @@ static inline bool ledger_passes_plain(struct ledger *ledger, char type)
 	    ledger->both)
 		return false;
 	head = &ledger->ring[ledger->head];
-	if (head->fate != LEDGER_FORWARD)
+	if (head->fate != LEDGER_CLIENT)
 		return false;
 	if (head->kind != LEDGER_QUERY)
 		return head->kind == ledger_plain_kind(type) && ledger_end_plain(ledger);
@@ -304,13 +298,14 @@ bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind);
  */
 bool ledger_drop_sync(struct ledger *ledger);
 
-/*
- * The newest entry, an internal query behind what the borrower has sent, does not matter any more.
- */
-void ledger_ignore_question(struct ledger *ledger);
+/* Whether the reply to a LEDGER_CLOSE_HERE is due. */
+static inline bool ledger_owes_answer(const struct ledger *ledger)
+{
+	return ledger->count && ledger->ring[ledger->head].kind == LEDGER_CLOSE_HERE;
+}
 
-/* Whether a LEDGER_ANSWER is due; removes it. *type: the type byte of the reply. */
-bool ledger_answer(struct ledger *ledger, char *type);
+/* The same, and removes it. */
+bool ledger_answer(struct ledger *ledger);
 
 /* Whether any reply is owed that the borrower gets. */
 bool ledger_owes_borrower(const struct ledger *ledger);

@@ -70,9 +70,8 @@ bool role_question_answer(struct bytes body, struct host_report *report);
 
 /* A zeroed one is empty. */
 struct facts {
-	unsigned int parts; /* enum question_part: those that were asked; the caller of server_ask()
-	                       sets it */
-	bool lacks_names;   /* placeholders could not be asked for, so `params` has none */
+	unsigned int parts;    /* enum question_part: those that were asked; see struct order */
+	bool lacks_names;      /* placeholders could not be asked for, so `params` has none */
 	unsigned int unknown;  /* not in `parts`: PostgreSQL has refused to answer these */
 	unsigned int too_long; /* those whose answer is too long and was not kept */
 	/*

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "pgweir/base/buf.h"
 #include "pgweir/base/bytes.h"
 
 #define REPLAY_MAX ((size_t)4 * 1024)
@@ -32,6 +33,8 @@ struct replay {
 	char *at;       /* REPLAY_MAX bytes and the opening; NULL until first used */
 	size_t count;   /* 0: nothing is kept */
 	bool is_failed; /* the batch failed and is sent again when the server is ready */
+	/* the message of its error: the borrower gets it if it fails again before its Bind */
+	struct buf withheld;
 	/* what it is for; valid while something is kept */
 	bool may_replan, may_resend;
 	/* may_resend: it has not run if so many of its last bytes were not delivered */
@@ -50,6 +53,7 @@ struct replay {
 static inline void replay_done(struct replay *replay)
 {
 	free(replay->at);
+	buf_free(&replay->withheld);
 	*replay = (struct replay){ 0 };
 }
 

@@ -24,45 +24,18 @@
 
 #include "pgweir/auth/auth_client.h"
 #include "pgweir/base/close_reason.h"
-#include "pgweir/base/log.h"
-#include "pgweir/loop/loop.h"
-#include "pgweir/loop/workers.h"
 #include "pgweir/net/dial.h"
-#include "pgweir/net/resolver.h"
-#include "pgweir/net/stream.h"
-#include "pgweir/net/tls.h"
 #include "pgweir/pool/server/borrower.h"
-#include "pgweir/pool/server/hosts.h"
-#include "pgweir/pool/server/statements.h"
 #include "pgweir/pool/server/ledger.h"
-#include "pgweir/pool/server/params.h"
+#include "pgweir/pool/server/orders.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/replay.h"
+#include "pgweir/pool/server/site.h"
 
 #define SERVER_KEY_MAX 260 /* bytes of a cancel key: process id and secret */
 
-enum server_state {
-	SERVER_CONNECTING, /* its host name is looked up, or its socket is connecting */
-	SERVER_LOGIN,      /* from the startup packet to the end of connect_query */
-	SERVER_IDLE,       /* in its pool, can be lent */
-	SERVER_USED,       /* idle so long that it must be checked before use */
-	SERVER_CHECKING,   /* the check query is running */
-	SERVER_LENT,       /* lent to a borrower */
-	SERVER_RESETTING,  /* returned; the reset query is running */
-	SERVER_CANCELED,   /* returned while a cancel for it is in progress */
-	SERVER_ENDING,  /* to be closed or cleaned, but PostgreSQL still runs a statement there */
-	SERVER_CLOSING, /* closed; freed at the end of the turn */
-	SERVER_STATES
-};
-
-/* How it goes out. */
-enum errand_how {
-	ERRAND_AT_ONCE, /* as a simple query, which drops the unnamed statement of the session */
-	ERRAND_APART    /* by messages that leave that alone */
-};
-
 /* Values of sequences that currval() and lastval() may give there. */
-enum server_sequences {
+enum server_values {
 	SEQUENCES_FOREIGN, /* maybe of several borrowers, or of one at another time */
 	SEQUENCES_NONE,    /* nobody has had the server since its login */
 	SEQUENCES_OWN      /* only of its owner; without one, of the borrower of its pairing */
@@ -71,7 +44,7 @@ enum server_sequences {
 /* DISCARD SEQUENCES ahead of a borrower's message. */
 enum server_discard {
 	DISCARD_NONE,  /* none was sent, or it is answered */
-	DISCARD_SENT,  /* it was or will be sent, and `sequences` is its result */
+	DISCARD_SENT,  /* it was or will be sent, and `state` is its result */
 	DISCARD_NEEDED /* the same, and a statement behind it asks for values of sequences */
 };
 
@@ -80,9 +53,10 @@ enum server_discard {
  * the first message of another borrower: pool_prepare().
  */
 enum server_doubt {
-	DOUBT_NONE,   /* PostgreSQL has said what is there, or that nothing can be */
-	DOUBT_OWN,    /* it would be of the current or last borrower, since it got the server */
-	DOUBT_FOREIGN /* it may be of another: to be cleaned, or the cleaning is not confirmed */
+	DOUBT_NONE,    /* PostgreSQL has said what is there, or that nothing can be */
+	DOUBT_OWN,     /* it would be of the current or last borrower, since it got the server */
+	DOUBT_FOREIGN, /* it may be of another: to be cleaned */
+	DOUBT_CLEANING /* the cleaning goes ahead, or was sent, and is not confirmed */
 };
 
 /* What is known of the scope in which statements are prepared. */
@@ -90,6 +64,35 @@ enum server_scope_state {
 	SCOPE_KNOWN,
 	SCOPE_OPEN,     /* the borrower may have changed it since it was known */
 	SCOPE_OPEN_USED /* the same, and statements were prepared or used since */
+};
+
+/* What is not known of the parameters there. */
+enum server_unsure {
+	UNSURE_REST = 1 << 0,    /* a RESET ran: those that are not reported may have any value */
+	UNSURE_STARTUP = 1 << 1, /* facts: some that its client gave at the startup were set back */
+	/* a value was reported in another encoding than that of the database, which maps have */
+	UNSURE_REPORT = 1 << 2
+};
+
+/* What borrowers may have left there. */
+enum server_left {
+	LEFT_SESSION = 1 << 0, /* it was lent in session mode, and not reset since */
+	LEFT_STATE = 1 << 1,   /* session state of its borrower that nobody else may see */
+	LEFT_LIBRARY = 1 << 2, /* a library, which cannot be removed */
+	LEFT_DDL = 1 << 3      /* the transaction may have changed what functions do */
+};
+
+/* Who has said that nothing more comes. */
+enum server_farewell {
+	FAREWELL_NONE,
+	FAREWELL_FATAL, /* the server, by a FATAL error */
+	FAREWELL_OURS   /* we, in ENDING */
+};
+
+/* A cancel key. */
+struct server_key {
+	uint16_t size;
+	unsigned char bytes[SERVER_KEY_MAX];
 };
 
 /* What a borrower wants to be asked about. */
@@ -114,124 +117,6 @@ struct server_question;
 struct catalog_question;
 struct server_calls;
 
-/*
- * What all servers of one loop use. All pointers are borrowed; the owner of the pools updates them.
- * What has no remark here does not change while there are servers.
- */
-struct server_shared {
-	struct loop *loop;
-	struct log *log;
-	struct stream_pool *streams;
-	struct resolver *resolver;
-	struct workers *workers;      /* derive keys for logins, */
-	struct workers *slow_workers; /* if the server asks for many iterations */
-	struct verifiers *verifiers;
-	struct params_table *params;
-	struct statements *statements; /* the query texts that clients prepare */
-	struct close_counts *closes;   /* why servers were closed */
-	/* written again for each errand; the memory is kept */
-	struct buf *errand_message;
-	const struct socket_options *sockets; /* for new connections; the values may change */
-	const struct config *config;          /* the snapshot in force; changes at a reload */
-	struct tls_context *tls;              /* for new connections; NULL: no TLS. May change */
-};
-
-/* Time limits. NULL: no limit. They change with the configuration: server_rearm(). */
-struct server_limits {
-	struct timer_queue *connect;          /* server_connect_timeout */
-	struct timer_queue *idle;             /* server_idle_timeout */
-	struct timer_queue *check;            /* server_check_delay, if there is a check query */
-	struct timer_queue *life;             /* server_lifetime */
-	struct timer_queue *query;            /* query_timeout */
-	struct timer_queue *idle_transaction; /* idle_transaction_timeout */
-	struct timer_queue *transaction;      /* transaction_timeout */
-	struct timer_queue *ending;           /* cancel_wait_timeout, in ENDING; */
-	struct timer_queue *grace;            /* cancel_grace, if it may be kept */
-	usec_t retry_gap;                     /* how long a host that refused is not used */
-};
-
-/* What the servers of one pool share. Owned by the pool, which outlives them. */
-struct server_site {
-	const struct server_shared *shared;
-	const struct server_ops *ops;
-	const char *database;                /* name of the entry */
-	const char *user;                    /* the role they log in as */
-	const struct config_database *entry; /* of the snapshot in force */
-	struct server_limits limits;
-	bool cannot_clean;   /* PostgreSQL has refused the cleaning: server_cleaning_end() */
-	bool is_followed;    /* session state follows clients from one of them to another */
-	struct hosts *hosts; /* where they are; of the pool in all loops */
-	/* the roles of the hosts, and what a host must be; NULL: not known, and any */
-	struct roster *roster;
-	enum target_session_attrs target;
-	const char *tls_host;   /* whose certificate is expected; NULL: that of the host */
-	bool is_watch;          /* a host watch: attempts are neither logged nor counted */
-	uint64_t *client_bytes; /* counts bytes that borrowers send */
-	uint64_t *server_bytes; /* counts bytes that arrive after the login */
-	uint64_t *all_client_bytes, *all_server_bytes; /* the same for all pools together */
-	/* counts errors that clients get; NULL: there are no clients */
-	struct sqlstates *sqlstates;
-	struct sparse_sum *closes; /* why servers of the database were closed; NULL: not counted */
-};
-
-/*
- * What a server calls in its pool. on_free() is called from the loop; all others may be called
- * within any function of the server.
- */
-struct server_ops {
-	/* The state has changed; it was `from`. CLOSING is the last state. */
-	void (*on_state)(struct server *server, enum server_state from);
-	/* It is closed, and so is its socket: PostgreSQL does not count it any more. */
-	void (*on_released)(struct server *server);
-	/* server->close_reason has changed. */
-	void (*on_close_needed)(struct server *server);
-	/*
-	 * The server has shown what its host is: it has reported that, or has answered the role
-	 * question. Not called if the target is any.
-	 */
-	void (*on_report)(struct server *server, const struct host_report *report);
-	/* The login and connect_query are done: the server is ready, and still in LOGIN. */
-	void (*on_login_done)(struct server *server);
-	/* The server was closed before that. */
-	void (*on_login_failed)(struct server *server, const struct err *err);
-	/* A check or a reset is done: the server is ready, has no borrower, and can be lent. */
-	void (*on_home)(struct server *server);
-	/*
-	 * The server has refused its borrower's parameters (server->session.refusal). Its own are
-	 * unchanged.
-	 */
-	void (*on_params_refused)(struct server *server);
-	/*
-	 * The state is ENDING now, for server->close_reason: cancel the statement, if one runs,
-	 * then call server_canceled(). NULL: statements are not cancelled.
-	 */
-	void (*on_ending)(struct server *server, bool is_running);
-	/* The server was closed while lent to this borrower, whose on_lost() comes next. */
-	void (*on_borrower_lost)(struct server *server, struct borrower *borrower);
-	/* A DNS lookup no longer returns the server's address. */
-	void (*on_address_removed)(struct server *server);
-	/* A login at a host that has failed begins (1) or ends (-1): no borrower relies on it. */
-	void (*on_probe)(struct server *server, int change);
-	/* Whether such a login may begin: the pool may need another server beside it. */
-	bool (*may_probe)(const struct server *server);
-	/* The credentials of the login. */
-	const struct credentials *(*credentials)(const struct server *server);
-	/* Adds to a text which secret that is, and where it comes from. */
-	void (*tell_secret)(const struct server *server, struct buf *out);
-	/*
-	 * ERRAND_CATALOG: a row of the answer, and its end, before on_home(), or before
-	 * on_answer() of the borrower. The server may be closed without the end.
-	 */
-	void (*on_catalog_row)(struct server *server, struct bytes body);
-	void (*on_catalog_end)(struct server *server, bool has_failed);
-	/* A command has changed definitions; and again when its transaction has ended. */
-	void (*on_definition)(struct server *server);
-	/* server->session.has_library was set. */
-	void (*on_library)(struct server *server);
-	/* The turn in which the server was closed has ended: free it. */
-	void (*on_free)(struct server *server);
-};
-
 /* State that exists only until the server has logged in. */
 struct server_login {
 	struct dial dial;
@@ -251,15 +136,6 @@ struct server_login {
 	enum host_role role;   /* the answer to the role question */
 	bool is_read_only;
 	bool is_role_short; /* the short role question is asked */
-};
-
-/* How a server in ENDING ends. */
-enum ending_how {
-	ENDING_NOT,
-	ENDING_CLOSES, /* Terminate follows the cancel */
-	ENDING_CLOSED, /* it was sent: nothing else is */
-	ENDING_KEEPS,  /* the cleaning follows the cancel */
-	ENDING_CLEANS  /* the cleaning was sent */
 };
 
 /* How far the cleaning is; back to NOT if something else happens meanwhile. */
@@ -282,62 +158,64 @@ struct server_ending {
 struct server_wire {
 	struct stream stream;
 	struct ledger ledger;
-	char status;          /* of the last ReadyForQuery: 'I', 'T', 'E' */
-	bool is_ready;        /* nothing was sent since the last ReadyForQuery */
-	bool is_mid_request;  /* only a part of the borrower's last frame was sent */
-	bool is_mid_response; /* the borrower has got the start of a frame, but not its end */
-	bool got_fatal;       /* the server has sent a FATAL error */
+	char status;         /* of the last ReadyForQuery: 'I', 'T', 'E' */
+	bool is_ready;       /* nothing was sent since the last ReadyForQuery */
+	bool is_mid_request; /* only a part of the borrower's last frame was sent */
 	/* reported so many parameters in this turn that reading waits for the next */
 	bool has_flooded;
-	bool forwards_rest;     /* whether the rest of the current frame is forwarded, or dropped */
-	uint32_t frame_left;    /* bytes of the current frame that are still to come */
-	uint64_t received;      /* bytes read from it */
-	struct buf replacement; /* sent to the borrower instead of the current frame */
-	/*
-	 * the message of an error after which a batch is sent again: the borrower gets it if the
-	 * batch fails again before its Bind
-	 */
-	struct buf withheld;
-	struct buf prefix; /* an internal query to be sent ahead of the next request */
-	struct ledger_change prefix_change; /* of that query */
-	/* what was sent behind our prefix must not be answered: the prefix failed. Or NONE */
-	enum close_reason prefix_failure;
+	/* the borrower has got the start of a frame, but not its end: the rest is forwarded */
+	bool is_mid_response;
+	uint32_t frame_left; /* bytes of the current frame that are still to come */
+	enum server_farewell farewell;
+	struct buf replacement;     /* sent to the borrower instead of the current frame */
 	struct server_calls *calls; /* NULL: none so far. server_calls.c */
 	struct server_ending ending;
+};
+
+/* Parameters that the server has reported: server_params.c. */
+struct server_reports {
+	struct buf list;                /* during the borrower's work; not yet in its maps */
+	unsigned int count;             /* of those that no borrower's work explains */
+	const struct params *forgotten; /* its map after the last RESET; held, or NULL */
+};
+
+/* The scope of its parameters, in which statements are prepared. */
+struct server_scope {
+	struct text_scope text;
+	enum server_scope_state state;
 };
 
 /* What is set and prepared in the session, and what borrowers may have left there. */
 struct server_session {
 	/* the parameters set there, without those at their default */
 	const struct params *params;
-	const struct params *before;     /* `params` before ERRAND_REPLAY, while that runs */
-	const struct params *forgotten;  /* `params` after the last RESET; held, or NULL */
+	const struct params *before;     /* `params` before ORDER_REPLAY, while that runs */
 	const struct params *baseline;   /* what it reported at its login: its defaults */
 	const struct params *unreported; /* defaults by connect_query, not reported; or NULL */
-	/* reported during the borrower's work; not yet in `params` or `baseline` */
-	struct buf reports;
-	unsigned int report_count; /* reports that no borrower's work explains */
-	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
-	struct err *refusal;
+	struct server_reports reports;
 	struct server_statements statements; /* the prepared statements it has */
-	struct text_scope scope; /* the scope of `params`, in which statements are prepared */
-	enum server_scope_state scope_state;
-	/* a value was reported in another encoding than that of the database, which maps have */
-	bool has_unclear_report;
-	/* a RESET ran: parameters that are not reported may have any value */
-	bool is_rest_unknown;
-	/* facts: some of the parameters that its client gave at the startup were set back */
-	bool is_startup_unset;
-	bool has_session; /* lent in session mode and not reset since */
-	/* its borrower may have left session state there that nobody else may see */
-	bool is_dirty;
-	bool has_library; /* a library was loaded there for a borrower: it cannot be removed */
-	bool has_ddl;     /* the transaction may have changed what functions do */
+	struct server_scope scope;
+	uint8_t unsure;          /* enum server_unsure */
+	uint8_t left;            /* enum server_left */
 	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
 	enum server_doubt doubt;
-	enum server_sequences sequences;
+};
+
+/* Whose values of sequences are there: pool/pool_sequences.c. */
+struct server_sequences {
+	enum server_values state;
 	enum server_discard discard;
-	struct ledger_change discard_change; /* of DISCARD SEQUENCES ahead of another message */
+	struct ledger_change change; /* of DISCARD SEQUENCES ahead of another message */
+	uint64_t pairing;            /* with the borrower that got it last; 0: nobody has */
+	struct borrower *owner;      /* whose `owned` it is; or NULL */
+	usec_t used_at; /* when that one may have called nextval() last; 0: it is not known */
+};
+
+/* What server_watch_end() looks for. */
+struct server_end_watch {
+	enum server_end end;
+	unsigned int ahead;          /* ends that come before it */
+	unsigned int unlisten_count; /* UNLISTEN and DISCARD ALL that it has seen meanwhile */
 };
 
 /* Who has it, for what, and since when. */
@@ -346,20 +224,29 @@ struct server_lease {
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	struct replay replay;         /* what the borrower sent and may send again */
 	uint8_t watches;              /* enum server_watch, by its borrower */
-	enum server_end end;          /* the one that server_watch_end() looks for */
-	unsigned int ends_ahead;      /* that come before it */
-	unsigned int unlisten_count;  /* UNLISTEN and DISCARD ALL that it has seen meanwhile */
-	unsigned int error_count;     /* of errors that borrowers have got */
-	unsigned int cancel_count;    /* cancels for it in progress */
-	struct vacancy *vacancy; /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
-	usec_t lent_at;          /* valid in LENT */
-	usec_t request_at;       /* start of the current query; 0 = none */
-	int64_t request_wall;    /* the same as wall-clock time, for the hand-over */
+	struct server_end_watch watched;
+	struct server_sequences sequences;
+	unsigned int error_count;  /* of errors that borrowers have got */
+	unsigned int cancel_count; /* cancels for it in progress */
+	struct vacancy *vacancy;   /* its borrower's DROP DATABASE: pool/vacancy.h; mostly NULL */
+	usec_t lent_at;            /* valid in LENT */
+	usec_t request_at;         /* start of the current query; 0 = none */
 	/* start of the current transaction; valid in LENT while a transaction runs */
 	usec_t xact_at;
-	uint64_t pairing;       /* of it and the borrower that got it last; 0: nobody has */
-	struct borrower *owner; /* whose `owned` it is; or NULL */
-	usec_t owned_at; /* when that one may have called nextval() last; 0: it is not known */
+};
+
+/* A standby, as its borrowers have found out. */
+struct server_standby {
+	uint64_t replayed; /* of the WAL; 0: not known */
+	uint64_t started;  /* when PostgreSQL was started; 0: not known */
+	usec_t at;         /* when that was found out */
+};
+
+/* Where it goes. */
+enum server_going {
+	SERVER_STAYS,
+	SERVER_HANDED_OVER, /* it is written to the hand-over: pool/handover.h */
+	SERVER_MOVES        /* to another loop, where it counts for the same limits */
 };
 
 /* Where it is: at a host, in lists, and among the loops. */
@@ -375,18 +262,15 @@ struct server_place {
 	struct address peer;                 /* the address it is connected to */
 	char path[108];                      /* and its path, for a Unix socket */
 	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
-	/* a standby, as its borrowers have found out */
-	uint64_t replayed;     /* of the WAL; 0: not known */
-	uint64_t started;      /* when PostgreSQL was started; 0: not known */
-	usec_t started_at;     /* when that was found out */
-	usec_t arrived_at;     /* when it came from another loop; 0: it was opened in this one */
-	bool keeps_permit;     /* it moves to another loop, where it counts for the same limits */
-	bool is_leaving;       /* written to the hand-over: pool/handover.h */
+	struct server_standby standby;
+	usec_t arrived_at; /* when it came from another loop; 0: it was opened in this one */
+	enum server_going going;
 	bool is_login_counted; /* share_begin_login() */
 };
 
 struct server {
 	struct server_wire wire;
+	struct server_orders orders;
 	struct server_session session;
 	struct server_lease lease; /* by the pool */
 	struct server_place place; /* by the pool */
@@ -395,14 +279,9 @@ struct server {
 	struct pool *pool; /* the owner, which implements site->ops */
 	uint64_t id;
 	enum server_state state;
-	enum replication replication; /* NONE: not dedicated */
-	bool is_listening;            /* a listening connection: pool/listening.h */
-	enum errand_kind errand;
-	bool errand_failed;
-	bool is_cleaning;  /* the cleaning is in `prefix`, or was sent and is not answered */
-	uint16_t ask_size; /* bytes of a question behind the borrower's message; 0: none */
-	struct server_question *question; /* ERRAND_ASK, while that runs; or NULL */
-	struct catalog_question *catalog; /* during ERRAND_CATALOG */
+	enum replication replication;     /* NONE: not dedicated */
+	bool is_listening;                /* a listening connection: pool/listening.h */
+	struct catalog_question *catalog; /* during ORDER_CATALOG */
 	/* why it is to be closed when it is returned, or in ENDING; NONE: it is not */
 	enum close_reason close_reason;
 	struct server_login *login; /* until it has logged in, then NULL */
@@ -410,12 +289,10 @@ struct server {
 	struct timer life;          /* server_lifetime */
 	struct timer xact;          /* transaction_timeout; in ENDING: the next cancel */
 	struct task free_task;
-	usec_t connected_at;  /* when the connection attempt started */
-	int64_t connect_wall; /* the same as wall-clock time, for SHOW */
-	usec_t used_at;       /* last ready in full, returned, or logged in */
-	bool is_tls_direct;   /* TLS started without SSLRequest; valid while encrypted */
-	uint16_t key_size;
-	unsigned char key[SERVER_KEY_MAX];
+	usec_t connected_at; /* when the connection attempt started */
+	usec_t used_at;      /* last ready in full, returned, or logged in */
+	bool is_tls_direct;  /* TLS started without SSLRequest; valid while encrypted */
+	struct server_key key;
 };
 
 /* Notes a borrower's request that is about to be sent. To be called in the order of sending. */
@@ -450,7 +327,8 @@ struct server_call_end {
  */
 struct server_call *server_note_call(struct server *server, enum ledger_kind kind);
 
-/* The change of a LEDGER_REPLACE: the error that the client gets. settle() frees it. */
+/* The change of a LEDGER_REFUSED_PARSE or _QUERY: the error that the client gets. settle() frees
+ * it. */
 struct refusal {
 	struct ledger_change base;
 	struct err err;
@@ -496,10 +374,16 @@ bool server_scope(struct server *server, struct bytes *scope);
  */
 static inline void server_open_scope(struct server *server)
 {
-	if (server->session.scope_state == SCOPE_KNOWN)
-		server->session.scope_state = SCOPE_OPEN;
+	if (server->session.scope.state == SCOPE_KNOWN)
+		server->session.scope.state = SCOPE_OPEN;
 }
-void server_close_scope(struct server *server);
+void server_settle_scope(struct server *server);
+
+static inline void server_close_scope(struct server *server)
+{
+	if (server->session.scope.state != SCOPE_KNOWN)
+		server_settle_scope(server);
+}
 
 /*
  * Sends a borrower's bytes. false: the connection is broken; on_lost() comes from the loop. If
@@ -514,14 +398,8 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count);
 void server_push(struct server *server);
 
 /*
- * Sends a harmless query whose reply makes it certain what the server owes (ledger_is_certain()).
- * on_ready() comes again with that reply.
- */
-void server_make_certain(struct server *server);
-
-/*
- * Sends the borrower the generated replies (LEDGER_ANSWER) that are due. false: the borrower can
- * accept no more bytes.
+ * Sends the borrower the generated replies (LEDGER_CLOSE_HERE) that are due. false: the borrower
+ * can accept no more bytes.
  */
 bool server_answer(struct server *server);
 
@@ -538,9 +416,14 @@ enum server_rest {
 	REST_FULL /* between two transactions; nothing is half sent or half read */
 };
 
+static inline bool server_got_fatal(const struct server *server)
+{
+	return server->wire.farewell == FAREWELL_FATAL;
+}
+
 static inline enum server_rest server_rest(const struct server *server)
 {
-	if (!server->wire.is_ready || server->errand != ERRAND_NONE)
+	if (!server->wire.is_ready || server->orders.running != ORDER_NONE)
 		return REST_WORKING;
 	if (server->wire.status != 'I')
 		return REST_IN_TRANSACTION;
@@ -602,7 +485,8 @@ static inline void server_set_in_transaction(struct server *server) { server->wi
  */
 static inline void server_set_dirty(struct server *server, bool is_dirty)
 {
-	server->session.is_dirty = is_dirty;
+	server->session.left &= (uint8_t)~LEFT_STATE;
+	server->session.left |= is_dirty ? LEFT_STATE : 0;
 }
 
 /*
@@ -615,14 +499,35 @@ static inline void server_set_doubt(struct server *server)
 		server->session.doubt = DOUBT_OWN;
 }
 
+/* It gets another borrower: what is not known is of another now. */
+static inline void server_pass_doubt(struct server *server)
+{
+	if (server->session.doubt != DOUBT_NONE)
+		server->session.doubt = DOUBT_FOREIGN;
+}
+
+/* The cleaning is about to be sent. */
+static inline void server_begin_cleaning(struct server *server)
+{
+	server->session.doubt = DOUBT_CLEANING;
+}
+
+/* It serves a client in session mode. */
+static inline void server_begin_session(struct server *server)
+{
+	server->session.left |= LEFT_SESSION;
+}
+
 /*
  * The server was asked. If it was lent in session mode, its borrower is in another mode now, which
  * follows what it has there: the server is reset when it is returned.
  */
 static inline void server_end_session(struct server *server)
 {
-	server->session.is_dirty |= server->session.has_session;
-	server->session.has_session = server->session.has_unclear_report = false;
+	if (server->session.left & LEFT_SESSION)
+		server->session.left |= LEFT_STATE;
+	server->session.left &= (uint8_t)~LEFT_SESSION;
+	server->session.unsure &= (uint8_t)~UNSURE_REPORT;
 }
 
 /*
@@ -646,45 +551,11 @@ const char *server_value(const struct server *server, const struct params *param
  */
 void server_need_close(struct server *server, enum close_reason reason);
 
-/*
- * Asks the server for parts of its session state (enum question_part; names: see question_text()).
- * It must be at rest. The answer comes with on_answer() of the borrower; if there is none, the
- * server is closed. A question that fails is asked again: as it was if it was canceled, else
- * without the names.
- */
-void server_ask(struct server *server, enum errand_how how, unsigned int parts, struct bytes names);
-
-/*
- * The same question without names, behind a message of the borrower with which its transaction ends
- * or fails: adds it to *out, which goes out behind that message. The borrower sends nothing more.
- * Its on_ready() comes when its own message is answered, and then server_is_asked() is true, unless
- * the transaction has failed and not ended: then the question has no answer. false: no memory, and
- * nothing is to be sent.
- */
-bool server_ask_behind(struct server *server, unsigned int parts, struct buf *out);
-
+/* Whether the borrower will be told session state: on_answer(). */
 static inline bool server_is_asked(const struct server *server)
 {
-	return server->errand == ERRAND_ASK;
+	return server->orders.running == ORDER_ASK;
 }
-
-/*
- * Ends all that the server listens to. It must be at rest. on_answer() of the borrower comes; if
- * UNLISTEN fails, the server is closed.
- */
-void server_clear_channels(struct server *server);
-
-/* Closes statements of these names (name\0). It must be at rest; on_answer() comes. */
-void server_close_statements(struct server *server, struct bytes names);
-
-/*
- * Adds the messages that execute one statement and leave the unnamed statement and portal of the
- * session alone, and notes them; the change is that of the Execute. After an error, or from a
- * PREPARE of SQL, the scratch name may be there still, so it is closed first, too. false: no
- * memory.
- */
-bool server_add_apart(struct server *server, struct bytes statement, enum ledger_fate fate,
-                      struct ledger_change *change, struct buf *out);
 
 /*
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's
@@ -707,26 +578,39 @@ bool server_take_facts(struct server *server, const struct facts *facts,
  */
 bool server_add_library(struct server *server, const char *name);
 
+static inline void server_watch(struct server *server, enum server_watch watch)
+{
+	server->lease.watches |= (uint8_t)watch;
+}
+
+static inline void server_unwatch(struct server *server, enum server_watch watch)
+{
+	server->lease.watches &= (uint8_t)~watch;
+}
+
+/* The transaction may change what functions do. */
+static inline void server_note_ddl(struct server *server) { server->session.left |= LEFT_DDL; }
+
 /* Looks for the first COMMIT or ROLLBACK from now on, behind so many others; counts UNLISTEN. */
 static inline void server_watch_end(struct server *server, unsigned int ahead)
 {
-	server->lease.watches |= SERVER_WATCHES_END;
-	server->lease.end = SERVER_END_NONE;
-	server->lease.ends_ahead = ahead;
+	server_watch(server, SERVER_WATCHES_END);
+	server->lease.watched.end = SERVER_END_NONE;
+	server->lease.watched.ahead = ahead;
 }
 
 /* Ends the watch. */
 static inline enum server_end server_end_seen(struct server *server)
 {
-	server->lease.watches &= (uint8_t)~SERVER_WATCHES_END;
-	return server->lease.end;
+	server_unwatch(server, SERVER_WATCHES_END);
+	return server->lease.watched.end;
 }
 
 /* What is sent now asks for values of sequences: a DISCARD SEQUENCES before it must succeed. */
 static inline void server_rely_on_discard(struct server *server)
 {
-	if (server->session.discard == DISCARD_SENT)
-		server->session.discard = DISCARD_NEEDED;
+	if (server->lease.sequences.discard == DISCARD_SENT)
+		server->lease.sequences.discard = DISCARD_NEEDED;
 }
 
 /* The borrower has handled all LOADs. */
@@ -735,13 +619,19 @@ static inline void server_settle_loads(struct server *server) { server->session.
 /* Whether the borrower must look for parameters of its startup: relay_take_params(). */
 static inline bool server_has_reset(const struct server *server)
 {
-	return server->session.is_rest_unknown || server->session.is_startup_unset;
+	return server->session.unsure & (UNSURE_REST | UNSURE_STARTUP);
 }
 
 /* The borrower has handled the parameters that were set back. */
 static inline void server_settle_rest(struct server *server)
 {
-	server->session.is_rest_unknown = server->session.is_startup_unset = false;
+	server->session.unsure &= UNSURE_REPORT;
+}
+
+/* Whether what former borrowers may have left is being removed. */
+static inline bool server_is_cleaning(const struct server *server)
+{
+	return server->session.doubt == DOUBT_CLEANING;
 }
 
 /* Whether it was closed: it has no borrower and gets none, and nothing that it sends matters. */

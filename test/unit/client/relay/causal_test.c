@@ -134,8 +134,8 @@ START_TEST(causal_where_what_was_seen_is_shown)
 	lone.site.roster = &roster;
 	lone.server.place.host = 1;
 	lone.server.place.peer.family = AF_UNIX;
-	lone.server.place.started = 7;
-	lone.server.place.started_at = 10;
+	lone.server.place.standby.started = 7;
+	lone.server.place.standby.at = 10;
 	clients.with.loop = lone.loop;
 	stage.pool.purpose = POOL_FOR_READS;
 	stage.causal.seen_on = seens[_i].seen_on;
@@ -202,7 +202,7 @@ START_TEST(causal_what_was_sent_counts)
 
 	open_stage(&stage);
 	ck_assert(!ends(&stage, begin));
-	ledger_add(&stage.server.wire.ledger, LEDGER_QUERY, LEDGER_FORWARD);
+	ledger_add(&stage.server.wire.ledger, LEDGER_QUERY, LEDGER_CLIENT);
 	ck_assert(!ends(&stage, bytes_of(sync_and_more.at, 5)));
 	ck_assert(ends(&stage, commit));
 	ck_assert(!ends(&stage, begin));

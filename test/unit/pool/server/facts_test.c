@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/server_errands.c: the rows that answer the question.
+ * pool/server/question.c: the rows that answer the question.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server/server_errands.c: the text of the question. test/e2e/test_question.py runs it in
+ * pool/server/question.c: the text of the question. test/e2e/test_question.py runs it in
  * PostgreSQL.
  */
 #include <string.h>

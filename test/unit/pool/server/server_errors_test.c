@@ -139,8 +139,8 @@ START_TEST(server_error_of_a_request_takes_its_change_back)
 	struct noted parse = { .base.settle = settle }, bind = { .base.settle = settle };
 
 	lone_server_open(&lone, "");
-	note(&lone, LEDGER_PARSE, LEDGER_FORWARD, &parse.base);
-	note(&lone, LEDGER_BIND, LEDGER_FORWARD, &bind.base);
+	note(&lone, LEDGER_PARSE, LEDGER_CLIENT, &parse.base);
+	note(&lone, LEDGER_BIND, LEDGER_CLIENT, &bind.base);
 	server_note(&lone.server, LEDGER_SYNC);
 	say_error(&lone, "42601", "syntax error");
 	say_ready(&lone);
@@ -167,7 +167,7 @@ START_TEST(server_error_is_replaced_by_a_refusal)
 	lone_server_open(&lone, "");
 	refusal->base.settle = settle_refusal;
 	err_set(&refusal->err, ERR_UNSUPPORTED, "words of ours");
-	note(&lone, LEDGER_PARSE, LEDGER_REPLACE, &refusal->base);
+	note(&lone, LEDGER_REFUSED_PARSE, LEDGER_CLIENT, &refusal->base);
 	server_note(&lone.server, LEDGER_SYNC);
 	say_error(&lone, "42601", "words of PostgreSQL's");
 	say_ready(&lone);
@@ -196,7 +196,7 @@ static void fail_bind(struct lone_server *lone, const struct statement *statemen
 	char text[200];
 
 	*bind = (struct noted){ .base = { settle, statement, "mine" } };
-	note(lone, LEDGER_BIND, LEDGER_FORWARD, &bind->base);
+	note(lone, LEDGER_BIND, LEDGER_CLIENT, &bind->base);
 	server_note(&lone->server, LEDGER_SYNC);
 	snprintf(text, sizeof(text), "about \"%.*s\"", (int)name.count, name.at);
 	say_error(lone, sqlstate, text);
@@ -292,12 +292,12 @@ START_TEST(server_error_of_parameters_is_kept_for_the_borrower)
 	struct lone_server lone;
 
 	lone_server_open(&lone, "");
-	server_errand(&lone.server, ERRAND_REPLAY, ERRAND_AT_ONCE, "SET x = 1");
+	server_order(&lone.server, &(struct order){ .kind = ORDER_REPLAY, .text = "SET x = 1" });
 	say_error(&lone, "22023", "the first error");
 	say_error(&lone, "25P02", "and one that follows from it");
-	ck_assert_ptr_nonnull(lone.server.session.refusal);
-	ck_assert_str_eq(lone.server.session.refusal->text, "the first error");
-	ck_assert_str_eq(lone.server.session.refusal->sqlstate, "22023");
+	ck_assert_ptr_nonnull(lone.server.orders.refusal);
+	ck_assert_str_eq(lone.server.orders.refusal->text, "the first error");
+	ck_assert_str_eq(lone.server.orders.refusal->sqlstate, "22023");
 	lone_server_close(&lone);
 }
 END_TEST

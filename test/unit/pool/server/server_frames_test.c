@@ -15,7 +15,7 @@
 
 /*
  * A script of words. Of the borrower: q a Query is noted, p b d e s the messages of the extended
- * protocol; errand a query of ours that sets parameters, reset one that resets.
+ * protocol; order a query of ours that sets parameters, reset one that resets.
  * Of PostgreSQL, said in one go up to the next word of the borrower or the end:
  *   T D 1 2 3 n N t   this message, short     C:TAG   Z:S   S:NAME=VALUE
  *   E:CODE an error, F:CODE a FATAL one       ~ bytes that are no message
@@ -49,11 +49,11 @@ static const struct {
 	{ "the same between rows", "q T D F:57P01 !", "TDEleft(server ended the connection)" },
 	{ "it is gone without an error", "q T !", "Tlost(server conn crashed?)" },
 
-	{ "our own query: its answers are for nobody", "errand C:SET Z:I", "l" },
-	{ "the report that answers it too", "errand S:TimeZone=CET C:SET Z:I", "l" },
-	{ "another report goes on", "errand S:in_hot_standby=on C:SET Z:I", "Sl" },
-	{ "our parameters are refused", "errand E:22023 Z:I", " refused " },
-	{ "our own query leaves a transaction open", "errand C:BEGIN Z:T",
+	{ "our own query: its answers are for nobody", "order C:SET Z:I", "l" },
+	{ "the report that answers it too", "order S:TimeZone=CET C:SET Z:I", "l" },
+	{ "another report goes on", "order S:in_hot_standby=on C:SET Z:I", "Sl" },
+	{ "our parameters are refused", "order E:22023 Z:I", " refused " },
+	{ "our own query leaves a transaction open", "order C:BEGIN Z:T",
 	  "lost(a query of our own left a transaction open)" },
 	{ "a reset: the server comes home", "reset C:DISCARD_ALL Z:I", " home " },
 
@@ -126,12 +126,13 @@ static bool act(struct lone_server *lone, const char *word)
 	static const enum ledger_kind kinds[] = { LEDGER_QUERY,    LEDGER_PARSE,   LEDGER_BIND,
 		                                  LEDGER_DESCRIBE, LEDGER_EXECUTE, LEDGER_SYNC };
 
-	if (strcmp(word, "errand") == 0) {
-		server_errand(&lone->server, ERRAND_REPLAY, ERRAND_AT_ONCE, "SET");
+	if (strcmp(word, "order") == 0) {
+		server_order(&lone->server, &(struct order){ .kind = ORDER_REPLAY, .text = "SET" });
 	} else if (strcmp(word, "reset") == 0) {
 		lone->server.lease.borrower = NULL;
 		server_enter(&lone->server, SERVER_RESETTING);
-		server_errand(&lone->server, ERRAND_RESET, ERRAND_AT_ONCE, "DISCARD ALL");
+		server_order(&lone->server,
+		             &(struct order){ .kind = ORDER_RESET, .text = "DISCARD ALL" });
 	} else if (strcmp(word, "!") == 0) {
 		close(lone->peer);
 		lone->peer = -1;
@@ -225,8 +226,8 @@ static const struct {
 	{ "after it", "q C:COMMIT Z:I", REST_FULL },
 	{ "the borrower has half of a notice", "q C:A Z:I N<", REST_MID_RESPONSE },
 	{ "and then the rest", "q C:A Z:I N< >N", REST_FULL },
-	{ "our own query", "errand", REST_WORKING },
-	{ "after it", "errand C:SET Z:I", REST_FULL },
+	{ "our own query", "order", REST_WORKING },
+	{ "after it", "order C:SET Z:I", REST_FULL },
 };
 
 START_TEST(server_rest_tells_how_far_it_is)

@@ -172,15 +172,16 @@ START_TEST(server_take_facts_takes)
 	startup = param_map(mapped.shared.params, takes[_i].startup);
 	before = param_map(mapped.shared.params, takes[_i].before);
 	make_facts(&facts, takes[_i].facts, takes[_i].role);
-	mapped.server.session.is_rest_unknown = true;
+	mapped.server.session.unsure = UNSURE_REST;
 	if (takes[_i].back)
 		back = bytes_of(takes[_i].back, strlen(takes[_i].back) + 1);
 	ck_assert_msg(server_take_facts(&mapped.server, &facts, startup,
 	                                takes[_i].has_before ? before : NULL, back),
 	              "%s", takes[_i].says);
-	ck_assert(!mapped.server.session.is_rest_unknown);
-	ck_assert_msg(mapped.server.session.is_startup_unset == takes[_i].is_startup_unset, "%s",
-	              takes[_i].says);
+	ck_assert(!(mapped.server.session.unsure & UNSURE_REST));
+	ck_assert_msg((mapped.server.session.unsure == UNSURE_STARTUP) ==
+	                  takes[_i].is_startup_unset,
+	              "%s", takes[_i].says);
 	mapped_check(&mapped, takes[_i].says, takes[_i].baseline_after, takes[_i].have_after);
 	facts_done(&facts);
 	params_release(mapped.shared.params, &startup);

@@ -102,7 +102,7 @@ END_TEST
 static void put_to_work(struct mapped_server *mapped)
 {
 	mapped->server.state = SERVER_LENT;
-	ck_assert(ledger_add(&mapped->server.wire.ledger, LEDGER_QUERY, LEDGER_FORWARD));
+	ck_assert(ledger_add(&mapped->server.wire.ledger, LEDGER_QUERY, LEDGER_CLIENT));
 }
 
 START_TEST(server_files_reports_when_its_work_is_done)
@@ -153,8 +153,8 @@ START_TEST(server_reports_are_little_work)
 		snprintf(name, sizeof(name), "n%03zu", i % 400);
 		snprintf(value, sizeof(value), "%zu", i);
 		ck_assert(server_report(&mapped.server, name, value, &is_news));
-		if (mapped.server.session.reports.count > most)
-			most = mapped.server.session.reports.count;
+		if (mapped.server.session.reports.list.count > most)
+			most = mapped.server.session.reports.list.count;
 		flood_count += mapped.server.wire.has_flooded;
 		mapped.server.wire.has_flooded = false;
 	}
@@ -162,7 +162,7 @@ START_TEST(server_reports_are_little_work)
 	ck_assert_uint_lt(most, (size_t)20 * 1024);
 	ck_assert_uint_gt(flood_count, 10);
 	ck_assert_uint_lt(compare_count / count, 64);
-	ck_assert_uint_lt(mapped.server.session.reports.capacity, 1024);
+	ck_assert_uint_lt(mapped.server.session.reports.list.capacity, 1024);
 	ck_assert(!mapped.server.close_reason);
 	ck_assert_str_eq(params_find(mapped.server.session.params, "n399"), "99999");
 	mapped_done(&mapped);
@@ -236,7 +236,7 @@ START_TEST(server_forgets_the_rest)
 
 	mapped_make(&mapped, resets[_i].baseline, resets[_i].have);
 	server_forget_rest(&mapped.server, resets[_i].is_all);
-	ck_assert(mapped.server.session.is_rest_unknown);
+	ck_assert(mapped.server.session.unsure & UNSURE_REST);
 	mapped_check(&mapped, resets[_i].says, resets[_i].baseline, resets[_i].after);
 	mapped_done(&mapped);
 }
@@ -282,7 +282,7 @@ START_TEST(server_add_library_adds)
 
 	mapped_make(&mapped, none, none);
 	ck_assert(server_add_library(&mapped.server, "foo"));
-	ck_assert(mapped.server.session.has_library);
+	ck_assert(mapped.server.session.left & LEFT_LIBRARY);
 	ck_assert(server_add_library(&mapped.server, "Foo"));
 	ck_assert(server_add_library(&mapped.server, "foo"));
 	ck_assert_str_eq(params_find(mapped.server.session.params, "load:^Foo"), "Foo");

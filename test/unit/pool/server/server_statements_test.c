@@ -130,7 +130,7 @@ static void reply(struct stage *stage, char type, const char *says)
 			change->settle(change, false);
 	}
 	if (type == 'E') {
-		ledger_add(&stage->ledger, LEDGER_SYNC, LEDGER_FORWARD);
+		ledger_add(&stage->ledger, LEDGER_SYNC, LEDGER_CLIENT);
 		ledger_reply(&stage->ledger, 'Z', &is_end);
 	}
 }
@@ -140,8 +140,8 @@ static void send_repeat(struct stage *stage, struct statement *statement)
 	struct ledger_change *close, *parse;
 
 	ck_assert(server_statements_repeat(&stage->known, statement, &close, &parse));
-	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_FORWARD, close);
-	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_FORWARD, parse);
+	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_CLIENT, close);
+	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_CLIENT, parse);
 	server_statements_parsed(&stage->known, statement, clock_now() + 10);
 }
 
@@ -168,18 +168,18 @@ static void step(struct stage *stage, const char *word, const char *says)
 
 	switch (word[0]) {
 	case '+':
-		ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_FORWARD,
+		ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_CLIENT,
 		                  server_statements_learn(known, statement));
 		break;
 	case '-':
-		ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_FORWARD,
+		ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_CLIENT,
 		                  server_statements_forget(known, statement));
 		break;
 	case '*':
 		send_repeat(stage, statement);
 		break;
 	case 'S':
-		ledger_add(&stage->ledger, LEDGER_SYNC, LEDGER_FORWARD);
+		ledger_add(&stage->ledger, LEDGER_SYNC, LEDGER_CLIENT);
 		break;
 	case '!':
 		server_statements_forget_confirmed(known);
