@@ -95,7 +95,7 @@ static void judge_reset(void *context, const struct sql_reset *reset)
 {
 	size_t size = *(const size_t *)context;
 
-	assert(!reset->name || (strlen(reset->name) <= SQL_RESETS_NAME_MAX &&
+	assert(!reset->name || (strlen(reset->name) <= SQL_SET_NAME_MAX &&
 	                        strlen(reset->name) <= size + sizeof("session_authorization")));
 }
 

@@ -9,8 +9,6 @@
 
 #include "pgweir/base/bytes.h"
 
-#define SQL_RESETS_NAME_MAX 127
-
 struct sql_reset {
 	const char *name; /* in lower case; NULL: all parameters */
 	bool is_set;      /* it is not set back, but gets a value */

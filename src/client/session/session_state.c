@@ -120,9 +120,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* It is still there if nothing was executed since. */
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
-	if (client->touched & ANYTHING)
-		server_set_doubt(server);
-	/* What is not temporary may be a function. */
+	/* What is not temporary may be a function. A server that was asked for parameters is in
+	 * doubt already: ask_server(). */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
 		server_set_doubt(server);
 	client->touched = 0;

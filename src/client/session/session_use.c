@@ -521,17 +521,22 @@ void session_run_unknown(struct client *client)
 	server_set_dirty(client->borrower.server, true);
 }
 
-/* Which parameters of a statement are names. Without memory, or a text, all may be. */
-static uint64_t parameters_of(struct statement *statement)
+/*
+ * Whether an EXECUTE may say which parameter is set. Its arguments are not read: rare as that is,
+ * the server stays.
+ */
+static bool names_a_parameter(struct statement *statement, struct bytes text)
 {
-	struct session_text text;
+	struct session_text prepared;
 	const struct sql_names *names;
 
 	if (!statement)
-		return SQL_PARAMETERS_ALL;
-	text = session_text_of(statement, NULL);
-	names = sql_names_of(text.names, text.text, false);
-	return names ? names->parameters : SQL_PARAMETERS_ALL;
+		return bytes_contain(text, "(");
+	if (!(statement->touches & SQL_TOUCH_PARAMS))
+		return false;
+	prepared = session_text_of(statement, NULL);
+	names = sql_names_of(prepared.names, prepared.text, false);
+	return !names || names->parameters;
 }
 
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
@@ -543,15 +548,14 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		return;
 	if (!statement)
 		session_run_unknown(client);
-	touches = statement ? touches_of(client, statement) : SQL_TOUCH_PARAMS;
+	touches = statement ? touches_of(client, statement) : SQL_TOUCH_HIDDEN;
 	if (!(touches & NAMES))
 		return;
 	if (is_inside(touches))
 		sql_names_read(&names, text, true);
-	if (!is_inside(touches) || (statement && (statement->touches & SQL_TOUCH_PARAMS)))
-		sql_names_execute(&names, text, parameters_of(statement));
 	if ((touches & SESSION_TOUCH_NAMED) && !(statement->touches & NAMES))
 		names.is_unknown = false;
+	names.is_unknown |= names_a_parameter(statement, text);
 	if (note_names(client, &names))
 		client->session->bound = 0;
 	sql_names_free(&names);

@@ -57,7 +57,6 @@ static const struct {
 	{ "SET x", "", SQL_RESETS_NONE },
 	{ "SET x TO", "", SQL_RESETS_NONE },
 	{ "SET local.x TO DEFAULT", "local.x;", SQL_RESETS_LAST },
-	{ "SET local TO DEFAULT", "local;", SQL_RESETS_LAST },
 	{ "SELECT 'RESET a'; SELECT $$; RESET b$$", "", SQL_RESETS_NONE },
 	{ "DISCARD ALL", "*;", SQL_RESETS_LAST },
 	{ "; /* a */ discard all;;", "*;", SQL_RESETS_LAST },
