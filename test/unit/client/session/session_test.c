@@ -102,6 +102,15 @@ static const struct script cases[] = {
 	  PINNED "1. a<E. c^ c<RSKZ cQ(declare_d_cursor_with_hold_for_select_1) 2^ 2<Q "
 	         "2C(DECLARE_CURSOR)Z c<CZ 2<Q 2D(u::1)CZ bQ(select_2) 2<" },
 
+	/* parameters */
+	{ "a server that was asked for parameters is in doubt", FOLLOW,
+	  LOGIN "aQ(set_app.x='y')Q(set_app.x='z') 1<QQ 1C(SET)Z a<CZ 1C(SET)Z a<CZ 1<Q "
+	        "1CZ " B_IS_CLEANED },
+	{ "the client's name of a parameter cannot be asked for: the server stays", FOLLOW,
+	  LOGIN "aQ(set_app.\303\274=1) 1<Q 1C(SET)Z a<CZ 1<Q 1CZ " B_WAITS
+	        "aQ(select_1) 1<Q 1CZ a<CZ 1< aQ(discard_all) 1<Q 1C(DISCARD_ALL)Z a<CZ 1<Q 1CZ "
+	        "1<X. 2^ 2<<Q(select_2)" },
+
 	/* refused */
 	{ "no place: before the statement runs, and it fails the transaction",
 	  FOLLOW "\nmax_pinned_servers=0",
