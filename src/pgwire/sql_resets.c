@@ -4,11 +4,10 @@
  *
  * Hard here: what follows in the same text is executed before anybody can set a parameter to
  * another default. So the statements behind a RESET count too. And where a string with a backslash
- * ends depends on standard_conforming_strings, which is not known here.
+ * ends depends on standard_conforming_strings, which is not known here: then nothing is certain.
  */
 #include "pgweir/pgwire/sql_resets.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "sql_priv.h"
@@ -21,8 +20,6 @@ struct walk {
 	unsigned int count; /* of statements */
 	bool is_discard;    /* the only one is DISCARD ALL */
 	bool is_local;      /* the current one is SET LOCAL */
-	const char *begin;  /* of the text */
-	uint64_t places;    /* a hash of where parameters are set back or set */
 };
 
 static void note_reset(struct walk *walk, const char *name, bool is_set)
@@ -34,7 +31,6 @@ static void note_reset(struct walk *walk, const char *name, bool is_set)
 
 	if (walk->found)
 		walk->found(walk->context, &reset);
-	walk->places = walk->places * 31 + (uint64_t)(walk->scanner.rest.at - walk->begin) + 1;
 	if (!is_set && walk->result == SQL_RESETS_NONE)
 		walk->result = SQL_RESETS_LAST;
 }
@@ -134,41 +130,26 @@ static void walk_text(struct walk *walk)
 		note_reset(walk, NULL, false);
 }
 
-static struct walk walk_as(struct bytes text, bool is_escaped,
-                           void (*found)(void *context, const struct sql_reset *reset),
-                           void *context)
+static enum sql_resets walk_as(struct bytes text, bool is_escaped,
+                               void (*found)(void *context, const struct sql_reset *reset),
+                               void *context)
 {
 	struct walk walk = { .scanner = { .rest = text, .is_escaped = is_escaped },
-		             .begin = text.at,
 		             .found = found,
 		             .context = context };
 
 	walk_text(&walk);
-	return walk;
-}
-
-static bool are_alike(const struct walk *plain, const struct walk *escaped)
-{
-	return plain->result == escaped->result && plain->places == escaped->places &&
-	       plain->is_discard == escaped->is_discard;
+	return walk.result;
 }
 
 enum sql_resets sql_resets(struct bytes text,
                            void (*found)(void *context, const struct sql_reset *reset),
                            void *context)
 {
-	struct walk plain, escaped;
+	enum sql_resets plain = walk_as(text, false, found, context), escaped;
 
-	if (!text.count || !memchr(text.at, '\\', text.count))
-		return walk_as(text, false, found, context).result;
-	plain = walk_as(text, false, NULL, NULL);
-	escaped = walk_as(text, true, NULL, NULL);
-	/* PostgreSQL executes nothing of a text that ends within a string. */
-	if (are_alike(&plain, &escaped) || escaped.scanner.is_broken)
-		return walk_as(text, false, found, context).result;
-	if (plain.scanner.is_broken)
-		return walk_as(text, true, found, context).result;
-	walk_as(text, false, found, context);
-	walk_as(text, true, found, context);
-	return SQL_RESETS_UNSURE;
+	if (!sql_has_backslash(text))
+		return plain;
+	escaped = walk_as(text, true, found, context);
+	return plain == SQL_RESETS_NONE && escaped == SQL_RESETS_NONE ? plain : SQL_RESETS_UNSURE;
 }

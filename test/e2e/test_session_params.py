@@ -946,8 +946,8 @@ def test_a_reset_in_a_text_with_a_backslash(pgweir, mode):
         for text in ("SELECT 'a\\b'; RESET work_mem", "SELECT E'\\''; RESET work_mem",
                      "SELECT 'it''s \\\\'; RESET work_mem"):
             client.query("BEGIN")
-            assert not client.query(text).error
-            assert client.value("SHOW work_mem") == "77kB", text
+            error = client.query(text).error
+            assert not error if mode == "session" else error["C"] == "0A000", text
             client.query("COMMIT")
             assert client.value("SHOW work_mem") == "77kB", text
 

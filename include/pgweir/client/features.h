@@ -6,10 +6,6 @@
 #ifndef PGWEIR_CLIENT_FEATURES_H
 #define PGWEIR_CLIENT_FEATURES_H
 
-#include <stdbool.h>
-
-struct facts;
-
 /*
  * What touches a kind of session state, how it is asked for, what becomes of it with session_state
  * = follow, and what ends it. A pin that cannot be asked for lasts.
@@ -20,7 +16,7 @@ struct feature {
 	unsigned int parts; /* enum question_part */
 	char letter;        /* of its names among the facts; 0: they have none */
 	const char *why;    /* SHOW PINNED; NULL: no pin */
-	const char *held;   /* ahead of its names in SHOW PINNED */
+	const char *held;   /* ahead of its names in SHOW PINNED; NULL: why */
 	const char *state;  /* what of it there may be, in the plural: SHOW CATALOG; or NULL */
 	const char *used;   /* how statements use it: SHOW AUDIT; NULL: it is not counted */
 	const char *fate;   /* what transaction mode does with it */
@@ -32,11 +28,5 @@ struct feature {
 #define FEATURES 14
 
 extern const struct feature session_features[FEATURES];
-
-/* Whether the server stays with who uses it. */
-bool feature_pins(const struct feature *feature);
-
-/* How many of it the server has; parameters are not counted. */
-unsigned int feature_count(const struct feature *feature, const struct facts *facts);
 
 #endif

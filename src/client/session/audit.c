@@ -303,7 +303,7 @@ static char *example_of(struct bytes text, const char *by)
 static void use(struct audit_client *own, size_t feature)
 {
 	own->used |= 1u << feature;
-	own->stays |= feature_pins(&session_features[feature]);
+	own->stays |= (session_features[feature].touch & SQL_TOUCH_PINS) != 0;
 }
 
 static void count(struct audit_client *own, size_t feature, const char *example)

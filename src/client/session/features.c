@@ -12,7 +12,6 @@ const struct feature session_features[FEATURES] = {
 	  .parts = QUESTION_CURSORS,
 	  .letter = 'u',
 	  .why = "held cursor",
-	  .held = "held cursor",
 	  .state = "held cursors",
 	  .used = "cursor WITH HOLD",
 	  .fate = "the server stays until the cursor is closed",
@@ -36,7 +35,6 @@ const struct feature session_features[FEATURES] = {
 	  .parts = QUESTION_LOCKS,
 	  .letter = 'l',
 	  .why = "session lock",
-	  .held = "session lock",
 	  .state = "session locks",
 	  .used = "session advisory lock",
 	  .fate = "the server stays until the last one is released",
@@ -80,7 +78,6 @@ const struct feature session_features[FEATURES] = {
 	  .parts = QUESTION_STATEMENTS,
 	  .letter = 's',
 	  .why = "prepared statement",
-	  .held = "prepared statement",
 	  .error = "PREPARE together with other statements in one text",
 	  .way_out = "Send it alone." },
 	{ .touch = SQL_TOUCH_SEQUENCE,
@@ -110,8 +107,6 @@ const struct feature session_features[FEATURES] = {
 	/* It may be temporary, by a search_path of its own. */
 	{ .touch = SQL_TOUCH_CREATE, .parts = QUESTION_TEMP },
 };
-
-bool feature_pins(const struct feature *feature) { return feature->touch & SQL_TOUCH_PINS; }
 
 unsigned int feature_count(const struct feature *feature, const struct facts *facts)
 {

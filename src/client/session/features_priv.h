@@ -11,6 +11,9 @@
 
 #include "session_priv.h"
 
+/* How many of it the server has; parameters are not counted. */
+unsigned int feature_count(const struct feature *feature, const struct facts *facts);
+
 /* The first one that is touched and has a name. NULL: there is none. */
 const struct feature *features_first(unsigned int touches);
 

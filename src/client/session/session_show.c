@@ -48,7 +48,7 @@ static void add_kind(struct buf *out, const struct facts *facts, const struct fe
 	size_t begin = out->count;
 
 	buf_add_byte(out, kind->letter);
-	buf_add_text(out, kind->held);
+	buf_add_text(out, kind->held ? kind->held : kind->why);
 	count = add_names(out, facts, kind);
 	if (total > count)
 		buf_printf(out, " and %u more", total - count);

@@ -13,6 +13,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
+#include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/vacancy.h"
 
@@ -123,16 +124,10 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 /* Whether a text is one RESET or DISCARD. */
 static bool is_reset(struct bytes text)
 {
-	const char *end = text.count ? memchr(text.at, ';', text.count) : NULL;
+	struct scanner scanner = { .rest = text };
 
-	while (text.count && text.at[0] <= ' ')
-		text = bytes_skip(text, 1);
-	for (const char *at = end; at && at < text.at + text.count; at++) {
-		if (*at > ' ' && *at != ';')
-			return false;
-	}
-	return (text.count > 6 && strncasecmp(text.at, "reset ", 6) == 0) ||
-	       (text.count > 8 && strncasecmp(text.at, "discard ", 8) == 0);
+	return (sql_takes(&scanner, "reset") || sql_takes(&scanner, "discard")) &&
+	       sql_is_last(&scanner, sql_token(&scanner));
 }
 
 /*
