@@ -298,8 +298,12 @@ START_TEST(a_promise_that_is_not_kept_is_wanted_again)
 	for (int i = 0; i < 2; i++)
 		ck_assert_ptr_eq(share_promise(&sides[0].pool, NULL), &sides[1].member);
 	ck_assert(!share_is_wanting(&sides[1].pool));
+	share_want(&sides[2].pool, 200, 1);
+	ck_assert_ptr_eq(share_promise(&sides[0].pool, NULL), &sides[2].member);
 	for (int i = 0; i < 2; i++)
 		share_unpromise(&sides[0].pool, &sides[1].member);
+	ck_assert_uint_eq(share_promised(&sides[1].pool), 0);
+	ck_assert_uint_eq(share_promised(&sides[2].pool), 1);
 	ck_assert(share_is_wanting(&sides[1].pool));
 	ck_assert(!share_is_wanting(&sides[2].pool));
 	for (int i = 0; i < 2; i++)
