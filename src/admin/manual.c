@@ -4,6 +4,8 @@
  */
 #include "pgweir/base/filter.h"
 
+#include "pgweir/client/features.h"
+
 #include "admin_priv.h"
 
 static void add_commands(struct buf *out)
@@ -29,8 +31,26 @@ static void add_shows(struct buf *out)
 	}
 }
 
+static void add_features(struct buf *out)
+{
+	for (size_t i = 0; i < FEATURES; i++) {
+		const struct feature *feature = &session_features[i];
+
+		if (!feature->used)
+			continue;
+		buf_printf(out, ".TP\n.B %s\n%c%s.", feature->used,
+		           (char)(feature->fate[0] - 'a' + 'A'), feature->fate + 1);
+		if (feature->end)
+			buf_printf(out, " Ended by %s.", feature->end);
+		if (feature->error)
+			buf_printf(out, " Where it is refused: %s", feature->way_out);
+		buf_add_text(out, "\n");
+	}
+}
+
 static const struct filter_mark marks[] = {
 	{ "@commands@", add_commands },
+	{ "@features@", add_features },
 	{ "@shows@", add_shows },
 };
 

@@ -15,16 +15,14 @@ static uint64_t least_of(unsigned int bucket, unsigned int bits)
 	return (uint64_t)(bucket - (shift << bits)) << shift;
 }
 
-static uint64_t middle_of(unsigned int bucket, unsigned int bits)
-{
-	uint64_t least = least_of(bucket, bits);
-
-	return least + (least_of(bucket + 1, bits) - least) / 2;
-}
-
 uint64_t histogram_least(unsigned int bucket) { return least_of(bucket, HISTOGRAM_LINEAR_BITS); }
 
-uint64_t histogram_middle(unsigned int bucket) { return middle_of(bucket, HISTOGRAM_LINEAR_BITS); }
+uint64_t histogram_middle(unsigned int bucket)
+{
+	uint64_t least = histogram_least(bucket);
+
+	return least + (histogram_least(bucket + 1) - least) / 2;
+}
 
 void histogram_merge(struct histogram *sum, const struct histogram *more)
 {
@@ -52,28 +50,18 @@ static uint64_t rank_of(uint64_t total, unsigned int perthousand)
 	return rank ? rank : 1;
 }
 
-/* The middles of the buckets that have these quantiles; 0 if total is. */
-static void find_quantiles(const uint64_t *counts, uint64_t total, unsigned int bits,
-                           const unsigned int *perthousand, uint64_t *values, size_t count)
-{
-	unsigned int bucket = 0;
-	uint64_t passed = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		while (total && passed + counts[bucket] < rank_of(total, perthousand[i]))
-			passed += counts[bucket++];
-		values[i] = total ? middle_of(bucket, bits) : 0;
-	}
-}
-
 uint64_t histogram_quantiles(const struct histogram *histogram, const unsigned int *perthousand,
                              uint64_t *values, size_t count)
 {
-	uint64_t total = histogram_count(histogram);
+	uint64_t total = histogram_count(histogram), passed = 0, middle;
+	unsigned int bucket = 0;
 
-	find_quantiles(histogram->counts, total, HISTOGRAM_LINEAR_BITS, perthousand, values, count);
-	for (size_t i = 0; i < count; i++)
-		values[i] = values[i] < histogram->max ? values[i] : histogram->max;
+	for (size_t i = 0; i < count; i++) {
+		while (total && passed + histogram->counts[bucket] < rank_of(total, perthousand[i]))
+			passed += histogram->counts[bucket++];
+		middle = total ? histogram_middle(bucket) : 0;
+		values[i] = middle < histogram->max ? middle : histogram->max;
+	}
 	return total;
 }
 
@@ -85,20 +73,14 @@ void sketch_halve(struct sketch *sketch)
 		sketch->counts[i] /= 2;
 }
 
-void sketch_sum_add(struct sketch_sum *sum, const struct sketch *sketch)
+void sketch_add_to(const struct sketch *sketch, struct histogram *sum)
 {
-	for (size_t i = 0; i < SKETCH_BUCKETS; i++)
-		sum->counts[i] += sketch->counts[i];
-}
+	for (unsigned int i = 0; i < SKETCH_BUCKETS; i++) {
+		uint64_t least = least_of(i, SKETCH_LINEAR_BITS);
+		uint64_t width = least_of(i + 1, SKETCH_LINEAR_BITS) - least;
 
-uint64_t sketch_sum_quantile(const struct sketch_sum *sum, unsigned int perthousand)
-{
-	uint64_t total = 0, value;
-
-	for (unsigned int i = 0; i < SKETCH_BUCKETS; i++)
-		total += sum->counts[i];
-	find_quantiles(sum->counts, total, SKETCH_LINEAR_BITS, &perthousand, &value, 1);
-	return value;
+		sum->counts[histogram_bucket(least + (width - 1) / 2)] += sketch->counts[i];
+	}
 }
 
 /* ---- sparse ---- */

@@ -96,6 +96,12 @@ static bool is_equal(struct bytes a, struct bytes b)
 	return a.count == b.count && memcmp(a.at, b.at, a.count) == 0;
 }
 
+struct bytes client_key(const struct client *client)
+{
+	return bytes_of(client->key_size > CANCEL_KEY_SIZE ? client->long_key : client->key,
+	                client->key_size);
+}
+
 struct client *cancel_keys_find(const struct cancel_keys *keys, struct bytes key)
 {
 	struct client *client;

@@ -289,55 +289,40 @@ static bool read_value(struct scanner *scanner, char out[static SQL_SET_VALUE_MA
 	return true;
 }
 
-/* Reads SET, SESSION and the parameter's name. false: the text does not begin so. */
-static bool begin_set(struct scanner *scanner, struct token *first, struct chain *chain,
-                      char name[static SQL_SET_NAME_MAX + 1])
+/* Reads SET and the parameter's name. NULL: the text does not begin so. */
+static const char *begin_set(struct scanner *scanner, struct chain *chain)
 {
-	if (!is_certain(scanner->rest) || !sql_takes(scanner, "set"))
-		return false;
-	sql_takes_scope(scanner, "session");
-	*first = sql_token(scanner);
-	if (!sql_read_chain(scanner, *first, chain) || chain->is_cut ||
-	    chain->count > SQL_SET_NAME_MAX)
-		return false;
-	for (size_t i = 0; i <= chain->count; i++)
-		name[i] = sql_lower(chain->name[i]);
-	return bytes_are_ascii(bytes_text(name));
+	const char *name = NULL;
+
+	if (is_certain(scanner->rest) && sql_takes(scanner, "set"))
+		name = sql_read_parameter(scanner, chain);
+	return name && bytes_are_ascii(bytes_text(name)) ? name : NULL;
 }
 
 bool sql_set_name(struct bytes text, char name[static SQL_SET_NAME_MAX + 1])
 {
-	static const struct {
-		const char *words[2]; /* the second may be NULL */
-		const char *name;
-	} forms[] = {
-		{ { "time", "zone" }, "timezone" },
-		{ { "names", NULL }, "client_encoding" },
-		{ { "authorization", NULL }, "session_authorization" },
-	};
 	struct scanner scanner = { .rest = text };
-	struct token first;
 	struct chain chain;
+	const char *found = begin_set(&scanner, &chain);
 
-	if (!begin_set(&scanner, &first, &chain, name))
-		return false;
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if (sql_token_is(&first, forms[i].words[0]) &&
-		    (!forms[i].words[1] || sql_token_is(&chain.next, forms[i].words[1])))
-			memcpy(name, forms[i].name, strlen(forms[i].name) + 1);
-	}
-	return sql_is_last(&scanner, chain.next);
+	if (found)
+		memcpy(name, found, strlen(found) + 1);
+	return found && sql_is_last(&scanner, sql_token(&scanner));
 }
 
 bool sql_set_read(struct bytes text, struct sql_set *set)
 {
 	struct scanner scanner = { .rest = text };
-	struct token first, end;
 	struct chain chain;
+	const char *name = begin_set(&scanner, &chain);
+	struct token end;
 
-	if (!begin_set(&scanner, &first, &chain, set->name) || !is_certain_name(set->name) ||
-	    (!sql_token_is_sign(&chain.next, '=') && !sql_token_is(&chain.next, "to")) ||
-	    !read_value(&scanner, set->value) || might_be_quoted(set))
+	/* Not words that mean a parameter: their values are not such as are read here. */
+	if (name != chain.name || !is_certain_name(name) ||
+	    (!sql_takes_sign(&scanner, '=') && !sql_takes(&scanner, "to")))
+		return false;
+	memcpy(set->name, name, chain.count + 1);
+	if (!read_value(&scanner, set->value) || might_be_quoted(set))
 		return false;
 	end = sql_token(&scanner);
 	return sql_is_end(&end) && sql_is_last(&scanner, end);

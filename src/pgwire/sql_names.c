@@ -154,14 +154,6 @@ struct value {
 
 static void read_value(struct scanner *scanner, struct value *value, unsigned int depth);
 
-/* Goes back to before this token. */
-static void put_back(struct scanner *scanner, struct token token)
-{
-	const char *end = scanner->rest.at + scanner->rest.count;
-
-	scanner->rest = bytes_of(token.text.at, (size_t)(end - token.text.at));
-}
-
 /* Takes a type of texts whose values are not cut. */
 static bool takes_type(struct scanner *scanner)
 {
@@ -178,7 +170,7 @@ static bool takes_type(struct scanner *scanner)
 	is_type = (strcmp(name, "character") == 0 || strcmp(name, "char") == 0) &&
 	          sql_token_is(&chain.next, "varying");
 	if (!is_type)
-		put_back(&ahead, chain.next);
+		sql_put_back(&ahead, chain.next);
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		is_type |= strcmp(name, types[i]) == 0;
 	if (is_type)
@@ -281,7 +273,6 @@ static void judge_argument(const struct argument *argument, struct value *value)
 struct reader {
 	struct scanner scanner;
 	struct sql_names *names;
-	uint64_t arguments; /* the only thing looked for: these arguments of an EXECUTE; or 0 */
 	unsigned int depth; /* strings around */
 	bool is_inside;     /* strings are read */
 	bool is_data;       /* any name with a dot may be a placeholder */
@@ -359,33 +350,6 @@ static void see_call(struct reader *reader, struct scanner scanner)
 		reader->names->is_unknown = true;
 }
 
-/*
- * EXECUTE name(...): a constant is a name, if its parameter is one. asked: these parameters, as 1
- * << n.
- */
-static void see_execute(struct reader *reader, uint64_t asked)
-{
-	struct scanner scanner = reader->scanner;
-	struct token name = sql_token(&scanner);
-	struct argument argument = { .end = ',' };
-	struct value value;
-
-	if (!sql_is_name(&name) || !sql_takes_sign(&scanner, '('))
-		return;
-	for (unsigned int number = 1; argument.end == ','; number++) {
-		uint64_t bit = number <= SQL_PARAMETER_LAST ? UINT64_C(1) << number : 0;
-		bool is_asked = asked & (bit | SQL_PARAMETERS_ALL);
-
-		sql_read_argument(&scanner, &argument);
-		judge_argument(&argument, &value);
-		if (is_asked && value.kind == VALUE_TEXT)
-			sql_names_add(reader->names, bytes_of(value.text, value.count));
-		else if (is_asked && value.kind != VALUE_OTHER)
-			reader->names->is_unknown = true;
-	}
-	reader->names->is_unknown |= argument.end != ')';
-}
-
 /* In data: a name with a dot, from its first part. */
 static void see_chain(struct reader *reader, const struct token *token)
 {
@@ -416,13 +380,9 @@ static void see_word(struct reader *reader, const struct token *token, bool is_p
 	bool is_reset = sql_token_is(token, "reset");
 	const struct sql_function *function;
 
-	/* Where functions run, constants are read as strings. A PREPARE may come before in the
-	 * text. */
-	if (sql_token_is(token, "execute") && !reader->depth)
-		see_execute(reader,
-		            reader->arguments ? reader->arguments : reader->names->parameters);
-	if (reader->arguments)
-		return;
+	/* Arguments are not read; a PREPARE that has such parameters came before in the text. */
+	if (sql_token_is(token, "execute") && reader->names->parameters)
+		reader->names->is_unknown = true;
 	if (is_reset || sql_token_is(token, "set"))
 		see_set(reader, is_reset);
 	else if (sql_token_is(token, "do") && reader->is_first && !reader->depth)
@@ -507,14 +467,6 @@ void sql_names_read(struct sql_names *names, struct bytes text, bool is_inside)
 	names->is_inside |= is_inside;
 	names->is_unclear |= sql_touch_is_unclear(text);
 	read_twice((struct reader){ .names = names, .is_inside = is_inside }, text);
-}
-
-void sql_names_execute(struct sql_names *names, struct bytes text, uint64_t parameters)
-{
-	if (!parameters)
-		return;
-	names->is_unclear |= sql_touch_is_unclear(text);
-	read_twice((struct reader){ .names = names, .arguments = parameters }, text);
 }
 
 const struct sql_names *sql_names_of(struct sql_names **kept, struct bytes text, bool is_inside)

@@ -557,3 +557,49 @@ bool sql_takes_scope(struct scanner *scanner, const char *word)
 		*scanner = ahead;
 	return sql_is_name(&next);
 }
+
+void sql_put_back(struct scanner *scanner, struct token token)
+{
+	const char *end = scanner->rest.at + scanner->rest.count;
+
+	scanner->rest = bytes_of(token.text.at, (size_t)(end - token.text.at));
+}
+
+/* Takes two words; second NULL: one. */
+static bool takes_words(struct scanner *scanner, const char *first, const char *second)
+{
+	struct scanner ahead = *scanner;
+
+	if (!sql_takes(&ahead, first) || (second && !sql_takes(&ahead, second)))
+		return false;
+	*scanner = ahead;
+	return true;
+}
+
+const char *sql_read_parameter(struct scanner *scanner, struct chain *chain)
+{
+	static const struct {
+		const char *words[2];
+		const char *name;
+	} forms[] = {
+		{ { "time", "zone" }, "timezone" },
+		{ { "names", NULL }, "client_encoding" },
+		{ { "transaction", "isolation" }, "transaction_isolation" },
+	};
+	bool is_name;
+
+	if (takes_words(scanner, "session", "authorization"))
+		return "session_authorization";
+	sql_takes_scope(scanner, "session");
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		if (takes_words(scanner, forms[i].words[0], forms[i].words[1]))
+			return forms[i].name;
+	}
+	is_name = sql_read_chain(scanner, sql_token(scanner), chain);
+	sql_put_back(scanner, chain->next);
+	if (!is_name || chain->is_cut || chain->count > SQL_SET_NAME_MAX)
+		return NULL;
+	for (size_t i = 0; i < chain->count; i++)
+		chain->name[i] = sql_lower(chain->name[i]);
+	return chain->name;
+}

@@ -516,16 +516,6 @@ static unsigned int touch_anywhere(struct bytes text, bool is_code)
 	return bits;
 }
 
-unsigned int sql_touch_unclear(struct bytes text)
-{
-	unsigned int bits = sql_touch_quick(text);
-
-	if (!(bits & SQL_TOUCH_UNREAD))
-		return bits;
-	bits = (bits & ~SQL_TOUCH_UNREAD) | touch_anywhere(text, false);
-	return bits ? bits : SQL_TOUCH_HIDDEN; /* a statement that is not known here */
-}
-
 /* ---- texts ---- */
 
 /* Not inlined: most texts need no tokens. */

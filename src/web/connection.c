@@ -262,6 +262,11 @@ void connection_refuse_later(struct connection *connection, usec_t delay)
 	set_limit(connection, delay);
 }
 
+bool connection_is_answering(const struct connection *connection)
+{
+	return connection->state == CONNECTION_ANSWERING;
+}
+
 void connection_begin(struct connection *connection, const struct answer_head *head)
 {
 	struct buf out = { 0 };

@@ -80,6 +80,15 @@ static void send_back(struct reader *reader)
 	loop_post(reader->readers->web_loop, &reader->letter);
 }
 
+usec_t budget_next_at(const struct budget *budget) { return budget->paid_at - BUDGET_AT_ONCE; }
+
+void budget_spend(struct budget *budget, usec_t now, usec_t took)
+{
+	if (budget->paid_at < now)
+		budget->paid_at = now;
+	budget->paid_at += BUDGET_SHARE * took;
+}
+
 /* Makes a piece, unless those before it have taken too much of the time. */
 static void make_in_time(struct reader *reader)
 {

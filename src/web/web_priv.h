@@ -180,10 +180,7 @@ void connection_begin(struct connection *connection, const struct answer_head *h
 bool connection_add(struct connection *connection, struct bytes piece);
 void connection_end(struct connection *connection);
 
-static inline bool connection_is_answering(const struct connection *connection)
-{
-	return connection->state == CONNECTION_ANSWERING;
-}
+bool connection_is_answering(const struct connection *connection);
 
 /* The answer cannot be completed: the client must notice, so the connection is closed. */
 void connection_abort(struct connection *connection);
@@ -237,18 +234,10 @@ struct budget {
 };
 
 /* When the next piece may be made; a time in the past: now. */
-static inline usec_t budget_next_at(const struct budget *budget)
-{
-	return budget->paid_at - BUDGET_AT_ONCE;
-}
+usec_t budget_next_at(const struct budget *budget);
 
 /* A piece that was begun `now` has taken so much CPU time. What was not used is not kept. */
-static inline void budget_spend(struct budget *budget, usec_t now, usec_t took)
-{
-	if (budget->paid_at < now)
-		budget->paid_at = now;
-	budget->paid_at += BUDGET_SHARE * took;
-}
+void budget_spend(struct budget *budget, usec_t now, usec_t took);
 
 /*
  * ---- readers: reader.c ----

@@ -31,7 +31,7 @@ class Tree:
     """A tree of sources which are compiled into build/, as automake does it."""
 
     def __init__(self, arrows, path):
-        self.arrows, self.path = arrows, path
+        self.arrows, self.path, self.level = arrows, path, "-O0"
         self.exceptions = {"circles": {}, "names": {}, "words": {}}
 
     def write(self, path, text):
@@ -43,7 +43,7 @@ class Tree:
         self.write(f"src/{path}", text)
         target = self.path / "build" / "src" / (built_as or path[:-2] + ".o")
         target.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["cc", "-c", "-O0", "-I", self.path / "include", "-o", target,
+        subprocess.run(["cc", "-c", self.level, "-I", self.path / "include", "-o", target,
                         self.path / "src" / path], check=True)
 
     def calls(self, path, function, *called):
@@ -139,6 +139,39 @@ def test_an_exception_for_circles_counts_for_its_module_only(tree):
     assert "3 files" in one(tree.problems())
     tree.exceptions["circles"] = {"base": 3}
     assert tree.problems() == []
+
+
+def with_inlines(tree, level):
+    """buf and log in a circle with err only by inline functions of headers."""
+    tree.level = level
+    tree.write("include/pgweir/base/err.h",
+               "void err_set(void);\nstatic inline int err_is_set(void) { return 1; }\n")
+    tree.write("include/pgweir/base/log.h",
+               "void log_write(void);\n/* buf_add() */\nvoid buf_add(void);\n"
+               "static inline void log_add(int a)\n{\n\tif (a)\n\t\tbuf_add();\n}\n")
+    tree.source("base/buf.c", '#include "pgweir/base/err.h"\nvoid buf_add(void);\n'
+                              "void buf_add(void) { if (!err_is_set()) buf_add(); }\n")
+    tree.source("base/log.c", '#include "pgweir/base/log.h"\nvoid log_write(void) {}\n')
+    tree.source("base/err.c", '#include "pgweir/base/err.h"\n#include "pgweir/base/log.h"\n'
+                              "void err_set(void) { log_add(0); }\n")
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_inline_functions_belong_to_the_file_of_their_header(tree, level):
+    with_inlines(tree, level)
+    problem = one(tree.problems())
+    assert problem.startswith("3 files depend on each other in a circle")
+    # What an inline function needs, its own file needs.
+    assert "base/log -> base/buf" in problem and "base/buf -> base/err" in problem
+    assert "base/err -> base/log" in problem.replace("base/buf base/log", "base/log")
+
+
+def test_an_inline_function_above_is_a_call_up(tree):
+    tree.write("include/pgweir/net/stream.h", "static inline int stream_size(void) { return 1; }\n")
+    tree.calls("net/stream.c", "stream_send")
+    tree.source("base/buf.c", '#include "pgweir/net/stream.h"\nint buf_add(void);\n'
+                              "int buf_add(void) { return stream_size(); }\n")
+    assert "base/buf may not use net/stream, which is not below base: stream_size" in tree.problems()
 
 
 @pytest.mark.parametrize("path, function", [

@@ -407,10 +407,6 @@ def test_what_cannot_be_read_is_cleaned(known, postgres):
 # Forms in which a name is not recognized: the texts, what another client looks at, and sees.
 TENANT = "SELECT coalesce(current_setting('app.tenant', true), '')"
 UNSEEN = {
-    "an argument of EXECUTE": (["PREPARE p AS SELECT set_config($1, $2, false)",
-                                "EXECUTE p('app.tenant', 'left')"], TENANT, ""),
-    "explained": (["PREPARE p AS SELECT set_config($1, $2, false)",
-                   "EXPLAIN ANALYZE EXECUTE p('app.tenant', 'left')"], TENANT, ""),
     "blanks at the dot": (["SET app . tenant = 'left'"], TENANT, ""),
     "a comment at the dot": (["SET app/* */.tenant = 'left'"], TENANT, ""),
     "quotes": (['SET "app" . "tenant" = \'left\''], TENANT, ""),

@@ -52,6 +52,7 @@ def test_simple_queries(weir):
     assert row["error_bound"] == 0 and len(row["digest"]) == 16
     assert row["total_us"] >= row["max_us"] >= row["mean_us"] > 0
     assert row["wait_total_us"] == row["wait_p95_us"] == 0 or row["wait_total_us"] > 0
+    assert row["p95_us"] <= row["max_us"] and row["wait_p95_us"] <= row["wait_total_us"]
     assert len(result.rows) == 5
 
 

@@ -12,6 +12,8 @@
 
 #include "pgweir/base/buf.h"
 
+#include "../lib/unclear.h"
+
 #include <assert.h>
 
 /* Whether a text that PostgreSQL refuses touches these depends on how much of it is read. */
@@ -68,7 +70,7 @@ static void has_company(struct bytes text, unsigned int bits)
 	buf_add_text(&both, "SELECT 1;");
 	buf_add(&both, text.at, text.count);
 	assert((sql_touch(buf_bytes(&both)) & bits) == bits);
-	assert((sql_touch_unclear(buf_bytes(&both)) & bits) == (sql_touch_unclear(text) & bits));
+	assert((unclear_touches(buf_bytes(&both)) & bits) == (unclear_touches(text) & bits));
 	buf_clear(&both);
 	buf_add(&both, text.at, text.count);
 	buf_add_text(&both, "\n;SELECT 1");
@@ -93,14 +95,14 @@ static void judge_reset(void *context, const struct sql_reset *reset)
 {
 	size_t size = *(const size_t *)context;
 
-	assert(!reset->name || (strlen(reset->name) <= SQL_RESETS_NAME_MAX &&
+	assert(!reset->name || (strlen(reset->name) <= SQL_SET_NAME_MAX &&
 	                        strlen(reset->name) <= size + sizeof("session_authorization")));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes text = bytes_of(data, size);
-	unsigned int bits = sql_touch(text), unclear = sql_touch_unclear(text);
+	unsigned int bits = sql_touch(text), unclear = unclear_touches(text);
 	struct sql_set set;
 
 	bits &= ~MISSPELT;

@@ -18,6 +18,88 @@ static struct peer *peer_of(struct stage *stage, char name)
 	return name >= 'a' ? &stage->clients[name - 'a'] : &stage->servers[name - '1'];
 }
 
+/* ---- the dialogue, for people ---- */
+
+struct message_name {
+	char letter;
+	const char *name;
+};
+
+static const struct message_name requests[] = {
+	{ 'Q', "Query" },     { 'P', "Parse" },    { 'B', "Bind" },
+	{ 'E', "Execute" },   { 'D', "Describe" }, { 'C', "Close" },
+	{ 'S', "Sync" },      { 'H', "Flush" },    { 'F', "FunctionCall" },
+	{ 'd', "CopyData" },  { 'c', "CopyDone" }, { 'f', "CopyFail" },
+	{ 'X', "Terminate" }, { 'p', "Password" }, { '^', "Startup" },
+	{ '.', "the end" },   { 0, NULL },
+};
+
+static const struct message_name replies[] = {
+	{ 'R', "Authentication" },
+	{ 'K', "BackendKeyData" },
+	{ 'S', "ParameterStatus" },
+	{ 'Z', "ReadyForQuery" },
+	{ 'z', "ReadyForQuery in a transaction" },
+	{ 'y', "ReadyForQuery in a failed transaction" },
+	{ 'C', "CommandComplete" },
+	{ 'E', "ErrorResponse" },
+	{ 'N', "NoticeResponse" },
+	{ 'A', "NotificationResponse" },
+	{ 'T', "RowDescription" },
+	{ 't', "ParameterDescription" },
+	{ 'D', "DataRow" },
+	{ 'n', "NoData" },
+	{ '1', "ParseComplete" },
+	{ '2', "BindComplete" },
+	{ '3', "CloseComplete" },
+	{ 's', "PortalSuspended" },
+	{ 'I', "EmptyQueryResponse" },
+	{ 'V', "FunctionCallResponse" },
+	{ 'G', "CopyInResponse" },
+	{ 'H', "CopyOutResponse" },
+	{ 'W', "CopyBothResponse" },
+	{ 'd', "CopyData" },
+	{ 'c', "CopyDone" },
+	{ '.', "the end" },
+	{ 0, NULL },
+};
+
+/* Adds messages as a script has them, with their names; contents stay as they are. */
+static void tell_messages(struct buf *out, const struct message_name *names, const char *words)
+{
+	const char *between = " ";
+
+	while (*words) {
+		const struct message_name *found = names;
+		size_t count = words[1] == '(' ? strcspn(words + 1, ")") + 1 : 0;
+
+		while (found->letter && found->letter != *words)
+			found++;
+		buf_add_text(out, between);
+		if (found->letter)
+			buf_add_text(out, found->name);
+		else
+			buf_add_byte(out, *words);
+		buf_add(out, words + 1, strnlen(words + 1, count));
+		words += 1 + strnlen(words + 1, count);
+		between = ", ";
+	}
+}
+
+/* A line of the dialogue: "client a hears ErrorResponse(53300), ReadyForQuery". */
+static void tell(struct stage *stage, const struct peer *peer, const char *verb, const char *words)
+{
+	bool is_request = peer->is_server == (*verb == 'h');
+
+	buf_printf(&stage->dialogue, "\n  %s %c %s", peer->is_server ? "server" : "client",
+	           peer->is_server ? (int)('1' + (peer - stage->servers))
+	                           : (int)('a' + (peer - stage->clients)),
+	           verb);
+	tell_messages(&stage->dialogue, is_request ? requests : replies, words);
+	if (*verb == 'h' && !*words)
+		buf_add_text(&stage->dialogue, " nothing");
+}
+
 /* ---- what is said ---- */
 
 static void say_login(struct stage *stage, struct peer *peer, const char *words)
@@ -25,6 +107,7 @@ static void say_login(struct stage *stage, struct peer *peer, const char *words)
 	if (!peer->is_server) {
 		char user[] = "u0", database[] = "d0";
 
+		tell(stage, peer, "logs in", "");
 		if (words[0])
 			user[1] = words[0];
 		if (words[0] && words[1])
@@ -41,7 +124,9 @@ static void say_login(struct stage *stage, struct peer *peer, const char *words)
 		*peer = engine_server(&stage->engine);
 	ck_assert_int_ge(peer->fd, 0);
 	ck_assert_str_eq(peer_hear(&stage->engine, peer), "^");
-	peer_say(peer, *words ? words : "RSKZ");
+	words = *words ? words : "RSKZ";
+	tell(stage, peer, "is asked for and says", words);
+	peer_say(peer, words);
 }
 
 static void say_cancel(struct stage *stage, struct peer *peer)
@@ -309,19 +394,26 @@ static const char *await(struct stage *stage, struct peer *peer)
 static void hear(struct stage *stage, struct peer *peer, const char *says, const char *word)
 {
 	const char *heard, *expected = word + 2;
+	struct buf wanted = { 0 };
+	bool has_end;
 
 	buf_clear(&stage->heard);
 	peer->see = hear_content;
 	peer->arg = stage;
 	heard = word[1] == '~' ? await(stage, peer) : peer_hear(&stage->engine, peer);
+	has_end = *heard && heard[strlen(heard) - 1] == '.';
+	if (has_end)
+		buf_add_byte(&stage->heard, '.');
+	tell(stage, peer, "hears", buf_text(&stage->heard));
 	if (word[2] == '<') {
-		if (*heard && heard[strlen(heard) - 1] == '.')
-			buf_add_byte(&stage->heard, '.');
 		heard = buf_text(&stage->heard);
 		expected++;
 	}
-	ck_assert_msg(strcmp(heard, expected) == 0, "%s: \"%s\": heard \"%s\" %s", says, word,
-	              heard, peer->error);
+	if (strcmp(heard, expected) == 0)
+		return;
+	tell_messages(&wanted, peer->is_server ? requests : replies, expected);
+	ck_abort_msg("%s: \"%s\": heard \"%s\" %s%s\n  but should have heard%s", says, word, heard,
+	             peer->error, buf_text(&stage->dialogue), buf_text(&wanted));
 }
 
 static void act(struct stage *stage, const char *says, const char *word)
@@ -335,14 +427,18 @@ static void act(struct stage *stage, const char *says, const char *word)
 	} else if (word[1] == '*') {
 		say_cancel(stage, peer);
 	} else if (word[1] == '.') {
+		tell(stage, peer, "says", ".");
 		peer_close(peer);
 	} else if (word[1] == '-') {
 		*peer = engine_server(&stage->engine);
-		ck_assert_msg(peer->fd < 0, "%s: \"%s\": a server is dialled", says, word);
+		ck_assert_msg(peer->fd < 0, "%s: \"%s\": a server is dialled%s", says, word,
+		              buf_text(&stage->dialogue));
 	} else if (word[1] == '%') {
 		say_half(peer);
 	} else {
-		ck_assert_msg(say(stage, peer, word + 1), "%s: \"%s\": it is gone", says, word);
+		tell(stage, peer, "says", word + 1);
+		ck_assert_msg(say(stage, peer, word + 1), "%s: \"%s\": it is gone%s", says, word,
+		              buf_text(&stage->dialogue));
 	}
 }
 
@@ -372,6 +468,7 @@ void stage_close(struct stage *stage)
 	}
 	engine_close(&stage->engine);
 	buf_free(&stage->heard);
+	buf_free(&stage->dialogue);
 }
 
 void stage_play_words(struct stage *stage, const char *says, const char *words)

@@ -21,6 +21,8 @@
  * "1<<" has heard exactly this, contents included: those of Q, P, B, D and C, and at a client
  * those of C and S, the SQLSTATE of E, and the status of Z if it is not I. Names that pgweir has
  * made are #1, #2 and so on, in the order in which they are heard; a client may say them, too.
+ *
+ * Where a script fails, the dialogue so far is printed with the names of the messages.
  */
 #ifndef PGWEIR_TEST_SCRIPT_H
 #define PGWEIR_TEST_SCRIPT_H
@@ -37,6 +39,7 @@ struct stage {
 	struct buf keys[STAGE_PEERS];        /* each client's, to cancel by */
 	char names[STAGE_NAMES][64];         /* #1, #2, ... */
 	struct buf heard;                    /* all that one word has heard */
+	struct buf dialogue;                 /* all so far, for people: a line for each word */
 };
 
 struct script {

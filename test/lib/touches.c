@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Prints what texts touch, for test_sql_touch.py. Each text of the standard input has a zero after
- * it. For each, a line with sql_touch() and sql_touch_unclear(), and for each item that sql_items()
+ * it. For each, a line with sql_touch() and unclear_touches(), and for each item that sql_items()
  * and sql_set_read() find: `item`, its kind, its name; `set`, name, value. Then an empty line.
  */
 #include <stdio.h>
@@ -10,6 +10,8 @@
 #include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_names.h"
 #include "pgweir/pgwire/sql_touch.h"
+
+#include "unclear.h"
 
 static void print_item(void *context, const struct sql_item *item)
 {
@@ -21,7 +23,7 @@ static void print(struct bytes text)
 {
 	struct sql_set set;
 
-	printf("%u\t%u\n", sql_touch(text), sql_touch_unclear(text));
+	printf("%u\t%u\n", sql_touch(text), unclear_touches(text));
 	sql_items(text, print_item, NULL);
 	if (sql_set_read(text, &set))
 		printf("set\t%s\t%s\n", set.name, set.value);

@@ -77,9 +77,9 @@ uint64_t histogram_quantiles(const struct histogram *histogram, const unsigned i
  * A sketch: about how large the values of a series were, in fixed memory of half a kilobyte. For
  * many series; one that deserves more has a histogram.
  *
- * Values below 8 have a bucket each. Above, each power of two has 8 buckets of one width, and the
- * middle of a bucket differs from its values by less than 6.3 %. When a bucket is full, all are
- * halved: then a quantile is that of the last 65 000 values or more, the later ones counting more.
+ * Values below 8 have a bucket each. Above, each power of two has 8 buckets of one width. When a
+ * bucket is full, all are halved: then a quantile is that of the last 65 000 values or more, the
+ * later ones counting more.
  */
 
 #define SKETCH_LINEAR_BITS 3
@@ -107,18 +107,11 @@ static inline void sketch_add(struct sketch *sketch, uint64_t value)
 	(*count)++;
 }
 
-/* The sum of several sketches: a zeroed one is empty. */
-struct sketch_sum {
-	uint64_t counts[SKETCH_BUCKETS];
-};
-
-void sketch_sum_add(struct sketch_sum *sum, const struct sketch *sketch);
-
 /*
- * What `perthousand` of 1000 values do not exceed, by the nearest rank: the middle of the bucket
- * where that is. 0: there are no values.
+ * Adds its values to a histogram, in the middle of their buckets: then they differ from what was
+ * noted by less than 7 %. Their sum and the greatest one are for the caller to add.
  */
-uint64_t sketch_sum_quantile(const struct sketch_sum *sum, unsigned int perthousand);
+void sketch_add_to(const struct sketch *sketch, struct histogram *sum);
 
 /*
  * ---- sparse ----

@@ -24,33 +24,11 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/hash.h"
 #include "pgweir/base/table.h"
+#include "pgweir/client/features.h"
 
 struct client;
 struct facts;
 struct frame;
-
-enum audit_feature {
-	AUDIT_PARAMS,
-	AUDIT_LIBRARY,
-	AUDIT_PREPARED,
-	AUDIT_LISTEN,
-	AUDIT_SEQUENCE,
-	AUDIT_HIDDEN,
-	AUDIT_CURSOR,
-	AUDIT_TEMP,
-	AUDIT_LOCK,
-	AUDIT_EXTENSION,
-	AUDIT_FEATURES
-};
-
-struct audit_feature_row {
-	const char *name;
-	const char *fate;   /* what transaction mode does with it */
-	unsigned int touch; /* enum sql_touch; 0: judged by other means */
-	bool stays;         /* the server stays with the client */
-};
-
-const struct audit_feature_row *audit_feature_row(enum audit_feature feature);
 
 #define AUDIT_ROWS_MAX 1000
 #define AUDIT_EXAMPLE_MAX 160 /* bytes of an example; longer ones are cut */
@@ -64,9 +42,9 @@ struct audit_row {
 	uint64_t number;               /* of its first use; never used again */
 	unsigned int sessions, sessions_peak;
 	unsigned int servers, servers_peak; /* that its clients need at once */
-	uint64_t counts[AUDIT_FEATURES];    /* how often statements used it */
-	uint64_t found[AUDIT_FEATURES];     /* in how many sessions the server had it anyway */
-	char *examples[AUDIT_FEATURES];     /* a statement without its constants; or NULL */
+	uint64_t counts[FEATURES];          /* how often statements used it */
+	uint64_t found[FEATURES];           /* in how many sessions the server had it anyway */
+	char *examples[FEATURES];           /* a statement without its constants; or NULL */
 	size_t key_size;
 	char key[]; /* the names, each with a zero after it */
 };

@@ -247,11 +247,7 @@ struct client {
 };
 
 /* The client's cancel key. Empty until the client is admitted. */
-static inline struct bytes client_key(const struct client *client)
-{
-	return bytes_of(client->key_size > CANCEL_KEY_SIZE ? client->long_key : client->key,
-	                client->key_size);
-}
+struct bytes client_key(const struct client *client);
 
 /* The client that contains this borrower. NULL: a lookup of auth_query contains it. */
 const struct client *client_of_borrower(const struct borrower *borrower);

@@ -49,11 +49,6 @@ void sql_names_merge(struct sql_names *names, const struct sql_names *others);
  */
 void sql_names_read(struct sql_names *names, struct bytes text, bool is_inside);
 
-/*
- * Adds the names among the arguments of an EXECUTE. parameters: of the prepared statement.
- */
-void sql_names_execute(struct sql_names *names, struct bytes text, uint64_t parameters);
-
 void sql_names_free(struct sql_names *names);
 
 /*

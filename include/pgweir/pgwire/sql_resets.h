@@ -9,8 +9,6 @@
 
 #include "pgweir/base/bytes.h"
 
-#define SQL_RESETS_NAME_MAX 127
-
 struct sql_reset {
 	const char *name; /* in lower case; NULL: all parameters */
 	bool is_set;      /* it is not set back, but gets a value */
@@ -23,13 +21,13 @@ enum sql_resets {
 	SQL_RESETS_LAST,   /* what follows in the same text does not depend on parameters */
 	SQL_RESETS_USED,   /* statements follow that may depend on them */
 	SQL_RESETS_UNDONE, /* ROLLBACK or the like follows: it is not known what is set back */
-	SQL_RESETS_UNSURE  /* it depends on standard_conforming_strings */
+	SQL_RESETS_UNSURE  /* it may depend on standard_conforming_strings */
 };
 
 /*
  * Calls found() for each parameter that is set back or set, in the order of the text. A text with
- * backslashes is read with both values of standard_conforming_strings. With SQL_RESETS_UNSURE,
- * found() is called for what both have found.
+ * backslashes is read with both values of standard_conforming_strings, and found() is called for
+ * what both have found.
  */
 enum sql_resets sql_resets(struct bytes text,
                            void (*found)(void *context, const struct sql_reset *reset),

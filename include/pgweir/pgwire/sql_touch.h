@@ -43,15 +43,10 @@ enum sql_touch {
 
 /*
  * Returns the SQL_TOUCH_ bits of a whole text, without its terminating zero, in any of PostgreSQL's
- * encodings. Its time is linear in the size of the text.
+ * encodings. Where the end of a quoted text depends on the encoding, quotes and comments are not
+ * followed, and words in them count too. Its time is linear in the size of the text.
  */
 unsigned int sql_touch(struct bytes text);
-
-/*
- * The same without following quotes and comments, in which words count too. sql_touch() uses this
- * where the end of a quoted text depends on the encoding.
- */
-unsigned int sql_touch_unclear(struct bytes text);
 
 /* Whether the end of a quoted text may be another than it seems, because of its encoding. */
 bool sql_touch_is_unclear(struct bytes text);

@@ -9,6 +9,35 @@
 
 #include "pgweir/base/text.h"
 
+const struct config *show_source_config(const struct show_source *source)
+{
+	return source->with->config(source->with->daemon);
+}
+
+const struct lanes *show_source_lanes(const struct show_source *source)
+{
+	return source->with->lanes;
+}
+
+const struct lane *show_source_first(const struct show_source *source)
+{
+	return &source->with->lanes->at[0];
+}
+
+unsigned int show_source_console_count(const struct show_source *source)
+{
+	return show_source_first(source)->clients->state_counts[CLIENT_CONSOLE];
+}
+
+usec_t show_wall(usec_t at, usec_t now) { return wall_now() - (now - at); }
+
+const char *show_application(const struct client *client)
+{
+	const char *name = params_find(client->params, "application_name");
+
+	return name ? name : "";
+}
+
 void cursor_begin(struct cursor *cursor, struct show_source *source, struct show_asked asked)
 {
 	const struct lane *first = show_source_first(source);
@@ -18,6 +47,18 @@ void cursor_begin(struct cursor *cursor, struct show_source *source, struct show
 	};
 	pools_walk_start(first->pools, &cursor->pools);
 	clients_walk_start(first->clients, &cursor->clients);
+}
+
+static void end_applications(struct applications_walk *walk)
+{
+	struct named_clients *clients, *next;
+
+	HASH_ITER (hh, walk->table, clients, next) {
+		HASH_DEL(walk->table, clients);
+		free(clients);
+	}
+	free(walk->rest);
+	*walk = (struct applications_walk){ 0 };
 }
 
 void cursor_end(struct cursor *cursor)
@@ -37,7 +78,7 @@ void cursor_end(struct cursor *cursor)
 		lanes_release(show_source_lanes(cursor->source));
 	buf_free(&cursor->text);
 	catalog_reading_release(&cursor->reading);
-	show_applications_end(&cursor->applications);
+	end_applications(&cursor->applications);
 	free(cursor->latency);
 	cursor->latency = NULL;
 	free(cursor->statements.picks);

@@ -266,14 +266,6 @@ SHOW(waiting, "WAITING", next_waiting, waiting_columns,
 #define NAMES_MAX 4096
 #define SHOWN_MAX 1000
 
-/* The clients of one name. */
-struct named_clients {
-	UT_hash_handle hh;
-	char name[APPLICATION_NAME_SIZE];
-	int64_t clients, active, waiting, pinned, xacts, errors;
-	usec_t longest;
-};
-
 #define APPLICATION_ROW(COLUMN)                                                                   \
 	COLUMN(TEXT, application_name, 0,                                                         \
 	       "application_name of the clients; NULL: all others together, because there are "   \
@@ -353,18 +345,6 @@ static bool gather(struct cursor *cursor)
 	walk->next = walk->table;
 	walk->is_gathered = true;
 	return true;
-}
-
-void show_applications_end(struct applications_walk *walk)
-{
-	struct named_clients *clients, *next;
-
-	HASH_ITER (hh, walk->table, clients, next) {
-		HASH_DEL(walk->table, clients);
-		free(clients);
-	}
-	free(walk->rest);
-	*walk = (struct applications_walk){ 0 };
 }
 
 /* ---- rows ---- */

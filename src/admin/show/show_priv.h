@@ -261,27 +261,14 @@ struct show_source {
 	struct ordered_batch batch;
 };
 
-static inline const struct config *show_source_config(const struct show_source *source)
-{
-	return source->with->config(source->with->daemon);
-}
-
-static inline const struct lanes *show_source_lanes(const struct show_source *source)
-{
-	return source->with->lanes;
-}
+const struct config *show_source_config(const struct show_source *source);
+const struct lanes *show_source_lanes(const struct show_source *source);
 
 /* The first lane has what is the same in all of them. */
-static inline const struct lane *show_source_first(const struct show_source *source)
-{
-	return &source->with->lanes->at[0];
-}
+const struct lane *show_source_first(const struct show_source *source);
 
 /* The number of clients that are connected to the console. All belong to the first lane. */
-static inline unsigned int show_source_console_count(const struct show_source *source)
-{
-	return show_source_first(source)->clients->state_counts[CLIENT_CONSOLE];
-}
+unsigned int show_source_console_count(const struct show_source *source);
 
 /* What may follow the name of a SHOW. */
 enum show_argument {
@@ -342,7 +329,15 @@ struct statements_walk {
 	size_t shown;
 };
 
-/* What SHOW APPLICATIONS has gathered; its memory is owned: show_applications_end(). */
+/* The clients of one application_name, for SHOW APPLICATIONS. */
+struct named_clients {
+	UT_hash_handle hh;
+	char name[APPLICATION_NAME_SIZE];
+	int64_t clients, active, waiting, pinned, xacts, errors;
+	usec_t longest;
+};
+
+/* What SHOW APPLICATIONS has gathered; its memory is owned. */
 struct applications_walk {
 	bool is_gathered, is_ended;
 	unsigned int shown;
@@ -350,9 +345,6 @@ struct applications_walk {
 	struct named_clients *next;  /* the next one to be shown */
 	struct named_clients *rest;  /* of names that are not told apart; NULL: not begun */
 };
-
-/* Frees it. */
-void show_applications_end(struct applications_walk *walk);
 
 /* What SHOW LATENCY and SHOW HISTOGRAMS have gathered of a database with many pools. */
 struct latency_walk;
@@ -521,15 +513,10 @@ bool show_leaves_out(const struct cursor *cursor, const struct database *databas
  * The wall clock's time of a time of the monotonic clock, by its distance from now: so it moves
  * when the wall clock is set.
  */
-static inline usec_t show_wall(usec_t at, usec_t now) { return wall_now() - (now - at); }
+usec_t show_wall(usec_t at, usec_t now);
 
 /* "": it has none. */
-static inline const char *show_application(const struct client *client)
-{
-	const char *name = params_find(client->params, "application_name");
-
-	return name ? name : "";
-}
+const char *show_application(const struct client *client);
 
 /* What several tables say of a `client`. */
 #define WHO_ROW(COLUMN)                                                               \

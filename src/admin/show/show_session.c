@@ -167,26 +167,13 @@ ROW_DECLARE(struct catalog_row, catalog_columns, CATALOG_ROW);
 
 static void list_kinds(unsigned int touches, struct buf *out)
 {
-	static const struct {
-		unsigned int touch;
-		const char *name;
-	} kinds[] = {
-		{ SQL_TOUCH_HIDDEN, "anything" },
-		{ SQL_TOUCH_PARAMS, "parameters" },
-		{ SQL_TOUCH_LISTEN, "channels" },
-		{ SQL_TOUCH_CURSOR, "held cursors" },
-		{ SQL_TOUCH_TEMP, "temporary objects" },
-		{ SQL_TOUCH_LOCK, "session locks" },
-		{ SQL_TOUCH_NOTIFY, "notifications" },
-		{ SQL_TOUCH_EXTENSION, "what cannot be asked for" },
-	};
 	const char *between = "";
 
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!(touches & kinds[i].touch))
+	for (size_t i = 0; i < FEATURES; i++) {
+		if (!session_features[i].state || !(touches & session_features[i].touch))
 			continue;
 		buf_add_text(out, between);
-		buf_add_text(out, kinds[i].name);
+		buf_add_text(out, session_features[i].state);
 		between = ", ";
 	}
 }
@@ -272,7 +259,7 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
  */
 
 #define ADVICE_SIZE 120
-#define STEPS ((size_t)AUDIT_FEATURES + 1) /* of a row: its features, then whether it had any */
+#define STEPS ((size_t)FEATURES + 1) /* of a row: its features, then whether it had any */
 
 #define AUDIT_ROW(COLUMN)                                                                         \
 	COLUMN(TEXT, database, row->database ? row->database : "(others)",                        \
@@ -288,7 +275,7 @@ SHOW(catalog, "CATALOG", next_catalog, catalog_columns,
 	       "The most servers that they would have needed at once in transaction mode: for "   \
 	       "sessions in a transaction, and for those whose server would have stayed with "    \
 	       "them, counted until they disconnected or executed DISCARD ALL.")                  \
-	COLUMN(TEXT, feature, about ? about->name : NULL,                                         \
+	COLUMN(TEXT, feature, about ? about->used : NULL,                                         \
 	       "Session feature that their statements use; NULL: none.")                          \
 	COLUMN(INT8, count, about ? (int64_t)row->counts[step] : 0,                               \
 	       "How many statements used it.")                                                    \
@@ -310,8 +297,7 @@ ROW_DECLARE(struct audit_shown, audit_columns, AUDIT_ROW, char advice[ADVICE_SIZ
  */
 static void fill(struct audit_shown *shown, const struct audit_row *row, size_t step)
 {
-	const struct audit_feature_row *about =
-	    step < AUDIT_FEATURES ? audit_feature_row((enum audit_feature)step) : NULL;
+	const struct feature *about = step < FEATURES ? &session_features[step] : NULL;
 
 	ROW_FILL(shown, struct audit_shown, AUDIT_ROW);
 	if (about || row->application_name)
@@ -324,7 +310,7 @@ static void fill(struct audit_shown *shown, const struct audit_row *row, size_t 
 
 static bool has_used_any(const struct audit_row *row)
 {
-	for (int i = 0; i < AUDIT_FEATURES; i++) {
+	for (size_t i = 0; i < FEATURES; i++) {
 		if (row->counts[i] || row->found[i])
 			return true;
 	}
@@ -346,7 +332,7 @@ static bool complete(const struct cursor *cursor, struct audit_row *sum,
 			return false;
 		sum->sessions_peak += other->sessions_peak;
 		sum->servers_peak += other->servers_peak;
-		for (int j = 0; j < AUDIT_FEATURES; j++) {
+		for (size_t j = 0; j < FEATURES; j++) {
 			sum->counts[j] += other->counts[j];
 			sum->found[j] += other->found[j];
 			if (!sum->examples[j])
@@ -373,8 +359,8 @@ static bool next_of_lane(struct cursor *cursor, struct audit_shown *at)
 		sum = *row;
 		if (!complete(cursor, &sum, row))
 			continue;
-		if (step < AUDIT_FEATURES ? sum.counts[step] || sum.found[step]
-		                          : !sum.application_name || !has_used_any(&sum)) {
+		if (step < FEATURES ? sum.counts[step] || sum.found[step]
+		                    : !sum.application_name || !has_used_any(&sum)) {
 			fill(at, &sum, step);
 			return true;
 		}

@@ -33,18 +33,19 @@
 	COLUMN(INT8, errors, (int64_t)sum.errors,                                                 \
 	       "How often it failed, errors of its Parse included.")                              \
 	COLUMN(TEXT, sqlstate, sum.sqlstate, "SQLSTATE of the last error; NULL: there was none.") \
-	COLUMN(INT8, total_us, (int64_t)sum.total,                                                \
+	COLUMN(INT8, total_us, (int64_t)sum.running.sum,                                          \
 	       "Microseconds of all calls from sending to the last reply, without waiting for a " \
 	       "server. In a pipeline, from the last reply of the call before.")                  \
-	COLUMN(INT8, mean_us, mean_of(sum.total, sum.calls), "The mean of these times.")          \
-	COLUMN(INT8, max_us, (int64_t)sum.longest, "The longest of these times.")                 \
-	COLUMN(INT8, p95_us, (int64_t)sketch_sum_quantile(&sum.running, 950),                     \
-	       "95 % of the calls took no longer, within 6.3 %.")                                 \
-	COLUMN(INT8, wait_total_us, (int64_t)sum.wait,                                            \
+	COLUMN(INT8, mean_us, mean_of(sum.running.sum, sum.calls), "The mean of these times.")    \
+	COLUMN(INT8, max_us, (int64_t)sum.running.max, "The longest of these times.")             \
+	COLUMN(INT8, p95_us, p95_of(&sum.running),                                                \
+	       "95 % of the calls took no longer, within 7 %.")                                   \
+	COLUMN(INT8, wait_total_us, (int64_t)sum.waiting.sum,                                     \
 	       "Microseconds that all calls have waited for a server.")                           \
-	COLUMN(INT8, wait_mean_us, mean_of(sum.wait, sum.calls), "The mean of these times.")      \
-	COLUMN(INT8, wait_p95_us, (int64_t)sketch_sum_quantile(&sum.waiting, 950),                \
-	       "95 % of the calls waited no longer, within 6.3 %.")                               \
+	COLUMN(INT8, wait_mean_us, mean_of(sum.waiting.sum, sum.calls),                           \
+	       "The mean of these times.")                                                        \
+	COLUMN(INT8, wait_p95_us, p95_of(&sum.waiting),                                           \
+	       "95 % of the calls waited no longer, within 7 %.")                                 \
 	COLUMN(INT8, rows, (int64_t)sum.rows,                                                     \
 	       "Rows that were returned or affected, by the tags of its replies.")                \
 	COLUMN(INT8, bytes, (int64_t)sum.bytes, "Bytes of its replies.")                          \
@@ -266,8 +267,8 @@ struct statement_sum {
 	const struct calls_statement *last; /* where it was executed last; NULL: nowhere */
 	const char *sqlstate;
 	usec_t since;
-	uint64_t calls, errors, total, longest, wait, rows, bytes, bound;
-	struct sketch_sum running, waiting;
+	uint64_t calls, errors, rows, bytes, bound;
+	struct histogram running, waiting;
 };
 
 static void add_statement(struct statement_sum *sum, const struct calls_statement *statement)
@@ -282,15 +283,16 @@ static void add_statement(struct statement_sum *sum, const struct calls_statemen
 		sum->last = statement;
 	sum->calls += statement->call_count;
 	sum->errors += statement->error_count;
-	sum->total += statement->running_time;
-	if (statement->longest > sum->longest)
-		sum->longest = statement->longest;
-	sum->wait += statement->wait_time;
+	sum->running.sum += statement->running_time;
+	if (statement->longest > sum->running.max)
+		sum->running.max = statement->longest;
+	sum->waiting.sum += statement->wait_time;
+	sum->waiting.max = sum->waiting.sum; /* none of them was longer */
 	sum->rows += statement->row_count;
 	sum->bytes += statement->byte_count;
 	sum->bound += statement->missed_count;
-	sketch_sum_add(&sum->running, &statement->running);
-	sketch_sum_add(&sum->waiting, &statement->waiting);
+	sketch_add_to(&statement->running, &sum->running);
+	sketch_add_to(&statement->waiting, &sum->waiting);
 }
 
 static void sum_statement(const struct cursor *cursor, uint64_t key, struct statement_sum *sum)
@@ -310,6 +312,15 @@ static void sum_statement(const struct cursor *cursor, uint64_t key, struct stat
 static int64_t mean_of(uint64_t total, uint64_t count)
 {
 	return count ? (int64_t)(total / count) : 0;
+}
+
+static int64_t p95_of(const struct histogram *times)
+{
+	static const unsigned int asked = 950;
+	uint64_t value;
+
+	histogram_quantiles(times, &asked, &value, 1);
+	return (int64_t)value;
 }
 
 static bool next_statement(struct cursor *cursor, void *at)

@@ -143,6 +143,8 @@ static bool is_on_standby(const struct client *client)
 	return client->borrower.pool->purpose == POOL_FOR_READS;
 }
 
+bool causal_is_on(const struct client *client) { return client->borrower.pool->limits.is_causal; }
+
 bool causal_may_read(const struct client *client)
 {
 	const struct pool *pool = client->borrower.pool;
@@ -313,7 +315,7 @@ void causal_ask(struct client *client)
 static bool is_plain(const struct client *client)
 {
 	return causal_is_on(client) && !client->touched && !client->listening &&
-	       !session_stays(client) && !relay_is_session(client);
+	       !session_stays(client) && !session_keeps_server(client);
 }
 
 void causal_note(struct client *client, const struct frame *frame, struct bytes in)

@@ -430,7 +430,7 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 	if (server->lease.replay.is_failed)
 		return wait_for(batch, LEDGER_WAIT_READY);
 	/* pool_mode was not session when it began to listen. */
-	if (client->listening && relay_is_session(client) && is_first(client) &&
+	if (client->listening && session_keeps_server(client) && is_first(client) &&
 	    listening_has_any(client))
 		return refuse_message(client, CLOSE_LISTENING_MODE);
 	return JUDGE_SEND;

@@ -50,16 +50,6 @@ void relay_go_on_without(struct client *client);
 /* Cancels in CLIENT_WAITING: the request is answered with an error here. */
 bool relay_cancel_waiting(struct client *client);
 
-/*
- * Whether the client keeps its server until it disconnects. After a change of pool_mode, a
- * transaction that listens or notifies is settled first, as it was begun.
- */
-static inline bool relay_is_session(const struct client *client)
-{
-	return client->replication || (client->borrower.pool->limits.mode == POOL_MODE_SESSION &&
-	                               !(client->touched & LISTENING_HOLDS));
-}
-
 /* ---- track.c: slow ---- */
 
 /*
@@ -278,10 +268,7 @@ struct causal {
 	struct course course;
 };
 
-static inline bool causal_is_on(const struct client *client)
-{
-	return client->borrower.pool->limits.is_causal;
-}
+bool causal_is_on(const struct client *client);
 
 /* Only if it is on. Whether the client's next transaction, which is a read, may go to a standby. */
 bool causal_may_read(const struct client *client);

@@ -344,7 +344,7 @@ static bool is_settled(const struct client *client, bool *is_standby)
 
 bool route_is_for_now(const struct client *client)
 {
-	return client->borrower.pool->purpose == POOL_FOR_READS && !relay_is_session(client) &&
+	return client->borrower.pool->purpose == POOL_FOR_READS && !session_keeps_server(client) &&
 	       !session_stays(client);
 }
 

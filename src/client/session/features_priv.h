@@ -1,39 +1,27 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The kinds of session state.
+ * The kinds of session state (client/features.h), and what belongs to one of them.
  */
 #ifndef PGWEIR_CLIENT_SESSION_FEATURES_PRIV_H
 #define PGWEIR_CLIENT_SESSION_FEATURES_PRIV_H
 
+#include "pgweir/client/features.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pool/server/server.h"
 
 #include "session_priv.h"
 
-/*
- * A kind of session state: what touches it, which pin it is if it cannot be carried, how it is
- * asked for, and its words. A pin that cannot be asked for lasts.
- */
-struct feature {
-	unsigned int touch; /* enum sql_touch */
-	unsigned int pin;   /* enum session_pin; 0: never */
-	unsigned int parts; /* enum question_part */
-	const char *why;    /* SHOW PINNED; NULL: no pin */
-	char letter;        /* of its names among the facts; 0: they have none */
-	const char *held;   /* ahead of these names */
-	const char *name;   /* in an error; NULL: it is never refused */
-	const char *way_out;
-};
-
-#define FEATURES 10
-
-extern const struct feature features[FEATURES];
+/* How many of it the server has; parameters are not counted. */
+unsigned int feature_count(const struct feature *feature, const struct facts *facts);
 
 /* The first one that is touched and has a name. NULL: there is none. */
 const struct feature *features_first(unsigned int touches);
 
 /* Which parts of the question concern what was touched, or one of these pins. */
 unsigned int features_parts(unsigned int touches, unsigned int pins);
+
+/* The pins that the server's answer shows. */
+unsigned int features_pins(const struct facts *facts);
 
 /* The pins about which an answer with these parts says nothing. */
 unsigned int features_unasked(unsigned int parts);

@@ -101,6 +101,16 @@ static inline bool session_is_in_session_mode(const struct client *client)
 	return client->borrower.pool->limits.mode == POOL_MODE_SESSION && !client->replication;
 }
 
+/*
+ * Whether the client keeps its server until it disconnects. After a change of pool_mode, a
+ * transaction that listens or notifies is settled first, as it was begun.
+ */
+static inline bool session_keeps_server(const struct client *client)
+{
+	return client->replication || (client->borrower.pool->limits.mode == POOL_MODE_SESSION &&
+	                               !(client->touched & LISTENING_HOLDS));
+}
+
 /* A text of this size is awaited in full, so that it is known what it touches. */
 #define SESSION_WHOLE_MAX ((uint32_t)64 * 1024)
 

@@ -22,20 +22,6 @@
 
 #define NAMES_SIZE_MAX 200 /* bytes of the names of a kind; there is always the first one */
 
-static unsigned int count_of(const struct facts *facts, const struct feature *kind)
-{
-	switch (kind->letter) {
-	case 'u':
-		return facts->cursor_count;
-	case 't':
-		return facts->temp_count;
-	case 'l':
-		return facts->lock_count;
-	default:
-		return facts->statement_count;
-	}
-}
-
 /* Adds the names of a kind. Returns how many there are. */
 static unsigned int add_names(struct buf *out, const struct facts *facts,
                               const struct feature *kind)
@@ -58,11 +44,11 @@ static unsigned int add_names(struct buf *out, const struct facts *facts,
 /* Without any name, the name of the pin says as much. */
 static void add_kind(struct buf *out, const struct facts *facts, const struct feature *kind)
 {
-	unsigned int total = count_of(facts, kind), count;
+	unsigned int total = feature_count(kind, facts), count;
 	size_t begin = out->count;
 
 	buf_add_byte(out, kind->letter);
-	buf_add_text(out, kind->held);
+	buf_add_text(out, kind->held ? kind->held : kind->why);
 	count = add_names(out, facts, kind);
 	if (total > count)
 		buf_printf(out, " and %u more", total - count);
@@ -89,7 +75,7 @@ void held_take(struct session *session, const struct facts *facts)
 	struct buf held = { .limit = SESSION_HELD_MAX };
 
 	for (size_t i = 0; i < FEATURES; i++) {
-		const struct feature *kind = &features[i];
+		const struct feature *kind = &session_features[i];
 		const char *before = find_kind(session, kind);
 
 		if (kind->letter && (facts->parts & kind->parts))
@@ -124,8 +110,8 @@ bool session_list_pins(const struct client *client, struct buf *out)
 	bool has_any = false;
 
 	for (size_t i = 0; client->session && i < FEATURES; i++) {
-		if (client->session->pins & features[i].pin)
-			add_name(out, &has_any, features[i].why);
+		if (client->session->pins & session_features[i].pin)
+			add_name(out, &has_any, session_features[i].why);
 	}
 	return has_any;
 }
@@ -136,13 +122,13 @@ bool session_list_held(const struct client *client, struct buf *out)
 	bool has_any = false;
 
 	for (size_t i = 0; session && i < FEATURES; i++) {
-		const char *text = find_kind(session, &features[i]);
+		const char *text = find_kind(session, &session_features[i]);
 
-		if (!(session->pins & features[i].pin))
+		if (!(session->pins & session_features[i].pin))
 			continue;
 		if (has_any)
 			buf_add_text(out, "; ");
-		buf_add_text(out, text ? text + 1 : features[i].why);
+		buf_add_text(out, text ? text + 1 : session_features[i].why);
 		has_any = true;
 	}
 	return has_any;
@@ -208,4 +194,73 @@ bool session_list_channels(const struct client *client, struct buf *out)
 	while ((channel = listening_next_channel(client, &at)))
 		add_name(out, &has_any, channel);
 	return has_any;
+}
+
+/*
+ * ---- on a standby ----
+ *
+ * Clients with a server on a standby, because their transaction was a read.
+ *
+ * Hard here: where a transaction runs is decided before its first statement (relay/route.c). What
+ * comes later, and is for the primary, cannot go there. An advisory lock would be another one than
+ * on the primary, which nobody would notice, so it is refused. All else PostgreSQL refuses itself.
+ */
+
+#define LOCKS (SQL_TOUCH_LOCK | SQL_TOUCH_XACT_LOCK)
+
+/* Whether the client did not choose this for its session as a whole. */
+static bool is_routed(const struct client *client)
+{
+	const struct pool *pool = client->borrower.pool;
+
+	return pool->purpose == POOL_FOR_READS && pool->limits.mode != POOL_MODE_SESSION;
+}
+
+/* The server stays with its client, and does not become the primary. */
+static const char release_hint[] =
+    "End what keeps the server (DISCARD ALL ends most of it), and begin such a transaction with "
+    "READ WRITE: it runs on the primary.";
+
+static void say_why_it_stays(const struct client *client, struct buf *out)
+{
+	buf_add_text(out, "The client's server is a standby, and stays with the client because of "
+	                  "session state that a read has left there: ");
+	session_tell_pins(client, out);
+	buf_add_text(out, ".");
+}
+
+bool standby_allows(const struct client *client, unsigned int touches, struct err *err)
+{
+	struct buf detail = { 0 };
+
+	if (!(touches & LOCKS) || !is_routed(client))
+		return true;
+	err_set(err, ERR_UNSUPPORTED,
+	        "an advisory lock is not available on a standby (route_reads)");
+	if (session_stays(client)) {
+		say_why_it_stays(client, &detail);
+		err_detail(err, buf_text(&detail));
+		buf_free(&detail);
+		return err_hint(err, release_hint);
+	}
+	err_detail(err, "The client's transaction began as a read and runs on a standby, whose "
+	                "locks are not those of the primary.");
+	return err_hint(err, "Take the lock in the first statement of the transaction, or begin it "
+	                     "with READ WRITE.");
+}
+
+const char *standby_explains(struct borrower *borrower, struct buf *detail)
+{
+	const struct client *client = client_of(borrower);
+
+	if (!is_routed(client))
+		return NULL;
+	if (session_stays(client)) {
+		say_why_it_stays(client, detail);
+		return release_hint;
+	}
+	if (borrower->server->wire.status != 'I')
+		return NULL; /* the client has said READ ONLY */
+	buf_add_text(detail, "It ran on a standby, as a read (route_reads).");
+	return "Send it in a transaction that begins with READ WRITE: it runs on the primary.";
 }

@@ -57,8 +57,6 @@ static unsigned int parts_of(const struct client *client)
 		parts |= QUESTION_EXPOSED;
 	if (touched & ANYTHING)
 		return parts | QUESTION_ALL;
-	if (touched & SQL_TOUCH_CREATE) /* it may be temporary, by a search_path of its own */
-		parts |= QUESTION_TEMP;
 	if ((touched & SQL_TOUCH_RELEASE) && client->session)
 		pins = client->session->pins;
 	return parts | features_parts(touched, pins);
@@ -122,9 +120,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 	/* It is still there if nothing was executed since. */
 	held |= client->session ? client->session->pins & SESSION_PIN_SEQUENCE : 0;
 	pins &= ~(unsigned int)SESSION_PIN_SEQUENCE;
-	if (client->touched & ANYTHING)
-		server_set_doubt(server);
-	/* What is not temporary may be a function. */
+	/* What is not temporary may be a function. A server that was asked for parameters is in
+	 * doubt already: ask_server(). */
 	if ((client->touched & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
 		server_set_doubt(server);
 	client->touched = 0;
@@ -272,10 +269,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	if (session)
 		pins |= session->pins & features_unasked(facts->parts);
 	pins |= pins_of_unknown(client, facts);
-	pins |= facts->cursor_count ? SESSION_PIN_CURSOR : 0;
-	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
-	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
-	pins |= facts->statement_count ? SESSION_PIN_STATEMENT : 0;
+	pins |= features_pins(facts);
 	pins |= listening_is_hidden(client, facts) ? SESSION_PIN_LISTEN : 0;
 	if (facts->has_own_count)
 		server_statements_recount(&client->borrower.server->session.statements,

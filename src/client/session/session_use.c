@@ -13,6 +13,7 @@
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
+#include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/vacancy.h"
 
@@ -34,11 +35,8 @@
 
 /* ---- what texts touch ---- */
 
-/* Whether placeholders may be set. */
-static inline bool has_names(unsigned int touches)
-{
-	return touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN | SESSION_TOUCH_EARLY);
-}
+/* Placeholders may be set. */
+#define NAMES (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN | SESSION_TOUCH_EARLY)
 
 /* Whether a DO block or a CALL may define something. named: what its names touch. */
 static bool may_define(struct bytes text, unsigned int named)
@@ -126,16 +124,10 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 /* Whether a text is one RESET or DISCARD. */
 static bool is_reset(struct bytes text)
 {
-	const char *end = text.count ? memchr(text.at, ';', text.count) : NULL;
+	struct scanner scanner = { .rest = text };
 
-	while (text.count && text.at[0] <= ' ')
-		text = bytes_skip(text, 1);
-	for (const char *at = end; at && at < text.at + text.count; at++) {
-		if (*at > ' ' && *at != ';')
-			return false;
-	}
-	return (text.count > 6 && strncasecmp(text.at, "reset ", 6) == 0) ||
-	       (text.count > 8 && strncasecmp(text.at, "discard ", 8) == 0);
+	return (sql_takes(&scanner, "reset") || sql_takes(&scanner, "discard")) &&
+	       sql_is_last(&scanner, sql_token(&scanner));
 }
 
 /*
@@ -176,26 +168,6 @@ static bool get_slot(struct client *client, unsigned int own, struct err *err)
 	if (!has_slot && (own & PINS) && !server_is_in_failed_block(client->borrower.server))
 		return features_refuse_pin(client, features_first(own & PINS), err);
 	session->slot = has_slot ? client->borrower.pool : NULL;
-	return true;
-}
-
-/*
- * The server may have to stay: takes a slot. false: refuse with *err. own: what the text itself
- * touches.
- */
-static bool take_slot(struct client *client, unsigned int touches, unsigned int own,
-                      struct bytes text, struct err *err)
-{
-	struct session *session = session_get(client);
-
-	if (!session)
-		return err_close(err, CLOSE_MEMORY);
-	if (!session->slot && !get_slot(client, own, err))
-		return false;
-	if (!session->pins)
-		keep_text(session, text);
-	if (touches & SQL_TOUCH_EXTENSION)
-		session->pinning |= SESSION_PIN_EXTENSION;
 	return true;
 }
 
@@ -286,7 +258,7 @@ static bool note_text(struct client *client, unsigned int touches, const struct 
 
 	/* If only the catalog says that names may be set, the text need not say which. */
 	if (is_noted && (touches & SESSION_TOUCH_NAMED) && !(touches & SQL_TOUCH_EXECUTE) &&
-	    !has_names(sql_touch(text->text)))
+	    !(sql_touch(text->text) & NAMES))
 		client->session->names.is_unknown = was_unknown;
 	sql_names_drop(&own);
 	return is_noted;
@@ -326,62 +298,155 @@ static bool may_run(const struct client *client, unsigned int own, struct bytes 
 	return !is_run || standby_allows(client, own, err);
 }
 
-bool session_use(struct client *client, unsigned int touches, struct session_text use, bool is_run,
-                 struct err *err)
-{
-	struct bytes text = use.text;
-	unsigned int bits, own;
+/* ---- what is done before it runs ---- */
 
-	if ((touches & SQL_TOUCH_PREPARE) && !(touches & SESSION_TOUCH_BY_NAME) &&
-	    is_followed(client, text, SQL_PREPARE))
-		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
-	if ((touches & SQL_TOUCH_CREATE) && creates_temporary(client, touches))
-		touches |= SQL_TOUCH_TEMP;
-	if ((touches & ~(SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)) == SQL_TOUCH_EXECUTE &&
-	    is_followed(client, text, SQL_EXECUTE))
-		return true; /* the statement that it executes counts: sql_statements.c */
-	if (touches & SQL_TOUCH_EXECUTE)
-		touches |= SQL_TOUCH_HIDDEN;
-	own = own_touches(touches, text);
-	if (!may_run(client, own, text, is_run, err))
-		return false;
-	if (!is_run)
-		return true;
-	if (touches & SQL_TOUCH_DATABASE)
-		vacancy_begin(client->borrower.server, text, VACANCY_BOUND);
-	if ((touches & SEQUENCES_CONCERN) && !sequences_use(client, touches, text, use.batch))
-		return err_close(err, CLOSE_MEMORY);
-	if (has_names(touches) && !note_text(client, touches, &use))
-		return err_close(err, CLOSE_MEMORY);
+/* A statement that is about to run. */
+struct use {
+	unsigned int touches;
+	unsigned int own; /* what the text itself touches */
+	struct session_text text;
+};
+
+static bool watch_databases(struct client *client, struct use *use, struct err *err)
+{
+	(void)err;
+	vacancy_begin(client->borrower.server, use->text.text, VACANCY_BOUND);
+	return true;
+}
+
+static bool keep_sequences(struct client *client, struct use *use, struct err *err)
+{
+	return sequences_use(client, use->touches, use->text.text, use->text.batch) ||
+	       err_close(err, CLOSE_MEMORY);
+}
+
+static bool note_placeholders(struct client *client, struct use *use, struct err *err)
+{
+	return note_text(client, use->touches, &use->text) || err_close(err, CLOSE_MEMORY);
+}
+
+static bool follow_resets(struct client *client, struct use *use, struct err *err)
+{
+	bool has_startup = params_count(client->startup) != 0;
+
 	/* SET LOCAL ... TO DEFAULT: PostgreSQL has all defaults but those of the startup packet. */
-	if (!params_count(client->startup) && !(touches & SQL_TOUCH_PARAMS))
-		touches &= ~(unsigned int)SQL_TOUCH_DEFAULT;
-	if ((touches & SQL_TOUCH_DEFAULT) &&
-	    (params_count(client->startup) || (touches & SQL_TOUCH_FORGET)) &&
-	    session_get(client) && !resets_use(client, text, true, err))
+	if (!has_startup && !(use->touches & SQL_TOUCH_PARAMS))
+		use->touches &= ~(unsigned int)SQL_TOUCH_DEFAULT;
+	if (!(use->touches & SQL_TOUCH_DEFAULT) ||
+	    !(has_startup || (use->touches & SQL_TOUCH_FORGET)))
+		return true;
+	return !session_get(client) || resets_use(client, use->text.text, true, err);
+}
+
+/* The server may have to stay. */
+static bool take_slot(struct client *client, struct use *use, struct err *err)
+{
+	struct session *session = session_get(client);
+
+	if (!session)
+		return err_close(err, CLOSE_MEMORY);
+	if (!session->slot && !get_slot(client, use->own, err))
 		return false;
-	bits = noted(client);
-	touches &= bits;
-	if ((touches & PINS) && !take_slot(client, touches, own, text, err))
-		return false;
+	if (!session->pins)
+		keep_text(session, use->text.text);
+	if (use->touches & SQL_TOUCH_EXTENSION)
+		session->pinning |= SESSION_PIN_EXTENSION;
+	return true;
+}
+
+static bool note_libraries(struct client *client, struct use *use, struct err *err)
+{
+	if (!session_get(client))
+		return err_close(err, CLOSE_MEMORY);
+	libraries_note(client->session, use->text.text);
+	if (use->own & SQL_TOUCH_HIDDEN) /* the server does not say what a DO block loads */
+		client->session->pinning |= SESSION_PIN_LIBRARY;
+	return true;
+}
+
+/* A parameter of the statements' scope may get another value. */
+static bool open_scope(struct client *client, struct use *use, struct err *err)
+{
+	(void)err;
+	if ((use->touches & SQL_TOUCH_HIDDEN) || text_scope_is_named(use->text.text))
+		server_open_scope(client->borrower.server);
+	return true;
+}
+
+/* Others see what it defines as soon as it is committed. */
+static bool note_ddl(struct client *client, struct use *use, struct err *err)
+{
+	(void)err;
+	if (!(use->touches & SQL_TOUCH_TEMP))
+		server_note_ddl(client->borrower.server);
+	return true;
+}
+
+/* In this order. They return false to refuse the statement. */
+static const struct {
+	unsigned int touch;
+	bool (*take)(struct client *client, struct use *use, struct err *err);
+} steps[] = {
+	{ SQL_TOUCH_DATABASE, watch_databases },
+	{ SEQUENCES_CONCERN, keep_sequences },
+	{ NAMES, note_placeholders },
+	{ SQL_TOUCH_DEFAULT, follow_resets },
+	{ PINS, take_slot },
+	{ SQL_TOUCH_LIBRARY, note_libraries },
+	{ SQL_TOUCH_HIDDEN | SQL_TOUCH_PARAMS, open_scope },
+	{ SQL_TOUCH_CREATE, note_ddl },
+};
+
+static bool take_steps(struct client *client, struct use *use, struct err *err)
+{
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		if ((use->touches & steps[i].touch) && !steps[i].take(client, use, err))
+			return false;
+	}
+	return true;
+}
+
+static void note_touched(struct client *client, unsigned int touches)
+{
+	touches &= noted(client);
 	if (touches && client->session && client->session->set)
 		client->session->set->is_alone = false;
-	if (touches & SQL_TOUCH_LIBRARY) {
-		if (!session_get(client))
-			return err_close(err, CLOSE_MEMORY);
-		libraries_note(client->session, text);
-		if (own & SQL_TOUCH_HIDDEN) /* the server does not say what a DO block loads */
-			client->session->pinning |= SESSION_PIN_LIBRARY;
-	}
-	if ((touches & SQL_TOUCH_HIDDEN) ||
-	    ((touches & SQL_TOUCH_PARAMS) && text_scope_is_named(text)))
-		server_open_scope(client->borrower.server);
-	/* Others see what it defines as soon as it is committed. */
-	if ((touches & (SQL_TOUCH_CREATE | SQL_TOUCH_TEMP)) == SQL_TOUCH_CREATE)
-		server_note_ddl(client->borrower.server);
 	client->touched |= touches;
 	if (touches & ~(unsigned int)(SQL_TOUCH_SEQUENCE | SQL_TOUCH_WRITE | SQL_TOUCH_CREATE))
 		server_set_dirty(client->borrower.server, true);
+}
+
+/* What a text touches, with what is known of this client. */
+static unsigned int touches_here(const struct client *client, unsigned int touches,
+                                 struct bytes text)
+{
+	if ((touches & SQL_TOUCH_PREPARE) && !(touches & SESSION_TOUCH_BY_NAME) &&
+	    is_followed(client, text, SQL_PREPARE))
+		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
+	if ((touches & SQL_TOUCH_CREATE) && client->borrower.server &&
+	    creates_temporary(client, touches))
+		touches |= SQL_TOUCH_TEMP;
+	return touches;
+}
+
+bool session_use(struct client *client, unsigned int touches, struct session_text text, bool is_run,
+                 struct err *err)
+{
+	struct use use = { .touches = touches_here(client, touches, text.text), .text = text };
+
+	if ((use.touches & ~(SESSION_TOUCH_NAMED | SESSION_TOUCH_EARLY)) == SQL_TOUCH_EXECUTE &&
+	    is_followed(client, text.text, SQL_EXECUTE))
+		return true; /* the statement that it executes counts: sql_statements.c */
+	if (use.touches & SQL_TOUCH_EXECUTE)
+		use.touches |= SQL_TOUCH_HIDDEN;
+	use.own = own_touches(use.touches, text.text);
+	if (!may_run(client, use.own, text.text, is_run, err))
+		return false;
+	if (!is_run)
+		return true;
+	if (!take_steps(client, &use, err))
+		return false;
+	note_touched(client, use.touches);
 	return true;
 }
 
@@ -390,12 +455,7 @@ bool session_awaits_place(const struct client *client, unsigned int touches, str
 	if (!session_is_followed(client) || (client->session && client->session->slot) ||
 	    !pool_lacks_place(&client->borrower))
 		return false;
-	if ((touches & SQL_TOUCH_PREPARE) && is_followed(client, text, SQL_PREPARE))
-		touches &= ~(unsigned int)SQL_TOUCH_PREPARE;
-	if ((touches & SQL_TOUCH_CREATE) && client->borrower.server &&
-	    creates_temporary(client, touches))
-		touches |= SQL_TOUCH_TEMP;
-	return own_touches(touches, text) & PINS;
+	return own_touches(touches_here(client, touches, text), text) & PINS;
 }
 
 /* The values of a Bind or a FunctionCall. */
@@ -456,17 +516,22 @@ void session_run_unknown(struct client *client)
 	server_set_dirty(client->borrower.server, true);
 }
 
-/* Which parameters of a statement are names. Without memory, or a text, all may be. */
-static uint64_t parameters_of(struct statement *statement)
+/*
+ * Whether an EXECUTE may say which parameter is set. Its arguments are not read: rare as that is,
+ * the server stays.
+ */
+static bool names_a_parameter(struct statement *statement, struct bytes text)
 {
-	struct session_text text;
+	struct session_text prepared;
 	const struct sql_names *names;
 
 	if (!statement)
-		return SQL_PARAMETERS_ALL;
-	text = session_text_of(statement, NULL);
-	names = sql_names_of(text.names, text.text, false);
-	return names ? names->parameters : SQL_PARAMETERS_ALL;
+		return bytes_contain(text, "(");
+	if (!(statement->touches & SQL_TOUCH_PARAMS))
+		return false;
+	prepared = session_text_of(statement, NULL);
+	names = sql_names_of(prepared.names, prepared.text, false);
+	return !names || names->parameters;
 }
 
 void session_use_execute(struct client *client, struct statement *statement, struct bytes text)
@@ -478,15 +543,14 @@ void session_use_execute(struct client *client, struct statement *statement, str
 		return;
 	if (!statement)
 		session_run_unknown(client);
-	touches = statement ? touches_of(client, statement) : SQL_TOUCH_PARAMS;
-	if (!has_names(touches))
+	touches = statement ? touches_of(client, statement) : SQL_TOUCH_HIDDEN;
+	if (!(touches & NAMES))
 		return;
 	if (is_inside(touches))
 		sql_names_read(&names, text, true);
-	if (!is_inside(touches) || (statement && (statement->touches & SQL_TOUCH_PARAMS)))
-		sql_names_execute(&names, text, parameters_of(statement));
-	if ((touches & SESSION_TOUCH_NAMED) && !has_names(statement->touches))
+	if ((touches & SESSION_TOUCH_NAMED) && !(statement->touches & NAMES))
 		names.is_unknown = false;
+	names.is_unknown |= names_a_parameter(statement, text);
 	if (note_names(client, &names))
 		client->session->bound = 0;
 	sql_names_free(&names);

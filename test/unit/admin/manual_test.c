@@ -38,6 +38,18 @@ START_TEST(marks_give_way_to_lists)
 }
 END_TEST
 
+START_TEST(session_state_is_told_from_its_table)
+{
+	const char *text = filled("@features@\n");
+
+	ck_assert_ptr_nonnull(strstr(
+	    text, "\n.TP\n.B temporary object\nThe server stays until the last one is dropped. "
+		  "Ended by DROP, DISCARD TEMP, DISCARD ALL. Where it is refused: Create"));
+	ck_assert_ptr_nonnull(strstr(text, ".B DO, CALL\nThe server is asked what it did.\n"));
+	ck_assert_ptr_null(strstr(text, "(null)"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("admin/manual");
@@ -46,6 +58,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, NULL, tear_down);
 	tcase_add_test(tests, other_lines_are_copied);
 	tcase_add_test(tests, marks_give_way_to_lists);
+	tcase_add_test(tests, session_state_is_told_from_its_table);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

@@ -93,7 +93,6 @@ static const struct names_case plain[] = {
 	/* strings are nothing */
 	{ "SELECT set_config('a.b', 'SET c.d = 1', false)", "a.b " },
 	{ "EXECUTE p('a.b')", "" },
-	{ "EXECUTE p((((a, ((b))), (((", "?" },
 	{ "SELECT set_config((((a, 'b.c', (((", "?" },
 };
 
@@ -122,24 +121,10 @@ static const struct names_case inside[] = {
 	{ "CALL s.f(t.a, 1.5, 'a b')", "" },
 	{ "CALL f('stra\303\237e.x')", "?" },
 	{ "PREPARE p AS SELECT set_config($1, $2, false); EXECUTE p('app.tenant', 'x')",
-	  "app.tenant $1" },
-	{ "PREPARE p AS SELECT set_config($1, $2, false); EXECUTE p('a' || x, 'x')", "$1?" },
+	  "app.tenant $1?" },
 	{ "EXECUTE p(1 + 2, 'a')", "" },
 	{ "EXECUTE p(-1, NULL, true, 'a.b'::text)", "a.b " },
 	{ "CREATE TRIGGER t EXECUTE FUNCTION f('a' || 'b')", "" },
-};
-
-/* The arguments of an EXECUTE whose first and third parameters are names. */
-static const struct names_case executes[] = {
-	{ "EXECUTE p", "" },
-	{ "EXECUTE p('a.b')", "a.b " },
-	{ "EXECUTE p('a.b', 'c.d', 'e.f'::text)", "a.b e.f " },
-	{ "EXECUTE p('a.b', f('c', 'd'), CAST('e.f' AS text), 'g.h')", "a.b e.f " },
-	{ "EXPLAIN (ANALYZE) EXECUTE \"p\" ('a.b', now())", "a.b " },
-	{ "CREATE TABLE t AS EXECUTE p('a.b')", "a.b " },
-	{ "EXECUTE p('a' || '.b', 'x')", "?" },
-	{ "EXECUTE p('a.b', set_config('x.y', '', false), 'e.f')", "a.b ?" },
-	{ "EXECUTE p(NULL, 'SET c.d = 1')", "" },
 };
 
 static void check_names(const struct sql_names *names, const struct names_case *want)
@@ -182,16 +167,6 @@ START_TEST(of_texts_that_run_functions)
 }
 END_TEST
 
-START_TEST(of_arguments)
-{
-	struct sql_names names = { 0 };
-
-	sql_names_execute(&names, bytes_text(executes[_i].text), 1 << 1 | 1 << 3);
-	check_names(&names, &executes[_i]);
-	sql_names_free(&names);
-}
-END_TEST
-
 static void cut(const char *text)
 {
 	for (size_t count = 0; count <= strlen(text); count++) {
@@ -201,7 +176,6 @@ static void cut(const char *text)
 		memcpy(copy, text, count);
 		sql_names_read(&names, bytes_of(copy, count), false);
 		sql_names_read(&names, bytes_of(copy, count), true);
-		sql_names_execute(&names, bytes_of(copy, count), 2);
 		sql_names_free(&names);
 		free(copy);
 	}
@@ -213,8 +187,6 @@ START_TEST(every_cut)
 		cut(plain[i].text);
 	for (size_t i = 0; i < COUNT_OF(inside); i++)
 		cut(inside[i].text);
-	for (size_t i = 0; i < COUNT_OF(executes); i++)
-		cut(executes[i].text);
 }
 END_TEST
 
@@ -311,7 +283,6 @@ int main(void)
 
 	tcase_add_loop_test(tests, of_plain_texts, 0, COUNT_OF(plain));
 	tcase_add_loop_test(tests, of_texts_that_run_functions, 0, COUNT_OF(inside));
-	tcase_add_loop_test(tests, of_arguments, 0, COUNT_OF(executes));
 	tcase_add_loop_test(tests, names_are_judged, 0, COUNT_OF(judged));
 	tcase_add_test(tests, every_cut);
 	tcase_add_test(tests, sets_are_bounded);

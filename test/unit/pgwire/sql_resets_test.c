@@ -57,7 +57,6 @@ static const struct {
 	{ "SET x", "", SQL_RESETS_NONE },
 	{ "SET x TO", "", SQL_RESETS_NONE },
 	{ "SET local.x TO DEFAULT", "local.x;", SQL_RESETS_LAST },
-	{ "SET local TO DEFAULT", "local;", SQL_RESETS_LAST },
 	{ "SELECT 'RESET a'; SELECT $$; RESET b$$", "", SQL_RESETS_NONE },
 	{ "DISCARD ALL", "*;", SQL_RESETS_LAST },
 	{ "; /* a */ discard all;;", "*;", SQL_RESETS_LAST },
@@ -78,18 +77,15 @@ static const struct {
 	{ "RESET a; SELECT pg_advisory_unlock_all", "a;", SQL_RESETS_USED },
 	{ "RESET a; (SELECT 1)", "a;", SQL_RESETS_USED },
 	{ "RESET a; SELECT 'x", "a;", SQL_RESETS_USED },
-	{ "RESET a; SELECT 'b\\c'", "a;", SQL_RESETS_USED },
-	{ "RESET a; SET b = 'c\\d'", "a;b=;", SQL_RESETS_LAST },
-	{ "SELECT 'a\\b', E'\\''; RESET c", "c;", SQL_RESETS_LAST },
-	{ "RESET a; SELECT 'b:\\'", "a;", SQL_RESETS_USED }, /* without an end if it escapes */
-	{ "SET a = 'b:\\'; RESET c", "a=;c;", SQL_RESETS_LAST },
-	{ "SELECT 'it\\'s'; RESET a", "a;", SQL_RESETS_LAST }, /* without an end if it does not */
-	{ "SELECT 'it\\'s; RESET a'", "", SQL_RESETS_NONE },
+	{ "RESET a; SELECT 'b\\c'", "a;a;", SQL_RESETS_UNSURE },
+	{ "RESET a; SET b = 'c\\d'", "a;b=;a;b=;", SQL_RESETS_UNSURE },
+	{ "SET b = 'c\\d'", "b=;b=;", SQL_RESETS_NONE },
+	{ "SELECT 'it\\'s; RESET a'", "a;", SQL_RESETS_UNSURE },
 	{ "SELECT '\\'; RESET a; --'", "a;", SQL_RESETS_UNSURE },
 	{ "SELECT '\\'; RESET a; SELECT 1 --'\n; RESET b", "a;b;b;", SQL_RESETS_UNSURE },
-	{ "RESET a; SELECT '\\'; SELECT 2 --'\n; RESET b", "a;b;", SQL_RESETS_USED },
+	{ "RESET a; SELECT '\\'; SELECT 2 --'\n; RESET b", "a;b;a;b;", SQL_RESETS_UNSURE },
 	{ "SELECT '\\'; DISCARD ALL; --'", "", SQL_RESETS_NONE },
-	{ "SELECT \"a\\\"; RESET b", "b;", SQL_RESETS_LAST },
+	{ "SELECT \"a\\\"; RESET b", "b;b;", SQL_RESETS_UNSURE },
 };
 
 static void add_item(void *context, const struct sql_reset *reset)

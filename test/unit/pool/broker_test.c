@@ -249,6 +249,125 @@ START_TEST(servers_are_levelled_while_clients_wait_in_both_loops)
 }
 END_TEST
 
+/* true: the pool tries once more, as a server may have been given back before its want was known.
+ */
+START_TEST(a_want_is_new_once)
+{
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "alice");
+	ck_assert(!share_want(&one.pool, 0, 0));
+	ck_assert(share_want(&one.pool, 100, 1));
+	ck_assert(!share_want(&one.pool, 100, 2));
+	ck_assert(share_is_asked(&other.pool));
+	ck_assert(!share_want(&one.pool, 0, 0));
+	ck_assert(!share_is_asked(&other.pool));
+	ck_assert(share_want(&one.pool, 100, 1));
+	close_side(&one);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
+/* With one loop there is nobody to tell, but a database's pools wake each other. */
+START_TEST(a_loop_alone_has_no_wants_of_pools)
+{
+	struct broker *broker = broker_new(1, NULL);
+	struct side one;
+
+	open_side(&one, broker, "db", "alice");
+	ck_assert(!share_want(&one.pool, 100, 1));
+	ck_assert(!share_is_wanting(&one.pool));
+	ck_assert(!share_want(&one.database, 100, 1));
+	ck_assert(share_is_wanting(&one.database));
+	close_side(&one);
+	broker_free(&broker);
+}
+END_TEST
+
+START_TEST(a_promise_that_is_not_kept_is_wanted_again)
+{
+	struct broker *broker = broker_new(3, NULL);
+	struct side sides[3];
+
+	for (int i = 0; i < 3; i++)
+		open_side(&sides[i], broker, "db", "alice");
+	share_want(&sides[1].pool, 100, 2);
+	for (int i = 0; i < 2; i++)
+		ck_assert_ptr_eq(share_promise(&sides[0].pool, NULL), &sides[1].member);
+	ck_assert(!share_is_wanting(&sides[1].pool));
+	share_want(&sides[2].pool, 200, 1);
+	ck_assert_ptr_eq(share_promise(&sides[0].pool, NULL), &sides[2].member);
+	for (int i = 0; i < 2; i++)
+		share_unpromise(&sides[0].pool, &sides[1].member);
+	ck_assert_uint_eq(share_promised(&sides[1].pool), 0);
+	ck_assert_uint_eq(share_promised(&sides[2].pool), 1);
+	ck_assert(share_is_wanting(&sides[1].pool));
+	ck_assert(!share_is_wanting(&sides[2].pool));
+	for (int i = 0; i < 2; i++)
+		ck_assert_ptr_eq(share_promise(&sides[2].pool, NULL), &sides[1].member);
+	ck_assert_ptr_null(share_promise(&sides[2].pool, NULL));
+	for (int i = 0; i < 3; i++)
+		close_side(&sides[i]);
+	broker_free(&broker);
+}
+END_TEST
+
+/* A loop without any server, and that is promised none, waits for less long. */
+START_TEST(a_loop_without_servers_is_served_earlier)
+{
+	const struct share_fair fair = { .before = 50, .before_any = 150 };
+	struct broker *broker = broker_new(2, NULL);
+	struct side one, other;
+
+	open_side(&one, broker, "db", "alice");
+	open_side(&other, broker, "db", "alice");
+	share_want(&one.pool, 20, 1); /* it is never promised one of its own */
+	share_want(&other.pool, 100, 3);
+	share_tell_load(&other.pool, 0, 1);
+	ck_assert_ptr_null(share_promise(&one.pool, &fair));
+	share_tell_load(&other.pool, 0, 0);
+	ck_assert_ptr_eq(share_promise(&one.pool, &fair), &other.member);
+	ck_assert_ptr_null(share_promise(&one.pool, &fair));
+	ck_assert_ptr_eq(share_promise(&one.pool, NULL), &other.member);
+	close_side(&one);
+	close_side(&other);
+	broker_free(&broker);
+}
+END_TEST
+
+/* Before a pool has a welcome, and after a failure, each loop looks; else those that wait. */
+START_TEST(the_end_of_a_login_wakes_all_or_those_that_wait)
+{
+	struct broker *broker = broker_new(3, NULL);
+	struct side sides[3];
+
+	for (int i = 0; i < 3; i++)
+		open_side(&sides[i], broker, "db", "alice");
+	share_want(&sides[2].pool, 100, 1);
+	for (int step = 0; step < 3; step++) {
+		if (step == 1)
+			share_put_welcome(&sides[0].pool, bytes_of("w", 1), bytes_of("b", 1));
+		if (step == 2)
+			share_put_outcome(&sides[0].pool, &(struct err){ .text = "down" });
+		for (int i = 0; i < 3; i++) {
+			turn(&sides[i]);
+			sides[i].pool_woken = 0;
+		}
+		share_wake_logins(&sides[0].pool);
+		for (int i = 1; i < 3; i++)
+			turn(&sides[i]);
+		ck_assert_uint_eq(sides[1].pool_woken, step != 1);
+		ck_assert_uint_eq(sides[2].pool_woken, 1);
+	}
+	for (int i = 0; i < 3; i++)
+		close_side(&sides[i]);
+	broker_free(&broker);
+}
+END_TEST
+
 START_TEST(an_eviction_is_done_once_by_another_loop)
 {
 	struct broker *broker = broker_new(3, NULL);
@@ -524,6 +643,11 @@ int main(void)
 	tcase_add_test(cases, a_want_is_promised_as_many_servers_as_it_wants);
 	tcase_add_test(cases, a_want_that_changes_wakes_nobody);
 	tcase_add_test(cases, servers_are_levelled_while_clients_wait_in_both_loops);
+	tcase_add_test(cases, a_want_is_new_once);
+	tcase_add_test(cases, a_loop_alone_has_no_wants_of_pools);
+	tcase_add_test(cases, a_promise_that_is_not_kept_is_wanted_again);
+	tcase_add_test(cases, a_loop_without_servers_is_served_earlier);
+	tcase_add_test(cases, the_end_of_a_login_wakes_all_or_those_that_wait);
 	tcase_add_test(cases, an_eviction_is_done_once_by_another_loop);
 	tcase_add_test(cases, who_has_asked_for_an_eviction_does_not_do_it);
 	tcase_add_test(cases, a_welcome_is_known_in_all_loops_and_later_ones);

@@ -4,6 +4,7 @@
  * is after the answer. In these scripts a Query that the server hears behind the client's own is
  * the question; D(u::1) in its answer is one held cursor, D(t::1) one temporary object.
  */
+#include "../../../../src/client/session/features_priv.h"
 #include "../../../lib/script.h"
 
 #include "../../unit.h"
@@ -101,6 +102,15 @@ static const struct script cases[] = {
 	  PINNED "1. a<E. c^ c<RSKZ cQ(declare_d_cursor_with_hold_for_select_1) 2^ 2<Q "
 	         "2C(DECLARE_CURSOR)Z c<CZ 2<Q 2D(u::1)CZ bQ(select_2) 2<" },
 
+	/* parameters */
+	{ "a server that was asked for parameters is in doubt", FOLLOW,
+	  LOGIN "aQ(set_app.x='y')Q(set_app.x='z') 1<QQ 1C(SET)Z a<CZ 1C(SET)Z a<CZ 1<Q "
+	        "1CZ " B_IS_CLEANED },
+	{ "the client's name of a parameter cannot be asked for: the server stays", FOLLOW,
+	  LOGIN "aQ(set_app.\303\274=1) 1<Q 1C(SET)Z a<CZ 1<Q 1CZ " B_WAITS
+	        "aQ(select_1) 1<Q 1CZ a<CZ 1< aQ(discard_all) 1<Q 1C(DISCARD_ALL)Z a<CZ 1<Q 1CZ "
+	        "1<X. 2^ 2<<Q(select_2)" },
+
 	/* refused */
 	{ "no place: before the statement runs, and it fails the transaction",
 	  FOLLOW "\nmax_pinned_servers=0",
@@ -124,6 +134,68 @@ static const struct script cases[] = {
 	        "a<<E(53300)Z" },
 };
 
+/* What is said of a kind of session state fits what is done with it. */
+START_TEST(the_table_of_features_is_whole)
+{
+	unsigned int touches = 0, pins = 0;
+
+	for (size_t i = 0; i < FEATURES; i++) {
+		const struct feature *feature = &session_features[i];
+
+		ck_assert_uint_ne(feature->touch, 0);
+		ck_assert_uint_eq(touches & feature->touch, 0);
+		ck_assert_uint_eq(pins & feature->pin, 0);
+		touches |= feature->touch;
+		pins |= feature->pin;
+		ck_assert_int_eq(feature->pin != 0, feature->why != NULL);
+		ck_assert(!feature->letter || feature->why);
+		ck_assert_int_eq(feature->error != NULL, feature->way_out != NULL);
+		ck_assert_int_eq(feature->used != NULL, feature->fate != NULL);
+		/* It may be refused for want of a server of its own. */
+		ck_assert(!(feature->touch & SQL_TOUCH_PINS) || (feature->pin && feature->error));
+		ck_assert(!feature->letter || features_parts(feature->touch, 0));
+	}
+	ck_assert_uint_eq(pins, (SESSION_PIN_LISTEN << 1) - 1);
+	ck_assert_uint_eq(SQL_TOUCH_PINS & ~touches, 0);
+}
+END_TEST
+
+START_TEST(an_answer_shows_pins)
+{
+	struct facts facts = { .cursor_count = 1, .lock_count = 2, .statement_count = 1 };
+
+	ck_assert_uint_eq(features_pins(&facts),
+	                  SESSION_PIN_CURSOR | SESSION_PIN_LOCK | SESSION_PIN_STATEMENT);
+	facts = (struct facts){ .temp_count = 1 };
+	ck_assert_uint_eq(features_pins(&facts), SESSION_PIN_TEMP);
+}
+END_TEST
+
+/* What the player of scripts prints where one of them fails. */
+START_TEST(the_dialogue_is_told)
+{
+	struct stage stage;
+
+	stage_open(&stage, FOLLOW);
+	stage_play_words(&stage, "told",
+	                 "a^ 1^ a<RSKZ aQ(select_1) 1<<Q(select_1) 1E(42601:no)Z "
+	                 "a<<E(42601)Z 1< a.");
+	ck_assert_str_eq(buf_text(&stage.dialogue),
+	                 "\n  client a logs in"
+	                 "\n  server 1 is asked for and says Authentication, ParameterStatus, "
+	                 "BackendKeyData, ReadyForQuery"
+	                 "\n  client a hears Authentication, ParameterStatus(TimeZone), "
+	                 "BackendKeyData, ReadyForQuery"
+	                 "\n  client a says Query(select_1)"
+	                 "\n  server 1 hears Query(select_1)"
+	                 "\n  server 1 says ErrorResponse(42601:no), ReadyForQuery"
+	                 "\n  client a hears ErrorResponse(42601), ReadyForQuery"
+	                 "\n  server 1 hears nothing"
+	                 "\n  client a says the end");
+	stage_close(&stage);
+}
+END_TEST
+
 START_TEST(session) { script_play(&cases[_i]); }
 END_TEST
 
@@ -133,6 +205,9 @@ int main(void)
 	TCase *tests = tcase_create("session");
 
 	tcase_add_loop_test(tests, session, 0, COUNT_OF(cases));
+	tcase_add_test(tests, the_dialogue_is_told);
+	tcase_add_test(tests, the_table_of_features_is_whole);
+	tcase_add_test(tests, an_answer_shows_pins);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

@@ -8,40 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_priv.h"
-
 #include "pgweir/base/text.h"
 #include "pgweir/config/config.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/sql_digest.h"
-#include "pgweir/pgwire/sql_touch.h"
-#include "pgweir/pool/server/question.h"
+
+#include "features_priv.h"
 
 #define NAMES_MAX 200  /* prepared statements of a client that use a feature */
 #define TEXT_MAX 65536 /* bytes of a text that are looked at */
-
-static const struct audit_feature_row features[AUDIT_FEATURES] = {
-	[AUDIT_PARAMS] = { "SET, RESET", "carried", SQL_TOUCH_PARAMS, false },
-	[AUDIT_LIBRARY] = { "LOAD", "carried", SQL_TOUCH_LIBRARY, false },
-	[AUDIT_PREPARED] = { "prepared statement",
-	                     "carried, up to max_prepared_statements on each server",
-	                     SQL_TOUCH_EXECUTE, false },
-	[AUDIT_LISTEN] = { "LISTEN", "carried", SQL_TOUCH_LISTEN, false },
-	[AUDIT_SEQUENCE] = { "currval(), lastval()",
-	                     "right, or waits, or has no value if another client has used the "
-	                     "server",
-	                     SQL_TOUCH_SEQUENCE, false },
-	[AUDIT_HIDDEN] = { "DO, CALL", "the server is asked what it did", SQL_TOUCH_HIDDEN, false },
-	[AUDIT_CURSOR] = { "cursor WITH HOLD", "the server stays until the cursor is closed",
-	                   SQL_TOUCH_CURSOR, true },
-	[AUDIT_TEMP] = { "temporary object", "the server stays until the last one is dropped",
-	                 SQL_TOUCH_TEMP, true },
-	[AUDIT_LOCK] = { "session advisory lock", "the server stays until the last one is released",
-	                 SQL_TOUCH_LOCK, true },
-	[AUDIT_EXTENSION] = { "function that keeps something",
-	                      "the server stays until the client disconnects", SQL_TOUCH_EXTENSION,
-	                      true },
-};
 
 /* Any bit of these makes a statement worth a note. */
 #define FEATURES_OF_TEXT                                                               \
@@ -67,15 +42,10 @@ struct audit_client {
 	unsigned int name_count;
 	unsigned int unnamed_touches; /* of the unnamed statement */
 	char *unnamed_example;
-	unsigned int used; /* features, as bits of 1 << enum audit_feature */
+	unsigned int used; /* features, as bits of their places in the table */
 	bool stays;        /* it has used a feature with which the server stays */
 	bool is_needed;    /* it needs a server: counted in both rows */
 };
-
-const struct audit_feature_row *audit_feature_row(enum audit_feature feature)
-{
-	return &features[feature];
-}
 
 /* ---- rows ---- */
 
@@ -91,7 +61,7 @@ static void forget_counts(struct audit_row *row)
 {
 	row->sessions_peak = row->sessions;
 	row->servers_peak = row->servers;
-	for (int i = 0; i < AUDIT_FEATURES; i++) {
+	for (size_t i = 0; i < FEATURES; i++) {
 		row->counts[i] = row->found[i] = 0;
 		free(row->examples[i]);
 		row->examples[i] = NULL;
@@ -330,28 +300,39 @@ static char *example_of(struct bytes text, const char *by)
 	return strdup(out);
 }
 
-static void count(struct audit_client *own, enum audit_feature feature, const char *example)
+static void use(struct audit_client *own, size_t feature)
+{
+	own->used |= 1u << feature;
+	own->stays |= (session_features[feature].touch & SQL_TOUCH_PINS) != 0;
+}
+
+static void count(struct audit_client *own, size_t feature, const char *example)
 {
 	struct audit_row *row = feature_row(own);
 
 	row->counts[feature]++;
 	if (!row->examples[feature] && example)
 		row->examples[feature] = strdup(example);
-	own->used |= 1u << feature;
-	own->stays |= features[feature].stays;
+	use(own, feature);
 }
 
 /* A statement that touches this is executed. */
+static void count_touched(struct audit_client *own, unsigned int touches, const char *example)
+{
+	for (size_t i = 0; i < FEATURES; i++) {
+		if (session_features[i].used && (touches & session_features[i].touch))
+			count(own, i, example);
+	}
+}
+
+/* The same of one that may be a DISCARD ALL. */
 static void count_all(struct client *client, unsigned int touches, const char *example)
 {
 	if ((touches & DISCARD_ALL) == DISCARD_ALL) {
 		touches &= ~DISCARD_ALL;
 		client->audit->stays = false;
 	}
-	for (int i = 0; i < AUDIT_FEATURES; i++) {
-		if (touches & features[i].touch)
-			count(client->audit, (enum audit_feature)i, example);
-	}
+	count_touched(client->audit, touches, example);
 }
 
 /*
@@ -422,7 +403,7 @@ static void see_parse(struct client *client, struct bytes body)
 	touches = touches_of(client, text, &by);
 	example = touches || *name ? example_of(text, by) : NULL;
 	if (*name) {
-		count(own, AUDIT_PREPARED, example);
+		count_touched(own, SQL_TOUCH_EXECUTE, example);
 		drop_name(own, name);
 		if (touches)
 			keep_name(own, name, touches, example);
@@ -484,7 +465,7 @@ void audit_frame(struct client *client, const struct frame *frame, struct bytes 
 	else if (frame->type == 'C')
 		see_close(client, body);
 	else if (frame->type == 'F')
-		count(client->audit, AUDIT_HIDDEN, NULL);
+		count_touched(client->audit, SQL_TOUCH_HIDDEN, NULL);
 	audit_transaction(client);
 }
 
@@ -518,21 +499,16 @@ static bool has_more_params(const struct client *client, const struct facts *fac
 void audit_facts(struct client *client, const struct facts *facts)
 {
 	struct audit_client *own = client->audit;
-	const bool has[AUDIT_FEATURES] = {
-		[AUDIT_PARAMS] = has_more_params(client, facts),
-		[AUDIT_PREPARED] = facts->statement_count > 0,
-		[AUDIT_LISTEN] = facts->channels.count > 0,
-		[AUDIT_CURSOR] = facts->cursor_count > 0,
-		[AUDIT_TEMP] = facts->temp_count > 0,
-		[AUDIT_LOCK] = facts->lock_count > 0,
-	};
 
-	for (int i = 0; own && i < AUDIT_FEATURES; i++) {
-		if (!has[i] || own->used & (1u << i))
+	for (size_t i = 0; own && i < FEATURES; i++) {
+		const struct feature *feature = &session_features[i];
+		bool has = feature->touch == SQL_TOUCH_PARAMS ? has_more_params(client, facts)
+		                                              : feature_count(feature, facts) > 0;
+
+		if (!feature->used || !has || (own->used & (1u << i)))
 			continue;
-		own->used |= 1u << i;
+		use(own, i);
 		feature_row(own)->found[i]++;
-		own->stays |= features[i].stays;
 	}
 	if (own)
 		audit_transaction(client);
