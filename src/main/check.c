@@ -114,6 +114,7 @@ static void judge_reload(struct check *check, const char *user)
 		const char *setting, *path;
 	} files[] = {
 		{ "conffile", check->file },
+		{ "conffile", getenv("PGWEIR_EXTRA") },
 		{ "auth_file", check->user_count ? config->auth_file : NULL },
 		{ "auth_hba_file", check->rule_count ? config->auth_hba_file : NULL },
 	};
