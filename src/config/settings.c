@@ -370,6 +370,13 @@ const struct setting settings[] = {
 	SETTING(peer_id, .initial = "0", .max = 16383, .is_exact = true, LIVE, GROUP(GENERIC),
 	        .help = "Number of this instance among the instances in [peers]. It becomes "
 	                "part of the cancel keys of new clients. 0 = no peers."),
+	SETTING(peers_dns, .initial = "", BOOT, GROUP(GENERIC), .since = "0.4.0",
+	        .help = "name:port of all instances, for peers without a list: the addresses of "
+	                "the name are those of the instances, this one among them. Not with "
+	                "peer_id. Empty = off."),
+	SETTING(peers_secret_file, .initial = "", BOOT, GROUP(GENERIC), .since = "0.4.0",
+	        .help = "File of the secret by which instances of peers_dns recognise each "
+	                "other's cancel keys and requests: 16 bytes or more, the same for all."),
 	SETTING(pidfile, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "File for the process ID. Required by --daemon."),
 	SETTING(pin_functions, .initial = "", .has_functions = true, LIVE, GROUP(GENERIC),

@@ -187,7 +187,9 @@ struct config {
 	char *unix_socket_group;
 	char *user;
 	enum pool_mode pool_mode;
-	int peer_id; /* 0 = none */
+	int peer_id;     /* 0 = none */
+	char *peers_dns; /* "" = none */
+	char *peers_secret_file;
 	int max_client_conn;
 	int default_pool_size; /* 0 = no limit */
 	int min_pool_size;
