@@ -325,8 +325,9 @@ SHOW(limits, "LIMITS", next_limit, limit_columns,
 /* ---- CONFIG ---- */
 
 struct config_row {
-	const char *key, *value, *initial, *changeable;
+	const char *key, *value, *initial, *changeable, *source;
 	struct setting_shown shown;
+	char source_buffer[SOURCE_POS_SIZE];
 };
 
 static const struct column config_columns[] = {
@@ -337,6 +338,13 @@ static const struct column config_columns[] = {
 	  "yes: RELOAD and SET change the setting; no: only a restart does." },
 };
 
+static const struct column source_columns[] = {
+	COLUMN_OF(struct config_row, VALUE_TEXT, key, "Name of the setting."),
+	COLUMN_OF(struct config_row, VALUE_TEXT, value, "Value of the setting."),
+	COLUMN_OF(struct config_row, VALUE_TEXT, source,
+	          "Source of the value: file and line, environment variable, SET, or default."),
+};
+
 static const struct config *wanted(const struct show_source *source)
 {
 	return source->with->wanted(source->with->daemon);
@@ -344,45 +352,22 @@ static const struct config *wanted(const struct show_source *source)
 
 static bool next_config(struct cursor *cursor, void *at)
 {
-	struct config_row *row = at;
-
-	if (!setting_show(wanted(cursor->source), cursor->index++, &row->shown))
-		return false;
-	row->key = row->shown.name;
-	row->value = row->shown.value;
-	row->initial = row->shown.initial;
-	row->changeable = row->shown.is_changeable ? "yes" : "no";
-	return true;
-}
-
-SHOW(config, "CONFIG", next_config, config_columns, "All settings with their values.");
-
-/* ---- SOURCES ---- */
-
-#define SOURCE_ROW(COLUMN)                                             \
-	COLUMN(TEXT, key, 0, "Name of the setting.")                   \
-	COLUMN(TEXT, value, 0, "Value of the setting; NULL: not set.") \
-	COLUMN(TEXT, source, 0,                                        \
-	       "Source of the value: file and line, environment variable, SET, or default.")
-
-ROW_DECLARE(struct source_row, source_columns, SOURCE_ROW, struct setting_shown shown;
-            char source_buffer[SOURCE_POS_SIZE];);
-
-static bool next_source(struct cursor *cursor, void *at)
-{
 	const struct config *config = wanted(cursor->source);
-	struct source_row *row = at;
+	struct config_row *row = at;
 
 	if (!setting_show(config, cursor->index++, &row->shown))
 		return false;
 	row->key = row->shown.name;
 	row->value = row->shown.value;
+	row->initial = row->shown.initial;
+	row->changeable = row->shown.is_changeable ? "yes" : "no";
 	row->source = by_setting(config, row->key, row->source_buffer);
 	return true;
 }
 
-SHOW(sources, "SOURCES", next_source, source_columns,
-     "Where the values of all settings come from.");
+SHOW(config, "CONFIG", next_config, config_columns, "All settings with their values.");
+SHOW(sources, "SOURCES", next_config, source_columns,
+     "All settings with the places that their values come from.");
 
 /* ---- ALL, and one setting ---- */
 
