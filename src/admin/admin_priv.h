@@ -226,18 +226,6 @@ bool request_check(const struct request *request, const struct console_session *
 bool request_check_rows(const struct request *request, const struct console *console,
                         struct err *err);
 
-/* The columns of its rows; count 0: it returns no rows. Valid as long as the request. */
-static inline struct columns request_columns(const struct request *request)
-{
-	if (request->kind == REQUEST_TALK && small_talk_rows(request->talk))
-		return small_talk_rows(request->talk)->columns;
-	if (request->kind == REQUEST_TALK && request->talk->text)
-		return (struct columns){ &request->talk->column, 1 };
-	if (request->kind == REQUEST_SHOW && request->show == &show_setting)
-		return (struct columns){ &request->column, 1 };
-	return request->kind == REQUEST_SHOW ? request->show->columns : (struct columns){ 0 };
-}
-
 /* What a cursor needs to return its rows. Valid as long as the request. */
 struct show_asked request_asked(const struct request *request);
 
@@ -401,6 +389,24 @@ struct console {
 	usec_t ticked_at;
 	struct timer second;
 };
+
+/*
+ * The columns of its rows, as a session sees them; count 0: it returns no rows. Valid as long as
+ * the request.
+ */
+static inline struct columns request_columns(const struct request *request,
+                                             const struct console *console)
+{
+	if (request->kind == REQUEST_TALK && small_talk_rows(request->talk))
+		return small_talk_rows(request->talk)->columns;
+	if (request->kind == REQUEST_TALK && request->talk->text)
+		return (struct columns){ .at = &request->talk->column, .count = 1 };
+	if (request->kind == REQUEST_SHOW && request->show == &show_setting)
+		return (struct columns){ .at = &request->column, .count = 1 };
+	if (request->kind != REQUEST_SHOW)
+		return (struct columns){ 0 };
+	return rows_columns(request->show, show_source_config(&console->source)->console_version);
+}
 
 /*
  * The pools of the first lane. PAUSE, SUSPEND and the configuration are the same in all lanes, and

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "pgweir/base/table.h"
-#include "pgweir/base/version.h"
 #include "pgweir/pgwire/message.h"
 
 #define PIECE_SIZE ((size_t)16 * 1024)
@@ -164,7 +163,7 @@ void session_later(struct console_session *session)
 static bool add_piece(struct console_session *session)
 {
 	struct portal *portal = session->portal;
-	struct columns columns = request_columns(&portal->request);
+	struct columns columns = request_columns(&portal->request, session->console);
 	_Alignas(max_align_t) char row[ROW_SIZE_MAX];
 
 	while (session->out.count < PIECE_SIZE && buf_ok(&session->out)) {

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pgweir/base/version.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
@@ -87,7 +86,7 @@ static bool execute(struct console_session *session, struct portal *portal, uint
 		session_fail(session, &err);
 		return true;
 	}
-	if (request_columns(&portal->request).count) {
+	if (request_columns(&portal->request, session->console).count) {
 		session->state = SESSION_ROWS;
 		if (!portal->is_started) {
 			portal->cursor = malloc(sizeof(*portal->cursor));
@@ -141,6 +140,8 @@ static bool execute(struct console_session *session, struct portal *portal, uint
 static bool run_statement(struct console_session *session, const struct request *request,
                           bool is_last)
 {
+	struct columns columns;
+
 	session->is_simple = is_last;
 	session_portal_free(&session->simple);
 	session->simple = session_portal_new("", request);
@@ -148,9 +149,10 @@ static bool run_statement(struct console_session *session, const struct request 
 		session->out.is_broken = true;
 		return true;
 	}
-	if (request_columns(request).count && session_may_see(session, request) &&
+	columns = request_columns(&session->simple->request, session->console);
+	if (columns.count && session_may_see(session, request) &&
 	    request_check(request, session, NULL))
-		rows_describe(&session->out, request_columns(&session->simple->request), 0);
+		rows_describe(&session->out, columns, 0);
 	return execute(session, session->simple, 0);
 }
 
@@ -293,6 +295,7 @@ static bool on_bind(struct console_session *session, struct bytes body, struct e
 {
 	struct bind_fields fields;
 	const struct portal *statement;
+	struct columns columns;
 	struct portal *portal;
 	uint32_t binary;
 
@@ -307,7 +310,8 @@ static bool on_bind(struct console_session *session, struct bytes body, struct e
 	portal = session_find(session, session->portals, fields.portal);
 	if (portal && *fields.portal)
 		return err_set(err, ERR_STATE, "portal \"%s\" already exists", fields.portal);
-	if (!read_formats(&fields, request_columns(&statement->request).count, &binary, err) ||
+	columns = request_columns(&statement->request, session->console);
+	if (!read_formats(&fields, columns_shown(columns), &binary, err) ||
 	    !fits(fields.portal, HASH_COUNT(session->portals), PORTALS_MAX, err))
 		return false;
 	session_drop(session, &session->portals, portal);
@@ -348,7 +352,7 @@ static bool on_describe(struct console_session *session, struct bytes body, stru
 		return no_portal(names.portal, err);
 	if (is_statement)
 		message_parameter_types(&session->out, NULL, 0);
-	columns = request_columns(&portal->request);
+	columns = request_columns(&portal->request, session->console);
 	if (columns.count)
 		rows_describe(&session->out, columns, portal->binary);
 	else
@@ -465,15 +469,16 @@ static bool on_unknown(struct console_session *session, char type)
 
 static void add_welcome(struct console_session *session)
 {
-	static const char *const parameters[][2] = {
-		{ "server_version", VERSION_COMPATIBLE "/bouncer" },
+	const struct release *release = rows_release(&session->console->source);
+	const char *const parameters[][2] = {
+		{ "server_version", release->server_version },
 		{ "client_encoding", "UTF8" },
 		{ "server_encoding", "UTF8" },
 		{ "DateStyle", "ISO" },
 		{ "TimeZone", "GMT" },
 		{ "standard_conforming_strings", "on" },
 		{ "is_superuser", "on" },
-		{ "pgbouncer.version", VERSION_COMPATIBLE },
+		{ "pgbouncer.version", release->number },
 	};
 	const char *notice = show_source_config(&session->console->source)->login_notify_message;
 	struct buf *out = &session->out;

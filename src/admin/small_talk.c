@@ -28,6 +28,7 @@ struct talk_row {
 		"SHOW " name, "SHOW", TALK_NOTHING, value, NAMED(name) \
 	}
 
+#define VERSION_SERVER VERSION_COMPATIBLE "/bouncer"
 #define PSQL_NAMES "SELECT pg_catalog . lower ( name ) FROM pg_catalog . pg_settings "
 
 static const struct talk talks[] = {
@@ -76,7 +77,7 @@ static const struct talk talks[] = {
 	SHOWS("standard_conforming_strings", "on"),
 	SHOWS("datestyle", "ISO"),
 	SHOWS("timezone", "GMT"),
-	SHOWS("server_version", VERSION_COMPATIBLE "/bouncer"),
+	SHOWS("server_version", VERSION_SERVER),
 	SHOWS("server_encoding", "UTF8"),
 	SHOWS("is_superuser", "on"),
 	/* Queries of psql's tab completion, from version 15 on. */
@@ -254,11 +255,16 @@ const struct show *small_talk_rows(const struct talk *talk)
 
 static bool next_talk(struct cursor *cursor, void *at)
 {
-	struct talk_row *row = at;
+	const struct release *release = rows_release(cursor->source);
+	const char *text = cursor->asked.argument;
 
 	if (cursor->index++)
 		return false;
-	*row = (struct talk_row){ cursor->asked.argument, 1 };
+	if (strcmp(text, VERSION_SHOW) == 0)
+		text = release->shown;
+	else if (strcmp(text, VERSION_SERVER) == 0)
+		text = release->server_version;
+	*(struct talk_row *)at = (struct talk_row){ text, 1 };
 	return true;
 }
 

@@ -79,7 +79,7 @@ struct table *table_begin(struct console *console, const char *words, bool skips
 
 static enum table_result add_rows(struct table *table, struct buf *out)
 {
-	struct columns columns = request_columns(&table->request);
+	struct columns columns = table->request.show->columns;
 	_Alignas(max_align_t) char row[ROW_SIZE_MAX];
 	unsigned int count = 0;
 	usec_t until = 0;

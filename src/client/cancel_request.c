@@ -5,6 +5,8 @@
  *
  *   a key of ours --> the client's server      a peer's --> that peer (TTL - 1); by the first loop,
  *                                              so that pool_size of the peer holds for all
+ *   a key that peers_dns has sealed --> all instances, or the one whose address it has; they
+ *                             do not send it on
  *   a key of another loop --> that loop gets the connection, and begins here again; if it does
  *                             not know the key either, maybe the next loop (cancel_keys.h)
  */
@@ -82,6 +84,29 @@ static bool goes_to_loop(struct client *client, struct bytes key)
 	loop = cancel_keys_next_loop(&clients->keys, key, client->login->has_moved);
 	return loop != with->loop_number &&
 	       with->send_elsewhere(with->arg, client, CLIENT_GOES_TO_CANCEL, loop);
+}
+
+/*
+ * Asks the instances of peers_dns, this one among them: its own answer is that of the process that
+ * it takes over from.
+ */
+static void ask_peers(struct client *client, struct bytes key)
+{
+	const struct clients *clients = client->clients;
+	unsigned char sent[FORWARD_KEY_MAX];
+	struct err err;
+
+	if (!peer_pool_wrap_key(clients->with.peers, key, sent)) {
+		client_close(client, CLOSE_MEMORY);
+		return;
+	}
+	client_enter(client, CLIENT_ROUTING);
+	client->forward = peer_pool_forward(clients->with.pools, PEER_BY_DNS,
+	                                    bytes_of(sent, key.count + PEER_PROOF_SIZE),
+	                                    on_forward_end, client, &err);
+	explicit_bzero(sent, sizeof(sent));
+	if (!client->forward)
+		client_close_err(client, &err);
 }
 
 static void forward(struct client *client, struct bytes key)
@@ -180,6 +205,8 @@ static void pass_on(struct client *client, struct bytes key)
 void cancel_request_begin(struct client *client, struct bytes key)
 {
 	struct clients *clients = client->clients;
+	const struct peers *peers = clients->with.peers;
+	bool is_from_peer = peers && peer_pool_unwrap_key(peers, &key);
 	struct client *target = find_target(clients, key);
 
 	if (!target && goes_to_loop(client, key))
@@ -190,6 +217,8 @@ void cancel_request_begin(struct client *client, struct bytes key)
 		cancel(client, target);
 	else if (is_for_peer(clients, key))
 		forward(client, key);
+	else if (peers && !is_from_peer && peer_pool_knows_seal(peers, key))
+		ask_peers(client, key);
 	else
 		pass_on(client, key);
 }

@@ -7,19 +7,25 @@
  */
 #include "pgweir/config/config.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pgweir/config/settings.h"
 
 #include "config_priv.h"
 
+#define EXTRA_FILE "PGWEIR_EXTRA" /* environment variables that add to the file */
+#define EXTRA_SETTING "PGWEIR_SET_"
+
 /* An ini reader that fills a snapshot. */
 struct load {
 	struct ini_reader reader;
 	struct config *config;
+	bool is_extra; /* what is read now may replace entries of the file */
 };
 
 /* Frees everything that is not shared with other snapshots. */
@@ -149,7 +155,7 @@ static void load_entry(struct load *load, const struct ini_pair *pair, enum entr
 	struct buf notes = { 0 };
 	struct err err;
 
-	if (before && before->pos.file)
+	if (before && before->pos.file && !load->is_extra)
 		problems_warn(problems, pair->pos,
 		              "%s \"%s\" is defined twice, line %s:%d is ignored", what, pair->name,
 		              before->pos.file, before->pos.line);
@@ -180,6 +186,43 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 		load_entry(load, pair, kinds[pair->section]);
 }
 
+/*
+ * What the environment adds to the file, for images in which somebody else writes the file:
+ * another file, and then single settings.
+ */
+static void load_environment(struct load *load)
+{
+	const char *extra = getenv(EXTRA_FILE);
+	size_t count = sizeof(EXTRA_SETTING) - 1;
+
+	load->is_extra = true;
+	load->reader.section = INI_OUTSIDE;
+	if (extra && *extra && access(extra, R_OK) == 0)
+		ini_read_file(&load->reader, extra);
+	else if (extra && *extra)
+		problems_add(load->reader.problems,
+		             (struct source_pos){ EXTRA_FILE, SOURCE_VARIABLE },
+		             "cannot open %s: %s", extra, strerror(errno));
+	for (char **at = environ; at && *at; at++) {
+		char *value = strchr(*at, '=');
+		char *variable;
+
+		if (!value || strncmp(*at, EXTRA_SETTING, count) != 0)
+			continue;
+		variable = strndup(*at, (size_t)(value - *at));
+		if (variable)
+			load_setting(load, &(struct ini_pair){ INI_SETTINGS,
+			                                       { variable, SOURCE_VARIABLE },
+			                                       variable + count,
+			                                       value + 1 });
+		else
+			problems_add(load->reader.problems,
+			             (struct source_pos){ EXTRA_SETTING, SOURCE_VARIABLE },
+			             "no memory");
+		free(variable);
+	}
+}
+
 /* path NULL: reads the text. NULL: no memory. A bad line leaves its setting at the default. */
 static struct config *load(const char *path, struct bytes text, const char *name,
                            struct problems *problems)
@@ -198,6 +241,8 @@ static struct config *load(const char *path, struct bytes text, const char *name
 		ini_read_file(&load.reader, path);
 	else
 		ini_read_bytes(&load.reader, text, name);
+	if (path)
+		load_environment(&load);
 	if (path && !load.config->conffile && !(load.config->conffile = strdup(path)))
 		problems_add(problems, pos, "no memory");
 	/* If a file could not be read, that has been reported already. */

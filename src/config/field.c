@@ -242,7 +242,7 @@ static bool put_list(union field field, const struct setting *setting, const cha
 	for (size_t i = 0; setting->words && i < list.count; i++) {
 		const char *name = list.names[i];
 
-		if (value_word(name + (*name == '!'), setting->words) >= 0)
+		if (value_word(name + (setting->may_negate && *name == '!'), setting->words) >= 0)
 			continue;
 		value_refuse_word(name, setting->words, err);
 		value_list_free(&list);

@@ -12,16 +12,22 @@
 
 #define PROBLEM_TEXT_MAX 2048
 
+const char *source_pos_text(struct source_pos pos, char out[SOURCE_POS_SIZE])
+{
+	snprintf(out, SOURCE_POS_SIZE, pos.line > 0 ? "%s:%d" : "%s", pos.file ? pos.file : "?",
+	         pos.line);
+	return out;
+}
+
 /* Returns `file:line: ` and the text; NULL: no memory. The caller frees it. */
 __attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos pos,
                                                              const char *format, va_list args)
 {
 	struct buf text = { .limit = PROBLEM_TEXT_MAX };
+	char where[SOURCE_POS_SIZE];
 
-	if (pos.file && pos.line)
-		buf_printf(&text, "%s:%d: ", pos.file, pos.line);
-	else if (pos.file)
-		buf_printf(&text, "%s: ", pos.file);
+	if (pos.file)
+		buf_printf(&text, "%s: ", source_pos_text(pos, where));
 	buf_vprintf(&text, format, args);
 	buf_text(&text);
 	if (buf_ok(&text))

@@ -23,7 +23,8 @@
 	enum session_isolation: SETTING_WORD, \
 	enum route_reads: SETTING_WORD, enum causal_reads: SETTING_WORD, enum auth_method: SETTING_WORD, \
 	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
-	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
+	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD, \
+	enum console_version: SETTING_WORD)
 #define SETTING(field, ...) \
 	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
 #define LIVE .reload = RELOAD_LIVE
@@ -51,6 +52,8 @@ static const char *const proxy_protocols[] = { "off", "accept", "require", NULL 
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
 	                                 "verify-ca", "verify-full", NULL };
 static const char *const required_methods[] = { "password", "md5", "scram-sha-256", "none", NULL };
+static const char *const console_versions[] = { "1.23", "1.24", "1.25", "1.26", NULL };
+static const char *const drain_signals[] = { "SIGINT", "SIGTERM", NULL };
 static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
 
 const struct setting settings[] = {
@@ -179,6 +182,11 @@ const struct setting settings[] = {
 	SETTING(conffile, LIVE, GROUP(GENERIC),
 	        .help = "Configuration file to read at the next RELOAD (default: the one given "
 	                "on the command line)."),
+	SETTING(console_version, .initial = "1.26", .words = console_versions, BOOT, GROUP(CONSOLE),
+	        .since = "0.4.0",
+	        .help = "PgBouncer whose version, and whose columns of SHOW, users of the "
+	                "console see: for programs that read columns by position. SHOW commands "
+	                "that PgBouncer does not have are always the same."),
 	SETTING(core_dumps, .initial = "0", BOOT, GROUP(GENERIC),
 	        .help = "Allows a core dump when pgweir crashes (it contains passwords and "
 	                "keys), and allows other processes of the same system user to inspect "
@@ -370,6 +378,13 @@ const struct setting settings[] = {
 	SETTING(peer_id, .initial = "0", .max = 16383, .is_exact = true, LIVE, GROUP(GENERIC),
 	        .help = "Number of this instance among the instances in [peers]. It becomes "
 	                "part of the cancel keys of new clients. 0 = no peers."),
+	SETTING(peers_dns, .initial = "", BOOT, GROUP(GENERIC), .since = "0.4.0",
+	        .help = "name:port of all instances, for peers without a list: the addresses of "
+	                "the name are those of the instances, this one among them. Not with "
+	                "peer_id. Empty = off."),
+	SETTING(peers_secret_file, .initial = "", BOOT, GROUP(GENERIC), .since = "0.4.0",
+	        .help = "File of the secret by which instances of peers_dns recognise each "
+	                "other's cancel keys and requests: 16 bytes or more, the same for all."),
 	SETTING(pidfile, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "File for the process ID. Required by --daemon."),
 	SETTING(pin_functions, .initial = "", .has_functions = true, LIVE, GROUP(GENERIC),
@@ -471,7 +486,7 @@ const struct setting settings[] = {
 	                "starting up, is tried again sooner: after 50 ms at first, later twice "
 	                "a second, or at this interval if it is shorter, and clients wait "
 	                "unless fail_fast is set."),
-	SETTING(server_require_auth, .initial = "", .words = required_methods,
+	SETTING(server_require_auth, .initial = "", .words = required_methods, .may_negate = true,
 	        .splits_at_blanks = true, LIVE, GROUP(AUTH),
 	        .help = "Authentication methods that a PostgreSQL server may request, as in "
 	                "libpq's require_auth: one of the listed methods, or with ! in front "
@@ -557,6 +572,11 @@ const struct setting settings[] = {
 	        .help = "After SIGTERM, disconnects clients as DRAIN does, each between two of "
 	                "its transactions and all within this time; then the process ends. 0 = "
 	                "waits until all clients have disconnected."),
+	SETTING(shutdown_drain_signals, .initial = "SIGTERM", .words = drain_signals,
+	        .splits_at_blanks = true, LIVE, GROUP(CHECKS), .since = "0.4.0",
+	        .help = "Signals after which shutdown_drain holds: SIGTERM, SIGINT. After SIGINT "
+	                "alone, no client gets a server any more, and the process ends when all "
+	                "servers are free."),
 	SETTING(so_reuseport, .initial = "0", BOOT, GROUP(NETWORK),
 	        .help = "Allows several processes to listen on the same port."),
 	SETTING(standby_pool_size, .initial = "-1", .min = CONFIG_POOL_SIZE, .max = INT32_MAX, LIVE,

@@ -22,6 +22,7 @@
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/address.h"
+#include "pgweir/pool/peer_pool.h"
 #include "pgweir/web/web.h"
 
 #include "ask.h"
@@ -98,6 +99,16 @@ static void judge_proxies(struct check *check)
 	ranges_release(&proxies);
 }
 
+static void judge_peers(struct check *check)
+{
+	struct peers peers;
+	struct err err;
+
+	if (!peer_pool_read_peers(&peers, check->config, &err))
+		report_setting(check, &err);
+	explicit_bzero(&peers, sizeof(peers));
+}
+
 static void judge_web(struct check *check)
 {
 	struct err err;
@@ -114,6 +125,7 @@ static void judge_reload(struct check *check, const char *user)
 		const char *setting, *path;
 	} files[] = {
 		{ "conffile", check->file },
+		{ "conffile", getenv("PGWEIR_EXTRA") },
 		{ "auth_file", check->user_count ? config->auth_file : NULL },
 		{ "auth_hba_file", check->rule_count ? config->auth_hba_file : NULL },
 	};
@@ -160,6 +172,7 @@ static void judge(struct check *check, const char *user)
 	judge_rules(check);
 	judge_proxies(check);
 	judge_web(check);
+	judge_peers(check);
 	judge_start(check, user);
 	if (!is_whole)
 		return; /* the draft may lack an entry that others refer to */

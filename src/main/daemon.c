@@ -182,6 +182,8 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	if (!daemon->lanes.at)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	hash_key_draw(&daemon->digest_key);
+	if (!peer_pool_read_peers(&daemon->peers, daemon->config, err))
+		return false;
 	if (!statement_names_draw(&daemon->statement_names))
 		return err_set(err, ERR_STATE, "no random bytes for the names of statements");
 	for (unsigned int i = 0; i < count; i++) {

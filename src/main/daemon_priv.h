@@ -85,6 +85,7 @@ struct daemon {
 	struct clients_told told;
 	struct statement_names statement_names; /* of all lanes */
 	struct hash_key digest_key;
+	struct peers peers;
 	struct cancel_keys_shared keys; /* of all lanes */
 	struct letter retry;            /* to the main thread: a descriptor is free */
 	atomic_bool is_retry_posted;    /* it was posted and has not arrived */

@@ -441,6 +441,7 @@ bool lane_make_pools(struct daemon *daemon, struct lane *lane, struct err *err)
 		.verifiers = daemon->verifiers,
 		.params = lane->params,
 		.statement_names = &daemon->statement_names,
+		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
 		.tls = daemon->tls.server,
 	    },
 	    daemon->config, daemon->users, err);
@@ -469,6 +470,7 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.params = lane->params,
 		.digest_key = &daemon->digest_key,
 		.pools = lane->pools,
+		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
 		.door = console_door(daemon->console),
 		.on_free = on_free,
 		.on_unknown_cancel_key = on_unknown_cancel_key,

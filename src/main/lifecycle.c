@@ -6,7 +6,7 @@
  * the first module is changed, so that an error in any line leaves everything as it was.
  */
 #include <signal.h>
-#include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "daemon_priv.h"
@@ -232,22 +232,32 @@ static void on_hangup(int number, void *arg)
 	reload(daemon, NULL, NULL, &err);
 }
 
+static const char *stop_name(const struct daemon *daemon)
+{
+	return daemon->stop_signal == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
 /* The process stops with the last client; shutdown_drain limits how long that takes. */
 static void drain_and_stop(struct daemon *daemon, usec_t limit)
 {
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=draining");
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "shutdown",
-	         "got SIGTERM, shutting down, disconnecting clients within %lld s "
-	         "(shutdown_drain)",
-	         (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
+	         "got %s, shutting down, disconnecting clients within %lld s (shutdown_drain)",
+	         stop_name(daemon), (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
 	main_drain_clients(daemon, limit); /* its end is logged before the end of the process */
 	stop_daemon(daemon, SHUTDOWN_WAIT_FOR_CLIENTS);
 	daemon->is_draining_to_end = true;
 }
 
-static const char *stop_name(const struct daemon *daemon)
+static bool is_for_drain(const struct daemon *daemon)
 {
-	return daemon->stop_signal == SIGTERM ? "SIGTERM" : "SIGINT";
+	const struct config_list *signals = &daemon->config->shutdown_drain_signals;
+
+	for (size_t i = 0; i < signals->count; i++) {
+		if (strcasecmp(signals->names[i], stop_name(daemon)) == 0)
+			return true;
+	}
+	return false;
 }
 
 static void begin_stop(struct daemon *daemon)
@@ -255,7 +265,7 @@ static void begin_stop(struct daemon *daemon)
 	bool is_for_clients = daemon->stop_signal == SIGTERM;
 	const char *awaited = is_for_clients ? "clients" : "servers";
 
-	if (is_for_clients && daemon->config->shutdown_drain) {
+	if (daemon->config->shutdown_drain && is_for_drain(daemon)) {
 		drain_and_stop(daemon, daemon->config->shutdown_drain);
 		return;
 	}

@@ -188,9 +188,10 @@ bool load_log(struct log *log, const struct options *options, const struct confi
 void load_say_where(const struct config *config, struct err *err)
 {
 	struct source_pos pos = config_source_pos_of_text(config, err->text);
+	char where[SOURCE_POS_SIZE];
 
 	if (pos.file && pos.line)
-		err_prefix(err, "%s:%d: ", pos.file, pos.line);
+		err_prefix(err, "%s: ", source_pos_text(pos, where));
 }
 
 /* ---- TLS contexts ---- */

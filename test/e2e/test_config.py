@@ -440,3 +440,73 @@ def test_the_largest_reserve(pgweir):
     assert second.value("SELECT 'still'") == "still"
     expected = weir.wait_log(r"max expected fd use: (\d+)").group(1)
     assert int(expected) > 2147483647
+
+
+# -- what the environment adds --------------------------------------------------------------------
+
+
+def sources(weir):
+    return {row["key"]: (row["value"], row["source"]) for row in weir.admin("SHOW SOURCES")}
+
+
+def test_the_environment_overrides_the_file(make_pgweir, account):
+    weir = make_pgweir(default_pool_size=5, pool_mode="session")
+    extra = account.write(f"{weir.dir}/extra.ini",
+                          "[databases]\napp = dbname=app2 host=127.0.0.1 port=%d\n"
+                          "[pgbouncer]\ndefault_pool_size = 6\nmin_pool_size = 1\n"
+                          % weir.postgres.port)
+    env = {"PGWEIR_EXTRA": extra, "PGWEIR_SET_min_pool_size": "2",
+           "PGWEIR_SET_pool_mode": "transaction"}
+    done = weir.run("--check", weir.ini, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    weir.start(env=env)
+    assert weir.warnings == []
+    lines = weir.text().splitlines()
+    assert {name: sources(weir)[name] for name in
+            ("default_pool_size", "min_pool_size", "pool_mode", "auth_type", "query_timeout")} == {
+        "default_pool_size": ("6", f"{extra}:4"),
+        "min_pool_size": ("2", "PGWEIR_SET_min_pool_size"),
+        "pool_mode": ("transaction", "PGWEIR_SET_pool_mode"),
+        "auth_type": ("trust", f"{weir.ini}:{lines.index('auth_type = trust') + 1}"),
+        "query_timeout": ("0", "default")}
+    assert weir.client().value("SELECT current_database()") == "app2"
+    limits = {(row["limit"], row["database"]): row["source"] for row in weir.admin("SHOW LIMITS")}
+    assert limits["pool_size", "app"] == f"{extra}:4"
+    weir.admin("SET min_pool_size = 0")
+    assert sources(weir)["min_pool_size"] == ("0", "SET")
+    # A RELOAD reads the second file again; the variables are those of the start.
+    account.write(extra, "[pgbouncer]\nmin_pool_size = 1\ndefault_pool_size = 7\n")
+    weir.admin("RELOAD")
+    assert sources(weir)["default_pool_size"] == ("7", f"{extra}:3")
+    assert sources(weir)["min_pool_size"] == ("2", "PGWEIR_SET_min_pool_size")
+    assert weir.client().value("SELECT current_database()") == "app"
+    # Nothing of it is valid, nothing of it is taken.
+    account.write(extra, "[pgbouncer]\nmin_pool_size = 3\ndefault_pool_size = many\n")
+    with pytest.raises(Refused):
+        weir.admin("RELOAD")
+    weir.wait_log(f'{extra}:3: setting "default_pool_size"')
+    assert sources(weir)["default_pool_size"] == ("7", f"{extra}:3")
+
+
+@pytest.mark.parametrize("variable, value, says", (
+    ("PGWEIR_SET_default_pool_size", "many",
+     'PGWEIR_SET_default_pool_size: setting "default_pool_size": "many" is not a whole number'),
+    ("PGWEIR_SET_default_pool_siz", "5",
+     'PGWEIR_SET_default_pool_siz: unknown setting "default_pool_siz"'),
+    ("PGWEIR_SET_", "5", "PGWEIR_SET_: unknown setting"),
+    ("PGWEIR_SET_client_tls_sslmode", "verify-full",
+     "PGWEIR_SET_client_tls_sslmode: client_tls_sslmode = verify-full needs client_tls_ca_file"),
+    ("PGWEIR_EXTRA", "/nowhere/at/all", "PGWEIR_EXTRA: cannot open /nowhere/at/all: No such file"),
+))
+def test_errors_name_the_variable(weir, variable, value, says):
+    for args in (("--check", weir.ini), (weir.ini,)):
+        done = weir.run(*args, env={variable: value})
+        assert done.returncode == 1
+        assert says in done.stderr, done.stderr
+    weir.may_fail = True
+
+
+def test_warnings_name_the_variable(weir):
+    done = weir.run("--check", weir.ini, env={"PGWEIR_SET_default_pool_size": "-5"})
+    assert done.returncode == 0
+    assert 'warning: PGWEIR_SET_default_pool_size: setting "default_pool_size"' in done.stderr

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: ISC
 """Every SHOW: exact columns, their types, and their contents."""
 
+import itertools
 import re
 
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import PROTOCOL_3_2, query
+from .kit.wire import PROTOCOL_3_2, bind, describe, execute, parse, query, sync
 
 TEXT, INT4, INT8, NUMERIC, BYTEA = 25, 23, 20, 1700, 17
 
@@ -76,6 +77,7 @@ in_transaction_mode:t example:t found:b""",
 servers_out:b""",
     "READY": "ready:t reason:t",
     "PENDING": "key:t value:t in_force:t reason:t",
+    "SOURCES": "key:t value:t source:t",
     "DRAIN": "state:t clients working waiting closed:b cut:b seconds_left",
     "STATEMENTS": """digest:t database:t user:t application:t calls:b errors:b sqlstate:t total_us:b
 mean_us:b max_us:b p95_us:b wait_total_us:b wait_mean_us:b wait_p95_us:b rows:b bytes:b
@@ -149,6 +151,82 @@ def by(rows, key, value):
 def test_version(weir):
     (row,) = weir.admin("SHOW VERSION")
     assert re.fullmatch(r"PgBouncer 1\.26\.1 \(pgweir \d+\.\d+\.\d+\S*\)", row["version"])
+
+
+NEW_IN_1_24 = {"id", "load_balance_hosts", "max_client_connections", "current_client_connections",
+               "max_user_client_connections"}
+# How many columns: name of the version, and those of SHOW STATS, POOLS, DATABASES, USERS, CLIENTS.
+VERSIONS = {"1.23": ("1.23.1", 17, 16, 14, 5, 20), "1.24": ("1.24.1", 23, 17, 17, 8, 21),
+            "1.25": ("1.25.2", 23, 17, 17, 8, 21), "1.26": ("1.26.1", 25, 17, 17, 8, 21)}
+
+
+def columns_then(version, item):
+    """The columns of a table of PgBouncer in this version."""
+    columns = columns_of(item)
+    if version < "1.26":
+        columns = [column for column in columns if not column[0].endswith("client_login_count")]
+    if version < "1.24":
+        columns = [column for column in columns if column[0] not in NEW_IN_1_24
+                   and not column[0].endswith(("_parse_count", "bind_count"))]
+        if item == "USERS":
+            columns = [column for column in columns if column[0] != "reserve_pool_size"]
+        columns = [("reserve_pool" if name == "reserve_pool_size" else name, kind)
+                   for name, kind in columns]
+    return columns
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_columns_of_older_versions(pgweir, version):
+    number, *counts = VERSIONS[version]
+    weir = pgweir(pool_mode="transaction", console_version=version)
+    weir.client().query("SELECT 1")
+    console = weir.console()
+    (row,) = console.query("SHOW VERSION").rows
+    assert row[0].startswith(f"PgBouncer {number} (pgweir ")
+    assert console.query("SELECT version()").rows == [row]
+    assert console.value("SHOW server_version") == f"{number}/bouncer"
+    assert console.parameters["server_version"] == f"{number}/bouncer"
+    assert console.parameters["pgbouncer.version"] == number
+    items = ("STATS", "POOLS", "DATABASES", "USERS", "CLIENTS", "SERVERS", "SOCKETS", "ACTIVE_SOCKETS",
+             "STATS_TOTALS", "STATS_AVERAGES", "LISTS", "CONFIG", "PEERS", "PEER_POOLS")
+    told = {}
+    for row in console.query("SHOW COLUMNS").rows:
+        told.setdefault(row[0], []).append(row[1])
+    for item, count in itertools.zip_longest(items, counts):
+        wanted = columns_then(version, item)
+        assert count in (None, len(wanted))
+        for result in (console.query(f"SHOW {item}"), in_binary(console, f"SHOW {item}")):
+            assert [(column.name, column.type) for column in result.columns] == wanted, item
+            assert all(len(row) == len(wanted) for row in result.rows)
+        assert told[item] == [name for name, _ in wanted]
+    # Ours stay as they are.
+    assert [(column.name, column.type) for column in console.query("SHOW WAITING").columns] == \
+        columns_of("WAITING")
+    totals = [row[0] for row in console.query("SHOW TOTALS").rows]
+    assert len(totals) == {"1.23": 16, "1.26": 24}.get(version, 22) == len(set(totals))
+
+
+def in_binary(console, text):
+    console.send(parse(text), bind(result_formats=(1,)), describe("P"), execute(), sync())
+    result = console.read_result()
+    assert not result.errors and {column.format for column in result.columns} == {1}
+    return result
+
+
+def test_values_stay_in_their_columns(pgweir):
+    """With columns left out in the middle, in both formats."""
+    weir = pgweir(pool_mode="transaction", console_version="1.23", default_pool_size=9)
+    weir.client().query("SELECT 1")
+    console = weir.console()
+    text, binary = console.query("SHOW STATS"), in_binary(console, "SHOW STATS")
+    (row,) = [row for row in text.dicts() if row["database"] == "app"]
+    assert (row["total_xact_count"], row["total_query_count"]) == ("1", "1")
+    (bits,) = [bits for bits in binary.dicts() if bits["database"] == "app"]
+    one = "\0\1" + 7 * "\0" + "\1"
+    assert (bits["total_xact_count"], bits["total_server_assignment_count"]) == (one, one)
+    (pool,) = [pool for pool in console.query("SHOW DATABASES").dicts() if pool["name"] == "app"]
+    assert (pool["pool_size"], pool["paused"], pool["disabled"]) == ("9", "0", "0")
+    assert pool["current_connections"] == "1"
 
 
 def test_help(weir):

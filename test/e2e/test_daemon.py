@@ -201,6 +201,20 @@ def test_daemon(make_pgweir, account):
     assert not os.path.exists(pidfile)
 
 
+@pytest.mark.parametrize("loops", (1, 2))
+def test_the_process_has_the_name_that_it_was_started_by(make_pgweir, account, loops):
+    """`pkill --exact pgbouncer` in another container finds it."""
+    weir = make_pgweir(loops=loops, servers_per_loop=0)
+    own, weir.binary = weir.binary, f"{weir.dir}/pgbouncer"
+    os.symlink(own, weir.binary)
+    weir.start()
+    assert weir.client().value("SELECT 1") == "1"
+    with open(f"/proc/{weir.pid}/comm", encoding="utf-8") as file:
+        assert file.read() == "pgbouncer\n"
+    found = account.run(["pgrep", "--exact", "pgbouncer"], timeout=30)
+    assert str(weir.pid) in found.stdout.split()
+
+
 def test_daemon_needs_a_pidfile(weir):
     done = weir.run("-d", weir.ini)
     assert done.returncode == 1

@@ -398,6 +398,36 @@ def test_sigterm_drains_and_ends(pgweir):
     assert told(console) == ENDED
 
 
+@pytest.mark.parametrize("names", ("SIGINT", "SIGTERM, sigint"))
+def test_sigint_drains_too(pgweir, names):
+    weir = pgweir(pool_mode="transaction", shutdown_drain=3600, shutdown_drain_signals=names)
+    idle, busy = weir.client(), weir.client()
+    busy.query("BEGIN")
+    weir.signal(signal.SIGINT)
+    weir.wait_log("got SIGINT, shutting down, disconnecting clients within 3600 s")
+    assert told(idle) == DRAINING
+    busy.query("COMMIT")
+    assert told(busy) == DRAINING
+    assert weir.wait_exit() == 0
+
+
+def test_only_the_signals_named(pgweir):
+    weir = pgweir(pool_mode="transaction", shutdown_drain=3600, shutdown_drain_signals="SIGINT")
+    client = weir.client()
+    weir.signal(signal.SIGTERM)
+    weir.wait_log("got SIGTERM, shutting down, waiting for all clients to disconnect")
+    assert client.value("SELECT 1") == "1"
+    client.close()
+    assert weir.wait_exit() == 0
+
+
+@pytest.mark.parametrize("names", ("SIGHUP", "!SIGINT"))
+def test_other_signals_are_refused(make_pgweir, names):
+    weir = make_pgweir(shutdown_drain_signals=names)
+    done = weir.run("--check", weir.ini)
+    assert done.returncode == 1 and "shutdown_drain_signals" in done.stderr
+
+
 def test_sigterm_has_a_deadline(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=2, shutdown_drain="300ms")
     client = weir.client()

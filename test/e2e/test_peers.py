@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: ISC
 """Several instances: a cancel request reaches its client through any instance."""
 
+import collections
+import contextlib
 import itertools
 import os
 import re
+import select
 import signal
+import socket
 import threading
 
 import psycopg
@@ -12,6 +16,7 @@ import pytest
 
 from .kit.account import free_port
 from .kit.daemon import USERS
+from .kit.names import NameServer
 from .kit.wait import wait_until
 from .kit.wire import (CANCEL_REQUEST, PROTOCOL_3_0, PROTOCOL_3_2, Refused, Wire, query, send_cancel,
                        special)
@@ -542,3 +547,152 @@ def test_show(make_pgweir):
     config = {row["key"]: row for row in weir.admin("SHOW CONFIG")}
     assert config["peer_id"] == {"key": "peer_id", "value": "1", "default": "0",
                                  "changeable": "yes"}
+
+
+# -- peers_dns ------------------------------------------------------------------------------------
+
+NAME = "pooler.peers.test"
+
+
+@pytest.fixture
+def name_server():
+    try:
+        server = NameServer()
+    except PermissionError:
+        pytest.skip("needs root to bind port 53")
+    yield server
+    server.close()
+
+
+def at(weir, number, name_server, port=None, **settings):
+    """Configures an instance on an address of its own; all have the same port."""
+    weir.port = port or weir.port
+    account = weir.account
+    account.write(f"{weir.dir}/resolv.conf", f"nameserver {name_server.address}\n")
+    account.write(f"{weir.dir}/secret", "0123456789 a shared secret\n", 0o600)
+    weir.settings.update(listen_addr=f"127.0.77.{number}", listen_port=weir.port, peers_dns=f"{NAME}:{weir.port}",
+                         peers_secret_file=f"{weir.dir}/secret", resolv_conf=f"{weir.dir}/resolv.conf")
+    weir.console_address = weir.place = (f"127.0.77.{number}", weir.port)
+    return weir.configure(**settings)
+
+
+@pytest.fixture
+def nameless(make_pgweir, name_server):
+    def start(count, **settings):
+        weirs = [make_pgweir(**settings) for _ in range(count)]
+        for number, weir in enumerate(weirs, 1):
+            at(weir, number, name_server, weirs[0].port).start()
+        name_server.names[NAME] = [weir.place[0] for weir in weirs]
+        return weirs
+    return start
+
+
+def asked(weirs):
+    return sum(len(re.findall(r": peers@\S+ new connection to peer$", weir.log, re.MULTILINE))
+               for weir in weirs)
+
+
+@pytest.mark.parametrize("loops", (None, 3))
+@pytest.mark.parametrize("version, count", ((PROTOCOL_3_0, 3), (PROTOCOL_3_2, 1)), ids=("3.0", "3.2"))
+def test_a_cancel_finds_its_instance_by_dns(nameless, version, count, loops):
+    """A long key has its owner's address. With a short one all are asked, each once."""
+    weirs = nameless(3, loops=loops)
+    for owner, door in itertools.permutations(weirs, 2):
+        client = Wire(owner.place).login(version=version)
+        sql, tag = sleep_query()
+        client.send(query(sql))
+        wait_asleep(owner, tag)
+        before = asked(weirs)
+        send_cancel(door.place, client.key)
+        assert client.read_result().error["C"] == "57014"
+        assert asked(weirs) - before == count
+        assert client.value("SELECT 'alive'") == "alive"
+        send_cancel(owner.place, client.key)  # its own: nobody is asked
+        assert asked(weirs) - before == count
+        client.close()
+    rows = [row for weir in weirs for row in weir.admin("SHOW PEER_POOLS")]
+    assert [set(row.values()) for row in rows] == 3 * [{0}]  # peer_id 0, and nothing under way
+
+
+def test_a_stranger_makes_no_peer_work(nameless):
+    one, two = nameless(2)
+    client = Wire(two.place).login(version=PROTOCOL_3_2)
+    short = Wire(two.place).login()
+    for key in (client.key, short.key):
+        for place in (0, 4, len(key) - 1 if len(key) > 8 else 5):
+            forged = bytearray(key)
+            forged[place] ^= 1
+            send_cancel(one.place, bytes(forged))
+        # What only a peer can make: the proof is wrong, and with it the key's length.
+        send_cancel(two.place, key + bytes(16))
+        send_cancel(one.place, key + os.urandom(16))
+    assert asked((one, two)) == 0
+    # The right ones lead there, where nothing runs.
+    send_cancel(one.place, client.key)
+    assert asked((one, two)) == 1
+    assert client.value("SELECT 1") == short.value("SELECT 1") == "1"
+
+
+def test_an_instance_that_has_gone(nameless, name_server):
+    """DNS still has it. The others are asked, and the request ends."""
+    one, two = nameless(2)
+    name_server.names[NAME] = ["127.0.77.9", *name_server.names[NAME]]
+    client = Wire(two.place).login()
+    sql, tag = sleep_query()
+    client.send(query(sql))
+    wait_asleep(two, tag)
+    send_cancel(one.place, client.key)
+    assert client.read_result().error["C"] == "57014"
+    one.wait_log(r"peers@\S+ failed cancel request: .*refused")
+
+
+def test_the_name_is_unknown(nameless, name_server):
+    one, two = nameless(2)
+    name_server.names.clear()
+    client = Wire(two.place).login()
+    send_cancel(one.place, client.key)
+    one.wait_log(rf"peers@{NAME}:\d+ failed cancel request: .*{NAME}")
+
+
+def test_not_more_than_so_many_are_asked(make_pgweir, name_server):
+    """As many as fit into a message of DNS would not be enough for this: a file of hosts has them."""
+    weir = at(make_pgweir(cancel_wait_timeout=60), 1, name_server)
+    names = [f"127.0.78.{number}" for number in range(1, 71)]
+    hosts = weir.account.write(f"{weir.dir}/hosts", "".join(f"{name} {NAME}\n" for name in names))
+    weir.start(env={"CARES_HOSTS": hosts})
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server((name, weir.port))) for name in names]
+        client = Wire(weir.place).login()
+        key = client.key
+        client.close()
+        weir.wait_pool(cl_active=0)
+        requester = stack.enter_context(hold(weir.place, key))
+        told = collections.Counter()
+
+        def take():
+            for listener in select.select(listeners, [], [], 0)[0]:
+                connection = listener.accept()[0]
+                assert len(connection.recv(100)) == 8 + 8 + 16
+                told[listener.getsockname()[0]] += 1
+                connection.close()
+            return requester.is_closed()
+
+        wait_until(take, what="the end of the request")
+        assert len(told) == 64 and set(told.values()) == {1}
+
+
+@pytest.mark.parametrize("settings, says", (
+    (dict(peers_dns="pooler"), '"pooler" is not name:port'),
+    (dict(peers_dns="pooler:0"), '"pooler:0" is not name:port'),
+    (dict(peers_dns="pooler:12x"), '"pooler:12x" is not name:port'),
+    (dict(peers_dns=":6432"), '":6432" is not name:port'),
+    (dict(peer_id=3), "peers_dns excludes peer_id"),
+    (dict(peers_secret_file="/nowhere"), "peers_secret_file: cannot open /nowhere"),
+    (dict(peers_secret_file="/dev/null"), "peers_secret_file: /dev/null has less than 16 bytes"),
+))
+def test_bad_settings_of_peers_dns(make_pgweir, settings, says):
+    weir = make_pgweir(**{"peers_dns": "pooler:6432", "peers_secret_file": "/proc/version", **settings})
+    for args in (("--check", weir.ini), (weir.ini,)):
+        done = weir.run(*args)
+        assert done.returncode == 1 and says in done.stderr, done.stderr
+    weir.may_fail = True

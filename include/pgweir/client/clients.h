@@ -58,6 +58,7 @@ struct clients_with {
 	struct params_table *params;
 	const struct hash_key *digest_key; /* the same in all loops */
 	struct pools *pools;
+	const struct peers *peers; /* NULL: none by DNS */
 	const struct console_door *door;
 	/* Called when a descriptor has become free. */
 	void (*on_free)(void *arg);

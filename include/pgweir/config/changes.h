@@ -35,7 +35,8 @@ void config_compare_shown(const char *name, const char *shown, const struct conf
 /*
  * ---- origin ----
  *
- * Where a value comes from: a line of a file, SET, or nowhere (its default).
+ * Where a value comes from: a line of a file or an environment variable, SET, or nowhere (its
+ * default).
  */
 
 enum origin_kind { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_SET };

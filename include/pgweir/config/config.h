@@ -122,6 +122,14 @@ enum target_session_attrs {
 	TARGET_PREFER_STANDBY /* a standby, and if there is none, any host */
 };
 
+/* The PgBouncer whose columns the console has. Words of console_version. */
+enum console_version {
+	CONSOLE_VERSION_1_23,
+	CONSOLE_VERSION_1_24,
+	CONSOLE_VERSION_1_25,
+	CONSOLE_VERSION_1_26
+};
+
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /* What TLS is required: client_tls_sslmode, server_tls_sslmode. From least to most strict. */
@@ -179,7 +187,9 @@ struct config {
 	char *unix_socket_group;
 	char *user;
 	enum pool_mode pool_mode;
-	int peer_id; /* 0 = none */
+	int peer_id;     /* 0 = none */
+	char *peers_dns; /* "" = none */
+	char *peers_secret_file;
 	int max_client_conn;
 	int default_pool_size; /* 0 = no limit */
 	int min_pool_size;
@@ -255,6 +265,7 @@ struct config {
 	/* console */
 	struct config_list admin_users;
 	struct config_list stats_users;
+	enum console_version console_version;
 
 	/* connection checks and timeouts */
 	char *server_reset_query; /* "" = none */
@@ -275,6 +286,7 @@ struct config {
 	char *resolv_conf;            /* "" = that of the system */
 	usec_t shutdown_accept;       /* 0 = SIGTERM closes the port */
 	usec_t shutdown_drain;        /* 0 = SIGTERM disconnects no client */
+	struct config_list shutdown_drain_signals;
 	usec_t suspend_timeout;
 	usec_t takeover_timeout;  /* 0 = no limit */
 	usec_t query_wait_notify; /* 0 = off */

@@ -39,8 +39,14 @@ static inline bool problems_any(const struct problems *problems)
 /* A position in the files. */
 struct source_pos {
 	const char *file; /* NULL: in no file (set by SET) */
-	int line;         /* starts at 1; 0 = the file as a whole */
+	int line;         /* starts at 1; 0 = the file as a whole; or SOURCE_VARIABLE */
 };
+
+#define SOURCE_VARIABLE (-1) /* `file` is the name of an environment variable */
+#define SOURCE_POS_SIZE 512
+
+/* Writes `file:line`, or the file or variable alone, to `out` and returns it. */
+const char *source_pos_text(struct source_pos pos, char out[SOURCE_POS_SIZE]);
 
 /* Adds `file:line: ` and the text. Returns false, so that a failing function can return it. */
 bool problems_add(struct problems *problems, struct source_pos pos, const char *format, ...)

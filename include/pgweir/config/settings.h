@@ -72,11 +72,11 @@ struct setting {
 	/* INT: a value out of range is refused, not replaced by the nearest */
 	bool is_exact;
 	bool splits_at_blanks; /* LIST: blanks separate names too */
+	bool may_negate;       /* LIST: names may have ! in front */
 	bool has_functions;    /* LIST: of names of functions */
 	const char *refused;   /* TEXT: a value that is refused; NULL = none */
 	/*
-	 * WORD: its values, ends with NULL. LIST: the names it may contain, each with or
-	 * without ! in front
+	 * WORD: its values, ends with NULL. LIST: the names it may contain
 	 */
 	const char *const *words;
 	/* WORD: for each value the library that pgweir was built without; NULL: available */

@@ -27,6 +27,48 @@
 struct pools;
 struct peer_pool;
 
+/*
+ * ---- peers without a list: peers_dns ----
+ *
+ * The addresses of a name are those of all instances. A secret that they share seals cancel keys
+ * and requests:
+ *
+ *   key     bytes 1 and 2: the seal. A key without it is no instance's, and no peer is asked.
+ *           bytes 8 to 11 of a long key: the owner's address, so that only one is asked
+ *   request of a peer: the key, and 16 bytes that only peers can make. It is not forwarded again
+ *
+ * A short key has no place for an address: all instances are asked, once.
+ */
+
+#define PEERS_MAX 64 /* addresses of the name that are asked */
+#define PEER_SECRET_SIZE 32
+#define PEER_PROOF_SIZE 16 /* behind the key in a request of a peer */
+#define PEER_BY_DNS 0      /* in place of the id of a peer */
+
+struct peers {
+	bool is_on;
+	struct config_peer peer; /* the name and the port, as an entry */
+	char host[CONFIG_PEER_HOST_MAX + 1];
+	unsigned char secret[PEER_SECRET_SIZE];
+};
+
+/* Reads the settings and the file. false: *err begins with the setting's name. */
+bool peer_pool_read_peers(struct peers *peers, const struct config *config, struct err *err);
+
+/*
+ * Seals a key of random bytes. own: our address, where the peers reach it. Call it last: the seal
+ * covers all bytes but those of the loop and the TTL.
+ */
+void peer_pool_seal_key(const struct peers *peers, unsigned char *key, size_t count,
+                        const struct address *own);
+bool peer_pool_knows_seal(const struct peers *peers, struct bytes key);
+
+/* Makes a peer's request of a key. out: key.count + PEER_PROOF_SIZE bytes. false: it cannot. */
+bool peer_pool_wrap_key(const struct peers *peers, struct bytes key, unsigned char *out);
+
+/* Whether it is a peer's request; then the proof is taken off. */
+bool peer_pool_unwrap_key(const struct peers *peers, struct bytes *key);
+
 enum forward_state {
 	FORWARD_WAITING,    /* in the wait queue */
 	FORWARD_CONNECTING, /* connects to the peer */
@@ -40,6 +82,13 @@ struct forward {
 	/* in its pool's waiting or active list; or among the ended ones */
 	TAILQ_ENTRY(forward) node;
 	struct peer_pool *pool;
+	/*
+	 * PEER_BY_DNS: the first one looks up the addresses, and then waits for one forward for
+	 * each of them, its followers, which have `first` and an address.
+	 */
+	struct forward *first;
+	unsigned int follower_count;
+	struct address address;
 	struct logger log;
 	struct resolver_ask ask;
 	struct dial dial;
@@ -67,6 +116,7 @@ struct peer_pool {
 	int id;
 	struct forward_list waiting, active;
 	unsigned int counts[FORWARD_STATES];
+	unsigned int first_count; /* of PEER_BY_DNS: they have no connection */
 	struct task serve_task;
 	/* when the log last had that the peer cannot be reached: at most once a second */
 	usec_t complained_at;

@@ -31,7 +31,8 @@ struct pools_with {
 	struct params_table *params;
 	/* of the process, for all its loops; copied. NULL: these pools draw their own */
 	struct statement_names *statement_names;
-	struct tls_context *tls; /* the initial one: see pools_set_tls() */
+	const struct peers *peers; /* NULL: none by DNS */
+	struct tls_context *tls;   /* the initial one: see pools_set_tls() */
 };
 
 /*

@@ -7,10 +7,12 @@
  */
 #include "show_priv.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "pgweir/base/text.h"
+#include "pgweir/base/version.h"
 #include "pgweir/pgwire/message.h"
 
 _Static_assert(sizeof(struct bytes) <= 2 * ROW_SLOT, "a value does not fit into its slots");
@@ -37,16 +39,19 @@ const char *rows_type_name(enum value_type type)
 
 void rows_describe(struct buf *out, struct columns columns, uint32_t binary)
 {
-	size_t at = message_columns_begin(out, (uint16_t)columns.count);
+	size_t at = message_columns_begin(out, (uint16_t)columns_shown(columns));
 
 	for (size_t i = 0; i < columns.count; i++) {
 		const struct value_kind *kind = &kinds[columns.at[i].type];
-		struct message_column column = { .name = columns.at[i].name,
+		struct message_column column = { .name = columns_name(columns, &columns.at[i]),
 			                         .type = kind->oid,
 			                         .size = kind->size,
-			                         .format = (binary >> i) & 1 };
+			                         .format = binary & 1 };
 
+		if ((columns.hidden >> i) & 1)
+			continue;
 		message_column(out, &column);
+		binary >>= 1;
 	}
 	message_end(out, at);
 }
@@ -138,7 +143,7 @@ static void add_bytea(struct buf *out, bool is_binary, struct bytes bytes)
 
 void rows_add(struct buf *out, struct columns columns, uint32_t binary, const void *row)
 {
-	size_t at = message_row_begin(out, (uint16_t)columns.count);
+	size_t at = message_row_begin(out, (uint16_t)columns_shown(columns));
 	const struct address *address;
 	char text[ADDRESS_TEXT_SIZE];
 	size_t next = 0;
@@ -147,9 +152,12 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
 		const struct column *column = &columns.at[i];
 		size_t begin = column->at == ROW_NEXT ? next : column->at;
 		const void *value = (const char *)row + begin;
-		bool is_binary = (binary >> i) & 1;
+		bool is_binary = binary & 1;
 
 		next = begin + (column->type == VALUE_BYTEA ? 2 * ROW_SLOT : ROW_SLOT);
+		if ((columns.hidden >> i) & 1)
+			continue;
+		binary >>= 1;
 		switch (column->type) {
 		case VALUE_TEXT:
 		case VALUE_VOID:
@@ -177,4 +185,81 @@ void rows_add(struct buf *out, struct columns columns, uint32_t binary, const vo
 		}
 	}
 	message_end(out, at);
+}
+
+/*
+ * ---- console_version ----
+ *
+ * Columns that are newer than the oldest console_version; * in a name is any text. Checked with the
+ * programs of 1.24 and 1.26, and by release notes for 1.23.
+ */
+static const struct newer {
+	const char *item, *column;
+	enum console_version since;
+	const char *before; /* its name in older ones; NULL: they do not have it */
+} newer[] = {
+	{ "CLIENTS", "id", CONSOLE_VERSION_1_24, NULL },
+	{ "SERVERS", "id", CONSOLE_VERSION_1_24, NULL },
+	{ "SOCKETS", "id", CONSOLE_VERSION_1_24, NULL },
+	{ "ACTIVE_SOCKETS", "id", CONSOLE_VERSION_1_24, NULL },
+	{ "POOLS", "load_balance_hosts", CONSOLE_VERSION_1_24, NULL },
+	{ "DATABASES", "reserve_pool_size", CONSOLE_VERSION_1_24, "reserve_pool" },
+	{ "DATABASES", "load_balance_hosts", CONSOLE_VERSION_1_24, NULL },
+	{ "DATABASES", "*_client_connections", CONSOLE_VERSION_1_24, NULL },
+	{ "USERS", "reserve_pool_size", CONSOLE_VERSION_1_24, NULL },
+	{ "USERS", "*_client_connections", CONSOLE_VERSION_1_24, NULL },
+	{ "STATS*", "*_parse_count", CONSOLE_VERSION_1_24, NULL },
+	{ "STATS*", "*bind_count", CONSOLE_VERSION_1_24, NULL },
+	{ "STATS*", "*client_login_count", CONSOLE_VERSION_1_26, NULL },
+};
+
+/* NULL: the column is the same in this version. */
+static const struct newer *find_newer(const char *item, const char *column,
+                                      enum console_version version)
+{
+	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++) {
+		if (version < newer[i].since && fnmatch(newer[i].item, item, 0) == 0 &&
+		    fnmatch(newer[i].column, column, 0) == 0)
+			return &newer[i];
+	}
+	return NULL;
+}
+
+bool rows_have(const char *item, const char *column, enum console_version version)
+{
+	return !find_newer(item, column, version);
+}
+
+struct columns rows_columns(const struct show *show, enum console_version version)
+{
+	struct columns columns = show->columns;
+
+	for (size_t i = 0; version < CONSOLE_VERSION_1_26 && i < columns.count; i++) {
+		const struct newer *row = find_newer(show->item, columns.at[i].name, version);
+
+		if (row && row->before) {
+			columns.renamed = row->column;
+			columns.renamed_to = row->before;
+		} else if (row) {
+			columns.hidden |= (uint32_t)1 << i;
+		}
+	}
+	return columns;
+}
+
+#define RELEASE(number)                                                             \
+	{                                                                           \
+		number, "PgBouncer " number " (" VERSION_OWN ")", number "/bouncer" \
+	}
+
+const struct release *rows_release(const struct show_source *source)
+{
+	static const struct release releases[] = {
+		[CONSOLE_VERSION_1_23] = RELEASE("1.23.1"),
+		[CONSOLE_VERSION_1_24] = RELEASE("1.24.1"),
+		[CONSOLE_VERSION_1_25] = RELEASE("1.25.2"),
+		[CONSOLE_VERSION_1_26] = RELEASE(VERSION_COMPATIBLE),
+	};
+
+	return &releases[show_source_config(source)->console_version];
 }

@@ -45,27 +45,30 @@ const char *show_argument_name(enum show_argument argument)
 
 #define COLUMN_ROW(COLUMN)                                                                  \
 	COLUMN(TEXT, item, shows[i]->item, "Name of the SHOW command that has the column.") \
-	COLUMN(TEXT, column, columns.at[left].name, "Name of the column.")                  \
-	COLUMN(TEXT, type, rows_type_name(columns.at[left].type), "Type of the column.")    \
-	COLUMN(TEXT, meaning, columns.at[left].help, "Meaning of the column.")
+	COLUMN(TEXT, column, columns_name(columns, column), "Name of the column.")          \
+	COLUMN(TEXT, type, rows_type_name(column->type), "Type of the column.")             \
+	COLUMN(TEXT, meaning, column->help, "Meaning of the column.")
 
 ROW_DECLARE(struct column_row, column_columns, COLUMN_ROW);
 
 static bool next_column(struct cursor *cursor, void *row)
 {
+	enum console_version version = show_source_config(cursor->source)->console_version;
 	const char *wanted = cursor->asked.argument;
 	size_t left = cursor->index++;
 
 	for (size_t i = 0; shows[i]; i++) {
-		struct columns columns = shows[i]->columns;
+		struct columns columns = rows_columns(shows[i], version);
+		const struct column *column = columns.at, *end = column + columns.count;
 
 		if (wanted && strcasecmp(wanted, shows[i]->item) != 0)
 			continue;
-		if (left < columns.count) {
+		for (; column < end; column++) {
+			if ((columns.hidden >> (column - columns.at)) & 1 || left-- > 0)
+				continue;
 			ROW_FILL(row, struct column_row, COLUMN_ROW);
 			return true;
 		}
-		left -= columns.count;
 	}
 	return false;
 }

@@ -5,15 +5,14 @@
  */
 #include "show_priv.h"
 
-#include "pgweir/base/version.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
 #include "pgweir/net/tls.h"
 
 /* ---- VERSION ---- */
 
-#define VERSION_ROW(COLUMN)                 \
-	COLUMN(TEXT, version, VERSION_SHOW, \
+#define VERSION_ROW(COLUMN)                                        \
+	COLUMN(TEXT, version, rows_release(cursor->source)->shown, \
 	       "The PgBouncer version that pgweir is compatible with, and pgweir's own version.")
 
 ROW_DECLARE(struct version_row, version_columns, VERSION_ROW);

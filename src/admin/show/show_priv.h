@@ -5,6 +5,8 @@
 #ifndef PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 #define PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 
+#include <string.h>
+
 #include "pgweir/admin/console.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/sqlstates.h"
@@ -90,14 +92,31 @@ struct column {
 struct columns {
 	const struct column *at;
 	size_t count;
+	uint32_t hidden;     /* bit n: column n is not shown */
+	const char *renamed; /* name of a column that is shown as `renamed_to`; or NULL */
+	const char *renamed_to;
 };
 
-#define COLUMNS(table) ((struct columns){ (table), sizeof(table) / sizeof((table)[0]) })
+#define COLUMNS(table) \
+	((struct columns){ .at = (table), .count = sizeof(table) / sizeof((table)[0]) })
+
+static inline const char *columns_name(struct columns columns, const struct column *column)
+{
+	bool is_renamed = columns.renamed && strcmp(columns.renamed, column->name) == 0;
+
+	return is_renamed ? columns.renamed_to : column->name;
+}
+
+/* How many columns are shown: those that the formats of a Bind are for. */
+static inline size_t columns_shown(struct columns columns)
+{
+	return columns.count - (size_t)__builtin_popcount(columns.hidden);
+}
 
 /* PostgreSQL's name of the type: "text", "int4", ... */
 const char *rows_type_name(enum value_type type);
 
-/* Adds a RowDescription. Bit n of `binary`: column n is sent in binary. */
+/* Adds a RowDescription. Bit n of `binary`: column n of those shown is sent in binary. */
 void rows_describe(struct buf *out, struct columns columns, uint32_t binary);
 
 /* Adds a DataRow. `row` is the struct that the columns describe. */
@@ -456,6 +475,7 @@ void cursor_suspend(struct cursor *cursor);
 	X(ready)           \
 	X(drain)           \
 	X(pending)         \
+	X(sources)         \
 	X(latency)         \
 	X(histograms)      \
 	X(pool_histograms) \
@@ -476,6 +496,19 @@ SHOW_TABLES(SHOW_EXTERN)
 
 extern const struct show *const shows[];        /* ends with NULL */
 const struct show *show_find(const char *item); /* upper and lower case are equal; NULL: none */
+
+/* The columns as PgBouncer had them in this version. */
+struct columns rows_columns(const struct show *show, enum console_version version);
+bool rows_have(const char *item, const char *column, enum console_version version);
+
+/* What the console says of our version: see console_version. */
+struct release {
+	const char *number;         /* 1.26.1 */
+	const char *shown;          /* by SHOW VERSION */
+	const char *server_version; /* in the parameter of this name */
+};
+
+const struct release *rows_release(const struct show_source *source);
 
 /*
  * Defines SHOW NAME: its item in capitals, the function that fills a row, the table of columns and

@@ -140,14 +140,14 @@ SHOW(peers, "PEERS", next_peer, peer_columns,
 
 /* ---- PEER_POOLS ---- */
 
-#define PEER_POOL_ROW(COLUMN)                                                          \
-	COLUMN(INT4, peer_id, id, "Number of the peer (its peer_id).")                 \
-	COLUMN(INT4, cl_active_cancel_req, sent,                                       \
-	       "Cancel requests that were sent to the peer and are not answered yet.") \
-	COLUMN(INT4, cl_waiting_cancel_req, waiting + connecting,                      \
-	       "Cancel requests that wait in the queue or for a connection.")          \
-	COLUMN(INT4, sv_active_cancel, sent,                                           \
-	       "Connections that carry a cancel request to the peer.")                 \
+#define PEER_POOL_ROW(COLUMN)                                                                 \
+	COLUMN(INT4, peer_id, id, "Number of the peer (its peer_id); 0: those of peers_dns.") \
+	COLUMN(INT4, cl_active_cancel_req, sent,                                              \
+	       "Cancel requests that were sent to the peer and are not answered yet.")        \
+	COLUMN(INT4, cl_waiting_cancel_req, waiting + connecting,                             \
+	       "Cancel requests that wait in the queue or for a connection.")                 \
+	COLUMN(INT4, sv_active_cancel, sent,                                                  \
+	       "Connections that carry a cancel request to the peer.")                        \
 	COLUMN(INT4, sv_login, connecting, "Connections to the peer that are being established.")
 
 ROW_DECLARE(struct peer_pool_row, peer_pool_columns, PEER_POOL_ROW);
@@ -176,10 +176,15 @@ static bool fill_peer_pool(void *row, const struct lanes *lanes, int id)
 
 static bool next_peer_pool(struct cursor *cursor, void *row)
 {
+	const struct lanes *lanes = show_source_lanes(cursor->source);
+	bool is_first = !cursor->limits.has_begun;
 	const struct config_peer *peer;
 
+	cursor->limits.has_begun = true;
+	if (is_first && fill_peer_pool(row, lanes, PEER_BY_DNS))
+		return true;
 	while ((peer = next_entry(cursor))) {
-		if (fill_peer_pool(row, show_source_lanes(cursor->source), peer->id))
+		if (fill_peer_pool(row, lanes, peer->id))
 			return true;
 	}
 	return false;

@@ -14,8 +14,6 @@
 #include "pgweir/config/changes.h"
 #include "pgweir/config/settings.h"
 
-#define SOURCE_SIZE 512
-
 #define LIMIT_ROW(COLUMN)                                                                         \
 	COLUMN(TEXT, limit, 0, "Name of the limit.")                                              \
 	COLUMN(TEXT, database, 0,                                                                 \
@@ -32,7 +30,7 @@
 	       "in use.")                                                                         \
 	COLUMN(INT8, hits, 0, "How often a client had to wait or was refused because of the limit.")
 
-ROW_DECLARE(struct limit_row, limit_columns, LIMIT_ROW, char source_buffer[SOURCE_SIZE];);
+ROW_DECLARE(struct limit_row, limit_columns, LIMIT_ROW, char source_buffer[SOURCE_POS_SIZE];);
 
 /*
  * The object of a row, in one lane. Fields that do not belong to this kind of object are NULL.
@@ -52,25 +50,23 @@ struct thing {
 static const char *by_pos(struct limit_row *row, const char *whose, const char *name,
                           struct source_pos pos)
 {
-	snprintf(row->source_buffer, sizeof(row->source_buffer), "%s:%d (%s %s)",
-	         pos.file ? pos.file : "?", pos.line, whose, name);
+	char where[SOURCE_POS_SIZE];
+
+	snprintf(row->source_buffer, sizeof(row->source_buffer), "%s (%s %s)",
+	         source_pos_text(pos, where), whose, name);
 	return row->source_buffer;
 }
 
-static const char *by_setting(struct limit_row *row, const struct config *config, const char *name)
+static const char *by_setting(const struct config *config, const char *name,
+                              char out[SOURCE_POS_SIZE])
 {
 	struct origin origin = config_origin(config, name);
 
-	switch (origin.kind) {
-	case ORIGIN_DEFAULT:
+	if (origin.kind == ORIGIN_DEFAULT)
 		return "default";
-	case ORIGIN_SET:
+	if (origin.kind == ORIGIN_SET)
 		return "SET";
-	case ORIGIN_FILE:
-		break;
-	}
-	snprintf(row->source_buffer, sizeof(row->source_buffer), "%s:%d", origin.file, origin.line);
-	return row->source_buffer;
+	return source_pos_text((struct source_pos){ origin.file, origin.line }, out);
 }
 
 /* The first of user, database and setting that has a value, in the order of config/entries.c. */
@@ -81,7 +77,7 @@ static const char *source_of(struct limit_row *row, const struct thing *thing, i
 		return by_pos(row, "user", thing->user->name, thing->user->pos);
 	if (by_database != CONFIG_INHERIT)
 		return by_pos(row, "database", thing->entry->name, thing->entry->pos);
-	return by_setting(row, thing->config, setting);
+	return by_setting(thing->config, setting, row->source_buffer);
 }
 
 #define SAID(entry, field) ((entry) ? (entry)->field : CONFIG_INHERIT)
@@ -329,8 +325,9 @@ SHOW(limits, "LIMITS", next_limit, limit_columns,
 /* ---- CONFIG ---- */
 
 struct config_row {
-	const char *key, *value, *initial, *changeable;
+	const char *key, *value, *initial, *changeable, *source;
 	struct setting_shown shown;
+	char source_buffer[SOURCE_POS_SIZE];
 };
 
 static const struct column config_columns[] = {
@@ -341,6 +338,13 @@ static const struct column config_columns[] = {
 	  "yes: RELOAD and SET change the setting; no: only a restart does." },
 };
 
+static const struct column source_columns[] = {
+	COLUMN_OF(struct config_row, VALUE_TEXT, key, "Name of the setting."),
+	COLUMN_OF(struct config_row, VALUE_TEXT, value, "Value of the setting."),
+	COLUMN_OF(struct config_row, VALUE_TEXT, source,
+	          "Source of the value: file and line, environment variable, SET, or default."),
+};
+
 static const struct config *wanted(const struct show_source *source)
 {
 	return source->with->wanted(source->with->daemon);
@@ -348,18 +352,22 @@ static const struct config *wanted(const struct show_source *source)
 
 static bool next_config(struct cursor *cursor, void *at)
 {
+	const struct config *config = wanted(cursor->source);
 	struct config_row *row = at;
 
-	if (!setting_show(wanted(cursor->source), cursor->index++, &row->shown))
+	if (!setting_show(config, cursor->index++, &row->shown))
 		return false;
 	row->key = row->shown.name;
 	row->value = row->shown.value;
 	row->initial = row->shown.initial;
 	row->changeable = row->shown.is_changeable ? "yes" : "no";
+	row->source = by_setting(config, row->key, row->source_buffer);
 	return true;
 }
 
 SHOW(config, "CONFIG", next_config, config_columns, "All settings with their values.");
+SHOW(sources, "SOURCES", next_config, source_columns,
+     "All settings with the places that their values come from.");
 
 /* ---- ALL, and one setting ---- */
 

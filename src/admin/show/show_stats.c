@@ -259,10 +259,13 @@ _Static_assert(sizeof(counters) / sizeof(counters[0]) == 2 * STATS_FIELDS,
 static bool next_total(struct cursor *cursor, void *at)
 {
 	const struct show_source *source = cursor->source;
+	enum console_version version = show_source_config(source)->console_version;
 	size_t index = cursor->index++;
 	struct stats counted, average;
 	struct total_row *row = at;
 
+	while (index < 2 * STATS_FIELDS && !rows_have("STATS", counters[index], version))
+		index = cursor->index++;
 	if (index >= 2 * STATS_FIELDS)
 		return false;
 	count_all(source, &counted);

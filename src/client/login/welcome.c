@@ -30,6 +30,15 @@ static void draw(struct clients *clients, void *out, size_t count)
 	explicit_bzero(clients->random + clients->random_left, count);
 }
 
+/* For peers_dns: the owner's address is the one at which the client has reached it. */
+static void seal(const struct client *client, unsigned char *key, size_t count)
+{
+	struct address own = { 0 };
+
+	address_of_self(&own, client->stream.watch.fd, 0);
+	peer_pool_seal_key(client->clients->with.peers, key, count, &own);
+}
+
 /* Gives a client its cancel key. false: no memory; the client was refused. */
 static bool give_key(struct client *client)
 {
@@ -47,6 +56,8 @@ static bool give_key(struct client *client)
 		if (clients->with.loop_count > 1)
 			cancel_key_set_loop(drawn, clients->with.loop_number,
 			                    clients->with.loop_count);
+		if (clients->with.peers)
+			seal(client, drawn, key.count);
 	} while (cancel_keys_find(&clients->keys, key));
 	is_added = cancel_keys_add(&clients->keys, client, key);
 	explicit_bzero(drawn, sizeof(drawn));

@@ -177,9 +177,10 @@ class Pgweir:
             wait_until(lambda: self._is_up(since), what="the line 'process up'")
         return old
 
-    def run(self, *args, timeout=30, binary=None, as_root=False):
+    def run(self, *args, timeout=30, binary=None, as_root=False, env=None):
         """Runs the program to its end, for short runs: --version, an invalid file."""
         settings = {name: f"{value}{self.dir}/sanitizer" for name, value in SANITIZERS.items()}
+        settings.update(env or {})
         command = [binary or self.binary, *args]
         if as_root:
             return subprocess.run(command, capture_output=True, text=True, timeout=timeout,

@@ -84,6 +84,9 @@ static const struct {
 #endif
 	{ "listen_addr", "a, b", "a, b", NULL },
 	{ "server_require_auth", "MD5 !none", "MD5 !none", NULL },
+	{ "shutdown_drain_signals", "SIGTERM sigint", "SIGTERM sigint", NULL },
+	{ "shutdown_drain_signals", "!SIGINT", NULL,
+	  "\"!SIGINT\" is not one of its values: SIGINT or SIGTERM: did you mean \"SIGINT\"?" },
 	{ "server_require_auth", "md5, x", NULL,
 	  "\"x\" is not one of its values: password, md5, scram-sha-256 or none" },
 	{ "server_reset_query", "''", "''", NULL },

@@ -36,7 +36,7 @@ static struct bytes value_of(enum value_type type, bool is_binary, const struct 
 	struct frame frame;
 
 	buf_clear(&out);
-	rows_add(&out, (struct columns){ &column, 1 }, is_binary, row);
+	rows_add(&out, (struct columns){ .at = &column, .count = 1 }, is_binary, row);
 	ck_assert_int_eq(frame_peek(buf_bytes(&out), 65536, &frame), WIRE_OK);
 	ck_assert_int_eq(frame.type, 'D');
 	ck_assert_uint_eq(frame.length, out.count);
