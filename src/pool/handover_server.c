@@ -323,7 +323,8 @@ static void enter_state(struct server *server, const struct server_record *recor
 	}
 	/* This process may have another pool_mode. */
 	server->session.has_session =
-	    record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION);
+	    record->has_session ||
+	    (record->is_lent && pool_own_rules(pool)->mode == POOL_MODE_SESSION);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	else if (pool->site.is_followed && pool->site.entry && pool->site.entry->connect_query &&
@@ -447,8 +448,8 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 	server = *fd >= 0 ? handover_server_make(&taken.base, body, &values) : NULL;
 	if (!server)
 		return;
-	if (arrival->is_plain && server->pool->limits.mode != POOL_MODE_SESSION &&
-	    server->pool->limits.session_state != SESSION_STATE_OFF)
+	if (arrival->is_plain && pool_own_rules(server->pool)->mode != POOL_MODE_SESSION &&
+	    pool_own_rules(server->pool)->session_state != SESSION_STATE_OFF)
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	if (values.is_lent && !server->is_listening)
 		arrival->lent = server;
@@ -480,6 +481,7 @@ void handover_server_rejoin(struct server *server, struct borrower *borrower)
 	server->lease.borrower = borrower;
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
+	server->session.has_session |= pool_rules(borrower)->mode == POOL_MODE_SESSION;
 	server->pool->served_count++;
 	server_rearm(server);
 }

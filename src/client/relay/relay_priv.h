@@ -56,7 +56,7 @@ bool relay_cancel_waiting(struct client *client);
  */
 static inline bool relay_is_session(const struct client *client)
 {
-	return client->replication || (client->borrower.pool->limits.mode == POOL_MODE_SESSION &&
+	return client->replication || (client_rules(client)->mode == POOL_MODE_SESSION &&
 	                               !(client->touched & LISTENING_HOLDS));
 }
 
@@ -280,7 +280,7 @@ struct causal {
 
 static inline bool causal_is_on(const struct client *client)
 {
-	return client->borrower.pool->limits.is_causal;
+	return client_rules(client)->is_causal;
 }
 
 /* Only if it is on. Whether the client's next transaction, which is a read, may go to a standby. */

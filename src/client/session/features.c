@@ -85,7 +85,7 @@ static bool refuse(const struct client *client, const struct feature *feature,
 
 bool features_refuse(const struct client *client, const struct feature *feature, struct err *err)
 {
-	bool is_statement_mode = client->borrower.pool->limits.mode == POOL_MODE_STATEMENT;
+	bool is_statement_mode = client_rules(client)->mode == POOL_MODE_STATEMENT;
 	struct err why;
 
 	client->borrower.pool->state_refused++;
@@ -131,9 +131,8 @@ bool features_refuse_pin(const struct client *client, const struct feature *feat
 /* Whether the client did not choose this for its session as a whole. */
 static bool is_routed(const struct client *client)
 {
-	const struct pool *pool = client->borrower.pool;
-
-	return pool->purpose == POOL_FOR_READS && pool->limits.mode != POOL_MODE_SESSION;
+	return client->borrower.pool->purpose == POOL_FOR_READS &&
+	       client_rules(client)->mode != POOL_MODE_SESSION;
 }
 
 /* The server stays with its client, and does not become the primary. */
