@@ -215,6 +215,8 @@ void client_release_admission(struct client *client)
 {
 	if (client->is_admitted)
 		broker_release_admission(client->clients->with.pools->with.broker);
+	if (client->is_admitted && client->borrower.gate)
+		gate_leave(client_gate(client));
 	client->is_admitted = false;
 }
 
@@ -232,6 +234,8 @@ static void detach(struct client *client)
 	ops->free_work(client);
 	cancel_keys_remove(&clients->keys, client);
 	client_release_admission(client);
+	gate_part(client_gate(client));
+	client->borrower.gate = 0;
 	if (client->is_counted) {
 		client->clients->guest_count -= client->is_guest;
 		if (client->database)

@@ -231,6 +231,26 @@ void cancel_request_end_forward(struct client *client);
 struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
                               uint64_t id);
 
+/* NULL: it came by the main listener. */
+static inline struct gate *client_gate(const struct client *client)
+{
+	uint8_t number = client->borrower.gate;
+
+	return number ? client->clients->with.gates->at[number] : NULL;
+}
+
+/* It comes by this gate, or by the main listener (NULL). */
+static inline void client_enter_by(struct client *client, struct gate *gate)
+{
+	client->borrower.gate = gate ? gate_join(gate)->number : 0;
+}
+
+/* What its mode decides. */
+static inline const struct pool_rules *client_rules(const struct client *client)
+{
+	return pool_rules(&client->borrower);
+}
+
 /* The client that the pool knows by this. */
 static inline struct client *client_of(struct borrower *borrower)
 {

@@ -45,6 +45,18 @@ static bool is_client_good(const void *values)
 const struct record_table client_record_table =
     RECORD_TABLE("client", client_fields, is_client_good);
 
+static const struct record_field gate_fields[] = {
+	RECORD_FIELD('G', struct gate_record, name),
+	RECORD_FIELD('M', struct gate_record, rules),
+};
+
+static bool is_gate_good(const void *values)
+{
+	return ((const struct gate_record *)values)->rules <= POOL_MODE_INHERIT;
+}
+
+const struct record_table gate_record_table = RECORD_TABLE("listener", gate_fields, is_gate_good);
+
 static const struct record_field unnamed_fields[] = {
 	RECORD_FIELD('X', struct unnamed_record, has_text),
 	RECORD_FIELD('x', struct unnamed_record, is_here),
@@ -166,5 +178,6 @@ uint64_t handover_clients_hash(uint64_t hash)
 uint64_t handover_session_hash(uint64_t hash)
 {
 	hash = record_hash(handover_pools_session_hash(hash), &session_record_table);
+	hash = record_hash(hash, &gate_record_table);
 	return record_hash(record_hash(hash, &client_listening_record_table), &told_record_table);
 }

@@ -19,6 +19,12 @@ struct client_record {
 	bool is_lent, was_notified, is_skipping;
 };
 
+/* Its listener, if that has an entry. It follows the client; the plain format has none. */
+struct gate_record {
+	char name[CONFIG_DATABASE_NAME_MAX + 1];
+	uint64_t rules; /* of its borrower */
+};
+
 /* The unnamed statement; no record if there is none. */
 struct unnamed_record {
 	bool has_text, is_here;
@@ -64,6 +70,7 @@ struct told_record {
 };
 
 extern const struct record_table client_record_table, unnamed_record_table, sql_record_table,
-    session_record_table, client_listening_record_table, name_record_table, told_record_table;
+    session_record_table, client_listening_record_table, gate_record_table, name_record_table,
+    told_record_table;
 
 #endif

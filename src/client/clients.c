@@ -465,7 +465,7 @@ static void clients_begin_login(struct client *client)
 		client_close(client, CLOSE_NOT_WATCHED);
 }
 
-void clients_accept(struct clients *clients, int fd, const struct address *peer)
+void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate)
 {
 	struct client *client = make(clients, peer);
 
@@ -473,6 +473,7 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 		close(fd);
 		return;
 	}
+	client_enter_by(client, gate);
 	client->id = pools_next_id(clients->with.pools);
 	open_stream(client, fd);
 	TAILQ_INSERT_TAIL(&clients->list, client, node);
@@ -571,6 +572,7 @@ void clients_kill(struct client *client)
 struct client_parcel {
 	struct stream_parcel stream;
 	struct address peer;
+	struct gate *gate;
 	uint64_t id;
 	usec_t connected_at;
 	bool was_tls_answered, has_certificate, is_proxy_header_done, was_gss_refused;
@@ -579,6 +581,7 @@ struct client_parcel {
 
 static void parcel_free(struct client_parcel **parcel)
 {
+	gate_part((*parcel)->gate);
 	free((*parcel)->certificate_name);
 	free(*parcel);
 	*parcel = NULL;
@@ -595,6 +598,7 @@ static void fill(struct client_parcel *parcel, struct client *client)
 	struct client_login *login = client->login;
 
 	parcel->peer = client->peer;
+	parcel->gate = gate_join(client_gate(client));
 	parcel->id = client->id;
 	parcel->connected_at = client->connected_at;
 	parcel->was_tls_answered = login->was_tls_answered;
@@ -636,6 +640,7 @@ static void restore(struct client *client, struct client_parcel *parcel)
 	login->certificate_name = parcel->certificate_name;
 	login->has_moved = true;
 	parcel->certificate_name = NULL;
+	client_enter_by(client, parcel->gate);
 }
 
 void client_unpack(struct clients *clients, struct client_parcel **parcelp)

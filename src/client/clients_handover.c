@@ -46,8 +46,8 @@ static bool can_ever_leave_alone(const struct client *client)
 	    client->replication || !client->borrower.pool || client->late)
 		return false; /* a late BEGIN: the client can be handed over when that was sent */
 	if (client->clients->with.pools->is_handover_plain &&
-	    (session_has_record(client) || listening_listener(client) ||
-	     !handover_params_are_plain(client->params)))
+	    (session_has_record(client) || listening_listener(client) || client->borrower.gate ||
+	     client->borrower.rules || !handover_params_are_plain(client->params)))
 		return false;
 	return !server || !server->wire.stream.tls;
 }
@@ -211,6 +211,15 @@ static bool write_name(struct names_walk *walk, const struct client_statement *e
 	return handover_write_statement(statement, out->channel);
 }
 
+static void write_gate(const struct client *client, struct buf *record)
+{
+	struct gate_record values = { .rules = client->borrower.rules };
+
+	if (client->borrower.gate)
+		text_copy(values.name, sizeof(values.name), client_gate(client)->name);
+	record_write(record, &gate_record_table, &values);
+}
+
 static void write_session(const struct client *client, struct buf *record)
 {
 	const struct borrower *borrower = &client->borrower;
@@ -238,6 +247,8 @@ static void write_session(const struct client *client, struct buf *record)
 	text_copy(values.role, sizeof(values.role), client->role->name);
 	text_copy(values.pool, sizeof(values.pool), borrower->pool->role->name);
 	record_write(record, &client_record_table, &values);
+	if (borrower->gate || borrower->rules)
+		write_gate(client, record);
 }
 
 static bool write_client(struct client *client, struct channel *channel)
@@ -327,6 +338,15 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 
 /* ---- the process that takes over ---- */
 
+static struct gate_record read_gate(struct record *record)
+{
+	struct gate_record values = { 0 };
+
+	if (record_has_table(record, &gate_record_table))
+		record_read(record, &gate_record_table, &values);
+	return values;
+}
+
 /*
  * Reads a record up to its names, without a client. Returns the number of the listening connection;
  * 0: the client does not listen.
@@ -336,6 +356,7 @@ static uint64_t skim(struct record *record, struct client_record *values)
 	struct client_listening_record listening = { 0 };
 
 	record_read(record, &client_record_table, values);
+	read_gate(record);
 	unnamed_read(NULL, record, NULL);
 	sql_unnamed_read(NULL, record, NULL);
 	session_read(NULL, record);
@@ -408,6 +429,21 @@ struct lane *client_lane(const struct lanes *lanes, struct bytes body)
 	return lane ? lane : &lanes->at[cancel_key_loop(values.key, lanes->count)];
 }
 
+/* It keeps its mode, also if its listener has another one here, or none of the name is left. */
+static void enter_by(struct client *client, const struct gate_record *record)
+{
+	const struct clients_with *with = &client->clients->with;
+
+	struct gate *gate = *record->name ? gate_find(with->gates, record->name) : NULL;
+
+	client_enter_by(client, gate);
+	if (gate)
+		atomic_fetch_add(&gate->client_count, 1);
+	client->borrower.rules = (uint8_t)record->rules;
+	if (record->rules)
+		pools_serve_mode(with->pools, (enum pool_mode)(record->rules - 1));
+}
+
 /* Links the client with its database, user and pool. false: no memory, or no such database. */
 static bool enter_house(struct client *client, const struct client_record *record)
 {
@@ -448,7 +484,13 @@ static bool fill(struct client *client, const struct client_record *record)
 
 static void take_server(struct client *client, struct pools_arrival *arrival)
 {
+	struct pool *pool = client->borrower.pool;
+
 	handover_server_rejoin(arrival->lent, &client->borrower);
+	if (pool->limits.is_mixed && client_rules(client)->mode == POOL_MODE_SESSION) {
+		client->borrower.has_place = true;
+		pool_pin_anyway(pool);
+	}
 	arrival->lent = NULL;
 	client_enter(client, CLIENT_ACTIVE);
 }
@@ -459,8 +501,10 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	bool is_known, is_good;
 	struct client *client;
 	struct client_record values;
+	struct gate_record gate;
 
 	record_read(&record, &client_record_table, &values);
+	gate = read_gate(&record);
 	if (record.is_bad || *fd < 0)
 		return;
 	is_known = values.id && values.id <= arrival->last_id;
@@ -469,6 +513,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 		return;
 	*fd = -1;
 	stream_defer(&client->stream);
+	enter_by(client, &gate);
 	is_good = enter_house(client, &values);
 	if (is_good && values.is_lent)
 		is_good = arrival->lent && arrival->lent->pool == client->borrower.pool;

@@ -173,9 +173,10 @@ static void load_entry(struct load *load, const struct ini_pair *pair, enum entr
 
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
-	static const enum entry_kind_id kinds[] = {
-		[INI_DATABASES] = ENTRY_DATABASE, [INI_USERS] = ENTRY_USER, [INI_PEERS] = ENTRY_PEER
-	};
+	static const enum entry_kind_id kinds[] = { [INI_DATABASES] = ENTRY_DATABASE,
+		                                    [INI_USERS] = ENTRY_USER,
+		                                    [INI_PEERS] = ENTRY_PEER,
+		                                    [INI_LISTENERS] = ENTRY_LISTENER };
 	struct load *load = (struct load *)reader; /* `reader` is its first member */
 
 	if (pair->section == INI_SETTINGS)
@@ -336,6 +337,28 @@ enum config_change config_with(const struct config *old, const char *name, const
 	origins_note_set(config, name);
 	*changed = config;
 	return CONFIG_CHANGED;
+}
+
+const struct config *config_of_listener(const struct config *config,
+                                        const struct config_listener *listener, struct err *err)
+{
+	const struct entry_kind *kind = &entry_kinds[ENTRY_LISTENER];
+	struct config *made = config_copy(config);
+
+	err_set(err, ERR_MEMORY, "no memory");
+	for (size_t i = 0; made && i < kind->key_count; i++) {
+		const struct setting *key = &kind->keys[i], *setting = setting_find(key->name);
+		const char *text = key->type == SETTING_TEXT && setting
+		                       ? *(char *const *)((const char *)listener + key->at)
+		                       : NULL;
+
+		if (!text || field_put(made, setting, text, err))
+			continue;
+		err_prefix(err, "%s: ", key->name);
+		config_free(made);
+		made = NULL;
+	}
+	return made;
 }
 
 bool config_list_has(const struct config_list *list, const char *name)

@@ -152,6 +152,7 @@ enum ini_section {
 	INI_DATABASES,
 	INI_USERS,
 	INI_PEERS,
+	INI_LISTENERS,
 	INI_SKIPPED /* invalid header, which has been reported: lines are ignored */
 };
 
@@ -198,7 +199,7 @@ void origins_take(struct config *config, const struct config *from, const char *
  * The entries of one load: filled line by line, then shared by snapshots.
  */
 
-enum entry_kind_id { ENTRY_DATABASE, ENTRY_USER, ENTRY_PEER, ENTRY_KINDS };
+enum entry_kind_id { ENTRY_DATABASE, ENTRY_USER, ENTRY_PEER, ENTRY_LISTENER, ENTRY_KINDS };
 
 /* All kinds of entries begin alike. */
 union config_entry {
@@ -210,6 +211,7 @@ union config_entry {
 	struct config_database database;
 	struct config_user user;
 	struct config_peer peer;
+	struct config_listener listener;
 };
 
 struct config_entries {
@@ -225,8 +227,8 @@ struct config_entries *entries_ref(struct config_entries *entries);
 void entries_unref(struct config_entries **entries); /* accepts NULL, sets NULL */
 
 /*
- * Parses a line of [databases], [users] or [peers] and replaces an entry of the same name.
- * `text` is modified. false: *err is the reason, with the entry's name. *notes (may be NULL)
+ * Parses a line of [databases], [users], [peers] or [listeners] and replaces an entry of the same
+ * name. `text` is modified. false: *err is the reason, with the entry's name. *notes (may be NULL)
  * gets warnings, without the name.
  */
 bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
@@ -269,6 +271,8 @@ void entry_clear(void *entry, enum entry_kind_id kind);
  *   @settings@        all settings, for the manual page
  *   @database_keys@   the keys of [databases], for the manual page
  *   @user_keys@       the keys of [users], for the manual page
+ *   @peer_keys@       the keys of [peers], for the manual page
+ *   @listener_keys@   the keys of [listeners], for the manual page
  *   @example@         all settings with their defaults, commented out, for an ini file
  */
 void manual_fill(struct bytes template, struct buf *out);

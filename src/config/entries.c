@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The entries of [databases], [users] and [peers], found by name.
+ * The entries of [databases], [users], [peers] and [listeners], found by name.
  */
 #define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
 
@@ -127,6 +127,18 @@ static bool judge_host(const struct config_peer *peer, struct err *err)
 	return true;
 }
 
+static bool judge_listener(const struct config_entries *entries,
+                           const struct config_listener *listener, struct err *err)
+{
+	if (listener->port == CONFIG_INHERIT)
+		return err_set(err, ERR_CONFIG, "port is missing");
+	if (!listener->addr && !listener->unix_socket_dir)
+		return err_set(err, ERR_CONFIG, "addr and unix_socket_dir are missing");
+	if (HASH_COUNT(entries->tables[ENTRY_LISTENER]) >= CONFIG_LISTENERS_MAX)
+		return err_set(err, ERR_CONFIG, "more than %d listeners", CONFIG_LISTENERS_MAX);
+	return true;
+}
+
 bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const char *name,
                  char *text, struct buf *notes, struct err *err)
 {
@@ -138,7 +150,8 @@ bool entries_add(struct config_entries *entries, enum entry_kind_id kind, const 
 	entry = entry_new(kind, name);
 	ok = entry || err_set(err, ERR_MEMORY, "no memory");
 	ok = ok && entry_read(entry, kind, text, notes, err) &&
-	     (kind != ENTRY_PEER || judge_host(&entry->peer, err));
+	     (kind != ENTRY_PEER || judge_host(&entry->peer, err)) &&
+	     (kind != ENTRY_LISTENER || judge_listener(entries, &entry->listener, err));
 	if (ok && !file_entry(entries, kind, entry))
 		ok = err_set(err, ERR_MEMORY, "no memory");
 	if (ok)
@@ -275,6 +288,67 @@ int config_peer_pool_size(const struct config *config, const struct config_peer 
 	return peer->pool_size == CONFIG_INHERIT ? config->default_pool_size : peer->pool_size;
 }
 
+/* ---- listeners ---- */
+
+const struct config_listener *config_listener_next(const struct config *config,
+                                                   const struct config_listener *before)
+{
+	return next_entry(config, ENTRY_LISTENER, before ? &before->hh : NULL);
+}
+
+const struct config_listener *config_listener_find(const struct config *config, const char *name)
+{
+	const union config_entry *entry;
+
+	HASH_FIND_STR(config->entries->tables[ENTRY_LISTENER], name, entry);
+	return entry ? &entry->listener : NULL;
+}
+
+unsigned int config_listener_modes(const struct config *config)
+{
+	const struct config_listener *listener = NULL;
+	unsigned int modes = 0;
+
+	while ((listener = config_listener_next(config, listener))) {
+		if (listener->pool_mode != POOL_MODE_INHERIT)
+			modes |= 1u << listener->pool_mode;
+	}
+	return modes;
+}
+
+/* After a star that does not fit, only the last star is tried again: the time is bounded. */
+static bool is_like(const char *name, const char *pattern)
+{
+	const char *star = NULL, *from = NULL;
+
+	while (*name) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			from = name;
+		} else if (*pattern == *name) {
+			pattern++;
+			name++;
+		} else if (star) {
+			pattern = star;
+			name = ++from;
+		} else {
+			return false;
+		}
+	}
+	return pattern[strspn(pattern, "*")] == 0;
+}
+
+bool config_listener_has(const struct config_listener *listener, const char *database)
+{
+	const struct config_list *list = &listener->databases;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (is_like(database, list->names[i]))
+			return true;
+	}
+	return list->count == 0;
+}
+
 /*
  * ---- effective values ----
  *
@@ -326,13 +400,20 @@ enum pool_mode config_pool_mode(const struct config *config, const struct config
 	return SAID_WORD(pool_mode, POOL_MODE_INHERIT);
 }
 
+bool config_has_mode(const struct config *config, const struct config_database *database,
+                     const struct config_user *user, enum pool_mode mode)
+{
+	return config_pool_mode(config, database, user) == mode ||
+	       config_listener_modes(config) & 1u << mode;
+}
+
 enum session_state_mode config_session_state(const struct config *config,
                                              const struct config_database *database,
-                                             const struct config_user *user)
+                                             const struct config_user *user, enum pool_mode mode)
 {
 	enum session_state_mode said = SAID_WORD(session_state, SESSION_STATE_INHERIT);
 
-	switch (config_pool_mode(config, database, user)) {
+	switch (mode) {
 	case POOL_MODE_SESSION:
 		return SESSION_STATE_OFF;
 	case POOL_MODE_STATEMENT: /* no server may stay with a client */
@@ -344,26 +425,37 @@ enum session_state_mode config_session_state(const struct config *config,
 
 enum route_reads config_route_reads(const struct config *config,
                                     const struct config_database *database,
-                                    const struct config_user *user)
+                                    const struct config_user *user, enum pool_mode mode)
 {
 	enum route_reads said = SAID_WORD(route_reads, ROUTE_READS_INHERIT);
 
 	/* A session gets its server once. */
-	if (config_pool_mode(config, database, user) == POOL_MODE_SESSION)
+	if (mode == POOL_MODE_SESSION)
 		return said == ROUTE_READS_SESSIONS ? said : ROUTE_READS_OFF;
 	return said;
 }
 
 enum session_isolation config_session_isolation(const struct config *config,
                                                 const struct config_database *database,
-                                                const struct config_user *user)
+                                                const struct config_user *user, enum pool_mode mode)
 {
 	enum session_isolation said = SAID_WORD(session_isolation, SESSION_ISOLATION_INHERIT);
 
 	if (said == SESSION_ISOLATION_KNOWN &&
-	    config_session_state(config, database, user) == SESSION_STATE_OFF)
+	    config_session_state(config, database, user, mode) == SESSION_STATE_OFF)
 		return SESSION_ISOLATION_OFF;
 	return said;
+}
+
+bool config_routes_reads(const struct config *config, const struct config_database *database,
+                         const struct config_user *user)
+{
+	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
+		if (config_has_mode(config, database, user, mode) &&
+		    config_route_reads(config, database, user, mode) != ROUTE_READS_OFF)
+			return true;
+	}
+	return false;
 }
 
 bool config_causal_reads(const struct config *config, const struct config_database *database,
@@ -424,7 +516,7 @@ const char *config_host_check_user(const struct config *config,
 bool config_needs_roles(const struct config *config, const struct config_database *database)
 {
 	return database->target_session_attrs != TARGET_ANY ||
-	       config_route_reads(config, database, NULL) != ROUTE_READS_OFF;
+	       config_routes_reads(config, database, NULL);
 }
 
 static const char *text_said(const char *database, const char *setting)

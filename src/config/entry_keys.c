@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The keys of entries in [databases], [users] and [peers], and the parsing of their values.
+ * The keys of entries in [databases], [users], [peers] and [listeners], and the parsing of their
+ * values.
  *
  * Numbers here are always decimal, even with a leading zero, as in these sections of
  * PgBouncer's file. But a text that is not a number is an error, not 0.
@@ -21,6 +22,7 @@
 #define DATABASE(field, ...) KEY(config_database, field, __VA_ARGS__)
 #define USER(field, ...) KEY(config_user, field, __VA_ARGS__)
 #define PEER(field, ...) KEY(config_peer, field, __VA_ARGS__)
+#define LISTENER(field, ...) KEY(config_listener, field, __VA_ARGS__)
 #define POOL_MODES .words = value_pool_modes, .unset = POOL_MODE_INHERIT
 #define SESSION_STATES .words = value_session_states, .unset = SESSION_STATE_INHERIT
 #define ISOLATIONS .words = value_session_isolations, .unset = SESSION_ISOLATION_INHERIT
@@ -33,6 +35,7 @@ static const char same_help[] = "As the setting, for this entry. Negative = the 
 static const char above_zero_help[] = "As the setting, for this entry. 0 = the setting's value.";
 static const char auth_help[] = "As the setting, for clients of this entry.";
 static const char wait_help[] = "As the setting, for this entry. 0 or negative = no limit.";
+static const char listener_help[] = "As the setting, for clients of this listener.";
 static const char startup_help[] = "Sent to the server in the startup packet.";
 
 static const struct setting database_keys[] = {
@@ -135,6 +138,41 @@ static const struct setting peer_keys[] = {
 	     .help = "Port of the peer, also used in the name of its Unix socket."),
 };
 
+static const struct setting listener_keys[] = {
+	LISTENER(addr, .initial = "not set: no TCP",
+	         .help = "IP addresses to listen on, separated by commas without blanks; * = all."),
+	LISTENER(auth_hba_file, .help = listener_help),
+	LISTENER(auth_type, .help = listener_help),
+	LISTENER(client_tls13_ciphers, .help = listener_help),
+	LISTENER(client_tls_ca_file, .help = listener_help),
+	LISTENER(client_tls_cert_file, .help = listener_help),
+	LISTENER(client_tls_ciphers, .help = listener_help),
+	LISTENER(client_tls_dheparams, .help = listener_help),
+	LISTENER(client_tls_ecdhcurve, .help = listener_help),
+	LISTENER(client_tls_key_file, .help = listener_help),
+	LISTENER(client_tls_protocols, .help = listener_help),
+	LISTENER(client_tls_sslmode, .help = listener_help),
+	LISTENER(databases, .initial = "*",
+	         .help = "Databases that clients of this listener may use, separated by commas "
+	                 "without blanks; * in a name = any text. Other databases, and "
+	                 "pgbouncer (the console), do not exist for them."),
+	LISTENER(max_client_conn, .low = LOW_MINUS_IS_ZERO, .initial = "0",
+	         .help = "Maximum number of clients of this listener. They count for the setting, "
+	                 "too. 0 = no limit but the setting."),
+	LISTENER(options,
+	         .help =
+	             "Startup parameters of clients that do not set them, written as in PGOPTIONS: "
+	             "'-c statement_timeout=5s -c search_path=app'."),
+	LISTENER(pool_mode, POOL_MODES,
+	         .help = "Pool mode of clients of this listener, whatever their database and user "
+	                 "have. If not set, as for other clients."),
+	LISTENER(port, .min = 1, .max = 65535, .is_exact = true,
+	         .help = "Port to listen on, also in the name of the Unix socket. Required."),
+	LISTENER(proxy_protocol, .help = listener_help),
+	LISTENER(unix_socket_dir, .initial = "not set: no Unix socket",
+	         .help = "Directory of a Unix socket (/path or @name)."),
+};
+
 #define KIND(word, rows, most)                                                                 \
 	{                                                                                      \
 		.what = (word), .keys = (rows), .key_count = sizeof(rows) / sizeof((rows)[0]), \
@@ -145,6 +183,7 @@ const struct entry_kind entry_kinds[ENTRY_KINDS] = {
 	[ENTRY_DATABASE] = KIND("database", database_keys, CONFIG_DATABASE_NAME_MAX),
 	[ENTRY_USER] = KIND("user", user_keys, CONFIG_USER_NAME_MAX),
 	[ENTRY_PEER] = KIND("peer", peer_keys, CONFIG_DATABASE_NAME_MAX),
+	[ENTRY_LISTENER] = KIND("listener", listener_keys, CONFIG_DATABASE_NAME_MAX),
 };
 
 static const struct {

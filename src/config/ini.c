@@ -17,7 +17,7 @@ static const struct {
 	enum ini_section section;
 } sections[] = {
 	{ "pgbouncer", INI_SETTINGS }, { "pgweir", INI_SETTINGS }, { "databases", INI_DATABASES },
-	{ "users", INI_USERS },        { "peers", INI_PEERS },
+	{ "users", INI_USERS },        { "peers", INI_PEERS },     { "listeners", INI_LISTENERS },
 };
 
 static void refuse_section(struct ini_reader *reader, struct source_pos pos, const char *name)
@@ -32,7 +32,7 @@ static void refuse_section(struct ini_reader *reader, struct source_pos pos, con
 	else
 		problems_add(reader->problems, pos,
 		             "unknown section [%s]: valid sections are [pgbouncer], [databases], "
-		             "[users] and [peers]",
+		             "[users], [peers] and [listeners]",
 		             name);
 }
 

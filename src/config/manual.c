@@ -107,6 +107,8 @@ static void roff_user_keys(struct buf *out) { roff_keys(out, ENTRY_USER); }
 
 static void roff_peer_keys(struct buf *out) { roff_keys(out, ENTRY_PEER); }
 
+static void roff_listener_keys(struct buf *out) { roff_keys(out, ENTRY_LISTENER); }
+
 static void example_comment(struct buf *out, const char *text)
 {
 	buf_add_wrapped(out, text, EXAMPLE_WIDTH, ";; ");
@@ -136,9 +138,9 @@ static void example_settings(struct buf *out)
 }
 
 static const struct filter_mark marks[] = {
-	{ "@settings@", roff_settings },   { "@database_keys@", roff_database_keys },
-	{ "@user_keys@", roff_user_keys }, { "@peer_keys@", roff_peer_keys },
-	{ "@example@", example_settings },
+	{ "@settings@", roff_settings },           { "@database_keys@", roff_database_keys },
+	{ "@user_keys@", roff_user_keys },         { "@peer_keys@", roff_peer_keys },
+	{ "@listener_keys@", roff_listener_keys }, { "@example@", example_settings },
 };
 
 void manual_fill(struct bytes template, struct buf *out)

@@ -29,7 +29,6 @@ static void apply_to_lane(struct daemon *daemon, struct lane *lane, struct range
 
 void apply_settings(struct daemon *daemon, struct ranges *proxies)
 {
-	const struct config *config = daemon->config;
 	struct lane *lane;
 
 	lanes_hold(&daemon->lanes);
@@ -38,8 +37,7 @@ void apply_settings(struct daemon *daemon, struct ranges *proxies)
 	lanes_release(&daemon->lanes);
 	ranges_release(&proxies);
 	verifiers_trim(daemon->verifiers, daemon->users);
-	listener_set_options(daemon->listener, &daemon->lanes.at[0].pools->server_sockets,
-	                     config->tcp_defer_accept);
+	doors_set_options(daemon);
 	console_configure(daemon->console);
 }
 

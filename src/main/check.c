@@ -35,6 +35,7 @@ struct check {
 	struct problems problems;
 	struct users *users; /* NULL: they cannot be read */
 	struct hba *hba;     /* NULL: there are no rules, or they are bad */
+	struct gates gates;
 	size_t user_count, rule_count;
 	size_t change_count;
 };
@@ -66,8 +67,7 @@ static void judge_users(struct check *check)
 {
 	const struct config *config = check->config;
 
-	if (auth_methods[config->auth_type].needs_no_file || !config->auth_file ||
-	    !*config->auth_file)
+	if (!load_needs_users(config) || !config->auth_file || !*config->auth_file)
 		check->users = users_none();
 	else if (can_be_read(check, "auth_file", config->auth_file))
 		check->users = users_judge(config->auth_file, &check->problems);
@@ -78,6 +78,7 @@ static void judge_rules(struct check *check)
 {
 	load_hba(check->config, &check->hba, &check->problems);
 	check->rule_count = check->hba ? hba_rule_count(check->hba) : 0;
+	load_gates(check->config, check->hba, &check->gates, &check->problems);
 }
 
 /* The text of the error begins with the setting's name. */
@@ -139,6 +140,18 @@ static void judge_reload(struct check *check, const char *user)
 	}
 }
 
+static void judge_gates(struct check *check)
+{
+	struct err err;
+
+	for (size_t i = 0; i < check->gates.count; i++) {
+		struct gate_rules *rules = &check->gates.at[i];
+
+		if (rules->config && !load_gate_tls(rules, NULL, NULL, &err))
+			problems_add(&check->problems, rules->entry->pos, "%s", err.text);
+	}
+}
+
 /* Checks with the rights of the daemon's user. Without root, with the rights of this process. */
 static void judge_start(struct check *check, const char *user)
 {
@@ -154,6 +167,7 @@ static void judge_start(struct check *check, const char *user)
 		return;
 	}
 	tls_sets_judge(config, report_tls, check);
+	judge_gates(check);
 	preflight_files(config, &check->problems);
 	if (own.is_borrowed)
 		judge_reload(check, user);
@@ -442,6 +456,7 @@ bool check_file(const struct options *options)
 	problems_done(&check.problems);
 	users_release(&check.users);
 	hba_release(&check.hba);
+	load_gates_done(&check.gates);
 	config_unref(&check.config);
 	return is_good;
 }

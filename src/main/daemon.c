@@ -25,75 +25,7 @@
 #define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long daemon_free() waits for these threads */
 #define VERIFIERS_MAX 100000         /* maximum of derived keys in the cache */
 
-/* ---- callbacks of modules ---- */
-
-static void on_accept(void *arg, int fd, const struct address *peer)
-{
-	struct daemon *daemon = arg;
-
-	lane_deal(daemon, fd, peer);
-}
-
-/*
- * No descriptor is left: closes a client that has not logged in, so that a waiting one is
- * accepted.
- */
-static void on_shortage(void *arg)
-{
-	struct daemon *daemon = arg;
-	struct lane *lane, *oldest = daemon->lanes.at;
-	usec_t at, first = 0;
-
-	lanes_hold(&daemon->lanes);
-	atomic_store(&daemon->is_short, true);
-	LANES_EACH(lane, &daemon->lanes)
-	{
-		at = clients_oldest_login(lane->clients);
-		if (at && (!first || at < first)) {
-			first = at;
-			oldest = lane;
-		}
-	}
-	clients_evict_oldest(oldest->clients);
-	lanes_release(&daemon->lanes);
-}
-
 /* ---- create the modules ---- */
-
-static bool make_listener(struct daemon *daemon, const struct activation *given,
-                          struct takeover *takeover, struct err *err)
-{
-	const struct config *config = daemon->config;
-	bool is_given = takeover->is_given && given->count == 0;
-
-	daemon->listener =
-	    listener_new(daemon->loop,
-	                 &(struct listener_options){
-			     .addresses = config->listen_addr.text,
-			     .port = (uint16_t)config->listen_port,
-			     .unix_dir = config->unix_socket_dir,
-			     .unix_mode = (mode_t)config->unix_socket_mode,
-			     .unix_group = config->unix_socket_group,
-			     .backlog = config->listen_backlog,
-			     .reuse_port = config->so_reuseport,
-			     .given = is_given ? takeover->listeners : given->fds,
-			     .given_count = is_given ? takeover->listener_count : given->count,
-			     .inherited = takeover->listeners,
-			     .inherited_count = is_given ? 0 : takeover->listener_count,
-			     .on_shortage = on_shortage,
-			     .log = daemon->logger,
-			 },
-	                 on_accept, daemon);
-	if (!daemon->listener)
-		return err_set(err, ERR_MEMORY, "out of memory");
-	if (takeover->fd >= 0) {
-		listener_pause(daemon->listener); /* until the hand-over is complete */
-		listener_own_file(daemon->listener, false);
-	}
-	if (is_given)
-		takeover->listener_count = 0; /* the listener closes all of them */
-	return true;
-}
 
 /* All modules exist: applies the settings in the same way as a RELOAD. */
 static bool apply_at_start(struct daemon *daemon, struct err *err)
@@ -233,8 +165,7 @@ static bool make_web_server(struct daemon *daemon, struct err *err)
 }
 
 struct daemon *daemon_new(struct log *log, const struct options *options, struct loaded *loaded,
-                          const struct activation *given, struct takeover *takeover,
-                          struct err *err)
+                          struct handed_sockets *given, struct takeover *takeover, struct err *err)
 {
 	const struct config *config = loaded->config;
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
@@ -251,16 +182,18 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	daemon->wanted = config_ref(config);
 	daemon->users = loaded->users;
 	daemon->hba = loaded->hba;
+	TAILQ_INIT(&daemon->doors);
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
 	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
-	    !make_listener(daemon, given, takeover, err) || !apply_at_start(daemon, err) ||
-	    !listener_open(daemon->listener, err) || !crew_start(daemon->lanes.crew, err) ||
-	    !make_web_server(daemon, err)) {
+	    !apply_at_start(daemon, err) ||
+	    !doors_open(daemon, &loaded->gates, given, takeover, err) ||
+	    !crew_start(daemon->lanes.crew, err) || !make_web_server(daemon, err)) {
 		load_say_where(config, err);
 		daemon_free(&daemon);
 	}
+	load_gates_done(&loaded->gates);
 	return daemon;
 }
 
@@ -296,6 +229,7 @@ static void free_lanes(struct daemon *daemon)
 	LANES_EACH(lane, &daemon->lanes)
 	loop_free(&lane->loop);
 	free(daemon->lanes.at);
+	gates_sweep(&daemon->gates);
 	broker_free(&daemon->broker);
 	verifiers_free(&daemon->verifiers);
 	throttle_free(&daemon->throttle);
@@ -325,7 +259,7 @@ bool daemon_free(struct daemon **daemonp)
 	LANES_EACH(lane, &daemon->lanes)
 	lane_close(lane);
 	lifecycle_free_console(daemon);
-	listener_free(&daemon->listener);
+	doors_free(daemon);
 	have_threads_ended = free_threads(daemon);
 	web_free(&daemon->web);
 	free_lanes(daemon);

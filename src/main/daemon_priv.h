@@ -10,12 +10,12 @@
 #include "pgweir/client/lanes.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/loop/crew.h"
-#include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/sql_digest.h"
 #include "pgweir/pool/homes.h"
 #include "pgweir/web/web.h"
 
+#include "doors.h"
 #include "notify.h"
 #include "load.h"
 #include "options.h"
@@ -89,8 +89,9 @@ struct daemon {
 	struct cancel_keys_shared keys; /* of all lanes */
 	struct letter retry;            /* to the main thread: a descriptor is free */
 	atomic_bool is_retry_posted;    /* it was posted and has not arrived */
-	atomic_bool is_short;           /* the listener rests for want of descriptors */
-	struct listener *listener;
+	atomic_bool is_short;           /* a listener rests for want of descriptors */
+	struct door_list doors;         /* the main listener is the first */
+	struct gate_table gates; /* those of the doors, and of closed ones that have clients */
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */
 	struct notify notify;
@@ -188,8 +189,7 @@ void lifecycle_free_console(struct daemon *daemon);
  * sockets of the old process; fd -1: there is none. NULL: *err has the reason.
  */
 struct daemon *daemon_new(struct log *log, const struct options *options, struct loaded *loaded,
-                          const struct activation *given, struct takeover *takeover,
-                          struct err *err);
+                          struct handed_sockets *given, struct takeover *takeover, struct err *err);
 
 /*
  * Takes over the connections of another process, which keeps running until the hand-over is
@@ -225,7 +225,7 @@ void lane_free(struct lane *lane);
 
 /* A connection was accepted: gives it to the lane that has fewest. Takes ownership of the socket.
  */
-void lane_deal(struct daemon *daemon, int fd, const struct address *peer);
+void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
 
 void lane_load_init(struct lane_load *load, usec_t now);
 

@@ -159,8 +159,8 @@ static void let_clients_in(struct daemon *daemon)
 {
 	struct err err;
 
-	listener_own_file(daemon->listener, true);
-	listener_resume(daemon->listener);
+	doors_own_files(&daemon->doors, true);
+	doors_do(&daemon->doors, listener_resume);
 	web_relisten(daemon->web);
 	if (*daemon->config->pidfile && !pidfile_replace(daemon->config->pidfile, &err))
 		log_error(&daemon->logger, "%s", err.text);
@@ -445,8 +445,8 @@ static void move(struct handover *handover)
 		return;
 	}
 	handover->moved_at = clock_now();
-	listener_pause(daemon->listener);
-	listener_own_file(daemon->listener, false);
+	doors_do(&daemon->doors, listener_pause);
+	doors_own_files(&daemon->doors, false);
 	web_unlisten(daemon->web);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
 	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
@@ -494,17 +494,18 @@ static bool send_hello(struct handover *handover)
 	struct hello_record hello = {
 		.pid = (uint64_t)getpid(),
 		.version = VERSION_OWN,
-		.is_given = listener_is_given(daemon->listener),
+		.is_given = listener_is_given(TAILQ_FIRST(&daemon->doors)->listener),
 	};
 	struct buf record = { 0 };
 	struct address address;
+	const char *name;
 	int fd;
 
 	record_write(&record, &hello_record_table, &hello);
 	channel_send_record(channel, HANDOVER_HELLO, &record, -1);
 	buf_free(&record);
-	for (size_t i = 0; (fd = listener_fd(daemon->listener, i, &address)) >= 0; i++)
-		channel_send(channel, HANDOVER_LISTENER, bytes_of("", 0), fd);
+	for (size_t i = 0; (fd = doors_fd(daemon, i, &address, &name)) >= 0; i++)
+		channel_send(channel, HANDOVER_LISTENER, bytes_text(name), fd);
 	return channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }
 

@@ -204,6 +204,7 @@ struct delivery {
 	struct lane *lane;
 	struct client_parcel *parcel; /* NULL: it has only been accepted */
 	struct address peer;
+	struct gate *gate;
 	int fd;
 };
 
@@ -222,7 +223,8 @@ static void on_delivery(struct letter *letter)
 	else if (letter->is_late)
 		close(delivery->fd);
 	else
-		clients_accept(lane->clients, delivery->fd, &delivery->peer);
+		clients_accept(lane->clients, delivery->fd, &delivery->peer, delivery->gate);
+	gate_part(delivery->gate);
 	free(delivery);
 }
 
@@ -258,13 +260,13 @@ static struct lane *least_busy(const struct lanes *lanes, unsigned int first, un
 	return found;
 }
 
-void lane_deal(struct daemon *daemon, int fd, const struct address *peer)
+void lane_deal(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate)
 {
 	struct lane *lane = least_busy(&daemon->lanes, 0, daemon->lanes.count, NULL);
 	struct delivery *delivery;
 
 	if (lane == daemon->lanes.at) {
-		clients_accept(lane->clients, fd, peer);
+		clients_accept(lane->clients, fd, peer, gate);
 		return;
 	}
 	delivery = calloc(1, sizeof(*delivery));
@@ -274,6 +276,7 @@ void lane_deal(struct daemon *daemon, int fd, const struct address *peer)
 	}
 	delivery->peer = *peer;
 	delivery->fd = fd;
+	delivery->gate = gate_join(gate);
 	post_delivery(lane, delivery);
 }
 
@@ -337,7 +340,7 @@ static void on_retry(struct letter *letter)
 		return;
 	atomic_store(&daemon->is_retry_posted, false);
 	atomic_store(&daemon->is_short, false);
-	listener_retry(daemon->listener); /* it may be short again */
+	doors_do(&daemon->doors, listener_retry); /* it may be short again */
 }
 
 /* A client was freed: its descriptor can be used by another one. */
@@ -347,7 +350,7 @@ static void on_free(void *arg)
 	struct daemon *daemon = lane->arg;
 
 	if (lane->number == 0) {
-		listener_retry(daemon->listener);
+		doors_do(&daemon->doors, listener_retry);
 	} else if (atomic_load(&daemon->is_short) &&
 	           !atomic_exchange(&daemon->is_retry_posted, true)) {
 		daemon->retry.open = on_retry;
@@ -472,6 +475,7 @@ bool lane_make_clients(struct daemon *daemon, struct lane *lane, struct err *err
 		.pools = lane->pools,
 		.peers = daemon->peers.is_on ? &daemon->peers : NULL,
 		.door = console_door(daemon->console),
+		.gates = &daemon->gates,
 		.on_free = on_free,
 		.on_unknown_cancel_key = on_unknown_cancel_key,
 		.send_elsewhere = daemon->lanes.count > 1 ? send_elsewhere : NULL,

@@ -26,18 +26,22 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
                           struct err *err)
 {
 	struct parts parts = { .users = loaded->users, .hba = loaded->hba };
+	struct doors_change doors = { .daemon = daemon };
 
 	loaded->users = NULL;
 	loaded->hba = NULL;
 	if (!tls_sets_make(&parts.tls, config, &daemon->tls, err) ||
 	    !load_proxies(config, &parts.proxies, err) ||
 	    !parts_make(&parts, PART_WEB, config, daemon->config, &daemon->logger, err) ||
+	    !doors_prepare(daemon, &loaded->gates, parts.tls.client, &doors, err) ||
 	    !load_log(daemon->log, daemon->options, config, err)) {
+		doors_abandon(&doors);
 		parts_done(&parts);
 		config_unref(&config);
 		return false;
 	}
 	apply_snapshot(daemon, config, &parts);
+	doors_commit(&doors);
 	set_forget_all(daemon);
 	return true;
 }
@@ -407,7 +411,9 @@ static const struct config *config_wanted(struct daemon *daemon) { return daemon
 
 static int listening(struct daemon *daemon, size_t index, struct address *address)
 {
-	return listener_fd(daemon->listener, index, address);
+	const char *name;
+
+	return doors_fd(daemon, index, address, &name);
 }
 
 static void tell_status(struct daemon *daemon, const char *text)
@@ -437,6 +443,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.drain = main_drain_begin,
 		.drain_end = main_drain_end,
 		.listening = listening,
+		.listener = doors_show,
 		.status = tell_status,
 		.is_shutting_down = is_stopping,
 	    },

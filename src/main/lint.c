@@ -49,19 +49,22 @@ static bool some_pool(const struct config *config, entry_test *is_so)
 static bool has_sessions(const struct config *config, const struct config_database *database,
                          const struct config_user *user)
 {
-	return config_pool_mode(config, database, user) == POOL_MODE_SESSION;
+	return config_has_mode(config, database, user, POOL_MODE_SESSION);
 }
 
 static bool has_no_sessions(const struct config *config, const struct config_database *database,
                             const struct config_user *user)
 {
-	return !has_sessions(config, database, user);
+	return config_has_mode(config, database, user, POOL_MODE_TRANSACTION) ||
+	       config_has_mode(config, database, user, POOL_MODE_STATEMENT);
 }
 
 static bool follows_state(const struct config *config, const struct config_database *database,
                           const struct config_user *user)
 {
-	return config_session_state(config, database, user) == SESSION_STATE_FOLLOW;
+	return config_has_mode(config, database, user, POOL_MODE_TRANSACTION) &&
+	       config_session_state(config, database, user, POOL_MODE_TRANSACTION) ==
+	           SESSION_STATE_FOLLOW;
 }
 
 #define NOTHING_FOLLOWS "has no effect: no pool is in transaction mode with session_state = follow"

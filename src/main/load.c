@@ -6,12 +6,14 @@
 #include "load.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "pgweir/auth/auth_methods.h"
 #include "pgweir/auth/outside.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/net/tls.h"
+#include "pgweir/pgwire/startup.h"
 #include "pgweir/web/web.h"
 
 /* Also checks methods that are not auth_type: a rule may use them, and SET may change auth_type. */
@@ -70,15 +72,34 @@ bool load_proxies(const struct config *config, struct ranges **proxies, struct e
 	return *proxies || err_prefix(err, "proxy_protocol_from: ");
 }
 
+static bool needs_users(const struct config_listener *listener)
+{
+	for (int method = 0; listener->auth_type && method < AUTH_METHODS; method++) {
+		if (!auth_methods[method].needs_no_file &&
+		    strcasecmp(auth_methods[method].name, listener->auth_type) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool load_needs_users(const struct config *config)
+{
+	const struct config_listener *listener = NULL;
+
+	while ((listener = config_listener_next(config, listener))) {
+		if (needs_users(listener))
+			return true;
+	}
+	return !auth_methods[config->auth_type].needs_no_file;
+}
+
 /*
  * The users of auth_file; an empty set if auth_type does not need the file. NULL: *err has
  * the reason.
  */
 static struct users *load_users(const struct config *config, struct err *err)
 {
-	bool has_users = !auth_methods[config->auth_type].needs_no_file;
-
-	if (has_users && config->auth_file && *config->auth_file)
+	if (load_needs_users(config) && config->auth_file && *config->auth_file)
 		return users_load(config->auth_file, err);
 	err_set(err, ERR_MEMORY, "out of memory");
 	return users_none();
@@ -121,6 +142,7 @@ bool load_all(const char *file, struct loaded *loaded, struct problems *problems
 	if (!loaded->config)
 		return false;
 	is_good = load_hba(loaded->config, &loaded->hba, problems);
+	is_good &= load_gates(loaded->config, loaded->hba, &loaded->gates, problems);
 	load_judge_certificates(loaded->config, problems);
 	web_warn(loaded->config, problems);
 	loaded->users = load_users(loaded->config, &err);
@@ -137,6 +159,7 @@ void loaded_done(struct loaded *loaded)
 	config_unref(&loaded->config);
 	users_release(&loaded->users);
 	hba_release(&loaded->hba);
+	load_gates_done(&loaded->gates);
 }
 
 unsigned long load_expected_files(const struct config *config)
@@ -256,7 +279,7 @@ static bool make_server(struct tls_context **context, const struct config *confi
 
 static void keep_same(struct tls_context **fresh, struct tls_context *old)
 {
-	if (!old || *fresh == old || !tls_context_same(*fresh, old))
+	if (!old || !*fresh || *fresh == old || !tls_context_same(*fresh, old))
 		return;
 	tls_context_unref(fresh);
 	*fresh = tls_context_ref(old);
@@ -274,6 +297,16 @@ bool tls_sets_make(struct tls_sets *sets, const struct config *config, const str
 		keep_same(&sets->client, old->client);
 		keep_same(&sets->server, old->server);
 	}
+	return true;
+}
+
+bool load_gate_tls(struct gate_rules *rules, struct tls_context *main, struct tls_context *old,
+                   struct err *err)
+{
+	if (!make_client(&rules->tls, rules->config, err))
+		return err_prefix(err, "listener \"%s\": ", rules->entry->name);
+	keep_same(&rules->tls, old);
+	keep_same(&rules->tls, main);
 	return true;
 }
 
@@ -433,6 +466,136 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 	parts->users = users;
 	parts->hba = hba;
 	return true;
+}
+
+/*
+ * ---- listeners ----
+ *
+ * An entry of [listeners] with the settings that it changes must fit together as the settings do.
+ */
+
+static bool is_address(const char *word, uint16_t port)
+{
+	struct address address;
+
+	return strcmp(word, "*") == 0 || address_parse(&address, word, port);
+}
+
+static bool check_addresses(const struct config_listener *entry, struct err *err)
+{
+	char *list = strdup(entry->addr ? entry->addr : ""), *rest = list, *word;
+	bool is_good = list || err_set(err, ERR_MEMORY, "out of memory");
+
+	while (is_good && (word = strsep(&rest, ","))) {
+		if (*word && !is_address(word, (uint16_t)entry->port))
+			is_good = err_set(err, ERR_CONFIG, "addr: \"%s\" is no IP address", word);
+	}
+	free(list);
+	return is_good;
+}
+
+static bool check_startup(const struct config_listener *entry, struct err *err)
+{
+	struct options_walk walk = { .rest = entry->options ? entry->options : "" };
+	enum walk_result result;
+	const char *name, *value;
+
+	while ((result = startup_options_next(&walk, &name, &value, err)) == WALK_ITEM)
+		continue;
+	startup_options_done(&walk);
+	return result != WALK_BAD || err_prefix(err, "options: ");
+}
+
+static bool is_same_socket(const struct config_listener *a, const char *addr, const char *dir,
+                           int port)
+{
+	bool is_any = a->addr && addr && *addr && (*a->addr == '*' || *addr == '*');
+
+	return a->port == port && (is_any || (a->addr && same_text(a->addr, addr)) ||
+	                           (a->unix_socket_dir && same_text(a->unix_socket_dir, dir)));
+}
+
+/* Those before it in the file, and the main listener. Addresses that overlap fail at the start. */
+static bool check_places(const struct config *config, const struct config_listener *entry,
+                         struct err *err)
+{
+	const struct config_listener *other = NULL;
+
+	if (is_same_socket(entry, config->listen_addr.text, config->unix_socket_dir,
+	                   config->listen_port))
+		return err_set(err, ERR_CONFIG,
+		               "listen_addr or unix_socket_dir has it with port %d", entry->port);
+	while ((other = config_listener_next(config, other)) != entry) {
+		if (is_same_socket(entry, other->addr, other->unix_socket_dir, other->port))
+			return err_set(err, ERR_CONFIG, "listener \"%s\" has the same place",
+			               other->name);
+	}
+	return true;
+}
+
+static bool check_rules(const struct gate_rules *rules, struct err *err)
+{
+	const struct config *config = rules->config;
+
+	if (config->proxy_protocol != PROXY_PROTOCOL_OFF && config->proxy_protocol_from.count == 0)
+		return err_set(err, ERR_CONFIG, "proxy_protocol needs proxy_protocol_from");
+	if (config->auth_type == AUTH_METHOD_HBA && !*config->auth_hba_file)
+		return err_set(err, ERR_CONFIG, "auth_type = hba needs auth_hba_file");
+	return check_addresses(rules->entry, err) && check_startup(rules->entry, err) &&
+	       tls_sets_fit_logins(config, err) &&
+	       (!rules->entry->auth_type || load_check_options(config, err));
+}
+
+static bool load_gate(struct gate_rules *rules, const struct config *main,
+                      const struct config_listener *entry, struct err *err)
+{
+	rules->entry = entry;
+	rules->config = config_of_listener(main, entry, err);
+	return rules->config && check_places(main, entry, err) && check_rules(rules, err);
+}
+
+/* The problems of the file have their own places. */
+static bool load_gate_rules(struct gate_rules *rules, const struct config *main,
+                            const struct hba *hba, struct problems *problems)
+{
+	const struct config *config = rules->config;
+
+	if (config->auth_type != AUTH_METHOD_HBA)
+		return true;
+	if (hba && has_same_rules(config, main))
+		rules->hba = hba_hold((struct hba *)hba);
+	else
+		rules->hba = hba_load(config->auth_hba_file, config->auth_ident_file, problems);
+	return rules->hba != NULL;
+}
+
+bool load_gates(const struct config *config, const struct hba *hba, struct gates *gates,
+                struct problems *problems)
+{
+	const struct config_listener *entry = NULL;
+	bool is_good = true;
+	struct err err;
+
+	gates->count = 0;
+	while ((entry = config_listener_next(config, entry))) {
+		struct gate_rules *rules = &gates->at[gates->count++];
+
+		*rules = (struct gate_rules){ 0 };
+		if (load_gate(rules, config, entry, &err)) {
+			is_good &= load_gate_rules(rules, config, hba, problems);
+			continue;
+		}
+		problems_add(problems, entry->pos, "listener \"%s\": %s", entry->name, err.text);
+		is_good = false;
+	}
+	return is_good;
+}
+
+void load_gates_done(struct gates *gates)
+{
+	for (size_t i = 0; i < gates->count; i++)
+		gate_rules_done(&gates->at[i]);
+	gates->count = 0;
 }
 
 /* ---- all parts ---- */

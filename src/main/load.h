@@ -9,6 +9,7 @@
 #include "pgweir/auth/hba.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
+#include "pgweir/client/gate.h"
 #include "pgweir/config/config.h"
 #include "pgweir/net/address.h"
 #include "pgweir/net/tls.h"
@@ -16,11 +17,20 @@
 
 #include "options.h"
 
+/* What the entries of [listeners] say, one after the other. */
+struct gates {
+	size_t count;
+	struct gate_rules at[CONFIG_LISTENERS_MAX];
+};
+
+void load_gates_done(struct gates *gates);
+
 /* A configuration with the users and rules that it names. */
 struct loaded {
 	const struct config *config;
 	struct users *users;
 	struct hba *hba; /* NULL unless auth_type is hba */
+	struct gates gates;
 };
 
 /*
@@ -40,6 +50,23 @@ bool load_proxies(const struct config *config, struct ranges **proxies, struct e
  * the errors.
  */
 bool load_hba(const struct config *config, struct hba **hba, struct problems *problems);
+
+/*
+ * All entries of [listeners], without TLS. hba: the rules of *config, which they may share. false:
+ * *problems has the errors.
+ */
+bool load_gates(const struct config *config, const struct hba *hba, struct gates *gates,
+                struct problems *problems);
+
+/*
+ * Reads the certificates of a listener. A context that is equal to one of the others (which may be
+ * NULL) is shared with it. false: *err has the reason.
+ */
+bool load_gate_tls(struct gate_rules *rules, struct tls_context *main, struct tls_context *old,
+                   struct err *err);
+
+/* Whether auth_type, or that of a listener, needs auth_file. */
+bool load_needs_users(const struct config *config);
 
 /* The maximum number of descriptors that the configuration may need at once. */
 unsigned long load_expected_files(const struct config *config);

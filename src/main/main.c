@@ -92,7 +92,7 @@ static bool take_over(struct daemon *daemon, struct takeover *takeover, const ch
  * end by _exit().
  */
 static bool run(struct log *log, const struct options *options, struct loaded *loaded,
-                const struct activation *given, struct takeover *takeover, bool *may_exit,
+                struct handed_sockets *given, struct takeover *takeover, bool *may_exit,
                 struct err *err)
 {
 	const struct config *config = loaded->config;
@@ -129,7 +129,7 @@ static int start(const struct options *options)
 	struct log *log = log_new();
 	struct logger logger = { log, NULL };
 	struct loaded loaded;
-	struct activation given;
+	struct handed_sockets given;
 	struct takeover takeover = { .fd = -1 };
 	struct problems problems = { 0 };
 	struct err err;

@@ -94,7 +94,9 @@ void notify_close(struct notify *notify)
 
 #define FIRST 3
 
-static bool take_sockets(struct activation *activation, const char *count_text, struct err *err)
+/* names: separated by colons, in the order of the descriptors; or NULL. */
+static bool take_sockets(struct handed_sockets *sockets, const char *count_text, const char *names,
+                         struct err *err)
 {
 	int64_t count;
 
@@ -107,20 +109,27 @@ static bool take_sockets(struct activation *activation, const char *count_text, 
 		if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC) != 0)
 			return err_set(err, ERR_CONFIG, "LISTEN_FDS=%s, but descriptor %d: %s",
 			               count_text, fd, strerror(errno));
-		activation->fds[activation->count++] = fd;
+		if (names) {
+			size_t length = strcspn(names, ":");
+
+			snprintf(sockets->names[sockets->count], sizeof(sockets->names[0]), "%.*s",
+			         (int)length, names);
+			names = names[length] ? names + length + 1 : NULL;
+		}
+		sockets->fds[sockets->count++] = fd;
 	}
 	return true;
 }
 
-bool activation_take(struct activation *activation, struct err *err)
+bool activation_take(struct handed_sockets *sockets, struct err *err)
 {
 	const char *count = getenv("LISTEN_FDS"), *whose = getenv("LISTEN_PID");
 	int64_t pid;
 	bool is_ours = count && whose && text_to_i64(whose, &pid) && pid == getpid();
 	bool ok;
 
-	activation->count = 0;
-	ok = !is_ours || take_sockets(activation, count, err);
+	*sockets = (struct handed_sockets){ 0 };
+	ok = !is_ours || take_sockets(sockets, count, getenv("LISTEN_FDNAMES"), err);
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDNAMES");

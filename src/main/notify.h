@@ -42,16 +42,20 @@ void notify_close(struct notify *notify);
 
 #define ACTIVATION_MAX 64
 
-struct activation {
+#define HANDED_SOCKETS_MAX 256
+
+/* Listening sockets from outside: of the service manager, or of the process before. */
+struct handed_sockets {
 	unsigned int count;
-	int fds[ACTIVATION_MAX]; /* the module that takes them over closes them */
+	int fds[HANDED_SOCKETS_MAX];        /* who takes them over closes them; -1: is taken */
+	char names[HANDED_SOCKETS_MAX][64]; /* of their listeners; "" = the main one */
 };
 
 /*
- * Reads LISTEN_FDS and LISTEN_PID, and removes them from the environment. Call it before
- * any fork and before a descriptor is opened. Sockets for another process are not used.
+ * Reads LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES, and removes them from the environment. Call it
+ * before any fork and before a descriptor is opened. Sockets for another process are not used.
  * false: the values are invalid; *err has the reason.
  */
-bool activation_take(struct activation *activation, struct err *err);
+bool activation_take(struct handed_sockets *sockets, struct err *err);
 
 #endif

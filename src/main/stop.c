@@ -30,7 +30,7 @@ static void finish_suspend(struct daemon *daemon)
 {
 	struct lane *lane;
 
-	listener_pause(daemon->listener);
+	doors_do(&daemon->doors, listener_pause);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "suspended");
 	LANES_EACH(lane, &daemon->lanes)
 	pools_suspended(lane->pools);
@@ -101,7 +101,7 @@ void suspend_end(struct daemon *daemon)
 	if (daemon->lanes.at[0].pools->suspend == SUSPEND_NONE)
 		return;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "SUSPEND ended");
-	listener_resume(daemon->listener);
+	doors_do(&daemon->doors, listener_resume);
 	lanes_hold(&daemon->lanes);
 	LANES_EACH(lane, &daemon->lanes)
 	{
@@ -233,7 +233,7 @@ void main_drain_clients(struct daemon *daemon, usec_t limit)
 void main_drain_begin(struct daemon *daemon, usec_t limit)
 {
 	main_drain_clients(daemon, limit);
-	listener_unlisten(daemon->listener);
+	doors_do(&daemon->doors, listener_unlisten);
 	notify_send(&daemon->notify, "STATUS=draining");
 }
 
@@ -251,7 +251,7 @@ void main_drain_end(struct daemon *daemon)
 	LANES_EACH(lane, &daemon->lanes)
 	drain_end(lane->clients);
 	lanes_release(&daemon->lanes);
-	listener_relisten(daemon->listener);
+	doors_do(&daemon->doors, listener_relisten);
 	notify_send(&daemon->notify, "STATUS=ready");
 }
 
@@ -341,7 +341,7 @@ static void stop_accepting(struct daemon *daemon, enum shutdown_state how)
 		                       : is_first              ? UINT64_MAX
 		                                               : clients->shutdown_id;
 	}
-	listener_close_tcp(daemon->listener);
+	doors_do(&daemon->doors, listener_close_tcp);
 	stop_admitting(daemon);
 }
 

@@ -72,6 +72,21 @@ static bool take_error(struct takeover *takeover, struct bytes body, struct err 
 	               report.text);
 }
 
+/* The body is the name of its listener. */
+static bool take_listener(struct handed_sockets *sockets, struct channel_message *message,
+                          struct err *err)
+{
+	struct bytes name = buf_bytes(&message->body);
+
+	if (message->fd < 0 || sockets->count == HANDED_SOCKETS_MAX)
+		return err_set(err, ERR_PROTOCOL, "a listening socket was lost");
+	snprintf(sockets->names[sockets->count], sizeof(sockets->names[0]), "%.*s", (int)name.count,
+	         name.count ? name.at : "");
+	sockets->fds[sockets->count++] = message->fd;
+	message->fd = -1;
+	return true;
+}
+
 /* Handles one message. false: *err has the reason for which the take-over ends. */
 static bool take_answer(struct takeover *takeover, struct channel_message *message, struct err *err)
 {
@@ -81,11 +96,7 @@ static bool take_answer(struct takeover *takeover, struct channel_message *messa
 	case HANDOVER_HELLO:
 		return take_hello(takeover, buf_bytes(&message->body), err);
 	case HANDOVER_LISTENER:
-		if (message->fd < 0 || takeover->listener_count == TAKEOVER_LISTENERS_MAX)
-			return err_set(err, ERR_PROTOCOL, "a listening socket was lost");
-		takeover->listeners[takeover->listener_count++] = message->fd;
-		message->fd = -1;
-		return true;
+		return take_listener(&takeover->sockets, message, err);
 	case HANDOVER_END:
 		return takeover->pid > 0 ||
 		       err_set(err, ERR_PROTOCOL, "the running process does not identify itself");
@@ -174,11 +185,11 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 
 void takeover_end(struct takeover *takeover)
 {
-	for (unsigned int i = 0; i < takeover->listener_count; i++) {
-		if (takeover->listeners[i] >= 0)
-			close(takeover->listeners[i]);
+	for (unsigned int i = 0; i < takeover->sockets.count; i++) {
+		if (takeover->sockets.fds[i] >= 0)
+			close(takeover->sockets.fds[i]);
 	}
-	takeover->listener_count = 0;
+	takeover->sockets.count = 0;
 	if (takeover->fd >= 0)
 		close(takeover->fd);
 	takeover->fd = -1;
@@ -621,8 +632,8 @@ bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *
 	atomic_store(&daemon->has_old_process, true);
 	tell_taken(daemon, takeover);
 	console_begin_at(daemon->console);
-	listener_own_file(daemon->listener, true);
-	listener_resume(daemon->listener);
+	doors_own_files(&daemon->doors, true);
+	doors_do(&daemon->doors, listener_resume);
 	if (!watch_set(&successor->watch, WATCH_READ))
 		log_warning(&daemon->logger, "cannot watch the old process");
 	return true;

@@ -12,15 +12,13 @@
 #include "pgweir/config/config.h"
 
 #include "ask.h"
-
-#define TAKEOVER_LISTENERS_MAX 64
+#include "notify.h"
 
 struct takeover {
-	int fd;                                /* -1: there is no process to take over from */
-	pid_t pid;                             /* of that process */
-	int listeners[TAKEOVER_LISTENERS_MAX]; /* -1: the listener owns it now */
-	unsigned int listener_count;
-	bool is_given; /* a service manager opened them */
+	int fd;                        /* -1: there is no process to take over from */
+	pid_t pid;                     /* of that process */
+	struct handed_sockets sockets; /* -1: a listener owns it now */
+	bool is_given;                 /* a service manager opened those of the main listener */
 	/* the process refuses our version */
 	bool is_other_version;
 	bool is_plain; /* it hands over in the plain format */

@@ -332,8 +332,10 @@ static void open_address(struct listener *listener, const struct address *addres
 	if (!address_of_self(&bound, fd, 0))
 		bound = *address;
 	if (add_socket(listener, fd, &bound, err))
-		log_info(&listener->options.log, "listening on %s",
-		         address_format(&bound, text, sizeof(text)));
+		log_info(&listener->options.log, "listening on %s%s%s",
+		         address_format(&bound, text, sizeof(text)),
+		         listener->name ? " for listener " : "",
+		         listener->name ? listener->name : "");
 	else
 		warn(listener, err);
 }
@@ -383,6 +385,8 @@ static void open_word(struct listener *listener, const char *word, struct err *e
 			open_address(listener, &address, err);
 	} else if (address_parse(&address, word, port)) {
 		open_address(listener, &address, err);
+	} else if (listener->options.is_strict) {
+		err_set(err, ERR_CONFIG, "cannot listen on %s: it is no IP address", word);
 	} else {
 		open_name(listener, word, err);
 	}
@@ -395,6 +399,7 @@ static bool open_tcp(struct listener *listener, struct err *err)
 
 	if (!list)
 		return err_set(err, ERR_MEMORY, "no memory for listen_addr");
+	err->code = ERR_NONE;
 	while ((word = strsep(&rest_of_list, ","))) {
 		word = text_trim(word);
 		if (!*word)
@@ -403,6 +408,8 @@ static bool open_tcp(struct listener *listener, struct err *err)
 		open_word(listener, word, err);
 	}
 	free(list);
+	if (listener->options.is_strict)
+		return err->code == ERR_NONE;
 	if (was_asked && listener->socket_count == 0 && listener->options.is_retried)
 		return false;
 	if (was_asked && listener->socket_count == 0)
@@ -477,7 +484,8 @@ static bool open_unix(struct listener *listener, struct err *err)
 		lstat(path, &listener->unix_file);
 	if (!add_socket(listener, fd, NULL, err))
 		return false;
-	log_info(&listener->options.log, "listening on unix:%s", path);
+	log_info(&listener->options.log, "listening on unix:%s%s%s", path,
+	         listener->name ? " for listener " : "", listener->name ? listener->name : "");
 	return true;
 }
 
@@ -549,6 +557,7 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	 */
 	if (options->reuse_port)
 		listener->options.tcp_defer_accept = 0;
+	listener->name = options->name ? strdup(options->name) : NULL;
 	listener->addresses = copy_text(options->addresses);
 	listener->unix_dir = copy_text(options->unix_dir);
 	listener->unix_group = copy_text(options->unix_group);
@@ -585,6 +594,7 @@ void listener_free(struct listener **listener)
 	close_sockets(*listener, true);
 	free_unlistened(*listener);
 	remove_unix_file(*listener);
+	free((*listener)->name);
 	free((*listener)->addresses);
 	free((*listener)->unix_dir);
 	free((*listener)->unix_group);
@@ -635,5 +645,9 @@ uint16_t listener_port(const struct listener *listener)
 	}
 	return 0;
 }
+
+bool listener_is_paused(const struct listener *listener) { return listener->is_paused; }
+
+const char *listener_unix_path(const struct listener *listener) { return listener->unix_path; }
 
 bool listener_is_resting(const struct listener *listener) { return listener->is_resting; }

@@ -269,9 +269,9 @@ static void check_addresses(const struct given *given, unsigned int count,
 		word = text_trim(word);
 		if (*word && !has_word(given, count, word, options->port))
 			log_warning(&options->log,
-			            "listen_addr = %s, port %u is ignored: the service manager has "
-			            "opened no such socket",
-			            word, options->port);
+			            "%s = %s, port %u is ignored: the service manager has opened "
+			            "no such socket",
+			            options->name ? "addr" : "listen_addr", word, options->port);
 	}
 	free(list);
 }

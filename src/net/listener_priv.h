@@ -23,6 +23,7 @@ struct listener {
 	unsigned long accepted_at;       /* the last turn in which a connection was ready */
 	int burst;                       /* connections to accept when a socket is ready */
 	struct listener_options options; /* its texts are the copies below */
+	char *name;                      /* NULL = the main listener */
 	char *addresses;
 	char *unix_dir;
 	char *unix_group;

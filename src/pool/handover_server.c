@@ -315,7 +315,8 @@ static void enter_state(struct server *server, const struct server_record *recor
 			server_enter(server, SERVER_USED);
 	}
 	/* This process may have another pool_mode. */
-	if (record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION))
+	if (record->has_session ||
+	    (record->is_lent && pool_own_rules(pool)->mode == POOL_MODE_SESSION))
 		server_begin_session(server);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_need_close(server, CLOSE_TAKEN_OVER);
@@ -442,8 +443,8 @@ void handover_server_take(struct pools_arrival *arrival, struct bytes body, int 
 	server = *fd >= 0 ? handover_server_make(&taken.base, body, &values) : NULL;
 	if (!server)
 		return;
-	if (arrival->is_plain && server->pool->limits.mode != POOL_MODE_SESSION &&
-	    server->pool->limits.session_state != SESSION_STATE_OFF)
+	if (arrival->is_plain && pool_own_rules(server->pool)->mode != POOL_MODE_SESSION &&
+	    pool_own_rules(server->pool)->session_state != SESSION_STATE_OFF)
 		server_need_close(server, CLOSE_TAKEN_OVER);
 	if (values.is_lent && !server->is_listening)
 		arrival->lent = server;
@@ -475,6 +476,8 @@ void handover_server_rejoin(struct server *server, struct borrower *borrower)
 	server->lease.borrower = borrower;
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
+	if (pool_rules(borrower)->mode == POOL_MODE_SESSION)
+		server_begin_session(server);
 	server->pool->served_count++;
 	server_rearm(server);
 }

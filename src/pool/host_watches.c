@@ -22,7 +22,7 @@
 /* Whether reads of an entry go to standbys, for users without a value of their own. */
 static bool routes_reads(const struct config *config, const struct config_database *entry)
 {
-	return config_route_reads(config, entry, NULL) != ROUTE_READS_OFF;
+	return config_routes_reads(config, entry, NULL);
 }
 
 static bool wants_primary(const struct config *config, const struct config_database *entry)

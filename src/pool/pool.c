@@ -170,7 +170,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	/* a reset query of ours does not matter to this borrower */
 	server_settle_rest(server);
 	server_close_scope(server);
-	if (pool->limits.mode == POOL_MODE_SESSION)
+	if (pool_rules(borrower)->mode == POOL_MODE_SESSION)
 		server_begin_session(server);
 	pool_sequences_lend(server, borrower);
 	if (pool->purpose == POOL_FOR_READS)
@@ -280,12 +280,19 @@ enum preparation {
 	PREPARES_CLEANING   /* and all that former borrowers may have left */
 };
 
+/* Whether it may not have values of sequences that another one has got. */
+static inline bool forgets_values(const struct borrower *borrower)
+{
+	return pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED ||
+	       (borrower->pool->limits.is_mixed && pool_rules(borrower)->mode == POOL_MODE_SESSION);
+}
+
 static inline enum preparation preparation_of(const struct server *server)
 {
 	if (server->session.doubt == DOUBT_FOREIGN)
 		return PREPARES_CLEANING;
 	return server->lease.sequences.state != SEQUENCES_NONE && pool_has_foreign_values(server) &&
-	               pool_sequences(server->pool) == CATALOG_SEQUENCES_CALLED
+	               forgets_values(server->lease.borrower)
 	           ? PREPARES_SEQUENCES
 	           : PREPARES_NOTHING;
 }
@@ -422,20 +429,17 @@ static bool begin_reset(struct server *server)
  * A library was loaded that is in no map. It stays until the server is closed, whatever resets the
  * session.
  */
-static void look_for_libraries(struct server *server)
+static void look_for_libraries(struct server *server, const struct pool_rules *rules)
 {
-	const struct pool *pool = server->pool;
-
-	if (pool->limits.mode == POOL_MODE_SESSION ||
-	    pool->limits.session_state != SESSION_STATE_OFF)
+	if (rules->mode == POOL_MODE_SESSION || rules->session_state != SESSION_STATE_OFF)
 		server_need_close(server, CLOSE_LIBRARY);
 	server_settle_loads(server);
 }
 
-/* Whether nobody can know what a client of this pool has left, whatever its texts were. */
-static inline bool leaves_doubt(const struct pool *pool)
+/* Whether nobody can know what a borrower has left, whatever its texts were. */
+static inline bool leaves_doubt(const struct pool *pool, const struct pool_rules *rules)
 {
-	switch (pool->limits.isolation) {
+	switch (rules->isolation) {
 	case SESSION_ISOLATION_KNOWN:
 		return pool_catalog_leaves_doubt(pool);
 	case SESSION_ISOLATION_STRICT:
@@ -448,12 +452,16 @@ static inline bool leaves_doubt(const struct pool *pool)
 void pool_return(struct borrower *borrower)
 {
 	struct server *server = borrower->server;
+	const struct pool_rules *rules = pool_rules(borrower);
 
 	part_from_server(borrower, server);
-	if (leaves_doubt(server->pool))
+	if (leaves_doubt(server->pool, rules))
 		server_set_doubt(server);
 	if (server->session.load_count)
-		look_for_libraries(server);
+		look_for_libraries(server, rules);
+	/* The next borrower may be in another mode, for which server_reset_query is not meant. */
+	if (server->pool->limits.is_mixed && (server->session.left & LEFT_SESSION))
+		server_end_session(server);
 	if (!begin_reset(server))
 		pool_home(server);
 }

@@ -81,7 +81,7 @@ static void doubt_all(struct database *database)
 	struct pool *pool, *next;
 
 	HASH_ITER (hh, database->pool_table, pool, next) {
-		if (pool->limits.isolation == SESSION_ISOLATION_KNOWN)
+		if (pool->limits.isolates_known)
 			doubt_servers(pool);
 	}
 }
@@ -193,7 +193,7 @@ bool pool_catalog_is_due(const struct pool *pool)
 	/* In session mode no server may come home for long. */
 	return now >= due + OVERDUE ||
 	       (!pool->waiting_count &&
-	        (!pool->newcomer_count || pool->limits.mode == POOL_MODE_SESSION));
+	        (!pool->newcomer_count || pool_own_rules(pool)->mode == POOL_MODE_SESSION));
 }
 
 /* false: no memory. */

@@ -90,11 +90,6 @@ static void configure_credentials(struct pool *pool)
 	credentials_from_secret(&pool->credentials, &secret);
 }
 
-static enum route_reads routes_reads(const struct pool *pool)
-{
-	return config_route_reads(pool->pools->config, pool->database->entry, pool->role->entry);
-}
-
 static enum target_session_attrs target_of(const struct pool *pool)
 {
 	enum target_session_attrs target = pool->database->entry->target_session_attrs;
@@ -103,7 +98,7 @@ static enum target_session_attrs target_of(const struct pool *pool)
 		return TARGET_ANY;
 	if (pool->purpose == POOL_FOR_READS)
 		return TARGET_STANDBY;
-	return target == TARGET_ANY && routes_reads(pool) ? TARGET_PRIMARY : target;
+	return target == TARGET_ANY && pool->limits.routes_reads ? TARGET_PRIMARY : target;
 }
 
 static void configure_cluster(struct pool *pool, const char *list)
@@ -189,14 +184,60 @@ void pool_forget_greeting(struct pool *pool)
 }
 
 /* In session mode for SHOW AUDIT. */
-static bool reads_catalog(const struct pool *pool)
+static bool reads_catalog(const struct config *config, const struct pool_rules *rules)
+{
+	if (rules->session_state != SESSION_STATE_OFF)
+		return rules->isolation != SESSION_ISOLATION_OFF;
+	return config->session_audit && config->session_isolation != SESSION_ISOLATION_OFF &&
+	       rules->mode == POOL_MODE_SESSION;
+}
+
+static struct pool_rules rules_for(const struct pool *pool, enum pool_mode mode)
 {
 	const struct config *config = pool->pools->config;
+	const struct config_database *entry = pool->database->entry;
+	const struct config_user *user = pool->role->entry;
+	struct pool_rules rules = {
+		.mode = mode,
+		.session_state = config_session_state(config, entry, user, mode),
+		.isolation = config_session_isolation(config, entry, user, mode),
+	};
 
-	if (pool->limits.session_state != SESSION_STATE_OFF)
-		return pool->limits.isolation != SESSION_ISOLATION_OFF;
-	return config->session_audit && config->session_isolation != SESSION_ISOLATION_OFF &&
-	       pool->limits.mode == POOL_MODE_SESSION;
+	if (rules.session_state == SESSION_STATE_FOLLOW)
+		rules.session_sample = (unsigned int)config->session_sample;
+	if (pool->purpose != POOL_FOR_LOOKUPS)
+		rules.route_reads = config_route_reads(config, entry, user, mode);
+	rules.is_causal = rules.route_reads && config_causal_reads(config, entry, user);
+	/* SET TRANSACTION READ ONLY may follow the BEGIN. */
+	rules.late_begin = mode == POOL_MODE_TRANSACTION &&
+	                   (config_late_begin(config, entry, user) || rules.route_reads);
+	return rules;
+}
+
+static void configure_rules(struct pool *pool)
+{
+	const struct config *config = pool->pools->config;
+	const struct config_database *entry = pool->database->entry;
+	const struct config_user *user = pool->role->entry;
+	enum pool_mode own = config_pool_mode(config, entry, user);
+	unsigned int modes = pool->pools->door_modes | 1u << own;
+	struct pool_limits *limits = &pool->limits;
+
+	limits->is_mixed = modes & 1u << POOL_MODE_SESSION && modes != 1u << POOL_MODE_SESSION;
+	pool->site.is_followed = false;
+	for (enum pool_mode mode = 0; mode < POOL_MODE_INHERIT; mode++) {
+		struct pool_rules rules = rules_for(pool, mode);
+
+		limits->rules[pool_rules_number(mode)] = rules;
+		if (!(modes & 1u << mode))
+			continue;
+		limits->reads_catalog |= reads_catalog(config, &rules);
+		limits->isolates_known |= rules.isolation == SESSION_ISOLATION_KNOWN;
+		limits->routes_reads |= rules.route_reads != ROUTE_READS_OFF;
+		limits->is_causal |= rules.is_causal;
+		pool->site.is_followed |= rules.session_state == SESSION_STATE_FOLLOW;
+	}
+	limits->rules[0] = limits->rules[pool_rules_number(own)];
 }
 
 void pool_configure(struct pool *pool)
@@ -209,9 +250,6 @@ void pool_configure(struct pool *pool)
 	if (config->server_idle_timeout && check >= config->server_idle_timeout)
 		check = 0;
 	pool->limits = (struct pool_limits){
-		.mode = config_pool_mode(config, entry, user),
-		.session_state = config_session_state(config, entry, user),
-		.isolation = config_session_isolation(config, entry, user),
 		.max_pinned = config_max_pinned_servers(config, entry, user),
 		.size = pool->purpose == POOL_FOR_READS
 		            ? config_standby_pool_size(config, entry, user)
@@ -222,11 +260,8 @@ void pool_configure(struct pool *pool)
 		.reserve_after = config->reserve_pool_timeout,
 		.lifetime = config_server_lifetime(config, entry),
 	};
-	if (pool->limits.session_state == SESSION_STATE_FOLLOW)
-		pool->limits.session_sample = (unsigned int)config->session_sample;
-	pool->limits.reads_catalog = reads_catalog(pool);
+	configure_rules(pool);
 	pool->site.entry = entry;
-	pool->site.is_followed = pool->limits.session_state == SESSION_STATE_FOLLOW;
 	pool->site.limits = (struct server_limits){
 		.connect = limit_queue(pool, config->server_connect_timeout, server_connect_due),
 		.idle = limit_queue(pool, config->server_idle_timeout, pool_idle_due),
@@ -243,18 +278,10 @@ void pool_configure(struct pool *pool)
 		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry
 		                                                        : RETRY_GAP_MIN,
 	};
-	if (pool->purpose != POOL_FOR_LOOKUPS)
-		pool->limits.route_reads = config_route_reads(config, entry, user);
-	pool->limits.is_causal =
-	    pool->limits.route_reads && config_causal_reads(config, entry, user);
 	if (!pool->limits.is_causal)
 		pool->causal_since = 0;
 	else if (!pool->causal_since)
 		pool->causal_since = loop_now(pool_loop(pool));
-	/* SET TRANSACTION READ ONLY may follow the BEGIN. */
-	pool->limits.late_begin =
-	    pool->limits.mode == POOL_MODE_TRANSACTION &&
-	    (config_late_begin(config, entry, user) || pool->limits.route_reads);
 	configure_pins(pool, config_pin_functions(config, entry));
 	configure_functions(pool, &pool->read_functions, &config->read_functions);
 	configure_credentials(pool);

@@ -81,7 +81,8 @@ void pool_close_server(struct server *server, enum close_reason reason)
 bool pool_is_left_over(const struct server *server)
 {
 	return (server->session.left & LEFT_SESSION) &&
-	       server->pool->limits.mode != POOL_MODE_SESSION;
+	       (pool_own_rules(server->pool)->mode != POOL_MODE_SESSION ||
+	        server->pool->limits.is_mixed);
 }
 
 /* The minimum interval between two servers of a pool that are closed for server_lifetime. */

@@ -45,7 +45,7 @@ static bool is_free(const struct server *server)
 /* In session mode the session would be lost. */
 static bool is_unnoticed(const struct server *server)
 {
-	return server->pool->limits.mode != POOL_MODE_SESSION && server_can_go_unnoticed(server);
+	return pool_rules_at(server)->mode != POOL_MODE_SESSION && server_can_go_unnoticed(server);
 }
 
 static enum roster_stay stay_of(const struct server *server)

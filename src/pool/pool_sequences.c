@@ -41,15 +41,17 @@
 
 /* ---- what texts may do ---- */
 
-enum catalog_sequences pool_sequences(const struct pool *pool)
+enum catalog_sequences pool_sequences(const struct borrower *borrower)
 {
+	const struct pool *pool = borrower->pool;
+	const struct pool_rules *rules = pool_rules(borrower);
 	const struct catalog_reading *reading;
 	bool is_current;
 
-	if (pool->limits.mode == POOL_MODE_SESSION || pool->purpose != POOL_FOR_CLIENTS ||
-	    pool->limits.session_state == SESSION_STATE_OFF)
+	if (rules->mode == POOL_MODE_SESSION || pool->purpose != POOL_FOR_CLIENTS ||
+	    rules->session_state == SESSION_STATE_OFF)
 		return CATALOG_SEQUENCES_NONE;
-	switch (pool->limits.isolation) {
+	switch (rules->isolation) {
 	case SESSION_ISOLATION_KNOWN:
 		reading = pool_catalog(pool, &is_current);
 		return is_current ? reading->sequences : CATALOG_SEQUENCES_CALLED;
@@ -149,7 +151,7 @@ void pool_sequences_lend(struct server *server, struct borrower *borrower)
 		return;
 	server_pass_doubt(server);
 	server->lease.sequences.pairing = borrower->pairing = ++server->pool->pools->last_pairing;
-	if (server->lease.sequences.owner && pool_sequences(server->pool) == CATALOG_SEQUENCES_NONE)
+	if (server->lease.sequences.owner && pool_sequences(borrower) == CATALOG_SEQUENCES_NONE)
 		pool_disown(server);
 	if (!server->lease.sequences.owner)
 		server->lease.sequences.state = server->lease.sequences.state == SEQUENCES_NONE
@@ -161,7 +163,7 @@ void pool_sequences_return(struct server *server, struct borrower *borrower)
 {
 	const struct pool *pool = server->pool;
 
-	if (pool_sequences(pool) == CATALOG_SEQUENCES_CALLED)
+	if (pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED)
 		own_values(server, borrower);
 	/* Back to its last server, a borrower needs no cleaning. */
 	else if (server->session.doubt != DOUBT_NONE && !pool->pools->config->server_round_robin &&

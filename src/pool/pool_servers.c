@@ -219,14 +219,10 @@ void pool_close_idle(struct pool *pool, enum close_reason reason)
 }
 
 /* With server_fast_close, a session between two transactions loses its server, too. */
-static bool closes_fast(const struct pool *pool)
-{
-	return pool->pools->config->server_fast_close && pool->limits.mode == POOL_MODE_SESSION;
-}
-
 static void fast_close(struct server *server, enum close_reason reason)
 {
-	if (!server->is_listening && server_is_between_transactions(server))
+	if (pool_rules_at(server)->mode == POOL_MODE_SESSION && !server->is_listening &&
+	    server_is_between_transactions(server))
 		close_by_admin(server, reason);
 }
 
@@ -238,7 +234,7 @@ void pool_recycle(struct pool *pool, enum close_reason reason)
 	pool_close_idle(pool, reason);
 	for (size_t i = 0; i < sizeof(working) / sizeof(working[0]); i++)
 		each_in(pool, working[i], need_close, reason);
-	if (closes_fast(pool))
+	if (pool->pools->config->server_fast_close)
 		each_in(pool, SERVER_LENT, fast_close, reason);
 	pool_forget_welcome(pool);
 	pool_reset_retry(pool);
@@ -264,7 +260,7 @@ void pool_address_removed(struct server *server)
 		close_by_admin(server, CLOSE_ADDRESS_REMOVED);
 		return;
 	case SERVER_LENT:
-		if (closes_fast(server->pool))
+		if (server->pool->pools->config->server_fast_close)
 			fast_close(server, CLOSE_ADDRESS_REMOVED);
 		return;
 	default:

@@ -38,10 +38,9 @@ static void judge_sessions(struct pool *pool)
 	struct server *server, *next;
 	struct err err;
 
-	if (pool->limits.mode == POOL_MODE_SESSION) {
-		TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], place.node)
+	TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], place.node) {
+		if (pool_rules_at(server)->mode == POOL_MODE_SESSION)
 			server_begin_session(server);
-		return;
 	}
 	err_close(&err, CLOSE_POOL_MODE_CHANGED);
 	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
@@ -227,6 +226,19 @@ static void add_entries(struct pools *pools)
 	}
 }
 
+void pools_serve_mode(struct pools *pools, enum pool_mode mode)
+{
+	struct pool *pool;
+
+	if (pools->door_modes & 1u << mode)
+		return;
+	pools->door_modes |= 1u << mode;
+	TAILQ_FOREACH (pool, &pools->list, node) {
+		pool_configure(pool);
+		judge_sessions(pool);
+	}
+}
+
 void pools_configure(struct pools *pools, const struct config *config, struct users *users)
 {
 	const struct config *old = pools->config;
@@ -235,6 +247,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	struct role *role;
 
 	pools->config = config_ref(config);
+	pools->door_modes |= config_listener_modes(config);
 	pools->users = users_hold(users);
 	pools->shared.config = pools->config;
 	pools->changed_at = clock_now();

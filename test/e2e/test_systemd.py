@@ -123,16 +123,16 @@ high = [os.dup2(copy, 100 + number) for number, copy in enumerate(copies)]
 for number, fd in enumerate(high):
     os.dup2(fd, 3 + number)
 os.closerange(3 + len(high), 200)
-os.environ.update(LISTEN_FDS=str(len(high)), LISTEN_FDNAMES=":".join("x" for _ in high))
+os.environ.update(LISTEN_FDS=str(len(high)), LISTEN_FDNAMES=":".join({names!r} or ["x"] * len(high)))
 os.environ["LISTEN_PID"] = {pid!r} or str(os.getpid())
 os.execv({binary!r}, sys.argv)
 """
 
 
-def launched(weir, *sockets, deaf="", pid=""):
+def launched(weir, *sockets, deaf="", pid="", names=()):
     """Starts the daemon with these sockets open."""
     path = f"{weir.dir}/launch"
-    weir.account.write(path, LAUNCH.format(sockets=sockets, deaf=deaf, pid=pid,
+    weir.account.write(path, LAUNCH.format(sockets=sockets, deaf=deaf, pid=pid, names=names,
                                            binary=weir.binary), 0o755)
     weir.binary = path
     return weir

@@ -113,9 +113,8 @@ void engine_open_beside(struct engine *engine, const struct engine *first, const
 	static const struct hash_key secret = { { 1, 2 } };
 	struct err err;
 
-	*engine = (struct engine){ .stop.run = count_turn,
-		                   .door.open = open_door,
-		                   .digest_key = secret };
+	*engine =
+	    (struct engine){ .stop.run = count_turn, .door.open = open_door, .digest_key = secret };
 	listen_on(engine);
 	load(engine, settings, entry);
 	engine->loop = loop_new(&err);
@@ -204,7 +203,7 @@ struct peer engine_client(struct engine *engine)
 	int pair[2];
 
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0, "no socket pair");
-	clients_accept(engine->clients, pair[0], &address);
+	clients_accept(engine->clients, pair[0], &address, NULL);
 	return (struct peer){ .fd = pair[1] };
 }
 

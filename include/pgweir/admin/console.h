@@ -27,6 +27,13 @@ enum shutdown_kind {
 	SHUTDOWN_WAIT_FOR_CLIENTS /* as SIGTERM: stop listening, exit when no client is left */
 };
 
+/* A listener, for SHOW LISTENERS. */
+struct listener_shown {
+	const struct listener *listener;
+	const struct gate *gate; /* NULL: the main listener */
+	uint64_t accepted_count;
+};
+
 /* What the console needs. All pointers are borrowed and must outlive the console. */
 struct console_with {
 	struct loop *loop;
@@ -85,6 +92,8 @@ struct console_with {
 	void (*drain_end)(struct daemon *daemon);
 	/* The listening sockets, as listener_fd() gives them. */
 	int (*listening)(struct daemon *daemon, size_t index, struct address *address);
+	/* The listeners, the main one first. false: no more. */
+	bool (*listener)(struct daemon *daemon, size_t index, struct listener_shown *shown);
 	/* Gets the averages of each stats_period as a text. NULL: not wanted. */
 	void (*status)(struct daemon *daemon, const char *text);
 	/* Whether a shutdown of any kind has begun. RESUME of all databases is then refused. */

@@ -18,6 +18,7 @@
 #include "pgweir/base/log.h"
 #include "pgweir/base/table.h"
 #include "pgweir/client/cancel_keys.h"
+#include "pgweir/client/gate.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/pgwire/sql_traceparent.h"
 #include "pgweir/pool/pools.h"

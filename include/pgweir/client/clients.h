@@ -81,7 +81,8 @@ struct clients_with {
 	 * from `first` on: the one that has the fewest clients. May be that of this loop.
 	 */
 	unsigned int (*pick_home)(void *arg, unsigned int first, unsigned int count);
-	struct homes *homes; /* of all loops; NULL if there is one, like pick_home */
+	struct gate_table *gates; /* of all loops */
+	struct homes *homes;      /* of all loops; NULL if there is one, like pick_home */
 	void *arg;
 	/*
 	 * Clients must use descriptors below this one; the rest is for servers and consoles. 0 = no
@@ -189,8 +190,8 @@ void clients_set_hba(struct clients *clients, struct hba *hba);
 /* The addresses that may send PROXY headers from now on. Takes its own reference. */
 void clients_set_proxies(struct clients *clients, struct ranges *proxies);
 
-/* A connection was accepted. Takes ownership of the socket. */
-void clients_accept(struct clients *clients, int fd, const struct address *peer);
+/* A connection was accepted. Takes ownership of the socket. gate NULL: the main listener. */
+void clients_accept(struct clients *clients, int fd, const struct address *peer, struct gate *gate);
 
 /*
  * Open files have run out: closes the oldest client that is not authenticated. false: there is

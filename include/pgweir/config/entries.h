@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The entries of [databases] and [users], and the effective values for one user on one
- * database.
+ * The entries of [databases], [users], [peers] and [listeners], and the effective values for one
+ * user on one database.
  *
  * Entries belong to the snapshot and are valid as long as a reference to it is held. Snapshots
  * that differ only by a SET share them.
@@ -179,23 +179,30 @@ CONFIG_OF_BOTH(CONFIG_SAYS_OF_BOTH)
 CONFIG_OF_DATABASE(CONFIG_SAYS_OF_DATABASE)
 CONFIG_OF_USER(CONFIG_SAYS_OF_USER)
 
+/* The mode of clients whose listener has none. */
 enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
                                 const struct config_user *user);
-/* What is done about session state in this pool, its mode considered: in session mode nothing. */
+/* Whether clients of this pool can have this mode: it is the pool's, or a listener has it. */
+bool config_has_mode(const struct config *config, const struct config_database *database,
+                     const struct config_user *user, enum pool_mode mode);
+/*
+ * What is done about session state of clients in this mode: in session mode nothing.
+ */
 enum session_state_mode config_session_state(const struct config *config,
                                              const struct config_database *database,
-                                             const struct config_user *user);
+                                             const struct config_user *user, enum pool_mode mode);
 /*
  * When a server of this pool is cleaned before another client gets it. Where nothing is done about
  * session state, KNOWN is OFF.
  */
 enum session_isolation config_session_isolation(const struct config *config,
                                                 const struct config_database *database,
-                                                const struct config_user *user);
-/* Which reads of this pool's clients go to standbys, its mode considered. */
+                                                const struct config_user *user,
+                                                enum pool_mode mode);
+/* Which reads of clients in this mode go to standbys. */
 enum route_reads config_route_reads(const struct config *config,
                                     const struct config_database *database,
-                                    const struct config_user *user);
+                                    const struct config_user *user, enum pool_mode mode);
 /* Whether reads on standbys show what their client has written and read. */
 bool config_causal_reads(const struct config *config, const struct config_database *database,
                          const struct config_user *user);
@@ -210,6 +217,9 @@ int config_pool_size(const struct config *config, const struct config_database *
 /* The size of the pool on standbys. */
 int config_standby_pool_size(const struct config *config, const struct config_database *database,
                              const struct config_user *user);
+/* Whether reads of clients in any mode that they can have here go to standbys. */
+bool config_routes_reads(const struct config *config, const struct config_database *database,
+                         const struct config_user *user);
 /* Whether the roles of the entry's hosts matter, for users without a value of their own. */
 bool config_needs_roles(const struct config *config, const struct config_database *database);
 /* The user that asks the hosts of an entry for their roles. "" = one whose login has worked. */
@@ -255,5 +265,61 @@ size_t config_peer_count(const struct config *config);
 
 /* How many cancel requests may be forwarded to it at the same time. 0 = no limit. */
 int config_peer_pool_size(const struct config *config, const struct config_peer *peer);
+
+/*
+ * ---- listeners ----
+ *
+ * The entries of [listeners]: further addresses to listen on. What an entry says holds for the
+ * clients that come by it, and the settings for all else. The listener of listen_addr and
+ * listen_port has no entry.
+ */
+
+#define CONFIG_LISTENERS_MAX 32
+
+struct config_listener {
+	char *name;
+	struct source_pos pos;
+	UT_hash_handle hh;
+	char *addr;            /* as listen_addr; NULL = no TCP */
+	char *unix_socket_dir; /* NULL = no Unix socket */
+	int port;              /* never CONFIG_INHERIT */
+	enum pool_mode pool_mode;
+	struct config_list databases; /* names with *; count 0 = all */
+	char *options;                /* startup parameters of clients that give none; or NULL */
+	int max_client_conn;          /* 0 = no limit */
+	/* the settings of the same names, as written; NULL = that of the setting */
+	char *auth_hba_file;
+	char *auth_type;
+	char *client_tls_ca_file;
+	char *client_tls_cert_file;
+	char *client_tls_ciphers;
+	char *client_tls_dheparams;
+	char *client_tls_ecdhcurve;
+	char *client_tls_key_file;
+	char *client_tls_protocols;
+	char *client_tls_sslmode;
+	char *client_tls13_ciphers;
+	char *proxy_protocol;
+};
+
+/* In the order of the file, after that one; NULL: the first one. */
+const struct config_listener *config_listener_next(const struct config *config,
+                                                   const struct config_listener *before);
+
+/* NULL: no such entry. */
+const struct config_listener *config_listener_find(const struct config *config, const char *name);
+
+/* The modes that listeners have: a bit for each. */
+unsigned int config_listener_modes(const struct config *config);
+
+/* Whether its clients may use that database. */
+bool config_listener_has(const struct config_listener *listener, const char *database);
+
+/*
+ * A snapshot in which the settings have the values of the entry. NULL: *err says which one is bad,
+ * or that there is no memory.
+ */
+const struct config *config_of_listener(const struct config *config,
+                                        const struct config_listener *listener, struct err *err);
 
 #endif

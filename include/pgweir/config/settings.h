@@ -56,12 +56,11 @@ enum entry_low {
 	LOW_MINUS_IS_ZERO
 };
 
-/* A setting; or a key of an entry in [databases], [users] or [peers]. */
+/* A setting; or a key of an entry in [databases], [users], [peers] or [listeners]. */
 struct setting {
 	const char *name;
 	enum setting_type type;
-	size_t
-	    at; /* offset in struct config; in struct config_database, config_user, config_peer */
+	size_t at;           /* offset in struct config; in the struct of an entry */
 	const char *initial; /* the default, as in a file; NULL = unset */
 	int64_t min, max;    /* in the unit of the field (INT, BYTES, TIME) */
 	/* TIME: unit of a number without one; 0 = seconds, with fractions */

@@ -20,6 +20,7 @@
 struct listener;
 
 struct listener_options {
+	const char *name; /* for the log; NULL = the main listener */
 	/* list of IP addresses and names, separated by commas; "*" = all; NULL or "" = no TCP */
 	const char *addresses;
 	uint16_t port;
@@ -35,6 +36,8 @@ struct listener_options {
 	 * listener_open() is that of the last one.
 	 */
 	bool is_retried;
+	/* Each address must work, and must be an IP address, so that nothing blocks. */
+	bool is_strict;
 	int tcp_defer_accept; /* seconds, as the kernel's option; 0 = off */
 	struct socket_options socket;
 	/*
@@ -91,6 +94,8 @@ bool listener_is_given(const struct listener *listener);
 /* Accepts nothing until listener_resume(); new connections wait in the backlog. */
 void listener_pause(struct listener *listener);
 
+bool listener_is_paused(const struct listener *listener);
+
 /* Ends a pause. */
 void listener_resume(struct listener *listener);
 
@@ -113,6 +118,9 @@ void listener_relisten(struct listener *listener);
 /* Sets options for new connections. A shared port never has tcp_defer_accept. */
 void listener_set_options(struct listener *listener, const struct socket_options *socket,
                           int tcp_defer_accept);
+
+/* The name of its Unix socket; NULL: there is none. */
+const char *listener_unix_path(const struct listener *listener);
 
 /* Number of open sockets. */
 unsigned int listener_count(const struct listener *listener);

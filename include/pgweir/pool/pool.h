@@ -25,22 +25,38 @@
 struct cancel;
 TAILQ_HEAD(cancel_list, cancel);
 
-/* The settings in force for this pool, computed at each new snapshot. */
-struct pool_limits {
+/* What depends on the mode of the borrower. */
+struct pool_rules {
 	enum pool_mode mode;
 	bool late_begin; /* only in transaction mode */
+	bool is_causal;  /* causal_reads, with route_reads */
 	enum session_isolation isolation;
 	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
 	unsigned int session_sample;           /* 0 = no transaction is a sample */
-	bool reads_catalog;
+	enum route_reads route_reads;
+};
+
+/* The number of the rules for a mode. POOL_MODE_INHERIT: 0, the pool's own, as for a new borrower.
+ */
+static inline uint8_t pool_rules_number(enum pool_mode mode)
+{
+	return mode == POOL_MODE_INHERIT ? 0 : (uint8_t)(1 + mode);
+}
+
+/* The settings in force for this pool, computed at each new snapshot. */
+struct pool_limits {
+	/* The pool's own mode, and then each mode: a listener may have another one for its clients.
+	 */
+	struct pool_rules rules[1 + POOL_MODE_INHERIT];
+	bool is_mixed; /* some borrowers are in session mode, and others are not */
+	/* whether one of the modes that clients can have here wants that */
+	bool reads_catalog, isolates_known, routes_reads, is_causal;
 	int max_pinned; /* INT_MAX = no limit */
 	int size;       /* 0 = no limit */
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
 	usec_t lifetime; /* server_lifetime */
-	enum route_reads route_reads;
-	bool is_causal; /* causal_reads, with route_reads */
 	/* of a pool for reads: servers of a standby that is further behind are not lent */
 	bool has_lag_limit;
 	struct roster_limit lag_limit;
@@ -119,6 +135,7 @@ struct pool {
 	const struct params *baseline; /* the same as a map */
 	struct buf greeting; /* the welcome as messages, cached by client/login/welcome.c; */
 	const struct params *greeting_for; /* valid for clients with these parameters */
+	uint8_t greeting_rules;            /* and these rules */
 	/* Startup parameters of a client, without application_name, and what a server made of them.
 	 */
 	struct {
@@ -179,6 +196,24 @@ struct pool {
 	uint64_t size_hits;    /* how often a wait began because pool_size was reached */
 	uint64_t reserve_hits; /* and reserve_pool_size, too */
 };
+
+static inline const struct pool_rules *pool_own_rules(const struct pool *pool)
+{
+	return &pool->limits.rules[0];
+}
+
+static inline const struct pool_rules *pool_rules(const struct borrower *borrower)
+{
+	return &borrower->pool->limits.rules[borrower->rules];
+}
+
+/* Those of its borrower; of a server that is not lent, the pool's. */
+static inline const struct pool_rules *pool_rules_at(const struct server *server)
+{
+	const struct borrower *borrower = server->lease.borrower;
+
+	return &server->pool->limits.rules[borrower ? borrower->rules : 0];
+}
 
 /* ---- membership ---- */
 
@@ -376,7 +411,7 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 /* ---- values of sequences: pool_sequences.c ---- */
 
 /* Which texts of this pool's clients may use a sequence that others know. */
-enum catalog_sequences pool_sequences(const struct pool *pool);
+enum catalog_sequences pool_sequences(const struct borrower *borrower);
 
 /* Whether the lent server may have values that are not its borrower's. */
 bool pool_has_foreign_values(const struct server *server);

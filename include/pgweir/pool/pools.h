@@ -88,8 +88,13 @@ struct pools {
 	struct hold hold; /* valid while everything is paused or suspended */
 	enum suspend_state suspend;
 	usec_t changed_at; /* the last reload or command that closes servers: pool_trade.c */
-	bool is_closing;   /* freeing all pools: no new work starts */
-	bool is_ending;    /* wait queues accept no borrower any more */
+	/*
+	 * The modes that listeners have, or had: a bit for each. 0: each pool serves its own mode
+	 * only.
+	 */
+	unsigned int door_modes;
+	bool is_closing; /* freeing all pools: no new work starts */
+	bool is_ending;  /* wait queues accept no borrower any more */
 	/* the process that takes over is a release that knows no session state: pool/handover.h */
 	bool is_handover_plain;
 	bool is_leaving; /* another process has taken over: min_pool_size is not kept */
@@ -127,6 +132,9 @@ void pools_free(struct pools **pools);
 
 /* Applies a new snapshot. Takes its own references. */
 void pools_configure(struct pools *pools, const struct config *config, struct users *users);
+
+/* A client has come that is in this mode, whatever the settings say. */
+void pools_serve_mode(struct pools *pools, enum pool_mode mode);
 
 /*
  * The TLS context for new servers; NULL: no TLS. Servers with another one are replaced. Takes its

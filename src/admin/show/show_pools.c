@@ -272,7 +272,7 @@ static void add_pool(struct pool_row *row, struct pool *pool, usec_t *longest, b
 	row->sv_login += servers[SERVER_CONNECTING] + servers[SERVER_LOGIN];
 	*longest = wait > *longest ? wait : *longest;
 	*has_failed |= pool_has_failed_lately(pool);
-	row->pool_mode = config_pool_mode_name(pool->limits.mode);
+	row->pool_mode = config_pool_mode_name(pool_own_rules(pool)->mode);
 	if (pool->database->entry)
 		row->load_balance_hosts = config_load_balance_hosts(pool->database->entry);
 }

@@ -488,6 +488,7 @@ void cursor_suspend(struct cursor *cursor);
 	X(reads)           \
 	X(applications)    \
 	X(columns)         \
+	X(listeners)       \
 	X(fds)
 
 #define SHOW_EXTERN(name) extern const struct show show_##name;

@@ -24,7 +24,9 @@
 	COLUMN(TIME, since, show_wall(since, now), "Since when it stays.")                         \
 	COLUMN(INT4, seconds, (now - since) / USEC_PER_SEC, "For how many seconds it has stayed.") \
 	COLUMN(TEXT, why, buf_text(text),                                                          \
-	       "What is in the session: held cursor, temporary object, session lock, function of " \
+	       "session: pool_mode=session of its listener, beside clients in other modes. "       \
+	       "Else what is in the session: held cursor, temporary object, session lock, "        \
+	       "function of "                                                                      \
 	       "an extension; or what cannot follow the client: parameters, library, prepared "    \
 	       "statement, channels.")                                                             \
 	COLUMN(TEXT, objects, buf_ok(text) ? buf_text(text) + end : "",                            \
@@ -50,6 +52,18 @@ static const struct client *take_client(struct cursor *cursor)
 
 /* ---- SHOW PINNED ---- */
 
+/* A session beside transactions has a place of max_pinned_servers, too. 0: it does not stay. */
+static usec_t stays_since(const struct client *client)
+{
+	const struct borrower *borrower = &client->borrower;
+
+	if (!borrower->server)
+		return 0;
+	return borrower->has_place && pool_rules(borrower)->mode == POOL_MODE_SESSION
+	           ? borrower->server->lease.lent_at
+	           : session_pinned_at(client);
+}
+
 static bool next_pinned(struct cursor *cursor, void *row)
 {
 	struct buf *text = &cursor->text;
@@ -59,13 +73,16 @@ static bool next_pinned(struct cursor *cursor, void *row)
 
 	do
 		client = take_client(cursor);
-	while (client && (!client->borrower.server || !session_pinned_at(client)));
+	while (client && !stays_since(client));
 	if (!client)
 		return false;
 	now = loop_now(client->clients->with.loop);
-	since = session_pinned_at(client);
+	since = stays_since(client);
 	buf_clear(text);
-	session_list_pins(client, text);
+	if (pool_rules(&client->borrower)->mode == POOL_MODE_SESSION)
+		buf_add_text(text, "session");
+	else
+		session_list_pins(client, text);
 	buf_add_byte(text, 0);
 	end = text->count;
 	session_list_held(client, text);
@@ -122,7 +139,7 @@ static bool next_state(struct cursor *cursor, void *row)
 	const char *texts[LISTS];
 
 	while ((client = take_client(cursor))) {
-		if (client->borrower.pool->limits.session_state != SESSION_STATE_FOLLOW ||
+		if (pool_rules(&client->borrower)->session_state != SESSION_STATE_FOLLOW ||
 		    !list_state(cursor, client, texts))
 			continue;
 		ROW_FILL(row, struct state_row, STATE_ROW);

@@ -205,12 +205,12 @@ static bool find_pool(struct cursor *cursor, struct thing *thing)
 
 static bool follows_state(const struct thing *thing)
 {
-	return thing->pool->limits.session_state == SESSION_STATE_FOLLOW;
+	return pool_own_rules(thing->pool)->session_state == SESSION_STATE_FOLLOW;
 }
 
 static bool refuses_state(const struct thing *thing)
 {
-	return thing->pool->limits.session_state == SESSION_STATE_REFUSE;
+	return pool_own_rules(thing->pool)->session_state == SESSION_STATE_REFUSE;
 }
 
 /* The kinds of objects, each with its limits; a NULL name ends them. */

@@ -7,6 +7,8 @@
  */
 #include "show_priv.h"
 
+#include "pgweir/config/settings.h"
+#include "pgweir/net/listener.h"
 #include "pgweir/net/tls.h"
 
 /* SOCKETS shows more columns than CLIENTS and SERVERS. */
@@ -396,3 +398,91 @@ static bool next_fd(struct cursor *cursor, void *row)
 SHOW(fds, "FDS", next_fd, fd_columns,
      "Sockets, with what a new process needs to take them over. For admin_users only.",
      .role = CONSOLE_ADMIN);
+
+/*
+ * ---- show listeners ----
+ *
+ * SHOW LISTENERS: the main listener, and then those of [listeners].
+ */
+
+#define LISTENER_ROW(COLUMN)                                                                       \
+	COLUMN(TEXT, name, gate ? gate->name : NULL,                                               \
+	       "Name of the listener; NULL: that of listen_addr and listen_port.")                 \
+	COLUMN(TEXT, addr, entry ? entry->addr : main->listen_addr.text,                           \
+	       "Addresses that it listens on; NULL or empty: no TCP.")                             \
+	COLUMN(INT4, port, entry ? entry->port : main->listen_port, "Port that it listens on.")    \
+	COLUMN(TEXT, unix_socket, listener_unix_path(shown.listener),                              \
+	       "Name of its Unix socket; NULL: none.")                                             \
+	COLUMN(TEXT, state,                                                                        \
+	       listener_is_paused(shown.listener)    ? "paused"                                    \
+	       : listener_count(shown.listener) == 0 ? "closed"                                    \
+	       : listener_is_resting(shown.listener) ? "resting"                                   \
+	                                             : "listening",                                \
+	       "listening; paused: SUSPEND, or a take-over; resting: no file descriptor is free; " \
+	       "closed: DRAIN, or a shutdown.")                                                    \
+	COLUMN(TEXT, pool_mode,                                                                    \
+	       config_pool_mode_name(entry ? entry->pool_mode : POOL_MODE_INHERIT),                \
+	       "Pool mode of its clients; NULL: that of their user, database or the setting. A "   \
+	       "pool has one pool_size for clients of all modes.")                                 \
+	COLUMN(TEXT, auth_type, auth_methods[config->auth_type].name, "auth_type of its clients.") \
+	COLUMN(TEXT, client_tls_sslmode, shown_setting(config, "client_tls_sslmode", &setting),    \
+	       "client_tls_sslmode of its clients.")                                               \
+	COLUMN(TEXT, databases, entry ? entry->databases.text : NULL,                              \
+	       "Databases that its clients may use; NULL: all.")                                   \
+	COLUMN(INT4, clients, clients, "Clients that came by it and count for max_client_conn.")   \
+	COLUMN(INT4, max_client_conn, entry ? entry->max_client_conn : main->max_client_conn,      \
+	       "Maximum of these clients; 0: no limit but the setting. That of the main "          \
+	       "listener is the setting, for the clients of all listeners.")                       \
+	COLUMN(INT8, accepted, (int64_t)shown.accepted_count, "Connections accepted.")             \
+	COLUMN(INT8, refused, gate ? (int64_t)atomic_load(&gate->refused_count) : 0,               \
+	       "Clients refused because of its own max_client_conn.")
+
+ROW_DECLARE(struct listener_row, listener_columns, LISTENER_ROW);
+
+static const char *shown_setting(const struct config *config, const char *name,
+                                 struct setting_shown *shown)
+{
+	setting_show(config, (size_t)(setting_find(name) - settings), shown);
+	return shown->value;
+}
+
+/* Those of a gate; NULL: of the main listener, which are all that have no gate. */
+static int64_t clients_of(struct cursor *cursor, const struct gate *gate)
+{
+	const struct clients *clients = show_source_first(cursor->source)->clients;
+	int64_t count = broker_admitted(clients->with.pools->with.broker);
+
+	if (gate)
+		return atomic_load(&gate->client_count);
+	for (unsigned int number = 1; number <= GATES_MAX; number++) {
+		gate = clients->with.gates->at[number];
+		count -= gate ? atomic_load(&gate->client_count) : 0;
+	}
+	return count;
+}
+
+static bool next_listener(struct cursor *cursor, void *row)
+{
+	const struct console_with *with = cursor->source->with;
+	const struct config *main = show_source_config(cursor->source), *config = main;
+	const struct config_listener *entry = NULL;
+	struct setting_shown setting;
+	struct listener_shown shown;
+	const struct gate *gate;
+	int64_t clients;
+
+	if (!with->listener(with->daemon, cursor->index, &shown))
+		return false;
+	cursor->index++;
+	gate = shown.gate;
+	if (gate) {
+		entry = gate->rules.entry;
+		config = gate->rules.config;
+	}
+	clients = clients_of(cursor, gate);
+	ROW_FILL(row, struct listener_row, LISTENER_ROW);
+	return true;
+}
+
+SHOW(listeners, "LISTENERS", next_listener, listener_columns,
+     "Where clients connect, and what holds for those that came by each listener.");

@@ -100,6 +100,26 @@ static void crowd_refuse(struct client *client)
 	                      "Close clients that are idle, or raise max_client_conn.");
 }
 
+/* Refuses a client because the max_client_conn of its listener is reached. */
+static void gate_refuse(struct client *client)
+{
+	struct gate *gate = client_gate(client);
+	int most = gate->rules.entry->max_client_conn;
+	char detail[CONFIG_DATABASE_NAME_MAX + 64];
+	struct err err;
+
+	limit_event_note(&gate->full_met, loop_now(client->clients->with.loop),
+	                 client->clients->with.log,
+	                 &(struct limit_event){ .limit = "max_client_conn of a listener",
+	                                        .value = most,
+	                                        .counted = "the clients" });
+	snprintf(detail, sizeof(detail), "Listener %s: %u of %d", gate->name,
+	         atomic_load(&gate->client_count), most);
+	err_close(&err, CLOSE_CLIENT_LIMIT);
+	client_fatal_detailed(client, &err, detail,
+	                      "Close clients that are idle, or raise max_client_conn.");
+}
+
 /*
  * ---- open files ----
  *
@@ -197,15 +217,16 @@ static void unauthenticated_refuse(struct client *client)
 	client_fatal_detailed(client, &err, detail, "To the administrator: " FILES_ADVICE ".");
 }
 
-/* The rights of a user on the console. */
-static enum console_role role_of(const struct clients *clients, const char *user)
+/* The rights of the client's user on the console. */
+static enum console_role role_of(const struct client *client)
 {
-	const struct config *config = clients->config;
+	const struct config *config = client->clients->config;
+	const char *user = client->login->user;
 
 	if (config_list_has(&config->admin_users, user))
 		return CONSOLE_ADMIN;
 	if (config_list_has(&config->stats_users, user) ||
-	    auth_methods[config->auth_type].takes_anybody)
+	    auth_methods[login_config(client)->auth_type].takes_anybody)
 		return CONSOLE_STATS;
 	return CONSOLE_NOBODY;
 }
@@ -216,9 +237,17 @@ bool admit_is_owner(const struct client *client)
 	       strcmp(client->login->user, CONFIG_CONSOLE_DATABASE) == 0;
 }
 
+bool admit_has_database(const struct client *client)
+{
+	const struct gate *gate = client_gate(client);
+
+	return !gate || config_listener_has(gate->rules.entry, client->login->database);
+}
+
 bool admit_is_console(const struct client *client)
 {
-	return strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0;
+	return strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0 &&
+	       admit_has_database(client);
 }
 
 bool admit_hold(struct client *client)
@@ -231,6 +260,11 @@ bool admit_hold(struct client *client)
 		return true;
 	if (!broker_admit(clients->with.pools->with.broker, most)) {
 		crowd_refuse(client);
+		return false;
+	}
+	if (client->borrower.gate && !gate_admit(client_gate(client))) {
+		broker_release_admission(clients->with.pools->with.broker);
+		gate_refuse(client);
 		return false;
 	}
 	client->is_admitted = true;
@@ -307,8 +341,7 @@ bool admit_console_role(struct client *client)
 {
 	struct client_login *login = client->login;
 
-	login->console_role =
-	    admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, login->user);
+	login->console_role = admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client);
 	if (login->console_role != CONSOLE_NOBODY)
 		return true;
 	client_refuse_for(client, CLOSE_CONSOLE_USER);
@@ -344,7 +377,10 @@ bool admit_count(struct client *client)
 		client_refuse_for(client, CLOSE_MEMORY);
 		return false;
 	}
-	if (!admit_is_console(client))
+	if (client->borrower.gate)
+		client->borrower.rules =
+		    pool_rules_number(client_gate(client)->rules.entry->pool_mode);
+	if (!admit_is_console(client) && admit_has_database(client))
 		client->database = pools_database(pools, login->database);
 	return count_in(client) && settle_parameters(client);
 }
@@ -369,7 +405,7 @@ void admit_enter(struct client *client)
 		client_refuse_for(client, CLOSE_POOLER_SHUTDOWN);
 	} else if (unauthenticated_is_short(client)) {
 		unauthenticated_refuse(client);
-	} else if (auth_methods[clients->config->auth_type].takes_anybody &&
+	} else if (auth_methods[login_config(client)->auth_type].takes_anybody &&
 	           !client->database->entry->user) {
 		client_refuse(client, ERR_CONFIG, "bouncer config error");
 	} else {

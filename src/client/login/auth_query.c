@@ -799,7 +799,7 @@ bool auth_query_holds(struct client *client)
 	const struct user *user = users_find(clients->users, login->user);
 	struct question question;
 
-	if (auth_methods[clients->config->auth_type].takes_anybody || login->outside)
+	if (auth_methods[login_config(client)->auth_type].takes_anybody || login->outside)
 		return true;
 	if (!auth_query || !auth_query->answer)
 		return user && auth_server_is_by(login->auth, &user->secret);

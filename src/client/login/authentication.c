@@ -75,7 +75,7 @@ static const char *options_of(const struct client *client, const struct hba_rule
 	const char *options = hba_rule_options(rule);
 
 	return options ? options
-	               : auth_methods_options(hba_rule_method(rule), client->clients->config);
+	               : auth_methods_options(hba_rule_method(rule), login_config(client));
 }
 
 /* ---- facts ---- */
@@ -245,7 +245,7 @@ static enum hba_check_result refuse_by_rules(struct client *client, enum close_r
  */
 static bool is_named(const struct client *client, const struct hba_rule *rule, const char *name)
 {
-	return name && hba_rule_admits(client->clients->hba, rule, name, client->login->user);
+	return name && hba_rule_admits(login_hba(client), rule, name, client->login->user);
 }
 
 static bool has_certificate(const struct client *client, const struct hba_rule *rule)
@@ -297,7 +297,7 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
 /* auth_type hba: finds the client's rule and how it must authenticate. */
 static enum hba_check_result hba_check_decide(struct client *client, struct authentication_way *way)
 {
-	const struct hba *hba = client->clients->hba;
+	const struct hba *hba = login_hba(client);
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;
 
@@ -320,7 +320,7 @@ static bool hba_check_is_by(const struct client *client, enum auth_method method
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;
 
-	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
+	return hba_find(login_hba(client), &facts, &rule) == HBA_RULE &&
 	       hba_rule_method(rule) != AUTH_METHOD_REJECT && !hba_rule_flaw(rule) &&
 	       hba_rule_method(rule) == method && same_options(options, options_of(client, rule)) &&
 	       has_certificate(client, rule);
@@ -417,15 +417,16 @@ static void derive(struct client *client, struct err *err)
 /* A reload during the exchange may have changed how this client must authenticate. */
 static bool is_still_asked(const struct client *client)
 {
-	enum auth_method type = client->clients->config->auth_type;
+	const struct config *config = login_config(client);
+	enum auth_method type = config->auth_type;
 	enum auth_method method = (enum auth_method)client->login->method;
 
 	if (client->login->generation == client->clients->generation)
 		return true;
 	if (type == AUTH_METHOD_HBA)
 		return hba_check_is_by(client, method, client->login->outside);
-	return type == method && same_options(client->login->outside,
-	                                      auth_methods_options(type, client->clients->config));
+	return type == method &&
+	       same_options(client->login->outside, auth_methods_options(type, config));
 }
 
 /* The exchange succeeded: checks that it still counts. false: the client was refused. */
@@ -609,7 +610,7 @@ static bool is_named_so(const struct client *client)
 
 static void choose_method(struct client *client)
 {
-	const struct config *config = client->clients->config;
+	const struct config *config = login_config(client);
 	enum auth_method type = config->auth_type;
 	struct authentication_way way;
 

@@ -16,6 +16,18 @@
 
 #include "../client_priv.h"
 
+/* The settings of a login: those of the client's listener. */
+static inline const struct config *login_config(const struct client *client)
+{
+	return client->borrower.gate ? client_gate(client)->rules.config : client->clients->config;
+}
+
+/* NULL unless its auth_type is hba. */
+static inline struct hba *login_hba(const struct client *client)
+{
+	return client->borrower.gate ? client_gate(client)->rules.hba : client->clients->hba;
+}
+
 /* NULL: no memory. */
 struct client_login *login_new(void);
 
@@ -57,7 +69,8 @@ void throttle_leave(struct clients *clients);
 /* Counts the client for max_client_conn, unless it asked for the console. false: it was refused. */
 bool admit_hold(struct client *client);
 
-/* Whether the client asked for the console's database. */
+/* Whether the client's listener is for this database; and whether it asked for the console. */
+bool admit_has_database(const struct client *client);
 bool admit_is_console(const struct client *client);
 
 /*

@@ -173,7 +173,7 @@ static enum wire_result read_header(struct client *client, struct bytes *in)
 static enum wire_result proxy_header_read(struct client *client, struct bytes *in)
 {
 	const struct clients *clients = client->clients;
-	enum proxy_protocol wanted = clients->config->proxy_protocol;
+	enum proxy_protocol wanted = login_config(client)->proxy_protocol;
 	bool is_trusted;
 
 	if (client->login->is_proxy_header_done || in->count == 0)
@@ -206,9 +206,14 @@ static enum wire_result proxy_header_read(struct client *client, struct bytes *i
  * encrypted.
  */
 
+static struct tls_context *tls_of(const struct client *client)
+{
+	return client->borrower.gate ? client_gate(client)->rules.tls : client->clients->tls;
+}
+
 static bool may_encrypt(const struct client *client)
 {
-	return client->clients->tls && !address_is_unix(&client->peer);
+	return tls_of(client) && !address_is_unix(&client->peer);
 }
 
 /* Begins the handshake. Always false: there is nothing more to parse now. */
@@ -216,7 +221,7 @@ static bool secure(struct client *client, struct bytes early)
 {
 	struct err err;
 
-	if (stream_secure(&client->stream, client->clients->tls, NULL, early, &err))
+	if (stream_secure(&client->stream, tls_of(client), NULL, early, &err))
 		return false;
 	err_reason(&err, CLOSE_CLIENT_TLS);
 	client_close_err(client, &err);
@@ -265,9 +270,7 @@ static bool tls_hello(struct client *client, struct bytes hello)
 /* Whether the client must use TLS and does not. */
 static bool tls_is_missing(const struct client *client)
 {
-	const struct config *config = client->clients->config;
-
-	return config->client_tls_sslmode >= TLS_MODE_REQUIRE &&
+	return login_config(client)->client_tls_sslmode >= TLS_MODE_REQUIRE &&
 	       !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer);
 }
 
@@ -368,19 +371,14 @@ static bool take_parameter(struct client *client, const char *name, const char *
 	return is_ignored(client, name) || note_parameter(client, name, value, err);
 }
 
-static bool take_options(struct client *client, const char *value, struct err *err)
+/* ignores: those that are not tracked, and errors. */
+static bool take_each(struct client *client, const char *options, bool ignores, struct err *err)
 {
-	struct options_walk walk = { .rest = value };
-	bool ignores = is_ignored(client, "options");
+	struct options_walk walk = { .rest = options };
 	enum walk_result result;
 	bool is_good = true;
 	const char *option, *setting;
 
-	if (client->replication) {
-		free(client->login->options);
-		client->login->options = strdup(value);
-		return client->login->options || err_set(err, ERR_MEMORY, "out of memory");
-	}
 	while (is_good &&
 	       (result = startup_options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
 		if (ignores && !tracked_find(client->clients->with.pools->config, option))
@@ -389,6 +387,15 @@ static bool take_options(struct client *client, const char *value, struct err *e
 	}
 	startup_options_done(&walk);
 	return is_good && (result != WALK_BAD || ignores);
+}
+
+static bool take_options(struct client *client, const char *value, struct err *err)
+{
+	if (!client->replication)
+		return take_each(client, value, is_ignored(client, "options"), err);
+	free(client->login->options);
+	client->login->options = strdup(value);
+	return client->login->options || err_set(err, ERR_MEMORY, "out of memory");
 }
 
 /* take_first() has taken it already. */
@@ -463,10 +470,12 @@ static bool take_pair(struct client *client, const char *name, const char *value
 /*
  * Takes `replication` and then `options` before all other parameters, wherever they are: whether a
  * client replicates decides what is done with `options`, and a parameter that is given directly
- * wins over one in `options`.
+ * wins over one in `options`, and both over one of the listener.
  */
 static bool take_first(struct client *client, struct bytes list, struct err *err)
 {
+	const struct gate *gate = client_gate(client);
+	const char *defaults = gate ? gate->rules.entry->options : NULL;
 	const char *name, *value, *options = NULL;
 	struct err ignored;
 
@@ -476,6 +485,8 @@ static bool take_first(struct client *client, struct bytes list, struct err *err
 		else if (strcmp(name, "options") == 0)
 			options = value;
 	}
+	if (defaults && !client->replication && !take_each(client, defaults, false, err))
+		return false;
 	return !options || take_options(client, options, err);
 }
 

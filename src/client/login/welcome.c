@@ -139,18 +139,21 @@ static void add_tracked(struct buf *out, const struct pool *pool, const struct p
  * The parameters that a client gets. The next client usually has the same ones, so the pool
  * caches the messages.
  */
-static struct bytes greet(struct pool *pool, const struct params *params)
+static struct bytes greet(struct client *client, const struct params *params)
 {
+	struct pool *pool = client->borrower.pool;
+	uint8_t rules = client->borrower.rules;
 	struct buf *greeting = &pool->greeting;
 
-	if (greeting->count && pool->greeting_for == params)
+	if (greeting->count && pool->greeting_for == params && pool->greeting_rules == rules)
 		return buf_bytes(greeting);
 	buf_free(greeting);
 	params_release(pool->pools->with.params, &pool->greeting_for);
 	message_auth_ok(greeting);
 	add_reported(greeting, pool, params);
 	add_tracked(greeting, pool, params);
-	add_about(greeting, pool, pool->limits.mode);
+	add_about(greeting, pool, client_rules(client)->mode);
+	pool->greeting_rules = rules;
 	pool->greeting_for = params_hold(params);
 	return buf_bytes(greeting);
 }
@@ -188,7 +191,7 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 static void welcome_send(struct client *client)
 {
 	struct pool *pool = client->borrower.pool;
-	struct bytes greeting = greet(pool, client->params);
+	struct bytes greeting = greet(client, client->params);
 	struct buf out = { 0 };
 
 	buf_reserve(&out, greeting.count + BEHIND_GREETING);

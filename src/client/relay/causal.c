@@ -143,7 +143,7 @@ static bool is_on_standby(const struct client *client)
 	return client->borrower.pool->purpose == POOL_FOR_READS;
 }
 
-bool causal_is_on(const struct client *client) { return client->borrower.pool->limits.is_causal; }
+bool causal_is_on(const struct client *client) { return client_rules(client)->is_causal; }
 
 bool causal_may_read(const struct client *client)
 {

@@ -133,7 +133,8 @@ static unsigned int first_touches(const struct client *client, const struct fram
 
 /*
  * Whether the client has to wait for more than any server, without one: its first statement may
- * make the server stay, and there is no place for one more; or it asks for values of sequences that
+ * make the server stay, as each session does in a pool that is not for sessions only, and there is
+ * no place for one more; or it asks for values of sequences that
  * are on a server which another client has.
  */
 static void note_wants(struct client *client, const struct frame *frame, struct bytes in)
@@ -144,6 +145,12 @@ static void note_wants(struct client *client, const struct frame *frame, struct 
 	struct bytes text;
 
 	borrower->wants_place = borrower->wants_own = false;
+	if (borrower->pool->limits.is_mixed && client_rules(client)->mode == POOL_MODE_SESSION) {
+		if (!lacks_place && !borrower->has_place && borrower->pool->limits.max_pinned > 0)
+			borrower->has_place = pool_pin(borrower->pool);
+		borrower->wants_place = lacks_place;
+		return;
+	}
 	if ((!lacks_place && !pool_may_lack_own(borrower)) || !session_is_watched(client))
 		return;
 	touches = first_touches(client, frame, in, &text);
@@ -158,13 +165,13 @@ static void note_wants(struct client *client, const struct frame *frame, struct 
 static enum judgement judge_without(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
 {
-	if (frame->type == 'Q' && (client->late || client->borrower.pool->limits.late_begin)) {
+	if (frame->type == 'Q' && (client->late || client_rules(client)->late_begin)) {
 		enum judgement judgement = judge_late(client, frame, in, batch);
 
 		if (judgement != JUDGE_SEND)
 			return judgement;
 	}
-	if (client->borrower.pool->limits.route_reads && !route_client(client, frame, in))
+	if (client_rules(client)->route_reads && !route_client(client, frame, in))
 		return JUDGE_MORE;
 	note_wants(client, frame, in);
 	if (!relay_get_server(client))

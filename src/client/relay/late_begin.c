@@ -163,7 +163,7 @@ static enum late_result begin_late(struct client *client, const struct sql_block
 {
 	const struct pool *pool = client->borrower.pool;
 
-	if (!pool->limits.late_begin || client->replication || pool->pools->is_ending ||
+	if (!client_rules(client)->late_begin || client->replication || pool->pools->is_ending ||
 	    (block->is_for_primary && !has_primary(pool)))
 		return LATE_PASS;
 	client->late = late_new(client->clients, text);
@@ -237,7 +237,7 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
 	 * is to say where the transaction runs.
 	 */
 	if (block.kind == SQL_BLOCK_OTHER || block.kind == SQL_BLOCK_SET || client->late ||
-	    (in.count > frame->length && !client->borrower.pool->limits.route_reads))
+	    (in.count > frame->length && !client_rules(client)->route_reads))
 		return LATE_PASS;
 	return begin_late(client, &block, body);
 }

@@ -589,7 +589,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	if (!is_settled)
 		return;
 	relay_end_batch(client, status);
-	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
+	if (pool_rules(borrower)->mode == POOL_MODE_STATEMENT && status != 'I' &&
 	    !client->replication) {
 		client_refuse_for(client, CLOSE_STATEMENT_MODE);
 		return;

@@ -278,7 +278,7 @@ static bool is_select(const struct client *client, struct bytes text)
 
 static bool routes_selects(const struct client *client)
 {
-	return client->borrower.pool->limits.route_reads == ROUTE_READS_STATEMENTS;
+	return client_rules(client)->route_reads == ROUTE_READS_STATEMENTS;
 }
 
 /*
@@ -331,14 +331,14 @@ static enum wire_result find_selects(const struct client *client, struct bytes i
 /* Whether no text says where the client goes: in session mode it stays where it is at first. */
 static bool is_settled(const struct client *client, bool *is_standby)
 {
-	const struct pool *pool = client->borrower.pool;
+	const struct pool_rules *rules = client_rules(client);
 
 	*is_standby = false;
 	if (client->replication || client->listening || client->asks_sequences)
 		return true;
-	if (pool->limits.route_reads != ROUTE_READS_SESSIONS)
+	if (rules->route_reads != ROUTE_READS_SESSIONS)
 		return false;
-	*is_standby = is_read_only_session(client) && pool->limits.mode == POOL_MODE_SESSION;
+	*is_standby = is_read_only_session(client) && rules->mode == POOL_MODE_SESSION;
 	return !is_read_only_session(client) || *is_standby;
 }
 

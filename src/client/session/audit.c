@@ -451,7 +451,7 @@ void audit_frame(struct client *client, const struct frame *frame, struct bytes 
 	size_t size = frame->length < in.count ? frame->length : in.count;
 	struct bytes body = bytes_of(in.at + FRAME_HEADER_SIZE, size - FRAME_HEADER_SIZE);
 
-	if (client->borrower.pool->limits.mode != POOL_MODE_SESSION || client->replication ||
+	if (client_rules(client)->mode != POOL_MODE_SESSION || client->replication ||
 	    (!client->audit && !attach(client)))
 		return;
 	if (body.count > TEXT_MAX)

@@ -188,7 +188,7 @@ static bool refuse(const struct client *client, const struct feature *feature,
 
 bool features_refuse(const struct client *client, const struct feature *feature, struct err *err)
 {
-	bool is_statement_mode = client->borrower.pool->limits.mode == POOL_MODE_STATEMENT;
+	bool is_statement_mode = client_rules(client)->mode == POOL_MODE_STATEMENT;
 	struct err why;
 
 	client->borrower.pool->state_refused++;

@@ -78,7 +78,7 @@ bool sequences_use(struct client *client, unsigned int touches, struct bytes tex
 		pool_forget_sequences(borrower);
 	if (touches & SQL_TOUCH_SEQUENCE)
 		note_question(client, touches);
-	is_used = pool_sequences(borrower->pool) != CATALOG_SEQUENCES_NONE;
+	is_used = pool_sequences(borrower) != CATALOG_SEQUENCES_NONE;
 	if (is_used && pool_has_foreign_values(borrower->server) &&
 	    (server_is_in_failed_block(borrower->server)
 	         ? (touches & SQL_TOUCH_SEQUENCE) && may_be_several(text)

@@ -84,21 +84,19 @@ struct session {
 /* Whether clients of this pool are followed, or refused what cannot be. */
 static inline bool session_is_watched(const struct client *client)
 {
-	return client->borrower.pool->limits.session_state != SESSION_STATE_OFF &&
-	       !client->replication;
+	return client_rules(client)->session_state != SESSION_STATE_OFF && !client->replication;
 }
 
 /* Whether the session state of clients of this pool is followed. */
 static inline bool session_is_followed(const struct client *client)
 {
-	return client->borrower.pool->limits.session_state == SESSION_STATE_FOLLOW &&
-	       !client->replication;
+	return client_rules(client)->session_state == SESSION_STATE_FOLLOW && !client->replication;
 }
 
 /* Whether texts of a client in session mode are scanned: session_use.c. */
 static inline bool session_is_in_session_mode(const struct client *client)
 {
-	return client->borrower.pool->limits.mode == POOL_MODE_SESSION && !client->replication;
+	return client_rules(client)->mode == POOL_MODE_SESSION && !client->replication;
 }
 
 /*
@@ -107,7 +105,7 @@ static inline bool session_is_in_session_mode(const struct client *client)
  */
 static inline bool session_keeps_server(const struct client *client)
 {
-	return client->replication || (client->borrower.pool->limits.mode == POOL_MODE_SESSION &&
+	return client->replication || (client_rules(client)->mode == POOL_MODE_SESSION &&
 	                               !(client->touched & LISTENING_HOLDS));
 }
 
@@ -150,7 +148,7 @@ static inline bool session_looks_for_names(const struct client *client)
 static inline void session_begin_sample(struct client *client)
 {
 	struct pool *pool = client->borrower.pool;
-	unsigned int every = pool->limits.session_sample;
+	unsigned int every = client_rules(client)->session_sample;
 
 	if (every == 0 || ++pool->sample_count < every)
 		return;
@@ -176,7 +174,7 @@ static inline unsigned int session_statement_touches(struct client *client,
 static inline unsigned int session_relevant(const struct client *client, unsigned int touches)
 {
 	return touches == SQL_TOUCH_WRITE && !client->listening && !client->asks_sequences &&
-	               pool_sequences(client->borrower.pool) == CATALOG_SEQUENCES_NONE
+	               pool_sequences(&client->borrower) == CATALOG_SEQUENCES_NONE
 	           ? 0
 	           : touches;
 }

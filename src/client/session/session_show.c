@@ -211,9 +211,8 @@ bool session_list_channels(const struct client *client, struct buf *out)
 /* Whether the client did not choose this for its session as a whole. */
 static bool is_routed(const struct client *client)
 {
-	const struct pool *pool = client->borrower.pool;
-
-	return pool->purpose == POOL_FOR_READS && pool->limits.mode != POOL_MODE_SESSION;
+	return client->borrower.pool->purpose == POOL_FOR_READS &&
+	       client_rules(client)->mode != POOL_MODE_SESSION;
 }
 
 /* The server stays with its client, and does not become the primary. */

@@ -233,7 +233,7 @@ bool session_ends_without(struct client *client)
 
 	if (client->state != CLIENT_SETTLING || !(client->touched & SESSION_TOUCH_EARLY) ||
 	    (client->touched & ~harmless) || client->listening || client->is_position_due ||
-	    session_stays(client) || client->borrower.pool->limits.mode == POOL_MODE_SESSION)
+	    session_stays(client) || client_rules(client)->mode == POOL_MODE_SESSION)
 		return false;
 	client->touched = 0;
 	session_free(client);

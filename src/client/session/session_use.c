@@ -290,7 +290,7 @@ static unsigned int noted(const struct client *client)
 static bool may_run(const struct client *client, unsigned int own, struct bytes text, bool is_run,
                     struct err *err)
 {
-	bool refuses = client->borrower.pool->limits.session_state == SESSION_STATE_REFUSE;
+	bool refuses = client_rules(client)->session_state == SESSION_STATE_REFUSE;
 	const struct feature *feature = features_first(own);
 
 	if (refuses && feature && !is_harmless(client, own, text))
@@ -510,7 +510,7 @@ void session_run_unknown(struct client *client)
 {
 	if (!session_is_watched(client))
 		return;
-	if (pool_sequences(client->borrower.pool) != CATALOG_SEQUENCES_NONE)
+	if (pool_sequences(&client->borrower) != CATALOG_SEQUENCES_NONE)
 		pool_own_sequences(&client->borrower);
 	client->touched |= SQL_TOUCH_HIDDEN;
 	server_set_dirty(client->borrower.server, true);

@@ -197,7 +197,7 @@ bool statements_follow(const struct client *client)
 {
 	if (client_statement_count(client))
 		return true;
-	return !client->replication && client->borrower.pool->limits.mode != POOL_MODE_SESSION &&
+	return !client->replication && client_rules(client)->mode != POOL_MODE_SESSION &&
 	       client->clients->config->max_prepared_statements > 0;
 }
 

@@ -185,12 +185,49 @@ START_TEST(effective_values)
 	CHECK_TIME(transaction_timeout, user);
 	CHECK_TIME(client_idle_timeout, user);
 	CHECK_TIME(pin_idle_timeout, user);
-	ck_assert_int_eq((int)config_session_state(config, database, user),
+	ck_assert_int_eq((int)config_session_state(config, database, user, cases[_i].mode),
 	                 cases[_i].session_state);
 	CHECK(max_pinned_servers, database, user);
 	ck_assert_str_eq(config_pin_functions(config, database)->text, cases[_i].pin_functions);
 	config_unref(&config);
 	problems_done(&problems);
+}
+END_TEST
+
+static const struct {
+	const char *databases, *name;
+	bool has;
+} patterns[] = {
+	{ "app", "app", true },
+	{ "app", "apps", false },
+	{ "app", "ap", false },
+	{ "app*", "app", true },
+	{ "*", "", true },
+	{ "*_live,x", "app_live", true },
+	{ "*_live,x", "app_live2", false },
+	{ "*_live,x", "x", true },
+	{ "a*b*c", "aXbXbXc", true },
+	{ "a*b*c", "aXbXbX", false },
+	{ "a**", "a", true },
+	{ "*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false },
+};
+
+START_TEST(listeners_have_databases)
+{
+	struct problems problems = { 0 };
+	const struct config *config;
+	struct buf file = { 0 };
+
+	buf_printf(&file, "[pgbouncer]\n[listeners]\nl = addr=* port=1 databases='%s'\n",
+	           patterns[_i].databases);
+	config = config_parse(buf_bytes(&file), "f", &problems);
+	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	ck_assert_msg(config_listener_has(config_listener_find(config, "l"), patterns[_i].name) ==
+	                  patterns[_i].has,
+	              "%s: %s", patterns[_i].databases, patterns[_i].name);
+	config_unref(&config);
+	problems_done(&problems);
+	buf_free(&file);
 }
 END_TEST
 
@@ -250,6 +287,8 @@ int main(void)
 	Suite *suite = suite_create("config/effective");
 	TCase *tcase = tcase_create("effective");
 
+	tcase_add_loop_test(tcase, listeners_have_databases, 0,
+	                    sizeof(patterns) / sizeof(patterns[0]));
 	tcase_add_loop_test(tcase, effective_values, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tcase, limits_of_the_lag, 0, COUNT_OF(lags));
 	tcase_add_loop_test(tcase, pins_follow_the_size, 0, COUNT_OF(by_size));

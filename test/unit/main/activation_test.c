@@ -23,7 +23,7 @@ static void environment(const char *count, bool is_ours)
 
 START_TEST(activation_takes_what_is_ours)
 {
-	struct activation given;
+	struct handed_sockets given;
 	/* Check's own messages use such a descriptor: no assertion while it is replaced. */
 	int saved[] = { fcntl(3, F_DUPFD, 100), fcntl(4, F_DUPFD, 100) }, flags;
 	bool is_taken;
@@ -31,6 +31,7 @@ START_TEST(activation_takes_what_is_ours)
 	dup2(STDERR_FILENO, 3);
 	dup2(STDERR_FILENO, 4);
 	environment("2", true);
+	setenv("LISTEN_FDNAMES", "sessions:", 1);
 	is_taken = activation_take(&given, NULL);
 	flags = fcntl(3, F_GETFD);
 	for (int i = 0; i < 2; i++) {
@@ -41,6 +42,8 @@ START_TEST(activation_takes_what_is_ours)
 	ck_assert_uint_eq(given.count, 2);
 	ck_assert_int_eq(given.fds[0], 3);
 	ck_assert_int_eq(given.fds[1], 4);
+	ck_assert_str_eq(given.names[0], "sessions");
+	ck_assert_str_eq(given.names[1], "");
 	ck_assert(flags & FD_CLOEXEC);
 	ck_assert_ptr_null(getenv("LISTEN_FDS"));
 	ck_assert_ptr_null(getenv("LISTEN_PID"));
@@ -51,7 +54,7 @@ END_TEST
 
 START_TEST(activation_leaves_what_is_not)
 {
-	struct activation given;
+	struct handed_sockets given;
 
 	environment("1", false);
 	ck_assert(activation_take(&given, NULL));
@@ -62,7 +65,7 @@ END_TEST
 START_TEST(activation_refuses_what_cannot_be)
 {
 	static const char *const bad[] = { "x", "-1", "65", "99999999999999999999", "60" };
-	struct activation given;
+	struct handed_sockets given;
 	struct err err;
 
 	environment(bad[_i], true); /* 60: they are not open */

@@ -22,8 +22,8 @@ struct stage {
 static void open_stage(struct stage *stage)
 {
 	*stage = (struct stage){ 0 };
-	stage->pool.limits.is_causal = true;
-	stage->pool.limits.mode = POOL_MODE_TRANSACTION;
+	stage->pool.limits.rules[0].is_causal = true;
+	stage->pool.limits.rules[0].mode = POOL_MODE_TRANSACTION;
 	stage->server.wire.status = 'I';
 	stage->client.borrower.pool = &stage->pool;
 	stage->client.borrower.server = &stage->server;
@@ -232,10 +232,10 @@ START_TEST(causal_is_for_plain_clients)
 	stage.client.session = &session;
 	ck_assert(!ends(&stage, commit));
 	open_stage(&stage);
-	stage.pool.limits.mode = POOL_MODE_SESSION;
+	stage.pool.limits.rules[0].mode = POOL_MODE_SESSION;
 	ck_assert(!ends(&stage, commit));
 	open_stage(&stage);
-	stage.pool.limits.is_causal = false;
+	stage.pool.limits.rules[0].is_causal = false;
 	ck_assert(!ends(&stage, commit));
 	open_stage(&stage);
 	stage.server.lease.cancel_count = 1;

@@ -340,10 +340,10 @@ static void open_stage(struct stage *stage, int number)
 	stage->client.borrower.pool = &stage->pool;
 	stage->pool.database = &stage->database;
 	stage->pool.role = &stage->role;
-	stage->pool.limits.mode = POOL_MODE_TRANSACTION;
-	stage->pool.limits.route_reads = cases[number].setting;
+	stage->pool.limits.rules[0].mode = POOL_MODE_TRANSACTION;
+	stage->pool.limits.rules[0].route_reads = cases[number].setting;
 	if (cases[number].setting == SESSIONS && cases[number].name)
-		stage->pool.limits.mode = POOL_MODE_SESSION;
+		stage->pool.limits.rules[0].mode = POOL_MODE_SESSION;
 	if (cases[number].name) {
 		ck_assert(params_change(stage->params, &stage->client.params, cases[number].name,
 		                        cases[number].value));

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The doors: listeners with what they say of their clients. The first one is the main listener, of
+ * listen_addr and listen_port; the others have an entry in [listeners]. All belong to the main
+ * thread.
+ */
+#ifndef PGWEIR_MAIN_DOORS_H
+#define PGWEIR_MAIN_DOORS_H
+
+#include "pgweir/admin/console.h"
+#include "pgweir/client/gate.h"
+#include "pgweir/net/listener.h"
+
+#include "load.h"
+#include "notify.h"
+#include "takeover.h"
+
+struct daemon;
+
+struct door {
+	TAILQ_ENTRY(door) node;
+	struct daemon *daemon;
+	struct listener *listener;
+	struct gate *gate; /* NULL: the main listener */
+	uint64_t accepted_count;
+};
+
+TAILQ_HEAD(door_list, door);
+
+/*
+ * Makes and opens all of them. Takes the gates, and the sockets that it can use. false: *err has
+ * the reason; doors_free() is still to be called.
+ */
+bool doors_open(struct daemon *daemon, struct gates *gates, struct handed_sockets *given,
+                struct takeover *takeover, struct err *err);
+void doors_free(struct daemon *daemon);
+
+/*
+ * ---- RELOAD ----
+ *
+ * doors_prepare() opens what is new; doors_commit() cannot fail. A listener whose addresses are the
+ * same keeps its sockets.
+ */
+
+struct door_plan {
+	struct door *door;
+	bool is_new;
+	struct gate_rules rules;
+	struct listener *opened; /* NULL: the door keeps its listener */
+};
+
+struct doors_change {
+	struct daemon *daemon;
+	struct tls_context *tls; /* of the main listener; borrowed */
+	unsigned int count;
+	struct door_plan plans[CONFIG_LISTENERS_MAX];
+};
+
+/* Takes the gates. false: *err has the reason, nothing has changed. */
+bool doors_prepare(struct daemon *daemon, struct gates *gates, struct tls_context *tls,
+                   struct doors_change *change, struct err *err);
+void doors_commit(struct doors_change *change);
+void doors_abandon(struct doors_change *change);
+
+/* ---- all of them ---- */
+
+static inline void doors_do(struct door_list *doors, void (*act)(struct listener *listener))
+{
+	struct door *door;
+
+	TAILQ_FOREACH (door, doors, node)
+		act(door->listener);
+}
+
+static inline void doors_own_files(struct door_list *doors, bool are_ours)
+{
+	struct door *door;
+
+	TAILQ_FOREACH (door, doors, node)
+		listener_own_file(door->listener, are_ours);
+}
+
+void doors_set_options(struct daemon *daemon);
+
+/* As listener_fd(), for the sockets of all. *name: "" for those of the main listener. */
+int doors_fd(struct daemon *daemon, size_t index, struct address *address, const char **name);
+
+/* See struct console_with, listener. */
+bool doors_show(struct daemon *daemon, size_t index, struct listener_shown *shown);
+
+#endif
