@@ -244,7 +244,7 @@ bool causal_is_caught_up(struct client *client)
 		client_refuse_for(client, CLOSE_MEMORY);
 		return false;
 	}
-	if (!causal_is_on(client) || !is_on_standby(client))
+	if (!client->borrower.pool->limits.is_causal || !is_on_standby(client))
 		return true;
 	client->causal->began_at = now_of(client);
 	if (has_replayed(client))
@@ -312,8 +312,8 @@ void causal_ask(struct client *client)
 /* Whether nothing but the position must be asked for when the transaction has ended. */
 static bool is_plain(const struct client *client)
 {
-	return causal_is_on(client) && !client->touched && !client->listening &&
-	       !session_stays(client) && !relay_is_session(client);
+	return client->borrower.pool->limits.is_causal && !client->touched && !client->listening &&
+	       !session_stays(client) && !session_keeps_server(client);
 }
 
 void causal_note(struct client *client, const struct frame *frame, struct bytes in)

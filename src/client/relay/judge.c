@@ -345,6 +345,18 @@ static void begin_query(struct client *client, struct server *server, const stru
 	}
 }
 
+/* Bytes of a frame with a text that are enough for the name before it and the digest. */
+#define TRACK_ENOUGH (SQL_DIGEST_MAX + 1024)
+
+/*
+ * Whether more of a partly received frame must arrive: the digest must not depend on how a text was
+ * cut by the network. Needs no server.
+ */
+static bool track_needs_more(const struct frame *frame, struct bytes in)
+{
+	return (frame->type == 'Q' || frame->type == 'P') && in.count < TRACK_ENOUGH;
+}
+
 /* Whether more of a frame must be received before it is judged. */
 static bool needs_more(struct client *client, const struct frame *frame, struct bytes in,
                        unsigned int features)
@@ -430,7 +442,7 @@ static enum judgement judge_turn(struct client *client, struct batch *batch)
 	if (server->lease.replay.is_failed)
 		return wait_for(batch, LEDGER_WAIT_READY);
 	/* pool_mode was not session when it began to listen. */
-	if (client->listening && relay_is_session(client) && is_first(client) &&
+	if (client->listening && session_keeps_server(client) && is_first(client) &&
 	    listening_has_any(client))
 		return refuse_message(client, CLOSE_LISTENING_MODE);
 	return JUDGE_SEND;

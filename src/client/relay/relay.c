@@ -477,7 +477,8 @@ bool relay_input(struct client *client, struct bytes in)
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
 	if (stream_unsent(&server->wire.stream) == 0 && judgement != JUDGE_WAIT) {
-		if (server->wire.is_ready && !relay_is_session(client) && client->frame_left == 0)
+		if (server->wire.is_ready && !session_keeps_server(client) &&
+		    client->frame_left == 0)
 			give_back(client); /* only the rest of a frame was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
@@ -598,16 +599,17 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 		causal_await(client);
 		return;
 	}
-	if (!relay_is_session(client) && give_back(client))
+	if (!session_keeps_server(client) && give_back(client))
 		return;
-	if (client->audit && relay_is_session(client) && status == 'I' && audit_is_sample(client))
+	if (client->audit && session_keeps_server(client) && status == 'I' &&
+	    audit_is_sample(client))
 		client->touched |= SESSION_TOUCH_SAMPLE;
-	if (relay_is_session(client) && client->touched && status == 'I' && ask_session(client))
+	if (session_keeps_server(client) && client->touched && status == 'I' && ask_session(client))
 		return;
 	/*
 	 * A dedicated server was started with the client's parameters, so it resets to them itself.
 	 */
-	if (relay_is_session(client) && !client->replication &&
+	if (session_keeps_server(client) && !client->replication &&
 	    server_has_reset(borrower->server) && status == 'I' && !restart_session(client))
 		return;
 	if (client->stream.want == WANT_NOTHING && server_can_take(borrower->server))
@@ -617,7 +619,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 
 static void take_facts(struct client *client, const struct facts *facts)
 {
-	bool is_session = relay_is_session(client);
+	bool is_session = session_keeps_server(client);
 
 	if (facts->parts == QUESTION_POSITION) {
 		if (!causal_facts(client, facts))
@@ -661,13 +663,13 @@ void relay_settled(struct client *client)
 	if (exposed_withdraw(client))
 		return;
 	client_enter(client, CLIENT_ACTIVE);
-	if (!relay_is_session(client) && give_back(client))
+	if (!session_keeps_server(client) && give_back(client))
 		return;
 	if (client->is_gone) {
 		client_close(client, CLOSE_CLIENT_EOF);
 		return;
 	}
-	if (relay_is_session(client) && client->listening && !listening_release(client))
+	if (session_keeps_server(client) && client->listening && !listening_release(client))
 		return;
 	if (server_has_reset(client->borrower.server) && !restart_session(client))
 		return;
@@ -681,7 +683,7 @@ void relay_writable(struct borrower *borrower)
 
 	if (client->state != CLIENT_ACTIVE)
 		return;
-	if (borrower->server->wire.is_ready && !relay_is_session(client) && give_back(client))
+	if (borrower->server->wire.is_ready && !session_keeps_server(client) && give_back(client))
 		return;
 	/* If the wait is not over, there will be another call. */
 	if (stream_unsent(&borrower->server->wire.stream) == 0 &&

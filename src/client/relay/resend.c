@@ -57,7 +57,7 @@ static bool is_plain(const struct client *client)
 static bool is_pooled(const struct client *client)
 {
 	return !client->frame_left && !client->is_skipping && !client->replication &&
-	       !relay_is_session(client) && !(client_features(client) & CLIENT_HAS_SQL_NAMES);
+	       !session_keeps_server(client) && !(client_features(client) & CLIENT_HAS_SQL_NAMES);
 }
 
 /* A query of ours may be ahead, which sets application_name. */
@@ -395,7 +395,7 @@ static void ask_again(struct client *client, struct bytes batch)
 
 static bool may_ask_again(const struct client *client)
 {
-	if (client->resent >= RESENT_MAX || relay_is_session(client))
+	if (client->resent >= RESENT_MAX || session_keeps_server(client))
 		return false;
 	if (client->state == CLIENT_PREPARING) /* its messages were not judged yet */
 		return !session_stays(client);
@@ -497,8 +497,8 @@ static void begin_again(struct client *client)
 /* Whether the client has read the reply to BEGIN, and its next message is still to come. */
 static bool may_begin_again(const struct client *client)
 {
-	return client->state == CLIENT_ACTIVE && !relay_is_session(client) && !client->frame_left &&
-	       client->stream.want == WANT_INPUT;
+	return client->state == CLIENT_ACTIVE && !session_keeps_server(client) &&
+	       !client->frame_left && client->stream.want == WANT_INPUT;
 }
 
 void resend_unrun(struct borrower *borrower, const struct err *err, const struct replay *unrun)

@@ -344,7 +344,7 @@ static bool is_settled(const struct client *client, bool *is_standby)
 
 bool route_is_for_now(const struct client *client)
 {
-	return client->borrower.pool->purpose == POOL_FOR_READS && !relay_is_session(client) &&
+	return client->borrower.pool->purpose == POOL_FOR_READS && !session_keeps_server(client) &&
 	       !session_stays(client);
 }
 
@@ -381,7 +381,7 @@ bool route_client(struct client *client, const struct frame *frame, struct bytes
 
 	if (route_judge(client, frame, in, &is_standby) == WIRE_MORE)
 		return false;
-	if (!causal_is_on(client)) {
+	if (!client->borrower.pool->limits.is_causal) {
 		pool_route(&client->borrower, is_standby);
 		return true;
 	}

@@ -316,4 +316,14 @@ void session_mode_ask(struct client *client);
  */
 void session_mode_facts(struct client *client, const struct facts *facts);
 
+/*
+ * Whether the client keeps its server until it disconnects. After a change of pool_mode, a
+ * transaction that listens or notifies is settled first, as it was begun.
+ */
+static inline bool session_keeps_server(const struct client *client)
+{
+	return client->replication || (client->borrower.pool->limits.mode == POOL_MODE_SESSION &&
+	                               !(client->touched & LISTENING_HOLDS));
+}
+
 #endif
