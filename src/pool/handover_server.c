@@ -245,13 +245,13 @@ bool handover_server_judge(struct bytes body, char *database, struct err *err)
 
 static void fill_server(struct server *server, const struct server_record *record)
 {
-	struct pools *pools = server->pool->pools;
-
 	server->place.peer = record->peer;
 	memcpy(server->place.path, record->path, sizeof(server->place.path));
-	handover_params_read(pools, record->params, &server->session.params);
-	handover_params_read(pools, record->baseline, &server->session.baseline);
-	server_resume(server, (char)record->status, record->is_rest_unknown, record->key);
+	server_resume(server, &(struct server_past){ .status = (char)record->status,
+	                                             .is_rest_unknown = record->is_rest_unknown,
+	                                             .params = record->params,
+	                                             .baseline = record->baseline,
+	                                             .key = record->key });
 	server->connected_at = record->connected_at;
 	server->used_at = record->used_at;
 	server->lease.request_at = record->request_at;

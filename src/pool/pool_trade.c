@@ -179,7 +179,7 @@ static bool open_arrived(struct server_source *source, struct server *server)
 	server->place.standby.started = arrived->move->started;
 	server->place.standby.at = arrived->move->started_at;
 	if (arrived->move->has_defaults)
-		handover_params_read(pools, arrived->move->unreported, &server->session.unreported);
+		server_resume_defaults(server, arrived->move->unreported);
 	return stream_attach(&server->wire.stream, pools->with.loop, pools->with.streams,
 	                     &arrived->parcel->stream, &server_stream_ops);
 }

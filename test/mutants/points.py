@@ -34,8 +34,8 @@ _IS_LARGER_RIGHT = {"<": True, ">=": True, "<=": False, ">": False}
 _TYPES = {"struct", "enum", "union", "const", "static", "unsigned", "signed", "char", "short", "int",
           "long", "bool", "float", "double", "void", "volatile", "extern"}
 _CONTROL = {"if", "while", "for", "switch"}
-# Removing these shows nothing: what they say is for people, or for the build.
-_QUIET = {"assert", "static_assert", "_Static_assert", "log_debug"}
+# Removing these shows nothing: what they say is for people, or for the build; or is no statement.
+_QUIET = {"assert", "static_assert", "_Static_assert", "log_debug", "MESSAGE_STATIC"}
 
 
 @dataclasses.dataclass

@@ -143,8 +143,6 @@ static bool is_on_standby(const struct client *client)
 	return client->borrower.pool->purpose == POOL_FOR_READS;
 }
 
-bool causal_is_on(const struct client *client) { return client_rules(client)->is_causal; }
-
 bool causal_may_read(const struct client *client)
 {
 	const struct pool *pool = client->borrower.pool;
@@ -246,7 +244,7 @@ bool causal_is_caught_up(struct client *client)
 		client_refuse_for(client, CLOSE_MEMORY);
 		return false;
 	}
-	if (!causal_is_on(client) || !is_on_standby(client))
+	if (!client_rules(client)->is_causal || !is_on_standby(client))
 		return true;
 	client->causal->began_at = now_of(client);
 	if (has_replayed(client))
@@ -314,7 +312,7 @@ void causal_ask(struct client *client)
 /* Whether nothing but the position must be asked for when the transaction has ended. */
 static bool is_plain(const struct client *client)
 {
-	return causal_is_on(client) && !client->touched && !client->listening &&
+	return client_rules(client)->is_causal && !client->touched && !client->listening &&
 	       !session_stays(client) && !session_keeps_server(client);
 }
 

@@ -352,6 +352,18 @@ static void begin_query(struct client *client, struct server *server, const stru
 	}
 }
 
+/* Bytes of a frame with a text that are enough for the name before it and the digest. */
+#define TRACK_ENOUGH (SQL_DIGEST_MAX + 1024)
+
+/*
+ * Whether more of a partly received frame must arrive: the digest must not depend on how a text was
+ * cut by the network. Needs no server.
+ */
+static bool track_needs_more(const struct frame *frame, struct bytes in)
+{
+	return (frame->type == 'Q' || frame->type == 'P') && in.count < TRACK_ENOUGH;
+}
+
 /* Whether more of a frame must be received before it is judged. */
 static bool needs_more(struct client *client, const struct frame *frame, struct bytes in,
                        unsigned int features)

@@ -268,8 +268,6 @@ struct causal {
 	struct course course;
 };
 
-bool causal_is_on(const struct client *client);
-
 /* Only if it is on. Whether the client's next transaction, which is a read, may go to a standby. */
 bool causal_may_read(const struct client *client);
 
@@ -325,18 +323,6 @@ bool causal_facts(struct client *client, const struct facts *facts);
  * Which statements a client executes, with track_statements: each request that executes one is a
  * call of an entry in clients->calls.
  */
-
-/* Bytes of a frame with a text that are enough for the name before it and the digest. */
-#define TRACK_ENOUGH (SQL_DIGEST_MAX + 1024)
-
-/*
- * Whether more of a partly received frame must arrive: the digest must not depend on how a text was
- * cut by the network. Needs no server.
- */
-static inline bool track_needs_more(const struct frame *frame, struct bytes in)
-{
-	return (frame->type == 'Q' || frame->type == 'P') && in.count < TRACK_ENOUGH;
-}
 
 /* A frame was noted in the server's ledger, and is being sent. */
 void track_frame(struct client *client, const struct frame *frame, struct bytes in);

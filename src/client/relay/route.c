@@ -381,7 +381,7 @@ bool route_client(struct client *client, const struct frame *frame, struct bytes
 
 	if (route_judge(client, frame, in, &is_standby) == WIRE_MORE)
 		return false;
-	if (!causal_is_on(client)) {
+	if (!client_rules(client)->is_causal) {
 		pool_route(&client->borrower, is_standby);
 		return true;
 	}

@@ -239,8 +239,7 @@ bool ledger_mark_call(struct ledger *ledger, enum ledger_kind kind)
 	uint32_t last = ledger->count;
 	struct ledger_entry *entry;
 
-	if (last > 1 && entry_at(ledger, last - 1)->kind == LEDGER_SYNC &&
-	    entry_at(ledger, last - 1)->fate == LEDGER_DROPPED)
+	if (last > 1 && entry_at(ledger, last - 1)->fate == LEDGER_DROPPED)
 		last--;
 	if (!last)
 		return false;
@@ -382,9 +381,9 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 		return LEDGER_REPLACED;
 	if (fate != LEDGER_OURS)
 		return LEDGER_PASS;
-	return ends_ready(kind) || (ledger->count && first_of(ledger)->fate == LEDGER_OURS)
-	           ? LEDGER_ANSWERED
-	           : LEDGER_FATAL;
+	/* What is next was not skipped: it is the Query that has failed, or a Sync. */
+	return ledger->count && first_of(ledger)->fate == LEDGER_OURS ? LEDGER_ANSWERED
+	                                                              : LEDGER_FATAL;
 }
 
 /* The server ignores CopyDone and CopyFail outside of COPY: it owes no reply to them. */

@@ -617,12 +617,24 @@ bool server_launch(struct server *server)
 	return true;
 }
 
-void server_resume(struct server *server, char status, bool is_rest_unknown, struct bytes key)
+void server_resume(struct server *server, const struct server_past *past)
 {
-	server->wire.status = status;
+	struct params_table *table = server->site->shared->params;
+
+	server->wire.status = past->status;
 	server->wire.is_ready = true;
-	server->session.unsure = is_rest_unknown ? UNSURE_REST : 0;
-	server->key.size = (uint16_t)key.count;
-	memcpy(server->key.bytes, key.at, key.count);
+	server->session.unsure = past->is_rest_unknown ? UNSURE_REST : 0;
+	params_add_text(table, &server->session.params, past->params);
+	params_add_text(table, &server->session.baseline, past->baseline);
+	server->key.size = (uint16_t)past->key.count;
+	memcpy(server->key.bytes, past->key.at, past->key.count);
 	server_find_libraries(server);
+}
+
+void server_resume_defaults(struct server *server, struct bytes pairs)
+{
+	struct params_table *table = server->site->shared->params;
+
+	server->session.unreported = params_none(table);
+	params_add_text(table, &server->session.unreported, pairs);
 }

@@ -330,7 +330,17 @@ void server_drop_rest(struct server *server);
 
 /* What a server of another process has, or had in another loop, when it was between two messages.
  */
-void server_resume(struct server *server, char status, bool is_rest_unknown, struct bytes key);
+struct server_past {
+	char status; /* of the last ReadyForQuery */
+	bool is_rest_unknown;
+	struct bytes params, baseline; /* name\0value\0 */
+	struct bytes key;
+};
+
+void server_resume(struct server *server, const struct server_past *past);
+
+/* The same for what its connect_query had set. */
+void server_resume_defaults(struct server *server, struct bytes pairs);
 
 /* Sets the timer of the state that the server is in. */
 void server_set_state_timer(struct server *server);

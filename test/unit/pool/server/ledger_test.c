@@ -544,9 +544,19 @@ END_TEST
 START_TEST(ledger_replaces_a_query)
 {
 	struct ledger ledger = { 0 };
+	bool is_end;
 
 	ledger_add(&ledger, LEDGER_REFUSED_QUERY, LEDGER_CLIENT);
 	replies_are(&ledger, "EZ", (enum ledger_verdict[]){ LEDGER_REPLACED, LEDGER_PASS });
+	ledger_add(&ledger, LEDGER_REFUSED_PARSE, LEDGER_CLIENT);
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_CLIENT);
+	replies_are(&ledger, "EZ", (enum ledger_verdict[]){ LEDGER_REPLACED, LEDGER_PASS });
+	for (const char *type = "TDCI"; *type; type++) {
+		ledger_add(&ledger, LEDGER_REFUSED_QUERY, LEDGER_CLIENT);
+		ck_assert(!ledger_passes_plain(&ledger, *type) && !ledger_passes_rows(&ledger));
+		ck_assert_int_eq(ledger_reply(&ledger, *type, &is_end), LEDGER_MISMATCH);
+		ledger_done(&ledger);
+	}
 }
 END_TEST
 
@@ -570,6 +580,21 @@ START_TEST(ledger_swallows_the_sync_of_a_failure)
 	}
 	replies_are(&ledger, "Z", (enum ledger_verdict[]){ LEDGER_DROP });
 	ck_assert(!ledger_drop_sync(&ledger));
+}
+END_TEST
+
+/* What is sent behind a Query is open also when that is answered. */
+START_TEST(ledger_stays_open)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_CLIENT);
+	ledger_add(&ledger, LEDGER_PARSE, LEDGER_CLIENT);
+	ledger_reply(&ledger, 'C', &is_end);
+	ledger_reply(&ledger, 'Z', &is_end);
+	ck_assert(ledger.is_open && ledger_needs_more(&ledger));
+	ledger_done(&ledger);
 }
 END_TEST
 
@@ -1202,6 +1227,7 @@ int main(void)
 	tcase_add_test(cases, ledger_begins_late);
 	tcase_add_test(cases, ledger_ignores_a_query);
 	tcase_add_test(cases, ledger_replaces_a_query);
+	tcase_add_test(cases, ledger_stays_open);
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
 	tcase_add_test(cases, ledger_ignores_a_question);
 	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
