@@ -23,7 +23,8 @@
 	enum session_isolation: SETTING_WORD, \
 	enum route_reads: SETTING_WORD, enum causal_reads: SETTING_WORD, enum auth_method: SETTING_WORD, \
 	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
-	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
+	enum tls_mode: SETTING_WORD, \
+	enum tls_records_by: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
 #define SETTING(field, ...) \
 	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
 #define LIVE .reload = RELOAD_LIVE
@@ -51,6 +52,7 @@ static const char *const proxy_protocols[] = { "off", "accept", "require", NULL 
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
 	                                 "verify-ca", "verify-full", NULL };
 static const char *const required_methods[] = { "password", "md5", "scram-sha-256", "none", NULL };
+static const char *const tls_records_by[] = { "own", "openssl", NULL };
 static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
 
 const struct setting settings[] = {
@@ -596,6 +598,12 @@ const struct setting settings[] = {
 	        .help = "Additional server-reported parameters that are kept for each client. "
 	                "Parameters that PostgreSQL itself reports and a client can change are "
 	                "always kept; this is for parameters of extensions."),
+	SETTING(tls_records, .initial = "own", .words = tls_records_by, BOOT, GROUP(TLS),
+	        .since = "0.4.0",
+	        .help = "Who encrypts a connection with TLS 1.3 after its handshake, which is "
+	                "always OpenSSL's. own: pgweir's record layer, with OpenSSL's ciphers; "
+	                "such a connection needs little memory, and is handed over at an online "
+	                "restart. openssl: OpenSSL, as for older versions of TLS."),
 	SETTING(track_statements, .initial = "0", .max = CONFIG_TRACK_MAX, .on = CONFIG_TRACK_ON,
 	        LIVE, GROUP(GENERIC), .since = "0.3.0",
 	        .help =

@@ -4,6 +4,7 @@
  *
  *   bytes of the wire --> transport --> SSL --> plain bytes
  *   plain bytes --> SSL --> transport --> buffer for the wire
+ *   after the handshake:  SSL --> secrets, sequence numbers --> tls_records.c instead of both
  *
  * Hard here: OpenSSL wants something like a socket. The transport gives it the bytes of the
  * current call, and then "no more for now". So only an incomplete record stays in the engine.
@@ -21,6 +22,21 @@
 /* ---- the engine ---- */
 
 /*
+ * Counts the records of each direction since its last key: the one that begins behind Finished. An
+ * own session ticket of ours is one, for example.
+ */
+static void count_record(struct tls *tls, bool is_sent, int type, const void *at, size_t count)
+{
+	struct tls_way *way = is_sent ? &tls->records.out : &tls->records.in;
+
+	if (type == SSL3_RT_HEADER)
+		way->number++;
+	else if (type == SSL3_RT_HANDSHAKE && count &&
+	         *(const unsigned char *)at == SSL3_MT_FINISHED)
+		way->number = 0;
+}
+
+/*
  * Called for each message that OpenSSL has read. OpenSSL processes records as long as there are
  * any. After too many key updates, the input is emptied, so that it finds no more.
  */
@@ -31,13 +47,22 @@ static void on_message(int is_sent, int version, int type, const void *at, size_
 
 	(void)version;
 	(void)library;
+	if (tls->context->has_own_records)
+		count_record(tls, is_sent, type, at, count);
 	if (is_sent || type != SSL3_RT_HANDSHAKE || !count ||
 	    *(const unsigned char *)at != SSL3_MT_KEY_UPDATE)
 		return;
-	if (++tls->update_count <= TLS_UPDATES_MAX)
+	if (++tls->records.update_count <= TLS_UPDATES_MAX)
 		return;
-	tls->is_flooded = true;
+	tls->records.is_flooded = true;
 	tls->in = (struct bytes){ 0 };
+}
+
+static void reduce_updates(struct tls *tls, uint32_t due)
+{
+	uint32_t *count = &tls->records.update_count;
+
+	*count -= due < *count ? due : *count;
 }
 
 void tls_forgive_updates(struct tls *tls, usec_t now)
@@ -47,17 +72,16 @@ void tls_forgive_updates(struct tls *tls, usec_t now)
 	if (due <= 0)
 		return;
 	tls->forgiven_at = now;
-	tls->update_count -= due < tls->update_count ? (unsigned int)due : tls->update_count;
+	reduce_updates(tls, due > UINT32_MAX ? UINT32_MAX : (uint32_t)due);
 }
 
 static void forgive_for_data(struct tls *tls, size_t count)
 {
-	unsigned int due;
-
-	tls->opened_bytes += count;
-	due = (unsigned int)(tls->opened_bytes / TLS_UPDATE_BYTES);
+	tls->opened_bytes += (uint32_t)count;
+	if (tls->opened_bytes < TLS_UPDATE_BYTES)
+		return;
+	reduce_updates(tls, tls->opened_bytes / (uint32_t)TLS_UPDATE_BYTES);
 	tls->opened_bytes %= TLS_UPDATE_BYTES;
-	tls->update_count -= due < tls->update_count ? due : tls->update_count;
 }
 
 static bool is_address(const char *name)
@@ -95,6 +119,7 @@ struct tls *tls_new(struct tls_context *context, const char *name)
 	if (!tls)
 		return NULL;
 	tls->context = tls_context_ref(context);
+	tls->records.accepts = context->role == TLS_ACCEPTS;
 	if (context->role == TLS_CONNECTS && name && !(tls->name = strdup(name)))
 		tls_free(&tls);
 	return tls;
@@ -118,7 +143,10 @@ void tls_free(struct tls **tlsp)
 		return;
 	SSL_free(tls->ssl); /* its transport's method belongs to the context, so free this first */
 	tls_context_unref(&tls->context);
+	X509_free(tls->peer);
+	buf_free(&tls->part);
 	free(tls->name);
+	OPENSSL_cleanse(tls, sizeof(*tls));
 	free(tls);
 }
 
@@ -184,6 +212,103 @@ static void explain(const struct tls *tls, struct err *err)
 	tls_err(err, ERR_SERVER_CONNECT, "TLS handshake failed");
 }
 
+/* ---- from OpenSSL to our record layer ---- */
+
+/* Reads hexadecimal digits up to the end of the text. Returns the number of bytes; 0: none. */
+static size_t read_hex(const char *text, unsigned char *out, size_t size)
+{
+	size_t count = strlen(text) / 2;
+
+	if (count > size)
+		return 0;
+	for (size_t i = 0; i < count; i++) {
+		int high = OPENSSL_hexchar2int((unsigned char)text[2 * i]);
+		int low = OPENSSL_hexchar2int((unsigned char)text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return 0;
+		out[i] = (unsigned char)(high << 4 | low);
+	}
+	return count;
+}
+
+/* line: "CLIENT_TRAFFIC_SECRET_0 <the client's random number> <the secret>", or another secret. */
+void tls_note_secret(const SSL *ssl, const char *line)
+{
+	static const char rest[] = "_TRAFFIC_SECRET_0 ";
+	struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));
+	bool is_client = strncmp(line, "CLIENT", 6) == 0;
+	struct tls_way *way;
+
+	if ((!is_client && strncmp(line, "SERVER", 6) != 0) ||
+	    strncmp(line + 6, rest, sizeof(rest) - 1) != 0)
+		return;
+	way = is_client == tls->records.accepts ? &tls->records.in : &tls->records.out;
+	tls->secret_sizes +=
+	    (unsigned int)read_hex(strrchr(line, ' ') + 1, way->secret, sizeof(way->secret));
+}
+
+static void write_group(SSL *ssl, char *out, size_t size)
+{
+	EVP_PKEY *key = NULL;
+	char group[TLS_GROUP_SIZE] = "";
+
+	*out = 0;
+	if (SSL_get_peer_tmp_key(ssl, &key) != 1 || !key)
+		return;
+	if (EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) != 1)
+		snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(key));
+	if (EVP_PKEY_is_a(key, "DH"))
+		snprintf(out, size, "/DH=%d", EVP_PKEY_get_bits(key));
+	else
+		snprintf(out, size, "/ECDH=%s", group);
+	EVP_PKEY_free(key);
+	ERR_clear_error();
+}
+
+/* Whether nothing of OpenSSL's is needed any more: all that it has is known here. */
+static bool may_take_over(struct tls *tls)
+{
+	SSL *ssl = tls->ssl;
+
+	tls->records.cipher =
+	    (uint8_t)tls_cipher_of(SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(ssl)));
+	return tls->context->has_own_records && SSL_version(ssl) == TLS1_3_VERSION &&
+	       tls->records.cipher && SSL_get_key_update_type(ssl) == SSL_KEY_UPDATE_NONE &&
+	       tls->secret_sizes == 2 * tls_secret_size(tls->records.cipher) &&
+	       !SSL_has_pending(ssl) && tls_records_begin(&tls->records);
+}
+
+/*
+ * OpenSSL has read whole records only, and written all into our buffer. What is asked for later is
+ * copied.
+ */
+static void take_over(struct tls *tls)
+{
+	const unsigned char *protocol = NULL;
+	unsigned int size = 0;
+
+	if (!may_take_over(tls)) {
+		OPENSSL_cleanse(&tls->records, sizeof(tls->records));
+		return;
+	}
+	tls->peer = SSL_get1_peer_certificate(tls->ssl);
+	tls->is_peer_verified = tls->peer && SSL_get_verify_result(tls->ssl) == X509_V_OK;
+	write_group(tls->ssl, tls->group, sizeof(tls->group));
+	SSL_get0_alpn_selected(tls->ssl, &protocol, &size);
+	tls->is_agreed = size != 0;
+	SSL_free(tls->ssl);
+	tls->ssl = NULL;
+}
+
+void tls_forget_peer(const struct stream *stream)
+{
+	if (!stream->tls)
+		return;
+	X509_free(stream->tls->peer);
+	stream->tls->peer = NULL;
+}
+
 enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err)
 {
 	int result, why;
@@ -212,15 +337,24 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 	}
 	/* The next bytes may be a password: wipe them in OpenSSL's buffers. */
 	SSL_set_options(tls->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+	take_over(tls);
 	return TLS_DONE;
 }
 
 /* ---- data ---- */
 
-void tls_keep_buffers(struct tls *tls) { SSL_clear_mode(tls->ssl, SSL_MODE_RELEASE_BUFFERS); }
+void tls_keep_buffers(struct tls *tls)
+{
+	if (tls->ssl)
+		SSL_clear_mode(tls->ssl, SSL_MODE_RELEASE_BUFFERS);
+}
 
 void tls_drop_buffers(struct tls *tls)
 {
+	if (!tls->part.count)
+		buf_free(&tls->part);
+	if (!tls->ssl)
+		return;
 	SSL_set_mode(tls->ssl,
 	             SSL_MODE_RELEASE_BUFFERS); /* for a buffer that still has a part of a record */
 	SSL_free_buffers(tls->ssl);
@@ -242,11 +376,38 @@ static enum tls_end end_of(const struct tls *tls)
 	return TLS_BROKEN;
 }
 
+/* The contexts of the connection's slot; without one, for this call only. */
+static struct tls_keyed *borrow_keyed(struct tls *tls, struct tls_keyed *spare)
+{
+	*spare = (struct tls_keyed){ 0 };
+	return tls->keyed ? tls->keyed : spare;
+}
+
+static size_t open_own(struct tls *tls, struct bytes in, char *at, struct buf *out)
+{
+	struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
+	size_t count;
+
+	tls->end = tls_records_open(&tls->records, keyed, &in, at, &count, out);
+	buf_clear(&tls->part);
+	if (tls->end == TLS_GOES_ON)
+		buf_add(&tls->part, in.at, in.count);
+	if (!buf_ok(&tls->part))
+		tls->end = TLS_BROKEN;
+	if (!tls->keyed)
+		tls_drop_buffers(tls);
+	tls_keyed_done(&spare);
+	forgive_for_data(tls, count);
+	return count;
+}
+
 size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out)
 {
 	size_t count = 0, done = 0;
 	int result;
 
+	if (tls_is_own(tls))
+		return open_own(tls, in, at, out);
 	lend(tls, in, out);
 	/*
 	 * One call decrypts one record. Stop when the input is used up: another call would only
@@ -257,7 +418,7 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 		count += result == 1 ? done : 0;
 	} while (result == 1 && tls->in.count && count < size);
 	if (result != 1)
-		tls->end = tls->is_flooded ? TLS_BROKEN : end_of(tls);
+		tls->end = tls->records.is_flooded ? TLS_BROKEN : end_of(tls);
 	forgive_for_data(tls, count);
 	/* Bytes after a close_notify or an error are ignored. */
 	engine_end(tls);
@@ -269,6 +430,13 @@ bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
 	size_t done;
 	bool is_good;
 
+	if (tls_is_own(tls)) {
+		struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
+
+		is_good = tls_records_seal(&tls->records, keyed, in, out);
+		tls_keyed_done(&spare);
+		return is_good;
+	}
 	lend(tls, (struct bytes){ 0 }, out);
 	is_good = SSL_write_ex(tls->ssl, in.at, in.count, &done) == 1;
 	engine_end(tls);
@@ -279,6 +447,13 @@ bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
 
 void tls_goodbye(struct tls *tls, struct buf *out)
 {
+	if (tls_is_own(tls)) {
+		struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
+
+		tls_records_goodbye(&tls->records, keyed, out);
+		tls_keyed_done(&spare);
+		return;
+	}
 	engine_begin(tls, (struct bytes){ 0 }, out);
 	SSL_shutdown(tls->ssl);
 	engine_end(tls);
@@ -395,35 +570,27 @@ bool tls_seconds_left(const X509 *certificate, int64_t *seconds)
 /* ---- facts: version and cipher, the peer's certificate, channel binding ---- */
 
 /* NULL: not encrypted, or still in the handshake. */
-static SSL *ssl_of(const struct stream *stream)
+static const struct tls *tls_of(const struct stream *stream)
 {
-	return stream->tls && !stream->tls->handshake ? stream->tls->ssl : NULL;
+	return stream->tls && !stream->tls->handshake ? stream->tls : NULL;
 }
 
 const char *tls_text(const struct stream *stream, char *out, size_t size)
 {
-	SSL *ssl = ssl_of(stream);
-	EVP_PKEY *key = NULL;
-	char group[32] = "";
+	const struct tls *tls = tls_of(stream);
+	char group[TLS_GROUP_SIZE];
 
 	out[0] = 0;
-	if (!ssl)
+	if (!tls)
 		return out;
-	if (SSL_get_peer_tmp_key(ssl, &key) == 1 && key) {
-		if (EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) != 1)
-			snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(key));
+	if (tls_is_own(tls)) {
+		snprintf(out, size, "TLSv1.3/%s%s/own", tls_cipher_name(tls->records.cipher),
+		         tls->group);
+		return out;
 	}
-	snprintf(out, size, "%s/%s", SSL_get_version(ssl), SSL_get_cipher_name(ssl));
-	if (*group) {
-		size_t used = strlen(out);
-
-		if (EVP_PKEY_is_a(key, "DH"))
-			snprintf(out + used, size - used, "/DH=%d", EVP_PKEY_get_bits(key));
-		else
-			snprintf(out + used, size - used, "/ECDH=%s", group);
-	}
-	EVP_PKEY_free(key);
-	ERR_clear_error();
+	write_group(tls->ssl, group, sizeof(group));
+	snprintf(out, size, "%s/%s%s", SSL_get_version(tls->ssl), SSL_get_cipher_name(tls->ssl),
+	         group);
 	return out;
 }
 
@@ -431,10 +598,14 @@ size_t tls_agreed_protocol(const struct stream *stream, const char **name)
 {
 	const unsigned char *at = NULL;
 	unsigned int count = 0;
-	SSL *ssl = ssl_of(stream);
+	const struct tls *tls = tls_of(stream);
 
-	if (ssl)
-		SSL_get0_alpn_selected(ssl, &at, &count);
+	if (tls && tls->is_agreed) { /* only one protocol is ever offered, or chosen */
+		at = (const unsigned char *)tls->context->protocol + 1;
+		count = tls->context->protocol_size - 1;
+	} else if (tls && tls->ssl) {
+		SSL_get0_alpn_selected(tls->ssl, &at, &count);
+	}
 	*name = at ? (const char *)at : "";
 	return count;
 }
@@ -507,12 +678,18 @@ static void add_subject(struct buf *out, const X509_NAME *subject)
 	BIO_free(bio);
 }
 
+static const X509 *certificate_of(const struct tls *tls)
+{
+	return tls->ssl ? SSL_get0_peer_certificate(tls->ssl) : tls->peer;
+}
+
 bool tls_peer_names(const struct stream *stream, struct buf *out)
 {
-	SSL *ssl = ssl_of(stream);
-	const X509 *certificate = ssl ? SSL_get0_peer_certificate(ssl) : NULL;
+	const struct tls *tls = tls_of(stream);
+	const X509 *certificate = tls ? certificate_of(tls) : NULL;
 
-	if (!certificate || SSL_get_verify_result(ssl) != X509_V_OK)
+	if (!certificate ||
+	    !(tls->ssl ? SSL_get_verify_result(tls->ssl) == X509_V_OK : tls->is_peer_verified))
 		return false;
 	add_common_names(out, X509_get_subject_name(certificate));
 	add_alternatives(out, certificate);
@@ -540,14 +717,13 @@ bool tls_time_left(const char *path, int64_t *seconds)
 
 size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX])
 {
-	SSL *ssl = ssl_of(stream);
-	const struct tls_context *context;
+	const struct tls *tls = tls_of(stream);
+	const struct tls_context *context = tls ? tls->context : NULL;
 
-	if (!ssl)
+	if (!context)
 		return 0;
-	context = stream->tls->context;
 	if (context->role == TLS_CONNECTS)
-		return tls_binding_of(SSL_get0_peer_certificate(ssl), out);
+		return tls_binding_of(certificate_of(tls), out);
 	memcpy(out, context->binding, context->binding_count);
 	return context->binding_count;
 }

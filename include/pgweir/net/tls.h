@@ -45,6 +45,7 @@ struct tls_options {
 	const char *ciphersuites; /* for TLS 1.3; "" = OpenSSL's default */
 	const char *curve;        /* "auto", "none", or names as in OpenSSL */
 	const char *dheparams;    /* "auto", "none", "legacy" */
+	bool has_own_records;     /* TLS 1.3 goes on with our record layer (tls_records = own) */
 	const char *protocol;     /* name for ALPN, static; NULL = PostgreSQL's */
 };
 
@@ -79,7 +80,10 @@ const char *tls_library(void);
 
 /* ---- facts about a stream whose handshake is over ---- */
 
-/* "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519"; "" if it is not encrypted. */
+/*
+ * "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519", with "/own" behind it if that is the record layer;
+ * "" if it is not encrypted.
+ */
 #define TLS_TEXT_SIZE 96
 const char *tls_text(const struct stream *stream, char *out, size_t size);
 
@@ -100,5 +104,11 @@ bool tls_peer_names(const struct stream *stream, struct buf *out);
  */
 #define TLS_BINDING_MAX 64
 size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX]);
+
+/*
+ * The login is over: names in the peer's certificate and the channel binding to a server are not
+ * needed any more, and their memory is freed.
+ */
+void tls_forget_peer(const struct stream *stream);
 
 #endif

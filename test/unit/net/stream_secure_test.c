@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * net/stream_secure.c and what is below it: two encrypted streams, and between
- * them a wire controlled by the test, which forwards in pieces of any size.
+ * them a wire controlled by the test, which forwards in pieces of any size. All of it with
+ * OpenSSL's record layer, with ours, and with one of each kind.
  */
 #include "pgweir/net/stream.h"
 
@@ -52,6 +53,8 @@ struct stage {
 	bool (*is_done)(struct stage *stage);
 };
 
+static unsigned int own_roles; /* 1 << role: has our record layer with TLS 1.3 */
+
 static char folder[] = "/tmp/pgweir-secure-XXXXXX";
 static char cert_path[64], key_path[64];
 
@@ -64,6 +67,7 @@ static void make_certificate(void)
 	X509_NAME *name = X509_get_subject_name(certificate);
 	FILE *file;
 
+	memcpy(folder + sizeof(folder) - 7, "XXXXXX", 6);
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(cert_path, sizeof(cert_path), "%s/crt", folder);
 	snprintf(key_path, sizeof(key_path), "%s/key", folder);
@@ -193,6 +197,7 @@ static struct tls_context *make_context(enum tls_role role, const char *protocol
 	struct tls_context *context = tls_context_new(
 	    &(struct tls_options){ .role = role,
 	                           .prefix = "own",
+	                           .has_own_records = own_roles & (1u << role),
 	                           .protocols = protocols,
 	                           .cert_file = role == TLS_ACCEPTS ? cert_path : "",
 	                           .key_file = role == TLS_ACCEPTS ? key_path : "" },
@@ -289,6 +294,9 @@ START_TEST(secure_handshake_in_pieces)
 	run_until(&stage, both_secured);
 	ck_assert(stream_is_encrypted(&stage.here.stream));
 	ck_assert(strncmp(tls_text(&stage.here.stream, text, sizeof(text)), "TLSv1.", 6) == 0);
+	ck_assert_int_eq(strstr(text, "/own") != NULL,
+	                 (own_roles & 1u << TLS_ACCEPTS) && strncmp(text, "TLSv1.3", 7) == 0);
+	ck_assert_int_eq(strstr(text, "/own") != NULL, stage.here.stream.tls->ssl == NULL);
 	ck_assert_uint_eq(tls_agreed_protocol(&stage.there.stream, &name), 10);
 	ck_assert_mem_eq(name, "postgresql", 10);
 	/* Both report the same server certificate. */
@@ -518,6 +526,15 @@ END_TEST
 /* Puts a key update into the engine's output, as if the far end had asked for it. */
 static void update_keys(struct tls *tls, struct buf *wire)
 {
+	if (tls_is_own(tls)) {
+		struct tls_keyed keyed = { 0 };
+
+		ck_assert(tls_records_update(&tls->records, &keyed, false, wire));
+		tls_keyed_done(&keyed);
+		if (tls->keyed)
+			tls->keyed->out_is_keyed = false;
+		return;
+	}
 	tls->in = (struct bytes){ 0 };
 	tls->out = wire;
 	ck_assert_int_eq(SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
@@ -538,7 +555,7 @@ START_TEST(secure_key_updates_are_limited)
 		update_keys(stage.there.stream.tls, &wire);
 	ck_assert_int_eq(send(stage.here.far, wire.at, wire.count, 0), (ssize_t)wire.count);
 	run_until(&stage, here_ended);
-	ck_assert_uint_eq(stage.here.stream.tls->update_count, TLS_UPDATES_MAX + 1);
+	ck_assert_uint_eq(stage.here.stream.tls->records.update_count, TLS_UPDATES_MAX + 1);
 	ck_assert(stream_is_flooded(&stage.here.stream));
 	ck_assert_uint_eq(stage.here.got.count, 0);
 	buf_free(&wire);
@@ -567,17 +584,17 @@ START_TEST(secure_key_updates_with_data)
 		run_until(&stage, all_came);
 	}
 	ck_assert(!stage.here.has_ended);
-	ck_assert_uint_le(stage.here.stream.tls->update_count, 1);
+	ck_assert_uint_le(stage.here.stream.tls->records.update_count, 1);
 	buf_free(&wire);
 	done(&stage);
 
-	*(tls = calloc(1, sizeof(*tls))) = (struct tls){ .update_count = 5 };
+	*(tls = calloc(1, sizeof(*tls))) = (struct tls){ .records.update_count = 5 };
 	tls_forgive_updates(tls, 2 * TLS_UPDATE_PERIOD);
-	ck_assert_uint_eq(tls->update_count, 3);
+	ck_assert_uint_eq(tls->records.update_count, 3);
 	tls_forgive_updates(tls, 2 * TLS_UPDATE_PERIOD + 1);
-	ck_assert_uint_eq(tls->update_count, 3);
+	ck_assert_uint_eq(tls->records.update_count, 3);
 	tls_forgive_updates(tls, 60 * TLS_UPDATE_PERIOD);
-	ck_assert_uint_eq(tls->update_count, 0);
+	ck_assert_uint_eq(tls->records.update_count, 0);
 	free(tls);
 }
 END_TEST
@@ -590,7 +607,7 @@ static void move(struct end *end, struct loop *loop, struct stream_pool *pool)
 
 	ck_assert(stream_detach(&end->stream, &parcel));
 	ck_assert_ptr_nonnull(parcel.tls);
-	ck_assert_uint_eq(parcel.tls->slot, 0);
+	ck_assert_ptr_null(parcel.tls->keyed);
 	for (size_t i = 0; i < TLS_SLOTS; i++)
 		ck_assert_ptr_ne(slots->slots[i], parcel.tls);
 	ck_assert(stream_attach(&end->stream, loop, pool, &parcel, &ops));
@@ -697,13 +714,18 @@ START_TEST(secure_sets_are_told_apart)
 }
 END_TEST
 
-int main(void)
+static void with_openssl(void) { own_roles = 0; }
+static void accepts_own(void) { own_roles = 1u << TLS_ACCEPTS; }
+static void connects_own(void) { own_roles = 1u << TLS_CONNECTS; }
+static void both_own(void) { own_roles = 1u << TLS_ACCEPTS | 1u << TLS_CONNECTS; }
+
+static void add_tests(Suite *suite, const char *name, void (*set_roles)(void))
 {
-	Suite *suite = suite_create("net/stream_secure");
-	TCase *tcase = tcase_create("secure");
+	TCase *tcase = tcase_create(name);
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_unchecked_fixture(tcase, make_certificate, drop_certificate);
+	tcase_add_unchecked_fixture(tcase, set_roles, NULL);
 	/* Several runs, because the effect of a cut depends on random bytes. */
 	tcase_add_loop_test(tcase, secure_handshake_in_pieces, 0, 10 * COUNT_OF(cuts));
 	tcase_add_loop_test(tcase, secure_far_end_goes_amid_the_handshake, 0, 12);
@@ -722,5 +744,15 @@ int main(void)
 	tcase_add_test(tcase, secure_parcel_that_has_ended_says_nothing);
 	tcase_add_test(tcase, secure_sets_are_told_apart);
 	suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("net/stream_secure");
+
+	add_tests(suite, "OpenSSL", with_openssl);
+	add_tests(suite, "accepting: own records", accepts_own);
+	add_tests(suite, "connecting: own records", connects_own);
+	add_tests(suite, "own records", both_own);
 	return unit_run(suite);
 }
