@@ -594,16 +594,16 @@ const struct setting settings[] = {
 	SETTING(tcp_user_timeout, .initial = "0", .max = INT32_MAX * USEC_PER_MS,
 	        .unit = USEC_PER_MS, .step = USEC_PER_MS, LIVE, GROUP(NETWORK),
 	        .help = "Value of TCP_USER_TIMEOUT. 0 = the system default."),
-	SETTING(track_extra_parameters, .initial = "", BOOT, GROUP(GENERIC),
-	        .help = "Additional server-reported parameters that are kept for each client. "
-	                "Parameters that PostgreSQL itself reports and a client can change are "
-	                "always kept; this is for parameters of extensions."),
 	SETTING(tls_records, .initial = "own", .words = tls_records_by, BOOT, GROUP(TLS),
 	        .since = "0.4.0",
 	        .help = "Who encrypts a connection with TLS 1.3 after its handshake, which is "
 	                "always OpenSSL's. own: pgweir's record layer, with OpenSSL's ciphers; "
 	                "such a connection needs little memory, and is handed over at an online "
 	                "restart. openssl: OpenSSL, as for older versions of TLS."),
+	SETTING(track_extra_parameters, .initial = "", BOOT, GROUP(GENERIC),
+	        .help = "Additional server-reported parameters that are kept for each client. "
+	                "Parameters that PostgreSQL itself reports and a client can change are "
+	                "always kept; this is for parameters of extensions."),
 	SETTING(track_statements, .initial = "0", .max = CONFIG_TRACK_MAX, .on = CONFIG_TRACK_ON,
 	        LIVE, GROUP(GENERIC), .since = "0.3.0",
 	        .help =

@@ -338,6 +338,8 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 
 bool stream_secure_like(struct stream *stream, const struct stream *other, struct err *err)
 {
+	if (!other->tls->context)
+		return err_set(err, ERR_SERVER_CONNECT, "TLS is off in the configuration");
 	return stream_secure(stream, other->tls->context, other->tls->name, (struct bytes){ 0 },
 	                     err);
 }

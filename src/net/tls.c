@@ -118,9 +118,10 @@ struct tls *tls_new(struct tls_context *context, const char *name)
 
 	if (!tls)
 		return NULL;
-	tls->context = tls_context_ref(context);
-	tls->records.accepts = context->role == TLS_ACCEPTS;
-	if (context->role == TLS_CONNECTS && name && !(tls->name = strdup(name)))
+	if (context)
+		tls->context = tls_context_ref(context);
+	tls->records.accepts = context && context->role == TLS_ACCEPTS;
+	if (!tls->records.accepts && name && !(tls->name = strdup(name)))
 		tls_free(&tls);
 	return tls;
 }
@@ -299,14 +300,6 @@ static void take_over(struct tls *tls)
 	tls->is_agreed = size != 0;
 	SSL_free(tls->ssl);
 	tls->ssl = NULL;
-}
-
-void tls_forget_peer(const struct stream *stream)
-{
-	if (!stream->tls)
-		return;
-	X509_free(stream->tls->peer);
-	stream->tls->peer = NULL;
 }
 
 enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err)
@@ -584,7 +577,7 @@ const char *tls_text(const struct stream *stream, char *out, size_t size)
 	if (!tls)
 		return out;
 	if (tls_is_own(tls)) {
-		snprintf(out, size, "TLSv1.3/%s%s/own", tls_cipher_name(tls->records.cipher),
+		snprintf(out, size, "TLSv1.3/%s%s", tls_cipher_name(tls->records.cipher),
 		         tls->group);
 		return out;
 	}
@@ -594,13 +587,23 @@ const char *tls_text(const struct stream *stream, char *out, size_t size)
 	return out;
 }
 
+const char *tls_records_text(const struct stream *stream)
+{
+	const struct tls *tls = tls_of(stream);
+
+	if (!tls)
+		return "";
+	return tls_is_own(tls) ? "own" : "openssl";
+}
+
 size_t tls_agreed_protocol(const struct stream *stream, const char **name)
 {
 	const unsigned char *at = NULL;
 	unsigned int count = 0;
 	const struct tls *tls = tls_of(stream);
 
-	if (tls && tls->is_agreed) { /* only one protocol is ever offered, or chosen */
+	if (tls && tls->context &&
+	    tls->is_agreed) { /* only one protocol is ever offered, or chosen */
 		at = (const unsigned char *)tls->context->protocol + 1;
 		count = tls->context->protocol_size - 1;
 	} else if (tls && tls->ssl) {
@@ -726,4 +729,12 @@ size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BI
 		return tls_binding_of(certificate_of(tls), out);
 	memcpy(out, context->binding, context->binding_count);
 	return context->binding_count;
+}
+
+void tls_forget_peer(const struct stream *stream)
+{
+	if (!tls_of(stream))
+		return;
+	X509_free(stream->tls->peer);
+	stream->tls->peer = NULL;
 }

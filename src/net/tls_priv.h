@@ -52,8 +52,9 @@ enum tls_step {
 #define TLS_GROUP_SIZE 32
 
 struct tls {
-	struct ssl_st *ssl;          /* NULL before the first step, and with our record layer */
-	struct tls_context *context; /* one reference */
+	struct ssl_st *ssl; /* NULL before the first step, and with our record layer */
+	/* One reference. NULL: another process has made the connection, and this one makes none. */
+	struct tls_context *context;
 	char *name;                  /* name of the host that we connect to, or NULL */
 	struct handshake *handshake; /* NULL when it is over: stream_secure.c */
 	struct x509_st *peer;        /* with our record layer: see tls_forget_peer() */
@@ -109,7 +110,10 @@ bool tls_seconds_left(const struct x509_st *certificate, int64_t *seconds);
 /* The "socket" of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
 struct bio_method_st *tls_transport_new(void);
 
-/* `name`: the host that we connect to, or NULL. Returns NULL if there is no memory. */
+/*
+ * `name`: the host that we connect to, or NULL. A context is needed for a handshake only. Returns
+ * NULL if there is no memory.
+ */
 struct tls *tls_new(struct tls_context *context, const char *name);
 void tls_free(struct tls **tls);
 

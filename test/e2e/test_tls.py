@@ -67,7 +67,7 @@ def test_a_client_that_asks_for_it(weir, mode, ca):
         assert connection.pgconn.ssl_in_use
         assert connection.execute("SELECT 1").fetchone() == (1,)
         (row,) = [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"]
-        assert row["tls"].startswith("TLSv1.3/TLS_") and "/ECDH=" in row["tls"]
+        assert re.fullmatch(r"TLSv1\.3/TLS_\w+/ECDH=\w+/own", row["tls"])
 
 
 def test_the_host_name_is_in_the_certificate(weir, ca):

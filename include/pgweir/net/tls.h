@@ -80,12 +80,12 @@ const char *tls_library(void);
 
 /* ---- facts about a stream whose handshake is over ---- */
 
-/*
- * "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519", with "/own" behind it if that is the record layer;
- * "" if it is not encrypted.
- */
+/* "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519"; "" if it is not encrypted. */
 #define TLS_TEXT_SIZE 96
 const char *tls_text(const struct stream *stream, char *out, size_t size);
+
+/* Who encrypts now: "own", "openssl" or "". */
+const char *tls_records_text(const struct stream *stream);
 
 /* Returns the protocol agreed by ALPN; "" = none. At most 255 bytes. */
 size_t tls_agreed_protocol(const struct stream *stream, const char **name);
@@ -106,8 +106,8 @@ bool tls_peer_names(const struct stream *stream, struct buf *out);
 size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX]);
 
 /*
- * The login is over: names in the peer's certificate and the channel binding to a server are not
- * needed any more, and their memory is freed.
+ * Neither names in the peer's certificate nor the channel binding to a server are needed any more:
+ * frees their memory.
  */
 void tls_forget_peer(const struct stream *stream);
 
