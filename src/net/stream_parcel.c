@@ -142,7 +142,6 @@ struct stream_tls {
 	uint64_t cipher, in_number, out_number, empty_count, ticket_left, update_count;
 	struct bytes in_secret, out_secret, part, header, name, group;
 	unsigned char print[TLS_PRINT_SIZE]; /* of the context; zeros: of none */
-	bool is_agreed;
 };
 
 static const struct record_field tls_fields[] = {
@@ -159,7 +158,6 @@ static const struct record_field tls_fields[] = {
 	RECORD_BYTES_FIELD('g', struct stream_tls, group, TLS_GROUP_SIZE - 1),
 	RECORD_BYTES_FIELD('n', struct stream_tls, name, 1024),
 	RECORD_BLOCK_FIELD('c', struct stream_tls, print),
-	RECORD_FIELD('a', struct stream_tls, is_agreed),
 };
 
 static bool is_tls_good(const void *values)
@@ -197,14 +195,13 @@ void stream_write_tls(const struct stream *stream, struct buf *record)
 		.out_secret = bytes_of(records->out.secret, tls_secret_size(records->cipher)),
 		.in_number = records->in.number,
 		.out_number = records->out.number,
-		.part = buf_bytes(&tls->part),
-		.header = bytes_of(records->header, records->header_count),
+		.part = bytes_of(tls->part, tls->part_size),
+		.header = bytes_of(records->in.header, records->in.header_count),
 		.ticket_left = records->ticket_left,
 		.empty_count = records->empty_count,
 		.update_count = records->update_count,
 		.group = bytes_text(tls->group),
 		.name = bytes_text(tls->name ? tls->name : ""),
-		.is_agreed = tls->is_agreed,
 	};
 	if (tls->context)
 		memcpy(values.print, tls->context->print, TLS_PRINT_SIZE);
@@ -221,15 +218,13 @@ static bool fill_tls(struct tls *tls, const struct stream_tls *values)
 	memcpy(records->out.secret, values->out_secret.at, values->out_secret.count);
 	records->in.number = values->in_number;
 	records->out.number = values->out_number;
-	memcpy(records->header, values->header.at, values->header.count);
-	records->header_count = (uint8_t)values->header.count;
+	memcpy(records->in.header, values->header.at, values->header.count);
+	records->in.header_count = (uint8_t)values->header.count;
 	records->ticket_left = (uint32_t)values->ticket_left;
 	records->empty_count = (uint8_t)values->empty_count;
-	records->update_count = (uint32_t)values->update_count;
+	records->update_count = (uint8_t)values->update_count;
 	memcpy(tls->group, values->group.at, values->group.count);
-	tls->is_agreed = values->is_agreed;
-	buf_add(&tls->part, values->part.at, values->part.count);
-	return buf_ok(&tls->part) && tls_records_begin(records);
+	return tls_keep_part(tls, values->part) && tls_records_begin(records);
 }
 
 bool stream_read_tls(struct stream *stream, struct record *record, bool accepts,

@@ -55,24 +55,22 @@ static void on_message(int is_sent, int version, int type, const void *at, size_
 	if (++tls->records.update_count <= TLS_UPDATES_MAX)
 		return;
 	tls->records.is_flooded = true;
-	tls->in = (struct bytes){ 0 };
+	tls->engine->in = (struct bytes){ 0 };
 }
 
 static void reduce_updates(struct tls *tls, uint32_t due)
 {
-	uint32_t *count = &tls->records.update_count;
+	uint8_t *count = &tls->records.update_count;
 
-	*count -= due < *count ? due : *count;
+	*count -= due < *count ? (uint8_t)due : *count;
 }
 
 void tls_forgive_updates(struct tls *tls, usec_t now)
 {
-	usec_t due = (now - tls->forgiven_at) / TLS_UPDATE_PERIOD;
+	uint32_t period = (uint32_t)(now / TLS_UPDATE_PERIOD);
 
-	if (due <= 0)
-		return;
-	tls->forgiven_at = now;
-	reduce_updates(tls, due > UINT32_MAX ? UINT32_MAX : (uint32_t)due);
+	reduce_updates(tls, period - tls->forgiven_at);
+	tls->forgiven_at = period;
 }
 
 static void forgive_for_data(struct tls *tls, size_t count)
@@ -100,16 +98,17 @@ static bool set_up(struct tls *tls)
 		return false;
 	BIO_set_data(bio, tls);
 	BIO_set_init(bio, 1);
-	SSL_set_bio(tls->ssl, bio, bio);
-	SSL_set_msg_callback(tls->ssl, on_message);
-	SSL_set_msg_callback_arg(tls->ssl, tls);
+	SSL_set_bio(tls->engine->ssl, bio, bio);
+	SSL_set_msg_callback(tls->engine->ssl, on_message);
+	SSL_set_msg_callback_arg(tls->engine->ssl, tls);
 	if (tls->context->role == TLS_ACCEPTS) {
-		SSL_set_accept_state(tls->ssl);
+		SSL_set_accept_state(tls->engine->ssl);
 		return true;
 	}
-	SSL_set_connect_state(tls->ssl);
+	SSL_set_connect_state(tls->engine->ssl);
 	/* An IP address must not be sent as server name (RFC 6066). */
-	return !name || !*name || is_address(name) || SSL_set_tlsext_host_name(tls->ssl, name) == 1;
+	return !name || !*name || is_address(name) ||
+	       SSL_set_tlsext_host_name(tls->engine->ssl, name) == 1;
 }
 
 struct tls *tls_new(struct tls_context *context, const char *name)
@@ -129,10 +128,28 @@ struct tls *tls_new(struct tls_context *context, const char *name)
 /* Created in the first step, so that the thread which does the handshake does this too. */
 static bool has_engine(struct tls *tls)
 {
-	if (tls->ssl)
+	if (tls->engine)
 		return true;
-	tls->ssl = SSL_new(tls->context->library);
-	return tls->ssl && set_up(tls);
+	tls->engine = calloc(1, sizeof(*tls->engine));
+	if (!tls->engine)
+		return false;
+	tls->engine->ssl = SSL_new(tls->context->library);
+	return tls->engine->ssl && set_up(tls);
+}
+
+static void engine_free(struct tls_engine **engine)
+{
+	if (*engine)
+		SSL_free((*engine)->ssl);
+	free(*engine);
+	*engine = NULL;
+}
+
+static void drop_part(struct tls *tls)
+{
+	free(tls->part);
+	tls->part = NULL;
+	tls->part_size = 0;
 }
 
 void tls_free(struct tls **tlsp)
@@ -142,10 +159,12 @@ void tls_free(struct tls **tlsp)
 	*tlsp = NULL;
 	if (!tls)
 		return;
-	SSL_free(tls->ssl); /* its transport's method belongs to the context, so free this first */
+	if (tls_is_own(tls))
+		X509_free(tls->peer);
+	else
+		engine_free(&tls->engine); /* before the context: that has its transport's method */
 	tls_context_unref(&tls->context);
-	X509_free(tls->peer);
-	buf_free(&tls->part);
+	drop_part(tls);
 	free(tls->name);
 	OPENSSL_cleanse(tls, sizeof(*tls));
 	free(tls);
@@ -153,8 +172,8 @@ void tls_free(struct tls **tlsp)
 
 static void lend(struct tls *tls, struct bytes in, struct buf *out)
 {
-	tls->in = in;
-	tls->out = out;
+	tls->engine->in = in;
+	tls->engine->out = out;
 }
 
 /* Needed before SSL_get_error(), which takes all errors since the last clearing into account. */
@@ -166,8 +185,8 @@ static void engine_begin(struct tls *tls, struct bytes in, struct buf *out)
 
 static void engine_end(struct tls *tls)
 {
-	tls->in = (struct bytes){ 0 };
-	tls->out = NULL;
+	tls->engine->in = (struct bytes){ 0 };
+	tls->engine->out = NULL;
 }
 
 /* ---- the handshake ---- */
@@ -192,7 +211,7 @@ static bool check_host(const struct tls *tls, struct err *err)
 {
 	if (tls->context->role != TLS_CONNECTS || tls->context->check != TLS_CHECK_NAME)
 		return true;
-	if (is_right_host(tls, SSL_get0_peer_certificate(tls->ssl)))
+	if (is_right_host(tls, SSL_get0_peer_certificate(tls->engine->ssl)))
 		return true;
 	return err_set(err, ERR_SERVER_CONNECT, "its certificate is not that of host \"%s\"",
 	               tls->name ? tls->name : "");
@@ -200,7 +219,7 @@ static bool check_host(const struct tls *tls, struct err *err)
 
 static void explain(const struct tls *tls, struct err *err)
 {
-	long verdict = SSL_get_verify_result(tls->ssl);
+	long verdict = SSL_get_verify_result(tls->engine->ssl);
 	unsigned long failure = ERR_peek_last_error();
 
 	if (verdict != X509_V_OK && ERR_GET_LIB(failure) == ERR_LIB_SSL &&
@@ -245,39 +264,33 @@ void tls_note_secret(const SSL *ssl, const char *line)
 	    strncmp(line + 6, rest, sizeof(rest) - 1) != 0)
 		return;
 	way = is_client == tls->records.accepts ? &tls->records.in : &tls->records.out;
-	tls->secret_sizes +=
+	tls->engine->secret_sizes +=
 	    (unsigned int)read_hex(strrchr(line, ' ') + 1, way->secret, sizeof(way->secret));
 }
 
-static void write_group(SSL *ssl, char *out, size_t size)
+static void read_group(SSL *ssl, char *out, size_t size)
 {
 	EVP_PKEY *key = NULL;
-	char group[TLS_GROUP_SIZE] = "";
 
 	*out = 0;
 	if (SSL_get_peer_tmp_key(ssl, &key) != 1 || !key)
 		return;
-	if (EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) != 1)
-		snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(key));
 	if (EVP_PKEY_is_a(key, "DH"))
-		snprintf(out, size, "/DH=%d", EVP_PKEY_get_bits(key));
-	else
-		snprintf(out, size, "/ECDH=%s", group);
+		snprintf(out, size, "ffdhe%d", EVP_PKEY_get_bits(key));
+	else if (EVP_PKEY_get_group_name(key, out, size, NULL) != 1)
+		snprintf(out, size, "%s", EVP_PKEY_get0_type_name(key));
 	EVP_PKEY_free(key);
 	ERR_clear_error();
 }
 
 /* Whether nothing of OpenSSL's is needed any more: all that it has is known here. */
-static bool may_take_over(struct tls *tls)
+static bool may_take_over(const struct tls *tls, enum tls_cipher cipher)
 {
-	SSL *ssl = tls->ssl;
+	SSL *ssl = tls->engine->ssl;
 
-	tls->records.cipher =
-	    (uint8_t)tls_cipher_of(SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(ssl)));
-	return tls->context->has_own_records && SSL_version(ssl) == TLS1_3_VERSION &&
-	       tls->records.cipher && SSL_get_key_update_type(ssl) == SSL_KEY_UPDATE_NONE &&
-	       tls->secret_sizes == 2 * tls_secret_size(tls->records.cipher) &&
-	       !SSL_has_pending(ssl) && tls_records_begin(&tls->records);
+	return tls->context->has_own_records && SSL_version(ssl) == TLS1_3_VERSION && cipher &&
+	       tls->engine->secret_sizes == 2 * tls_secret_size(cipher) && !SSL_has_pending(ssl) &&
+	       SSL_get_key_update_type(ssl) == SSL_KEY_UPDATE_NONE;
 }
 
 /*
@@ -286,20 +299,23 @@ static bool may_take_over(struct tls *tls)
  */
 static void take_over(struct tls *tls)
 {
+	struct tls_engine *engine = tls->engine;
+	enum tls_cipher cipher =
+	    tls_cipher_of(SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(engine->ssl)));
 	const unsigned char *protocol = NULL;
 	unsigned int size = 0;
 
-	if (!may_take_over(tls)) {
+	tls->records.cipher = (uint8_t)cipher;
+	if (!may_take_over(tls, cipher) || !tls_records_begin(&tls->records)) {
 		OPENSSL_cleanse(&tls->records, sizeof(tls->records));
 		return;
 	}
-	tls->peer = SSL_get1_peer_certificate(tls->ssl);
-	tls->is_peer_verified = tls->peer && SSL_get_verify_result(tls->ssl) == X509_V_OK;
-	write_group(tls->ssl, tls->group, sizeof(tls->group));
-	SSL_get0_alpn_selected(tls->ssl, &protocol, &size);
+	tls->peer = SSL_get1_peer_certificate(engine->ssl);
+	tls->is_peer_verified = tls->peer && SSL_get_verify_result(engine->ssl) == X509_V_OK;
+	read_group(engine->ssl, tls->group, sizeof(tls->group));
+	SSL_get0_alpn_selected(engine->ssl, &protocol, &size);
 	tls->is_agreed = size != 0;
-	SSL_free(tls->ssl);
-	tls->ssl = NULL;
+	engine_free(&engine);
 }
 
 enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err)
@@ -311,9 +327,9 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 		return TLS_FAILED;
 	}
 	engine_begin(tls, *in, out);
-	result = SSL_do_handshake(tls->ssl);
-	why = SSL_get_error(tls->ssl, result);
-	*in = tls->in;
+	result = SSL_do_handshake(tls->engine->ssl);
+	why = SSL_get_error(tls->engine->ssl, result);
+	*in = tls->engine->in;
 	engine_end(tls);
 	if (result != 1 && why != SSL_ERROR_WANT_READ) {
 		explain(tls, err);
@@ -329,7 +345,7 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 		return TLS_FAILED;
 	}
 	/* The next bytes may be a password: wipe them in OpenSSL's buffers. */
-	SSL_set_options(tls->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+	SSL_set_options(tls->engine->ssl, SSL_OP_CLEANSE_PLAINTEXT);
 	take_over(tls);
 	return TLS_DONE;
 }
@@ -338,19 +354,17 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 
 void tls_keep_buffers(struct tls *tls)
 {
-	if (tls->ssl)
-		SSL_clear_mode(tls->ssl, SSL_MODE_RELEASE_BUFFERS);
+	if (!tls_is_own(tls))
+		SSL_clear_mode(tls->engine->ssl, SSL_MODE_RELEASE_BUFFERS);
 }
 
 void tls_drop_buffers(struct tls *tls)
 {
-	if (!tls->part.count)
-		buf_free(&tls->part);
-	if (!tls->ssl)
+	if (tls_is_own(tls))
 		return;
-	SSL_set_mode(tls->ssl,
+	SSL_set_mode(tls->engine->ssl,
 	             SSL_MODE_RELEASE_BUFFERS); /* for a buffer that still has a part of a record */
-	SSL_free_buffers(tls->ssl);
+	SSL_free_buffers(tls->engine->ssl);
 }
 
 /*
@@ -362,9 +376,9 @@ static enum tls_end end_of(const struct tls *tls)
 	bool is_error = ERR_peek_error() != 0; /* a fatal alert sets SSL_RECEIVED_SHUTDOWN too */
 
 	ERR_clear_error();
-	if (SSL_want_read(tls->ssl))
+	if (SSL_want_read(tls->engine->ssl))
 		return TLS_GOES_ON;
-	if (!is_error && (SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN))
+	if (!is_error && (SSL_get_shutdown(tls->engine->ssl) & SSL_RECEIVED_SHUTDOWN))
 		return TLS_ENDED;
 	return TLS_BROKEN;
 }
@@ -376,19 +390,27 @@ static struct tls_keyed *borrow_keyed(struct tls *tls, struct tls_keyed *spare)
 	return tls->keyed ? tls->keyed : spare;
 }
 
+bool tls_keep_part(struct tls *tls, struct bytes part)
+{
+	if (!part.count)
+		return true;
+	tls->part = malloc(part.count);
+	if (!tls->part)
+		return false;
+	memcpy(tls->part, part.at, part.count);
+	tls->part_size = (uint16_t)part.count;
+	return true;
+}
+
 static size_t open_own(struct tls *tls, struct bytes in, char *at, struct buf *out)
 {
 	struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
 	size_t count;
 
 	tls->end = tls_records_open(&tls->records, keyed, &in, at, &count, out);
-	buf_clear(&tls->part);
-	if (tls->end == TLS_GOES_ON)
-		buf_add(&tls->part, in.at, in.count);
-	if (!buf_ok(&tls->part))
+	drop_part(tls);
+	if (tls->end == TLS_GOES_ON && !tls_keep_part(tls, in))
 		tls->end = TLS_BROKEN;
-	if (!tls->keyed)
-		tls_drop_buffers(tls);
 	tls_keyed_done(&spare);
 	forgive_for_data(tls, count);
 	return count;
@@ -407,9 +429,9 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 	 * say that.
 	 */
 	do {
-		result = SSL_read_ex(tls->ssl, at + count, size - count, &done);
+		result = SSL_read_ex(tls->engine->ssl, at + count, size - count, &done);
 		count += result == 1 ? done : 0;
-	} while (result == 1 && tls->in.count && count < size);
+	} while (result == 1 && tls->engine->in.count && count < size);
 	if (result != 1)
 		tls->end = tls->records.is_flooded ? TLS_BROKEN : end_of(tls);
 	forgive_for_data(tls, count);
@@ -431,7 +453,7 @@ bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
 		return is_good;
 	}
 	lend(tls, (struct bytes){ 0 }, out);
-	is_good = SSL_write_ex(tls->ssl, in.at, in.count, &done) == 1;
+	is_good = SSL_write_ex(tls->engine->ssl, in.at, in.count, &done) == 1;
 	engine_end(tls);
 	if (!is_good)
 		ERR_clear_error();
@@ -448,7 +470,7 @@ void tls_goodbye(struct tls *tls, struct buf *out)
 		return;
 	}
 	engine_begin(tls, (struct bytes){ 0 }, out);
-	SSL_shutdown(tls->ssl);
+	SSL_shutdown(tls->engine->ssl);
 	engine_end(tls);
 	ERR_clear_error();
 }
@@ -463,15 +485,15 @@ void tls_goodbye(struct tls *tls, struct buf *out)
 static int transport_read(BIO *bio, char *out, int size)
 {
 	struct tls *tls = BIO_get_data(bio);
-	size_t count = tls->in.count < (size_t)size ? tls->in.count : (size_t)size;
+	size_t count = tls->engine->in.count < (size_t)size ? tls->engine->in.count : (size_t)size;
 
 	BIO_clear_retry_flags(bio);
 	if (count == 0) {
 		BIO_set_retry_read(bio);
 		return -1;
 	}
-	memcpy(out, tls->in.at, count);
-	tls->in = bytes_skip(tls->in, count);
+	memcpy(out, tls->engine->in.at, count);
+	tls->engine->in = bytes_skip(tls->engine->in, count);
 	return (int)count;
 }
 
@@ -480,10 +502,10 @@ static int transport_write(BIO *bio, const char *bytes, int count)
 	struct tls *tls = BIO_get_data(bio);
 
 	BIO_clear_retry_flags(bio);
-	if (!tls->out)
+	if (!tls->engine->out)
 		return -1;
-	buf_add(tls->out, bytes, (size_t)count);
-	return buf_ok(tls->out) ? count : -1;
+	buf_add(tls->engine->out, bytes, (size_t)count);
+	return buf_ok(tls->engine->out) ? count : -1;
 }
 
 static long transport_control(BIO *bio, int command, long number, void *arg)
@@ -571,19 +593,24 @@ static const struct tls *tls_of(const struct stream *stream)
 const char *tls_text(const struct stream *stream, char *out, size_t size)
 {
 	const struct tls *tls = tls_of(stream);
+	const char *version = "TLSv1.3", *cipher;
 	char group[TLS_GROUP_SIZE];
 
 	out[0] = 0;
 	if (!tls)
 		return out;
 	if (tls_is_own(tls)) {
-		snprintf(out, size, "TLSv1.3/%s%s", tls_cipher_name(tls->records.cipher),
-		         tls->group);
-		return out;
+		cipher = tls_cipher_name(tls->records.cipher);
+		memcpy(group, tls->group, sizeof(group));
+	} else {
+		version = SSL_get_version(tls->engine->ssl);
+		cipher = SSL_get_cipher_name(tls->engine->ssl);
+		read_group(tls->engine->ssl, group, sizeof(group));
 	}
-	write_group(tls->ssl, group, sizeof(group));
-	snprintf(out, size, "%s/%s%s", SSL_get_version(tls->ssl), SSL_get_cipher_name(tls->ssl),
-	         group);
+	if (strncmp(group, "ffdhe", 5) == 0)
+		snprintf(out, size, "%s/%s/DH=%s", version, cipher, group + 5);
+	else
+		snprintf(out, size, "%s/%s%s%s", version, cipher, *group ? "/ECDH=" : "", group);
 	return out;
 }
 
@@ -606,8 +633,8 @@ size_t tls_agreed_protocol(const struct stream *stream, const char **name)
 	    tls->is_agreed) { /* only one protocol is ever offered, or chosen */
 		at = (const unsigned char *)tls->context->protocol + 1;
 		count = tls->context->protocol_size - 1;
-	} else if (tls && tls->ssl) {
-		SSL_get0_alpn_selected(tls->ssl, &at, &count);
+	} else if (tls && !tls_is_own(tls)) {
+		SSL_get0_alpn_selected(tls->engine->ssl, &at, &count);
 	}
 	*name = at ? (const char *)at : "";
 	return count;
@@ -683,7 +710,7 @@ static void add_subject(struct buf *out, const X509_NAME *subject)
 
 static const X509 *certificate_of(const struct tls *tls)
 {
-	return tls->ssl ? SSL_get0_peer_certificate(tls->ssl) : tls->peer;
+	return tls_is_own(tls) ? tls->peer : SSL_get0_peer_certificate(tls->engine->ssl);
 }
 
 bool tls_peer_names(const struct stream *stream, struct buf *out)
@@ -692,7 +719,8 @@ bool tls_peer_names(const struct stream *stream, struct buf *out)
 	const X509 *certificate = tls ? certificate_of(tls) : NULL;
 
 	if (!certificate ||
-	    !(tls->ssl ? SSL_get_verify_result(tls->ssl) == X509_V_OK : tls->is_peer_verified))
+	    (tls_is_own(tls) ? !tls->is_peer_verified
+	                     : SSL_get_verify_result(tls->engine->ssl) != X509_V_OK))
 		return false;
 	add_common_names(out, X509_get_subject_name(certificate));
 	add_alternatives(out, certificate);
@@ -733,7 +761,7 @@ size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BI
 
 void tls_forget_peer(const struct stream *stream)
 {
-	if (!tls_of(stream))
+	if (!tls_of(stream) || !tls_is_own(stream->tls))
 		return;
 	X509_free(stream->tls->peer);
 	stream->tls->peer = NULL;

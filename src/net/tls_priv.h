@@ -49,29 +49,36 @@ enum tls_step {
 #define TLS_UPDATE_PERIOD USEC_PER_SEC
 #define TLS_UPDATE_BYTES ((size_t)64 * 1024)
 
-#define TLS_GROUP_SIZE 32
+#define TLS_GROUP_SIZE 20
 
 struct tls {
-	struct ssl_st *ssl; /* NULL before the first step, and with our record layer */
 	/* One reference. NULL: another process has made the connection, and this one makes none. */
 	struct tls_context *context;
 	char *name;                  /* name of the host that we connect to, or NULL */
 	struct handshake *handshake; /* NULL when it is over: stream_secure.c */
-	struct x509_st *peer;        /* with our record layer: see tls_forget_peer() */
-	/* Our record layer, if its cipher is set. The count of key updates is kept for OpenSSL,
-	 * too. */
+	union {
+		struct tls_engine *engine; /* OpenSSL's; NULL before the first step */
+		struct x509_st *peer;      /* tls_is_own(): see tls_forget_peer() */
+	};
+	struct tls_keyed *keyed; /* its slot in tls_slots; NULL: none */
+	/* Our record layer, if its cipher is set. The count of key updates is OpenSSL's, too. */
 	struct tls_records records;
-	struct buf part;            /* with our record layer: the beginning of a record */
-	char group[TLS_GROUP_SIZE]; /* "/ECDH=x25519" */
+	char *part; /* with our record layer: the beginning of a record, or NULL */
+	uint16_t part_size;
 	enum tls_end end : 4;
-	unsigned int secret_sizes : 16; /* bytes of both secrets that OpenSSL has told */
 	unsigned int is_peer_verified : 1;
 	unsigned int is_agreed : 1; /* a protocol, by ALPN */
+	char group[TLS_GROUP_SIZE]; /* of the key exchange: "X25519" */
 	uint32_t opened_bytes;      /* data bytes not yet counted for a reduction */
-	usec_t forgiven_at;
-	struct tls_keyed *keyed; /* its slot in tls_slots; NULL: none */
-	struct bytes in;         /* during a call: bytes to read */
-	struct buf *out;         /* during a call: where to write */
+	uint32_t forgiven_at;       /* in periods */
+};
+
+/* OpenSSL's object, and what its transport reads and writes. */
+struct tls_engine {
+	struct ssl_st *ssl;
+	unsigned int secret_sizes; /* bytes of both secrets that OpenSSL has told */
+	struct bytes in;           /* during a call: bytes to read */
+	struct buf *out;           /* during a call: where to write */
 };
 
 #define TLS_PRINT_SIZE 32
@@ -134,6 +141,9 @@ void tls_note_secret(const struct ssl_st *ssl, const char *line);
  * is any, and in OpenSSL where it is not seen. Sets tls->end.
  */
 size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out);
+
+/* Keeps the beginning of a record; there must be none. false: no memory. */
+bool tls_keep_part(struct tls *tls, struct bytes part);
 
 /* Reduces the count of key updates for the time that has passed. */
 void tls_forgive_updates(struct tls *tls, usec_t now);

@@ -253,7 +253,7 @@ static size_t open_record(struct tls_records *records, struct tls_keyed *keyed,
 
 static bool is_within_message(const struct tls_records *records)
 {
-	return records->header_count || records->ticket_left;
+	return records->in.header_count || records->ticket_left;
 }
 
 static enum alert count_update(struct tls_records *records)
@@ -262,18 +262,18 @@ static enum alert count_update(struct tls_records *records)
 	return records->is_flooded ? ALERT_UNEXPECTED_MESSAGE : ALERT_NONE;
 }
 
-/* `rest`: what its record has after the header. The new key begins with the next record. */
-static enum alert on_key_update(struct tls_records *records, struct tls_keyed *keyed,
-                                struct bytes rest, struct buf *out)
+/* `body`: what its record has after the header. The new key begins with the next record. */
+static enum alert on_key_update(struct tls_records *records, struct tls_keyed *keyed, uint32_t size,
+                                struct bytes body, struct buf *out)
 {
 	bool asks;
 
-	if (load_be32(records->header) != ((uint32_t)MESSAGE_KEY_UPDATE << 24 | 1))
+	if (size != 1)
 		return ALERT_DECODE_ERROR;
-	if (rest.count != 1)
+	if (body.count != 1)
 		return ALERT_UNEXPECTED_MESSAGE;
-	asks = *rest.at == 1;
-	if (!asks && *rest.at)
+	asks = *body.at == 1;
+	if (!asks && *body.at)
 		return ALERT_ILLEGAL_PARAMETER;
 	keyed->in_is_keyed = false;
 	if (!advance(records, &records->in) ||
@@ -282,48 +282,44 @@ static enum alert on_key_update(struct tls_records *records, struct tls_keyed *k
 	return count_update(records);
 }
 
-static enum alert on_message(struct tls_records *records, struct tls_keyed *keyed,
-                             struct bytes *rest, struct buf *out)
+static enum alert on_ticket(struct tls_records *records, uint32_t size)
 {
-	uint32_t size = load_be32(records->header) & 0xffffff;
-
-	records->header_count = 0;
-	switch (records->header[0]) {
-	case MESSAGE_KEY_UPDATE: {
-		enum alert alert = on_key_update(records, keyed, *rest, out);
-
-		*rest = bytes_skip(*rest, rest->count);
-		return alert;
-	}
-	case MESSAGE_TICKET:
-		if (records->accepts)
-			return ALERT_UNEXPECTED_MESSAGE;
-		if (size > TICKET_MAX)
-			return ALERT_DECODE_ERROR;
-		records->ticket_left = size;
-		return count_update(records);
-	default:
+	if (records->accepts)
 		return ALERT_UNEXPECTED_MESSAGE;
-	}
+	if (size > TICKET_MAX)
+		return ALERT_DECODE_ERROR;
+	records->ticket_left = size;
+	return count_update(records);
 }
 
 /* Messages may be cut anywhere by records, and a record may have several. */
 static enum alert on_handshake(struct tls_records *records, struct tls_keyed *keyed,
                                struct bytes in, struct buf *out)
 {
+	struct tls_way *way = &records->in;
 	enum alert alert = ALERT_NONE;
 
 	while (in.count && alert == ALERT_NONE) {
-		size_t skip = in.count < records->ticket_left ? in.count : records->ticket_left;
+		if (records->ticket_left) {
+			size_t skip =
+			    in.count < records->ticket_left ? in.count : records->ticket_left;
 
-		records->ticket_left -= (uint32_t)skip;
-		in = bytes_skip(in, skip);
-		while (in.count && records->header_count < sizeof(records->header)) {
-			records->header[records->header_count++] = (unsigned char)*in.at;
+			records->ticket_left -= (uint32_t)skip;
+			in = bytes_skip(in, skip);
+		} else if (way->header_count < sizeof(way->header)) {
+			way->header[way->header_count++] = (unsigned char)*in.at;
 			in = bytes_skip(in, 1);
+		} else {
+			uint32_t size = (uint32_t)way->header[1] << 16 |
+			                (uint32_t)way->header[2] << 8 | (unsigned char)*in.at;
+
+			in = bytes_skip(in, 1);
+			way->header_count = 0;
+			if (way->header[0] == MESSAGE_KEY_UPDATE)
+				return on_key_update(records, keyed, size, in, out);
+			alert = way->header[0] == MESSAGE_TICKET ? on_ticket(records, size)
+			                                         : ALERT_UNEXPECTED_MESSAGE;
 		}
-		if (records->header_count == sizeof(records->header))
-			alert = on_message(records, keyed, &in, out);
 	}
 	return alert;
 }

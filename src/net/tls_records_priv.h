@@ -44,22 +44,26 @@ enum tls_end {
 	TLS_BROKEN /* invalid bytes were received */
 };
 
-/* One direction. The key and the IV follow from the secret. */
+/*
+ * One direction. The key and the IV follow from the secret, but to derive them costs ten times as
+ * much as to encrypt a short record.
+ */
 struct tls_way {
 	uint64_t number; /* sequence number of the next record */
 	unsigned char secret[TLS_SECRET_MAX], key[TLS_KEY_MAX], iv[TLS_IV_SIZE];
+	unsigned char header[3]; /* incoming: of a handshake message that is cut */
+	uint8_t header_count;
 };
 
+/* Small, as every idle connection has it. */
 struct tls_records {
 	struct tls_way in, out;
-	uint8_t cipher; /* enum tls_cipher */
-	bool accepts;   /* the peer is the client of the handshake */
-	bool is_flooded;
+	uint8_t cipher;   /* enum tls_cipher */
+	bool accepts : 1; /* the peer is the client of the handshake */
+	bool is_flooded : 1;
 	uint8_t empty_count;
-	uint8_t header_count; /* a message of the handshake that is cut: of its header, ... */
-	unsigned char header[4];
-	uint32_t ticket_left;  /* ... and of its body, which is ignored */
-	uint32_t update_count; /* see TLS_UPDATES_MAX */
+	uint8_t update_count; /* see TLS_UPDATES_MAX */
+	uint32_t ticket_left; /* bytes of a cut ticket that are still to come; it is ignored */
 };
 
 /*
