@@ -9,6 +9,7 @@
  */
 #include "pgweir/client/client.h"
 
+#include <errno.h>
 #include <assert.h>
 #include <stdarg.h>
 
@@ -552,6 +553,8 @@ static void on_end(struct client *client)
 	 */
 	if (stream_is_flooded(&client->stream))
 		client_close(client, CLOSE_TLS_KEY_UPDATES);
+	else if (client->stream.error == EPROTO)
+		client_close(client, CLOSE_TLS_BROKEN);
 	else
 		client_close(client, is_silent ? left_reason(client) : CLOSE_CLIENT_EOF);
 }

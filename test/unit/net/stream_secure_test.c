@@ -661,6 +661,78 @@ START_TEST(secure_moves_to_another_loop)
 }
 END_TEST
 
+/* What a take-over does: the connection goes on from its record, at a new stream. */
+static void go_on(struct end *end, struct loop *loop, struct stream_pool *pool,
+                  struct tls_context *context)
+{
+	struct buf record = { 0 }, unsent = { 0 };
+	struct bytes kept = stream_unsent_bytes(&end->stream);
+	bool is_same, accepts = end->stream.tls->records.accepts;
+	struct record in;
+	int fd;
+
+	ck_assert(stream_can_move(&end->stream));
+	buf_add(&unsent, kept.at, kept.count);
+	stream_write_tls(&end->stream, &record);
+	fd = stream_take_socket(&end->stream);
+	ck_assert_ptr_null(end->stream.tls);
+	in = (struct record){ .rest = buf_bytes(&record) };
+	ck_assert(stream_read_tls(NULL, &in, accepts, context, &is_same));
+	ck_assert(record_is_whole(&in));
+	in = (struct record){ .rest = buf_bytes(&record) };
+	stream_open(&end->stream, loop, pool, fd, &ops);
+	ck_assert(stream_read_tls(&end->stream, &in, accepts, context, &is_same));
+	ck_assert(is_same && stream_is_encrypted(&end->stream));
+	ck_assert(stream_send_unsent(&end->stream, buf_bytes(&unsent)));
+	stream_want(&end->stream, WANT_INPUT);
+	buf_free(&record);
+	buf_free(&unsent);
+}
+
+/* With a part of a record that was read, and with output that the socket did not accept. */
+START_TEST(secure_moves_to_another_process)
+{
+	static char data[3000000];
+	struct stream_pool other;
+	struct stage stage;
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (char)(i * 31 + i / 1000);
+	make(&stage, 65536, "tlsv1.3");
+	stream_pool_init(&other, 4096);
+	begin(&stage);
+	run_until(&stage, both_secured);
+	ck_assert_int_eq(stream_can_move(&stage.here.stream), (own_roles & 1u << TLS_ACCEPTS) != 0);
+	if (stream_can_move(&stage.here.stream)) {
+		ck_assert(stream_send(&stage.here.stream, bytes_of(data, sizeof(data))));
+		ck_assert_uint_gt(stream_unsent(&stage.here.stream), 0);
+		stage.cut = 3001;
+		partial = stage.carried[1] + 10000;
+		ck_assert(stream_send(&stage.there.stream, bytes_of(data, 30000)));
+		run_until(&stage, a_part_came);
+		stage.cut = 65536;
+		go_on(&stage.here, stage.loop, &other, stage.accepts);
+		expected = 30000;
+		run_until(&stage, all_came);
+		ck_assert_uint_eq(stage.here.got.count, expected);
+		ck_assert_mem_eq(stage.here.got.at, data, expected);
+		update_keys(stage.here.stream.tls, &stage.here.got);
+		ck_assert(stream_send_unsent(&stage.here.stream,
+		                             bytes_skip(buf_bytes(&stage.here.got), expected)));
+		go_on(&stage.here, stage.loop, &stage.pool, stage.accepts);
+		ck_assert(stream_send(&stage.here.stream, bytes_text("and more")));
+		expected = (sizeof(data) + 8) / 8;
+		run_until(&stage, all_came_back);
+		ck_assert_uint_eq(stage.there.got.count, sizeof(data) + 8);
+		ck_assert_mem_eq(stage.there.got.at, data, sizeof(data));
+		ck_assert(!stage.here.has_ended && !stage.there.has_ended);
+	}
+	stream_close(&stage.here.stream);
+	stream_pool_done(&other);
+	done(&stage);
+}
+END_TEST
+
 START_TEST(secure_parcel_ends_encrypted)
 {
 	struct stream_parcel parcel;
@@ -741,6 +813,7 @@ static void add_tests(Suite *suite, const char *name, void (*set_roles)(void))
 	tcase_add_test(tcase, secure_key_updates_are_limited);
 	tcase_add_test(tcase, secure_key_updates_with_data);
 	tcase_add_loop_test(tcase, secure_moves_to_another_loop, 0, 2);
+	tcase_add_test(tcase, secure_moves_to_another_process);
 	tcase_add_test(tcase, secure_parcel_ends_encrypted);
 	tcase_add_test(tcase, secure_parcel_that_has_ended_says_nothing);
 	tcase_add_test(tcase, secure_sets_are_told_apart);
