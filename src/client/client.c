@@ -9,8 +9,8 @@
  */
 #include "pgweir/client/client.h"
 
-#include <errno.h>
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 
 #include "pgweir/base/container_of.h"

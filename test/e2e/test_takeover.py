@@ -20,6 +20,7 @@ from .kit.wait import LIMIT, wait_until
 from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, Wire, bind, close, describe,
                        error_fields, execute, message, parse, query, send_cancel, special, startup,
                        sync)
+from .test_tls import MemoryTls
 
 
 @pytest.fixture
@@ -911,49 +912,6 @@ def unread(weir, client):
             if fields[1].endswith(f":{weir.port:04X}") and fields[2].endswith(f":{port:04X}"):
                 return int(fields[4].split(":")[1], 16)
     raise AssertionError("no such connection")
-
-
-class MemoryTls:
-    """A client's TLS whose records the test sends."""
-
-    def __init__(self, sock):
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        self.sock = sock
-        self.came, self.left = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self.came, self.left)
-        while self.step(self.tls.do_handshake) is None:
-            self.came.write(self.sock.recv(65536))
-        self.flush()
-
-    def step(self, call, *args):
-        try:
-            return call(*args) or True
-        except ssl.SSLWantReadError:
-            self.flush()
-            return None
-
-    def flush(self):
-        self.sock.sendall(self.left.read())
-
-    def seal(self, data):
-        self.tls.write(data)
-        return self.left.read()
-
-    def send(self, data):
-        self.sock.sendall(self.seal(data))
-
-    def read_until(self, end):
-        got = b""
-        while not got.endswith(end):
-            part = self.step(self.tls.read, 65536)
-            if part is None:
-                data = self.sock.recv(65536)
-                assert data, got
-                self.came.write(data)
-            else:
-                got += part
-        return got
 
 
 # ---- clients that stay -------------------------------------------------------------------------
