@@ -387,8 +387,6 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)
 	take_tls_slot(stream);
 	tls_forgive_updates(tls, loop_now(stream->watch.loop));
 	part = tls->part_size;
-	if (part)
-		memcpy(tls_slots->in, tls->part, part);
 	done = socket_receive(stream->watch.fd, tls_slots->in + part, size - part);
 	*is_full = done == (ssize_t)(size - part);
 	if (done <= 0)
@@ -397,7 +395,7 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)
 		bulk_came(stream, (size_t)done);
 	out = clear_out(stream);
 	count =
-	    tls_open(tls, bytes_of(tls_slots->in, part + (size_t)done), at, STREAM_READ_SIZE, out);
+	    tls_open(tls, bytes_of(tls_slots->in + part, (size_t)done), at, STREAM_READ_SIZE, out);
 	if (out->count && !stream_send_raw(stream, buf_bytes(out)) && tls->end == TLS_GOES_ON)
 		tls->end = TLS_BROKEN;
 	if (tls->end != TLS_GOES_ON) {

@@ -289,6 +289,7 @@ static bool may_take_over(const struct tls *tls, enum tls_cipher cipher)
 	SSL *ssl = tls->engine->ssl;
 
 	return tls->context->has_own_records && SSL_version(ssl) == TLS1_3_VERSION && cipher &&
+	       SSL_SESSION_get_max_fragment_length(SSL_get_session(ssl)) == 0 &&
 	       tls->engine->secret_sizes == 2 * tls_secret_size(cipher) && !SSL_has_pending(ssl) &&
 	       SSL_get_key_update_type(ssl) == SSL_KEY_UPDATE_NONE;
 }
@@ -390,16 +391,38 @@ static struct tls_keyed *borrow_keyed(struct tls *tls, struct tls_keyed *spare)
 	return tls->keyed ? tls->keyed : spare;
 }
 
-bool tls_keep_part(struct tls *tls, struct bytes part)
+/* So the memory for a part grows with it, in few steps. */
+static size_t room_for(size_t count)
 {
-	if (!part.count)
+	size_t room = 64;
+
+	while (room < count)
+		room *= 2;
+	return room;
+}
+
+bool tls_keep_part(struct tls *tls, struct bytes more)
+{
+	size_t count = tls->part_size + more.count, room = room_for(count);
+	char *part = tls->part;
+
+	if (!more.count)
 		return true;
-	tls->part = malloc(part.count);
-	if (!tls->part)
+	if (!part || room != room_for(tls->part_size))
+		part = realloc(tls->part, room);
+	if (!part)
 		return false;
-	memcpy(tls->part, part.at, part.count);
-	tls->part_size = (uint16_t)part.count;
+	memcpy(part + tls->part_size, more.at, more.count);
+	tls->part = part;
+	tls->part_size = (uint16_t)count;
 	return true;
+}
+
+/* Whether a record is still incomplete with these bytes. Its header was judged before. */
+static bool is_only_more(const struct tls *tls, struct bytes in)
+{
+	return tls->part_size >= TLS_HEADER_SIZE &&
+	       tls->part_size + in.count < TLS_HEADER_SIZE + load_be16(tls->part + 3);
 }
 
 static size_t open_own(struct tls *tls, struct bytes in, char *at, struct buf *out)
@@ -407,6 +430,13 @@ static size_t open_own(struct tls *tls, struct bytes in, char *at, struct buf *o
 	struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
 	size_t count;
 
+	if (is_only_more(tls, in)) {
+		tls->end = tls_keep_part(tls, in) ? TLS_GOES_ON : TLS_BROKEN;
+		return 0;
+	}
+	in = bytes_of(in.at - tls->part_size, in.count + tls->part_size);
+	if (tls->part_size)
+		memcpy((char *)in.at, tls->part, tls->part_size);
 	tls->end = tls_records_open(&tls->records, keyed, &in, at, &count, out);
 	drop_part(tls);
 	if (tls->end == TLS_GOES_ON && !tls_keep_part(tls, in))

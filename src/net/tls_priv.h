@@ -137,13 +137,13 @@ void tls_note_secret(const struct ssl_st *ssl, const char *line);
 
 /*
  * Decrypts all of `in` to `at`, which must have room for its size plus one record
- * (TLS_RECORD_MAX). An incomplete record stays in the engine: `in` begins with tls->part, if there
- * is any, and in OpenSSL where it is not seen. Sets tls->end.
+ * (TLS_RECORD_MAX). An incomplete record stays in the engine, with our record layer as tls->part,
+ * for which there must be room in front of `in` at the next call. Sets tls->end.
  */
 size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out);
 
-/* Keeps the beginning of a record; there must be none. false: no memory. */
-bool tls_keep_part(struct tls *tls, struct bytes part);
+/* Adds bytes to the part of a record that is kept. false: no memory. */
+bool tls_keep_part(struct tls *tls, struct bytes more);
 
 /* Reduces the count of key updates for the time that has passed. */
 void tls_forgive_updates(struct tls *tls, usec_t now);

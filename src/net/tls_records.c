@@ -100,13 +100,19 @@ static bool derive(const struct tls_records *records, struct tls_way *way)
 	       expand(records, way, "tls13 iv", way->iv, TLS_IV_SIZE);
 }
 
-/* The next secret of a direction, after a key update (section 7.2). */
+/*
+ * The next secret of a direction, after a key update (section 7.2). If that fails, the way cannot
+ * be used any more: an old key must not meet a number again.
+ */
 static bool advance(const struct tls_records *records, struct tls_way *way)
 {
+	way->number = UINT64_MAX;
+	if (!expand(records, way, "tls13 traffic upd", way->secret,
+	            tls_secret_size(records->cipher)) ||
+	    !derive(records, way))
+		return false;
 	way->number = 0;
-	return expand(records, way, "tls13 traffic upd", way->secret,
-	              tls_secret_size(records->cipher)) &&
-	       derive(records, way);
+	return true;
 }
 
 bool tls_records_begin(struct tls_records *records)

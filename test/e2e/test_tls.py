@@ -303,12 +303,23 @@ SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY
 class OpensslClient:
     """openssl s_client, which begins with SSLRequest and changes its keys when it is told to."""
 
-    def __init__(self, weir):
+    def __init__(self, weir, *options):
         self.process = subprocess.Popen(
-            ["openssl", "s_client", "-connect", f"127.0.0.1:{weir.port}", "-starttls", "postgres"],
+            ["openssl", "s_client", "-connect", f"127.0.0.1:{weir.port}", "-starttls", "postgres",
+             *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         os.set_blocking(self.process.stdout.fileno(), False)
         self.got = b""
+
+    def login(self):
+        self.wait(b"Verify return code: ")
+        self.wait(b"---\n")
+        self.send(startup(user="alice", database="app"))
+        self.wait(b"Z\0\0\0\5I")
+
+    def close(self):
+        self.process.kill()
+        self.process.communicate()
 
     def send(self, data):
         self.process.stdin.write(data)
@@ -326,10 +337,7 @@ def test_a_client_that_changes_its_keys(weir):
     daemon = weir()
     client = OpensslClient(daemon)
     try:
-        client.wait(b"Verify return code: ")
-        client.wait(b"---\n")
-        client.send(startup(user="alice", database="app"))
-        client.wait(b"Z\0\0\0\5I")
+        client.login()
         for number in range(10):
             client.send(b"K\n" if number % 2 else b"k\n")  # K: we are to change ours, too
             client.wait(b"KEYUPDATE\n")
@@ -340,8 +348,21 @@ def test_a_client_that_changes_its_keys(weir):
         (row,) = [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"]
         assert row["tls"].endswith("/own")
     finally:
-        client.process.kill()
-        client.process.communicate()
+        client.close()
+
+
+def test_a_client_that_wants_small_records(weir):
+    """OpenSSL keeps what only it knows: the greatest size that was agreed on."""
+    daemon = weir()
+    client = OpensslClient(daemon, "-maxfraglen", "512")
+    try:
+        client.login()
+        client.send(parse("SELECT repeat('x', 5000), 'the end'") + bind([]) + execute() + sync())
+        client.wait(b"the end")
+        (row,) = [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"]
+        assert row["tls"].endswith("/openssl")
+    finally:
+        client.close()
 
 
 @pytest.mark.parametrize("suite", SUITES)
