@@ -99,7 +99,7 @@ struct tls_context {
 	unsigned char binding[TLS_BINDING_MAX]; /* channel binding of our certificate */
 };
 
-/* ---- tls.c ---- */
+/* ---- tls_facts.c ---- */
 
 /* Fills *err with "<what>: <reason>", the reason being OpenSSL's last error on this thread. */
 bool tls_err(struct err *err, enum err_code code, const char *format, ...)
@@ -113,6 +113,11 @@ size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_B
 
 /* Seconds until it expires. false: it is NULL, or has no valid time. */
 bool tls_seconds_left(const struct x509_st *certificate, int64_t *seconds);
+
+/* Name of the group of the key exchange: "X25519", "ffdhe2048"; "": none. */
+void tls_read_group(struct ssl_st *ssl, char *out, size_t size);
+
+/* ---- tls.c ---- */
 
 /* The "socket" of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
 struct bio_method_st *tls_transport_new(void);
