@@ -95,7 +95,7 @@ static void take_tls_slot(struct stream *stream)
 		tls_drop_buffers(old);
 	}
 	tls->keyed = &tls_slots->keyed[tls_slots->next_slot];
-	tls->keyed->in_is_keyed = tls->keyed->out_is_keyed = false;
+	tls_keyed_forget(tls->keyed);
 	tls_slots->slots[tls_slots->next_slot] = tls;
 	tls_slots->next_slot = (tls_slots->next_slot + 1) % TLS_SLOTS;
 	tls_keep_buffers(tls);
@@ -346,7 +346,7 @@ bool stream_secure_like(struct stream *stream, const struct stream *other, struc
 
 /* ---- bytes ---- */
 
-/* The contexts go with the slot: no key outlives its connection. */
+/* No key outlives its connection. */
 static void leave_tls_slot(struct stream *stream)
 {
 	struct tls_slots *tls_slots = stream->pool->tls_slots;
@@ -355,7 +355,7 @@ static void leave_tls_slot(struct stream *stream)
 	if (!tls->keyed)
 		return;
 	tls_slots->slots[tls->keyed - tls_slots->keyed] = NULL;
-	tls_keyed_done(tls->keyed);
+	tls_keyed_forget(tls->keyed);
 	tls->keyed = NULL;
 }
 

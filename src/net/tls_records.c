@@ -121,6 +121,23 @@ bool tls_records_begin(struct tls_records *records)
 	       derive(records, &records->out);
 }
 
+static void forget_key(EVP_CIPHER_CTX **context)
+{
+	static const unsigned char none[TLS_KEY_MAX];
+
+	if (!*context || EVP_CipherInit_ex(*context, NULL, NULL, none, NULL, -1) == 1)
+		return;
+	EVP_CIPHER_CTX_free(*context);
+	*context = NULL;
+}
+
+void tls_keyed_forget(struct tls_keyed *keyed)
+{
+	forget_key(&keyed->in);
+	forget_key(&keyed->out);
+	keyed->in_is_keyed = keyed->out_is_keyed = false;
+}
+
 void tls_keyed_done(struct tls_keyed *keyed)
 {
 	EVP_CIPHER_CTX_free(keyed->in);

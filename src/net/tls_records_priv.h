@@ -68,7 +68,7 @@ struct tls_records {
 
 /*
  * OpenSSL's contexts for the two directions of a connection, made when needed. Whoever is busy has
- * some with its keys; to give them to another connection, set both flags to false. Zero: none yet.
+ * some with its keys. Zero: none yet.
  */
 struct tls_keyed {
 	struct evp_cipher_ctx_st *in, *out;
@@ -77,6 +77,9 @@ struct tls_keyed {
 };
 
 void tls_keyed_done(struct tls_keyed *keyed);
+
+/* Overwrites the keys, and keeps the contexts for another connection. */
+void tls_keyed_forget(struct tls_keyed *keyed);
 
 /* Bytes of a secret of this cipher; 0: no such cipher. */
 size_t tls_secret_size(enum tls_cipher cipher);

@@ -550,10 +550,10 @@ START_TEST(records_need_no_contexts)
 		say(&other, DATA, "de", 2, 0);
 		tls_keyed_done(&other.ours);
 		other.ours = peers.ours;
-		other.ours.in_is_keyed = false;
+		tls_keyed_forget(&other.ours);
 		ck_assert_int_eq(hear(&other), TLS_GOES_ON);
 		peers.ours = other.ours;
-		peers.ours.in_is_keyed = false;
+		tls_keyed_forget(&peers.ours);
 		other.ours = (struct tls_keyed){ 0 };
 	}
 	ck_assert_uint_eq(other.got.count, 8);
