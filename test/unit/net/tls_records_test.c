@@ -329,6 +329,44 @@ START_TEST(records_have_padding)
 }
 END_TEST
 
+/* Empty records are limited in a row, not in all. */
+START_TEST(records_may_be_empty)
+{
+	struct peers peers;
+
+	begin(&peers, TLS_AES_128_GCM, true);
+	for (int i = 1; i <= 5 * TLS_EMPTY_MAX; i++) {
+		SAY(DATA, "");
+		if (i % TLS_EMPTY_MAX == 0)
+			SAY(DATA, "x");
+	}
+	ck_assert_int_eq(hear(&peers), TLS_GOES_ON);
+	ck_assert_uint_eq(peers.got.count, 5);
+	end(&peers);
+}
+END_TEST
+
+/* What was decrypted before its tag was found wrong is wiped. */
+START_TEST(records_leave_nothing_of_a_bad_one)
+{
+	char at[64] = "";
+	struct peers peers;
+	struct bytes in;
+	size_t count;
+
+	begin(&peers, (enum tls_cipher)_i, true);
+	SAY(DATA, "not authentic");
+	peers.wire.at[peers.wire.count - 1] ^= 1;
+	in = buf_bytes(&peers.wire);
+	ck_assert_int_eq(tls_records_open(&peers.we, &peers.ours, &in, at, &count, &peers.answer),
+	                 TLS_BROKEN);
+	ck_assert_uint_eq(count, 0);
+	for (size_t i = 0; i < sizeof(at); i++)
+		ck_assert_int_eq(at[i], 0);
+	end(&peers);
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 #define TICKET "\4\0\0\5ticke"
@@ -588,6 +626,9 @@ int main(void)
 	tcase_add_loop_test(tcase, records_notice_each_changed_bit, TLS_AES_128_GCM, TLS_CIPHERS);
 	tcase_add_test(tcase, records_have_an_order);
 	tcase_add_test(tcase, records_have_padding);
+	tcase_add_test(tcase, records_may_be_empty);
+	tcase_add_loop_test(tcase, records_leave_nothing_of_a_bad_one, TLS_AES_128_GCM,
+	                    TLS_CIPHERS);
 	tcase_add_loop_test(tcase, records_refuse, 0, COUNT_OF(refused));
 	tcase_add_test(tcase, records_know_alerts);
 	tcase_add_test(tcase, records_ignore_tickets);
