@@ -98,6 +98,7 @@ struct tls_options client_tls_options(const struct config *config, const char *p
 		.ciphersuites = config->client_tls13_ciphers,
 		.curve = config->client_tls_ecdhcurve,
 		.dheparams = config->client_tls_dheparams,
+		.has_own_records = config->tls_records == TLS_RECORDS_OWN,
 		.protocol = protocol,
 	};
 }

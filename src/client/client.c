@@ -10,6 +10,7 @@
 #include "pgweir/client/client.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 
 #include "pgweir/base/container_of.h"
@@ -556,6 +557,8 @@ static void on_end(struct client *client)
 	 */
 	if (stream_is_flooded(&client->stream))
 		client_close(client, CLOSE_TLS_KEY_UPDATES);
+	else if (client->stream.error == EPROTO)
+		client_close(client, CLOSE_TLS_BROKEN);
 	else
 		client_close(client, is_silent ? left_reason(client) : CLOSE_CLIENT_EOF);
 }

@@ -179,5 +179,6 @@ uint64_t handover_session_hash(uint64_t hash)
 {
 	hash = record_hash(handover_pools_session_hash(hash), &session_record_table);
 	hash = record_hash(hash, &gate_record_table);
+	hash = record_hash(hash, &stream_tls_table);
 	return record_hash(record_hash(hash, &client_listening_record_table), &told_record_table);
 }

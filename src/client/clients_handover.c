@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "pgweir/base/text.h"
+#include "pgweir/net/stream_parcel.h"
 #include "pgweir/pool/homes.h"
 #include "pgweir/pool/handover.h"
 
@@ -42,14 +43,15 @@ static bool can_ever_leave_alone(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
-	if (!stream_is_open(&client->stream) || client->stream.tls || client->stream.error ||
-	    client->replication || !client->borrower.pool || client->late)
+	if (!stream_is_open(&client->stream) || !stream_can_move(&client->stream) ||
+	    client->stream.error || client->replication || !client->borrower.pool || client->late)
 		return false; /* a late BEGIN: the client can be handed over when that was sent */
 	if (client->clients->with.pools->is_handover_plain &&
-	    (session_has_record(client) || listening_listener(client) || client->borrower.gate ||
-	     client->borrower.rules || !handover_params_are_plain(client->params)))
+	    (client->stream.tls || session_has_record(client) || listening_listener(client) ||
+	     client->borrower.gate || client->borrower.rules ||
+	     !handover_params_are_plain(client->params)))
 		return false;
-	return !server || !server->wire.stream.tls;
+	return !server || handover_server_can_move(server);
 }
 
 static bool can_ever_leave(const struct client *client)
@@ -181,7 +183,7 @@ void clients_calm(struct clients *clients)
 	TAILQ_FOREACH (client, &clients->list, node) {
 		bool is_still = shall_be_still(client);
 
-		if (!stream_is_open(&client->stream) || client->stream.tls ||
+		if (!stream_is_open(&client->stream) || !stream_can_move(&client->stream) ||
 		    stream_is_halted(&client->stream) == is_still)
 			continue;
 		if (is_still)
@@ -249,6 +251,7 @@ static void write_session(const struct client *client, struct buf *record)
 	record_write(record, &client_record_table, &values);
 	if (borrower->gate || borrower->rules)
 		write_gate(client, record);
+	stream_write_tls(&client->stream, record);
 }
 
 static bool write_client(struct client *client, struct channel *channel)
@@ -354,9 +357,11 @@ static struct gate_record read_gate(struct record *record)
 static uint64_t skim(struct record *record, struct client_record *values)
 {
 	struct client_listening_record listening = { 0 };
+	bool is_same;
 
 	record_read(record, &client_record_table, values);
 	read_gate(record);
+	stream_read_tls(NULL, record, true, NULL, &is_same);
 	unnamed_read(NULL, record, NULL);
 	sql_unnamed_read(NULL, record, NULL);
 	session_read(NULL, record);
@@ -498,7 +503,7 @@ static void take_server(struct client *client, struct pools_arrival *arrival)
 void client_take(struct clients *clients, struct pools_arrival *arrival, struct bytes body, int *fd)
 {
 	struct record record = { .rest = body };
-	bool is_known, is_good;
+	bool is_known, is_good, is_same;
 	struct client *client;
 	struct client_record values;
 	struct gate_record gate;
@@ -512,6 +517,10 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	if (!client)
 		return;
 	*fd = -1;
+	if (!stream_read_tls(&client->stream, &record, true, clients->tls, &is_same)) {
+		client_close(client, CLOSE_MEMORY);
+		return;
+	}
 	stream_defer(&client->stream);
 	enter_by(client, &gate);
 	is_good = enter_house(client, &values);
@@ -540,7 +549,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	if (client->state == CLIENT_IDLE)
 		client_idle_resume(client, values.idle_since);
 	if (!stream_keep(&client->stream, values.kept) ||
-	    (values.unsent.count && !stream_send(&client->stream, values.unsent)))
+	    !stream_send_unsent(&client->stream, values.unsent))
 		client_close(client, CLOSE_CLIENT_EOF);
 }
 

@@ -24,7 +24,7 @@
 	enum route_reads: SETTING_WORD, enum causal_reads: SETTING_WORD, enum auth_method: SETTING_WORD, \
 	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
 	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD, \
-	enum console_version: SETTING_WORD)
+	enum tls_records_by: SETTING_WORD, enum console_version: SETTING_WORD)
 #define SETTING(field, ...) \
 	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
 #define LIVE .reload = RELOAD_LIVE
@@ -54,6 +54,7 @@ static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "
 static const char *const required_methods[] = { "password", "md5", "scram-sha-256", "none", NULL };
 static const char *const console_versions[] = { "1.23", "1.24", "1.25", "1.26", NULL };
 static const char *const drain_signals[] = { "SIGINT", "SIGTERM", NULL };
+static const char *const tls_records_by[] = { "own", "openssl", NULL };
 static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
 
 const struct setting settings[] = {
@@ -620,6 +621,12 @@ const struct setting settings[] = {
 	SETTING(tcp_user_timeout, .initial = "0", .max = INT32_MAX * USEC_PER_MS,
 	        .unit = USEC_PER_MS, .step = USEC_PER_MS, LIVE, GROUP(NETWORK),
 	        .help = "Value of TCP_USER_TIMEOUT. 0 = the system default."),
+	SETTING(tls_records, .initial = "own", .words = tls_records_by, BOOT, GROUP(TLS),
+	        .since = "0.4.0",
+	        .help = "Who encrypts a connection with TLS 1.3 after its handshake, which is "
+	                "always OpenSSL's. own: pgweir's record layer, with OpenSSL's ciphers; "
+	                "such a connection needs little memory, and is handed over at an online "
+	                "restart. openssl: OpenSSL, as for older versions of TLS."),
 	SETTING(track_extra_parameters, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "Additional server-reported parameters that are kept for each client. "
 	                "Parameters that PostgreSQL itself reports and a client can change are "

@@ -272,6 +272,7 @@ static bool make_server(struct tls_context **context, const struct config *confi
 		.protocols = config->server_tls_protocols,
 		.ciphers = config->server_tls_ciphers,
 		.ciphersuites = config->server_tls13_ciphers,
+		.has_own_records = config->tls_records == TLS_RECORDS_OWN,
 	    },
 	    err);
 	return *context != NULL;

@@ -181,8 +181,13 @@ void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *p
 int stream_take_socket(struct stream *stream)
 {
 	int fd = stream->watch.fd;
+	struct tls *tls;
 
 	stream_push(stream);
+	if (stream->tls) {
+		tls = stream_secure_detach(stream);
+		tls_free(&tls);
+	}
 	if (stream->slot)
 		bulk_end(stream);
 	watch_done(&stream->watch);

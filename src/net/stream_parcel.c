@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Streams that move from loop to loop.
+ * Streams that move from loop to loop, or to another process.
  *
  *   stream --> [dup(socket), TLS, kept, unsent] --> stream of another loop
  *   socket --> closed by the old loop, when its epoll set does not have it any more
@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -133,6 +134,126 @@ void stream_parcel_end(struct stream_parcel *parcel, struct bytes words)
 		shutdown(fd, SHUT_RDWR);
 	buf_free(&last);
 	close(fd);
+}
+
+/* ---- to another process ---- */
+
+struct stream_tls {
+	uint64_t cipher, in_number, out_number, empty_count, ticket_left, update_count;
+	struct bytes in_secret, out_secret, part, header, name, group;
+	unsigned char print[TLS_PRINT_SIZE]; /* of the context; zeros: of none */
+};
+
+static const struct record_field tls_fields[] = {
+	RECORD_FIELD('E', struct stream_tls, cipher),
+	RECORD_BYTES_FIELD('i', struct stream_tls, in_secret, TLS_SECRET_MAX),
+	RECORD_BYTES_FIELD('o', struct stream_tls, out_secret, TLS_SECRET_MAX),
+	RECORD_FIELD('j', struct stream_tls, in_number),
+	RECORD_FIELD('p', struct stream_tls, out_number),
+	RECORD_BYTES_FIELD('r', struct stream_tls, part, TLS_HEADER_SIZE + TLS_BODY_MAX),
+	RECORD_BYTES_FIELD('h', struct stream_tls, header, 3),
+	RECORD_FIELD('t', struct stream_tls, ticket_left),
+	RECORD_FIELD('e', struct stream_tls, empty_count),
+	RECORD_FIELD('u', struct stream_tls, update_count),
+	RECORD_BYTES_FIELD('g', struct stream_tls, group, TLS_GROUP_SIZE - 1),
+	RECORD_BYTES_FIELD('n', struct stream_tls, name, 1024),
+	RECORD_BLOCK_FIELD('c', struct stream_tls, print),
+};
+
+static bool is_tls_good(const void *values)
+{
+	const struct stream_tls *record = values;
+	size_t size =
+	    record->cipher < TLS_CIPHERS ? tls_secret_size((enum tls_cipher)record->cipher) : 0;
+
+	return size && record->in_secret.count == size && record->out_secret.count == size &&
+	       record->empty_count <= TLS_EMPTY_MAX && record->update_count <= TLS_UPDATES_MAX &&
+	       record->ticket_left <= UINT32_MAX;
+}
+
+const struct record_table stream_tls_table = RECORD_TABLE("TLS", tls_fields, is_tls_good);
+
+bool stream_can_move(const struct stream *stream)
+{
+	const struct tls *tls = stream->tls;
+
+	return !tls || (tls_is_own(tls) && !tls->handshake && tls->end == TLS_GOES_ON);
+}
+
+void stream_write_tls(const struct stream *stream, struct buf *record)
+{
+	const struct tls *tls = stream->tls;
+	const struct tls_records *records;
+	struct stream_tls values;
+
+	if (!tls)
+		return;
+	records = &tls->records;
+	values = (struct stream_tls){
+		.cipher = records->cipher,
+		.in_secret = bytes_of(records->in.secret, tls_secret_size(records->cipher)),
+		.out_secret = bytes_of(records->out.secret, tls_secret_size(records->cipher)),
+		.in_number = records->in.number,
+		.out_number = records->out.number,
+		.part = bytes_of(tls->part, tls->part_size),
+		.header = bytes_of(records->in.header, records->in.header_count),
+		.ticket_left = records->ticket_left,
+		.empty_count = records->empty_count,
+		.update_count = records->update_count,
+		.group = bytes_text(tls->group),
+		.name = bytes_text(tls->name ? tls->name : ""),
+	};
+	if (tls->context)
+		memcpy(values.print, tls->context->print, TLS_PRINT_SIZE);
+	record_write(record, &stream_tls_table, &values);
+}
+
+/* false: no memory. */
+static bool fill_tls(struct tls *tls, const struct stream_tls *values)
+{
+	struct tls_records *records = &tls->records;
+
+	records->cipher = (uint8_t)values->cipher;
+	memcpy(records->in.secret, values->in_secret.at, values->in_secret.count);
+	memcpy(records->out.secret, values->out_secret.at, values->out_secret.count);
+	records->in.number = values->in_number;
+	records->out.number = values->out_number;
+	memcpy(records->in.header, values->header.at, values->header.count);
+	records->in.header_count = (uint8_t)values->header.count;
+	records->ticket_left = (uint32_t)values->ticket_left;
+	records->empty_count = (uint8_t)values->empty_count;
+	records->update_count = (uint8_t)values->update_count;
+	memcpy(tls->group, values->group.at, values->group.count);
+	return tls_keep_part(tls, values->part) && tls_records_begin(records);
+}
+
+bool stream_read_tls(struct stream *stream, struct record *record, bool accepts,
+                     struct tls_context *context, bool *is_same)
+{
+	struct stream_tls values;
+	char name[1025] = "";
+
+	*is_same = true;
+	if (!record_has_table(record, &stream_tls_table))
+		return true;
+	record_read(record, &stream_tls_table, &values);
+	if (!stream || record->is_bad)
+		return true;
+	*is_same = context && memcmp(values.print, context->print, TLS_PRINT_SIZE) == 0;
+	memcpy(name, values.name.at, values.name.count);
+	stream->tls = tls_new(context, name);
+	if (!stream->tls)
+		return false;
+	stream->tls->records.accepts = accepts;
+	if (stream_secure_has_slots(stream->pool) && fill_tls(stream->tls, &values))
+		return true;
+	stream->tls->end = TLS_BROKEN;
+	return false;
+}
+
+bool stream_send_unsent(struct stream *stream, struct bytes bytes)
+{
+	return !bytes.count || stream_send_raw(stream, bytes);
 }
 
 /* ---- farewell ---- */

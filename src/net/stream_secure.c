@@ -47,7 +47,7 @@ struct handshake {
 
 bool stream_is_flooded(const struct stream *stream)
 {
-	return stream->tls && stream->tls->is_flooded;
+	return stream->tls && stream->tls->records.is_flooded;
 }
 
 bool stream_is_shaking(const struct stream *stream)
@@ -60,6 +60,8 @@ void stream_secure_slots_free(struct tls_slots **tls_slots)
 	if (!*tls_slots)
 		return;
 	buf_free(&(*tls_slots)->out);
+	for (unsigned int i = 0; i < TLS_SLOTS; i++)
+		tls_keyed_done(&(*tls_slots)->keyed[i]);
 	free(*tls_slots);
 	*tls_slots = NULL;
 }
@@ -76,25 +78,26 @@ static struct buf *clear_out(struct stream *stream)
 }
 
 /*
- * Creating OpenSSL's buffers costs as much as encrypting half a record, so an active stream
- * keeps them, and an idle one has none. The stream that got its slot first gives it up for the
- * next.
+ * Creating OpenSSL's buffers, or giving its contexts a key, costs as much as encrypting half a
+ * record, so an active stream keeps them, and an idle one has none. The stream that got its slot
+ * first gives it up for the next.
  */
 static void take_tls_slot(struct stream *stream)
 {
 	struct tls_slots *tls_slots = stream->pool->tls_slots;
 	struct tls *tls = stream->tls, *old;
 
-	if (tls->slot)
+	if (tls->keyed)
 		return;
 	old = tls_slots->slots[tls_slots->next_slot];
 	if (old) {
+		old->keyed = NULL;
 		tls_drop_buffers(old);
-		old->slot = 0;
 	}
+	tls->keyed = &tls_slots->keyed[tls_slots->next_slot];
+	tls_keyed_forget(tls->keyed);
 	tls_slots->slots[tls_slots->next_slot] = tls;
 	tls_slots->next_slot = (tls_slots->next_slot + 1) % TLS_SLOTS;
-	tls->slot = tls_slots->next_slot ? tls_slots->next_slot : TLS_SLOTS;
 	tls_keep_buffers(tls);
 }
 
@@ -335,19 +338,25 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 
 bool stream_secure_like(struct stream *stream, const struct stream *other, struct err *err)
 {
+	if (!other->tls->context)
+		return err_set(err, ERR_SERVER_CONNECT, "TLS is off in the configuration");
 	return stream_secure(stream, other->tls->context, other->tls->name, (struct bytes){ 0 },
 	                     err);
 }
 
 /* ---- bytes ---- */
 
+/* No key outlives its connection. */
 static void leave_tls_slot(struct stream *stream)
 {
+	struct tls_slots *tls_slots = stream->pool->tls_slots;
 	struct tls *tls = stream->tls;
 
-	if (tls->slot)
-		stream->pool->tls_slots->slots[tls->slot - 1] = NULL;
-	tls->slot = 0;
+	if (!tls->keyed)
+		return;
+	tls_slots->slots[tls->keyed - tls_slots->keyed] = NULL;
+	tls_keyed_forget(tls->keyed);
+	tls->keyed = NULL;
 }
 
 struct tls *stream_secure_detach(struct stream *stream)
@@ -355,7 +364,7 @@ struct tls *stream_secure_detach(struct stream *stream)
 	struct tls *tls = stream->tls;
 
 	assert(!tls->handshake);
-	if (tls->slot)
+	if (tls->keyed)
 		tls_drop_buffers(tls);
 	leave_tls_slot(stream);
 	stream->tls = NULL;
@@ -366,9 +375,9 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)
 {
 	struct tls *tls = stream->tls;
 	struct tls_slots *tls_slots = stream->pool->tls_slots;
+	size_t size = tls_is_own(tls) ? STREAM_READ_SIZE : SECURE_READ_SIZE, part, count;
 	struct buf *out;
 	ssize_t done;
-	size_t count;
 
 	assert(!tls->handshake);
 	if (tls->end != TLS_GOES_ON) {
@@ -377,12 +386,16 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)
 	}
 	take_tls_slot(stream);
 	tls_forgive_updates(tls, loop_now(stream->watch.loop));
-	done = socket_receive(stream->watch.fd, tls_slots->in, SECURE_READ_SIZE);
-	*is_full = done == (ssize_t)SECURE_READ_SIZE;
+	part = tls->part_size;
+	done = socket_receive(stream->watch.fd, tls_slots->in + part, size - part);
+	*is_full = done == (ssize_t)(size - part);
 	if (done <= 0)
 		return done;
+	if (tls_is_own(tls))
+		bulk_came(stream, (size_t)done);
 	out = clear_out(stream);
-	count = tls_open(tls, bytes_of(tls_slots->in, (size_t)done), at, STREAM_READ_SIZE, out);
+	count =
+	    tls_open(tls, bytes_of(tls_slots->in + part, (size_t)done), at, STREAM_READ_SIZE, out);
 	if (out->count && !stream_send_raw(stream, buf_bytes(out)) && tls->end == TLS_GOES_ON)
 		tls->end = TLS_BROKEN;
 	if (tls->end != TLS_GOES_ON) {

@@ -4,6 +4,7 @@
  *
  *   bytes of the wire --> transport --> SSL --> plain bytes
  *   plain bytes --> SSL --> transport --> buffer for the wire
+ *   after the handshake:  SSL --> secrets, sequence numbers --> tls_records.c instead of both
  *
  * Hard here: OpenSSL wants something like a socket. The transport gives it the bytes of the
  * current call, and then "no more for now". So only an incomplete record stays in the engine.
@@ -13,12 +14,25 @@
 #include "tls_priv.h"
 
 #include <arpa/inet.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- the engine ---- */
+
+/*
+ * Counts the records of each direction since its last key: the one that begins behind Finished. An
+ * own session ticket of ours is one, for example.
+ */
+static void count_record(struct tls *tls, bool is_sent, int type, const void *at, size_t count)
+{
+	struct tls_way *way = is_sent ? &tls->records.out : &tls->records.in;
+
+	if (type == SSL3_RT_HEADER)
+		way->number++;
+	else if (type == SSL3_RT_HANDSHAKE && count &&
+	         *(const unsigned char *)at == SSL3_MT_FINISHED)
+		way->number = 0;
+}
 
 /*
  * Called for each message that OpenSSL has read. OpenSSL processes records as long as there are
@@ -31,33 +45,39 @@ static void on_message(int is_sent, int version, int type, const void *at, size_
 
 	(void)version;
 	(void)library;
+	if (tls->context->has_own_records)
+		count_record(tls, is_sent, type, at, count);
 	if (is_sent || type != SSL3_RT_HANDSHAKE || !count ||
 	    *(const unsigned char *)at != SSL3_MT_KEY_UPDATE)
 		return;
-	if (++tls->update_count <= TLS_UPDATES_MAX)
+	if (++tls->records.update_count <= TLS_UPDATES_MAX)
 		return;
-	tls->is_flooded = true;
-	tls->in = (struct bytes){ 0 };
+	tls->records.is_flooded = true;
+	tls->engine->in = (struct bytes){ 0 };
+}
+
+static void reduce_updates(struct tls *tls, uint32_t due)
+{
+	uint8_t *count = &tls->records.update_count;
+
+	*count -= due < *count ? (uint8_t)due : *count;
 }
 
 void tls_forgive_updates(struct tls *tls, usec_t now)
 {
-	usec_t due = (now - tls->forgiven_at) / TLS_UPDATE_PERIOD;
+	uint32_t period = (uint32_t)(now / TLS_UPDATE_PERIOD);
 
-	if (due <= 0)
-		return;
-	tls->forgiven_at = now;
-	tls->update_count -= due < tls->update_count ? (unsigned int)due : tls->update_count;
+	reduce_updates(tls, period - tls->forgiven_at);
+	tls->forgiven_at = period;
 }
 
 static void forgive_for_data(struct tls *tls, size_t count)
 {
-	unsigned int due;
-
-	tls->opened_bytes += count;
-	due = (unsigned int)(tls->opened_bytes / TLS_UPDATE_BYTES);
+	tls->opened_bytes += (uint32_t)count;
+	if (tls->opened_bytes < TLS_UPDATE_BYTES)
+		return;
+	reduce_updates(tls, tls->opened_bytes / (uint32_t)TLS_UPDATE_BYTES);
 	tls->opened_bytes %= TLS_UPDATE_BYTES;
-	tls->update_count -= due < tls->update_count ? due : tls->update_count;
 }
 
 static bool is_address(const char *name)
@@ -76,16 +96,17 @@ static bool set_up(struct tls *tls)
 		return false;
 	BIO_set_data(bio, tls);
 	BIO_set_init(bio, 1);
-	SSL_set_bio(tls->ssl, bio, bio);
-	SSL_set_msg_callback(tls->ssl, on_message);
-	SSL_set_msg_callback_arg(tls->ssl, tls);
+	SSL_set_bio(tls->engine->ssl, bio, bio);
+	SSL_set_msg_callback(tls->engine->ssl, on_message);
+	SSL_set_msg_callback_arg(tls->engine->ssl, tls);
 	if (tls->context->role == TLS_ACCEPTS) {
-		SSL_set_accept_state(tls->ssl);
+		SSL_set_accept_state(tls->engine->ssl);
 		return true;
 	}
-	SSL_set_connect_state(tls->ssl);
+	SSL_set_connect_state(tls->engine->ssl);
 	/* An IP address must not be sent as server name (RFC 6066). */
-	return !name || !*name || is_address(name) || SSL_set_tlsext_host_name(tls->ssl, name) == 1;
+	return !name || !*name || is_address(name) ||
+	       SSL_set_tlsext_host_name(tls->engine->ssl, name) == 1;
 }
 
 struct tls *tls_new(struct tls_context *context, const char *name)
@@ -94,8 +115,10 @@ struct tls *tls_new(struct tls_context *context, const char *name)
 
 	if (!tls)
 		return NULL;
-	tls->context = tls_context_ref(context);
-	if (context->role == TLS_CONNECTS && name && !(tls->name = strdup(name)))
+	if (context)
+		tls->context = tls_context_ref(context);
+	tls->records.accepts = context && context->role == TLS_ACCEPTS;
+	if (!tls->records.accepts && name && !(tls->name = strdup(name)))
 		tls_free(&tls);
 	return tls;
 }
@@ -103,10 +126,28 @@ struct tls *tls_new(struct tls_context *context, const char *name)
 /* Created in the first step, so that the thread which does the handshake does this too. */
 static bool has_engine(struct tls *tls)
 {
-	if (tls->ssl)
+	if (tls->engine)
 		return true;
-	tls->ssl = SSL_new(tls->context->library);
-	return tls->ssl && set_up(tls);
+	tls->engine = calloc(1, sizeof(*tls->engine));
+	if (!tls->engine)
+		return false;
+	tls->engine->ssl = SSL_new(tls->context->library);
+	return tls->engine->ssl && set_up(tls);
+}
+
+static void engine_free(struct tls_engine **engine)
+{
+	if (*engine)
+		SSL_free((*engine)->ssl);
+	free(*engine);
+	*engine = NULL;
+}
+
+static void drop_part(struct tls *tls)
+{
+	free(tls->part);
+	tls->part = NULL;
+	tls->part_size = 0;
 }
 
 void tls_free(struct tls **tlsp)
@@ -116,16 +157,21 @@ void tls_free(struct tls **tlsp)
 	*tlsp = NULL;
 	if (!tls)
 		return;
-	SSL_free(tls->ssl); /* its transport's method belongs to the context, so free this first */
+	if (tls_is_own(tls))
+		X509_free(tls->peer);
+	else
+		engine_free(&tls->engine); /* before the context: that has its transport's method */
 	tls_context_unref(&tls->context);
+	drop_part(tls);
 	free(tls->name);
+	OPENSSL_cleanse(tls, sizeof(*tls));
 	free(tls);
 }
 
 static void lend(struct tls *tls, struct bytes in, struct buf *out)
 {
-	tls->in = in;
-	tls->out = out;
+	tls->engine->in = in;
+	tls->engine->out = out;
 }
 
 /* Needed before SSL_get_error(), which takes all errors since the last clearing into account. */
@@ -137,8 +183,8 @@ static void engine_begin(struct tls *tls, struct bytes in, struct buf *out)
 
 static void engine_end(struct tls *tls)
 {
-	tls->in = (struct bytes){ 0 };
-	tls->out = NULL;
+	tls->engine->in = (struct bytes){ 0 };
+	tls->engine->out = NULL;
 }
 
 /* ---- the handshake ---- */
@@ -163,7 +209,7 @@ static bool check_host(const struct tls *tls, struct err *err)
 {
 	if (tls->context->role != TLS_CONNECTS || tls->context->check != TLS_CHECK_NAME)
 		return true;
-	if (is_right_host(tls, SSL_get0_peer_certificate(tls->ssl)))
+	if (is_right_host(tls, SSL_get0_peer_certificate(tls->engine->ssl)))
 		return true;
 	return err_set(err, ERR_SERVER_CONNECT, "its certificate is not that of host \"%s\"",
 	               tls->name ? tls->name : "");
@@ -171,7 +217,7 @@ static bool check_host(const struct tls *tls, struct err *err)
 
 static void explain(const struct tls *tls, struct err *err)
 {
-	long verdict = SSL_get_verify_result(tls->ssl);
+	long verdict = SSL_get_verify_result(tls->engine->ssl);
 	unsigned long failure = ERR_peek_last_error();
 
 	if (verdict != X509_V_OK && ERR_GET_LIB(failure) == ERR_LIB_SSL &&
@@ -184,6 +230,78 @@ static void explain(const struct tls *tls, struct err *err)
 	tls_err(err, ERR_SERVER_CONNECT, "TLS handshake failed");
 }
 
+/* ---- from OpenSSL to our record layer ---- */
+
+/* Reads hexadecimal digits up to the end of the text. Returns the number of bytes; 0: none. */
+static size_t read_hex(const char *text, unsigned char *out, size_t size)
+{
+	size_t count = strlen(text) / 2;
+
+	if (count > size)
+		return 0;
+	for (size_t i = 0; i < count; i++) {
+		int high = OPENSSL_hexchar2int((unsigned char)text[2 * i]);
+		int low = OPENSSL_hexchar2int((unsigned char)text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return 0;
+		out[i] = (unsigned char)(high << 4 | low);
+	}
+	return count;
+}
+
+/* line: "CLIENT_TRAFFIC_SECRET_0 <the client's random number> <the secret>", or another secret. */
+void tls_note_secret(const SSL *ssl, const char *line)
+{
+	static const char rest[] = "_TRAFFIC_SECRET_0 ";
+	struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));
+	bool is_client = strncmp(line, "CLIENT", 6) == 0;
+	struct tls_way *way;
+
+	if ((!is_client && strncmp(line, "SERVER", 6) != 0) ||
+	    strncmp(line + 6, rest, sizeof(rest) - 1) != 0)
+		return;
+	way = is_client == tls->records.accepts ? &tls->records.in : &tls->records.out;
+	tls->engine->secret_sizes +=
+	    (unsigned int)read_hex(strrchr(line, ' ') + 1, way->secret, sizeof(way->secret));
+}
+
+/* Whether nothing of OpenSSL's is needed any more: all that it has is known here. */
+static bool may_take_over(const struct tls *tls, enum tls_cipher cipher)
+{
+	SSL *ssl = tls->engine->ssl;
+
+	return tls->context->has_own_records && SSL_version(ssl) == TLS1_3_VERSION && cipher &&
+	       SSL_SESSION_get_max_fragment_length(SSL_get_session(ssl)) == 0 &&
+	       tls->engine->secret_sizes == 2 * tls_secret_size(cipher) && !SSL_has_pending(ssl) &&
+	       SSL_get_key_update_type(ssl) == SSL_KEY_UPDATE_NONE;
+}
+
+/*
+ * OpenSSL has read whole records only, and written all into our buffer. What is asked for later is
+ * copied.
+ */
+static void take_over(struct tls *tls)
+{
+	struct tls_engine *engine = tls->engine;
+	enum tls_cipher cipher =
+	    tls_cipher_of(SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(engine->ssl)));
+	const unsigned char *protocol = NULL;
+	unsigned int size = 0;
+
+	tls->records.cipher = (uint8_t)cipher;
+	if (!may_take_over(tls, cipher) || !tls_records_begin(&tls->records)) {
+		OPENSSL_cleanse(&tls->records, sizeof(tls->records));
+		return;
+	}
+	tls->peer = SSL_get1_peer_certificate(engine->ssl);
+	tls->is_peer_verified = tls->peer && SSL_get_verify_result(engine->ssl) == X509_V_OK;
+	tls_read_group(engine->ssl, tls->group, sizeof(tls->group));
+	SSL_get0_alpn_selected(engine->ssl, &protocol, &size);
+	tls->is_agreed = size != 0;
+	engine_free(&engine);
+}
+
 enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err)
 {
 	int result, why;
@@ -193,9 +311,9 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 		return TLS_FAILED;
 	}
 	engine_begin(tls, *in, out);
-	result = SSL_do_handshake(tls->ssl);
-	why = SSL_get_error(tls->ssl, result);
-	*in = tls->in;
+	result = SSL_do_handshake(tls->engine->ssl);
+	why = SSL_get_error(tls->engine->ssl, result);
+	*in = tls->engine->in;
 	engine_end(tls);
 	if (result != 1 && why != SSL_ERROR_WANT_READ) {
 		explain(tls, err);
@@ -211,19 +329,26 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 		return TLS_FAILED;
 	}
 	/* The next bytes may be a password: wipe them in OpenSSL's buffers. */
-	SSL_set_options(tls->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+	SSL_set_options(tls->engine->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+	take_over(tls);
 	return TLS_DONE;
 }
 
 /* ---- data ---- */
 
-void tls_keep_buffers(struct tls *tls) { SSL_clear_mode(tls->ssl, SSL_MODE_RELEASE_BUFFERS); }
+void tls_keep_buffers(struct tls *tls)
+{
+	if (!tls_is_own(tls))
+		SSL_clear_mode(tls->engine->ssl, SSL_MODE_RELEASE_BUFFERS);
+}
 
 void tls_drop_buffers(struct tls *tls)
 {
-	SSL_set_mode(tls->ssl,
+	if (tls_is_own(tls))
+		return;
+	SSL_set_mode(tls->engine->ssl,
 	             SSL_MODE_RELEASE_BUFFERS); /* for a buffer that still has a part of a record */
-	SSL_free_buffers(tls->ssl);
+	SSL_free_buffers(tls->engine->ssl);
 }
 
 /*
@@ -235,11 +360,73 @@ static enum tls_end end_of(const struct tls *tls)
 	bool is_error = ERR_peek_error() != 0; /* a fatal alert sets SSL_RECEIVED_SHUTDOWN too */
 
 	ERR_clear_error();
-	if (SSL_want_read(tls->ssl))
+	if (SSL_want_read(tls->engine->ssl))
 		return TLS_GOES_ON;
-	if (!is_error && (SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN))
+	if (!is_error && (SSL_get_shutdown(tls->engine->ssl) & SSL_RECEIVED_SHUTDOWN))
 		return TLS_ENDED;
 	return TLS_BROKEN;
+}
+
+/* The contexts of the connection's slot; without one, for this call only. */
+static struct tls_keyed *borrow_keyed(struct tls *tls, struct tls_keyed *spare)
+{
+	*spare = (struct tls_keyed){ 0 };
+	return tls->keyed ? tls->keyed : spare;
+}
+
+/* So the memory for a part grows with it, in few steps. */
+static size_t room_for(size_t count)
+{
+	size_t room = 64;
+
+	while (room < count)
+		room *= 2;
+	return room;
+}
+
+bool tls_keep_part(struct tls *tls, struct bytes more)
+{
+	size_t count = tls->part_size + more.count, room = room_for(count);
+	char *part = tls->part;
+
+	if (!more.count)
+		return true;
+	if (!part || room != room_for(tls->part_size))
+		part = realloc(tls->part, room);
+	if (!part)
+		return false;
+	memcpy(part + tls->part_size, more.at, more.count);
+	tls->part = part;
+	tls->part_size = (uint16_t)count;
+	return true;
+}
+
+/* Whether a record is still incomplete with these bytes. Its header was judged before. */
+static bool is_only_more(const struct tls *tls, struct bytes in)
+{
+	return tls->part_size >= TLS_HEADER_SIZE &&
+	       tls->part_size + in.count < TLS_HEADER_SIZE + load_be16(tls->part + 3);
+}
+
+static size_t open_own(struct tls *tls, struct bytes in, char *at, struct buf *out)
+{
+	struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
+	size_t count;
+
+	if (is_only_more(tls, in)) {
+		tls->end = tls_keep_part(tls, in) ? TLS_GOES_ON : TLS_BROKEN;
+		return 0;
+	}
+	in = bytes_of(in.at - tls->part_size, in.count + tls->part_size);
+	if (tls->part_size)
+		memcpy((char *)in.at, tls->part, tls->part_size);
+	tls->end = tls_records_open(&tls->records, keyed, &in, at, &count, out);
+	drop_part(tls);
+	if (tls->end == TLS_GOES_ON && !tls_keep_part(tls, in))
+		tls->end = TLS_BROKEN;
+	tls_keyed_done(&spare);
+	forgive_for_data(tls, count);
+	return count;
 }
 
 size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out)
@@ -247,17 +434,19 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 	size_t count = 0, done = 0;
 	int result;
 
+	if (tls_is_own(tls))
+		return open_own(tls, in, at, out);
 	lend(tls, in, out);
 	/*
 	 * One call decrypts one record. Stop when the input is used up: another call would only
 	 * say that.
 	 */
 	do {
-		result = SSL_read_ex(tls->ssl, at + count, size - count, &done);
+		result = SSL_read_ex(tls->engine->ssl, at + count, size - count, &done);
 		count += result == 1 ? done : 0;
-	} while (result == 1 && tls->in.count && count < size);
+	} while (result == 1 && tls->engine->in.count && count < size);
 	if (result != 1)
-		tls->end = tls->is_flooded ? TLS_BROKEN : end_of(tls);
+		tls->end = tls->records.is_flooded ? TLS_BROKEN : end_of(tls);
 	forgive_for_data(tls, count);
 	/* Bytes after a close_notify or an error are ignored. */
 	engine_end(tls);
@@ -269,8 +458,15 @@ bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
 	size_t done;
 	bool is_good;
 
+	if (tls_is_own(tls)) {
+		struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
+
+		is_good = tls_records_seal(&tls->records, keyed, in, out);
+		tls_keyed_done(&spare);
+		return is_good;
+	}
 	lend(tls, (struct bytes){ 0 }, out);
-	is_good = SSL_write_ex(tls->ssl, in.at, in.count, &done) == 1;
+	is_good = SSL_write_ex(tls->engine->ssl, in.at, in.count, &done) == 1;
 	engine_end(tls);
 	if (!is_good)
 		ERR_clear_error();
@@ -279,8 +475,15 @@ bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
 
 void tls_goodbye(struct tls *tls, struct buf *out)
 {
+	if (tls_is_own(tls)) {
+		struct tls_keyed spare, *keyed = borrow_keyed(tls, &spare);
+
+		tls_records_goodbye(&tls->records, keyed, out);
+		tls_keyed_done(&spare);
+		return;
+	}
 	engine_begin(tls, (struct bytes){ 0 }, out);
-	SSL_shutdown(tls->ssl);
+	SSL_shutdown(tls->engine->ssl);
 	engine_end(tls);
 	ERR_clear_error();
 }
@@ -295,15 +498,15 @@ void tls_goodbye(struct tls *tls, struct buf *out)
 static int transport_read(BIO *bio, char *out, int size)
 {
 	struct tls *tls = BIO_get_data(bio);
-	size_t count = tls->in.count < (size_t)size ? tls->in.count : (size_t)size;
+	size_t count = tls->engine->in.count < (size_t)size ? tls->engine->in.count : (size_t)size;
 
 	BIO_clear_retry_flags(bio);
 	if (count == 0) {
 		BIO_set_retry_read(bio);
 		return -1;
 	}
-	memcpy(out, tls->in.at, count);
-	tls->in = bytes_skip(tls->in, count);
+	memcpy(out, tls->engine->in.at, count);
+	tls->engine->in = bytes_skip(tls->engine->in, count);
 	return (int)count;
 }
 
@@ -312,10 +515,10 @@ static int transport_write(BIO *bio, const char *bytes, int count)
 	struct tls *tls = BIO_get_data(bio);
 
 	BIO_clear_retry_flags(bio);
-	if (!tls->out)
+	if (!tls->engine->out)
 		return -1;
-	buf_add(tls->out, bytes, (size_t)count);
-	return buf_ok(tls->out) ? count : -1;
+	buf_add(tls->engine->out, bytes, (size_t)count);
+	return buf_ok(tls->engine->out) ? count : -1;
 }
 
 static long transport_control(BIO *bio, int command, long number, void *arg)
@@ -336,218 +539,4 @@ struct bio_method_st *tls_transport_new(void)
 	BIO_meth_set_write(method, transport_write);
 	BIO_meth_set_ctrl(method, transport_control);
 	return method;
-}
-
-/* ---- tls library ---- */
-
-const char *tls_library(void) { return OpenSSL_version(OPENSSL_VERSION); }
-
-bool tls_err(struct err *err, enum err_code code, const char *format, ...)
-{
-	unsigned long failure = ERR_peek_last_error();
-	const char *reason = failure ? ERR_reason_error_string(failure) : NULL;
-	char words[ERR_TEXT_SIZE];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(words, sizeof(words), format, args);
-	va_end(args);
-	if (failure && ERR_SYSTEM_ERROR(failure))
-		reason = strerror(ERR_GET_REASON(failure));
-	err_set(err, code, "%s: %s", words, reason ? reason : "unknown reason");
-	ERR_clear_error();
-	return false;
-}
-
-size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX])
-{
-	const EVP_MD *hash;
-	unsigned int size = 0;
-	int nid = NID_undef;
-
-	if (!certificate ||
-	    X509_get_signature_info((X509 *)certificate, &nid, NULL, NULL, NULL) != 1)
-		return 0;
-	/*
-	 * RFC 5929: use the hash function of the signature, but SHA-256 instead of MD5 and
-	 * SHA-1.
-	 */
-	if (nid == NID_md5 || nid == NID_sha1)
-		nid = NID_sha256;
-	hash = nid == NID_undef ? NULL : EVP_get_digestbynid(nid);
-	if (!hash || EVP_MD_get_size(hash) > TLS_BINDING_MAX ||
-	    X509_digest(certificate, hash, out, &size) != 1)
-		size = 0;
-	ERR_clear_error();
-	return size;
-}
-
-bool tls_seconds_left(const X509 *certificate, int64_t *seconds)
-{
-	int days = 0, rest = 0;
-	bool is_known =
-	    certificate && ASN1_TIME_diff(&days, &rest, NULL, X509_get0_notAfter(certificate)) == 1;
-
-	*seconds = (int64_t)days * 24 * 3600 + rest;
-	return is_known;
-}
-
-/* ---- facts: version and cipher, the peer's certificate, channel binding ---- */
-
-/* NULL: not encrypted, or still in the handshake. */
-static SSL *ssl_of(const struct stream *stream)
-{
-	return stream->tls && !stream->tls->handshake ? stream->tls->ssl : NULL;
-}
-
-const char *tls_text(const struct stream *stream, char *out, size_t size)
-{
-	SSL *ssl = ssl_of(stream);
-	EVP_PKEY *key = NULL;
-	char group[32] = "";
-
-	out[0] = 0;
-	if (!ssl)
-		return out;
-	if (SSL_get_peer_tmp_key(ssl, &key) == 1 && key) {
-		if (EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) != 1)
-			snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(key));
-	}
-	snprintf(out, size, "%s/%s", SSL_get_version(ssl), SSL_get_cipher_name(ssl));
-	if (*group) {
-		size_t used = strlen(out);
-
-		if (EVP_PKEY_is_a(key, "DH"))
-			snprintf(out + used, size - used, "/DH=%d", EVP_PKEY_get_bits(key));
-		else
-			snprintf(out + used, size - used, "/ECDH=%s", group);
-	}
-	EVP_PKEY_free(key);
-	ERR_clear_error();
-	return out;
-}
-
-size_t tls_agreed_protocol(const struct stream *stream, const char **name)
-{
-	const unsigned char *at = NULL;
-	unsigned int count = 0;
-	SSL *ssl = ssl_of(stream);
-
-	if (ssl)
-		SSL_get0_alpn_selected(ssl, &at, &count);
-	*name = at ? (const char *)at : "";
-	return count;
-}
-
-/* ---- names in a certificate ---- */
-
-static void add_name(struct buf *out, const char *kind, const void *at, size_t count)
-{
-	if (memchr(at, 0, count)) /* a zero byte in it: "good.example\0.evil.example" */
-		return;
-	buf_add_cstr(out, kind);
-	buf_add(out, at, count);
-	buf_add_byte(out, 0);
-}
-
-static void add_address(struct buf *out, const ASN1_OCTET_STRING *address)
-{
-	int count = ASN1_STRING_length(address);
-	char text[INET6_ADDRSTRLEN];
-
-	if ((count == 4 || count == 16) &&
-	    inet_ntop(count == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(address), text,
-	              sizeof(text)))
-		add_name(out, "IP", text, strlen(text));
-}
-
-static void add_alternatives(struct buf *out, const X509 *certificate)
-{
-	GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-
-	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-		const ASN1_STRING *text = name->d.ia5;
-
-		if (name->type == GEN_IPADD)
-			add_address(out, name->d.iPAddress);
-		else if (name->type == GEN_DNS || name->type == GEN_EMAIL)
-			add_name(out, name->type == GEN_DNS ? "DNS" : "EMAIL",
-			         ASN1_STRING_get0_data(text), (size_t)ASN1_STRING_length(text));
-	}
-	GENERAL_NAMES_free(names);
-}
-
-static void add_common_names(struct buf *out, const X509_NAME *subject)
-{
-	int at = -1;
-
-	while ((at = X509_NAME_get_index_by_NID(subject, NID_commonName, at)) >= 0) {
-		unsigned char *text = NULL;
-		int count = ASN1_STRING_to_UTF8(
-		    &text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-
-		if (count >= 0)
-			add_name(out, "CN", text, (size_t)count);
-		OPENSSL_free(text);
-	}
-}
-
-static void add_subject(struct buf *out, const X509_NAME *subject)
-{
-	BIO *bio = BIO_new(BIO_s_mem());
-	char *text = NULL;
-	long count;
-
-	if (bio &&
-	    X509_NAME_print_ex(bio, subject, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) >= 0) {
-		count = BIO_get_mem_data(bio, &text);
-		add_name(out, "DN", text ? text : "", (size_t)count);
-	}
-	BIO_free(bio);
-}
-
-bool tls_peer_names(const struct stream *stream, struct buf *out)
-{
-	SSL *ssl = ssl_of(stream);
-	const X509 *certificate = ssl ? SSL_get0_peer_certificate(ssl) : NULL;
-
-	if (!certificate || SSL_get_verify_result(ssl) != X509_V_OK)
-		return false;
-	add_common_names(out, X509_get_subject_name(certificate));
-	add_alternatives(out, certificate);
-	add_subject(out, X509_get_subject_name(certificate));
-	ERR_clear_error();
-	return buf_ok(out);
-}
-
-/* ---- the time of a certificate ---- */
-
-bool tls_time_left(const char *path, int64_t *seconds)
-{
-	FILE *file = fopen(path, "re");
-	X509 *certificate = file ? PEM_read_X509_AUX(file, NULL, NULL, NULL) : NULL;
-	bool is_known = tls_seconds_left(certificate, seconds);
-
-	X509_free(certificate);
-	if (file)
-		fclose(file);
-	ERR_clear_error();
-	return is_known;
-}
-
-/* ---- channel binding ---- */
-
-size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX])
-{
-	SSL *ssl = ssl_of(stream);
-	const struct tls_context *context;
-
-	if (!ssl)
-		return 0;
-	context = stream->tls->context;
-	if (context->role == TLS_CONNECTS)
-		return tls_binding_of(SSL_get0_peer_certificate(ssl), out);
-	memcpy(out, context->binding, context->binding_count);
-	return context->binding_count;
 }

@@ -391,6 +391,9 @@ static void set_ground(struct making *making)
 	const char *protocol = making->options->protocol;
 
 	note_protocol(making->context, protocol ? protocol : "postgresql");
+	making->context->has_own_records = making->options->has_own_records;
+	if (making->context->has_own_records)
+		SSL_CTX_set_keylog_callback(library, tls_note_secret);
 	SSL_CTX_set_mode(library, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_options(library, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 	/* No sessions are stored here: a client that resumes one sends a ticket. */
@@ -416,6 +419,7 @@ static void note_options(struct making *making)
 
 	note(making, &options->role, sizeof(options->role));
 	note(making, &options->check, sizeof(options->check));
+	note(making, &options->has_own_records, sizeof(options->has_own_records));
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		note(making, text_of(texts[i]), strlen(text_of(texts[i])));
 }

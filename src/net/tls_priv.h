@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * TLS, internal to the module: an encrypted connection as an engine without a socket. Bytes of
- * the wire go in; bytes for the wire are added to a buffer.
+ * the wire go in; bytes for the wire are added to a buffer. The handshake is OpenSSL's. After it,
+ * with tls_records = own and TLS 1.3, our record layer has the connection, and OpenSSL's object is
+ * freed.
  */
 #ifndef PGWEIR_NET_TLS_PRIV_H
 #define PGWEIR_NET_TLS_PRIV_H
@@ -29,6 +31,8 @@
 #include <openssl/x509v3.h>
 #undef ERR_STATE
 
+#include "tls_records_priv.h"
+
 struct ssl_st;     /* SSL of OpenSSL */
 struct ssl_ctx_st; /* SSL_CTX of OpenSSL */
 struct bio_method_st;
@@ -41,35 +45,40 @@ enum tls_step {
 	TLS_FAILED /* *err says why */
 };
 
-/* Whether and why no more can be read. */
-enum tls_end {
-	TLS_GOES_ON,
-	TLS_ENDED, /* the peer has sent close_notify */
-	TLS_BROKEN /* invalid bytes were received */
-};
-
-#define TLS_UPDATES_MAX 32
+/* The count of key updates is reduced by one for each period, and for so many bytes of data. */
 #define TLS_UPDATE_PERIOD USEC_PER_SEC
 #define TLS_UPDATE_BYTES ((size_t)64 * 1024)
 
+#define TLS_GROUP_SIZE 20
+
 struct tls {
-	struct ssl_st *ssl;          /* NULL before the first step */
-	struct tls_context *context; /* one reference */
+	/* One reference. NULL: another process has made the connection, and this one makes none. */
+	struct tls_context *context;
 	char *name;                  /* name of the host that we connect to, or NULL */
 	struct handshake *handshake; /* NULL when it is over: stream_secure.c */
-	enum tls_end end;
-	/*
-	 * Key updates of the peer, limited because each costs the peer 27 bytes and us a key
-	 * derivation. The count is reduced by one for each TLS_UPDATE_PERIOD, and for each
-	 * TLS_UPDATE_BYTES of data.
-	 */
-	unsigned int update_count;
-	bool is_flooded; /* too many key updates: the connection is broken */
-	usec_t forgiven_at;
-	size_t opened_bytes; /* data bytes not yet counted for a reduction */
-	unsigned int slot;   /* its slot in tls_slots, counted from 1; 0: none */
-	struct bytes in;     /* during a call: bytes to read */
-	struct buf *out;     /* during a call: where to write */
+	union {
+		struct tls_engine *engine; /* OpenSSL's; NULL before the first step */
+		struct x509_st *peer;      /* tls_is_own(): see tls_forget_peer() */
+	};
+	struct tls_keyed *keyed; /* its slot in tls_slots; NULL: none */
+	/* Our record layer, if its cipher is set. The count of key updates is OpenSSL's, too. */
+	struct tls_records records;
+	char *part; /* with our record layer: the beginning of a record, or NULL */
+	uint16_t part_size;
+	enum tls_end end : 4;
+	unsigned int is_peer_verified : 1;
+	unsigned int is_agreed : 1; /* a protocol, by ALPN */
+	char group[TLS_GROUP_SIZE]; /* of the key exchange: "X25519" */
+	uint32_t opened_bytes;      /* data bytes not yet counted for a reduction */
+	uint32_t forgiven_at;       /* in periods */
+};
+
+/* OpenSSL's object, and what its transport reads and writes. */
+struct tls_engine {
+	struct ssl_st *ssl;
+	unsigned int secret_sizes; /* bytes of both secrets that OpenSSL has told */
+	struct bytes in;           /* during a call: bytes to read */
+	struct buf *out;           /* during a call: where to write */
 };
 
 #define TLS_PRINT_SIZE 32
@@ -80,6 +89,7 @@ struct tls_context {
 	unsigned int protocol_size;
 	struct refs refs;
 	atomic_uint unused; /* handshakes since the last one that used a ticket */
+	bool has_own_records;
 	SSL_CTX *library;
 	BIO_METHOD *transport;
 	enum tls_role role;
@@ -89,7 +99,7 @@ struct tls_context {
 	unsigned char binding[TLS_BINDING_MAX]; /* channel binding of our certificate */
 };
 
-/* ---- tls.c ---- */
+/* ---- tls_facts.c ---- */
 
 /* Fills *err with "<what>: <reason>", the reason being OpenSSL's last error on this thread. */
 bool tls_err(struct err *err, enum err_code code, const char *format, ...)
@@ -104,10 +114,18 @@ size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_B
 /* Seconds until it expires. false: it is NULL, or has no valid time. */
 bool tls_seconds_left(const struct x509_st *certificate, int64_t *seconds);
 
+/* Name of the group of the key exchange: "X25519", "ffdhe2048"; "": none. */
+void tls_read_group(struct ssl_st *ssl, char *out, size_t size);
+
+/* ---- tls.c ---- */
+
 /* The "socket" of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
 struct bio_method_st *tls_transport_new(void);
 
-/* `name`: the host that we connect to, or NULL. Returns NULL if there is no memory. */
+/*
+ * `name`: the host that we connect to, or NULL. A context is needed for a handshake only. Returns
+ * NULL if there is no memory.
+ */
 struct tls *tls_new(struct tls_context *context, const char *name);
 void tls_free(struct tls **tls);
 
@@ -117,12 +135,20 @@ void tls_free(struct tls **tls);
  */
 enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err);
 
+static inline bool tls_is_own(const struct tls *tls) { return tls->records.cipher; }
+
+/* For the context of OpenSSL: notes the secrets, which our record layer needs. */
+void tls_note_secret(const struct ssl_st *ssl, const char *line);
+
 /*
  * Decrypts all of `in` to `at`, which must have room for its size plus one record
- * (TLS_RECORD_MAX). An incomplete record stays in the engine. Sets tls->end.
+ * (TLS_RECORD_MAX). An incomplete record stays in the engine, with our record layer as tls->part,
+ * for which there must be room in front of `in` at the next call. Sets tls->end.
  */
-#define TLS_RECORD_MAX ((size_t)16 * 1024)
 size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out);
+
+/* Adds bytes to the part of a record that is kept. false: no memory. */
+bool tls_keep_part(struct tls *tls, struct bytes more);
 
 /* Reduces the count of key updates for the time that has passed. */
 void tls_forgive_updates(struct tls *tls, usec_t now);
@@ -147,8 +173,8 @@ void tls_goodbye(struct tls *tls, struct buf *out);
  */
 
 /*
- * Bytes read at once: decrypted, and with a record that was incomplete before, they fit into
- * STREAM_READ_SIZE.
+ * Bytes given to OpenSSL at once: decrypted, and with a record that was incomplete before, they fit
+ * into STREAM_READ_SIZE.
  */
 #define SECURE_READ_SIZE (STREAM_READ_SIZE - TLS_RECORD_MAX)
 
@@ -166,14 +192,15 @@ bool stream_secure_close(struct stream *stream);
 /* Takes the engine out of a stream that moves to another loop. Its handshake must be over. */
 struct tls *stream_secure_detach(struct stream *stream);
 
-/* Number of streams that may keep OpenSSL's buffers: those that became active last. */
+/* Number of streams that may keep OpenSSL's buffers and contexts: those active last. */
 #define TLS_SLOTS 32
 
 /* Buffers shared by all encrypted streams of a loop. */
 struct tls_slots {
 	struct tls *slots[TLS_SLOTS]; /* streams that keep their buffers; NULL: free */
-	unsigned int next_slot;       /* the slot to be taken next */
-	char in[SECURE_READ_SIZE];
+	struct tls_keyed keyed[TLS_SLOTS];
+	unsigned int next_slot; /* the slot to be taken next */
+	char in[STREAM_READ_SIZE];
 	char gathered[TLS_RECORD_MAX];
 	struct buf out;
 };

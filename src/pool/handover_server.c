@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "pgweir/base/text.h"
+#include "pgweir/net/stream_parcel.h"
 #include "pgweir/pool/handover.h"
 
 #include "handover_priv.h"
@@ -32,6 +33,13 @@ static bool is_plain_enough(const struct server *server)
 	       (!needs_reset(server) && handover_params_are_plain(server->session.params));
 }
 
+bool handover_server_can_move(const struct server *server)
+{
+	const struct stream *stream = &server->wire.stream;
+
+	return stream_can_move(stream) && !(stream->tls && server->pool->pools->is_handover_plain);
+}
+
 bool handover_server_is_at_rest(const struct server *server)
 {
 	return stream_is_open(&server->wire.stream) && !server->wire.stream.error &&
@@ -45,7 +53,7 @@ bool handover_server_may_leave(const struct server *server)
 	                (server->state == SERVER_LENT && server->lease.borrower);
 
 	/* The format has no pools for reads: the other process opens servers of its own. */
-	return is_there && !server->wire.stream.tls && is_plain_enough(server) &&
+	return is_there && handover_server_can_move(server) && is_plain_enough(server) &&
 	       server->pool->purpose != POOL_FOR_READS && !server->pool->cancel_waiting_count &&
 	       handover_server_is_at_rest(server);
 }
@@ -157,9 +165,10 @@ bool handover_server_write(struct server *server, struct channel *channel)
 	struct buf record = { .is_secret = true };
 	bool is_written;
 
-	is_written =
-	    handover_server_record(server, &numbers.base, &record) &&
-	    channel_send_record(channel, HANDOVER_SERVER, &record, server->wire.stream.watch.fd);
+	is_written = handover_server_record(server, &numbers.base, &record);
+	stream_write_tls(&server->wire.stream, &record);
+	is_written = is_written && channel_send_record(channel, HANDOVER_SERVER, &record,
+	                                               server->wire.stream.watch.fd);
 	server->place.going = is_written ? SERVER_HANDED_OVER : SERVER_STAYS;
 	buf_wipe(&record);
 	return is_written;
@@ -210,6 +219,7 @@ struct server_tail {
 	bool is_listening;
 	struct listening_record listening;
 	struct bytes known; /* the list of statements */
+	struct bytes tls;   /* behind it */
 };
 
 static bool read_server(struct record *record, struct server_record *values,
@@ -217,6 +227,7 @@ static bool read_server(struct record *record, struct server_record *values,
 {
 	uint64_t number;
 	struct server_statement_state state;
+	bool is_same;
 
 	record_read(record, &server_record_table, values);
 	*tail = (struct server_tail){ 0 };
@@ -228,6 +239,8 @@ static bool read_server(struct record *record, struct server_record *values,
 	tail->known = record->rest;
 	while (next_known(record, &number, &state))
 		;
+	tail->tls = record->rest;
+	stream_read_tls(NULL, record, false, NULL, &is_same);
 	return record_is_whole(record) && (!tail->is_listening || values->is_lent);
 }
 
@@ -356,6 +369,18 @@ static enum pool_purpose purpose_of(const struct server_source *source,
 	return record->is_for_lookups ? POOL_FOR_LOOKUPS : POOL_FOR_CLIENTS;
 }
 
+/* The encryption of a server that another process had. false: no memory. */
+static bool open_tls(struct server *server, struct bytes tls, bool *is_same)
+{
+	const struct pools *pools = server->pool->pools;
+	struct record record = { .rest = tls };
+
+	if (tls.count)
+		server->is_tls_direct =
+		    pools->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT;
+	return stream_read_tls(&server->wire.stream, &record, false, pools->tls, is_same);
+}
+
 struct server *handover_server_make(struct server_source *source, struct bytes body,
                                     struct server_record *values)
 {
@@ -365,6 +390,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
+	bool is_same = true;
 
 	if (read_server(&record, values, &tail))
 		database = pools_database(pools, values->database);
@@ -383,7 +409,8 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	else
 		keep_id(server, source, values->id);
 	fill_server(server, values);
-	if (!source->open(source, server)) {
+	if (!source->open(source, server) || !open_tls(server, tail.tls, &is_same)) {
+		stream_close(&server->wire.stream);
 		server_forget(server);
 		return NULL;
 	}
@@ -396,6 +423,8 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 		server_pass_doubt(server);
 	}
 	enter_state(server, values);
+	if (!is_same)
+		server_need_close(server, CLOSE_TAKEN_OVER);
 	stream_want(&server->wire.stream, WANT_INPUT);
 	if (tail.is_listening)
 		take_listening(server, &tail.listening, values->id);
@@ -520,7 +549,7 @@ bool listening_can_ever_leave(const struct listener *listener)
 	const struct server *server = listening->now->borrower.server;
 
 	return !listening->rests[LISTENER_STAYS] && !listening->pool->pools->is_handover_plain &&
-	       !(server && server->wire.stream.tls);
+	       (!server || handover_server_can_move(server));
 }
 
 /* Whether the connection does nothing but listen. */

@@ -1266,7 +1266,7 @@ RESTART = {
     "core_dumps": "1", "disable_pqexec": "1", "job_name": "other", "listen_addr": "127.0.0.2", "listen_backlog": "64",
     "listen_port": "7777", "loops": "5",
     "metrics_listen": "127.0.0.1:9127", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
-    "so_reuseport": "1", "track_extra_parameters": "search_path", "unix_socket_dir": "/nowhere",
+    "so_reuseport": "1", "tls_records": "openssl", "track_extra_parameters": "search_path", "unix_socket_dir": "/nowhere",
     "unix_socket_group": "nogroup", "unix_socket_mode": "448", "user": "nobody",
 }
 

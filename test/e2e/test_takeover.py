@@ -18,7 +18,9 @@ import pytest
 
 from .kit.wait import LIMIT, wait_until
 from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, Wire, bind, close, describe,
-                       error_fields, execute, message, parse, query, send_cancel, special, sync)
+                       error_fields, execute, message, parse, query, send_cancel, special, startup,
+                       sync)
+from .test_tls import MemoryTls
 
 
 @pytest.fixture
@@ -807,12 +809,118 @@ def test_a_configuration_file_names_the_socket(pgweir):
         "no such system user: no_such_user\n"
 
 
+# ---- TLS with our record layer -----------------------------------------------------------------
+
+
+@pytest.fixture
+def secure_both(pgweir, own, secure_postgres):
+    """TLS for clients and servers."""
+    def start(**settings):
+        return pgweir(postgres=secure_postgres, pool_mode="transaction",
+                      server_tls_sslmode="require", client_tls_sslmode="allow",
+                      client_tls_cert_file=own.cert, client_tls_key_file=own.key, **settings)
+    return start
+
+
+@pytest.mark.parametrize("suite", ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384",
+                                   "TLS_CHACHA20_POLY1305_SHA256"))
+def test_tls_moves_with_its_transaction(secure_both, suite):
+    weir = secure_both(client_tls13_ciphers=suite, server_tls13_ciphers=suite)
+    secure, idle, plain = (weir.connect(sslmode=mode, autocommit=True)
+                           for mode in ("require", "require", "disable"))
+    for client in (idle, plain):
+        client.execute("SELECT %s::int", (1,), prepare=True)
+    secure.execute("BEGIN")
+    secure.execute("DECLARE c CURSOR FOR SELECT repeat('x', 20000) || g FROM generate_series(1, 9) g")
+    backend = secure.execute(PID).fetchone()
+    for number in range(3):
+        weir.disconnect_console()
+        assert weir.take_over().wait(15) == 0
+        assert secure.execute("FETCH 1 FROM c").fetchone() == ("x" * 20000 + str(number + 1),)
+        assert secure.execute(PID).fetchone() == backend
+        for client in (idle, plain):
+            assert client.execute("SELECT %s::int", (number,), prepare=True).fetchone() == (number,)
+        for sockets in ("CLIENTS", "SERVERS"):
+            rows = [row["tls"] for row in weir.admin(f"SHOW {sockets}") if row["tls"]]
+            assert len(rows) >= 1 + (sockets == "CLIENTS")
+            assert all(re.fullmatch(rf"TLSv1\.3/{suite}/ECDH=\w+/own", row) for row in rows), rows
+    secure.execute("COMMIT")
+    assert weir.connect(sslmode="require").execute("SELECT 2").fetchone() == (2,)
+
+
+def test_tls_clients_that_listen_move(secure_both):
+    weir = secure_both()
+    plain, secure = weir.client(), weir.connect(sslmode="require", autocommit=True)
+    got = []
+    secure.add_notify_handler(lambda note: got.append(note.payload))
+    plain.query("LISTEN news")
+    secure.execute("LISTEN news")
+    weir.disconnect_console()
+    assert weir.take_over().wait(15) == 0
+    weir.postgres.query("NOTIFY news, 'x'")
+    assert note_of(plain.expect("A")) == "x"
+    wait_until(lambda: secure.execute("SELECT 1") and got == ["x"])
+
+
+def test_tls_clients_that_move_can_be_cancelled(secure_both):
+    weir = secure_both()
+    secure = weir.connect(sslmode="require")
+    secure.execute("SELECT 1")
+    assert weir.take_over().wait(15) == 0
+    answers = []
+
+    def run():
+        with pytest.raises(psycopg.errors.QueryCanceled) as canceled:
+            secure.execute(SLEEP)
+        answers.append(canceled.value.sqlstate)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: secure.cancel() or answers)
+    thread.join(15)
+    assert answers == ["57014"]
+
+
+def test_a_part_of_a_record_moves(secure_both):
+    """Two halves of a TLS record come to two processes."""
+    weir = secure_both()
+    client = weir.wire()
+    client.send(special(SSL_REQUEST))
+    assert client.take(1) == b"S"
+    tls = MemoryTls(client.sock)
+    tls.send(startup(user="alice", database="app"))
+    tls.read_until(b"Z\0\0\0\5I")
+    record = tls.seal(query("SELECT 'whole'"))
+    for cut in (1, 4, 5, 6, len(record) - 1):
+        client.sock.sendall(record[:cut])
+        # The old process has read the part: what it reads after it comes later.
+        other = weir.client()
+        wait_until(lambda: not unread(weir, client))
+        assert weir.take_over().wait(15) == 0
+        client.sock.sendall(record[cut:])
+        assert b"whole" in tls.read_until(b"Z\0\0\0\5I")
+        assert other.value("SELECT 1") == "1"
+        record = tls.seal(query("SELECT 'whole'"))
+
+
+def unread(weir, client):
+    """Bytes that the process has not read from the client's socket."""
+    port = client.sock.getsockname()[1]
+    with open("/proc/net/tcp", encoding="ascii") as lines:
+        for line in lines:
+            fields = line.split()
+            if fields[1].endswith(f":{weir.port:04X}") and fields[2].endswith(f":{port:04X}"):
+                return int(fields[4].split(":")[1], 16)
+    raise AssertionError("no such connection")
+
+
 # ---- clients that stay -------------------------------------------------------------------------
 
 
 @pytest.fixture
 def secure_weir(pgweir, own):
     def start(**settings):
+        settings.setdefault("tls_records", "openssl")  # which cannot be handed over
         return pgweir(pool_mode="transaction", client_tls_sslmode="allow",
                       client_tls_cert_file=own.cert, client_tls_key_file=own.key, **settings)
     return start
@@ -862,7 +970,8 @@ def note_of(message):
 
 
 def test_listening_connection_with_tls_stays(pgweir, secure_postgres):
-    weir = pgweir(postgres=secure_postgres, pool_mode="transaction", server_tls_sslmode="require")
+    weir = pgweir(postgres=secure_postgres, pool_mode="transaction", server_tls_sslmode="require",
+                  tls_records="openssl")
     client, other = weir.client(), weir.client()
     client.query("LISTEN news")
     weir.disconnect_console()
@@ -878,7 +987,8 @@ def test_listening_connection_with_tls_stays(pgweir, secure_postgres):
 
 def test_servers_with_tls_stay(pgweir, secure_postgres):
     """A client without TLS leaves its server behind at the end of its transaction."""
-    weir = pgweir(postgres=secure_postgres, pool_mode="transaction", server_tls_sslmode="require")
+    weir = pgweir(postgres=secure_postgres, pool_mode="transaction", server_tls_sslmode="require",
+                  tls_records="openssl")
     client = weir.client()
     client.query("BEGIN")
     backend = client.value("SELECT pg_backend_pid()")
@@ -1101,8 +1211,9 @@ def test_the_service_manager_is_told_the_new_pid(make_pgweir):
 class Load:
     """Clients that work continuously, each with its own rows."""
 
-    def __init__(self, weir, count):
+    def __init__(self, weir, count, sslmode="prefer"):
         self.weir = weir
+        self.sslmode = sslmode
         self.problems = []
         self.rounds = [0] * count
         self.is_over = threading.Event()
@@ -1115,7 +1226,8 @@ class Load:
         try:
             # Its own connection: the fixture's list is not thread-safe.
             connection = psycopg.connect(host="127.0.0.1", port=self.weir.port, dbname="app",
-                                         user="alice", autocommit=True, prepare_threshold=0)
+                                         user="alice", autocommit=True, prepare_threshold=0,
+                                         sslmode=self.sslmode)
             connection.execute(f"SET application_name = 'client {number}'")
             with connection:
                 while not self.is_over.is_set():
@@ -1177,6 +1289,20 @@ def test_a_hundred_clients_under_load(pgweir):
             assert old.wait(15) == 0
     finally:
         load.stop()
+
+
+def test_fifty_clients_under_load_with_tls(secure_both):
+    weir = secure_both(default_pool_size=10, query_wait_timeout=60)
+    load = Load(weir, 50, sslmode="require")
+    try:
+        load.wait_round()
+        for _ in range(4):
+            old = weir.take_over()
+            load.wait_round()
+            assert old.wait(15) == 0
+    finally:
+        load.stop()
+    assert "everything is handed over" in weir.log
 
 
 def kill_one_that_starts(weir, good):

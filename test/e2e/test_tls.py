@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: ISC
 """TLS for clients: which clients get it, which must use it, and attacks."""
 
+import os
+import random
 import re
 import ssl
+import subprocess
 
 import psycopg
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import GSSENC_REQUEST, SSL_REQUEST, Closed, Refused, special, startup
+from .kit.wire import (GSSENC_REQUEST, SSL_REQUEST, Closed, Refused, bind, execute, parse, query,
+                       special, startup, sync)
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ def test_a_client_that_asks_for_it(weir, mode, ca):
         assert connection.pgconn.ssl_in_use
         assert connection.execute("SELECT 1").fetchone() == (1,)
         (row,) = [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"]
-        assert row["tls"].startswith("TLSv1.3/TLS_") and "/ECDH=" in row["tls"]
+        assert re.fullmatch(r"TLSv1\.3/TLS_\w+/ECDH=\w+/own", row["tls"])
 
 
 def test_the_host_name_is_in_the_certificate(weir, ca):
@@ -288,3 +292,169 @@ def test_noise_instead_of_a_handshake(weir, name):
         pass
     daemon.wait_log("closing because: ")
     assert tls_client(daemon).query("SELECT 1").rows == [["1"]]
+
+
+# -- the record layer -----------------------------------------------------------------------------
+
+
+SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+
+
+class OpensslClient:
+    """openssl s_client, which begins with SSLRequest and changes its keys when it is told to."""
+
+    def __init__(self, weir, *options):
+        self.process = subprocess.Popen(
+            ["openssl", "s_client", "-connect", f"127.0.0.1:{weir.port}", "-starttls", "postgres",
+             *options],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.got = b""
+
+    def login(self):
+        self.wait(b"Verify return code: ")
+        self.wait(b"---\n")
+        self.send(startup(user="alice", database="app"))
+        self.wait(b"Z\0\0\0\5I")
+
+    def close(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def send(self, data):
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def wait(self, what):
+        def came():
+            self.got += self.process.stdout.read() or b""
+            return what in self.got
+        wait_until(came, what=repr(what))
+        self.got = self.got.split(what, 1)[1]
+
+
+def test_a_client_that_changes_its_keys(weir):
+    daemon = weir()
+    client = OpensslClient(daemon)
+    try:
+        client.login()
+        for number in range(10):
+            client.send(b"K\n" if number % 2 else b"k\n")  # K: we are to change ours, too
+            client.wait(b"KEYUPDATE\n")
+            # Not a Query, whose first byte would be a command.
+            client.send(parse(f"SELECT 'number', {number}") + bind([]) + execute() + sync())
+            client.wait(b"number")
+            client.wait(b"Z\0\0\0\5I")
+        (row,) = [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"]
+        assert row["tls"].endswith("/own")
+    finally:
+        client.close()
+
+
+def test_a_client_that_wants_small_records(weir):
+    """OpenSSL keeps what only it knows: the greatest size that was agreed on."""
+    daemon = weir()
+    client = OpensslClient(daemon, "-maxfraglen", "512")
+    try:
+        client.login()
+        client.send(parse("SELECT repeat('x', 5000), 'the end'") + bind([]) + execute() + sync())
+        client.wait(b"the end")
+        (row,) = [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"]
+        assert row["tls"].endswith("/openssl")
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_all_sizes_on_both_sides(weir, suite, secure_postgres):
+    """Random sizes, to and from PostgreSQL, several statements in one write; then a COPY."""
+    daemon = weir(postgres=secure_postgres, server_tls_sslmode="require",
+                  client_tls13_ciphers=suite, server_tls13_ciphers=suite)
+    chance = random.Random(suite)
+    with daemon.connect(sslmode="require") as connection:
+        for _ in range(20):
+            sizes = [chance.choice((0, 1, 100, 16383, 16384, 16385, chance.randrange(200000)))
+                     for _ in range(5)]
+            texts = [chance.choice("abcdef") * size for size in sizes]
+            with connection.pipeline():
+                cursors = [connection.execute("SELECT %s::text", (text,)) for text in texts]
+            assert [cursor.fetchone()[0] for cursor in cursors] == texts
+        connection.execute("CREATE TEMP TABLE copied (line text)")
+        lines = ["%d %s" % (number, "x" * chance.randrange(3000)) for number in range(3000)]
+        with connection.cursor().copy("COPY copied FROM STDIN") as copy:
+            for line in lines:
+                copy.write_row((line,))
+        with connection.cursor().copy("COPY copied TO STDOUT") as copy:
+            copy.set_types(["text"])
+            assert sorted(row[0] for row in copy.rows()) == sorted(lines)
+
+
+@pytest.mark.parametrize("records", ("own", "openssl"))
+def test_a_broken_record_is_the_end(weir, records):
+    """The client gets an alert, and the log the reason."""
+    daemon = weir(tls_records=records)
+    client = asked(daemon)
+    tls = MemoryTls(client.sock)
+    tls.send(startup(user="alice", database="app"))
+    tls.read_until(b"Z\0\0\0\5I")
+    record = bytearray(tls.seal(query("SELECT 1")))
+    record[-1] ^= 1
+    client.sock.sendall(record)
+    with pytest.raises(ssl.SSLError, match="(?i)bad.record.mac"):
+        tls.read_until(b"Z")
+    daemon.wait_log("closing because: invalid TLS record or fatal alert")
+    daemon.wait_pool(cl_active=0)
+
+
+def test_secrets_are_not_logged(weir, tmp_path):
+    """The client notes its secrets, as ours are the same."""
+    daemon = weir(verbose=2)
+    context = trusting()
+    context.keylog_filename = str(tmp_path / "keys")
+    tls_client(daemon, context).query("SELECT 1")
+    secrets = [line.split()[2] for line in (tmp_path / "keys").read_text().splitlines()
+               if not line.startswith("#")]
+    daemon.wait_log("TLS records: own")
+    assert len(secrets) >= 4
+    assert not any(secret in daemon.log for secret in secrets)
+
+
+class MemoryTls:
+    """A client's TLS whose records the test sends."""
+
+    def __init__(self, sock):
+        self.sock = sock
+        self.came, self.left = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = trusting().wrap_bio(self.came, self.left)
+        while self.step(self.tls.do_handshake) is None:
+            self.came.write(self.sock.recv(65536))
+        self.flush()
+
+    def step(self, call, *args):
+        try:
+            return call(*args) or True
+        except ssl.SSLWantReadError:
+            self.flush()
+            return None
+
+    def flush(self):
+        self.sock.sendall(self.left.read())
+
+    def seal(self, data):
+        self.tls.write(data)
+        return self.left.read()
+
+    def send(self, data):
+        self.sock.sendall(self.seal(data))
+
+    def read_until(self, end):
+        got = b""
+        while not got.endswith(end):
+            part = self.step(self.tls.read, 65536)
+            if part is None:
+                data = self.sock.recv(65536)
+                assert data, got
+                self.came.write(data)
+            else:
+                got += part
+        return got

@@ -179,7 +179,7 @@ def test_the_console(weir, ca, alice):
     rows = {row["user"]: row["tls"] for row in console.query("SHOW CLIENTS").dicts()}
     assert set(rows) == {"admin", "alice"}
     for text in rows.values():
-        assert re.fullmatch(r"TLSv1\.3/TLS_\w+/ECDH=\w+", text)
+        assert re.fullmatch(r"TLSv1\.3/TLS_\w+/ECDH=\w+/own", text)
 
 
 def test_the_console_is_for_its_users(weir, ca, alice):

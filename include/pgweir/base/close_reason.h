@@ -98,6 +98,8 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 	  "old V2 protocol not supported", "old V2 protocol not supported") \
 	X(TLS_KEY_UPDATES, ERR_PROTOCOL, true, \
 	  "too many TLS key updates", "too many TLS key updates") \
+	X(TLS_BROKEN, ERR_PROTOCOL, true, \
+	  "invalid TLS record or fatal alert", "invalid TLS record or fatal alert") \
 	X(BAD_HEADER, ERR_PROTOCOL, true, "broken message", "bad packet header") \
 	X(UNKNOWN_MESSAGE, ERR_PROTOCOL, true, "unknown message", "unknown pkt") \
 	X(PQEXEC, ERR_NOT_ALLOWED, true, "PQexec disallowed", "PQexec disallowed") \

@@ -3,7 +3,8 @@
  * Hands clients over from one process to another, with the servers that are lent to them.
  * net/channel.h has the order of the steps, pool/handover.h the servers.
  *
- * Clients that are encrypted, replicate, log in or use the console stay in the old process.
+ * Clients that are encrypted by OpenSSL, replicate, log in or use the console stay in the old
+ * process.
  */
 #ifndef PGWEIR_CLIENT_HANDOVER_H
 #define PGWEIR_CLIENT_HANDOVER_H

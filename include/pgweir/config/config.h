@@ -142,6 +142,9 @@ enum tls_mode {
 	TLS_MODE_VERIFY_FULL
 };
 
+/* Who encrypts TLS 1.3 after the handshake. */
+enum tls_records_by { TLS_RECORDS_OWN, TLS_RECORDS_OPENSSL };
+
 /* How TLS begins on a server connection. */
 enum tls_negotiation {
 	TLS_NEGOTIATION_POSTGRES, /* after an SSLRequest */
@@ -307,6 +310,7 @@ struct config {
 	usec_t transaction_timeout;
 
 	/* TLS; texts are in OpenSSL's format, or paths of files */
+	enum tls_records_by tls_records;
 	enum tls_mode client_tls_sslmode;
 	char *client_tls_ca_file;
 	char *client_tls_cert_file;

@@ -119,8 +119,8 @@ void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *p
 void stream_close(struct stream *stream);
 
 /*
- * Ends a plain stream but not its connection. Returns the socket, which the caller owns and
- * which is not watched any more. Kept input and unsent output are dropped.
+ * Ends a stream but not its connection: nothing is said to the peer. Returns the socket, which the
+ * caller owns and which is not watched any more. Kept input and unsent output are dropped.
  */
 int stream_take_socket(struct stream *stream);
 
@@ -197,7 +197,7 @@ void stream_defer(struct stream *stream);
 /* Sends deferred output now. */
 void stream_push(struct stream *stream);
 
-/* Returns the unsent output; only for a plain stream. Call stream_push() before. */
+/* Returns the unsent output, as it goes over the wire. Call stream_push() before. */
 struct bytes stream_unsent_bytes(const struct stream *stream);
 
 /* Whether the socket has input that was not read yet. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A stream parcel: the connection of a stream without its loop, to be given to another loop,
- * maybe in another thread. It has everything that a stream has: the socket, the state of its TLS,
- * kept input and unsent output. What belongs to a loop (its watch, its place in the outbox, its
- * slots) stays behind.
+ * A stream parcel: the connection of a stream without its loop, to be given to another loop, maybe
+ * in another thread; and the record of its encryption, for another process. It has everything that
+ * a stream has: the socket, the state of its TLS, kept input and unsent output. What belongs to a
+ * loop (its watch, its place in the outbox, its slots) stays behind.
  */
 #ifndef PGWEIR_NET_STREAM_PARCEL_H
 #define PGWEIR_NET_STREAM_PARCEL_H
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/record.h"
 #include "pgweir/net/stream.h"
 
 struct stream_parcel {
@@ -45,6 +46,33 @@ int stream_parcel_unpack(struct stream_parcel *parcel, struct bytes words, struc
  * is, as far as the socket accepts them, and not at all behind unsent output.
  */
 void stream_parcel_end(struct stream_parcel *parcel, struct bytes words);
+
+/*
+ * ---- to another process ----
+ *
+ * The socket, kept input and unsent output go as they are (stream_unsent_bytes()). An encrypted
+ * stream needs this too: what our record layer has.
+ */
+
+/* Whether another process can go on with the stream: it is plain, or has our record layer. */
+bool stream_can_move(const struct stream *stream);
+
+/* Follows the record of what has the stream. The secrets are in it: wipe it. */
+extern const struct record_table stream_tls_table;
+
+/* Adds the record of an encrypted stream, nothing for a plain one. Call stream_push() before. */
+void stream_write_tls(const struct stream *stream, struct buf *record);
+
+/*
+ * Reads that record, if it is next, and makes a stream that was just opened encrypted. NULL: only
+ * checks it. accepts: the peer is the client. context: that of new connections, or NULL; *is_same:
+ * the connection was made by the same rules. false: no memory; the stream must be closed.
+ */
+bool stream_read_tls(struct stream *stream, struct record *record, bool accepts,
+                     struct tls_context *context, bool *is_same);
+
+/* Sends what stream_unsent_bytes() has given. false: as stream_send(). */
+bool stream_send_unsent(struct stream *stream, struct bytes bytes);
 
 /*
  * ---- farewell ----

@@ -45,6 +45,7 @@ struct tls_options {
 	const char *ciphersuites; /* for TLS 1.3; "" = OpenSSL's default */
 	const char *curve;        /* "auto", "none", or names as in OpenSSL */
 	const char *dheparams;    /* "auto", "none", "legacy" */
+	bool has_own_records;     /* TLS 1.3 goes on with our record layer (tls_records = own) */
 	const char *protocol;     /* name for ALPN, static; NULL = PostgreSQL's */
 };
 
@@ -83,6 +84,9 @@ const char *tls_library(void);
 #define TLS_TEXT_SIZE 96
 const char *tls_text(const struct stream *stream, char *out, size_t size);
 
+/* Who encrypts now: "own", "openssl" or "". */
+const char *tls_records_text(const struct stream *stream);
+
 /* Returns the protocol agreed by ALPN; "" = none. At most 255 bytes. */
 size_t tls_agreed_protocol(const struct stream *stream, const char **name);
 
@@ -100,5 +104,11 @@ bool tls_peer_names(const struct stream *stream, struct buf *out);
  */
 #define TLS_BINDING_MAX 64
 size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX]);
+
+/*
+ * Neither names in the peer's certificate nor the channel binding to a server are needed any more:
+ * frees their memory.
+ */
+void tls_forget_peer(const struct stream *stream);
 
 #endif

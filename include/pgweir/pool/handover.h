@@ -24,6 +24,10 @@
  */
 bool handover_server_may_leave(const struct server *server);
 
+/* Whether its connection does not prevent that, now or later: it is plain, or has our TLS records.
+ */
+bool handover_server_can_move(const struct server *server);
+
 /*
  * Writes the counters, settings and state of databases, users and pools. is_first: all of them;
  * else only what was counted since the last call.

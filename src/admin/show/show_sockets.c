@@ -35,7 +35,8 @@
 	COLUMN(INT4, remote_pid, 0,                                                                \
 	       "Process ID of the PostgreSQL backend, or of the client at a Unix socket; 0: "      \
 	       "unknown.")                                                                         \
-	COLUMN(TEXT, tls, 0, "TLS version and cipher; empty: no TLS.")                             \
+	COLUMN(TEXT, tls, 0,                                                                       \
+	       "TLS version, cipher, and who encrypts (tls_records); empty: no TLS.")              \
 	COLUMN(TEXT, application_name, 0,                                                          \
 	       "application_name of the client or of the server connection.")                      \
 	COLUMN(INT4, prepared_statements, 0,                                                       \
@@ -85,6 +86,10 @@ static void fill_stream(struct socket_row *row, const struct stream *stream,
 	}
 	row->recv_pos = row->pkt_avail = (int64_t)stream_kept(stream).count;
 	row->tls = tls_text(stream, row->tls_buffer, sizeof(row->tls_buffer));
+	if (*row->tls)
+		snprintf(row->tls_buffer + strlen(row->tls),
+		         sizeof(row->tls_buffer) - strlen(row->tls), "/%s",
+		         tls_records_text(stream));
 	row->send_avail = stream_is_open(stream) ? (int64_t)stream_unsent(stream) : 0;
 }
 

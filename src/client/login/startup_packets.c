@@ -283,6 +283,7 @@ static void note_certificate(struct client *client)
 	unsigned int count = 0;
 
 	client->login->has_certificate = tls_peer_names(&client->stream, &names);
+	tls_forget_peer(&client->stream);
 	if (client->login->has_certificate) {
 		list = buf_bytes(&names);
 		while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
@@ -307,6 +308,7 @@ void startup_secured(struct client *client, const struct err *err)
 		return;
 	}
 	note_certificate(client);
+	log_debug(&client->log, "TLS records: %s", tls_records_text(&client->stream));
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, CLOSE_NOT_WATCHED);
 	else

@@ -263,6 +263,7 @@ void server_login_free(struct server *server)
 	if (!login)
 		return;
 	server->login = NULL;
+	tls_forget_peer(&server->wire.stream);
 	dial_cancel(&login->dial);
 	timer_clear(&login->patience);
 	if (login->is_probe)

@@ -543,6 +543,7 @@ static void on_server_secured(struct stream *stream, const struct err *failure)
 	}
 	if (server->site->shared->config->log_connections)
 		log_info(&server->log, "SSL established: %s", tls_text(stream, text, sizeof(text)));
+	log_debug(&server->log, "TLS records: %s", tls_records_text(stream));
 	send_startup(server);
 }
 

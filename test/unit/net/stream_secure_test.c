@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * net/stream_secure.c and what is below it: two encrypted streams, and between
- * them a wire controlled by the test, which forwards in pieces of any size.
+ * them a wire controlled by the test, which forwards in pieces of any size. All of it with
+ * OpenSSL's record layer, with ours, and with one of each kind.
  */
 #include "pgweir/net/stream.h"
 
@@ -52,6 +53,8 @@ struct stage {
 	bool (*is_done)(struct stage *stage);
 };
 
+static unsigned int own_roles; /* 1 << role: has our record layer with TLS 1.3 */
+
 static char folder[] = "/tmp/pgweir-secure-XXXXXX";
 static char cert_path[64], key_path[64];
 
@@ -64,6 +67,7 @@ static void make_certificate(void)
 	X509_NAME *name = X509_get_subject_name(certificate);
 	FILE *file;
 
+	memcpy(folder + sizeof(folder) - 7, "XXXXXX", 6);
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(cert_path, sizeof(cert_path), "%s/crt", folder);
 	snprintf(key_path, sizeof(key_path), "%s/key", folder);
@@ -193,6 +197,7 @@ static struct tls_context *make_context(enum tls_role role, const char *protocol
 	struct tls_context *context = tls_context_new(
 	    &(struct tls_options){ .role = role,
 	                           .prefix = "own",
+	                           .has_own_records = own_roles & (1u << role),
 	                           .protocols = protocols,
 	                           .cert_file = role == TLS_ACCEPTS ? cert_path : "",
 	                           .key_file = role == TLS_ACCEPTS ? key_path : "" },
@@ -289,6 +294,10 @@ START_TEST(secure_handshake_in_pieces)
 	run_until(&stage, both_secured);
 	ck_assert(stream_is_encrypted(&stage.here.stream));
 	ck_assert(strncmp(tls_text(&stage.here.stream, text, sizeof(text)), "TLSv1.", 6) == 0);
+	ck_assert_str_eq(tls_records_text(&stage.here.stream),
+	                 (own_roles & 1u << TLS_ACCEPTS) && strncmp(text, "TLSv1.3", 7) == 0
+	                     ? "own"
+	                     : "openssl");
 	ck_assert_uint_eq(tls_agreed_protocol(&stage.there.stream, &name), 10);
 	ck_assert_mem_eq(name, "postgresql", 10);
 	/* Both report the same server certificate. */
@@ -518,11 +527,20 @@ END_TEST
 /* Puts a key update into the engine's output, as if the far end had asked for it. */
 static void update_keys(struct tls *tls, struct buf *wire)
 {
-	tls->in = (struct bytes){ 0 };
-	tls->out = wire;
-	ck_assert_int_eq(SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
-	ck_assert_int_eq(SSL_do_handshake(tls->ssl), 1);
-	tls->out = NULL;
+	if (tls_is_own(tls)) {
+		struct tls_keyed keyed = { 0 };
+
+		ck_assert(tls_records_update(&tls->records, &keyed, false, wire));
+		tls_keyed_done(&keyed);
+		if (tls->keyed)
+			tls->keyed->out_is_keyed = false;
+		return;
+	}
+	tls->engine->in = (struct bytes){ 0 };
+	tls->engine->out = wire;
+	ck_assert_int_eq(SSL_key_update(tls->engine->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+	ck_assert_int_eq(SSL_do_handshake(tls->engine->ssl), 1);
+	tls->engine->out = NULL;
 }
 
 /* Many key updates: the connection is closed at the limit. */
@@ -538,7 +556,7 @@ START_TEST(secure_key_updates_are_limited)
 		update_keys(stage.there.stream.tls, &wire);
 	ck_assert_int_eq(send(stage.here.far, wire.at, wire.count, 0), (ssize_t)wire.count);
 	run_until(&stage, here_ended);
-	ck_assert_uint_eq(stage.here.stream.tls->update_count, TLS_UPDATES_MAX + 1);
+	ck_assert_uint_eq(stage.here.stream.tls->records.update_count, TLS_UPDATES_MAX + 1);
 	ck_assert(stream_is_flooded(&stage.here.stream));
 	ck_assert_uint_eq(stage.here.got.count, 0);
 	buf_free(&wire);
@@ -567,17 +585,17 @@ START_TEST(secure_key_updates_with_data)
 		run_until(&stage, all_came);
 	}
 	ck_assert(!stage.here.has_ended);
-	ck_assert_uint_le(stage.here.stream.tls->update_count, 1);
+	ck_assert_uint_le(stage.here.stream.tls->records.update_count, 1);
 	buf_free(&wire);
 	done(&stage);
 
-	*(tls = calloc(1, sizeof(*tls))) = (struct tls){ .update_count = 5 };
+	*(tls = calloc(1, sizeof(*tls))) = (struct tls){ .records.update_count = 5 };
 	tls_forgive_updates(tls, 2 * TLS_UPDATE_PERIOD);
-	ck_assert_uint_eq(tls->update_count, 3);
+	ck_assert_uint_eq(tls->records.update_count, 3);
 	tls_forgive_updates(tls, 2 * TLS_UPDATE_PERIOD + 1);
-	ck_assert_uint_eq(tls->update_count, 3);
+	ck_assert_uint_eq(tls->records.update_count, 3);
 	tls_forgive_updates(tls, 60 * TLS_UPDATE_PERIOD);
-	ck_assert_uint_eq(tls->update_count, 0);
+	ck_assert_uint_eq(tls->records.update_count, 0);
 	free(tls);
 }
 END_TEST
@@ -590,7 +608,7 @@ static void move(struct end *end, struct loop *loop, struct stream_pool *pool)
 
 	ck_assert(stream_detach(&end->stream, &parcel));
 	ck_assert_ptr_nonnull(parcel.tls);
-	ck_assert_uint_eq(parcel.tls->slot, 0);
+	ck_assert_ptr_null(parcel.tls->keyed);
 	for (size_t i = 0; i < TLS_SLOTS; i++)
 		ck_assert_ptr_ne(slots->slots[i], parcel.tls);
 	ck_assert(stream_attach(&end->stream, loop, pool, &parcel, &ops));
@@ -639,6 +657,78 @@ START_TEST(secure_moves_to_another_loop)
 		ck_assert_ptr_null(other.tls_slots->slots[i]);
 	stream_pool_done(&other);
 	loop_free(&loops[1]);
+	done(&stage);
+}
+END_TEST
+
+/* What a take-over does: the connection goes on from its record, at a new stream. */
+static void go_on(struct end *end, struct loop *loop, struct stream_pool *pool,
+                  struct tls_context *context)
+{
+	struct buf record = { 0 }, unsent = { 0 };
+	struct bytes kept = stream_unsent_bytes(&end->stream);
+	bool is_same, accepts = end->stream.tls->records.accepts;
+	struct record in;
+	int fd;
+
+	ck_assert(stream_can_move(&end->stream));
+	buf_add(&unsent, kept.at, kept.count);
+	stream_write_tls(&end->stream, &record);
+	fd = stream_take_socket(&end->stream);
+	ck_assert_ptr_null(end->stream.tls);
+	in = (struct record){ .rest = buf_bytes(&record) };
+	ck_assert(stream_read_tls(NULL, &in, accepts, context, &is_same));
+	ck_assert(record_is_whole(&in));
+	in = (struct record){ .rest = buf_bytes(&record) };
+	stream_open(&end->stream, loop, pool, fd, &ops);
+	ck_assert(stream_read_tls(&end->stream, &in, accepts, context, &is_same));
+	ck_assert(is_same && stream_is_encrypted(&end->stream));
+	ck_assert(stream_send_unsent(&end->stream, buf_bytes(&unsent)));
+	stream_want(&end->stream, WANT_INPUT);
+	buf_free(&record);
+	buf_free(&unsent);
+}
+
+/* With a part of a record that was read, and with output that the socket did not accept. */
+START_TEST(secure_moves_to_another_process)
+{
+	static char data[3000000];
+	struct stream_pool other;
+	struct stage stage;
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (char)(i * 31 + i / 1000);
+	make(&stage, 65536, "tlsv1.3");
+	stream_pool_init(&other, 4096);
+	begin(&stage);
+	run_until(&stage, both_secured);
+	ck_assert_int_eq(stream_can_move(&stage.here.stream), (own_roles & 1u << TLS_ACCEPTS) != 0);
+	if (stream_can_move(&stage.here.stream)) {
+		ck_assert(stream_send(&stage.here.stream, bytes_of(data, sizeof(data))));
+		ck_assert_uint_gt(stream_unsent(&stage.here.stream), 0);
+		stage.cut = 3001;
+		partial = stage.carried[1] + 10000;
+		ck_assert(stream_send(&stage.there.stream, bytes_of(data, 30000)));
+		run_until(&stage, a_part_came);
+		stage.cut = 65536;
+		go_on(&stage.here, stage.loop, &other, stage.accepts);
+		expected = 30000;
+		run_until(&stage, all_came);
+		ck_assert_uint_eq(stage.here.got.count, expected);
+		ck_assert_mem_eq(stage.here.got.at, data, expected);
+		update_keys(stage.here.stream.tls, &stage.here.got);
+		ck_assert(stream_send_unsent(&stage.here.stream,
+		                             bytes_skip(buf_bytes(&stage.here.got), expected)));
+		go_on(&stage.here, stage.loop, &stage.pool, stage.accepts);
+		ck_assert(stream_send(&stage.here.stream, bytes_text("and more")));
+		expected = (sizeof(data) + 8) / 8;
+		run_until(&stage, all_came_back);
+		ck_assert_uint_eq(stage.there.got.count, sizeof(data) + 8);
+		ck_assert_mem_eq(stage.there.got.at, data, sizeof(data));
+		ck_assert(!stage.here.has_ended && !stage.there.has_ended);
+	}
+	stream_close(&stage.here.stream);
+	stream_pool_done(&other);
 	done(&stage);
 }
 END_TEST
@@ -697,13 +787,18 @@ START_TEST(secure_sets_are_told_apart)
 }
 END_TEST
 
-int main(void)
+static void with_openssl(void) { own_roles = 0; }
+static void accepts_own(void) { own_roles = 1u << TLS_ACCEPTS; }
+static void connects_own(void) { own_roles = 1u << TLS_CONNECTS; }
+static void both_own(void) { own_roles = 1u << TLS_ACCEPTS | 1u << TLS_CONNECTS; }
+
+static void add_tests(Suite *suite, const char *name, void (*set_roles)(void))
 {
-	Suite *suite = suite_create("net/stream_secure");
-	TCase *tcase = tcase_create("secure");
+	TCase *tcase = tcase_create(name);
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_unchecked_fixture(tcase, make_certificate, drop_certificate);
+	tcase_add_unchecked_fixture(tcase, set_roles, NULL);
 	/* Several runs, because the effect of a cut depends on random bytes. */
 	tcase_add_loop_test(tcase, secure_handshake_in_pieces, 0, 10 * COUNT_OF(cuts));
 	tcase_add_loop_test(tcase, secure_far_end_goes_amid_the_handshake, 0, 12);
@@ -718,9 +813,20 @@ int main(void)
 	tcase_add_test(tcase, secure_key_updates_are_limited);
 	tcase_add_test(tcase, secure_key_updates_with_data);
 	tcase_add_loop_test(tcase, secure_moves_to_another_loop, 0, 2);
+	tcase_add_test(tcase, secure_moves_to_another_process);
 	tcase_add_test(tcase, secure_parcel_ends_encrypted);
 	tcase_add_test(tcase, secure_parcel_that_has_ended_says_nothing);
 	tcase_add_test(tcase, secure_sets_are_told_apart);
 	suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("net/stream_secure");
+
+	add_tests(suite, "OpenSSL", with_openssl);
+	add_tests(suite, "accepting: own records", accepts_own);
+	add_tests(suite, "connecting: own records", connects_own);
+	add_tests(suite, "own records", both_own);
 	return unit_run(suite);
 }
