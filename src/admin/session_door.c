@@ -311,7 +311,7 @@ static bool on_bind(struct console_session *session, struct bytes body, struct e
 	if (portal && *fields.portal)
 		return err_set(err, ERR_STATE, "portal \"%s\" already exists", fields.portal);
 	columns = request_columns(&statement->request, session->console);
-	if (!read_formats(&fields, columns_shown(columns), &binary, err) ||
+	if (!read_formats(&fields, rows_columns_shown(columns), &binary, err) ||
 	    !fits(fields.portal, HASH_COUNT(session->portals), PORTALS_MAX, err))
 		return false;
 	session_drop(session, &session->portals, portal);

@@ -183,6 +183,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	daemon->users = loaded->users;
 	daemon->hba = loaded->hba;
 	TAILQ_INIT(&daemon->doors);
+	daemon->deal = lane_deal;
 	if (!notify_open(&daemon->notify, err))
 		log_warning(&daemon->logger, "%s", err->text);
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||

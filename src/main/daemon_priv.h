@@ -91,6 +91,8 @@ struct daemon {
 	atomic_bool is_retry_posted;    /* it was posted and has not arrived */
 	atomic_bool is_short;           /* a listener rests for want of descriptors */
 	struct door_list doors;         /* the main listener is the first */
+	/* gives a client that was accepted to a loop: lane_deal() */
+	void (*deal)(struct daemon *daemon, int fd, const struct address *peer, struct gate *gate);
 	struct gate_table gates; /* those of the doors, and of closed ones that have clients */
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */

@@ -25,7 +25,7 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 	struct door *door = arg;
 
 	door->accepted_count++;
-	lane_deal(door->daemon, fd, peer, door->gate);
+	door->daemon->deal(door->daemon, fd, peer, door->gate);
 }
 
 /*

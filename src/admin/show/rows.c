@@ -37,13 +37,25 @@ const char *rows_type_name(enum value_type type)
 	return names[type];
 }
 
+const char *rows_column_name(struct columns columns, const struct column *column)
+{
+	bool is_renamed = columns.renamed && strcmp(columns.renamed, column->name) == 0;
+
+	return is_renamed ? columns.renamed_to : column->name;
+}
+
+size_t rows_columns_shown(struct columns columns)
+{
+	return columns.count - (size_t)__builtin_popcount(columns.hidden);
+}
+
 void rows_describe(struct buf *out, struct columns columns, uint32_t binary)
 {
-	size_t at = message_columns_begin(out, (uint16_t)columns_shown(columns));
+	size_t at = message_columns_begin(out, (uint16_t)rows_columns_shown(columns));
 
 	for (size_t i = 0; i < columns.count; i++) {
 		const struct value_kind *kind = &kinds[columns.at[i].type];
-		struct message_column column = { .name = columns_name(columns, &columns.at[i]),
+		struct message_column column = { .name = rows_column_name(columns, &columns.at[i]),
 			                         .type = kind->oid,
 			                         .size = kind->size,
 			                         .format = binary & 1 };
@@ -143,7 +155,7 @@ static void add_bytea(struct buf *out, bool is_binary, struct bytes bytes)
 
 void rows_add(struct buf *out, struct columns columns, uint32_t binary, const void *row)
 {
-	size_t at = message_row_begin(out, (uint16_t)columns_shown(columns));
+	size_t at = message_row_begin(out, (uint16_t)rows_columns_shown(columns));
 	const struct address *address;
 	char text[ADDRESS_TEXT_SIZE];
 	size_t next = 0;

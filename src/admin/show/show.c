@@ -45,7 +45,7 @@ const char *show_argument_name(enum show_argument argument)
 
 #define COLUMN_ROW(COLUMN)                                                                  \
 	COLUMN(TEXT, item, shows[i]->item, "Name of the SHOW command that has the column.") \
-	COLUMN(TEXT, column, columns_name(columns, column), "Name of the column.")          \
+	COLUMN(TEXT, column, rows_column_name(columns, column), "Name of the column.")      \
 	COLUMN(TEXT, type, rows_type_name(column->type), "Type of the column.")             \
 	COLUMN(TEXT, meaning, column->help, "Meaning of the column.")
 

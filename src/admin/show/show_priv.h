@@ -100,18 +100,11 @@ struct columns {
 #define COLUMNS(table) \
 	((struct columns){ .at = (table), .count = sizeof(table) / sizeof((table)[0]) })
 
-static inline const char *columns_name(struct columns columns, const struct column *column)
-{
-	bool is_renamed = columns.renamed && strcmp(columns.renamed, column->name) == 0;
-
-	return is_renamed ? columns.renamed_to : column->name;
-}
+/* Under which name a column is shown. */
+const char *rows_column_name(struct columns columns, const struct column *column);
 
 /* How many columns are shown: those that the formats of a Bind are for. */
-static inline size_t columns_shown(struct columns columns)
-{
-	return columns.count - (size_t)__builtin_popcount(columns.hidden);
-}
+size_t rows_columns_shown(struct columns columns);
 
 /* PostgreSQL's name of the type: "text", "int4", ... */
 const char *rows_type_name(enum value_type type);
