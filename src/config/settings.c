@@ -285,6 +285,12 @@ const struct setting settings[] = {
 	SETTING(max_db_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of server connections per database, for all users "
 	                "together. 0 = no limit."),
+	SETTING(max_host_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .since = "0.3.0",
+	        .help = "Maximum number of server connections to one PostgreSQL, for all entries "
+	                "and users together. What counts is the address, not the name in the "
+	                "entry. At the limit, idle servers of other pools are closed, as for "
+	                "max_db_connections. 0 = no limit."),
 	SETTING(max_packet_size, .initial = "2147483647", .min = 1024, .max = UINT32_MAX, LIVE,
 	        GROUP(NETWORK),
 	        .help = "Maximum length of a message. A connection that sends a longer one is "
@@ -302,6 +308,11 @@ const struct setting settings[] = {
 	                "transaction and statement mode, named prepared statements of clients "
 	                "(Parse messages and SQL PREPARE) are tracked and prepared on each "
 	                "server as needed. 0 = not tracked; they fail in these modes."),
+	SETTING(max_server_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .since = "0.3.0",
+	        .help = "Maximum number of server connections of the process, for all databases "
+	                "and users together. At the limit, idle servers of other pools are "
+	                "closed, as for max_db_connections. 0 = no limit."),
 	SETTING(max_standby_lag, .initial = "0", LIVE, GROUP(GENERIC), .since = "0.3.0",
 	        .help = "With route_reads, a standby that is further behind the primary gets no "
 	                "reads; if there is no other one, the primary serves them. Entries with "

@@ -371,6 +371,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
+	bool has_permit;
 
 	if (read_server(&record, values, &tail))
 		database = pools_database(pools, values->database);
@@ -380,6 +381,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 		return NULL;
 	if (!source->has_permit)
 		pool_take_permit_anyway(pool, tail.is_listening);
+	has_permit = source->has_permit;
 	source->has_permit = false; /* the server has it, or it was given back */
 	server = pool_add_server(pool, tail.is_listening);
 	if (!server)
@@ -389,6 +391,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	else
 		keep_id(server, source, values->id);
 	fill_server(server, values);
+	pool_note_host(server, has_permit);
 	if (!source->open(source, server)) {
 		server_forget(server);
 		return NULL;

@@ -90,7 +90,6 @@ void pool_dedicated_grow(struct pool *pool)
 	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) && pool_may_login(pool) &&
 	       may_try(pool) && has_space_for(pool, borrower) &&
 	       pool_take_permit(pool, pool_size_most(pool), EVICT_ANY)) {
-		pool_leave_blocked(pool);
 		if (!launch_for(borrower))
 			return;
 	}

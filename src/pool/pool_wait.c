@@ -227,7 +227,7 @@ static void begin_wait(struct borrower *borrower, struct borrower_list *line, un
 	borrower->waiting_since = loop_now(pool_loop(pool));
 	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
-	share_count_waiting(&pool->database->share, 1);
+	share_count_waiting(&pool->database->cap.share, 1);
 	if (count_waiting(pool) == 0)
 		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
 	TAILQ_INSERT_TAIL(line, borrower, wait_node);
@@ -331,7 +331,7 @@ static void end_wait(struct borrower *borrower, struct borrower_list *line, unsi
 	PROBE_WAIT(borrower_client_id(borrower), pool->database->name, pool->role->name, wait);
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
-	share_count_waiting(&pool->database->share, -1);
+	share_count_waiting(&pool->database->cap.share, -1);
 }
 
 void pool_leave_place(struct borrower *borrower)

@@ -189,6 +189,7 @@ struct config {
 	int max_db_connections;        /* 0 = no limit, as the three below */
 	int max_db_client_connections; /* effective values may differ: see config/entries.h */
 	int max_user_connections;
+	int max_host_connections, max_server_connections;
 	int max_user_client_connections;
 	int max_prepared_statements; /* 0 = prepared statements are not tracked */
 	bool late_begin;             /* effective value may differ */

@@ -146,10 +146,14 @@ struct pool {
 	usec_t load_at;       /* when load was computed */
 	int64_t load;         /* the mean number of borrowers that wait or have a server */
 
-	/* in the blocked list: needs a server, but a limit of the database forbids it */
-	TAILQ_ENTRY(pool) database_blocked;
-	TAILQ_ENTRY(pool) role_blocked;
-	bool is_database_blocked, is_role_blocked;
+	/* caps that block it: it needs a server, but a limit forbids it */
+	struct {
+		TAILQ_ENTRY(pool) node;
+		bool is_blocked;
+		bool is_refused; /* since it was unblocked */
+	} blocks[CAPS];
+	/* the address that it asks for in advance, as it was full; NULL: none */
+	struct cap_host *wanted_host;
 	usec_t blocked_since; /* valid while it is, or is_unblocked */
 	/* its waiting borrowers may use the slot of an idle server of another pool */
 	bool wants_eviction;
@@ -158,8 +162,7 @@ struct pool {
 	bool was_told_unknown;      /* that servers stay because session state cannot be read */
 	bool asks_sequences; /* a client has asked for values of sequences: pool_sequences.c */
 	signed char *sequence_scores; /* of writing statements; NULL: none yet */
-	/* it is blocked, but a limit may allow a server now; has one refused that since? */
-	bool is_unblocked, is_database_refused, is_role_refused;
+	bool is_unblocked;            /* it is blocked, but a limit may allow a server now */
 	/* a server was returned while borrowers waited: pool_serve() lends it */
 	bool has_come_home;
 	/* when a server was last closed for server_lifetime: closings are spaced */
@@ -253,7 +256,7 @@ static inline bool pool_has_names(const struct pool *pool, const struct server *
 
 	return pool->pin_functions.count ||
 	       (pool->limits.reads_catalog &&
-	        (atomic_load_explicit(&database->share.tally->catalog_version,
+	        (atomic_load_explicit(&database->cap.share.tally->catalog_version,
 	                              memory_order_relaxed) != database->quiet_version ||
 	         (server && server->session.has_ddl)));
 }
@@ -427,8 +430,10 @@ enum wait_reason {
 	WAIT_PINNED,         /* max_pinned_servers */
 	WAIT_SEQUENCE,       /* another client has the server with its values of sequences */
 	WAIT_POOL_FULL,      /* pool_size */
-	WAIT_DATABASE_LIMIT, /* max_db_connections */
+	WAIT_DATABASE_LIMIT, /* max_db_connections; in the order of enum cap_kind */
 	WAIT_USER_LIMIT,     /* max_user_connections */
+	WAIT_HOST_LIMIT,     /* max_host_connections */
+	WAIT_SERVER_LIMIT,   /* max_server_connections */
 	WAIT_TURN,           /* nothing: served at the end of the turn */
 	WAIT_REASONS
 };

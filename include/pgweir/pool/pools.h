@@ -67,6 +67,9 @@ struct pools {
 	struct database_list databases;
 	unsigned int database_count;
 	struct role *role_table;
+	struct cap cap;              /* max_server_connections */
+	struct cap_host *host_table; /* max_host_connections */
+	bool is_capped;              /* by one of these two */
 	struct role_list roles;
 	struct pool_list list;
 	unsigned int pool_count;
@@ -145,6 +148,9 @@ struct database *pools_find_any_database(const struct pools *pools, const char *
 
 /* The role of this name. NULL: there is none. */
 struct role *pools_find_role(const struct pools *pools, const char *name);
+
+/* The address of this name, if servers of these pools are there. NULL: none is. */
+struct cap_host *pools_find_cap_host(const struct pools *pools, const char *name);
 
 /* The pool of these names that serves clients. NULL: there is none. */
 struct pool *pools_find_pool(const struct pools *pools, const char *database, const char *role);

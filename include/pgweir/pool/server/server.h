@@ -212,6 +212,8 @@ struct server_ops {
 	void (*on_probe)(struct server *server, int change);
 	/* Whether such a login may begin: the pool may need another server beside it. */
 	bool (*may_probe)(const struct server *server);
+	/* Its address is known: whether it may connect there. false: it is closed. */
+	bool (*may_connect)(struct server *server);
 	/* The credentials of the login. */
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */
@@ -337,16 +339,16 @@ struct server_lease {
 
 /* Where it is: at a host, in lists, and among the loops. */
 struct server_place {
-	TAILQ_ENTRY(server) node; /* in the pool's list of this state */
-	/* in IDLE and USED: in its database's list, the longest unused first */
-	TAILQ_ENTRY(server) database_node;
-	TAILQ_ENTRY(server) role_node;       /* the same in its role's list */
-	TAILQ_ENTRY(server) all_node;        /* in pools->servers, in order of ids */
-	unsigned int host;                   /* number of its host in the pool's list */
-	struct hosts_place counted;          /* where it is counted */
-	struct resolver_watch address_watch; /* watches its address, if a name was looked up */
-	struct address peer;                 /* the address it is connected to */
-	char path[108];                      /* and its path, for a Unix socket */
+	TAILQ_ENTRY(server) node;             /* in the pool's list of this state */
+	TAILQ_ENTRY(server) idle_nodes[CAPS]; /* in IDLE and USED: in the lists of its caps */
+	bool is_capped;                       /* also in those of CAP_HOST and CAP_ALL */
+	struct cap_host *cap_host;            /* where it counts; NULL: nowhere yet */
+	TAILQ_ENTRY(server) all_node;         /* in pools->servers, in order of ids */
+	unsigned int host;                    /* number of its host in the pool's list */
+	struct hosts_place counted;           /* where it is counted */
+	struct resolver_watch address_watch;  /* watches its address, if a name was looked up */
+	struct address peer;                  /* the address it is connected to */
+	char path[108];                       /* and its path, for a Unix socket */
 	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
 	/* a standby, as its borrowers have found out */
 	uint64_t replayed;     /* of the WAL; 0: not known */
