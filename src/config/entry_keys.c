@@ -70,6 +70,10 @@ static const struct setting database_keys[] = {
 	DATABASE(max_pinned_servers, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(max_standby_lag, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(max_standby_lag_bytes, .low = LOW_MINUS_INHERITS, .help = same_help),
+	DATABASE(max_waiting, .initial = "0", .max = INT32_MAX,
+	         .help =
+	             "Maximum number of clients that wait for servers of this database, for all "
+	             "users together. 0 = no limit."),
 	DATABASE(min_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(password, .length_max = CONFIG_PASSWORD_MAX,
 	         .help = "Password of user (default: the one in auth_file)."),
@@ -109,6 +113,10 @@ static const struct setting user_keys[] = {
 	USER(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	USER(max_user_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(max_user_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(max_waiting, .initial = "0", .max = INT32_MAX,
+	     .help =
+	         "Maximum number of clients that wait for servers of this user, for all databases "
+	         "together. 0 = no limit."),
 	USER(pin_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(pool_mode, POOL_MODES, .help = entry_help),
 	USER(pool_size, .low = LOW_MINUS_INHERITS,

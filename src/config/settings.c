@@ -338,6 +338,11 @@ const struct setting settings[] = {
 	        .help = "Maximum number of server connections per user, for all databases "
 	                "together. 0 = no limit."),
 	SETTING(
+	    max_waiting, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC), .since = "0.3.0",
+	    .help = "Maximum number of clients that wait for a server of one pool. Who comes then "
+		    "is refused at once (53300). Entries of databases and users have a "
+		    "max_waiting for all their pools together. 0 = no limit."),
+	SETTING(
 	    metrics_allow, .initial = "127.0.0.0/8, ::1, unix", .splits_at_blanks = true, LIVE,
 	    GROUP(CONSOLE), .since = "0.3.0",
 	    .help =
@@ -414,6 +419,17 @@ const struct setting settings[] = {
 	                "off."),
 	SETTING(query_wait_timeout, .initial = "120", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a query or a login may wait for a server. 0 = no limit."),
+	SETTING(queue_interval, .initial = "0.1", .min = 1000, LIVE, GROUP(TIMEOUTS),
+	        .since = "0.3.0",
+	        .help = "For how long clients of a pool must have waited longer than queue_target "
+	                "before some are refused, and no longer than that before all may wait "
+	                "again: longer than a burst that the pool is to absorb."),
+	SETTING(queue_target, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
+	        .help =
+	            "How long clients should wait for a server at most. If the first in the wait "
+	            "queue of a pool has waited longer for a whole queue_interval, the newest "
+	            "are refused (53300) until as few wait as the pool serves in this time. "
+	            "0 = nobody is refused."),
 	SETTING(read_functions, .initial = "", .has_functions = true, LIVE, GROUP(GENERIC),
 	        .since = "0.3.0",
 	        .help = "With route_reads = statements, names of functions without a schema, in "

@@ -124,11 +124,13 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 		return false;
 	if (pool_is_refused(pool) && has_no_server(pool))
 		return refuse_for_failure(pool, err);
+	if (pool->limits.guards_queue && !pool_admits(pool, err))
+		return false;
 	pool_stand(borrower, BORROWER_NEWCOMER);
 	return true;
 }
 
-bool pool_ask(struct borrower *borrower, struct err *err)
+static bool ask(struct borrower *borrower, struct err *err)
 {
 	struct pool *pool = borrower->pool;
 
@@ -147,9 +149,17 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 	return true;
 }
 
+bool pool_ask(struct borrower *borrower, struct err *err)
+{
+	struct pool *pool = borrower->pool;
+
+	return (!pool->limits.guards_queue || pool_admits(pool, err)) && ask(borrower, err);
+}
+
+/* It has waited already: no queue is too long for it. */
 bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err)
 {
-	if (!pool_ask(borrower, err))
+	if (!ask(borrower, err))
 		return false;
 	pool_wait_first(borrower, since);
 	return true;

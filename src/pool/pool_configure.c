@@ -199,6 +199,26 @@ static bool reads_catalog(const struct pool *pool)
 	       pool->limits.mode == POOL_MODE_SESSION;
 }
 
+/* The queue of lookups is that of their clients' logins. */
+static void configure_queue(struct pool *pool)
+{
+	const struct config_user *user = pool->role->entry;
+	struct pool_limits *limits = &pool->limits;
+
+	if (pool->purpose == POOL_FOR_LOOKUPS)
+		return;
+	limits->max_waiting = pool->pools->config->max_waiting;
+	limits->shed = (struct shed_rule){
+		.target = pool->pools->config->queue_target,
+		.interval = pool->pools->config->queue_interval,
+	};
+	limits->guards_queue = limits->max_waiting || limits->shed.target ||
+	                       pool->database->entry->max_waiting > 0 ||
+	                       (user && user->max_waiting > 0);
+	if (!limits->shed.target)
+		pool->shed = (struct shed){ 0 };
+}
+
 void pool_configure(struct pool *pool)
 {
 	const struct config *config = pool->pools->config;
@@ -222,6 +242,7 @@ void pool_configure(struct pool *pool)
 		.reserve_after = config->reserve_pool_timeout,
 		.lifetime = config_server_lifetime(config, entry),
 	};
+	configure_queue(pool);
 	if (pool->limits.session_state == SESSION_STATE_FOLLOW)
 		pool->limits.session_sample = (unsigned int)config->session_sample;
 	pool->limits.reads_catalog = reads_catalog(pool);

@@ -14,6 +14,7 @@
  *   pool_limits
  *   pool_roles                           which hosts fit
  *   pool_retry                           after failed logins
+ *   pool_queue                           wait queues that are too long
  *   pool_wait  pools_find  pool_sequences  database
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
@@ -250,6 +251,14 @@ void pool_leave_blocked(struct pool *pool);
  * idle server.
  */
 bool pool_dedicated_goes_first(const struct pool *pool);
+
+/* ---- wait queues that are too long: pool_queue.c ---- */
+
+/* Only if limits.guards_queue. false: the queue is full; *err has the reason. */
+bool pool_admits(struct pool *pool, struct err *err);
+
+/* Only with queue_target: refuses the newest of a queue that stands. */
+void pool_shed(struct pool *pool);
 
 /* ---- fail_fast: pool_retry.c ---- */
 

@@ -215,8 +215,12 @@ void pool_serve(struct task *task)
 	       (server = pool_idle_server(borrower))) {
 		pool_give_up(borrower);
 		pool_lend(server, borrower);
+		if (pool->limits.shed.target)
+			shed_serve(&pool->shed, &pool->limits.shed, loop_now(pool_loop(pool)));
 		borrower->ops->on_lent(borrower);
 	}
+	if (pool->limits.shed.target)
+		pool_shed(pool);
 	cancel_serve(pool);
 	if (!pool_is_held(pool)) {
 		check_used(pool);

@@ -220,6 +220,13 @@ static unsigned int count_waiting(const struct pool *pool)
 	       pool->served_wait_place_count + pool->wait_own_count;
 }
 
+static void count_in_shares(struct pool *pool, int change)
+{
+	share_count_waiting(&pool->share, change);
+	share_count_waiting(&pool->database->cap.share, change);
+	share_count_waiting(&pool->role->cap.share, change);
+}
+
 static void begin_wait(struct borrower *borrower, struct borrower_list *line, unsigned int *count)
 {
 	struct pool *pool = borrower->pool;
@@ -227,7 +234,7 @@ static void begin_wait(struct borrower *borrower, struct borrower_list *line, un
 	borrower->waiting_since = loop_now(pool_loop(pool));
 	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
-	share_count_waiting(&pool->database->cap.share, 1);
+	count_in_shares(pool, 1);
 	if (count_waiting(pool) == 0)
 		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
 	TAILQ_INSERT_TAIL(line, borrower, wait_node);
@@ -331,7 +338,7 @@ static void end_wait(struct borrower *borrower, struct borrower_list *line, unsi
 	PROBE_WAIT(borrower_client_id(borrower), pool->database->name, pool->role->name, wait);
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
-	share_count_waiting(&pool->database->cap.share, -1);
+	count_in_shares(pool, -1);
 }
 
 void pool_leave_place(struct borrower *borrower)
@@ -365,7 +372,7 @@ void pool_give_up(struct borrower *borrower)
 /* ---- who waits ---- */
 
 /* Of one pool: the first borrowers of its wait queues have waited longest. */
-static usec_t longest_wait(const struct pool *pool, usec_t now)
+usec_t pool_longest_wait(const struct pool *pool, usec_t now)
 {
 	const struct borrower *first[] = {
 		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
@@ -388,7 +395,7 @@ usec_t pools_longest_wait(const struct pools *pools, usec_t now)
 	usec_t longest = 0, wait;
 
 	TAILQ_FOREACH (pool, &pools->queueing, queueing) {
-		wait = longest_wait(pool, now);
+		wait = pool_longest_wait(pool, now);
 		if (wait > longest)
 			longest = wait;
 	}

@@ -34,6 +34,7 @@ static void forget_pool(struct pool *pool)
 	timer_clear(&pool->reserve);
 	timer_clear(&pool->rest);
 	timer_clear(&pool->stay);
+	timer_clear(&pool->look);
 	loop_undefer(pools->with.loop, &pool->serve_task);
 	listening_forget_all(pool);
 	params_release(pools->with.params, &pool->baseline);

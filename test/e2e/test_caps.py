@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: ISC
-"""One cap over all pools: max_server_connections, max_host_connections."""
+"""What is shared: one cap over all pools, and wait queues that do not become too long."""
 
 import random
+import re
 import threading
 
 import pytest
 
 from .kit.wait import wait_until
+from .kit.wire import Refused, query
 
 TENANTS = 120
 
@@ -15,6 +17,9 @@ def busy(weir, user="alice", database="app"):
     client = weir.client(user, database)
     assert client.query("BEGIN").status == "T"
     return client
+
+
+# -- one cap --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -145,4 +150,137 @@ def test_a_host_watch_counts(pgweir, postgres):
     _holder = busy(weir)
     wait_until(lambda: limit(weir, "max_host_connections")["used"] == 2)
     assert limit(weir, "max_server_connections")["used"] == 2
-    assert len(postgres.backends("alice")) == 2
+    wait_until(lambda: len(postgres.backends("alice")) == 2)
+
+
+# -- wait queues ----------------------------------------------------------------------------------
+
+
+def wait_for(weir, user="alice", database="app", **more):
+    """A client that waits for a server."""
+    client = weir.client(user, database, **more)
+    client.send(query("SELECT 'served'"))
+    return client
+
+
+def all_waiting(weir, count):
+    wait_until(lambda: len(weir.admin("SHOW WAITING")) == count, what=f"{count} that wait")
+
+
+@pytest.mark.parametrize("where, detail", (
+    ("pool", "2 clients wait in this pool"), ("database", "2 clients wait for the database"),
+    ("user", "2 clients wait for the user")))
+def test_max_waiting(pgweir, where, detail):
+    """The pools of alice on two databases, and those of two users on one."""
+    limits = {"pool": dict(max_waiting=2),
+              "database": dict(databases={"app": "max_waiting=2", "app2": ""}),
+              "user": dict(users={"alice": "max_waiting=2"})}[where]
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, **limits)
+    pools = {"pool": (("alice", "app"),), "database": (("alice", "app"), ("bob", "app")),
+             "user": (("alice", "app"), ("alice", "app2"))}[where]
+    others = {"pool": ("bob", "app"), "database": ("alice", "app2"), "user": ("bob", "app")}[where]
+    holders = [busy(weir, *pool) for pool in (*pools, others)]
+    waiters = [wait_for(weir, *pools[number % len(pools)]) for number in range(2)]
+    all_waiting(weir, 2)
+    late = wait_for(weir, *pools[0])
+    refused = late.expect("E").fields
+    assert (refused["S"], refused["C"]) == ("FATAL", "53300")
+    assert refused["M"] == "too many clients wait for a server (max_waiting)"
+    assert re.fullmatch(detail + r"; the first of app/alice has waited \d+\.\d{3} s\.", refused["D"])
+    other = wait_for(weir, *others)
+    all_waiting(weir, 3)
+    for holder in holders:
+        holder.query("COMMIT")
+    for waiter in (*waiters, other):
+        assert waiter.read_result().rows == [["served"]]
+    assert weir.client(*pools[0]).value("SELECT 1") == "1"
+    if where == "pool":
+        (row,) = [row for row in weir.admin("SHOW LIMITS")
+                  if row["limit"] == "max_waiting" and row["user"] == "alice"]
+        assert (row["value"], row["used"], row["hits"]) == (2, 0, 1)
+
+
+def test_a_queue_that_stands_is_shed(pgweir, postgres):
+    """One server that hangs: when the first has waited for long, all but one are refused, the
+    newest first; who comes then is refused at once. When the server is back, all may wait again.
+    """
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, loops=1, queue_target="200ms",
+                  queue_interval="300ms")
+    holder = busy(weir)
+    waiters = []
+    for number in range(5):
+        waiters.append(wait_for(weir, application_name=f"n{number}"))
+    all_waiting(weir, 1)
+    for waiter in waiters[1:]:
+        refused = waiter.expect("E").fields
+        assert refused["C"] == "53300"
+        assert refused["M"] == "clients wait too long for a server (queue_target)"
+    late = wait_for(weir)
+    assert "clients wait in this pool; the first of app/alice has waited" in late.expect("E").fields["D"]
+    holder.query("COMMIT")
+    assert waiters[0].read_result().rows == [["served"]]
+    closed = [line for line in weir.log.splitlines() if "(queue_target) (age=" in line]
+    assert len(closed) == 5
+    (row,) = [row for row in weir.admin("SHOW LIMITS") if row["limit"] == "queue_target"]
+    assert (row["value"], row["used"], row["hits"]) == (200, 0, 5)
+
+    def waits():
+        """Whether a client may wait behind another one."""
+        with busy(weir), weir.client() as first, weir.client() as second:
+            first.send(query("SELECT 1"))
+            second.send(query("SELECT 1"))
+            wait_until(lambda: len(weir.admin("SHOW WAITING")) == 2 or second.is_closed())
+            return not second.is_closed()
+    wait_until(waits)
+
+
+def test_paused_clients_are_not_shed(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, queue_target="1ms",
+                  queue_interval="1ms")
+    weir.client().query("SELECT 1")
+    weir.admin("PAUSE")
+    waiters = [wait_for(weir) for _ in range(5)]
+    all_waiting(weir, 5)
+    time_is = weir.admin("SHOW WAITING")[0]["wait_us"]
+    wait_until(lambda: weir.admin("SHOW WAITING")[0]["wait_us"] > time_is + 5000)
+    weir.reload(queue_target="1h")
+    weir.admin("RESUME")
+    for waiter in waiters:
+        assert waiter.read_result().rows == [["served"]]
+
+
+@pytest.mark.parametrize("loops", (1, 3))
+def test_overload(pgweir, loops):
+    """Sixty clients on two servers that each statement keeps for 20 ms: with a target of 100 ms ten
+    may wait, and those that are not refused are served soon.
+    """
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, loops=loops, queue_target="100ms",
+                  queue_interval="100ms", max_client_conn=1000)
+    served, refused, failures = [], [], []
+    end = threading.Event()
+
+    def work():
+        while not end.is_set():
+            try:
+                with weir.client() as client:
+                    client.send(query("SELECT pg_sleep(0.02)"))
+                    said = client.read()
+                    if said.type == "E":
+                        refused.append(said.fields["C"])
+                    else:
+                        served.append(client.read_result())
+            except Refused as problem:
+                refused.append(problem.sqlstate)
+            except Exception as problem:  # noqa: BLE001: told below
+                failures.append(problem)
+
+    threads = [threading.Thread(target=work) for _ in range(60)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: failures or (len(served) > 300 and len(refused) > 100), 60)
+    end.set()
+    for thread in threads:
+        thread.join(60)
+    assert not failures, failures[:3]
+    assert set(refused) == {"53300"}
+    assert weir.client().value("SELECT 1") == "1"

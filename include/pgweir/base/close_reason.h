@@ -161,6 +161,10 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 	  "client_idle_timeout", "client_idle_timeout") \
 	X(PIN_IDLE_TIMEOUT, ERR_IDLE_SESSION, true, "pin_idle_timeout", "pin_idle_timeout") \
 	X(QUERY_WAIT_TIMEOUT, ERR_LIMIT, true, "query_wait_timeout", "query_wait_timeout") \
+	X(QUEUE_FULL, ERR_LIMIT, true, \
+	  "max_waiting", "too many clients wait for a server (max_waiting)") \
+	X(SHED, ERR_LIMIT, true, \
+	  "queue_target", "clients wait too long for a server (queue_target)") \
 	X(QUERY_TIMEOUT_WAITING, ERR_QUERY_CANCELED, true, \
 	  "query_timeout while waiting", "query_timeout") \
 	X(QUERY_TIMEOUT, ERR_QUERY_CANCELED, true, "query timeout", "query timeout") \

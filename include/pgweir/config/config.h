@@ -284,6 +284,8 @@ struct config {
 	/* dangerous timeouts, 0 = none */
 	usec_t query_timeout;
 	usec_t query_wait_timeout;
+	int max_waiting; /* of each pool; 0 = no limit */
+	usec_t queue_target, queue_interval;
 	usec_t cancel_wait_timeout;
 	usec_t client_idle_timeout;
 	usec_t pin_idle_timeout;

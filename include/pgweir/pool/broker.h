@@ -124,7 +124,7 @@ struct share {
 	atomic_uint promised_count;  /* servers that other loops have sent to this share */
 	atomic_uint_fast64_t demand; /* share_tell_load() */
 	atomic_uint servers;
-	atomic_uint waiting; /* of a database: borrowers that wait in this loop */
+	atomic_uint waiting; /* of a pool, database or role: borrowers that wait in this loop */
 	atomic_uint stuck;   /* of a database or role: permits that LISTEN keeps in this loop */
 	/* what its loop knows of the news */
 	unsigned int news_number, outcome_number, shown_number;
@@ -387,7 +387,7 @@ static inline void share_change(atomic_uint *count, int change)
 	atomic_store_explicit(count, before + (unsigned int)change, memory_order_relaxed);
 }
 
-/* Counts borrowers of this loop that wait for a database; and those of all loops. */
+/* Counts borrowers of this loop that wait; and those of all loops. */
 static inline void share_count_waiting(struct share *share, int change)
 {
 	share_change(&share->waiting, change);

@@ -17,6 +17,7 @@
 #include "pgweir/pool/latency.h"
 #include "pgweir/pool/listening.h"
 #include "pgweir/pool/server/server.h"
+#include "pgweir/pool/shed.h"
 #include "pgweir/pool/stats.h"
 
 /* How many logins of one pool may be in progress at once. */
@@ -38,6 +39,9 @@ struct pool_limits {
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
+	bool guards_queue; /* by any of the next two, or by max_waiting of its database or user */
+	int max_waiting;   /* 0 = no limit */
+	struct shed_rule shed;
 	usec_t lifetime; /* server_lifetime */
 	enum route_reads route_reads;
 	bool is_causal; /* causal_reads, with route_reads */
@@ -179,6 +183,10 @@ struct pool {
 	} reads;
 	struct stats stats;
 	struct latency latency;
+	struct shed shed;
+	struct timer look;     /* until the wait queue is looked at again: pool_queue.c */
+	uint64_t queue_hits;   /* clients refused by max_waiting, */
+	uint64_t shed_count;   /* and by queue_target */
 	uint64_t size_hits;    /* how often a wait began because pool_size was reached */
 	uint64_t reserve_hits; /* and reserve_pool_size, too */
 };
@@ -217,8 +225,8 @@ void pool_learn(struct pool *pool, const struct credentials *shown);
 struct server *pool_take(struct borrower *borrower);
 
 /*
- * Enters the wait queue: on_lent() or on_refused() follows. false: waiting is pointless, *err has
- * the reason.
+ * Enters the wait queue: on_lent() or on_refused() follows. false: waiting is pointless, or the
+ * queue is too long; *err has the reason.
  */
 bool pool_ask(struct borrower *borrower, struct err *err);
 
@@ -439,6 +447,9 @@ enum wait_reason {
 };
 
 const char *pool_wait_reason_name(enum wait_reason reason);
+
+/* How long the first of its wait queues has waited; the longest. 0: nobody waits. */
+usec_t pool_longest_wait(const struct pool *pool, usec_t now);
 
 /* Why a borrower waits. position: in its wait queue, from 1. It must be in a queue. */
 enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int position);

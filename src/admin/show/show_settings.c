@@ -202,6 +202,21 @@ SET_FOR_DATABASE(max_pinned_servers,
                  thing->pool->limits.max_pinned == INT_MAX ? -1 : thing->pool->limits.max_pinned,
                  share_pins(&thing->pool->share), thing->pool->pins_refused)
 
+LIMIT(max_waiting, "max_waiting", CONFIG_INHERIT, CONFIG_INHERIT, thing->pool->limits.max_waiting,
+      share_waiting(&thing->pool->share), thing->pool->queue_hits)
+
+/* In milliseconds; what is used is how long the first has waited. */
+static void queue_target(struct limit_row *row, const struct thing *thing)
+{
+	const struct pool *pool = thing->pool;
+	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->with.loop)) / USEC_PER_MS;
+
+	row->value = (int32_t)(pool->limits.shed.target / USEC_PER_MS);
+	row->source = by_setting(row, thing->config, "queue_target");
+	row->used = wait > row->used ? (int32_t)wait : row->used;
+	row->hits += (int64_t)pool->shed_count;
+}
+
 /* What is refused because it concerns the session. */
 LIMIT(session_state, "session_state", said_state(thing->user ? &thing->user->session_state : NULL),
       said_state(thing->entry ? &thing->entry->session_state : NULL), 0, 0,
@@ -265,6 +280,10 @@ static bool follows_state(const struct thing *thing)
 	return thing->pool->limits.session_state == SESSION_STATE_FOLLOW;
 }
 
+static bool guards_queue(const struct thing *thing) { return thing->pool->limits.guards_queue; }
+
+static bool sheds(const struct thing *thing) { return thing->pool->limits.shed.target > 0; }
+
 static bool refuses_state(const struct thing *thing)
 {
 	return thing->pool->limits.session_state == SESSION_STATE_REFUSE;
@@ -283,7 +302,7 @@ static const struct scope {
 		void (*fill)(struct limit_row *row, const struct thing *thing);
 		/* whether this object has the limit; NULL: each has it */
 		bool (*applies)(const struct thing *thing);
-	} limits[5];
+	} limits[7];
 } scopes[] = {
 	{ .limits = { { "max_client_conn", max_client_conn, NULL },
 	              { "max_server_connections", max_server_connections, NULL },
@@ -308,6 +327,8 @@ static const struct scope {
 	  .has_both = true,
 	  .limits = { { "pool_size", pool_size, NULL },
 	              { "reserve_pool_size", reserve_pool_size, NULL },
+	              { "max_waiting", max_waiting, guards_queue },
+	              { "queue_target", queue_target, sheds },
 	              { "max_pinned_servers", max_pinned_servers, follows_state },
 	              { "session_state", session_state, refuses_state } } },
 };
