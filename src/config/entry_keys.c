@@ -122,6 +122,11 @@ static const struct setting user_keys[] = {
 	USER(pool_size, .low = LOW_MINUS_INHERITS,
 	     .help = "As default_pool_size, for the pools of this user. 0 = no limit; "
 	             "negative = the database's value."),
+	USER(priority, .words = value_priorities, .initial = "normal",
+	     .help =
+	         "Clients of a user with high are served before others that wait in the same pool, "
+	         "those with low behind them. But of each class one is served in each second, "
+	         "if any of it wait."),
 	USER(query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
 	USER(reserve_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
@@ -129,6 +134,11 @@ static const struct setting user_keys[] = {
 	USER(session_isolation, ISOLATIONS, .help = entry_help),
 	USER(session_state, SESSION_STATES, .help = entry_help),
 	USER(transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(weight, .initial = "1", .min = 1, .max = 1000,
+	     .help =
+	         "With fair_by = user: how large a part of a pool's servers the clients of this "
+	         "user get while others wait, too. One with 3 gets three times as much time of "
+	         "servers as one with 1."),
 };
 
 static const struct setting peer_keys[] = {

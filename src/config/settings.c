@@ -22,7 +22,7 @@
 	enum pool_mode: SETTING_WORD, enum session_state_mode: SETTING_WORD, \
 	enum session_isolation: SETTING_WORD, \
 	enum route_reads: SETTING_WORD, enum causal_reads: SETTING_WORD, enum auth_method: SETTING_WORD, \
-	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
+	enum fair_by: SETTING_WORD, enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
 	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
 #define SETTING(field, ...) \
 	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
@@ -46,6 +46,7 @@ const struct setting_type_row setting_types[] = {
 
 static const char *const auth_types[] = { AUTH_METHODS_OF_SETTING(WORD_OF) NULL };
 static const char *const auth_types_missing[] = { AUTH_METHODS_OF_SETTING(MISSING_OF) NULL };
+static const char *const fair_bys[] = { "none", "user", "application", "address", NULL };
 static const char *const log_formats[] = { "text", "json", NULL };
 static const char *const proxy_protocols[] = { "off", "accept", "require", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
@@ -196,6 +197,13 @@ const struct setting settings[] = {
 	                "clients that log in or need a server get an error at once. Attempts "
 	                "continue in the background, twice a second. With several hosts, only "
 	                "if all have failed."),
+	SETTING(
+	    fair_by, .initial = "none", .words = fair_bys, LIVE, GROUP(GENERIC), .since = "0.3.0",
+	    .help = "Between whom the servers of a pool are shared while clients wait: who has "
+		    "used servers for the shortest time comes next. user: users that clients have "
+		    "logged in as, in proportion to the weight of their entries, which matters "
+		    "where an entry forces one user on all. application: application_name. "
+		    "address: the client's address. none: first come, first served."),
 	SETTING(host_check_borrow, .initial = "1", LIVE, GROUP(TIMEOUTS), .since = "0.4.0",
 	        .help = "Whether hosts are asked for their roles with the first login of a "
 	                "pool that has worked, if there is no other user for that: "

@@ -178,7 +178,7 @@ void handover_server_let_go(struct server *server)
 		borrower->server = NULL;
 		borrower->state = BORROWER_RESTING;
 		server->lease.borrower = NULL;
-		pool->served_count--;
+		pool_part(pool, borrower, server);
 	}
 	server_forget(server);
 }

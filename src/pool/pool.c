@@ -64,13 +64,15 @@ void pool_leave(struct borrower *borrower)
 			borrower->server = NULL;
 			borrower->state = BORROWER_RESTING;
 			server->lease.borrower = NULL;
-			pool->served_count--;
+			pool_part(pool, borrower, server);
 			cancel_forget_target(borrower, pool);
 			server_close_for(server, server->replication ? CLOSE_REPLICATION_CLIENT_LEFT
 			                         : borrower->has_quit ? CLOSE_CLIENT_QUIT_EARLY
 			                                              : CLOSE_CLIENT_LEFT);
 		}
 	}
+	if (pool->fair)
+		fair_forget(pool->fair, borrower);
 	pool_disown(borrower->owned);
 	TAILQ_REMOVE(&pool->members, borrower, node);
 	pool->member_count--;
@@ -187,6 +189,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	pool->served_count++;
 	pool->stats.assignment_count++;
 	server->lease.request_at = server->lease.lent_at = loop_now(pool_loop(pool));
+	if (pool->fair)
+		pool_fair_lend(borrower);
 	PROBE_SERVER_LENT(borrower_client_id(borrower), pool->database->name, pool->role->name,
 	                  server_backend_pid(server));
 }
@@ -373,7 +377,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	if (borrower->has_place)
 		pool_drop_place(borrower);
 	probe_return(pool, server, borrower);
-	pool->served_count--;
+	pool_part(pool, borrower, server);
 	timer_clear(&server->xact);
 	server->lease.xact_at = 0;
 	/* The rest of a frame that answers no request may still arrive: drop it. */
@@ -518,7 +522,7 @@ void pool_refuse_params(struct server *server)
 
 void pool_lost_server(struct server *server, struct borrower *borrower)
 {
-	server->pool->served_count--;
+	pool_part(server->pool, borrower, server);
 	pool_leave_place(borrower);
 	cancel_forget_target(borrower, server->pool);
 }

@@ -243,6 +243,7 @@ void pool_configure(struct pool *pool)
 		.lifetime = config_server_lifetime(config, entry),
 	};
 	configure_queue(pool);
+	pool_fair_configure(pool);
 	if (pool->limits.session_state == SESSION_STATE_FOLLOW)
 		pool->limits.session_sample = (unsigned int)config->session_sample;
 	pool->limits.reads_catalog = reads_catalog(pool);

@@ -257,6 +257,28 @@ bool pool_dedicated_goes_first(const struct pool *pool);
 /* Only if limits.guards_queue. false: the queue is full; *err has the reason. */
 bool pool_admits(struct pool *pool, struct err *err);
 
+/*
+ * With pool->fair: a borrower enters the wait queue for servers, as the first or last of its group,
+ * and leaves it; it is lent a server; it parts from it.
+ */
+void pool_fair_wait(struct borrower *borrower, bool is_first);
+void pool_fair_leave(struct borrower *borrower);
+void pool_fair_lend(struct borrower *borrower);
+void pool_fair_part(struct pool *pool, const struct borrower *borrower,
+                    const struct server *server);
+
+/* A borrower parts from its server, in any way. */
+static inline void pool_part(struct pool *pool, const struct borrower *borrower,
+                             const struct server *server)
+{
+	pool->served_count--;
+	if (pool->fair)
+		pool_fair_part(pool, borrower, server);
+}
+
+/* After a new snapshot. */
+void pool_fair_configure(struct pool *pool);
+
 /* Only with queue_target: refuses the newest of a queue that stands. */
 void pool_shed(struct pool *pool);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How long a wait queue may become: max_waiting, queue_target.
+ * The wait queue for servers: how long it may become (max_waiting, queue_target), and between whom
+ * the servers are shared (fair_by, priority).
  *
  * Who comes when the queue is full is refused at once. Who waits is refused only while the queue
  * stands (shed.h), and then the newest first: those in front have waited for most of their time.
@@ -84,9 +85,16 @@ bool pool_admits(struct pool *pool, struct err *err)
 
 static void on_look(struct timer *timer) { pool_wake(container_of(timer, struct pool, look)); }
 
+static struct borrower *newest(const struct pool *pool)
+{
+	const struct fair_member *last = pool->fair ? fair_last(pool->fair) : NULL;
+
+	return last ? last->borrower : TAILQ_LAST(&pool->waiting, borrower_list);
+}
+
 static void refuse_newest(struct pool *pool)
 {
-	struct borrower *borrower = TAILQ_LAST(&pool->waiting, borrower_list);
+	struct borrower *borrower = newest(pool);
 	struct err err;
 
 	refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, &err);
@@ -116,4 +124,86 @@ void pool_shed(struct pool *pool)
 		                     rule->target < rule->interval ? rule->target : rule->interval,
 		                     on_look),
 		    now);
+}
+
+/* ---- shares ---- */
+
+static struct fair_who who_of(const struct borrower *borrower, struct buf *name)
+{
+	struct fair_who who = { .weight = 1, .priority = PRIORITY_NORMAL };
+
+	buf_clear(name);
+	if (borrower->ops->tell_group)
+		borrower->ops->tell_group(borrower, &who, name);
+	who.name = buf_bytes(name); /* without memory, it is in a group of those without a name */
+	return who;
+}
+
+void pool_fair_wait(struct borrower *borrower, bool is_first)
+{
+	struct pool *pool = borrower->pool;
+	struct fair_who who = who_of(borrower, &pool->pools->group_text);
+	struct fair_member *member = fair_member(pool->fair, borrower);
+
+	if (member)
+		fair_wait(pool->fair, member, &who, is_first);
+}
+
+void pool_fair_leave(struct borrower *borrower)
+{
+	struct fair_member *member = fair_find(borrower->pool->fair, borrower);
+
+	if (member)
+		fair_leave(borrower->pool->fair, member);
+}
+
+void pool_fair_lend(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	struct fair_who who = who_of(borrower, &pool->pools->group_text);
+	struct fair_member *member = fair_member(pool->fair, borrower);
+
+	if (member)
+		fair_lend(pool->fair, member, &who, now_in(pool));
+}
+
+void pool_fair_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
+{
+	struct fair_member *member = fair_find(pool->fair, borrower);
+
+	if (member)
+		fair_return(pool->fair, member, now_in(pool) - server->lease.lent_at);
+}
+
+static void drop_shares(struct pool *pool)
+{
+	struct borrower *borrower;
+
+	TAILQ_FOREACH (borrower, &pool->members, node) {
+		if (borrower->state == BORROWER_SERVED)
+			pool_fair_part(pool, borrower, borrower->server);
+		else
+			pool_fair_leave(borrower);
+	}
+	fair_free(&pool->fair);
+}
+
+void pool_fair_configure(struct pool *pool)
+{
+	enum fair_by by = pool->pools->config->fair_by;
+	bool is_wanted = pool->purpose != POOL_FOR_LOOKUPS &&
+	                 (by != FAIR_BY_NONE || pool->pools->has_priorities);
+	struct borrower *borrower;
+
+	if (is_wanted == (pool->fair != NULL) && by == pool->fair_by)
+		return;
+	if (pool->fair)
+		drop_shares(pool);
+	pool->fair_by = by;
+	if (is_wanted)
+		pool->fair = fair_new(); /* without memory: first come, first served */
+	if (!pool->fair)
+		return;
+	TAILQ_FOREACH (borrower, &pool->waiting, wait_node)
+		pool_fair_wait(borrower, false);
 }

@@ -185,7 +185,14 @@ static struct borrower *next_to_serve(struct pool *pool)
 {
 	struct borrower *head = TAILQ_FIRST(&pool->waiting);
 
-	return head && pool_is_choosy(pool) ? pool_standby_next(pool) : head;
+	if (head && pool_is_choosy(pool))
+		return pool_standby_next(pool);
+	if (head && pool->fair) {
+		const struct fair_member *next = fair_next(pool->fair, loop_now(pool_loop(pool)));
+
+		return next ? next->borrower : head;
+	}
+	return head;
 }
 
 void pool_serve(struct task *task)

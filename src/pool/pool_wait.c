@@ -72,12 +72,27 @@ bool pool_lacks_place(const struct borrower *borrower)
 	       (has_waiting(pool) || (int)share_pins(&pool->share) >= pool->limits.max_pinned);
 }
 
+/* Where it stands among its group follows from where it stands in the wait queue for servers. */
+static void join_group(struct borrower *borrower, const struct borrower_list *line, bool is_first)
+{
+	if (borrower->pool->fair && line == &borrower->pool->waiting)
+		pool_fair_wait(borrower, is_first);
+}
+
+static void leave_group(struct borrower *borrower, const struct borrower_list *line)
+{
+	if (borrower->pool->fair && line == &borrower->pool->waiting)
+		pool_fair_leave(borrower);
+}
+
 /* A borrower with a place is served first, since others wait for that place. */
 static void move_to_front(struct borrower *borrower)
 {
 	struct borrower_list *line = &borrower->pool->waiting;
 	struct borrower *before;
 
+	leave_group(borrower, line);
+	join_group(borrower, line, true);
 	TAILQ_REMOVE(line, borrower, wait_node);
 	TAILQ_FOREACH (before, line, wait_node) {
 		if (!before->has_place)
@@ -238,6 +253,7 @@ static void begin_wait(struct borrower *borrower, struct borrower_list *line, un
 	if (count_waiting(pool) == 0)
 		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
 	TAILQ_INSERT_TAIL(line, borrower, wait_node);
+	join_group(borrower, line, false);
 	*count += 1;
 	pool_wake(pool);
 }
@@ -272,6 +288,8 @@ void pool_wait_first(struct borrower *borrower, usec_t since)
 	unsigned int *count;
 	struct borrower_list *line = pool_wait_queue(borrower->pool, borrower->state, &count);
 
+	leave_group(borrower, line);
+	join_group(borrower, line, true);
 	TAILQ_REMOVE(line, borrower, wait_node);
 	if (!TAILQ_EMPTY(line))
 		borrower->wait_number = TAILQ_FIRST(line)->wait_number - 1;
@@ -288,6 +306,8 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is
 	struct borrower_list *line = pool_wait_queue(pool, next, &count);
 
 	TAILQ_REMOVE(from, borrower, wait_node);
+	leave_group(borrower, from);
+	join_group(borrower, line, is_first);
 	*from_count -= 1;
 	if (is_first)
 		TAILQ_INSERT_HEAD(line, borrower, wait_node);
@@ -328,6 +348,7 @@ static void end_wait(struct borrower *borrower, struct borrower_list *line, unsi
 	usec_t now, wait;
 
 	TAILQ_REMOVE(line, borrower, wait_node);
+	leave_group(borrower, line);
 	*count -= 1;
 	if (count_waiting(pool) == 0)
 		TAILQ_REMOVE(&pool->pools->queueing, pool, queueing);

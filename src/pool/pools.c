@@ -227,6 +227,17 @@ static void add_entries(struct pools *pools)
 	}
 }
 
+static bool has_priorities(const struct config *config)
+{
+	const struct config_user *user = NULL;
+
+	while ((user = config_user_next(config, user))) {
+		if (user->priority != PRIORITY_NORMAL)
+			return true;
+	}
+	return false;
+}
+
 void pools_configure(struct pools *pools, const struct config *config, struct users *users)
 {
 	const struct config *old = pools->config;
@@ -251,6 +262,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 		.tcp_socket_buffer = (int)config->tcp_socket_buffer,
 	};
 	pools_set_caps(pools);
+	pools->has_priorities = has_priorities(config);
 	TAILQ_FOREACH (role, &pools->roles, node)
 		role_configure(pools, role);
 	TAILQ_FOREACH (database, &pools->databases, node)
@@ -361,6 +373,7 @@ void pools_free(struct pools **poolsp)
 		role_free(pools, TAILQ_FIRST(&pools->roles));
 	loop_undefer(pools->with.loop, &pools->sweep_task);
 	share_close(&pools->cap.share);
+	buf_free(&pools->group_text);
 	buf_free(&pools->errand_text);
 	buf_free(&pools->errand_message);
 	broker_leave(&pools->member);

@@ -45,6 +45,7 @@ static void forget_pool(struct pool *pool)
 	pool_forget_greeting(pool);
 	credentials_done(&pool->credentials);
 	credentials_done(&pool->learnt);
+	fair_free(&pool->fair);
 	share_close(&pool->share);
 	HASH_DEL(pool->database->pool_table, pool);
 	TAILQ_REMOVE(&pools->list, pool, node);

@@ -284,3 +284,64 @@ def test_overload(pgweir, loops):
     assert not failures, failures[:3]
     assert set(refused) == {"53300"}
     assert weir.client().value("SELECT 1") == "1"
+
+
+# -- shares ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.one_loop("each loop has a queue of its own")
+@pytest.mark.parametrize("how, last", (
+    (dict(), "4"), (dict(fair_by="none"), "4"),
+    (dict(fair_by="user"), "1"), (dict(fair_by="application"), "1"),
+    (dict(users={"bob": "priority=high"}), "1"), (dict(users={"alice": "priority=low"}), "1"),
+    (dict(users={"bob": "priority=low"}, fair_by="user"), "4")))
+def test_who_is_next(pgweir, postgres, how, last):
+    """Three of alice wait behind one of alice, and then one of bob."""
+    postgres.query("CREATE SEQUENCE IF NOT EXISTS places; GRANT ALL ON places TO PUBLIC;")
+    postgres.query("ALTER SEQUENCE places RESTART")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1,
+                  databases={"app": "user=carol", "app2": ""}, **how)
+    holder = weir.client("alice", application_name="greedy")
+    holder.query("BEGIN")
+    waiters = []
+    for number, (user, application) in enumerate((("alice", "greedy"),) * 3 + (("bob", "polite"),), 1):
+        waiters.append(weir.client(user, application_name=application))
+        waiters[-1].send(query("SELECT nextval('places')"))
+        wait_until(lambda count=number: len(weir.admin("SHOW WAITING")) == count)
+    holder.query("COMMIT")
+    places = [waiter.read_result().rows[0][0] for waiter in waiters]
+    assert places[3] == last
+    assert places[:3] == sorted(places[:3])
+
+
+@pytest.mark.parametrize("loops", (1, 3))
+def test_weights(pgweir, loops):
+    """Clients of two users that always ask again: three of one are served for each of the other."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=3, loops=loops, fair_by="user",
+                  databases={"app": "user=carol"}, users={"alice": "weight=3", "bob": "weight=1"})
+    served, failures, end = {"alice": 0, "bob": 0}, [], threading.Event()
+
+    def work(user):
+        try:
+            with weir.client(user) as client:
+                while not end.is_set():
+                    client.value("SELECT pg_sleep(0.01)")
+                    served[user] += 1
+        except Exception as problem:  # noqa: BLE001: told below
+            failures.append(problem)
+
+    threads = [threading.Thread(target=work, args=(user,)) for user in served for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: failures or min(served.values()) > 30, 60)
+    before = dict(served)
+    wait_until(lambda: failures or served["bob"] - before["bob"] > 100, 60)
+    gained = {user: served[user] - before[user] for user in served}
+    weir.reload(fair_by="none", users={})  # while they wait and have servers
+    wait_until(lambda: failures or served["bob"] - before["bob"] > 200, 60)
+    weir.reload(fair_by="application")
+    end.set()
+    for thread in threads:
+        thread.join(60)
+    assert not failures, failures[:3]
+    assert 2.5 < gained["alice"] / gained["bob"] < 3.5, gained

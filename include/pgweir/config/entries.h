@@ -91,6 +91,8 @@ struct config_user {
 	usec_t transaction_timeout;
 	usec_t client_idle_timeout;
 	usec_t pin_idle_timeout;
+	int weight; /* for fair_by = user */
+	enum priority priority;
 };
 
 /* Returns the entry of this name ("*" is never found); NULL: no such entry. */

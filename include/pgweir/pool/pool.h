@@ -13,6 +13,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/pool/server/borrower.h"
 #include "pgweir/pool/database.h"
+#include "pgweir/pool/fair.h"
 #include "pgweir/pool/server/hosts.h"
 #include "pgweir/pool/latency.h"
 #include "pgweir/pool/listening.h"
@@ -183,6 +184,8 @@ struct pool {
 	} reads;
 	struct stats stats;
 	struct latency latency;
+	struct fair *fair; /* NULL: first come, first served */
+	enum fair_by fair_by;
 	struct shed shed;
 	struct timer look;     /* until the wait queue is looked at again: pool_queue.c */
 	uint64_t queue_hits;   /* clients refused by max_waiting, */

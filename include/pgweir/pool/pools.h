@@ -69,6 +69,7 @@ struct pools {
 	struct role *role_table;
 	struct cap cap;              /* max_server_connections */
 	struct cap_host *host_table; /* max_host_connections */
+	bool has_priorities;         /* an entry of [users] has another one than normal */
 	bool is_capped;              /* by one of these two */
 	struct role_list roles;
 	struct pool_list list;
@@ -104,6 +105,7 @@ struct pools {
 	struct pools_walk_list walks;
 	struct task sweep_task;
 	struct peer_pools peers;
+	struct buf group_text; /* written again for each name of a group */
 	struct buf errand_text,
 	    errand_message; /* written again for each errand; the memory is kept */
 	struct stats gone;  /* counters of freed databases, so that totals never decrease */
