@@ -558,17 +558,18 @@ static void unblock_first(const struct cap *cap)
 
 /*
  * Other loops are blocked by this limit and have no idle server that they could close. An idle
- * server that another loop wants is not closed: it is about to move. The last server of a host must
- * not take its cap away meanwhile.
+ * server that another loop wants is not closed: it is about to move.
  */
-static void evict_for_others(struct pools *pools, struct cap *cap)
+static void evict_for_others(struct cap *cap)
 {
-	struct cap_host *held =
-	    cap->kind == CAP_HOST ? hold_host(container_of(cap, struct cap_host, cap)) : NULL;
-
 	while (find_idle(cap, NULL) && share_may_evict(&cap->share))
 		evict_idle(cap, NULL);
-	release_host(pools, &held);
+}
+
+/* The last server of a host must not take its cap away meanwhile. */
+static struct cap_host *hold_cap(struct cap *cap)
+{
+	return cap->kind == CAP_HOST ? hold_host(container_of(cap, struct cap_host, cap)) : NULL;
 }
 
 #define ASKED_MAX 16
@@ -613,15 +614,15 @@ void pool_evict_for_others(struct pool *pool)
 {
 	struct asked_hosts asked;
 
-	evict_for_others(pool->pools, &pool->database->cap);
-	evict_for_others(pool->pools, &pool->role->cap);
+	evict_for_others(&pool->database->cap);
+	evict_for_others(&pool->role->cap);
 	if (!pool->pools->is_capped)
 		return;
 	asked = ask_hosts(pool);
 	for (unsigned int i = 0; i < asked.count; i++)
-		evict_for_others(pool->pools, &asked.list[i]->cap);
+		evict_for_others(&asked.list[i]->cap);
 	release_asked(pool->pools, &asked);
-	evict_for_others(pool->pools, &pool->pools->cap);
+	evict_for_others(&pool->pools->cap);
 }
 
 static bool has_cap_wants(const struct pool *pool)
@@ -653,12 +654,14 @@ bool pool_is_asked(const struct pool *pool)
  */
 static void hear(struct pools *pools, struct cap *cap)
 {
+	struct cap_host *held = hold_cap(cap);
 	struct share *share = &cap->share;
 
 	unblock_first(cap);
-	evict_for_others(pools, cap);
+	evict_for_others(cap);
 	if (TAILQ_EMPTY(&cap->blocked) && share_servers(share) < most_of(cap->limit))
 		share_wake_first(share);
+	release_host(pools, &held);
 }
 
 void pool_cap_woken(struct share *share)
