@@ -1115,8 +1115,6 @@ SETTINGS = (
     Row("reserve_pool_timeout", "0.1", the_line_moves,
         dict(SMALL, reserve_pool_size=1, reserve_pool_timeout=0)),
     Row("max_db_connections", "2", a_second_user_is_served, dict(max_db_connections=1)),
-    Row("max_host_connections", "2", a_second_user_is_served, dict(max_host_connections=1)),
-    Row("max_server_connections", "2", a_second_user_is_served, dict(max_server_connections=1)),
     Row("max_waiting", "2", a_second_one_may_wait, dict(SMALL, max_waiting=1)),
     Row("max_db_client_connections", "1", nobody_else_comes_in),
     Row("max_user_connections", "2", a_second_database_is_served, dict(max_user_connections=1)),
@@ -1431,8 +1429,8 @@ TO_COME = ["session_sample"]
 # These need a standby: test_read_routing.py.
 WITH_STANDBYS = ["causal_reads_wait", "max_standby_lag", "max_standby_lag_bytes", "read_functions",
                  "standby_pool_size"]
-# test_caps.py changes these under load.
-WITH_LOAD = ["fair_by", "queue_interval", "queue_target"]
+# test_caps.py changes these while there are servers of all pools, or load.
+WITH_LOAD = ["fair_by", "max_host_connections", "max_server_connections", "queue_interval", "queue_target"]
 
 
 def test_no_setting_is_forgotten(pgweir):
