@@ -113,6 +113,32 @@ static void tell_who(const struct borrower *borrower, struct buf *out)
 	buf_printf(out, " (id %llu)", (unsigned long long)client->id);
 }
 
+static void tell_group(const struct borrower *borrower, struct fair_who *who, struct buf *name)
+{
+	const struct client *client = client_of_borrower(borrower);
+	const char *application = params_find(client->params, "application_name");
+	const struct config_user *user = client->role->entry;
+	char buffer[ADDRESS_TEXT_SIZE];
+
+	if (user)
+		who->priority = user->priority;
+	switch (borrower->pool->fair_by) {
+	case FAIR_BY_NONE:
+		return;
+	case FAIR_BY_USER:
+		buf_add_text(name, client_user(client));
+		if (user)
+			who->weight = (unsigned int)user->weight;
+		return;
+	case FAIR_BY_APPLICATION:
+		buf_add_text(name, application ? application : "");
+		return;
+	case FAIR_BY_ADDRESS:
+		buf_add_text(name, address_format_host(&client->peer, buffer, sizeof(buffer)));
+		return;
+	}
+}
+
 static const struct params *wanted_params(const struct borrower *borrower)
 {
 	return client_of_borrower(borrower)->params;
@@ -173,6 +199,7 @@ static const struct borrower_ops client_borrower_ops = {
 	.params = wanted_params,
 	.suits = causal_suits,
 	.tell_who = tell_who,
+	.tell_group = tell_group,
 	.client_id = client_id_of,
 };
 

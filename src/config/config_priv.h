@@ -49,6 +49,7 @@ extern const char *const value_session_isolations[];
 extern const char *const value_causal_reads[];
 extern const char *const value_route_reads[];
 extern const char *const value_load_balances[];
+extern const char *const value_priorities[];
 extern const char *const value_targets[];
 
 /* Splits a list at commas, and at blanks if requested. The caller frees it; {0} on failure. */

@@ -73,6 +73,10 @@ static const struct setting database_keys[] = {
 	DATABASE(max_pinned_servers, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(max_standby_lag, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(max_standby_lag_bytes, .low = LOW_MINUS_INHERITS, .help = same_help),
+	DATABASE(max_waiting, .initial = "0", .max = INT32_MAX,
+	         .help =
+	             "Maximum number of clients that wait for servers of this database, for all "
+	             "users together. 0 = no limit."),
 	DATABASE(min_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(password, .length_max = CONFIG_PASSWORD_MAX,
 	         .help = "Password of user (default: the one in auth_file)."),
@@ -112,11 +116,20 @@ static const struct setting user_keys[] = {
 	USER(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	USER(max_user_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(max_user_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(max_waiting, .initial = "0", .max = INT32_MAX,
+	     .help =
+	         "Maximum number of clients that wait for servers of this user, for all databases "
+	         "together. 0 = no limit."),
 	USER(pin_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(pool_mode, POOL_MODES, .help = entry_help),
 	USER(pool_size, .low = LOW_MINUS_INHERITS,
 	     .help = "As default_pool_size, for the pools of this user. 0 = no limit; "
 	             "negative = the database's value."),
+	USER(priority, .words = value_priorities, .initial = "normal",
+	     .help =
+	         "Clients of a user with high are served before others that wait in the same pool, "
+	         "those with low behind them. But of each class one is served in each second, "
+	         "if any of it wait."),
 	USER(query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
 	USER(reserve_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
@@ -124,6 +137,11 @@ static const struct setting user_keys[] = {
 	USER(session_isolation, ISOLATIONS, .help = entry_help),
 	USER(session_state, SESSION_STATES, .help = entry_help),
 	USER(transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(weight, .initial = "1", .min = 1, .max = 1000,
+	     .help =
+	         "With fair_by = user: how large a part of a pool's servers the clients of this "
+	         "user get while others wait, too. One with 3 gets three times as much time of "
+	         "servers as one with 1."),
 };
 
 static const struct setting peer_keys[] = {

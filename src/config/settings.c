@@ -22,7 +22,7 @@
 	enum pool_mode: SETTING_WORD, enum session_state_mode: SETTING_WORD, \
 	enum session_isolation: SETTING_WORD, \
 	enum route_reads: SETTING_WORD, enum causal_reads: SETTING_WORD, enum auth_method: SETTING_WORD, \
-	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
+	enum fair_by: SETTING_WORD, enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
 	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD, \
 	enum tls_records_by: SETTING_WORD, enum console_version: SETTING_WORD)
 #define SETTING(field, ...) \
@@ -47,6 +47,7 @@ const struct setting_type_row setting_types[] = {
 
 static const char *const auth_types[] = { AUTH_METHODS_OF_SETTING(WORD_OF) NULL };
 static const char *const auth_types_missing[] = { AUTH_METHODS_OF_SETTING(MISSING_OF) NULL };
+static const char *const fair_bys[] = { "none", "user", "application", "address", NULL };
 static const char *const log_formats[] = { "text", "json", NULL };
 static const char *const proxy_protocols[] = { "off", "accept", "require", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
@@ -213,6 +214,13 @@ const struct setting settings[] = {
 	                "clients that log in or need a server get an error at once. Attempts "
 	                "continue in the background, twice a second. With several hosts, only "
 	                "if all have failed."),
+	SETTING(
+	    fair_by, .initial = "none", .words = fair_bys, LIVE, GROUP(GENERIC), .since = "0.3.0",
+	    .help = "Between whom the servers of a pool are shared while clients wait: who has "
+		    "used servers for the shortest time comes next. user: users that clients have "
+		    "logged in as, in proportion to the weight of their entries, which matters "
+		    "where an entry forces one user on all. application: application_name. "
+		    "address: the client's address. none: first come, first served."),
 	SETTING(host_check_borrow, .initial = "1", LIVE, GROUP(TIMEOUTS), .since = "0.4.0",
 	        .help = "Whether hosts are asked for their roles with the first login of a "
 	                "pool that has worked, if there is no other user for that: "
@@ -302,6 +310,12 @@ const struct setting settings[] = {
 	SETTING(max_db_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of server connections per database, for all users "
 	                "together. 0 = no limit."),
+	SETTING(max_host_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .since = "0.3.0",
+	        .help = "Maximum number of server connections to one PostgreSQL, for all entries "
+	                "and users together. What counts is the address, not the name in the "
+	                "entry. At the limit, idle servers of other pools are closed, as for "
+	                "max_db_connections. 0 = no limit."),
 	SETTING(max_packet_size, .initial = "2147483647", .min = 1024, .max = UINT32_MAX, LIVE,
 	        GROUP(NETWORK),
 	        .help = "Maximum length of a message. A connection that sends a longer one is "
@@ -319,6 +333,11 @@ const struct setting settings[] = {
 	                "transaction and statement mode, named prepared statements of clients "
 	                "(Parse messages and SQL PREPARE) are tracked and prepared on each "
 	                "server as needed. 0 = not tracked; they fail in these modes."),
+	SETTING(max_server_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .since = "0.3.0",
+	        .help = "Maximum number of server connections of the process, for all databases "
+	                "and users together. At the limit, idle servers of other pools are "
+	                "closed, as for max_db_connections. 0 = no limit."),
 	SETTING(max_standby_lag, .initial = "0", LIVE, GROUP(GENERIC), .since = "0.3.0",
 	        .help = "With route_reads, a standby that is further behind the primary gets no "
 	                "reads; if there is no other one, the primary serves them. Entries with "
@@ -343,6 +362,11 @@ const struct setting settings[] = {
 	SETTING(max_user_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of server connections per user, for all databases "
 	                "together. 0 = no limit."),
+	SETTING(
+	    max_waiting, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC), .since = "0.3.0",
+	    .help = "Maximum number of clients that wait for a server of one pool. Who comes then "
+		    "is refused at once (53300). Entries of databases and users have a "
+		    "max_waiting for all their pools together. 0 = no limit."),
 	SETTING(
 	    metrics_allow, .initial = "127.0.0.0/8, ::1, unix", .splits_at_blanks = true, LIVE,
 	    GROUP(CONSOLE), .since = "0.3.0",
@@ -427,6 +451,17 @@ const struct setting settings[] = {
 	                "off."),
 	SETTING(query_wait_timeout, .initial = "120", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a query or a login may wait for a server. 0 = no limit."),
+	SETTING(queue_interval, .initial = "0.1", .min = 1000, LIVE, GROUP(TIMEOUTS),
+	        .since = "0.3.0",
+	        .help = "For how long clients of a pool must have waited longer than queue_target "
+	                "before some are refused, and no longer than that before all may wait "
+	                "again: longer than a burst that the pool is to absorb."),
+	SETTING(queue_target, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
+	        .help =
+	            "How long clients should wait for a server at most. If the first in the wait "
+	            "queue of a pool has waited longer for a whole queue_interval, the newest "
+	            "are refused (53300) until as few wait as the pool serves in this time. "
+	            "0 = nobody is refused."),
 	SETTING(read_functions, .initial = "", .has_functions = true, LIVE, GROUP(GENERIC),
 	        .since = "0.3.0",
 	        .help = "With route_reads = statements, names of functions without a schema, in "

@@ -56,6 +56,13 @@ const char *const value_load_balances[] = {
 	NULL,
 };
 
+const char *const value_priorities[] = {
+	[PRIORITY_HIGH] = "high",
+	[PRIORITY_NORMAL] = "normal",
+	[PRIORITY_LOW] = "low",
+	NULL,
+};
+
 const char *const value_targets[] = {
 	[TARGET_ANY] = "any",
 	[TARGET_READ_WRITE] = "read-write",

@@ -164,24 +164,41 @@ static void count_server(const struct permit_ask *ask, int change)
 	if (ask->pool)
 		atomic_fetch_add_explicit(&ask->pool->tally->server_count, number,
 		                          memory_order_relaxed);
-	atomic_fetch_add_explicit(&ask->database->tally->server_count, number,
-	                          memory_order_relaxed);
-	atomic_fetch_add_explicit(&ask->role->tally->server_count, number, memory_order_relaxed);
+	for (int i = 0; i < CAPS; i++) {
+		if (ask->caps[i])
+			atomic_fetch_add_explicit(&ask->caps[i]->tally->server_count, number,
+			                          memory_order_relaxed);
+	}
+}
+
+static struct broker *broker_of(const struct permit_ask *ask)
+{
+	const struct share *share = ask->pool;
+
+	for (int i = 0; !share; i++)
+		share = ask->caps[i];
+	return share->member->broker;
+}
+
+static enum permit judge(const struct permit_ask *ask)
+{
+	if (ask->pool && !is_below(ask->pool, ask->pool_most))
+		return PERMIT_POOL_FULL;
+	for (unsigned int i = 0; i < CAPS; i++) {
+		if (ask->caps[i] && !is_below(ask->caps[i], ask->most[i]))
+			return PERMIT_CAP_FULL + i;
+	}
+	return PERMIT_GRANTED;
 }
 
 enum permit broker_take(const struct permit_ask *ask)
 {
-	struct broker *broker = ask->database->member->broker;
-	enum permit permit = PERMIT_GRANTED;
+	struct broker *broker = broker_of(ask);
+	enum permit permit;
 
 	pthread_mutex_lock(&broker->lock);
-	if (ask->pool && !is_below(ask->pool, ask->pool_most))
-		permit = PERMIT_POOL_FULL;
-	else if (!is_below(ask->database, ask->database_most))
-		permit = PERMIT_DATABASE_FULL;
-	else if (!is_below(ask->role, ask->role_most))
-		permit = PERMIT_ROLE_FULL;
-	else
+	permit = judge(ask);
+	if (permit == PERMIT_GRANTED)
 		count_server(ask, 1);
 	pthread_mutex_unlock(&broker->lock);
 	return permit;
@@ -189,34 +206,44 @@ enum permit broker_take(const struct permit_ask *ask)
 
 void broker_give(const struct permit_ask *ask)
 {
-	struct broker *broker = ask->database->member->broker;
+	struct broker *broker = broker_of(ask);
 
 	pthread_mutex_lock(&broker->lock);
 	count_server(ask, -1);
 	pthread_mutex_unlock(&broker->lock);
 	if (ask->pool)
 		share_wake_first(ask->pool);
-	share_wake_first(ask->database);
-	share_wake_first(ask->role);
+	for (int i = 0; i < CAPS; i++) {
+		if (ask->caps[i])
+			share_wake_first(ask->caps[i]);
+	}
 }
 
 /* ---- on the way from one loop to another ---- */
 
+static struct tally *pack(const struct share *share)
+{
+	if (!share)
+		return NULL;
+	share->tally->owner_count++;
+	return share->tally;
+}
+
 void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed)
 {
-	struct broker *broker = ask->database->member->broker;
+	struct broker *broker = broker_of(ask);
 
-	*packed = (struct packed_permit){ broker, ask->pool->tally, ask->database->tally,
-		                          ask->role->tally };
 	pthread_mutex_lock(&broker->lock);
-	packed->pool->owner_count++;
-	packed->database->owner_count++;
-	packed->role->owner_count++;
+	*packed = (struct packed_permit){ .broker = broker, .pool = pack(ask->pool) };
+	for (int i = 0; i < CAPS; i++)
+		packed->caps[i] = pack(ask->caps[i]);
 	pthread_mutex_unlock(&broker->lock);
 }
 
 static void unpack(const struct packed_permit *packed, struct tally *tally, bool has_server)
 {
+	if (!tally)
+		return;
 	if (!has_server) {
 		atomic_fetch_sub_explicit(&tally->server_count, 1, memory_order_relaxed);
 		share_post_all(tally); /* who was promised the server does not want any more */
@@ -232,8 +259,8 @@ void broker_unpack_permit(struct packed_permit *packed, bool has_server)
 		return;
 	pthread_mutex_lock(&broker->lock);
 	unpack(packed, packed->pool, has_server);
-	unpack(packed, packed->database, has_server);
-	unpack(packed, packed->role, has_server);
+	for (int i = 0; i < CAPS; i++)
+		unpack(packed, packed->caps[i], has_server);
 	pthread_mutex_unlock(&broker->lock);
 	*packed = (struct packed_permit){ 0 };
 }

@@ -30,7 +30,7 @@ void role_configure(struct pools *pools, struct role *role)
 	const struct user *user = users_find(pools->users, role->name);
 
 	role->entry = config_user_find(pools->config, role->name);
-	role->server_limit = config_max_user_connections(pools->config, role->entry);
+	role->cap.limit = config_max_user_connections(pools->config, role->entry);
 	if (user ? role->secret && strcmp(role->secret, user->secret.text) == 0 : !role->secret)
 		return; /* what clients authenticated with is still valid */
 	role->secret_version++;
@@ -52,13 +52,10 @@ struct role *role_of_name(struct pools *pools, const char *name)
 	if (!role)
 		return NULL;
 	text_copy(role->name, sizeof(role->name), name);
-	role->share.on_woken = pool_role_woken;
-	if (!share_open(&role->share, &pools->member, TALLY_ROLE, name, "")) {
+	if (!pool_cap_open(&role->cap, pools, CAP_ROLE, name)) {
 		slab_put(&pools->role_slab, role);
 		return NULL;
 	}
-	TAILQ_INIT(&role->blocked);
-	TAILQ_INIT(&role->idle);
 	role_configure(pools, role);
 	TABLE_ADD_STR(hh, &pools->secret, pools->role_table, role->name, role);
 	TAILQ_INSERT_TAIL(&pools->roles, role, node);
@@ -68,7 +65,7 @@ struct role *role_of_name(struct pools *pools, const char *name)
 void role_free(struct pools *pools, struct role *role)
 {
 	HASH_DEL(pools->role_table, role);
-	share_close(&role->share);
+	share_close(&role->cap.share);
 	TAILQ_REMOVE(&pools->roles, role, node);
 	credentials_done(&role->credentials);
 	forget_secret(role);
@@ -85,7 +82,7 @@ void role_enter(struct role *role, bool is_exempt)
 {
 	role->client_count++;
 	if (!is_exempt)
-		share_add_client(&role->share);
+		share_add_client(&role->cap.share);
 }
 
 void role_leave(struct pools *pools, struct role **rolep, bool was_exempt)
@@ -95,7 +92,7 @@ void role_leave(struct pools *pools, struct role **rolep, bool was_exempt)
 	*rolep = NULL;
 	role->client_count--;
 	if (!was_exempt)
-		share_remove_client(&role->share);
+		share_remove_client(&role->cap.share);
 	role_forget_unused(pools, role);
 }
 
@@ -132,10 +129,10 @@ void database_count_client(struct database *database, int change)
 {
 	database->client_count += (unsigned int)change;
 	if (change > 0) {
-		share_add_client(&database->share);
+		share_add_client(&database->cap.share);
 		timer_clear(&database->rest);
 	} else {
-		share_remove_client(&database->share);
+		share_remove_client(&database->cap.share);
 		database_arm_expiry(database);
 	}
 }
@@ -148,8 +145,7 @@ struct database *database_add(struct pools *pools, const char *name,
 	if (!database)
 		return NULL;
 	text_copy(database->name, sizeof(database->name), name);
-	database->share.on_woken = pool_database_woken;
-	if (!share_open(&database->share, &pools->member, TALLY_DATABASE, name, "")) {
+	if (!pool_cap_open(&database->cap, pools, CAP_DATABASE, name)) {
 		slab_put(&pools->database_slab, database);
 		return NULL;
 	}
@@ -157,11 +153,9 @@ struct database *database_add(struct pools *pools, const char *name,
 	database->entry = entry;
 	database->is_auto = is_auto;
 	database->catalog_version = database->quiet_version = UINT_MAX;
-	database->vacated = atomic_load(&database->share.tally->vacated);
-	database->server_limit = config_max_db_connections(pools->config, entry);
-	TAILQ_INIT(&database->blocked);
+	database->vacated = atomic_load(&database->cap.share.tally->vacated);
+	database->cap.limit = config_max_db_connections(pools->config, entry);
 	TAILQ_INIT(&database->reads);
-	TAILQ_INIT(&database->idle);
 	TABLE_ADD_STR(hh, &pools->secret, pools->database_table, database->name, database);
 	TAILQ_INSERT_TAIL(&pools->databases, database, node);
 	pools->database_count++;

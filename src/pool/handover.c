@@ -62,7 +62,7 @@ static bool write_database(const struct database *database, struct channel *chan
 	struct database_record record = {
 		.is_paused = database->is_paused,
 		.is_disabled = database->is_disabled,
-		.server_hits = database->server_limit_hits,
+		.server_hits = database->cap.hits,
 		.client_hits = database->client_limit_hits,
 		.has_gone = database->has_gone,
 		.stats = database->gone,
@@ -75,7 +75,7 @@ static bool write_database(const struct database *database, struct channel *chan
 static bool write_role(const struct role *role, struct channel *channel)
 {
 	struct role_record record = {
-		.server_hits = role->server_limit_hits,
+		.server_hits = role->cap.hits,
 		.client_hits = role->client_limit_hits,
 	};
 
@@ -127,8 +127,7 @@ static bool pool_has_news(const struct pool *pool)
 
 static bool has_news(const struct database *database)
 {
-	return !is_nothing(&database->gone) || database->server_limit_hits ||
-	       database->client_limit_hits;
+	return !is_nothing(&database->gone) || database->cap.hits || database->client_limit_hits;
 }
 
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
@@ -212,10 +211,10 @@ void pools_let_go(struct pools *pools)
 	pools->gone = (struct stats){ 0 };
 	TAILQ_FOREACH (database, &pools->databases, node) {
 		database->gone = (struct stats){ 0 };
-		database->server_limit_hits = database->client_limit_hits = 0;
+		database->cap.hits = database->client_limit_hits = 0;
 	}
 	TAILQ_FOREACH (role, &pools->roles, node)
-		role->server_limit_hits = role->client_limit_hits = 0;
+		role->cap.hits = role->client_limit_hits = 0;
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		pool->stats = (struct stats){ 0 };
 		pool->size_hits = pool->reserve_hits = 0;
@@ -277,7 +276,7 @@ static void take_closed_host(struct pools_arrival *arrival, const union any_reco
 static void count_database(struct database *database, const struct database_record *record)
 {
 	stats_add(&database->gone, &record->stats);
-	database->server_limit_hits += record->server_hits;
+	database->cap.hits += record->server_hits;
 	database->client_limit_hits += record->client_hits;
 	database->has_gone |= record->has_gone;
 }
@@ -309,7 +308,7 @@ static void take_role(struct pools_arrival *arrival, const union any_record *any
 
 	if (!role)
 		return;
-	role->server_limit_hits += record->server_hits;
+	role->cap.hits += record->server_hits;
 	role->client_limit_hits += record->client_hits;
 }
 

@@ -187,7 +187,7 @@ void handover_server_let_go(struct server *server)
 		borrower->server = NULL;
 		borrower->state = BORROWER_RESTING;
 		server->lease.borrower = NULL;
-		pool->served_count--;
+		pool_part(pool, borrower, server);
 	}
 	server_forget(server);
 }
@@ -390,7 +390,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
-	bool is_same = true;
+	bool is_same = true, has_permit;
 
 	if (read_server(&record, values, &tail))
 		database = pools_database(pools, values->database);
@@ -400,6 +400,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 		return NULL;
 	if (!source->has_permit)
 		pool_take_permit_anyway(pool, tail.is_listening);
+	has_permit = source->has_permit;
 	source->has_permit = false; /* the server has it, or it was given back */
 	server = pool_add_server(pool, tail.is_listening);
 	if (!server)
@@ -409,6 +410,7 @@ struct server *handover_server_make(struct server_source *source, struct bytes b
 	else
 		keep_id(server, source, values->id);
 	fill_server(server, values);
+	pool_note_host(server, has_permit);
 	if (!source->open(source, server) || !open_tls(server, tail.tls, &is_same)) {
 		stream_close(&server->wire.stream);
 		server_forget(server);

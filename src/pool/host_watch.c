@@ -287,6 +287,17 @@ static bool watch_may_probe(const struct server *server)
 
 static void ignore_server(struct server *server) { (void)server; }
 
+static bool watch_may_connect(struct server *server)
+{
+	pools_count_watch(pools_of(watch_of(server)), server);
+	return true;
+}
+
+static void on_watch_released(struct server *server)
+{
+	pools_uncount_watch(pools_of(watch_of(server)), server);
+}
+
 static void ignore_probe(struct server *server, int change)
 {
 	(void)server;
@@ -295,7 +306,7 @@ static void ignore_probe(struct server *server, int change)
 
 static const struct server_ops watch_ops = {
 	.on_state = on_watch_state,
-	.on_released = ignore_server,
+	.on_released = on_watch_released,
 	.on_close_needed = ignore_server,
 	.on_report = on_watch_report,
 	.on_login_done = on_watch_login_done,
@@ -304,6 +315,7 @@ static const struct server_ops watch_ops = {
 	.on_address_removed = on_watch_removed,
 	.on_probe = ignore_probe,
 	.may_probe = watch_may_probe,
+	.may_connect = watch_may_connect,
 	.credentials = watch_credentials,
 	.tell_secret = watch_tell_secret,
 	.on_library = ignore_server,

@@ -131,8 +131,9 @@ void listening_count_stuck(struct pool *pool)
 	}
 	change = (int)(count - pool->stuck_count);
 	pool->stuck_count = count;
-	share_count_stuck(&pool->database->share, change);
-	share_count_stuck(&pool->role->share, change);
+	share_count_stuck(&pool->database->cap.share, change);
+	share_count_stuck(&pool->role->cap.share, change);
+	share_count_stuck(&pool->pools->cap.share, change);
 }
 
 void listening_enter(struct listening *listening, struct listener *listener)
@@ -454,13 +455,14 @@ static struct listening_link *wanted_link(struct listening *listening)
 /* Whether no permit comes back before a client stops listening. */
 static bool is_stuck(const struct pool *pool)
 {
-	const struct database *database = pool->database;
-	const struct role *role = pool->role;
+	for (int i = 0; i < CAPS; i++) {
+		const struct cap *cap = pool_cap(pool, (enum cap_kind)i);
 
-	return (pool->is_database_blocked &&
-	        share_stuck(&database->share) >= (unsigned int)database->server_limit) ||
-	       (pool->is_role_blocked &&
-	        share_stuck(&role->share) >= (unsigned int)role->server_limit);
+		if (pool->blocks[i].is_blocked &&
+		    share_stuck(&cap->share) >= (unsigned int)cap->limit)
+			return true;
+	}
+	return false;
 }
 
 /* The others go on with the permit of its server. */
@@ -488,7 +490,6 @@ static bool launch_link(struct pool *pool, struct listening_link *link)
 			refuse_last(link->listening);
 		return false;
 	}
-	pool_leave_blocked(pool);
 	server = pool_add_server(pool, true);
 	if (!server)
 		return false;

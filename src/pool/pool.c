@@ -64,13 +64,15 @@ void pool_leave(struct borrower *borrower)
 			borrower->server = NULL;
 			borrower->state = BORROWER_RESTING;
 			server->lease.borrower = NULL;
-			pool->served_count--;
+			pool_part(pool, borrower, server);
 			cancel_forget_target(borrower, pool);
 			server_close_for(server, server->replication ? CLOSE_REPLICATION_CLIENT_LEFT
 			                         : borrower->has_quit ? CLOSE_CLIENT_QUIT_EARLY
 			                                              : CLOSE_CLIENT_LEFT);
 		}
 	}
+	if (pool->fair)
+		fair_forget(pool->fair, borrower);
 	pool_disown(borrower->owned);
 	TAILQ_REMOVE(&pool->members, borrower, node);
 	pool->member_count--;
@@ -124,11 +126,13 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 		return false;
 	if (pool_is_refused(pool) && has_no_server(pool))
 		return refuse_for_failure(pool, err);
+	if (pool->limits.guards_queue && !pool_admits(pool, err))
+		return false;
 	pool_stand(borrower, BORROWER_NEWCOMER);
 	return true;
 }
 
-bool pool_ask(struct borrower *borrower, struct err *err)
+static bool ask(struct borrower *borrower, struct err *err)
 {
 	struct pool *pool = borrower->pool;
 
@@ -147,9 +151,17 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 	return true;
 }
 
+bool pool_ask(struct borrower *borrower, struct err *err)
+{
+	struct pool *pool = borrower->pool;
+
+	return (!pool->limits.guards_queue || pool_admits(pool, err)) && ask(borrower, err);
+}
+
+/* It has waited already: no queue is too long for it. */
 bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err)
 {
-	if (!pool_ask(borrower, err))
+	if (!ask(borrower, err))
 		return false;
 	pool_wait_first(borrower, since);
 	return true;
@@ -178,6 +190,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	pool->served_count++;
 	pool->stats.assignment_count++;
 	server->lease.request_at = server->lease.lent_at = loop_now(pool_loop(pool));
+	if (pool->fair)
+		pool_fair_lend(borrower);
 	PROBE_SERVER_LENT(borrower_client_id(borrower), pool->database->name, pool->role->name,
 	                  server_backend_pid(server));
 }
@@ -376,7 +390,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	if (borrower->has_place)
 		pool_drop_place(borrower);
 	probe_return(pool, server, borrower);
-	pool->served_count--;
+	pool_part(pool, borrower, server);
 	timer_clear(&server->xact);
 	server->lease.xact_at = 0;
 	server->lease.watches = 0;
@@ -508,7 +522,7 @@ void pool_refuse_params(struct server *server)
 
 void pool_lost_server(struct server *server, struct borrower *borrower)
 {
-	server->pool->served_count--;
+	pool_part(server->pool, borrower, server);
 	pool_leave_place(borrower);
 	cancel_forget_target(borrower, server->pool);
 }

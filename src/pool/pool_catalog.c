@@ -27,7 +27,7 @@
 #define OVERDUE USEC_PER_SEC           /* then clients that wait are no reason to wait */
 #define REST 10                        /* times as long as a question took, none is asked */
 
-static struct tally *tally_of(const struct database *database) { return database->share.tally; }
+static struct tally *tally_of(const struct database *database) { return database->cap.share.tally; }
 
 static unsigned int ddl_count(const struct database *database)
 {
@@ -94,7 +94,7 @@ void pool_catalog_hear(struct database *database)
 
 	if (version == database->catalog_version)
 		return;
-	reading = share_get_reading(&database->share);
+	reading = share_get_reading(&database->cap.share);
 	if (reading && database->reading && reading->digest != database->reading->digest)
 		doubt_all(database);
 	catalog_reading_release(&database->reading);
@@ -276,9 +276,9 @@ static void tell(const struct server *server, const struct catalog_reading *read
 static void publish(struct server *server, struct catalog_reading *reading)
 {
 	struct database *database = server->pool->database;
-	struct catalog_reading *before = share_get_reading(&database->share);
+	struct catalog_reading *before = share_get_reading(&database->cap.share);
 
-	share_put_reading(&database->share, reading);
+	share_put_reading(&database->cap.share, reading);
 	if (!before || before->state != reading->state)
 		tell(server, reading);
 	catalog_reading_release(&before);

@@ -240,6 +240,26 @@ static void configure_rules(struct pool *pool)
 	limits->rules[0] = limits->rules[pool_rules_number(own)];
 }
 
+/* The queue of lookups is that of their clients' logins. */
+static void configure_queue(struct pool *pool)
+{
+	const struct config_user *user = pool->role->entry;
+	struct pool_limits *limits = &pool->limits;
+
+	if (pool->purpose == POOL_FOR_LOOKUPS)
+		return;
+	limits->max_waiting = pool->pools->config->max_waiting;
+	limits->shed = (struct shed_rule){
+		.target = pool->pools->config->queue_target,
+		.interval = pool->pools->config->queue_interval,
+	};
+	limits->guards_queue = limits->max_waiting || limits->shed.target ||
+	                       pool->database->entry->max_waiting > 0 ||
+	                       (user && user->max_waiting > 0);
+	if (!limits->shed.target)
+		pool->shed = (struct shed){ 0 };
+}
+
 void pool_configure(struct pool *pool)
 {
 	const struct config *config = pool->pools->config;
@@ -261,6 +281,8 @@ void pool_configure(struct pool *pool)
 		.lifetime = config_server_lifetime(config, entry),
 	};
 	configure_rules(pool);
+	configure_queue(pool);
+	pool_fair_configure(pool);
 	pool->site.entry = entry;
 	pool->site.limits = (struct server_limits){
 		.connect = limit_queue(pool, config->server_connect_timeout, server_connect_due),

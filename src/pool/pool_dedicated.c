@@ -24,6 +24,8 @@ bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, str
 		return err_close(err, CLOSE_SERVER_SHUTDOWN);
 	if (pool_turns_away(borrower->pool, borrower, err))
 		return false;
+	if (borrower->pool->limits.guards_queue && !pool_admits(borrower->pool, err))
+		return false;
 	pool_stand(borrower, BORROWER_WAIT_DEDICATED);
 	borrower->wish = wish;
 	return true;
@@ -90,7 +92,6 @@ void pool_dedicated_grow(struct pool *pool)
 	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) && pool_may_login(pool) &&
 	       may_try(pool) && has_space_for(pool, borrower) &&
 	       pool_take_permit(pool, pool_size_most(pool), EVICT_ANY)) {
-		pool_leave_blocked(pool);
 		if (!launch_for(borrower))
 			return;
 	}

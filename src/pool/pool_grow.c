@@ -83,7 +83,7 @@ static bool launch_shared(struct pool *pool)
 	struct server *server;
 
 	if (!pool_begin_login(pool)) {
-		pool_give_permit(pool, false);
+		pool_drop_permit(pool, false);
 		return false;
 	}
 	server = pool_add_server(pool, false);
@@ -135,7 +135,6 @@ void pool_grow(struct pool *pool)
 {
 	while (pool_missing(pool) && pool_may_login(pool) && pool_may_try(pool) &&
 	       take_permit(pool)) {
-		pool_leave_blocked(pool);
 		if (!launch_shared(pool))
 			return;
 	}

@@ -1,24 +1,213 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The limits of a database and of a role on servers.
+ * The limits on servers that several pools share: of a database, of a role, of one address of
+ * PostgreSQL, and of the process.
  *
  * If such a limit is reached, the longest unused idle server of another pool is evicted, in this
- * loop or else in another one. If there is none, the pool is blocked until a server of that
- * database or role is returned or closed.
+ * loop or else in another one. If there is none, the pool is blocked until a server that counts
+ * there is returned or closed.
+ *
+ * Hard here: the address is known only when the host was chosen and its name looked up, and the
+ * server has its other permits by then. If the address is full, the server is closed, and the pool
+ * asks for that address in advance from then on, together with the rest.
  */
 #include "pool_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/container_of.h"
 
 #include "server/server_priv.h"
 
-/*
- * The longest unused server in `idle` that belongs to a pool without waiting borrowers, in any
- * loop. spared: not one of this pool; or NULL.
- */
-static struct server *find_idle(struct server_list *idle, bool by_role, const struct pool *spared)
+static const struct {
+	const char *setting;
+	enum close_reason evicted;
+} kinds[CAPS] = {
+	[CAP_DATABASE] = { "max_db_connections", CLOSE_EVICTED_DATABASE },
+	[CAP_ROLE] = { "max_user_connections", CLOSE_EVICTED_USER },
+	[CAP_HOST] = { "max_host_connections", CLOSE_EVICTED_HOST },
+	[CAP_ALL] = { "max_server_connections", CLOSE_EVICTED_ALL },
+};
+
+const char *pool_cap_setting(enum cap_kind kind) { return kinds[kind].setting; }
+
+/* ---- caps ---- */
+
+bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name)
 {
-	struct server *server = TAILQ_FIRST(idle);
+	static const enum tally_kind tallies[CAPS] = {
+		[CAP_DATABASE] = TALLY_DATABASE,
+		[CAP_ROLE] = TALLY_ROLE,
+		[CAP_HOST] = TALLY_HOST,
+		[CAP_ALL] = TALLY_ALL,
+	};
+
+	cap->kind = kind;
+	cap->share.on_woken = kind == CAP_DATABASE ? pool_database_woken : pool_cap_woken;
+	TAILQ_INIT(&cap->blocked);
+	TAILQ_INIT(&cap->idle);
+	return share_open(&cap->share, &pools->member, tallies[kind], name, "");
+}
+
+/* The cap of a pool, and of a server of it at this host. NULL: the host is not known. */
+static struct cap *cap_of(const struct pool *pool, struct cap_host *host, enum cap_kind kind)
+{
+	switch (kind) {
+	case CAP_DATABASE:
+		return &pool->database->cap;
+	case CAP_ROLE:
+		return &pool->role->cap;
+	case CAP_HOST:
+		return host ? &host->cap : NULL;
+	default:
+		return &pool->pools->cap;
+	}
+}
+
+struct cap *pool_cap(const struct pool *pool, enum cap_kind kind)
+{
+	return cap_of(pool, pool->wanted_host, kind);
+}
+
+static struct cap *server_cap(const struct server *server, enum cap_kind kind)
+{
+	return cap_of(server->pool, server->place.cap_host, kind);
+}
+
+/* ---- hosts ---- */
+
+static struct cap_host *hold_host(struct cap_host *host)
+{
+	host->user_count++;
+	return host;
+}
+
+static void release_host(struct pools *pools, struct cap_host **hostp)
+{
+	struct cap_host *host = *hostp;
+
+	*hostp = NULL;
+	if (!host || --host->user_count)
+		return;
+	HASH_DEL(pools->host_table, host);
+	share_close(&host->cap.share);
+	free(host);
+}
+
+/* NULL: no memory. */
+static struct cap_host *add_host(struct pools *pools, struct bytes name)
+{
+	struct cap_host *host = calloc(1, sizeof(*host) + name.count + 1);
+
+	if (!host)
+		return NULL;
+	memcpy(host->name, name.at, name.count);
+	host->cap.limit = pools->config->max_host_connections;
+	if (!pool_cap_open(&host->cap, pools, CAP_HOST, host->name)) {
+		free(host);
+		return NULL;
+	}
+	TABLE_ADD(hh, &pools->secret, pools->host_table, host->name, name.count, host);
+	return host;
+}
+
+struct cap_host *pools_find_cap_host(const struct pools *pools, const char *name)
+{
+	struct cap_host *host;
+
+	TABLE_FIND_STR(hh, &pools->secret, pools->host_table, name, host);
+	return host;
+}
+
+/* Where a server is or connects to, by address. NULL: it is not known yet, or no memory. */
+static struct cap_host *host_of(struct pools *pools, const struct server *server)
+{
+	char text[CAP_HOST_NAME_MAX + 1];
+	struct strbuf out = strbuf_begin(text, sizeof(text));
+	struct cap_host *host;
+
+	if (*server->place.path)
+		strbuf_add(&out, server->place.path);
+	else if (server->place.peer.family == AF_INET || server->place.peer.family == AF_INET6)
+		address_add(&server->place.peer, &out);
+	else
+		return NULL;
+	host = pools_find_cap_host(pools, text);
+	if (!host)
+		host = add_host(pools, bytes_text(text));
+	return host ? hold_host(host) : NULL;
+}
+
+/* ---- idle servers ---- */
+
+static void file_in(struct server *server, enum cap_kind kind)
+{
+	struct cap *cap = server_cap(server, kind);
+
+	if (cap)
+		TAILQ_INSERT_TAIL(&cap->idle, server, place.idle_nodes[kind]);
+}
+
+static void unfile_from(struct server *server, enum cap_kind kind)
+{
+	struct cap *cap = server_cap(server, kind);
+
+	if (cap)
+		TAILQ_REMOVE(&cap->idle, server, place.idle_nodes[kind]);
+}
+
+void pool_file_idle(struct server *server)
+{
+	file_in(server, CAP_DATABASE);
+	file_in(server, CAP_ROLE);
+	if (!server->pool->pools->is_capped)
+		return;
+	server->place.is_capped = true;
+	file_in(server, CAP_HOST);
+	file_in(server, CAP_ALL);
+}
+
+void pool_unfile_idle(struct server *server)
+{
+	unfile_from(server, CAP_DATABASE);
+	unfile_from(server, CAP_ROLE);
+	if (!server->place.is_capped)
+		return;
+	server->place.is_capped = false;
+	unfile_from(server, CAP_HOST);
+	unfile_from(server, CAP_ALL);
+}
+
+void pools_set_caps(struct pools *pools)
+{
+	const struct config *config = pools->config;
+	bool was_capped = pools->is_capped;
+	struct cap_host *host, *next;
+	struct server *server;
+
+	pools->cap.limit = config->max_server_connections;
+	HASH_ITER (hh, pools->host_table, host, next)
+		host->cap.limit = config->max_host_connections;
+	pools->is_capped = config->max_server_connections || config->max_host_connections;
+	if (pools->is_capped == was_capped)
+		return;
+	TAILQ_FOREACH (server, &pools->servers, place.all_node) {
+		if (server->state != SERVER_IDLE && server->state != SERVER_USED)
+			continue;
+		pool_unfile_idle(server);
+		pool_file_idle(server);
+	}
+}
+
+/*
+ * The longest unused idle server that counts there and belongs to a pool without waiting borrowers,
+ * in any loop. spared: not one of this pool; or NULL.
+ */
+static struct server *find_idle(const struct cap *cap, const struct pool *spared)
+{
+	struct server *server = TAILQ_FIRST(&cap->idle);
 
 	/*
 	 * Idle servers of a pool with waiting borrowers are about to be lent, or to move; such
@@ -26,102 +215,129 @@ static struct server *find_idle(struct server_list *idle, bool by_role, const st
 	 */
 	while (server && (server->pool == spared || server->pool->waiting_count ||
 	                  share_is_asked(&server->pool->share)))
-		server = by_role ? TAILQ_NEXT(server, place.role_node)
-		                 : TAILQ_NEXT(server, place.database_node);
+		server = TAILQ_NEXT(server, place.idle_nodes[cap->kind]);
 	return server;
 }
 
-static bool evict_idle(struct server_list *idle, bool by_role, const struct pool *spared)
+static bool evict_idle(struct cap *cap, const struct pool *spared)
 {
-	struct server *server = find_idle(idle, by_role, spared);
+	struct server *server = find_idle(cap, spared);
 
 	if (!server)
 		return false;
-	server_close_for(server, by_role ? CLOSE_EVICTED_USER : CLOSE_EVICTED_DATABASE);
+	server_close_for(server, kinds[cap->kind].evicted);
 	return true;
 }
 
-/* The first blocked pool of a database or role waits in the name of this loop. */
-static bool want_for_database(struct database *database)
-{
-	const struct pool *first = TAILQ_FIRST(&database->blocked);
+/* ---- blocked pools ---- */
 
-	return share_want(&database->share, first ? first->blocked_since : 0, first != NULL);
+/* The first blocked pool waits in the name of this loop. */
+static bool want_for(struct cap *cap)
+{
+	const struct pool *first = TAILQ_FIRST(&cap->blocked);
+
+	return share_want(&cap->share, first ? first->blocked_since : 0, first != NULL);
 }
 
-static bool want_for_role(struct role *role)
+static void count_blocked(const struct cap *cap, int change)
 {
-	const struct pool *first = TAILQ_FIRST(&role->blocked);
+	atomic_fetch_add_explicit(&cap->share.tally->blocked_count, (unsigned int)change,
+	                          memory_order_relaxed);
+}
 
-	return share_want(&role->share, first ? first->blocked_since : 0, first != NULL);
+static void note_met(struct pool *pool, const struct cap *cap)
+{
+	char counted[sizeof("the servers of host ") + CAP_HOST_NAME_MAX] = "the servers";
+	const struct limit_event event = {
+		.limit = pool_cap_setting(cap->kind),
+		.value = cap->limit,
+		.counted = counted,
+		.database = cap->kind == CAP_DATABASE ? pool->database->name : NULL,
+		.user = cap->kind == CAP_ROLE ? pool->role->name : NULL,
+	};
+
+	if (cap->kind == CAP_HOST)
+		snprintf(counted, sizeof(counted), "the servers of host %s",
+		         pool->wanted_host->name);
+	limit_event_note(&cap->share.tally->servers_met, loop_now(pool_loop(pool)), pool->log.log,
+	                 &event);
+}
+
+static bool is_blocked(const struct pool *pool)
+{
+	for (int i = 0; i < CAPS; i++) {
+		if (pool->blocks[i].is_blocked)
+			return true;
+	}
+	return false;
 }
 
 /*
  * A pool that was unblocked, and found that another loop had been faster, has waited longer than
  * the other blocked pools.
  */
-static void block_by_database(struct pool *pool)
+static void block_pool(struct pool *pool, struct cap *cap)
 {
-	struct database *database = pool->database;
-	const struct limit_event event = { .limit = "max_db_connections",
-		                           .value = database->server_limit,
-		                           .counted = "the servers",
-		                           .database = database->name };
+	enum cap_kind kind = cap->kind;
 
-	pool->is_database_blocked = true;
-	database->server_limit_hits += !pool->is_unblocked;
-	if (pool->is_unblocked)
-		TAILQ_INSERT_HEAD(&database->blocked, pool, database_blocked);
-	else
-		TAILQ_INSERT_TAIL(&database->blocked, pool, database_blocked);
-	if (want_for_database(database))
-		pool_wake(pool);
-	limit_event_note(&database->share.tally->servers_met, loop_now(pool_loop(pool)),
-	                 pool->log.log, &event);
-}
-
-static void block_by_role(struct pool *pool)
-{
-	struct role *role = pool->role;
-	const struct limit_event event = { .limit = "max_user_connections",
-		                           .value = role->server_limit,
-		                           .counted = "the servers",
-		                           .user = role->name };
-
-	pool->is_role_blocked = true;
-	role->server_limit_hits += !pool->is_unblocked;
-	if (pool->is_unblocked)
-		TAILQ_INSERT_HEAD(&role->blocked, pool, role_blocked);
-	else
-		TAILQ_INSERT_TAIL(&role->blocked, pool, role_blocked);
-	if (want_for_role(role))
-		pool_wake(pool);
-	limit_event_note(&role->share.tally->servers_met, loop_now(pool_loop(pool)), pool->log.log,
-	                 &event);
-}
-
-static void block_pool(struct pool *pool, bool by_role)
-{
-	*(by_role ? &pool->is_role_refused : &pool->is_database_refused) = true;
-	if (!pool->is_unblocked && !pool->is_database_blocked && !pool->is_role_blocked)
+	pool->blocks[kind].is_refused = true;
+	if (pool->blocks[kind].is_blocked)
+		return;
+	if (!pool->is_unblocked && !is_blocked(pool))
 		pool->blocked_since = loop_now(pool_loop(pool));
-	if (by_role && !pool->is_role_blocked)
-		block_by_role(pool);
-	else if (!by_role && !pool->is_database_blocked)
-		block_by_database(pool);
+	pool->blocks[kind].is_blocked = true;
+	count_blocked(cap, 1);
+	cap->hits += !pool->is_unblocked;
+	if (pool->is_unblocked)
+		TAILQ_INSERT_HEAD(&cap->blocked, pool, blocks[kind].node);
+	else
+		TAILQ_INSERT_TAIL(&cap->blocked, pool, blocks[kind].node);
+	if (want_for(cap))
+		pool_wake(pool);
+	note_met(pool, cap);
 }
+
+static void leave_cap(struct pool *pool, enum cap_kind kind)
+{
+	struct cap *cap = pool_cap(pool, kind);
+
+	if (!pool->blocks[kind].is_blocked)
+		return;
+	pool->blocks[kind].is_blocked = false;
+	count_blocked(cap, -1);
+	TAILQ_REMOVE(&cap->blocked, pool, blocks[kind].node);
+	want_for(cap);
+	share_end_eviction(&cap->share);
+}
+
+void pool_leave_blocked(struct pool *pool)
+{
+	for (int i = 0; i < CAPS; i++)
+		leave_cap(pool, (enum cap_kind)i);
+}
+
+/* ---- permits ---- */
 
 static unsigned int most_of(int limit) { return limit > 0 ? (unsigned int)limit : PERMIT_NO_LIMIT; }
 
-static struct permit_ask ask_for(struct pool *pool, unsigned int most)
+static struct permit_ask ask_for(struct pool *pool, struct cap_host *host, unsigned int most)
+{
+	struct permit_ask ask = { .pool = most ? &pool->share : NULL, .pool_most = most };
+
+	for (int i = 0; i < CAPS; i++) {
+		struct cap *cap = cap_of(pool, host, (enum cap_kind)i);
+
+		ask.caps[i] = cap ? &cap->share : NULL;
+		ask.most[i] = cap ? most_of(cap->limit) : 0;
+	}
+	return ask;
+}
+
+static struct permit_ask ask_at(struct cap_host *host)
 {
 	return (struct permit_ask){
-		.pool = most ? &pool->share : NULL,
-		.database = &pool->database->share,
-		.role = &pool->role->share,
-		.pool_most = most,
-		.database_most = most_of(pool->database->server_limit),
-		.role_most = most_of(pool->role->server_limit),
+		.caps = { [CAP_HOST] = &host->cap.share },
+		.most = { [CAP_HOST] = most_of(host->cap.limit) },
 	};
 }
 
@@ -129,97 +345,214 @@ static struct permit_ask ask_for(struct pool *pool, unsigned int most)
  * An idle server of this loop is closed. Without one, the other loops are asked to close one:
  * pool_evict_elsewhere().
  */
-static bool make_space(struct pool *pool, bool by_role, enum eviction eviction)
+static bool make_space(struct pool *pool, struct cap *cap, enum eviction eviction)
 {
-	const struct pool *spared = eviction == EVICT_OTHERS ? pool : NULL;
-
-	if (eviction != EVICT_NONE &&
-	    evict_idle(by_role ? &pool->role->idle : &pool->database->idle, by_role, spared))
+	if (eviction != EVICT_NONE && evict_idle(cap, eviction == EVICT_OTHERS ? pool : NULL))
 		return true;
-	block_pool(pool, by_role);
+	block_pool(pool, cap);
 	pool->wants_eviction |= eviction != EVICT_NONE;
 	return false;
 }
 
 void pool_evict_elsewhere(struct pool *pool)
 {
-	if (pool->wants_eviction && pool->is_database_blocked)
-		share_ask_eviction(&pool->database->share);
-	if (pool->wants_eviction && pool->is_role_blocked)
-		share_ask_eviction(&pool->role->share);
+	for (int i = 0; pool->wants_eviction && i < CAPS; i++) {
+		if (pool->blocks[i].is_blocked)
+			share_ask_eviction(&pool_cap(pool, (enum cap_kind)i)->share);
+	}
 	pool->wants_eviction = false;
 }
 
 bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction)
 {
-	struct permit_ask ask = ask_for(pool, most);
+	struct permit_ask ask = ask_for(pool, pool->wanted_host, most);
 	enum permit permit;
 
 	while ((permit = broker_take(&ask)) != PERMIT_GRANTED) {
 		if (permit == PERMIT_POOL_FULL ||
-		    !make_space(pool, permit == PERMIT_ROLE_FULL, eviction))
+		    !make_space(pool, pool_cap(pool, permit - PERMIT_CAP_FULL), eviction))
 			return false;
 	}
+	pool_leave_blocked(pool);
 	return true;
 }
 
 void pool_take_permit_anyway(struct pool *pool, bool is_listening)
 {
 	struct permit_ask ask =
-	    ask_for(pool, is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
+	    ask_for(pool, NULL, is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
 
-	ask.database_most = ask.role_most = PERMIT_NO_LIMIT;
+	for (int i = 0; i < CAPS; i++)
+		ask.most[i] = PERMIT_NO_LIMIT;
 	broker_take(&ask);
 }
 
-void pool_pack_permit(struct pool *pool, struct packed_permit *packed)
+/* The host that the permit was for, held. While the pool waits for one, it has no permit there. */
+static struct cap_host *take_wanted(struct pool *pool)
 {
-	struct permit_ask ask = ask_for(pool, PERMIT_NO_LIMIT);
+	struct cap_host *host = pool->wanted_host;
+
+	if (pool->blocks[CAP_HOST].is_blocked)
+		return NULL;
+	pool->wanted_host = NULL;
+	return host;
+}
+
+void pool_drop_permit(struct pool *pool, bool is_listening)
+{
+	struct cap_host *host = take_wanted(pool);
+	struct permit_ask ask =
+	    ask_for(pool, host, is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
+
+	broker_give(&ask);
+	release_host(pool->pools, &host);
+}
+
+void pool_pass_permit(struct server *server)
+{
+	struct cap_host *host = take_wanted(server->pool);
+
+	server->place.cap_host = host;
+	if (host)
+		share_wake_first(&host->cap.share); /* as pool_pass_on() for the other caps */
+}
+
+void pool_pack_permit(const struct server *server, struct packed_permit *packed)
+{
+	struct permit_ask ask = ask_for(server->pool, server->place.cap_host, PERMIT_NO_LIMIT);
 
 	broker_pack_permit(&ask, packed);
 }
 
-void pool_give_permit(struct pool *pool, bool is_listening)
+void pool_give_permit(struct server *server)
 {
 	struct permit_ask ask =
-	    ask_for(pool, is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
+	    ask_for(server->pool, server->place.cap_host,
+	            server->is_listening ? PERMIT_FOR_LISTENING : PERMIT_NO_LIMIT);
 
+	if (server->place.going != SERVER_MOVES)
+		broker_give(&ask);
+	release_host(server->pool->pools, &server->place.cap_host);
+}
+
+/* ---- the permit of the host ---- */
+
+static void give_host(struct server *server)
+{
+	struct permit_ask ask;
+
+	if (!server->place.cap_host)
+		return;
+	ask = ask_at(server->place.cap_host);
 	broker_give(&ask);
+	release_host(server->pool->pools, &server->place.cap_host);
 }
 
-static void leave_database(struct pool *pool)
+/* Servers that somebody waits for may take the place of idle ones. */
+static enum eviction eviction_for(const struct server *server)
 {
-	if (!pool->is_database_blocked)
+	const struct pool *pool = server->pool;
+
+	if (server_is_dedicated(server) || server->is_listening)
+		return EVICT_ANY;
+	return pool->waiting_count || pool->newcomer_count ? EVICT_OTHERS : EVICT_NONE;
+}
+
+/* The address is full: the pool asks for it in advance from now on. */
+static bool make_space_at(struct server *server, struct cap_host *host)
+{
+	enum eviction eviction = eviction_for(server);
+	struct pool *pool = server->pool;
+
+	if (eviction != EVICT_NONE &&
+	    evict_idle(&host->cap, eviction == EVICT_OTHERS ? pool : NULL))
+		return true;
+	if (!pool->wanted_host) {
+		pool->wanted_host = hold_host(host);
+		block_pool(pool, &host->cap);
+	}
+	return false;
+}
+
+bool pool_may_connect(struct server *server)
+{
+	struct cap_host *host = host_of(server->pool->pools, server);
+	struct permit_ask ask;
+	bool may = true;
+
+	if (!host || host == server->place.cap_host) {
+		release_host(server->pool->pools, &host);
+		return true;
+	}
+	give_host(server);
+	ask = ask_at(host);
+	while (may && broker_take(&ask) != PERMIT_GRANTED)
+		may = make_space_at(server, host);
+	if (may)
+		server->place.cap_host = host;
+	else
+		release_host(server->pool->pools, &host);
+	return may;
+}
+
+void pool_note_host(struct server *server, bool has_permit)
+{
+	struct cap_host *host = host_of(server->pool->pools, server);
+	struct permit_ask ask;
+
+	if (host && !has_permit) {
+		ask = ask_at(host);
+		ask.most[CAP_HOST] = PERMIT_NO_LIMIT;
+		broker_take(&ask);
+	}
+	server->place.cap_host = host;
+}
+
+/* ---- host watches: they count, and no limit keeps them from their host ---- */
+
+static struct permit_ask ask_of_watch(struct pools *pools, struct cap_host *host)
+{
+	return (struct permit_ask){
+		.caps = { [CAP_HOST] = &host->cap.share, [CAP_ALL] = &pools->cap.share },
+		.most = { [CAP_HOST] = PERMIT_NO_LIMIT, [CAP_ALL] = PERMIT_NO_LIMIT },
+	};
+}
+
+void pools_count_watch(struct pools *pools, struct server *server)
+{
+	struct cap_host *host = host_of(pools, server);
+	struct permit_ask ask;
+
+	if (!host)
 		return;
-	pool->is_database_blocked = false;
-	TAILQ_REMOVE(&pool->database->blocked, pool, database_blocked);
-	want_for_database(pool->database);
-	share_end_eviction(&pool->database->share);
+	ask = ask_of_watch(pools, host);
+	broker_take(&ask);
+	server->place.cap_host = host;
 }
 
-static void leave_role(struct pool *pool)
+void pools_uncount_watch(struct pools *pools, struct server *server)
 {
-	if (!pool->is_role_blocked)
+	struct permit_ask ask;
+
+	if (!server->place.cap_host)
 		return;
-	pool->is_role_blocked = false;
-	TAILQ_REMOVE(&pool->role->blocked, pool, role_blocked);
-	want_for_role(pool->role);
-	share_end_eviction(&pool->role->share);
+	ask = ask_of_watch(pools, server->place.cap_host);
+	broker_give(&ask);
+	release_host(pools, &server->place.cap_host);
 }
 
-void pool_leave_blocked(struct pool *pool)
-{
-	leave_database(pool);
-	leave_role(pool);
-}
+/* ---- what others may use ---- */
 
 /* It keeps its place, and what it wants, until it has tried: a new want would wake all loops. */
-static void unblock_first(struct pool *first)
+static void unblock_first(const struct cap *cap)
 {
+	struct pool *first = TAILQ_FIRST(&cap->blocked);
+
 	if (!first)
 		return;
 	first->is_unblocked = true;
-	first->is_database_refused = first->is_role_refused = false;
+	for (int i = 0; i < CAPS; i++)
+		first->blocks[i].is_refused = false;
 	pool_wake(first);
 }
 
@@ -227,54 +560,139 @@ static void unblock_first(struct pool *first)
  * Other loops are blocked by this limit and have no idle server that they could close. An idle
  * server that another loop wants is not closed: it is about to move.
  */
-static void evict_for_others(struct share *share, struct server_list *idle, bool by_role)
+static void evict_for_others(struct cap *cap)
 {
-	while (find_idle(idle, by_role, NULL) && share_may_evict(share))
-		evict_idle(idle, by_role, NULL);
+	while (find_idle(cap, NULL) && share_may_evict(&cap->share))
+		evict_idle(cap, NULL);
+}
+
+/* The last server of a host must not take its cap away meanwhile. */
+static struct cap_host *hold_cap(struct cap *cap)
+{
+	return cap->kind == CAP_HOST ? hold_host(container_of(cap, struct cap_host, cap)) : NULL;
+}
+
+#define ASKED_MAX 16
+
+/* The addresses of its idle servers for which any pool waits, held; those of one pool are few. */
+struct asked_hosts {
+	unsigned int count;
+	struct cap_host *list[ASKED_MAX];
+};
+
+static void add_asked(struct asked_hosts *asked, struct cap_host *host)
+{
+	if (!host || !share_want_count(&host->cap.share) || asked->count == ASKED_MAX)
+		return;
+	for (unsigned int i = 0; i < asked->count; i++) {
+		if (asked->list[i] == host)
+			return;
+	}
+	asked->list[asked->count++] = hold_host(host);
+}
+
+static struct asked_hosts ask_hosts(const struct pool *pool)
+{
+	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED };
+	struct asked_hosts asked = { 0 };
+	const struct server *server;
+
+	for (int i = 0; pool->pools->config->max_host_connections && i < 2; i++) {
+		TAILQ_FOREACH (server, &pool->servers[resting[i]], place.node)
+			add_asked(&asked, server->place.cap_host);
+	}
+	return asked;
+}
+
+static void release_asked(struct pools *pools, struct asked_hosts *asked)
+{
+	while (asked->count)
+		release_host(pools, &asked->list[--asked->count]);
 }
 
 void pool_evict_for_others(struct pool *pool)
 {
-	evict_for_others(&pool->database->share, &pool->database->idle, false);
-	evict_for_others(&pool->role->share, &pool->role->idle, true);
+	struct asked_hosts asked;
+
+	evict_for_others(&pool->database->cap);
+	evict_for_others(&pool->role->cap);
+	if (!pool->pools->is_capped)
+		return;
+	asked = ask_hosts(pool);
+	for (unsigned int i = 0; i < asked.count; i++)
+		evict_for_others(&asked.list[i]->cap);
+	release_asked(pool->pools, &asked);
+	evict_for_others(&pool->pools->cap);
+}
+
+static bool has_cap_wants(const struct pool *pool)
+{
+	struct asked_hosts asked = ask_hosts(pool);
+	bool has = asked.count || share_want_count(&pool->pools->cap.share);
+
+	release_asked(pool->pools, &asked);
+	return has;
+}
+
+bool pool_has_wants(const struct pool *pool)
+{
+	return share_want_count(&pool->share) || share_want_count(&pool->database->cap.share) ||
+	       share_want_count(&pool->role->cap.share) ||
+	       (pool->pools->is_capped && has_cap_wants(pool));
+}
+
+bool pool_is_asked(const struct pool *pool)
+{
+	return share_is_asked(&pool->share) || share_is_asked(&pool->database->cap.share) ||
+	       share_is_asked(&pool->role->cap.share) ||
+	       (pool->pools->is_capped && has_cap_wants(pool));
 }
 
 /*
  * A share is woken only once for several permits, and its pools may have left since. So without a
  * blocked pool it tells the next one.
  */
-static void pass_on(struct share *share, int limit)
+static void hear(struct pools *pools, struct cap *cap)
 {
-	if (share_servers(share) < most_of(limit))
+	struct cap_host *held = hold_cap(cap);
+	struct share *share = &cap->share;
+
+	unblock_first(cap);
+	evict_for_others(cap);
+	if (TAILQ_EMPTY(&cap->blocked) && share_servers(share) < most_of(cap->limit))
 		share_wake_first(share);
+	release_host(pools, &held);
+}
+
+void pool_cap_woken(struct share *share)
+{
+	struct pools *pools = container_of(share->member, struct pools, member);
+
+	hear(pools, container_of(share, struct cap, share));
 }
 
 void pool_database_woken(struct share *share)
 {
-	struct database *database = container_of(share, struct database, share);
+	struct database *database = container_of(share, struct database, cap.share);
 
 	pool_catalog_hear(database);
 	vacancy_hear(database);
-	unblock_first(TAILQ_FIRST(&database->blocked));
-	evict_for_others(share, &database->idle, false);
-	if (TAILQ_EMPTY(&database->blocked))
-		pass_on(share, database->server_limit);
-}
-
-void pool_role_woken(struct share *share)
-{
-	struct role *role = container_of(share, struct role, share);
-
-	unblock_first(TAILQ_FIRST(&role->blocked));
-	evict_for_others(share, &role->idle, true);
-	if (TAILQ_EMPTY(&role->blocked))
-		pass_on(share, role->server_limit);
+	hear(database->pools, &database->cap);
 }
 
 void pool_unblock(struct pool *pool)
 {
-	share_wake_first(&pool->database->share);
-	share_wake_first(&pool->role->share);
+	struct asked_hosts asked;
+
+	share_wake_first(&pool->database->cap.share);
+	share_wake_first(&pool->role->cap.share);
+	if (!pool->pools->is_capped)
+		return;
+	asked = ask_hosts(pool);
+	for (unsigned int i = 0; i < asked.count; i++)
+		share_wake_first(&asked.list[i]->cap.share);
+	release_asked(pool->pools, &asked);
+	share_wake_first(&pool->pools->cap.share);
 }
 
 void pool_pass_on(struct pool *pool)
@@ -282,14 +700,16 @@ void pool_pass_on(struct pool *pool)
 	if (!pool->is_unblocked)
 		return;
 	pool->is_unblocked = false;
-	if (!pool->is_database_refused) {
-		leave_database(pool);
-		share_wake_first(&pool->database->share);
+	for (int i = 0; i < CAPS; i++) {
+		struct cap *cap = pool_cap(pool, (enum cap_kind)i);
+
+		if (pool->blocks[i].is_refused || !cap)
+			continue;
+		leave_cap(pool, (enum cap_kind)i);
+		share_wake_first(&cap->share);
 	}
-	if (!pool->is_role_refused) {
-		leave_role(pool);
-		share_wake_first(&pool->role->share);
-	}
+	if (!pool->blocks[CAP_HOST].is_blocked)
+		release_host(pool->pools, &pool->wanted_host);
 }
 
 bool pool_dedicated_goes_first(const struct pool *pool)

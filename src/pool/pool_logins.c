@@ -23,7 +23,7 @@ static const char connect_words[] = "connect failed: ";
 
 static struct outages *outages_of(const struct server *server)
 {
-	return share_outages(&server->pool->database->share);
+	return share_outages(&server->pool->database->cap.share);
 }
 
 /* The target of a server: its host as in the entry, and the address if that is different. */
@@ -74,7 +74,7 @@ static void log_outage(const struct server *server, const struct outage *outage,
 	static const struct log_facts facts = { .kept = "host down" };
 	const struct database *database = server->pool->database;
 	struct logger log = { server->pool->pools->with.log, NULL };
-	unsigned int waiting = share_waiting(&database->share);
+	unsigned int waiting = share_waiting(&database->cap.share);
 	struct log_entry entry;
 
 	if (!log_begin(&log, LOG_LEVEL_WARNING, &entry))

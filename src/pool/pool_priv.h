@@ -14,6 +14,7 @@
  *   pool_limits
  *   pool_roles                           which hosts fit
  *   pool_retry                           after failed logins
+ *   pool_queue                           wait queues that are too long
  *   pool_wait  pools_find  pool_sequences  database
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
@@ -169,21 +170,51 @@ enum eviction {
 };
 
 /*
- * Counts one more server of the pool, if there are fewer than `most`, and if the limits of database
- * and role allow one more, perhaps after an eviction. false: the pool waits for them.
- * pool_add_server() uses the permit. PERMIT_FOR_LISTENING: the server does not count for the pool.
+ * Counts one more server of the pool, if there are fewer than `most`, and if its caps allow one
+ * more, perhaps after an eviction: then the pool is not blocked any more. false: it waits for them.
+ * pool_add_server() uses the permit, or pool_drop_permit() gives it back. PERMIT_FOR_LISTENING: the
+ * server does not count for the pool.
  */
 #define PERMIT_FOR_LISTENING 0
 bool pool_take_permit(struct pool *pool, unsigned int most, enum eviction eviction);
 
-/* Whatever the limits are: the server exists already. */
+void pool_drop_permit(struct pool *pool, bool is_listening);
+
+/* Whatever the limits are: the server exists already. pool_note_host(): and its address. */
 void pool_take_permit_anyway(struct pool *pool, bool is_listening);
+void pool_note_host(struct server *server, bool has_permit);
+
+/* The new server gets the permit that its pool has taken. */
+void pool_pass_permit(struct server *server);
+
+/* server_ops: its address is known, and counted. false: there is no space for it. */
+bool pool_may_connect(struct server *server);
 
 /* The server moves with its permit. */
-void pool_pack_permit(struct pool *pool, struct packed_permit *packed);
+void pool_pack_permit(const struct server *server, struct packed_permit *packed);
 
 /* The server is closed: wakes the pools that wait for it. */
-void pool_give_permit(struct pool *pool, bool is_listening);
+void pool_give_permit(struct server *server);
+
+/* The name of its setting. */
+const char *pool_cap_setting(enum cap_kind kind);
+
+/* false: no memory. */
+bool pool_cap_open(struct cap *cap, struct pools *pools, enum cap_kind kind, const char *name);
+
+/* The cap that applies to a pool. NULL: no host that it waits for. */
+struct cap *pool_cap(const struct pool *pool, enum cap_kind kind);
+
+/* After a new snapshot. */
+void pools_set_caps(struct pools *pools);
+
+/* A server has become idle, in IDLE or USED; it is idle no more. */
+void pool_file_idle(struct server *server);
+void pool_unfile_idle(struct server *server);
+
+/* A host watch counts from when its address is known. */
+void pools_count_watch(struct pools *pools, struct server *server);
+void pools_uncount_watch(struct pools *pools, struct server *server);
 
 /*
  * A pool that is blocked, and could use the slot of an idle server, asks the other loops to close
@@ -192,28 +223,18 @@ void pool_give_permit(struct pool *pool, bool is_listening);
  */
 void pool_evict_elsewhere(struct pool *pool);
 
-/* Closes idle servers of its database and role for other loops that have asked for it. */
+/* Closes idle servers for other loops that have asked for it. */
 void pool_evict_for_others(struct pool *pool);
 
-/* Whether any loop wants something of the pool, its database or its role. */
-static inline bool pool_has_wants(const struct pool *pool)
-{
-	return share_want_count(&pool->share) || share_want_count(&pool->database->share) ||
-	       share_want_count(&pool->role->share);
-}
+/* Whether any loop wants something of the pool or of its caps; pool_is_asked(): another loop. */
+bool pool_has_wants(const struct pool *pool);
+bool pool_is_asked(const struct pool *pool);
 
-/* The same of other loops. */
-static inline bool pool_is_asked(const struct pool *pool)
-{
-	return share_is_asked(&pool->share) || share_is_asked(&pool->database->share) ||
-	       share_is_asked(&pool->role->share);
-}
-
-/* on_woken() of the shares of a database and of a role. */
+/* on_woken() of the shares of caps. */
 void pool_database_woken(struct share *share);
-void pool_role_woken(struct share *share);
+void pool_cap_woken(struct share *share);
 
-/* A limit of this pool's database or role may allow more servers now: wakes a blocked pool. */
+/* A cap of this pool may allow more servers now: wakes a blocked pool. */
 void pool_unblock(struct pool *pool);
 
 /*
@@ -230,6 +251,36 @@ void pool_leave_blocked(struct pool *pool);
  * idle server.
  */
 bool pool_dedicated_goes_first(const struct pool *pool);
+
+/* ---- wait queues that are too long: pool_queue.c ---- */
+
+/* Only if limits.guards_queue. false: the queue is full; *err has the reason. */
+bool pool_admits(struct pool *pool, struct err *err);
+
+/*
+ * With pool->fair: a borrower enters the wait queue for servers, as the first or last of its group,
+ * and leaves it; it is lent a server; it parts from it.
+ */
+void pool_fair_wait(struct borrower *borrower, bool is_first);
+void pool_fair_leave(struct borrower *borrower);
+void pool_fair_lend(struct borrower *borrower);
+void pool_fair_part(struct pool *pool, const struct borrower *borrower,
+                    const struct server *server);
+
+/* A borrower parts from its server, in any way. */
+static inline void pool_part(struct pool *pool, const struct borrower *borrower,
+                             const struct server *server)
+{
+	pool->served_count--;
+	if (pool->fair)
+		pool_fair_part(pool, borrower, server);
+}
+
+/* After a new snapshot. */
+void pool_fair_configure(struct pool *pool);
+
+/* Only with queue_target: refuses the newest of a queue that stands. */
+void pool_shed(struct pool *pool);
 
 /* ---- fail_fast: pool_retry.c ---- */
 

@@ -185,7 +185,14 @@ static struct borrower *next_to_serve(struct pool *pool)
 {
 	struct borrower *head = TAILQ_FIRST(&pool->waiting);
 
-	return head && pool_is_choosy(pool) ? pool_standby_next(pool) : head;
+	if (head && pool_is_choosy(pool))
+		return pool_standby_next(pool);
+	if (head && pool->fair) {
+		const struct fair_member *next = fair_next(pool->fair, loop_now(pool_loop(pool)));
+
+		return next ? next->borrower : head;
+	}
+	return head;
 }
 
 void pool_serve(struct task *task)
@@ -215,8 +222,12 @@ void pool_serve(struct task *task)
 	       (server = pool_idle_server(borrower))) {
 		pool_give_up(borrower);
 		pool_lend(server, borrower);
+		if (pool->limits.shed.target)
+			shed_serve(&pool->shed, &pool->limits.shed, loop_now(pool_loop(pool)));
 		borrower->ops->on_lent(borrower);
 	}
+	if (pool->limits.shed.target)
+		pool_shed(pool);
 	cancel_serve(pool);
 	if (!pool_is_held(pool)) {
 		check_used(pool);
@@ -264,6 +275,7 @@ const struct server_ops pool_server_ops = {
 	.on_library = pool_count_library,
 	.on_probe = pool_count_probe,
 	.may_probe = pool_may_probe,
+	.may_connect = pool_may_connect,
 	.credentials = pool_server_credentials,
 	.tell_secret = pool_tell_secret,
 	.on_free = pool_remove_server,

@@ -57,12 +57,10 @@ static void file_home(struct pool *pool, struct server *server, bool was, bool i
 {
 	if (was && !is) {
 		pool->pools->home_count--;
-		TAILQ_REMOVE(&pool->database->idle, server, place.database_node);
-		TAILQ_REMOVE(&pool->role->idle, server, place.role_node);
+		pool_unfile_idle(server);
 	} else if (is && !was) {
 		pool->pools->home_count++;
-		TAILQ_INSERT_TAIL(&pool->database->idle, server, place.database_node);
-		TAILQ_INSERT_TAIL(&pool->role->idle, server, place.role_node);
+		pool_file_idle(server);
 	}
 }
 
@@ -109,8 +107,7 @@ void pool_release_server(struct server *server)
 	if (server->is_listening)
 		listening_count_stuck(pool);
 	pool_uncount_login(server); /* pool_login_failed() wakes the other loops */
-	if (server->place.going != SERVER_MOVES)
-		pool_give_permit(pool, server->is_listening);
+	pool_give_permit(server);
 	if (share_servers(&pool->share) < (unsigned int)pool->limits.min_size)
 		share_wake_others(&pool->share); /* clients there keep min_pool_size */
 }
@@ -133,11 +130,12 @@ struct server *pool_add_server(struct pool *pool, bool is_listening)
 	struct server *server = slab_take(&pools->server_slab);
 
 	if (!server) {
-		pool_give_permit(pool, is_listening);
+		pool_drop_permit(pool, is_listening);
 		return NULL;
 	}
 	server_init(server, &pool->site, pool, pools_next_id(pools));
 	server->is_listening = is_listening;
+	pool_pass_permit(server);
 	pool->listening_login_count += is_listening;
 	TAILQ_INSERT_TAIL(&pools->servers, server, place.all_node);
 	TAILQ_INSERT_TAIL(&pool->servers[SERVER_CONNECTING], server, place.node);

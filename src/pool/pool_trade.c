@@ -154,7 +154,7 @@ struct server_parcel *server_pack(struct server *server)
 		parcel_free(&parcel, true);
 		return NULL;
 	}
-	pool_pack_permit(server->pool, &parcel->permit);
+	pool_pack_permit(server, &parcel->permit);
 	server->place.going = SERVER_MOVES;
 	log_debug(&server->log, "moves to another loop");
 	server_forget(server);

@@ -69,12 +69,27 @@ bool pool_is_out_of_places(const struct pool *pool)
 	return has_waiting(pool) || (int)share_pins(&pool->share) >= pool->limits.max_pinned;
 }
 
+/* Where it stands among its group follows from where it stands in the wait queue for servers. */
+static void join_group(struct borrower *borrower, const struct borrower_list *line, bool is_first)
+{
+	if (borrower->pool->fair && line == &borrower->pool->waiting)
+		pool_fair_wait(borrower, is_first);
+}
+
+static void leave_group(struct borrower *borrower, const struct borrower_list *line)
+{
+	if (borrower->pool->fair && line == &borrower->pool->waiting)
+		pool_fair_leave(borrower);
+}
+
 /* A borrower with a place is served first, since others wait for that place. */
 static void move_to_front(struct borrower *borrower)
 {
 	struct borrower_list *line = &borrower->pool->waiting;
 	struct borrower *before;
 
+	leave_group(borrower, line);
+	join_group(borrower, line, true);
 	TAILQ_REMOVE(line, borrower, wait_node);
 	TAILQ_FOREACH (before, line, wait_node) {
 		if (!before->has_place)
@@ -217,6 +232,13 @@ static unsigned int count_waiting(const struct pool *pool)
 	       pool->served_wait_place_count + pool->wait_own_count;
 }
 
+static void count_in_shares(struct pool *pool, int change)
+{
+	share_count_waiting(&pool->share, change);
+	share_count_waiting(&pool->database->cap.share, change);
+	share_count_waiting(&pool->role->cap.share, change);
+}
+
 static void begin_wait(struct borrower *borrower, struct borrower_list *line, unsigned int *count)
 {
 	struct pool *pool = borrower->pool;
@@ -224,10 +246,11 @@ static void begin_wait(struct borrower *borrower, struct borrower_list *line, un
 	borrower->waiting_since = loop_now(pool_loop(pool));
 	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
-	share_count_waiting(&pool->database->share, 1);
+	count_in_shares(pool, 1);
 	if (count_waiting(pool) == 0)
 		TAILQ_INSERT_TAIL(&pool->pools->queueing, pool, queueing);
 	TAILQ_INSERT_TAIL(line, borrower, wait_node);
+	join_group(borrower, line, false);
 	*count += 1;
 	pool_wake(pool);
 }
@@ -262,6 +285,8 @@ void pool_wait_first(struct borrower *borrower, usec_t since)
 	unsigned int *count;
 	struct borrower_list *line = pool_wait_queue(borrower->pool, borrower->state, &count);
 
+	leave_group(borrower, line);
+	join_group(borrower, line, true);
 	TAILQ_REMOVE(line, borrower, wait_node);
 	if (!TAILQ_EMPTY(line))
 		borrower->wait_number = TAILQ_FIRST(line)->wait_number - 1;
@@ -278,6 +303,8 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is
 	struct borrower_list *line = pool_wait_queue(pool, next, &count);
 
 	TAILQ_REMOVE(from, borrower, wait_node);
+	leave_group(borrower, from);
+	join_group(borrower, line, is_first);
 	*from_count -= 1;
 	if (is_first)
 		TAILQ_INSERT_HEAD(line, borrower, wait_node);
@@ -318,6 +345,7 @@ static void end_wait(struct borrower *borrower, struct borrower_list *line, unsi
 	usec_t now, wait;
 
 	TAILQ_REMOVE(line, borrower, wait_node);
+	leave_group(borrower, line);
 	*count -= 1;
 	if (count_waiting(pool) == 0)
 		TAILQ_REMOVE(&pool->pools->queueing, pool, queueing);
@@ -328,7 +356,7 @@ static void end_wait(struct borrower *borrower, struct borrower_list *line, unsi
 	PROBE_WAIT(borrower_client_id(borrower), pool->database->name, pool->role->name, wait);
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
-	share_count_waiting(&pool->database->share, -1);
+	count_in_shares(pool, -1);
 }
 
 void pool_end_place_wait(struct borrower *borrower)
@@ -360,7 +388,7 @@ void pool_give_up(struct borrower *borrower)
 /* ---- who waits ---- */
 
 /* Of one pool: the first borrowers of its wait queues have waited longest. */
-static usec_t longest_wait(const struct pool *pool, usec_t now)
+usec_t pool_longest_wait(const struct pool *pool, usec_t now)
 {
 	const struct borrower *first[] = {
 		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
@@ -383,7 +411,7 @@ usec_t pools_longest_wait(const struct pools *pools, usec_t now)
 	usec_t longest = 0, wait;
 
 	TAILQ_FOREACH (pool, &pools->queueing, queueing) {
-		wait = longest_wait(pool, now);
+		wait = pool_longest_wait(pool, now);
 		if (wait > longest)
 			longest = wait;
 	}

@@ -7,6 +7,8 @@
  */
 #include <time.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "pool_priv.h"
 
 #define PINNED_HINT                                                                  \
@@ -28,6 +30,8 @@ static const char *const names[WAIT_REASONS] = {
 	[WAIT_POOL_FULL] = "pool full",
 	[WAIT_DATABASE_LIMIT] = "database limit",
 	[WAIT_USER_LIMIT] = "user limit",
+	[WAIT_HOST_LIMIT] = "host limit",
+	[WAIT_SERVER_LIMIT] = "server limit",
 	[WAIT_TURN] = "served next",
 };
 
@@ -46,6 +50,8 @@ static const char *const hints[WAIT_REASONS] = {
 	    "of the entry.",
 	[WAIT_DATABASE_LIMIT] = "Shorten what holds the servers, or raise max_db_connections.",
 	[WAIT_USER_LIMIT] = "Shorten what holds the servers, or raise max_user_connections.",
+	[WAIT_HOST_LIMIT] = "Shorten what holds the servers, or raise max_host_connections.",
+	[WAIT_SERVER_LIMIT] = "Shorten what holds the servers, or raise max_server_connections.",
 };
 
 const char *pool_wait_reason_name(enum wait_reason reason) { return names[reason]; }
@@ -120,10 +126,10 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 		return WAIT_CHECK;
 	if (pool_is_full(pool))
 		return WAIT_POOL_FULL;
-	if (pool->is_database_blocked)
-		return WAIT_DATABASE_LIMIT;
-	if (pool->is_role_blocked)
-		return WAIT_USER_LIMIT;
+	for (unsigned int i = 0; i < CAPS; i++) {
+		if (pool->blocks[i].is_blocked)
+			return WAIT_DATABASE_LIMIT + i;
+	}
 	if (pool_is_backing_off(pool))
 		return WAIT_RETRY;
 	return coming ? WAIT_LOGIN : WAIT_TURN;
@@ -141,6 +147,8 @@ static bool is_kept_out(const struct borrower *borrower)
 	case WAIT_POOL_FULL:
 	case WAIT_DATABASE_LIMIT:
 	case WAIT_USER_LIMIT:
+	case WAIT_HOST_LIMIT:
+	case WAIT_SERVER_LIMIT:
 		return true;
 	default:
 		return false;
@@ -291,6 +299,17 @@ static void explain_failure(const struct pool *pool, struct buf *out)
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
 }
 
+static void explain_cap(const struct cap *cap, const struct server *holder, struct buf *out)
+{
+	if (!cap)
+		return;
+	add_servers(share_servers(&cap->share), out);
+	buf_printf(out, ", %s %d", pool_cap_setting(cap->kind), cap->limit);
+	if (cap->kind == CAP_HOST)
+		buf_printf(out, ", host %s", container_of(cap, struct cap_host, cap)->name);
+	add_holder(holder, out);
+}
+
 static void explain_reason(const struct pool *pool, enum wait_reason reason,
                            const struct server *holder, struct buf *out)
 {
@@ -312,14 +331,10 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason,
 		explain_full(pool, holder, out);
 		return;
 	case WAIT_DATABASE_LIMIT:
-		add_servers(share_servers(&pool->database->share), out);
-		buf_printf(out, ", max_db_connections %d", pool->database->server_limit);
-		add_holder(holder, out);
-		return;
 	case WAIT_USER_LIMIT:
-		add_servers(share_servers(&pool->role->share), out);
-		buf_printf(out, ", max_user_connections %d", pool->role->server_limit);
-		add_holder(holder, out);
+	case WAIT_HOST_LIMIT:
+	case WAIT_SERVER_LIMIT:
+		explain_cap(pool_cap(pool, reason - WAIT_DATABASE_LIMIT), holder, out);
 		return;
 	default:
 		return;

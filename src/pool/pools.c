@@ -167,9 +167,9 @@ static void configure_database(struct database *database, const struct config *o
 	keeps_hosts =
 	    is_same_but_hosts(before, after, database, old) && is_same_tls(old, pools->config);
 	database->entry = after;
-	database->server_limit = config_max_db_connections(pools->config, after);
+	database->cap.limit = config_max_db_connections(pools->config, after);
 	if (change != CLOSE_NONE)
-		outages_clear(share_outages(&database->share));
+		outages_clear(share_outages(&database->cap.share));
 	/* If it comes back, it is a new one, also in a loop that has not forgotten it yet. */
 	if (!after)
 		database->is_paused = database->is_disabled = false;
@@ -239,6 +239,17 @@ void pools_serve_mode(struct pools *pools, enum pool_mode mode)
 	}
 }
 
+static bool has_priorities(const struct config *config)
+{
+	const struct config_user *user = NULL;
+
+	while ((user = config_user_next(config, user))) {
+		if (user->priority != PRIORITY_NORMAL)
+			return true;
+	}
+	return false;
+}
+
 void pools_configure(struct pools *pools, const struct config *config, struct users *users)
 {
 	const struct config *old = pools->config;
@@ -263,6 +274,8 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 		.tcp_user_timeout = (int)(config->tcp_user_timeout / USEC_PER_MS),
 		.tcp_socket_buffer = (int)config->tcp_socket_buffer,
 	};
+	pools_set_caps(pools);
+	pools->has_priorities = has_priorities(config);
 	TAILQ_FOREACH (role, &pools->roles, node)
 		role_configure(pools, role);
 	TAILQ_FOREACH (database, &pools->databases, node)
@@ -305,6 +318,12 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	pools->last_line_number = (uint64_t)1 << 32; /* pool_wait_first() counts downwards */
 	pools->with = *with;
 	broker_join(with->broker, &pools->member, with->loop);
+	if (!pool_cap_open(&pools->cap, pools, CAP_ALL, "")) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		broker_leave(&pools->member);
+		free(pools);
+		return NULL;
+	}
 	pools->shared = (struct server_shared){
 		.loop = with->loop,
 		.log = with->log,
@@ -366,6 +385,8 @@ void pools_free(struct pools **poolsp)
 	while (!TAILQ_EMPTY(&pools->roles))
 		role_free(pools, TAILQ_FIRST(&pools->roles));
 	loop_undefer(pools->with.loop, &pools->sweep_task);
+	share_close(&pools->cap.share);
+	buf_free(&pools->group_text);
 	buf_free(&pools->order_text);
 	buf_free(&pools->order_message);
 	broker_leave(&pools->member);

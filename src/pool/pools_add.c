@@ -34,6 +34,7 @@ static void forget_pool(struct pool *pool)
 	timer_clear(&pool->reserve);
 	timer_clear(&pool->rest);
 	timer_clear(&pool->stay);
+	timer_clear(&pool->look);
 	loop_undefer(pools->with.loop, &pool->serve_task);
 	listening_forget_all(pool);
 	params_release(pools->with.params, &pool->baseline);
@@ -44,6 +45,7 @@ static void forget_pool(struct pool *pool)
 	pool_forget_greeting(pool);
 	credentials_done(&pool->credentials);
 	credentials_done(&pool->learnt);
+	fair_free(&pool->fair);
 	share_close(&pool->share);
 	HASH_DEL(pool->database->pool_table, pool);
 	TAILQ_REMOVE(&pools->list, pool, node);
@@ -93,7 +95,7 @@ void pools_forget_database(struct database *database)
 	database_forget_reads(database);
 	timer_clear(&database->rest);
 	catalog_reading_release(&database->reading);
-	share_close(&database->share);
+	share_close(&database->cap.share);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);
 	pools->database_count--;

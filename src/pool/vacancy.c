@@ -53,15 +53,15 @@ static void close_idle(struct database *database)
 {
 	struct server *server, *next;
 
-	for (server = TAILQ_FIRST(&database->idle); server; server = next) {
-		next = TAILQ_NEXT(server, place.database_node);
+	for (server = TAILQ_FIRST(&database->cap.idle); server; server = next) {
+		next = TAILQ_NEXT(server, place.idle_nodes[CAP_DATABASE]);
 		server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_VACATED);
 	}
 }
 
 void vacancy_hear(struct database *database)
 {
-	unsigned int count = atomic_load(&database->share.tally->vacated);
+	unsigned int count = atomic_load(&database->cap.share.tally->vacated);
 
 	if (count == database->vacated)
 		return;
@@ -90,7 +90,7 @@ static void vacate(struct pools *pools, const char *name)
 		    strcmp(config_database_dbname(database->entry, database->name), name) != 0)
 			continue;
 		is_known |= strcmp(database->name, name) == 0;
-		database->vacated = share_vacate(&database->share);
+		database->vacated = share_vacate(&database->cap.share);
 		close_idle(database);
 	}
 	if (!is_known)

@@ -133,6 +133,8 @@ static const struct metric of_limits[] = {
 	GAUGE("pgweir_limit", "value", "Value of a limit of SHOW LIMITS; 0: no limit."),
 	GAUGE("pgweir_limit_used", "used", "How much of a limit is in use."),
 	COUNTER("pgweir_limit_hits_total", "hits", "How often a limit was reached."),
+	GAUGE("pgweir_limit_waiting", "waiting",
+	      "Pools that wait because of a limit; for pool_size: clients."),
 };
 
 static const struct metric of_events[] = {
@@ -247,7 +249,7 @@ const struct metrics_source metrics_sources[] = {
 	SOURCE("STATS_TOTALS", METRICS_ROWS, of_stats, "database"),
 	SOURCE("CLIENTS", METRICS_GROUPED, of_clients, "database", "user", "application_name",
 	       "state"),
-	SOURCE("LIMITS", METRICS_ROWS, of_limits, "limit", "database", "user"),
+	SOURCE("LIMITS", METRICS_ROWS, of_limits, "limit", "database", "user", "host"),
 	SOURCE("EVENTS_TOTALS", METRICS_ROWS, of_events, "event"),
 	SOURCE("CLOSES", METRICS_ROWS, of_closes, "type", "reason", "is_error", "database"),
 	SOURCE("SQLSTATES", METRICS_ROWS, of_sqlstates, "class", "sqlstate", "side", "severity"),

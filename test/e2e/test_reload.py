@@ -131,6 +131,15 @@ def a_second_user_is_served(s):
     second.finish_login("limited")
 
 
+def a_second_one_may_wait(s):
+    s.client().query("BEGIN")
+    s.client().send(query("SELECT 1"))
+    s.weir.wait_pool(cl_waiting=1)
+    yield
+    s.client().send(query("SELECT 1"))
+    s.weir.wait_pool(cl_waiting=2)
+
+
 def a_second_database_is_served(s):
     s.client().query("BEGIN")
     second = s.weir.wire().startup(database="other")
@@ -1106,6 +1115,7 @@ SETTINGS = (
     Row("reserve_pool_timeout", "0.1", the_line_moves,
         dict(SMALL, reserve_pool_size=1, reserve_pool_timeout=0)),
     Row("max_db_connections", "2", a_second_user_is_served, dict(max_db_connections=1)),
+    Row("max_waiting", "2", a_second_one_may_wait, dict(SMALL, max_waiting=1)),
     Row("max_db_client_connections", "1", nobody_else_comes_in),
     Row("max_user_connections", "2", a_second_database_is_served, dict(max_user_connections=1)),
     Row("max_user_client_connections", "1", nobody_else_comes_in),
@@ -1419,12 +1429,14 @@ TO_COME = ["session_sample"]
 # These need a standby: test_read_routing.py.
 WITH_STANDBYS = ["causal_reads_wait", "max_standby_lag", "max_standby_lag_bytes", "read_functions",
                  "standby_pool_size"]
+# test_caps.py changes these while there are servers of all pools, or load.
+WITH_LOAD = ["fair_by", "max_host_connections", "max_server_connections", "queue_interval", "queue_target"]
 
 
 def test_no_setting_is_forgotten(pgweir):
     shown = [row["key"] for row in pgweir().admin("SHOW CONFIG")]
     assert sorted(shown) == sorted([row.name for row in SETTINGS] + list(RESTART) + TO_COME
-                                   + WITH_STANDBYS)
+                                   + WITH_STANDBYS + WITH_LOAD)
 
 
 def test_what_is_read_at_the_start_only(pgweir):
@@ -1575,9 +1587,10 @@ def keys_in_source(kind):
 
 
 def test_no_key_is_forgotten():
-    names = {row.name for row in DATABASE_KEYS} | set(SERVERS) | {"standby_pool_size", "max_standby_lag", "max_standby_lag_bytes"}
+    names = {row.name for row in DATABASE_KEYS} | set(SERVERS) | {"standby_pool_size", "max_standby_lag", "max_standby_lag_bytes",
+                                                              "max_waiting"}
     assert keys_in_source("DATABASE") == names
-    assert keys_in_source("USER") == {row.name for row in USER_KEYS}
+    assert keys_in_source("USER") == {row.name for row in USER_KEYS} | {"max_waiting", "priority", "weight"}
     assert keys_in_source("PEER") == {"host", "port", "pool_size"}
 
 

@@ -163,6 +163,10 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 	  "client_idle_timeout", "client_idle_timeout") \
 	X(PIN_IDLE_TIMEOUT, ERR_IDLE_SESSION, true, "pin_idle_timeout", "pin_idle_timeout") \
 	X(QUERY_WAIT_TIMEOUT, ERR_LIMIT, true, "query_wait_timeout", "query_wait_timeout") \
+	X(QUEUE_FULL, ERR_LIMIT, true, \
+	  "max_waiting", "too many clients wait for a server (max_waiting)") \
+	X(SHED, ERR_LIMIT, true, \
+	  "queue_target", "clients wait too long for a server (queue_target)") \
 	X(QUERY_TIMEOUT_WAITING, ERR_QUERY_CANCELED, true, \
 	  "query_timeout while waiting", "query_timeout") \
 	X(QUERY_TIMEOUT, ERR_QUERY_CANCELED, true, "query timeout", "query timeout") \
@@ -254,6 +258,12 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 	  "evicted for max_db_connections", "evicted for max_db_connections") \
 	X(EVICTED_USER, ERR_SERVER_LOST, false, \
 	  "evicted for max_user_connections", "evicted for max_user_connections") \
+	X(EVICTED_HOST, ERR_SERVER_LOST, false, \
+	  "evicted for max_host_connections", "evicted for max_host_connections") \
+	X(EVICTED_ALL, ERR_SERVER_LOST, false, \
+	  "evicted for max_server_connections", "evicted for max_server_connections") \
+	X(HOST_FULL, ERR_ADMIN_SHUTDOWN, false, \
+	  "max_host_connections is reached", "max_host_connections is reached") \
 	X(EVICTED_POOL, ERR_SERVER_LOST, false, "evicted for pool_size", "evicted for pool_size") \
 	X(POOL_SHRUNK, ERR_SERVER_LOST, false, \
 	  "too many servers in the pool", "too many servers in the pool") \
@@ -283,8 +293,9 @@ enum err_code { ERR_CODE_LIST(ERR_CODE_ID) ERR_CODES };
 	  "connection, at the same host") \
 	X(LISTENING_FULL, ERR_SERVER_LOST, true, \
 	  "no server left for LISTEN", \
-	  "LISTEN needs one more server connection, and all that max_db_connections or " \
-	  "max_user_connections allows are held by clients that execute LISTEN: increase it") \
+	  "LISTEN needs one more server connection, and all that max_db_connections, " \
+	  "max_user_connections or max_server_connections allows are held by clients that " \
+	  "execute LISTEN: increase it") \
 	X(LISTENING_ENCODING, ERR_SERVER_LOST, true, \
 	  "client_encoding changed while listening", \
 	  "client_encoding was changed after LISTEN: set it before") \

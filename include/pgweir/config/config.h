@@ -105,6 +105,17 @@ enum causal_reads {
 	CAUSAL_READS_INHERIT  /* only in an entry of [databases] or [users]: not set there */
 };
 
+/* Between whom a pool's servers are shared. */
+enum fair_by {
+	FAIR_BY_NONE, /* first come, first served */
+	FAIR_BY_USER, /* that clients have logged in as */
+	FAIR_BY_APPLICATION,
+	FAIR_BY_ADDRESS
+};
+
+/* Whose clients come first. */
+enum priority { PRIORITY_HIGH, PRIORITY_NORMAL, PRIORITY_LOW };
+
 /* How one of several hosts of an entry is chosen for a new connection. */
 enum load_balance_hosts {
 	LOAD_BALANCE_ROUND_ROBIN, /* in turn */
@@ -202,6 +213,7 @@ struct config {
 	int max_db_connections;        /* 0 = no limit, as the three below */
 	int max_db_client_connections; /* effective values may differ: see config/entries.h */
 	int max_user_connections;
+	int max_host_connections, max_server_connections;
 	int max_user_client_connections;
 	int max_prepared_statements; /* 0 = prepared statements are not tracked */
 	bool late_begin;             /* effective value may differ */
@@ -300,6 +312,9 @@ struct config {
 	usec_t query_wait_timeout;
 	usec_t cancel_abandoned;
 	usec_t cancel_grace;
+	int max_waiting; /* of each pool; 0 = no limit */
+	usec_t queue_target, queue_interval;
+	enum fair_by fair_by;
 	usec_t cancel_wait_timeout;
 	usec_t client_idle_timeout;
 	usec_t pin_idle_timeout;

@@ -64,6 +64,7 @@ struct config_database {
 	size_t max_standby_lag_bytes; /* 0 = no limit; CONFIG_INHERIT as a size_t */
 	int max_db_connections;
 	int max_db_client_connections;
+	int max_waiting; /* of all its pools; 0 = no limit */
 	usec_t server_lifetime;
 	usec_t query_wait_timeout; /* 0 = no limit */
 };
@@ -83,12 +84,15 @@ struct config_user {
 	int reserve_pool_size;
 	int max_user_connections;
 	int max_user_client_connections;
+	int max_waiting; /* of all its pools; 0 = no limit */
 	usec_t query_timeout;
 	usec_t query_wait_timeout; /* 0 = no limit */
 	usec_t idle_transaction_timeout;
 	usec_t transaction_timeout;
 	usec_t client_idle_timeout;
 	usec_t pin_idle_timeout;
+	int weight; /* for fair_by = user */
+	enum priority priority;
 };
 
 /* Returns the entry of this name ("*" is never found); NULL: no such entry. */

@@ -39,7 +39,15 @@ struct share;
 
 TAILQ_HEAD(share_list, share);
 
-enum tally_kind { TALLY_POOL, TALLY_LOOKUP_POOL, TALLY_READS_POOL, TALLY_DATABASE, TALLY_ROLE };
+enum tally_kind {
+	TALLY_POOL,
+	TALLY_LOOKUP_POOL,
+	TALLY_READS_POOL,
+	TALLY_DATABASE,
+	TALLY_ROLE,
+	TALLY_HOST, /* one address of PostgreSQL */
+	TALLY_ALL
+};
 
 /* One limit's count in all loops. Everything but the atomic fields is guarded by the broker. */
 struct tally {
@@ -47,14 +55,15 @@ struct tally {
 	struct share_list shares;
 	struct share_list wants; /* of shares, in no order */
 	unsigned int share_count;
-	unsigned int owner_count; /* shares and packed permits */
-	atomic_uint server_count; /* all but CLOSING; of a pool: without listening connections */
-	atomic_uint client_count; /* clients that count for a limit; of a pool: its members */
-	atomic_uint cancel_count; /* of a pool: connections for cancel requests */
-	atomic_uint pinned_count; /* of a pool: servers that stay with their clients, or may */
+	unsigned int owner_count;  /* shares and packed permits */
+	atomic_uint server_count;  /* all but CLOSING; of a pool: without listening connections */
+	atomic_uint client_count;  /* clients that count for a limit; of a pool: its members */
+	atomic_uint cancel_count;  /* of a pool: connections for cancel requests */
+	atomic_uint pinned_count;  /* of a pool: servers that stay with their clients, or may */
+	atomic_uint blocked_count; /* of a cap: pools that it blocks */
 	atomic_uint want_count;
 	atomic_uint want_number;      /* how many wants there have been so far */
-	struct limit_met servers_met; /* of a database or role: its limit on servers */
+	struct limit_met servers_met; /* of a cap: its limit on servers */
 	struct limit_met clients_met; /* and on clients */
 	struct limit_met pins_met;    /* of a pool: max_pinned_servers */
 	atomic_bool has_welcome;
@@ -115,7 +124,7 @@ struct share {
 	atomic_uint promised_count;  /* servers that other loops have sent to this share */
 	atomic_uint_fast64_t demand; /* share_tell_load() */
 	atomic_uint servers;
-	atomic_uint waiting; /* of a database: borrowers that wait in this loop */
+	atomic_uint waiting; /* of a pool, database or role: borrowers that wait in this loop */
 	atomic_uint stuck;   /* of a database or role: permits that LISTEN keeps in this loop */
 	/* what its loop knows of the news */
 	unsigned int news_number, outcome_number, shown_number;
@@ -164,22 +173,28 @@ void share_close(struct share *share);
 
 /* ---- servers ---- */
 
-enum permit { PERMIT_GRANTED, PERMIT_POOL_FULL, PERMIT_DATABASE_FULL, PERMIT_ROLE_FULL };
+enum permit {
+	PERMIT_GRANTED,
+	PERMIT_POOL_FULL,
+	PERMIT_CAP_FULL /* and CAPS - 1 more: plus the kind of that cap */
+};
 
 #define PERMIT_NO_LIMIT UINT_MAX
 
-/* What a server counts for, and the greatest number that is allowed there, itself included. */
+/*
+ * What a server counts for, and the greatest number that is allowed there, itself included. A share
+ * that is NULL is not asked: a listening connection counts for no pool, and the host may not be
+ * known yet.
+ */
 struct permit_ask {
-	struct share *pool; /* NULL: a listening connection, which counts for no pool */
-	struct share *database, *role;
-	unsigned int pool_most, database_most, role_most;
+	struct share *pool, *caps[CAPS];
+	unsigned int pool_most, most[CAPS];
 };
 
-/* Counts one server more, if all three limits allow it. */
+/* Counts one server more, if all these limits allow it. */
 enum permit broker_take(const struct permit_ask *ask);
 
-/* Counts one server less, and wakes the shares that wait for it. The limits in `ask` are not used.
- */
+/* Counts one server less, and wakes the shares that wait for it. Limits in `ask` are not used. */
 void broker_give(const struct permit_ask *ask);
 
 /*
@@ -189,7 +204,7 @@ void broker_give(const struct permit_ask *ask);
  */
 struct packed_permit {
 	struct broker *broker;
-	struct tally *pool, *database, *role;
+	struct tally *pool, *caps[CAPS];
 };
 void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed);
 void broker_unpack_permit(struct packed_permit *packed, bool has_server);
@@ -214,6 +229,11 @@ static inline unsigned int share_promised(const struct share *share)
 /* Counts one client more, and returns the new number. */
 unsigned int share_add_client(struct share *share);
 void share_remove_client(struct share *share);
+
+static inline unsigned int share_blocked(const struct share *share)
+{
+	return atomic_load_explicit(&share->tally->blocked_count, memory_order_relaxed);
+}
 
 static inline unsigned int share_cancels(const struct share *share)
 {
@@ -367,7 +387,7 @@ static inline void share_change(atomic_uint *count, int change)
 	atomic_store_explicit(count, before + (unsigned int)change, memory_order_relaxed);
 }
 
-/* Counts borrowers of this loop that wait for a database; and those of all loops. */
+/* Counts borrowers of this loop that wait; and those of all loops. */
 static inline void share_count_waiting(struct share *share, int change)
 {
 	share_change(&share->waiting, change);

@@ -38,22 +38,41 @@ struct host_reads {
 
 TAILQ_HEAD(host_reads_list, host_reads);
 
+/*
+ * A limit on servers that several pools share: of a database, of a role, of one address of
+ * PostgreSQL, or of the process. This is what one loop has to do with it.
+ */
+struct cap {
+	enum cap_kind kind;
+	struct share share;       /* in the counts of all loops */
+	int limit;                /* 0 = none */
+	uint64_t hits;            /* how often a pool was blocked by it */
+	struct pool_list blocked; /* these pools; the first one has waited longest */
+	struct server_list idle;  /* in IDLE and USED, the longest unused first */
+};
+
+#define CAP_HOST_NAME_MAX 128
+
+/* One address of PostgreSQL, while servers are there or pools wait for it. */
+struct cap_host {
+	struct cap cap;
+	UT_hash_handle hh; /* by name */
+	unsigned int user_count;
+	char name[]; /* 10.0.0.5:5432, or the path of a socket */
+};
+
 struct database {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(database) node;
 	struct pools *pools;
-	struct share share;                  /* in the counts of all loops: max_db_connections */
+	struct cap cap;                      /* max_db_connections */
 	const struct config_database *entry; /* of the current snapshot; NULL: being removed */
 	struct pool *pool_table;             /* its pools, by role */
-	struct pool_list blocked;            /* pools blocked by max_db_connections */
-	struct server_list idle;             /* in IDLE and USED, the longest unused first */
 	unsigned int pool_count;
 	unsigned int server_count; /* all but CLOSING; in this loop */
 	unsigned int busy_count;   /* in LENT, CHECKING, RESETTING and CANCELED */
 	unsigned int close_needed_count;
 	unsigned int client_count;  /* by database_count_client() */
-	int server_limit;           /* max_db_connections; 0 = none */
-	uint64_t server_limit_hits; /* how often a pool was blocked by max_db_connections */
 	uint64_t client_limit_hits; /* clients refused by max_db_client_connections */
 	bool is_auto;               /* made by `*` */
 	bool is_paused;
@@ -79,16 +98,13 @@ struct database {
 struct role {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(role) node;
-	struct share share;              /* in the counts of all loops: max_user_connections */
+	struct cap cap;                  /* max_user_connections */
 	const struct config_user *entry; /* its entry of [users]; NULL: none */
-	struct pool_list blocked;        /* pools blocked by max_user_connections */
-	struct server_list idle;
 	unsigned int server_count;
-	unsigned int pool_count;   /* pools that log in as this role */
-	unsigned int client_count; /* clients logged in under this name: role_enter() */
-	int server_limit;          /* max_user_connections; 0 = none */
-	uint64_t server_limit_hits, client_limit_hits; /* like those of a database */
-	struct credentials credentials;                /* derived from `secret` */
+	unsigned int pool_count;        /* pools that log in as this role */
+	unsigned int client_count;      /* clients logged in under this name: role_enter() */
+	uint64_t client_limit_hits;     /* clients refused by max_user_client_connections */
+	struct credentials credentials; /* derived from `secret` */
 	/* as in auth_file; NULL: not in auth_file */
 	char *secret;
 	unsigned int secret_version; /* changes with each change of the secret */

@@ -13,10 +13,12 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/pool/server/borrower.h"
 #include "pgweir/pool/database.h"
+#include "pgweir/pool/fair.h"
 #include "pgweir/pool/server/hosts.h"
 #include "pgweir/pool/latency.h"
 #include "pgweir/pool/listening.h"
 #include "pgweir/pool/server/server.h"
+#include "pgweir/pool/shed.h"
 #include "pgweir/pool/stats.h"
 
 /* How many logins of one pool may be in progress at once. */
@@ -56,6 +58,9 @@ struct pool_limits {
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
+	bool guards_queue; /* by any of the next two, or by max_waiting of its database or user */
+	int max_waiting;   /* 0 = no limit */
+	struct shed_rule shed;
 	usec_t lifetime; /* server_lifetime */
 	/* of a pool for reads: servers of a standby that is further behind are not lent */
 	bool has_lag_limit;
@@ -163,10 +168,14 @@ struct pool {
 	usec_t load_at;       /* when load was computed */
 	int64_t load;         /* the mean number of borrowers that wait or have a server */
 
-	/* in the blocked list: needs a server, but a limit of the database forbids it */
-	TAILQ_ENTRY(pool) database_blocked;
-	TAILQ_ENTRY(pool) role_blocked;
-	bool is_database_blocked, is_role_blocked;
+	/* caps that block it: it needs a server, but a limit forbids it */
+	struct {
+		TAILQ_ENTRY(pool) node;
+		bool is_blocked;
+		bool is_refused; /* since it was unblocked */
+	} blocks[CAPS];
+	/* the address that it asks for in advance, as it was full; NULL: none */
+	struct cap_host *wanted_host;
 	usec_t blocked_since; /* valid while it is, or is_unblocked */
 	/* its waiting borrowers may use the slot of an idle server of another pool */
 	bool wants_eviction;
@@ -175,8 +184,7 @@ struct pool {
 	bool was_told_unknown;      /* that servers stay because session state cannot be read */
 	bool asks_sequences; /* a client has asked for values of sequences: pool_sequences.c */
 	signed char *sequence_scores; /* of writing statements; NULL: none yet */
-	/* it is blocked, but a limit may allow a server now; has one refused that since? */
-	bool is_unblocked, is_database_refused, is_role_refused;
+	bool is_unblocked;            /* it is blocked, but a limit may allow a server now */
 	/* a server was returned while borrowers waited: pool_serve() lends it */
 	bool has_come_home;
 	/* when a server was last closed for server_lifetime: closings are spaced */
@@ -193,6 +201,12 @@ struct pool {
 	} reads;
 	struct stats stats;
 	struct latency latency;
+	struct fair *fair; /* NULL: first come, first served */
+	enum fair_by fair_by;
+	struct shed shed;
+	struct timer look;     /* until the wait queue is looked at again: pool_queue.c */
+	uint64_t queue_hits;   /* clients refused by max_waiting, */
+	uint64_t shed_count;   /* and by queue_target */
 	uint64_t size_hits;    /* how often a wait began because pool_size was reached */
 	uint64_t reserve_hits; /* and reserve_pool_size, too */
 };
@@ -249,8 +263,8 @@ void pool_learn(struct pool *pool, const struct credentials *shown);
 struct server *pool_take(struct borrower *borrower);
 
 /*
- * Enters the wait queue: on_lent() or on_refused() follows. false: waiting is pointless, *err has
- * the reason.
+ * Enters the wait queue: on_lent() or on_refused() follows. false: waiting is pointless, or the
+ * queue is too long; *err has the reason.
  */
 bool pool_ask(struct borrower *borrower, struct err *err);
 
@@ -288,7 +302,7 @@ static inline bool pool_has_names(const struct pool *pool, const struct server *
 
 	return pool->pin_functions.count ||
 	       (pool->limits.reads_catalog &&
-	        (atomic_load_explicit(&database->share.tally->catalog_version,
+	        (atomic_load_explicit(&database->cap.share.tally->catalog_version,
 	                              memory_order_relaxed) != database->quiet_version ||
 	         (server && (server->session.left & LEFT_DDL))));
 }
@@ -462,13 +476,18 @@ enum wait_reason {
 	WAIT_PINNED,         /* max_pinned_servers */
 	WAIT_SEQUENCE,       /* another client has the server with its values of sequences */
 	WAIT_POOL_FULL,      /* pool_size */
-	WAIT_DATABASE_LIMIT, /* max_db_connections */
+	WAIT_DATABASE_LIMIT, /* max_db_connections; in the order of enum cap_kind */
 	WAIT_USER_LIMIT,     /* max_user_connections */
+	WAIT_HOST_LIMIT,     /* max_host_connections */
+	WAIT_SERVER_LIMIT,   /* max_server_connections */
 	WAIT_TURN,           /* nothing: served at the end of the turn */
 	WAIT_REASONS
 };
 
 const char *pool_wait_reason_name(enum wait_reason reason);
+
+/* How long the first of its wait queues has waited; the longest. 0: nobody waits. */
+usec_t pool_longest_wait(const struct pool *pool, usec_t now);
 
 /* Why a borrower waits. position: in its wait queue, from 1. It must be in a queue. */
 enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int position);

@@ -68,6 +68,10 @@ struct pools {
 	struct database_list databases;
 	unsigned int database_count;
 	struct role *role_table;
+	struct cap cap;              /* max_server_connections */
+	struct cap_host *host_table; /* max_host_connections */
+	bool has_priorities;         /* an entry of [users] has another one than normal */
+	bool is_capped;              /* by one of these two */
 	struct role_list roles;
 	struct pool_list list;
 	unsigned int pool_count;
@@ -107,6 +111,7 @@ struct pools {
 	struct pools_walk_list walks;
 	struct task sweep_task;
 	struct peer_pools peers;
+	struct buf group_text;                /* written again for each name of a group */
 	struct buf order_text, order_message; /* written again for each order; the memory is kept */
 	struct stats gone; /* counters of freed databases, so that totals never decrease */
 	/* what the pools count together, so that nobody has to walk them each second */
@@ -153,6 +158,9 @@ struct database *pools_find_any_database(const struct pools *pools, const char *
 
 /* The role of this name. NULL: there is none. */
 struct role *pools_find_role(const struct pools *pools, const char *name);
+
+/* The address of this name, if servers of these pools are there. NULL: none is. */
+struct cap_host *pools_find_cap_host(const struct pools *pools, const char *name);
 
 /* The pool of these names that serves clients. NULL: there is none. */
 struct pool *pools_find_pool(const struct pools *pools, const char *database, const char *role);

@@ -33,7 +33,7 @@
 	       "How one of several hosts is chosen; NULL: the database has one host.")           \
 	COLUMN(INT4, max_connections, config_max_db_connections(config, entry),                  \
 	       "Maximum number of server connections of the database; 0: no limit.")             \
-	COLUMN(INT4, current_connections, entry ? share_servers(&database->share) : 0,           \
+	COLUMN(INT4, current_connections, entry ? share_servers(&database->cap.share) : 0,       \
 	       "Number of server connections of the database.")                                  \
 	COLUMN(INT4, max_client_connections, config_max_db_client_connections(config, entry),    \
 	       "Maximum number of client connections of the database; 0: no limit.")             \
@@ -190,7 +190,7 @@ static bool next_user(struct cursor *cursor, void *at)
 		role = pools_find_role(lane->pools, item.first);
 		if (!role)
 			continue;
-		row->current_connections = share_servers(&role->share);
+		row->current_connections = share_servers(&role->cap.share);
 		row->current_client_connections += role->client_count;
 	}
 	return true;

@@ -28,7 +28,12 @@
 	COLUMN(INT4, used, 0,                                                                     \
 	       "Number of connections that currently count towards the limit; open_files: files " \
 	       "in use.")                                                                         \
-	COLUMN(INT8, hits, 0, "How often a client had to wait or was refused because of the limit.")
+	COLUMN(INT8, hits, 0,                                                                     \
+	       "How often a client had to wait or was refused because of the limit.")             \
+	COLUMN(TEXT, host, 0,                                                                     \
+	       "Address of PostgreSQL that the limit applies to (max_host_connections), while "   \
+	       "there are servers; NULL: all.")                                                   \
+	COLUMN(INT4, waiting, 0, "Who waits because of the limit: pools; for pool_size: clients.")
 
 ROW_DECLARE(struct limit_row, limit_columns, LIMIT_ROW, char source_buffer[SOURCE_POS_SIZE];);
 
@@ -41,6 +46,7 @@ struct thing {
 	const struct database *database;
 	const struct config_database *entry;
 	const struct role *role;
+	const struct cap_host *host;
 	const struct config_user *user; /* of [users] */
 	const struct pool *pool;
 };
@@ -131,11 +137,34 @@ static void open_files(struct limit_row *row, const struct thing *thing)
 	row->hits += (int64_t)clients->files_hits;
 }
 
-SET_FOR_DATABASE(max_db_connections, config_max_db_connections(thing->config, thing->entry),
-                 share_servers(&thing->database->share), thing->database->server_limit_hits)
+/* A limit on servers that pools share. NULL: this lane does not know it. */
+static void fill_cap(struct limit_row *row, const struct cap *cap)
+{
+	if (!cap)
+		return;
+	row->used = share_servers(&cap->share);
+	row->hits += (int64_t)cap->hits;
+	row->waiting = share_blocked(&cap->share);
+}
+
+#define CAP(name, setting, by_user, by_database, value_is, cap_is)                 \
+	LIMIT(name##_value, setting, by_user, by_database, value_is, row->used, 0) \
+	static void name(struct limit_row *row, const struct thing *thing)         \
+	{                                                                          \
+		name##_value(row, thing);                                          \
+		fill_cap(row, cap_is);                                             \
+	}
+
+CAP(max_server_connections, "max_server_connections", CONFIG_INHERIT, CONFIG_INHERIT,
+    thing->config->max_server_connections, &thing->lane->pools->cap)
+CAP(max_host_connections, "max_host_connections", CONFIG_INHERIT, CONFIG_INHERIT,
+    thing->config->max_host_connections, &thing->host->cap)
+CAP(max_db_connections, "max_db_connections", CONFIG_INHERIT,
+    SAID(thing->entry, max_db_connections), config_max_db_connections(thing->config, thing->entry),
+    &thing->database->cap)
 SET_FOR_DATABASE(max_db_client_connections,
                  config_max_db_client_connections(thing->config, thing->entry),
-                 share_clients(&thing->database->share), thing->database->client_limit_hits)
+                 share_clients(&thing->database->cap.share), thing->database->client_limit_hits)
 
 /* The limit of the console's database, which applies to users that are not in admin_users. */
 LIMIT(max_guests, "max_db_client_connections", CONFIG_INHERIT, CONFIG_INHERIT,
@@ -143,22 +172,46 @@ LIMIT(max_guests, "max_db_client_connections", CONFIG_INHERIT, CONFIG_INHERIT,
       row->used + thing->lane->clients->guest_count, thing->lane->clients->guest_limit_hits)
 
 /* Not every lane knows the user. */
-SET_FOR_USER(max_user_connections, config_max_user_connections(thing->config, thing->user),
-             thing->role ? share_servers(&thing->role->share) : row->used,
-             thing->role ? thing->role->server_limit_hits : 0)
+CAP(max_user_connections, "max_user_connections", SAID(thing->user, max_user_connections),
+    CONFIG_INHERIT, config_max_user_connections(thing->config, thing->user),
+    thing->role ? &thing->role->cap : NULL)
 SET_FOR_USER(max_user_client_connections,
              config_max_user_client_connections(thing->config, thing->user),
-             thing->role ? share_clients(&thing->role->share) : row->used,
+             thing->role ? share_clients(&thing->role->cap.share) : row->used,
              thing->role ? thing->role->client_limit_hits : 0)
 
-LIMIT(pool_size, "default_pool_size", SAID(thing->user, pool_size), SAID(thing->entry, pool_size),
-      thing->pool->limits.size, share_servers(&thing->pool->share), thing->pool->size_hits)
+LIMIT(pool_size_value, "default_pool_size", SAID(thing->user, pool_size),
+      SAID(thing->entry, pool_size), thing->pool->limits.size, share_servers(&thing->pool->share),
+      thing->pool->size_hits)
+
+static void pool_size(struct limit_row *row, const struct thing *thing)
+{
+	pool_size_value(row, thing);
+	if (row->value && row->used >= row->value)
+		row->waiting += thing->pool->waiting_count;
+}
+
 LIMIT(reserve_pool_size, "reserve_pool_size", SAID(thing->user, reserve_pool_size),
       SAID(thing->entry, reserve_pool_size), thing->pool->limits.reserve_size,
       above_size(thing->pool), thing->pool->reserve_hits)
 SET_FOR_DATABASE(max_pinned_servers,
                  thing->pool->limits.max_pinned == INT_MAX ? -1 : thing->pool->limits.max_pinned,
                  share_pins(&thing->pool->share), thing->pool->pins_refused)
+
+LIMIT(max_waiting, "max_waiting", CONFIG_INHERIT, CONFIG_INHERIT, thing->pool->limits.max_waiting,
+      share_waiting(&thing->pool->share), thing->pool->queue_hits)
+
+/* In milliseconds; what is used is how long the first has waited. */
+static void queue_target(struct limit_row *row, const struct thing *thing)
+{
+	const struct pool *pool = thing->pool;
+	usec_t wait = pool_longest_wait(pool, loop_now(pool->pools->with.loop)) / USEC_PER_MS;
+
+	row->value = (int32_t)(pool->limits.shed.target / USEC_PER_MS);
+	row->source = by_setting(thing->config, "queue_target", row->source_buffer);
+	row->used = wait > row->used ? (int32_t)wait : row->used;
+	row->hits += (int64_t)pool->shed_count;
+}
 
 /* What is refused because it concerns the session. */
 LIMIT(session_state, "session_state", said_state(thing->user ? &thing->user->session_state : NULL),
@@ -182,6 +235,21 @@ static bool find_user(struct cursor *cursor, struct thing *thing)
 	thing->role = pools_find_role(thing->lane->pools, name);
 	thing->user = config_user_find(thing->config, name);
 	return true;
+}
+
+static void collect_hosts(struct cursor *cursor)
+{
+	const struct lane *lane;
+
+	LANES_EACH(lane, show_source_lanes(cursor->source))
+	for (const struct cap_host *host = lane->pools->host_table; host; host = host->hh.next)
+		cursor_offer(cursor, host->name, "", NULL);
+}
+
+static bool find_host(struct cursor *cursor, struct thing *thing)
+{
+	thing->host = pools_find_cap_host(thing->lane->pools, cursor->ordered.first);
+	return thing->host != NULL;
 }
 
 static bool is_limited(const struct pool *pool)
@@ -208,6 +276,10 @@ static bool follows_state(const struct thing *thing)
 	return pool_own_rules(thing->pool)->session_state == SESSION_STATE_FOLLOW;
 }
 
+static bool guards_queue(const struct thing *thing) { return thing->pool->limits.guards_queue; }
+
+static bool sheds(const struct thing *thing) { return thing->pool->limits.shed.target > 0; }
+
 static bool refuses_state(const struct thing *thing)
 {
 	return pool_own_rules(thing->pool)->session_state == SESSION_STATE_REFUSE;
@@ -217,7 +289,8 @@ static bool refuses_state(const struct thing *thing)
 static const struct scope {
 	void (*collect)(struct cursor *cursor); /* NULL: there is one object, without a name */
 	bool (*find)(struct cursor *cursor, struct thing *thing);
-	bool is_user;     /* the first name of an item is a user */
+	bool is_user;     /* the first name of an item is a user, */
+	bool is_host;     /* or the address of a host */
 	bool has_both;    /* the names are a database and a user */
 	const char *name; /* of the database, if there is only one object; or NULL */
 	struct {
@@ -225,9 +298,10 @@ static const struct scope {
 		void (*fill)(struct limit_row *row, const struct thing *thing);
 		/* whether this object has the limit; NULL: each has it */
 		bool (*applies)(const struct thing *thing);
-	} limits[5];
+	} limits[7];
 } scopes[] = {
 	{ .limits = { { "max_client_conn", max_client_conn, NULL },
+	              { "max_server_connections", max_server_connections, NULL },
 	              { "open_files", open_files, NULL } } },
 	{ .collect = show_collect_databases,
 	  .find = find_database,
@@ -240,11 +314,17 @@ static const struct scope {
 	  .is_user = true,
 	  .limits = { { "max_user_connections", max_user_connections, NULL },
 	              { "max_user_client_connections", max_user_client_connections, NULL } } },
+	{ .collect = collect_hosts,
+	  .find = find_host,
+	  .is_host = true,
+	  .limits = { { "max_host_connections", max_host_connections, NULL } } },
 	{ .collect = collect_pools,
 	  .find = find_pool,
 	  .has_both = true,
 	  .limits = { { "pool_size", pool_size, NULL },
 	              { "reserve_pool_size", reserve_pool_size, NULL },
+	              { "max_waiting", max_waiting, guards_queue },
+	              { "queue_target", queue_target, sheds },
 	              { "max_pinned_servers", max_pinned_servers, follows_state },
 	              { "session_state", session_state, refuses_state } } },
 };
@@ -308,7 +388,9 @@ static bool next_limit(struct cursor *cursor, void *at)
 		if (!fill_limit(cursor, row, scope, limit))
 			continue;
 		row->limit = scope->limits[limit].name;
-		row->database = scope->collect && !scope->is_user ? first : scope->name;
+		row->database =
+		    scope->collect && !scope->is_user && !scope->is_host ? first : scope->name;
+		row->host = scope->is_host ? first : NULL;
 		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
 		/* HIT: it was hit, or the next client will hit it */
 		if (!cursor->asked.argument || row->hits > 0 ||

@@ -45,7 +45,7 @@ static const struct role *largest(const struct clients *clients)
 
 	TAILQ_FOREACH (role, &clients->with.pools->roles, node) {
 		if (role->client_count &&
-		    (!found || share_clients(&role->share) > share_clients(&found->share)))
+		    (!found || share_clients(&role->cap.share) > share_clients(&found->cap.share)))
 			found = role;
 		if (--left == 0)
 			break;
@@ -77,7 +77,7 @@ static void say(struct clients *clients, const char *detail)
 	if (role)
 		log_event(&log, LOG_LEVEL_WARNING, &facts,
 		          "max_client_conn is reached: %s; user %s has most of them: %u", detail,
-		          role->name, share_clients(&role->share));
+		          role->name, share_clients(&role->cap.share));
 	else
 		log_event(&log, LOG_LEVEL_WARNING, &facts,
 		          "max_client_conn is reached: %s; no user is logged in", detail);
@@ -318,17 +318,18 @@ static bool count_in(struct client *client)
 		return false;
 	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
 	user_limit = config_max_user_client_connections(config, role->entry);
-	if (database_limit > 0 && share_clients(&database->share) > (unsigned int)database_limit) {
+	if (database_limit > 0 &&
+	    share_clients(&database->cap.share) > (unsigned int)database_limit) {
 		database->client_limit_hits++;
-		note_limit(clients, &database->share.tally->clients_met,
+		note_limit(clients, &database->cap.share.tally->clients_met,
 		           &(struct limit_event){ "max_db_client_connections", database_limit,
 		                                  "the clients", database->name, NULL });
 		client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
 		return false;
 	}
-	if (user_limit > 0 && share_clients(&role->share) > (unsigned int)user_limit) {
+	if (user_limit > 0 && share_clients(&role->cap.share) > (unsigned int)user_limit) {
 		role->client_limit_hits++;
-		note_limit(clients, &role->share.tally->clients_met,
+		note_limit(clients, &role->cap.share.tally->clients_met,
 		           &(struct limit_event){ "max_user_client_connections", user_limit,
 		                                  "the clients", NULL, role->name });
 		client_refuse_for(client, CLOSE_USER_CLIENT_LIMIT);

@@ -669,11 +669,17 @@ static const enum roster_fit fits[] = { ROSTER_GOOD, ROSTER_MAYBE, ROSTER_SPARE,
 #define FITS (sizeof(fits) / sizeof(fits[0]))
 
 #define NO_LOAD UINT64_MAX
+#define FULL_LOAD (NO_LOAD - 1)
 
-/* How many servers are there. Only with least-connections they make a difference. */
-static uint64_t load_of(const struct hosts *hosts, const struct host_addr *addr)
+/* How many servers are there. With least-connections, or if it is full, they make a difference. */
+static uint64_t load_of(const struct hosts *hosts, const struct host_addr *addr,
+                        const struct hosts_when *when)
 {
-	return hosts->how == LOAD_BALANCE_LEAST && addr->target ? reach_servers(addr->target) : 0;
+	unsigned int servers = addr->target ? reach_servers(addr->target) : 0;
+
+	if (when->most && servers >= when->most)
+		return FULL_LOAD;
+	return hosts->how == LOAD_BALANCE_LEAST ? servers : 0;
 }
 
 /* Whether the host has an address that is so healthy and fits so well, or better. */
@@ -707,7 +713,7 @@ static unsigned int look_for_fit(const struct hosts *hosts, enum health least, e
 
 	for (unsigned int i = 0; i < hosts->count && smallest > 0; i++) {
 		unsigned int at = (hosts->next + i) % hosts->count;
-		uint64_t load = load_of(hosts, &hosts->list[at].self);
+		uint64_t load = load_of(hosts, &hosts->list[at].self, when);
 
 		if (load < smallest && has_fitting(hosts, at, least, fit, when)) {
 			smallest = load;
@@ -812,7 +818,7 @@ static struct host_addr *look_in_fit(const struct hosts *hosts, unsigned int ind
 		struct host_addr *addr = &host->list[(start + i) % host->count];
 		struct place place = { hosts, index, addr };
 		usec_t due = address_due(hosts, index, addr, when->gap);
-		uint64_t load = load_of(hosts, addr);
+		uint64_t load = load_of(hosts, addr, when);
 
 		if (load < smallest && due < INT64_MAX && health_at(due, when->now) >= least &&
 		    fit_of(&place) >= fit) {

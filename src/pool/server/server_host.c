@@ -49,6 +49,7 @@ static struct hosts_when when_of(const struct server *server)
 	return (struct hosts_when){
 		.now = loop_now(loop_of(server)),
 		.gap = server->site->limits.retry_gap,
+		.most = (unsigned int)server->site->shared->config->max_host_connections,
 		.may_test = server->site->ops->may_probe(server),
 	};
 }
@@ -130,6 +131,10 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	}
 	server->place.peer = picked;
 	address_set_port(&server->place.peer, ask->port);
+	if (!server->site->ops->may_connect(server)) {
+		server_close_for(server, CLOSE_HOST_FULL);
+		return;
+	}
 	count_at_host(server);
 	resolver_watch_begin(shared->resolver, &server->place.address_watch,
 	                     hosts->list[server->place.host].name, &server->place.peer,
@@ -166,6 +171,8 @@ bool server_find_host(struct server *server, struct err *err)
 		                      (uint16_t)port, on_server_address, err);
 	snprintf(server->place.path, sizeof(server->place.path), "%s/.s.PGSQL.%d", host, port);
 	server->place.peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
+	if (!site->ops->may_connect(server))
+		return err_close(err, CLOSE_HOST_FULL);
 	server->login->is_test =
 	    hosts_pick_self(site->hosts, server->place.host, when.now, server->login->is_test);
 	set_probe(server, server->login->is_test);

@@ -68,8 +68,12 @@ static void turn(struct side *side)
 
 static struct permit_ask ask_of(struct side *side)
 {
-	return (struct permit_ask){ &side->pool,     &side->database, &side->role,
-		                    PERMIT_NO_LIMIT, PERMIT_NO_LIMIT, PERMIT_NO_LIMIT };
+	return (struct permit_ask){
+		.pool = &side->pool,
+		.pool_most = PERMIT_NO_LIMIT,
+		.caps = { [CAP_DATABASE] = &side->database, [CAP_ROLE] = &side->role },
+		.most = { [CAP_DATABASE] = PERMIT_NO_LIMIT, [CAP_ROLE] = PERMIT_NO_LIMIT },
+	};
 }
 
 static enum permit take(struct side *side, unsigned int pool, unsigned int database,
@@ -78,8 +82,8 @@ static enum permit take(struct side *side, unsigned int pool, unsigned int datab
 	struct permit_ask ask = ask_of(side);
 
 	ask.pool_most = pool;
-	ask.database_most = database;
-	ask.role_most = role;
+	ask.most[CAP_DATABASE] = database;
+	ask.most[CAP_ROLE] = role;
 	return broker_take(&ask);
 }
 
@@ -100,8 +104,8 @@ START_TEST(each_limit_holds_for_both_loops_together)
 	ck_assert_int_eq(take(&one, 2, 9, 9), PERMIT_GRANTED);
 	ck_assert_int_eq(take(&other, 2, 9, 9), PERMIT_GRANTED);
 	ck_assert_int_eq(take(&one, 2, 9, 9), PERMIT_POOL_FULL);
-	ck_assert_int_eq(take(&other, 9, 2, 9), PERMIT_DATABASE_FULL);
-	ck_assert_int_eq(take(&other, 9, 9, 2), PERMIT_ROLE_FULL);
+	ck_assert_int_eq(take(&other, 9, 2, 9), PERMIT_CAP_FULL + CAP_DATABASE);
+	ck_assert_int_eq(take(&other, 9, 9, 2), PERMIT_CAP_FULL + CAP_ROLE);
 	ck_assert_uint_eq(share_servers(&one.pool), 2);
 	give(&other);
 	ck_assert_int_eq(take(&one, 2, 2, 2), PERMIT_GRANTED);

@@ -1058,7 +1058,7 @@ START_TEST(two_blocked_loops_leave_each_other_alone)
 	first = enter(&hall, 2, "u2", "d0");
 	second = enter(&hall, 1, "u1", "d0");
 	turn_all(&hall);
-	wants = &common_pool(&hall, 0)->database->share.tally->want_number;
+	wants = &common_pool(&hall, 0)->database->cap.share.tally->want_number;
 	before = atomic_load(wants);
 	turn_all(&hall);
 	ck_assert_uint_eq(atomic_load(wants), before);

@@ -18,6 +18,7 @@
 struct borrower;
 struct buf;
 struct facts;
+struct fair_who;
 struct params;
 struct pool;
 struct replay;
@@ -140,6 +141,8 @@ struct borrower_ops {
 	 * it.
 	 */
 	void (*tell_who)(const struct borrower *borrower, struct buf *out);
+	/* The group that it shares servers in; the name is added to a text. NULL: all are one. */
+	void (*tell_group)(const struct borrower *borrower, struct fair_who *who, struct buf *name);
 	/* The client's id in SHOW CLIENTS. NULL: it is no client. */
 	uint64_t (*client_id)(const struct borrower *borrower);
 };

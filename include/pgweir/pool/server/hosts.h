@@ -34,6 +34,17 @@
 #include "pgweir/pool/server/roster.h"
 
 /*
+ * The limits on servers that several pools share, in the order in which they are asked: pool/cap.h.
+ */
+enum cap_kind {
+	CAP_DATABASE, /* max_db_connections */
+	CAP_ROLE,     /* max_user_connections */
+	CAP_HOST,     /* max_host_connections */
+	CAP_ALL,      /* max_server_connections */
+	CAPS
+};
+
+/*
  * ---- reach ----
  *
  * The addresses at which PostgreSQL cannot be reached, and when each may be tried again.
@@ -184,7 +195,9 @@ struct hosts {
 /* When a host is chosen, and what is allowed. */
 struct hosts_when {
 	usec_t now;
-	usec_t gap;    /* server_login_retry */
+	usec_t gap; /* server_login_retry */
+	/* max_host_connections: a host with so many servers is the last choice; 0 = no limit */
+	unsigned int most;
 	bool may_test; /* an address in retry may be chosen though another one is up */
 };
 

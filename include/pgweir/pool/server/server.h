@@ -251,16 +251,16 @@ enum server_going {
 
 /* Where it is: at a host, in lists, and among the loops. */
 struct server_place {
-	TAILQ_ENTRY(server) node; /* in the pool's list of this state */
-	/* in IDLE and USED: in its database's list, the longest unused first */
-	TAILQ_ENTRY(server) database_node;
-	TAILQ_ENTRY(server) role_node;       /* the same in its role's list */
-	TAILQ_ENTRY(server) all_node;        /* in pools->servers, in order of ids */
-	unsigned int host;                   /* number of its host in the pool's list */
-	struct hosts_place counted;          /* where it is counted */
-	struct resolver_watch address_watch; /* watches its address, if a name was looked up */
-	struct address peer;                 /* the address it is connected to */
-	char path[108];                      /* and its path, for a Unix socket */
+	TAILQ_ENTRY(server) node;             /* in the pool's list of this state */
+	TAILQ_ENTRY(server) idle_nodes[CAPS]; /* in IDLE and USED: in the lists of its caps */
+	bool is_capped;                       /* also in those of CAP_HOST and CAP_ALL */
+	struct cap_host *cap_host;            /* where it counts; NULL: nowhere yet */
+	TAILQ_ENTRY(server) all_node;         /* in pools->servers, in order of ids */
+	unsigned int host;                    /* number of its host in the pool's list */
+	struct hosts_place counted;           /* where it is counted */
+	struct resolver_watch address_watch;  /* watches its address, if a name was looked up */
+	struct address peer;                  /* the address it is connected to */
+	char path[108];                       /* and its path, for a Unix socket */
 	uint64_t *read_count; /* of its host: database_count_read(). NULL: not looked up yet */
 	struct server_standby standby;
 	usec_t arrived_at; /* when it came from another loop; 0: it was opened in this one */

@@ -142,6 +142,8 @@ struct server_ops {
 	void (*on_probe)(struct server *server, int change);
 	/* Whether such a login may begin: the pool may need another server beside it. */
 	bool (*may_probe)(const struct server *server);
+	/* Its address is known: whether it may connect there. false: it is closed. */
+	bool (*may_connect)(struct server *server);
 	/* The credentials of the login. */
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */

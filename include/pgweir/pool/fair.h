@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Who of those that wait in a pool is served next, if it is not simply the first: fair_by, weight,
+ * priority.
+ *
+ * Borrowers are in groups, each with a first come, first served queue of its own. A group has used
+ * so much time of servers, divided by its weight; the one that has used least comes next. Who
+ * begins anew has used as much as the least of those that wait, so that nobody saves up time. What
+ * a borrower will use is not known before it returns its server: until then its group is charged
+ * with what its borrowers have used on average.
+ *
+ * A group belongs to a class, and a higher class comes first. But of each class somebody is served
+ * every FAIR_STARVED, if anybody waits.
+ *
+ * A decision takes O(log n) of n groups. No clock: the caller passes the time.
+ */
+#ifndef PGWEIR_POOL_FAIR_H
+#define PGWEIR_POOL_FAIR_H
+
+#include <sys/queue.h>
+
+#include "pgweir/base/bytes.h"
+#include "pgweir/base/clock.h"
+#include "pgweir/base/table.h"
+#include "pgweir/config/config.h"
+
+#define FAIR_STARVED USEC_PER_SEC
+#define FAIR_GROUPS_MAX 1000 /* the others share one: strangers may choose an application_name */
+
+struct fair;
+struct borrower;
+
+/* A borrower among the others. Zeroed: it neither waits nor has a server. */
+struct fair_member {
+	UT_hash_handle hh;
+	struct borrower *borrower;
+	struct fair_group *group;
+	TAILQ_ENTRY(fair_member) node; /* while it waits */
+	uint64_t charged;              /* in advance, while it has a server */
+};
+
+/* The group of a borrower. */
+struct fair_who {
+	struct bytes name;
+	unsigned int weight;
+	enum priority priority;
+};
+
+/* NULL: no memory. No borrower may be left when it is freed. */
+struct fair *fair_new(void);
+void fair_free(struct fair **fair);
+
+/* The member of a borrower, also if it is new. NULL: no memory. */
+struct fair_member *fair_member(struct fair *fair, struct borrower *borrower);
+
+/* The same if there is one; else NULL. fair_forget(): there is none from then on. */
+struct fair_member *fair_find(const struct fair *fair, const struct borrower *borrower);
+void fair_forget(struct fair *fair, const struct borrower *borrower);
+
+/*
+ * A borrower begins to wait, as the last or first of its group. false: no memory; it is not in a
+ * group, and fair_next() does not know it.
+ */
+bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
+               bool is_first);
+
+/* It waits no more. Safe if it does not. */
+void fair_leave(struct fair *fair, struct fair_member *member);
+
+/* Who is served next. NULL: nobody waits. */
+struct fair_member *fair_next(struct fair *fair, usec_t now);
+
+/* The newest of a group that has used much, of the lowest class. NULL: nobody waits. */
+struct fair_member *fair_last(const struct fair *fair);
+
+/* A borrower that does not wait gets a server; it has used it for so long, and returns it. */
+void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_who *who,
+               usec_t now);
+void fair_return(struct fair *fair, struct fair_member *member, usec_t used);
+
+/* How many groups there are. */
+unsigned int fair_groups(const struct fair *fair);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * When a wait queue is too long, and how long it may be then.
+ *
+ * When: as CoDel decides it (RFC 8289). A queue that is long for a moment is good, as it absorbs a
+ * burst; one whose first has waited longer than the target for a whole interval stands, and only
+ * makes all of its members wait. It ends when for an interval the first has not waited so long,
+ * and nobody had to be refused.
+ *
+ * How long: CoDel drops some packets, and their senders slow down; clients of a database do not. So
+ * the queue is cut to what was served in a time of the target lately: who is last in it then waits
+ * about as long as the target.
+ *
+ * No clock: the caller passes the time. Zeroed: the queue is short.
+ */
+#ifndef PGWEIR_POOL_SHED_H
+#define PGWEIR_POOL_SHED_H
+
+#include <stdbool.h>
+
+#include "pgweir/base/clock.h"
+
+struct shed_rule {
+	usec_t target;   /* queue_target; 0 = nothing is shed */
+	usec_t interval; /* queue_interval */
+};
+
+struct shed {
+	bool is_shedding;
+	usec_t turned_at; /* since when the opposite of `is_shedding` seems right; 0: it does not */
+	usec_t refused_at;
+	usec_t window_at; /* windows of an interval, in which is counted who is served */
+	unsigned int served, served_before;
+};
+
+/* The first has waited so long now; 0: nobody waits. To be called often enough. */
+void shed_look(struct shed *shed, const struct shed_rule *rule, usec_t now, usec_t wait);
+
+/* One was served. */
+void shed_serve(struct shed *shed, const struct shed_rule *rule, usec_t now);
+
+/* One was refused, as there was no room. */
+static inline void shed_refuse(struct shed *shed, usec_t now) { shed->refused_at = now; }
+
+/* While it sheds: how many may wait, at least so many. */
+unsigned int shed_room(const struct shed *shed, const struct shed_rule *rule, unsigned int least);
+
+#endif

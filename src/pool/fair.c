@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: ISC */
+#include "pgweir/pool/fair.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLASSES (PRIORITY_LOW + 1)
+#define UNIT 1000 /* of what is charged: weights up to that make a difference */
+#define MEAN_OF 8 /* how many borrowers the mean is about */
+
+struct fair_group {
+	UT_hash_handle hh; /* by class and name */
+	TAILQ_HEAD(fair_line, fair_member) waiting;
+	unsigned int waiting_count, served_count;
+	unsigned int weight;
+	enum priority priority;
+	size_t place;      /* in the heap of its class, while any of it waits */
+	uint64_t finished; /* server time divided by weight, also what is charged in advance */
+	usec_t mean;
+	char name[]; /* of `key_size`: the class, and the name with its zero */
+};
+
+/* Groups that have waiting borrowers: the one that has used least is the first. */
+struct heap {
+	struct fair_group **list;
+	size_t count, size;
+	uint64_t floor; /* what the last one that was served had used before */
+	usec_t served_at;
+};
+
+struct fair {
+	struct hash_key secret;
+	struct fair_group *groups;
+	struct fair_member *members;
+	struct heap heaps[CLASSES];
+};
+
+/* ---- heap ---- */
+
+static void put(struct heap *heap, size_t place, struct fair_group *group)
+{
+	heap->list[place] = group;
+	group->place = place;
+}
+
+static void rise(struct heap *heap, struct fair_group *group)
+{
+	size_t place = group->place;
+
+	while (place && heap->list[(place - 1) / 2]->finished > group->finished) {
+		put(heap, place, heap->list[(place - 1) / 2]);
+		place = (place - 1) / 2;
+	}
+	put(heap, place, group);
+}
+
+static void sink(struct heap *heap, struct fair_group *group)
+{
+	size_t place = group->place, child;
+
+	while ((child = 2 * place + 1) < heap->count) {
+		if (child + 1 < heap->count &&
+		    heap->list[child + 1]->finished < heap->list[child]->finished)
+			child++;
+		if (heap->list[child]->finished >= group->finished)
+			break;
+		put(heap, place, heap->list[child]);
+		place = child;
+	}
+	put(heap, place, group);
+}
+
+static bool heap_add(struct heap *heap, struct fair_group *group)
+{
+	struct fair_group **list = heap->list;
+	size_t size = heap->size ? 2 * heap->size : 16;
+
+	if (heap->count == heap->size) {
+		list = realloc(list, size * sizeof(struct fair_group *));
+		if (!list)
+			return false;
+		heap->list = list;
+		heap->size = size;
+	}
+	put(heap, heap->count++, group);
+	rise(heap, group);
+	return true;
+}
+
+static void heap_remove(struct heap *heap, struct fair_group *group)
+{
+	struct fair_group *last = heap->list[--heap->count];
+
+	if (last == group)
+		return;
+	put(heap, group->place, last);
+	rise(heap, last);
+	sink(heap, last);
+}
+
+static struct heap *heap_of(struct fair *fair, const struct fair_group *group)
+{
+	return &fair->heaps[group->priority];
+}
+
+/* ---- groups ---- */
+
+struct fair *fair_new(void)
+{
+	struct fair *fair = calloc(1, sizeof(*fair));
+
+	if (fair)
+		hash_key_draw(&fair->secret);
+	return fair;
+}
+
+static void free_group(struct fair *fair, struct fair_group *group)
+{
+	HASH_DEL(fair->groups, group);
+	free(group);
+}
+
+/* ---- members ---- */
+
+struct fair_member *fair_find(const struct fair *fair, const struct borrower *borrower)
+{
+	struct fair_member *member;
+
+	HASH_FIND_PTR(fair->members, &borrower, member);
+	return member;
+}
+
+struct fair_member *fair_member(struct fair *fair, struct borrower *borrower)
+{
+	struct fair_member *member = fair_find(fair, borrower);
+
+	if (member)
+		return member;
+	member = calloc(1, sizeof(*member));
+	if (!member)
+		return NULL;
+	member->borrower = borrower;
+	HASH_ADD_PTR(fair->members, borrower, member);
+	return member;
+}
+
+static void free_member(struct fair *fair, struct fair_member *member)
+{
+	HASH_DEL(fair->members, member);
+	free(member);
+}
+
+void fair_forget(struct fair *fair, const struct borrower *borrower)
+{
+	struct fair_member *member = fair_find(fair, borrower);
+
+	if (member)
+		free_member(fair, member);
+}
+
+void fair_free(struct fair **fairp)
+{
+	struct fair *fair = *fairp;
+
+	*fairp = NULL;
+	if (!fair)
+		return;
+	while (fair->members)
+		free_member(fair, fair->members);
+	while (fair->groups) {
+		assert(!fair->groups->waiting_count && !fair->groups->served_count);
+		free_group(fair, fair->groups);
+	}
+	for (int i = 0; i < CLASSES; i++)
+		free(fair->heaps[i].list);
+	free(fair);
+}
+
+/* The name behind a byte for the class: the key. */
+static struct fair_group *find(const struct fair *fair, const char *key, size_t size)
+{
+	struct fair_group *group;
+
+	TABLE_FIND(hh, &fair->secret, fair->groups, key, size, group);
+	return group;
+}
+
+static struct fair_group *add(struct fair *fair, const struct fair_who *who, const char *key,
+                              size_t size)
+{
+	struct fair_group *group = calloc(1, sizeof(*group) + size + 1);
+
+	if (!group)
+		return NULL;
+	memcpy(group->name, key, size);
+	TAILQ_INIT(&group->waiting);
+	group->priority = who->priority;
+	group->finished = fair->heaps[who->priority].floor;
+	TABLE_ADD(hh, &fair->secret, fair->groups, group->name, size, group);
+	return group;
+}
+
+#define NAME_MAX_SIZE 128
+
+/* NULL: no memory. */
+static struct fair_group *group_of(struct fair *fair, const struct fair_who *who)
+{
+	char key[1 + NAME_MAX_SIZE];
+	size_t count = who->name.count < NAME_MAX_SIZE ? who->name.count : NAME_MAX_SIZE;
+	struct fair_group *group;
+
+	key[0] = (char)('0' + who->priority);
+	if (count)
+		memcpy(key + 1, who->name.at, count);
+	group = find(fair, key, count + 1);
+	if (!group && HASH_COUNT(fair->groups) >= FAIR_GROUPS_MAX) {
+		count = 0;
+		group = find(fair, key, 1);
+	}
+	if (!group)
+		group = add(fair, who, key, count + 1);
+	if (group)
+		group->weight = who->weight;
+	return group;
+}
+
+/*
+ * A group that nobody is in, and that has not used more than others, is as good as a new one. What
+ * it has used above that is kept, so that nobody gets rid of it by leaving.
+ */
+static void forget_unused(struct fair *fair, struct fair_group *group)
+{
+	if (!group->waiting_count && !group->served_count &&
+	    group->finished <= heap_of(fair, group)->floor)
+		free_group(fair, group);
+}
+
+static uint64_t charge_of(const struct fair_group *group, usec_t time)
+{
+	return (uint64_t)time * UNIT / group->weight;
+}
+
+/* ---- waiting ---- */
+
+bool fair_wait(struct fair *fair, struct fair_member *member, const struct fair_who *who,
+               bool is_first)
+{
+	struct fair_group *group = group_of(fair, who);
+	struct heap *heap;
+
+	if (!group)
+		return false;
+	heap = heap_of(fair, group);
+	if (!group->waiting_count) {
+		if (group->finished < heap->floor)
+			group->finished = heap->floor;
+		if (!heap_add(heap, group)) {
+			forget_unused(fair, group);
+			return false;
+		}
+	}
+	member->group = group;
+	group->waiting_count++;
+	if (is_first)
+		TAILQ_INSERT_HEAD(&group->waiting, member, node);
+	else
+		TAILQ_INSERT_TAIL(&group->waiting, member, node);
+	return true;
+}
+
+void fair_leave(struct fair *fair, struct fair_member *member)
+{
+	struct fair_group *group = member->group;
+
+	if (!group)
+		return;
+	member->group = NULL;
+	TAILQ_REMOVE(&group->waiting, member, node);
+	if (--group->waiting_count)
+		return;
+	heap_remove(heap_of(fair, group), group);
+	forget_unused(fair, group);
+}
+
+/* The highest class that has somebody; or one of which nobody was served for too long. */
+static struct heap *next_heap(struct fair *fair, usec_t now)
+{
+	struct heap *next = NULL;
+
+	for (int i = CLASSES - 1; i >= 0; i--) {
+		struct heap *heap = &fair->heaps[i];
+
+		if (!heap->count) {
+			heap->served_at = now;
+			continue;
+		}
+		if (now - heap->served_at >= FAIR_STARVED)
+			return heap;
+		next = heap;
+	}
+	return next;
+}
+
+struct fair_member *fair_next(struct fair *fair, usec_t now)
+{
+	struct heap *heap = next_heap(fair, now);
+
+	return heap ? TAILQ_FIRST(&heap->list[0]->waiting) : NULL;
+}
+
+/* ---- using a server ---- */
+
+void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_who *who,
+               usec_t now)
+{
+	struct fair_group *group = group_of(fair, who);
+	struct heap *heap;
+
+	if (!group)
+		return;
+	heap = heap_of(fair, group);
+	heap->served_at = now;
+	if (group->finished > heap->floor)
+		heap->floor = group->finished;
+	else
+		group->finished = heap->floor;
+	member->group = group;
+	member->charged = charge_of(group, group->mean);
+	group->finished += member->charged;
+	group->served_count++;
+	if (group->waiting_count)
+		sink(heap, group);
+}
+
+void fair_return(struct fair *fair, struct fair_member *member, usec_t used)
+{
+	struct fair_group *group = member->group;
+
+	if (!group)
+		return;
+	member->group = NULL;
+	group->served_count--;
+	group->mean += (used - group->mean) / MEAN_OF;
+	group->finished += charge_of(group, used) - member->charged;
+	if (group->waiting_count) {
+		rise(heap_of(fair, group), group);
+		sink(heap_of(fair, group), group);
+	}
+	forget_unused(fair, group);
+}
+
+struct fair_member *fair_last(const struct fair *fair)
+{
+	for (int i = CLASSES - 1; i >= 0; i--) {
+		const struct heap *heap = &fair->heaps[i];
+
+		if (heap->count)
+			return TAILQ_LAST(&heap->list[heap->count - 1]->waiting, fair_line);
+	}
+	return NULL;
+}
+
+unsigned int fair_groups(const struct fair *fair) { return HASH_COUNT(fair->groups); }

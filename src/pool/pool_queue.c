@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The wait queue for servers: how long it may become (max_waiting, queue_target), and between whom
+ * the servers are shared (fair_by, priority).
+ *
+ * Who comes when the queue is full is refused at once. Who waits is refused only while the queue
+ * stands (shed.h), and then the newest first: those in front have waited for most of their time.
+ */
+#include "pool_priv.h"
+
+#include <stdio.h>
+
+#include "pgweir/base/container_of.h"
+
+static usec_t now_in(const struct pool *pool) { return loop_now(pool_loop(pool)); }
+
+/* How long the queue is, and how long the first of it has waited. */
+static bool refuse(const struct pool *pool, enum close_reason reason, const char *counted,
+                   unsigned int waiting, struct err *err)
+{
+	usec_t wait = pool_longest_wait(pool, now_in(pool));
+	char detail[ERR_DETAIL_SIZE];
+
+	snprintf(detail, sizeof(detail),
+	         "%u clients wait %s; the first of %s/%s has waited %.3f s.", waiting, counted,
+	         pool->database->name, pool->role->name, (double)wait / USEC_PER_SEC);
+	err_close(err, reason);
+	return err_detail(err, detail);
+}
+
+static bool is_full(const struct share *share, int most, unsigned int *waiting)
+{
+	if (most <= 0)
+		return false;
+	*waiting = share_waiting(share);
+	return *waiting >= (unsigned int)most;
+}
+
+static int most_of_database(const struct pool *pool)
+{
+	return pool->database->entry ? pool->database->entry->max_waiting : 0;
+}
+
+static int most_of_user(const struct pool *pool)
+{
+	return pool->role->entry ? pool->role->entry->max_waiting : 0;
+}
+
+/* While the queue is shed: how many of this loop may wait. */
+static unsigned int room(const struct pool *pool)
+{
+	unsigned int servers = pool_shared_count(pool);
+
+	return shed_room(&pool->shed, &pool->limits.shed, servers ? servers : 1);
+}
+
+static void note_shed(struct pool *pool)
+{
+	shed_refuse(&pool->shed, now_in(pool));
+	pool->shed_count++;
+}
+
+bool pool_admits(struct pool *pool, struct err *err)
+{
+	unsigned int waiting;
+
+	if (is_full(&pool->share, pool->limits.max_waiting, &waiting)) {
+		pool->queue_hits++;
+		return refuse(pool, CLOSE_QUEUE_FULL, "in this pool", waiting, err);
+	}
+	if (is_full(&pool->database->cap.share, most_of_database(pool), &waiting)) {
+		pool->queue_hits++;
+		return refuse(pool, CLOSE_QUEUE_FULL, "for the database", waiting, err);
+	}
+	if (is_full(&pool->role->cap.share, most_of_user(pool), &waiting)) {
+		pool->queue_hits++;
+		return refuse(pool, CLOSE_QUEUE_FULL, "for the user", waiting, err);
+	}
+	if (pool->shed.is_shedding && pool->waiting_count >= room(pool)) {
+		note_shed(pool);
+		return refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, err);
+	}
+	return true;
+}
+
+static void on_look(struct timer *timer) { pool_wake(container_of(timer, struct pool, look)); }
+
+static struct borrower *newest(const struct pool *pool)
+{
+	const struct fair_member *last = pool->fair ? fair_last(pool->fair) : NULL;
+
+	return last ? last->borrower : TAILQ_LAST(&pool->waiting, borrower_list);
+}
+
+static void refuse_newest(struct pool *pool)
+{
+	struct borrower *borrower = newest(pool);
+	struct err err;
+
+	refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, &err);
+	note_shed(pool);
+	pool_give_up(borrower);
+	borrower->ops->on_refused(borrower, &err);
+}
+
+/* PAUSE and SUSPEND are deliberate: what waits for their end is not too much. */
+void pool_shed(struct pool *pool)
+{
+	const struct shed_rule *rule = &pool->limits.shed;
+	const struct borrower *first = TAILQ_FIRST(&pool->waiting);
+	usec_t now = now_in(pool);
+
+	if (pool_is_held(pool)) {
+		pool->shed = (struct shed){ 0 };
+		return;
+	}
+	shed_look(&pool->shed, rule, now, first ? now - first->waiting_since : 0);
+	while (pool->shed.is_shedding && pool->waiting_count > room(pool))
+		refuse_newest(pool);
+	if ((first || pool->shed.is_shedding) && !timer_is_set(&pool->look))
+		timer_set(
+		    &pool->look,
+		    loop_timer_queue(pool_loop(pool),
+		                     rule->target < rule->interval ? rule->target : rule->interval,
+		                     on_look),
+		    now);
+}
+
+/* ---- shares ---- */
+
+static struct fair_who who_of(const struct borrower *borrower, struct buf *name)
+{
+	struct fair_who who = { .weight = 1, .priority = PRIORITY_NORMAL };
+
+	buf_clear(name);
+	if (borrower->ops->tell_group)
+		borrower->ops->tell_group(borrower, &who, name);
+	who.name = buf_bytes(name); /* without memory, it is in a group of those without a name */
+	return who;
+}
+
+void pool_fair_wait(struct borrower *borrower, bool is_first)
+{
+	struct pool *pool = borrower->pool;
+	struct fair_who who = who_of(borrower, &pool->pools->group_text);
+	struct fair_member *member = fair_member(pool->fair, borrower);
+
+	if (member)
+		fair_wait(pool->fair, member, &who, is_first);
+}
+
+void pool_fair_leave(struct borrower *borrower)
+{
+	struct fair_member *member = fair_find(borrower->pool->fair, borrower);
+
+	if (member)
+		fair_leave(borrower->pool->fair, member);
+}
+
+void pool_fair_lend(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	struct fair_who who = who_of(borrower, &pool->pools->group_text);
+	struct fair_member *member = fair_member(pool->fair, borrower);
+
+	if (member)
+		fair_lend(pool->fair, member, &who, now_in(pool));
+}
+
+void pool_fair_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
+{
+	struct fair_member *member = fair_find(pool->fair, borrower);
+
+	if (member)
+		fair_return(pool->fair, member, now_in(pool) - server->lease.lent_at);
+}
+
+static void drop_shares(struct pool *pool)
+{
+	struct borrower *borrower;
+
+	TAILQ_FOREACH (borrower, &pool->members, node) {
+		if (borrower->state == BORROWER_SERVED)
+			pool_fair_part(pool, borrower, borrower->server);
+		else
+			pool_fair_leave(borrower);
+	}
+	fair_free(&pool->fair);
+}
+
+void pool_fair_configure(struct pool *pool)
+{
+	enum fair_by by = pool->pools->config->fair_by;
+	bool is_wanted = pool->purpose != POOL_FOR_LOOKUPS &&
+	                 (by != FAIR_BY_NONE || pool->pools->has_priorities);
+	struct borrower *borrower;
+
+	if (is_wanted == (pool->fair != NULL) && by == pool->fair_by)
+		return;
+	if (pool->fair)
+		drop_shares(pool);
+	pool->fair_by = by;
+	if (is_wanted)
+		pool->fair = fair_new(); /* without memory: first come, first served */
+	if (!pool->fair)
+		return;
+	TAILQ_FOREACH (borrower, &pool->waiting, wait_node)
+		pool_fair_wait(borrower, false);
+}

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: ISC
+"""What is shared: one cap over all pools, and wait queues that do not become too long."""
+
+import random
+import re
+import threading
+
+import pytest
+
+from .kit.wait import wait_until
+from .kit.wire import Refused, query
+
+TENANTS = 120
+
+
+def busy(weir, user="alice", database="app"):
+    client = weir.client(user, database)
+    assert client.query("BEGIN").status == "T"
+    return client
+
+
+# -- one cap --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_postgres(private_postgres):
+    """With room for 40 sessions, and a role for each of many tenants."""
+    postgres = private_postgres(max_connections=40, superuser_reserved_connections=3)
+    postgres.query("DO $$ BEGIN FOR i IN 0.."f"{TENANTS - 1}"
+                   " LOOP EXECUTE format('CREATE ROLE tenant%s LOGIN', i); END LOOP; END $$")
+    return postgres
+
+
+def refusals(postgres):
+    return [line for line in postgres.log.splitlines()
+            if "too many clients" in line or "connection slots are reserved" in line]
+
+
+def limit(weir, name, host=None):
+    (row,) = [row for row in weir.admin("SHOW LIMITS")
+              if row["limit"] == name and (host is None or row["host"] == host)]
+    return row
+
+
+CAPS = (("max_server_connections", "server limit"), ("max_host_connections", "host limit"))
+
+
+@pytest.mark.parametrize("setting, reason", CAPS)
+@pytest.mark.parametrize("loops", (1, 3))
+def test_many_tenants_and_no_refusal(pgweir, small_postgres, setting, reason, loops):
+    """PostgreSQL has 37 slots for tenants; the cap leaves as many as there are clients for sessions
+    that have been closed and are not over yet.
+    """
+    weir = pgweir(postgres=small_postgres, pool_mode="transaction", loops=loops, default_pool_size=3,
+                  databases={name: "dbname=app" for name in ("db0", "db1", "db2", "db3", "db4", "last")},
+                  query_wait_timeout=60, **{setting: 20},
+                  userlist={**{f"tenant{number}": "" for number in range(TENANTS)},
+                            "admin": "", "stats": ""})
+    failures, peak = [], []
+
+    def work(seed):
+        draw = random.Random(seed)
+        try:
+            for _ in range(25):
+                user = f"tenant{draw.randrange(TENANTS)}"
+                with weir.wire() as wire:
+                    wire.login(user, f"db{draw.randrange(5)}")
+                    assert wire.value("SELECT current_user") == user
+        except Exception as problem:  # noqa: BLE001: told below
+            failures.append(problem)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        peak.append(limit(weir, setting)["used"])
+        threads[0].join(0.2)
+    for thread in threads:
+        thread.join(60)
+    assert not failures, failures[:3]
+    assert not refusals(small_postgres)
+    assert max(peak) <= 20
+    weir.wait_log(f"closing because: evicted for {setting}")
+    # What was reached in the end is used: the limit is no lower than it says.
+    holders = [busy(weir, f"tenant{number}", f"db{number % 5}") for number in range(20)]
+    waiter = weir.wire().startup("tenant20", "last")
+    wait_until(lambda: [row for row in weir.admin("SHOW WAITING") if row["reason"] == reason])
+    assert len(small_postgres.backends(dbname="app")) == 20
+    assert limit(weir, setting)["waiting"] == 1
+    holders[0].query("COMMIT")
+    waiter.finish_login("tenant20")
+
+
+def test_an_address_counts_and_not_its_name(pgweir, postgres):
+    at = f"port={postgres.port} dbname=app"
+    weir = pgweir(pool_mode="transaction", max_host_connections=2,
+                  databases={"one": f"host=127.0.0.1 {at}", "two": f"host=localhost {at}",
+                             "other": f"host={postgres.socket_dir} {at}"})
+    first, _second = busy(weir, "alice", "one"), busy(weir, "alice", "two")
+    waiter = weir.wire().startup("bob", "one")
+    wait_until(lambda: [row for row in weir.admin("SHOW WAITING") if row["reason"] == "host limit"])
+    (row,) = weir.admin("SHOW WAITING")
+    assert row["detail"].startswith(
+        f"2 servers, max_host_connections 2, host 127.0.0.1:{postgres.port}")
+    busy(weir, "alice", "other")
+    first.query("COMMIT")
+    waiter.finish_login("bob")
+    weir.wait_log("closing because: evicted for max_host_connections")
+    weir.wait_log("max_host_connections = 2 is reached by the servers of host 127.0.0.1:")
+    assert limit(weir, "max_host_connections", f"127.0.0.1:{postgres.port}")["used"] == 2
+
+
+@pytest.mark.parametrize("setting, reason", CAPS)
+def test_it_can_be_set_while_servers_are_there(pgweir, postgres, setting, reason):
+    weir = pgweir(pool_mode="transaction")
+    idle = [weir.client(user) for user in ("alice", "bob")]
+    for client in idle:
+        client.query("SELECT 1")
+    weir.admin(f"SET {setting} = 2")
+    assert weir.client("carol").value("SELECT 1") == "1"
+    wait_until(lambda: len(postgres.backends(dbname="app")) == 2)
+    weir.wait_log(f"closing because: evicted for {setting}")
+    weir.admin(f"SET {setting} = 0")
+    for client in idle:
+        client.query("BEGIN")
+    busy(weir, "carol")
+    wait_until(lambda: len(postgres.backends(dbname="app")) >= 3)
+
+
+@pytest.mark.parametrize("setting, reason", CAPS)
+def test_a_take_over_keeps_the_count(make_pgweir, setting, reason):
+    weir = make_pgweir(pool_mode="transaction", **{setting: 2}).start()
+    holders = [busy(weir, "alice"), busy(weir, "bob")]
+    for holder in holders:
+        holder.query("COMMIT")
+    weir.take_over()
+    wait_until(lambda: limit(weir, setting)["used"] == 2)
+    for holder in holders:
+        holder.query("BEGIN")
+    waiter = weir.wire().startup("carol")
+    wait_until(lambda: [row for row in weir.admin("SHOW WAITING") if row["reason"] == reason])
+    holders[0].query("COMMIT")
+    waiter.finish_login("carol")
+    assert limit(weir, setting)["used"] == 2
+
+
+def test_a_host_watch_counts(pgweir, postgres):
+    weir = pgweir(pool_mode="transaction", max_host_connections=3, host_check_user="alice",
+                  databases={"app": "target_session_attrs=primary"})
+    _holder = busy(weir)
+    wait_until(lambda: limit(weir, "max_host_connections")["used"] == 2)
+    assert limit(weir, "max_server_connections")["used"] == 2
+    wait_until(lambda: len(postgres.backends("alice")) == 2)
+
+
+# -- wait queues ----------------------------------------------------------------------------------
+
+
+def wait_for(weir, user="alice", database="app", **more):
+    """A client that waits for a server."""
+    client = weir.client(user, database, **more)
+    client.send(query("SELECT 'served'"))
+    return client
+
+
+def all_waiting(weir, count):
+    wait_until(lambda: len(weir.admin("SHOW WAITING")) == count, what=f"{count} that wait")
+
+
+@pytest.mark.parametrize("where, detail", (
+    ("pool", "2 clients wait in this pool"), ("database", "2 clients wait for the database"),
+    ("user", "2 clients wait for the user")))
+def test_max_waiting(pgweir, where, detail):
+    """The pools of alice on two databases, and those of two users on one."""
+    limits = {"pool": dict(max_waiting=2),
+              "database": dict(databases={"app": "max_waiting=2", "app2": ""}),
+              "user": dict(users={"alice": "max_waiting=2"})}[where]
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, **limits)
+    pools = {"pool": (("alice", "app"),), "database": (("alice", "app"), ("bob", "app")),
+             "user": (("alice", "app"), ("alice", "app2"))}[where]
+    others = {"pool": ("bob", "app"), "database": ("alice", "app2"), "user": ("bob", "app")}[where]
+    holders = [busy(weir, *pool) for pool in (*pools, others)]
+    waiters = [wait_for(weir, *pools[number % len(pools)]) for number in range(2)]
+    all_waiting(weir, 2)
+    late = wait_for(weir, *pools[0])
+    refused = late.expect("E").fields
+    assert (refused["S"], refused["C"]) == ("FATAL", "53300")
+    assert refused["M"] == "too many clients wait for a server (max_waiting)"
+    assert re.fullmatch(detail + r"; the first of app/alice has waited \d+\.\d{3} s\.", refused["D"])
+    other = wait_for(weir, *others)
+    all_waiting(weir, 3)
+    for holder in holders:
+        holder.query("COMMIT")
+    for waiter in (*waiters, other):
+        assert waiter.read_result().rows == [["served"]]
+    assert weir.client(*pools[0]).value("SELECT 1") == "1"
+    if where == "pool":
+        (row,) = [row for row in weir.admin("SHOW LIMITS")
+                  if row["limit"] == "max_waiting" and row["user"] == "alice"]
+        assert (row["value"], row["used"], row["hits"]) == (2, 0, 1)
+
+
+def test_a_queue_that_stands_is_shed(pgweir, postgres):
+    """One server that hangs: when the first has waited for long, all but one are refused, the
+    newest first; who comes then is refused at once. When the server is back, all may wait again.
+    """
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, loops=1, queue_target="200ms",
+                  queue_interval="300ms")
+    holder = busy(weir)
+    waiters = []
+    for number in range(5):
+        waiters.append(wait_for(weir, application_name=f"n{number}"))
+    all_waiting(weir, 1)
+    for waiter in waiters[1:]:
+        refused = waiter.expect("E").fields
+        assert refused["C"] == "53300"
+        assert refused["M"] == "clients wait too long for a server (queue_target)"
+    late = wait_for(weir)
+    assert "clients wait in this pool; the first of app/alice has waited" in late.expect("E").fields["D"]
+    holder.query("COMMIT")
+    assert waiters[0].read_result().rows == [["served"]]
+    closed = [line for line in weir.log.splitlines() if "(queue_target) (age=" in line]
+    assert len(closed) == 5
+    (row,) = [row for row in weir.admin("SHOW LIMITS") if row["limit"] == "queue_target"]
+    assert (row["value"], row["used"], row["hits"]) == (200, 0, 5)
+
+    def waits():
+        """Whether a client may wait behind another one."""
+        with busy(weir), weir.client() as first, weir.client() as second:
+            first.send(query("SELECT 1"))
+            second.send(query("SELECT 1"))
+            wait_until(lambda: len(weir.admin("SHOW WAITING")) == 2 or second.is_closed())
+            return not second.is_closed()
+    wait_until(waits)
+
+
+def test_paused_clients_are_not_shed(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, queue_target="1ms",
+                  queue_interval="1ms")
+    weir.client().query("SELECT 1")
+    weir.admin("PAUSE")
+    waiters = [wait_for(weir) for _ in range(5)]
+    all_waiting(weir, 5)
+    time_is = weir.admin("SHOW WAITING")[0]["wait_us"]
+    wait_until(lambda: weir.admin("SHOW WAITING")[0]["wait_us"] > time_is + 5000)
+    weir.reload(queue_target="1h")
+    weir.admin("RESUME")
+    for waiter in waiters:
+        assert waiter.read_result().rows == [["served"]]
+
+
+@pytest.mark.parametrize("loops", (1, 3))
+def test_overload(pgweir, loops):
+    """Sixty clients on two servers that each statement keeps for 20 ms: with a target of 100 ms ten
+    may wait, and those that are not refused are served soon.
+    """
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, loops=loops, queue_target="100ms",
+                  queue_interval="100ms", max_client_conn=1000)
+    served, refused, failures = [], [], []
+    end = threading.Event()
+
+    def work():
+        while not end.is_set():
+            try:
+                with weir.client() as client:
+                    client.send(query("SELECT pg_sleep(0.02)"))
+                    said = client.read()
+                    if said.type == "E":
+                        refused.append(said.fields["C"])
+                    else:
+                        served.append(client.read_result())
+            except Refused as problem:
+                refused.append(problem.sqlstate)
+            except Exception as problem:  # noqa: BLE001: told below
+                failures.append(problem)
+
+    threads = [threading.Thread(target=work) for _ in range(60)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: failures or (len(served) > 300 and len(refused) > 100), 60)
+    end.set()
+    for thread in threads:
+        thread.join(60)
+    assert not failures, failures[:3]
+    assert set(refused) == {"53300"}
+    assert weir.client().value("SELECT 1") == "1"
+
+
+# -- shares ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.one_loop("each loop has a queue of its own")
+@pytest.mark.parametrize("how, last", (
+    (dict(), "4"), (dict(fair_by="none"), "4"),
+    (dict(fair_by="user"), "1"), (dict(fair_by="application"), "1"),
+    (dict(users={"bob": "priority=high"}), "1"), (dict(users={"alice": "priority=low"}), "1"),
+    (dict(users={"bob": "priority=low"}, fair_by="user"), "4")))
+def test_who_is_next(pgweir, postgres, how, last):
+    """Three of alice wait behind one of alice, and then one of bob."""
+    postgres.query("CREATE SEQUENCE IF NOT EXISTS places; GRANT ALL ON places TO PUBLIC;")
+    postgres.query("ALTER SEQUENCE places RESTART")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1,
+                  databases={"app": "user=carol", "app2": ""}, **how)
+    holder = weir.client("alice", application_name="greedy")
+    holder.query("BEGIN")
+    waiters = []
+    for number, (user, application) in enumerate((("alice", "greedy"),) * 3 + (("bob", "polite"),), 1):
+        waiters.append(weir.client(user, application_name=application))
+        waiters[-1].send(query("SELECT nextval('places')"))
+        wait_until(lambda count=number: len(weir.admin("SHOW WAITING")) == count)
+    holder.query("COMMIT")
+    places = [waiter.read_result().rows[0][0] for waiter in waiters]
+    assert places[3] == last
+    assert places[:3] == sorted(places[:3])
+
+
+@pytest.mark.parametrize("loops", (1, 3))
+def test_weights(pgweir, loops):
+    """Clients of two users that always ask again: three of one are served for each of the other."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=3, loops=loops, fair_by="user",
+                  databases={"app": "user=carol"}, users={"alice": "weight=3", "bob": "weight=1"})
+    served, failures, end = {"alice": 0, "bob": 0}, [], threading.Event()
+
+    def work(user):
+        try:
+            with weir.client(user) as client:
+                while not end.is_set():
+                    client.value("SELECT pg_sleep(0.01)")
+                    served[user] += 1
+        except Exception as problem:  # noqa: BLE001: told below
+            failures.append(problem)
+
+    threads = [threading.Thread(target=work, args=(user,)) for user in served for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: failures or min(served.values()) > 30, 60)
+    before = dict(served)
+    wait_until(lambda: failures or served["bob"] - before["bob"] > 100, 60)
+    gained = {user: served[user] - before[user] for user in served}
+    weir.reload(fair_by="none", users={})  # while they wait and have servers
+    wait_until(lambda: failures or served["bob"] - before["bob"] > 200, 60)
+    weir.reload(fair_by="application")
+    end.set()
+    for thread in threads:
+        thread.join(60)
+    assert not failures, failures[:3]
+    assert 2.5 < gained["alice"] / gained["bob"] < 3.5, gained
