@@ -84,7 +84,7 @@ void notification_release(struct notification **notificationp)
 
 void listening_wake(struct listening *listening)
 {
-	loop_defer(pool_loop(listening->pool), &listening->task);
+	loop_defer(listening->pool->pools->with.loop, &listening->task);
 }
 
 struct listening_link *listening_link_of(struct borrower *borrower)
@@ -122,7 +122,7 @@ struct buf *listening_link_begin(struct listening_link *link)
 void listening_link_send(struct listening_link *link, uint64_t number)
 {
 	struct server *server = link->borrower.server;
-	usec_t now = loop_now(pool_loop(link->listening->pool));
+	usec_t now = loop_now(link->listening->pool->pools->with.loop);
 	struct buf *out = &link->listening->text;
 
 	buf_add_byte(out, 0);

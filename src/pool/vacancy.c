@@ -109,7 +109,7 @@ static void on_unanswered(struct timer *timer)
 
 static void look_later(struct vacancy *vacancy)
 {
-	struct loop *loop = pool_loop(vacancy->server->pool);
+	struct loop *loop = vacancy->server->site->shared->loop;
 
 	timer_set(&vacancy->timer, loop_timer_queue(loop, AGAIN_AFTER, on_unanswered),
 	          loop_now(loop));
