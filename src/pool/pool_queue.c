@@ -46,12 +46,14 @@ static int most_of_user(const struct pool *pool)
 	return pool->role->entry ? pool->role->entry->max_waiting : 0;
 }
 
-/* While the queue is shed: how many of this loop may wait. */
-static unsigned int room(const struct pool *pool)
+/* Whether one of so many of this loop is to be refused. */
+static bool refuses(const struct pool *pool, unsigned int waiting)
 {
+	const struct borrower *first = TAILQ_FIRST(&pool->waiting);
 	unsigned int servers = pool_shared_count(pool);
 
-	return shed_room(&pool->shed, &pool->limits.shed, servers ? servers : 1);
+	return shed_refuses(&pool->shed, &pool->limits.shed, waiting, servers ? servers : 1,
+	                    first ? now_in(pool) - first->waiting_since : 0);
 }
 
 static void note_shed(struct pool *pool)
@@ -76,7 +78,7 @@ bool pool_admits(struct pool *pool, struct err *err)
 		pool->queue_hits++;
 		return refuse(pool, CLOSE_QUEUE_FULL, "for the user", waiting, err);
 	}
-	if (pool->shed.is_shedding && pool->waiting_count >= room(pool)) {
+	if (refuses(pool, pool->waiting_count + 1)) {
 		note_shed(pool);
 		return refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, err);
 	}
@@ -115,7 +117,7 @@ void pool_shed(struct pool *pool)
 		return;
 	}
 	shed_look(&pool->shed, rule, now, first ? now - first->waiting_since : 0);
-	while (pool->shed.is_shedding && pool->waiting_count > room(pool))
+	while (refuses(pool, pool->waiting_count))
 		refuse_newest(pool);
 	if ((first || pool->shed.is_shedding) && !timer_is_set(&pool->look))
 		timer_set(

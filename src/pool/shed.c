@@ -36,11 +36,13 @@ void shed_serve(struct shed *shed, const struct shed_rule *rule, usec_t now)
 	shed->served++;
 }
 
-unsigned int shed_room(const struct shed *shed, const struct shed_rule *rule, unsigned int least)
+bool shed_refuses(const struct shed *shed, const struct shed_rule *rule, unsigned int waiting,
+                  unsigned int least, usec_t wait)
 {
 	unsigned int served =
 	    shed->served > shed->served_before ? shed->served : shed->served_before;
 	uint64_t room = (uint64_t)served * (uint64_t)rule->target / (uint64_t)rule->interval;
 
-	return room > least ? (unsigned int)room : least;
+	return shed->is_shedding && wait >= rule->target / 2 &&
+	       waiting > (room > least ? room : least);
 }

@@ -42,7 +42,12 @@ void shed_serve(struct shed *shed, const struct shed_rule *rule, usec_t now);
 /* One was refused, as there was no room. */
 static inline void shed_refuse(struct shed *shed, usec_t now) { shed->refused_at = now; }
 
-/* While it sheds: how many may wait, at least so many. */
-unsigned int shed_room(const struct shed *shed, const struct shed_rule *rule, unsigned int least);
+/*
+ * Whether one of so many is to be refused, while the first has waited so long. `least` may always
+ * wait. Not while the first has waited less than half of the target: the queue may be another one
+ * than that which stood, as after a pause.
+ */
+bool shed_refuses(const struct shed *shed, const struct shed_rule *rule, unsigned int waiting,
+                  unsigned int least, usec_t wait);
 
 #endif

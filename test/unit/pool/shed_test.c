@@ -48,15 +48,23 @@ static void refuse(struct queue *queue)
 	queue->refused++;
 }
 
+static usec_t wait_of_first(const struct queue *queue)
+{
+	return queue->waiting ? queue->now - queue->came[queue->first % QUEUE_MAX] : 0;
+}
+
+static bool refuses(const struct queue *queue, unsigned int waiting)
+{
+	return shed_refuses(&queue->shed, &queue->rule, waiting, queue->servers,
+	                    wait_of_first(queue));
+}
+
 static void look(struct queue *queue)
 {
-	usec_t wait = queue->waiting ? queue->now - queue->came[queue->first % QUEUE_MAX] : 0;
-
 	if (!queue->rule.target)
 		return;
-	shed_look(&queue->shed, &queue->rule, queue->now, wait);
-	while (queue->shed.is_shedding &&
-	       queue->waiting > shed_room(&queue->shed, &queue->rule, queue->servers)) {
+	shed_look(&queue->shed, &queue->rule, queue->now, wait_of_first(queue));
+	while (refuses(queue, queue->waiting)) {
 		queue->waiting--;
 		refuse(queue);
 	}
@@ -65,8 +73,7 @@ static void look(struct queue *queue)
 static void come(struct queue *queue)
 {
 	queue->arrived++;
-	if (queue->rule.target && queue->shed.is_shedding &&
-	    queue->waiting >= shed_room(&queue->shed, &queue->rule, queue->servers)) {
+	if (queue->rule.target && refuses(queue, queue->waiting + 1)) {
 		refuse(queue);
 		return;
 	}
@@ -168,6 +175,25 @@ START_TEST(servers_that_hang)
 }
 END_TEST
 
+/* Behind a pause the queue is not that which stood. */
+START_TEST(a_new_queue_is_not_shed)
+{
+	struct queue *queue = queue_new(20 * USEC_PER_MS, 1000, 3600 * USEC_PER_SEC);
+	unsigned int refused;
+
+	run(queue, 2 * USEC_PER_SEC);
+	ck_assert(queue->shed.is_shedding);
+	queue->waiting = 0;
+	refused = queue->refused;
+	for (int i = 0; i < 100; i++)
+		come(queue);
+	ck_assert_uint_eq(queue->refused, refused);
+	run(queue, 50 * USEC_PER_MS);
+	ck_assert_uint_eq(queue->waiting, queue->servers);
+	free(queue);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/shed");
@@ -178,6 +204,7 @@ int main(void)
 	tcase_add_test(tcase, a_burst_is_not_shed);
 	tcase_add_test(tcase, it_ends_when_the_load_does);
 	tcase_add_test(tcase, servers_that_hang);
+	tcase_add_test(tcase, a_new_queue_is_not_shed);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
