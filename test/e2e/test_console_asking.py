@@ -175,7 +175,7 @@ def test_tab_in_psql(weir):
         psql.type("SHOW datab\t;\n")
         psql.expect("databases *;.*force_user.*=# ")
         psql.type("SHOW pe\t\t\t")
-        psql.expect("peer_id +peer_pools +peers")
+        psql.expect("peer_id +peers +peers_secret_file.*peer_pools +peers_dns")
         psql.type("\x15SET default_pool_s\t= 11;\n")
         psql.expect("default_pool_size *= *11;.*SET default_pool_size=11.*=# ")
         psql.type("SET pool_mode TO st\t;\n")

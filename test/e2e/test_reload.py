@@ -680,6 +680,15 @@ def sigterm_sends_clients_away(s):
     assert client.read_refusal().text == "pooler is draining"
 
 
+def sigint_sends_clients_away(s):
+    client = s.client()
+    yield
+    s.bystanders.judge(False)
+    s.bystanders.judge = lambda _: None  # they are disconnected too, now
+    s.weir.signal(signal.SIGINT)
+    assert client.read_refusal().text == "pooler is draining"
+
+
 def sigterm_is_announced(s):
     client = s.client()
     yield
@@ -726,6 +735,23 @@ def a_transaction_ends(sqlstate, text):
         yield
         ends(client, sqlstate, text)
     return scenario
+
+
+def a_lost_transaction_closes_its_server(s):
+    client = s.client()
+    client.query("BEGIN")
+    yield
+    client.close()
+    s.wait_log("closing because: client disconnect while server was not ready")
+
+
+def an_abandoned_statement_ends(s):
+    client = s.client()
+    client.send(query("SELECT pg_sleep(1000)"))
+    s.weir.wait_pool(sv_active=1)
+    yield
+    client.close()
+    s.wait_log("cancel request delivered, asked by pgweir")
 
 
 def resting_ends(s):
@@ -1214,10 +1240,13 @@ SETTINGS = (
     Row("login_notify_message", "hello, you", greeted),
     # time limits
     Row("shutdown_accept", "3600", sigterm_is_announced),
+    Row("shutdown_drain_signals", "SIGINT", sigint_sends_clients_away, dict(shutdown_drain=3600)),
     Row("shutdown_drain", "3600", sigterm_sends_clients_away),
     Row("suspend_timeout", SHORT, a_suspension_gives_up),
     Row("query_timeout", SHORT, a_query_ends),
     Row("query_wait_timeout", SHORT, waiting_ends, SMALL),
+    Row("cancel_abandoned", SHORT, an_abandoned_statement_ends, dict(cancel_abandoned=3600)),
+    Row("cancel_grace", "0", a_lost_transaction_closes_its_server),
     Row("cancel_wait_timeout", SHORT, a_waiting_cancel_ends, dict(SMALL, cancel_wait_timeout=0),
         databases={"app": "{far}"}),
     Row("client_idle_timeout", SHORT, resting_ends),
@@ -1273,9 +1302,9 @@ SETTINGS = (
 
 # Settings that need a restart, with another value for each.
 RESTART = {
-    "core_dumps": "1", "disable_pqexec": "1", "job_name": "other", "listen_addr": "127.0.0.2", "listen_backlog": "64",
+    "console_version": "1.24", "core_dumps": "1", "disable_pqexec": "1", "job_name": "other", "listen_addr": "127.0.0.2", "listen_backlog": "64",
     "listen_port": "7777", "loops": "5",
-    "metrics_listen": "127.0.0.1:9127", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
+    "metrics_listen": "127.0.0.1:9127", "peers_dns": "pool.test", "peers_secret_file": "/nowhere", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
     "so_reuseport": "1", "tls_records": "openssl", "track_extra_parameters": "search_path", "unix_socket_dir": "/nowhere",
     "unix_socket_group": "nogroup", "unix_socket_mode": "448", "user": "nobody",
 }
