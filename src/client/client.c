@@ -732,14 +732,41 @@ static void on_query_due(struct timer *timer)
 	give_up(container_of(timer, struct client, timer), CLOSE_QUERY_TIMEOUT_WAITING);
 }
 
-/* Sets the limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */
+/*
+ * The duration of a patience, in a byte: three binary digits behind the first one, and where they
+ * begin. Clients choose it, and for each duration there is a queue of timers for good.
+ */
+static usec_t patience(unsigned int code)
+{
+	unsigned int exponent = code >> 3, digits = code & 7;
+
+	return (exponent ? (usec_t)(8 + digits) << (exponent - 1) : (usec_t)digits) * USEC_PER_MS;
+}
+
+void client_be_patient(struct client *client, usec_t time)
+{
+	unsigned int code = time ? UINT8_MAX : 0;
+
+	while (code > 1 && patience(code) > time)
+		code--;
+	client->borrower.patience = (uint8_t)code;
+}
+
+usec_t client_wait_limit(const struct client *client)
+{
+	usec_t own = patience(client->borrower.patience);
+	usec_t wait = config_query_wait_timeout(client->clients->config, client->database->entry,
+	                                        client->role->entry);
+
+	return own && (!wait || own < wait) ? own : wait;
+}
+
+/* Sets the limit of waiting: that, or query_timeout if that is shorter. */
 static void arm_wait(struct client *client, usec_t since)
 {
-	const struct config *config = client->clients->config;
 	struct loop *loop = client->clients->with.loop;
-	usec_t wait =
-	    config_query_wait_timeout(config, client->database->entry, client->role->entry);
-	usec_t query = config_query_timeout(config, client->role->entry);
+	usec_t wait = client_wait_limit(client);
+	usec_t query = config_query_timeout(client->clients->config, client->role->entry);
 
 	if (query && (!wait || query < wait))
 		timer_set(&client->timer, loop_timer_queue(loop, query, on_query_due), since);

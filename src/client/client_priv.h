@@ -179,6 +179,15 @@ void client_idle_resume(struct client *client, usec_t since);
 usec_t client_idle_since(const struct client *client);
 void client_idle_rearm(struct client *client);
 
+/*
+ * How long the client waits for a server: query_wait_timeout, or the client's own patience if that
+ * is shorter. 0: no limit.
+ */
+usec_t client_wait_limit(const struct client *client);
+
+/* Sets that patience, rounded down by at most an eighth. 0: it has none. */
+void client_be_patient(struct client *client, usec_t time);
+
 /* Starts query_wait_timeout and query_wait_notify. */
 void client_wait_begin(struct client *client);
 

@@ -48,11 +48,14 @@ const struct record_table client_record_table =
 static const struct record_field gate_fields[] = {
 	RECORD_FIELD('G', struct gate_record, name),
 	RECORD_FIELD('M', struct gate_record, rules),
+	RECORD_FIELD('p', struct gate_record, patience),
 };
 
 static bool is_gate_good(const void *values)
 {
-	return ((const struct gate_record *)values)->rules <= POOL_MODE_INHERIT;
+	const struct gate_record *record = values;
+
+	return record->rules <= POOL_MODE_INHERIT && record->patience <= UINT8_MAX;
 }
 
 const struct record_table gate_record_table = RECORD_TABLE("listener", gate_fields, is_gate_good);

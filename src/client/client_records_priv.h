@@ -19,10 +19,13 @@ struct client_record {
 	bool is_lent, was_notified, is_skipping;
 };
 
-/* Its listener, if that has an entry. It follows the client; the plain format has none. */
+/*
+ * Its listener, if that has an entry, and how long it waits. It follows the client; the plain
+ * format has none.
+ */
 struct gate_record {
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
-	uint64_t rules; /* of its borrower */
+	uint64_t rules, patience; /* of its borrower */
 };
 
 /* The unnamed statement; no record if there is none. */

@@ -48,7 +48,7 @@ static bool can_ever_leave_alone(const struct client *client)
 		return false; /* a late BEGIN: the client can be handed over when that was sent */
 	if (client->clients->with.pools->is_handover_plain &&
 	    (client->stream.tls || session_has_record(client) || listening_listener(client) ||
-	     client->borrower.gate || client->borrower.rules ||
+	     client->borrower.gate || client->borrower.rules || client->borrower.patience ||
 	     !handover_params_are_plain(client->params)))
 		return false;
 	return !server || handover_server_can_move(server);
@@ -215,7 +215,8 @@ static bool write_name(struct names_walk *walk, const struct client_statement *e
 
 static void write_gate(const struct client *client, struct buf *record)
 {
-	struct gate_record values = { .rules = client->borrower.rules };
+	struct gate_record values = { .rules = client->borrower.rules,
+		                      .patience = client->borrower.patience };
 
 	if (client->borrower.gate)
 		text_copy(values.name, sizeof(values.name), client_gate(client)->name);
@@ -249,7 +250,7 @@ static void write_session(const struct client *client, struct buf *record)
 	text_copy(values.role, sizeof(values.role), client->role->name);
 	text_copy(values.pool, sizeof(values.pool), borrower->pool->role->name);
 	record_write(record, &client_record_table, &values);
-	if (borrower->gate || borrower->rules)
+	if (borrower->gate || borrower->rules || borrower->patience)
 		write_gate(client, record);
 	stream_write_tls(&client->stream, record);
 }
@@ -445,6 +446,7 @@ static void enter_by(struct client *client, const struct gate_record *record)
 	if (gate)
 		atomic_fetch_add(&gate->client_count, 1);
 	client->borrower.rules = (uint8_t)record->rules;
+	client->borrower.patience = (uint8_t)record->patience;
 	if (record->rules)
 		pools_serve_mode(with->pools, (enum pool_mode)(record->rules - 1));
 }

@@ -27,12 +27,6 @@ bool value_int(const char *text, int base, int64_t *value, struct err *err);
 
 bool value_bool(const char *text, bool *value, struct err *err);
 
-/*
- * `5`, `0.25`, `500ms`, `2 min`: a number without a unit counts `unit`. May be negative. base
- * 0: a whole number without a unit may be written as for value_int().
- */
-bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct err *err);
-
 /* `4096`, `64kB`, `1 MB`. May be negative. */
 bool value_bytes(const char *text, int64_t *value, struct err *err);
 

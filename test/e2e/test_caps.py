@@ -286,6 +286,45 @@ def test_overload(pgweir, loops):
     assert weir.client().value("SELECT 1") == "1"
 
 
+OWN_PATIENCE = ({"pgweir.wait_timeout": "200ms"}, {"options": "-c pgweir.wait_timeout=0.2"})
+
+
+@pytest.mark.parametrize("own", OWN_PATIENCE)
+@pytest.mark.parametrize("takes_over", (False, True))
+def test_a_client_says_how_long_it_waits(make_pgweir, own, takes_over):
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=1).start()
+    holder, hasty = weir.client(), weir.client(**own)
+    assert hasty.query("SHOW pgweir.wait_timeout").errors  # PostgreSQL was not told
+    holder.query("BEGIN")
+    patient = wait_for(weir)
+    if takes_over:
+        weir.take_over()
+        wait_until(lambda: len(weir.admin("SHOW CLIENTS")) == 4)
+    hasty.send(query("SELECT 1"))
+    refused = hasty.read_refusal()
+    assert (refused.sqlstate, refused.text) == ("53300", "query_wait_timeout")
+    all_waiting(weir, 1)
+    holder.query("COMMIT")
+    assert patient.read_result().rows == [["served"]]
+
+
+def test_no_client_waits_for_longer(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0.2")
+    _holder = busy(weir)
+    for own in ("1h", "0"):
+        waiter = wait_for(weir, **{"pgweir.wait_timeout": own})
+        assert waiter.read_refusal().text == "query_wait_timeout"
+
+
+@pytest.mark.parametrize("value, problem", (
+    ("soon", '"soon" is not a duration'), ("-1", "must be at least 0")))
+def test_a_patience_that_is_none(pgweir, value, problem):
+    weir = pgweir(pool_mode="transaction")
+    refused = weir.wire().startup(**{"pgweir.wait_timeout": value}).read_refusal()
+    assert refused.sqlstate == "22023"
+    assert refused.text.startswith("startup parameter pgweir.wait_timeout: " + problem)
+
+
 # -- shares ---------------------------------------------------------------------------------------
 
 

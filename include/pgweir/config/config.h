@@ -421,6 +421,12 @@ enum config_change {
 enum config_change config_with(const struct config *old, const char *name, const char *value,
                                const struct config **changed, struct err *err);
 
+/*
+ * `5`, `0.25`, `500ms`, `2 min`: a number without a unit counts `unit`. May be negative. base
+ * 0: a whole number without a unit may be written as for value_int().
+ */
+bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct err *err);
+
 /* Whether the list contains exactly this name. */
 bool config_list_has(const struct config_list *list, const char *name);
 

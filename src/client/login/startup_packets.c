@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
@@ -366,10 +367,28 @@ static bool note_parameter(struct client *client, const char *name, const char *
 	return true;
 }
 
+/* The one parameter that is ours: how long the client waits for a server. */
+#define OWN_PARAMETER "pgweir.wait_timeout"
+
+static bool take_patience(struct client *client, const char *value, struct err *err)
+{
+	usec_t time;
+
+	if (!value_time(value, USEC_PER_SEC, 10, &time, err) ||
+	    (time < 0 && !err_set(err, ERR_PARAMETER, "must be at least 0"))) {
+		err_prefix(err, "startup parameter " OWN_PARAMETER ": ");
+		return err_reason(err, CLOSE_STARTUP_PARAMETER);
+	}
+	client_be_patient(client, time);
+	return true;
+}
+
 /* Stores a parameter of the session, given directly or in `options`. */
 static bool take_parameter(struct client *client, const char *name, const char *value,
                            struct err *err)
 {
+	if (strcasecmp(name, OWN_PARAMETER) == 0)
+		return take_patience(client, value, err);
 	return is_ignored(client, name) || note_parameter(client, name, value, err);
 }
 

@@ -55,11 +55,7 @@ static void on_place_due(struct timer *timer)
 
 static struct timer_queue *limit_of(const struct client *client)
 {
-	const struct clients *clients = client->clients;
-
-	return loop_timer_queue(clients->with.loop,
-	                        config_query_wait_timeout(clients->config, client->database->entry,
-	                                                  client->role->entry),
+	return loop_timer_queue(client->clients->with.loop, client_wait_limit(client),
 	                        on_place_due);
 }
 

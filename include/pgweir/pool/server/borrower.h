@@ -178,9 +178,10 @@ struct borrower {
 	struct pool *pool; /* NULL: in no pool */
 	struct server *server;
 	enum borrower_state state : 8; /* this and the next ones fill eight bytes */
-	bool is_hasty;                 /* never waits then: pool_hurry() */
+	uint8_t patience;     /* of the client, who has no other room for it: client_be_patient() */
 	bool is_mid_message;  /* leaves with half a message sent: its server cannot be lent again */
 	bool is_mid_answer;   /* lost its server with half a message received */
+	bool is_hasty : 1;    /* never waits then: pool_hurry() */
 	bool wants_place : 1; /* does not wait for a server before it has a place */
 	bool has_place : 1;   /* of max_pinned_servers, until its owner takes it or it returns */
 	bool awaits_place : 1; /* SERVED, and waits for a place: pool_await_place() */
