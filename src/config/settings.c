@@ -740,6 +740,8 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 
 const char *config_pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }
 
+const char *config_priority_name(enum priority priority) { return value_priorities[priority]; }
+
 /* ---- unknown names ---- */
 
 const char *setting_nearest(const char *name)

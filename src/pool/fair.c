@@ -17,7 +17,7 @@ struct fair_group {
 	enum priority priority;
 	size_t place;      /* in the heap of its class, while any of it waits */
 	uint64_t finished; /* server time divided by weight, also what is charged in advance */
-	usec_t mean;
+	usec_t mean, used;
 	char name[]; /* of `key_size`: the class, and the name with its zero */
 };
 
@@ -341,6 +341,7 @@ void fair_return(struct fair *fair, struct fair_member *member, usec_t used)
 		return;
 	member->group = NULL;
 	group->served_count--;
+	group->used += used;
 	group->mean += (used - group->mean) / MEAN_OF;
 	group->finished += charge_of(group, used) - member->charged;
 	if (group->waiting_count) {
@@ -359,6 +360,33 @@ struct fair_member *fair_last(const struct fair *fair)
 			return TAILQ_LAST(&heap->list[heap->count - 1]->waiting, fair_line);
 	}
 	return NULL;
+}
+
+/* ---- to be shown ---- */
+
+const char *fair_key_after(const struct fair *fair, const char *key)
+{
+	const struct fair_group *group;
+	const char *found = NULL;
+
+	for (group = fair->groups; group; group = group->hh.next) {
+		if (strcmp(group->name, key) > 0 && (!found || strcmp(group->name, found) < 0))
+			found = group->name;
+	}
+	return found;
+}
+
+void fair_add_up(const struct fair *fair, const char *key, struct fair_sum *sum)
+{
+	const struct fair_group *group = find(fair, key, strlen(key));
+
+	if (!group)
+		return;
+	sum->priority = group->priority;
+	sum->weight = group->weight;
+	sum->waiting += group->waiting_count;
+	sum->served += group->served_count;
+	sum->used += group->used;
 }
 
 unsigned int fair_groups(const struct fair *fair) { return HASH_COUNT(fair->groups); }

@@ -252,6 +252,9 @@ void pool_leave_blocked(struct pool *pool);
  */
 bool pool_dedicated_goes_first(const struct pool *pool);
 
+/* Adds, behind something else, how many servers of the pool stay with clients, if any. */
+void pool_wait_tell_pins(const struct pool *pool, struct buf *out);
+
 /* ---- wait queues that are too long: pool_queue.c ---- */
 
 /* Only if limits.guards_queue. false: the queue is full; *err has the reason. */
@@ -275,6 +278,12 @@ static inline void pool_part(struct pool *pool, const struct borrower *borrower,
 	if (pool->fair)
 		pool_fair_part(pool, borrower, server);
 }
+
+/* Whether one of another group comes first, who has come later. */
+bool pool_fair_passes(const struct borrower *borrower);
+
+/* Adds who comes first. */
+void pool_fair_tell(const struct pool *pool, struct buf *out);
 
 /* After a new snapshot. */
 void pool_fair_configure(struct pool *pool);

@@ -8,8 +8,6 @@
  */
 #include "pool_priv.h"
 
-#include <stdio.h>
-
 #include "pgweir/base/container_of.h"
 
 static usec_t now_in(const struct pool *pool) { return loop_now(pool_loop(pool)); }
@@ -19,13 +17,16 @@ static bool refuse(const struct pool *pool, enum close_reason reason, const char
                    unsigned int waiting, struct err *err)
 {
 	usec_t wait = pool_longest_wait(pool, now_in(pool));
-	char detail[ERR_DETAIL_SIZE];
+	struct buf detail = { 0 };
 
-	snprintf(detail, sizeof(detail),
-	         "%u clients wait %s; the first of %s/%s has waited %.3f s.", waiting, counted,
-	         pool->database->name, pool->role->name, (double)wait / USEC_PER_SEC);
+	buf_printf(&detail, "%u clients wait %s; the first of %s/%s has waited %.3f s", waiting,
+	           counted, pool->database->name, pool->role->name, (double)wait / USEC_PER_SEC);
+	pool_wait_tell_pins(pool, &detail);
+	buf_add_text(&detail, ".");
 	err_close(err, reason);
-	return err_detail(err, detail);
+	err_detail(err, buf_ok(&detail) ? buf_text(&detail) : "");
+	buf_free(&detail);
+	return false;
 }
 
 static bool is_full(const struct share *share, int most, unsigned int *waiting)
@@ -175,6 +176,29 @@ void pool_fair_part(struct pool *pool, const struct borrower *borrower, const st
 
 	if (member)
 		fair_return(pool->fair, member, now_in(pool) - server->lease.lent_at);
+}
+
+bool pool_fair_passes(const struct borrower *borrower)
+{
+	const struct pool *pool = borrower->pool;
+	const struct fair_member *member, *next;
+
+	if (!pool->fair || borrower->state != BORROWER_WAITING || pool_is_choosy(pool))
+		return false;
+	member = fair_find(pool->fair, borrower);
+	next = fair_next(pool->fair, now_in(pool));
+	return member && next && next->group != member->group &&
+	       next->borrower->wait_number > borrower->wait_number;
+}
+
+void pool_fair_tell(const struct pool *pool, struct buf *out)
+{
+	const struct fair_member *next = fair_next(pool->fair, now_in(pool));
+
+	if (!next)
+		return;
+	next->borrower->ops->tell_who(next->borrower, out);
+	buf_add_text(out, " has come later and is served before: SHOW SHARES");
 }
 
 static void drop_shares(struct pool *pool)

@@ -27,6 +27,7 @@ static const char *const names[WAIT_REASONS] = {
 	[WAIT_CHECK] = "server check",
 	[WAIT_PINNED] = "pinned",
 	[WAIT_SEQUENCE] = "sequence",
+	[WAIT_SHARE] = "share",
 	[WAIT_POOL_FULL] = "pool full",
 	[WAIT_DATABASE_LIMIT] = "database limit",
 	[WAIT_USER_LIMIT] = "user limit",
@@ -45,6 +46,7 @@ static const char *const hints[WAIT_REASONS] = {
 	[WAIT_PINNED] = PINNED_HINT,
 	[WAIT_SEQUENCE] = "Use INSERT ... RETURNING, or call currval() and lastval() in the "
 			  "transaction that called nextval().",
+	[WAIT_SHARE] = "Shorten what holds the servers, or see fair_by, weight and priority.",
 	[WAIT_POOL_FULL] =
 	    "Shorten what holds the servers, or raise default_pool_size, or pool_size "
 	    "of the entry.",
@@ -125,10 +127,10 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 	if (position <= coming)
 		return WAIT_CHECK;
 	if (pool_is_full(pool))
-		return WAIT_POOL_FULL;
+		return pool_fair_passes(borrower) ? WAIT_SHARE : WAIT_POOL_FULL;
 	for (unsigned int i = 0; i < CAPS; i++) {
 		if (pool->blocks[i].is_blocked)
-			return WAIT_DATABASE_LIMIT + i;
+			return pool_fair_passes(borrower) ? WAIT_SHARE : WAIT_DATABASE_LIMIT + i;
 	}
 	if (pool_is_backing_off(pool))
 		return WAIT_RETRY;
@@ -144,6 +146,7 @@ static bool is_kept_out(const struct borrower *borrower)
 		return false;
 	switch (pool_wait_reason(borrower, 1)) {
 	case WAIT_PINNED:
+	case WAIT_SHARE:
 	case WAIT_POOL_FULL:
 	case WAIT_DATABASE_LIMIT:
 	case WAIT_USER_LIMIT:
@@ -264,10 +267,11 @@ static void add_servers(unsigned int count, struct buf *out)
 	buf_printf(out, "%u server%s", count, count == 1 ? "" : "s");
 }
 
-static void add_pins(const struct pool *pool, struct buf *out)
+void pool_wait_tell_pins(const struct pool *pool, struct buf *out)
 {
-	buf_printf(out, "%u of %u servers stay with clients", share_pins(&pool->share),
-	           share_servers(&pool->share));
+	if (share_pins(&pool->share))
+		buf_printf(out, "; %u of %u servers stay with clients: SHOW PINNED",
+		           share_pins(&pool->share), share_servers(&pool->share));
 }
 
 static void explain_full(const struct pool *pool, const struct server *holder, struct buf *out)
@@ -278,10 +282,7 @@ static void explain_full(const struct pool *pool, const struct server *holder, s
 	buf_printf(out, ", pool_size %d", size);
 	if (pool->limits.reserve_size > 0)
 		buf_printf(out, ", reserve_pool_size %d", pool->limits.reserve_size);
-	if (share_pins(&pool->share)) {
-		buf_add_text(out, "; ");
-		add_pins(pool, out);
-	}
+	pool_wait_tell_pins(pool, out);
 	if (pool->server_counts[SERVER_ENDING])
 		buf_printf(out, "; %u being canceled", pool->server_counts[SERVER_ENDING]);
 	add_holder(holder, out);
@@ -299,7 +300,8 @@ static void explain_failure(const struct pool *pool, struct buf *out)
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
 }
 
-static void explain_cap(const struct cap *cap, const struct server *holder, struct buf *out)
+static void explain_cap(const struct pool *pool, const struct cap *cap, const struct server *holder,
+                        struct buf *out)
 {
 	if (!cap)
 		return;
@@ -307,6 +309,7 @@ static void explain_cap(const struct cap *cap, const struct server *holder, stru
 	buf_printf(out, ", %s %d", pool_cap_setting(cap->kind), cap->limit);
 	if (cap->kind == CAP_HOST)
 		buf_printf(out, ", host %s", container_of(cap, struct cap_host, cap)->name);
+	pool_wait_tell_pins(pool, out);
 	add_holder(holder, out);
 }
 
@@ -324,8 +327,12 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason,
 		pool_tell_hosts(pool, out);
 		return;
 	case WAIT_PINNED:
-		add_pins(pool, out);
-		buf_printf(out, ", max_pinned_servers %d", pool->limits.max_pinned);
+		buf_printf(out, "max_pinned_servers %d", pool->limits.max_pinned);
+		pool_wait_tell_pins(pool, out);
+		return;
+	case WAIT_SHARE:
+		pool_fair_tell(pool, out);
+		pool_wait_tell_pins(pool, out);
 		return;
 	case WAIT_POOL_FULL:
 		explain_full(pool, holder, out);
@@ -334,7 +341,7 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason,
 	case WAIT_USER_LIMIT:
 	case WAIT_HOST_LIMIT:
 	case WAIT_SERVER_LIMIT:
-		explain_cap(pool_cap(pool, reason - WAIT_DATABASE_LIMIT), holder, out);
+		explain_cap(pool, pool_cap(pool, reason - WAIT_DATABASE_LIMIT), holder, out);
 		return;
 	default:
 		return;

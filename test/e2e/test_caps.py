@@ -329,24 +329,35 @@ def test_a_patience_that_is_none(pgweir, value, problem):
 
 
 @pytest.mark.one_loop("each loop has a queue of its own")
-@pytest.mark.parametrize("how, last", (
-    (dict(), "4"), (dict(fair_by="none"), "4"),
-    (dict(fair_by="user"), "1"), (dict(fair_by="application"), "1"),
-    (dict(users={"bob": "priority=high"}), "1"), (dict(users={"alice": "priority=low"}), "1"),
-    (dict(users={"bob": "priority=low"}, fair_by="user"), "4")))
-def test_who_is_next(pgweir, postgres, how, last):
+@pytest.mark.parametrize("how, last, groups", (
+    (dict(), "4", []), (dict(fair_by="none"), "4", []),
+    (dict(fair_by="user"), "1", [("alice", "normal", 1, 3, 1), ("bob", "normal", 1, 1, 0)]),
+    (dict(fair_by="application"), "1", [("greedy", "normal", 1, 3, 1), ("polite", "normal", 1, 1, 0)]),
+    (dict(users={"bob": "priority=high"}), "1", [("", "high", 1, 1, 0), ("", "normal", 1, 3, 1)]),
+    (dict(users={"alice": "priority=low"}), "1", [("", "normal", 1, 1, 0), ("", "low", 1, 3, 1)]),
+    (dict(users={"alice": "weight=3", "bob": "priority=low"}, fair_by="user"), "4",
+     [("alice", "normal", 3, 3, 1), ("bob", "low", 1, 1, 0)])))
+def test_who_is_next(pgweir, postgres, how, last, groups):
     """Three of alice wait behind one of alice, and then one of bob."""
     postgres.query("CREATE SEQUENCE IF NOT EXISTS places; GRANT ALL ON places TO PUBLIC;")
     postgres.query("ALTER SEQUENCE places RESTART")
     weir = pgweir(pool_mode="transaction", default_pool_size=1,
                   databases={"app": "user=carol", "app2": ""}, **how)
     holder = weir.client("alice", application_name="greedy")
+    holder.query("SELECT pg_sleep(0.01)")  # its group has used something
     holder.query("BEGIN")
     waiters = []
     for number, (user, application) in enumerate((("alice", "greedy"),) * 3 + (("bob", "polite"),), 1):
         waiters.append(weir.client(user, application_name=application))
         waiters[-1].send(query("SELECT nextval('places')"))
         wait_until(lambda count=number: len(weir.admin("SHOW WAITING")) == count)
+    told = {(row["reason"], "SHOW SHARES" in row["detail"]) for row in weir.admin("SHOW WAITING")
+            if row["user"] == "alice"}
+    assert told == {("share", True) if last == "1" else ("pool full", False)}
+    shares = weir.admin("SHOW SHARES app")
+    assert [(row["group"], row["priority"], row["weight"], row["cl_waiting"], row["sv_active"])
+            for row in shares] == groups
+    assert all((row["used_us"] > 0) == (row["sv_active"] == 1) for row in shares)
     holder.query("COMMIT")
     places = [waiter.read_result().rows[0][0] for waiter in waiters]
     assert places[3] == last
@@ -376,6 +387,9 @@ def test_weights(pgweir, loops):
     before = dict(served)
     wait_until(lambda: failures or served["bob"] - before["bob"] > 100, 60)
     gained = {user: served[user] - before[user] for user in served}
+    used = [(row["group"], row["used_us"]) for row in weir.admin("SHOW SHARES")]
+    assert [group for group, _ in used] == ["alice", "bob"]  # of all loops
+    assert used[0][1] > used[1][1] > 0
     weir.reload(fair_by="none", users={})  # while they wait and have servers
     wait_until(lambda: failures or served["bob"] - before["bob"] > 200, 60)
     weir.reload(fair_by="application")

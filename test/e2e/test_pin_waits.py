@@ -66,7 +66,7 @@ def test_it_waits_with_its_server(start, says, loops):
     pid = second.value(PID)
     second.send(message)
     (row,) = waiting(weir, "second")
-    assert row["detail"].endswith(" servers stay with clients, max_pinned_servers 1")
+    assert row["detail"].endswith(" servers stay with clients: SHOW PINNED")
     assert weir.pool()["cl_waiting"] == 1
     assert other.value("SELECT 1") == "1"
     first.query("DROP TABLE mine")
@@ -313,8 +313,19 @@ def test_who_waits_for_pinned_servers_is_told_so(pgweir):
     fourth.query("SELECT 1")
     web.send(query("SELECT 1"))
     wait_until(lambda: [row["reason"] for row in weir.admin("SHOW WAITING")] == ["pool full"])
-    assert "; 3 of 4 servers stay with clients; longest held by" in \
+    assert "; 3 of 4 servers stay with clients: SHOW PINNED; longest held by" in \
         weir.admin("SHOW WAITING")[0]["detail"]
     (error,) = [got.fields for got in web.read_to_end() if got.type == "E"]
-    assert "3 of 4 servers stay with clients" in error["D"]
+    assert "3 of 4 servers stay with clients: SHOW PINNED" in error["D"]
     assert "SHOW PINNED" in error["H"]
+
+
+def test_who_is_refused_for_pinned_servers_is_told_so(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_waiting=1)
+    keeper, first, second = (weir.client() for _ in range(3))
+    keeper.query(CREATE)
+    first.send(query("SELECT 1"))
+    wait_until(lambda: weir.admin("SHOW WAITING"))
+    second.send(query("SELECT 1"))
+    assert second.read_refusal().fields["D"].endswith(
+        " s; 1 of 1 servers stay with clients: SHOW PINNED.")

@@ -91,7 +91,7 @@ def test_a_pin_waits_for_its_place(start, message, loops):
     first, second, other = (weir.client() for _ in range(3))
     first.query(CREATE)
     second.send(message)
-    assert waits(weir).endswith("servers stay with clients, max_pinned_servers 1")
+    assert waits(weir).endswith("servers stay with clients: SHOW PINNED")
     assert other.value("SELECT 1") == "1"  # the server that nobody is pinned to is free
     first.query("DROP TABLE mine")
     assert second.read_result().tags == ["CREATE TABLE"]
@@ -156,7 +156,7 @@ def test_who_waits_for_a_pinned_server_is_told_so(start):
     first, second = weir.client(), weir.client()
     first.query(CREATE)
     second.send(query("SELECT 1"))
-    assert "1 of 1 servers stay with clients" in waits(weir, "pool full")
+    assert "1 of 1 servers stay with clients: SHOW PINNED" in waits(weir, "pool full")
     (error,) = [got for got in second.read_to_end() if got.type == "E"]
     assert "SHOW PINNED" in error.fields["H"]
 

@@ -436,4 +436,7 @@ const char *config_check_query(const struct config *config);
 /* "session", "transaction", "statement"; NULL for POOL_MODE_INHERIT. */
 const char *config_pool_mode_name(enum pool_mode mode);
 
+/* "high", "normal", "low" */
+const char *config_priority_name(enum priority priority);
+
 #endif

@@ -78,6 +78,19 @@ void fair_lend(struct fair *fair, struct fair_member *member, const struct fair_
                usec_t now);
 void fair_return(struct fair *fair, struct fair_member *member, usec_t used);
 
+/* What a group has; a key is a digit for its class, and its name. */
+struct fair_sum {
+	enum priority priority;
+	unsigned int weight, waiting, served;
+	usec_t used; /* since there is this group */
+};
+
+/* The first key behind this one, in the order of strcmp(). NULL: none. O(n) of n groups. */
+const char *fair_key_after(const struct fair *fair, const char *key);
+
+/* Adds what the group of this key has, if there is one. */
+void fair_add_up(const struct fair *fair, const char *key, struct fair_sum *sum);
+
 /* How many groups there are. */
 unsigned int fair_groups(const struct fair *fair);
 

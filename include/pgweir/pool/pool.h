@@ -475,6 +475,7 @@ enum wait_reason {
 	WAIT_CHECK,          /* a server is being checked or reset */
 	WAIT_PINNED,         /* max_pinned_servers */
 	WAIT_SEQUENCE,       /* another client has the server with its values of sequences */
+	WAIT_SHARE,          /* no server is free, and who came later is served before */
 	WAIT_POOL_FULL,      /* pool_size */
 	WAIT_DATABASE_LIMIT, /* max_db_connections; in the order of enum cap_kind */
 	WAIT_USER_LIMIT,     /* max_user_connections */

@@ -95,10 +95,10 @@ SHOW(transactions, "TRANSACTIONS", next_transaction, transaction_columns,
 	COLUMN(INT4, wait, wait / USEC_PER_SEC, "Seconds that the client has waited.")             \
 	COLUMN(INT4, wait_us, wait % USEC_PER_SEC,                                                 \
 	       "Microsecond part of the waiting time (column wait has the seconds).")              \
-	COLUMN(                                                                                    \
-	    TEXT, reason, pool_wait_reason_name(reason),                                           \
-	    "Why the client waits: pool full, pinned, database limit, user limit, server login, "  \
-	    "server check, retry after failure, paused, database paused, suspended, served next.") \
+	COLUMN(TEXT, reason, pool_wait_reason_name(reason),                                        \
+	       "Why the client waits: pool full, share, pinned, database limit, user limit, host " \
+	       "limit, server limit, server login, server check, retry after failure, paused, "    \
+	       "database paused, suspended, served next.")                                         \
 	COLUMN(TEXT, detail, buf_text(&cursor->text),                                              \
 	       "Details of the reason: the limit, its current use, and the client that has held "  \
 	       "a server for the longest time; or the user who paused, and when; or the last "     \

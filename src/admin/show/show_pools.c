@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW of databases, users and pools: DATABASES, USERS, POOLS, in the order of names. The
+ * SHOW of databases, users and pools: DATABASES, USERS, POOLS, SHARES, in the order of names. The
  * console's own database is among them.
  */
 #include "show_priv.h"
@@ -320,4 +320,71 @@ static bool next_pool(struct cursor *cursor, void *at)
 
 SHOW(pools, "POOLS", next_pool, pool_columns,
      "Pools: their clients and server connections, and how long clients wait.",
+     .argument = SHOW_OF_DATABASE);
+
+/* ---- SHARES ---- */
+
+#define SHARE_ROW(COLUMN)                                                                         \
+	COLUMN(TEXT, database, cursor->ordered.first, "Name of the database.")                    \
+	COLUMN(TEXT, user, cursor->ordered.second, "User that the server connections log in as.") \
+	COLUMN(TEXT, group, buf_text(&cursor->text) + 1,                                          \
+	       "The user, application or address that fair_by tells apart; empty: all others.")   \
+	COLUMN(TEXT, priority, config_priority_name(sum.priority), "priority of the group.")      \
+	COLUMN(INT4, weight, sum.weight, "Its weight, as set for the user.")                      \
+	COLUMN(INT4, cl_waiting, sum.waiting, "Its clients that wait for a server.")              \
+	COLUMN(INT4, sv_active, sum.served, "Servers that its clients have.")                     \
+	COLUMN(                                                                                   \
+	    INT8, used_us, sum.used,                                                              \
+	    "Microseconds that its clients have used servers, up to their last return. It "       \
+	    "begins anew when none of them waits or has a server, and others have used as much.")
+
+ROW_DECLARE(struct share_row, share_columns, SHARE_ROW);
+
+static bool is_shared(const struct pool *pool) { return pool->fair != NULL; }
+
+static void collect_shared(struct cursor *cursor) { cursor_offer_pools(cursor, is_shared); }
+
+/* Walks the pools of clients, and those for reads on standbys, of all lanes. */
+#define SHARED_EACH(pool, lane, cursor)                                                      \
+	LANES_EACH(lane, show_source_lanes((cursor)->source))                                \
+	for (size_t i = 1; i < sizeof(purposes) / sizeof(purposes[0]); i++)                  \
+		if ((pool = pools_find_exact_pool(lane->pools, (cursor)->ordered.first,      \
+		                                  (cursor)->ordered.second, purposes[i])) && \
+		    pool->fair)
+
+/* The text of the cursor has the key of the last group that was shown. */
+static bool next_share(struct cursor *cursor, void *row)
+{
+	const char *next = NULL, *key;
+	struct fair_sum sum = { 0 };
+	const struct lane *lane;
+	const struct pool *pool;
+
+	if (cursor->index++ == 0)
+		buf_clear(&cursor->text);
+	SHARED_EACH(pool, lane, cursor)
+	{
+		key = fair_key_after(pool->fair, buf_text(&cursor->text));
+		if (key && (!next || strcmp(key, next) < 0))
+			next = key;
+	}
+	if (!next)
+		return false;
+	buf_clear(&cursor->text);
+	buf_add_text(&cursor->text, next);
+	if (!buf_ok(&cursor->text))
+		return false;
+	SHARED_EACH(pool, lane, cursor)
+	fair_add_up(pool->fair, next, &sum);
+	ROW_FILL(row, struct share_row, SHARE_ROW);
+	return true;
+}
+
+static bool next_shared(struct cursor *cursor, void *row)
+{
+	return cursor_next_each(cursor, row, collect_shared, next_share);
+}
+
+SHOW(shares, "SHARES", next_shared, share_columns,
+     "Between whom fair_by and priority share the servers of each pool.",
      .argument = SHOW_OF_DATABASE);

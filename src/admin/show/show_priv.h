@@ -460,6 +460,7 @@ void cursor_suspend(struct cursor *cursor);
 	X(pinned)          \
 	X(session_state)   \
 	X(limits)          \
+	X(shares)          \
 	X(errors)          \
 	X(closes)          \
 	X(catalog)         \
