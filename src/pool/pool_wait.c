@@ -60,6 +60,13 @@ void pool_unpin(struct pool *pool)
 		share_wake_others(&pool->share);
 }
 
+void pool_wait_tell_pins(const struct pool *pool, struct buf *out)
+{
+	if (share_pins(&pool->share))
+		buf_printf(out, "; %u of %u servers stay with clients: SHOW PINNED",
+		           share_pins(&pool->share), share_servers(&pool->share));
+}
+
 void pool_note_relief(struct pool *pool) { pool->relieved_at = loop_now(pool_loop(pool)); }
 
 /* ---- waiting for a place ---- */

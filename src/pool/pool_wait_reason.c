@@ -267,13 +267,6 @@ static void add_servers(unsigned int count, struct buf *out)
 	buf_printf(out, "%u server%s", count, count == 1 ? "" : "s");
 }
 
-void pool_wait_tell_pins(const struct pool *pool, struct buf *out)
-{
-	if (share_pins(&pool->share))
-		buf_printf(out, "; %u of %u servers stay with clients: SHOW PINNED",
-		           share_pins(&pool->share), share_servers(&pool->share));
-}
-
 static void explain_full(const struct pool *pool, const struct server *holder, struct buf *out)
 {
 	int size = pool->limits.size;
