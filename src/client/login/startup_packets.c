@@ -368,15 +368,13 @@ static bool note_parameter(struct client *client, const char *name, const char *
 }
 
 /* The one parameter that is ours: how long the client waits for a server. */
-#define OWN_PARAMETER "pgweir.wait_timeout"
-
 static bool take_patience(struct client *client, const char *value, struct err *err)
 {
 	usec_t time;
 
 	if (!value_time(value, USEC_PER_SEC, 10, &time, err) ||
 	    (time < 0 && !err_set(err, ERR_PARAMETER, "must be at least 0"))) {
-		err_prefix(err, "startup parameter " OWN_PARAMETER ": ");
+		err_prefix(err, "startup parameter pgweir.wait_timeout: ");
 		return err_reason(err, CLOSE_STARTUP_PARAMETER);
 	}
 	client_be_patient(client, time);
@@ -387,7 +385,7 @@ static bool take_patience(struct client *client, const char *value, struct err *
 static bool take_parameter(struct client *client, const char *name, const char *value,
                            struct err *err)
 {
-	if (strcasecmp(name, OWN_PARAMETER) == 0)
+	if (strcasecmp(name, "pgweir.wait_timeout") == 0)
 		return take_patience(client, value, err);
 	return is_ignored(client, name) || note_parameter(client, name, value, err);
 }
