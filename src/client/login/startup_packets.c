@@ -8,7 +8,6 @@
  * become the client's parameters after authentication.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
