@@ -33,7 +33,7 @@
 	COLUMN(TEXT, host, 0,                                                                     \
 	       "Address of PostgreSQL that the limit applies to (max_host_connections), while "   \
 	       "there are servers; NULL: all.")                                                   \
-	COLUMN(INT4, waiting, 0, "Who waits because of the limit: pools; for pool_size: clients.")
+	COLUMN(INT4, waiting, 0, "Pools that wait because of the limit; for pool_size: clients.")
 
 ROW_DECLARE(struct limit_row, limit_columns, LIMIT_ROW, char source_buffer[SOURCE_POS_SIZE];);
 
