@@ -10,7 +10,6 @@
 
 #include "pgweir/base/text.h"
 #include "pgweir/config/settings.h"
-#include "pgweir/net/channel.h"
 
 /* ---- what several commands use ---- */
 
@@ -34,10 +33,8 @@ bool command_database(struct console_session *session, const char *verb, const c
 	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
 		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
 	*database = words->argument;
-	lanes_hold(lanes);
-	LANES_EACH(lane, lanes)
+	LANES_HELD(lane, lanes)
 	is_there &= pools_database(lane->pools, words->argument) != NULL;
-	lanes_release(lanes);
 	return is_there || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
 
@@ -48,10 +45,8 @@ void command_each_lane(const struct console *console, const char *database,
 	const struct lanes *lanes = console->with.lanes;
 	const struct lane *lane;
 
-	lanes_hold(lanes);
-	LANES_EACH(lane, lanes)
+	LANES_HELD(lane, lanes)
 	act(lane->pools, database ? pools_find_database(lane->pools, database) : NULL, by);
-	lanes_release(lanes);
 }
 
 static void resume(struct pools *pools, struct database *database, const char *by)
@@ -442,13 +437,11 @@ static enum outcome run_reset_statements(struct console_session *session, struct
 	const struct lane *lane;
 
 	(void)err;
-	lanes_hold(lanes);
-	LANES_EACH(lane, lanes)
+	LANES_HELD(lane, lanes)
 	{
 		calls_reset(&lane->clients->calls);
 		applications_reset(&lane->clients->applications);
 	}
-	lanes_release(lanes);
 	return OUTCOME_DONE;
 }
 

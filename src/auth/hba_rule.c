@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 #include "outside_priv.h"
-#include "pgweir/auth/outside.h"
 
 #include "pgweir/base/text.h"
 

@@ -11,11 +11,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
-
-#include "pgweir/base/clock.h"
-#include "pgweir/base/text.h"
 
 #define LEVEL(words, priority, journal)                     \
 	{                                                   \

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdarg.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/base/probes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"

@@ -13,7 +13,6 @@
  * Clients that listen are handed over together, with their listening connection. Those at rest wait
  * for the others without being read, but only for a few looks: another one may work for long.
  */
-#include "pgweir/client/handover.h"
 
 #include <stdlib.h>
 
@@ -22,10 +21,8 @@
 #include "pgweir/pool/homes.h"
 #include "pgweir/pool/handover.h"
 
-#include "client_priv.h"
 #include "client_records_priv.h"
 #include "session/listening_change_priv.h"
-#include "session/session_priv.h"
 #include "statements/names_priv.h"
 #include "statements/statements_priv.h"
 

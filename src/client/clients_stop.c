@@ -18,7 +18,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/client/lanes.h"
 
 #include "client_priv.h"
@@ -238,10 +237,8 @@ void lanes_drain(const struct lanes *lanes, struct drain_progress *sum)
 	const struct lane *lane;
 
 	*sum = (struct drain_progress){ .is_done = true };
-	lanes_hold(lanes);
-	LANES_EACH(lane, lanes)
+	LANES_HELD(lane, lanes)
 	drain_add(lane->clients, sum);
-	lanes_release(lanes);
 }
 
 /*

@@ -178,12 +178,18 @@ union config_entry *entries_find(const struct config_entries *entries, enum entr
 
 /* ---- databases and users ---- */
 
-const struct config_database *config_database_find(const struct config *config, const char *name)
+static const void *find_entry(const struct config *config, enum entry_kind_id kind,
+                              const char *name)
 {
 	const union config_entry *entry;
 
-	HASH_FIND_STR(config->entries->tables[ENTRY_DATABASE], name, entry);
-	return entry ? &entry->database : NULL;
+	HASH_FIND_STR(config->entries->tables[kind], name, entry);
+	return entry;
+}
+
+const struct config_database *config_database_find(const struct config *config, const char *name)
+{
+	return find_entry(config, ENTRY_DATABASE, name);
 }
 
 const struct config_database *config_database_auto(const struct config *config)
@@ -241,10 +247,7 @@ bool config_database_same_server(const struct config_database *a, const struct c
 
 const struct config_user *config_user_find(const struct config *config, const char *name)
 {
-	const union config_entry *entry;
-
-	HASH_FIND_STR(config->entries->tables[ENTRY_USER], name, entry);
-	return entry ? &entry->user : NULL;
+	return find_entry(config, ENTRY_USER, name);
 }
 
 /* ---- peers ---- */
@@ -261,12 +264,10 @@ void peers_sort(struct config_entries *entries)
 
 const struct config_peer *config_peer_find(const struct config *config, int id)
 {
-	const union config_entry *entry;
 	char name[16];
 
 	snprintf(name, sizeof(name), "%d", id);
-	HASH_FIND_STR(config->entries->tables[ENTRY_PEER], name, entry);
-	return entry ? &entry->peer : NULL;
+	return find_entry(config, ENTRY_PEER, name);
 }
 
 const struct config_peer *config_peer_after(const struct config *config, int id)
@@ -298,10 +299,7 @@ const struct config_listener *config_listener_next(const struct config *config,
 
 const struct config_listener *config_listener_find(const struct config *config, const char *name)
 {
-	const union config_entry *entry;
-
-	HASH_FIND_STR(config->entries->tables[ENTRY_LISTENER], name, entry);
-	return entry ? &entry->listener : NULL;
+	return find_entry(config, ENTRY_LISTENER, name);
 }
 
 unsigned int config_listener_modes(const struct config *config)

@@ -4,7 +4,6 @@
  * file with every setting.
  */
 #include "pgweir/base/filter.h"
-#include "pgweir/config/settings.h"
 
 #include "config_priv.h"
 

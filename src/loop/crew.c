@@ -13,8 +13,6 @@
  */
 #include "pgweir/loop/crew.h"
 
-#include <assert.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,7 +20,6 @@
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/loop/loop.h"
 
 #include "loop_priv.h"
 

@@ -7,7 +7,6 @@
  * cleared, the libevent timer is left as it is: it fires once without effect and is then set
  * for the new head.
  */
-#include <assert.h>
 #include <stdlib.h>
 
 #include <event2/event.h>

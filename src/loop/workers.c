@@ -21,9 +21,7 @@
  */
 #include "pgweir/loop/workers.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

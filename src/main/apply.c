@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "daemon_priv.h"
-#include "load.h"
 
 static void apply_to_lane(struct daemon *daemon, struct lane *lane, struct ranges *proxies)
 {
@@ -31,10 +30,8 @@ void apply_settings(struct daemon *daemon, struct ranges *proxies)
 {
 	struct lane *lane;
 
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	apply_to_lane(daemon, lane, proxies);
-	lanes_release(&daemon->lanes);
 	ranges_release(&proxies);
 	verifiers_trim(daemon->verifiers, daemon->users);
 	doors_set_options(daemon);

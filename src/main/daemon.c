@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "daemon_priv.h"
-#include "load.h"
 
 #include "pgweir/auth/outside.h"
 

@@ -54,11 +54,6 @@ static void on_shortage(void *arg)
 
 /* ---- one door ---- */
 
-static const struct config_listener *entry_of(const struct door *door)
-{
-	return door->gate ? door->gate->rules.entry : NULL;
-}
-
 /* name NULL: the main listener. */
 static struct door *door_new(struct daemon *daemon, const char *name, struct err *err)
 {
@@ -310,8 +305,8 @@ static bool prepare_one(struct doors_change *change, struct gate_rules *rules, s
 		return false;
 	if (!load_gate_tls(&plan->rules, change->tls, old ? old->gate->rules.tls : NULL, err))
 		return false;
-	if (old &&
-	    (is_same_place(entry_of(old), plan->rules.entry) || listener_is_given(old->listener)))
+	if (old && (is_same_place(old->gate->rules.entry, plan->rules.entry) ||
+	            listener_is_given(old->listener)))
 		return true;
 	if (daemon->handover || daemon->takeover || daemon->lanes.at[0].clients->is_shutting_down)
 		return err_set(err, ERR_STATE,

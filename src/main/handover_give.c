@@ -29,7 +29,6 @@
 #include "pgweir/client/handover.h"
 
 #include "daemon_priv.h"
-#include "takeover.h"
 #include "process.h"
 
 /* How long the new process may be silent within a round. No client is served in that time. */
@@ -173,14 +172,12 @@ static void keep_all(const struct handover *handover, bool is_gone)
 	const struct lanes *lanes = &handover->daemon->lanes;
 	struct lane *lane;
 
-	lanes_hold(lanes);
-	LANES_EACH(lane, lanes)
+	LANES_HELD(lane, lanes)
 	{
 		pools_keep(lane->pools, is_gone);
 		clients_keep(lane->clients);
 		clients_go_on(lane->clients);
 	}
-	lanes_release(lanes);
 }
 
 /* Continues to serve; or stops, if the new process has sent STOP. */
@@ -293,11 +290,9 @@ static unsigned int served_count(const struct daemon *daemon)
 	const struct lane *lane;
 	unsigned int count = 0;
 
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	count += clients_served_count(lane->clients) +
 	         atomic_load_explicit(&lane->arriving_count, memory_order_relaxed);
-	lanes_release(&daemon->lanes);
 	return count;
 }
 
@@ -307,10 +302,8 @@ static bool is_empty(const struct daemon *daemon)
 	const struct lane *lane;
 	bool is_ending = false;
 
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	is_ending |= lane->pools->ending_count > 0;
-	lanes_release(&daemon->lanes);
 	return !is_ending && served_count(daemon) == 0 && !daemon->takeover;
 }
 
@@ -320,14 +313,12 @@ static bool have_leavers(struct daemon *daemon)
 	struct lane *lane;
 	bool have = false;
 
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	{
 		have |= clients_have_leavers(lane->clients);
 		if (lane->pools->suspend == SUSPEND_NONE)
 			clients_calm(lane->clients);
 	}
-	lanes_release(&daemon->lanes);
 	return have;
 }
 
@@ -401,10 +392,8 @@ static void on_deadline(struct timer *timer)
 	err_close(&err, CLOSE_TAKEOVER_TIMEOUT);
 	log_kept(&handover->daemon->logger, LOG_LEVEL_WARNING, "take-over",
 	         "takeover_timeout: closing the last %u clients", served_count(handover->daemon));
-	lanes_hold(&handover->daemon->lanes);
-	LANES_EACH(lane, &handover->daemon->lanes)
+	LANES_HELD(lane, &handover->daemon->lanes)
 	clients_dismiss(lane->clients, &err);
-	lanes_release(&handover->daemon->lanes);
 }
 
 static void look(struct timer *timer)
@@ -547,9 +536,7 @@ bool handover_may_start(struct daemon *daemon, const char *version, struct err *
 		return err_set(err, ERR_STATE, "pooler is shutting down");
 	if (daemon->lanes.at[0].pools->suspend != SUSPEND_NONE)
 		return err_set(err, ERR_STATE, "everything is suspended: RESUME first");
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	lane->pools->is_handover_plain = is_plain;
-	lanes_release(&daemon->lanes);
 	return true;
 }

@@ -39,14 +39,11 @@ static uint64_t plain_hash(void)
 	return handover_clients_hash(record_hash(CHANNEL_VERSION, &hello_record_table));
 }
 
-static uint64_t version_hash(void)
-{
-	return record_hash(handover_session_hash(plain_hash()), &cancel_record_table);
-}
-
 void handover_version(char *out, size_t size)
 {
-	snprintf(out, size, "r%016" PRIx64, version_hash());
+	uint64_t hash = record_hash(handover_session_hash(plain_hash()), &cancel_record_table);
+
+	snprintf(out, size, "r%016" PRIx64, hash);
 }
 
 bool handover_version_is(const char *word)

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/client/lanes.h"
 
 #include "process.h"
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "daemon_priv.h"
-#include "load.h"
 #include "check.h"
 
 #include "pgweir/base/container_of.h"
@@ -351,10 +350,8 @@ static void on_pause(int number, void *arg)
 		return;
 	}
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "pause", "got SIGUSR1, pausing all activity");
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	pools_pause(lane->pools, NULL, "SIGUSR1");
-	lanes_release(&daemon->lanes);
 }
 
 static void on_resume(int number, void *arg)
@@ -374,10 +371,8 @@ static void on_resume(int number, void *arg)
 	}
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "resume", "got SIGUSR2, continuing from PAUSE");
 	suspend_end(daemon);
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	pools_resume(lane->pools, NULL);
-	lanes_release(&daemon->lanes);
 	main_drain_end(daemon);
 }
 

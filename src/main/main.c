@@ -18,7 +18,6 @@
 #include "check.h"
 #include "daemon_priv.h"
 #include "process.h"
-#include "load.h"
 #include "ask.h"
 
 /* Handles --dump-settings. */

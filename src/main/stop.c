@@ -102,13 +102,11 @@ void suspend_end(struct daemon *daemon)
 		return;
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "suspend", "SUSPEND ended");
 	doors_do(&daemon->doors, listener_resume);
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	{
 		pools_go_on(lane->pools);
 		clients_go_on(lane->clients);
 	}
-	lanes_release(&daemon->lanes);
 }
 
 /*
@@ -247,10 +245,8 @@ void main_drain_end(struct daemon *daemon)
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "drain", "DRAIN %s, accepting clients",
 	         is_drained(daemon, &sum) ? "ended" : "canceled");
 	main_drain_stop(daemon);
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	drain_end(lane->clients);
-	lanes_release(&daemon->lanes);
 	doors_do(&daemon->doors, listener_relisten);
 	notify_send(&daemon->notify, "STATUS=ready");
 }

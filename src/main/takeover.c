@@ -597,13 +597,11 @@ static void tell_taken(const struct daemon *daemon, const struct takeover *takeo
 	unsigned int client_count = 0, server_count = 0;
 	const struct lane *lane;
 
-	lanes_hold(&daemon->lanes);
-	LANES_EACH(lane, &daemon->lanes)
+	LANES_HELD(lane, &daemon->lanes)
 	{
 		client_count += lane->clients->count;
 		server_count += lane->pools->server_count;
 	}
-	lanes_release(&daemon->lanes);
 	log_kept(&daemon->logger, LOG_LEVEL_INFO, "take-over",
 	         "took over %u clients and %u servers from process %d", client_count, server_count,
 	         (int)takeover->pid);

@@ -8,7 +8,6 @@
  * callback. So each step is a task at the end of the turn. A lookup whose owner is gone ends
  * with its next result.
  */
-#include "pgweir/net/resolver.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -17,8 +17,6 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "stream_priv.h"
 #include "tls_priv.h"

@@ -9,7 +9,6 @@
  * from memory. And OpenSSL must not ask the terminal for the password of an encrypted key.
  */
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

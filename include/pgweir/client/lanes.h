@@ -46,6 +46,11 @@ struct lanes {
 static inline void lanes_hold(const struct lanes *lanes) { crew_hold(lanes->crew); }
 static inline void lanes_release(const struct lanes *lanes) { crew_release(lanes->crew); }
 
+/* LANES_EACH() while they stand still. Not to be left by break or return. */
+#define LANES_HELD(lane, lanes)                     \
+	for (lanes_hold(lanes), lane = (lanes)->at; \
+	     lane < (lanes)->at + (lanes)->count || (lanes_release(lanes), false); lane++)
+
 /* The progress of DRAIN. Holds the lanes. */
 void lanes_drain(const struct lanes *lanes, struct drain_progress *sum);
 

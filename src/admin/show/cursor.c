@@ -5,7 +5,6 @@
 #include "show_priv.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/text.h"
 

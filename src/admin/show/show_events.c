@@ -3,10 +3,8 @@
  * SHOW EVENTS: what has happened to the process lately, from the log's memory.
  */
 #include <ctype.h>
-#include <string.h>
 
 #include "pgweir/base/close_reason.h"
-#include "pgweir/base/sqlstates.h"
 
 #include "show_priv.h"
 

@@ -5,7 +5,6 @@
 #include "show_priv.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/pool/pools.h"

@@ -11,8 +11,6 @@
 
 #include <stdlib.h>
 
-#include "pgweir/pool/latency.h"
-
 #define LATENCY_ROW(COLUMN)                                                                        \
 	COLUMN(TEXT, scope,                                                                        \
 	       !*at->first   ? "all"                                                               \

@@ -12,7 +12,6 @@
 
 #include "pgweir/client/audit.h"
 #include "pgweir/client/session.h"
-#include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/catalog.h"
 
 #define PINNED_ROW(COLUMN)                                                                         \

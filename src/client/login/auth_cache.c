@@ -17,7 +17,6 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/base/lock.h"
-#include "pgweir/client/login.h"
 #include "pgweir/pgwire/fields.h"
 
 TAILQ_HEAD(auth_answer_list, auth_answer);

@@ -4,7 +4,6 @@
  * its servers reported, so later logins need no server.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/base/probes.h"
@@ -13,7 +12,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
-#include "../client_priv.h"
 #include "login_priv.h"
 
 /* ---- a client's key ---- */

@@ -32,9 +32,7 @@
 #include "pgweir/base/clock.h"
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
-#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_single.h"
-#include "pgweir/pool/server/question.h"
 
 #include "relay_priv.h"
 #include "../session/session_priv.h"

@@ -12,9 +12,7 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/vacancy.h"
 
-#include "../session/listening_change_priv.h"
 #include "../session/resets_priv.h"
-#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 
 /* The messages that a client may send, and what the server owes for each. */

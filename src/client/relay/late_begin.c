@@ -18,12 +18,9 @@
  */
 #include "relay_priv.h"
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
-
-#include "../client_priv.h"
 
 #define BIND_BODY "\0\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
 #define EXECUTE_BODY "\0\0\0\0\0"    /* no portal, all rows */

@@ -19,12 +19,8 @@
 #include <assert.h>
 
 #include "pgweir/base/probes.h"
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql_block.h"
 
-#include "../session/listening_change_priv.h"
-#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "relay_priv.h"
 

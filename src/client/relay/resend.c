@@ -35,10 +35,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "pgweir/pgwire/fields.h"
-#include "pgweir/pgwire/sql.h"
-#include "pgweir/pgwire/sql_block.h"
-
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 

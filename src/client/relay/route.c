@@ -19,11 +19,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pgweir/pgwire/fields.h"
-#include "pgweir/pgwire/sql.h"
-#include "pgweir/pgwire/sql_block.h"
 #include "pgweir/pgwire/sql_single.h"
-#include "pgweir/pgwire/sql_touch.h"
 
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"

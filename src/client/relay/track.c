@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "pgweir/base/text.h"
-#include "pgweir/pgwire/sql.h"
 
 #include "../statements/statements_priv.h"
 

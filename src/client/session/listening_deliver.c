@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pool/listening.h"
 
 #include "listening_state_priv.h"
 #include "session_priv.h"

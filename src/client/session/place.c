@@ -6,7 +6,6 @@
  * again: session_use() takes the place, or refuses with what is noted in session->place.
  */
 #include "pgweir/base/container_of.h"
-#include "pgweir/config/entries.h"
 
 #include "listening_change_priv.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "pgweir/pgwire/frame.h"
-#include "pgweir/pool/listening.h"
 
 #include "../client_records_priv.h"
 #include "listening_state_priv.h"

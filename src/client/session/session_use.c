@@ -11,8 +11,6 @@
 #include <strings.h>
 
 #include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/fields.h"
-#include "pgweir/pgwire/sql.h"
 #include "pgweir/pgwire/sql_token.h"
 #include "pgweir/pool/server/params.h"
 #include "pgweir/pool/vacancy.h"

@@ -22,10 +22,7 @@
 #include <string.h>
 
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql.h"
-#include "pgweir/pgwire/sql_touch.h"
 
-#include "../client_priv.h"
 #include "../session/session_priv.h"
 #include "names_priv.h"
 

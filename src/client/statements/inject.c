@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
 #include "../client_priv.h"

@@ -12,7 +12,6 @@
 #include <search.h>
 #include <stdlib.h>
 
-#include "pgweir/base/container_of.h"
 #include "pgweir/pool/server/params.h"
 
 #include "../client_priv.h"

@@ -21,11 +21,7 @@
 
 #include <stdlib.h>
 
-#include "pgweir/pgwire/fields.h"
-
-#include "../client_priv.h"
 #include "../session/listening_change_priv.h"
-#include "../session/session_priv.h"
 #include "names_priv.h"
 
 /* ---- Parse ---- */

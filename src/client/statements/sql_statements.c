@@ -21,13 +21,9 @@
 
 #include <stdlib.h>
 
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
-#include "pgweir/pgwire/sql.h"
 
-#include "../client_priv.h"
 #include "../session/listening_change_priv.h"
-#include "../session/session_priv.h"
 #include "names_priv.h"
 
 void sql_forget(struct client *client)

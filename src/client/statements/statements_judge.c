@@ -5,8 +5,6 @@
 #include "statements_priv.h"
 
 #include "pgweir/base/text.h"
-#include "pgweir/pgwire/fields.h"
-#include "pgweir/pgwire/sql.h"
 
 #include "../client_priv.h"
 #include "../client_records_priv.h"

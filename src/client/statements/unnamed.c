@@ -15,14 +15,10 @@
 
 #include <stdlib.h>
 
-#include "pgweir/base/container_of.h"
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
-#include "../client_priv.h"
 #include "../client_records_priv.h"
 #include "../session/listening_change_priv.h"
-#include "../session/session_priv.h"
 
 struct unnamed {
 	struct ledger_change change; /* of each open Parse of the client */
