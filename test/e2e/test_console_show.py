@@ -80,6 +80,7 @@ servers_out:b""",
     "READY": "ready:t reason:t",
     "PENDING": "key:t value:t in_force:t reason:t",
     "SOURCES": "key:t value:t source:t",
+    "SHARES": "database:t user:t group:t priority:t weight cl_waiting sv_active used_us:b",
     "DRAIN": "state:t clients working waiting closed:b cut:b seconds_left",
     "STATEMENTS": """digest:t database:t user:t application:t calls:b errors:b sqlstate:t total_us:b
 mean_us:b max_us:b p95_us:b wait_total_us:b wait_mean_us:b wait_p95_us:b rows:b bytes:b

@@ -330,9 +330,9 @@ SHOW(pools, "POOLS", next_pool, pool_columns,
 	COLUMN(TEXT, group, buf_text(&cursor->text) + 1,                                          \
 	       "The user, application or address that fair_by tells apart; empty: all others.")   \
 	COLUMN(TEXT, priority, config_priority_name(sum.priority), "priority of the group.")      \
-	COLUMN(INT4, weight, sum.weight, "Its weight, as set for the user.")                      \
-	COLUMN(INT4, cl_waiting, sum.waiting, "Its clients that wait for a server.")              \
-	COLUMN(INT4, sv_active, sum.served, "Servers that its clients have.")                     \
+	COLUMN(INT4, weight, sum.weight, "Weight of the group, as set for the user.")             \
+	COLUMN(INT4, cl_waiting, sum.waiting, "Clients of the group that wait for a server.")     \
+	COLUMN(INT4, sv_active, sum.served, "Servers that clients of the group have.")            \
 	COLUMN(                                                                                   \
 	    INT8, used_us, sum.used,                                                              \
 	    "Microseconds that its clients have used servers, up to their last return. It "       \
