@@ -871,6 +871,18 @@ def test_a_server_that_is_not_clean_is_closed(scripted, answer):
     weir.wait_log("closing because: client disconnect while server was not ready")
 
 
+def test_no_row_is_a_mark_before_the_cleaning(scripted):
+    """The client that has left may have asked for such answers: nothing tells when its last one comes."""
+    weir, server, caller = left_at_work(scripted, default_pool_size=1, cancel_grace=10)
+    server.send(fake.complete("DISCARD ALL"), fake.ready(), fake.answer("\0" * 32))
+    for _ in range(2):  # it is handled before the second one
+        weir.admin("SHOW SERVERS")
+    next_query(weir)
+    weir.wait_pool(cl_waiting=1, sv_being_canceled=1)
+    caller.close()
+    server.expect("fQSQQQ")
+
+
 def test_another_mark_is_none(scripted):
     weir, server, mark = cleaned_at_work(scripted, cancel_grace=1)
     wrong = "".join("1" if digit == "0" else "0" for digit in mark)

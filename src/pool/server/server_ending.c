@@ -35,7 +35,7 @@ static bool works(const struct server *server)
 	return server_rest(server) == REST_WORKING && !ledger_is_empty(&server->wire.ledger);
 }
 
-/* Whether a server that is closed for this reason leaves nothing behind that must not go on. */
+/* Whether what runs there must not go on, if the server is closed for this reason. */
 static bool may_cancel(enum close_reason reason)
 {
 	switch (reason) {
@@ -172,6 +172,9 @@ static bool take_frame(struct server *server, char type, struct bytes body)
 	const char *name, *value;
 	bool is_news;
 
+	/* What a borrower has sent may still be answered, with any row and any tag. */
+	if (type != 'S' && server->wire.ending.how != ENDING_CLEANS)
+		return true;
 	switch (type) {
 	case 'S':
 		if (fields_parameter(body, &name, &value) == WIRE_OK &&
