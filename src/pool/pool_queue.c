@@ -13,7 +13,7 @@
 static usec_t now_in(const struct pool *pool) { return loop_now(pool_loop(pool)); }
 
 /* How long the queue is, and how long the first of it has waited. */
-static bool refuse(const struct pool *pool, enum close_reason reason, const char *counted,
+static void refuse(const struct pool *pool, enum close_reason reason, const char *counted,
                    unsigned int waiting, struct err *err)
 {
 	usec_t wait = pool_longest_wait(pool, now_in(pool));
@@ -26,15 +26,19 @@ static bool refuse(const struct pool *pool, enum close_reason reason, const char
 	err_close(err, reason);
 	err_detail(err, buf_ok(&detail) ? buf_text(&detail) : "");
 	buf_free(&detail);
-	return false;
 }
 
-static bool is_full(const struct share *share, int most, unsigned int *waiting)
+/* Whether so many wait there that nobody else may; then *err has the reason. */
+static bool is_full(struct pool *pool, const struct share *share, int most, const char *counted,
+                    struct err *err)
 {
-	if (most <= 0)
+	unsigned int waiting = most > 0 ? share_waiting(share) : 0;
+
+	if (most <= 0 || waiting < (unsigned int)most)
 		return false;
-	*waiting = share_waiting(share);
-	return *waiting >= (unsigned int)most;
+	pool->queue_hits++;
+	refuse(pool, CLOSE_QUEUE_FULL, counted, waiting, err);
+	return true;
 }
 
 static int most_of_database(const struct pool *pool)
@@ -47,14 +51,21 @@ static int most_of_user(const struct pool *pool)
 	return pool->role->entry ? pool->role->entry->max_waiting : 0;
 }
 
+/* How long the first of this loop has waited. */
+static usec_t wait_of_first(const struct pool *pool)
+{
+	const struct borrower *first = TAILQ_FIRST(&pool->waiting);
+
+	return first ? now_in(pool) - first->waiting_since : 0;
+}
+
 /* Whether one of so many of this loop is to be refused. */
 static bool refuses(const struct pool *pool, unsigned int waiting)
 {
-	const struct borrower *first = TAILQ_FIRST(&pool->waiting);
 	unsigned int servers = pool_shared_count(pool);
 
 	return shed_refuses(&pool->shed, &pool->limits.shed, waiting, servers ? servers : 1,
-	                    first ? now_in(pool) - first->waiting_since : 0);
+	                    wait_of_first(pool));
 }
 
 static void note_shed(struct pool *pool)
@@ -65,25 +76,16 @@ static void note_shed(struct pool *pool)
 
 bool pool_admits(struct pool *pool, struct err *err)
 {
-	unsigned int waiting;
-
-	if (is_full(&pool->share, pool->limits.max_waiting, &waiting)) {
-		pool->queue_hits++;
-		return refuse(pool, CLOSE_QUEUE_FULL, "in this pool", waiting, err);
-	}
-	if (is_full(&pool->database->cap.share, most_of_database(pool), &waiting)) {
-		pool->queue_hits++;
-		return refuse(pool, CLOSE_QUEUE_FULL, "for the database", waiting, err);
-	}
-	if (is_full(&pool->role->cap.share, most_of_user(pool), &waiting)) {
-		pool->queue_hits++;
-		return refuse(pool, CLOSE_QUEUE_FULL, "for the user", waiting, err);
-	}
-	if (refuses(pool, pool->waiting_count + 1)) {
-		note_shed(pool);
-		return refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, err);
-	}
-	return true;
+	if (is_full(pool, &pool->share, pool->limits.max_waiting, "in this pool", err) ||
+	    is_full(pool, &pool->database->cap.share, most_of_database(pool), "for the database",
+	            err) ||
+	    is_full(pool, &pool->role->cap.share, most_of_user(pool), "for the user", err))
+		return false;
+	if (!refuses(pool, pool->waiting_count + 1))
+		return true;
+	note_shed(pool);
+	refuse(pool, CLOSE_SHED, "in this pool", pool->waiting_count, err);
+	return false;
 }
 
 static void on_look(struct timer *timer) { pool_wake(container_of(timer, struct pool, look)); }
@@ -110,17 +112,16 @@ static void refuse_newest(struct pool *pool)
 void pool_shed(struct pool *pool)
 {
 	const struct shed_rule *rule = &pool->limits.shed;
-	const struct borrower *first = TAILQ_FIRST(&pool->waiting);
 	usec_t now = now_in(pool);
 
 	if (pool_is_held(pool)) {
 		pool->shed = (struct shed){ 0 };
 		return;
 	}
-	shed_look(&pool->shed, rule, now, first ? now - first->waiting_since : 0);
+	shed_look(&pool->shed, rule, now, wait_of_first(pool));
 	while (refuses(pool, pool->waiting_count))
 		refuse_newest(pool);
-	if ((first || pool->shed.is_shedding) && !timer_is_set(&pool->look))
+	if ((pool->waiting_count || pool->shed.is_shedding) && !timer_is_set(&pool->look))
 		timer_set(
 		    &pool->look,
 		    loop_timer_queue(pool_loop(pool),
