@@ -671,22 +671,15 @@ def a_query_ends(s):
     ends(client, "57014", "query timeout")
 
 
-def sigterm_sends_clients_away(s):
-    client = s.client()
-    yield
-    s.bystanders.judge(False)
-    s.bystanders.judge = lambda _: None  # they are disconnected too, now
-    s.weir.signal(signal.SIGTERM)
-    assert client.read_refusal().text == "pooler is draining"
-
-
-def sigint_sends_clients_away(s):
-    client = s.client()
-    yield
-    s.bystanders.judge(False)
-    s.bystanders.judge = lambda _: None  # they are disconnected too, now
-    s.weir.signal(signal.SIGINT)
-    assert client.read_refusal().text == "pooler is draining"
+def sends_clients_away(number):
+    def scenario(s):
+        client = s.client()
+        yield
+        s.bystanders.judge(False)
+        s.bystanders.judge = lambda _: None  # they are disconnected too, now
+        s.weir.signal(number)
+        assert client.read_refusal().text == "pooler is draining"
+    return scenario
 
 
 def sigterm_is_announced(s):
@@ -1240,8 +1233,8 @@ SETTINGS = (
     Row("login_notify_message", "hello, you", greeted),
     # time limits
     Row("shutdown_accept", "3600", sigterm_is_announced),
-    Row("shutdown_drain_signals", "SIGINT", sigint_sends_clients_away, dict(shutdown_drain=3600)),
-    Row("shutdown_drain", "3600", sigterm_sends_clients_away),
+    Row("shutdown_drain_signals", "SIGINT", sends_clients_away(signal.SIGINT), dict(shutdown_drain=3600)),
+    Row("shutdown_drain", "3600", sends_clients_away(signal.SIGTERM)),
     Row("suspend_timeout", SHORT, a_suspension_gives_up),
     Row("query_timeout", SHORT, a_query_ends),
     Row("query_wait_timeout", SHORT, waiting_ends, SMALL),
