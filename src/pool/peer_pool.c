@@ -51,11 +51,7 @@ static bool sign(const struct peers *peers, const char *word, struct bytes in,
 
 static bool has_signature(const char *at, const unsigned char *signature, size_t count)
 {
-	unsigned int differ = 0; /* in a time that does not depend on where */
-
-	for (size_t i = 0; i < count; i++)
-		differ |= (unsigned char)at[i] ^ signature[i];
-	return differ == 0;
+	return bytes_equal_secret(bytes_of(at, count), bytes_of(signature, count));
 }
 
 /* Of all bytes but the seal itself, the loop and the TTL. */
