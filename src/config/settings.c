@@ -214,13 +214,14 @@ const struct setting settings[] = {
 	                "clients that log in or need a server get an error at once. Attempts "
 	                "continue in the background, twice a second. With several hosts, only "
 	                "if all have failed."),
-	SETTING(
-	    fair_by, .initial = "none", .words = fair_bys, LIVE, GROUP(GENERIC), .since = "0.3.0",
-	    .help = "Between whom the servers of a pool are shared while clients wait: who has "
-		    "used servers for the shortest time comes next. user: users that clients have "
-		    "logged in as, in proportion to the weight of their entries, which matters "
-		    "where an entry forces one user on all. application: application_name. "
-		    "address: the client's address. none: first come, first served."),
+	SETTING(fair_by, .initial = "none", .words = fair_bys, LIVE, GROUP(GENERIC),
+	        .since = "0.4.0",
+	        .help = "Between whom the servers of a pool are shared while clients wait: the one "
+	                "that has used servers for the shortest time is served next. user: users "
+	                "that clients have "
+	                "logged in as, in proportion to the weight of their entries, which matters "
+	                "where an entry forces one user on all. application: application_name. "
+	                "address: the client's address. none: first come, first served."),
 	SETTING(host_check_borrow, .initial = "1", LIVE, GROUP(TIMEOUTS), .since = "0.4.0",
 	        .help = "Whether hosts are asked for their roles with the first login of a "
 	                "pool that has worked, if there is no other user for that: "
@@ -311,7 +312,7 @@ const struct setting settings[] = {
 	        .help = "Maximum number of server connections per database, for all users "
 	                "together. 0 = no limit."),
 	SETTING(max_host_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
-	        .since = "0.3.0",
+	        .since = "0.4.0",
 	        .help = "Maximum number of server connections to one PostgreSQL, for all entries "
 	                "and users together. What counts is the address, not the name in the "
 	                "entry. At the limit, idle servers of other pools are closed, as for "
@@ -334,7 +335,7 @@ const struct setting settings[] = {
 	                "(Parse messages and SQL PREPARE) are tracked and prepared on each "
 	                "server as needed. 0 = not tracked; they fail in these modes."),
 	SETTING(max_server_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
-	        .since = "0.3.0",
+	        .since = "0.4.0",
 	        .help = "Maximum number of server connections of the process, for all databases "
 	                "and users together. At the limit, idle servers of other pools are "
 	                "closed, as for max_db_connections. 0 = no limit."),
@@ -362,11 +363,11 @@ const struct setting settings[] = {
 	SETTING(max_user_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of server connections per user, for all databases "
 	                "together. 0 = no limit."),
-	SETTING(
-	    max_waiting, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC), .since = "0.3.0",
-	    .help = "Maximum number of clients that wait for a server of one pool. Who comes then "
-		    "is refused at once (53300). Entries of databases and users have a "
-		    "max_waiting for all their pools together. 0 = no limit."),
+	SETTING(max_waiting, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .since = "0.4.0",
+	        .help = "Maximum number of clients that wait for a server of one pool. A further "
+	                "one is refused at once (53300). Entries of databases and users have a "
+	                "max_waiting for all their pools together. 0 = no limit."),
 	SETTING(
 	    metrics_allow, .initial = "127.0.0.0/8, ::1, unix", .splits_at_blanks = true, LIVE,
 	    GROUP(CONSOLE), .since = "0.3.0",
@@ -452,11 +453,11 @@ const struct setting settings[] = {
 	SETTING(query_wait_timeout, .initial = "120", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a query or a login may wait for a server. 0 = no limit."),
 	SETTING(queue_interval, .initial = "0.1", .min = 1000, LIVE, GROUP(TIMEOUTS),
-	        .since = "0.3.0",
+	        .since = "0.4.0",
 	        .help = "For how long clients of a pool must have waited longer than queue_target "
 	                "before some are refused, and no longer than that before all may wait "
 	                "again: longer than a burst that the pool is to absorb."),
-	SETTING(queue_target, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
+	SETTING(queue_target, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0.4.0",
 	        .help =
 	            "How long clients should wait for a server at most. If the first in the wait "
 	            "queue of a pool has waited longer for a whole queue_interval, the newest "
