@@ -848,18 +848,28 @@ def test_tls_moves_with_its_transaction(secure_both, suite):
     assert weir.connect(sslmode="require").execute("SELECT 2").fetchone() == (2,)
 
 
-def test_tls_clients_that_listen_move(secure_both):
-    weir = secure_both()
+def listen_both(weir):
+    """Clients without and with TLS that listen, and what the latter gets."""
     plain, secure = weir.client(), weir.connect(sslmode="require", autocommit=True)
     got = []
     secure.add_notify_handler(lambda note: got.append(note.payload))
     plain.query("LISTEN news")
     secure.execute("LISTEN news")
     weir.disconnect_console()
-    assert weir.take_over().wait(15) == 0
+    return plain, secure, got
+
+
+def both_hear(weir, plain, secure, got):
     weir.postgres.query("NOTIFY news, 'x'")
     assert note_of(plain.expect("A")) == "x"
     wait_until(lambda: secure.execute("SELECT 1") and got == ["x"])
+
+
+def test_tls_clients_that_listen_move(secure_both):
+    weir = secure_both()
+    plain, secure, got = listen_both(weir)
+    assert weir.take_over().wait(15) == 0
+    both_hear(weir, plain, secure, got)
 
 
 def test_tls_clients_that_move_can_be_cancelled(secure_both):
@@ -946,16 +956,9 @@ def test_tls_clients_stay_to_their_end(secure_weir):
 def test_listeners_stay_with_one_of_tls(secure_weir):
     """Only one process can read the listening connection."""
     weir = secure_weir()
-    plain, secure = weir.client(), weir.connect(sslmode="require", autocommit=True)
-    got = []
-    secure.add_notify_handler(lambda note: got.append(note.payload))
-    plain.query("LISTEN news")
-    secure.execute("LISTEN news")
-    weir.disconnect_console()
+    plain, secure, got = listen_both(weir)
     old = weir.take_over()
-    weir.postgres.query("NOTIFY news, 'x'")
-    assert note_of(plain.expect("A")) == "x"
-    wait_until(lambda: secure.execute("SELECT 1") and got == ["x"])
+    both_hear(weir, plain, secure, got)
     assert plain.value("SELECT 1") == "1"
     assert old.poll() is None
     secure.execute("UNLISTEN news")
