@@ -3,7 +3,7 @@
  * The wait queue for servers: how long it may become (max_waiting, queue_target), and between whom
  * the servers are shared (fair_by, priority).
  *
- * Who comes when the queue is full is refused at once. Who waits is refused only while the queue
+ * A client is refused at once if the queue is full. One that waits is refused only while the queue
  * stands (shed.h), and then the newest first: those in front have waited for most of their time.
  */
 #include "pool_priv.h"

@@ -8,7 +8,7 @@
  * and nobody had to be refused.
  *
  * How long: CoDel drops some packets, and their senders slow down; clients of a database do not. So
- * the queue is cut to what was served in a time of the target lately: who is last in it then waits
+ * the queue is cut to what was served in a time of the target lately: the last one in it then waits
  * about as long as the target.
  *
  * No clock: the caller passes the time. Zeroed: the queue is short.

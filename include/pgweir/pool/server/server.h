@@ -138,7 +138,7 @@ struct server_login {
 	bool is_role_short; /* the short role question is asked */
 };
 
-/* How far the cleaning is; back to NOT if something else happens meanwhile. */
+/* How far the cleaning is; back to NOT after any other reply. */
 enum ending_cleaned {
 	CLEANED_NOT,
 	CLEANED_DISCARDED, /* DISCARD ALL is done */
