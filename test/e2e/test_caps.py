@@ -309,8 +309,10 @@ def test_a_client_says_how_long_it_waits(make_pgweir, own, takes_over):
 
 
 def test_no_client_waits_for_longer(pgweir):
-    weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0.2")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
     _holder = busy(weir)
+    # only now, as the login of its server may take longer
+    weir.reload(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0.2")
     for own in ("1h", "0"):
         waiter = wait_for(weir, **{"pgweir.wait_timeout": own})
         assert waiter.read_refusal().text == "query_wait_timeout"
