@@ -543,7 +543,8 @@ def test_too_many_connections(web):
     for sock in idle:
         sock.sendall(b"GET /metrics HTTP/1.1\r\n")
     assert ask(web, "/healthz").status == 200
-    assert idle[0].recv(1) == b""
+    with contextlib.suppress(ConnectionResetError):  # its request had not been read yet
+        assert idle[0].recv(1) == b""
     assert ask(web, "/metrics").status == 200
     assert web.client().value("SELECT 1") == "1"
     for sock in idle:
