@@ -33,18 +33,6 @@ static bool is_nothing(const struct stats *stats)
 	return memcmp(stats, &nothing, sizeof(nothing)) == 0;
 }
 
-static bool send_record(struct channel *channel, enum handover_kind kind,
-                        const struct record_table *table, const void *values)
-{
-	struct buf record = { .is_secret = true };
-	bool ok;
-
-	record_write(&record, table, values);
-	ok = channel_send_record(channel, kind, &record, -1);
-	buf_wipe(&record);
-	return ok;
-}
-
 static bool write_global(const struct pools *pools, struct channel *channel)
 {
 	struct global_record record = {
@@ -54,7 +42,7 @@ static bool write_global(const struct pools *pools, struct channel *channel)
 		.stats = pools->gone,
 	};
 
-	return send_record(channel, HANDOVER_GLOBAL, &global_record_table, &record);
+	return handover_send(channel, HANDOVER_GLOBAL, &global_record_table, &record);
 }
 
 static bool write_database(const struct database *database, struct channel *channel)
@@ -69,7 +57,7 @@ static bool write_database(const struct database *database, struct channel *chan
 	};
 
 	text_copy(record.database, sizeof(record.database), database->name);
-	return send_record(channel, HANDOVER_DATABASE, &database_record_table, &record);
+	return handover_send(channel, HANDOVER_DATABASE, &database_record_table, &record);
 }
 
 static bool write_role(const struct role *role, struct channel *channel)
@@ -80,7 +68,7 @@ static bool write_role(const struct role *role, struct channel *channel)
 	};
 
 	text_copy(record.role, sizeof(record.role), role->name);
-	return send_record(channel, HANDOVER_ROLE, &role_record_table, &record);
+	return handover_send(channel, HANDOVER_ROLE, &role_record_table, &record);
 }
 
 static struct bytes bytes_or_none(const char *text) { return bytes_text(text ? text : ""); }
@@ -117,7 +105,7 @@ static bool write_pool(const struct pool *pool, struct channel *channel)
 	text_copy(record.database, sizeof(record.database), pool->database->name);
 	text_copy(record.role, sizeof(record.role), pool->role->name);
 	note_learnt(pool, &record);
-	return send_record(channel, HANDOVER_POOL, &pool_record_table, &record);
+	return handover_send(channel, HANDOVER_POOL, &pool_record_table, &record);
 }
 
 static bool pool_has_news(const struct pool *pool)
@@ -155,27 +143,6 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 			ok = write_pool(pool, channel);
 	}
 	return ok;
-}
-
-bool handover_write_statement(struct statement *statement, struct channel *channel)
-{
-	struct bytes stem = statement_stem(statement);
-	struct statement_record record = {
-		.number = statement_number(statement),
-		.text = statement_text(statement),
-		.scope = statement_scope(statement),
-		.is_typed = statement->is_typed,
-		.is_forgetting = statement->is_forgetting,
-	};
-
-	if (statement->is_written)
-		return true;
-	assert(stem.count < sizeof(record.stem));
-	memcpy(record.stem, stem.at, stem.count);
-	if (!send_record(channel, HANDOVER_STATEMENT, &statement_record_table, &record))
-		return false;
-	statement->is_written = !statement->is_alias; /* pools_keep() does not find an alias */
-	return true;
 }
 
 bool handover_write_idle_servers(struct pools *pools, struct channel *channel, bool is_first)
@@ -235,13 +202,6 @@ void pools_keep(struct pools *pools, bool is_gone)
 }
 
 /* ---- reading ---- */
-
-struct arrived_statement {
-	UT_hash_handle hh;
-	uint64_t number;
-	struct statement *statement; /* for clients; one reference */
-	struct statement *called;    /* the same with its old name, for servers; one reference */
-};
 
 /* The content of any of the records. */
 union any_record {
@@ -392,63 +352,9 @@ static void take_pool(struct pools_arrival *arrival, const union any_record *any
 	pool_arm_expiry(pool);
 }
 
-static struct arrived_statement *find_arrived(const struct pools_arrival *arrival, uint64_t number)
-{
-	struct arrived_statement *arrived;
-
-	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
-	return arrived;
-}
-
-/* Stores the statement in this loop; its content is stored once for all loops. */
-static void name_statement(struct pools_arrival *arrival, struct arrived_statement *arrived,
-                           const struct statement_record *record)
-{
-	struct statements *statements = &arrival->pools->statements;
-	struct statement_name name = { record->stem, record->number };
-	const struct arrived_statement *theirs =
-	    arrival->first ? find_arrived(arrival->first, record->number) : NULL;
-
-	if (theirs)
-		arrived->called = statement_of_image(statements, theirs->called->image);
-	arrived->statement = statement_named(statements, record->text, record->scope, &name);
-	if (!theirs)
-		arrived->called = statement_called(statements, record->text, record->scope, &name);
-}
-
-/* NULL: no memory. */
-static struct arrived_statement *add_statement(struct pools_arrival *arrival,
-                                               const struct statement_record *record)
-{
-	struct statements *statements = &arrival->pools->statements;
-	struct arrived_statement *arrived = calloc(1, sizeof(*arrived));
-
-	if (!arrived)
-		return NULL;
-	arrived->number = record->number;
-	name_statement(arrival, arrived, record);
-	if (!arrived->statement || !arrived->called) {
-		statement_release(statements, &arrived->statement);
-		statement_release(statements, &arrived->called);
-		free(arrived);
-		return NULL;
-	}
-	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
-	return arrived;
-}
-
-/* Each loop of the other process has written it, and they may know different things of it. */
 static void take_statement(struct pools_arrival *arrival, const union any_record *any)
 {
-	const struct statement_record *record = &any->statement;
-	struct arrived_statement *arrived = find_arrived(arrival, record->number);
-
-	if (!arrived)
-		arrived = add_statement(arrival, record);
-	if (!arrived)
-		return;
-	arrived->statement->is_typed |= record->is_typed;
-	arrived->statement->is_forgetting |= record->is_forgetting;
+	handover_statement_take(arrival, &any->statement);
 }
 
 static const struct kind {
@@ -526,20 +432,6 @@ void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, i
 		kind->take(arrival, &any);
 }
 
-struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number)
-{
-	const struct arrived_statement *arrived = find_arrived(arrival, number);
-
-	return arrived ? arrived->statement : NULL;
-}
-
-struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number)
-{
-	const struct arrived_statement *arrived = find_arrived(arrival, number);
-
-	return arrived ? arrived->called : NULL;
-}
-
 struct pool *handover_arrival_pool(struct pools *pools, const char *database_name, const char *role)
 {
 	struct database *database = pools_database(pools, database_name);
@@ -549,13 +441,6 @@ struct pool *handover_arrival_pool(struct pools *pools, const char *database_nam
 
 void pools_arrival_done(struct pools_arrival *arrival)
 {
-	struct arrived_statement *arrived, *next;
-
 	handover_clusters_done(arrival);
-	HASH_ITER (hh, arrival->statements, arrived, next) {
-		HASH_DEL(arrival->statements, arrived);
-		statement_release(&arrival->pools->statements, &arrived->statement);
-		statement_release(&arrival->pools->statements, &arrived->called);
-		free(arrived);
-	}
+	handover_statements_done(arrival);
 }

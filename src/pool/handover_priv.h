@@ -179,7 +179,15 @@ void listening_record_write(const struct server *server, struct buf *record);
 /* Makes the listening connection of a server that has arrived; may close the server. */
 void listening_take(struct server *server, const struct listening_record *values, uint64_t number);
 
-/* ---- hosts: handover_records.c ---- */
+/* ---- records, hosts, statements: handover_records.c ---- */
+
+bool handover_send(struct channel *channel, enum handover_kind kind,
+                   const struct record_table *table, const void *values);
+
+void handover_statement_take(struct pools_arrival *arrival, const struct statement_record *record);
+
+/* Releases the statements that have arrived. */
+void handover_statements_done(struct pools_arrival *arrival);
 
 bool handover_clusters_write(struct broker *broker, struct channel *channel);
 

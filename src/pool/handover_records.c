@@ -362,6 +362,18 @@ uint64_t handover_pools_session_hash(uint64_t hash)
 	return hash;
 }
 
+bool handover_send(struct channel *channel, enum handover_kind kind,
+                   const struct record_table *table, const void *values)
+{
+	struct buf record = { .is_secret = true };
+	bool ok;
+
+	record_write(&record, table, values);
+	ok = channel_send_record(channel, kind, &record, -1);
+	buf_wipe(&record);
+	return ok;
+}
+
 /*
  * ---- hosts ----
  *
@@ -401,14 +413,9 @@ static bool write_cluster(struct cluster *cluster, struct channel *channel)
 static bool write_closed(const struct closed_host *closed, struct channel *channel)
 {
 	struct closed_host_record values = { .is_disabled = closed->admin == HOST_DISABLED };
-	struct buf record = { 0 };
-	bool ok;
 
 	text_copy(values.host, sizeof(values.host), closed->name);
-	record_write(&record, &closed_host_record_table, &values);
-	ok = channel_send_record(channel, HANDOVER_CLOSED_HOST, &record, -1);
-	buf_free(&record);
-	return ok;
+	return handover_send(channel, HANDOVER_CLOSED_HOST, &closed_host_record_table, &values);
 }
 
 bool handover_clusters_write(struct broker *broker, struct channel *channel)
@@ -523,4 +530,118 @@ void handover_clusters_done(struct pools_arrival *arrival)
 		                 &arrival->clusters[--arrival->cluster_count]);
 	free(arrival->clusters);
 	arrival->clusters = NULL;
+}
+
+/* ---- statements ---- */
+
+bool handover_write_statement(struct statement *statement, struct channel *channel)
+{
+	struct bytes stem = statement_stem(statement);
+	struct statement_record record = {
+		.number = statement_number(statement),
+		.text = statement_text(statement),
+		.scope = statement_scope(statement),
+		.is_typed = statement->is_typed,
+		.is_forgetting = statement->is_forgetting,
+	};
+
+	if (statement->is_written)
+		return true;
+	assert(stem.count < sizeof(record.stem));
+	memcpy(record.stem, stem.at, stem.count);
+	if (!handover_send(channel, HANDOVER_STATEMENT, &statement_record_table, &record))
+		return false;
+	statement->is_written = !statement->is_alias; /* pools_keep() does not find an alias */
+	return true;
+}
+
+struct arrived_statement {
+	UT_hash_handle hh;
+	uint64_t number;
+	struct statement *statement; /* for clients; one reference */
+	struct statement *called;    /* the same with its old name, for servers; one reference */
+};
+
+static struct arrived_statement *find_arrived(const struct pools_arrival *arrival, uint64_t number)
+{
+	struct arrived_statement *arrived;
+
+	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
+	return arrived;
+}
+
+/* Stores the statement in this loop; its content is stored once for all loops. */
+static void name_statement(struct pools_arrival *arrival, struct arrived_statement *arrived,
+                           const struct statement_record *record)
+{
+	struct statements *statements = &arrival->pools->statements;
+	struct statement_name name = { record->stem, record->number };
+	const struct arrived_statement *theirs =
+	    arrival->first ? find_arrived(arrival->first, record->number) : NULL;
+
+	if (theirs)
+		arrived->called = statement_of_image(statements, theirs->called->image);
+	arrived->statement = statement_named(statements, record->text, record->scope, &name);
+	if (!theirs)
+		arrived->called = statement_called(statements, record->text, record->scope, &name);
+}
+
+/* NULL: no memory. */
+static struct arrived_statement *add_statement(struct pools_arrival *arrival,
+                                               const struct statement_record *record)
+{
+	struct statements *statements = &arrival->pools->statements;
+	struct arrived_statement *arrived = calloc(1, sizeof(*arrived));
+
+	if (!arrived)
+		return NULL;
+	arrived->number = record->number;
+	name_statement(arrival, arrived, record);
+	if (!arrived->statement || !arrived->called) {
+		statement_release(statements, &arrived->statement);
+		statement_release(statements, &arrived->called);
+		free(arrived);
+		return NULL;
+	}
+	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
+	return arrived;
+}
+
+/* Each loop of the other process has written it, and they may know different things of it. */
+void handover_statement_take(struct pools_arrival *arrival, const struct statement_record *record)
+{
+	struct arrived_statement *arrived = find_arrived(arrival, record->number);
+
+	if (!arrived)
+		arrived = add_statement(arrival, record);
+	if (!arrived)
+		return;
+	arrived->statement->is_typed |= record->is_typed;
+	arrived->statement->is_forgetting |= record->is_forgetting;
+}
+
+struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number)
+{
+	const struct arrived_statement *arrived = find_arrived(arrival, number);
+
+	return arrived ? arrived->statement : NULL;
+}
+
+struct statement *handover_arrival_called(const struct pools_arrival *arrival, uint64_t number)
+{
+	const struct arrived_statement *arrived = find_arrived(arrival, number);
+
+	return arrived ? arrived->called : NULL;
+}
+
+void handover_statements_done(struct pools_arrival *arrival)
+{
+	struct arrived_statement *arrived, *next;
+
+	HASH_ITER (hh, arrival->statements, arrived, next) {
+		HASH_DEL(arrival->statements, arrived);
+		statement_release(&arrival->pools->statements, &arrived->statement);
+		statement_release(&arrival->pools->statements, &arrived->called);
+		free(arrived);
+	}
 }

@@ -119,23 +119,6 @@ static struct listening *listening_new(struct pool *pool, const char *encoding)
 	return listening;
 }
 
-void listening_count_stuck(struct pool *pool)
-{
-	unsigned int count = pool->listening_count - pool->listening_login_count;
-	const struct listening *listening;
-	int change;
-
-	TAILQ_FOREACH (listening, &pool->listenings, node) {
-		if (!listening->now->borrower.server)
-			count += listening->listener_count;
-	}
-	change = (int)(count - pool->stuck_count);
-	pool->stuck_count = count;
-	share_count_stuck(&pool->database->cap.share, change);
-	share_count_stuck(&pool->role->cap.share, change);
-	share_count_stuck(&pool->pools->cap.share, change);
-}
-
 void listening_enter(struct listening *listening, struct listener *listener)
 {
 	TAILQ_INIT(&listener->subscriptions);

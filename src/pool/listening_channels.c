@@ -87,6 +87,23 @@ void listening_wake(struct listening *listening)
 	loop_defer(listening->pool->pools->with.loop, &listening->task);
 }
 
+void listening_count_stuck(struct pool *pool)
+{
+	unsigned int count = pool->listening_count - pool->listening_login_count;
+	const struct listening *listening;
+	int change;
+
+	TAILQ_FOREACH (listening, &pool->listenings, node) {
+		if (!listening->now->borrower.server)
+			count += listening->listener_count;
+	}
+	change = (int)(count - pool->stuck_count);
+	pool->stuck_count = count;
+	share_count_stuck(&pool->database->cap.share, change);
+	share_count_stuck(&pool->role->cap.share, change);
+	share_count_stuck(&pool->pools->cap.share, change);
+}
+
 struct listening_link *listening_link_of(struct borrower *borrower)
 {
 	return container_of(borrower, struct listening_link, borrower);

@@ -145,10 +145,11 @@ static void outage_of_server(struct server *server, const struct err *err)
 void pool_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
+	usec_t now = loop_now(pool_loop(pool));
 
 	outage_of_server_over(server);
-	pools_note_time(pool, LATENCY_SERVER_LOGIN, server->connected_at,
-	                loop_now(pool_loop(pool)));
+	latency_note(&pool->latency, &pool->pools->latency, LATENCY_SERVER_LOGIN,
+	             now - server->connected_at, now);
 	if (server->replication) {
 		pool_dedicated_login_done(server);
 		return;

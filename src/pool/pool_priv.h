@@ -3,19 +3,21 @@
  * Pools, internal to the module. The files form layers; a file calls only layers below its own:
  *
  *   pools                                made, configured and freed
- *   pools_admin                          the administrator's commands
  *   pool_serve                           a pool's turn; the table of server_ops
+ *   handover  pools_admin  pool_logins   what happens to many of them; how logins end
  *   pool_trade                           servers that move from loop to loop
- *   pool_standby  pool_logins            reads on standbys; how logins end
- *   pool_dedicated  pool_grow
- *   listening
- *   pools_add  pool_servers  pool        pools, their servers, their borrowers
- *   pool_configure  pool_secret  cancel  pool_home
- *   pool_limits
- *   pool_roles                           which hosts fit
+ *   handover_server  pool_dedicated
+ *   pools_add  pool_lend                 pools, and their borrowers
+ *   listening  pool_grow
+ *   pool_servers                         their servers
+ *   pool_configure  cancel  pool_standby
+ *   pool_home  host_watches  database  pool_wait_reason
+ *   pool_limits  pool_secret
  *   pool_retry                           after failed logins
- *   pool_queue                           wait queues that are too long
- *   pool_wait  pools_find  pool_sequences  database
+ *   pool_queue  pool_roles               wait queues that are too long; which hosts fit
+ *   pool_sequences  pool_catalog  listening_replace
+ *   pool_wait  pools_find                wait queues; one of the pools
+ *   pool                                 what all of these ask a pool
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
 #define PGWEIR_POOL_POOL_PRIV_H
@@ -46,13 +48,6 @@ static inline unsigned int pool_login_count(const struct pool *pool)
 
 static inline struct loop *pool_loop(const struct pool *pool) { return pool->pools->with.loop; }
 
-/* ---- pinned servers: pool_wait.c ---- */
-
-/* Gives places to borrowers that wait for one. */
-void pool_give_places(struct pool *pool);
-
-/* ---- wait queues: pool_wait.c ---- */
-
 static inline bool pool_is_paused(const struct pool *pool)
 {
 	return pool->pools->is_paused || pool->database->is_paused;
@@ -66,6 +61,32 @@ static inline bool pool_is_held(const struct pool *pool)
 
 /* Whether clients of its database may be members: the entry forces no other user on them. */
 bool pool_is_current(const struct pool *pool);
+
+/*
+ * Whether the server's standby is too far behind to serve reads (max_standby_lag). Only with
+ * limits.has_lag_limit.
+ */
+bool pool_is_behind(const struct server *server);
+
+/* Whether its borrowers may prefer some of its servers: causal_reads. */
+static inline bool pool_is_choosy(const struct pool *pool)
+{
+	return pool->limits.is_causal && pool->purpose == POOL_FOR_READS;
+}
+
+static inline bool pool_may_lend(const struct server *server)
+{
+	return !server->close_reason &&
+	       !(server->pool->limits.has_lag_limit && pool_is_behind(server));
+}
+
+/* For SHOW LIMITS and the log: max_pinned_servers refuses, or lets wait. */
+void pool_note_pins_met(struct pool *pool);
+
+/* ---- wait queues: pool_wait.c ---- */
+
+/* Gives places to borrowers that wait for one. */
+void pool_give_places(struct pool *pool);
 
 /* The wait queue of a state, and its count; NULL: the state has none. */
 struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
@@ -86,12 +107,26 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is
  */
 struct borrower *pool_wait_again(struct server *server);
 
+/* With pool->fair: a borrower is lent a server. */
+void pool_fair_lend(struct borrower *borrower);
+
+/* A borrower parts from its server, in any way. */
+void pool_part(struct pool *pool, const struct borrower *borrower, const struct server *server);
+
+/* Whether one of another group comes first, who has come later. */
+bool pool_fair_passes(const struct borrower *borrower);
+
+/* Adds who comes first. */
+void pool_fair_tell(const struct pool *pool, struct buf *out);
+
+/* After a new snapshot. */
+void pool_fair_configure(struct pool *pool);
+
 /* Refuses all borrowers that wait for a server of the pool or for the welcome. */
 void pool_refuse(struct pool *pool, const struct err *err);
 
 /* ---- after failed logins: pool_retry.c ---- */
 
-usec_t pool_due(const struct pool *pool); /* when a failing pool may try again */
 bool pool_is_backing_off(const struct pool *pool);
 void pool_reset_retry(struct pool *pool); /* it may try at once */
 bool pool_may_try(struct pool *pool);
@@ -141,6 +176,8 @@ void pool_note_report(struct server *server, const struct host_report *report);
 
 /* If the roster has changed: closes servers whose host does not fit any more. */
 void pool_hear_roster(struct pool *pool);
+
+usec_t pool_due(const struct pool *pool); /* when a failing pool may try a host again */
 
 /* Whether a host fits; pool_seek_host(): if not, the pool is woken when one may be tried. */
 bool pool_has_host(const struct pool *pool);
@@ -253,40 +290,12 @@ void pool_leave_blocked(struct pool *pool);
 bool pool_dedicated_goes_first(const struct pool *pool);
 
 /* Adds, behind something else, how many servers of the pool stay with clients, if any. */
-void pool_wait_tell_pins(const struct pool *pool, struct buf *out);
+void pool_tell_pins(const struct pool *pool, struct buf *out);
 
 /* ---- wait queues that are too long: pool_queue.c ---- */
 
 /* Only if limits.guards_queue. false: the queue is full; *err has the reason. */
 bool pool_admits(struct pool *pool, struct err *err);
-
-/*
- * With pool->fair: a borrower enters the wait queue for servers, as the first or last of its group,
- * and leaves it; it is lent a server; it parts from it.
- */
-void pool_fair_wait(struct borrower *borrower, bool is_first);
-void pool_fair_leave(struct borrower *borrower);
-void pool_fair_lend(struct borrower *borrower);
-void pool_fair_part(struct pool *pool, const struct borrower *borrower,
-                    const struct server *server);
-
-/* A borrower parts from its server, in any way. */
-static inline void pool_part(struct pool *pool, const struct borrower *borrower,
-                             const struct server *server)
-{
-	pool->served_count--;
-	if (pool->fair)
-		pool_fair_part(pool, borrower, server);
-}
-
-/* Whether one of another group comes first, who has come later. */
-bool pool_fair_passes(const struct borrower *borrower);
-
-/* Adds who comes first. */
-void pool_fair_tell(const struct pool *pool, struct buf *out);
-
-/* After a new snapshot. */
-void pool_fair_configure(struct pool *pool);
 
 /* Only with queue_target: refuses the newest of a queue that stands. */
 void pool_shed(struct pool *pool);
@@ -389,7 +398,7 @@ void pool_recycle(struct pool *pool, enum close_reason reason);
 /* Closes idle servers and those that are logging in, for PAUSE. */
 void pool_close_idle(struct pool *pool, enum close_reason reason);
 
-/* ---- its borrowers: pool.c ---- */
+/* ---- its borrowers: pool_lend.c ---- */
 
 void pool_lend(struct server *server, struct borrower *borrower);
 
@@ -522,29 +531,11 @@ void pool_login_failed(struct server *server, const struct err *err);
 
 /* ---- reads on standbys: pool_standby.c ---- */
 
-/*
- * Whether the server's standby is too far behind to serve reads (max_standby_lag). Only with
- * limits.has_lag_limit.
- */
-bool pool_standby_is_behind(const struct server *server);
-
 /* Whether there is an idle server that can be lent. */
 bool pool_standby_has_idle(const struct pool *reads);
 
 /* Closes an idle server whose standby is too far behind: another one needs its place. */
 bool pool_standby_make_space(struct pool *reads);
-
-/* Whether its borrowers may prefer some of its servers: causal_reads. */
-static inline bool pool_is_choosy(const struct pool *pool)
-{
-	return pool->limits.is_causal && pool->purpose == POOL_FOR_READS;
-}
-
-static inline bool pool_may_lend(const struct server *server)
-{
-	return !server->close_reason &&
-	       !(server->pool->limits.has_lag_limit && pool_standby_is_behind(server));
-}
 
 /* An idle server that suits the borrower, preferably its last one; or NULL. */
 struct server *pool_standby_suitable(const struct borrower *borrower);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The wait queue for servers: how long it may become (max_waiting, queue_target), and between whom
- * the servers are shared (fair_by, priority).
+ * The wait queue for servers: how long it may become (max_waiting, queue_target).
  *
  * A client is refused at once if the queue is full. One that waits is refused only while the queue
  * stands (shed.h), and then the newest first: those in front have waited for most of their time.
@@ -21,7 +20,7 @@ static void refuse(const struct pool *pool, enum close_reason reason, const char
 
 	buf_printf(&detail, "%u clients wait %s; the first of %s/%s has waited %.3f s", waiting,
 	           counted, pool->database->name, pool->role->name, (double)wait / USEC_PER_SEC);
-	pool_wait_tell_pins(pool, &detail);
+	pool_tell_pins(pool, &detail);
 	buf_add_text(&detail, ".");
 	err_close(err, reason);
 	err_detail(err, buf_ok(&detail) ? buf_text(&detail) : "");
@@ -128,109 +127,4 @@ void pool_shed(struct pool *pool)
 		                     rule->target < rule->interval ? rule->target : rule->interval,
 		                     on_look),
 		    now);
-}
-
-/* ---- shares ---- */
-
-static struct fair_who who_of(const struct borrower *borrower, struct buf *name)
-{
-	struct fair_who who = { .weight = 1, .priority = PRIORITY_NORMAL };
-
-	buf_clear(name);
-	if (borrower->ops->tell_group)
-		borrower->ops->tell_group(borrower, &who, name);
-	who.name = buf_bytes(name); /* without memory, it is in a group of those without a name */
-	return who;
-}
-
-void pool_fair_wait(struct borrower *borrower, bool is_first)
-{
-	struct pool *pool = borrower->pool;
-	struct fair_who who = who_of(borrower, &pool->pools->group_text);
-	struct fair_member *member = fair_member(pool->fair, borrower);
-
-	if (member)
-		fair_wait(pool->fair, member, &who, is_first);
-}
-
-void pool_fair_leave(struct borrower *borrower)
-{
-	struct fair_member *member = fair_find(borrower->pool->fair, borrower);
-
-	if (member)
-		fair_leave(borrower->pool->fair, member);
-}
-
-void pool_fair_lend(struct borrower *borrower)
-{
-	struct pool *pool = borrower->pool;
-	struct fair_who who = who_of(borrower, &pool->pools->group_text);
-	struct fair_member *member = fair_member(pool->fair, borrower);
-
-	if (member)
-		fair_lend(pool->fair, member, &who, now_in(pool));
-}
-
-void pool_fair_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
-{
-	struct fair_member *member = fair_find(pool->fair, borrower);
-
-	if (member)
-		fair_return(pool->fair, member, now_in(pool) - server->lease.lent_at);
-}
-
-bool pool_fair_passes(const struct borrower *borrower)
-{
-	const struct pool *pool = borrower->pool;
-	const struct fair_member *member, *next;
-
-	if (!pool->fair || borrower->state != BORROWER_WAITING || pool_is_choosy(pool))
-		return false;
-	member = fair_find(pool->fair, borrower);
-	next = fair_next(pool->fair, now_in(pool));
-	return member && next && next->group != member->group &&
-	       next->borrower->wait_number > borrower->wait_number;
-}
-
-void pool_fair_tell(const struct pool *pool, struct buf *out)
-{
-	const struct fair_member *next = fair_next(pool->fair, now_in(pool));
-
-	if (!next)
-		return;
-	next->borrower->ops->tell_who(next->borrower, out);
-	buf_add_text(out, " has come later and is served before: SHOW SHARES");
-}
-
-static void drop_shares(struct pool *pool)
-{
-	struct borrower *borrower;
-
-	TAILQ_FOREACH (borrower, &pool->members, node) {
-		if (borrower->state == BORROWER_SERVED)
-			pool_fair_part(pool, borrower, borrower->server);
-		else
-			pool_fair_leave(borrower);
-	}
-	fair_free(&pool->fair);
-}
-
-void pool_fair_configure(struct pool *pool)
-{
-	enum fair_by by = pool->pools->config->fair_by;
-	bool is_wanted = pool->purpose != POOL_FOR_LOOKUPS &&
-	                 (by != FAIR_BY_NONE || pool->pools->has_priorities);
-	struct borrower *borrower;
-
-	if (is_wanted == (pool->fair != NULL) && by == pool->fair_by)
-		return;
-	if (pool->fair)
-		drop_shares(pool);
-	pool->fair_by = by;
-	if (is_wanted)
-		pool->fair = fair_new(); /* without memory: first come, first served */
-	if (!pool->fair)
-		return;
-	TAILQ_FOREACH (borrower, &pool->waiting, wait_node)
-		pool_fair_wait(borrower, false);
 }

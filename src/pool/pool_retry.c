@@ -11,11 +11,6 @@
 /* How long SHOW POOLS has a failed login: monitoring scrapes at least once a minute. */
 #define FAILURE_SHOWN (60 * USEC_PER_SEC)
 
-usec_t pool_due(const struct pool *pool)
-{
-	return hosts_due(pool->site.hosts, pool->site.limits.retry_gap);
-}
-
 /* Whether logins failed at all hosts so recently that it is too early for another attempt. */
 bool pool_is_backing_off(const struct pool *pool)
 {

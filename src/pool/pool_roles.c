@@ -122,6 +122,11 @@ void pool_hear_roster(struct pool *pool)
 
 /* ---- is there a host? ---- */
 
+usec_t pool_due(const struct pool *pool)
+{
+	return hosts_due(pool->site.hosts, pool->site.limits.retry_gap);
+}
+
 bool pool_has_host(const struct pool *pool) { return hosts_has_up(pool->site.hosts); }
 
 static void on_role_retry(struct timer *timer)

@@ -8,13 +8,6 @@
 
 /* ---- standbys that are too far behind ---- */
 
-bool pool_standby_is_behind(const struct server *server)
-{
-	struct roster_at at = server_roster_at(server);
-
-	return roster_is_behind(server->site->roster, &at, &server->pool->limits.lag_limit);
-}
-
 /* The servers of such a standby stay: it may have caught up soon. */
 bool pool_standby_has_idle(const struct pool *reads)
 {
@@ -23,7 +16,7 @@ bool pool_standby_has_idle(const struct pool *reads)
 	if (!reads->limits.has_lag_limit)
 		return reads->server_counts[SERVER_IDLE];
 	TAILQ_FOREACH (server, &reads->servers[SERVER_IDLE], place.node) {
-		if (!pool_standby_is_behind(server))
+		if (!pool_is_behind(server))
 			return true;
 	}
 	return false;
@@ -37,7 +30,7 @@ bool pool_standby_make_space(struct pool *reads)
 		return false;
 	TAILQ_FOREACH_REVERSE(server, &reads->servers[SERVER_IDLE], server_list, place.node)
 	{
-		if (!pool_standby_is_behind(server))
+		if (!pool_is_behind(server))
 			continue;
 		pool_close_server(server, CLOSE_HOST_BEHIND);
 		return true;

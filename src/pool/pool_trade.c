@@ -366,7 +366,7 @@ static struct server *spare_server(struct pool *pool, enum server_state state,
 			look_again(pool, since);
 			continue;
 		}
-		if (pool->limits.has_lag_limit && pool_standby_is_behind(server))
+		if (pool->limits.has_lag_limit && pool_is_behind(server))
 			continue;
 		if (server_may_move(server))
 			return server;

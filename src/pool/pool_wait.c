@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The wait queues of a pool: the borrowers in them, and what blocks all of them.
+ * The wait queues of a pool: the borrowers in them, and between whom the servers are shared
+ * (fair_by, priority).
  *
  *   pool_stand --> a wait queue --> pool_give_up       served, refused, or left
  */
@@ -12,82 +13,128 @@
 
 #include "server/server_priv.h"
 
-/*
- * ---- pins ----
- *
- * Servers that stay with their clients because of session state: counted in all loops together.
- */
+/* ---- shares ---- */
 
-/* A pool that may have none at all is as its administrator wants it. */
-static void pool_note_pins_met(struct pool *pool)
+static struct fair_who who_of(const struct borrower *borrower, struct buf *name)
 {
-	const struct limit_event event = { .limit = "max_pinned_servers",
-		                           .value = pool->limits.max_pinned,
-		                           .counted = "the pinned servers",
-		                           .database = pool->database->name,
-		                           .user = pool->role->name };
+	struct fair_who who = { .weight = 1, .priority = PRIORITY_NORMAL };
 
-	pool->pins_refused++;
-	if (event.value > 0)
-		limit_event_note(&pool->share.tally->pins_met, loop_now(pool_loop(pool)),
-		                 pool->log.log, &event);
-}
-
-bool pool_pin(struct pool *pool)
-{
-	if (share_pin(&pool->share, (unsigned int)pool->limits.max_pinned))
-		return true;
-	pool_note_pins_met(pool);
-	return false;
-}
-
-void pool_pin_anyway(struct pool *pool) { share_pin(&pool->share, PERMIT_NO_LIMIT); }
-
-static bool has_waiting(const struct pool *pool)
-{
-	return pool->wait_place_count || pool->served_wait_place_count;
-}
-
-/* Wakes borrowers that wait for a place: only if there was none. */
-void pool_unpin(struct pool *pool)
-{
-	bool was_full = (int)share_pins(&pool->share) >= pool->limits.max_pinned;
-
-	share_unpin(&pool->share);
-	if (has_waiting(pool))
-		pool_wake(pool);
-	if (was_full && !share_is_alone(&pool->share))
-		share_wake_others(&pool->share);
-}
-
-void pool_wait_tell_pins(const struct pool *pool, struct buf *out)
-{
-	if (share_pins(&pool->share))
-		buf_printf(out, "; %u of %u servers stay with clients: SHOW PINNED",
-		           share_pins(&pool->share), share_servers(&pool->share));
-}
-
-void pool_note_relief(struct pool *pool) { pool->relieved_at = loop_now(pool_loop(pool)); }
-
-/* ---- waiting for a place ---- */
-
-bool pool_is_out_of_places(const struct pool *pool)
-{
-	return has_waiting(pool) || (int)share_pins(&pool->share) >= pool->limits.max_pinned;
+	buf_clear(name);
+	if (borrower->ops->tell_group)
+		borrower->ops->tell_group(borrower, &who, name);
+	who.name = buf_bytes(name); /* without memory, it is in a group of those without a name */
+	return who;
 }
 
 /* Where it stands among its group follows from where it stands in the wait queue for servers. */
 static void join_group(struct borrower *borrower, const struct borrower_list *line, bool is_first)
 {
-	if (borrower->pool->fair && line == &borrower->pool->waiting)
-		pool_fair_wait(borrower, is_first);
+	struct pool *pool = borrower->pool;
+	struct fair_member *member;
+	struct fair_who who;
+
+	if (!pool->fair || line != &pool->waiting)
+		return;
+	who = who_of(borrower, &pool->pools->group_text);
+	member = fair_member(pool->fair, borrower);
+	if (member)
+		fair_wait(pool->fair, member, &who, is_first);
 }
 
 static void leave_group(struct borrower *borrower, const struct borrower_list *line)
 {
-	if (borrower->pool->fair && line == &borrower->pool->waiting)
-		pool_fair_leave(borrower);
+	struct pool *pool = borrower->pool;
+	struct fair_member *member = NULL;
+
+	if (pool->fair && line == &pool->waiting)
+		member = fair_find(pool->fair, borrower);
+	if (member)
+		fair_leave(pool->fair, member);
 }
+
+void pool_fair_lend(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	struct fair_who who = who_of(borrower, &pool->pools->group_text);
+	struct fair_member *member = fair_member(pool->fair, borrower);
+
+	if (member)
+		fair_lend(pool->fair, member, &who, loop_now(pool_loop(pool)));
+}
+
+static void part_share(struct pool *pool, const struct borrower *borrower,
+                       const struct server *server)
+{
+	struct fair_member *member = fair_find(pool->fair, borrower);
+
+	if (member)
+		fair_return(pool->fair, member, loop_now(pool_loop(pool)) - server->lease.lent_at);
+}
+
+void pool_part(struct pool *pool, const struct borrower *borrower, const struct server *server)
+{
+	pool->served_count--;
+	if (pool->fair)
+		part_share(pool, borrower, server);
+}
+
+bool pool_fair_passes(const struct borrower *borrower)
+{
+	const struct pool *pool = borrower->pool;
+	const struct fair_member *member, *next;
+
+	if (!pool->fair || borrower->state != BORROWER_WAITING || pool_is_choosy(pool))
+		return false;
+	member = fair_find(pool->fair, borrower);
+	next = fair_next(pool->fair, loop_now(pool_loop(pool)));
+	return member && next && next->group != member->group &&
+	       next->borrower->wait_number > borrower->wait_number;
+}
+
+void pool_fair_tell(const struct pool *pool, struct buf *out)
+{
+	const struct fair_member *next = fair_next(pool->fair, loop_now(pool_loop(pool)));
+
+	if (!next)
+		return;
+	next->borrower->ops->tell_who(next->borrower, out);
+	buf_add_text(out, " has come later and is served before: SHOW SHARES");
+}
+
+static void drop_shares(struct pool *pool)
+{
+	struct borrower *borrower;
+
+	TAILQ_FOREACH (borrower, &pool->members, node) {
+		if (borrower->state == BORROWER_SERVED)
+			part_share(pool, borrower, borrower->server);
+		else
+			leave_group(borrower, &pool->waiting);
+	}
+	fair_free(&pool->fair);
+}
+
+void pool_fair_configure(struct pool *pool)
+{
+	enum fair_by by = pool->pools->config->fair_by;
+	bool is_wanted = pool->purpose != POOL_FOR_LOOKUPS &&
+	                 (by != FAIR_BY_NONE || pool->pools->has_priorities);
+	struct borrower *borrower;
+
+	if (is_wanted == (pool->fair != NULL) && by == pool->fair_by)
+		return;
+	if (pool->fair)
+		drop_shares(pool);
+	pool->fair_by = by;
+	if (is_wanted)
+		pool->fair = fair_new(); /* without memory: first come, first served */
+	if (!pool->fair)
+		return;
+	TAILQ_FOREACH (borrower, &pool->waiting, wait_node)
+		join_group(borrower, &pool->waiting, false);
+}
+
+/* ---- waiting for a place ---- */
 
 /* A borrower with a place is served first, since others wait for that place. */
 static void move_to_front(struct borrower *borrower)
@@ -163,18 +210,6 @@ void pool_give_places(struct pool *pool)
 		borrower->ops->on_place(borrower);
 	}
 }
-
-/* ---- waiting ---- */
-
-bool pool_is_current(const struct pool *pool)
-{
-	const struct config_database *entry = pool->database->entry;
-
-	return entry && (!entry->user || pool->purpose == POOL_FOR_LOOKUPS ||
-	                 strcmp(entry->user, pool->role->name) == 0);
-}
-
-void pool_wake(struct pool *pool) { loop_defer(pool_loop(pool), &pool->serve_task); }
 
 /* ---- entering and leaving a wait queue ---- */
 
@@ -359,17 +394,19 @@ static void end_wait(struct borrower *borrower, struct borrower_list *line, unsi
 	now = loop_now(pool_loop(pool));
 	wait = now - borrower->waiting_since;
 	pool->stats.wait_time += (uint64_t)wait;
-	pools_note_time(pool, LATENCY_WAIT, borrower->waiting_since, now);
+	latency_note(&pool->latency, &pool->pools->latency, LATENCY_WAIT, wait, now);
 	PROBE_WAIT(borrower_client_id(borrower), pool->database->name, pool->role->name, wait);
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
 	count_in_shares(pool, -1);
 }
 
-void pool_end_place_wait(struct borrower *borrower)
+void pool_leave_place(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
 
+	if (!borrower->awaits_place)
+		return;
 	borrower->awaits_place = false;
 	end_wait(borrower, &pool->served_wait_place, &pool->served_wait_place_count);
 }
@@ -393,24 +430,6 @@ void pool_give_up(struct borrower *borrower)
 }
 
 /* ---- who waits ---- */
-
-/* Of one pool: the first borrowers of its wait queues have waited longest. */
-usec_t pool_longest_wait(const struct pool *pool, usec_t now)
-{
-	const struct borrower *first[] = {
-		TAILQ_FIRST(&pool->waiting),        TAILQ_FIRST(&pool->newcomers),
-		TAILQ_FIRST(&pool->wait_dedicated), TAILQ_FIRST(&pool->connect_dedicated),
-		TAILQ_FIRST(&pool->wait_place),     TAILQ_FIRST(&pool->served_wait_place),
-		TAILQ_FIRST(&pool->wait_own)
-	};
-	usec_t longest = 0;
-
-	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
-		if (first[i] && now - first[i]->waiting_since > longest)
-			longest = now - first[i]->waiting_since;
-	}
-	return longest;
-}
 
 usec_t pools_longest_wait(const struct pools *pools, usec_t now)
 {

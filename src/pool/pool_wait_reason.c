@@ -275,7 +275,7 @@ static void explain_full(const struct pool *pool, const struct server *holder, s
 	buf_printf(out, ", pool_size %d", size);
 	if (pool->limits.reserve_size > 0)
 		buf_printf(out, ", reserve_pool_size %d", pool->limits.reserve_size);
-	pool_wait_tell_pins(pool, out);
+	pool_tell_pins(pool, out);
 	if (pool->server_counts[SERVER_ENDING])
 		buf_printf(out, "; %u being canceled", pool->server_counts[SERVER_ENDING]);
 	add_holder(holder, out);
@@ -302,7 +302,7 @@ static void explain_cap(const struct pool *pool, const struct cap *cap, const st
 	buf_printf(out, ", %s %d", pool_cap_setting(cap->kind), cap->limit);
 	if (cap->kind == CAP_HOST)
 		buf_printf(out, ", host %s", container_of(cap, struct cap_host, cap)->name);
-	pool_wait_tell_pins(pool, out);
+	pool_tell_pins(pool, out);
 	add_holder(holder, out);
 }
 
@@ -321,11 +321,11 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason,
 		return;
 	case WAIT_PINNED:
 		buf_printf(out, "max_pinned_servers %d", pool->limits.max_pinned);
-		pool_wait_tell_pins(pool, out);
+		pool_tell_pins(pool, out);
 		return;
 	case WAIT_SHARE:
 		pool_fair_tell(pool, out);
-		pool_wait_tell_pins(pool, out);
+		pool_tell_pins(pool, out);
 		return;
 	case WAIT_POOL_FULL:
 		explain_full(pool, holder, out);

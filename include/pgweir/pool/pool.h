@@ -555,13 +555,7 @@ static inline bool pool_lacks_place(const struct borrower *borrower)
  * wait any more; safe if it does not wait.
  */
 void pool_await_place(struct borrower *borrower);
-void pool_end_place_wait(struct borrower *borrower);
-
-static inline void pool_leave_place(struct borrower *borrower)
-{
-	if (borrower->awaits_place)
-		pool_end_place_wait(borrower);
-}
+void pool_leave_place(struct borrower *borrower);
 
 /* A borrower that waits for a place goes on without one. false: it does not wait for that. */
 bool pool_forgo_place(struct borrower *borrower);

@@ -122,13 +122,6 @@ struct pools {
 	struct sqlstates sqlstates; /* errors that clients were sent */
 };
 
-/* Counts how long something of this pool took that began at `since`. */
-static inline void pools_note_time(struct pool *pool, enum latency_kind kind, usec_t since,
-                                   usec_t now)
-{
-	latency_note(&pool->latency, &pool->pools->latency, kind, now - since, now);
-}
-
 struct pools *pools_new(const struct pools_with *with, const struct config *config,
                         struct users *users, struct err *err);
 
@@ -260,10 +253,7 @@ void pools_walk_start(struct pools *pools, struct pools_walk *walk);
 void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 
 /* Something changed that a watch may wait for. */
-static inline void pools_changed(struct pools *pools)
-{
-	watches_changed(pools->with.watches, pools->with.loop);
-}
+void pools_changed(struct pools *pools);
 
 /*
  * ---- hosts ----

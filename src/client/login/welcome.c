@@ -160,6 +160,8 @@ static struct bytes greet(struct client *client, const struct params *params)
 static void say(struct client *client, struct buf *out, enum client_state next)
 {
 	const char *notice = client->clients->config->login_notify_message;
+	struct pool *pool = client->borrower.pool;
+	usec_t now = loop_now(client->clients->with.loop);
 
 	if (!give_key(client))
 		return;
@@ -172,11 +174,11 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 	client_login_free(client);
 	timer_clear(&client->timer);
 	client_enter(client, next);
-	client->borrower.pool->stats.client_login_count++;
-	pools_note_time(client->borrower.pool, LATENCY_CLIENT_LOGIN, client->connected_at,
-	                loop_now(client->clients->with.loop));
+	pool->stats.client_login_count++;
+	latency_note(&pool->latency, &pool->pools->latency, LATENCY_CLIENT_LOGIN,
+	             now - client->connected_at, now);
 	PROBE_CLIENT_LOGIN(client->id, client_database(client), client_user(client),
-	                   loop_now(client->clients->with.loop) - client->connected_at);
+	                   now - client->connected_at);
 	if (!buf_ok(out))
 		client_close(client, CLOSE_NO_GREETING);
 	else if (client_send(client, buf_bytes(out)) && next == CLIENT_IDLE)

@@ -52,14 +52,19 @@ void relay_begin_batch(struct client *client)
 		audit_transaction(client);
 }
 
+static inline void note_time(struct pool *pool, enum latency_kind kind, usec_t since, usec_t now)
+{
+	latency_note(&pool->latency, &pool->pools->latency, kind, now - since, now);
+}
+
 /* Notes the times of a batch and of a transaction, either of which may be 0. */
 __attribute__((noinline)) static void note_apart(struct pool *pool, usec_t since, usec_t xact_since,
                                                  usec_t now)
 {
 	if (since)
-		pools_note_time(pool, LATENCY_STATEMENT, since, now);
+		note_time(pool, LATENCY_STATEMENT, since, now);
 	if (xact_since)
-		pools_note_time(pool, LATENCY_XACT, xact_since, now);
+		note_time(pool, LATENCY_XACT, xact_since, now);
 }
 
 /* Counts the batch, and the transaction that ends with it, which may have begun with it. */
@@ -73,7 +78,7 @@ static inline void note_times(struct client *client, bool ends_xact, usec_t now)
 	if (ends_xact)
 		pool->stats.xact_time += (uint64_t)(now - xact_since);
 	if (since && since == xact_since)
-		pools_note_time(pool, LATENCY_STATEMENT_XACT, since, now);
+		note_time(pool, LATENCY_STATEMENT_XACT, since, now);
 	else
 		note_apart(pool, since, xact_since, now);
 }

@@ -172,11 +172,11 @@ START_TEST(a_standby_that_is_behind)
 	note(&roster, 0, &report, 1);
 	report = (struct host_report){ .role = HOST_STANDBY, .is_full = true, .position = 100 };
 	note(&roster, 1, &report, 2);
-	ck_assert(!pool_standby_is_behind(&server));
+	ck_assert(!pool_is_behind(&server));
 	pool.limits.lag_limit.bytes = 49;
-	ck_assert(pool_standby_is_behind(&server));
+	ck_assert(pool_is_behind(&server));
 	pool.limits.lag_limit = (struct roster_limit){ 0 };
-	ck_assert(!pool_standby_is_behind(&server));
+	ck_assert(!pool_is_behind(&server));
 	roster_done(&roster);
 }
 END_TEST

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/pool.c, with clients and servers: what a server is made ready for, and how it comes home.
+ * pool/pool_lend.c, with clients and servers: what a server is made ready for, and how it comes
+ * home.
  */
 #include "../../lib/script.h"
 

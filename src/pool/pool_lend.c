@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A pool and its borrowers: they join, ask, are lent a server, return it, and leave.
+ *
+ *   pool_take --> a server at once
+ *   pool_ask  --> the wait queue --> end of turn: an idle server, or a new one
+ *
+ * Hard here: no borrower is served within a callback of another one. A returned server wakes the
+ * pool, and pool_serve() serves the wait queue at the end of the turn.
+ */
+#include "pgweir/pool/pool.h"
+
+#include <assert.h>
+
+#include "pgweir/base/probes.h"
+
+#include "server/server_priv.h"
+#include "pool_priv.h"
+
+/* ---- membership ---- */
+
+void pool_join(struct pool *pool, struct borrower *borrower)
+{
+	borrower->pool = pool;
+	borrower->state = BORROWER_RESTING;
+	TAILQ_INSERT_TAIL(&pool->members, borrower, node);
+	pool->member_count++;
+	share_add_client(&pool->share);
+	timer_clear(&pool->rest);
+	if (pool->limits.min_size)
+		pool_wake(pool);
+}
+
+/* The borrower parts from its server. */
+static inline void probe_return(const struct pool *pool, const struct server *server,
+                                const struct borrower *borrower)
+{
+	(void)pool;
+	(void)server;
+	(void)borrower;
+	PROBE_SERVER_RETURNED(borrower_client_id(borrower), pool->database->name, pool->role->name,
+	                      server_backend_pid(server),
+	                      loop_now(pool_loop(pool)) - server->lease.lent_at);
+}
+
+void pool_leave(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	struct server *server = borrower->server;
+
+	if (!pool)
+		return;
+	pool_give_up(borrower);
+	pool_leave_place(borrower);
+	pool_drop_place(borrower);
+	if (server) {
+		bool is_whole =
+		    server_rest(server) >= REST_MID_RESPONSE && !borrower->is_mid_message;
+
+		if (is_whole && server->replication == REPLICATION_NONE) {
+			pool_return(borrower);
+		} else {
+			probe_return(pool, server, borrower);
+			borrower->server = NULL;
+			borrower->state = BORROWER_RESTING;
+			server->lease.borrower = NULL;
+			pool_part(pool, borrower, server);
+			cancel_forget_target(borrower, pool);
+			server_close_for(server, server->replication ? CLOSE_REPLICATION_CLIENT_LEFT
+			                         : borrower->has_quit ? CLOSE_CLIENT_QUIT_EARLY
+			                                              : CLOSE_CLIENT_LEFT);
+		}
+	}
+	if (pool->fair)
+		fair_forget(pool->fair, borrower);
+	pool_disown(borrower->owned);
+	TAILQ_REMOVE(&pool->members, borrower, node);
+	pool->member_count--;
+	share_remove_client(&pool->share);
+	borrower->pool = NULL;
+	pool_arm_expiry(pool);
+}
+
+void pool_expel(struct pool *pool, const struct err *err)
+{
+	struct borrower_list leaving;
+	struct borrower *borrower;
+
+	/* An expelled borrower may stay a member until the end of the turn. */
+	TAILQ_INIT(&leaving);
+	TAILQ_CONCAT(&leaving, &pool->members, node);
+	while ((borrower = TAILQ_FIRST(&leaving))) {
+		TAILQ_REMOVE(&leaving, borrower, node);
+		TAILQ_INSERT_TAIL(&pool->members, borrower, node);
+		borrower->ops->on_expelled(borrower, err);
+	}
+}
+
+static bool refuse_for_failure(const struct pool *pool, struct err *err)
+{
+	*err = pool->failure;
+	err_set(err, pool->failure.code,
+	        "server login has been failing, cached error: %.99s (server_login_retry)",
+	        pool->failure.text);
+	err_reason(err, CLOSE_LOGIN_FAILING);
+	if (pool->failure.code == ERR_FOREIGN)
+		memcpy(err->sqlstate, pool->failure.sqlstate, sizeof(err->sqlstate));
+	err_detail(err, pool->failure.detail);
+	return false;
+}
+
+/* ---- asking ---- */
+
+/* Not even one that is logging in. */
+static bool has_no_server(const struct pool *pool)
+{
+	return pool_shared_count(pool) + pool_elsewhere_count(pool) == 0;
+}
+
+bool pool_await_welcome(struct borrower *borrower, struct err *err)
+{
+	struct pool *pool = borrower->pool;
+
+	assert(!pool->has_welcome);
+	if (pool_turns_away(pool, borrower, err))
+		return false;
+	if (pool_is_refused(pool) && has_no_server(pool))
+		return refuse_for_failure(pool, err);
+	if (pool->limits.guards_queue && !pool_admits(pool, err))
+		return false;
+	pool_stand(borrower, BORROWER_NEWCOMER);
+	return true;
+}
+
+static bool ask(struct borrower *borrower, struct err *err)
+{
+	struct pool *pool = borrower->pool;
+
+	if (pool->pools->is_ending)
+		return err_close(err, CLOSE_SERVER_SHUTDOWN);
+	if (pool_turns_away(pool, borrower, err))
+		return false;
+	if (pool_is_refused(pool) && has_no_server(pool) && !pool_is_held(pool))
+		return refuse_for_failure(pool, err);
+	if (borrower->wants_place)
+		pool_stand(borrower, BORROWER_WAIT_PLACE);
+	else if (borrower->wants_own && pool_lacks_own(borrower))
+		pool_stand(borrower, BORROWER_WAIT_OWN);
+	else
+		pool_stand(borrower, BORROWER_WAITING);
+	return true;
+}
+
+bool pool_ask(struct borrower *borrower, struct err *err)
+{
+	struct pool *pool = borrower->pool;
+
+	return (!pool->limits.guards_queue || pool_admits(pool, err)) && ask(borrower, err);
+}
+
+/* It has waited already: no queue is too long for it. */
+bool pool_ask_first(struct borrower *borrower, usec_t since, struct err *err)
+{
+	if (!ask(borrower, err))
+		return false;
+	pool_wait_first(borrower, since);
+	return true;
+}
+
+/* ---- lending ---- */
+
+void pool_lend(struct server *server, struct borrower *borrower)
+{
+	struct pool *pool = server->pool;
+
+	server_enter(server, SERVER_LENT);
+	server->lease.borrower = borrower;
+	borrower->server = server;
+	borrower->state = BORROWER_SERVED;
+	borrower->waits_for = LEDGER_WAIT_NOT;
+	replay_forget_opening(&server->lease.replay);
+	/* a reset query of ours does not matter to this borrower */
+	server_settle_rest(server);
+	server_close_scope(server);
+	if (pool_rules(borrower)->mode == POOL_MODE_SESSION)
+		server_begin_session(server);
+	pool_sequences_lend(server, borrower);
+	if (pool->purpose == POOL_FOR_READS)
+		database_count_read(pool->database, server);
+	pool->served_count++;
+	pool->stats.assignment_count++;
+	server->lease.request_at = server->lease.lent_at = loop_now(pool_loop(pool));
+	if (pool->fair)
+		pool_fair_lend(borrower);
+	PROBE_SERVER_LENT(borrower_client_id(borrower), pool->database->name, pool->role->name,
+	                  server_backend_pid(server));
+}
+
+/* The server that the borrower owns, if it can be lent. */
+static struct server *own_server(const struct borrower *borrower)
+{
+	struct server *server = borrower->owned;
+
+	return server && server->pool == borrower->pool && server->state == SERVER_IDLE &&
+	               pool_may_lend(server)
+	           ? server
+	           : NULL;
+}
+
+/*
+ * In a pool with servers on which libraries were loaded: one that has no library that the borrower
+ * does not want. If there is none, and none is coming, one is closed, so that another may be
+ * opened. Not inlined: few pools have such servers.
+ */
+__attribute__((noinline)) static struct server *fitting_server(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	const struct params *want = borrower->ops->params(borrower);
+	struct server *server = own_server(borrower);
+
+	if (server && server_libraries_are_in(server->session.params, want))
+		return server;
+	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], place.node) {
+		if (pool_may_lend(server) && server_libraries_are_in(server->session.params, want))
+			return server;
+	}
+	server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]);
+	if (server && pool_missing(pool))
+		pool_close_server(server,
+		                  server->close_reason ? server->close_reason : CLOSE_LIBRARY);
+	return NULL;
+}
+
+/*
+ * One whose values of sequences are new is passed over if another one is near: the next question
+ * may ask for them.
+ */
+#define PASSES_MAX 8
+
+static inline struct server *idle_server(struct borrower *borrower)
+{
+	struct server *server = borrower->owned ? own_server(borrower) : NULL, *next;
+	struct server *kept = NULL;
+	struct pool *pool = borrower->pool;
+	unsigned int passed = 0;
+
+	if (pool->library_count)
+		return fitting_server(borrower);
+	if (pool_is_choosy(pool) && (next = pool_standby_suitable(borrower)))
+		return next;
+	if (server || pool_waits_for_own(borrower))
+		return server;
+	for (server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]); server; server = next) {
+		next = TAILQ_NEXT(server, place.node);
+		if (pool_may_lend(server)) {
+			if (!server->lease.sequences.owner || !pool_is_kept(server, borrower))
+				return server;
+			kept = kept ? kept : server;
+			if (++passed == PASSES_MAX)
+				return kept;
+		} else if (server->close_reason) {
+			pool_close_server(server, server->close_reason);
+		}
+	}
+	return kept;
+}
+
+struct server *pool_idle_server(struct borrower *borrower) { return idle_server(borrower); }
+
+struct server *pool_take(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	struct server *server;
+
+	if (borrower->wants_place || pool_is_held(pool) ||
+	    (pool->wait_dedicated_count && pool_dedicated_goes_first(pool)))
+		return NULL;
+	server = borrower->wants_own ? own_server(borrower) : NULL;
+	if (!server && (!TAILQ_EMPTY(&pool->waiting) || share_is_asked(&pool->share)))
+		return NULL;
+	if (!server)
+		server = idle_server(borrower);
+	if (!server)
+		return NULL;
+	pool_lend(server, borrower);
+	latency_note_no_wait(&pool->latency, &pool->pools->latency);
+	return server;
+}
+
+/* What goes to a server ahead of a borrower's first message, besides its parameters. */
+enum preparation {
+	PREPARES_NOTHING,
+	PREPARES_SEQUENCES, /* values of sequences are forgotten */
+	PREPARES_CLEANING   /* and all that former borrowers may have left */
+};
+
+/* Whether it may not have values of sequences that another one has got. */
+static inline bool forgets_values(const struct borrower *borrower)
+{
+	return pool_sequences(borrower) == CATALOG_SEQUENCES_CALLED ||
+	       (borrower->pool->limits.is_mixed && pool_rules(borrower)->mode == POOL_MODE_SESSION);
+}
+
+static inline enum preparation preparation_of(const struct server *server)
+{
+	if (server->session.doubt == DOUBT_FOREIGN)
+		return PREPARES_CLEANING;
+	return server->lease.sequences.state != SEQUENCES_NONE && pool_has_foreign_values(server) &&
+	               forgets_values(server->lease.borrower)
+	           ? PREPARES_SEQUENCES
+	           : PREPARES_NOTHING;
+}
+
+/* Writes it. true: it can be sent ahead, as its failure does no harm. */
+static bool write_preparation(struct server *server, const struct params *params, bool sends_now,
+                              enum preparation preparation, struct buf *text)
+{
+	bool is_ahead = server_replay_text(server, params, text) && sends_now;
+
+	if (preparation == PREPARES_NOTHING)
+		return is_ahead;
+	if (preparation == PREPARES_CLEANING) {
+		server_clean_text(server, params, text);
+		server_begin_cleaning(server);
+	} else {
+		buf_add_text(text, DISCARD_SEQUENCES);
+	}
+	pool_discard_sequences(server);
+	return is_ahead;
+}
+
+static bool give(struct server *server, enum order_kind kind, enum order_where where,
+                 const char *text)
+{
+	return server_order(server, &(struct order){ .kind = kind, .where = where, .text = text });
+}
+
+__attribute__((noinline)) static bool prepare_other(struct borrower *borrower,
+                                                    const struct params *params, bool sends_now,
+                                                    enum preparation preparation)
+{
+	struct server *server = borrower->server;
+	struct buf *text = &borrower->pool->pools->order_text;
+	bool may_go_ahead = write_preparation(server, params, sends_now, preparation, text);
+	bool is_ahead = false;
+
+	server_replace_params(server, params);
+	if (!may_go_ahead && !borrower->is_spelled) {
+		server_expect_reports(server);
+		borrower->is_spelled = true;
+	}
+	server_find_libraries(server);
+	if (text->count == 0 || may_go_ahead)
+		server_confirm_params(server);
+	if (text->count == 0 && buf_ok(text))
+		return true;
+	if (!buf_ok(text))
+		server_break(server);
+	else if (may_go_ahead)
+		is_ahead = give(server, ORDER_REPLAY, SENT_AHEAD, buf_text(text));
+	else
+		give(server, ORDER_REPLAY, SENT_AT_REST, buf_text(text));
+	buf_reuse(text, ORDER_KEEP_MAX);
+	return is_ahead;
+}
+
+bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now)
+{
+	const struct server *server = borrower->server;
+	enum preparation preparation = preparation_of(server);
+
+	return (server->session.params == params && preparation == PREPARES_NOTHING) ||
+	       prepare_other(borrower, params, sends_now, preparation);
+}
+
+/* Unlinks borrower and server. */
+static void part_from_server(struct borrower *borrower, struct server *server)
+{
+	struct pool *pool = server->pool;
+
+	assert(server_is_between_transactions(server) && ledger_is_empty(&server->wire.ledger));
+	pool_sequences_return(server, borrower);
+	borrower->server = NULL;
+	borrower->state = BORROWER_RESTING;
+	server->lease.borrower = NULL;
+	server->lease.request_at = 0;
+	if (server->lease.vacancy)
+		vacancy_forget(server);
+	if (borrower->awaits_place)
+		pool_leave_place(borrower);
+	if (borrower->has_place)
+		pool_drop_place(borrower);
+	probe_return(pool, server, borrower);
+	pool_part(pool, borrower, server);
+	timer_clear(&server->xact);
+	server->lease.xact_at = 0;
+	server->lease.watches = 0;
+	if (pool->cancel_count)
+		cancel_forget_target(borrower, pool);
+	server_drop_rest(server);
+}
+
+/* Whether a reset query runs that an administrator has chosen. */
+static bool has_own_reset(const struct server *server)
+{
+	return (server->session.left & LEFT_SESSION) ||
+	       server->pool->pools->config->server_reset_query_always;
+}
+
+/*
+ * The query that resets the server; "": none is necessary. In session mode an administrator decides
+ * what is reset. Session state that a client has left behind in another mode is always reset.
+ */
+static const char *reset_query(const struct server *server)
+{
+	const struct config *config = server->pool->pools->config;
+
+	if (server->session.left & LEFT_STATE)
+		return "DISCARD ALL";
+	return has_own_reset(server) ? config->server_reset_query : "";
+}
+
+/* Starts the reset query if necessary. false: it is not. */
+static bool begin_reset(struct server *server)
+{
+	const char *query;
+
+	/* Then what is left cannot wait for the next borrower's cleaning. */
+	if (server->session.doubt != DOUBT_NONE && server->site->cannot_clean)
+		server_set_dirty(server, true);
+	query = reset_query(server);
+	/* DISCARD ALL resets what connect_query has set, too. */
+	if ((server->session.left & LEFT_STATE) && server->session.unreported &&
+	    params_count(server->session.unreported))
+		server_need_close(server, CLOSE_SESSION_STATE);
+	if (!*query || server->close_reason || !ledger_is_certain(&server->wire.ledger))
+		return false;
+	server_enter(server, SERVER_RESETTING);
+	give(server, ORDER_RESET, SENT_AT_REST, query);
+	return true;
+}
+
+/*
+ * A library was loaded that is in no map. It stays until the server is closed, whatever resets the
+ * session.
+ */
+static void look_for_libraries(struct server *server, const struct pool_rules *rules)
+{
+	if (rules->mode == POOL_MODE_SESSION || rules->session_state != SESSION_STATE_OFF)
+		server_need_close(server, CLOSE_LIBRARY);
+	server_settle_loads(server);
+}
+
+/* Whether nobody can know what a borrower has left, whatever its texts were. */
+static inline bool leaves_doubt(const struct pool *pool, const struct pool_rules *rules)
+{
+	switch (rules->isolation) {
+	case SESSION_ISOLATION_KNOWN:
+		return pool_catalog_leaves_doubt(pool);
+	case SESSION_ISOLATION_STRICT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void pool_return(struct borrower *borrower)
+{
+	struct server *server = borrower->server;
+	const struct pool_rules *rules = pool_rules(borrower);
+
+	part_from_server(borrower, server);
+	if (leaves_doubt(server->pool, rules))
+		server_set_doubt(server);
+	if (server->session.load_count)
+		look_for_libraries(server, rules);
+	/* The next borrower may be in another mode, for which server_reset_query is not meant. */
+	if (server->pool->limits.is_mixed && (server->session.left & LEFT_SESSION))
+		server_end_session(server);
+	if (!begin_reset(server))
+		pool_home(server);
+}
+
+/* Sets parameters of former borrowers back. false: nothing to do, or it failed. */
+static bool begin_set_back(struct server *server)
+{
+	struct pools *pools = server->pool->pools;
+	struct buf *text = &pools->order_text;
+	bool is_due = false;
+
+	if (server->session.left & LEFT_LIBRARY)
+		server_need_close(server, CLOSE_LIBRARY);
+	server_set_back_text(server, text);
+	if (!buf_ok(text))
+		server_need_close(server, CLOSE_MEMORY);
+	else
+		is_due = text->count > 0 && !server->close_reason;
+	if (is_due) {
+		server_enter(server, SERVER_RESETTING);
+		give(server, ORDER_SET_BACK, SENT_AT_REST, buf_text(text));
+	}
+	buf_reuse(text, ORDER_KEEP_MAX);
+	return is_due;
+}
+
+/*
+ * PostgreSQL has rolled all of them back, so the server's parameters are unchanged. But if the
+ * server accepts no parameters at all any more, it is useless: setting it back to its own
+ * parameters shows that.
+ */
+void pool_refuse_params(struct server *server)
+{
+	struct borrower *borrower = server->lease.borrower;
+	struct err err;
+
+	err_close(&err, CLOSE_BAD_SERVER_PARAMETER);
+	server_refuse_params(server, &err);
+	part_from_server(borrower, server);
+	if (!begin_reset(server) && !begin_set_back(server))
+		pool_home(server);
+	borrower->ops->on_lost(borrower, &err, false);
+}
+
+void pool_lost_server(struct server *server, struct borrower *borrower)
+{
+	pool_part(server->pool, borrower, server);
+	pool_leave_place(borrower);
+	cancel_forget_target(borrower, server->pool);
+}
