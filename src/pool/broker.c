@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The broker itself, and permits: see broker.h.
+ * The broker itself: see broker.h.
  */
 #include "broker_priv.h"
 
@@ -72,6 +72,32 @@ static void on_letter(struct letter *letter)
 static void on_task(struct task *task)
 {
 	wake_shares(container_of(task, struct broker_member, task));
+}
+
+void broker_post_woken(struct share *share)
+{
+	struct broker_member *member = share->member;
+
+	assert_locked(&share->member->broker->lock);
+	if (share->is_woken)
+		return;
+	share->is_woken = true;
+	TAILQ_INSERT_TAIL(&member->woken, share, woken_node);
+	if (member->is_posted)
+		return;
+	member->is_posted = true;
+	if (member->broker->loop_count < 2)
+		loop_defer(member->loop, &member->task); /* the only loop may have no mailbox */
+	else
+		loop_post(member->loop, &member->letter);
+}
+
+void broker_post_all(struct tally *tally)
+{
+	struct share *share;
+
+	TAILQ_FOREACH (share, &tally->shares, node)
+		broker_post_woken(share);
 }
 
 void broker_join(struct broker *broker, struct broker_member *member, struct loop *loop)
@@ -148,126 +174,4 @@ void broker_release_admission(struct broker *broker)
 unsigned int broker_admitted(const struct broker *broker)
 {
 	return atomic_load_explicit(&broker->admitted_count, memory_order_relaxed);
-}
-
-/* ---- servers ---- */
-
-static bool is_below(const struct share *share, unsigned int most)
-{
-	return share_servers(share) < most;
-}
-
-static void count_server(const struct permit_ask *ask, int change)
-{
-	unsigned int number = (unsigned int)change;
-
-	if (ask->pool)
-		atomic_fetch_add_explicit(&ask->pool->tally->server_count, number,
-		                          memory_order_relaxed);
-	for (int i = 0; i < CAPS; i++) {
-		if (ask->caps[i])
-			atomic_fetch_add_explicit(&ask->caps[i]->tally->server_count, number,
-			                          memory_order_relaxed);
-	}
-}
-
-static struct broker *broker_of(const struct permit_ask *ask)
-{
-	const struct share *share = ask->pool;
-
-	for (int i = 0; !share; i++)
-		share = ask->caps[i];
-	return share->member->broker;
-}
-
-static enum permit judge(const struct permit_ask *ask)
-{
-	if (ask->pool && !is_below(ask->pool, ask->pool_most))
-		return PERMIT_POOL_FULL;
-	for (unsigned int i = 0; i < CAPS; i++) {
-		if (ask->caps[i] && !is_below(ask->caps[i], ask->most[i]))
-			return PERMIT_CAP_FULL + i;
-	}
-	return PERMIT_GRANTED;
-}
-
-enum permit broker_take(const struct permit_ask *ask)
-{
-	struct broker *broker = broker_of(ask);
-	enum permit permit;
-
-	pthread_mutex_lock(&broker->lock);
-	permit = judge(ask);
-	if (permit == PERMIT_GRANTED)
-		count_server(ask, 1);
-	pthread_mutex_unlock(&broker->lock);
-	return permit;
-}
-
-void broker_give(const struct permit_ask *ask)
-{
-	struct broker *broker = broker_of(ask);
-
-	pthread_mutex_lock(&broker->lock);
-	count_server(ask, -1);
-	pthread_mutex_unlock(&broker->lock);
-	if (ask->pool)
-		share_wake_first(ask->pool);
-	for (int i = 0; i < CAPS; i++) {
-		if (ask->caps[i])
-			share_wake_first(ask->caps[i]);
-	}
-}
-
-/* ---- on the way from one loop to another ---- */
-
-static struct tally *pack(const struct share *share)
-{
-	if (!share)
-		return NULL;
-	share->tally->owner_count++;
-	return share->tally;
-}
-
-void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed)
-{
-	struct broker *broker = broker_of(ask);
-
-	pthread_mutex_lock(&broker->lock);
-	*packed = (struct packed_permit){ .broker = broker, .pool = pack(ask->pool) };
-	for (int i = 0; i < CAPS; i++)
-		packed->caps[i] = pack(ask->caps[i]);
-	pthread_mutex_unlock(&broker->lock);
-}
-
-static void unpack(const struct packed_permit *packed, struct tally *tally, bool has_server)
-{
-	if (!tally)
-		return;
-	if (!has_server) {
-		atomic_fetch_sub_explicit(&tally->server_count, 1, memory_order_relaxed);
-		share_post_all(tally); /* who was promised the server does not want any more */
-	}
-	share_drop_tally(packed->broker, tally);
-}
-
-void broker_unpack_permit(struct packed_permit *packed, bool has_server)
-{
-	struct broker *broker = packed->broker;
-
-	if (!broker)
-		return;
-	pthread_mutex_lock(&broker->lock);
-	unpack(packed, packed->pool, has_server);
-	for (int i = 0; i < CAPS; i++)
-		unpack(packed, packed->caps[i], has_server);
-	pthread_mutex_unlock(&broker->lock);
-	*packed = (struct packed_permit){ 0 };
-}
-
-void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to)
-{
-	pthread_mutex_lock(&packed->broker->lock);
-	share_settle_promise(packed->pool, to);
-	pthread_mutex_unlock(&packed->broker->lock);
 }

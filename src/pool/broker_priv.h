@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The broker, for share.c.
+ * The broker, for share.c and clusters.c.
  */
 #ifndef PGWEIR_POOL_BROKER_PRIV_H
 #define PGWEIR_POOL_BROKER_PRIV_H
@@ -47,16 +47,11 @@ struct broker {
 	struct tally *tallies;
 };
 
-/* ---- share.c; called with the lock held ---- */
+/* ---- called with the lock held ---- */
 
-/* One owner less. The last one frees the tally. */
-void share_drop_tally(struct broker *broker, struct tally *tally);
-
-/* A promised server has come to this loop, or will not come. */
-void share_settle_promise(struct tally *tally, const struct broker_member *to);
-
-/* Wakes the shares of all loops; on_woken() comes later, without the lock. */
-void share_post_all(struct tally *tally);
+/* Wakes a share, or those of all loops; on_woken() comes later, without the lock. */
+void broker_post_woken(struct share *share);
+void broker_post_all(struct tally *tally);
 
 /* Frees the list of closed hosts. No cluster may be left. clusters.c */
 void clusters_done(struct broker *broker);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Shares and their tallies: see broker.h.
+ * Shares, their tallies, and permits: see broker.h.
  *
  * Hard here: a share belongs to a loop, and only that loop may close it, so another loop may use it
  * only while it holds the lock. on_woken() is called without the lock, in the share's own loop.
@@ -11,24 +11,6 @@
 
 #include "pgweir/base/bytes.h"
 
-static void post_woken(struct share *share)
-{
-	struct broker_member *member = share->member;
-
-	assert_locked(&share->member->broker->lock);
-	if (share->is_woken)
-		return;
-	share->is_woken = true;
-	TAILQ_INSERT_TAIL(&member->woken, share, woken_node);
-	if (member->is_posted)
-		return;
-	member->is_posted = true;
-	if (member->broker->loop_count < 2)
-		loop_defer(member->loop, &member->task); /* the only loop may have no mailbox */
-	else
-		loop_post(member->loop, &member->letter);
-}
-
 /* Wakes the shares of all other loops. */
 static void share_post_others(struct share *share)
 {
@@ -37,16 +19,8 @@ static void share_post_others(struct share *share)
 	assert_locked(&share->member->broker->lock);
 	TAILQ_FOREACH (other, &share->tally->shares, node) {
 		if (other->member != share->member)
-			post_woken(other);
+			broker_post_woken(other);
 	}
-}
-
-void share_post_all(struct tally *tally)
-{
-	struct share *share;
-
-	TAILQ_FOREACH (share, &tally->shares, node)
-		post_woken(share);
 }
 
 /* ---- tallies ---- */
@@ -128,7 +102,7 @@ bool share_open(struct share *share, struct broker_member *member, enum tally_ki
 	return tally != NULL;
 }
 
-void share_drop_tally(struct broker *broker, struct tally *tally)
+static void drop_tally(struct broker *broker, struct tally *tally)
 {
 	assert_locked(&broker->lock);
 	if (--tally->owner_count == 0)
@@ -170,7 +144,7 @@ static struct share *post_waiting(const struct tally *tally, const struct broker
 		if (share->member == here)
 			own = share;
 		else
-			post_woken(share);
+			broker_post_woken(share);
 	}
 	return own;
 }
@@ -201,7 +175,7 @@ void share_close(struct share *share)
 	share->is_woken = false;
 	TAILQ_REMOVE(&tally->shares, share, node);
 	tally->share_count--;
-	share_drop_tally(broker, tally);
+	drop_tally(broker, tally);
 	pthread_mutex_unlock(&broker->lock);
 	share->tally = NULL;
 }
@@ -330,7 +304,7 @@ static void post_pools(const struct tally *tally, const struct broker_member *ex
 		return;
 	TAILQ_FOREACH (share, &tally->shares, node) {
 		if (share->member != except)
-			post_woken(share);
+			broker_post_woken(share);
 	}
 }
 
@@ -425,7 +399,7 @@ struct broker_member *share_promise(struct share *share, const struct share_fair
 	return to;
 }
 
-void share_settle_promise(struct tally *tally, const struct broker_member *to)
+static void settle_promise(struct tally *tally, const struct broker_member *to)
 {
 	struct share *share;
 
@@ -460,16 +434,18 @@ void share_unpromise(struct share *share, struct broker_member *to)
 	struct broker *broker = share->member->broker;
 
 	pthread_mutex_lock(&broker->lock);
-	share_settle_promise(share->tally, to);
+	settle_promise(share->tally, to);
 	want_again(share->tally, to);
 	pthread_mutex_unlock(&broker->lock);
 }
 
-void share_wake_waiting(struct share *share)
+void share_wake_first(struct share *share)
 {
 	struct broker *broker = share->member->broker;
 	struct share *own;
 
+	if (!share_want_count(share))
+		return;
 	pthread_mutex_lock(&broker->lock);
 	own = post_waiting(share->tally, share->member);
 	pthread_mutex_unlock(&broker->lock);
@@ -721,4 +697,126 @@ unsigned int share_stuck(const struct share *share)
 		sum += atomic_load_explicit(&other->stuck, memory_order_relaxed);
 	unlock_of(share);
 	return sum;
+}
+
+/* ---- permits ---- */
+
+static bool is_below(const struct share *share, unsigned int most)
+{
+	return share_servers(share) < most;
+}
+
+static void count_server(const struct permit_ask *ask, int change)
+{
+	unsigned int number = (unsigned int)change;
+
+	if (ask->pool)
+		atomic_fetch_add_explicit(&ask->pool->tally->server_count, number,
+		                          memory_order_relaxed);
+	for (int i = 0; i < CAPS; i++) {
+		if (ask->caps[i])
+			atomic_fetch_add_explicit(&ask->caps[i]->tally->server_count, number,
+			                          memory_order_relaxed);
+	}
+}
+
+static struct broker *broker_of(const struct permit_ask *ask)
+{
+	const struct share *share = ask->pool;
+
+	for (int i = 0; !share; i++)
+		share = ask->caps[i];
+	return share->member->broker;
+}
+
+static enum permit judge(const struct permit_ask *ask)
+{
+	if (ask->pool && !is_below(ask->pool, ask->pool_most))
+		return PERMIT_POOL_FULL;
+	for (unsigned int i = 0; i < CAPS; i++) {
+		if (ask->caps[i] && !is_below(ask->caps[i], ask->most[i]))
+			return PERMIT_CAP_FULL + i;
+	}
+	return PERMIT_GRANTED;
+}
+
+enum permit broker_take(const struct permit_ask *ask)
+{
+	struct broker *broker = broker_of(ask);
+	enum permit permit;
+
+	pthread_mutex_lock(&broker->lock);
+	permit = judge(ask);
+	if (permit == PERMIT_GRANTED)
+		count_server(ask, 1);
+	pthread_mutex_unlock(&broker->lock);
+	return permit;
+}
+
+void broker_give(const struct permit_ask *ask)
+{
+	struct broker *broker = broker_of(ask);
+
+	pthread_mutex_lock(&broker->lock);
+	count_server(ask, -1);
+	pthread_mutex_unlock(&broker->lock);
+	if (ask->pool)
+		share_wake_first(ask->pool);
+	for (int i = 0; i < CAPS; i++) {
+		if (ask->caps[i])
+			share_wake_first(ask->caps[i]);
+	}
+}
+
+/* ---- on the way from one loop to another ---- */
+
+static struct tally *pack(const struct share *share)
+{
+	if (!share)
+		return NULL;
+	share->tally->owner_count++;
+	return share->tally;
+}
+
+void broker_pack_permit(const struct permit_ask *ask, struct packed_permit *packed)
+{
+	struct broker *broker = broker_of(ask);
+
+	pthread_mutex_lock(&broker->lock);
+	*packed = (struct packed_permit){ .broker = broker, .pool = pack(ask->pool) };
+	for (int i = 0; i < CAPS; i++)
+		packed->caps[i] = pack(ask->caps[i]);
+	pthread_mutex_unlock(&broker->lock);
+}
+
+static void unpack(const struct packed_permit *packed, struct tally *tally, bool has_server)
+{
+	if (!tally)
+		return;
+	if (!has_server) {
+		atomic_fetch_sub_explicit(&tally->server_count, 1, memory_order_relaxed);
+		broker_post_all(tally); /* who was promised the server does not want any more */
+	}
+	drop_tally(packed->broker, tally);
+}
+
+void broker_unpack_permit(struct packed_permit *packed, bool has_server)
+{
+	struct broker *broker = packed->broker;
+
+	if (!broker)
+		return;
+	pthread_mutex_lock(&broker->lock);
+	unpack(packed, packed->pool, has_server);
+	for (int i = 0; i < CAPS; i++)
+		unpack(packed, packed->caps[i], has_server);
+	pthread_mutex_unlock(&broker->lock);
+	*packed = (struct packed_permit){ 0 };
+}
+
+void broker_keep_promise(const struct packed_permit *packed, struct broker_member *to)
+{
+	pthread_mutex_lock(&packed->broker->lock);
+	settle_promise(packed->pool, to);
+	pthread_mutex_unlock(&packed->broker->lock);
 }

@@ -320,7 +320,7 @@ void broker_keep_promise(const struct packed_permit *packed, struct broker_membe
  * There may be something for those that want it, in any loop: wakes the shares of a pool, or the
  * share of a database or role that has waited longest. Without a want: one load.
  */
-void share_wake_waiting(struct share *share);
+void share_wake_first(struct share *share);
 
 /* Wakes the shares of all other loops. */
 void share_wake_others(struct share *share);
@@ -330,12 +330,6 @@ unsigned int share_vacate(struct share *share);
 
 /* Wakes the pools of all other loops. Takes long if there are many. */
 void share_wake_pools(struct broker_member *member);
-
-static inline void share_wake_first(struct share *share)
-{
-	if (share_want_count(share))
-		share_wake_waiting(share);
-}
 
 /*
  * A database or role that wants a server, and has no idle server in this loop, asks the others to

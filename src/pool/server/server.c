@@ -593,6 +593,13 @@ void server_close_as(struct server *server, enum err_code code, enum close_reaso
 	server_close(server, &err);
 }
 
+void server_settle_scope(struct server *server)
+{
+	if (server->session.scope.state == SCOPE_OPEN_USED)
+		server_statements_distrust_sent(&server->session.statements);
+	server->session.scope.state = SCOPE_KNOWN;
+}
+
 void server_need_close(struct server *server, enum close_reason reason)
 {
 	bool has_changed = !reason != !server->close_reason;

@@ -340,13 +340,6 @@ bool server_add_library(struct server *server, const char *name)
 	return is_done;
 }
 
-void server_settle_scope(struct server *server)
-{
-	if (server->session.scope.state == SCOPE_OPEN_USED)
-		server_statements_distrust_sent(&server->session.statements);
-	server->session.scope.state = SCOPE_KNOWN;
-}
-
 bool server_scope(struct server *server, struct bytes *scope)
 {
 	if (server->session.scope.state == SCOPE_OPEN) {
