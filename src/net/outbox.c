@@ -102,8 +102,8 @@ static void leave_rest_unsent(const struct ring_send *send, struct stream *strea
 	size_t done = send->done < 0 ? 0 : (size_t)send->done;
 
 	if (done < send->count)
-		stream_leave_unsent(stream,
-		                    bytes_of((const char *)send->at + done, send->count - done));
+		stream->pool->leave_unsent(
+		    stream, bytes_of((const char *)send->at + done, send->count - done));
 }
 
 /* Removes sends that were done early, and detaches the others from their streams. */

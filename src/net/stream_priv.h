@@ -5,11 +5,8 @@
 #ifndef PGWEIR_NET_STREAM_PRIV_H
 #define PGWEIR_NET_STREAM_PRIV_H
 
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "pgweir/base/buf.h"
+#include "pgweir/net/dial.h"
 #include "pgweir/net/stream.h"
 
 /* ---- stream.c ---- */
@@ -17,19 +14,13 @@
 /* Sends bytes without encryption; keeps what the socket does not accept. */
 bool stream_send_raw(struct stream *stream, struct bytes bytes);
 
-/* ---- stream_unsent.c ---- */
+/* ---- unsent output ---- */
 
 /* Updates the watch of the socket, from `want` and unsent output. */
 bool stream_update(struct stream *stream);
 
 /* Keeps the pieces without their first `sent` bytes. false: no memory. */
 bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent);
-
-/*
- * The same for bytes of the outbox. Without memory it shuts the socket down, and the next read
- * finds that out.
- */
-void stream_leave_unsent(struct stream *stream, struct bytes rest);
 
 /* Sends unsent output, as much as the socket accepts. false: the connection broke. */
 bool stream_flush_unsent(struct stream *stream);
@@ -111,37 +102,6 @@ static inline void bulk_answered(struct stream *stream)
 		stream->flow = 0;
 	if (stream->slot)
 		bulk_end(stream);
-}
-
-/*
- * ---- socket calls ----
- *
- * recv() and send() as plain system calls. Those of the C library are cancellation points: in a
- * process with threads they execute two locked instructions for each call. Nothing here cancels
- * threads.
- */
-
-/*
- * Some architectures have only one system call for all socket functions; there the C library is
- * used.
- */
-static inline ssize_t socket_receive(int fd, void *at, size_t size)
-{
-#ifdef SYS_recvfrom
-	return syscall(SYS_recvfrom, fd, at, size, 0, NULL, NULL);
-#else
-	return recv(fd, at, size, 0);
-#endif
-}
-
-/* Sends without SIGPIPE. */
-static inline ssize_t socket_send(int fd, const void *at, size_t count)
-{
-#ifdef SYS_sendto
-	return syscall(SYS_sendto, fd, at, count, MSG_NOSIGNAL, NULL, 0);
-#else
-	return send(fd, at, count, MSG_NOSIGNAL);
-#endif
 }
 
 #endif

@@ -95,7 +95,7 @@ const char *tls_text(const struct stream *stream, char *out, size_t size)
 	out[0] = 0;
 	if (!tls)
 		return out;
-	if (tls_is_own(tls)) {
+	if (tls_records_are_on(&tls->records)) {
 		cipher = tls_cipher_name(tls->records.cipher);
 		memcpy(group, tls->group, sizeof(group));
 	} else {
@@ -116,7 +116,7 @@ const char *tls_records_text(const struct stream *stream)
 
 	if (!tls)
 		return "";
-	return tls_is_own(tls) ? "own" : "openssl";
+	return tls_records_are_on(&tls->records) ? "own" : "openssl";
 }
 
 size_t tls_agreed_protocol(const struct stream *stream, const char **name)
@@ -129,7 +129,7 @@ size_t tls_agreed_protocol(const struct stream *stream, const char **name)
 	    tls->is_agreed) { /* only one protocol is ever offered, or chosen */
 		at = (const unsigned char *)tls->context->protocol + 1;
 		count = tls->context->protocol_size - 1;
-	} else if (tls && !tls_is_own(tls)) {
+	} else if (tls && !tls_records_are_on(&tls->records)) {
 		SSL_get0_alpn_selected(tls->engine->ssl, &at, &count);
 	}
 	*name = at ? (const char *)at : "";
@@ -206,7 +206,8 @@ static void add_subject(struct buf *out, const X509_NAME *subject)
 
 static const X509 *certificate_of(const struct tls *tls)
 {
-	return tls_is_own(tls) ? tls->peer : SSL_get0_peer_certificate(tls->engine->ssl);
+	return tls_records_are_on(&tls->records) ? tls->peer
+	                                         : SSL_get0_peer_certificate(tls->engine->ssl);
 }
 
 bool tls_peer_names(const struct stream *stream, struct buf *out)
@@ -214,9 +215,9 @@ bool tls_peer_names(const struct stream *stream, struct buf *out)
 	const struct tls *tls = tls_of(stream);
 	const X509 *certificate = tls ? certificate_of(tls) : NULL;
 
-	if (!certificate ||
-	    (tls_is_own(tls) ? !tls->is_peer_verified
-	                     : SSL_get_verify_result(tls->engine->ssl) != X509_V_OK))
+	if (!certificate || (tls_records_are_on(&tls->records)
+	                         ? !tls->is_peer_verified
+	                         : SSL_get_verify_result(tls->engine->ssl) != X509_V_OK))
 		return false;
 	add_common_names(out, X509_get_subject_name(certificate));
 	add_alternatives(out, certificate);
@@ -257,7 +258,7 @@ size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BI
 
 void tls_forget_peer(const struct stream *stream)
 {
-	if (!tls_of(stream) || !tls_is_own(stream->tls))
+	if (!tls_of(stream) || !tls_records_are_on(&stream->tls->records))
 		return;
 	X509_free(stream->tls->peer);
 	stream->tls->peer = NULL;

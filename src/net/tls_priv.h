@@ -135,7 +135,7 @@ void tls_free(struct tls **tls);
  */
 enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err);
 
-static inline bool tls_is_own(const struct tls *tls) { return tls->records.cipher; }
+static inline bool tls_is_own(const struct tls *tls) { return tls_records_are_on(&tls->records); }
 
 /* For the context of OpenSSL: notes the secrets, which our record layer needs. */
 void tls_note_secret(const struct ssl_st *ssl, const char *line);

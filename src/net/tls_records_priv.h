@@ -66,6 +66,12 @@ struct tls_records {
 	uint32_t ticket_left; /* bytes of a cut ticket that are still to come; it is ignored */
 };
 
+/* Whether it is in use, instead of OpenSSL's. */
+static inline bool tls_records_are_on(const struct tls_records *records)
+{
+	return records->cipher != TLS_CIPHER_NONE;
+}
+
 /*
  * OpenSSL's contexts for the two directions of a connection, made when needed. Whoever is busy has
  * some with its keys. Zero: none yet.

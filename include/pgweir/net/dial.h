@@ -5,6 +5,10 @@
 #ifndef PGWEIR_NET_DIAL_H
 #define PGWEIR_NET_DIAL_H
 
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "pgweir/base/err.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/net/address.h"
@@ -35,6 +39,37 @@ const char *socket_options_apply(int fd, const struct socket_options *options);
 
 /* Returns a non-blocking, close-on-exec stream socket; -1 with errno. */
 int socket_open(int family);
+
+/*
+ * ---- socket calls ----
+ *
+ * recv() and send() as plain system calls. Those of the C library are cancellation points: in a
+ * process with threads they execute two locked instructions for each call. Nothing here cancels
+ * threads.
+ */
+
+/*
+ * Some architectures have only one system call for all socket functions; there the C library is
+ * used.
+ */
+static inline ssize_t socket_receive(int fd, void *at, size_t size)
+{
+#ifdef SYS_recvfrom
+	return syscall(SYS_recvfrom, fd, at, size, 0, NULL, NULL);
+#else
+	return recv(fd, at, size, 0);
+#endif
+}
+
+/* Sends without SIGPIPE. */
+static inline ssize_t socket_send(int fd, const void *at, size_t count)
+{
+#ifdef SYS_sendto
+	return syscall(SYS_sendto, fd, at, count, MSG_NOSIGNAL, NULL, 0);
+#else
+	return send(fd, at, count, MSG_NOSIGNAL);
+#endif
+}
 
 /* ---- dial ---- */
 

@@ -76,6 +76,9 @@ struct stream_pool {
 	struct workers *handshakes; /* for TLS handshakes; borrowed. NULL: not available */
 	/* for deferred output; borrowed. NULL: output is never deferred */
 	struct outbox *outbox;
+	/* its rest that the socket does not accept: becomes unsent output, or ends the connection
+	 */
+	void (*leave_unsent)(struct stream *stream, struct bytes rest);
 	/* for bulk reading; created for the first stream that needs it */
 	struct bulk_slots *bulk_slots;
 	struct tls_slots *tls_slots; /* for encrypted streams; created for the first of them */
