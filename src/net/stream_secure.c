@@ -468,7 +468,7 @@ void stream_secure_goodbye(struct stream *stream)
 {
 	struct buf *out;
 
-	if (stream->tls->handshake || stream->tls->end != TLS_GOES_ON || stream->error ||
+	if (stream->tls->handshake || stream->tls->end == TLS_BROKEN || stream->error ||
 	    stream->out)
 		return;
 	out = clear_out(stream);
