@@ -32,8 +32,8 @@ static void tell_averages(const struct console *console, usec_t now)
 	         average.wait_time);
 	if (show_source_config(&console->source)->log_stats)
 		log_info(&log, "stats: %s", text);
-	if (console->with.status)
-		console->with.status(console->with.daemon, text);
+	if (console->with.on_period)
+		console->with.on_period(console->with.daemon, text);
 }
 
 static void on_tick(struct timer *timer)

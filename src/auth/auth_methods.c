@@ -93,6 +93,8 @@ struct tls_options client_tls_options(const struct config *config, const char *p
 		.ca_file = config->client_tls_ca_file,
 		.cert_file = config->client_tls_cert_file,
 		.key_file = config->client_tls_key_file,
+		.name_files = config->client_tls_name_files.names,
+		.name_file_count = config->client_tls_name_files.count,
 		.protocols = config->client_tls_protocols,
 		.ciphers = config->client_tls_ciphers,
 		.ciphersuites = config->client_tls13_ciphers,

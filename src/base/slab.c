@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HAVE_ASAN 1
@@ -32,7 +34,7 @@
 
 struct slab_block {
 	struct slab_block *next;
-	size_t size;
+	size_t size; /* bytes of objects[] */
 	max_align_t objects[];
 };
 
@@ -43,6 +45,12 @@ void slab_init(struct slab *slab, const char *name, size_t size)
 	*slab = (struct slab){ .name = name, .size = (size + align - 1) / align * align };
 }
 
+void slab_init_secret(struct slab *slab, const char *name, size_t size)
+{
+	slab_init(slab, name, size);
+	slab->is_secret = true;
+}
+
 void slab_done(struct slab *slab)
 {
 	assert(slab->used_count == 0);
@@ -51,9 +59,12 @@ void slab_done(struct slab *slab)
 
 		slab->blocks = block->next;
 		UNPOISON(block->objects, block->size);
+		if (slab->is_secret)
+			madvise(block, sizeof(*block) + block->size, MADV_DODUMP);
 		free(block);
 	}
-	*slab = (struct slab){ .name = slab->name, .size = slab->size };
+	*slab =
+	    (struct slab){ .name = slab->name, .size = slab->size, .is_secret = slab->is_secret };
 }
 
 static void push_free(struct slab *slab, void *object)
@@ -64,10 +75,23 @@ static void push_free(struct slab *slab, void *object)
 	POISON(object, slab->size);
 }
 
+/* Whole pages, as the advice is for pages. Not all may be needed for `size` bytes. */
+static struct slab_block *new_pages(size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), count = (size + page - 1) / page;
+	struct slab_block *block = aligned_alloc(page, count * page);
+
+	if (block)
+		madvise(block, size, MADV_DONTDUMP);
+	return block;
+}
+
 static void add_block(struct slab *slab)
 {
-	size_t count = BLOCK_SIZE / slab->size ? BLOCK_SIZE / slab->size : 1;
-	struct slab_block *block = malloc(sizeof(*block) + count * slab->size);
+	size_t left = BLOCK_SIZE - sizeof(struct slab_block);
+	size_t count = left / slab->size ? left / slab->size : 1;
+	size_t size = sizeof(struct slab_block) + count * slab->size;
+	struct slab_block *block = slab->is_secret ? new_pages(size) : malloc(size);
 
 	if (!block)
 		return;
@@ -99,5 +123,7 @@ void slab_put(struct slab *slab, void *object)
 	if (!object)
 		return;
 	slab->used_count--;
+	if (slab->is_secret)
+		explicit_bzero(object, slab->size);
 	push_free(slab, object);
 }

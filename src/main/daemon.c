@@ -177,6 +177,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options, struct
 	daemon->log = log;
 	daemon->logger = (struct logger){ log, NULL };
 	daemon->options = options;
+	daemon->certificates_at = wall_now() / USEC_PER_SEC;
 	daemon->config = config;
 	daemon->wanted = config_ref(config);
 	daemon->users = loaded->users;

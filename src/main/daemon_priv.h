@@ -97,6 +97,7 @@ struct daemon {
 	struct console *console;
 	struct web *web; /* NULL unless metrics_listen is set */
 	struct notify notify;
+	int64_t certificates_at;     /* seconds of the wall clock, at certificates_look() */
 	struct heartbeat *heartbeat; /* for the service manager's watchdog; else NULL */
 	enum shutdown_state shutdown;
 	int stop_signal;         /* SIGTERM or SIGINT, if one has come */
@@ -233,6 +234,14 @@ void lane_load_init(struct lane_load *load, usec_t now);
 
 /* A bit for each busy lane. */
 uint64_t lane_load_busy(struct lane_load *load, const struct lane_clocks *clocks, usec_t now);
+
+/*
+ * certificates.c: those of ours that are in use, by number from 0 (false: no more).
+ * certificates_look() warns of those that have come 30, 7 or 1 days near to their end, or to it,
+ * since the last look.
+ */
+bool certificates_show(struct daemon *daemon, size_t number, struct certificate_shown *shown);
+void certificates_look(struct daemon *daemon);
 
 /* ---- processors ---- */
 

@@ -411,9 +411,10 @@ static int listening(struct daemon *daemon, size_t index, struct address *addres
 	return doors_fd(daemon, index, address, &name);
 }
 
-static void tell_status(struct daemon *daemon, const char *text)
+static void on_period(struct daemon *daemon, const char *text)
 {
 	notify_send(&daemon->notify, "STATUS=%s", text);
+	certificates_look(daemon);
 }
 
 bool lifecycle_make_console(struct daemon *daemon, struct err *err)
@@ -439,7 +440,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.drain_end = main_drain_end,
 		.listening = listening,
 		.listener = doors_show,
-		.status = tell_status,
+		.certificate = certificates_show,
+		.on_period = on_period,
 		.is_shutting_down = is_stopping,
 	    },
 	    err);

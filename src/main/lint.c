@@ -328,6 +328,9 @@ static void lint_files(const struct config *config, const struct users *users,
 		lint_file(config, "auth_file", config->auth_file, problems);
 	if (config->client_tls_sslmode != TLS_MODE_DISABLE)
 		lint_file(config, "client_tls_key_file", config->client_tls_key_file, problems);
+	for (size_t i = 0; i < config->client_tls_name_files.count; i++)
+		lint_file(config, "client_tls_name_files", config->client_tls_name_files.names[i],
+		          problems);
 	if (config->server_tls_sslmode != TLS_MODE_DISABLE)
 		lint_file(config, "server_tls_key_file", config->server_tls_key_file, problems);
 }
@@ -351,7 +354,7 @@ void lint(const struct config *config, const struct users *users, struct problem
 	lint_pairs(config, problems);
 	lint_ignored(config, problems);
 	lint_entries(config, problems);
-	load_judge_certificates(config, problems);
+	certificates_judge(config, problems);
 	web_warn(config, problems);
 	if (users && console_has_users(config)) {
 		lint_console(config, users, "admin_users", &config->admin_users, problems);

@@ -105,34 +105,6 @@ static struct users *load_users(const struct config *config, struct err *err)
 	return users_none();
 }
 
-#define CERTIFICATE_SOON (14 * 24 * 3600)
-
-static void judge_certificate(const struct config *config, const char *setting, const char *path,
-                              struct problems *problems)
-{
-	struct source_pos pos = config_source_pos(config, setting);
-	int64_t left;
-
-	if (!path || !*path || !tls_time_left(path, &left) || left > CERTIFICATE_SOON)
-		return;
-	if (left <= 0)
-		problems_warn(problems, pos, "%s: the certificate in %s has expired", setting,
-		              path);
-	else
-		problems_warn(problems, pos, "%s: the certificate in %s expires in %lld hours",
-		              setting, path, (long long)left / 3600);
-}
-
-void load_judge_certificates(const struct config *config, struct problems *problems)
-{
-	if (config->client_tls_sslmode != TLS_MODE_DISABLE || config->metrics_tls)
-		judge_certificate(config, "client_tls_cert_file", config->client_tls_cert_file,
-		                  problems);
-	if (config->server_tls_sslmode != TLS_MODE_DISABLE)
-		judge_certificate(config, "server_tls_cert_file", config->server_tls_cert_file,
-		                  problems);
-}
-
 bool load_all(const char *file, struct loaded *loaded, struct problems *problems)
 {
 	struct err err;
@@ -143,7 +115,7 @@ bool load_all(const char *file, struct loaded *loaded, struct problems *problems
 		return false;
 	is_good = load_hba(loaded->config, &loaded->hba, problems);
 	is_good &= load_gates(loaded->config, loaded->hba, &loaded->gates, problems);
-	load_judge_certificates(loaded->config, problems);
+	certificates_judge(loaded->config, problems);
 	web_warn(loaded->config, problems);
 	loaded->users = load_users(loaded->config, &err);
 	if (!loaded->users)
@@ -364,7 +336,8 @@ static const struct {
 	                    "auth_ldap_options", "auth_pam_service" } },
 	[PART_CLIENT_TLS] = { "client_tls_...",
 	                      { "client_tls_sslmode", "client_tls_ca_file", "client_tls_cert_file",
-	                        "client_tls_key_file", "client_tls_protocols", "client_tls_ciphers",
+	                        "client_tls_key_file", "client_tls_name_files",
+	                        "client_tls_protocols", "client_tls_ciphers",
 	                        "client_tls13_ciphers", "client_tls_dheparams",
 	                        "client_tls_ecdhcurve" } },
 	[PART_SERVER_TLS] = { "server_tls_...",

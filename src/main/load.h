@@ -71,8 +71,8 @@ bool load_needs_users(const struct config *config);
 /* The maximum number of descriptors that the configuration may need at once. */
 unsigned long load_expected_files(const struct config *config);
 
-/* Warns of certificates of ours that have expired, or will soon. */
-void load_judge_certificates(const struct config *config, struct problems *problems);
+/* certificates.c: warns of certificates of ours that have expired, or will soon. */
+void certificates_judge(const struct config *config, struct problems *problems);
 
 /* Log the warnings, or the errors at this level, and how many more were dropped. */
 void load_log_warnings(const struct logger *logger, const struct problems *problems);

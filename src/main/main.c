@@ -170,6 +170,7 @@ int main(int argc, char **argv)
 	struct options options;
 	struct err err;
 
+	tls_library_prepare();
 	if (!options_parse(&options, argc, argv, &err)) {
 		options_print_error(stderr, argv[0], &err);
 		return EXIT_FAILURE;

@@ -299,6 +299,7 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 	pool->leave_unsent = leave_unsent;
 	pool->bulk_slots = NULL;
 	pool->tls_slots = NULL;
+	slab_init_secret(&pool->tls, "tls_cache", tls_size());
 }
 
 void stream_pool_done(struct stream_pool *pool)
@@ -307,6 +308,7 @@ void stream_pool_done(struct stream_pool *pool)
 	slab_done(&pool->buffers);
 	bulk_slots_free(&pool->bulk_slots);
 	stream_secure_slots_free(&pool->tls_slots);
+	slab_done(&pool->tls);
 }
 
 /* ---- streams ---- */
@@ -436,7 +438,7 @@ int stream_take_socket(struct stream *stream)
 	stream_push(stream);
 	if (stream->tls) {
 		tls = stream_secure_detach(stream);
-		tls_free(&tls);
+		tls_free(&stream->pool->tls, &tls);
 	}
 	if (stream->slot)
 		bulk_end(stream);

@@ -38,6 +38,7 @@ static struct buf take_buf(struct stream_pool *pool, struct stream_buf **buffer)
 bool stream_detach(struct stream *stream, struct stream_parcel *parcel)
 {
 	struct loop *loop = stream->watch.loop;
+	struct tls *tls = NULL;
 	int fd;
 
 	if (stream_is_shaking(stream) || stream_is_halted(stream) || stream->error)
@@ -46,9 +47,17 @@ bool stream_detach(struct stream *stream, struct stream_parcel *parcel)
 	if (fd < 0)
 		return false;
 	stream_push(stream);
+	if (stream->tls) {
+		tls = stream_secure_detach(stream);
+		if (!tls_move(&tls, &stream->pool->tls, NULL)) {
+			stream->tls = tls;
+			close(fd);
+			return false;
+		}
+	}
 	*parcel = (struct stream_parcel){
 		.fd = fd,
-		.tls = stream->tls ? stream_secure_detach(stream) : NULL,
+		.tls = tls,
 		.in = take_buf(stream->pool, &stream->in),
 		.out = take_buf(stream->pool, &stream->out),
 		.is_secret = stream->is_secret,
@@ -80,8 +89,10 @@ bool stream_attach(struct stream *stream, struct loop *loop, struct stream_pool 
 
 	if ((parcel->tls && !stream_secure_has_slots(pool)) || !give_buf(pool, &in, &parcel->in))
 		return false;
-	if (!give_buf(pool, &out, &parcel->out)) {
+	if (!give_buf(pool, &out, &parcel->out) ||
+	    (parcel->tls && !tls_move(&parcel->tls, NULL, &pool->tls))) {
 		slab_give(&pool->buffers, &in);
+		slab_give(&pool->buffers, &out);
 		return false;
 	}
 	stream_open(stream, loop, pool, parcel->fd, ops);
@@ -117,7 +128,7 @@ int stream_parcel_unpack(struct stream_parcel *parcel, struct bytes words, struc
 		buf_add(last, words.at, words.count);
 	buf_free(&parcel->in);
 	buf_free(&parcel->out);
-	tls_free(&parcel->tls);
+	tls_free(NULL, &parcel->tls);
 	*parcel = (struct stream_parcel){ .fd = -1 };
 	return fd;
 }
@@ -239,7 +250,7 @@ bool stream_read_tls(struct stream *stream, struct record *record, bool accepts,
 		return true;
 	*is_same = context && memcmp(values.print, context->print, TLS_PRINT_SIZE) == 0;
 	memcpy(name, values.name.at, values.name.count);
-	stream->tls = tls_new(context, name);
+	stream->tls = tls_new(&stream->pool->tls, context, name);
 	if (!stream->tls)
 		return false;
 	stream->tls->records.accepts = accepts;

@@ -33,13 +33,14 @@
 struct handshake {
 	struct job job;
 	struct stream *stream; /* NULL: the stream has been closed */
-	struct tls *tls;       /* the stream's, or ours if that has been closed */
-	struct buf heard;      /* received and not used yet */
-	struct buf said;       /* to be sent to the peer */
-	enum tls_step step;    /* result of the last step */
-	bool has_begun;        /* there was a first step */
-	bool is_held;          /* a helper thread owns all this except the stream */
-	int error;             /* errno of the error that broke the connection, or 0 */
+	struct stream_pool *pool;
+	struct tls *tls;    /* the stream's, or ours if that has been closed */
+	struct buf heard;   /* received and not used yet */
+	struct buf said;    /* to be sent to the peer */
+	enum tls_step step; /* result of the last step */
+	bool has_begun;     /* there was a first step */
+	bool is_held;       /* a helper thread owns all this except the stream */
+	int error;          /* errno of the error that broke the connection, or 0 */
 	struct err err;
 };
 
@@ -261,7 +262,7 @@ static void clean_up(struct handshake *handshake)
 		handshake->stream->tls = NULL;
 	else
 		close(handshake->job.fd);
-	tls_free(&tls);
+	tls_free(&handshake->pool->tls, &tls);
 	handshake_free(handshake);
 }
 
@@ -314,18 +315,19 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
                    struct bytes early, struct err *err)
 {
 	struct handshake *handshake = calloc(1, sizeof(*handshake));
-	struct tls *tls = tls_new(context, name);
+	struct tls *tls = tls_new(&stream->pool->tls, context, name);
 
 	assert(!stream->tls && !stream->in && stream->pool->handshakes);
 	if (!handshake || !tls || !stream_secure_has_slots(stream->pool)) {
 		free(handshake);
-		tls_free(&tls);
+		tls_free(&stream->pool->tls, &tls);
 		return err_set(err, ERR_MEMORY, "no memory for TLS");
 	}
 	stream_push(stream);
 	*handshake = (struct handshake){
 		.job = { .fd = stream->watch.fd, .go_on = handshake_go_on, .done = on_over },
 		.stream = stream,
+		.pool = stream->pool,
 		.tls = tls,
 	};
 	tls->handshake = handshake;
@@ -466,7 +468,7 @@ void stream_secure_goodbye(struct stream *stream)
 {
 	struct buf *out;
 
-	if (stream->tls->handshake || stream->tls->end != TLS_GOES_ON || stream->error ||
+	if (stream->tls->handshake || stream->tls->end == TLS_BROKEN || stream->error ||
 	    stream->out)
 		return;
 	out = clear_out(stream);
@@ -489,6 +491,6 @@ bool stream_secure_close(struct stream *stream)
 	leave_tls_slot(stream);
 	if (handshake)
 		handshake_free(handshake);
-	tls_free(&stream->tls);
+	tls_free(&stream->pool->tls, &stream->tls);
 	return true;
 }

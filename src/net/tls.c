@@ -109,9 +109,36 @@ static bool set_up(struct tls *tls)
 	       SSL_set_tlsext_host_name(tls->engine->ssl, name) == 1;
 }
 
-struct tls *tls_new(struct tls_context *context, const char *name)
+static void release(struct slab *slab, struct tls *tls)
 {
-	struct tls *tls = calloc(1, sizeof(*tls));
+	OPENSSL_cleanse(tls, sizeof(*tls));
+	if (slab)
+		slab_put(slab, tls);
+	else
+		free(tls);
+}
+
+bool tls_move(struct tls **tls, struct slab *from, struct slab *to)
+{
+	struct tls *old = *tls, *moved = to ? slab_take(to) : malloc(sizeof(*moved));
+
+	if (!moved)
+		return false;
+	*moved = *old;
+	if (!tls_is_own(moved)) {
+		BIO_set_data(SSL_get_rbio(moved->engine->ssl), moved);
+		SSL_set_msg_callback_arg(moved->engine->ssl, moved);
+	}
+	release(from, old);
+	*tls = moved;
+	return true;
+}
+
+size_t tls_size(void) { return sizeof(struct tls); }
+
+struct tls *tls_new(struct slab *slab, struct tls_context *context, const char *name)
+{
+	struct tls *tls = slab_take(slab);
 
 	if (!tls)
 		return NULL;
@@ -119,7 +146,7 @@ struct tls *tls_new(struct tls_context *context, const char *name)
 		tls->context = tls_context_ref(context);
 	tls->records.accepts = context && context->role == TLS_ACCEPTS;
 	if (!tls->records.accepts && name && !(tls->name = strdup(name)))
-		tls_free(&tls);
+		tls_free(slab, &tls);
 	return tls;
 }
 
@@ -150,7 +177,7 @@ static void drop_part(struct tls *tls)
 	tls->part_size = 0;
 }
 
-void tls_free(struct tls **tlsp)
+void tls_free(struct slab *slab, struct tls **tlsp)
 {
 	struct tls *tls = *tlsp;
 
@@ -164,8 +191,7 @@ void tls_free(struct tls **tlsp)
 	tls_context_unref(&tls->context);
 	drop_part(tls);
 	free(tls->name);
-	OPENSSL_cleanse(tls, sizeof(*tls));
-	free(tls);
+	release(slab, tls);
 }
 
 static void lend(struct tls *tls, struct bytes in, struct buf *out)
@@ -250,11 +276,13 @@ static size_t read_hex(const char *text, unsigned char *out, size_t size)
 	return count;
 }
 
+struct tls *tls_of_library(const SSL *ssl) { return BIO_get_data(SSL_get_rbio(ssl)); }
+
 /* line: "CLIENT_TRAFFIC_SECRET_0 <the client's random number> <the secret>", or another secret. */
 void tls_note_secret(const SSL *ssl, const char *line)
 {
 	static const char rest[] = "_TRAFFIC_SECRET_0 ";
-	struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));
+	struct tls *tls = tls_of_library(ssl);
 	bool is_client = strncmp(line, "CLIENT", 6) == 0;
 	struct tls_way *way;
 

@@ -157,6 +157,7 @@ static bool tls_rules_apply(SSL_CTX *library, const struct tls_options *options,
 /* A set that is being made. */
 struct making {
 	const struct tls_options *options;
+	const char *cert_setting, *key_setting; /* what follows options->prefix */
 	struct tls_context *context;
 	SSL_CTX *library;
 	EVP_MD_CTX *print;
@@ -219,8 +220,8 @@ static bool take_certificates(struct making *making, BIO *bio)
 	}
 	if (is_good && is_at_end())
 		return true;
-	return tls_err(making->err, ERR_CONFIG, "%s_cert_file: no good certificate in %s",
-	               options->prefix, options->cert_file);
+	return tls_err(making->err, ERR_CONFIG, "%s_%s: no good certificate in %s", options->prefix,
+	               making->cert_setting, options->cert_file);
 }
 
 /* Called by OpenSSL instead of asking the terminal for a password. */
@@ -246,14 +247,13 @@ static bool take_key(struct making *making, BIO *bio)
 		return true;
 	if (is_encrypted) {
 		ERR_clear_error();
-		return err_set(
-		    making->err, ERR_CONFIG,
-		    "%s_key_file: the key in %s is encrypted; store it without a password",
-		    options->prefix, options->key_file);
+		return err_set(making->err, ERR_CONFIG,
+		               "%s_%s: the key in %s is encrypted; store it without a password",
+		               options->prefix, making->key_setting, options->key_file);
 	}
 	return tls_err(making->err, key_is_read ? ERR_UNFIT : ERR_CONFIG,
-	               "%s_key_file: no good key in %s, or not the one of %s", options->prefix,
-	               options->key_file, options->cert_file);
+	               "%s_%s: no good key in %s, or not the one of %s", options->prefix,
+	               making->key_setting, options->key_file, options->cert_file);
 }
 
 static bool load_own(struct making *making)
@@ -272,13 +272,16 @@ static bool load_own(struct making *making)
 		    needs_own ? options->prefix : "", needs_own ? "_sslmode requires them" : "");
 	if (!is_set(options->cert_file))
 		return true;
-	bio = open_file(making, "cert_file", options->cert_file, &content);
+	making->context->cert_file = strdup(options->cert_file);
+	if (!making->context->cert_file)
+		return err_set(making->err, ERR_MEMORY, "no memory for TLS");
+	bio = open_file(making, making->cert_setting, options->cert_file, &content);
 	is_good = bio && take_certificates(making, bio);
 	BIO_free(bio);
-	buf_free(&content);
+	buf_wipe(&content); /* the key may be in it, too */
 	if (!is_good)
 		return false;
-	bio = open_file(making, "key_file", options->key_file, &content);
+	bio = open_file(making, making->key_setting, options->key_file, &content);
 	is_good = bio && take_key(making, bio);
 	BIO_free(bio);
 	buf_wipe(&content);
@@ -370,6 +373,33 @@ static int choose_tickets(SSL *ssl, int *alert, void *arg)
 	return SSL_CLIENT_HELLO_SUCCESS;
 }
 
+static bool is_named(const struct tls_context *context, const char *name)
+{
+	X509 *certificate = SSL_CTX_get0_certificate(context->library);
+
+	return X509_check_host(certificate, name, 0, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) ==
+	       1;
+}
+
+/* A client may ask for a name (SNI, RFC 6066). */
+static int choose_certificate(SSL *ssl, int *alert, void *arg)
+{
+	const struct tls_context *context = arg;
+	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+	uint16_t number = 0;
+
+	(void)alert;
+	if (!name || is_named(context, name))
+		return SSL_TLSEXT_ERR_NOACK;
+	while (number < context->named_count && !is_named(context->named[number], name))
+		number++;
+	if (number == context->named_count)
+		return SSL_TLSEXT_ERR_NOACK;
+	tls_of_library(ssl)->named = (uint16_t)(number + 1);
+	return SSL_set_SSL_CTX(ssl, context->named[number]->library) ? SSL_TLSEXT_ERR_OK
+	                                                             : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
 static void set_check(struct making *making)
 {
 	const struct tls_options *options = making->options;
@@ -425,6 +455,35 @@ static void note_options(struct making *making)
 
 /* ---- sets ---- */
 
+static struct tls_context *make_context(const struct tls_options *options, const char *cert_setting,
+                                        const char *key_setting, struct err *err);
+
+/* Those for the names that clients ask for: other certificates, and all else is the same. */
+static bool make_named(struct making *making, struct tls_context *context)
+{
+	struct tls_options options = *making->options;
+
+	if (!options.name_file_count)
+		return true;
+	context->named = calloc(options.name_file_count, sizeof(struct tls_context *));
+	if (!context->named)
+		return err_set(making->err, ERR_MEMORY, "no memory for TLS");
+	options.name_file_count = 0;
+	for (size_t i = 0; i < making->options->name_file_count; i++) {
+		struct tls_context *named;
+
+		options.cert_file = options.key_file = making->options->name_files[i];
+		named = make_context(&options, "name_files", "name_files", making->err);
+		if (!named)
+			return false;
+		context->named[context->named_count++] = named;
+		note(making, named->print, TLS_PRINT_SIZE);
+	}
+	SSL_CTX_set_tlsext_servername_callback(making->library, choose_certificate);
+	SSL_CTX_set_tlsext_servername_arg(making->library, context);
+	return true;
+}
+
 static bool fill_context(struct making *making, struct tls_context *context)
 {
 	const struct tls_options *options = making->options;
@@ -441,7 +500,7 @@ static bool fill_context(struct making *making, struct tls_context *context)
 	set_ground(making);
 	set_check(making);
 	if (!tls_rules_apply(making->library, options, making->err) || !load_own(making) ||
-	    !load_authorities(making))
+	    !load_authorities(making) || !make_named(making, context))
 		return false;
 	context->binding_count =
 	    tls_binding_of(SSL_CTX_get0_certificate(making->library), context->binding);
@@ -450,6 +509,10 @@ static bool fill_context(struct making *making, struct tls_context *context)
 
 static void context_free(struct tls_context *context)
 {
+	while (context->named_count)
+		tls_context_unref(&context->named[--context->named_count]);
+	free(context->named);
+	free(context->cert_file);
 	SSL_CTX_free(context->library);
 	BIO_meth_free(context->transport);
 	free(context);
@@ -457,10 +520,17 @@ static void context_free(struct tls_context *context)
 
 REFS_FUNCTIONS(tls_context_ref, tls_context_unref, struct tls_context, context_free)
 
-struct tls_context *tls_context_new(const struct tls_options *options, struct err *err)
+static struct tls_context *make_context(const struct tls_options *options, const char *cert_setting,
+                                        const char *key_setting, struct err *err)
 {
 	struct tls_context *context = calloc(1, sizeof(*context));
-	struct making making = { .options = options, .context = context, .err = err };
+	struct making making = {
+		.options = options,
+		.cert_setting = cert_setting,
+		.key_setting = key_setting,
+		.context = context,
+		.err = err,
+	};
 	bool is_good;
 
 	if (!context) {
@@ -477,6 +547,11 @@ struct tls_context *tls_context_new(const struct tls_options *options, struct er
 	return context;
 }
 
+struct tls_context *tls_context_new(const struct tls_options *options, struct err *err)
+{
+	return make_context(options, "cert_file", "key_file", err);
+}
+
 bool tls_context_same(const struct tls_context *one, const struct tls_context *other)
 {
 	if (!one || !other)
@@ -484,7 +559,16 @@ bool tls_context_same(const struct tls_context *one, const struct tls_context *o
 	return memcmp(one->print, other->print, TLS_PRINT_SIZE) == 0;
 }
 
-bool tls_context_time_left(const struct tls_context *context, int64_t *seconds)
+bool tls_context_certificate(const struct tls_context *context, size_t number,
+                             struct tls_certificate *certificate)
 {
-	return tls_seconds_left(SSL_CTX_get0_certificate(context->library), seconds);
+	const struct tls_context *of = context;
+
+	if (!context || number > context->named_count)
+		return false;
+	if (number)
+		of = context->named[number - 1];
+	certificate->file = of->cert_file;
+	certificate->is_for_name = number != 0;
+	return tls_seconds_left(SSL_CTX_get0_certificate(of->library), &certificate->seconds_left);
 }

@@ -5,11 +5,44 @@
 #include "tls_priv.h"
 
 #include <arpa/inet.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- tls library ---- */
+
+/* Freed objects of OpenSSL may have had secrets, not all of which it wipes itself. */
+static void wipe_and_free(void *at, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	if (at)
+		explicit_bzero(at, malloc_usable_size(at));
+	free(at);
+}
+
+static void *take(size_t size, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	return malloc(size);
+}
+
+static void *take_again(void *at, size_t size, const char *file, int line)
+{
+	size_t old = at ? malloc_usable_size(at) : 0;
+	void *fresh = size ? malloc(size) : NULL;
+
+	if (fresh && at)
+		memcpy(fresh, at, old < size ? old : size);
+	if (fresh || !size)
+		wipe_and_free(at, file, line);
+	return fresh;
+}
+
+void tls_library_prepare(void) { CRYPTO_set_mem_functions(take, take_again, wipe_and_free); }
 
 const char *tls_library(void) { return OpenSSL_version(OPENSSL_VERSION); }
 
@@ -252,6 +285,8 @@ size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BI
 		return 0;
 	if (context->role == TLS_CONNECTS)
 		return tls_binding_of(certificate_of(tls), out);
+	if (tls->named)
+		context = context->named[tls->named - 1];
 	memcpy(out, context->binding, context->binding_count);
 	return context->binding_count;
 }

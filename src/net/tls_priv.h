@@ -65,6 +65,7 @@ struct tls {
 	struct tls_records records;
 	char *part; /* with our record layer: the beginning of a record, or NULL */
 	uint16_t part_size;
+	uint16_t named; /* of the context's `named`, from 1: the certificate that the client got */
 	enum tls_end end : 4;
 	unsigned int is_peer_verified : 1;
 	unsigned int is_agreed : 1; /* a protocol, by ALPN */
@@ -97,6 +98,9 @@ struct tls_context {
 	unsigned char print[TLS_PRINT_SIZE];
 	size_t binding_count;
 	unsigned char binding[TLS_BINDING_MAX]; /* channel binding of our certificate */
+	char *cert_file;
+	struct tls_context **named; /* the same with the certificates of name_files */
+	uint16_t named_count;
 };
 
 /* ---- tls_facts.c ---- */
@@ -124,10 +128,17 @@ struct bio_method_st *tls_transport_new(void);
 
 /*
  * `name`: the host that we connect to, or NULL. A context is needed for a handshake only. Returns
- * NULL if there is no memory.
+ * NULL if there is no memory. The slab is that of the streams of a loop.
  */
-struct tls *tls_new(struct tls_context *context, const char *name);
-void tls_free(struct tls **tls);
+size_t tls_size(void);
+struct tls *tls_new(struct slab *slab, struct tls_context *context, const char *name);
+void tls_free(struct slab *slab, struct tls **tls);
+
+/*
+ * Moves it out of one slab and into another one; NULL: into memory that belongs to no loop. false:
+ * no memory, and it is where it was.
+ */
+bool tls_move(struct tls **tls, struct slab *from, struct slab *to);
 
 /*
  * Does one step of the handshake and removes the used bytes from *in. May be called on any
@@ -137,7 +148,10 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 
 static inline bool tls_is_own(const struct tls *tls) { return tls_records_are_on(&tls->records); }
 
-/* For the context of OpenSSL: notes the secrets, which our record layer needs. */
+/* For the context of OpenSSL: the connection that an SSL is of. */
+struct tls *tls_of_library(const struct ssl_st *ssl);
+
+/* The same: notes the secrets, which our record layer needs. */
 void tls_note_secret(const struct ssl_st *ssl, const char *line);
 
 /*

@@ -341,6 +341,9 @@ void web_relisten(struct web *web) { set_listening(web, true); }
 
 /* ---- rights ---- */
 
+/* Without the lock, since only this thread replaces them. */
+const struct tls_context *web_tls(const struct web *web) { return web ? web->rights->tls : NULL; }
+
 void web_allow(struct web *web, struct web_rights *rights)
 {
 	struct web_rights *old = rights;

@@ -9,7 +9,7 @@ finding.
 import select
 import struct
 
-from e2e.kit.wire import (Closed, Message, Refused, Wire, bind, close, cstr, describe, execute, flush,
+from e2e.kit.wire import (Closed, Message, Refused, bind, close, cstr, describe, execute, flush,
                           message, parse, query, send_cancel, sync, terminate)
 
 from .scene import Actor, Disturbed, Finding
@@ -65,9 +65,17 @@ class Honest(Actor):
         self.log_in(self.database, application_name=self.own, **more)
         self.scene.count("logins")
 
+    def connect(self):
+        try:
+            return self.scene.wire(PATIENCE)
+        except (Closed, ConnectionResetError) as gone:
+            if not self.scene.has_tls:
+                raise
+            raise Disturbed(gone) from gone
+
     def log_in(self, entry, **options):
         """Logs in, or says why that could not be."""
-        wire = Wire(self.scene.weir.address, PATIENCE)
+        wire = self.connect()
         try:
             self.wire = wire.login(self.user, entry, **options)
         except Refused as refused:
@@ -396,8 +404,11 @@ class Honest(Actor):
         finally:
             self.may_be_canceled = False
 
+    def has_read(self):
+        return self.wire.buffer or (self.scene.has_tls and self.wire.sock.pending())
+
     def cancel_what_runs(self):
-        while not self.wire.buffer and not select.select([self.wire.sock], [], [], 0.1)[0]:
+        while not self.has_read() and not select.select([self.wire.sock], [], [], 0.1)[0]:
             # A cancel request may arrive too early.
             send_cancel(self.scene.weir.address, self.wire.key)
         messages = self.hear()
@@ -451,7 +462,7 @@ class InSession(Actor):
 
     def step(self):
         try:
-            with Wire(self.scene.weir.address, PATIENCE).login("alice", "app2") as wire:
+            with self.scene.wire(PATIENCE).login("alice", "app2") as wire:
                 self.look(wire)
                 with self.scene.mode_lock:
                     if self.scene.is_session_mode:

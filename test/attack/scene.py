@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: ISC
 """State shared by all actors of the attack: servers, seed, findings and counts."""
 
+import contextlib
 import random
+import ssl
 import threading
+
+from e2e.kit.wire import SSL_REQUEST, Wire, special
 
 
 class Disturbed(Exception):
@@ -13,6 +17,37 @@ class Finding(Exception):
     """Something that must never happen."""
 
 
+@contextlib.contextmanager
+def plain_errors():
+    """A connection that is closed breaks TLS, too."""
+    try:
+        yield
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as gone:
+        raise ConnectionResetError(str(gone)) from gone
+
+
+class SecureWire(Wire):
+    """Begins with TLS; other errors of TLS are findings."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            self.send(special(SSL_REQUEST))
+            if self.take(1) != b"S":
+                raise Finding("TLS was declined")
+            with plain_errors():
+                self.sock = context.wrap_socket(self.sock)
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, *parts):
+        with plain_errors():
+            super().send(*parts)
+
+
 class Scene:
     """The pooler, PostgreSQL, and the findings of the actors.
 
@@ -20,8 +55,9 @@ class Scene:
     choices can be repeated; the scheduling of the threads cannot.
     """
 
-    def __init__(self, weir, postgres, seed):
+    def __init__(self, weir, postgres, seed, has_tls=False):
         self.weir = weir
+        self.has_tls = has_tls
         self.postgres = postgres
         self.seed = seed
         self.is_over = threading.Event()
@@ -30,6 +66,10 @@ class Scene:
         self.is_session_mode = True  # of the database app2; changed with the lock held
         self.mode_lock = threading.Lock()
         self._lock = threading.Lock()
+
+    def wire(self, limit):
+        """A connection to the pooler."""
+        return (SecureWire if self.has_tls else Wire)(self.weir.address, limit)
 
     def rng(self, name):
         return random.Random(f"{self.seed} {name}")

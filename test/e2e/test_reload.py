@@ -1004,6 +1004,15 @@ def another_certificate_is_shown(s):
     assert shaken(s).getpeercert(True) != before
 
 
+def another_certificate_for_a_name(s):
+    def shown():
+        return encrypt(asked(s.weir), server_hostname="other.example").sock.getpeercert(True)
+
+    before = shown()
+    yield
+    assert shown() != before
+
+
 def an_old_file_is_not_needed(name, look):
     """The old file is removed before the setting names another one."""
     def scenario(s):
@@ -1256,6 +1265,7 @@ SETTINGS = (
     for_clients("_cert_file", "{dir}/other.crt", another_certificate_is_shown),
     for_clients("_key_file", "{dir}/moved.key",
                 an_old_file_is_not_needed("own.key", shaken)),
+    for_clients("_name_files", "{dir}/named.pem", another_certificate_for_a_name),
     for_clients("_ca_file", "{dir}/ca.crt", other_clients_are_trusted,
                 client_tls_ca_file="{dir}/wrong_ca.crt"),
     for_clients("_protocols", "tlsv1.2", clients_have(ssl.SSLSocket.version, "TLSv1.2")),
@@ -1384,6 +1394,8 @@ def write_certificates(request):
                 weir.account.write(f"{weir.dir}/{name}", file.read())
         with open(ca.cert, encoding="ascii") as one, open(wrong_ca.cert, encoding="ascii") as two:
             weir.account.write(f"{weir.dir}/both.crt", two.read() + one.read())
+        with open(other.cert, encoding="ascii") as one, open(other.key, encoding="ascii") as two:
+            weir.account.write(f"{weir.dir}/named.pem", one.read() + two.read())
 
     return write
 

@@ -9,7 +9,9 @@ import subprocess
 
 import psycopg
 import pytest
+from cryptography import x509
 
+from .kit.account import free_port
 from .kit.wait import wait_until
 from .kit.wire import (GSSENC_REQUEST, SSL_REQUEST, Closed, Refused, bind, execute, parse, query,
                        special, startup, sync)
@@ -123,6 +125,104 @@ def test_a_certificate_at_its_end(pgweir, ca, days, says):
     weir.wait_log("WARNING .*" + warning)
     weir.reload(query_timeout=900)
     assert len(re.findall(warning, weir.log)) >= 2
+
+
+def test_certificates_that_come_near_to_their_end(make_pgweir, ca):
+    """Each once, at the moment that is due; of a listener and of names, too."""
+    def due_in(days):
+        return ca.issue(f"due{days}", "localhost", days=(-2, days + 15 / 86400))
+
+    main, door, first, second = (due_in(days) for days in (30, 7, 1, 0))
+    weir = make_pgweir(client_tls_sslmode="allow", client_tls_cert_file=main.cert,
+                       client_tls_key_file=main.key, stats_period=1,
+                       client_tls_name_files=f"{both(first)},{both(second)}")
+    weir.sections["listeners"] = {"door": f"addr=127.0.0.1 port={free_port()} client_tls_cert_file={door.cert} "
+                                          f"client_tls_key_file={door.key}"}
+    weir.configure()
+    weir.start()
+    warnings = [f"WARNING client_tls_cert_file: the certificate in {main.cert} expires in (29|30) days",
+                f"WARNING client_tls_cert_file: the certificate in {door.cert} expires in [67] days",
+                f"WARNING client_tls_name_files: the certificate in {first.cert}.both expires in 2[34] hours",
+                f"WARNING client_tls_name_files: the certificate in {second.cert}.both has expired"]
+    for warning in warnings:
+        weir.wait_log(warning, limit=60)
+    assert [(row["setting"], row["file"]) for row in weir.admin("SHOW CERTIFICATES")] == [
+        ("client_tls_cert_file", main.cert), ("client_tls_name_files", f"{first.cert}.both"),
+        ("client_tls_name_files", f"{second.cert}.both"), ("client_tls_cert_file", door.cert)]
+    weir.wait_log("stats: ", since=len(weir.log))
+    assert [len(re.findall(warning, weir.log)) for warning in warnings] == [1] * 4
+
+
+# -- certificates for names (SNI) -----------------------------------------------------------------
+
+
+def both(issued):
+    """The certificate and its key in one file."""
+    path = issued.cert + ".both"
+    with open(path, "wb") as out:
+        for name in (issued.cert, issued.key):
+            with open(name, "rb") as part:
+                out.write(part.read())
+    return path
+
+
+def names_of(weir, name, **kw):
+    wire = encrypt(asked(weir), trusting(**kw), server_hostname=name)
+    certificate = x509.load_der_x509_certificate(wire.sock.getpeercert(True))
+    assert wire.login().query("SELECT 1").rows == [["1"]]
+    wire.close()
+    return certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value
+
+
+@pytest.mark.parametrize("version", (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3))
+def test_a_certificate_for_the_name_that_is_asked_for(weir, ca, version):
+    one, two, wild = (ca.issue(name.split(".")[0].replace("*", "any"), name)
+                      for name in ("one.example", "two.example", "*.many.example"))
+    daemon = weir(client_tls_name_files=f"{both(one)}, {both(wild)}")
+    kw = {"maximum_version": version, "minimum_version": version}
+    default = names_of(daemon, None, **kw)
+    assert names_of(daemon, "one.example", **kw) == "one.example"
+    assert names_of(daemon, "ONE.example", **kw) == "one.example"
+    assert names_of(daemon, "a.many.example", **kw) == "*.many.example"
+    for name in ("two.example", "a.b.many.example", "xone.example", "localhost", default):
+        assert names_of(daemon, name, **kw) == default
+    living = encrypt(asked(daemon), server_hostname="one.example").login()
+    daemon.reload(client_tls_name_files=both(two))
+    assert names_of(daemon, "two.example", **kw) == "two.example"
+    assert names_of(daemon, "one.example", **kw) == default
+    assert living.query("SELECT 1").rows == [["1"]]
+
+
+def test_channel_binding_to_the_certificate_for_a_name(weir, ca):
+    named = ca.issue("bound", "localhost2.example")
+    daemon = weir(auth_type="scram-sha-256", client_tls_name_files=both(named))
+    with daemon.connect(user="scram_user", password="scram secret", sslmode="verify-full", sslrootcert=ca.cert,
+                        host="localhost2.example", hostaddr="127.0.0.1",
+                        channel_binding="require") as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_handshake_for_a_name_during_a_reload(weir, ca):
+    """It began with certificates that are gone."""
+    daemon = weir(client_tls_name_files=both(ca.issue("brief", "brief.example")))
+    wire = asked(daemon)
+    hello = client_hello("brief.example")
+    wire.send(hello[:100])
+    daemon.reload(client_tls_name_files="")
+    wire.send(hello[100:])
+    assert wire.take(1) == b"\x16"
+    assert tls_client(daemon).query("SELECT 1").rows == [["1"]]
+
+
+@pytest.mark.parametrize("is_key", (True, False))
+def test_a_bad_file_for_a_name(weir, ca, is_key):
+    daemon = weir()
+    half = ca.issue("half", "half.example")
+    bad = half.key if is_key else half.cert
+    with pytest.raises(Refused):
+        daemon.reload(client_tls_name_files=bad)
+    daemon.wait_log(f"client_tls_name_files: no good {'certificate' if is_key else 'key'} in {bad}")
+    assert names_of(daemon, "half.example") != "half.example"
 
 
 def test_unix_sockets_need_none(weir):
@@ -254,9 +354,9 @@ def test_clients_that_disconnect_during_handshakes_leave_nothing(weir):
     assert tls_client(daemon).query("SELECT 1").rows == [["1"]]
 
 
-def client_hello():
+def client_hello(name=None):
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    engine = trusting().wrap_bio(incoming, outgoing)
+    engine = trusting().wrap_bio(incoming, outgoing, server_hostname=name)
     with pytest.raises(ssl.SSLWantReadError):
         engine.do_handshake()
     return outgoing.read()
@@ -417,6 +517,49 @@ def test_secrets_are_not_logged(weir, tmp_path):
     daemon.wait_log("TLS records: own")
     assert len(secrets) >= 4
     assert not any(secret in daemon.log for secret in secrets)
+
+
+def memory(pid, is_dumped):
+    """The memory that a core dump has, or what it leaves out, in pieces that overlap."""
+    piece = 1 << 20
+    with open(f"/proc/{pid}/smaps", encoding="ascii") as file:
+        areas = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", file.read(), flags=re.MULTILINE)[1:]
+    with open(f"/proc/{pid}/mem", "rb", 0) as file:
+        for area in areas:
+            begin, end = (int(word, 16) for word in area.split()[0].split("-"))
+            flags = re.search(r"^VmFlags: (.*)$", area, re.MULTILINE)[1].split()
+            # Large ones that are left out are a sanitizer's.
+            if ("dd" not in flags) != is_dumped or "\nRss:                   0 kB" in area or (
+                    "dd" in flags and end - begin > piece):
+                continue
+            for at in range(begin, end, piece):
+                try:
+                    yield os.pread(file.fileno(), min(piece + 64, end - at), at)
+                except OSError:  # of the kernel
+                    pass
+
+
+def test_secrets_are_not_in_a_core_dump(weir, secure_postgres, tmp_path):
+    """Neither while it is used nor when it has ended are they in memory that is dumped."""
+    daemon = weir(postgres=secure_postgres, server_tls_sslmode="require")
+    context = trusting()
+    context.keylog_filename = str(tmp_path / "keys")
+    clients = [tls_client(daemon, context) for _ in range(3)]
+    for client in clients:
+        client.query("SELECT 1")
+    secrets = [bytes.fromhex(line.split()[2]) for line in (tmp_path / "keys").read_text().splitlines()
+               if "_TRAFFIC_SECRET_0" in line]
+    assert len(secrets) == 6
+    pid = daemon.process.pid
+    found = [secret for part in memory(pid, False) for secret in secrets if secret in part]
+    assert set(found) == set(secrets)
+    assert not [secret for part in memory(pid, True) for secret in secrets if secret in part]
+    for client in clients:
+        client.close()
+    wait_until(lambda: not [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"],
+               what="the clients to be gone")
+    assert not [secret for is_dumped in (False, True) for part in memory(pid, is_dumped)
+                for secret in secrets if secret in part]
 
 
 class MemoryTls:

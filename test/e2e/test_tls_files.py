@@ -9,7 +9,7 @@ import pytest
 
 from .kit.wait import LIMIT
 from .kit.wire import CANCEL_REQUEST, SSL_REQUEST, Refused, query, special, startup
-from .test_tls import asked, client_hello, encrypt, tls_client, trusting, weir
+from .test_tls import MemoryTls, asked, client_hello, encrypt, tls_client, trusting, weir
 
 
 # -- certificates of clients ----------------------------------------------------------------------
@@ -349,13 +349,15 @@ def test_a_cancel_request_under_tls(weir):
     assert any(got.type == "E" and got.fields["C"] == "57014" for got in sleeper.read_until("Z"))
 
 
-def test_a_client_that_says_good_bye(weir):
-    """close_notify ends a client like a closed socket."""
-    daemon = weir("require")
-    wire = tls_client(daemon)
-    wire.sock.setblocking(False)
-    try:
-        wire.sock.unwrap()
-    except ssl.SSLWantReadError:
-        pass
+@pytest.mark.parametrize("records", ("own", "openssl"))
+def test_a_client_that_says_good_bye(weir, records):
+    """close_notify ends a client like a closed socket, and is answered."""
+    daemon = weir("require", tls_records=records)
+    client = asked(daemon)
+    tls = MemoryTls(client.sock)
+    tls.send(startup(user="alice", database="app"))
+    tls.read_until(b"Z\0\0\0\5I")
+    tls.step(tls.tls.unwrap)
+    assert len(client.take(24)) == 24  # a header, the two bytes of an alert, its type and the tag
+    client.wait_closed()
     daemon.wait_log("closing because: client unexpected eof")

@@ -34,6 +34,11 @@ struct listener_shown {
 	uint64_t accepted_count;
 };
 
+struct certificate_shown {
+	const char *setting; /* that names the file */
+	struct tls_certificate certificate;
+};
+
 /* What the console needs. All pointers are borrowed and must outlive the console. */
 struct console_with {
 	struct loop *loop;
@@ -94,8 +99,10 @@ struct console_with {
 	int (*listening)(struct daemon *daemon, size_t index, struct address *address);
 	/* The listeners, the main one first. false: no more. */
 	bool (*listener)(struct daemon *daemon, size_t index, struct listener_shown *shown);
-	/* Gets the averages of each stats_period as a text. NULL: not wanted. */
-	void (*status)(struct daemon *daemon, const char *text);
+	/* The certificates of ours that are in use, by number from 0. false: no more. */
+	bool (*certificate)(struct daemon *daemon, size_t number, struct certificate_shown *shown);
+	/* Each stats_period, with the averages as a text. NULL: not wanted. */
+	void (*on_period)(struct daemon *daemon, const char *text);
 	/* Whether a shutdown of any kind has begun. RESUME of all databases is then refused. */
 	bool (*is_shutting_down)(struct daemon *daemon);
 };

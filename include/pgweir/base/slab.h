@@ -10,6 +10,7 @@
 #ifndef PGWEIR_BASE_SLAB_H
 #define PGWEIR_BASE_SLAB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct slab_block;
@@ -21,10 +22,14 @@ struct slab {
 	size_t free_count; /* free objects */
 	void *free_list;
 	struct slab_block *blocks;
+	bool is_secret; /* see slab_init_secret() */
 };
 
 /* `name` must outlive the slab. */
 void slab_init(struct slab *slab, const char *name, size_t size);
+
+/* For objects with keys: they are wiped when they are freed, and are not in a core dump. */
+void slab_init_secret(struct slab *slab, const char *name, size_t size);
 
 /* Frees all blocks. No object may be in use. */
 void slab_done(struct slab *slab);

@@ -330,6 +330,7 @@ struct config {
 	char *client_tls_ca_file;
 	char *client_tls_cert_file;
 	char *client_tls_key_file;
+	struct config_list client_tls_name_files;
 	char *client_tls_protocols;
 	char *client_tls_ciphers;
 	char *client_tls13_ciphers; /* NULL = default of OpenSSL */

@@ -82,6 +82,7 @@ struct stream_pool {
 	/* for bulk reading; created for the first stream that needs it */
 	struct bulk_slots *bulk_slots;
 	struct tls_slots *tls_slots; /* for encrypted streams; created for the first of them */
+	struct slab tls;             /* with their keys */
 };
 
 /*

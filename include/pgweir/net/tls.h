@@ -39,6 +39,12 @@ struct tls_options {
 	const char *ca_file;   /* "" = authorities of the system */
 	const char *cert_file; /* the certificate and its intermediate certificates */
 	const char *key_file;
+	/*
+	 * Accepting: each file has a certificate, for clients that ask for a name in it, and its
+	 * key. Who asks for no name, or for one that no certificate has, gets that of cert_file.
+	 */
+	char *const *name_files;
+	size_t name_file_count;
 	const char *protocols; /* "secure", "tlsv1.2,tlsv1.3", "all:!tlsv1.0" */
 	/* up to TLS 1.2, in OpenSSL's format; "default" = OpenSSL's default */
 	const char *ciphers;
@@ -72,8 +78,19 @@ bool tls_context_same(const struct tls_context *one, const struct tls_context *o
  */
 bool tls_time_left(const char *path, int64_t *seconds);
 
-/* The same for the certificate that a context has; false: it has none. */
-bool tls_context_time_left(const struct tls_context *context, int64_t *seconds);
+/* A certificate of ours, and the seconds until it expires. */
+struct tls_certificate {
+	const char *file; /* borrowed from the context */
+	bool is_for_name; /* the file is one of name_files */
+	int64_t seconds_left;
+};
+
+/* Those of a context, by number from 0. false: no more; a context may be NULL. */
+bool tls_context_certificate(const struct tls_context *context, size_t number,
+                             struct tls_certificate *certificate);
+
+/* To be called before anything else that uses the TLS library: it shall wipe what it frees. */
+void tls_library_prepare(void);
 
 /* Name and version of the TLS library. Static. */
 const char *tls_library(void);

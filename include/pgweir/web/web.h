@@ -58,6 +58,9 @@ bool web_new(struct web **web, const struct web_with *with, struct err *err);
 /* Rights of requests from now on; takes over the reference. Accepts a web that is NULL. */
 void web_allow(struct web *web, struct web_rights *rights);
 
+/* The certificates that it shows; NULL: none, or there is no web server. For the main thread. */
+const struct tls_context *web_tls(const struct web *web);
+
 /*
  * Closes the listening sockets, for another process that takes over, and opens them again. Accept
  * NULL.

@@ -205,6 +205,7 @@ static struct slab mem_of_lane(const struct lane *lane, size_t index)
 		pools->peers.forward_slab,
 		clients->late_slab,
 		clients->keys.long_slab,
+		lane->streams.tls,
 	};
 
 	return index < sizeof(caches) / sizeof(caches[0]) ? caches[index] : (struct slab){ 0 };
@@ -234,40 +235,23 @@ SHOW(mem, "MEM", next_mem, mem_columns, "Memory of the object caches.");
 /* ---- CERTIFICATES ---- */
 
 #define CERTIFICATE_ROW(COLUMN)                                                                  \
-	COLUMN(TEXT, setting, 0, "Setting that names the file.")                                 \
-	COLUMN(TEXT, file, 0, "File of the certificate.")                                        \
-	COLUMN(INT8, seconds_left, 0,                                                            \
+	COLUMN(TEXT, setting, shown.setting, "Setting that names the file.")                     \
+	COLUMN(TEXT, file, shown.certificate.file, "File of the certificate.")                   \
+	COLUMN(INT8, seconds_left, shown.certificate.seconds_left,                               \
 	       "Seconds until the certificate that was read from the file expires; below 0: it " \
 	       "has expired. A new file is read by RELOAD.")
 
 ROW_DECLARE(struct certificate_row, certificate_columns, CERTIFICATE_ROW);
 
-static bool next_certificate(struct cursor *cursor, void *at)
+static bool next_certificate(struct cursor *cursor, void *row)
 {
-	const struct config *config = show_source_config(cursor->source);
-	const struct lane *lane = show_source_first(cursor->source);
-	struct certificate_row *row = at;
-	bool is_known = false;
+	const struct console_with *with = cursor->source->with;
+	struct certificate_shown shown;
 
-	while (!is_known && cursor->index < 2) {
-		if (cursor->index++ == 0) {
-			row->setting = "client_tls_cert_file";
-			row->file = config->client_tls_cert_file;
-			/* if only the web server shows it, that has the context: the file is read
-			 */
-			is_known =
-			    lane->clients->tls
-				? tls_context_time_left(lane->clients->tls, &row->seconds_left)
-				: config->metrics_tls && tls_time_left(config->client_tls_cert_file,
-			                                               &row->seconds_left);
-		} else {
-			row->setting = "server_tls_cert_file";
-			row->file = config->server_tls_cert_file;
-			is_known = lane->pools->tls &&
-			           tls_context_time_left(lane->pools->tls, &row->seconds_left);
-		}
-	}
-	return is_known;
+	if (!with->certificate(with->daemon, cursor->index++, &shown))
+		return false;
+	ROW_FILL(row, struct certificate_row, CERTIFICATE_ROW);
+	return true;
 }
 
 SHOW(certificates, "CERTIFICATES", next_certificate, certificate_columns,

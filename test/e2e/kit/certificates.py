@@ -39,7 +39,7 @@ def _key(kind):
 class Certificate:
     """Files: .cert (with the chain), .key, and for authorities .ca."""
 
-    def __init__(self, store, name, cn, issuer=None, names=(), days=(-1, 30), is_authority=False,
+    def __init__(self, store, name, cn, issuer=None, names=(), days=(-1, 60), is_authority=False,
                  key="ec"):
         self.store = store
         self.name = name

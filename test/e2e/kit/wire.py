@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import os
 import socket
+import ssl
 import struct
 from collections import namedtuple
 
@@ -299,7 +300,7 @@ class Channel:
             more = self.sock.recv(65536)
             self.buffer += more
             return not more
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantReadError):
             return False
         except ConnectionResetError:
             return True

@@ -5,7 +5,9 @@
 #include "pgweir/base/slab.h"
 
 #include <stdbool.h>
-#include <stdint.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../unit.h"
@@ -48,6 +50,49 @@ START_TEST(slab_gives_zeroed_and_aligned)
 		ck_assert_ptr_null(objects[0]);
 	}
 	slab_done(&slab);
+}
+END_TEST
+
+/* Whether smaps says that a core dump has not the pages at `at`. */
+static bool is_left_out(const void *at)
+{
+	FILE *file = fopen("/proc/self/smaps", "r");
+	bool is_here = false, is_found = false;
+	char line[512];
+	uintptr_t begin, end;
+
+	ck_assert_ptr_nonnull(file);
+	while (!is_found && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2)
+			is_here = begin <= (uintptr_t)at && (uintptr_t)at < end;
+		else if (is_here && strncmp(line, "VmFlags:", 8) == 0)
+			is_found = strstr(line, " dd") != NULL;
+	}
+	fclose(file);
+	return is_found;
+}
+
+START_TEST(slab_of_secrets)
+{
+	struct slab slab;
+	char *first, *last = NULL, *again;
+
+	slab_init_secret(&slab, "test", 1000);
+	first = slab_take(&slab);
+	while (slab.free_count)
+		last = slab_take(&slab);
+	ck_assert(is_left_out(first) && is_left_out(last));
+	ck_assert(!is_left_out(&slab) && is_zero(first, 1000));
+	memset(first, 0xff, 1000);
+	again = first;
+	slab_give(&slab, &first);
+	first = slab_take(&slab);
+	ck_assert_ptr_eq(first, again);
+	slab.used_count = 0;
+	slab_done(&slab);
+	first = malloc(100000);
+	ck_assert(!is_left_out(first));
+	free(first);
 }
 END_TEST
 
@@ -105,6 +150,7 @@ int main(void)
 	TCase *cases = tcase_create("slab");
 
 	tcase_add_loop_test(cases, slab_gives_zeroed_and_aligned, 0, COUNT_OF(sizes));
+	tcase_add_test(cases, slab_of_secrets);
 	tcase_add_test(cases, slab_objects_do_not_overlap);
 	tcase_add_test(cases, slab_uses_again_what_came_back_last);
 	suite_add_tcase(suite, cases);
