@@ -5,7 +5,10 @@ doc/monitoring.md describes how to connect one; the columns here are those that 
 Prometheus community reads by name.
 """
 
+import decimal
 import math
+import re
+import time
 
 import pytest
 
@@ -29,6 +32,16 @@ LABELS = {
 }
 LISTS = {"databases", "users", "pools", "free_clients", "used_clients", "login_clients",
          "free_servers", "used_servers", "dns_names", "dns_zones", "dns_queries"}
+# What Datadog's agent reads, by name, with psycopg and a row for each line.
+DATADOG = {
+    "STATS": "total_xact_count total_query_count total_received total_sent total_query_time"
+             " total_xact_time total_wait_time avg_xact_count avg_query_count avg_wait_time avg_recv"
+             " avg_sent avg_xact_time avg_query_time",
+    "POOLS": "cl_active cl_waiting sv_active sv_idle sv_used sv_tested sv_login maxwait maxwait_us",
+    "DATABASES": "pool_size max_connections current_connections",
+    "CLIENTS": "wait wait_us",
+    "SERVERS": "wait wait_us",
+}
 TEXT, NUMERIC, INTEGERS = 25, 1700, (20, 23)
 
 
@@ -108,3 +121,22 @@ def test_a_ping_and_nothing_more(scrape):
     assert console.query(";").errors == []
     for command in ("RELOAD", "PAUSE", "SHUTDOWN", "SET default_pool_size = 1", "SHOW FDS"):
         assert console.query(command).error["C"] == "42501"
+
+
+def test_datadogs_agent(weir):
+    with weir.connect("pgbouncer", "stats", password=USERS["stats"]) as console:
+        def rows(table):
+            cursor = console.execute(f"SHOW {table}")
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row)) for row in cursor]
+
+        for table, names in DATADOG.items():
+            found = rows(table)
+            assert found and all(isinstance(row[name], (int, decimal.Decimal))
+                                 for row in found for name in names.split()), table
+        for row in rows("CLIENTS") + rows("SERVERS"):
+            for name in ("connect_time", "request_time"):
+                time.strptime(re.match("[^ ]+ [^ ]+", row[name]).group(), "%Y-%m-%d %H:%M:%S")
+        values = {row["key"]: row["value"] for row in rows("CONFIG")}
+        assert (values["max_client_conn"], values["max_db_connections"]) == ("1", "0")
+        assert re.search(r"\d+\.\d+\.\d+", rows("VERSION")[0]["version"])
