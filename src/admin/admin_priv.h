@@ -84,11 +84,7 @@ enum talk_effect {
 	TALK_END,        /* ReadyForQuery has status I again */
 	TALK_FORGET,     /* drops one prepared statement */
 	TALK_FORGET_ALL, /* drops all prepared statements */
-	TALK_IGNORED,    /* only a NOTICE: the SET is ignored */
-	TALK_NAMES,      /* rows of a table: see small_talk_rows() */
-	TALK_CHANGEABLE_NAMES,
-	TALK_TYPE,
-	TALK_VALUES
+	TALK_IGNORED     /* only a NOTICE: the SET is ignored */
 };
 
 /* A query that drivers send to any server. */
@@ -97,8 +93,9 @@ struct talk {
 	const char *words;
 	const char *tag;
 	enum talk_effect effect;
-	const char *text;     /* value of its single row; NULL: it returns no such row */
-	struct column column; /* column of that row */
+	const char *text;        /* value of its single row; NULL: it returns no such row */
+	struct column column;    /* column of that row */
+	const struct show *rows; /* its table; NULL: it returns a single row, or none */
 };
 
 extern const struct show show_talk; /* the single row of small talk */
@@ -109,15 +106,10 @@ extern const struct show show_talk; /* the single row of small talk */
  */
 const struct talk *small_talk_find(struct bytes text, struct words *words);
 
-/* The table with the rows of this query. NULL: it has a single row, or none. */
-const struct show *small_talk_rows(const struct talk *talk);
-
 /* ---- queries of psql's tab completion: small_talk.c ---- */
 
 /* The setting of this name; upper and lower case are equal. NULL: there is none. */
 const struct setting *small_talk_setting(const char *name);
-
-extern const struct show show_names, show_changeable_names, show_type, show_values;
 
 /* ---- commands: the table is in commands.c, commands that wait in commands_wait.c ---- */
 
@@ -397,8 +389,8 @@ struct console {
 static inline struct columns request_columns(const struct request *request,
                                              const struct console *console)
 {
-	if (request->kind == REQUEST_TALK && small_talk_rows(request->talk))
-		return small_talk_rows(request->talk)->columns;
+	if (request->kind == REQUEST_TALK && request->talk->rows)
+		return request->talk->rows->columns;
 	if (request->kind == REQUEST_TALK && request->talk->text)
 		return (struct columns){ .at = &request->talk->column, .count = 1 };
 	if (request->kind == REQUEST_SHOW && request->show == &show_setting)

@@ -48,7 +48,6 @@ struct client_ops {
 	/* as statements_spare_unnamed() */
 	bool (*spare_unnamed)(struct client *client);
 
-	/* The client was closed. */
 	void (*on_closed)(struct client *client);
 };
 

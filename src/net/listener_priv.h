@@ -10,7 +10,6 @@
 
 #include "pgweir/net/listener.h"
 
-/* One listening socket. */
 struct listen_socket {
 	struct watch watch;
 	struct listener *listener;

@@ -158,7 +158,6 @@ struct answer_head {
 	const char *fields; /* further header lines, each with its CR LF; NULL: none */
 };
 
-/* Answers with a whole body. */
 void connection_answer(struct connection *connection, const struct answer_head *head,
                        struct bytes body);
 

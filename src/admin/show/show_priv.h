@@ -423,7 +423,6 @@ const struct server *cursor_next_server(struct cursor *cursor);
 /* Begins again with the first pool. */
 void cursor_first_pool(struct cursor *cursor);
 
-/* Whether rows of this database are wanted. */
 bool cursor_wants(const struct cursor *cursor, const char *database);
 
 /* Call at the end of a turn: drops the pointers that are valid within one turn only. */

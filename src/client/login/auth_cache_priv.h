@@ -38,7 +38,6 @@ void auth_answer_release(struct auth_answer **answer);
 const char *auth_answer_name(const struct auth_answer *answer);
 const char *auth_answer_secret(const struct auth_answer *answer); /* NULL: the user has none */
 
-/* Whether it answers exactly this question. */
 bool auth_answer_is_for(const struct auth_answer *answer, const struct question *question);
 
 /* A question as one byte string: database, auth_user, query and user, each with a zero. Owns it. */

@@ -69,8 +69,7 @@ void throttle_leave(struct clients *clients);
 /* Counts the client for max_client_conn, unless it asked for the console. false: it was refused. */
 bool admit_hold(struct client *client);
 
-/* Whether the client's listener is for this database; and whether it asked for the console. */
-bool admit_has_database(const struct client *client);
+/* Whether the client asked for the console. */
 bool admit_is_console(const struct client *client);
 
 /*

@@ -47,7 +47,6 @@ void placeholders_note_values(struct session *session, struct row_walk values);
 /* Notes the names in the bodies of functions that may set some, as far as the pool knows them. */
 void placeholders_note_catalog(struct session *session);
 
-/* Notes the names of a map. */
 void placeholders_note_map(struct session *session, const struct params *params);
 
 /*

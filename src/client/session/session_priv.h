@@ -87,7 +87,6 @@ static inline bool session_is_watched(const struct client *client)
 	return client_rules(client)->session_state != SESSION_STATE_OFF && !client->replication;
 }
 
-/* Whether the session state of clients of this pool is followed. */
 static inline bool session_is_followed(const struct client *client)
 {
 	return client_rules(client)->session_state == SESSION_STATE_FOLLOW && !client->replication;

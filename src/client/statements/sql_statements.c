@@ -53,7 +53,6 @@ static void set_err(struct err *err, const char *reason)
 	        reason);
 }
 
-/* Parses a text of this client. */
 static void read_text(const struct client *client, const char *text, struct sql_statement *sql)
 {
 	struct bytes bytes = bytes_text(text);
@@ -80,7 +79,6 @@ static bool has_unfollowed(const struct client *client)
 	       (session_stays(client) && (client->session->pins & SESSION_PIN_STATEMENT));
 }
 
-/* Whether the statement goes to the server as it is. */
 static bool is_left_to_server(struct client *client, const struct sql_statement *sql)
 {
 	bool is_left =

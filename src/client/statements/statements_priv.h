@@ -32,7 +32,6 @@ enum statements_result {
 	STATEMENTS_END         /* no memory */
 };
 
-/* Whether the statements of this client are tracked. */
 bool statements_follow(const struct client *client);
 
 /*
@@ -166,7 +165,6 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 /* Handles a Describe of the portal that was bound last: batch->bound. */
 enum statements_result prepared_describe_portal(struct client *client, struct batch *batch);
 
-/* Handles a Close of a named statement. */
 enum statements_result prepared_close(struct client *client, const char *name);
 
 /*
