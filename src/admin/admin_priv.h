@@ -41,19 +41,13 @@ void admin_manual_fill(struct bytes template, struct buf *out);
  */
 void grammar_next_token(struct bytes *rest, struct token *token);
 
-/*
- * Copies the token's text with a terminating zero, and doubled quotes as one. false: it
- * needs more than `size` bytes.
- */
+/* Copies the text with its zero, and doubled quotes as one. false: it has no room. */
 bool grammar_copy_token(const struct token *token, char *out, size_t size);
 
 /* Whether the token is this word; upper and lower case are equal. */
 bool grammar_token_is(const struct token *token, const char *word);
 
-/*
- * Removes the next statement from *rest, up to its `;` or the end of the text. false: none
- * is left.
- */
+/* Removes the next statement, up to its `;` or the end. false: none is left. */
 bool grammar_next_statement(struct bytes *rest, struct bytes *statement);
 
 enum words_result {
@@ -184,10 +178,7 @@ void command_each_lane(const struct console *console, const char *database,
 /* Ends a PAUSE of all databases and a SUSPEND. */
 void command_resume_all(const struct console *console);
 
-/*
- * Who gave a command, for struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and
- * returns it.
- */
+/* For struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and returns it. */
 const char *command_by(const struct console_session *session, const char *command,
                        char by[HOLD_BY_SIZE]);
 
@@ -207,10 +198,7 @@ struct request {
 	struct column column; /* the column of show_setting, with the setting's name */
 };
 
-/*
- * Checks what is only known when the request runs, such as whether the database exists.
- * false: *err has the reason.
- */
+/* Checks what is known only when it runs, such as the database. false: *err has the reason. */
 bool request_check(const struct request *request, const struct console_session *session,
                    struct err *err);
 
@@ -319,19 +307,13 @@ bool session_may_see(const struct console_session *session, const struct request
 /* Adds a NOTICE. It is sent before the answer of the running command. */
 void session_notice(struct console_session *session, const char *text, const char *detail);
 
-/*
- * Answers the running request with an ERROR. Messages of the extended protocol are then
- * ignored up to Sync.
- */
+/* An ERROR answers the request. Messages of the extended protocol are ignored up to Sync. */
 void session_fail(struct console_session *session, const struct err *err);
 
 /* Answers the running request with CommandComplete. */
 void session_complete(struct console_session *session);
 
-/*
- * Continues in the next turn. For answers that are completed inside a callback of another
- * module.
- */
+/* Continues in the next turn: for answers completed in a callback of another module. */
 void session_later(struct console_session *session);
 
 /* Sends rows of the running portal, as many as one turn may send. */
@@ -343,10 +325,7 @@ void session_on_writable(struct console_session *session);
 /* Passes `out` to the client's stream. false: the client's output is full, or no memory. */
 bool session_flush(struct console_session *session);
 
-/*
- * As session_flush(), and returns whether the next message may be handled. After
- * false the session may be freed: do not use it.
- */
+/* Whether the next message may be handled. After false the session may be freed. */
 bool session_settle(struct console_session *session);
 
 /* ---- statements and portals ---- */
@@ -382,10 +361,7 @@ struct console {
 	struct timer second;
 };
 
-/*
- * The columns of its rows, as a session sees them; count 0: it returns no rows. Valid as long as
- * the request.
- */
+/* The columns of its rows; count 0: it returns none. Valid as long as the request. */
 static inline struct columns request_columns(const struct request *request,
                                              const struct console *console)
 {

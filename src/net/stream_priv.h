@@ -25,10 +25,7 @@ bool stream_update(struct stream *stream);
 /* Keeps the pieces without their first `sent` bytes. false: no memory. */
 bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent);
 
-/*
- * The same for bytes of the outbox. Without memory it shuts the socket down, and the next read
- * finds that out.
- */
+/* For bytes of the outbox. Without memory it shuts the socket down. */
 void stream_leave_unsent(struct stream *stream, struct bytes rest);
 
 /* Sends unsent output, as much as the socket accepts. false: the connection broke. */
@@ -121,10 +118,7 @@ static inline void bulk_answered(struct stream *stream)
  * threads.
  */
 
-/*
- * Some architectures have only one system call for all socket functions; there the C library is
- * used.
- */
+/* Architectures with one system call for all socket functions use the C library. */
 static inline ssize_t socket_receive(int fd, void *at, size_t size)
 {
 #ifdef SYS_recvfrom

@@ -58,10 +58,7 @@ bool web_new(struct web **web, const struct web_with *with, struct err *err);
 /* Rights of requests from now on; takes over the reference. Accepts a web that is NULL. */
 void web_allow(struct web *web, struct web_rights *rights);
 
-/*
- * Closes the listening sockets, for another process that takes over, and opens them again. Accept
- * NULL.
- */
+/* For another process that takes over: closes its sockets; opens them. Accept NULL. */
 void web_unlisten(struct web *web);
 void web_relisten(struct web *web);
 

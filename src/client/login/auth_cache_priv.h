@@ -28,10 +28,7 @@ struct auth_answer;
 
 struct auth_answer *auth_answer_hold(struct auth_answer *answer);
 
-/*
- * Drops a reference; the last one wipes and frees the answer. Sets *answer to NULL. *answer
- * may be NULL.
- */
+/* The last one wipes and frees it. Sets *answer to NULL; it may be NULL. */
 void auth_answer_release(struct auth_answer **answer);
 
 /* The user's name as the query returned it. NULL: there is no such user. */

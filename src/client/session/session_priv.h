@@ -127,16 +127,10 @@ static inline bool session_needs_more(const struct client *client, const struct 
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text);
 
-/*
- * Whether a statement that touches this has to wait, before its client gets a server, for a place
- * of max_pinned_servers.
- */
+/* Whether it has to wait, before its client gets a server, for a place. */
 bool session_awaits_place(const struct client *client, unsigned int touches, struct bytes text);
 
-/*
- * Whether something must be looked for that texts do not show: in a sample each counts as a DO
- * block.
- */
+/* Whether something must be looked for that texts do not show, as in a DO block. */
 static inline bool session_looks_for_names(const struct client *client)
 {
 	return (client->touched & SESSION_TOUCH_SAMPLE) ||
@@ -289,10 +283,8 @@ bool session_has_record(const struct client *client);
 /* Adds its record, if there is any. */
 void session_write(const struct client *client, struct buf *record);
 
-/*
- * Reads the record, if it is next. The client has got its server. client NULL: only checks it.
- * false: no memory.
- */
+/* Reads it, if it is next; the client has its server. client NULL: only checks it. false: no
+ * memory. */
 bool session_read(struct client *client, struct record *record);
 
 /* The client is closed or has returned its server. */
@@ -314,10 +306,7 @@ void session_mode_note(struct client *client, const struct frame *frame, struct 
 /* Asks the server for its parameters: on_answer() of the borrower comes. */
 void session_mode_ask(struct client *client);
 
-/*
- * The server's answer. Afterwards server_has_reset() says whether the client must get values of its
- * startup again.
- */
+/* Then server_has_reset() says whether the client must get startup values again. */
 void session_mode_facts(struct client *client, const struct facts *facts);
 
 #endif
